@@ -1,0 +1,64 @@
+#!/usr/bin/env node
+'use strict';
+// Old syntax on purpose, see floor.cjs. On a Node that is too old it hands over to a newer one that
+// is installed beside this package, or says in one line what to do.
+
+var childProcess = require('child_process');
+var nodeModule = require('module');
+var path = require('path');
+var floor = require('./floor.cjs');
+
+var root = path.dirname(__dirname);
+
+if (floor.complain() === undefined) {
+  runHere();
+} else {
+  handOver(findRuntime());
+}
+
+function runHere() {
+  // Beside the program and not in the shared temporary directory: who can write there already owns
+  // the program. Where it is not writable there is just no cache.
+  nodeModule.enableCompileCache(path.join(root, 'build', 'compile-cache'));
+  void import('../dist/main.js');
+}
+
+function findRuntime() {
+  try {
+    var manifest = require.resolve(floor.runtimePackage() + '/package.json');
+    return path.join(
+      path.dirname(manifest),
+      'bin',
+      process.platform === 'win32' ? 'node.exe' : 'node',
+    );
+  } catch {
+    return undefined;
+  }
+}
+
+function handOver(node) {
+  if (node === undefined) {
+    console.error(floor.complain());
+    process.exitCode = 1;
+    return;
+  }
+  var child = childProcess.spawn(node, [__filename].concat(process.argv.slice(2)), {
+    stdio: 'inherit',
+  });
+  ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR2'].forEach(function (signal) {
+    process.on(signal, function () {
+      // What is typed at a terminal reaches the whole foreground group: the child has it already.
+      var isTyped = process.stdin.isTTY && (signal === 'SIGINT' || signal === 'SIGQUIT');
+      if (!isTyped) child.kill(signal);
+    });
+  });
+  child.on('error', function (error) {
+    console.error('ductile: cannot run ' + node + ': ' + error.message);
+    process.exitCode = 1;
+  });
+  child.on('exit', function (code, signal) {
+    if (signal === null) process.exit(code);
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+  });
+}

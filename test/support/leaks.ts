@@ -1,0 +1,37 @@
+/** Set up for every test file: it may leave no process behind, however it ends. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll } from 'vitest';
+import { findDescendants, type ProcessInfo } from './processes.ts';
+
+const graceMs = 3_000;
+const everyMs = 20;
+
+// Registered before every hook of the file, so it runs after all of them.
+afterAll(async () => {
+  const deadline = performance.now() + graceMs;
+  let left = await findDescendants(process.pid);
+  while (left.length > 0 && performance.now() < deadline) {
+    await sleep(everyMs);
+    left = await findDescendants(process.pid);
+  }
+  if (left.length === 0) return;
+  left.forEach(kill);
+  const names = left.map(({ pid, command }) => `  ${pid} ${command}`).join('\n');
+  throw new Error(`this file left processes running (they were killed now):\n${names}`);
+});
+
+// The test run itself was killed: nobody waits for this worker any more.
+process.once('disconnect', () => {
+  void findDescendants(process.pid).then((left) => {
+    left.forEach(kill);
+    process.kill(process.pid, 'SIGKILL');
+  });
+});
+
+function kill({ pid }: ProcessInfo): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It ended between the look and the signal.
+  }
+}

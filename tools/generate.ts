@@ -1,0 +1,63 @@
+/**
+ * The reference pages that follow from the code. `--check` writes nothing and fails when a page on
+ * disk is not the page that the code gives.
+ */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { catalogue } from '../src/base/errors.ts';
+
+export interface Page {
+  /** Relative to the root. */
+  readonly path: string;
+  readonly text: string;
+}
+
+const root = dirname(import.meta.dirname);
+
+if (import.meta.main) process.exitCode = await run(process.argv.includes('--check'));
+
+export function renderPages(): Page[] {
+  return [{ path: 'docs/reference/errors.md', text: renderErrors() }];
+}
+
+/** The pages on disk that differ from what the code gives. */
+export async function findDrift(): Promise<Page[]> {
+  const drifted: Page[] = [];
+  for (const page of renderPages()) {
+    const onDisk = await readFile(join(root, page.path), 'utf8').catch(() => '');
+    if (onDisk !== page.text) drifted.push(page);
+  }
+  return drifted;
+}
+
+async function run(isCheck: boolean): Promise<number> {
+  const drifted = await findDrift();
+  for (const { path, text } of drifted) {
+    if (isCheck) {
+      console.error(`${path} is out of date: run tools/generate`);
+      continue;
+    }
+    await mkdir(dirname(join(root, path)), { recursive: true });
+    await writeFile(join(root, path), text);
+    console.log(`wrote ${path}`);
+  }
+  return isCheck && drifted.length > 0 ? 1 : 0;
+}
+
+function renderErrors(): string {
+  const sections = Object.entries(catalogue)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([code, { status, exit, retryable, hint }]) => {
+      const retry = retryable ? 'yes' : 'no';
+      return `## ${code}\n\nHTTP status ${status}, exit code ${exit}, retryable: ${retry}.\n\n${hint}\n`;
+    });
+  return `# Errors
+
+Every failure carries one of these codes. Over HTTP it is a JSON body with \`error\`, \`code\`,
+\`hint\`, \`retryable\` and, where there is one, \`place\`; the CLI prints the same and ends with the exit
+code. *Retryable* says that the same request can succeed later without being changed.
+
+This page is written by \`tools/generate\` from \`src/base/errors.ts\`.
+
+${sections.join('\n')}`;
+}
