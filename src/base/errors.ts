@@ -1,0 +1,94 @@
+/**
+ * The one catalogue of errors. Every failure that a person or a program can meet has a code here,
+ * with the HTTP status and the exit code it turns into, whether trying again can help, and what to
+ * do about it. Nothing else in the product decides those four things.
+ */
+export interface ErrorKind {
+  readonly status: number;
+  readonly exit: number;
+  readonly retryable: boolean;
+  readonly hint: string;
+}
+
+const EXIT_CONFIG = 78;
+
+function kind(status: number, exit: number, retryable: boolean, hint: string): ErrorKind {
+  return { status, exit, retryable, hint };
+}
+
+export const catalogue = {
+  BACKUP_INVALID: kind(500, 1, true, 'Run the backup again; check the free space of the target.'),
+  CONFIG_INVALID: kind(400, EXIT_CONFIG, false, 'Correct the named key, then start again.'),
+  CONFIG_NOT_FOUND: kind(404, EXIT_CONFIG, false, 'Name it with --config DIR or FILE.'),
+  ENDPOINT_NOT_FOUND: kind(404, 2, false, 'See the reference of the HTTP endpoints.'),
+  INPUT_INVALID: kind(400, 2, false, 'Correct the named field.'),
+  INSTANCE_LOCKED: kind(409, 1, true, 'Stop the process that holds the lock, or use its socket.'),
+  JOB_NOT_FOUND: kind(404, 1, false, 'List jobs with `ductile job list`.'),
+  LEDGER_CORRUPT: kind(500, 1, false, 'Restore a backup with `ductile system restore --from FILE`.'),
+  LEDGER_FOREIGN: kind(500, EXIT_CONFIG, false, 'Point state.path at a file of its own.'),
+  LEDGER_NEWER: kind(500, EXIT_CONFIG, false, 'Run the newer Ductile that wrote it, or restore an older backup.'),
+  LEDGER_UNAVAILABLE: kind(503, 1, true, 'Nothing was accepted. Try again when the database is back.'),
+  LEDGER_UNCERTAIN: kind(503, 1, true, 'It may or may not have been accepted. Ask again with the same id.'),
+  LEDGER_UNSUITABLE: kind(500, EXIT_CONFIG, false, 'Move state.path to a local disk, or use state.url.'),
+  LISTEN_FAILED: kind(500, 1, true, 'Stop the program that has the address, or configure another one.'),
+  PAYLOAD_TOO_LARGE: kind(413, 2, false, 'Pass a reference to the data instead of the data.'),
+  PLUGIN_INVALID: kind(422, EXIT_CONFIG, false, 'Correct the plugin; `ductile plugin list` shows the reason.'),
+  PLUGIN_NOT_FOUND: kind(404, 1, false, 'List plugins with `ductile plugin list`.'),
+  COMMAND_NOT_FOUND: kind(404, 1, false, 'List commands with `ductile plugin list`.'),
+  SERVER_UNREACHABLE: kind(503, 1, true, 'Start it with `ductile system start`.'),
+  SPAWNER_FAILED: kind(503, 1, true, 'The helper that starts plugins is restarted; see the log.'),
+  STOPPING: kind(503, 1, true, 'The server is shutting down; ask again when it is back.'),
+  INTERNAL: kind(500, 1, false, 'This is a defect of Ductile; please report it with the log.'),
+} as const satisfies Record<string, ErrorKind>;
+
+export type ErrorCode = keyof typeof catalogue;
+
+export interface DuctileErrorOptions {
+  /** Where: a file with line, a key, an id. */
+  readonly place?: string;
+  /** What to do, when it is more exact than the catalogue's own hint. */
+  readonly hint?: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+  readonly cause?: unknown;
+}
+
+export class DuctileError extends Error {
+  override readonly name = 'DuctileError';
+  readonly code: ErrorCode;
+  readonly place: string | undefined;
+  readonly hint: string;
+  readonly details: Readonly<Record<string, unknown>> | undefined;
+
+  constructor(code: ErrorCode, message: string, options: DuctileErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.place = options.place;
+    this.hint = options.hint ?? catalogue[code].hint;
+    this.details = options.details;
+  }
+
+  get kind(): ErrorKind {
+    return catalogue[this.code];
+  }
+
+  toJSON(): Record<string, unknown> {
+    return {
+      error: this.message,
+      code: this.code,
+      ...(this.place === undefined ? {} : { place: this.place }),
+      hint: this.hint,
+      retryable: this.kind.retryable,
+      ...(this.details === undefined ? {} : { details: this.details }),
+    };
+  }
+}
+
+/** Whatever was thrown, as an error of the catalogue. */
+export function toDuctileError(thrown: unknown): DuctileError {
+  if (thrown instanceof DuctileError) return thrown;
+  return new DuctileError('INTERNAL', messageOf(thrown), { cause: thrown });
+}
+
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}

@@ -1,0 +1,121 @@
+import { inspect, styleText } from 'node:util';
+import pino from 'pino';
+import { toTimestamp } from './clock.ts';
+import { DuctileError } from './errors.ts';
+import { limits } from './limits.ts';
+import { visible } from './text.ts';
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+export type LogFormat = 'json' | 'text';
+
+/** `plugin` and `job_id` wherever they are known; further fields as needed. */
+export type LogFields = Readonly<Record<string, unknown>>;
+
+export interface Log {
+  debug(message: string, fields?: LogFields): void;
+  info(message: string, fields?: LogFields): void;
+  warn(message: string, fields?: LogFields): void;
+  error(message: string, fields?: LogFields): void;
+  /** The same log, speaking for a part of the program. */
+  child(component: string): Log;
+}
+
+export interface LogOptions {
+  readonly level: LogLevel;
+  readonly format: LogFormat;
+  /** Where whole lines go; standard output unless told otherwise. */
+  readonly destination?: LineWriter;
+}
+
+export interface LineWriter {
+  write(line: string): void;
+}
+
+export function makeLogger({ level, format, destination = standardOutput() }: LogOptions): Log {
+  const write = format === 'json' ? jsonWriter(destination) : textWriter(destination);
+  const lowest = levels.indexOf(level);
+  const log = (component: string): Log => {
+    const at =
+      (here: LogLevel) =>
+      (message: string, fields: LogFields = {}): void => {
+        if (levels.indexOf(here) >= lowest) write(here, component, message, prepare(fields));
+      };
+    return {
+      debug: at('debug'),
+      info: at('info'),
+      warn: at('warn'),
+      error: at('error'),
+      child: log,
+    };
+  };
+  return log('ductile');
+}
+
+/** Text for a person at a terminal, JSON for everything that collects logs. */
+export function autoFormat(stream: { readonly isTTY?: boolean }): LogFormat {
+  return stream.isTTY === true ? 'text' : 'json';
+}
+
+const levels: readonly LogLevel[] = ['debug', 'info', 'warn', 'error'];
+
+type Write = (level: LogLevel, component: string, message: string, fields: LogFields) => void;
+
+/** Buffered, so that a slow reader holds up nobody; it is flushed when the process exits. */
+function standardOutput(): LineWriter {
+  return pino.destination({ dest: 1, sync: false, maxLength: limits.logBufferBytesMax });
+}
+
+function jsonWriter(destination: LineWriter): Write {
+  const root = pino(
+    {
+      level: 'debug',
+      base: null,
+      messageKey: 'message',
+      timestamp: () => `,"timestamp":"${toTimestamp(Date.now())}"`,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    destination,
+  );
+  return (level, component, message, fields) => root[level]({ component, ...fields }, message);
+}
+
+const styles = { debug: 'gray', info: 'green', warn: 'yellow', error: 'red' } as const;
+const WORD_WIDTH = 5;
+
+/** Nothing that a plugin says can end the line or pass for a field: it is escaped and quoted. */
+function textWriter(destination: LineWriter): Write {
+  return (level, component, message, fields) => {
+    const word = styleText(styles[level], level.toUpperCase().padEnd(WORD_WIDTH));
+    const rest = Object.entries(fields).map(
+      ([key, value]) => ` ${styleText('gray', `${visible(key)}=`)}${showValue(value)}`,
+    );
+    const name = styleText('cyan', visible(component));
+    destination.write(`${clockTime()} ${word} ${name}  ${visible(message)}${rest.join('')}\n`);
+  };
+}
+
+function clockTime(): string {
+  const now = new Date();
+  const time = now.toTimeString().slice(0, 'hh:mm:ss'.length);
+  return styleText('gray', `${time}.${String(now.getMilliseconds()).padStart(3, '0')}`);
+}
+
+function showValue(value: unknown): string {
+  if (typeof value !== 'string') return visible(inspect(value, { breakLength: Infinity }));
+  return /^[\w.:/@+-]+$/.test(value) ? value : visible(JSON.stringify(value));
+}
+
+const taken = new Set(['timestamp', 'level', 'component', 'message']);
+
+/** A field never hides one of the line's own, and an error says more than `{}`. */
+function prepare(fields: LogFields): LogFields {
+  const entries = Object.entries(fields)
+    .filter(([, value]) => value !== undefined)
+    .map(([key, value]) => [taken.has(key) ? `${key}_` : key, describe(value)] as const);
+  return Object.fromEntries(entries);
+}
+
+function describe(value: unknown): unknown {
+  if (value instanceof DuctileError) return value.toJSON();
+  return value instanceof Error ? (value.stack ?? value.message) : value;
+}
