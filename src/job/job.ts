@@ -1,0 +1,89 @@
+import type { Timestamp } from '../base/clock.ts';
+import type { JobStatus } from './state.ts';
+
+export type SubmittedBy =
+  | 'scheduler'
+  | 'webhook'
+  | 'route'
+  | 'cli'
+  | 'api'
+  | 'directive'
+  | 'replay';
+
+/** What somebody wants done. The id is made by the caller, so that asking twice is asking once. */
+export interface JobDraft {
+  readonly id: string;
+  readonly plugin: string;
+  readonly command: string;
+  /** JSON text; opaque to the ledger. */
+  readonly payload: string;
+  readonly submittedBy: SubmittedBy;
+  /** Who exactly, such as `cli:ann` or `plugin:folder-watch`. */
+  readonly actor: string;
+  readonly maxAttempts: number;
+  readonly dedupe?: Dedupe;
+  readonly parentJobId?: string;
+  /** The signal that caused it. */
+  readonly sourceEventId?: string;
+  /** The first job of its lineage; a job without one is its own root. */
+  readonly rootJobId?: string;
+  readonly retryOf?: string;
+  /** Stable over attempts, crashes and retries of the same work. */
+  readonly idempotencyKey?: string;
+  /** How many signals lie between the first cause and this job. */
+  readonly hops?: number;
+  /** A signal of the runtime itself is among its causes. */
+  readonly runtimeCaused?: boolean;
+  readonly eventContextId?: string;
+}
+
+export interface Dedupe {
+  readonly key: string;
+  readonly ttlMs: number;
+  /** Whether a queued or running job with the same key and target blocks too, not only a succeeded one. */
+  readonly blockInFlight: boolean;
+}
+
+/** A row of job_queue, as code sees it. */
+export interface Job {
+  readonly seq: number;
+  readonly id: string;
+  readonly plugin: string;
+  readonly command: string;
+  readonly payload: string;
+  readonly status: JobStatus;
+  /** Numbers every start, crashes and releases included; of a queued job, the coming one. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** Failures charged to the job so far. */
+  readonly retryCount: number;
+  /** Engine crashes charged to the job so far. */
+  readonly crashCount: number;
+  /** Engine crashes in a row that the job met in company. */
+  readonly interruptCount: number;
+  /** Met several crashes in a row: at most one such job runs in a process at a time. */
+  readonly suspect: boolean;
+  readonly submittedBy: string;
+  readonly actor: string;
+  readonly dedupeKey: string | null;
+  readonly dedupeTtlMs: number | null;
+  readonly createdAt: Timestamp;
+  readonly readyAt: Timestamp;
+  readonly startedAt: Timestamp | null;
+  readonly completedAt: Timestamp | null;
+  readonly nextRetryAt: Timestamp | null;
+  readonly lastError: string | null;
+  readonly reason: string | null;
+  readonly parentJobId: string | null;
+  readonly sourceEventId: string | null;
+  readonly rootJobId: string;
+  readonly retryOf: string | null;
+  readonly idempotencyKey: string;
+  readonly hops: number;
+  readonly runtimeCaused: boolean;
+  readonly eventContextId: string | null;
+  readonly claimToken: string | null;
+  readonly claimedBy: string | null;
+  readonly claimExpiresAt: Timestamp | null;
+  readonly cancelRequestedAt: Timestamp | null;
+}

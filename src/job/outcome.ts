@@ -1,0 +1,102 @@
+import type { AttemptReport } from './attempt.ts';
+import { backoffMs, crashDelayMs, type RetryPolicy } from './retry.ts';
+import type { JobStatus } from './state.ts';
+
+/** Where an attempt's end leads its job. */
+export interface Ending {
+  readonly status: JobStatus;
+  /** Why, in a word that people can search for; null when it succeeded or is simply tried again. */
+  readonly reason: string | null;
+  /** With `queued`: how long until it may be claimed again. */
+  readonly delayMs: number;
+  readonly retryCount: number;
+  readonly crashCount: number;
+  readonly interruptCount: number;
+  readonly suspect: boolean;
+}
+
+interface Counts {
+  readonly retryCount: number;
+  readonly crashCount: number;
+  readonly interruptCount: number;
+  readonly suspect: boolean;
+  readonly maxAttempts: number;
+}
+
+/** `final`: no further attempt can help (exit 78, `retry: false`, state too large). */
+export type Failure = 'retryable' | 'final';
+
+export function endSucceeded(job: Counts): Ending {
+  return terminal(job, 'succeeded', null);
+}
+
+export function endCancelled(job: Counts): Ending {
+  return terminal(job, 'cancelled', 'cancelled');
+}
+
+/**
+ * A failure that is charged to the job. While the budget lasts it is queued again after a growing
+ * delay; `random` in [0, 1) spreads retries that failed together.
+ */
+export function endFailed(
+  job: Counts,
+  report: AttemptReport,
+  failure: Failure,
+  policy: RetryPolicy,
+  random: number,
+): Ending {
+  const retryCount = job.retryCount + 1;
+  const charged = { ...job, retryCount, interruptCount: 0, suspect: false };
+  if (failure === 'final') return terminal(charged, 'failed', report.cause);
+  if (retryCount < job.maxAttempts) {
+    return again(charged, backoffMs(retryCount, policy.backoffBaseMs, random));
+  }
+  if (report.status === 'timed_out') return terminal(charged, 'timed_out', 'retries_exhausted');
+  return terminal(charged, 'dead', 'retries_exhausted');
+}
+
+/** Cut short by us or by the host: nobody is charged, and it is ready again at once or soon. */
+export function endReleased(job: Counts, delayMs = 0): Ending {
+  return again(job, delayMs);
+}
+
+export interface CrashRules {
+  readonly crashesMax: number;
+  readonly suspectAfter: number;
+}
+
+/**
+ * The engine died under the attempt. Whoever ran alone, or as the only suspect, is charged with the
+ * crash; the others have only met one more, and become suspects when that happens repeatedly.
+ */
+export function endCrashed(job: Counts, charged: boolean, rules: CrashRules): Ending {
+  if (!charged) {
+    const interruptCount = job.interruptCount + 1;
+    const suspect = interruptCount >= rules.suspectAfter;
+    return again({ ...job, interruptCount, suspect }, 0);
+  }
+  const crashCount = job.crashCount + 1;
+  const counted = { ...job, crashCount, suspect: true };
+  if (crashCount >= rules.crashesMax) return terminal(counted, 'dead', 'crashes_exhausted');
+  return again(counted, crashDelayMs(crashCount, rules.crashesMax));
+}
+
+/** Which of the jobs that ran in a crashed engine are charged with the crash. */
+export function blame(jobs: readonly { readonly id: string; readonly suspect: boolean }[]): Set<string> {
+  if (jobs.length === 1) return new Set(jobs.map((job) => job.id));
+  const suspects = jobs.filter((job) => job.suspect);
+  return new Set(suspects.length === 1 ? suspects.map((job) => job.id) : []);
+}
+
+function terminal(job: Counts, status: JobStatus, reason: string | null): Ending {
+  return { ...counts(job), status, reason, delayMs: 0 };
+}
+
+function again(job: Counts, delayMs: number): Ending {
+  return { ...counts(job), status: 'queued', reason: null, delayMs };
+}
+
+function counts(job: Counts): Omit<Ending, 'status' | 'reason' | 'delayMs'> {
+  const { retryCount, crashCount, interruptCount, suspect } = job;
+  return { retryCount, crashCount, interruptCount, suspect };
+}

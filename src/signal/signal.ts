@@ -1,0 +1,49 @@
+import type { Timestamp } from '../base/clock.ts';
+
+/** The source of the runtime's own signals. Plugins' signals carry `plugin:<name>`. */
+export const RUNTIME_SOURCE = 'ductile';
+
+export function pluginSource(plugin: string): string {
+  return `plugin:${plugin}`;
+}
+
+/** An immutable fact, before it is on the ledger. The id is made by whoever reports it. */
+export interface SignalDraft {
+  readonly id: string;
+  readonly type: string;
+  readonly source: string;
+  readonly subjectType?: string;
+  readonly subjectId?: string;
+  /** JSON text. */
+  readonly data: string;
+  readonly metadata?: string;
+  readonly hops: number;
+  readonly correlationId: string;
+  readonly causationId?: string;
+  readonly visibility?: 'internal' | 'admin_only';
+  /** Of a plugin's event: the attempt that emitted it and its place in the response. */
+  readonly jobId?: string;
+  readonly jobAttempt?: number;
+  readonly eventIndex?: number;
+}
+
+/** A row of signals. */
+export interface Signal {
+  readonly seq: number;
+  readonly id: string;
+  readonly type: string;
+  readonly source: string;
+  readonly subjectType: string | null;
+  readonly subjectId: string | null;
+  readonly data: string;
+  readonly metadata: string;
+  readonly hops: number;
+  readonly correlationId: string;
+  readonly causationId: string | null;
+  readonly visibility: string;
+  readonly jobId: string | null;
+  readonly jobAttempt: number | null;
+  readonly eventIndex: number | null;
+  readonly occurredAt: Timestamp;
+  readonly insertedAt: Timestamp;
+}
