@@ -1,0 +1,109 @@
+import { chmodSync, existsSync, renameSync, rmSync } from 'node:fs';
+import { backup, DatabaseSync } from 'node:sqlite';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { checkSqliteFile } from './check.ts';
+import { tables, type Row, type Store, type TableName } from './dialect.ts';
+import { migrate, schemaVersion } from './migrate.ts';
+import type { PostgresStore } from './postgres.ts';
+import { openSqlite } from './sqlite.ts';
+
+const PAGES_PER_STEP = 256;
+
+/** Copies a running ledger through its own writing connection, checks the copy, then names it. */
+export async function backupSqlite(db: DatabaseSync, target: string): Promise<void> {
+  await writeChecked(target, async (draft) => {
+    await backup(db, draft, { rate: PAGES_PER_STEP });
+  });
+}
+
+/**
+ * A PostgreSQL ledger is copied into a SQLite ledger file, from one snapshot: the same tables, so
+ * the copy can be looked into, checked and restored with nothing but this program.
+ */
+export async function backupPostgres(store: PostgresStore, target: string): Promise<void> {
+  await writeChecked(target, async (draft) => {
+    const copy = openSqlite(draft);
+    try {
+      await copy.write(['other'], async (tx) => {
+        await migrate(tx);
+        await tx.run(`pragma user_version = ${schemaVersion}`);
+      });
+      await store.snapshot((pagesOf) => copyTables(pagesOf, copy));
+    } finally {
+      await copy.close();
+    }
+  });
+}
+
+async function writeChecked(target: string, write: (draft: string) => Promise<void>): Promise<void> {
+  if (existsSync(target)) {
+    throw new DuctileError('BACKUP_INVALID', 'the target exists already', {
+      place: target,
+      hint: 'Name a file that does not exist yet.',
+    });
+  }
+  const draft = `${target}.partial`;
+  removeDatabase(draft);
+  try {
+    await write(draft);
+    checkCopy(draft);
+    chmodSync(draft, 0o600);
+    renameSync(draft, target);
+  } catch (error) {
+    removeDatabase(draft);
+    if (error instanceof DuctileError) throw error;
+    throw new DuctileError('BACKUP_INVALID', `the backup failed: ${messageOf(error)}`, {
+      place: target,
+      cause: error,
+    });
+  }
+}
+
+/** A copy that is not proven is no backup. One file is left: its journal is folded in. */
+function checkCopy(path: string): void {
+  const db = new DatabaseSync(path);
+  try {
+    db.exec('pragma journal_mode = delete');
+    const problems = checkSqliteFile(db);
+    if (problems.length > 0) {
+      throw new DuctileError('BACKUP_INVALID', `the copy is not sound: ${problems.join('; ')}`);
+    }
+  } finally {
+    db.close();
+  }
+}
+
+function removeDatabase(path: string): void {
+  for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(path + suffix, { force: true });
+}
+
+/** Brings one table in pages, all from the same snapshot. */
+export type PagesOf = (table: TableName) => AsyncIterable<Row[]>;
+
+/** Liveness and the schema's own history belong to the place, not to the record. */
+const LEFT_OUT: ReadonlySet<TableName> = new Set(['processes', 'schema_migrations']);
+
+/** Rows that a new ledger already has, and that the copied ones replace. */
+const REPLACED: Partial<Record<TableName, string>> = {
+  ledger_meta: 'key',
+  storage_sequences: 'name',
+};
+
+/** Copies a whole record into an empty ledger of either kind. */
+export async function copyTables(pagesOf: PagesOf, into: Store): Promise<void> {
+  for (const table of tables) {
+    if (LEFT_OUT.has(table)) continue;
+    for await (const rows of pagesOf(table)) await insertPage(into, table, rows);
+  }
+}
+
+async function insertPage(into: Store, table: TableName, rows: readonly Row[]): Promise<void> {
+  const columns = Object.keys(rows[0] ?? {});
+  const key = REPLACED[table];
+  const conflict = key === undefined ? '' : `on conflict (${key}) do update set value = excluded.value`;
+  const sql = `insert into ${into.dialect.table(table)} (${columns.join(', ')})
+    values (${columns.map(() => '?').join(', ')}) ${conflict}`;
+  await into.write(['other'], async (tx) => {
+    for (const row of rows) await tx.run(sql, columns.map((column) => row[column] ?? null));
+  });
+}

@@ -1,0 +1,56 @@
+import type { DatabaseSync } from 'node:sqlite';
+import type { Session } from './dialect.ts';
+import { int } from './queries/row.ts';
+
+/** What the database itself can say about its file. */
+export function checkSqliteFile(db: DatabaseSync): string[] {
+  const rows = db.prepare('pragma integrity_check(20)').all();
+  return rows
+    .map((row) => String(Object.values(row)[0]))
+    .filter((line) => line !== 'ok')
+    .map((line) => `integrity: ${line}`);
+}
+
+/** Our own invariants: each query counts rows that must not exist. */
+export async function checkLedger(session: Session): Promise<string[]> {
+  const d = session.dialect;
+  const jobs = d.table('job_queue');
+  const log = d.table('job_log');
+  const invariants: readonly (readonly [string, string])[] = [
+    [
+      'running jobs without a claim',
+      `select count(*) as n from ${jobs} where status = 'running'
+        and (claim_token is null or claimed_by is null or claim_expires_at is null)`,
+    ],
+    [
+      'keys that run twice at once',
+      `select count(*) as n from (select 1 as one from ${jobs}
+        where status = 'running' and dedupe_key is not null
+        group by dedupe_key, plugin, command having count(*) > 1) twice`,
+    ],
+    [
+      'jobs that succeeded more than once',
+      `select count(*) as n from (select job_id from ${log} where status = 'succeeded'
+        group by job_id having count(*) > 1) twice`,
+    ],
+    [
+      'succeeded jobs without their attempt',
+      `select count(*) as n from ${jobs} j where j.status = 'succeeded' and not exists (
+        select 1 from ${log} l where l.job_id = j.id and l.status = 'succeeded')
+        and exists (select 1 from ${log} l where l.completed_at <= j.completed_at)`,
+    ],
+    [
+      'signals of attempts that did not succeed',
+      `select count(*) as n from ${d.table('signals')} s where s.event_index >= 0 and exists (
+        select 1 from ${log} l where l.job_id = s.job_id and l.attempt = s.job_attempt
+          and l.status <> 'succeeded')`,
+    ],
+  ];
+  const found: string[] = [];
+  for (const [name, sql] of invariants) {
+    const [row] = await session.run(sql);
+    const count = int(row ?? {}, 'n');
+    if (count > 0) found.push(`${count} ${name}`);
+  }
+  return found;
+}

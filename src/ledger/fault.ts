@@ -1,0 +1,33 @@
+import { probe, type Probe } from '../base/probe.ts';
+import type { VerbName } from './dialect.ts';
+
+/** The fault points on both sides of every commit that moves work. */
+const before: Partial<Record<VerbName, Probe>> = {
+  enqueue: 'enqueue.before-commit',
+  claim: 'claim.before-commit',
+  settle: 'settle.before-commit',
+  release: 'release.before-commit',
+  reap: 'reap.before-commit',
+};
+
+const after: Partial<Record<VerbName, Probe>> = {
+  enqueue: 'enqueue.after-commit',
+  claim: 'claim.after-commit',
+  settle: 'settle.after-commit',
+  release: 'release.after-commit',
+  reap: 'reap.after-commit',
+  heartbeat: 'heartbeat.after-commit',
+  prune: 'prune.after-commit',
+};
+
+export function beforeCommit(names: readonly VerbName[]): void {
+  for (const name of names) fire(before[name]);
+}
+
+export function afterCommit(names: readonly VerbName[]): void {
+  for (const name of names) fire(after[name]);
+}
+
+function fire(name: Probe | undefined): void {
+  if (name !== undefined) probe(name);
+}

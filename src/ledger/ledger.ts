@@ -1,0 +1,255 @@
+import type { Timestamp } from '../base/clock.ts';
+import type { Attempt, AttemptReport } from '../job/attempt.ts';
+import type { Job, JobDraft } from '../job/job.ts';
+import type { Ending } from '../job/outcome.ts';
+import type { JobStatus } from '../job/state.ts';
+import type { Signal, SignalDraft } from '../signal/signal.ts';
+
+/**
+ * A tenant's durable record, in the verbs of the domain. Each writing verb is one whole transaction,
+ * executed beside the database, and resolves only after its commit; nothing outside composes a
+ * transaction from parts. Verbs take and return plain data. Ids and tokens are made by the caller,
+ * so that a verb whose answer was lost can be asked again and has happened once.
+ */
+export interface Ledger {
+  readonly kind: 'sqlite' | 'postgres';
+
+  /** Accepts work: committed when it resolves. */
+  enqueue(batch: EnqueueBatch): Promise<Enqueued[]>;
+  /** Takes ready jobs for a process, oldest first, within every limit. */
+  claim(request: ClaimRequest): Promise<ClaimedJob[]>;
+  /** Closes attempts, each with all its consequences or none, and then claims in the same commit. */
+  settle(closings: readonly Closing[], claim?: ClaimRequest): Promise<Settlement>;
+  /** Closes the attempts of a process that is proven or presumed dead, and forgets the process. */
+  reap(request: ReapRequest): Promise<Settlement>;
+  /** Asks a job to stop: a queued one never starts, a running one is stopped by its owner. */
+  cancel(jobId: string): Promise<CancelAnswer>;
+  /** Queued jobs whose time has come are ready now; says when the next one will be. */
+  promote(): Promise<Promotion>;
+  prune(request: PruneRequest): Promise<number>;
+
+  /** A process says that it lives; answers with what the ledger believes it is running. */
+  heartbeat(process: ProcessBeat): Promise<HeartbeatAnswer>;
+  /** A process leaves of its own will, with nothing left running. */
+  leave(processId: string): Promise<void>;
+  orphans(request: OrphanRequest): Promise<Orphan[]>;
+  /** Queued jobs whose plugin no live process has known for the grace time. */
+  unrunnable(request: UnrunnableRequest): Promise<Job[]>;
+  /** Claims that outlived their time although their process lives. */
+  expiredClaims(): Promise<Job[]>;
+
+  job(id: string): Promise<Job | undefined>;
+  jobs(filter: JobFilter): Promise<Job[]>;
+  attempts(jobIds: readonly string[]): Promise<Attempt[]>;
+  attemptsOf(filter: AttemptFilter): Promise<Attempt[]>;
+  signals(filter: SignalFilter): Promise<Signal[]>;
+  facts(plugin: string, limit: number): Promise<Fact[]>;
+  state(plugin: string): Promise<string>;
+  counts(): Promise<QueueCounts>;
+  processes(): Promise<ProcessRow[]>;
+  now(): Promise<Timestamp>;
+
+  meta(key: MetaKey): Promise<string | undefined>;
+  setMeta(key: MetaKey, value: string): Promise<void>;
+
+  /** Calls back, soon and at most once for many changes, when another process made work ready. */
+  onHint(listener: () => void): void;
+  /** Tells other processes that work is ready; a hint that may be lost. */
+  hint(): void;
+  backup(path: string): Promise<void>;
+  /** Every inconsistency that the database and our own invariants can show; empty when sound. */
+  check(): Promise<string[]>;
+  close(): Promise<void>;
+}
+
+export interface EnqueueBatch {
+  readonly jobs: readonly JobDraft[];
+  readonly signals?: readonly SignalDraft[];
+  readonly contexts?: readonly ContextDraft[];
+}
+
+export interface ContextDraft {
+  readonly id: string;
+  readonly parentId?: string;
+  readonly accumulated: string;
+}
+
+/** `duplicateOf` names the job that already does or did this work; nothing was added then. */
+export interface Enqueued {
+  readonly jobId: string;
+  readonly duplicateOf?: string;
+  readonly dedupeKey?: string;
+}
+
+export interface ClaimRequest {
+  readonly processId: string;
+  readonly token: string;
+  readonly slots: number;
+  /** What this process knows how to run; it claims nothing else. */
+  readonly plugins: readonly ClaimablePlugin[];
+}
+
+export interface ClaimablePlugin {
+  readonly name: string;
+  readonly parallelism: number;
+  /** How long a claim may last before others presume it lost, by command. */
+  readonly leaseMs: Readonly<Record<string, number>>;
+  readonly leaseDefaultMs: number;
+}
+
+export interface ClaimedJob extends Job {
+  readonly claimToken: string;
+  readonly startedAt: Timestamp;
+  /** The plugin's state when it was claimed, as JSON text. */
+  readonly state: string;
+  /** The baggage of its chain, as JSON text. */
+  readonly context: string;
+  readonly queueMs: number;
+}
+
+/** The end of one attempt and everything that it causes. */
+export interface Closing {
+  readonly job: Job;
+  /** The fence: only the claim that holds it is closed. Null closes a job that still is queued. */
+  readonly claimToken: string | null;
+  readonly report: AttemptReport;
+  readonly ending: Ending;
+  readonly state?: StateChange;
+  readonly signals: readonly SignalDraft[];
+  readonly jobs: readonly JobDraft[];
+}
+
+/** A declared snapshot becomes a fact and replaces the state; undeclared updates are merged into it. */
+export type StateChange =
+  | { readonly kind: 'snapshot'; readonly factType: string; readonly mirror: boolean; readonly value: string }
+  | { readonly kind: 'merge'; readonly value: string };
+
+/**
+ * `fenced`: the claim was lost, nothing was written. `cancelled`: somebody asked for its end first,
+ * nothing was written yet. `oversize`: the state would pass its limit, nothing was written.
+ */
+export type Verdict = 'settled' | 'fenced' | 'cancelled' | 'oversize';
+
+export interface Settlement {
+  readonly verdicts: ReadonlyMap<string, Verdict>;
+  /** The jobs that were asked for by the closings that settled. */
+  readonly enqueued: readonly Enqueued[];
+  readonly claimed: readonly ClaimedJob[];
+}
+
+export interface ReapRequest {
+  readonly processId: string;
+  /** Only when its last heartbeat is older than this by the database's clock; 0 when proven dead. */
+  readonly staleMs: number;
+  readonly closings: readonly Closing[];
+}
+
+export interface OrphanRequest {
+  readonly self: string;
+  readonly staleMs: number;
+}
+
+export interface Orphan {
+  readonly processId: string;
+  readonly jobs: readonly Job[];
+}
+
+export type CancelAnswer = 'cancelled' | 'requested' | 'terminal' | 'unknown';
+
+export interface Promotion {
+  readonly promoted: number;
+  /** Milliseconds until the next delayed job is due, by the database's clock. */
+  readonly nextInMs: number | undefined;
+}
+
+export interface UnrunnableRequest {
+  readonly graceMs: number;
+  readonly staleMs: number;
+  readonly limit: number;
+}
+
+export const prunable = ['jobs', 'attempts', 'signals', 'facts', 'contexts', 'dedupe'] as const;
+export type Prunable = (typeof prunable)[number];
+
+export interface PruneRequest {
+  readonly what: Prunable;
+  readonly olderThanMs: number;
+  readonly limit: number;
+}
+
+export interface ProcessBeat {
+  readonly id: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly slots: number;
+  readonly spawner: string;
+  readonly plugins: readonly string[];
+}
+
+export interface HeartbeatAnswer {
+  /** False when somebody reaped this process: its claims are lost. */
+  readonly known: boolean;
+  readonly running: readonly RunningClaim[];
+}
+
+export interface RunningClaim {
+  readonly jobId: string;
+  readonly claimToken: string;
+  readonly cancelRequested: boolean;
+}
+
+export interface ProcessRow {
+  readonly id: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly slots: number;
+  readonly spawner: string;
+  readonly startedAt: Timestamp;
+  readonly lastHeartbeatAt: Timestamp;
+}
+
+export interface JobFilter {
+  readonly plugin?: string;
+  readonly command?: string;
+  readonly status?: readonly JobStatus[];
+  readonly rootJobId?: string;
+  readonly parentJobId?: string;
+  /** Keyset page: rows with a smaller seq than this. */
+  readonly beforeSeq?: number;
+  readonly order?: 'newest' | 'oldest';
+  readonly limit: number;
+}
+
+export interface AttemptFilter {
+  readonly plugin?: string;
+  readonly jobId?: string;
+  readonly status?: string;
+  readonly limit: number;
+}
+
+export interface SignalFilter {
+  readonly type?: string;
+  readonly jobId?: string;
+  readonly limit: number;
+}
+
+export interface Fact {
+  readonly seq: number;
+  readonly plugin: string;
+  readonly factType: string;
+  readonly jobId: string | null;
+  readonly command: string | null;
+  readonly fact: string;
+  readonly createdAt: Timestamp;
+}
+
+export interface QueueCounts {
+  readonly ready: number;
+  readonly delayed: number;
+  readonly running: number;
+  readonly oldestReadyAt: Timestamp | null;
+}
+
+export type MetaKey = 'epoch' | 'paused' | 'restored_from';

@@ -1,0 +1,51 @@
+import { DuctileError } from '../base/errors.ts';
+import { makeToken } from '../base/ids.ts';
+import type { Dialect, Transaction } from './dialect.ts';
+import { core } from './migrations/0001-core.ts';
+
+/** A numbered, forward-only step of a ledger's schema. */
+export interface Migration {
+  readonly version: number;
+  readonly name: string;
+  readonly statements: (dialect: Dialect) => string[];
+}
+
+export const migrations: readonly Migration[] = [core];
+export const schemaVersion = migrations.length;
+
+/** Brings a ledger to this program's schema, inside one transaction; says what was applied. */
+export async function migrate(tx: Transaction): Promise<string[]> {
+  const { dialect } = tx;
+  const table = dialect.table('schema_migrations');
+  await tx.run(`create table if not exists ${table} (
+    version ${dialect.types.int} primary key,
+    name ${dialect.types.text} not null,
+    applied_at ${dialect.types.text} not null
+  )`);
+  const [row] = await tx.run(`select coalesce(max(version), 0) as version from ${table}`);
+  const current = Number(row?.['version'] ?? 0);
+  refuseNewer(current);
+  const pending = migrations.filter(({ version }) => version > current);
+  for (const { version, name, statements } of pending) {
+    for (const statement of statements(dialect)) await tx.run(statement);
+    await tx.run(`insert into ${table} (version, name, applied_at) values (?, ?, ${dialect.now})`, [
+      version,
+      name,
+    ]);
+  }
+  if (current === 0) {
+    await tx.run(`insert into ${dialect.table('ledger_meta')} (key, value) values ('epoch', ?)`, [
+      makeToken(),
+    ]);
+  }
+  return pending.map(({ version, name }) => `${version} ${name}`);
+}
+
+/** A schema that this program has never seen may mean anything, so it is not touched. */
+export function refuseNewer(version: number): void {
+  if (version <= schemaVersion) return;
+  throw new DuctileError(
+    'LEDGER_NEWER',
+    `the ledger has schema version ${version}, this program knows versions up to ${schemaVersion}`,
+  );
+}

@@ -1,0 +1,149 @@
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { backupPostgres, backupSqlite } from './backup.ts';
+import { checkLedger, checkSqliteFile } from './check.ts';
+import type { Store, VerbName } from './dialect.ts';
+import type { Closing, Ledger } from './ledger.ts';
+import { migrate, schemaVersion } from './migrate.ts';
+import { makeNotifier, type Notifier } from './notify.ts';
+import { openPostgres } from './postgres.ts';
+import { attemptsOf, listAttempts } from './queries/attempt.ts';
+import { claim } from './queries/claim.ts';
+import { enqueue } from './queries/enqueue.ts';
+import { cancel, countQueue, findJob, listJobs, promote } from './queries/job.ts';
+import { readMeta, writeMeta } from './queries/meta.ts';
+import {
+  expiredClaims,
+  heartbeat,
+  leave,
+  listProcesses,
+  orphans,
+  reap,
+  unrunnable,
+} from './queries/process.ts';
+import { prune } from './queries/prune.ts';
+import { text } from './queries/row.ts';
+import { settle } from './queries/settle.ts';
+import { listSignals } from './queries/signal.ts';
+import { listFacts, readState } from './queries/state.ts';
+import { openSqlite } from './sqlite.ts';
+
+export type LedgerPlace =
+  | { readonly kind: 'sqlite'; readonly path: string }
+  | { readonly kind: 'postgres'; readonly url: string; readonly schema: string };
+
+/** Opens a ledger and brings its schema up to date. */
+export async function openLedger(place: LedgerPlace): Promise<Ledger> {
+  return place.kind === 'sqlite'
+    ? openSqliteLedger(place.path)
+    : openPostgresLedger(place.url, place.schema);
+}
+
+async function openSqliteLedger(path: string): Promise<Ledger> {
+  const store = openSqlite(path);
+  try {
+    await store.write(['other'], async (tx) => {
+      await migrate(tx);
+      await tx.run(`pragma user_version = ${schemaVersion}`);
+    });
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+  // One process writes, so nobody else makes work ready and there is nobody to tell.
+  const notifier: Notifier = {
+    onHint: () => undefined,
+    hint: () => undefined,
+    close: () => Promise.resolve(),
+  };
+  return makeLedger(store, notifier, {
+    backup: (target) => backupSqlite(store.writer, target),
+    check: async () => [...checkSqliteFile(store.writer), ...(await store.read(checkLedger))],
+  });
+}
+
+async function openPostgresLedger(url: string, schema: string): Promise<Ledger> {
+  const store = openPostgres(url, schema);
+  try {
+    await store.write(['other'], async (tx) => {
+      // Two hosts that start together must not both create the schema.
+      await tx.run(tx.dialect.lockClaims ?? 'select 1');
+      await tx.run(`create schema if not exists "${store.schema}"`);
+      await migrate(tx);
+    });
+  } catch (error) {
+    await store.close();
+    if (error instanceof DuctileError) throw error;
+    throw new DuctileError('LEDGER_UNAVAILABLE', `cannot prepare the schema: ${messageOf(error)}`, {
+      place: 'state.url',
+      hint: 'The database user needs the right to create and use its schema.',
+      cause: error,
+    });
+  }
+  const notifier = makeNotifier(store.pool, store.connectionString, store.schema);
+  return makeLedger(store, notifier, {
+    backup: (target) => backupPostgres(store, target),
+    check: () => store.read(checkLedger),
+  });
+}
+
+function makeLedger(
+  store: Store,
+  notifier: Notifier,
+  care: Pick<Ledger, 'backup' | 'check'>,
+): Ledger {
+  const { read, write } = store;
+  return {
+    kind: store.dialect.name,
+    ...care,
+    enqueue: (batch) => write(['enqueue'], (tx) => enqueue(tx, batch)),
+    claim: (request) => write(['claim'], (tx) => claim(tx, request)),
+    settle: (closings, request) =>
+      write(verbsOf(closings, request !== undefined), async (tx) => {
+        const settled = await settle(tx, closings);
+        return { ...settled, claimed: request === undefined ? [] : await claim(tx, request) };
+      }),
+    reap: (request) =>
+      write(['reap'], async (tx) => ({ ...(await reap(tx, request)), claimed: [] })),
+    cancel: (jobId) => write(['other'], (tx) => cancel(tx, jobId)),
+    promote: () => write(['other'], promote),
+    prune: (request) => write(['prune'], (tx) => prune(tx, request)),
+    heartbeat: (beat) => write(['heartbeat'], (tx) => heartbeat(tx, beat)),
+    leave: (processId) => write(['other'], (tx) => leave(tx, processId)),
+    orphans: (request) => read((session) => orphans(session, request)),
+    unrunnable: (request) => read((session) => unrunnable(session, request)),
+    expiredClaims: () => read(expiredClaims),
+    job: (id) => read((session) => findJob(session, id)),
+    jobs: (filter) => read((session) => listJobs(session, filter)),
+    attempts: (jobIds) => read((session) => attemptsOf(session, jobIds)),
+    attemptsOf: (filter) => read((session) => listAttempts(session, filter)),
+    signals: (filter) => read((session) => listSignals(session, filter)),
+    facts: (plugin, limit) => read((session) => listFacts(session, plugin, limit)),
+    state: (plugin) => read((session) => readState(session, plugin)),
+    counts: () => read(countQueue),
+    processes: () => read(listProcesses),
+    now: () =>
+      read(async (session) => {
+        const [row] = await session.run(`select ${session.dialect.now} as now`);
+        return text(row ?? {}, 'now');
+      }),
+    meta: (key) => read((session) => readMeta(session, key)),
+    setMeta: (key, value) => write(['other'], (tx) => writeMeta(tx, key, value)),
+    onHint: (listener) => notifier.onHint(listener),
+    hint: () => notifier.hint(),
+    async close() {
+      await notifier.close();
+      await store.close();
+    },
+  };
+}
+
+/** Which fault points lie around this commit. */
+function verbsOf(closings: readonly Closing[], claims: boolean): VerbName[] {
+  const released = closings.some(({ report }) => report.status === 'released');
+  const settled = closings.some(({ report }) => report.status !== 'released');
+  return [
+    ...(settled ? (['settle'] as const) : []),
+    ...(released ? (['release'] as const) : []),
+    ...(claims ? (['claim'] as const) : []),
+  ];
+}

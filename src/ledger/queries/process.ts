@@ -1,0 +1,168 @@
+import type { Job } from '../../job/job.ts';
+import type { Row, Session, Transaction } from '../dialect.ts';
+import type {
+  HeartbeatAnswer,
+  Orphan,
+  OrphanRequest,
+  ProcessBeat,
+  ProcessRow,
+  ReapRequest,
+  UnrunnableRequest,
+} from '../ledger.ts';
+import { int, jobColumns, text, toJob } from './row.ts';
+import { settle, type Settled } from './settle.ts';
+
+export async function heartbeat(tx: Transaction, beat: ProcessBeat): Promise<HeartbeatAnswer> {
+  const { dialect } = tx;
+  const plugins = JSON.stringify(beat.plugins);
+  const updated = await tx.run(
+    `update ${dialect.table('processes')} set last_heartbeat_at = ${dialect.now}, plugins = ?,
+      slots = ?, spawner = ? where id = ? returning id`,
+    [plugins, beat.slots, beat.spawner, beat.id],
+  );
+  if (updated.length === 0) {
+    await tx.run(
+      `insert into ${dialect.table('processes')}
+        (id, host, pid, version, slots, spawner, plugins, started_at, last_heartbeat_at)
+        values (?, ?, ?, ?, ?, ?, ?, ${dialect.now}, ${dialect.now})`,
+      [beat.id, beat.host, beat.pid, beat.version, beat.slots, beat.spawner, plugins],
+    );
+  }
+  const running = await tx.run(
+    `select id, claim_token, cancel_requested_at from ${dialect.table('job_queue')}
+      where status = 'running' and claimed_by = ?`,
+    [beat.id],
+  );
+  return {
+    known: updated.length > 0,
+    running: running.map((row) => ({
+      jobId: text(row, 'id'),
+      claimToken: text(row, 'claim_token'),
+      cancelRequested: row['cancel_requested_at'] !== null,
+    })),
+  };
+}
+
+export async function leave(tx: Transaction, processId: string): Promise<void> {
+  await tx.run(
+    `delete from ${tx.dialect.table('processes')} where id = ? and not exists (
+      select 1 from ${tx.dialect.table('job_queue')} j
+        where j.status = 'running' and j.claimed_by = processes.id)`,
+    [processId],
+  );
+}
+
+/**
+ * Closes what a dead process left running. Its staleness is confirmed under a lock first: a
+ * heartbeat that comes meanwhile waits, and then finds its row gone.
+ */
+export async function reap(tx: Transaction, request: ReapRequest): Promise<Settled> {
+  const { dialect } = tx;
+  const [row] = await tx.run(
+    `select case when last_heartbeat_at <= ${dialect.nowPlus('?')} then 1 else 0 end as stale
+      from ${dialect.table('processes')} where id = ? ${dialect.forUpdate}`,
+    [-request.staleMs, request.processId],
+  );
+  if (request.staleMs > 0 && row !== undefined && row['stale'] !== 1) {
+    const verdicts = new Map(request.closings.map(({ job }) => [job.id, 'fenced' as const]));
+    return { verdicts, enqueued: [] };
+  }
+  const settled = await settle(tx, request.closings);
+  await leave(tx, request.processId);
+  return settled;
+}
+
+/** Processes that stopped beating, with what they left running; also claims of no process at all. */
+export async function orphans(session: Session, request: OrphanRequest): Promise<Orphan[]> {
+  const { dialect } = session;
+  const cut = -request.staleMs;
+  const stale = await session.run(
+    `select id from ${dialect.table('processes')}
+      where id <> ? and last_heartbeat_at <= (select ${dialect.nowPlus('?')})`,
+    [request.self, cut],
+  );
+  const left = await session.run(
+    `select ${jobColumns} from ${dialect.table('job_queue')}
+      left join ${dialect.table('processes')} on processes.id = job_queue.claimed_by
+      where job_queue.status = 'running' and job_queue.claimed_by <> ?
+        and (processes.id is null or processes.last_heartbeat_at <= (select ${dialect.nowPlus('?')}))
+      order by job_queue.seq`,
+    [request.self, cut],
+  );
+  const byProcess = new Map<string, Job[]>(stale.map((row) => [text(row, 'id'), []]));
+  for (const job of left.map(toJob)) {
+    const owner = job.claimedBy ?? '';
+    byProcess.set(owner, [...(byProcess.get(owner) ?? []), job]);
+  }
+  return [...byProcess].map(([processId, jobs]) => ({ processId, jobs }));
+}
+
+export async function expiredClaims(session: Session): Promise<Job[]> {
+  const { dialect } = session;
+  const rows = await session.run(
+    `select ${jobColumns} from ${dialect.table('job_queue')}
+      where status = 'running' and claim_expires_at <= (select ${dialect.now})`,
+  );
+  return rows.map(toJob);
+}
+
+export async function listProcesses(session: Session): Promise<ProcessRow[]> {
+  const rows = await session.run(
+    `select * from ${session.dialect.table('processes')} order by started_at, id`,
+  );
+  return rows.map((row) => ({
+    id: text(row, 'id'),
+    host: text(row, 'host'),
+    pid: int(row, 'pid'),
+    version: text(row, 'version'),
+    slots: int(row, 'slots'),
+    spawner: text(row, 'spawner'),
+    startedAt: text(row, 'started_at'),
+    lastHeartbeatAt: text(row, 'last_heartbeat_at'),
+  }));
+}
+
+/**
+ * Old queued jobs of plugins that no live process knows. Nothing is unrunnable before some process
+ * has lived for the whole grace time, because the one that knows the plugin may only be restarting.
+ */
+export async function unrunnable(session: Session, request: UnrunnableRequest): Promise<Job[]> {
+  const { dialect } = session;
+  const live = await session.run(
+    `select plugins, case when started_at <= (select ${dialect.nowPlus('?')}) then 1 else 0 end as old
+      from ${dialect.table('processes')}
+      where last_heartbeat_at > (select ${dialect.nowPlus('?')})`,
+    [-request.graceMs, -request.staleMs],
+  );
+  if (!live.some((row) => row['old'] === 1)) return [];
+  const known = new Set(live.flatMap((row) => JSON.parse(text(row, 'plugins')) as string[]));
+  const waiting = await queuedPlugins(session);
+  const unknown = waiting.filter((plugin) => !known.has(plugin));
+  const found: Row[] = [];
+  for (const plugin of unknown) {
+    found.push(
+      ...(await session.run(
+        `select ${jobColumns} from ${dialect.table('job_queue')} where plugin = ?
+          and status = 'queued' and next_retry_at is null
+          and ready_at <= (select ${dialect.nowPlus('?')}) order by seq limit ?`,
+        [plugin, -request.graceMs, request.limit],
+      )),
+    );
+  }
+  return found.map(toJob);
+}
+
+/** Hops from one plugin to the next in the index of ready jobs, whatever the length of the queue. */
+async function queuedPlugins(session: Session): Promise<string[]> {
+  const jobs = session.dialect.table('job_queue');
+  const ready = `status = 'queued' and next_retry_at is null`;
+  const rows = await session.run(
+    `with recursive waiting(plugin) as (
+      select min(plugin) from ${jobs} where ${ready}
+      union all
+      select (select min(plugin) from ${jobs} where ${ready} and plugin > waiting.plugin)
+        from waiting where waiting.plugin is not null
+    ) select plugin from waiting where plugin is not null`,
+  );
+  return rows.map((row) => text(row, 'plugin'));
+}

@@ -1,0 +1,48 @@
+import type { Dialect, Transaction } from '../dialect.ts';
+import type { Prunable, PruneRequest } from '../ledger.ts';
+
+/** Deletes a bounded number of rows that are past their time; says how many went. */
+export async function prune(tx: Transaction, request: PruneRequest): Promise<number> {
+  const gone = await tx.run(statements[request.what](tx.dialect), [
+    -request.olderThanMs,
+    request.limit,
+  ]);
+  return gone.length;
+}
+
+/** Each takes the age in (negative) milliseconds and the number of rows. */
+const statements: Readonly<Record<Prunable, (d: Dialect) => string>> = {
+  jobs: (d) => `delete from ${d.table('job_queue')} where seq in (
+    select seq from ${d.table('job_queue')}
+      where completed_at <= (select ${d.nowPlus('?')}) order by completed_at limit ?) returning seq`,
+  attempts: (d) => `delete from ${d.table('job_log')} where id in (
+    select l.id from ${d.table('job_log')} l
+      where l.completed_at <= (select ${d.nowPlus('?')})
+        and not exists (select 1 from ${d.table('job_queue')} j where j.id = l.job_id
+          and j.completed_at is null)
+      order by l.completed_at limit ?) returning id`,
+  // A signal stays as long as a job that it caused is open, however old it is.
+  signals: (d) => `delete from ${d.table('signals')} where seq in (
+    select s.seq from ${d.table('signals')} s
+      where s.inserted_at <= (select ${d.nowPlus('?')}) and s.occurred_at <= s.inserted_at
+        and not exists (select 1 from ${d.table('job_queue')} j where j.source_event_id = s.id
+          and j.completed_at is null)
+      order by s.inserted_at limit ?) returning seq`,
+  // The latest fact of a plugin is its memory, not its history.
+  facts: (d) => `delete from ${d.table('plugin_facts')} where seq in (
+    select f.seq from ${d.table('plugin_facts')} f
+      where f.created_at <= (select ${d.nowPlus('?')})
+        and exists (select 1 from ${d.table('plugin_facts')} n
+          where n.plugin_name = f.plugin_name and n.seq > f.seq)
+      order by f.seq limit ?) returning seq`,
+  contexts: (d) => `delete from ${d.table('event_context')} where id in (
+    select c.id from ${d.table('event_context')} c
+      where c.created_at <= (select ${d.nowPlus('?')})
+        and not exists (select 1 from ${d.table('job_queue')} j where j.event_context_id = c.id)
+      limit ?) returning id`,
+  dedupe: (d) => `delete from ${d.table('job_dedupe')}
+    where (dedupe_key, plugin, command) in (
+      select k.dedupe_key, k.plugin, k.command from ${d.table('job_dedupe')} k
+        where k.blocks_until <= (select ${d.nowPlus('?')}) order by k.blocks_until limit ?)
+    returning dedupe_key`,
+};

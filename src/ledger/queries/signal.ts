@@ -1,0 +1,99 @@
+import type { Signal, SignalDraft } from '../../signal/signal.ts';
+import { defineRows, type Row, type Session, type Transaction, type Value } from '../dialect.ts';
+import type { SignalFilter } from '../ledger.ts';
+import { int, intOrNull, text, textOrNull } from './row.ts';
+
+export async function insertSignals(
+  tx: Transaction,
+  signals: readonly SignalDraft[],
+): Promise<void> {
+  if (signals.length > 0) await tx.each(insert, signals.map(toRow));
+}
+
+/** A signal that is already there is the same one, told again after a lost answer. */
+const insert = defineRows({
+  columns: {
+    id: 'text',
+    type: 'text',
+    source: 'text',
+    subject_type: 'text',
+    subject_id: 'text',
+    data: 'text',
+    metadata: 'text',
+    hops: 'int',
+    correlation_id: 'text',
+    causation_id: 'text',
+    visibility: 'text',
+    job_id: 'text',
+    job_attempt: 'int',
+    event_index: 'int',
+  },
+  sql: (r, d) => `insert into ${d.table('signals')}
+    (id, type, source, subject_type, subject_id, data, metadata, hops, correlation_id,
+      causation_id, visibility, job_id, job_attempt, event_index, occurred_at, inserted_at)
+    select ${r('id')}, ${r('type')}, ${r('source')}, ${r('subject_type')}, ${r('subject_id')},
+      ${r('data')}, ${r('metadata')}, ${r('hops')}, ${r('correlation_id')}, ${r('causation_id')},
+      ${r('visibility')}, ${r('job_id')}, ${r('job_attempt')}, ${r('event_index')}, ${d.now}, ${d.now}
+      ${r.from}
+    where true on conflict (id) do nothing`,
+});
+
+function toRow(signal: SignalDraft): Row {
+  return {
+    id: signal.id,
+    type: signal.type,
+    source: signal.source,
+    subject_type: signal.subjectType ?? null,
+    subject_id: signal.subjectId ?? null,
+    data: signal.data,
+    metadata: signal.metadata ?? '{}',
+    hops: signal.hops,
+    correlation_id: signal.correlationId,
+    causation_id: signal.causationId ?? null,
+    visibility: signal.visibility ?? 'internal',
+    job_id: signal.jobId ?? null,
+    job_attempt: signal.jobAttempt ?? null,
+    event_index: signal.eventIndex ?? null,
+  };
+}
+
+export async function listSignals(session: Session, filter: SignalFilter): Promise<Signal[]> {
+  const conditions: string[] = ['true'];
+  const values: Value[] = [];
+  if (filter.type !== undefined) {
+    conditions.push('type = ?');
+    values.push(filter.type);
+  }
+  if (filter.jobId !== undefined) {
+    conditions.push('job_id = ?');
+    values.push(filter.jobId);
+  }
+  const rows = await session.run(
+    `select * from ${session.dialect.table('signals')} where ${conditions.join(' and ')}
+      order by seq desc limit ?`,
+    [...values, filter.limit],
+  );
+  return rows.map(toSignal);
+}
+
+function toSignal(row: Row): Signal {
+  return {
+    seq: int(row, 'seq'),
+    id: text(row, 'id'),
+    type: text(row, 'type'),
+    source: text(row, 'source'),
+    subjectType: textOrNull(row, 'subject_type'),
+    subjectId: textOrNull(row, 'subject_id'),
+    data: text(row, 'data'),
+    metadata: text(row, 'metadata'),
+    hops: int(row, 'hops'),
+    correlationId: text(row, 'correlation_id'),
+    causationId: textOrNull(row, 'causation_id'),
+    visibility: text(row, 'visibility'),
+    jobId: textOrNull(row, 'job_id'),
+    jobAttempt: intOrNull(row, 'job_attempt'),
+    eventIndex: intOrNull(row, 'event_index'),
+    occurredAt: text(row, 'occurred_at'),
+    insertedAt: text(row, 'inserted_at'),
+  };
+}

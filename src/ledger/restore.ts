@@ -1,0 +1,149 @@
+import { copyFileSync, existsSync, renameSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { makeToken } from '../base/ids.ts';
+import { copyTables } from './backup.ts';
+import { checkSqliteFile } from './check.ts';
+import type { Row, TableName, Transaction } from './dialect.ts';
+import { migrate, refuseNewer } from './migrate.ts';
+import { openLedger, type LedgerPlace } from './open.ts';
+import { openPostgres, type PostgresStore } from './postgres.ts';
+import { writeMeta } from './queries/meta.ts';
+import { APPLICATION_ID, pragma } from './sqlite-file.ts';
+import { openSqlite } from './sqlite.ts';
+
+const ROWS_PER_PAGE = 1000;
+
+export interface Restored {
+  /** Where the record went that was there before, if there was one. */
+  readonly previous: string | undefined;
+}
+
+/**
+ * Puts a backup in place of a ledger. The restored record is a new one: it has a new epoch, so that
+ * nobody takes its places for those of the old one, and it starts paused, because the world may have
+ * moved on since the backup was made.
+ */
+export async function restoreLedger(from: string, place: LedgerPlace): Promise<Restored> {
+  checkBackup(from);
+  if (place.kind === 'sqlite') return restoreSqlite(from, place.path);
+  await restorePostgres(from, place);
+  return { previous: undefined };
+}
+
+function checkBackup(path: string): void {
+  if (!existsSync(path)) {
+    const hint = 'Name a file that `ductile system backup` wrote.';
+    throw new DuctileError('BACKUP_INVALID', 'there is no such file', { place: path, hint });
+  }
+  let db: DatabaseSync | undefined;
+  try {
+    db = new DatabaseSync(path, { readOnly: true });
+    if (pragma(db, 'application_id') !== APPLICATION_ID) throw new Error('it is not a ledger');
+    refuseNewer(Number(pragma(db, 'user_version')));
+    const problems = checkSqliteFile(db);
+    if (problems.length > 0) throw new Error(problems.join('; '));
+  } catch (error) {
+    if (error instanceof DuctileError) throw error;
+    throw new DuctileError('BACKUP_INVALID', `not a sound backup: ${messageOf(error)}`, {
+      place: path,
+      hint: 'Choose another backup.',
+      cause: error,
+    });
+  } finally {
+    db?.close();
+  }
+}
+
+/** The old file is moved aside, never overwritten. */
+async function restoreSqlite(from: string, path: string): Promise<Restored> {
+  let previous: string | undefined;
+  if (existsSync(path)) {
+    // Opening and closing folds the journal into the file, so that one file is the whole record.
+    await (await openLedger({ kind: 'sqlite', path })).close();
+    previous = `${path}.before-restore-${Date.now()}`;
+    renameSync(path, previous);
+  }
+  const draft = `${path}.partial`;
+  copyFileSync(from, draft);
+  renameSync(draft, path);
+  const store = openSqlite(path);
+  try {
+    await store.write(['other'], async (tx) => {
+      await migrate(tx);
+      await beginAnew(tx, from);
+    });
+  } finally {
+    await store.close();
+  }
+  return { previous };
+}
+
+async function restorePostgres(
+  from: string,
+  place: Extract<LedgerPlace, { kind: 'postgres' }>,
+): Promise<void> {
+  await (await openLedger(place)).close();
+  const store = openPostgres(place.url, place.schema);
+  const file = new DatabaseSync(from, { readOnly: true });
+  try {
+    await refuseUsed(store);
+    await copyTables((table) => filePages(file, table), store);
+    await store.write(['other'], async (tx) => {
+      for (const [table, column] of identities) await continueIdentity(tx, store.schema, table, column);
+      await beginAnew(tx, from);
+    });
+  } finally {
+    file.close();
+    await store.close();
+  }
+}
+
+async function beginAnew(tx: Transaction, from: string): Promise<void> {
+  await writeMeta(tx, 'epoch', makeToken());
+  await writeMeta(tx, 'paused', '1');
+  await writeMeta(tx, 'restored_from', from);
+  await tx.run(`delete from ${tx.dialect.table('processes')}`);
+}
+
+async function refuseUsed(store: PostgresStore): Promise<void> {
+  const used = await store.read((session) =>
+    session.run(`select 1 as one from ${store.dialect.table('job_queue')} limit 1`),
+  );
+  if (used.length === 0) return;
+  throw new DuctileError('BACKUP_INVALID', `the schema ${store.schema} already holds a ledger`, {
+    place: 'state.url',
+    hint: 'Restore into a new schema: name it with ?schema= in state.url.',
+  });
+}
+
+async function* filePages(db: DatabaseSync, table: TableName): AsyncGenerator<Row[]> {
+  let page: Row[] = [];
+  for (const row of db.prepare(`select * from ${table}`).iterate()) {
+    page.push(row as Row);
+    if (page.length < ROWS_PER_PAGE) continue;
+    yield page;
+    page = [];
+  }
+  if (page.length > 0) yield page;
+}
+
+const identities = [
+  ['job_queue', 'seq'],
+  ['signals', 'seq'],
+  ['plugin_facts', 'id'],
+] as const satisfies readonly (readonly [TableName, string])[];
+
+/** Rows were copied with their numbers; new ones must come after them. */
+async function continueIdentity(
+  tx: Transaction,
+  schema: string,
+  table: TableName,
+  column: string,
+): Promise<void> {
+  const name = tx.dialect.table(table);
+  await tx.run(
+    `select setval(pg_get_serial_sequence('"${schema}".${table}', '${column}'),
+      (select coalesce(max(${column}), 0) + 1 from ${name}), false)`,
+  );
+}

@@ -1,0 +1,130 @@
+import { chmodSync, existsSync, mkdirSync, openSync, closeSync, statfsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import { refuseNewer } from './migrate.ts';
+
+/** "DUCT": marks our files, so that we never write into somebody else's. */
+export const APPLICATION_ID = 0x44554354;
+
+/** Before this version two connections could corrupt a WAL database between them. */
+const SQLITE_SAFE = [3, 51, 3] as const;
+
+/** Locks and shared memory of SQLite do not work across a network. */
+const NETWORK_FILE_SYSTEMS = new Map([
+  [0x6969, 'NFS'],
+  [0x517b, 'SMB'],
+  [0xff534d42, 'CIFS'],
+  [0xfe534d42, 'SMB2'],
+  [0x01021997, '9P'],
+  [0x00c36400, 'Ceph'],
+  [0x5346414f, 'AFS'],
+  [0x0bd00bd0, 'Lustre'],
+]);
+
+/** Opens the file of a ledger after making sure that it may be used, and sets what must be set. */
+export function openWriter(path: string): DatabaseSync {
+  refuseOldSqlite();
+  const directory = dirname(path);
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  refuseNetwork(directory, path);
+  if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
+  chmodSync(path, 0o600);
+  const db = openDatabase(path, false);
+  try {
+    refuseForeign(db, path);
+    db.exec('pragma journal_mode = wal');
+    db.exec('pragma synchronous = full');
+    db.exec('pragma temp_store = memory');
+    if (pragma(db, 'journal_mode') !== 'wal' || pragma(db, 'synchronous') !== 2) {
+      throw new DuctileError('LEDGER_UNSUITABLE', 'SQLite does not keep WAL with full sync here', {
+        place: path,
+      });
+    }
+    db.exec(`pragma application_id = ${APPLICATION_ID}`);
+    return db;
+  } catch (error) {
+    db.close();
+    throw toFileError(error, path);
+  }
+}
+
+/** A second connection for reading, so that readers never see a transaction under way. */
+export function openReader(path: string): DatabaseSync {
+  return openDatabase(path, true);
+}
+
+export function pragma(db: DatabaseSync, name: string): unknown {
+  const row = db.prepare(`pragma ${name}`).get();
+  return row === undefined ? undefined : Object.values(row)[0];
+}
+
+function openDatabase(path: string, readOnly: boolean): DatabaseSync {
+  try {
+    const db = new DatabaseSync(path, { readOnly, timeout: limits.busyTimeoutMs });
+    db.exec('pragma trusted_schema = off');
+    db.exec('pragma cell_size_check = on');
+    db.exec('pragma mmap_size = 0');
+    return db;
+  } catch (error) {
+    throw toFileError(error, path);
+  }
+}
+
+export function refuseOldSqlite(): void {
+  const version = process.versions['sqlite'] ?? '0.0.0';
+  const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number);
+  const [a, b, c] = SQLITE_SAFE;
+  if (major > a || (major === a && (minor > b || (minor === b && patch >= c)))) return;
+  throw new DuctileError(
+    'LEDGER_UNSUITABLE',
+    `SQLite ${version} can corrupt a database in WAL mode; ${SQLITE_SAFE.join('.')} is the first safe one`,
+    { hint: 'Use Node.js 24.15 or newer.' },
+  );
+}
+
+function refuseNetwork(directory: string, path: string): void {
+  const name = NETWORK_FILE_SYSTEMS.get(Number(statfsSync(directory).type) >>> 0);
+  if (name === undefined) return;
+  throw new DuctileError('LEDGER_UNSUITABLE', `${directory} is on a network file system (${name})`, {
+    place: path,
+  });
+}
+
+function refuseForeign(db: DatabaseSync, path: string): void {
+  const id = pragma(db, 'application_id');
+  if (id === APPLICATION_ID) {
+    refuseNewer(Number(pragma(db, 'user_version')));
+    return;
+  }
+  const tables = db.prepare('select count(*) as n from sqlite_schema').get();
+  if (id === 0 && tables?.['n'] === 0) return;
+  throw new DuctileError('LEDGER_FOREIGN', 'the file is a database of another program', {
+    place: path,
+  });
+}
+
+const SQLITE_CORRUPT = 11;
+const SQLITE_NOTADB = 26;
+
+function toFileError(error: unknown, path: string): unknown {
+  if (error instanceof DuctileError) return error;
+  const code = sqliteCode(error);
+  if (code === SQLITE_NOTADB || code === SQLITE_CORRUPT) {
+    return new DuctileError('LEDGER_CORRUPT', `not a sound SQLite database: ${messageOf(error)}`, {
+      place: path,
+      cause: error,
+    });
+  }
+  return new DuctileError('LEDGER_UNAVAILABLE', `cannot open the ledger: ${messageOf(error)}`, {
+    place: path,
+    cause: error,
+  });
+}
+
+/** The primary result code of an error from SQLite, or undefined for any other error. */
+export function sqliteCode(error: unknown): number | undefined {
+  const code = (error as { errcode?: unknown } | undefined)?.errcode;
+  return typeof code === 'number' ? code & 0xff : undefined;
+}
