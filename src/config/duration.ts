@@ -1,0 +1,54 @@
+/** Durations as people write them: whole numbers with units, the largest unit first. */
+const unitMs = {
+  w: 7 * 24 * 60 * 60 * 1000,
+  d: 24 * 60 * 60 * 1000,
+  h: 60 * 60 * 1000,
+  m: 60 * 1000,
+  s: 1000,
+  ms: 1,
+} as const;
+
+type Unit = keyof typeof unitMs;
+const units = Object.keys(unitMs) as Unit[];
+
+export type ParsedDuration =
+  | { readonly ok: true; readonly ms: number }
+  | { readonly ok: false; readonly message: string; readonly hint: string };
+
+const FORMS = 'Write it like 200ms, 5s, 5m, 1h30m, 30d or 2w.';
+
+export function parseDuration(text: string): ParsedDuration {
+  if (/^\d+(\.\d+)?$/.test(text)) {
+    return refuse('needs a unit', `Write ${text}s for seconds, ${text}m for minutes, and so on.`);
+  }
+  if (!/^(\d+(ms|[wdhms]))+$/.test(text)) return refuse('is not a duration', FORMS);
+  let ms = 0;
+  let previous = -1;
+  for (const [, digits, unit] of text.matchAll(/(\d+)(ms|[wdhms])/g)) {
+    const rank = units.indexOf(unit as Unit);
+    if (rank <= previous) return refuse('repeats a unit or has them out of order', FORMS);
+    previous = rank;
+    ms += Number(digits) * unitMs[unit as Unit];
+  }
+  if (!Number.isSafeInteger(ms)) return refuse('is longer than can be counted', FORMS);
+  return { ok: true, ms };
+}
+
+/** The shortest form in days, hours, minutes, seconds and milliseconds; `parseDuration` undoes it. */
+export function formatDuration(ms: number): string {
+  let left = Math.max(0, Math.round(ms));
+  if (left === 0) return '0s';
+  let text = '';
+  for (const unit of units) {
+    // Thirty days read better than four weeks and two days.
+    if (unit === 'w') continue;
+    const count = Math.floor(left / unitMs[unit]);
+    if (count > 0) text += `${count}${unit}`;
+    left -= count * unitMs[unit];
+  }
+  return text;
+}
+
+function refuse(message: string, hint: string): ParsedDuration {
+  return { ok: false, message, hint };
+}

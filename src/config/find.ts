@@ -1,0 +1,68 @@
+import { existsSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { DuctileError } from '../base/errors.ts';
+import type { Environment } from './interpolate.ts';
+import { resolvePath } from './paths.ts';
+
+export const CONFIG_FILE = 'config.yaml';
+
+export interface FindOptions {
+  /** What `--config` named: a file or a directory. */
+  readonly given?: string | undefined;
+  readonly env: Environment;
+  readonly home: string;
+  readonly cwd: string;
+  /** The last place to look. */
+  readonly systemDirectory?: string;
+}
+
+export interface Found {
+  readonly file: string;
+  readonly directory: string;
+}
+
+/**
+ * The configuration file to read. Somebody who named a place gets that place or an error, never
+ * another configuration that happens to lie elsewhere.
+ */
+export function findConfig(options: FindOptions): Found {
+  const { env, home, cwd, systemDirectory = '/etc/ductile' } = options;
+  const given = named(options.given);
+  if (given !== undefined) return findAt([resolvePath(given, cwd, home)], '--config');
+  const variable = named(env['DUCTILE_CONFIG_DIR']);
+  if (variable !== undefined) {
+    return findAt([resolvePath(variable, cwd, home)], 'DUCTILE_CONFIG_DIR');
+  }
+  return findAt([join(home, '.config', 'ductile'), systemDirectory], undefined);
+}
+
+function findAt(places: readonly string[], source: string | undefined): Found {
+  const candidates = places.map((place) => (isDirectory(place) ? join(place, CONFIG_FILE) : place));
+  const file = candidates.find((candidate) => existsSync(candidate) && !isDirectory(candidate));
+  if (file !== undefined) return { file, directory: dirname(file) };
+  const looked = candidates.join(' and ');
+  const message =
+    source === undefined
+      ? `No configuration found; looked at ${looked}`
+      : `No configuration found at ${looked}, which ${source} names`;
+  throw new DuctileError('CONFIG_NOT_FOUND', message, {
+    details: { looked: candidates },
+    ...misspelled(candidates),
+  });
+}
+
+/** The one slip that is common enough to look for. */
+function misspelled(candidates: readonly string[]): { hint?: string } {
+  const other = candidates
+    .map((candidate) => candidate.replace(/\.yaml$/, '.yml'))
+    .find((candidate) => existsSync(candidate));
+  return other === undefined ? {} : { hint: `Rename ${other} to ${CONFIG_FILE}.` };
+}
+
+function named(text: string | undefined): string | undefined {
+  return text === undefined || text.trim() === '' ? undefined : text;
+}
+
+function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}

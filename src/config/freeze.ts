@@ -1,0 +1,14 @@
+/** Freezes a tree of plain data, so that whoever holds a snapshot of it keeps what was read. */
+export function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  Object.freeze(value);
+  for (const inner of Object.values(value)) deepFreeze(inner);
+  return value;
+}
+
+/** A record without a prototype: looking up `constructor` finds what was put there, or nothing. */
+export function makeRecord<T>(entries: Iterable<readonly [string, T]>): Record<string, T> {
+  const record = Object.create(null) as Record<string, T>;
+  for (const [key, value] of entries) record[key] = value;
+  return record;
+}

@@ -1,0 +1,155 @@
+import * as z from 'zod';
+import { isObject } from '../base/json.ts';
+import { keyText } from './document.ts';
+import type { Document, Path } from './document.ts';
+import { nearest, suggest } from './nearest.ts';
+import { makeProblem } from './problem.ts';
+import type { Problem } from './problem.ts';
+
+type Issue = z.core.$ZodIssue;
+
+/** What a schema found wrong, in words for the person who wrote the file. */
+export function describeIssues(
+  issues: readonly Issue[],
+  schema: z.ZodType,
+  document: Document,
+): Problem[] {
+  return issues.flatMap((issue) => {
+    if (issue.code === 'unrecognized_keys') return describeUnknown(issue, schema, document);
+    const given = valueAt(document.value, issue.path);
+    const [said, hint] = words(issue, given);
+    const message = issue.path.length === 0 ? `the file ${said}` : said;
+    return [makeProblem(document.placeOf(issue.path), keyText(issue.path), message, hint)];
+  });
+}
+
+function describeUnknown(
+  { keys, path }: z.core.$ZodIssueUnrecognizedKeys,
+  schema: z.ZodType,
+  document: Document,
+): Problem[] {
+  const known = knownKeys(schema, path);
+  return keys.map((key) => {
+    const at = [...path, key];
+    const hint = suggest(key, known, 'keys known here');
+    return makeProblem(document.placeOf(at), keyText(at), 'is not a known key', hint);
+  });
+}
+
+function words(issue: Issue, given: unknown): [message: string, hint?: string | undefined] {
+  switch (issue.code) {
+    case 'invalid_type':
+      if (given === undefined || given === null) return ['is required'];
+      return [`must be ${nameType(issue.expected)}, not ${show(given)}`];
+    case 'invalid_value':
+      return describeChoice(issue.values.map(String), given);
+    case 'too_small':
+      if (issue.origin === 'array' && issue.minimum === 1) return ['must not be empty'];
+      return [`must be ${bound(issue.origin, 'at least', issue.minimum)}${but(given)}`];
+    case 'too_big':
+      return [`must be ${bound(issue.origin, 'at most', issue.maximum)}${but(given)}`];
+    case 'invalid_format':
+      if (typeof given === 'string' && given.trim() === '') return ['must not be blank'];
+      return [issue.message];
+    case 'invalid_key':
+      return [issue.issues[0]?.message ?? issue.message];
+    case 'custom':
+      return [
+        `${issue.message}${issue.params?.['shown'] === true ? `: ${show(given)}` : ''}`,
+        hintOf(issue.params),
+      ];
+    default:
+      return [issue.message];
+  }
+}
+
+function describeChoice(
+  choices: readonly string[],
+  given: unknown,
+): [message: string, hint?: string] {
+  if (given === undefined || given === null) return ['is required', `It is ${orList(choices)}.`];
+  const close = typeof given === 'string' ? nearest(given, choices) : undefined;
+  const message = `must be ${orList(choices)}${but(given)}`;
+  return close === undefined || choices.length === 1
+    ? [message]
+    : [message, `Did you mean ${close}?`];
+}
+
+function hintOf(params: Record<string, unknown> | undefined): string | undefined {
+  const hint = params?.['hint'];
+  return typeof hint === 'string' ? hint : undefined;
+}
+
+function bound(origin: string, relation: string, limit: number | bigint): string {
+  if (origin === 'array') return `a list of ${relation} ${limit} entries`;
+  return origin === 'string' ? `${relation} ${limit} characters long` : `${relation} ${limit}`;
+}
+
+const typeNames: Readonly<Record<string, string>> = {
+  array: 'a list',
+  boolean: 'true or false',
+  int: 'a whole number',
+  number: 'a whole number',
+  object: 'a map of keys',
+  record: 'a map of keys',
+  string: 'text',
+};
+
+function nameType(expected: string): string {
+  return typeNames[expected] ?? expected;
+}
+
+function but(given: unknown): string {
+  return given === undefined || given === null ? '' : `, not ${show(given)}`;
+}
+
+function show(value: unknown): string {
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
+  if (typeof value === 'object') return 'a map of keys';
+  const shown = JSON.stringify(value) ?? 'nothing';
+  return shown.length > 60 ? `${shown.slice(0, 60)}…` : shown;
+}
+
+function orList(choices: readonly string[]): string {
+  const shown = choices.map((choice) => (choice === '' ? '""' : choice));
+  const last = shown.at(-1) ?? '';
+  return shown.length < 2 ? last : `${shown.slice(0, -1).join(', ')} or ${last}`;
+}
+
+/** The value as it stands in the file: a message never shows what a variable was replaced by. */
+function valueAt(value: unknown, path: Path): unknown {
+  let current = value;
+  for (const segment of path) {
+    if (Array.isArray(current)) current = current[Number(segment)];
+    else if (isObject(current)) current = current[String(segment)];
+    else return undefined;
+  }
+  return current;
+}
+
+/** The keys that the schema knows at a path, to compare an unknown one with. */
+function knownKeys(schema: z.core.$ZodType, path: Path): string[] {
+  const inner = unwrap(schema);
+  const [segment, ...rest] = path;
+  if (inner instanceof z.ZodObject) {
+    const shape = inner.shape as Readonly<Record<string, z.core.$ZodType>>;
+    if (segment === undefined) return Object.keys(shape);
+    const next = shape[String(segment)];
+    return next === undefined ? [] : knownKeys(next, rest);
+  }
+  if (inner instanceof z.ZodRecord) return knownKeys(inner.valueType, rest);
+  if (inner instanceof z.ZodArray) return knownKeys(inner.element, rest);
+  return [];
+}
+
+function unwrap(schema: z.core.$ZodType): z.core.$ZodType {
+  if (schema instanceof z.ZodPipe) return unwrap(schema.out);
+  if (
+    schema instanceof z.ZodDefault ||
+    schema instanceof z.ZodPrefault ||
+    schema instanceof z.ZodOptional
+  ) {
+    return unwrap(schema.unwrap());
+  }
+  return schema;
+}

@@ -1,0 +1,53 @@
+/** The known word that somebody most likely meant, if one is near enough to be worth saying. */
+export function nearest(word: string, known: readonly string[]): string | undefined {
+  const given = normal(word);
+  let best: string | undefined;
+  let bestDistance = Math.max(1, Math.floor(given.length / 3)) + 1;
+  for (const candidate of known) {
+    const distance = editDistance(given, normal(candidate));
+    if (distance < bestDistance) {
+      best = candidate;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+/** A hint for a word that is not among the known ones. */
+export function suggest(word: string, known: readonly string[], what: string): string {
+  const close = nearest(word, known);
+  if (close !== undefined) return `Did you mean ${close}?`;
+  return known.length === 0 ? `There are no ${what}.` : `The ${what} are ${known.join(', ')}.`;
+}
+
+/** `maxWorkers` and `max-workers` are slips for `max_workers`, not other words. */
+function normal(word: string): string {
+  return word.slice(0, 64).toLowerCase().replaceAll(/[-_ ]/g, '');
+}
+
+/** Insertions, deletions, replacements and swaps of neighbours each count one. */
+function editDistance(a: string, b: string): number {
+  let before: number[] = [];
+  let above = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= a.length; row += 1) {
+    const current = [row];
+    for (let column = 1; column <= b.length; column += 1) {
+      const same = a[row - 1] === b[column - 1] ? 0 : 1;
+      let cost = Math.min(
+        at(above, column) + 1,
+        at(current, column - 1) + 1,
+        at(above, column - 1) + same,
+      );
+      const swapped = a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
+      if (row > 1 && column > 1 && swapped) cost = Math.min(cost, at(before, column - 2) + 1);
+      current.push(cost);
+    }
+    before = above;
+    above = current;
+  }
+  return at(above, b.length);
+}
+
+function at(row: readonly number[], column: number): number {
+  return row[column] ?? Number.POSITIVE_INFINITY;
+}

@@ -1,0 +1,142 @@
+import { availableParallelism } from 'node:os';
+import * as z from 'zod';
+import { isObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { commandName, count, duration, flag, pluginName, section, text, timer } from './fields.ts';
+
+/** A process that misses fewer beats than this must not be taken for dead. */
+const BEATS_BEFORE_REAP = 3;
+
+const environmentName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be the name of an environment variable');
+
+const service = section({
+  name: text().default('ductile'),
+  log_level: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
+  log_format: z.enum(['auto', 'json', 'text']).default('auto'),
+  max_workers: count(1).default(() => Math.max(1, availableParallelism() - 1)),
+  dedupe_ttl: duration().default(limits.dedupeTtlMs),
+  job_queue_retention: duration().default(limits.jobQueueRetentionMs),
+  job_log_retention: duration().default(limits.jobLogRetentionMs),
+  signal_retention: duration().default(limits.signalRetentionMs),
+  fact_retention: duration().default(limits.factRetentionMs),
+  context_retention: duration().default(limits.contextRetentionMs),
+  allow_symlinks: flag().default(false),
+  plugin_env_passthrough: z.array(environmentName).default([]),
+  shutdown_timeout: timer(0).default(limits.shutdownMs),
+  heartbeat_interval: timer(10).default(limits.heartbeatMs),
+  reap_after: timer().default(limits.reapAfterMs),
+  poll_interval: timer(10).default(limits.pollMs),
+  max_crashes: count(1).default(limits.crashesMax),
+  max_hops: count(1).default(limits.hopsMax),
+  runner_grace: duration({ minMs: 0 }).default(limits.runnerGraceMs),
+  spawner: z.enum(['auto', 'native', 'node']).default('auto'),
+})
+  .refine((set) => set.job_queue_retention >= set.dedupe_ttl, {
+    path: ['job_queue_retention'],
+    error: 'must not be shorter than service.dedupe_ttl, or duplicates would be forgotten too soon',
+    when: valid('job_queue_retention', 'dedupe_ttl'),
+  })
+  .refine((set) => set.reap_after >= BEATS_BEFORE_REAP * set.heartbeat_interval, {
+    path: ['reap_after'],
+    error: `must be at least ${BEATS_BEFORE_REAP} times service.heartbeat_interval, or live processes would be taken for dead`,
+    when: valid('reap_after', 'heartbeat_interval'),
+  });
+
+const state = section({
+  path: text().optional(),
+  url: text().optional(),
+  dir: text().optional(),
+  schema: text().optional(),
+})
+  .refine((set) => set.path === undefined || set.url === undefined, {
+    path: ['url'],
+    error: 'and state.path exclude each other',
+    params: { hint: 'Keep path for a SQLite file, or url for PostgreSQL.' },
+    when: valid('path', 'url'),
+  })
+  .refine((set) => set.url !== undefined || set.dir === undefined, {
+    path: ['dir'],
+    error: 'is only for state.url; with state.path it is the directory of that file',
+    when: valid('dir', 'url'),
+  })
+  .refine((set) => set.url !== undefined || set.schema === undefined, {
+    path: ['schema'],
+    error: 'is only for state.url',
+    when: valid('schema', 'url'),
+  });
+
+const plugin = section({
+  enabled: flag().default(true),
+  uses: pluginName().optional(),
+  config: z.record(z.string(), z.unknown()).default({}),
+  retry: section({
+    max_attempts: count(1).default(limits.attemptsMax),
+    backoff_base: duration().default(limits.backoffBaseMs),
+  }).prefault({}),
+  timeouts: z.record(commandName(), timer()).default({}),
+  parallelism: count(1).optional(),
+  prewarm: count(0, limits.prewarmProcessesMax).default(0),
+});
+
+const route = section({
+  from: text().optional(),
+  event_type: text(),
+  to: pluginName(),
+  command: commandName().optional(),
+});
+
+/** Every key that is in force, with its default. Whatever is not here is refused. */
+export const configSchema = section({
+  service: service.prefault({}),
+  state: state.optional(),
+  database: state.optional(),
+  plugin_roots: z.array(text()).min(1),
+  plugins: z.record(pluginName(), plugin).default({}),
+  routes: z.array(route).default([]),
+  api: section({
+    enabled: flag().default(false),
+    listen: text().default('127.0.0.1:8080'),
+  }).prefault({}),
+})
+  .refine((set) => set.state === undefined || set.database === undefined, {
+    path: ['database'],
+    error: 'is another name for state; both are given',
+    params: { hint: 'Keep state.' },
+    when: valid('state', 'database'),
+  })
+  .superRefine(checkParallelism, { when: valid('service') });
+
+export const pluginSchema = plugin;
+
+export type ParsedConfig = z.output<typeof configSchema>;
+export type ParsedPlugin = z.output<typeof plugin>;
+
+function checkParallelism(
+  set: Pick<ParsedConfig, 'service' | 'plugins'>,
+  context: { addIssue(issue: z.core.$ZodSuperRefineIssue): void },
+): void {
+  const { max_workers } = set.service;
+  // Other keys of a plugin may be wrong: then its entry is not what its type says.
+  const plugins: unknown = set.plugins;
+  if (!isObject(plugins)) return;
+  for (const [name, settings] of Object.entries(plugins)) {
+    const parallelism = isObject(settings) ? settings['parallelism'] : undefined;
+    if (typeof parallelism !== 'number' || parallelism <= max_workers) continue;
+    context.addIssue({
+      code: 'custom',
+      path: ['plugins', name, 'parallelism'],
+      message: `must be at most service.max_workers, which is ${max_workers}`,
+      input: parallelism,
+    });
+  }
+}
+
+/** Lets a check across keys run although others are wrong, so that all problems show at once. */
+function valid(...keys: readonly string[]) {
+  return ({ issues }: z.core.ParsePayload): boolean =>
+    !issues.some(({ code, path = [] }) =>
+      path.length === 0 ? code !== 'unrecognized_keys' : keys.includes(String(path[0])),
+    );
+}
