@@ -1,0 +1,128 @@
+/** One fetch: every hop is checked, connected to the checked address, bounded in size and time. */
+import { request as requestHttp, type IncomingMessage, type RequestOptions } from 'node:http';
+import { request as requestHttps } from 'node:https';
+import type { LookupFunction } from 'node:net';
+import { Failure, messageOf } from '../lib/plugin.ts';
+import { isNamed, resolveChecked, type CheckedAddress, type Guard } from './guard.ts';
+
+export interface FetchOptions {
+  readonly method: 'GET' | 'HEAD';
+  readonly guard: Guard;
+  /** Sent only to hosts that the operator named: a payload's address must not collect them. */
+  readonly operatorHeaders: Readonly<Record<string, string>>;
+  /** Sent only to the origin that was asked for, not to where it redirects. */
+  readonly ownHeaders: Readonly<Record<string, string>>;
+  readonly bytesMax: number;
+  readonly redirectsMax: number;
+  readonly signal: AbortSignal;
+}
+
+export interface Fetched {
+  readonly url: URL;
+  readonly status: number;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: Buffer;
+}
+
+const REDIRECTS = new Set([301, 302, 303, 307, 308]);
+
+export async function fetchChecked(start: URL, options: FetchOptions): Promise<Fetched> {
+  let url = start;
+  for (let hop = 0; hop <= options.redirectsMax; hop += 1) {
+    const addresses = await resolveChecked(url, options.guard, options.signal);
+    const response = await ask(url, addresses, headersFor(url, start, options), options);
+    const { location } = response.headers;
+    if (!REDIRECTS.has(response.statusCode ?? 0) || location === undefined) {
+      const body = await readBody(response, options);
+      return { url, status: response.statusCode ?? 0, headers: response.headers, body };
+    }
+    response.destroy();
+    url = follow(url, location);
+  }
+  throw new Failure(`more than ${options.redirectsMax} redirects from ${start.host}`, false);
+}
+
+function follow(from: URL, location: string): URL {
+  const to = URL.parse(location, from.href);
+  if (to === null)
+    throw new Failure(`${from.host} redirects to something that is no address`, false);
+  if (from.protocol === 'https:' && to.protocol === 'http:') {
+    throw new Failure(`${from.host} redirects from https to http, which is not followed`, false);
+  }
+  to.hash = '';
+  return to;
+}
+
+export function headersFor(url: URL, start: URL, options: FetchOptions): Record<string, string> {
+  return {
+    'user-agent': 'ductile',
+    accept: '*/*',
+    // Unpacking could make a small answer huge, so none is asked for.
+    'accept-encoding': 'identity',
+    ...(isNamed(url, options.guard) ? options.operatorHeaders : {}),
+    ...(url.origin === start.origin ? options.ownHeaders : {}),
+  };
+}
+
+function ask(
+  url: URL,
+  addresses: readonly CheckedAddress[],
+  headers: Record<string, string>,
+  { method, signal }: FetchOptions,
+): Promise<IncomingMessage> {
+  const options: RequestOptions = {
+    method,
+    headers,
+    agent: false,
+    signal,
+    lookup: fixedLookup(addresses),
+  };
+  const send = url.protocol === 'https:' ? requestHttps : requestHttp;
+  return new Promise((resolve, reject) => {
+    send(url, options)
+      .on('response', resolve)
+      .on('error', (error) => reject(toFailure(url, error, signal)))
+      .end();
+  });
+}
+
+/** Whatever name it is asked for, it gives the addresses that were checked. */
+function fixedLookup(addresses: readonly CheckedAddress[]): LookupFunction {
+  return (_host, options, callback) => {
+    if (options.all === true) {
+      callback(null, [...addresses]);
+      return;
+    }
+    const [first] = addresses;
+    if (first === undefined) callback(new Error('no address'), '');
+    else callback(null, first.address, first.family);
+  };
+}
+
+async function readBody(
+  response: IncomingMessage,
+  { bytesMax, signal }: FetchOptions,
+): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of response) {
+      size += (chunk as Buffer).length;
+      if (size > bytesMax) break;
+      chunks.push(chunk as Buffer);
+    }
+  } catch (thrown) {
+    throw toFailure(undefined, thrown, signal);
+  }
+  if (size > bytesMax) {
+    throw new Failure(`the answer is larger than config.max_bytes (${bytesMax})`, false);
+  }
+  return Buffer.concat(chunks);
+}
+
+function toFailure(url: URL | undefined, thrown: unknown, signal: AbortSignal): Failure {
+  const subject = url === undefined ? 'the answer' : url.host;
+  if (signal.aborted)
+    return new Failure(`${subject} took longer than config.timeout_ms or the deadline`, true);
+  return new Failure(`${subject} could not be fetched: ${messageOf(thrown)}`, true);
+}

@@ -1,0 +1,151 @@
+#!/usr/bin/env node
+/** Fetches a web address: on request, for an event, or again and again until it changes. */
+import { createHash } from 'node:crypto';
+import {
+  encodedSize,
+  Failure,
+  JSON_BYTES_MAX,
+  runPlugin,
+  type Answer,
+  type JsonObject,
+  type PluginEvent,
+  type Request,
+} from '../lib/plugin.ts';
+import { fetchChecked, type Fetched } from './fetch.ts';
+import { readHeaders, readMethod, readSettings, readUrl, type Settings } from './settings.ts';
+
+/** What of an answer's headers is worth keeping; cookies and the like are not passed on. */
+const KEPT_HEADERS = [
+  'cache-control',
+  'content-encoding',
+  'content-language',
+  'content-type',
+  'etag',
+  'last-modified',
+  'link',
+  'location',
+  'retry-after',
+];
+const RETRYABLE = new Set([408, 425, 429]);
+
+await runPlugin({ fetch: fetchNow, handle: fetchNow, poll, health });
+
+async function fetchNow(request: Request): Promise<Answer> {
+  const settings = readSettings(request);
+  const url = readUrl(request.payload, 'url') ?? settings.url;
+  if (url === undefined) throw request.payload.refuse('url', 'or config.url must be set');
+  const method = readMethod(request.payload);
+  const fetched = await run(url, method, settings, readHeaders(request.payload, 'headers'));
+  checkStatus(fetched, settings);
+  const size = `${fetched.body.length} bytes`;
+  return {
+    result: `${fetched.status} from ${url.host}, ${size}`,
+    events: [toEvent(url, method, fetched)],
+  };
+}
+
+/** Asks with the validators of the last answer; a server without them is compared by content. */
+async function poll(request: Request): Promise<Answer> {
+  const settings = readSettings(request);
+  const { url } = settings;
+  if (url === undefined) throw request.config.refuse('url', 'must be set for the command poll');
+  const before = request.state['url'] === url.href ? request.state : {};
+  const fetched = await run(url, 'GET', settings, validatorsOf(before));
+  if (fetched.status === 304) return { result: `${url.host}: not changed (304)` };
+  checkStatus(fetched, settings);
+  const after = snapshotOf(url, fetched);
+  const isSame = before['sha256'] === after['sha256'];
+  const isSameState = JSON.stringify(before) === JSON.stringify(after);
+  return {
+    result: `${url.host}: ${isSame ? 'not changed' : 'changed'}`,
+    events: isSame ? [] : [toEvent(url, 'GET', fetched)],
+    ...(isSameState ? {} : { state_updates: after }),
+  };
+}
+
+function health(request: Request): Answer {
+  const { url } = readSettings(request);
+  return { result: url === undefined ? 'configured' : `configured for ${url.host}` };
+}
+
+function run(
+  url: URL,
+  method: 'GET' | 'HEAD',
+  settings: Settings,
+  ownHeaders: Record<string, string>,
+): Promise<Fetched> {
+  return fetchChecked(url, {
+    method,
+    guard: settings.guard,
+    operatorHeaders: settings.headers,
+    ownHeaders,
+    bytesMax: settings.bytesMax,
+    redirectsMax: settings.redirectsMax,
+    signal: AbortSignal.timeout(settings.timeoutMs),
+  });
+}
+
+function checkStatus({ status, url }: Fetched, { acceptStatus }: Settings): void {
+  if ((status >= 200 && status < 300) || acceptStatus.has(status)) return;
+  throw new Failure(`${url.host} answered ${status}`, status >= 500 || RETRYABLE.has(status));
+}
+
+function validatorsOf(before: JsonObject): Record<string, string> {
+  const { etag, last_modified: lastModified } = before;
+  return {
+    ...(typeof etag === 'string' ? { 'if-none-match': etag } : {}),
+    ...(typeof lastModified === 'string' ? { 'if-modified-since': lastModified } : {}),
+  };
+}
+
+function snapshotOf(url: URL, { status, headers, body }: Fetched): JsonObject {
+  return {
+    url: url.href,
+    status,
+    etag: headers.etag ?? null,
+    last_modified: headers['last-modified'] ?? null,
+    sha256: digestOf(body),
+  };
+}
+
+function toEvent(url: URL, method: 'GET' | 'HEAD', fetched: Fetched): PluginEvent {
+  const { body, headers } = fetched;
+  const kept: JsonObject = {};
+  for (const name of KEPT_HEADERS) {
+    const value = headers[name];
+    if (typeof value === 'string') kept[name] = value;
+  }
+  const payload: JsonObject = {
+    url: url.href,
+    final_url: fetched.url.href,
+    status: fetched.status,
+    headers: kept,
+    bytes: body.length,
+    sha256: digestOf(body),
+    ...(method === 'HEAD' ? {} : toBody(fetched)),
+  };
+  if (encodedSize(payload) > JSON_BYTES_MAX) {
+    throw new Failure('the answer is too large for an event; lower config.max_bytes', false);
+  }
+  return { type: 'http-fetch.fetched', payload };
+}
+
+/** Text when it is text for certain: the ledger takes no U+0000, and bytes must survive as bytes. */
+function toBody({ body, headers }: Fetched): JsonObject {
+  const charset = /;\s*charset="?([\w.:-]+)/i.exec(headers['content-type'] ?? '')?.[1] ?? 'utf-8';
+  const text = headers['content-encoding'] === undefined ? decode(body, charset) : undefined;
+  if (text !== undefined && !text.includes('\0')) return { body: text };
+  return { body_base64: body.toString('base64') };
+}
+
+function decode(body: Buffer, charset: string): string | undefined {
+  try {
+    return new TextDecoder(charset, { fatal: true, ignoreBOM: true }).decode(body);
+  } catch {
+    return undefined;
+  }
+}
+
+function digestOf(body: Buffer): string {
+  return createHash('sha256').update(body).digest('hex');
+}

@@ -1,0 +1,51 @@
+# Helpers for plugins in POSIX sh. Needs awk and nothing else. A plugin begins with
+#
+#   lib="${0%/*}/../lib"
+#   . "$lib/plugin.sh"
+#   set -f
+#   IFS="$newline"
+#   request=$(read_request command config.message payload) || exit
+#   set -- $request
+#
+# and then has the values as compact JSON in $1, $2 and $3 (`null` when absent). Values stay JSON
+# all the way into the answer, so nothing is ever unescaped and escaped again.
+
+newline='
+'
+
+# Reads standard input to its end and prints one line for each path.
+read_request() {
+  LC_ALL=C awk -v wanted="$*" -f "$lib/json.awk"
+}
+
+# answer_ok RESULT [MEMBERS]: RESULT is a JSON string, MEMBERS further members as JSON.
+answer_ok() {
+  printf '{"status":"ok","result":%s%s}\n' "$1" "${2:+,$2}"
+}
+
+# answer_error MESSAGE [RETRY]: MESSAGE is a JSON string.
+answer_error() {
+  printf '{"status":"error","error":%s,"retry":%s}\n' "$1" "${2:-true}"
+}
+
+# A configuration error: nothing but a change of the configuration can help.
+answer_config_error() {
+  answer_error "$1" false
+  exit 78
+}
+
+is_string() {
+  case $1 in '"'*) return 0 ;; *) return 1 ;; esac
+}
+
+# A JSON number that is a whole one from 0 to $2.
+is_whole() {
+  case $1 in '' | *[!0-9]* | ??????????*) return 1 ;; esac
+  [ "$1" -le "$2" ]
+}
+
+# The inside of a JSON string, to be put into another one.
+inner() {
+  without=${1#\"}
+  printf '%s' "${without%\"}"
+}

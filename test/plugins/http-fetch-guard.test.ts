@@ -1,0 +1,184 @@
+/** The guard itself, with names that resolve as an attacker would like. */
+import { lookup } from 'node:dns/promises';
+import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { fetchChecked, headersFor, type FetchOptions } from '../../plugins/http-fetch/fetch.ts';
+import { classify, type Guard } from '../../plugins/http-fetch/guard.ts';
+import { startWebServer, type WebServer } from '../support/web-server.ts';
+
+vi.mock('node:dns/promises', () => ({ lookup: vi.fn<() => Promise<unknown>>() }));
+
+let server: WebServer;
+
+beforeAll(async () => {
+  server = await startWebServer((_request, response) => response.end('inside'));
+});
+
+afterEach(() => {
+  server.received.length = 0;
+});
+
+describe('addresses', () => {
+  test.each([
+    '8.8.8.8',
+    '1.1.1.1',
+    '172.15.255.255',
+    '172.32.0.0',
+    '100.63.255.255',
+    '100.128.0.0',
+    '223.255.255.255',
+    '2606:4700::1111',
+    '2a00:1450:4001::1',
+  ])('%s is public', (address) => {
+    expect(classify(address)).toBe('public');
+  });
+
+  test.each([
+    '127.0.0.1',
+    '127.255.255.255',
+    '10.0.0.1',
+    '172.16.0.1',
+    '172.31.255.255',
+    '192.168.1.1',
+    '100.64.0.1',
+    '::1',
+    'fc00::1',
+    'fdff::1',
+  ])('%s is private', (address) => {
+    expect(classify(address)).toBe('private');
+  });
+
+  test.each([
+    '0.0.0.0',
+    '0.1.2.3',
+    '169.254.169.254',
+    '169.254.170.2',
+    '100.100.100.200',
+    '168.63.129.16',
+    '192.0.0.192',
+    '192.0.2.1',
+    '198.18.0.1',
+    '198.51.100.1',
+    '203.0.113.1',
+    '224.0.0.1',
+    '240.0.0.1',
+    '255.255.255.255',
+    '::',
+    '::127.0.0.1',
+    '::ffff:7f00:1',
+    '::ffff:8.8.8.8',
+    '::ffff:0:127.0.0.1',
+    '64:ff9b::7f00:1',
+    '64:ff9b::8.8.8.8',
+    '64:ff9b:1::1',
+    '100::1',
+    '2001::1',
+    '2001:db8::1',
+    '2002:7f00:1::',
+    '3fff::1',
+    'fd00:ec2::254',
+    'fe80::1',
+    'fe80::1%lo',
+    'fec0::1',
+    'ff02::1',
+    '4000::1',
+    'localhost',
+    '',
+  ])('%j is never reached', (address) => {
+    expect(classify(address)).toBe('forbidden');
+  });
+});
+
+describe('names', () => {
+  test('are resolved once: what was checked is what is connected to', async () => {
+    resolveTo('127.0.0.1');
+    const url = new URL(`http://rebind.invalid:${server.port}/`);
+    const { body } = await fetchChecked(
+      url,
+      options({ allowHosts: ['rebind.invalid'], allowPrivate: true }),
+    );
+    expect(body.toString()).toBe('inside');
+    expect(server.received[0]?.headers.host).toBe(`rebind.invalid:${server.port}`);
+    expect(lookup).toHaveBeenCalledTimes(1);
+  });
+
+  test.each([
+    ['one inside', ['127.0.0.1']],
+    ['one of several inside', ['8.8.8.8', '10.0.0.1']],
+    ['the metadata service', ['169.254.169.254']],
+    ['a mapped form', ['::ffff:10.0.0.1']],
+  ])('are refused when they lead to %s', async (_what, addresses) => {
+    resolveTo(...addresses);
+    const url = new URL(`http://innocent.invalid:${server.port}/`);
+    await expect(fetchChecked(url, options({}))).rejects.toThrow('must not be reached');
+    expect(server.received).toEqual([]);
+  });
+
+  test('that were named may be private, and never the metadata service', async () => {
+    resolveTo('169.254.169.254');
+    const guard = { allowHosts: ['metadata.invalid'], allowPrivate: true };
+    const url = new URL('http://metadata.invalid/');
+    await expect(fetchChecked(url, options(guard))).rejects.toThrow('must not be reached');
+  });
+
+  test('outside of the list are not even resolved', async () => {
+    const guard = { allowHosts: ['*.example.com', 'exact.test:8080'] };
+    const refused = [
+      'http://example.com/',
+      'http://evilexample.com/',
+      'http://exact.test/',
+      'http://10.0.0.1/',
+    ];
+    vi.mocked(lookup).mockClear();
+    for (const url of refused) {
+      await expect(fetchChecked(new URL(url), options(guard))).rejects.toThrow(
+        'config.allow_hosts',
+      );
+    }
+    expect(lookup).not.toHaveBeenCalled();
+  });
+});
+
+describe('headers', () => {
+  const operatorHeaders = { authorization: 'Bearer operator' };
+  const ownHeaders = { 'x-mine': 'payload' };
+  const start = new URL('https://a.test/');
+
+  test('of the operator go only to hosts that the operator named', () => {
+    const some = { ...options({ ownHost: 'a.test:443' }), operatorHeaders };
+    expect(headersFor(start, start, some)).toMatchObject(operatorHeaders);
+    for (const address of [
+      'https://b.test/',
+      'http://a.test/',
+      'https://a.test:8443/',
+      'https://x.a.test/',
+    ]) {
+      const url = new URL(address);
+      expect(headersFor(url, url, some)).not.toHaveProperty('authorization');
+    }
+  });
+
+  test('of the payload go only to the origin that it named', () => {
+    const some = { ...options({}), ownHeaders };
+    expect(headersFor(start, start, some)).toMatchObject(ownHeaders);
+    expect(headersFor(new URL('https://b.test/'), start, some)).not.toHaveProperty('x-mine');
+  });
+});
+
+function resolveTo(...addresses: string[]): void {
+  const found = addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+  vi.mocked(lookup)
+    .mockReset()
+    .mockResolvedValue(found as never);
+}
+
+function options(guard: Partial<Guard>): FetchOptions {
+  return {
+    method: 'GET',
+    guard: { allowHosts: [], allowPrivate: false, ownHost: undefined, ...guard },
+    operatorHeaders: {},
+    ownHeaders: {},
+    bytesMax: 1000,
+    redirectsMax: 5,
+    signal: AbortSignal.timeout(5_000),
+  };
+}

@@ -1,0 +1,223 @@
+import { execFileSync } from 'node:child_process';
+import { readFile, stat, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { JsonObject } from '../../src/base/json.ts';
+import { makeDirectory } from '../support/directory.ts';
+import { runError, runOk } from '../support/plugin-process.ts';
+import { startWebServer, type WebServer } from '../support/web-server.ts';
+
+let directory: string;
+let file: string;
+let server: WebServer;
+
+beforeAll(async () => {
+  server = await startWebServer(({ path }, response) => {
+    const status = Number(/^\/(\d+)$/.exec(path)?.[1] ?? 200);
+    response.writeHead(status, status === 302 ? { location: `${server.url}/200` } : {});
+    response.end('the words\nof the server');
+  });
+});
+
+beforeEach(async () => {
+  directory = await makeDirectory();
+  file = join(directory, 'notes.jsonl');
+  server.received.length = 0;
+});
+
+describe('notify to a file', () => {
+  test('appends one line of JSON for each message', async () => {
+    await notify({ file }, { message: 'one' });
+    await notify({ file }, { message: 'two\nlines "and" 💥' });
+    const lines = await readLines();
+    expect(lines.map(({ message }) => message)).toEqual(['one', 'two\nlines "and" 💥']);
+    expect(lines[0]).toMatchObject({
+      at: expect.stringMatching(/^\d{4}-.*\.\d{3}Z$/),
+      event_type: 'disk.full',
+      idempotency_key: 'root/step/0',
+    });
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+  });
+
+  test('keeps what others wrote', async () => {
+    await writeFile(file, '{"message":"before"}\n');
+    await notify({ file }, { message: 'after' });
+    expect((await readLines()).map(({ message }) => message)).toEqual(['before', 'after']);
+  });
+
+  test('writes the line of a repeated attempt once', async () => {
+    await notify({ file }, { message: 'one' });
+    const again = { ...request({ file }, { message: 'one' }), attempt: 2 };
+    const { logs } = await runOk('notify', again);
+    expect(logs).toMatchObject([{ level: 'info' }]);
+    expect(await readLines()).toHaveLength(1);
+    await runOk('notify', { ...again, idempotency_key: 'another' });
+    expect(await readLines()).toHaveLength(2);
+  });
+
+  test('does not follow a link, wait for a pipe or make folders', async () => {
+    const victim = join(directory, 'victim');
+    await writeFile(victim, '');
+    await symlink(victim, file);
+    expect((await runError('notify', request({ file }, {}))).error).toContain('config.file');
+    expect(await readFile(victim, 'utf8')).toBe('');
+
+    const pipe = join(directory, 'pipe');
+    execFileSync('mkfifo', [pipe]);
+    expect((await runError('notify', request({ file: pipe }, {}))).error).toContain(
+      'not a regular file',
+    );
+
+    const nowhere = join(directory, 'no/such/folder');
+    expect((await runError('notify', request({ file: nowhere }, {}))).error).toContain(
+      'cannot be opened',
+    );
+  });
+});
+
+describe('notify with a template', () => {
+  test('fills in fields, also deep ones, and does not look into values again', async () => {
+    const template = '{{ host }}: {{disk.path}} is {{disk.used}} full {{list.1}} {{nope}}{{disk}}';
+    const payload = {
+      host: '{{secret}}',
+      secret: 's',
+      disk: { path: '/', used: 0.9 },
+      list: ['a', 'b'],
+    };
+    const { events, logs } = await runOk('notify', request({ file, template }, payload));
+    const message = '{{secret}}: / is 0.9 full b {"path": "/", "used": 0.9}';
+    expect(events).toMatchObject([{ type: 'notify.sent', payload: { message, file } }]);
+    expect(logs).toMatchObject([{ level: 'warn', message: expect.stringContaining('nope') }]);
+  });
+
+  test('is as long as an event can be, however large a value is', async () => {
+    const { events } = await runOk(
+      'notify',
+      request({ file, template: '{{x}}' }, { x: '\u0001'.repeat(500_000) }),
+    );
+    expect(JSON.stringify(events[0]?.payload).length).toBeLessThan(70_000);
+  });
+});
+
+describe('notify to an address', () => {
+  test('posts the message with its idempotency key', async () => {
+    const config = {
+      url: `${server.url}/in?x=1`,
+      headers: { Authorization: 'Bearer t' },
+      message_field: 'content',
+    };
+    const { events } = await notify(config, { message: 'hello' });
+    expect(events[0]?.payload).toEqual({ message: 'hello', status: 200 });
+    expect(server.received).toMatchObject([
+      {
+        method: 'POST',
+        path: '/in?x=1',
+        body: '{"content": "hello"}',
+        headers: {
+          'idempotency-key': 'root/step/0',
+          'content-type': 'application/json',
+          authorization: 'Bearer t',
+        },
+      },
+    ]);
+  });
+
+  test.each([
+    [400, false],
+    [401, false],
+    [404, false],
+    [408, true],
+    [429, true],
+    [500, true],
+    [503, true],
+  ])('answers a %i with an error, retry %s', async (status, retry) => {
+    const failed = await runError(
+      'notify',
+      request({ url: `${server.url}/${status}` }, { message: 'x' }),
+    );
+    expect(failed).toMatchObject({
+      error: expect.stringContaining(`answered ${status}: the words of`),
+      retry,
+    });
+  });
+
+  test('follows no redirect', async () => {
+    const { error, retry } = await runError(
+      'notify',
+      request({ url: `${server.url}/302` }, { message: 'x' }),
+    );
+    expect(error).toContain('redirect');
+    expect(retry).toBe(false);
+    expect(server.received).toHaveLength(1);
+  });
+
+  test('names the host and not the secret path when nobody answers', async () => {
+    const { error, retry } = await runError(
+      'notify',
+      request({ url: 'http://127.0.0.1:9/T0K3N' }, {}),
+    );
+    expect(error).toContain('127.0.0.1');
+    expect(error).not.toContain('T0K3N');
+    expect(retry).toBe(true);
+  });
+
+  test('gives up on a server that does not answer', async () => {
+    const mute = await startWebServer(() => undefined);
+    const { error, retry } = await runError(
+      'notify',
+      request({ url: mute.url, timeout_ms: 200 }, {}),
+    );
+    expect(error).toContain('timed out');
+    expect(retry).toBe(true);
+  });
+
+  test('sends nothing when the file could not be written', async () => {
+    await runError('notify', request({ url: server.url, file: join(directory, 'no/such') }, {}));
+    expect(server.received).toEqual([]);
+  });
+
+  test.each<[string, JsonObject]>([
+    ['config.file', {}],
+    ['config.file', { file: 'relative' }],
+    ['config.url', { url: 'file:///etc/passwd' }],
+    ['config.url', { url: 'ftp://127.0.0.1/' }],
+    ['config.url', { url: 'http://' }],
+    ['config.url', { url: 'http://127.0.0.1:99999/' }],
+    ['config.url', { url: 'http://127.0.0.1/a b' }],
+    ['config.url', { url: 'http://127.0.0.1/\r\nX: y' }],
+    ['config.url', { url: 'http://user:secret@127.0.0.1/' }],
+    ['config.headers', { url: 'http://127.0.0.1/', headers: { 'X\r\nY': 'z' } }],
+    ['config.headers', { url: 'http://127.0.0.1/', headers: { X: 'a\r\nInjected: b' } }],
+    ['config.headers', { url: 'http://127.0.0.1/', headers: { Host: 'elsewhere' } }],
+  ])('calls it a configuration error: %s of %j', async (key, config) => {
+    const { code, error } = await runError('notify', request(config, { message: 'x' }));
+    expect(error).toContain(key);
+    expect(error).not.toContain('secret');
+    expect(code).toBe(78);
+  });
+
+  test('leaves out an idempotency key that no header can carry', async () => {
+    await runOk('notify', {
+      ...request({ url: server.url }, { message: 'x' }),
+      idempotency_key: 'a\r\nX: y',
+    });
+    expect(server.received[0]?.headers['idempotency-key']).toBeUndefined();
+  });
+});
+
+function request(config: JsonObject, payload: JsonObject) {
+  return { command: 'handle', config, event: { type: 'disk.full', payload } };
+}
+
+function notify(config: JsonObject, payload: JsonObject): ReturnType<typeof runOk> {
+  return runOk('notify', request(config, payload));
+}
+
+async function readLines(): Promise<JsonObject[]> {
+  const text = await readFile(file, 'utf8');
+  expect(text.endsWith('\n')).toBe(true);
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as JsonObject);
+}

@@ -1,0 +1,47 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll } from 'vitest';
+
+export interface Received {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: string;
+}
+
+export interface WebServer {
+  readonly port: number;
+  readonly url: string;
+  /** What it was asked, in order; a test may empty it. */
+  readonly received: Received[];
+}
+
+type Answerer = (request: Received, response: ServerResponse) => void;
+
+const stops: (() => Promise<void>)[] = [];
+
+/** A web server on this machine for the tests of one file; it is stopped after them. */
+export async function startWebServer(answer: Answerer): Promise<WebServer> {
+  const received: Received[] = [];
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const { method = '', url: path = '', headers } = request;
+      const full = { method, path, headers, body: Buffer.concat(chunks).toString() };
+      received.push(full);
+      answer(full, response);
+    });
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  stops.push(async () => {
+    server.closeAllConnections();
+    await new Promise((done) => server.close(done));
+  });
+  const { port } = server.address() as AddressInfo;
+  return { port, url: `http://127.0.0.1:${port}`, received };
+}
+
+afterAll(async () => {
+  for (const stop of stops.splice(0)) await stop();
+});
