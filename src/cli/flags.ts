@@ -1,0 +1,137 @@
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { Option } from 'commander';
+import type { Command } from 'commander';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import type { CliSurface, Operation } from '../operations/define.ts';
+import { decodeText, describeInput } from '../operations/wire.ts';
+import type { FieldSchema } from '../operations/wire.ts';
+import type { CliIo } from './host.ts';
+
+/** One field of an operation's input on the command line. */
+interface Flag {
+  readonly field: string;
+  readonly schema: FieldSchema;
+  /** Where commander keeps what was given; undefined for a positional. */
+  readonly attribute: string | undefined;
+  /** The same for the flag that names a file with the value. */
+  readonly fileAttribute: string | undefined;
+}
+
+/** Reads what was given for an operation, in the types that its input wants. */
+export type ReadInput = (
+  positionals: readonly unknown[],
+  options: Readonly<Record<string, unknown>>,
+  io: CliIo,
+) => Promise<Record<string, unknown>>;
+
+/** Gives a command the arguments and flags of an operation. */
+export function addFlags(
+  command: Command,
+  operation: Operation,
+  surface: CliSurface,
+  positionals: readonly string[],
+): ReadInput {
+  const flags = [...describeInput(operation)].map(([field, schema]): Flag => {
+    if (!positionals.includes(field)) return addOptions(command, field, schema, surface);
+    return { field, schema, attribute: undefined, fileAttribute: undefined };
+  });
+  for (const field of positionals) {
+    const schema = flags.find((flag) => flag.field === field)?.schema;
+    const name = field.replaceAll('_', '-');
+    command.argument(
+      schema?.required === true ? `<${name}>` : `[${name}]`,
+      schema?.description ?? '',
+    );
+  }
+
+  return async (given, options, io) => {
+    const input: Record<string, unknown> = {};
+    for (const flag of flags) {
+      const value = await readFlag(flag, given[positionals.indexOf(flag.field)], options, io);
+      const isPath = surface.paths?.includes(flag.field) === true && typeof value === 'string';
+      if (value !== undefined) input[flag.field] = isPath ? resolve(io.cwd, value) : value;
+    }
+    return input;
+  };
+}
+
+function addOptions(
+  command: Command,
+  field: string,
+  schema: FieldSchema,
+  surface: CliSurface,
+): Flag {
+  const { types, description, choices, required } = schema;
+  const name = field.replaceAll('_', '-');
+  const isObject = types.includes('object');
+  const isSwitch = types.every((type) => type === 'boolean');
+  const value = placeholders[types.find((type) => type !== 'boolean') ?? ''] ?? 'text';
+  const usual = isSwitch ? `--${name}` : `--${name} <${value}>`;
+  const words = choices.length === 0 ? description : `${description} (${choices.join(', ')})`;
+  const option = new Option(surface.flags?.[field] ?? usual, words).makeOptionMandatory(required);
+  if (types.includes('array')) option.argParser(collect);
+  const assumed = surface.defaults?.[field];
+  if (assumed !== undefined) option.default(assumed);
+  command.addOption(option);
+  if (types.includes('boolean') && !isSwitch) {
+    command.addOption(new Option(`--no-${name}`, 'or not at all'));
+  }
+  const file = new Option(`--${name}-file <file>`, `the same from a file, or - for standard input`);
+  if (isObject) command.addOption(file);
+  return {
+    field,
+    schema,
+    attribute: option.attributeName(),
+    fileAttribute: isObject ? file.attributeName() : undefined,
+  };
+}
+
+const placeholders: Readonly<Record<string, string>> = {
+  array: 'list',
+  integer: 'number',
+  object: 'json',
+};
+
+function collect(value: string, before: string | undefined): string {
+  return before === undefined ? value : `${before},${value}`;
+}
+
+async function readFlag(
+  { field, schema, attribute, fileAttribute }: Flag,
+  positional: unknown,
+  options: Readonly<Record<string, unknown>>,
+  io: CliIo,
+): Promise<unknown> {
+  const file = fileAttribute === undefined ? undefined : options[fileAttribute];
+  const given = attribute === undefined ? positional : options[attribute];
+  if (typeof file === 'string' && given !== undefined) {
+    throw refuse(field, `is given twice, as text and as a file`, 'Keep one of them.');
+  }
+  const written = typeof file === 'string' ? await readInput(field, file, io) : given;
+  if (typeof written !== 'string') return written;
+  const value = decodeText(schema, written);
+  if (typeof value === 'string' && schema.types.includes('object')) {
+    throw refuse(field, 'is not JSON', 'Write an object, in quotes: \'{"name":"value"}\'.');
+  }
+  return value;
+}
+
+async function readInput(field: string, file: string, io: CliIo): Promise<string> {
+  try {
+    const path = resolve(io.cwd, file);
+    const content = await (file === '-' ? text(io.stdin) : readFile(path, 'utf8'));
+    if (content.length <= limits.requestBytesMax) return content;
+  } catch (thrown) {
+    throw refuse(field, `cannot be read: ${messageOf(thrown)}`, 'Name a file that can be read.');
+  }
+  throw new DuctileError('PAYLOAD_TOO_LARGE', `${field} is larger than is accepted`, {
+    place: file,
+  });
+}
+
+function refuse(field: string, message: string, hint: string): DuctileError {
+  return new DuctileError('INPUT_INVALID', `${field} ${message}`, { place: field, hint });
+}

@@ -1,0 +1,12 @@
+import type { CliHost, CliIo } from './host.ts';
+import { version } from './version.ts';
+
+/** The command line: arguments in, exit code out. What is heavy is loaded when it is needed. */
+export async function runCli(argv: readonly string[], host: CliHost, io: CliIo): Promise<number> {
+  if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) {
+    io.stdout.write(`${version}\n`);
+    return 0;
+  }
+  const { runProgram } = await import('./program.ts');
+  return runProgram(argv, host, io);
+}

@@ -1,0 +1,112 @@
+import { createHash } from 'node:crypto';
+import { lstatSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir, userInfo } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { DuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+
+/** Who serves: the one process of a SQLite ledger, or one of several on PostgreSQL. */
+export interface SocketOwner {
+  readonly stateDir: string;
+  /** Only with PostgreSQL. */
+  readonly processId?: string;
+  readonly tempDir: string;
+  readonly uid: number;
+}
+
+/** Whoever runs this process, with its state there. */
+export function socketOwner(stateDir: string): Omit<SocketOwner, 'processId'> {
+  return { stateDir, tempDir: tmpdir(), uid: userInfo().uid };
+}
+
+const TAG_LENGTH = 8;
+const DIRECTORY_MODE = 0o700;
+
+/**
+ * Where the control socket of a process is. Both the server and the command line compute it. Where
+ * the state directory's path is too long for a socket, it is in a directory of the user's own under
+ * the temporary one, with a name that stands for the state directory.
+ */
+export function socketPath(owner: SocketOwner): string {
+  const { directory, stem } = socketPlace(owner);
+  // The end of an id is random; its beginning is the time, which processes may share.
+  const tag = owner.processId?.replaceAll(/[^\w]/g, '').slice(-TAG_LENGTH);
+  return join(directory, tag === undefined ? `${stem}.sock` : `${stem}-${tag}.sock`);
+}
+
+/** A socket that a live process answers on, or undefined when none runs here. */
+export async function findSocket(
+  owner: Omit<SocketOwner, 'processId'>,
+): Promise<string | undefined> {
+  const { directory, stem } = socketPlace(owner);
+  for (const path of listSockets(directory, stem)) {
+    if (await hasListener(path)) return path;
+  }
+  return undefined;
+}
+
+/** Makes room for a socket: removes one that nobody answers on, and refuses to disturb a live one. */
+export async function clearSocket(path: string, { stateDir, uid }: SocketOwner): Promise<void> {
+  if (dirname(path) !== stateDir) ensurePrivate(dirname(path), uid);
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) return;
+  if (!stats.isSocket()) {
+    throw new DuctileError('LISTEN_FAILED', 'the place of the control socket is taken by a file', {
+      place: path,
+      hint: 'Move that file away.',
+    });
+  }
+  if (await hasListener(path)) {
+    throw new DuctileError('INSTANCE_LOCKED', 'another process answers on the control socket', {
+      place: path,
+    });
+  }
+  rmSync(path, { force: true });
+}
+
+function socketPlace({ stateDir, tempDir, uid }: SocketOwner): { directory: string; stem: string } {
+  const longest = join(stateDir, `ductile-${'x'.repeat(TAG_LENGTH)}.sock`);
+  if (Buffer.byteLength(longest) <= limits.socketPathBytesMax) {
+    return { directory: stateDir, stem: 'ductile' };
+  }
+  const hash = createHash('sha256').update(stateDir).digest('hex').slice(0, 16);
+  return { directory: join(tempDir, `ductile-${uid}`), stem: hash };
+}
+
+function listSockets(directory: string, stem: string): string[] {
+  try {
+    return readdirSync(directory)
+      .filter((name) => name.startsWith(stem) && /^(-\w+)?\.sock$/.test(name.slice(stem.length)))
+      .map((name) => join(directory, name));
+  } catch {
+    return [];
+  }
+}
+
+/** The temporary directory is everybody's, so what we find there may be somebody else's trap. */
+function ensurePrivate(directory: string, uid: number): void {
+  mkdirSync(directory, { recursive: true, mode: DIRECTORY_MODE });
+  const stats = lstatSync(directory);
+  if (stats.isDirectory() && stats.uid === uid && (stats.mode & 0o077) === 0) return;
+  throw new DuctileError('LISTEN_FAILED', 'the directory of the control socket is not private', {
+    place: directory,
+    hint: `Remove ${basename(directory)}, or use a shorter state directory.`,
+  });
+}
+
+/** Only these prove that nobody listens; a busy or forbidden socket is somebody's. */
+const silence = new Set(['ECONNREFUSED', 'ENOENT', 'ENOTSOCK']);
+
+function hasListener(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', (error: NodeJS.ErrnoException) => {
+      resolve(!silence.has(error.code ?? ''));
+    });
+  });
+}

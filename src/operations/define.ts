@@ -1,0 +1,92 @@
+import type * as z from 'zod';
+import type { ErrorCode } from '../base/errors.ts';
+import type { Context } from './context.ts';
+
+/** Something that can be asked of Ductile, once for all surfaces. */
+export interface Operation {
+  /** `<noun>.<action>` */
+  readonly name: string;
+  readonly summary: string;
+  readonly effect: Effect;
+  /** What a token must carry; undefined when the operation is open to everybody. */
+  readonly scope: string | undefined;
+  readonly input: z.ZodObject;
+  readonly output: z.ZodObject;
+  readonly errors: readonly ErrorCode[];
+  readonly http: HttpSurface | Absent;
+  readonly cli: CliSurface | Absent;
+  run(context: Context, input: unknown): Promise<JsonOutput>;
+  /** What would happen, in sentences; it writes nothing. Every operation that writes has one. */
+  readonly plan: ((context: Context, input: unknown) => Promise<string[]>) | undefined;
+}
+
+export type Effect = 'read' | 'write' | 'destroy';
+export type JsonOutput = Readonly<Record<string, unknown>>;
+
+/** Why a surface does not offer an operation. */
+export interface Absent {
+  readonly absent: string;
+}
+
+/** Input comes from the path, the query and, unless it only reads, from a JSON body. */
+export interface HttpSurface {
+  readonly method: 'GET' | 'POST';
+  /** With `:field` for input that stands in the path; `:field?` at the end may be left out. */
+  readonly path: string;
+  /** The one field that is the body, wrapped in its name or bare; all others are in the query. */
+  readonly body?: string;
+  /** 200 unless the answer says something else. */
+  status?(output: JsonOutput): number;
+}
+
+export interface CliSurface {
+  readonly positionals?: readonly string[];
+  /** Flags that are not simply the field's name, such as `-n, --limit <count>`. */
+  readonly flags?: Readonly<Record<string, string>>;
+  /** What the command line assumes where the operation itself assumes something else. */
+  readonly defaults?: Readonly<Record<string, string>>;
+  /** Fields that are paths of files, relative to where the command is given. */
+  readonly paths?: readonly string[];
+  readonly examples: readonly string[];
+  readonly table?: Table;
+  /** Done when only the noun is given. */
+  readonly isDefault?: boolean;
+  /** A shorter spelling without the noun. */
+  readonly alias?: { readonly name: string; readonly positionals?: readonly string[] };
+  /** 0 unless the answer is bad news. */
+  exitCode?(output: JsonOutput): number;
+}
+
+export interface Table {
+  /** The field of the output that holds the rows. */
+  readonly rows: string;
+  /** Title and field; those marked as details show with `--verbose` only. */
+  readonly columns: readonly (readonly [title: string, field: string, detail?: 'detail'])[];
+  readonly empty: string;
+}
+
+type Definition<Input extends z.ZodObject, Output extends z.ZodObject> = Omit<
+  Operation,
+  'input' | 'output' | 'run' | 'plan' | 'effect'
+> & {
+  readonly input: Input;
+  readonly output: Output;
+  run(context: Context, input: z.output<Input>): Promise<z.output<Output>>;
+} & (
+    | { readonly effect: 'read' }
+    | {
+        readonly effect: 'write' | 'destroy';
+        plan(context: Context, input: z.output<Input>): Promise<string[]>;
+      }
+  );
+
+/** Types the definition from within; the list holds operations of all types, checked by `invoke`. */
+export function defineOperation<Input extends z.ZodObject, Output extends z.ZodObject>(
+  definition: Definition<Input, Output>,
+): Operation {
+  return { plan: undefined, ...definition } as unknown as Operation;
+}
+
+export function isOffered<Surface extends object>(surface: Surface | Absent): surface is Surface {
+  return !('absent' in surface);
+}

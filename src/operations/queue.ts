@@ -1,0 +1,57 @@
+import * as z from 'zod';
+import { defineOperation } from './define.ts';
+import { limit } from './job.ts';
+import { jobShape, showJob } from './shapes.ts';
+
+export const queueShape = z.object({
+  ready: z.int().describe('queued jobs that may start now'),
+  delayed: z.int().describe('queued jobs that wait for their next try'),
+  running: z.int(),
+  oldest_ready_at: z.string().nullable(),
+});
+
+export const listQueue = defineOperation({
+  name: 'queue.list',
+  summary: 'List what is running and what waits, oldest first.',
+  effect: 'read',
+  scope: 'jobs:ro',
+  input: z.strictObject({ limit }),
+  output: queueShape.extend({ jobs: z.array(jobShape) }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/queue' },
+  cli: {
+    flags: { limit: '-n, --limit <count>' },
+    examples: ['ductile queue list', 'ductile queue'],
+    isDefault: true,
+    table: {
+      rows: 'jobs',
+      columns: [
+        ['ID', 'job_id'],
+        ['PLUGIN', 'plugin'],
+        ['COMMAND', 'command'],
+        ['STATUS', 'status'],
+        ['ATTEMPT', 'attempt'],
+        ['WAITING SINCE', 'ready_at'],
+        ['NEXT RETRY', 'next_retry_at'],
+        ['STARTED', 'started_at', 'detail'],
+        ['PROCESS', 'claimed_by', 'detail'],
+        ['ERROR', 'last_error'],
+      ],
+      empty: 'The queue is empty.',
+    },
+  },
+  async run({ engine: { ledger } }, { limit: rows }) {
+    const counts = await ledger.counts();
+    const running = await ledger.jobs({ status: ['running'], order: 'oldest', limit: rows });
+    const left = rows - running.length;
+    const queued =
+      left === 0 ? [] : await ledger.jobs({ status: ['queued'], order: 'oldest', limit: left });
+    return {
+      ready: counts.ready,
+      delayed: counts.delayed,
+      running: counts.running,
+      oldest_ready_at: counts.oldestReadyAt,
+      jobs: [...running, ...queued].map(showJob),
+    };
+  },
+});

@@ -1,0 +1,171 @@
+/** What jobs, attempts and signals look like to a caller: snake_case, times as they are stored. */
+import * as z from 'zod';
+import type { Timestamp } from '../base/clock.ts';
+import { attemptStatuses, causes } from '../job/attempt.ts';
+import type { Attempt } from '../job/attempt.ts';
+import type { Job } from '../job/job.ts';
+import { jobStatuses } from '../job/state.ts';
+import type { Signal } from '../signal/signal.ts';
+
+const id = z.string();
+const time = z.string().describe('UTC, ISO 8601 with milliseconds') satisfies z.ZodType<Timestamp>;
+const ms = z.number().nullable();
+
+const jobFields = {
+  job_id: id,
+  seq: z.int().describe('the order of acceptance, and the cursor of lists'),
+  plugin: z.string(),
+  command: z.string(),
+  status: z.enum(jobStatuses),
+  reason: z.string().nullable().describe('why it ended so, in a word'),
+  attempt: z.int(),
+  max_attempts: z.int(),
+  retry_count: z.int(),
+  crash_count: z.int(),
+  submitted_by: z.string(),
+  actor: z.string(),
+  created_at: time,
+  ready_at: time,
+  started_at: time.nullable(),
+  completed_at: time.nullable(),
+  next_retry_at: time.nullable(),
+  cancel_requested_at: time.nullable(),
+  claimed_by: z.string().nullable(),
+  last_error: z.string().nullable(),
+  dedupe_key: z.string().nullable(),
+  parent_job_id: id.nullable(),
+  source_event_id: id.nullable(),
+  root_job_id: id,
+  retry_of: id.nullable(),
+  idempotency_key: z.string(),
+  hops: z.int(),
+};
+
+export const jobShape = z.object(jobFields);
+
+export function showJob(job: Job): z.output<typeof jobShape> {
+  return {
+    job_id: job.id,
+    seq: job.seq,
+    plugin: job.plugin,
+    command: job.command,
+    status: job.status,
+    reason: job.reason,
+    attempt: job.attempt,
+    max_attempts: job.maxAttempts,
+    retry_count: job.retryCount,
+    crash_count: job.crashCount,
+    submitted_by: job.submittedBy,
+    actor: job.actor,
+    created_at: job.createdAt,
+    ready_at: job.readyAt,
+    started_at: job.startedAt,
+    completed_at: job.completedAt,
+    next_retry_at: job.nextRetryAt,
+    cancel_requested_at: job.cancelRequestedAt,
+    claimed_by: job.claimedBy,
+    last_error: job.lastError,
+    dedupe_key: job.dedupeKey,
+    parent_job_id: job.parentJobId,
+    source_event_id: job.sourceEventId,
+    root_job_id: job.rootJobId,
+    retry_of: job.retryOf,
+    idempotency_key: job.idempotencyKey,
+    hops: job.hops,
+  };
+}
+
+export const attemptShape = z.object({
+  log_id: id,
+  job_id: id,
+  plugin: z.string(),
+  command: z.string(),
+  attempt: z.int(),
+  status: z.enum(attemptStatuses),
+  cause: z.enum(causes),
+  last_error: z.string().nullable(),
+  submitted_by: z.string(),
+  created_at: time,
+  started_at: time.nullable(),
+  completed_at: time,
+  queue_ms: ms,
+  spawn_ms: ms,
+  run_ms: ms,
+  settle_ms: ms,
+  exit_code: z.int().nullable(),
+  signal: z.string().nullable(),
+  pid: z.int().nullable(),
+  process_id: z.string().nullable(),
+  result: z.unknown().describe('what the plugin answered; text when it was not JSON'),
+  stderr: z.string().nullable(),
+  stderr_truncated: z.boolean(),
+});
+
+export function showAttempt(attempt: Attempt): z.output<typeof attemptShape> {
+  return {
+    log_id: attempt.id,
+    job_id: attempt.jobId,
+    plugin: attempt.plugin,
+    command: attempt.command,
+    attempt: attempt.attempt,
+    status: attempt.status,
+    cause: attempt.cause,
+    last_error: attempt.error,
+    submitted_by: attempt.submittedBy,
+    created_at: attempt.createdAt,
+    started_at: attempt.startedAt,
+    completed_at: attempt.completedAt,
+    queue_ms: attempt.queueMs,
+    spawn_ms: attempt.spawnMs,
+    run_ms: attempt.runMs,
+    settle_ms: attempt.settleMs,
+    exit_code: attempt.exitCode,
+    signal: attempt.signal,
+    pid: attempt.pid,
+    process_id: attempt.processId,
+    result: parseStored(attempt.result),
+    stderr: attempt.stderr,
+    stderr_truncated: attempt.stderrTruncated,
+  };
+}
+
+export const signalShape = z.object({
+  signal_id: id,
+  type: z.string(),
+  source: z.string(),
+  data: z.unknown(),
+  metadata: z.unknown(),
+  hops: z.int(),
+  correlation_id: id,
+  causation_id: id.nullable(),
+  job_id: id.nullable(),
+  job_attempt: z.int().nullable(),
+  occurred_at: time,
+});
+
+export function showSignal(signal: Signal): z.output<typeof signalShape> {
+  return {
+    signal_id: signal.id,
+    type: signal.type,
+    source: signal.source,
+    data: parseStored(signal.data),
+    metadata: parseStored(signal.metadata),
+    hops: signal.hops,
+    correlation_id: signal.correlationId,
+    causation_id: signal.causationId,
+    job_id: signal.jobId,
+    job_attempt: signal.jobAttempt,
+    occurred_at: signal.occurredAt,
+  };
+}
+
+/** Stored text as the value it stands for; what a plugin printed may be no JSON at all. */
+export function parseStored(text: string | null): unknown {
+  if (text === null) return null;
+  try {
+    const value: unknown = JSON.parse(text);
+    return value;
+  } catch {
+    return text;
+  }
+}

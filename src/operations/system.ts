@@ -1,0 +1,221 @@
+import { isAbsolute } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import * as z from 'zod';
+import { limits } from '../base/limits.ts';
+import type { QueueCounts } from '../ledger/ledger.ts';
+import type { Context } from './context.ts';
+import { defineOperation } from './define.ts';
+import { problemsShape, showProblems } from './plugin.ts';
+import { queueShape } from './queue.ts';
+
+const states = ['stopped', 'starting', 'running', 'paused', 'degraded', 'stopping'] as const;
+
+const stateShape = z.object({
+  process_id: z.string(),
+  state: z.enum(states),
+  detail: z.string().nullable().describe('why it is degraded'),
+});
+
+export const systemStatus = defineOperation({
+  name: 'system.status',
+  summary: 'Show how the system is: processes, queue, plugins, ledger.',
+  effect: 'read',
+  scope: 'system:ro',
+  input: z.strictObject({}),
+  output: stateShape.extend({
+    uptime_seconds: z.int(),
+    slots: z.int().describe('attempts that this process may run at once'),
+    spawner: z.enum(['native', 'node']),
+    running: z.array(z.object({ job_id: z.string(), plugin: z.string(), command: z.string() })),
+    ledger: z.enum(['sqlite', 'postgres']),
+    queue: queueShape,
+    plugins: z.object({ loaded: z.int(), problems: problemsShape, warnings: problemsShape }),
+    processes: z.array(
+      z.object({
+        process_id: z.string(),
+        host: z.string(),
+        pid: z.int(),
+        version: z.string(),
+        slots: z.int(),
+        spawner: z.string(),
+        started_at: z.string(),
+        last_heartbeat_at: z.string(),
+      }),
+    ),
+  }),
+  errors: ['LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/system/status' },
+  cli: {
+    examples: ['ductile system status', 'ductile status --json'],
+    alias: { name: 'status' },
+    exitCode: ({ state }) => (state === 'degraded' ? 1 : 0),
+  },
+  async run(context) {
+    const { ledger, catalog } = context.engine;
+    const { running, uptimeMs, slots, spawner, plugins } = context.engine.status();
+    const [counts, processes] = await Promise.all([ledger.counts(), ledger.processes()]);
+    return {
+      ...showState(context),
+      uptime_seconds: Math.floor(uptimeMs / 1000),
+      slots,
+      spawner,
+      running: running.map(({ jobId, plugin, command }) => ({ job_id: jobId, plugin, command })),
+      ledger: ledger.kind,
+      queue: {
+        ready: counts.ready,
+        delayed: counts.delayed,
+        running: counts.running,
+        oldest_ready_at: counts.oldestReadyAt,
+      },
+      plugins: { loaded: plugins, ...showProblems(catalog) },
+      processes: processes.map(({ id, host, pid, version, ...row }) => ({
+        process_id: id,
+        host,
+        pid,
+        version,
+        slots: row.slots,
+        spawner: row.spawner,
+        started_at: row.startedAt,
+        last_heartbeat_at: row.lastHeartbeatAt,
+      })),
+    };
+  },
+});
+
+export const systemHealth = defineOperation({
+  name: 'system.health',
+  summary: 'Say in short whether the process is ready, for monitors.',
+  effect: 'read',
+  scope: undefined,
+  input: z.strictObject({}),
+  output: z.object({
+    status: z.enum(['ok', 'degraded', 'starting']),
+    uptime_seconds: z.int(),
+    queue_depth: z.int().nullable().describe('queued and running jobs; null when unknown'),
+    plugins_loaded: z.int(),
+    plugins_circuit_open: z.int(),
+  }),
+  errors: [],
+  http: {
+    method: 'GET',
+    path: '/healthz',
+    status: ({ status }) => (status === 'ok' ? 200 : 503),
+  },
+  cli: { absent: '`system status` says the same and more' },
+  async run({ engine }) {
+    const { state, uptimeMs, plugins } = engine.status();
+    const counts = await promptly(engine.ledger.counts());
+    const isSound = counts !== undefined && state !== 'degraded' && state !== 'stopping';
+    const usual = isSound ? ('ok' as const) : ('degraded' as const);
+    return {
+      status: state === 'starting' || state === 'stopped' ? ('starting' as const) : usual,
+      uptime_seconds: Math.floor(uptimeMs / 1000),
+      queue_depth: counts === undefined ? null : counts.ready + counts.delayed + counts.running,
+      plugins_loaded: plugins,
+      plugins_circuit_open: 0,
+    };
+  },
+});
+
+export const systemCheck = defineOperation({
+  name: 'system.check',
+  summary: 'Look for damage and contradictions in the ledger.',
+  effect: 'read',
+  scope: 'system:ro',
+  input: z.strictObject({}),
+  output: z.object({ ok: z.boolean(), problems: z.array(z.string()) }),
+  errors: ['LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/system/check' },
+  cli: { examples: ['ductile system check'], exitCode: ({ ok }) => (ok === true ? 0 : 1) },
+  async run({ engine: { ledger } }) {
+    const problems = await ledger.check();
+    return { ok: problems.length === 0, problems };
+  },
+});
+
+export const systemBackup = defineOperation({
+  name: 'system.backup',
+  summary: 'Copy the ledger into a file while it is in use.',
+  effect: 'write',
+  scope: 'system:rw',
+  input: z.strictObject({
+    to: z
+      .string()
+      .refine(isAbsolute, 'must be an absolute path, since the server writes it')
+      .describe('the file to write; it must not exist yet'),
+  }),
+  output: z.object({ path: z.string() }),
+  errors: ['BACKUP_INVALID', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'POST', path: '/system/backup' },
+  cli: {
+    flags: { to: '--to <file>' },
+    paths: ['to'],
+    examples: ['ductile system backup --to ductile-backup.db'],
+  },
+  async run({ engine: { ledger } }, { to }) {
+    await ledger.backup(to);
+    return { path: to };
+  },
+  plan({ engine: { ledger } }, { to }) {
+    return Promise.resolve([`The ${ledger.kind} ledger would be copied to ${to}.`]);
+  },
+});
+
+export const systemPause = defineOperation({
+  name: 'system.pause',
+  summary: 'Start no more jobs; what is running goes on, new jobs are still accepted.',
+  effect: 'write',
+  scope: 'system:rw',
+  input: z.strictObject({}),
+  output: stateShape,
+  errors: ['LEDGER_UNAVAILABLE'],
+  http: { method: 'POST', path: '/system/pause' },
+  cli: { examples: ['ductile system pause'] },
+  async run(context) {
+    await context.engine.pause();
+    return showState(context);
+  },
+  plan({ engine }) {
+    const { state, running } = engine.status();
+    if (state === 'paused') return Promise.resolve(['It is paused already; nothing would change.']);
+    return Promise.resolve([`No more jobs would start; ${running.length} running would go on.`]);
+  },
+});
+
+export const systemResume = defineOperation({
+  name: 'system.resume',
+  summary: 'Start jobs again after a pause.',
+  effect: 'write',
+  scope: 'system:rw',
+  input: z.strictObject({}),
+  output: stateShape,
+  errors: ['LEDGER_UNAVAILABLE'],
+  http: { method: 'POST', path: '/system/resume' },
+  cli: { examples: ['ductile system resume'] },
+  async run(context) {
+    await context.engine.resume();
+    return showState(context);
+  },
+  async plan({ engine }) {
+    if (engine.status().state !== 'paused') return ['It is not paused; nothing would change.'];
+    const { ready } = await engine.ledger.counts();
+    return [`Jobs would start again; ${ready} are ready.`];
+  },
+});
+
+function showState({ engine }: Context): z.output<typeof stateShape> {
+  const { processId, state, detail } = engine.status();
+  return { process_id: processId, state, detail: detail ?? null };
+}
+
+/** A monitor wants an answer also when the database gives none. */
+async function promptly(counts: Promise<QueueCounts>): Promise<QueueCounts | undefined> {
+  const controller = new AbortController();
+  const late = sleep(limits.healthMs, undefined, { signal: controller.signal, ref: false });
+  try {
+    return await Promise.race([counts.catch(() => undefined), late]);
+  } finally {
+    controller.abort();
+    await late.catch(() => undefined);
+  }
+}

@@ -1,0 +1,192 @@
+/** What each command line asks for, and what is said about a wrong one. */
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { isOffered } from '../../src/operations/define.ts';
+import { operations } from '../../src/operations/index.ts';
+import { makeDirectory } from '../support/directory.ts';
+import { job, run } from '../support/fake-cli.ts';
+
+describe('what is asked for', () => {
+  test.each<[string, string, unknown]>([
+    ['system status', 'system.status', {}],
+    ['status', 'system.status', {}],
+    ['plugin list', 'plugin.list', {}],
+    ['plugins', 'plugin.list', {}],
+    ['queue list -n 3', 'queue.list', { limit: 3 }],
+    ['queue', 'queue.list', {}],
+    ['queue -n 3', 'queue.list', { limit: 3 }],
+    ['job list', 'job.list', {}],
+    [
+      'job list -p mail --command poll --status failed,dead --status queued -n 7 --before 12',
+      'job.list',
+      {
+        plugin: 'mail',
+        command: 'poll',
+        status: ['failed', 'dead', 'queued'],
+        limit: 7,
+        before: 12,
+      },
+    ],
+    ['job list --limit many', 'job.list', { limit: 'many' }],
+    ['job inspect 0199', 'job.inspect', { id: '0199' }],
+    ['job logs --job 0199 -p 123', 'job.logs', { job_id: '0199', plugin: '123' }],
+    ['logs', 'job.logs', {}],
+    ['logs mail -n 2', 'job.logs', { plugin: 'mail', limit: 2 }],
+    ['job cancel 0199 --dry-run', 'job.cancel', { id: '0199', dry_run: true }],
+    ['system backup --to copy.db', 'system.backup', { to: '/somewhere/copy.db' }],
+    ['system backup --to /tmp/copy.db', 'system.backup', { to: '/tmp/copy.db' }],
+    ['plugin run mail', 'plugin.run', { plugin: 'mail', wait: '5m' }],
+    ['run mail', 'plugin.run', { plugin: 'mail', wait: '5m' }],
+    ['plugin run mail --no-wait', 'plugin.run', { plugin: 'mail', wait: false }],
+    ['plugin run mail --wait 30s', 'plugin.run', { plugin: 'mail', wait: '30s' }],
+    [
+      'plugin run mail --command handle --payload {"a":1} --context {"b":[2]} --dedupe-key 7',
+      'plugin.run',
+      {
+        plugin: 'mail',
+        command: 'handle',
+        payload: { a: 1 },
+        context: { b: [2] },
+        dedupe_key: '7',
+        wait: '5m',
+      },
+    ],
+  ])('ductile %s', async (line, name, input) => {
+    const { calls } = await run(line.split(' '));
+    expect(calls).toEqual([[name, input]]);
+  });
+
+  test.each(['--json', '-v', '--verbose', '--config /etc/x'])('%s goes anywhere', async (flag) => {
+    for (const line of [
+      `job list ${flag} -n 2`,
+      `${flag} job list -n 2`,
+      `job ${flag} list -n 2`,
+    ]) {
+      expect((await run(line.split(' '))).calls).toEqual([['job.list', { limit: 2 }]]);
+    }
+  });
+
+  test('a payload can come from a file or from standard input', async () => {
+    const cwd = await makeDirectory();
+    writeFileSync(join(cwd, 'p.json'), '{"from":"file"}');
+    const file = await run(['plugin', 'run', 'mail', '--payload-file', 'p.json'], { io: { cwd } });
+    expect(file.calls).toMatchObject([['plugin.run', { payload: { from: 'file' } }]]);
+    const stdin = (async function* () {
+      yield Buffer.from('{"from":');
+      yield Buffer.from('"stdin"}');
+    })();
+    const piped = await run(['plugin', 'run', 'mail', '--payload-file', '-'], { io: { stdin } });
+    expect(piped.calls).toMatchObject([['plugin.run', { payload: { from: 'stdin' } }]]);
+  });
+
+  test('the configuration that was named reaches whoever looks for the server', async () => {
+    const { asked } = await run(['job', 'list', '--config', '/etc/d']);
+    expect(asked).toEqual([['findSocket', '/etc/d'], ['openLocal', '/etc/d'], ['close']]);
+  });
+
+  test('the running server is asked, and nothing is opened beside it', async () => {
+    const path = join(await makeDirectory(), 's.sock');
+    const server = createServer(({ method, url }, response) => {
+      response.end(JSON.stringify({ jobs: [{ ...job, plugin: `${method} ${url}` }] }));
+    }).listen(path);
+    await once(server, 'listening');
+    const { out, asked, code } = await run(['job', 'list', '-n', '2'], {
+      host: { findSocket: () => Promise.resolve(path) },
+    });
+    server.close();
+    expect(out).toContain('GET /jobs?limit=2');
+    expect([code, asked]).toEqual([0, []]);
+  });
+
+  test('what was opened is closed although the call fails', async () => {
+    const { asked } = await run(['job', 'list'], { answer: new Error('boom') });
+    expect(asked).toContainEqual(['close']);
+  });
+});
+
+describe('commands of the program itself', () => {
+  test('start, demo and restore', async () => {
+    const start = await run(['system', 'start', '--config', 'dir'], {
+      host: { start: (config) => Promise.resolve(config === 'dir' ? 3 : 4) },
+    });
+    expect(start.code).toBe(3);
+    const demo = await run(['demo', '--rounds', '2']);
+    expect(demo.asked).toMatchObject([['demo', { rounds: 2 }]]);
+    const restore = await run(['system', 'restore', '--from', 'copy.db', '--config', 'dir']);
+    expect(restore.asked).toEqual([['restore', 'dir', '/somewhere/copy.db']]);
+    expect(restore.out).toContain('restored from  x');
+    expect((await run(['system', 'restore'])).code).toBe(2);
+  });
+
+  test('version, in each of its forms', async () => {
+    const { out } = await run(['--version']);
+    expect(out).toMatch(/^\d+\.\d+\.\d+\n$/);
+    expect((await run(['-V'])).out).toBe(out);
+    expect((await run(['version'])).out).toBe(`ductile ${out}`);
+    expect(JSON.parse((await run(['version', '--json'])).out)).toEqual({ version: out.trim() });
+  });
+});
+
+describe('help', () => {
+  test('lists the nouns, and not the short spellings', async () => {
+    const { out, code } = await run(['--help']);
+    expect(code).toBe(0);
+    for (const noun of ['system', 'plugin', 'job', 'queue']) expect(out).toMatch(`\n  ${noun} `);
+    expect(out).not.toMatch(/\n {2}(logs|status|run|plugins) /);
+  });
+
+  test.each(operations.filter(({ cli }) => isOffered(cli)).map(({ name }) => name))(
+    'of %s has its summary, examples and the common flags',
+    async (name) => {
+      const { out, code } = await run([...name.split('.'), '--help']);
+      const operation = operations.find((candidate) => candidate.name === name);
+      expect(code).toBe(0);
+      expect(out.replaceAll(/\s+/g, ' ')).toContain(operation?.summary);
+      for (const part of ['Examples:', '--json', '--verbose', '--config'])
+        expect(out).toContain(part);
+      expect(out.includes('--dry-run')).toBe(operation?.effect !== 'read');
+    },
+  );
+
+  test('comes with exit 1 when nothing was asked for', async () => {
+    expect(await run([])).toMatchObject({
+      code: 1,
+      out: '',
+      err: expect.stringContaining('Usage:'),
+    });
+    expect(await run(['job'])).toMatchObject({ code: 1, err: expect.stringContaining('inspect') });
+  });
+});
+
+describe('mistakes', () => {
+  test.each([
+    [['job', 'lst'], "unknown command 'lst'", 'Did you mean list?'],
+    [['jobs'], "unknown command 'jobs'", 'Did you mean job?'],
+    [['job', 'list', '--limt', '3'], "unknown option '--limt'", 'Did you mean --limit?'],
+    [['job', 'inspect'], "missing required argument 'id'", 'ductile --help'],
+    [['system', 'backup'], "required option '--to <file>' not specified", 'ductile --help'],
+    [['job', 'list', 'extra'], 'too many arguments', 'ductile --help'],
+    [['plugin', 'run', 'mail', '--payload', '{a:1}'], 'payload is not JSON', 'Write an object'],
+    [
+      ['plugin', 'run', 'mail', '--payload-file', 'none.json'],
+      'payload cannot be read',
+      'can be read',
+    ],
+    [
+      ['plugin', 'run', 'mail', '--payload', '{}', '--payload-file', '-'],
+      'payload is given twice',
+      'Keep one',
+    ],
+  ])('%j', async (argv, message, hint) => {
+    const { code, err, out, calls } = await run(argv);
+    expect([code, out, calls]).toEqual([2, '', []]);
+    expect(err).toContain(`error: ${message}`);
+    expect(err).toContain(hint);
+    const asJson = await run([...argv, '--json']);
+    expect(JSON.parse(asJson.err)).toMatchObject({ code: 'INPUT_INVALID' });
+    expect(asJson.code).toBe(2);
+  });
+});

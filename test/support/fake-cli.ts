@@ -1,0 +1,75 @@
+/** A command line in a scripted program: no process, no server, nothing on disk. */
+import type { CliHost, CliIo } from '../../src/cli/host.ts';
+import { runCli } from '../../src/cli/run.ts';
+
+export interface Script {
+  /** What every call is answered with, or the error that it meets. */
+  readonly answer?: Readonly<Record<string, unknown>> | Error;
+  readonly host?: Partial<CliHost>;
+  readonly io?: Partial<CliIo>;
+}
+
+export interface Told {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+  readonly calls: readonly (readonly [name: string, input: unknown])[];
+  /** What was asked of the host itself. */
+  readonly asked: readonly unknown[];
+}
+
+export async function run(argv: readonly string[], script: Script = {}): Promise<Told> {
+  const { answer = {} } = script;
+  const calls: [string, unknown][] = [];
+  const asked: unknown[] = [];
+  const written = { out: '', err: '' };
+  const ask =
+    <Result>(name: string, result: Result) =>
+    (...args: unknown[]): Promise<Result> => {
+      asked.push([name, ...args]);
+      return Promise.resolve(result);
+    };
+  const host: CliHost = {
+    start: ask('start', 0),
+    demo: ask('demo', 0),
+    restore: ask('restore', { restored_from: 'x' }),
+    findSocket: ask('findSocket', undefined),
+    async openLocal(config) {
+      asked.push(['openLocal', config]);
+      return Promise.resolve({
+        caller: {
+          call(name, input) {
+            calls.push([name, input]);
+            return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+          },
+        },
+        close: ask('close', undefined),
+      });
+    },
+    ...script.host,
+  };
+  const io: CliIo = {
+    stdout: { write: (text) => (written.out += text) },
+    stderr: { write: (text) => (written.err += text) },
+    stdin: (async function* () {})(),
+    isTTY: false,
+    hasColors: false,
+    columns: 80,
+    cwd: '/somewhere',
+    ...script.io,
+  };
+  const code = await runCli(argv, host, io);
+  return { code, ...written, calls, asked };
+}
+
+/** A job as an answer has it, as far as it is printed. */
+export const job = {
+  job_id: '0199a1b2-0000-7000-8000-000000000001',
+  plugin: 'mail',
+  command: 'poll',
+  status: 'succeeded',
+  attempt: 1,
+  created_at: '2026-01-02T03:04:05.678Z',
+  completed_at: '2026-01-02T03:04:06.000Z',
+  last_error: null,
+};

@@ -1,0 +1,194 @@
+/** An engine that runs nothing, over a real ledger, for tests of what stands in front of it. */
+import { join } from 'node:path';
+import { DuctileError } from '../../src/base/errors.ts';
+import { makeId, makeToken } from '../../src/base/ids.ts';
+import type { Config } from '../../src/config/config.ts';
+import type { Engine, EngineStatus, Submission } from '../../src/engine/engine.ts';
+import { bareReport } from '../../src/job/attempt.ts';
+import type { AttemptReport } from '../../src/job/attempt.ts';
+import type { Job } from '../../src/job/job.ts';
+import { endFailed, endSucceeded } from '../../src/job/outcome.ts';
+import type { Closing, Ledger } from '../../src/ledger/ledger.ts';
+import { openLedger } from '../../src/ledger/open.ts';
+import type { Catalog, Plugin } from '../../src/plugin/catalog.ts';
+import type { ManifestCommand } from '../../src/plugin/manifest.ts';
+import { makeDirectory } from './directory.ts';
+
+export interface StubEngine extends Engine {
+  /** What `status()` says on top of the usual. */
+  set(status: Partial<EngineStatus>): void;
+  readonly submitted: Submission[];
+  /** Called by `waitFor` before it answers, as the place where a real engine would work. */
+  work: (jobId: string) => Promise<void>;
+}
+
+export async function makeStubEngine(): Promise<StubEngine> {
+  const directory = await makeDirectory();
+  const ledger = await openLedger({ kind: 'sqlite', path: join(directory, 'ductile.db') });
+  await ledger.heartbeat({
+    id: 'stub',
+    host: 'here',
+    pid: 7,
+    version: '0.1.0',
+    slots: 2,
+    spawner: 'node',
+    plugins: ['echo', 'mail'],
+  });
+  let status: EngineStatus = {
+    processId: 'stub',
+    state: 'running',
+    detail: undefined,
+    slots: 2,
+    running: [],
+    spawner: 'node',
+    uptimeMs: 61_500,
+    plugins: 2,
+  };
+  const engine: StubEngine = {
+    config: {} as Config,
+    catalog: makeCatalog(),
+    ledger,
+    processId: status.processId,
+    submitted: [],
+    work: () => Promise.resolve(),
+    async submit(submission) {
+      engine.submitted.push(submission);
+      const { plugin, command, payload, submittedBy, actor, dedupeKey } = submission;
+      const [enqueued] = await ledger.enqueue({
+        jobs: [
+          {
+            id: makeId(),
+            plugin,
+            command,
+            payload: JSON.stringify(payload),
+            submittedBy,
+            actor,
+            maxAttempts: 2,
+            ...(dedupeKey === undefined
+              ? {}
+              : { dedupe: { key: dedupeKey, ttlMs: 60_000, blockInFlight: true } }),
+          },
+        ],
+      });
+      if (enqueued === undefined) throw new Error('nothing was enqueued');
+      return enqueued;
+    },
+    async waitFor(jobId, timeoutMs) {
+      if (timeoutMs > 0) await engine.work(jobId);
+      return mustFind(ledger, jobId);
+    },
+    async cancel(jobId) {
+      await ledger.cancel(jobId);
+      return mustFind(ledger, jobId);
+    },
+    pause: () => change({ state: 'paused' }),
+    resume: () => change({ state: 'running' }),
+    status: () => status,
+    start: () => change({ state: 'running' }),
+    stop: () => change({ state: 'stopping' }),
+    set: (next) => void change(next),
+  };
+  function change(next: Partial<EngineStatus>): Promise<void> {
+    status = { ...status, ...next };
+    return Promise.resolve();
+  }
+  return engine;
+}
+
+/** Takes the oldest ready job and closes its attempt. */
+export async function runOne(
+  { ledger }: Engine,
+  report: Partial<AttemptReport> = {},
+  more: Partial<Pick<Closing, 'signals' | 'jobs'>> = {},
+): Promise<Job> {
+  const names = ['echo', 'mail'];
+  const [job] = await ledger.claim({
+    processId: 'stub',
+    token: makeToken(),
+    slots: 1,
+    plugins: names.map((name) => ({ name, parallelism: 9, leaseMs: {}, leaseDefaultMs: 60_000 })),
+  });
+  if (job === undefined) throw new Error('no job was ready');
+  const told: AttemptReport = {
+    ...bareReport('succeeded', 'ok', ''),
+    error: null,
+    runMs: 12,
+    ...report,
+  };
+  const ending =
+    told.status === 'succeeded'
+      ? endSucceeded(job)
+      : endFailed(job, told, 'final', { maxAttempts: 2, backoffBaseMs: 1000 }, 0);
+  await ledger.settle([
+    { job, claimToken: job.claimToken, report: told, ending, signals: [], jobs: [], ...more },
+  ]);
+  return mustFind(ledger, job.id);
+}
+
+async function mustFind(ledger: Ledger, id: string): Promise<Job> {
+  const job = await ledger.job(id);
+  if (job === undefined) throw new DuctileError('JOB_NOT_FOUND', `there is no job ${id}`);
+  return job;
+}
+
+function makeCatalog(): Catalog {
+  const plugins = [
+    makePlugin('echo', { poll: 'read', handle: 'write' }),
+    makePlugin('mail', { handle: 'write' }),
+  ];
+  return {
+    plugins: new Map(plugins.map((plugin) => [plugin.name, plugin])),
+    problems: [
+      {
+        plugin: 'broken',
+        place: 'broken/manifest.yaml:3:1',
+        key: 'protocol',
+        message: 'must be 2',
+      },
+    ],
+    warnings: [],
+    dormant: new Map([['vault', ['token']]]),
+    disabled: new Set(['asleep']),
+  };
+}
+
+function makePlugin(name: string, types: Readonly<Record<string, 'read' | 'write'>>): Plugin {
+  const commands = Object.entries(types).map(([command, type]): [string, ManifestCommand] => [
+    command,
+    {
+      name: command,
+      type,
+      description: undefined,
+      inputSchema: undefined,
+      outputSchema: undefined,
+      idempotent: undefined,
+      retrySafe: undefined,
+      values: { consume: [], emit: [] },
+    },
+  ]);
+  return {
+    name,
+    uses: undefined,
+    manifest: {
+      name,
+      version: '1.2.0',
+      protocol: 2,
+      entrypoint: 'run',
+      description: `the plugin ${name}`,
+      concurrencySafe: true,
+      prewarm: false,
+      commands: Object.assign(Object.create(null), Object.fromEntries(commands)),
+      factOutputs: [],
+      configKeys: { required: [], optional: [] },
+      stopwatch: { maxSubs: 32 },
+    },
+    directory: `/plugins/${name}`,
+    entrypoint: `/plugins/${name}/run`,
+    config: {},
+    parallelism: 2,
+    timeoutMs: () => 60_000,
+    retry: { maxAttempts: 4, backoffBaseMs: 1000 },
+    prewarm: 0,
+    fingerprint: '',
+  };
+}

@@ -1,0 +1,90 @@
+/** Every operation is on every surface, or says why not. */
+import { describe, expect, test } from 'vitest';
+import * as z from 'zod';
+import { catalogue } from '../../../src/base/errors.ts';
+import { isOffered } from '../../../src/operations/define.ts';
+import { operations } from '../../../src/operations/index.ts';
+import { describeInput } from '../../../src/operations/wire.ts';
+
+test('names are unique, and so are routes', () => {
+  const names = operations.map(({ name }) => name);
+  expect(new Set(names).size).toBe(names.length);
+  const routes = operations.flatMap(({ http }) =>
+    isOffered(http) ? [`${http.method} ${http.path}`] : [],
+  );
+  expect(new Set(routes).size).toBe(routes.length);
+});
+
+test('so are commands and their short spellings', () => {
+  const nouns = new Set(operations.map(({ name }) => name.split('.')[0]));
+  const aliases = operations.flatMap(({ cli }) => (isOffered(cli) ? [cli.alias?.name] : []));
+  const given = aliases.filter((name) => name !== undefined);
+  expect(given.length).toBeGreaterThan(0);
+  expect(new Set(given).size).toBe(given.length);
+  expect(given.filter((name) => nouns.has(name))).toEqual([]);
+});
+
+describe.each(operations.map((operation) => [operation.name, operation] as const))(
+  '%s',
+  (name, operation) => {
+    const { input, output, errors, http, cli, effect, summary, scope, plan } = operation;
+
+    test('is a noun and an action, with a sentence', () => {
+      expect(name).toMatch(/^[a-z]+\.[a-z]+$/);
+      expect(summary).toMatch(/^[A-Z].*\.$/);
+    });
+
+    test('is offered everywhere or says why not', () => {
+      for (const surface of [http, cli]) {
+        if ('absent' in surface) expect(surface.absent).toMatch(/\w+ \w+/);
+      }
+      expect(isOffered(http) || isOffered(cli)).toBe(true);
+    });
+
+    test('has schemas that are JSON Schema, each field of the input explained', () => {
+      expect(z.toJSONSchema(input, { io: 'input' })).toMatchObject({ type: 'object' });
+      expect(z.toJSONSchema(output)).toMatchObject({ type: 'object' });
+      for (const [field, { description, types }] of describeInput(operation)) {
+        expect([field, types.length > 0, description !== '']).toEqual([field, true, true]);
+      }
+    });
+
+    test('names only errors of the catalogue', () => {
+      for (const code of errors) expect(catalogue).toHaveProperty(code);
+      if (Object.keys(input.shape).length > 0) expect(errors).toContain('INPUT_INVALID');
+    });
+
+    test('says what it would do if it changes something, and needs a scope', () => {
+      expect(plan !== undefined).toBe(effect !== 'read');
+      if (effect !== 'read') expect(scope).toMatch(/:rw$/);
+      if (isOffered(http)) expect(http.method === 'GET').toBe(effect === 'read');
+    });
+
+    test('uses only fields that its input has', () => {
+      const fields = new Set(describeInput(operation).keys());
+      const used = [
+        ...(isOffered(http) ? [...http.path.matchAll(/:(\w+)/g)].map((match) => match[1]) : []),
+        ...(isOffered(http) && http.body !== undefined ? [http.body] : []),
+        ...(isOffered(cli) ? (cli.positionals ?? []) : []),
+        ...(isOffered(cli) ? (cli.alias?.positionals ?? []) : []),
+        ...(isOffered(cli) ? (cli.paths ?? []) : []),
+        ...(isOffered(cli) ? Object.keys({ ...cli.flags, ...cli.defaults }) : []),
+      ];
+      expect(used.filter((field) => field === undefined || !fields.has(field))).toEqual([]);
+    });
+
+    test('shows columns that its output has, and examples', () => {
+      if (!isOffered(cli)) return;
+      expect(cli.examples.length).toBeGreaterThan(0);
+      for (const example of cli.examples) expect(example).toMatch(/^ductile /);
+      if (cli.table === undefined) return;
+      const rows = output.shape[cli.table.rows];
+      if (!(rows instanceof z.ZodArray) || !(rows.element instanceof z.ZodObject)) {
+        throw new TypeError(`${cli.table.rows} is not a list of objects`);
+      }
+      const { shape } = rows.element;
+      const unknown = cli.table.columns.filter(([, field]) => !(field in shape));
+      expect(unknown).toEqual([]);
+    });
+  },
+);
