@@ -1,0 +1,139 @@
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { styleText } from 'node:util';
+import { makeLogger } from '../base/log.ts';
+import type { DemoOptions } from '../cli/host.ts';
+import { loadConfig } from '../config/load.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { Job } from '../job/job.ts';
+import { isTerminal } from '../job/state.ts';
+import { findPlace } from './place.ts';
+import { openServer, stopRequested, type Server } from './server.ts';
+
+const ROUND_MS = 2000;
+const CHAIN_MS_MAX = 30_000;
+const LOOK_MS = 20;
+const JOBS_SHOWN_MAX = 20;
+
+/**
+ * A small automation that works: a file falls into a folder, a plugin notices it, another one reads
+ * the event, a third one writes it down. Every arrow is a job on the ledger.
+ */
+export async function runDemo({ directory, rounds, print }: DemoOptions): Promise<number> {
+  const home =
+    directory === undefined ? mkdtempSync(join(tmpdir(), 'ductile-demo-')) : resolve(directory);
+  prepare(home);
+  const log = makeLogger({ level: 'warn', format: 'text', destination: process.stderr });
+  const server = await openServer(loadConfig({ given: home }), log);
+  const stop = stopRequested();
+  try {
+    introduce(server, home, print);
+    for (let round = 1; round <= (rounds ?? Infinity); round += 1) {
+      print(await playRound(server, home, round));
+      if (round === rounds || (await Promise.race([stop, pause(ROUND_MS)])) !== undefined) break;
+    }
+  } finally {
+    print('Stopping …');
+    await server.close();
+    if (directory === undefined) rmSync(home, { recursive: true, force: true });
+    else print(`Everything is still in ${home}`);
+  }
+  return 0;
+}
+
+function prepare(home: string): void {
+  const { plugins } = findPlace();
+  mkdirSync(join(home, 'inbox'), { recursive: true, mode: 0o700 });
+  const file = join(home, 'config.yaml');
+  if (existsSync(file)) return;
+  writeFileSync(
+    file,
+    `# A file falls into inbox/ → folder-watch notices it → echo passes it on → notify writes it down.
+service:
+  name: demo
+state:
+  path: ./data/state.db
+plugin_roots:
+  - ${JSON.stringify(plugins)}
+plugins:
+  folder-watch:
+    config: { path: ${JSON.stringify(join(home, 'inbox'))}, emit_initial: true, min_age_ms: 0 }
+  notify:
+    config:
+      file: ${JSON.stringify(join(home, 'notes.jsonl'))}
+      template: "{{name}} arrived, {{size}} bytes"
+routes:
+  - { from: folder-watch, event_type: folder-watch.file_added, to: echo }
+  - { from: echo, event_type: echo.echoed, to: notify }
+api:
+  enabled: true
+  listen: 127.0.0.1:0
+`,
+    { mode: 0o600 },
+  );
+}
+
+function introduce(
+  { instance, surfaces }: Server,
+  home: string,
+  print: (line: string) => void,
+): void {
+  const strong = (text: string): string => styleText('bold', text);
+  const { spawner, slots } = instance.engine.status();
+  print(
+    strong('Ductile runs.') +
+      ` Slots for jobs: ${slots}; plugins are started by the ${spawner} helper.`,
+  );
+  print('');
+  print(`  health      ${surfaces.health ?? 'off'}`);
+  print(`  control     ${surfaces.control}  (what the command line talks to)`);
+  print(`  everything  ${home}  (config.yaml, inbox/, notes.jsonl, data/state.db)`);
+  print('');
+  print('In another terminal:');
+  print(`  ./ductile job list --config ${home}`);
+  print(`  ./ductile plugin run echo --payload '{"hello":"you"}' --config ${home}`);
+  print(`  echo hi > ${join(home, 'inbox', 'mine.txt')}`);
+  print('');
+  print('Every two seconds a file falls into inbox/. Ctrl-C stops.');
+  print('');
+}
+
+/** One file, and what became of it. */
+async function playRound({ instance }: Server, home: string, round: number): Promise<string> {
+  const { engine } = instance;
+  const name = `file-${Date.now()}-${round}.txt`;
+  writeFileSync(join(home, 'inbox', name), `round ${round}\n`);
+  const { jobId } = await engine.submit({
+    plugin: 'folder-watch',
+    command: 'poll',
+    payload: {},
+    submittedBy: 'cli',
+    actor: 'cli:demo',
+  });
+  const jobs = await chainOf(engine, jobId);
+  const steps = jobs.map(({ plugin, command, status }) => {
+    const color = status === 'succeeded' ? 'green' : 'yellow';
+    return `${plugin} ${command} ${styleText(color, status)}`;
+  });
+  return `${name}: ${steps.join(' → ')}`;
+}
+
+/** All jobs that descend from the first one, when none of them is open any more. */
+async function chainOf(engine: Engine, rootJobId: string): Promise<Job[]> {
+  const until = performance.now() + CHAIN_MS_MAX;
+  await engine.waitFor(rootJobId, CHAIN_MS_MAX);
+  for (;;) {
+    const chain = await engine.ledger.jobs({
+      rootJobId,
+      order: 'oldest',
+      limit: JOBS_SHOWN_MAX,
+    });
+    if (chain.every(({ status }) => isTerminal(status)) || performance.now() > until) return chain;
+    await pause(LOOK_MS);
+  }
+}
+
+function pause(ms: number): Promise<undefined> {
+  return new Promise((resolve) => setTimeout(() => resolve(undefined), ms));
+}

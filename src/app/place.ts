@@ -1,0 +1,35 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+/** Where this program's own files are, whether it runs bundled or from its sources. */
+export interface Place {
+  readonly root: string;
+  readonly version: string;
+  readonly nodeSpawner: string;
+  readonly nativeSpawner: string;
+  readonly plugins: string;
+}
+
+export function findPlace(from: string = import.meta.dirname): Place {
+  const root = findRoot(from);
+  const bundled = join(root, 'dist', 'node-spawner.js');
+  const source = join(root, 'src', 'plugin', 'spawner', 'node-spawner.ts');
+  const packed = join(root, 'dist', 'plugins');
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  return {
+    root,
+    version: manifest.version,
+    nodeSpawner: existsSync(bundled) ? bundled : source,
+    nativeSpawner: join(root, 'build', `spawner-${process.platform}-${process.arch}`),
+    plugins: existsSync(packed) ? packed : join(root, 'plugins'),
+  };
+}
+
+function findRoot(from: string): string {
+  for (let directory = from; ; directory = dirname(directory)) {
+    if (existsSync(join(directory, 'package.json'))) return directory;
+    if (directory === dirname(directory)) throw new Error(`no package.json above ${from}`);
+  }
+}

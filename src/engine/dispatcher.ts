@@ -1,0 +1,214 @@
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { makeToken } from '../base/ids.ts';
+import type { Log } from '../base/log.ts';
+import type { ClaimablePlugin, ClaimedJob, Closing, Settlement } from '../ledger/ledger.ts';
+import type { Settler } from './settle.ts';
+
+const RETRY_MS_MIN = 100;
+const RETRY_MS_MAX = 5000;
+
+/** An end that waits to be settled, and since when. */
+interface Ended {
+  readonly closing: Closing;
+  readonly sinceMs: number;
+}
+
+/** An attempt under way in this process. */
+interface Running {
+  readonly job: ClaimedJob;
+  readonly abort: AbortController;
+}
+
+export interface DispatcherOptions {
+  readonly settler: Settler;
+  readonly processId: string;
+  readonly slots: number;
+  readonly plugins: () => readonly ClaimablePlugin[];
+  /** Runs one attempt to its end; never rejects. */
+  readonly execute: (job: ClaimedJob, signal: AbortSignal) => Promise<Closing>;
+  readonly onSettled: (settlement: Settlement, closings: readonly Closing[]) => void;
+  readonly log: Log;
+}
+
+/**
+ * Free slots become claims, claims become attempts, ended attempts are settled. Everything that
+ * waits at one moment goes through one transaction: the ends first, then claims for the slots that
+ * they freed. While it is under way, the next batch gathers.
+ */
+export class Dispatcher {
+  readonly #options: DispatcherOptions;
+  /** By claim: a job that was lost and claimed again is here twice until its first attempt has ended. */
+  readonly #running = new Map<string, Running>();
+  #ended: Ended[] = [];
+  #claiming = false;
+  #wanted = false;
+  #turning = false;
+  #exchanging: Promise<void> = Promise.resolve();
+  #failures = 0;
+  #trouble: string | undefined;
+  #pendingTokens = new Set<string>();
+  #pausedUntil = 0;
+  #idle: (() => void)[] = [];
+
+  constructor(options: DispatcherOptions) {
+    this.#options = options;
+  }
+
+  get running(): readonly ClaimedJob[] {
+    return [...this.#running.values()].map(({ job }) => job);
+  }
+
+  /** Why the ledger cannot be written at the moment. */
+  get trouble(): string | undefined {
+    return this.#trouble;
+  }
+
+  /** Lets claims begin, or go on. */
+  open(): void {
+    this.#claiming = true;
+    this.wake();
+  }
+
+  /** Claims nothing more; what runs goes on. Resolves when no claim is under way either. */
+  async shut(): Promise<void> {
+    this.#claiming = false;
+    await this.#exchanging.catch(() => undefined);
+  }
+
+  /** There may be something to do. */
+  wake(): void {
+    this.#wanted = true;
+    this.#schedule();
+  }
+
+  /** The host is short of processes or memory: claims wait, and nobody is charged. */
+  rest(ms: number): void {
+    this.#pausedUntil = Math.max(this.#pausedUntil, performance.now() + ms);
+    setTimeout(() => this.wake(), ms).unref();
+  }
+
+  stopJob(jobId: string, reason: 'cancelled' | 'shutdown'): void {
+    for (const { job, abort } of this.#running.values()) if (job.id === jobId) abort.abort(reason);
+  }
+
+  stopAll(reason: 'cancelled' | 'shutdown'): void {
+    for (const { abort } of this.#running.values()) abort.abort(reason);
+  }
+
+  /** Whether this process holds the claim, or may be about to learn that it does. */
+  holds(jobId: string, claimToken: string): boolean {
+    return this.#running.has(claimKey(jobId, claimToken)) || this.#pendingTokens.has(claimToken);
+  }
+
+  /** Closes claims that nobody here holds, through the same door as every other end. */
+  close(closings: readonly Closing[]): void {
+    const sinceMs = performance.now();
+    this.#ended.push(...closings.map((closing) => ({ closing, sinceMs })));
+    this.#schedule();
+  }
+
+  /** Resolves when nothing runs and nothing waits to be settled. */
+  async drained(): Promise<void> {
+    if (this.#running.size === 0 && this.#ended.length === 0 && !this.#turning) return;
+    await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  #schedule(): void {
+    if (this.#turning) return;
+    this.#turning = true;
+    setImmediate(() => void this.#turn());
+  }
+
+  async #turn(): Promise<void> {
+    while (this.#ended.length > 0 || this.#wanted) {
+      const [ended, later] = splitByJob(this.#ended);
+      this.#ended = later;
+      this.#wanted = false;
+      try {
+        this.#exchanging = this.#exchange(ended.map(stampSettle));
+        await this.#exchanging;
+        this.#failures = 0;
+        this.#trouble = undefined;
+      } catch (error) {
+        this.#ended = [...ended, ...this.#ended];
+        await this.#endure(error);
+      }
+    }
+    this.#turning = false;
+    if (this.#running.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  async #exchange(closings: Closing[]): Promise<void> {
+    const { settler, processId, plugins, onSettled } = this.#options;
+    const free = this.#freeSlots(closings);
+    const token = makeToken();
+    const claim = free > 0 ? { processId, token, slots: free, plugins: plugins() } : undefined;
+    if (claim === undefined && closings.length === 0) return;
+    if (claim !== undefined) this.#pendingTokens.add(token);
+    let settlement: Settlement;
+    try {
+      settlement = await settler.settle(closings, claim);
+    } finally {
+      this.#pendingTokens.delete(token);
+    }
+    for (const { job, claimToken } of closings) this.#running.delete(claimKey(job.id, claimToken));
+    for (const job of settlement.claimed) this.#begin(job);
+    onSettled(settlement, closings);
+    // A full answer may mean that more is ready than was asked for.
+    if (settlement.claimed.length === free && this.#freeSlots([]) > 0) this.#wanted = true;
+  }
+
+  #freeSlots(closings: readonly Closing[]): number {
+    if (!this.#claiming || performance.now() < this.#pausedUntil) return 0;
+    const ending = closings.filter(({ job, claimToken }) =>
+      this.#running.has(claimKey(job.id, claimToken)),
+    );
+    return this.#options.slots - this.#running.size + ending.length;
+  }
+
+  #begin(job: ClaimedJob): void {
+    const abort = new AbortController();
+    this.#running.set(claimKey(job.id, job.claimToken), { job, abort });
+    void this.#options.execute(job, abort.signal).then((closing) => this.close([closing]));
+  }
+
+  /** The ledger cannot be written: nothing is lost, everything waits, more and more patiently. */
+  async #endure(error: unknown): Promise<void> {
+    const known = error instanceof DuctileError;
+    this.#trouble = messageOf(error);
+    this.#failures += 1;
+    const ms = Math.min(RETRY_MS_MIN * 2 ** (this.#failures - 1), RETRY_MS_MAX);
+    this.#options.log.error('the ledger did not take a write; trying again', {
+      error: messageOf(error),
+      ...(known ? { code: error.code } : {}),
+      waiting: this.#ended.length,
+      retry_in_ms: ms,
+    });
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    this.#wanted = true;
+  }
+}
+
+/** The ledger's verdicts are by job, so of one job only one end at a time can be settled. */
+function splitByJob(ended: readonly Ended[]): [now: Ended[], later: Ended[]] {
+  const jobs = new Set<string>();
+  const now: Ended[] = [];
+  const later: Ended[] = [];
+  for (const end of ended) {
+    const { id } = end.closing.job;
+    (jobs.has(id) ? later : now).push(end);
+    jobs.add(id);
+  }
+  return [now, later];
+}
+
+/** A token is of a whole batch of claims. */
+function claimKey(jobId: string, claimToken: string | null): string {
+  return `${jobId} ${claimToken}`;
+}
+
+/** How long the end has waited for this commit is the last part of the attempt's story. */
+function stampSettle({ closing, sinceMs }: Ended): Closing {
+  const settleMs = Math.round(performance.now() - sinceMs);
+  return { ...closing, report: { ...closing.report, settleMs } };
+}

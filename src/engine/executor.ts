@@ -1,0 +1,167 @@
+import { toTimestamp } from '../base/clock.ts';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { isObject, type Json, type JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import type { Log } from '../base/log.ts';
+import { probe } from '../base/probe.ts';
+import { bareReport } from '../job/attempt.ts';
+import { endFailed, endReleased } from '../job/outcome.ts';
+import { isTerminal } from '../job/state.ts';
+import type { ClaimedJob, Closing } from '../ledger/ledger.ts';
+import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
+import type { ProcessEnd, ProcessSpec, RunOptions } from '../plugin/process.ts';
+import { decodeResponse, encodeRequest } from '../plugin/protocol.ts';
+import { conclude } from './conclude.ts';
+import { followDeath, type FollowRules } from './follow.ts';
+import { nameOf } from './settle.ts';
+
+export interface ExecutorOptions {
+  readonly catalog: () => Catalog;
+  readonly rules: () => FollowRules;
+  readonly environment: () => Readonly<Record<string, string>>;
+  /** Starts the plugin, or hands the request to one that was started ahead, and waits for its end. */
+  readonly run: (
+    plugin: Plugin,
+    spec: ProcessSpec,
+    request: Buffer,
+    options: RunOptions,
+  ) => Promise<ProcessEnd>;
+  /** The machine had no room for another process. */
+  readonly onHostFull: () => void;
+  readonly log: Log;
+}
+
+export type Execute = (job: ClaimedJob, signal: AbortSignal) => Promise<Closing>;
+
+/** One attempt from its claim to its closing. Every way it can end is a value; it never rejects. */
+export function makeExecutor(options: ExecutorOptions): Execute {
+  return async (job, signal) => {
+    const plugin = options.catalog().plugins.get(job.plugin);
+    if (plugin === undefined || lookupCommand(plugin, job.command) === undefined) {
+      return refuse(job, options.rules());
+    }
+    try {
+      return await attempt(job, plugin, signal, options);
+    } catch (error) {
+      return release(job, error, options.log);
+    }
+  };
+}
+
+async function attempt(
+  job: ClaimedJob,
+  plugin: Plugin,
+  signal: AbortSignal,
+  options: ExecutorOptions,
+): Promise<Closing> {
+  const { log, rules, environment } = options;
+  const spec = toSpec(plugin, job.command, environment());
+  const request = toRequest(job, plugin, spec.timeoutMs);
+  probe('spawn.before');
+  log.debug('attempt started', { ...nameOf(job), attempt: job.attempt });
+  const end = await options.run(plugin, spec, request, {
+    signal,
+    onStarted: () => probe('spawn.after'),
+  });
+  probe('run.after-exit');
+  const reply = decodeResponse(end);
+  if (reply.kind === 'unstarted' && reply.hostFull) options.onHostFull();
+  const closing = conclude(
+    { job, plugin, reply, end },
+    { rules: rules(), random: Math.random(), nowMs: Date.now() },
+  );
+  logEnd(closing, log);
+  if (reply.kind === 'ok' && reply.warning !== undefined) log.warn(reply.warning, nameOf(job));
+  return closing;
+}
+
+export function toSpec(
+  plugin: Plugin,
+  command: string,
+  env: Readonly<Record<string, string>>,
+): ProcessSpec {
+  return {
+    entrypoint: plugin.entrypoint,
+    cwd: plugin.directory,
+    env,
+    timeoutMs: plugin.timeoutMs(command),
+    killGraceMs: limits.killGraceMs,
+    drainMs: limits.drainMs,
+    stdoutBytesMax: limits.stdoutBytesMax,
+    stderrBytesMax: limits.stderrBytesMax,
+  };
+}
+
+function toRequest(job: ClaimedJob, plugin: Plugin, timeoutMs: number): Buffer {
+  return encodeRequest({
+    jobId: job.id,
+    command: job.command,
+    instance: plugin.name,
+    attempt: job.attempt,
+    idempotencyKey: job.idempotencyKey,
+    config: plugin.config,
+    state: asObject(job.state),
+    context: asObject(job.context),
+    payload: JSON.parse(job.payload) as Json,
+    deadlineAt: toTimestamp(Date.now() + timeoutMs),
+  });
+}
+
+function asObject(text: string): JsonObject {
+  const value: unknown = JSON.parse(text);
+  return isObject(value) ? value : {};
+}
+
+function logEnd({ job, report, ending }: Closing, log: Log): void {
+  const fields = {
+    ...nameOf(job),
+    attempt: job.attempt,
+    status: ending.status,
+    cause: report.cause,
+    run_ms: report.runMs,
+    ...(report.error === null ? {} : { error: report.error }),
+    ...(ending.status === 'queued' ? { retry_in_ms: ending.delayMs } : {}),
+  };
+  if (report.stderr !== null) {
+    log.warn('plugin wrote to stderr', {
+      ...nameOf(job),
+      stderr: report.stderr,
+      ...(report.stderrTruncated ? { truncated_at_bytes: limits.stderrBytesMax } : {}),
+    });
+  }
+  if (report.status === 'succeeded') log.info('job succeeded', fields);
+  else if (isTerminal(ending.status)) log.error('job ended without success', fields);
+  else log.warn('attempt failed; the job is queued again', fields);
+}
+
+/** The plugin is known here, but not what is asked of it: no further attempt could help. */
+function refuse(job: ClaimedJob, rules: FollowRules): Closing {
+  const error = `the plugin ${job.plugin} has no command ${job.command}`;
+  const report = { ...bareReport('failed', 'unknown_command', error), queueMs: job.queueMs };
+  const ending = endFailed(job, report, 'final', { maxAttempts: 1, backoffBaseMs: 0 }, 0);
+  const consequences = followDeath(job, { ...ending, error }, rules, Date.now());
+  return { job, claimToken: job.claimToken, report, ending, ...consequences };
+}
+
+/** The helper that starts processes died, or we failed ourselves: nobody is charged. */
+function release(job: ClaimedJob, error: unknown, log: Log): Closing {
+  const expected = error instanceof DuctileError && error.code === 'SPAWNER_FAILED';
+  log[expected ? 'warn' : 'error']('attempt cut short; the job is queued again', {
+    ...nameOf(job),
+    attempt: job.attempt,
+    error: messageOf(error),
+  });
+  const report = bareReport('released', 'spawner_died', messageOf(error));
+  const delayMs = expected ? 0 : RELEASE_DELAY_MS;
+  return {
+    job,
+    claimToken: job.claimToken,
+    report: { ...report, queueMs: job.queueMs },
+    ending: endReleased(job, delayMs),
+    signals: [],
+    jobs: [],
+  };
+}
+
+/** A defect of our own must not spin. */
+const RELEASE_DELAY_MS = 10_000;

@@ -1,0 +1,159 @@
+import { messageOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { makeLoop, type Service } from '../base/service.ts';
+import { bareReport, type Cause } from '../job/attempt.ts';
+import type { Job } from '../job/job.ts';
+import { blame, endCancelled, endCrashed, type CrashRules, type Ending } from '../job/outcome.ts';
+import { isTerminal } from '../job/state.ts';
+import type { Closing, Ledger, Orphan, Settlement } from '../ledger/ledger.ts';
+import { followDeath, type FollowRules } from './follow.ts';
+import { nameOf } from './settle.ts';
+
+const BURIED_MAX = 100;
+
+export interface ReaperOptions {
+  readonly ledger: Ledger;
+  readonly processId: string;
+  readonly everyMs: number;
+  readonly reapAfterMs: number;
+  readonly runnerGraceMs: number;
+  readonly crashRules: CrashRules;
+  readonly followRules: () => FollowRules;
+  /** Whether this process was itself well for long enough to judge others. */
+  readonly mayJudge: () => boolean;
+  readonly onReaped: (settlement: Settlement) => void;
+  readonly log: Log;
+}
+
+export interface Reaper extends Service {
+  /** Takes back what processes left that are proven dead, as a lock on the state proves it. */
+  recover(): Promise<number>;
+}
+
+/**
+ * Gives back the work of processes that died. Recovery only queues again; the ordinary claim picks
+ * the runner. Any process may reap: closings are fenced by the dead claim's own token, so of two
+ * that reap the same claim one finds nothing to do.
+ */
+export function makeReaper(options: ReaperOptions): Reaper {
+  const { ledger, log } = options;
+
+  const reapAll = async (staleMs: number): Promise<number> => {
+    let recovered = 0;
+    for (const orphan of await ledger.orphans({ self: options.processId, staleMs })) {
+      try {
+        recovered += await reapOne(orphan, staleMs, options);
+      } catch (error) {
+        // One process's troublesome claims must not keep the others from being recovered.
+        log.error('a dead process could not be reaped', {
+          process_id: orphan.processId,
+          error: messageOf(error),
+        });
+      }
+    }
+    return recovered;
+  };
+
+  const loop = makeLoop({
+    name: 'reaper',
+    everyMs: options.everyMs,
+    async runOnce() {
+      if (!options.mayJudge()) return;
+      await reapAll(options.reapAfterMs);
+      await takeExpired(options);
+      await bury(options);
+    },
+    onError: (error) => log.error('reaping failed', { error: messageOf(error) }),
+  });
+
+  return { ...loop, recover: () => reapAll(0) };
+}
+
+async function reapOne(orphan: Orphan, staleMs: number, options: ReaperOptions): Promise<number> {
+  const charged = blame(orphan.jobs);
+  const closings = orphan.jobs.map((job) =>
+    crashClosing(job, charged.has(job.id), 'engine_crash', 'the process that ran it died', options),
+  );
+  const settlement = await options.ledger.reap({ processId: orphan.processId, staleMs, closings });
+  return report(closings, settlement, options);
+}
+
+/** Claims that are older than any attempt may be, of processes that still beat. */
+async function takeExpired(options: ReaperOptions): Promise<void> {
+  const expired = await options.ledger.expiredClaims();
+  const closings = expired
+    .filter(({ claimedBy }) => claimedBy !== options.processId)
+    .map((job) =>
+      crashClosing(job, false, 'claim_expired', 'its claim outlived its time', options),
+    );
+  if (closings.length === 0) return;
+  report(closings, await options.ledger.settle(closings), options);
+}
+
+/** Jobs that nobody could run for the whole grace time do not wait for ever in silence. */
+async function bury(options: ReaperOptions): Promise<void> {
+  const { ledger, runnerGraceMs, reapAfterMs } = options;
+  const lost = await ledger.unrunnable({
+    graceMs: runnerGraceMs,
+    staleMs: reapAfterMs,
+    limit: BURIED_MAX,
+  });
+  if (lost.length === 0) return;
+  const closings = lost.map((job): Closing => {
+    const error = `no process has known the plugin ${job.plugin} for ${runnerGraceMs / 1000} s`;
+    const { retryCount, crashCount, interruptCount, suspect } = job;
+    const counts = { retryCount, crashCount, interruptCount, suspect, delayMs: 0 };
+    const ending: Ending = { ...counts, status: 'dead', reason: 'no_runner' };
+    return {
+      job,
+      claimToken: null,
+      report: bareReport('failed', 'spawn', error),
+      ending,
+      ...followDeath(job, { ...ending, error }, options.followRules(), Date.now()),
+    };
+  });
+  report(closings, await ledger.settle(closings), options);
+}
+
+function crashClosing(
+  job: Job,
+  charged: boolean,
+  cause: Cause,
+  error: string,
+  options: ReaperOptions,
+): Closing {
+  // Whoever was to stop it is gone, so what was asked for happens here.
+  const cancelled = job.cancelRequestedAt !== null;
+  const ending = cancelled ? endCancelled(job) : endCrashed(job, charged, options.crashRules);
+  const consequences =
+    isTerminal(ending.status) && !cancelled
+      ? followDeath(job, { ...ending, error }, options.followRules(), Date.now())
+      : { signals: [], jobs: [] };
+  return {
+    job,
+    claimToken: job.claimToken,
+    report: bareReport('crashed', cause, error),
+    ending,
+    ...consequences,
+  };
+}
+
+function report(
+  closings: readonly Closing[],
+  settlement: Settlement,
+  { log, onReaped }: ReaperOptions,
+): number {
+  const settled = closings.filter(({ job }) => settlement.verdicts.get(job.id) === 'settled');
+  for (const { job, ending, report: told } of settled) {
+    log.warn(ending.status === 'queued' ? 'job recovered' : 'job given up', {
+      ...nameOf(job),
+      attempt: job.attempt,
+      cause: told.cause,
+      status: ending.status,
+      crash_count: ending.crashCount,
+      ...(ending.reason === null ? {} : { reason: ending.reason }),
+    });
+  }
+  if (settled.length > 0) onReaped(settlement);
+  return settled.length;
+}

@@ -1,0 +1,53 @@
+import { limits } from '../base/limits.ts';
+import type { Log } from '../base/log.ts';
+import type { Config } from '../config/config.ts';
+import type { ClaimablePlugin, Prunable } from '../ledger/ledger.ts';
+import { matchRoutes, type Route } from '../pipeline/route.ts';
+import type { Catalog, Plugin } from '../plugin/catalog.ts';
+import type { FollowRules } from './follow.ts';
+
+/** The configuration as the engine's parts want it. */
+export function makeFollowRules(
+  config: Config,
+  catalog: Catalog,
+  routes: readonly Route[],
+  log: Log,
+): FollowRules {
+  return {
+    hopsMax: config.service.maxHops,
+    dedupeTtlMs: config.service.dedupeTtlMs,
+    targetsOf: (signal) =>
+      matchRoutes(routes, signal).map(({ plugin, command }) => ({
+        plugin,
+        command,
+        maxAttempts: catalog.plugins.get(plugin)?.retry.maxAttempts ?? limits.attemptsMax,
+      })),
+    onUnmatched: ({ type, source, jobId }) =>
+      log.debug('no route wants the event', { type, source, job_id: jobId }),
+  };
+}
+
+/** A claim may last as long as the attempt, its killing and some patience with a slow ledger. */
+export function toClaimable(plugin: Plugin): ClaimablePlugin {
+  const lease = (command: string): number =>
+    plugin.timeoutMs(command) + limits.killGraceMs + limits.drainMs + limits.claimSlackMs;
+  const commands = Object.keys(plugin.manifest.commands);
+  return {
+    name: plugin.name,
+    parallelism: plugin.parallelism,
+    leaseMs: Object.fromEntries(commands.map((command) => [command, lease(command)])),
+    leaseDefaultMs: lease(''),
+  };
+}
+
+export function retentionOf({ service }: Config): Record<Prunable, number> {
+  return {
+    jobs: service.jobQueueRetentionMs,
+    attempts: service.jobLogRetentionMs,
+    signals: service.signalRetentionMs,
+    facts: service.factRetentionMs,
+    contexts: service.contextRetentionMs,
+    // Each key carries its own end.
+    dedupe: 0,
+  };
+}

@@ -1,0 +1,135 @@
+import { DuctileError, messageOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { bareReport, type AttemptReport } from '../job/attempt.ts';
+import type { Job } from '../job/job.ts';
+import { endCancelled, endFailed } from '../job/outcome.ts';
+import type { ClaimRequest, Closing, Ledger, Settlement, Verdict } from '../ledger/ledger.ts';
+import { followDeath, type FollowRules } from './follow.ts';
+
+const NO_RETRY = { maxAttempts: 1, backoffBaseMs: 0 };
+
+/** The one door out: hands ends of attempts to the ledger until each is settled, one way or another. */
+export interface Settler {
+  /** Rejects only when the ledger cannot be written at all; then nothing is lost and it is asked again. */
+  settle(closings: readonly Closing[], claim?: ClaimRequest): Promise<Settlement>;
+}
+
+export function makeSettler(ledger: Ledger, rules: () => FollowRules, log: Log): Settler {
+  return {
+    async settle(closings, claim) {
+      const first = await settleBatch(ledger, closings, claim, rules(), log);
+      const second = closings.flatMap((closing) => {
+        const verdict = first.verdicts.get(closing.job.id);
+        if (verdict === 'fenced') logFenced(closing, log);
+        return secondThoughts(closing, verdict, rules());
+      });
+      if (second.length === 0) return first;
+      const again = await settleBatch(ledger, second, undefined, rules(), log);
+      return {
+        verdicts: new Map([...first.verdicts, ...again.verdicts]),
+        enqueued: [...first.enqueued, ...again.enqueued],
+        claimed: first.claimed,
+      };
+    },
+  };
+}
+
+/**
+ * Settles all together; when that fails for a reason that lies in the data, each alone, so that one
+ * attempt's impossible result cannot hold up the others. The claim is then left to the next turn.
+ */
+async function settleBatch(
+  ledger: Ledger,
+  closings: readonly Closing[],
+  claim: ClaimRequest | undefined,
+  rules: FollowRules,
+  log: Log,
+): Promise<Settlement> {
+  try {
+    return await ledger.settle(closings, claim);
+  } catch (error) {
+    if (error instanceof DuctileError || closings.length === 0) throw error;
+  }
+  const verdicts = new Map<string, Verdict>();
+  const enqueued: Settlement['enqueued'][number][] = [];
+  for (const closing of closings) {
+    const settled = await settleAlone(ledger, closing, rules, log);
+    for (const [id, verdict] of settled.verdicts) verdicts.set(id, verdict);
+    enqueued.push(...settled.enqueued);
+  }
+  return { verdicts, enqueued, claimed: [] };
+}
+
+async function settleAlone(
+  ledger: Ledger,
+  closing: Closing,
+  rules: FollowRules,
+  log: Log,
+): Promise<Settlement> {
+  for (let offer = closing; ; ) {
+    try {
+      return await ledger.settle([offer]);
+    } catch (error) {
+      if (error instanceof DuctileError) throw error;
+      const message = messageOf(error);
+      log.error('an attempt could not be settled', { ...nameOf(closing.job), error: message });
+      // Nobody here holds it any more, so the next heartbeat gives it back.
+      if (offer !== closing) return { verdicts: new Map(), enqueued: [], claimed: [] };
+      offer = failFor(closing, refusedReport(closing, message), rules);
+    }
+  }
+}
+
+/** Without anything of the plugin's own in it, so that what was refused is not tried again. */
+function refusedReport({ report }: Closing, message: string): AttemptReport {
+  const { queueMs, spawnMs, runMs, pid, exitCode } = report;
+  const bare = bareReport('failed', 'settle_error', `the result could not be recorded: ${message}`);
+  return { ...bare, queueMs, spawnMs, runMs, pid, exitCode };
+}
+
+/** What to do instead with a closing that the ledger did not take as it was. */
+function secondThoughts(
+  closing: Closing,
+  verdict: Verdict | undefined,
+  rules: FollowRules,
+): Closing[] {
+  if (verdict === 'cancelled') {
+    const error = closing.report.error ?? 'cancelled while it ran';
+    return [
+      {
+        ...bare(closing),
+        report: { ...closing.report, status: 'cancelled', cause: 'cancelled', error },
+        ending: endCancelled(closing.job),
+      },
+    ];
+  }
+  if (verdict === 'oversize') {
+    const error = 'the state would be larger than its limit; the old state is kept';
+    const cause = 'state_too_large';
+    return [failFor(closing, { ...closing.report, status: 'failed', cause, error }, rules)];
+  }
+  return [];
+}
+
+function failFor(closing: Closing, report: AttemptReport, rules: FollowRules): Closing {
+  const { job } = closing;
+  const ending = endFailed(job, report, 'final', NO_RETRY, 0);
+  const end = { ...ending, error: report.error };
+  return { ...bare(closing), report, ending, ...followDeath(job, end, rules, Date.now()) };
+}
+
+function bare({ job, claimToken, report, ending }: Closing): Closing {
+  return { job, claimToken, report, ending, signals: [], jobs: [] };
+}
+
+function logFenced({ job, report }: Closing, log: Log): void {
+  log.warn('a result came after its claim was lost, and was discarded', {
+    ...nameOf(job),
+    attempt: job.attempt,
+    ended: report.cause,
+  });
+}
+
+export function nameOf(job: Job): { plugin: string; command: string; job_id: string } {
+  return { plugin: job.plugin, command: job.command, job_id: job.id };
+}

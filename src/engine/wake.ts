@@ -1,0 +1,70 @@
+import { messageOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import type { Service } from '../base/service.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+
+export interface Waker extends Service {
+  /** A job will be due in this time; look then, if that is sooner than the next look. */
+  dueIn(ms: number): void;
+}
+
+export interface WakerOptions {
+  readonly ledger: Ledger;
+  readonly pollMs: number;
+  /** There may be work. */
+  readonly onWork: () => void;
+  /** What else is to be looked at, first. */
+  readonly onLook: () => Promise<void>;
+  readonly log: Log;
+}
+
+/**
+ * Looks for work at an interval and whenever a delayed job is due. Hints from other hosts and from
+ * this process's own commits only make it sooner; looking is the truth.
+ */
+export function makeWaker({ ledger, pollMs, onWork, onLook, log }: WakerOptions): Waker {
+  let timer: NodeJS.Timeout | undefined;
+  let nextAt = Infinity;
+  let looking: Promise<void> = Promise.resolve();
+  let stopped = true;
+
+  const arm = (ms: number): void => {
+    const at = performance.now() + ms;
+    if (stopped || at >= nextAt) return;
+    clearTimeout(timer);
+    nextAt = at;
+    timer = setTimeout(() => {
+      nextAt = Infinity;
+      looking = look();
+    }, ms);
+    timer.unref();
+  };
+
+  const look = async (): Promise<void> => {
+    let nextInMs = pollMs;
+    try {
+      await onLook();
+      const promotion = await ledger.promote();
+      nextInMs = Math.min(pollMs, promotion.nextInMs ?? pollMs);
+      onWork();
+    } catch (error) {
+      log.warn('looking for work failed', { error: messageOf(error) });
+    }
+    arm(Math.max(1, nextInMs));
+  };
+
+  return {
+    name: 'waker',
+    async start() {
+      stopped = false;
+      ledger.onHint(onWork);
+      await look();
+    },
+    async stop() {
+      stopped = true;
+      clearTimeout(timer);
+      await looking;
+    },
+    dueIn: (ms) => arm(Math.max(1, ms)),
+  };
+}
