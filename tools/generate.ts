@@ -5,6 +5,9 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { catalogue } from '../src/base/errors.ts';
+import { renderConfig } from './reference/config.ts';
+import { renderOperations } from './reference/operations.ts';
+import { renderTables } from './reference/tables.ts';
 
 export interface Page {
   /** Relative to the root. */
@@ -17,7 +20,12 @@ const root = dirname(import.meta.dirname);
 if (import.meta.main) process.exitCode = await run(process.argv.includes('--check'));
 
 export function renderPages(): Page[] {
-  return [{ path: 'docs/reference/errors.md', text: renderErrors() }];
+  return [
+    { path: 'docs/reference/config.md', text: renderConfig() },
+    { path: 'docs/reference/errors.md', text: renderErrors() },
+    { path: 'docs/reference/operations.md', text: renderOperations() },
+    { path: 'docs/reference/tables.md', text: renderTables() },
+  ];
 }
 
 /** The pages on disk that differ from what the code gives. */

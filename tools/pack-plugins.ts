@@ -1,0 +1,35 @@
+/**
+ * Puts the shipped plugins into dist/plugins for the published package. Node does not strip types
+ * below node_modules, so plugins in TypeScript go there as one JavaScript file each.
+ */
+import { chmod, cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { build } from 'esbuild';
+
+const root = dirname(import.meta.dirname);
+const source = join(root, 'plugins');
+const target = join(root, 'dist', 'plugins');
+
+await rm(target, { recursive: true, force: true });
+await cp(source, target, {
+  recursive: true,
+  filter: (path) => !/\.ts$|__pycache__/.test(path),
+});
+for (const plugin of await readdir(source)) {
+  const manifest = join(target, plugin, 'manifest.yaml');
+  const text = await readFile(manifest, 'utf8').catch(() => '');
+  if (!/^entrypoint: run\.ts$/m.test(text)) continue;
+  const program = join(target, plugin, 'run.js');
+  await build({
+    entryPoints: [join(source, plugin, 'run.ts')],
+    outfile: program,
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node24',
+    logLevel: 'warning',
+  });
+  await chmod(program, 0o755);
+  await writeFile(manifest, text.replace('entrypoint: run.ts', 'entrypoint: run.js'));
+}
+console.log('wrote dist/plugins');
