@@ -25,7 +25,8 @@ function visit(value: unknown, path: string, depthLeft: number): string | undefi
   if (typeof value !== 'object' || value === null) return undefined;
   for (const [key, inner] of Object.entries(value)) {
     if (key === '__proto__') return `${path} has the key __proto__`;
-    const found = visit(key, `${path}.${key}`, depthLeft) ?? visit(inner, `${path}.${key}`, depthLeft - 1);
+    const found =
+      visit(key, `${path}.${key}`, depthLeft) ?? visit(inner, `${path}.${key}`, depthLeft - 1);
     if (found !== undefined) return found;
   }
   return undefined;

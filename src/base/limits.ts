@@ -15,6 +15,8 @@ export const limits = {
   stateBytesMax: 1 * MIB,
   /** One job's payload as JSON text. */
   payloadBytesMax: 1 * MIB,
+  /** A dedupe key: it is part of an index, and PostgreSQL's rows there are short. */
+  dedupeKeyBytesMax: 1 * KIB,
   /** The message of one failure; the whole output is in the log. */
   errorCharsMax: 4096,
   /** Levels of nesting in a payload or a response. */

@@ -74,7 +74,8 @@ function jsonWriter(destination: LineWriter): Write {
       timestamp: () => `,"timestamp":"${toTimestamp(Date.now())}"`,
       formatters: { level: (label) => ({ level: label }) },
     },
-    destination,
+    // JSON leaves some characters as they are that a terminal obeys; their escapes mean the same.
+    { write: (line) => destination.write(`${visible(line.trimEnd())}\n`) },
   );
   return (level, component, message, fields) => root[level]({ component, ...fields }, message);
 }

@@ -8,30 +8,34 @@ export interface Service {
 export interface LoopOptions {
   readonly name: string;
   readonly everyMs: number;
+  /** The first round comes at once, not after the first interval. */
+  readonly atOnce?: boolean;
   /** One round. What it throws goes to `onError`, and the loop goes on. */
   readonly runOnce: () => Promise<void>;
   readonly onError: (error: unknown) => void;
 }
 
 /** A duty repeated at an interval, one round at a time; stopping waits for the round under way. */
-export function makeLoop({ name, everyMs, runOnce, onError }: LoopOptions): Service {
+export function makeLoop({ name, everyMs, atOnce, runOnce, onError }: LoopOptions): Service {
   let timer: NodeJS.Timeout | undefined;
   let round: Promise<void> = Promise.resolve();
   let stopped = false;
 
-  const next = (): void => {
+  const next = (ms: number): void => {
     if (stopped) return;
     timer = setTimeout(() => {
-      round = runOnce().catch(onError).then(next);
-    }, everyMs);
+      round = runOnce()
+        .catch(onError)
+        .then(() => next(everyMs));
+    }, ms);
     timer.unref();
   };
 
   return {
     name,
-    async start() {
-      next();
-      await Promise.resolve();
+    start() {
+      next(atOnce === true ? 0 : everyMs);
+      return Promise.resolve();
     },
     async stop() {
       stopped = true;

@@ -1,0 +1,207 @@
+import type { JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import type { Config, PluginConfig, RetryConfig } from '../config/config.ts';
+import { keyText } from '../config/document.ts';
+import { deepFreeze } from '../config/freeze.ts';
+import { suggest } from '../config/nearest.ts';
+import { configInvalid, makeProblem } from '../config/problem.ts';
+import type { Problem } from '../config/problem.ts';
+import { findBases } from './base.ts';
+import type { Base, Bases, PluginProblem } from './base.ts';
+import { fingerprint } from './fingerprint.ts';
+import type { Manifest, ManifestCommand } from './manifest.ts';
+
+/** A plugin that can be run, under the name that jobs use. */
+export interface Plugin {
+  readonly name: string;
+  /** The plugin whose code this is, when it is an alias. */
+  readonly uses: string | undefined;
+  readonly manifest: Manifest;
+  readonly directory: string;
+  /** Absolute, with all links followed. */
+  readonly entrypoint: string;
+  readonly config: Readonly<JsonObject>;
+  readonly parallelism: number;
+  readonly timeoutMs: (command: string) => number;
+  readonly retry: RetryConfig;
+  readonly prewarm: number;
+  /** Changes whenever its files or settings do. */
+  readonly fingerprint: string;
+}
+
+export interface Catalog {
+  readonly plugins: ReadonlyMap<string, Plugin>;
+  /** Plugins that were found but not loaded, with the reasons. */
+  readonly problems: readonly PluginProblem[];
+  readonly warnings: readonly Problem[];
+  /** Plugins that wait to be set up: found, not listed, and in need of these configuration keys. */
+  readonly dormant: ReadonlyMap<string, readonly string[]>;
+  /** Names that the configuration switches off. */
+  readonly disabled: ReadonlySet<string>;
+}
+
+/**
+ * Finds and checks all plugins. One that is bad is left out and reported; only what the
+ * configuration itself gets wrong is thrown, as CONFIG_INVALID.
+ */
+export function loadCatalog(config: Config): Catalog {
+  const found = findBases(config);
+  const names = [...new Set([...Object.keys(config.plugins), ...found.bases.keys()])];
+  const enabled = names.filter((name) => settingsOf(config, name).enabled);
+  const faults = enabled.flatMap((name) => checkUses(name, config, found));
+  if (faults.length > 0) throw configInvalid(faults);
+
+  const dormant = findDormant(enabled, config, found.bases);
+  const awake = enabled.filter((name) => !dormant.has(name));
+  const loaded = awake.map((name) => loadPlugin(name, config, found.bases));
+  const plugins = loaded.flatMap(({ plugin }) => (plugin === undefined ? [] : [plugin]));
+  return {
+    plugins: new Map(plugins.map((plugin) => [plugin.name, plugin])),
+    problems: [...found.problems, ...loaded.flatMap(({ problems }) => problems)],
+    warnings: [...found.warnings, ...loaded.flatMap(({ warnings }) => warnings)],
+    dormant,
+    disabled: new Set(names.filter((name) => !settingsOf(config, name).enabled)),
+  };
+}
+
+export function lookupCommand(plugin: Plugin, command: string): ManifestCommand | undefined {
+  return plugin.manifest.commands[command];
+}
+
+/** Nobody asked for these, so what they lack is information and not a fault. */
+function findDormant(
+  names: readonly string[],
+  config: Config,
+  bases: ReadonlyMap<string, Base>,
+): Map<string, readonly string[]> {
+  const dormant = new Map<string, readonly string[]>();
+  for (const name of names) {
+    const required = bases.get(name)?.manifest.configKeys.required ?? [];
+    if (config.plugins[name] === undefined && required.length > 0) dormant.set(name, required);
+  }
+  return dormant;
+}
+
+function settingsOf(config: Config, name: string): PluginConfig {
+  return config.plugins[name] ?? config.pluginDefaults;
+}
+
+/** The way along `uses:` from a name to the plugin that has the code. */
+function follow(
+  name: string,
+  { plugins }: Config,
+): { readonly way: readonly string[]; readonly base: string; readonly cycle: boolean } {
+  const way = [name];
+  let base = name;
+  for (let next = plugins[name]?.uses; next !== undefined; next = plugins[next]?.uses) {
+    const cycle = way.includes(next);
+    way.push(next);
+    base = next;
+    if (cycle) return { way, base, cycle };
+  }
+  return { way, base, cycle: false };
+}
+
+/** What the configuration gets wrong about the plugin it names. */
+function checkUses(name: string, config: Config, { bases, problems }: Bases): Problem[] {
+  const { way, base, cycle } = follow(name, config);
+  const { place } = settingsOf(config, name);
+  const usesKey = keyText(['plugins', name, 'uses']);
+  if (cycle) {
+    const message = way.length === 2 ? 'names itself' : `goes in a circle: ${way.join(' → ')}`;
+    return [makeProblem(place, usesKey, message, 'Name a plugin that has code of its own.')];
+  }
+  // One that was found and is bad is reported as such, and the others go on without it.
+  if (bases.has(base) || problems.some(({ plugin }) => plugin === base)) return [];
+  const hint = suggest(base, [...bases.keys()], 'plugins found');
+  return [
+    base === name
+      ? makeProblem(place, keyText(['plugins', name]), 'is not in any plugin root', hint)
+      : makeProblem(place, usesKey, `leads to ${base}, which is not in any plugin root`, hint),
+  ];
+}
+
+interface Loaded {
+  readonly plugin: Plugin | undefined;
+  readonly problems: readonly PluginProblem[];
+  readonly warnings: readonly Problem[];
+}
+
+function loadPlugin(name: string, config: Config, bases: ReadonlyMap<string, Base>): Loaded {
+  const settings = settingsOf(config, name);
+  const baseName = follow(name, config).base;
+  const base = bases.get(baseName);
+  const problems =
+    base === undefined ? withoutBase(name, baseName, settings) : lacks(name, base, settings);
+  if (base === undefined || problems.length > 0) {
+    const named = problems.map((problem) => ({ ...problem, plugin: name }));
+    return { plugin: undefined, problems: named, warnings: [] };
+  }
+  const warnings = warnTimeouts(name, base, settings);
+  if (baseName !== name && bases.has(name)) {
+    const message = `hides the plugin of that name; ${baseName} runs instead`;
+    warnings.push(makeProblem(settings.place, keyText(['plugins', name, 'uses']), message));
+  }
+  const plugin = makePlugin(name, baseName, base, settings, config.service.maxWorkers);
+  return { plugin, problems: [], warnings };
+}
+
+/** Its own faults were reported where it was found; an alias of it needs a word of its own. */
+function withoutBase(name: string, base: string, { place }: PluginConfig): Problem[] {
+  if (name === base) return [];
+  const key = keyText(['plugins', name, 'uses']);
+  return [makeProblem(place, key, `leads to ${base}, which did not load`)];
+}
+
+function lacks(name: string, { manifest }: Base, settings: PluginConfig): Problem[] {
+  const { config, place, prewarm } = settings;
+  const problems = manifest.configKeys.required
+    .filter((key) => !Object.hasOwn(config, key) || config[key] === null)
+    .map((key) => {
+      const path = keyText(['plugins', name, 'config', key]);
+      return makeProblem(place, path, 'is required by the manifest', `Set ${path}.`);
+    });
+  if (prewarm > 0 && !manifest.prewarm) {
+    const message = 'is set, but the plugin does not consent to being started ahead of a request';
+    const hint = 'Remove it, or add `prewarm: true` to the manifest if the plugin can wait.';
+    problems.push(makeProblem(place, keyText(['plugins', name, 'prewarm']), message, hint));
+  }
+  return problems;
+}
+
+function warnTimeouts(name: string, { manifest }: Base, settings: PluginConfig): Problem[] {
+  const known = Object.keys(manifest.commands);
+  return Object.keys(settings.timeoutsMs)
+    .filter((command) => !known.includes(command) && !Object.hasOwn(limits.timeoutMs, command))
+    .map((command) => {
+      const key = keyText(['plugins', name, 'timeouts', command]);
+      const message = 'is for a command that the plugin does not have';
+      return makeProblem(settings.place, key, message, suggest(command, known, 'commands'));
+    });
+}
+
+function makePlugin(
+  name: string,
+  baseName: string,
+  { manifest, directory, entrypoint, files }: Base,
+  settings: PluginConfig,
+  maxWorkers: number,
+): Plugin {
+  const { config, retry, prewarm, timeoutsMs } = settings;
+  const parallelism = settings.parallelism ?? (manifest.concurrencySafe ? maxWorkers : 1);
+  const usual = new Map<string, number>(Object.entries(limits.timeoutMs));
+  return deepFreeze({
+    name,
+    uses: baseName === name ? undefined : baseName,
+    manifest,
+    directory,
+    entrypoint,
+    config,
+    parallelism,
+    timeoutMs: (command: string) =>
+      timeoutsMs[command] ?? usual.get(command) ?? limits.timeoutDefaultMs,
+    retry,
+    prewarm,
+    fingerprint: fingerprint(files, { name, config, parallelism, retry, prewarm, timeoutsMs }),
+  });
+}

@@ -1,0 +1,21 @@
+import { createHash } from 'node:crypto';
+import { isObject } from '../base/json.ts';
+
+/** A digest of everything that decides how a plugin behaves: its files and its settings. */
+export function fingerprint(files: readonly Buffer[], settings: unknown): string {
+  const hash = createHash('sha256');
+  for (const part of [...files, Buffer.from(canonical(settings))]) {
+    // The length keeps the end of one part and the beginning of the next apart.
+    hash.update(`${part.length}:`).update(part);
+  }
+  return hash.digest('hex');
+}
+
+/** JSON in which the order of keys says nothing. */
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_key, inner: unknown) =>
+    isObject(inner)
+      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );
+}

@@ -1,0 +1,176 @@
+import { constants as fileModes } from 'node:fs';
+import { access } from 'node:fs/promises';
+
+import { monotonicMs } from '../base/clock.ts';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import { startHelper, type Helper, type HostLog } from './helper.ts';
+import { encodeRequest, type Request, type Rung, type SpawnerEvent } from './spawner/frames.ts';
+
+export interface LinkOptions {
+  readonly rung: Rung | 'auto';
+  readonly nativePath: string | undefined;
+  readonly nodeScript: string;
+  readonly lockPath: string;
+  readonly markerPrefix: string;
+  readonly log: HostLog;
+  readonly onEvent: (event: SpawnerEvent) => void;
+  /** What was sent until now will not be answered. */
+  readonly onLost: (error: DuctileError) => void;
+  readonly onHelperDeath: () => void;
+}
+
+/** The engine's end of the line to its spawner: keeps one alive, and batches what goes to it. */
+export class SpawnerLink {
+  readonly #options: LinkOptions;
+  #rung: Rung;
+  /** Only while it takes requests. */
+  #helper: Helper | undefined;
+  /** Only while it does not yet. */
+  #coming: Helper | undefined;
+  #opening: Promise<void> | undefined;
+  #restartTimer: NodeJS.Timeout | undefined;
+  #stopping = false;
+  #queue: Buffer[] = [];
+  #flushDue = false;
+  #fenceAt: number | undefined;
+  #renewDue = false;
+
+  constructor(options: LinkOptions) {
+    this.#options = options;
+    this.#rung = options.rung === 'node' ? 'node' : 'native';
+  }
+
+  get rung(): Rung {
+    return this.#rung;
+  }
+
+  /** Requests wait for a spawner that is coming; with none coming, nothing may be sent. */
+  get isOpen(): boolean {
+    return !this.#stopping && (this.#helper !== undefined || this.#opening !== undefined);
+  }
+
+  open(): Promise<void> {
+    const opening = this.#connect().finally(() => {
+      if (this.#opening === opening) this.#opening = undefined;
+    });
+    this.#opening = opening;
+    return opening;
+  }
+
+  send(request: Request): void {
+    this.#queue.push(...encodeRequest(request));
+    this.#flushSoon();
+  }
+
+  renew(ms: number): void {
+    this.#fenceAt = monotonicMs() + ms;
+    this.#renewDue = true;
+    this.#flushSoon();
+  }
+
+  async close(): Promise<void> {
+    this.#stopping = true;
+    clearTimeout(this.#restartTimer);
+    this.#coming?.kill();
+    await this.#opening?.catch(() => {});
+    const helper = this.#helper;
+    if (helper === undefined) return;
+    this.send({ type: 'bye' });
+    const timer = setTimeout(() => helper.kill(), limits.spawnerPatienceMs);
+    await helper.gone;
+    clearTimeout(timer);
+  }
+
+  makeLostError(): DuctileError {
+    return this.#stopping
+      ? new DuctileError('STOPPING', 'The host of plugin processes has stopped.')
+      : new DuctileError('SPAWNER_FAILED', 'The helper that starts plugins died.');
+  }
+
+  #flushSoon(): void {
+    if (this.#flushDue) return;
+    this.#flushDue = true;
+    setImmediate(() => this.#flush());
+  }
+
+  /** A deadline counts from when it was given, however long this turn of the loop took. */
+  #flush(): void {
+    this.#flushDue = false;
+    if (this.#helper === undefined) return;
+    if (this.#renewDue && this.#fenceAt !== undefined) {
+      const ms = Math.max(0, Math.floor(this.#fenceAt - monotonicMs()));
+      this.#queue.unshift(...encodeRequest({ type: 'renew', ms }));
+    }
+    this.#renewDue = false;
+    const pieces = this.#queue;
+    this.#queue = [];
+    if (pieces.length > 0) this.#helper.write(pieces);
+  }
+
+  async #connect(): Promise<void> {
+    try {
+      const helper = await this.#choose();
+      this.#coming = helper;
+      if (this.#stopping) helper.kill();
+      await helper.ready;
+      this.#helper = helper;
+      this.#rung = helper.rung;
+      void helper.gone.then(() => this.#onGone());
+      this.#renewDue = this.#fenceAt !== undefined;
+      this.#flush();
+    } catch (error) {
+      this.#lose();
+      throw this.#stopping ? this.makeLostError() : error;
+    } finally {
+      this.#coming = undefined;
+    }
+  }
+
+  async #choose(): Promise<Helper> {
+    const { rung, nativePath, nodeScript, log } = this.#options;
+    if (rung === 'node') return this.#launch('node', nodeScript);
+    try {
+      if (nativePath === undefined) throw new Error('no path to it is set');
+      await access(nativePath, fileModes.X_OK);
+      return await this.#launch('native', nativePath);
+    } catch (error) {
+      if (rung === 'native') {
+        const why = `The native spawner cannot be used: ${messageOf(error)}`;
+        throw new DuctileError('SPAWNER_FAILED', why, { cause: error });
+      }
+      log('warn', 'no native spawner, using the slower one', { error: messageOf(error) });
+      return this.#launch('node', nodeScript);
+    }
+  }
+
+  #launch(rung: Rung, program: string): Promise<Helper> {
+    const { lockPath, markerPrefix, log, onEvent } = this.#options;
+    return startHelper({ rung, program, lockPath, markerPrefix, log, onEvent });
+  }
+
+  /** The next one is on its way before anybody hears of the loss, so that they can try again. */
+  #onGone(): void {
+    this.#helper = undefined;
+    if (!this.#stopping) {
+      this.#options.log('error', 'the spawner died and is started again');
+      this.#reopen(limits.spawnerRestartMs);
+      this.#options.onHelperDeath();
+    }
+    this.#lose();
+  }
+
+  #reopen(delayMs: number): void {
+    this.open().catch((error: unknown) => {
+      if (this.#stopping) return;
+      this.#options.log('error', 'the spawner does not start', { error: messageOf(error) });
+      const next = Math.min(delayMs * 2, limits.spawnerRestartMsMax);
+      this.#restartTimer = setTimeout(() => this.#reopen(next), delayMs);
+    });
+  }
+
+  #lose(): void {
+    this.#queue = [];
+    this.#options.onLost(this.makeLostError());
+  }
+}

@@ -1,0 +1,241 @@
+import * as z from 'zod';
+import type { JsonObject } from '../base/json.ts';
+import { isObject } from '../base/json.ts';
+import type { Document, Path } from '../config/document.ts';
+import { keyText } from '../config/document.ts';
+import { commandName, count, flag, pluginName, section, text } from '../config/fields.ts';
+import { deepFreeze, makeRecord } from '../config/freeze.ts';
+import { describeIssues } from '../config/issues.ts';
+import { suggest } from '../config/nearest.ts';
+import { makeProblem, sortProblems } from '../config/problem.ts';
+import type { Problem } from '../config/problem.ts';
+import { refuseEntrypointText } from './trust.ts';
+
+export const PROTOCOL = 2;
+export const MANIFEST_FILE = 'manifest.yaml';
+
+/** What a plugin says about itself in its `manifest.yaml`. */
+export interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly protocol: typeof PROTOCOL;
+  /** Relative to the plugin's directory. */
+  readonly entrypoint: string;
+  readonly description: string | undefined;
+  /** Whether several jobs of this plugin may run at the same time. */
+  readonly concurrencySafe: boolean;
+  /** Whether a process may be started before there is a request for it. */
+  readonly prewarm: boolean;
+  /** By name; the record has no prototype. */
+  readonly commands: Readonly<Record<string, ManifestCommand>>;
+  readonly factOutputs: readonly FactOutput[];
+  readonly configKeys: {
+    readonly required: readonly string[];
+    readonly optional: readonly string[];
+  };
+  readonly stopwatch: { readonly maxSubs: number };
+}
+
+export interface ManifestCommand {
+  readonly name: string;
+  readonly type: 'read' | 'write';
+  readonly description: string | undefined;
+  /** JSON Schema; the compact form is already expanded. */
+  readonly inputSchema: Readonly<JsonObject> | undefined;
+  readonly outputSchema: Readonly<JsonObject> | undefined;
+  readonly idempotent: boolean | undefined;
+  readonly retrySafe: boolean | undefined;
+  readonly values: CommandValues;
+}
+
+/** What a command reads from its payload and what it puts into its events. */
+export interface CommandValues {
+  readonly consume: readonly string[];
+  readonly emit: readonly { readonly event: string; readonly values: readonly string[] }[];
+}
+
+/** Which snapshots become facts. */
+export interface FactOutput {
+  readonly command: string;
+  readonly factType: string;
+  readonly compatibilityView: '' | 'mirror_object';
+}
+
+export interface ParsedManifest {
+  readonly manifest: Manifest | undefined;
+  readonly problems: readonly Problem[];
+}
+
+export function parseManifest(document: Document): ParsedManifest {
+  if (document.problems.length > 0) return { manifest: undefined, problems: document.problems };
+  const value = named(document.value);
+  const schema = isListForm(document.value) ? listManifest : mapManifest;
+  const parsed = schema.safeParse(value);
+  if (!parsed.success) {
+    const problems = describeIssues(parsed.error.issues, schema, document);
+    return { manifest: undefined, problems: sortProblems(problems) };
+  }
+  const problems = crossCheck(parsed.data, document);
+  if (problems.length > 0) return { manifest: undefined, problems };
+  return { manifest: deepFreeze(buildManifest(parsed.data)), problems };
+}
+
+const MAX_SUBS = { least: 1, most: 256, usual: 32 };
+
+const valueName = z
+  .string()
+  .regex(
+    /^payload\.(\*|[\w-]+(\.[\w-]+)*)$/,
+    'must look like payload.name, payload.a.b or payload.*',
+  );
+
+const command = {
+  type: z.enum(['read', 'write']).default('write'),
+  description: z.string().optional(),
+  input_schema: z.record(z.string(), z.unknown()).optional(),
+  output_schema: z.record(z.string(), z.unknown()).optional(),
+  idempotent: flag().optional(),
+  retry_safe: flag().optional(),
+  values: section({
+    consume: z.array(valueName).default([]),
+    emit: z.array(section({ event: text(), values: z.array(valueName).default([]) })).default([]),
+  }).prefault({}),
+};
+
+const manifest = {
+  manifest_spec: z.literal('ductile.plugin'),
+  manifest_version: z.literal(1),
+  name: pluginName(),
+  // `version: 1.0` is a number to YAML and a version to everybody else.
+  version: z.preprocess((value) => (typeof value === 'number' ? String(value) : value), text()),
+  protocol: z.literal(PROTOCOL),
+  entrypoint: text().superRefine((written, context) => {
+    const fault = refuseEntrypointText(written);
+    if (fault === undefined) return;
+    const { message, hint } = fault;
+    context.addIssue({ code: 'custom', message, params: { hint, shown: true } });
+  }),
+  description: z.string().optional(),
+  concurrency_safe: flag().default(true),
+  prewarm: flag().default(false),
+  fact_outputs: z
+    .array(
+      section({
+        when: section({ command: text() }),
+        from: z.literal('state_updates').default('state_updates'),
+        fact_type: text(),
+        compatibility_view: z.enum(['', 'mirror_object']).default('mirror_object'),
+      }),
+    )
+    .default([]),
+  config_keys: section({
+    required: z.array(text()).default([]),
+    optional: z.array(text()).default([]),
+  }).prefault({}),
+  stopwatch: section({
+    max_subs: count(MAX_SUBS.least, MAX_SUBS.most).default(MAX_SUBS.usual),
+  }).prefault({}),
+};
+
+/** `commands` is a map by name in the specification and a list with names in many plugins. */
+const mapManifest = section({ ...manifest, commands: z.record(commandName(), section(command)) });
+const listManifest = section({
+  ...manifest,
+  commands: z.array(section({ name: commandName(), ...command })),
+});
+
+type Parsed = z.output<typeof mapManifest> | z.output<typeof listManifest>;
+type ParsedCommand = z.output<typeof mapManifest>['commands'][string];
+
+function isListForm(value: unknown): boolean {
+  return isObject(value) && Array.isArray(value['commands']);
+}
+
+/** In a list, a bare word is a command with nothing more to say about it. */
+function named(value: unknown): unknown {
+  if (!isObject(value) || !Array.isArray(value['commands'])) return value;
+  const commands = value['commands'].map((entry) =>
+    typeof entry === 'string' ? { name: entry } : entry,
+  );
+  return { ...value, commands };
+}
+
+function commandsOf({ commands }: Parsed): [Path, string, ParsedCommand][] {
+  return Array.isArray(commands)
+    ? commands.map((entry, index) => [['commands', index], entry.name, entry])
+    : Object.entries(commands).map(([name, entry]) => [['commands', name], name, entry]);
+}
+
+function crossCheck(parsed: Parsed, document: Document): Problem[] {
+  const problems: Problem[] = [];
+  const report = (path: Path, message: string, hint?: string): void => {
+    problems.push(makeProblem(document.placeOf(path), keyText(path), message, hint));
+  };
+  const names = new Set<string>();
+  for (const [path, name] of commandsOf(parsed)) {
+    if (names.has(name)) report(path, `repeats the command ${name}`, 'Keep one of them.');
+    names.add(name);
+  }
+  if (names.size === 0) report(['commands'], 'must not be empty', 'Declare at least one command.');
+  for (const [index, { when }] of parsed.fact_outputs.entries()) {
+    if (names.has(when.command)) continue;
+    const hint = suggest(when.command, [...names], 'declared commands');
+    const path = ['fact_outputs', index, 'when', 'command'];
+    report(path, `names ${JSON.stringify(when.command)}, which is not a declared command`, hint);
+  }
+  return problems;
+}
+
+function buildManifest(parsed: Parsed): Manifest {
+  return {
+    name: parsed.name,
+    version: parsed.version,
+    protocol: parsed.protocol,
+    entrypoint: parsed.entrypoint,
+    description: parsed.description,
+    concurrencySafe: parsed.concurrency_safe,
+    prewarm: parsed.prewarm,
+    commands: makeRecord(
+      commandsOf(parsed).map(([, name, entry]) => [name, buildCommand(name, entry)]),
+    ),
+    factOutputs: parsed.fact_outputs.map((rule) => ({
+      command: rule.when.command,
+      factType: rule.fact_type,
+      compatibilityView: rule.compatibility_view,
+    })),
+    configKeys: parsed.config_keys,
+    stopwatch: { maxSubs: parsed.stopwatch.max_subs },
+  };
+}
+
+function buildCommand(name: string, parsed: ParsedCommand): ManifestCommand {
+  return {
+    name,
+    type: parsed.type,
+    description: parsed.description,
+    inputSchema: expandSchema(parsed.input_schema),
+    outputSchema: expandSchema(parsed.output_schema),
+    idempotent: parsed.idempotent,
+    retrySafe: parsed.retry_safe,
+    values: parsed.values,
+  };
+}
+
+const jsonTypes = ['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'];
+const schemaWords = ['type', 'properties', 'oneOf', 'anyOf', 'allOf', '$ref', '$schema'];
+
+/**
+ * `{url: string}` stands for an object schema with that property. A word that is no JSON type, such
+ * as `url: address`, says something to readers and nothing to a validator.
+ */
+function expandSchema(written: Record<string, unknown> | undefined): JsonObject | undefined {
+  if (written === undefined) return undefined;
+  // The document was scanned for what JSON cannot hold.
+  const schema = written as JsonObject;
+  if (schemaWords.some((word) => Object.hasOwn(schema, word))) return schema;
+  const properties = Object.entries(schema).map(([field, type]) => {
+    if (typeof type !== 'string') return [field, type] as const;
+    return [field, jsonTypes.includes(type) ? { type } : { description: type }] as const;
+  });
+  return { type: 'object', properties: Object.fromEntries(properties) };
+}

@@ -1,0 +1,207 @@
+import type { Timestamp } from '../base/clock.ts';
+import { isObject } from '../base/json.ts';
+import type { Json, JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { formatDuration } from '../config/duration.ts';
+import type { Environment } from '../config/interpolate.ts';
+import { PROTOCOL } from './manifest.ts';
+import type { ProcessEnd } from './process.ts';
+import { parseResponse, toStorable } from './response.ts';
+import type { PluginEvent, PluginLog, Response } from './response.ts';
+
+/** What one attempt tells its plugin. */
+export interface PluginRequest {
+  readonly jobId: string;
+  readonly command: string;
+  /** The name the plugin runs under, which is not its manifest's when it is an alias. */
+  readonly instance: string;
+  readonly attempt: number;
+  /** The same for every attempt at the same work. */
+  readonly idempotencyKey: string;
+  readonly config: Readonly<JsonObject>;
+  readonly state: Readonly<JsonObject>;
+  readonly context: Readonly<JsonObject>;
+  /** As the job stores it: data, or an event around its data. */
+  readonly payload: Json;
+  readonly deadlineAt: Timestamp;
+}
+
+/**
+ * One JSON object and a newline. `event` is for `handle` alone, and there `payload` is what is in
+ * the event, so that a plugin finds its data at the same place whoever asked.
+ */
+export function encodeRequest(request: PluginRequest): Buffer {
+  const { command, payload } = request;
+  const event = command === 'handle' ? (asEvent(payload) ?? { type: '', payload }) : undefined;
+  const body = {
+    protocol: PROTOCOL,
+    job_id: request.jobId,
+    command,
+    instance: request.instance,
+    attempt: request.attempt,
+    idempotency_key: request.idempotencyKey,
+    config: request.config,
+    state: request.state,
+    context: request.context,
+    payload: event === undefined ? payload : event['payload'],
+    ...(event === undefined ? {} : { event }),
+    deadline_at: request.deadlineAt,
+  };
+  return Buffer.from(`${JSON.stringify(body)}\n`);
+}
+
+interface Failure {
+  /** One line for `last_error`. */
+  readonly message: string;
+  /** Whether another attempt may help. */
+  readonly retry: boolean;
+  /** The plugin said by its exit code that its configuration is wrong. */
+  readonly exit78: boolean;
+  /** What came on stdout, fit for `job_log.result`. */
+  readonly raw: string;
+}
+
+/** Every way in which an attempt can end. */
+export type Reply =
+  | {
+      readonly kind: 'ok';
+      readonly result: string;
+      readonly events: readonly PluginEvent[];
+      readonly stateUpdates: JsonObject | undefined;
+      readonly logs: readonly PluginLog[];
+      /** Something that should be looked at although the work is done. */
+      readonly warning: string | undefined;
+      readonly raw: string;
+    }
+  /** The plugin answered that it failed. What it emitted all the same stays in `raw`. */
+  | (Failure & { readonly kind: 'error'; readonly logs: readonly PluginLog[] })
+  /** It ran past its time; an answer given while it was being stopped does not count. */
+  | (Failure & { readonly kind: 'timeout' })
+  | (Failure & { readonly kind: 'signal'; readonly signal: string })
+  | (Failure & { readonly kind: 'exit'; readonly code: number })
+  /** It ended well but did not answer as it should. */
+  | (Failure & { readonly kind: 'protocol' })
+  /** It never ran. `hostFull`: for lack of room on this machine, which is no fault of the job. */
+  | (Failure & { readonly kind: 'unstarted'; readonly code: string; readonly hostFull: boolean })
+  /** We stopped it: the claim was lost, somebody cancelled the job, or the engine shuts down. */
+  | (Failure & { readonly kind: 'fenced' | 'cancelled' | 'shutdown' });
+
+/** What the end of a process means for its attempt. It never throws. */
+export function decodeResponse(end: ProcessEnd): Reply {
+  const { exit, stopped } = end;
+  const raw = toStorable(end.stdout.toString());
+  const exit78 = exit.kind === 'exited' && exit.code === EXIT_CONFIG;
+  const failure = (message: string, retry = true): Failure => ({
+    message: oneLine(message),
+    retry: retry && !exit78,
+    exit78,
+    raw,
+  });
+
+  if (stopped === 'fenced') return { kind: 'fenced', ...failure('stopped: its claim was lost') };
+  if (stopped === 'cancelled') return { kind: 'cancelled', ...failure('cancelled') };
+  if (stopped === 'timeout') {
+    const message = `timed out after ${formatDuration(end.runMs)}`;
+    return { kind: 'timeout', ...failure(message), retry: true };
+  }
+  if (exit.kind === 'unstarted') {
+    const { code, hostFull } = exit;
+    return { kind: 'unstarted', code, hostFull, ...failure(whyUnstarted(code, hostFull)) };
+  }
+  if (stopped === 'output' || end.stdoutOverflowed) {
+    const message = `wrote more than ${limits.stdoutBytesMax} bytes to stdout`;
+    return { kind: 'protocol', ...failure(message) };
+  }
+  const response = parseResponse(end.stdout);
+  // Work that was finished while the engine waited for it at shutdown is finished.
+  if (stopped === 'shutdown' && response.status !== 'ok') {
+    return { kind: 'shutdown', ...failure('stopped: the engine shuts down') };
+  }
+  if (response.status === 'ok') return succeed(response, end, raw);
+  if (response.status === 'error') {
+    const { error, retry, logs } = response;
+    return { kind: 'error', logs, ...failure(error, retry), message: cut(error) };
+  }
+  const said = lastLine(end.stderr);
+  if (exit.kind === 'signalled') {
+    const { signal } = exit;
+    return { kind: 'signal', signal, ...failure(`was killed by ${signal}${said}`) };
+  }
+  if (exit.code !== 0) {
+    const reason = said === '' ? `; ${response.fault}` : said;
+    return { kind: 'exit', code: exit.code, ...failure(`exited with code ${exit.code}${reason}`) };
+  }
+  return { kind: 'protocol', ...failure(`${response.fault}${said}`) };
+}
+
+const allowedVariables = new Set(['PATH', 'HOME', 'TZ', 'LANG', 'LANGUAGE', 'TMPDIR']);
+
+/**
+ * The whole environment of a plugin process: where programs and files are, language and time zone,
+ * and what the operator passes on by name. The rest of the engine's own stays with the engine.
+ */
+export function pluginEnvironment(
+  processEnv: Environment,
+  passthrough: readonly string[],
+): Record<string, string> {
+  const env: Record<string, string> = {};
+  for (const [name, value] of Object.entries(processEnv)) {
+    const wanted =
+      allowedVariables.has(name) || /^LC_[A-Z]+$/.test(name) || passthrough.includes(name);
+    if (wanted && value !== undefined) env[name] = value;
+  }
+  return env;
+}
+
+/** EX_CONFIG of sysexits.h. */
+const EXIT_CONFIG = 78;
+
+const eventKeys = new Set(['type', 'payload', 'dedupe_key', 'source', 'timestamp', 'event_id']);
+
+/** A stored payload is an event when it has a type and a payload and nothing that events lack. */
+function asEvent(payload: Json): JsonObject | undefined {
+  if (!isObject(payload) || typeof payload['type'] !== 'string') return undefined;
+  const keys = Object.keys(payload);
+  return keys.includes('payload') && keys.every((key) => eventKeys.has(key)) ? payload : undefined;
+}
+
+function succeed(
+  { result, events, stateUpdates, logs }: Extract<Response, { status: 'ok' }>,
+  { exit }: ProcessEnd,
+  raw: string,
+): Reply {
+  let warning: string | undefined;
+  if (exit.kind === 'exited' && exit.code !== 0)
+    warning = `answered ok but exited with ${exit.code}`;
+  if (exit.kind === 'signalled') warning = `answered ok but was killed by ${exit.signal}`;
+  return { kind: 'ok', result, events, stateUpdates, logs, warning, raw };
+}
+
+const startErrors: Readonly<Record<string, string>> = {
+  EACCES: 'permission denied',
+  ENOENT: 'the program, or the interpreter in its first line, does not exist',
+  ENOEXEC: 'it is not a program for this machine; does its first line start with #!?',
+};
+
+function whyUnstarted(code: string, hostFull: boolean): string {
+  const reason = startErrors[code] ?? 'the system refused';
+  const words = hostFull ? 'this machine has no room for another process' : reason;
+  return `could not be started: ${words} (${code})`;
+}
+
+/** What most programs end their complaint with, to be read without opening the log. */
+function lastLine(stderr: Buffer): string {
+  const line = stderr.toString().trimEnd().split('\n').at(-1)?.trim() ?? '';
+  return line === '' ? '' : `: ${line.slice(0, STDERR_SHOWN)}`;
+}
+
+const STDERR_SHOWN = 300;
+
+function oneLine(message: string): string {
+  return cut(message.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' '));
+}
+
+function cut(message: string): string {
+  const short = message.length > limits.errorCharsMax;
+  return toStorable(short ? `${message.slice(0, limits.errorCharsMax)}…` : message);
+}

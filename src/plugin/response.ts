@@ -1,0 +1,146 @@
+import { messageOf } from '../base/errors.ts';
+import { findUnsafe, isObject } from '../base/json.ts';
+import type { Json, JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+
+/** An event as a plugin emits it; the engine adds id, source and time. */
+export interface PluginEvent {
+  readonly type: string;
+  readonly payload: Json;
+  readonly dedupeKey?: string;
+}
+
+export interface PluginLog {
+  readonly level: 'debug' | 'info' | 'warn' | 'error';
+  readonly message: string;
+}
+
+/** What a plugin wrote to stdout, if it is what the protocol asks for. */
+export type Response =
+  | {
+      readonly status: 'ok';
+      readonly result: string;
+      readonly events: readonly PluginEvent[];
+      readonly stateUpdates: JsonObject | undefined;
+      readonly logs: readonly PluginLog[];
+    }
+  | {
+      readonly status: 'error';
+      readonly error: string;
+      readonly retry: boolean;
+      readonly logs: readonly PluginLog[];
+    }
+  | { readonly status: 'invalid'; readonly fault: string };
+
+/** Reads a response. It never throws: whatever is wrong with it is a fault in words. */
+export function parseResponse(stdout: Buffer): Response {
+  try {
+    return readResponse(parseJson(stdout));
+  } catch (thrown) {
+    if (thrown instanceof Fault) return { status: 'invalid', fault: thrown.message };
+    return { status: 'invalid', fault: `stdout cannot be read: ${messageOf(thrown)}` };
+  }
+}
+
+/** Text that both databases and a terminal's one line can keep. */
+export function toStorable(text: string): string {
+  return text.toWellFormed().replaceAll('\u0000', '\uFFFD');
+}
+
+class Fault extends Error {}
+
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function parseJson(stdout: Buffer): JsonObject {
+  let text: string;
+  try {
+    text = strictUtf8.decode(stdout);
+  } catch {
+    throw new Fault('stdout is not valid UTF-8');
+  }
+  if (text.startsWith('\uFEFF')) throw new Fault('stdout starts with a byte order mark');
+  if (text.trim() === '') throw new Fault('stdout is empty');
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (thrown) {
+    throw new Fault(`stdout is not one JSON object: ${messageOf(thrown)}`);
+  }
+  if (!isObject(value)) throw new Fault('stdout is JSON, but not an object');
+  return value;
+}
+
+function readResponse(value: JsonObject): Response {
+  const status = value['status'];
+  const logs = readLogs(value['logs']);
+  if (status === 'error') {
+    const error = readText(value, 'error');
+    return { status, error, retry: value['retry'] !== false, logs };
+  }
+  if (status !== 'ok') {
+    const given = status === undefined ? 'is missing' : `is ${JSON.stringify(status)}`;
+    throw new Fault(`status ${given}; it must be "ok" or "error"`);
+  }
+  const result = readText(value, 'result');
+  const events = readEvents(value['events']);
+  return { status, result, events, stateUpdates: readState(value['state_updates']), logs };
+}
+
+function readText(value: JsonObject, key: string): string {
+  const text = value[key];
+  if (text === undefined || text === null) throw new Fault(`${key} is missing`);
+  if (typeof text !== 'string') throw new Fault(`${key} must be text`);
+  if (text.trim() === '') throw new Fault(`${key} must not be blank`);
+  return safe(text, key);
+}
+
+function readState(value: Json | undefined): JsonObject | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (!isObject(value)) throw new Fault('state_updates must be an object');
+  return Object.keys(value).length === 0 ? undefined : safe(value, 'state_updates');
+}
+
+function readEvents(value: Json | undefined): PluginEvent[] {
+  if (value === undefined || value === null) return [];
+  if (!Array.isArray(value)) throw new Fault('events must be a list');
+  if (value.length > limits.eventsPerAttemptMax) {
+    throw new Fault(
+      `events has ${value.length} entries; at most ${limits.eventsPerAttemptMax} may be emitted at once`,
+    );
+  }
+  return value.map((event, index) => readEvent(event, `events[${index}]`));
+}
+
+function readEvent(event: Json, at: string): PluginEvent {
+  if (!isObject(event)) throw new Fault(`${at} must be an object`);
+  const { type, payload, dedupe_key: key } = event;
+  if (typeof type !== 'string' || type === '') throw new Fault(`${at}.type must be text`);
+  if (key !== undefined && key !== null && typeof key !== 'string') {
+    throw new Fault(`${at}.dedupe_key must be text`);
+  }
+  const dedupeKey = key?.trim() ?? '';
+  return {
+    type: safe(type, `${at}.type`),
+    payload: safe(payload ?? {}, `${at}.payload`),
+    ...(dedupeKey === '' ? {} : { dedupeKey: safe(dedupeKey, `${at}.dedupe_key`) }),
+  };
+}
+
+const levels = ['debug', 'info', 'warn', 'error'] as const;
+
+/** What a plugin says about its work never decides whether the work counts. */
+function readLogs(value: Json | undefined): PluginLog[] {
+  if (!Array.isArray(value)) return [];
+  return value.flatMap((entry): PluginLog[] => {
+    const { level, message } = isObject(entry) ? entry : { level: 'info', message: entry };
+    if (typeof message !== 'string') return [];
+    const known = levels.find((name) => name === level) ?? 'info';
+    return [{ level: known, message: toStorable(message) }];
+  });
+}
+
+function safe<T extends Json>(value: T, at: string): T {
+  const unsafe = findUnsafe(value, limits.jsonDepthMax);
+  if (unsafe !== undefined) throw new Fault(`${at}${unsafe.slice('$'.length)}`);
+  return value;
+}

@@ -1,0 +1,298 @@
+/**
+ * The frames between the engine and a spawner. native/wire.h is the other half and shows the layout;
+ * a change here is a change there and a new version. Numbers are little-endian.
+ */
+import { DuctileError } from '../../base/errors.ts';
+import type { ProcessSpec, StopReason } from '../process.ts';
+
+export const WIRE_VERSION = 1;
+const FRAME_BYTES_MAX = 256 * 1024 * 1024;
+const U32_MAX = 0xffff_ffff;
+const MAGIC = 'DUCT';
+const RUNGS = ['native', 'node'] as const;
+const REASONS = ['timeout', 'cancelled', 'output', 'fenced', 'shutdown'] as const;
+const START_FIXED_BYTES = 33;
+const END_FIXED_BYTES = 31;
+
+const types = {
+  start: 1,
+  feed: 2,
+  stop: 3,
+  renew: 4,
+  bye: 5,
+  hello: 16,
+  ready: 17,
+  started: 18,
+  spoiled: 19,
+  end: 20,
+} as const;
+
+export type Rung = (typeof RUNGS)[number];
+
+export interface Start {
+  readonly type: 'start';
+  readonly id: number;
+  /** Its stdin stays open and empty until a feed. */
+  readonly hold: boolean;
+  readonly spec: ProcessSpec;
+  readonly request: Buffer;
+}
+
+export interface Feed {
+  readonly type: 'feed';
+  readonly id: number;
+  readonly timeoutMs: number;
+  readonly request: Buffer;
+}
+
+export type Request =
+  | Start
+  | Feed
+  | { readonly type: 'stop'; readonly id: number; readonly reason: StopReason }
+  | { readonly type: 'renew'; readonly ms: number }
+  | { readonly type: 'bye' };
+
+const EXIT_KINDS = ['exited', 'signalled', 'unstarted'] as const;
+
+export interface End {
+  readonly type: 'end';
+  readonly id: number;
+  readonly kind: (typeof EXIT_KINDS)[number];
+  /** The exit code, the signal's number or the errno. */
+  readonly code: number;
+  readonly stopped: StopReason | undefined;
+  readonly stdoutOverflowed: boolean;
+  readonly stderrTruncated: boolean;
+  readonly hostFull: boolean;
+  /** 0 when it was never started. */
+  readonly pid: number;
+  readonly spawnUs: number;
+  readonly runUs: number;
+  readonly stdout: Buffer;
+  readonly stderr: Buffer;
+}
+
+export type SpawnerEvent =
+  | { readonly type: 'hello'; readonly version: number; readonly rung: Rung }
+  | { readonly type: 'ready' }
+  | { readonly type: 'started'; readonly id: number; readonly pid: number }
+  | { readonly type: 'spoiled'; readonly id: number }
+  | End;
+
+/** The frame in pieces, so that a large body is passed on and not copied. */
+export function encodeRequest(request: Request): Buffer[] {
+  switch (request.type) {
+    case 'start':
+      return encodeStart(request);
+    case 'feed': {
+      const fixed = [...u32(request.id), ...u32(request.timeoutMs)];
+      return [makeHead(types.feed, fixed, request.request.length), request.request];
+    }
+    case 'stop':
+      return [makeHead(types.stop, [...u32(request.id), 1 + REASONS.indexOf(request.reason)])];
+    case 'renew':
+      return [makeHead(types.renew, u32(request.ms))];
+    default:
+      return [makeHead(types.bye, [])];
+  }
+}
+
+export function encodeEvent(event: SpawnerEvent): Buffer[] {
+  switch (event.type) {
+    case 'hello': {
+      const rung = 1 + RUNGS.indexOf(event.rung);
+      const version = [event.version & 0xff, event.version >> 8];
+      return [makeHead(types.hello, [...Buffer.from(MAGIC), ...version, rung])];
+    }
+    case 'ready':
+      return [makeHead(types.ready, [])];
+    case 'started':
+      return [makeHead(types.started, [...u32(event.id), ...u32(event.pid)])];
+    case 'spoiled':
+      return [makeHead(types.spoiled, u32(event.id))];
+    default:
+      return encodeEnd(event);
+  }
+}
+
+/** `frame` is the type and the body, as a frame reader gives it. */
+export function decodeRequest(frame: Buffer): Request {
+  const body = frame.subarray(1);
+  switch (frame[0]) {
+    case types.start:
+      return decodeStart(body);
+    case types.feed: {
+      const [id, timeoutMs] = [body.readUInt32LE(0), body.readUInt32LE(4)];
+      return { type: 'feed', id, timeoutMs, request: body.subarray(8) };
+    }
+    case types.stop:
+      return { type: 'stop', id: body.readUInt32LE(0), reason: toReason(body[4]) ?? 'cancelled' };
+    case types.renew:
+      return { type: 'renew', ms: body.readUInt32LE(0) };
+    case types.bye:
+      return { type: 'bye' };
+    default:
+      throw badFrame(`unknown request ${String(frame[0])}`);
+  }
+}
+
+export function decodeEvent(frame: Buffer): SpawnerEvent {
+  const body = frame.subarray(1);
+  switch (frame[0]) {
+    case types.hello: {
+      const rung = RUNGS[(body[6] ?? 0) - 1];
+      if (body.toString('latin1', 0, 4) !== MAGIC || rung === undefined) throw badFrame('no hello');
+      return { type: 'hello', version: body.readUInt16LE(4), rung };
+    }
+    case types.ready:
+      return { type: 'ready' };
+    case types.started:
+      return { type: 'started', id: body.readUInt32LE(0), pid: body.readUInt32LE(4) };
+    case types.spoiled:
+      return { type: 'spoiled', id: body.readUInt32LE(0) };
+    case types.end:
+      return decodeEnd(body);
+    default:
+      throw badFrame(`unknown event ${String(frame[0])}`);
+  }
+}
+
+export interface FrameReader {
+  /** Throws SPAWNER_FAILED when what comes cannot be a frame. */
+  push(chunk: Buffer): void;
+}
+
+/** Cuts a stream into frames, however its chunks fall. A large frame is put together once. */
+export function makeFrameReader(onFrame: (frame: Buffer) => void): FrameReader {
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  let neededBytes = 4;
+
+  return {
+    push(chunk) {
+      held.push(chunk);
+      heldBytes += chunk.length;
+      if (heldBytes < neededBytes) return;
+      const bytes = held.length === 1 ? chunk : Buffer.concat(held, heldBytes);
+      let at = 0;
+      neededBytes = 4;
+      while (bytes.length - at >= 4) {
+        const length = bytes.readUInt32LE(at);
+        if (length === 0 || length > FRAME_BYTES_MAX) throw badFrame(`a frame of ${length} bytes`);
+        neededBytes = 4 + length;
+        if (bytes.length - at < neededBytes) break;
+        onFrame(bytes.subarray(at + 4, at + neededBytes));
+        at += neededBytes;
+        neededBytes = 4;
+      }
+      heldBytes = bytes.length - at;
+      held = heldBytes === 0 ? [] : [bytes.subarray(at)];
+    },
+  };
+}
+
+function encodeStart({ id, hold, spec, request }: Start): Buffer[] {
+  const env = Object.entries(spec.env);
+  let text = `${spec.entrypoint}\0${spec.cwd}\0`;
+  for (const [key, value] of env) text += `${key}=${value}\0`;
+  const textBytes = Buffer.byteLength(text);
+  const fixed = 5 + START_FIXED_BYTES;
+  const head = Buffer.allocUnsafe(fixed + textBytes);
+  head.writeUInt32LE(fixed - 4 + textBytes + request.length, 0);
+  head[4] = types.start;
+  let at = head.writeUInt32LE(id, 5);
+  at = head.writeUInt8(hold ? 1 : 0, at);
+  const { timeoutMs, killGraceMs, drainMs, stdoutBytesMax, stderrBytesMax } = spec;
+  for (const number of [timeoutMs, killGraceMs, drainMs, stdoutBytesMax, stderrBytesMax]) {
+    at = head.writeUInt32LE(toU32(number), at);
+  }
+  at = head.writeUInt32LE(env.length, at);
+  at = head.writeUInt32LE(textBytes, at);
+  head.write(text, at);
+  return request.length === 0 ? [head] : [head, request];
+}
+
+function decodeStart(body: Buffer): Start {
+  const textEnd = START_FIXED_BYTES + body.readUInt32LE(29);
+  const [entrypoint = '', cwd = '', ...pairs] = body
+    .toString('utf8', START_FIXED_BYTES, textEnd - 1)
+    .split('\0');
+  const spec: ProcessSpec = {
+    entrypoint,
+    cwd,
+    env: Object.fromEntries(pairs.map(toEntry)),
+    timeoutMs: body.readUInt32LE(5),
+    killGraceMs: body.readUInt32LE(9),
+    drainMs: body.readUInt32LE(13),
+    stdoutBytesMax: body.readUInt32LE(17),
+    stderrBytesMax: body.readUInt32LE(21),
+  };
+  const hold = body[4] === 1;
+  return { type: 'start', id: body.readUInt32LE(0), hold, spec, request: body.subarray(textEnd) };
+}
+
+function toEntry(pair: string): [string, string] {
+  const equals = pair.indexOf('=', 1);
+  return [pair.slice(0, equals), pair.slice(equals + 1)];
+}
+
+function encodeEnd(end: End): Buffer[] {
+  const { stdout, stderr } = end;
+  const head = Buffer.allocUnsafe(5 + END_FIXED_BYTES);
+  head.writeUInt32LE(1 + END_FIXED_BYTES + stdout.length + stderr.length, 0);
+  head[4] = types.end;
+  let at = head.writeUInt32LE(end.id, 5);
+  at = head.writeUInt8(EXIT_KINDS.indexOf(end.kind), at);
+  at = head.writeInt32LE(end.code, at);
+  at = head.writeUInt8(end.stopped === undefined ? 0 : 1 + REASONS.indexOf(end.stopped), at);
+  const flags =
+    (end.stdoutOverflowed ? 1 : 0) | (end.stderrTruncated ? 2 : 0) | (end.hostFull ? 4 : 0);
+  at = head.writeUInt8(flags, at);
+  at = head.writeUInt32LE(end.pid, at);
+  at = head.writeUInt32LE(toU32(end.spawnUs), at);
+  at = head.writeBigUInt64LE(BigInt(Math.round(end.runUs)), at);
+  head.writeUInt32LE(stdout.length, at);
+  return [head, stdout, stderr];
+}
+
+function decodeEnd(body: Buffer): End {
+  const flags = body.readUInt8(10);
+  const stdoutEnd = END_FIXED_BYTES + body.readUInt32LE(27);
+  return {
+    type: 'end',
+    id: body.readUInt32LE(0),
+    kind: EXIT_KINDS[body.readUInt8(4)] ?? 'exited',
+    code: body.readInt32LE(5),
+    stopped: toReason(body[9]),
+    stdoutOverflowed: (flags & 1) !== 0,
+    stderrTruncated: (flags & 2) !== 0,
+    hostFull: (flags & 4) !== 0,
+    pid: body.readUInt32LE(11),
+    spawnUs: body.readUInt32LE(15),
+    runUs: Number(body.readBigUInt64LE(19)),
+    stdout: body.subarray(END_FIXED_BYTES, stdoutEnd),
+    stderr: body.subarray(stdoutEnd),
+  };
+}
+
+/** Length, type and a small body; `moreBytes` of the body follow in pieces of their own. */
+function makeHead(type: number, body: readonly number[], moreBytes = 0): Buffer {
+  return Buffer.from([...u32(1 + body.length + moreBytes), type, ...body]);
+}
+
+function u32(number: number): number[] {
+  const value = toU32(number);
+  return [value & 0xff, (value >>> 8) & 0xff, (value >>> 16) & 0xff, value >>> 24];
+}
+
+function toU32(number: number): number {
+  return Math.min(U32_MAX, Math.max(0, Math.ceil(number)));
+}
+
+function toReason(code: number | undefined): StopReason | undefined {
+  return REASONS[(code ?? 0) - 1];
+}
+
+function badFrame(what: string): DuctileError {
+  return new DuctileError('SPAWNER_FAILED', `The spawner's protocol is broken: ${what}.`);
+}

@@ -1,0 +1,269 @@
+import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
+import { constants } from 'node:os';
+import type { Readable } from 'node:stream';
+
+import type { StopReason } from '../process.ts';
+import type { End, Feed, SpawnerEvent, Start } from './frames.ts';
+import { MARKER_KEY, sendSignal } from './marks.ts';
+
+/** How long a SIGKILLed process may take before we call it dead: it is in the kernel's hands. */
+const KILL_PATIENCE_MS = 5000;
+/** Node's timers fire at once beyond it. Twenty-four days are as good as for ever. */
+export const TIMER_MS_MAX = 2 ** 31 - 1;
+const HOST_FULL = new Set<number>([
+  constants.errno.EAGAIN,
+  constants.errno.EMFILE,
+  constants.errno.ENFILE,
+  constants.errno.ENOMEM,
+]);
+
+/** Held waits for its request; killed has been sent SIGKILL; draining has exited, its output not. */
+type Phase = 'held' | 'running' | 'grace' | 'killed' | 'draining' | 'ended';
+
+interface Kept {
+  readonly max: number;
+  readonly chunks: Buffer[];
+  bytes: number;
+  closed: boolean;
+}
+
+/** One process from its start to its end, as native/life.h has it. */
+export class NodeRun {
+  readonly marker: string | undefined;
+  readonly #start: Start;
+  readonly #send: (event: SpawnerEvent) => void;
+  readonly #onEnd: () => void;
+  readonly #stdout: Kept;
+  readonly #stderr: Kept;
+  #child: ChildProcessWithoutNullStreams | undefined;
+  #phase: Phase;
+  #timer: NodeJS.Timeout | undefined;
+  #stopped: StopReason | undefined;
+  #fed = false;
+  #spoiled = false;
+  #overflowed = false;
+  #truncated = false;
+  #exit: Pick<End, 'kind' | 'code'> = { kind: 'exited', code: 0 };
+  #spawnUs = 0;
+  #runUs = 0;
+  #since: number;
+
+  constructor(start: Start, send: (event: SpawnerEvent) => void, onEnd: () => void) {
+    this.marker = start.spec.env[MARKER_KEY];
+    this.#start = start;
+    this.#send = send;
+    this.#onEnd = onEnd;
+    this.#phase = start.hold ? 'held' : 'running';
+    this.#stdout = { max: start.spec.stdoutBytesMax, chunks: [], bytes: 0, closed: false };
+    this.#stderr = { max: start.spec.stderrBytesMax, chunks: [], bytes: 0, closed: false };
+    this.#since = performance.now();
+  }
+
+  /** Some errors are thrown and others come as an event: both mean that nothing runs. */
+  begin(): void {
+    const { entrypoint, cwd, env } = this.#start.spec;
+    try {
+      this.#child = spawn(entrypoint, [], { cwd, env, detached: true, stdio: 'pipe' });
+    } catch (error) {
+      this.refuse(errnoOf(error), undefined);
+      return;
+    }
+    const child = this.#child;
+    child.stdin.on('error', () => {});
+    if (child.pid === undefined) {
+      child.on('error', (error) => this.refuse(errnoOf(error), undefined));
+      return;
+    }
+    child.on('error', () => {});
+    const started = performance.now();
+    this.#spawnUs = toUs(started - this.#since);
+    this.#since = started;
+    this.#send({ type: 'started', id: this.#start.id, pid: child.pid });
+    child.on('exit', (code, signal) => this.#noticeExit(code, signal));
+    this.#listen(child.stdout, this.#stdout);
+    this.#listen(child.stderr, this.#stderr);
+    if (this.#start.hold) return;
+    this.#wait(this.#start.spec.timeoutMs);
+    child.stdin.end(this.#start.request);
+  }
+
+  refuse(code: number, reason: StopReason | undefined): void {
+    this.#exit = { kind: 'unstarted', code };
+    this.#stopped = reason;
+    this.#finish();
+  }
+
+  /**
+   * What it printed until now is read in this turn of the loop, so the request goes out after it.
+   * The first byte goes alone: whether it was taken decides between spoiled and an ordinary run.
+   */
+  feed({ request, timeoutMs }: Feed): void {
+    setImmediate(() => {
+      if (this.#phase !== 'held') return;
+      const stdin = this.#child?.stdin;
+      this.#fed = true;
+      this.#phase = 'running';
+      this.#since = performance.now();
+      this.#wait(timeoutMs);
+      if (request.length > 0) {
+        stdin?.write(request.subarray(0, 1), (error) => {
+          if (error !== null && error !== undefined) this.#spoil();
+        });
+      }
+      stdin?.end(request.subarray(1));
+    });
+  }
+
+  stop(reason: StopReason): void {
+    if (this.#phase === 'draining') this.#cut();
+    if (this.#phase !== 'held' && this.#phase !== 'running') return;
+    if (this.#start.spec.killGraceMs === 0) {
+      this.kill(reason);
+      return;
+    }
+    this.#stopped = reason;
+    this.#signal('SIGTERM');
+    this.#signal('SIGCONT');
+    this.#phase = 'grace';
+    this.#wait(this.#start.spec.killGraceMs);
+  }
+
+  kill(reason: StopReason | undefined): void {
+    this.#signal('SIGKILL');
+    if (this.#phase === 'draining') this.#cut();
+    if (this.#phase === 'ended') return;
+    this.#stopped ??= reason;
+    this.#phase = 'killed';
+    this.#wait(KILL_PATIENCE_MS);
+  }
+
+  #listen(stream: Readable, kept: Kept): void {
+    stream.on('error', () => {});
+    stream.on('data', (chunk: Buffer) => this.#keep(chunk, kept));
+    stream.on('close', () => {
+      kept.closed = true;
+      if (kept === this.#stdout && this.#phase === 'held') this.#spoil();
+      this.#finishIfDone();
+    });
+  }
+
+  #keep(chunk: Buffer, kept: Kept): void {
+    if (this.#phase === 'held' || this.#spoiled) {
+      this.#spoil();
+      return;
+    }
+    const room = kept.max - kept.bytes;
+    if (room > 0) kept.chunks.push(chunk.length > room ? chunk.subarray(0, room) : chunk);
+    kept.bytes += Math.min(room, chunk.length);
+    if (chunk.length <= room) return;
+    if (kept === this.#stderr) {
+      this.#truncated = true;
+      return;
+    }
+    this.#overflowed = true;
+    this.#child?.stdout.destroy();
+    if (this.#phase === 'running') this.stop('output');
+  }
+
+  /** No byte of a request has reached it. */
+  #spoil(): void {
+    if (this.#spoiled) return;
+    this.#spoiled = true;
+    this.#send({ type: 'spoiled', id: this.#start.id });
+    this.#closeStreams();
+    this.kill(undefined);
+  }
+
+  #noticeExit(code: number | null, signal: NodeJS.Signals | null): void {
+    if (this.#phase === 'ended') return;
+    this.#exit =
+      signal === null
+        ? { kind: 'exited', code: code ?? 0 }
+        : { kind: 'signalled', code: constants.signals[signal] };
+    this.#runUs = toUs(performance.now() - this.#since);
+    this.#phase = 'draining';
+    this.#wait(this.#start.spec.drainMs);
+    this.#finishIfDone();
+  }
+
+  #wait(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#expire(), Math.min(ms, TIMER_MS_MAX));
+  }
+
+  #expire(): void {
+    if (this.#phase === 'running') this.stop('timeout');
+    else if (this.#phase === 'grace') this.kill(this.#stopped);
+    else if (this.#phase === 'draining') setImmediate(() => this.#cut());
+    else if (this.#phase === 'killed') {
+      this.#exit = { kind: 'signalled', code: constants.signals.SIGKILL };
+      this.#runUs = toUs(performance.now() - this.#since);
+      this.#cut();
+    }
+  }
+
+  #cut(): void {
+    this.#closeStreams();
+    this.#finish();
+  }
+
+  #closeStreams(): void {
+    this.#child?.stdin.destroy();
+    this.#child?.stdout.destroy();
+    this.#child?.stderr.destroy();
+  }
+
+  #finishIfDone(): void {
+    if (this.#phase === 'draining' && this.#stdout.closed && this.#stderr.closed) this.#finish();
+  }
+
+  #finish(): void {
+    if (this.#phase === 'ended') return;
+    clearTimeout(this.#timer);
+    if (this.#start.hold && !this.#fed && !this.#spoiled) {
+      this.#send({ type: 'spoiled', id: this.#start.id });
+    }
+    this.#signal('SIGKILL');
+    this.#child?.stdin.destroy();
+    this.#phase = 'ended';
+    this.#onEnd();
+    this.#send(this.#toEnd());
+  }
+
+  #toEnd(): End {
+    const { kind, code } = this.#exit;
+    return {
+      type: 'end',
+      id: this.#start.id,
+      kind,
+      code,
+      stopped: this.#stopped,
+      stdoutOverflowed: this.#overflowed,
+      stderrTruncated: this.#truncated,
+      hostFull: kind === 'unstarted' && HOST_FULL.has(code),
+      pid: this.#child?.pid ?? 0,
+      spawnUs: this.#spawnUs,
+      runUs: this.#runUs,
+      stdout: Buffer.concat(this.#stdout.chunks),
+      stderr: Buffer.concat(this.#stderr.chunks),
+    };
+  }
+
+  /**
+   * The group. libuv reaps the leader at once, so after its exit the number is only ours while
+   * somebody is left in the group; pids are given out in turn, so within a drain it is not reused.
+   */
+  #signal(signal: NodeJS.Signals): void {
+    const pid = this.#child?.pid;
+    if (pid !== undefined && this.#phase !== 'ended') sendSignal(-pid, signal);
+  }
+}
+
+function toUs(ms: number): number {
+  return Math.round(ms * 1000);
+}
+
+function errnoOf(error: unknown): number {
+  const errno = error instanceof Error && 'errno' in error ? error.errno : undefined;
+  return typeof errno === 'number' ? Math.abs(errno) : constants.errno.EINVAL;
+}

@@ -1,0 +1,132 @@
+/**
+ * The second rung: the spawner of native/spawner.c as a Node process of its own, for hosts without
+ * that binary. Same arguments (lock file, prefix of markers), same frames, same behaviour, except:
+ * starting is slower; a plugin's standard streams are sockets, not pipes; a script without `#!` is
+ * given to /bin/sh; while the machine sleeps the engine's deadline stands still; a descendant that
+ * left its group is no child of ours, so it is found by its marker about a second after its run
+ * ended, on Linux only, and is out of reach when it cleared its environment.
+ */
+import { constants } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
+
+import {
+  decodeRequest,
+  encodeEvent,
+  makeFrameReader,
+  WIRE_VERSION,
+  type Request,
+  type SpawnerEvent,
+} from './frames.ts';
+import { closeInherited } from './inherited.ts';
+import { takeLock } from './lock.ts';
+import { killMarked } from './marks.ts';
+import { NodeRun, TIMER_MS_MAX } from './node-run.ts';
+
+const SWEEP_ROUNDS_MAX = 200;
+const SWEEP_PAUSE_MS = 5;
+const STRAYS_AFTER_MS = 1000;
+const LEAVE_PATIENCE_MS = 5000;
+
+const [lockPath = '', prefix = ''] = process.argv.slice(2);
+const runs = new Map<number, NodeRun>();
+let fenceAt = Infinity;
+let fenceTimer: NodeJS.Timeout | undefined;
+let straysTimer: NodeJS.Timeout | undefined;
+let ready = false;
+let leaving = false;
+
+await main();
+
+async function main(): Promise<void> {
+  closeInherited();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGTSTP'] as const) {
+    process.on(signal, () => {});
+  }
+  process.on('uncaughtException', fail);
+  process.stdout.on('error', () => {});
+  process.stdin.on('error', () => {});
+  process.stdin.on('close', () => void leave());
+  const reader = makeFrameReader((frame) => handle(decodeRequest(frame)));
+  process.stdin.on('data', (chunk: Buffer) => reader.push(chunk));
+  send({ type: 'hello', version: WIRE_VERSION, rung: 'node' });
+  if (lockPath !== '') await takeLock(lockPath);
+  if (prefix !== '') await sweep();
+  ready = true;
+  send({ type: 'ready' });
+}
+
+function handle(request: Request): void {
+  switch (request.type) {
+    case 'start': {
+      const run = new NodeRun(request, send, () => onEnd(request.id));
+      runs.set(request.id, run);
+      if (leaving) run.refuse(constants.errno.ECANCELED, 'shutdown');
+      else if (performance.now() >= fenceAt) run.refuse(constants.errno.ECANCELED, 'fenced');
+      else run.begin();
+      return;
+    }
+    case 'feed':
+      runs.get(request.id)?.feed(request);
+      return;
+    case 'stop':
+      runs.get(request.id)?.stop(request.reason);
+      return;
+    case 'renew':
+      renew(request.ms);
+      return;
+    case 'bye':
+      void leave();
+  }
+}
+
+function send(event: SpawnerEvent): void {
+  process.stdout.cork();
+  for (const piece of encodeEvent(event)) process.stdout.write(piece);
+  process.stdout.uncork();
+}
+
+function renew(ms: number): void {
+  clearTimeout(fenceTimer);
+  fenceAt = performance.now() + ms;
+  if (ms > TIMER_MS_MAX) return;
+  fenceTimer = setTimeout(() => {
+    for (const run of runs.values()) run.kill('fenced');
+  }, ms);
+}
+
+function onEnd(id: number): void {
+  runs.delete(id);
+  if (prefix !== '') straysTimer ??= setTimeout(killStrays, STRAYS_AFTER_MS);
+}
+
+function killStrays(): void {
+  straysTimer = undefined;
+  const live = new Set([...runs.values()].map(({ marker }) => marker));
+  killMarked(prefix, (marker) => live.has(marker));
+}
+
+/** The engine is gone or said so: end everything, tell it if it still listens, and go. */
+async function leave(): Promise<void> {
+  if (leaving) return;
+  leaving = true;
+  if (!ready) process.exit(0);
+  for (const run of runs.values()) run.kill('shutdown');
+  if (prefix !== '') await sweep();
+  const until = performance.now() + LEAVE_PATIENCE_MS;
+  while (runs.size > 0 && performance.now() < until) await pause(SWEEP_PAUSE_MS);
+  process.stdout.write('', () => process.exit(0));
+}
+
+/** Nothing that was started may outlive the spawner, also when it is itself at its end. */
+function fail(error: Error): void {
+  for (const run of runs.values()) run.kill('shutdown');
+  process.stderr.write(`spawner: ${error.message}\n`, () => process.exit(70));
+}
+
+/** What an earlier spawner of the same engine left behind, because it was itself killed. */
+async function sweep(): Promise<void> {
+  const nobody = (): boolean => false;
+  for (let round = 0; round < SWEEP_ROUNDS_MAX && killMarked(prefix, nobody) > 0; round += 1) {
+    await pause(SWEEP_PAUSE_MS);
+  }
+}
