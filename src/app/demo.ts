@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join, resolve as resolvePath } from 'node:path';
 import { styleText } from 'node:util';
 import { makeLogger } from '../base/log.ts';
 import type { DemoOptions } from '../cli/host.ts';
@@ -22,7 +22,7 @@ const JOBS_SHOWN_MAX = 20;
  */
 export async function runDemo({ directory, rounds, print }: DemoOptions): Promise<number> {
   const home =
-    directory === undefined ? mkdtempSync(join(tmpdir(), 'ductile-demo-')) : resolve(directory);
+    directory === undefined ? mkdtempSync(join(tmpdir(), 'ductile-demo-')) : resolvePath(directory);
   prepare(home);
   const log = makeLogger({ level: 'warn', format: 'text', destination: process.stderr });
   const server = await openServer(loadConfig({ given: home }), log);

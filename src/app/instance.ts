@@ -1,11 +1,12 @@
 import { delimiter, dirname, join } from 'node:path';
+import type { FileLock } from '../base/file-lock.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import { configInvalid, describeProblem } from '../config/problem.ts';
 import { checkRoutes } from '../engine/check.ts';
 import { LocalEngine } from '../engine/local-engine.ts';
 import { makeRunner } from '../engine/runner.ts';
-import { takeInstanceLock, type InstanceLock } from '../ledger/instance-lock.ts';
+import { takeInstanceLock } from '../ledger/instance-lock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openLedger } from '../ledger/open.ts';
 import type { Route } from '../pipeline/route.ts';
@@ -22,7 +23,7 @@ export interface Instance {
   readonly engine: LocalEngine;
   readonly log: Log;
   /** Stops the engine if it runs, and gives everything back. */
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 /** From configuration to an engine that can be started; what was opened is closed when it fails. */
@@ -44,7 +45,7 @@ export async function openInstance(config: Config, log: Log): Promise<Instance> 
 async function closeAll(
   engine: LocalEngine,
   ledger: Ledger,
-  lock: InstanceLock | undefined,
+  lock: FileLock | undefined,
 ): Promise<void> {
   try {
     await engine.stop();

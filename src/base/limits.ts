@@ -17,6 +17,8 @@ export const limits = {
   payloadBytesMax: 1 * MIB,
   /** A dedupe key: it is part of an index, and PostgreSQL's rows there are short. */
   dedupeKeyBytesMax: 1 * KIB,
+  /** The type of an event or signal. */
+  eventTypeBytesMax: 255,
   /** The message of one failure; the whole output is in the log. */
   errorCharsMax: 4096,
   /** Levels of nesting in a payload or a response. */

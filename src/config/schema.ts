@@ -40,7 +40,9 @@ const service = section({
   })
   .refine((set) => set.reap_after >= BEATS_BEFORE_REAP * set.heartbeat_interval, {
     path: ['reap_after'],
-    error: `must be at least ${BEATS_BEFORE_REAP} times service.heartbeat_interval, or live processes would be taken for dead`,
+    error:
+      `must be at least ${BEATS_BEFORE_REAP} times service.heartbeat_interval, ` +
+      'or live processes would be taken for dead',
     when: valid('reap_after', 'heartbeat_interval'),
   });
 

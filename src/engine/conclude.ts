@@ -1,11 +1,5 @@
 import type { AttemptReport, AttemptStatus, Cause } from '../job/attempt.ts';
-import {
-  endCancelled,
-  endFailed,
-  endReleased,
-  endSucceeded,
-  type Ending,
-} from '../job/outcome.ts';
+import { endCancelled, endFailed, endReleased, endSucceeded, type Ending } from '../job/outcome.ts';
 import { isTerminal } from '../job/state.ts';
 import type { ClaimedJob, Closing, StateChange } from '../ledger/ledger.ts';
 import type { Plugin } from '../plugin/catalog.ts';
@@ -91,7 +85,11 @@ function toReport({ job, reply, end }: EndedAttempt): AttemptReport {
   };
 }
 
-function toEnding({ job, plugin, reply }: EndedAttempt, report: AttemptReport, random: number): Ending {
+function toEnding(
+  { job, plugin, reply }: EndedAttempt,
+  report: AttemptReport,
+  random: number,
+): Ending {
   if (reply.kind === 'ok') return endSucceeded(job);
   if (reply.kind === 'cancelled') return endCancelled(job);
   if (report.status === 'released') {

@@ -1,8 +1,8 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
-import type { ClaimablePlugin, ClaimedJob, Closing, Settlement } from '../ledger/ledger.ts';
-import type { Settler } from './settle.ts';
+import type { ClaimablePlugin, ClaimedJob, Closing } from '../ledger/ledger.ts';
+import type { Settled, Settler } from './settle.ts';
 
 const RETRY_MS_MIN = 100;
 const RETRY_MS_MAX = 5000;
@@ -26,7 +26,7 @@ export interface DispatcherOptions {
   readonly plugins: () => readonly ClaimablePlugin[];
   /** Runs one attempt to its end; never rejects. */
   readonly execute: (job: ClaimedJob, signal: AbortSignal) => Promise<Closing>;
-  readonly onSettled: (settlement: Settlement, closings: readonly Closing[]) => void;
+  readonly onSettled: (settled: Settled) => void;
   readonly log: Log;
 }
 
@@ -43,6 +43,7 @@ export class Dispatcher {
   #claiming = false;
   #wanted = false;
   #turning = false;
+  #abandoned = false;
   #exchanging: Promise<void> = Promise.resolve();
   #failures = 0;
   #trouble: string | undefined;
@@ -113,14 +114,19 @@ export class Dispatcher {
     await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
+  /** Gives up on a ledger that does not answer; whoever comes next recovers what waited for it. */
+  abandon(): void {
+    this.#abandoned = true;
+  }
+
   #schedule(): void {
-    if (this.#turning) return;
+    if (this.#turning || this.#abandoned) return;
     this.#turning = true;
     setImmediate(() => void this.#turn());
   }
 
   async #turn(): Promise<void> {
-    while (this.#ended.length > 0 || this.#wanted) {
+    while (!this.#abandoned && (this.#ended.length > 0 || this.#wanted)) {
       const [ended, later] = splitByJob(this.#ended);
       this.#ended = later;
       this.#wanted = false;
@@ -145,17 +151,17 @@ export class Dispatcher {
     const claim = free > 0 ? { processId, token, slots: free, plugins: plugins() } : undefined;
     if (claim === undefined && closings.length === 0) return;
     if (claim !== undefined) this.#pendingTokens.add(token);
-    let settlement: Settlement;
+    let settled: Settled;
     try {
-      settlement = await settler.settle(closings, claim);
+      settled = await settler.settle(closings, claim);
     } finally {
       this.#pendingTokens.delete(token);
     }
     for (const { job, claimToken } of closings) this.#running.delete(claimKey(job.id, claimToken));
-    for (const job of settlement.claimed) this.#begin(job);
-    onSettled(settlement, closings);
+    for (const job of settled.claimed) this.#begin(job);
+    onSettled(settled);
     // A full answer may mean that more is ready than was asked for.
-    if (settlement.claimed.length === free && this.#freeSlots([]) > 0) this.#wanted = true;
+    if (settled.claimed.length === free && this.#freeSlots([]) > 0) this.#wanted = true;
   }
 
   #freeSlots(closings: readonly Closing[]): number {

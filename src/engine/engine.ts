@@ -39,7 +39,11 @@ export interface EngineStatus {
   /** Why it is degraded. */
   readonly detail: string | undefined;
   readonly slots: number;
-  readonly running: readonly { readonly jobId: string; readonly plugin: string; readonly command: string }[];
+  readonly running: readonly {
+    readonly jobId: string;
+    readonly plugin: string;
+    readonly command: string;
+  }[];
   readonly spawner: 'native' | 'node';
   readonly uptimeMs: number;
   readonly plugins: number;

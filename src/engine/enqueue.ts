@@ -100,11 +100,7 @@ function toDraft(
   };
 }
 
-function toText(
-  value: unknown,
-  field: string,
-  bytesMax: number = limits.payloadBytesMax,
-): string {
+function toText(value: unknown, field: string, bytesMax: number = limits.payloadBytesMax): string {
   const unsafe = findUnsafe(value, limits.jsonDepthMax);
   if (unsafe !== undefined) {
     throw new DuctileError('INPUT_INVALID', `${field}: ${unsafe}`, { place: field });

@@ -6,7 +6,6 @@ import type { Log } from '../base/log.ts';
 import { probe } from '../base/probe.ts';
 import { bareReport } from '../job/attempt.ts';
 import { endFailed, endReleased } from '../job/outcome.ts';
-import { isTerminal } from '../job/state.ts';
 import type { ClaimedJob, Closing } from '../ledger/ledger.ts';
 import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import type { ProcessEnd, ProcessSpec, RunOptions } from '../plugin/process.ts';
@@ -66,13 +65,12 @@ async function attempt(
   probe('run.after-exit');
   const reply = decodeResponse(end);
   if (reply.kind === 'unstarted' && reply.hostFull) options.onHostFull();
-  const closing = conclude(
+  log.debug('attempt ended', { ...nameOf(job), attempt: job.attempt, how: reply.kind });
+  if (reply.kind === 'ok' && reply.warning !== undefined) log.warn(reply.warning, nameOf(job));
+  return conclude(
     { job, plugin, reply, end },
     { rules: rules(), random: Math.random(), nowMs: Date.now() },
   );
-  logEnd(closing, log);
-  if (reply.kind === 'ok' && reply.warning !== undefined) log.warn(reply.warning, nameOf(job));
-  return closing;
 }
 
 export function toSpec(
@@ -112,28 +110,6 @@ function asObject(text: string): JsonObject {
   return isObject(value) ? value : {};
 }
 
-function logEnd({ job, report, ending }: Closing, log: Log): void {
-  const fields = {
-    ...nameOf(job),
-    attempt: job.attempt,
-    status: ending.status,
-    cause: report.cause,
-    run_ms: report.runMs,
-    ...(report.error === null ? {} : { error: report.error }),
-    ...(ending.status === 'queued' ? { retry_in_ms: ending.delayMs } : {}),
-  };
-  if (report.stderr !== null) {
-    log.warn('plugin wrote to stderr', {
-      ...nameOf(job),
-      stderr: report.stderr,
-      ...(report.stderrTruncated ? { truncated_at_bytes: limits.stderrBytesMax } : {}),
-    });
-  }
-  if (report.status === 'succeeded') log.info('job succeeded', fields);
-  else if (isTerminal(ending.status)) log.error('job ended without success', fields);
-  else log.warn('attempt failed; the job is queued again', fields);
-}
-
 /** The plugin is known here, but not what is asked of it: no further attempt could help. */
 function refuse(job: ClaimedJob, rules: FollowRules): Closing {
   const error = `the plugin ${job.plugin} has no command ${job.command}`;
@@ -146,11 +122,7 @@ function refuse(job: ClaimedJob, rules: FollowRules): Closing {
 /** The helper that starts processes died, or we failed ourselves: nobody is charged. */
 function release(job: ClaimedJob, error: unknown, log: Log): Closing {
   const expected = error instanceof DuctileError && error.code === 'SPAWNER_FAILED';
-  log[expected ? 'warn' : 'error']('attempt cut short; the job is queued again', {
-    ...nameOf(job),
-    attempt: job.attempt,
-    error: messageOf(error),
-  });
+  if (!expected) log.error('an attempt met a defect', { ...nameOf(job), error: messageOf(error) });
   const report = bareReport('released', 'spawner_died', messageOf(error));
   const delayMs = expected ? 0 : RELEASE_DELAY_MS;
   return {

@@ -21,7 +21,10 @@ export interface Target {
 /** What the configuration says about consequences. */
 export interface FollowRules {
   /** Where a signal goes: the targets of every route that matches it, in order of definition. */
-  readonly targetsOf: (signal: { readonly source: string; readonly type: string }) => readonly Target[];
+  readonly targetsOf: (signal: {
+    readonly source: string;
+    readonly type: string;
+  }) => readonly Target[];
   readonly hopsMax: number;
   readonly dedupeTtlMs: number;
   /** A signal that no route wanted. */
@@ -103,7 +106,10 @@ const LOOP_INDEX = -2;
 function causedBy(
   job: Job,
   eventIndex: number,
-): Pick<SignalDraft, 'id' | 'correlationId' | 'causationId' | 'jobId' | 'jobAttempt' | 'eventIndex'> {
+): Pick<
+  SignalDraft,
+  'id' | 'correlationId' | 'causationId' | 'jobId' | 'jobAttempt' | 'eventIndex'
+> {
   return {
     id: makeId(),
     correlationId: job.rootJobId,

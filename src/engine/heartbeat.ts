@@ -6,6 +6,8 @@ import type { HeartbeatAnswer, Ledger, ProcessBeat } from '../ledger/ledger.ts';
 export interface Heartbeat extends Service {
   /** Since when every heartbeat was committed, in monotonic milliseconds; undefined after a failure. */
   readonly unbrokenSince: number | undefined;
+  /** Why the last one could not be recorded. */
+  readonly trouble: string | undefined;
 }
 
 export interface HeartbeatOptions {
@@ -23,10 +25,12 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
   const { ledger, everyMs, beat, onBeat, onLost, log } = options;
   let unbrokenSince: number | undefined;
   let registered = false;
+  let trouble: string | undefined;
 
   const runOnce = async (): Promise<void> => {
     const answer = await ledger.heartbeat(beat());
     unbrokenSince ??= performance.now();
+    trouble = undefined;
     if (registered && !answer.known) {
       log.error('this process was presumed dead; its claims were given to others');
       unbrokenSince = performance.now();
@@ -42,6 +46,7 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
     runOnce,
     onError: (error) => {
       unbrokenSince = undefined;
+      trouble = messageOf(error);
       log.error('the heartbeat could not be recorded', { error: messageOf(error) });
     },
   });
@@ -50,6 +55,9 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
     name: 'heartbeat',
     get unbrokenSince() {
       return unbrokenSince;
+    },
+    get trouble() {
+      return trouble;
     },
     async start() {
       await runOnce();

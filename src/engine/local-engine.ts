@@ -6,7 +6,7 @@ import type { Log } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import type { Config } from '../config/config.ts';
 import type { Job } from '../job/job.ts';
-import type { Closing, Enqueued, HeartbeatAnswer, Ledger, Settlement } from '../ledger/ledger.ts';
+import type { Enqueued, HeartbeatAnswer, Ledger } from '../ledger/ledger.ts';
 import type { Route } from '../pipeline/route.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import type { Host } from '../plugin/process.ts';
@@ -21,7 +21,8 @@ import { makePruner } from './pruner.ts';
 import { makeReaper, type Reaper } from './reaper.ts';
 import { makeFollowRules, retentionOf, toClaimable } from './rules.ts';
 import type { Runner } from './runner.ts';
-import { makeSettler } from './settle.ts';
+import { makeSettler, type Settled } from './settle.ts';
+import { tellEnd } from './tell.ts';
 import { releaseUnheld } from './unheld.ts';
 import { makeWaiters, type Waiters } from './waiters.ts';
 import { makeWaker, type Waker } from './wake.ts';
@@ -50,6 +51,7 @@ export class LocalEngine implements Engine {
   readonly processId = makeId();
   readonly #parts: EngineParts;
   readonly #log: Log;
+  readonly #jobLog: Log;
   readonly #startedAt = performance.now();
   readonly #door: Door;
   readonly #waiters: Waiters;
@@ -72,6 +74,7 @@ export class LocalEngine implements Engine {
     this.catalog = catalog;
     this.ledger = ledger;
     this.#log = log.child('engine');
+    this.#jobLog = log.child('job');
     this.#waiters = makeWaiters(ledger);
     this.#door = makeDoor(
       ledger,
@@ -125,7 +128,8 @@ export class LocalEngine implements Engine {
   }
 
   status(): EngineStatus {
-    const { trouble, running } = this.#dispatcher;
+    const { running } = this.#dispatcher;
+    const trouble = this.#dispatcher.trouble ?? this.#heartbeat.trouble;
     const healthy = this.#paused ? 'paused' : this.#state;
     return {
       processId: this.processId,
@@ -171,7 +175,7 @@ export class LocalEngine implements Engine {
       });
       this.#dispatcher.stopAll('shutdown');
       const lastMs = limits.killGraceMs + limits.drainMs + LAST_WRITES_MS;
-      await settlesWithin(this.#dispatcher.drained(), lastMs);
+      if (!(await settlesWithin(this.#dispatcher.drained(), lastMs))) this.#dispatcher.abandon();
     }
     await this.#heartbeat.stop();
     await this.ledger.leave(this.processId).catch((error: unknown) => {
@@ -184,7 +188,7 @@ export class LocalEngine implements Engine {
 
   #makeDispatcher(rules: FollowRules): Dispatcher {
     const { catalog, ledger, config, environment, runner, log } = this.#parts;
-    const claimable = [...catalog.plugins.values()].map(toClaimable);
+    const claimable = [...catalog.plugins.values()].map((plugin) => toClaimable(plugin, config));
     return new Dispatcher({
       settler: makeSettler(ledger, () => rules, log.child('settle')),
       processId: this.processId,
@@ -198,7 +202,7 @@ export class LocalEngine implements Engine {
         onHostFull: () => this.#dispatcher.rest(HOST_FULL_DELAY_MS),
         log: log.child('executor'),
       }),
-      onSettled: (settlement, closings) => this.#settled(settlement, closings),
+      onSettled: (settled) => this.#settled(settled),
       log: log.child('dispatcher'),
     });
   }
@@ -244,7 +248,11 @@ export class LocalEngine implements Engine {
         const since = this.#heartbeat.unbrokenSince;
         return since !== undefined && performance.now() - since >= reapAfterMs;
       },
-      onReaped: (settlement) => this.#settled(settlement, []),
+      onReaped: (settlement) => {
+        this.#settled({ ...settlement, written: [] });
+        // What was given back is ready now, here and elsewhere.
+        this.#arrived([]);
+      },
       log: log.child('reaper'),
     });
   }
@@ -253,7 +261,9 @@ export class LocalEngine implements Engine {
     for (const { jobId, cancelRequested } of running) {
       if (cancelRequested) this.#dispatcher.stopJob(jobId, 'cancelled');
     }
-    const unheld = running.filter(({ jobId, claimToken }) => !this.#dispatcher.holds(jobId, claimToken));
+    const unheld = running.filter(
+      ({ jobId, claimToken }) => !this.#dispatcher.holds(jobId, claimToken),
+    );
     if (unheld.length === 0) return;
     releaseUnheld(this.ledger, unheld, this.#log).then(
       (closings) => this.#dispatcher.close(closings),
@@ -261,10 +271,13 @@ export class LocalEngine implements Engine {
     );
   }
 
-  #settled(settlement: Settlement, closings: readonly Closing[]): void {
-    this.#waiters.notice(settlement.verdicts.keys());
-    if (settlement.enqueued.length > 0) this.#arrived(settlement.enqueued);
-    for (const { ending } of closings) if (ending.delayMs > 0) this.#waker.dueIn(ending.delayMs);
+  #settled({ verdicts, enqueued, written }: Settled): void {
+    this.#waiters.notice(verdicts.keys());
+    if (enqueued.length > 0) this.#arrived(enqueued);
+    for (const closing of written) {
+      tellEnd(closing, this.#jobLog);
+      if (closing.ending.delayMs > 0) this.#waker.dueIn(closing.ending.delayMs);
+    }
   }
 
   #arrived(enqueued: readonly Enqueued[]): void {

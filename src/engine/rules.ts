@@ -27,14 +27,18 @@ export function makeFollowRules(
   };
 }
 
-/** A claim may last as long as the attempt, its killing and some patience with a slow ledger. */
-export function toClaimable(plugin: Plugin): ClaimablePlugin {
+/**
+ * A claim may last as long as the attempt, its killing and some patience with a slow ledger. Limits
+ * hold over all hosts, so where nobody set one, only the workers of each host limit a plugin.
+ */
+export function toClaimable(plugin: Plugin, { plugins }: Config): ClaimablePlugin {
+  const isOpen = plugin.manifest.concurrencySafe && plugins[plugin.name]?.parallelism === undefined;
   const lease = (command: string): number =>
     plugin.timeoutMs(command) + limits.killGraceMs + limits.drainMs + limits.claimSlackMs;
   const commands = Object.keys(plugin.manifest.commands);
   return {
     name: plugin.name,
-    parallelism: plugin.parallelism,
+    parallelism: isOpen ? Infinity : plugin.parallelism,
     leaseMs: Object.fromEntries(commands.map((command) => [command, lease(command)])),
     leaseDefaultMs: lease(''),
   };

@@ -8,10 +8,15 @@ import { followDeath, type FollowRules } from './follow.ts';
 
 const NO_RETRY = { maxAttempts: 1, backoffBaseMs: 0 };
 
+/** What became of closings; `written` are those that the ledger took, as it took them. */
+export interface Settled extends Settlement {
+  readonly written: readonly Closing[];
+}
+
 /** The one door out: hands ends of attempts to the ledger until each is settled, one way or another. */
 export interface Settler {
   /** Rejects only when the ledger cannot be written at all; then nothing is lost and it is asked again. */
-  settle(closings: readonly Closing[], claim?: ClaimRequest): Promise<Settlement>;
+  settle(closings: readonly Closing[], claim?: ClaimRequest): Promise<Settled>;
 }
 
 export function makeSettler(ledger: Ledger, rules: () => FollowRules, log: Log): Settler {
@@ -29,6 +34,7 @@ export function makeSettler(ledger: Ledger, rules: () => FollowRules, log: Log):
         verdicts: new Map([...first.verdicts, ...again.verdicts]),
         enqueued: [...first.enqueued, ...again.enqueued],
         claimed: first.claimed,
+        written: [...first.written, ...again.written],
       };
     },
   };
@@ -44,20 +50,25 @@ async function settleBatch(
   claim: ClaimRequest | undefined,
   rules: FollowRules,
   log: Log,
-): Promise<Settlement> {
+): Promise<Settled> {
   try {
-    return await ledger.settle(closings, claim);
+    return withWritten(await ledger.settle(closings, claim), closings);
   } catch (error) {
     if (error instanceof DuctileError || closings.length === 0) throw error;
   }
-  const verdicts = new Map<string, Verdict>();
-  const enqueued: Settlement['enqueued'][number][] = [];
-  for (const closing of closings) {
-    const settled = await settleAlone(ledger, closing, rules, log);
-    for (const [id, verdict] of settled.verdicts) verdicts.set(id, verdict);
-    enqueued.push(...settled.enqueued);
-  }
-  return { verdicts, enqueued, claimed: [] };
+  const each: Settled[] = [];
+  for (const closing of closings) each.push(await settleAlone(ledger, closing, rules, log));
+  return {
+    verdicts: new Map(each.flatMap(({ verdicts }) => [...verdicts])),
+    enqueued: each.flatMap(({ enqueued }) => enqueued),
+    claimed: [],
+    written: each.flatMap(({ written }) => written),
+  };
+}
+
+function withWritten(settlement: Settlement, closings: readonly Closing[]): Settled {
+  const written = closings.filter(({ job }) => settlement.verdicts.get(job.id) === 'settled');
+  return { ...settlement, written };
 }
 
 async function settleAlone(
@@ -65,16 +76,18 @@ async function settleAlone(
   closing: Closing,
   rules: FollowRules,
   log: Log,
-): Promise<Settlement> {
-  for (let offer = closing; ; ) {
+): Promise<Settled> {
+  for (let offer = closing; ;) {
     try {
-      return await ledger.settle([offer]);
+      return withWritten(await ledger.settle([offer]), [offer]);
     } catch (error) {
       if (error instanceof DuctileError) throw error;
       const message = messageOf(error);
       log.error('an attempt could not be settled', { ...nameOf(closing.job), error: message });
       // Nobody here holds it any more, so the next heartbeat gives it back.
-      if (offer !== closing) return { verdicts: new Map(), enqueued: [], claimed: [] };
+      if (offer !== closing) {
+        return { verdicts: new Map(), enqueued: [], claimed: [], written: [] };
+      }
       offer = failFor(closing, refusedReport(closing, message), rules);
     }
   }
@@ -83,8 +96,8 @@ async function settleAlone(
 /** Without anything of the plugin's own in it, so that what was refused is not tried again. */
 function refusedReport({ report }: Closing, message: string): AttemptReport {
   const { queueMs, spawnMs, runMs, pid, exitCode } = report;
-  const bare = bareReport('failed', 'settle_error', `the result could not be recorded: ${message}`);
-  return { ...bare, queueMs, spawnMs, runMs, pid, exitCode };
+  const error = `the result could not be recorded: ${message}`;
+  return { ...bareReport('failed', 'settle_error', error), queueMs, spawnMs, runMs, pid, exitCode };
 }
 
 /** What to do instead with a closing that the ledger did not take as it was. */

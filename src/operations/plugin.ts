@@ -1,10 +1,11 @@
 import * as z from 'zod';
 import { fromTimestamp } from '../base/clock.ts';
-import { DuctileError } from '../base/errors.ts';
+import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { commandName, duration, pluginName, text } from '../config/fields.ts';
 import { suggest } from '../config/nearest.ts';
 import type { Problem } from '../config/problem.ts';
+import type { Attempt } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
 import { isTerminal } from '../job/state.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
@@ -132,8 +133,7 @@ export const runPlugin = defineOperation({
       ...(dedupeKey === undefined ? {} : { dedupeKey }),
     });
     const waitMs = typeof wait === 'number' ? wait : wait ? limits.jobWaitMs : 0;
-    const job = await engine.waitFor(duplicateOf ?? jobId, waitMs);
-    const [attempt] = (await engine.ledger.attempts([job.id])).slice(-1);
+    const { job, attempt } = await readAccepted(context, duplicateOf ?? jobId, waitMs);
     return {
       ...showJob(job),
       duplicate: duplicateOf !== undefined,
@@ -148,6 +148,28 @@ export const runPlugin = defineOperation({
     return Promise.resolve([`A job of ${name} ${command} (a ${type} command) would be queued.`]);
   },
 });
+
+/** From its commit on, no failure may sound as if nothing had been accepted. */
+async function readAccepted(
+  { engine }: Context,
+  jobId: string,
+  waitMs: number,
+): Promise<{ job: Job; attempt: Attempt | undefined }> {
+  try {
+    const job = await engine.waitFor(jobId, waitMs);
+    const attempts = await engine.ledger.attempts([jobId]);
+    return { job, attempt: attempts.at(-1) };
+  } catch (thrown) {
+    const error = toDuctileError(thrown);
+    if (error.code !== 'LEDGER_UNAVAILABLE') throw error;
+    const message = `job ${jobId} was accepted, but what became of it cannot be read: ${error.message}`;
+    throw new DuctileError('LEDGER_UNCERTAIN', message, {
+      hint: 'Ask for that job when the database is back, instead of starting it again.',
+      details: { job_id: jobId },
+      cause: thrown,
+    });
+  }
+}
 
 export function showProblems({ problems, warnings }: Catalog): {
   problems: z.output<typeof problemsShape>;

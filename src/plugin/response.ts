@@ -120,15 +120,22 @@ function readEvent(event: Json, at: string): PluginEvent {
   }
   const dedupeKey = key?.trim() ?? '';
   return {
-    type: safe(type, `${at}.type`),
+    type: short(type, `${at}.type`, limits.eventTypeBytesMax),
     payload: safe(payload ?? {}, `${at}.payload`),
-    ...(dedupeKey === '' ? {} : { dedupeKey: safe(dedupeKey, `${at}.dedupe_key`) }),
+    ...(dedupeKey === ''
+      ? {}
+      : { dedupeKey: short(dedupeKey, `${at}.dedupe_key`, limits.dedupeKeyBytesMax) }),
   };
 }
 
 const levels = ['debug', 'info', 'warn', 'error'] as const;
 
 /** What a plugin says about its work never decides whether the work counts. */
+function short(text: string, at: string, bytesMax: number): string {
+  if (Buffer.byteLength(text) > bytesMax) throw new Fault(`${at} is longer than ${bytesMax} bytes`);
+  return safe(text, at);
+}
+
 function readLogs(value: Json | undefined): PluginLog[] {
   if (!Array.isArray(value)) return [];
   return value.flatMap((entry): PluginLog[] => {

@@ -49,5 +49,5 @@ export async function writeConfig(
 ): Promise<Config> {
   const file = join(directory, 'config.yaml');
   await writeFile(file, yaml);
-  return loadConfig({ given: file, env, home: '/home/somebody' });
+  return loadConfig({ given: file, env, home: '/people/somebody' });
 }

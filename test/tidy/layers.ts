@@ -1,5 +1,6 @@
 import { posix } from 'node:path';
 import type { Import } from './facts.ts';
+import { LOCK } from './house.ts';
 
 /** From left to right: a folder imports only from what stands further left. */
 const levels: readonly (readonly string[])[] = [
@@ -38,7 +39,9 @@ export function findLayerFaults(graph: ImportGraph): string[] {
 function judge(path: string, { specifier, isType }: Import): string | undefined {
   const from = folderOf(path);
   if (levelOf(from) === -1) return `${from} is no folder of the house`;
-  if (!specifier.startsWith('.')) return judgePackage(from, specifier, isType);
+  if (!specifier.startsWith('.')) {
+    return path === LOCK ? undefined : judgePackage(from, specifier, isType);
+  }
   const target = resolveImport(path, specifier);
   if (target === 'package.json') return undefined;
   if (!target.startsWith('src/')) return 'it is outside of src';

@@ -16,14 +16,16 @@ const meanings: Readonly<Record<string, string>> = {
   'service.fact_retention': "how long facts are kept; a plugin's latest one always is",
   'service.context_retention': 'how long contexts are kept that no job refers to',
   'service.allow_symlinks': 'whether plugins may be reached through symbolic links',
-  'service.plugin_env_passthrough': 'names of environment variables that plugins get besides the usual ones',
+  'service.plugin_env_passthrough':
+    'names of environment variables that plugins get besides the usual ones',
   'service.shutdown_timeout': 'what running attempts get when the process stops',
   'service.heartbeat_interval': 'how often a process says that it lives',
   'service.reap_after': 'silence after which a process is presumed dead; at least three heartbeats',
   'service.poll_interval': 'how often work is looked for without a hint',
   'service.max_crashes': 'crashes of the engine charged to one job before it is dead',
   'service.max_hops': 'signals in a chain before it counts as a loop',
-  'service.runner_grace': 'how long a job waits for a process that knows its plugin before it is dead',
+  'service.runner_grace':
+    'how long a job waits for a process that knows its plugin before it is dead',
   'service.spawner': '`native`, `node`, or `auto`: native where it is there',
   'state.path': 'the SQLite file; its directory also holds the lock and the control socket',
   'state.url': 'a PostgreSQL server instead; the parameter `schema` names the schema',
@@ -32,12 +34,14 @@ const meanings: Readonly<Record<string, string>> = {
   database: 'another name for `state`',
   plugin_roots: 'directories that are searched for plugins, in order; required',
   'plugins.<name>.enabled': 'whether it is loaded',
-  'plugins.<name>.uses': 'the plugin whose code runs under this name, with config and state of its own',
+  'plugins.<name>.uses':
+    'the plugin whose code runs under this name, with config and state of its own',
   'plugins.<name>.config': 'what the plugin gets as `config`; `${VAR}` is replaced in texts',
   'plugins.<name>.retry.max_attempts': 'failures before the job is given up',
   'plugins.<name>.retry.backoff_base': 'the delay before the second try; it doubles each time',
   'plugins.<name>.timeouts': 'by command; poll 60s, handle 120s, health 10s, init 30s, others 60s',
-  'plugins.<name>.parallelism': 'jobs of it at once over all processes; `max_workers`, or 1 when the manifest says so',
+  'plugins.<name>.parallelism':
+    'jobs of it at once over all processes; no limit unless set, or 1 when the manifest says so',
   'plugins.<name>.prewarm': 'processes that wait ahead of their request; the manifest must consent',
   'routes[].from': 'only events of this plugin',
   'routes[].event_type': 'the exact type; required',
@@ -52,7 +56,8 @@ export function renderConfig(): string {
   const missing = keys.filter((key) => meanings[key] === undefined);
   const dead = Object.keys(meanings).filter((key) => !keys.includes(key));
   if (missing.length + dead.length > 0) {
-    throw new Error(`keys without a meaning: ${missing.join(', ')}; meanings without a key: ${dead.join(', ')}`);
+    const lists = `${missing.join(', ')}; meanings without a key: ${dead.join(', ')}`;
+    throw new Error(`keys without a meaning: ${lists}`);
   }
   const defaults = findDefaults();
   const rows = keys.map((key) => `| \`${key}\` | ${defaults.get(key) ?? ''} | ${meanings[key]} |`);
@@ -76,16 +81,19 @@ function keysOf(schema: z.core.$ZodType, path: string): string[] {
   const type = unwrap(schema);
   if (type instanceof z.ZodObject) {
     return Object.entries(type.shape).flatMap(([key, inner]) =>
-      key === 'database' ? [key] : keysOf(inner as z.core.$ZodType, path === '' ? key : `${path}.${key}`),
+      key === 'database'
+        ? [key]
+        : keysOf(inner as z.core.$ZodType, path === '' ? key : `${path}.${key}`),
     );
   }
-  if (path === 'plugins' && type instanceof z.ZodRecord) return keysOf(type.valueType, `${path}.<name>`);
+  if (path === 'plugins' && type instanceof z.ZodRecord)
+    return keysOf(type.valueType, `${path}.<name>`);
   if (path === 'routes' && type instanceof z.ZodArray) return keysOf(type.element, `${path}[]`);
   return [path];
 }
 
 function unwrap(schema: z.core.$ZodType): z.core.$ZodType {
-  const def = schema._zod.def as unknown as Wrapping;
+  const def = (schema as unknown as { readonly def: Wrapping }).def;
   if (def.type === 'pipe' && def.out !== undefined && isTransform(def.in)) return unwrap(def.out);
   return def.innerType === undefined ? schema : unwrap(def.innerType);
 }
@@ -109,7 +117,8 @@ function findDefaults(): Map<string, string> {
       found.set(path, show(path, value));
       return;
     }
-    for (const [key, inner] of Object.entries(value)) visit(inner, path === '' ? key : `${path}.${key}`);
+    for (const [key, inner] of Object.entries(value))
+      visit(inner, path === '' ? key : `${path}.${key}`);
   };
   visit({ ...parsed, plugins: { '<name>': parsed.plugins['name'] } }, '');
   found.delete('plugin_roots');

@@ -6,9 +6,10 @@ import { operations } from '../../src/operations/index.ts';
 export function renderOperations(): string {
   return `# Command line and operations
 
-Every operation is one definition, and each surface is a loop over the list. On the command line it is
-\`ductile <noun> <action>\`; on the control socket it is the route below. \`--json\` prints the answer as it is on the
-socket, \`--config\` names the configuration, \`-v\` shows more, \`--dry-run\` says what an operation that writes would do.
+Every operation is one definition, and each surface is a loop over the list. On the command line
+it is \`ductile <noun> <action>\`; on the control socket it is the route below. \`--json\` prints the
+answer as it is on the socket, \`--config\` names the configuration, \`-v\` shows more, \`--dry-run\`
+says what an operation that writes would do.
 
 Besides these: \`ductile system start\` (the service in the foreground), \`ductile system restore --from FILE\`,
 \`ductile demo [--dir DIR] [--rounds N]\`, \`ductile version\`.
@@ -18,7 +19,16 @@ This page is written by \`tools/generate\` from \`src/operations\`.
 `;
 }
 
-function renderOperation({ name, summary, effect, scope, http, cli, input, output }: Operation): string {
+function renderOperation({
+  name,
+  summary,
+  effect,
+  scope,
+  http,
+  cli,
+  input,
+  output,
+}: Operation): string {
   const route = isOffered(http) ? `\`${http.method} ${http.path}\`` : http.absent;
   const command = isOffered(cli)
     ? cli.examples.map((example) => `\`${example}\``).join('<br>')

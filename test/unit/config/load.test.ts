@@ -105,13 +105,13 @@ describe('paths', () => {
     );
     expect(config.pluginRoots.map(({ path }) => path)).toEqual([
       join(directory, 'plugins'),
-      '/home/somebody/mine',
+      '/people/somebody/mine',
       '/opt/x',
     ]);
     expect(config.state).toEqual({
       kind: 'sqlite',
-      path: '/home/somebody/d/s.db',
-      dir: '/home/somebody/d',
+      path: '/people/somebody/d/s.db',
+      dir: '/people/somebody/d',
     });
   });
 });
@@ -187,7 +187,8 @@ pipelines: []
       '2:3 service.max_wrokers is not a known key',
       '3:3 service.log_level must be debug, info, warn or error, not "inof"',
       '4:3 service.dedupe_ttl needs a unit: 5',
-      '6:3 service.reap_after must be at least 3 times service.heartbeat_interval, or live processes would be taken for dead',
+      '6:3 service.reap_after must be at least 3 times service.heartbeat_interval, ' +
+        'or live processes would be taken for dead',
       '9:5 plugins.echo.parallelism must be at least 1, not 0',
       '10:5 plugins.echo.confg is not a known key',
       '11:16 plugins.echo.timeouts.poll must be at most 24d',

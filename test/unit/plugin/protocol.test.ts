@@ -155,6 +155,16 @@ describe('what is no answer', () => {
     ['events that are no list', { ...OK, events: {} }, 'events must be a list'],
     ['an event that is no object', { ...OK, events: ['x'] }, 'events[0] must be an object'],
     ['an event without type', { ...OK, events: [{ type: 'a' }, {}] }, 'events[1].type must be'],
+    [
+      'an event with a type that no index can hold',
+      { ...OK, events: [{ type: 'a'.repeat(256) }] },
+      'events[0].type is longer than 255 bytes',
+    ],
+    [
+      'an event with an endless dedupe key',
+      { ...OK, events: [{ type: 'a', dedupe_key: 'é'.repeat(600) }] },
+      'events[0].dedupe_key is longer than 1024 bytes',
+    ],
     ['an event with an empty type', { ...OK, events: [{ type: '' }] }, 'events[0].type must be'],
     ['a key that is no text', { ...OK, events: [{ type: 'a', dedupe_key: 1 }] }, 'dedupe_key'],
     ['too many events', { ...OK, events: many }, 'at most 1000'],

@@ -1,0 +1,140 @@
+import { describe, expect, test } from 'vitest';
+import { isAlive } from '../support/hosts.ts';
+import { databases, eventually, makePlace, type TestPlace } from '../support/instance.ts';
+import { python, succeeds, waitsForGate } from '../support/plugin-program.ts';
+
+async function pidOfFirst(place: TestPlace): Promise<number> {
+  const line = await eventually('it has begun', async () => (await place.notes())[0]);
+  return Number(line.split(' ').at(-1));
+}
+
+describe.each(databases)('cancelling on %s', (database) => {
+  test('a job that waits means that it never starts', async () => {
+    const plugins = { worker: { program: waitsForGate } };
+    const place = await makePlace({ database, plugins, service: { max_workers: 1 } });
+    const { submit, ended, engine, attempts, ledger } = await place.start();
+    const first = await submit('worker');
+    await pidOfFirst(place);
+    const second = await submit('worker');
+    const waiter = ended(second);
+    expect(await engine.cancel(second)).toMatchObject({ status: 'cancelled', reason: 'cancelled' });
+    expect((await waiter).status).toBe('cancelled');
+    await place.openGate('1');
+    expect((await ended(first)).status).toBe('succeeded');
+    expect(await attempts(second)).toEqual([]);
+    expect((await place.notes()).filter((line) => line.includes(second))).toEqual([]);
+    expect(await ledger.signals({ type: 'job.dead', limit: 9 })).toEqual([]);
+  });
+
+  test('a job that runs stops it, and nothing is retried', async () => {
+    const place = await makePlace({ database, plugins: { worker: { program: waitsForGate } } });
+    const { submit, ended, engine, attempts, ledger } = await place.start();
+    const id = await submit('worker');
+    const pid = await pidOfFirst(place);
+    await engine.cancel(id);
+    const job = await ended(id);
+    expect(job).toMatchObject({ status: 'cancelled', reason: 'cancelled', retryCount: 0 });
+    expect(isAlive(pid)).toBe(false);
+    expect(await attempts(id)).toEqual([
+      expect.objectContaining({ status: 'cancelled', cause: 'cancelled', signal: 'SIGTERM' }),
+    ]);
+    expect(await ledger.signals({ type: 'job.dead', limit: 9 })).toEqual([]);
+  });
+
+  test('a job that waits for its next attempt ends it there', async () => {
+    const settings = { retry: { backoff_base: '1h' } };
+    const plugins = { worker: { program: python('fail()'), settings } };
+    const place = await makePlace({ database, plugins });
+    const { submit, engine, attempts, ledger } = await place.start();
+    const id = await submit('worker');
+    await eventually('it failed once', async () => (await ledger.job(id))?.attempt === 2);
+    expect(await engine.cancel(id)).toMatchObject({ status: 'cancelled', retryCount: 1 });
+    expect(await attempts(id)).toHaveLength(1);
+  });
+
+  test('what has ended changes nothing, and what never was is an error', async () => {
+    const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
+    const { run, engine } = await place.start();
+    const { id } = await run('worker');
+    expect(await engine.cancel(id)).toMatchObject({ id, status: 'succeeded' });
+    await expect(engine.cancel('nobody')).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' });
+  });
+});
+
+test('cancelling from another host stops the job where it runs', async () => {
+  const place = await makePlace({
+    database: 'postgres',
+    plugins: { worker: { program: waitsForGate } },
+  });
+  const owner = await place.start();
+  const id = await owner.submit('worker');
+  const pid = await pidOfFirst(place);
+  const other = await place.start();
+  await other.engine.cancel(id);
+  expect((await other.ended(id)).status).toBe('cancelled');
+  expect(isAlive(pid)).toBe(false);
+  const [row] = await owner.attempts(id);
+  expect(row).toMatchObject({ cause: 'cancelled', processId: owner.engine.processId });
+});
+
+test('a failure that comes while the job is being cancelled is the end of it', async () => {
+  const program = python(`
+def give_up(*_): fail("interrupted")
+signal.signal(signal.SIGTERM, give_up)
+note("begin", os.getpid())
+wait_for("never")`);
+  const place = await makePlace({ plugins: { worker: { program } } });
+  const { submit, ended, engine, attempts } = await place.start();
+  const id = await submit('worker');
+  await pidOfFirst(place);
+  await engine.cancel(id);
+  expect(await ended(id)).toMatchObject({ status: 'cancelled', attempt: 1 });
+  const [row] = await attempts(id);
+  expect(JSON.parse(row?.result ?? '')).toMatchObject({ error: 'interrupted' });
+});
+
+describe.each(databases)('pausing on %s', (database) => {
+  test('starts nothing new until it is resumed; what runs goes on', async () => {
+    const place = await makePlace({ database, plugins: { worker: { program: waitsForGate } } });
+    const { submit, ended, engine, ledger } = await place.start();
+    const first = await submit('worker');
+    await pidOfFirst(place);
+    await engine.pause();
+    expect(engine.status().state).toBe('paused');
+    const second = await submit('worker');
+    await place.openGate('1');
+    expect((await ended(first)).status).toBe('succeeded');
+    expect((await ledger.job(second))?.status).toBe('queued');
+    await engine.resume();
+    expect(engine.status().state).toBe('running');
+    expect((await ended(second)).status).toBe('succeeded');
+  });
+
+  test('outlives the process', async () => {
+    const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
+    const before = await place.start();
+    await before.engine.pause();
+    const id = await before.submit('worker');
+    await before.close();
+    const after = await place.start();
+    expect(after.engine.status().state).toBe('paused');
+    expect((await after.ledger.job(id))?.status).toBe('queued');
+    await after.engine.resume();
+    expect((await after.ended(id)).status).toBe('succeeded');
+  });
+});
+
+test('pausing one host pauses the others', async () => {
+  const place = await makePlace({
+    database: 'postgres',
+    plugins: { worker: { program: succeeds } },
+  });
+  const [one, two] = [await place.start(), await place.start()];
+  await one.engine.pause();
+  await eventually('the other is paused', () => two.engine.status().state === 'paused');
+  const id = await two.submit('worker');
+  expect((await two.ledger.job(id))?.status).toBe('queued');
+  await two.engine.resume();
+  await eventually('the first goes on', () => one.engine.status().state === 'running');
+  expect((await one.ended(id)).status).toBe('succeeded');
+});

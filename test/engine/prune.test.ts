@@ -1,0 +1,87 @@
+import { describe, expect, test } from 'vitest';
+import { pruneKind } from '../../src/engine/pruner.ts';
+import { prunable, type Ledger } from '../../src/ledger/ledger.ts';
+import { databases, eventually, makePlace } from '../support/instance.ts';
+import { python, succeeds, waitsForGate } from '../support/plugin-program.ts';
+
+const emits = python('ok(events=[{"type": "made", "payload": {}}], state_updates=payload)');
+const factOutputs = 'fact_outputs: [{when: {command: poll}, fact_type: seen}]';
+
+async function pruneAll(ledger: Ledger, olderThanMs: number): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const what of prunable) counts[what] = await pruneKind(ledger, what, olderThanMs);
+  return counts;
+}
+
+describe.each(databases)('pruning on %s', (database) => {
+  test('takes what is old and leaves what is young', async () => {
+    const place = await makePlace({
+      database,
+      service: { dedupe_ttl: '1ms' },
+      plugins: { worker: { program: emits, manifest: factOutputs }, sink: { program: succeeds } },
+      routes: [{ event_type: 'made', to: 'sink' }],
+    });
+    const { run, ended, ledger } = await place.start();
+    for (const n of [1, 2]) {
+      const job = await run('worker', { n }, { dedupeKey: `k${n}`, context: { n } });
+      const [child] = await ledger.jobs({ parentJobId: job.id, limit: 9 });
+      await ended(child?.id ?? '');
+    }
+    const none = { jobs: 0, attempts: 0, signals: 0, facts: 0, contexts: 0 };
+    expect(await pruneAll(ledger, 3_600_000)).toMatchObject(none);
+    await eventually('the keys are past their time', async () => {
+      return (await ledger.now()) > ((await ledger.jobs({ limit: 1 }))[0]?.completedAt ?? '');
+    });
+    // Of the facts the latest stays: it is the plugin's memory.
+    expect(await pruneAll(ledger, 0)).toEqual({
+      jobs: 4,
+      attempts: 4,
+      signals: 2,
+      facts: 1,
+      contexts: 2,
+      dedupe: 2,
+    });
+    expect(await ledger.jobs({ limit: 9 })).toEqual([]);
+    expect(JSON.parse(await ledger.state('worker'))).toEqual({ n: 2 });
+    expect(await ledger.facts('worker', 9)).toHaveLength(1);
+  });
+
+  test('leaves alone what belongs to a job that is not done', async () => {
+    const place = await makePlace({
+      database,
+      plugins: { worker: { program: emits }, sink: { program: waitsForGate } },
+      routes: [{ event_type: 'made', to: 'sink' }],
+    });
+    const { run, ledger, ended } = await place.start();
+    const root = await run('worker', { n: 1 }, { context: { n: 1 } });
+    await eventually('the second runs', async () => (await place.notes()).length === 1);
+    expect(await pruneAll(ledger, 0)).toMatchObject({
+      jobs: 1,
+      attempts: 1,
+      signals: 0,
+      contexts: 0,
+    });
+    expect(await ledger.job(root.id)).toBeUndefined();
+    const [open] = await ledger.jobs({ limit: 9 });
+    expect(open).toMatchObject({ plugin: 'sink', status: 'running', parentJobId: root.id });
+    await place.openGate('1');
+    expect((await ended(open?.id ?? '')).status).toBe('succeeded');
+    expect(await pruneAll(ledger, 0)).toMatchObject({
+      jobs: 1,
+      attempts: 1,
+      signals: 1,
+      contexts: 1,
+    });
+  });
+});
+
+test('a process prunes by its configuration when it starts', async () => {
+  const place = await makePlace({ plugins: { worker: { program: succeeds } } });
+  const before = await place.start();
+  const { id } = await before.run('worker');
+  await before.close();
+  const short = { job_queue_retention: '1ms', dedupe_ttl: '1ms', job_log_retention: '30d' };
+  const after = await (await place.vary({ service: short })).start();
+  await eventually('the job is gone', async () => (await after.ledger.job(id)) === undefined);
+  expect(await after.attempts(id)).toHaveLength(1);
+});

@@ -1,0 +1,104 @@
+import { describe, expect, test } from 'vitest';
+import { isAlive } from '../support/hosts.ts';
+import { databases, eventually, makePlace } from '../support/instance.ts';
+import { python, succeeds, waitsForGate } from '../support/plugin-program.ts';
+
+describe.each(databases)('stopping on %s', (database) => {
+  test('waits for what runs', async () => {
+    const place = await makePlace({
+      database,
+      service: { shutdown_timeout: '20s' },
+      plugins: { worker: { program: waitsForGate } },
+    });
+    const before = await place.start();
+    const id = await before.submit('worker');
+    await eventually('it runs', async () => (await place.notes()).length === 1);
+    const closed = before.close();
+    expect(before.engine.status().state).toBe('stopping');
+    await expect(before.submit('worker')).rejects.toMatchObject({ code: 'STOPPING' });
+    await place.openGate('1');
+    await closed;
+    const after = await place.start();
+    const job = await after.ended(id);
+    expect(job).toMatchObject({ status: 'succeeded', attempt: 1 });
+    expect(await after.attempts(id)).toHaveLength(1);
+  });
+
+  test('gives back what takes too long; the next process finishes it', async () => {
+    const place = await makePlace({
+      database,
+      service: { shutdown_timeout: '50ms', max_workers: 2 },
+      plugins: { worker: { program: waitsForGate } },
+    });
+    const before = await place.start();
+    const ids = [await before.submit('worker'), await before.submit('worker')];
+    const waits = await before.submit('worker');
+    await eventually('two run', async () => (await place.notes()).length === 2);
+    await before.close();
+    for (const line of await place.notes()) expect(isAlive(Number(line.split(' ')[3]))).toBe(false);
+
+    await place.openGate('1');
+    await place.openGate('2');
+    const after = await place.start();
+    for (const id of ids) {
+      expect(await after.ended(id)).toMatchObject({
+        status: 'succeeded',
+        attempt: 2,
+        retryCount: 0,
+        crashCount: 0,
+        interruptCount: 0,
+      });
+      const rows = await after.attempts(id);
+      expect(rows.map(({ status, cause }) => [status, cause])).toEqual([
+        ['released', 'shutdown'],
+        ['succeeded', 'ok'],
+      ]);
+      expect(rows.map(({ processId }) => processId)).toEqual([
+        before.engine.processId,
+        after.engine.processId,
+      ]);
+    }
+    expect(await after.ended(waits)).toMatchObject({ status: 'succeeded', attempt: 1 });
+    const processes = await after.ledger.processes();
+    expect(processes.map(({ id }) => id)).toEqual([after.engine.processId]);
+  });
+
+  test('keeps an answer that a plugin gives when it is told to stop', async () => {
+    const program = python(`
+def finish(*_): ok("finished in time", events=[{"type": "made"}])
+signal.signal(signal.SIGTERM, finish)
+note("begin")
+wait_for("never")`);
+    const place = await makePlace({
+      database,
+      plugins: { worker: { program }, next: { program: succeeds } },
+      routes: [{ event_type: 'made', to: 'next' }],
+    });
+    const before = await place.start();
+    const id = await before.submit('worker');
+    await eventually('it runs', async () => (await place.notes()).length === 1);
+    await before.close();
+    const after = await place.start();
+    expect(await after.ended(id)).toMatchObject({ status: 'succeeded', attempt: 1 });
+    const [next] = await after.ledger.jobs({ parentJobId: id, limit: 9 });
+    expect((await after.ended(next?.id ?? '')).status).toBe('succeeded');
+  });
+});
+
+test('stopping twice is stopping once', async () => {
+  const place = await makePlace({ plugins: { worker: { program: succeeds } } });
+  const { engine, close, records } = await place.start();
+  await Promise.all([engine.stop(), engine.stop(), close()]);
+  await engine.stop();
+  expect(engine.status().state).toBe('stopped');
+  expect(records.filter(({ level }) => level === 'warn' || level === 'error')).toEqual([]);
+});
+
+test('a second process on the same file is refused while the first runs', async () => {
+  const place = await makePlace({ plugins: { worker: { program: succeeds } } });
+  const first = await place.start();
+  await expect(place.start()).rejects.toMatchObject({ code: 'INSTANCE_LOCKED' });
+  await first.close();
+  const second = await place.start();
+  expect((await second.run('worker')).status).toBe('succeeded');
+});

@@ -1,0 +1,52 @@
+/** Jobs in the hands of a process, as plain data. */
+import type { Job } from '../../src/job/job.ts';
+import type { ClaimedJob } from '../../src/ledger/ledger.ts';
+
+const at = '2030-01-01T00:00:00.000Z';
+
+export function makeClaimed(more: Partial<ClaimedJob> = {}): ClaimedJob {
+  const { id = 'job-1' } = more;
+  return { ...makeRunning(id), claimToken: 'token', startedAt: at, ...companions, ...more };
+}
+
+const companions = { state: '{}', context: '{}', queueMs: 7 };
+
+function makeRunning(id: string): Job {
+  return {
+    seq: 1,
+    id,
+    plugin: 'worker',
+    command: 'poll',
+    payload: '{}',
+    status: 'running',
+    attempt: 1,
+    maxAttempts: 4,
+    retryCount: 0,
+    crashCount: 0,
+    interruptCount: 0,
+    suspect: false,
+    submittedBy: 'api',
+    actor: 'test',
+    dedupeKey: null,
+    dedupeTtlMs: null,
+    createdAt: at,
+    readyAt: at,
+    startedAt: at,
+    completedAt: null,
+    nextRetryAt: null,
+    lastError: null,
+    reason: null,
+    parentJobId: null,
+    sourceEventId: null,
+    rootJobId: id,
+    retryOf: null,
+    idempotencyKey: id,
+    hops: 0,
+    runtimeCaused: false,
+    eventContextId: null,
+    claimToken: 'token',
+    claimedBy: 'process-1',
+    claimExpiresAt: at,
+    cancelRequestedAt: null,
+  };
+}

@@ -1,0 +1,55 @@
+/** An instance with something of its own between the engine and its ledger or its processes. */
+import { join } from 'node:path';
+import type { Instance } from '../../src/app/instance.ts';
+import { findPlace } from '../../src/app/place.ts';
+import type { Log } from '../../src/base/log.ts';
+import type { Config } from '../../src/config/config.ts';
+import { checkRoutes } from '../../src/engine/check.ts';
+import { LocalEngine } from '../../src/engine/local-engine.ts';
+import { makeRunner, type Runner } from '../../src/engine/runner.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import { openLedger } from '../../src/ledger/open.ts';
+import { loadCatalog } from '../../src/plugin/catalog.ts';
+import { makeHost } from '../../src/plugin/host.ts';
+import { makePrewarmPool } from '../../src/plugin/prewarm.ts';
+import { pluginEnvironment } from '../../src/plugin/protocol.ts';
+
+export interface Seams {
+  readonly ledger?: (real: Ledger) => Ledger;
+  readonly runner?: (real: Runner) => Runner;
+}
+
+/** As the program does it, but for the seams and the lock of the state directory. */
+export async function openSeamed(
+  config: Config,
+  log: Log,
+  seams: Seams,
+): Promise<Pick<Instance, 'engine' | 'close'>> {
+  const catalog = loadCatalog(config);
+  const { routes } = checkRoutes(config.routes, catalog);
+  const real = await openLedger(config.state);
+  const ledger = seams.ledger?.(real) ?? real;
+  const { nativeSpawner: nativePath, nodeSpawner: nodeScript, version } = findPlace();
+  const lockPath =
+    config.state.kind === 'sqlite' ? join(config.state.dir, 'spawner.lock') : undefined;
+  const host = makeHost({ rung: 'auto', nativePath, nodeScript, lockPath, log: () => {} });
+  const environment = pluginEnvironment(process.env, []);
+  const pool = makePrewarmPool({ host, log: () => {} });
+  const runner = makeRunner(host, pool, catalog, environment);
+  const engine = new LocalEngine({
+    config,
+    catalog,
+    routes,
+    ledger,
+    host,
+    runner: seams.runner?.(runner) ?? runner,
+    environment,
+    version,
+    log,
+  });
+  const close = async (): Promise<void> => {
+    await engine.stop();
+    await real.close();
+  };
+  return { engine, close };
+}

@@ -1,0 +1,219 @@
+/** Instances of the engine for tests: their own configuration, plugins, state and log. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { onTestFinished } from 'vitest';
+import { openInstance } from '../../src/app/instance.ts';
+import type { JsonObject } from '../../src/base/json.ts';
+import { makeLogger, type Log } from '../../src/base/log.ts';
+import type { Config } from '../../src/config/config.ts';
+import type { LocalEngine } from '../../src/engine/local-engine.ts';
+import type { Attempt } from '../../src/job/attempt.ts';
+import type { Job } from '../../src/job/job.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import { makeDirectory } from './directory.ts';
+import { openSeamed, type Seams } from './engine-seams.ts';
+import { writeConfig, writePlugin } from './plugin-tree.ts';
+import { makeSchemaUrl } from './postgres.ts';
+
+export type Database = Ledger['kind'];
+export const databases: readonly Database[] = ['sqlite', 'postgres'];
+
+export interface TestPlugin {
+  readonly program: string;
+  /** Flow YAML. */
+  readonly commands?: string;
+  /** Lines of its manifest after the usual ones. */
+  readonly manifest?: string;
+  /** Its entry in the configuration, over the usual quick retries. */
+  readonly settings?: JsonObject;
+}
+
+export interface Setup {
+  readonly database?: Database;
+  readonly plugins?: Readonly<Record<string, TestPlugin>>;
+  /** Entries of the configuration without a plugin of their own: aliases. */
+  readonly aliases?: Readonly<Record<string, JsonObject>>;
+  readonly routes?: readonly JsonObject[];
+  readonly service?: JsonObject;
+}
+
+/** A configuration directory with its state; instances of it can be opened one after another. */
+export interface TestPlace {
+  readonly directory: string;
+  readonly config: Config;
+  /** A second configuration over the same plugins and the same state, as another host has it. */
+  vary(setup: Pick<Setup, 'service' | 'routes'>): Promise<TestPlace>;
+  notes(): Promise<string[]>;
+  /** Lets plugins go on that wait for it. */
+  openGate(name: string): Promise<void>;
+  /** Changes rows behind the ledger's back. Values stand where `?` is, tables without a schema. */
+  sql(statement: string, ...values: (string | number | null)[]): Promise<void>;
+  /** An instance that runs; it is closed at the end of the test if nobody did before. */
+  start(seams?: Seams): Promise<TestInstance>;
+}
+
+export interface TestInstance {
+  readonly engine: LocalEngine;
+  readonly ledger: Ledger;
+  readonly records: LogRecords;
+  /** Submits; answers with the id. */
+  readonly submit: Submit<string>;
+  /** Submits and waits for the end. */
+  readonly run: Submit<Job>;
+  readonly ended: (jobId: string) => Promise<Job>;
+  readonly attempts: (jobId: string) => Promise<Attempt[]>;
+  readonly close: () => Promise<void>;
+}
+
+type Submit<T> = (plugin: string, payload?: JsonObject, more?: SubmitMore) => Promise<T>;
+
+export interface SubmitMore {
+  readonly command?: string;
+  readonly dedupeKey?: string;
+  readonly context?: JsonObject;
+}
+
+export type LogRecord = Readonly<Record<string, unknown>> & {
+  readonly level: string;
+  readonly message: string;
+};
+export type LogRecords = readonly LogRecord[];
+
+const patienceMs = 15_000;
+const lookMs = 5;
+
+export async function makePlace(setup: Setup): Promise<TestPlace> {
+  const directory = await makeDirectory();
+  for (const [name, plugin] of Object.entries(setup.plugins ?? {})) {
+    const { program, commands = '{poll: {}, handle: {}}', manifest: extra = '' } = plugin;
+    const files = { name, entrypoint: 'run', program, commands: `commands: ${commands}`, extra };
+    await writePlugin(join(directory, 'plugins', name), files);
+  }
+  const state =
+    setup.database === 'postgres' ? { url: await makeSchemaUrl() } : { path: './state/ledger.db' };
+  return openPlace(directory, setup, state);
+}
+
+async function openPlace(directory: string, setup: Setup, state: JsonObject): Promise<TestPlace> {
+  const config = await writeConfig(directory, JSON.stringify({ ...toConfig(setup), state }));
+  return {
+    directory,
+    config,
+    vary: (more) => {
+      const service = { ...setup.service, ...more.service };
+      return openPlace(directory, { ...setup, ...more, service }, state);
+    },
+    async notes() {
+      const text = await readFile(join(directory, 'notes'), 'utf8').catch(() => '');
+      return text.split('\n').slice(0, -1);
+    },
+    openGate: (name) => writeFile(join(directory, `gate-${name}`), ''),
+    sql: (statement, ...values) => runSql(config, statement, values),
+    start: (seams) => startInstance(config, seams),
+  };
+}
+
+/**
+ * Everything that waits is quick. On PostgreSQL the time until a process is presumed dead is not:
+ * a busy machine that stalls for that long would have its attempts killed, as it should.
+ */
+function toConfig(setup: Setup): JsonObject {
+  const quickRetries = { backoff_base: '10ms' };
+  const plugins = Object.entries(setup.plugins ?? {}).map(([name, { settings }]) => {
+    const retry = { ...quickRetries, ...(settings?.['retry'] as JsonObject | undefined) };
+    return [name, { ...settings, retry }];
+  });
+  return {
+    service: {
+      max_workers: 4,
+      heartbeat_interval: '50ms',
+      reap_after: setup.database === 'postgres' ? '10s' : '200ms',
+      poll_interval: '20ms',
+      shutdown_timeout: '50ms',
+      ...setup.service,
+    },
+    plugin_roots: ['./plugins'],
+    plugins: { ...(Object.fromEntries(plugins) as JsonObject), ...setup.aliases },
+    routes: [...(setup.routes ?? [])],
+  };
+}
+
+async function startInstance(config: Config, seams: Seams | undefined): Promise<TestInstance> {
+  const { log, records } = collectLog();
+  const opened = await (seams === undefined
+    ? openInstance(config, log)
+    : openSeamed(config, log, seams));
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => (closing ??= opened.close());
+  onTestFinished(close);
+  const { engine } = opened;
+  await engine.start();
+  const { ledger } = engine;
+  const submit: Submit<string> = async (plugin, payload = {}, more = {}) => {
+    const { command = 'poll', ...rest } = more;
+    const submission = { plugin, command, payload, submittedBy: 'api', actor: 'test' } as const;
+    return (await engine.submit({ ...submission, ...rest })).jobId;
+  };
+  const ended = (jobId: string): Promise<Job> => engine.waitFor(jobId, patienceMs);
+  return {
+    engine,
+    ledger,
+    records,
+    submit,
+    run: async (...given) => ended(await submit(...given)),
+    ended,
+    attempts: (jobId) => ledger.attempts([jobId]),
+    close,
+  };
+}
+
+export function collectLog(): { readonly log: Log; readonly records: LogRecords } {
+  const records: LogRecord[] = [];
+  const destination = {
+    write: (line: string) => void records.push(JSON.parse(line) as LogRecord),
+  };
+  return { log: makeLogger({ level: 'debug', format: 'json', destination }), records };
+}
+
+/** What the look gives as soon as it gives something; the test fails when that takes too long. */
+export async function eventually<T>(
+  what: string,
+  look: () => T | undefined | false | Promise<T | undefined | false>,
+  ms = patienceMs,
+): Promise<T> {
+  const deadline = performance.now() + ms;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined && found !== false) return found;
+    if (performance.now() > deadline) throw new Error(`waited in vain until ${what}`);
+    await sleep(lookMs);
+  }
+}
+
+async function runSql(
+  { state }: Config,
+  statement: string,
+  values: readonly (string | number | null)[],
+): Promise<void> {
+  if (state.kind === 'sqlite') {
+    const db = new DatabaseSync(state.path, { timeout: patienceMs });
+    db.prepare(statement).run(...values);
+    db.close();
+    return;
+  }
+  let index = 0;
+  const text = statement.replaceAll('?', () => `$${(index += 1)}`);
+  const client = new pg.Client({
+    connectionString: state.url,
+    options: `-c search_path=${state.schema}`,
+  });
+  await client.connect();
+  try {
+    await client.query(text, [...values]);
+  } finally {
+    await client.end();
+  }
+}

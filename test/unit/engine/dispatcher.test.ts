@@ -1,0 +1,199 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { DuctileError } from '../../../src/base/errors.ts';
+import { makeLogger } from '../../../src/base/log.ts';
+import { Dispatcher } from '../../../src/engine/dispatcher.ts';
+import { bareReport } from '../../../src/job/attempt.ts';
+import { endReleased } from '../../../src/job/outcome.ts';
+import type { Settled } from '../../../src/engine/settle.ts';
+import type { ClaimedJob, ClaimRequest, Closing } from '../../../src/ledger/ledger.ts';
+import { makeClaimed } from '../../support/claimed.ts';
+
+/** What is asked of the ledger and of the processes, answered by the test. */
+class World {
+  readonly asked: { ends: string[]; slots: number; atMs: number }[] = [];
+  readonly ends = new Map<string, () => void>();
+  readonly stops: string[] = [];
+  queue: string[] = [];
+  down = false;
+  /** Looks at the dispatcher while an answer is under way. */
+  onAsked: (claim: ClaimRequest | undefined) => void = () => undefined;
+  readonly dispatcher: Dispatcher;
+
+  constructor(slots: number) {
+    this.dispatcher = new Dispatcher({
+      settler: { settle: (closings, claim) => this.#settle(closings, claim) },
+      processId: 'me',
+      slots,
+      plugins: () => [],
+      execute: (job, signal) => this.#execute(job, signal),
+      onSettled: () => undefined,
+      log: makeLogger({ level: 'error', format: 'json', destination: { write: () => undefined } }),
+    });
+  }
+
+  #settle(closings: readonly Closing[], claim: ClaimRequest | undefined): Promise<Settled> {
+    const slots = claim?.slots ?? 0;
+    this.asked.push({ ends: closings.map(({ job }) => job.id), slots, atMs: Date.now() });
+    this.onAsked(claim);
+    if (this.down) return Promise.reject(new DuctileError('LEDGER_UNAVAILABLE', 'away'));
+    const claimed = this.queue
+      .splice(0, slots)
+      .map((id) => makeClaimed({ id, claimToken: claim?.token ?? '' }));
+    return Promise.resolve({ verdicts: new Map(), enqueued: [], claimed, written: closings });
+  }
+
+  #execute(job: ClaimedJob, signal: AbortSignal): Promise<Closing> {
+    signal.addEventListener('abort', () => this.stops.push(`${job.id} ${String(signal.reason)}`));
+    return new Promise((resolve) => {
+      const report = bareReport('released', 'shutdown', 'stopped');
+      const closing = { job, claimToken: job.claimToken, report, ending: endReleased(job) };
+      this.ends.set(job.id, () => resolve({ ...closing, signals: [], jobs: [] }));
+    });
+  }
+
+  get running(): string[] {
+    return this.dispatcher.running.map(({ id }) => id);
+  }
+}
+
+const soon = (): Promise<unknown> => vi.advanceTimersByTimeAsync(0);
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe('claims', () => {
+  test('are for the free slots, and for those that ends make free in the same breath', async () => {
+    const world = new World(2);
+    world.queue = ['a', 'b', 'c'];
+    world.dispatcher.open();
+    await soon();
+    expect(world.running).toEqual(['a', 'b']);
+    world.ends.get('a')?.();
+    await soon();
+    expect(world.asked.map(({ ends, slots }) => [ends, slots])).toEqual([
+      [[], 2],
+      [['a'], 1],
+    ]);
+    expect(world.running).toEqual(['b', 'c']);
+  });
+
+  test('are held from before they are answered', async () => {
+    const world = new World(1);
+    world.queue = ['a'];
+    const held: boolean[] = [];
+    let token = '';
+    world.onAsked = (claim) => {
+      token = claim?.token ?? '';
+      held.push(world.dispatcher.holds('a', token));
+    };
+    world.dispatcher.open();
+    await soon();
+    expect(held).toEqual([true]);
+    expect(world.dispatcher.holds('a', token)).toBe(true);
+    expect(world.dispatcher.holds('a', 'another')).toBe(false);
+  });
+
+  test('rest for the time they are told to, and then go on', async () => {
+    const world = new World(1);
+    world.dispatcher.rest(1000);
+    world.queue = ['a'];
+    world.dispatcher.open();
+    await vi.advanceTimersByTimeAsync(900);
+    expect(world.asked).toEqual([]);
+    await vi.advanceTimersByTimeAsync(200);
+    expect(world.running).toEqual(['a']);
+  });
+
+  test('stop when it is shut, which waits for the one under way', async () => {
+    const world = new World(2);
+    world.queue = ['a'];
+    let isShut = false;
+    world.onAsked = () => void world.dispatcher.shut().then(() => (isShut = true));
+    world.dispatcher.open();
+    await soon();
+    expect(isShut).toBe(true);
+    expect(world.running).toEqual(['a']);
+    world.queue = ['b'];
+    world.dispatcher.wake();
+    await soon();
+    expect(world.running).toEqual(['a']);
+    expect(world.asked).toHaveLength(1);
+  });
+});
+
+describe('a ledger that cannot be written', () => {
+  test('is asked again, less and less often, and gets every end', async () => {
+    const world = new World(2);
+    world.queue = ['a', 'b'];
+    world.dispatcher.open();
+    await soon();
+    world.down = true;
+    const downAt = Date.now();
+    world.ends.get('a')?.();
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(world.dispatcher.trouble).toBe('away');
+    const times = world.asked.slice(1).map(({ atMs }) => atMs - downAt);
+    expect(times).toEqual([0, 100, 300, 700, 1500, 3100, 6300, 11_300, 16_300]);
+    world.ends.get('b')?.();
+    world.down = false;
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(world.asked.at(-1)?.ends).toEqual(['a', 'b']);
+    expect(world.dispatcher.trouble).toBeUndefined();
+    expect(world.running).toEqual([]);
+  });
+
+  test('is asked no more when it is given up', async () => {
+    const world = new World(1);
+    world.queue = ['a'];
+    world.dispatcher.open();
+    await soon();
+    world.down = true;
+    world.ends.get('a')?.();
+    await soon();
+    world.dispatcher.abandon();
+    const before = world.asked.length;
+    await vi.advanceTimersByTimeAsync(60_000);
+    world.dispatcher.wake();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(world.asked).toHaveLength(before);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});
+
+describe('draining', () => {
+  test('waits for what runs and what is to be settled', async () => {
+    const world = new World(1);
+    world.queue = ['a'];
+    world.dispatcher.open();
+    await soon();
+    let isDrained = false;
+    void world.dispatcher.shut();
+    void world.dispatcher.drained().then(() => (isDrained = true));
+    await soon();
+    expect(isDrained).toBe(false);
+    world.dispatcher.stopAll('shutdown');
+    expect(world.stops).toEqual(['a shutdown']);
+    world.ends.get('a')?.();
+    await soon();
+    expect(isDrained).toBe(true);
+    expect(world.asked.at(-1)).toMatchObject({ ends: ['a'], slots: 0 });
+  });
+
+  test('of nothing is done at once', async () => {
+    await new World(1).dispatcher.drained();
+  });
+});
+
+test('only the job that is meant is stopped', async () => {
+  const world = new World(2);
+  world.queue = ['a', 'b'];
+  world.dispatcher.open();
+  await soon();
+  world.dispatcher.stopJob('b', 'cancelled');
+  world.dispatcher.stopJob('nobody', 'cancelled');
+  expect(world.stops).toEqual(['b cancelled']);
+});
