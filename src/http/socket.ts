@@ -46,9 +46,13 @@ export async function findSocket(
   return undefined;
 }
 
-/** Makes room for a socket: removes one that nobody answers on, and refuses to disturb a live one. */
-export async function clearSocket(path: string, { stateDir, uid }: SocketOwner): Promise<void> {
+/** Makes room for a socket: removes those that nobody answers on, and refuses to disturb a live one. */
+export async function clearSocket(path: string, owner: SocketOwner): Promise<void> {
+  const { stateDir, uid } = owner;
   if (dirname(path) !== stateDir) ensurePrivate(dirname(path), uid);
+  // With PostgreSQL the socket may be the first thing in it.
+  else mkdirSync(stateDir, { recursive: true, mode: DIRECTORY_MODE });
+  await removeDead(owner);
   const stats = lstatSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return;
   if (!stats.isSocket()) {
@@ -57,12 +61,17 @@ export async function clearSocket(path: string, { stateDir, uid }: SocketOwner):
       hint: 'Move that file away.',
     });
   }
-  if (await hasListener(path)) {
-    throw new DuctileError('INSTANCE_LOCKED', 'another process answers on the control socket', {
-      place: path,
-    });
+  throw new DuctileError('INSTANCE_LOCKED', 'another process answers on the control socket', {
+    place: path,
+  });
+}
+
+/** Each crash of a process leaves its socket behind. */
+async function removeDead(owner: SocketOwner): Promise<void> {
+  const { directory, stem } = socketPlace(owner);
+  for (const path of listSockets(directory, stem)) {
+    if (lstatSync(path).isSocket() && !(await hasListener(path))) rmSync(path, { force: true });
   }
-  rmSync(path, { force: true });
 }
 
 function socketPlace({ stateDir, tempDir, uid }: SocketOwner): { directory: string; stem: string } {

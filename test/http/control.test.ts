@@ -112,13 +112,24 @@ describe('the socket', () => {
     });
   });
 
-  test('that nobody answers on is replaced', async () => {
-    const path = socketPath(owner);
-    // Only a process that dies without a close leaves its socket behind.
+  /** Only a process that dies without a close leaves its socket behind. */
+  async function leaveSocket(path: string): Promise<void> {
     const script =
       "require('net').createServer().listen(process.argv[1], () => process.kill(process.pid, 9))";
     await once(spawn(process.execPath, ['-e', script, path]), 'exit');
     expect(statSync(path).isSocket()).toBe(true);
+  }
+
+  test('of a dead process beside it is removed', async () => {
+    const dead = socketPath({ ...owner, processId: 'of-a-dead-one' });
+    await leaveSocket(dead);
+    await serve();
+    expect(existsSync(dead)).toBe(false);
+  });
+
+  test('that nobody answers on is replaced', async () => {
+    const path = socketPath(owner);
+    await leaveSocket(path);
     expect(await findSocket(owner)).toBeUndefined();
     expect(await serve()).toBe(path);
     expect(await findSocket(owner)).toBe(path);

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { DuctileError } from '../../../src/base/errors.ts';
 import { makeId } from '../../../src/base/ids.ts';
 import type { JsonOutput } from '../../../src/operations/define.ts';
 import { operations } from '../../../src/operations/index.ts';
@@ -53,6 +54,13 @@ describe('plugin.run', () => {
       result: null,
     });
     expect(engine.submitted).toMatchObject([{ payload: { a: 1 }, context: { b: 2 } }]);
+  });
+
+  test('never says of a job that was accepted that nothing was', async () => {
+    engine.waitFor = () => Promise.reject(new DuctileError('LEDGER_UNAVAILABLE', 'gone'));
+    const error = await ask('plugin.run', { plugin: 'echo' }).catch((thrown: unknown) => thrown);
+    const [job] = await engine.ledger.jobs({ limit: 1 });
+    expect(error).toMatchObject({ code: 'LEDGER_UNCERTAIN', details: { job_id: job?.id } });
   });
 
   test('takes handle where there is no poll', async () => {

@@ -1,0 +1,3 @@
+import { testProbes } from './support/probes.ts';
+
+testProbes('postgres');

@@ -1,0 +1,226 @@
+/**
+ * Judges a run from outside, after everything was drained: what clients were told, what the plugins
+ * themselves recorded, and what the ledger says must be one and the same story.
+ */
+import type { Attempt } from '../../../src/job/attempt.ts';
+import type { Job } from '../../../src/job/job.ts';
+import type { Signal } from '../../../src/signal/signal.ts';
+import type { Operation, Outcome } from './client.ts';
+import { doneEvent, type RecordLine } from './recorder.ts';
+
+export type SeenJob = Pick<
+  Job,
+  | 'id'
+  | 'plugin'
+  | 'payload'
+  | 'status'
+  | 'lastError'
+  | 'parentJobId'
+  | 'sourceEventId'
+  | 'retryCount'
+>;
+export type SeenAttempt = Pick<Attempt, 'jobId' | 'attempt' | 'status' | 'cause'>;
+export type SeenSignal = Pick<Signal, 'id' | 'type' | 'jobId' | 'jobAttempt'>;
+
+export interface Evidence {
+  readonly history: readonly Operation[];
+  readonly record: readonly RecordLine[];
+  readonly jobs: readonly SeenJob[];
+  readonly attempts: readonly SeenAttempt[];
+  readonly signals: readonly SeenSignal[];
+  /** What the ledger's own check found. */
+  readonly problems: readonly string[];
+  /** Processes of plugins that live although no server does. */
+  readonly leftovers: readonly number[];
+}
+
+export interface Verdict {
+  /** What must never be; empty when the promises were kept. */
+  readonly faults: readonly string[];
+  readonly counts: Counts;
+}
+
+/** What may be, and is worth a look. */
+export interface Counts extends Readonly<Record<Outcome, number>> {
+  /** Of the unknown, those that had been accepted. */
+  readonly recovered: number;
+  readonly jobs: number;
+  /** Starts of a job beyond its first. */
+  readonly repeated: number;
+  readonly crashed: number;
+  readonly released: number;
+  readonly failed: number;
+}
+
+const failures: readonly string[] = ['failed', 'timed_out'];
+const unfinished: readonly string[] = [...failures, 'crashed', 'released'];
+
+export function check(evidence: Evidence): Verdict {
+  const { jobs, attempts, record, problems, leftovers } = evidence;
+  const attemptsOf = Map.groupBy(attempts, ({ jobId }) => jobId);
+  const recordOf = Map.groupBy(record, ({ job_id }) => job_id);
+  const ofJobs = jobs.flatMap((job) => {
+    const rows = (attemptsOf.get(job.id) ?? []).toSorted((a, b) => a.attempt - b.attempt);
+    return [...judgeAttempts(job, rows), ...judgeRuns(job, rows, recordOf.get(job.id) ?? [])];
+  });
+  return {
+    faults: [
+      ...findLost(evidence),
+      ...findUnexpected(evidence),
+      ...ofJobs,
+      ...findBroken(evidence),
+      ...findSharedKeys(record),
+      ...problems.map((problem) => `the ledger is not sound: ${problem}`),
+      ...leftovers.map((pid) => `process ${pid} of a plugin outlived every server`),
+    ],
+    counts: count(evidence),
+  };
+}
+
+/** What was acknowledged is in the ledger under the id that was given, and done. */
+function findLost({ history, jobs }: Evidence): string[] {
+  const known = new Set(jobs.map(({ id }) => id));
+  return history
+    .filter(({ outcome, jobId = '' }) => outcome === 'acknowledged' && !known.has(jobId))
+    .map(({ ref, jobId }) => `lost: ${ref} was acknowledged as ${jobId} and is gone`);
+}
+
+/** What is in the ledger was asked for, once, and not refused; or something in it caused it. */
+function findUnexpected({ history, jobs }: Evidence): string[] {
+  const asked = new Map(history.map((operation) => [operation.ref, operation]));
+  const known = new Set(jobs.map(({ id }) => id));
+  const faults: string[] = [];
+  for (const { id, parentJobId } of jobs) {
+    if (parentJobId === null || known.has(parentJobId)) continue;
+    faults.push(`unexpected: ${id} descends from ${parentJobId}, which is not there`);
+  }
+  for (const [ref, roots] of Map.groupBy(jobs.filter(isRoot), refOf)) {
+    const { outcome, jobId } = asked.get(ref) ?? {};
+    const ids = roots.map(({ id }) => id).join(', ');
+    if (outcome === undefined) faults.push(`unexpected: ${ids} was never asked for`);
+    else if (outcome === 'refused') faults.push(`unexpected: ${ids} was refused as ${ref}`);
+    else if (roots.length > 1) faults.push(`duplicated: ${ref} was asked for once, made ${ids}`);
+    else if (jobId !== undefined && jobId !== ids)
+      faults.push(`unexpected: ${ref} was acknowledged as ${jobId} but is ${ids}`);
+  }
+  return faults;
+}
+
+/** Every job ended well, by exactly one attempt, the last of an unbroken row of numbers. */
+function judgeAttempts(job: SeenJob, rows: readonly SeenAttempt[]): string[] {
+  const faults: string[] = [];
+  const { id, status, lastError, retryCount } = job;
+  if (status !== 'succeeded') faults.push(`unfinished: ${id} is left ${status}: ${lastError}`);
+  const commits = rows.filter((row) => row.status === 'succeeded');
+  if (commits.length > 1) faults.push(`double commit: ${id} succeeded ${commits.length} times`);
+  if (status === 'succeeded' && commits.length === 0)
+    faults.push(`no attempt at ${id} succeeded, though it did`);
+  if (commits.length === 1 && rows.at(-1) !== commits[0])
+    faults.push(`${id} was tried again after it had succeeded`);
+  const numbers = rows.map(({ attempt }) => attempt);
+  if (numbers.some((number, index) => number !== index + 1))
+    faults.push(`the attempts at ${id} are ${numbers.join(', ')}`);
+  const charged = rows.filter((row) => failures.includes(row.status)).length;
+  if (retryCount !== charged)
+    faults.push(`${id} was charged with ${retryCount} failures but had ${charged}`);
+  return faults;
+}
+
+/** What the plugins saw agrees with what is told of their attempts. */
+function judgeRuns(
+  job: SeenJob,
+  rows: readonly SeenAttempt[],
+  lines: readonly RecordLine[],
+): string[] {
+  const faults: string[] = [];
+  const statusOf = new Map(rows.map(({ attempt, status }) => [attempt, status]));
+  const starts = lines.filter(({ phase }) => phase === 'start');
+  const ends = lines.filter(({ phase }) => phase === 'end');
+  for (const [attempt, same] of Map.groupBy(starts, (line) => line.attempt)) {
+    if (same.length > 1) faults.push(`attempt ${attempt} at ${job.id} ran ${same.length} times`);
+    if (!statusOf.has(attempt)) faults.push(`attempt ${attempt} at ${job.id} ran without a row`);
+    const earlier = starts.filter((line) => line.attempt < attempt);
+    for (const line of earlier) {
+      const status = statusOf.get(line.attempt) ?? 'not told of';
+      if (unfinished.includes(status)) continue;
+      const why = `attempt ${line.attempt} is ${status}`;
+      faults.push(`unexplained: attempt ${attempt} at ${job.id} was run, though ${why}`);
+    }
+  }
+  for (const { attempt, survivors } of starts) {
+    if (survivors.length === 0) continue;
+    const pids = survivors.join(', ');
+    faults.push(`overlap: ${pids} still ran when attempt ${attempt} at ${job.id} was started`);
+  }
+  for (const { attempt, status } of rows) {
+    const done = ends.filter((line) => line.attempt === attempt).length;
+    if (status === 'succeeded' && done !== 1)
+      faults.push(`attempt ${attempt} at ${job.id} succeeded but did its work ${done} times`);
+  }
+  const keys = new Set(lines.map((line) => line.idempotency_key));
+  if (keys.size > 1) faults.push(`${job.id} was run under ${keys.size} idempotency keys`);
+  return faults;
+}
+
+/** A success and what follows from it are one commit: one signal, one job of the follower. */
+function findBroken({ jobs, attempts, signals }: Evidence): string[] {
+  const faults: string[] = [];
+  const commitOf = new Map(
+    attempts.filter(({ status }) => status === 'succeeded').map((row) => [row.jobId, row.attempt]),
+  );
+  const done = signals.filter(({ type }) => type === doneEvent);
+  const doneBy = Map.groupBy(done, ({ jobId }) => jobId ?? '');
+  const children = Map.groupBy(jobs, ({ parentJobId }) => parentJobId ?? '');
+  for (const { id } of jobs.filter(isRoot)) {
+    const told = doneBy.get(id) ?? [];
+    const followers = children.get(id) ?? [];
+    const attempt = commitOf.get(id);
+    const wanted = attempt === undefined ? 0 : 1;
+    if (told.length !== wanted) faults.push(`${id} has ${told.length} signals, not ${wanted}`);
+    if (followers.length !== wanted)
+      faults.push(`${id} has ${followers.length} followers, not ${wanted}`);
+    if (told.some((signal) => signal.jobAttempt !== attempt))
+      faults.push(`the signal of ${id} is from another attempt than its success`);
+    if (followers.some(({ sourceEventId }) => sourceEventId !== told[0]?.id))
+      faults.push(`the follower of ${id} has another cause than its signal`);
+  }
+  const roots = new Set(jobs.filter(isRoot).map(({ id }) => id));
+  for (const { id, jobId } of done)
+    if (!roots.has(jobId ?? '')) faults.push(`unexpected: signal ${id} is of no job`);
+  return faults;
+}
+
+function findSharedKeys(record: readonly RecordLine[]): string[] {
+  return [...Map.groupBy(record, (line) => line.idempotency_key)]
+    .map(([key, lines]) => ({ key, ids: new Set(lines.map((line) => line.job_id)) }))
+    .filter(({ ids }) => ids.size > 1)
+    .map(({ key, ids }) => `${ids.size} jobs share the idempotency key ${key}`);
+}
+
+function count({ history, jobs, attempts, record }: Evidence): Counts {
+  const outcomes = Map.groupBy(history, ({ outcome }) => outcome);
+  const unknown = outcomes.get('unknown') ?? [];
+  const refs = new Set(jobs.filter(isRoot).map(refOf));
+  const starts = record.filter(({ phase }) => phase === 'start');
+  const sum = (wanted: readonly string[]): number =>
+    attempts.filter(({ status }) => wanted.includes(status)).length;
+  return {
+    acknowledged: outcomes.get('acknowledged')?.length ?? 0,
+    refused: outcomes.get('refused')?.length ?? 0,
+    unknown: unknown.length,
+    recovered: unknown.filter(({ ref }) => refs.has(ref)).length,
+    jobs: jobs.length,
+    repeated: starts.length - new Set(starts.map((line) => line.job_id)).size,
+    crashed: sum(['crashed']),
+    released: sum(['released']),
+    failed: sum(failures),
+  };
+}
+
+function isRoot({ parentJobId }: SeenJob): boolean {
+  return parentJobId === null;
+}
+
+function refOf({ payload }: SeenJob): number {
+  return (JSON.parse(payload) as { readonly ref: number }).ref;
+}

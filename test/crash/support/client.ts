@@ -1,0 +1,94 @@
+/** Somebody who asks for work over the control socket and remembers what became of each request. */
+import { request } from 'node:http';
+import type { JsonObject } from '../../../src/base/json.ts';
+import type { Wish } from './recorder.ts';
+
+/**
+ * What a client can know, in the sense of Jepsen: `acknowledged` certainly happened, `refused`
+ * certainly did not, and of `unknown` nobody can tell.
+ */
+export type Outcome = 'acknowledged' | 'refused' | 'unknown';
+
+export interface Operation {
+  /** Travels in the payload, so that the job can be found whatever the answer was. */
+  readonly ref: number;
+  readonly outcome: Outcome;
+  /** The code of the error, where there was one. */
+  readonly code?: string;
+  readonly jobId?: string;
+}
+
+export interface Client {
+  readonly history: readonly Operation[];
+  enqueue(wish?: Wish): Promise<Operation>;
+  /** How many jobs wait or run; undefined when nobody knows. */
+  backlog(): Promise<number | undefined>;
+  get(path: string): Promise<Answer>;
+  post(path: string): Promise<Answer>;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: JsonObject;
+}
+
+const patienceMs = 20_000;
+const noAnswer: Answer = { status: 0, body: {} };
+const NOBODY = 'NO_SERVER';
+const notConnected = new Set(['ECONNREFUSED', 'ENOENT', NOBODY]);
+/** With these, what was asked for may have been done. */
+const unsure = new Set(['LEDGER_UNCERTAIN', 'INTERNAL']);
+
+/** `control` says where to ask; undefined when nobody is there. */
+export function makeClient(control: () => string | undefined): Client {
+  const history: Operation[] = [];
+  let lastRef = 0;
+  const ask = (method: string, path: string, body?: object): Promise<Answer> => {
+    const socketPath = control();
+    if (socketPath !== undefined) return send(socketPath, method, path, body);
+    return Promise.reject(Object.assign(new Error('no server runs'), { code: NOBODY }));
+  };
+  return {
+    history,
+    async enqueue(wish = {}) {
+      const ref = (lastRef += 1);
+      const asking = ask('POST', '/plugin/recorder', { payload: { ref, ...wish } });
+      const operation: Operation = { ref, ...(await asking.then(judge, judgeFailure)) };
+      // Where nobody was, nothing was asked.
+      if (operation.code !== NOBODY) history.push(operation);
+      return operation;
+    },
+    async backlog() {
+      const { status, body } = await ask('GET', '/queue?limit=1').catch(() => noAnswer);
+      if (status !== 200) return undefined;
+      return Number(body['ready']) + Number(body['delayed']) + Number(body['running']);
+    },
+    get: (path) => ask('GET', path),
+    post: (path) => ask('POST', path),
+  };
+}
+
+function judge({ status, body }: Answer): Omit<Operation, 'ref'> {
+  if (status < 300) return { outcome: 'acknowledged', jobId: body['job_id'] as string };
+  const code = body['code'] as string;
+  return { outcome: unsure.has(code) ? 'unknown' : 'refused', code };
+}
+
+function judgeFailure(error: NodeJS.ErrnoException): Omit<Operation, 'ref'> {
+  const { code = error.message } = error;
+  return { outcome: notConnected.has(code) ? 'refused' : 'unknown', code };
+}
+
+function send(socketPath: string, method: string, path: string, body?: object): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const exchange = request({ socketPath, method, path, agent: false }, (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (part: string) => (text += part));
+      response.on('error', reject).on('end', () => {
+        resolve({ status: response.statusCode ?? 0, body: JSON.parse(text) as JsonObject });
+      });
+    });
+    exchange.setTimeout(patienceMs, () => exchange.destroy(new Error('no answer came')));
+    exchange.on('error', reject).end(body === undefined ? undefined : JSON.stringify(body));
+  });
+}

@@ -1,0 +1,61 @@
+/** Two ways to leave a server no room for its ledger, and to give it back. */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+
+export interface Disk {
+  readonly name: string;
+  /** Why it cannot be had here. */
+  readonly lack: string | undefined;
+  /** Before the server starts. */
+  prepare(state: string): void;
+  fill(state: string, serverPid: number): void;
+  free(state: string, serverPid: number): void;
+}
+
+const SIZE = '2m';
+const CHUNK = Buffer.alloc(4096);
+
+/** A small file system of its own, really full: SQLite meets ENOSPC. */
+const small: Disk = {
+  name: 'a full disk',
+  lack: canMount() ? undefined : 'mounting needs root',
+  prepare(state) {
+    mkdirSync(state);
+    run('mount', '-t', 'tmpfs', '-o', `size=${SIZE}`, 'tmpfs', state);
+    // Lazily, so that nothing stays mounted whatever still has a file open there.
+    onTestFinished(() => run('umount', '--lazy', state));
+  },
+  fill(state) {
+    try {
+      for (;;) writeFileSync(join(state, 'hog'), CHUNK, { flag: 'a' });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+    }
+  },
+  free: (state) => rmSync(join(state, 'hog')),
+};
+
+/** A limit on the size of files: SQLite meets EFBIG, which it reports as an I/O error. */
+const limited: Disk = {
+  name: 'a disk that refuses to write',
+  lack: spawnSync('prlimit', ['--version']).error === undefined ? undefined : 'there is no prlimit',
+  prepare: () => {},
+  fill(state, serverPid) {
+    const { size } = statSync(join(state, 'ledger.db-wal'));
+    run('prlimit', '--pid', String(serverPid), `--fsize=${size}:`);
+  },
+  free: (_, serverPid) => run('prlimit', '--pid', String(serverPid), '--fsize=unlimited:'),
+};
+
+export const disks: readonly Disk[] = [small, limited];
+
+function canMount(): boolean {
+  return process.platform === 'linux' && spawnSync('unshare', ['--mount', 'true']).status === 0;
+}
+
+function run(program: string, ...args: string[]): void {
+  const { status, stderr, error } = spawnSync(program, args, { encoding: 'utf8' });
+  if (status !== 0) throw error ?? new Error(`${program} ${args.join(' ')}: ${stderr}`);
+}

@@ -1,0 +1,124 @@
+/** The program as people run it: a process of its own, which can be killed at any moment. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { onTestFinished } from 'vitest';
+import { waitForDeath } from '../../support/hosts.ts';
+import type { LogRecord, LogRecords } from '../../support/instance.ts';
+import { findDescendants } from '../../support/processes.ts';
+
+const root = resolve(import.meta.dirname, '../../..');
+const ownNode = join(root, 'node_modules/.bin/node');
+const node = existsSync(ownNode) ? ownNode : process.execPath;
+const OUTPUT_SHOWN = 2000;
+
+export interface Server {
+  readonly pid: number;
+  /** Rejects when it ends before it was ready. */
+  readonly ready: Promise<Ready>;
+  readonly exited: Promise<Exit>;
+  readonly isAlive: boolean;
+  readonly records: LogRecords;
+  /** What it said besides its log. */
+  readonly complaints: string;
+  signal(name: NodeJS.Signals): void;
+  kill(): Promise<Exit>;
+  /** As a service manager does it. */
+  stop(): Promise<Exit>;
+}
+
+export interface Ready {
+  readonly control: string;
+  /** From its start. */
+  readonly ms: number;
+}
+
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** Starts it on a configuration directory; it and its helper are gone at the end of the test. */
+export function launch(directory: string, probe = ''): Server {
+  const startedAt = performance.now();
+  const script = join(root, 'bin/ductile.cjs');
+  const child = spawn(node, [script, 'system', 'start', '--config', directory], {
+    cwd: directory,
+    env: { PATH: process.env['PATH'], HOME: directory, DUCTILE_PROBE: probe },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const { pid = 0 } = child;
+  const records: LogRecord[] = [];
+  let complaints = '';
+  let exit: Exit | undefined;
+  child.stderr.on('data', (text: Buffer) => (complaints += text.toString()));
+  const exited = new Promise<Exit>((done) => {
+    child.once('close', (code, signal) => done((exit = { code, signal })));
+  });
+  const ready = new Promise<Ready>((done, failed) => {
+    createInterface(child.stdout).on('line', (line) => {
+      const record = parseLine(line);
+      if (record === undefined) return;
+      records.push(record);
+      if (record.message !== 'ductile is ready') return;
+      done({ control: String(record['control']), ms: performance.now() - startedAt });
+    });
+    void exited.then(({ code, signal }) => {
+      const said = `${JSON.stringify(records.slice(-5))} ${complaints}`.slice(-OUTPUT_SHOWN);
+      failed(new Error(`the server ended with ${signal ?? code} before it was ready: ${said}`));
+    });
+  });
+  cleanUp(child, ready, exited);
+  return {
+    pid,
+    ready,
+    exited,
+    get isAlive() {
+      return exit === undefined;
+    },
+    records,
+    get complaints() {
+      return complaints;
+    },
+    signal: (name) => void child.kill(name),
+    kill() {
+      child.kill('SIGKILL');
+      return exited;
+    },
+    stop() {
+      child.kill('SIGTERM');
+      return exited;
+    },
+  };
+}
+
+/** What was written when it was killed may be cut off anywhere. */
+function parseLine(line: string): LogRecord | undefined {
+  try {
+    return JSON.parse(line) as LogRecord;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The small process that starts plugins for a server. */
+export async function findHelper(serverPid: number): Promise<number | undefined> {
+  const found = (await findDescendants(serverPid)).find(
+    ({ parent, command }) => parent === serverPid && command.includes('spawner'),
+  );
+  return found?.pid;
+}
+
+function cleanUp(child: ChildProcess, ready: Promise<Ready>, exited: Promise<Exit>): void {
+  const helper = ready.then(
+    () => findHelper(child.pid ?? 0),
+    () => undefined,
+  );
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await exited;
+    const pid = await helper;
+    if (pid !== undefined) await waitForDeath(pid);
+  });
+}
