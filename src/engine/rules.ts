@@ -50,7 +50,8 @@ export function retentionOf({ service }: Config): Record<Prunable, number> {
     attempts: service.jobLogRetentionMs,
     signals: service.signalRetentionMs,
     facts: service.factRetentionMs,
-    contexts: service.contextRetentionMs,
+    // While its jobs are there, they name it; looking for unnamed ones among them would be in vain.
+    contexts: Math.max(service.contextRetentionMs, service.jobQueueRetentionMs),
     // Each key carries its own end.
     dedupe: 0,
   };

@@ -82,7 +82,9 @@ export function endCrashed(job: Counts, charged: boolean, rules: CrashRules): En
 }
 
 /** Which of the jobs that ran in a crashed engine are charged with the crash. */
-export function blame(jobs: readonly { readonly id: string; readonly suspect: boolean }[]): Set<string> {
+export function blame(
+  jobs: readonly { readonly id: string; readonly suspect: boolean }[],
+): Set<string> {
   if (jobs.length === 1) return new Set(jobs.map((job) => job.id));
   const suspects = jobs.filter((job) => job.suspect);
   return new Set(suspects.length === 1 ? suspects.map((job) => job.id) : []);

@@ -1,18 +1,30 @@
-import { chmodSync, existsSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { checkSqliteFile } from './check.ts';
 import { tables, type Row, type Store, type TableName } from './dialect.ts';
 import { migrate, schemaVersion } from './migrate.ts';
 import type { PostgresStore } from './postgres.ts';
-import { openSqlite } from './sqlite.ts';
+import { openSqlite, type SqliteStore } from './sqlite.ts';
 
 const PAGES_PER_STEP = 256;
 
 /** Copies a running ledger through its own writing connection, checks the copy, then names it. */
-export async function backupSqlite(db: DatabaseSync, target: string): Promise<void> {
+export async function backupSqlite(store: SqliteStore, target: string): Promise<void> {
   await writeChecked(target, async (draft) => {
-    await backup(db, draft, { rate: PAGES_PER_STEP });
+    let copied: Promise<unknown> = Promise.resolve();
+    // Later steps wait for a transaction to end, but Node gives up when the first one meets one.
+    await store.between(async () => {
+      await new Promise<void>((begun) => {
+        copied = backup(store.writer, draft, { rate: PAGES_PER_STEP, progress: () => begun() });
+        copied.then(
+          () => begun(),
+          () => begun(),
+        );
+      });
+    });
+    await copied;
   });
 }
 
@@ -35,7 +47,10 @@ export async function backupPostgres(store: PostgresStore, target: string): Prom
   });
 }
 
-async function writeChecked(target: string, write: (draft: string) => Promise<void>): Promise<void> {
+async function writeChecked(
+  target: string,
+  write: (draft: string) => Promise<void>,
+): Promise<void> {
   if (existsSync(target)) {
     throw new DuctileError('BACKUP_INVALID', 'the target exists already', {
       place: target,
@@ -43,20 +58,28 @@ async function writeChecked(target: string, write: (draft: string) => Promise<vo
     });
   }
   const draft = `${target}.partial`;
-  removeDatabase(draft);
+  try {
+    removeDatabase(draft);
+    // Made before it is filled: at no time may others read it.
+    closeSync(openSync(draft, 'wx', 0o600));
+  } catch (error) {
+    throw failed(target, error);
+  }
   try {
     await write(draft);
     checkCopy(draft);
-    chmodSync(draft, 0o600);
     renameSync(draft, target);
+    syncPath(dirname(target));
   } catch (error) {
     removeDatabase(draft);
-    if (error instanceof DuctileError) throw error;
-    throw new DuctileError('BACKUP_INVALID', `the backup failed: ${messageOf(error)}`, {
-      place: target,
-      cause: error,
-    });
+    throw failed(target, error);
   }
+}
+
+function failed(place: string, error: unknown): DuctileError {
+  if (error instanceof DuctileError) return error;
+  const message = `the backup failed: ${messageOf(error)}`;
+  return new DuctileError('BACKUP_INVALID', message, { place, cause: error });
 }
 
 /** A copy that is not proven is no backup. One file is left: its journal is folded in. */
@@ -70,6 +93,16 @@ function checkCopy(path: string): void {
     }
   } finally {
     db.close();
+  }
+}
+
+/** Without it a power cut may take back what a file holds, or the name that a directory has for it. */
+export function syncPath(path: string): void {
+  const descriptor = openSync(path, 'r');
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
   }
 }
 
@@ -100,10 +133,15 @@ export async function copyTables(pagesOf: PagesOf, into: Store): Promise<void> {
 async function insertPage(into: Store, table: TableName, rows: readonly Row[]): Promise<void> {
   const columns = Object.keys(rows[0] ?? {});
   const key = REPLACED[table];
-  const conflict = key === undefined ? '' : `on conflict (${key}) do update set value = excluded.value`;
+  const conflict =
+    key === undefined ? '' : `on conflict (${key}) do update set value = excluded.value`;
   const sql = `insert into ${into.dialect.table(table)} (${columns.join(', ')})
     values (${columns.map(() => '?').join(', ')}) ${conflict}`;
   await into.write(['other'], async (tx) => {
-    for (const row of rows) await tx.run(sql, columns.map((column) => row[column] ?? null));
+    for (const row of rows)
+      await tx.run(
+        sql,
+        columns.map((column) => row[column] ?? null),
+      );
   });
 }

@@ -35,9 +35,17 @@ export async function checkLedger(session: Session): Promise<string[]> {
     ],
     [
       'succeeded jobs without their attempt',
-      `select count(*) as n from ${jobs} j where j.status = 'succeeded' and not exists (
-        select 1 from ${log} l where l.job_id = j.id and l.status = 'succeeded')
-        and exists (select 1 from ${log} l where l.completed_at <= j.completed_at)`,
+      // An attempt is logged after its job is closed, so what is younger than the pruned has it.
+      `select count(*) as n from ${jobs} j where j.status = 'succeeded'
+        and j.completed_at > coalesce((select m.value from ${d.table('ledger_meta')} m
+          where m.key = 'attempts_pruned_to'), '')
+        and not exists (
+          select 1 from ${log} l where l.job_id = j.id and l.status = 'succeeded')`,
+    ],
+    [
+      'keys held by no open job',
+      `select count(*) as n from ${d.table('job_dedupe')} k where k.blocks_until is null
+        and not exists (select 1 from ${jobs} j where j.id = k.job_id and j.completed_at is null)`,
     ],
     [
       'signals of attempts that did not succeed',

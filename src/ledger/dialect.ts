@@ -12,8 +12,10 @@ export interface Dialect {
   readonly skipLocked: string;
   /** Serialises claims of one ledger over all hosts; undefined where there is one writer anyway. */
   readonly lockClaims: string | undefined;
-  /** How a statement over many rows gets them, see `rows.ts`. */
-  readonly rowsOf: 'loop' | 'unnest';
+  /** The nth parameter, and "is one of the values in the nth parameter", which is a list. */
+  parameter(index: number, type: 'text' | 'int'): string;
+  among(index: number, type: 'text' | 'int'): string;
+  list(values: readonly Value[]): string;
 }
 
 export const tables = [
@@ -47,38 +49,64 @@ export interface Session {
 /** Inside a writing transaction. `again`: an earlier try may have been committed unnoticed. */
 export interface Transaction extends Session {
   readonly again: boolean;
+  /** Runs a statement over rows that nobody waits for; when it fails, so does the transaction. */
+  send(statement: RowsStatement, rows: readonly Row[], common?: readonly Value[]): void;
 }
 
 /** A database that can be read, and written in whole transactions. */
 export interface Store {
   readonly dialect: Dialect;
-  read<T>(work: (session: Session) => Promise<T>): Promise<T>;
-  write<T>(names: readonly VerbName[], work: (tx: Transaction) => Promise<T>): Promise<T>;
+  readonly read: <T>(work: (session: Session) => Promise<T>) => Promise<T>;
+  readonly write: <T>(
+    names: readonly VerbName[],
+    work: (tx: Transaction) => Promise<T>,
+  ) => Promise<T>;
   close(): Promise<void>;
 }
 
 /** The verbs whose commits have fault points on both sides. */
-export type VerbName = 'enqueue' | 'claim' | 'settle' | 'release' | 'reap' | 'heartbeat' | 'prune' | 'other';
+export type VerbName =
+  | 'enqueue'
+  | 'claim'
+  | 'settle'
+  | 'release'
+  | 'reap'
+  | 'heartbeat'
+  | 'prune'
+  | 'other';
 
 /**
- * One statement applied to many rows: on SQLite a prepared statement run once for each, on
- * PostgreSQL a set that is unnested from array parameters. It is written once, with `r('column')`
- * wherever a value of the row is meant.
+ * One statement applied to many rows: on SQLite a prepared statement run once for each, or for each
+ * run of rows that are alike; on PostgreSQL, where they are not all alike, a set that is unnested from
+ * arrays. It is written once, with `r('column')` wherever a value of the row is meant.
  */
 export interface RowsStatement {
   readonly columns: Readonly<Record<string, 'text' | 'int'>>;
+  /** Neighbours that differ in this column only are run as one. */
+  readonly key?: string;
   readonly sql: (r: RowsWriter, dialect: Dialect) => string;
 }
 
 export interface RowsWriter {
   /** The row's value of a column. */
   (column: string): string;
+  /** Compares what stands before it with the row's key. */
+  isKey(): string;
   /** The nth value that all rows share. */
   common(index: number, type?: 'text' | 'int'): string;
-  /** `from …` that brings the rows, to stand after `set …` or `select …`; empty where they are looped. */
+  /** `from …` that brings the rows, to stand after `set …` or `select …`; empty for a run. */
   readonly from: string;
   /** A sub-select evaluated once for each row, named q. */
   lateral(select: string): string;
+}
+
+/**
+ * Waits for statements that were asked for at once, so that they travel together. None of them is
+ * under way any more when one of them has failed.
+ */
+export async function together<A, B>(one: Promise<A>, two: Promise<B>): Promise<[A, B]> {
+  await Promise.allSettled([one, two]);
+  return [await one, await two];
 }
 
 export function defineRows(statement: RowsStatement): RowsStatement {

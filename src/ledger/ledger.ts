@@ -16,7 +16,7 @@ export interface Ledger {
 
   /** Accepts work: committed when it resolves. */
   enqueue(batch: EnqueueBatch): Promise<Enqueued[]>;
-  /** Takes ready jobs for a process, oldest first, within every limit. */
+  /** Takes ready jobs, oldest first, within every limit, for a process that has said that it lives. */
   claim(request: ClaimRequest): Promise<ClaimedJob[]>;
   /** Closes attempts, each with all its consequences or none, and then claims in the same commit. */
   settle(closings: readonly Closing[], claim?: ClaimRequest): Promise<Settlement>;
@@ -121,10 +121,16 @@ export interface Closing {
 
 /** A declared snapshot becomes a fact and replaces the state; undeclared updates are merged into it. */
 export type StateChange =
-  | { readonly kind: 'snapshot'; readonly factType: string; readonly mirror: boolean; readonly value: string }
+  | {
+      readonly kind: 'snapshot';
+      readonly factType: string;
+      readonly mirror: boolean;
+      readonly value: string;
+    }
   | { readonly kind: 'merge'; readonly value: string };
 
 /**
+ * `settled` also answers a closing that was told before in the same words; nothing is written then.
  * `fenced`: the claim was lost, nothing was written. `cancelled`: somebody asked for its end first,
  * nothing was written yet. `oversize`: the state would pass its limit, nothing was written.
  */
@@ -214,6 +220,8 @@ export interface JobFilter {
   readonly plugin?: string;
   readonly command?: string;
   readonly status?: readonly JobStatus[];
+  /** Only ids that begin so. */
+  readonly idPrefix?: string;
   readonly rootJobId?: string;
   readonly parentJobId?: string;
   /** Keyset page: rows with a smaller seq than this. */
@@ -230,6 +238,7 @@ export interface AttemptFilter {
 }
 
 export interface SignalFilter {
+  readonly id?: string;
   readonly type?: string;
   readonly jobId?: string;
   readonly limit: number;
@@ -249,7 +258,8 @@ export interface QueueCounts {
   readonly ready: number;
   readonly delayed: number;
   readonly running: number;
+  /** Since when the longest waiting of those waits that are next in line, one for each plugin. */
   readonly oldestReadyAt: Timestamp | null;
 }
 
-export type MetaKey = 'epoch' | 'paused' | 'restored_from';
+export type MetaKey = 'attempts_pruned_to' | 'epoch' | 'paused' | 'restored_from';

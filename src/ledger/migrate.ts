@@ -1,14 +1,8 @@
 import { DuctileError } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
-import type { Dialect, Transaction } from './dialect.ts';
+import type { Transaction } from './dialect.ts';
 import { core } from './migrations/0001-core.ts';
-
-/** A numbered, forward-only step of a ledger's schema. */
-export interface Migration {
-  readonly version: number;
-  readonly name: string;
-  readonly statements: (dialect: Dialect) => string[];
-}
+import type { Migration } from './migrations/migration.ts';
 
 export const migrations: readonly Migration[] = [core];
 export const schemaVersion = migrations.length;

@@ -2,6 +2,9 @@ import pg from 'pg';
 
 const COALESCE_MS = 20;
 const RECONNECT_MS = 1000;
+const CONNECT_TIMEOUT_MS = 5000;
+/** PostgreSQL cuts longer names when it listens and refuses them when it notifies. */
+const CHANNEL_CHARACTERS_MAX = 63;
 
 export interface Notifier {
   onHint(listener: () => void): void;
@@ -13,16 +16,26 @@ export interface Notifier {
  * Hints between hosts over LISTEN/NOTIFY. A hint is sent outside of every job's own commit, at most
  * one in a while, and may be lost at any time: looking is the truth, this only makes it sooner.
  */
-export function makeNotifier(pool: pg.Pool, connectionString: string, schema: string): Notifier {
-  const channel = `ductile_${schema}`;
+export function makeNotifier(
+  connectionString: string,
+  schema: string,
+  notify: (channel: string) => Promise<unknown>,
+): Notifier {
+  const channel = `ductile_${schema}`.slice(0, CHANNEL_CHARACTERS_MAX);
   let listener: (() => void) | undefined;
   let client: pg.Client | undefined;
   let closed = false;
-  let sending: NodeJS.Timeout | undefined;
+  let quiet: NodeJS.Timeout | undefined;
+  let owed = false;
   let retry: NodeJS.Timeout | undefined;
 
   const connect = async (): Promise<void> => {
-    const next = new pg.Client({ connectionString, application_name: 'ductile-listen', keepAlive: true });
+    const next = new pg.Client({
+      connectionString,
+      application_name: 'ductile-listen',
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      keepAlive: true,
+    });
     client = next;
     next.on('notification', () => listener?.());
     next.on('error', () => undefined);
@@ -45,23 +58,30 @@ export function makeNotifier(pool: pg.Pool, connectionString: string, schema: st
     retry.unref();
   };
 
+  /** The first is sent at once; those that follow soon are one, when some time has passed. */
+  const hint = (): void => {
+    if (closed) return;
+    owed = quiet !== undefined;
+    if (owed) return;
+    notify(channel).catch(() => undefined);
+    quiet = setTimeout(() => {
+      quiet = undefined;
+      if (owed) hint();
+    }, COALESCE_MS);
+    quiet.unref();
+  };
+
   return {
     onHint(callback) {
+      const isFirst = listener === undefined;
       listener = callback;
-      void connect();
+      if (isFirst && !closed) void connect();
     },
-    hint() {
-      if (closed || sending !== undefined) return;
-      sending = setTimeout(() => {
-        sending = undefined;
-        pool.query('select pg_notify($1, $2)', [channel, '']).catch(() => undefined);
-      }, COALESCE_MS);
-      sending.unref();
-    },
+    hint,
     async close() {
       closed = true;
       clearTimeout(retry);
-      clearTimeout(sending);
+      clearTimeout(quiet);
       client?.removeAllListeners('end');
       await client?.end().catch(() => undefined);
     },

@@ -1,7 +1,7 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { backupPostgres, backupSqlite } from './backup.ts';
 import { checkLedger, checkSqliteFile } from './check.ts';
-import type { Store, VerbName } from './dialect.ts';
+import type { Store, Transaction, VerbName } from './dialect.ts';
 import type { Closing, Ledger } from './ledger.ts';
 import { migrate, schemaVersion } from './migrate.ts';
 import { makeNotifier, type Notifier } from './notify.ts';
@@ -56,7 +56,7 @@ async function openSqliteLedger(path: string): Promise<Ledger> {
     close: () => Promise.resolve(),
   };
   return makeLedger(store, notifier, {
-    backup: (target) => backupSqlite(store.writer, target),
+    backup: (target) => backupSqlite(store, target),
     check: async () => [...checkSqliteFile(store.writer), ...(await store.read(checkLedger))],
   });
 }
@@ -67,7 +67,7 @@ async function openPostgresLedger(url: string, schema: string): Promise<Ledger> 
     await store.write(['other'], async (tx) => {
       // Two hosts that start together must not both create the schema.
       await tx.run(tx.dialect.lockClaims ?? 'select 1');
-      await tx.run(`create schema if not exists "${store.schema}"`);
+      await ensureSchema(tx, store.schema);
       await migrate(tx);
     });
   } catch (error) {
@@ -79,11 +79,21 @@ async function openPostgresLedger(url: string, schema: string): Promise<Ledger> 
       cause: error,
     });
   }
-  const notifier = makeNotifier(store.pool, store.connectionString, store.schema);
+  const notifier = makeNotifier(url, schema, (channel) =>
+    store.read((session) => session.run('select pg_notify(?, ?)', [channel, ''])),
+  );
   return makeLedger(store, notifier, {
     backup: (target) => backupPostgres(store, target),
     check: () => store.read(checkLedger),
   });
+}
+
+/** Asked first, because `if not exists` still wants the right to create where the schema exists. */
+async function ensureSchema(tx: Transaction, schema: string): Promise<void> {
+  const found = await tx.run('select 1 as one from pg_catalog.pg_namespace where nspname = ?', [
+    schema,
+  ]);
+  if (found.length === 0) await tx.run(`create schema "${schema}"`);
 }
 
 function makeLedger(
@@ -92,9 +102,21 @@ function makeLedger(
   care: Pick<Ledger, 'backup' | 'check'>,
 ): Ledger {
   const { read, write } = store;
+  const copies = new Set<Promise<void>>();
+  let closing: Promise<void> | undefined;
+  const close = async (): Promise<void> => {
+    await notifier.close();
+    await Promise.allSettled(copies);
+    await store.close();
+  };
   return {
     kind: store.dialect.name,
-    ...care,
+    check: () => care.check(),
+    backup(path) {
+      const copy = care.backup(path).finally(() => copies.delete(copy));
+      copies.add(copy);
+      return copy;
+    },
     enqueue: (batch) => write(['enqueue'], (tx) => enqueue(tx, batch)),
     claim: (request) => write(['claim'], (tx) => claim(tx, request)),
     settle: (closings, request) =>
@@ -130,10 +152,7 @@ function makeLedger(
     setMeta: (key, value) => write(['other'], (tx) => writeMeta(tx, key, value)),
     onHint: (listener) => notifier.onHint(listener),
     hint: () => notifier.hint(),
-    async close() {
-      await notifier.close();
-      await store.close();
-    },
+    close: () => (closing ??= close()),
   };
 }
 

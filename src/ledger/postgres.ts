@@ -4,7 +4,6 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import type {
   Dialect,
   Row,
-  RowsStatement,
   Session,
   Store,
   TableName,
@@ -13,12 +12,16 @@ import type {
   VerbName,
 } from './dialect.ts';
 import { afterCommit, beforeCommit } from './fault.ts';
-import { compileRows } from './rows.ts';
+import { makePipeline, type Pipeline } from './pipeline.ts';
+import { compileRun, compileSet, toRuns } from './rows.ts';
 
 const CONNECTIONS_MAX = 10;
 const CONNECT_TIMEOUT_MS = 5000;
 const STATEMENT_TIMEOUT_MS = 60_000;
-const IDLE_IN_TRANSACTION_MS = 15_000;
+/** A server that fell silent without closing the connection is given up a little later than that. */
+const ANSWER_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 5000;
+/** A host that is frozen in a transaction keeps the others from claiming for no longer than this. */
+const IDLE_IN_TRANSACTION_MS = 5000;
 const CONFLICT_RETRIES_MAX = 20;
 const UNKNOWN_RETRIES_MAX = 20;
 const RETRY_STEP_MS = 25;
@@ -30,11 +33,9 @@ const ROWS_PER_PAGE = 1000;
 class UnknownCommit extends Error {}
 
 export interface PostgresStore extends Store {
-  readonly pool: pg.Pool;
   readonly schema: string;
-  readonly connectionString: string;
   /** Lets the work read every table, page by page, as it was at one moment. */
-  snapshot(work: (pagesOf: (table: TableName) => AsyncIterable<Row[]>) => Promise<void>): Promise<void>;
+  snapshot(work: SnapshotWork): Promise<void>;
 }
 
 export function makePostgresDialect(schema: string): Dialect {
@@ -55,7 +56,9 @@ export function makePostgresDialect(schema: string): Dialect {
     forUpdate: 'for update',
     skipLocked: 'for update skip locked',
     lockClaims: `select pg_advisory_xact_lock(${lockKey})`,
-    rowsOf: 'unnest',
+    parameter: (index, type) => `$${index}::${type === 'int' ? 'bigint' : 'text'}`,
+    among: (index, type) => `= any($${index}::${type === 'int' ? 'bigint' : 'text'}[])`,
+    list: (values) => `{${values.map(toElement).join(',')}}`,
   };
 }
 
@@ -66,37 +69,64 @@ export function openPostgres(connectionString: string, schema: string): Postgres
     max: CONNECTIONS_MAX,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     statement_timeout: STATEMENT_TIMEOUT_MS,
+    query_timeout: ANSWER_TIMEOUT_MS,
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
     application_name: 'ductile',
+    // A plan is kept for as long as its connection. One that was made while a table was small would
+    // go on reading all of it when it has grown; every statement that matters has its index.
+    options: '-c enable_seqscan=off -c plan_cache_mode=force_generic_plan',
     keepAlive: true,
     types: {
       getTypeParser: (oid: number, format?: 'text' | 'binary') =>
-        oid === INT8_OID ? Number : pg.types.getTypeParser(oid, format as 'text'),
+        oid === INT8_OID ? Number : pg.types.getTypeParser(oid, format),
     },
   });
   // An idle connection that dies is replaced by the pool; without a listener it would end the process.
   pool.on('error', () => undefined);
+  const underWay = new Set<Promise<unknown>>();
+  let closed = false;
+  /** The pool must not be ended under those that still wait for one of its connections. */
+  const track = <T>(work: () => Promise<T>): Promise<T> => {
+    if (closed) return Promise.reject(unavailable(new Error('the ledger is closed')));
+    const tracked = work().finally(() => underWay.delete(tracked));
+    underWay.add(tracked);
+    return tracked;
+  };
   return {
     dialect,
-    pool,
     schema,
-    connectionString,
-    read: (work) => withClient(pool, (client) => work(makeSession(client, dialect))),
-    write: (names, work) => writeWithRetry(pool, dialect, names, work),
+    read: (work) =>
+      track(() => withClient(pool, (client) => work(makeSession(makePipeline(client), dialect)))),
+    write: (names, work) => track(() => writeWithRetry(pool, dialect, names, work)),
     snapshot: (work) =>
-      withClient(pool, async (client) => {
-        await client.query('begin isolation level repeatable read read only');
-        try {
-          await work((table) => cursorPages(client, dialect.table(table)));
-        } finally {
-          await client.query('rollback');
-        }
-      }),
-    close: () => pool.end(),
+      track(() => withClient(pool, (client) => inSnapshot(client, dialect, work))),
+    async close() {
+      closed = true;
+      await Promise.allSettled(underWay);
+      await pool.end();
+    },
   };
 }
 
-async function withClient<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+type SnapshotWork = (pagesOf: (table: TableName) => AsyncIterable<Row[]>) => Promise<void>;
+
+async function inSnapshot(
+  client: pg.PoolClient,
+  dialect: Dialect,
+  work: SnapshotWork,
+): Promise<void> {
+  await client.query('begin isolation level repeatable read read only');
+  try {
+    await work((table) => cursorPages(client, dialect.table(table)));
+  } finally {
+    await client.query('rollback');
+  }
+}
+
+async function withClient<T>(
+  pool: pg.Pool,
+  work: (client: pg.PoolClient) => Promise<T>,
+): Promise<T> {
   const client = await pool.connect().catch((error: unknown) => {
     throw unavailable(error);
   });
@@ -107,7 +137,7 @@ async function withClient<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Pro
   try {
     return await work(client);
   } catch (error) {
-    const lost = isConnectionError(error);
+    const lost = isOutage(error);
     broken ||= lost || error instanceof UnknownCommit;
     throw lost ? unavailable(error) : error;
   } finally {
@@ -123,9 +153,11 @@ async function writeWithRetry<T>(
   work: (tx: Transaction) => Promise<T>,
 ): Promise<T> {
   let again = false;
-  for (let conflicts = 0, unknowns = 0; ; ) {
+  for (let conflicts = 0, unknowns = 0; ;) {
     try {
-      const value = await withClient(pool, (client) => writeOnce(client, dialect, names, work, again));
+      const value = await withClient(pool, (client) =>
+        writeOnce(client, dialect, names, work, again),
+      );
       afterCommit(names);
       return value;
     } catch (error) {
@@ -134,8 +166,9 @@ async function writeWithRetry<T>(
         unknowns += 1;
         if (unknowns > UNKNOWN_RETRIES_MAX) throw uncertain(error);
         await pause(unknowns);
-      } else if (isConflict(error) && conflicts < CONFLICT_RETRIES_MAX) {
+      } else if (isConflict(error)) {
         conflicts += 1;
+        if (conflicts > CONFLICT_RETRIES_MAX) throw unavailable(error);
         await pause(conflicts);
       } else throw error;
     }
@@ -149,38 +182,60 @@ async function writeOnce<T>(
   work: (tx: Transaction) => Promise<T>,
   again: boolean,
 ): Promise<T> {
-  await client.query('begin');
+  const pipeline = makePipeline(client);
+  const session = makeSession(pipeline, dialect);
+  const unawaited: Promise<unknown>[] = [];
+  const leave = (answer: Promise<unknown>): void => {
+    answer.catch(() => undefined);
+    unawaited.push(answer);
+  };
+  // It travels with the first statement.
+  leave(pipeline.query('begin', []));
   let value: T;
   try {
-    value = await work({ ...makeSession(client, dialect), again });
+    const send: Transaction['send'] = (...asked) => leave(session.each(...asked));
+    value = await work({ ...session, again, send });
+    await Promise.all(unawaited);
     beforeCommit(names);
   } catch (error) {
-    if (!isConnectionError(error)) await client.query('rollback');
+    await pipeline.idle();
+    if (!isOutage(error)) await client.query('rollback');
     throw error;
   }
+  let command: string;
   try {
-    await client.query('commit');
+    ({ command } = await client.query('commit'));
   } catch (error) {
-    if (isConnectionError(error)) throw new UnknownCommit(messageOf(error), { cause: error });
+    if (isOutage(error)) throw new UnknownCommit(messageOf(error), { cause: error });
     throw error;
   }
+  // A transaction that failed unnoticed is rolled back by its commit, without an error.
+  if (command !== 'COMMIT') throw new Error('the transaction had failed before its commit');
   return value;
 }
 
-function makeSession(client: pg.ClientBase, dialect: Dialect): Session {
+function makeSession({ query }: Pipeline, dialect: Dialect): Session {
   return {
     dialect,
-    run: async (sql, values = []) => {
-      const { name, text } = prepared(sql);
-      return (await client.query<Row>({ name, text, values: [...values] })).rows;
-    },
-    each: async (statement: RowsStatement, rows, common: readonly Value[] = []) => {
-      if (rows.length === 0) return [];
-      const { text, bind } = compileRows(dialect, statement);
-      const [values] = bind(rows, common) as [unknown[]];
-      return (await client.query<Row>({ name: nameOf(text), text, values })).rows;
+    run: (sql, values = []) => query(numbered(sql), values),
+    each: (statement, rows, common = []) => {
+      const [run, ...others] = toRuns(statement, rows);
+      if (run === undefined) return Promise.resolve([]);
+      if (others.length > 0) {
+        const { text, bind } = compileSet(dialect, statement);
+        return query(text, bind(rows, common));
+      }
+      const { text, bind } = compileRun(dialect, statement, run);
+      return query(text, bind(run, common));
     },
   };
+}
+
+/** An element in PostgreSQL's own notation of an array. */
+function toElement(value: Value): string {
+  if (value === null) return 'NULL';
+  if (typeof value === 'number') return String(value);
+  return `"${/["\\]/.test(value) ? value.replaceAll(/["\\]/g, String.raw`\$&`) : value}"`;
 }
 
 async function* cursorPages(client: pg.ClientBase, table: string): AsyncGenerator<Row[]> {
@@ -193,44 +248,40 @@ async function* cursorPages(client: pg.ClientBase, table: string): AsyncGenerato
   await client.query('close page');
 }
 
-const texts = new Map<string, { name: string; text: string }>();
+const texts = new Map<string, string>();
 
-/** Our `?` become `$n`, and the text gets a name, so that the server plans it once per connection. */
-function prepared(sql: string): { name: string; text: string } {
-  let found = texts.get(sql);
-  if (found === undefined) {
+/** Our `?` become `$n`. */
+function numbered(sql: string): string {
+  let text = texts.get(sql);
+  if (text === undefined) {
     let index = 0;
-    const text = sql.replaceAll('?', () => `$${(index += 1)}`);
-    texts.set(sql, (found = { name: nameOf(text), text }));
+    text = sql.replaceAll('?', () => `$${(index += 1)}`);
+    texts.set(sql, text);
   }
-  return found;
-}
-
-const names = new Map<string, string>();
-
-function nameOf(text: string): string {
-  let name = names.get(text);
-  if (name === undefined) {
-    name = createHash('sha256').update(text).digest('base64url').slice(0, 20);
-    names.set(text, name);
-  }
-  return name;
+  return text;
 }
 
 const CONFLICTS = new Set(['40001', '40P01', '55P03']);
-const GONE = new Set(['57P01', '57P02', '57P03', '53300', '53100', '53200']);
 
 function isConflict(error: unknown): boolean {
   return CONFLICTS.has(codeOf(error));
 }
 
-function isConnectionError(error: unknown): boolean {
+/**
+ * Classes of errors that lie with the server or the way to it: connection, resources, an operator's
+ * hand or a time limit, the system. So do a server that fell back to reading, and its idle timeout.
+ */
+const OUTAGES = /^(08|53|57|58|25006|25P03)/;
+
+/** Whether trying the same again later can help, so that it says nothing about the data. */
+function isOutage(error: unknown): boolean {
   if (!(error instanceof Error) || error instanceof DuctileError) return false;
   if (error instanceof UnknownCommit) return false;
   const code = codeOf(error);
-  if (code.startsWith('08') || GONE.has(code)) return true;
-  if (/^E(CONN|PIPE|TIMEDOUT|HOST|NET|AI_)/.test(code)) return true;
-  return code === '' && /connection|timeout|socket|client was closed|not queryable/i.test(error.message);
+  if (OUTAGES.test(code) || /^E(CONN|PIPE|TIMEDOUT|HOST|NET|AI_)/.test(code)) return true;
+  return (
+    code === '' && /connection|timeout|socket|client was closed|not queryable/i.test(error.message)
+  );
 }
 
 function isUnavailable(error: unknown): boolean {
@@ -243,7 +294,9 @@ function codeOf(error: unknown): string {
 }
 
 function unavailable(error: unknown): DuctileError {
-  return new DuctileError('LEDGER_UNAVAILABLE', `PostgreSQL: ${messageOf(error)}`, { cause: error });
+  return new DuctileError('LEDGER_UNAVAILABLE', `PostgreSQL: ${messageOf(error)}`, {
+    cause: error,
+  });
 }
 
 function uncertain(error: unknown): DuctileError {

@@ -1,8 +1,9 @@
-import { copyFileSync, existsSync, renameSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, renameSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
-import { copyTables } from './backup.ts';
+import { copyTables, syncPath } from './backup.ts';
 import { checkSqliteFile } from './check.ts';
 import type { Row, TableName, Transaction } from './dialect.ts';
 import { migrate, refuseNewer } from './migrate.ts';
@@ -65,8 +66,11 @@ async function restoreSqlite(from: string, path: string): Promise<Restored> {
     renameSync(path, previous);
   }
   const draft = `${path}.partial`;
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   copyFileSync(from, draft);
+  syncPath(draft);
   renameSync(draft, path);
+  syncPath(dirname(path));
   const store = openSqlite(path);
   try {
     await store.write(['other'], async (tx) => {
@@ -90,7 +94,8 @@ async function restorePostgres(
     await refuseUsed(store);
     await copyTables((table) => filePages(file, table), store);
     await store.write(['other'], async (tx) => {
-      for (const [table, column] of identities) await continueIdentity(tx, store.schema, table, column);
+      for (const [table, column] of identities)
+        await continueIdentity(tx, store.schema, table, column);
       await beginAnew(tx, from);
     });
   } finally {

@@ -1,71 +1,126 @@
 import type { Dialect, Row, RowsStatement, RowsWriter, Value } from './dialect.ts';
 
-/** Compiles a statement over rows for one database, once. */
-export interface CompiledRows {
-  readonly text: string;
-  /** Parameter lists: one for each row where rows are looped, a single one where they are unnested. */
-  bind(rows: readonly Row[], common: readonly Value[]): Value[][] | [unknown[]];
+/** Neighbours that differ in their key only. A statement without a key has a run for each row. */
+export interface Run {
+  readonly row: Row;
+  readonly keys: Value[];
 }
 
-const compiled = new WeakMap<Dialect, Map<RowsStatement, CompiledRows>>();
-
-export function compileRows(dialect: Dialect, statement: RowsStatement): CompiledRows {
-  let ofDialect = compiled.get(dialect);
-  if (ofDialect === undefined) compiled.set(dialect, (ofDialect = new Map()));
-  let result = ofDialect.get(statement);
-  if (result === undefined) {
-    result = dialect.rowsOf === 'loop' ? looped(dialect, statement) : unnested(dialect, statement);
-    ofDialect.set(statement, result);
+export function toRuns({ columns, key }: RowsStatement, rows: readonly Row[]): Run[] {
+  const alike = Object.keys(columns).filter((column) => column !== key);
+  const runs: Run[] = [];
+  for (const row of rows) {
+    const own = key === undefined ? null : (row[key] ?? null);
+    const last = runs.at(-1);
+    const joins = key !== undefined && alike.every((column) => last?.row[column] === row[column]);
+    if (joins && last !== undefined) last.keys.push(own);
+    else runs.push({ row, keys: [own] });
   }
-  return result;
+  return runs;
 }
+
+/** A statement that is run once for each run of rows, with their values as parameters. */
+export interface CompiledRun {
+  readonly text: string;
+  readonly bind: (run: Run, common: readonly Value[]) => Value[];
+}
+
+export function compileRun(dialect: Dialect, statement: RowsStatement, run: Run): CompiledRun {
+  return (run.keys.length === 1 ? compileOne : compileMany)(dialect, statement);
+}
+
+const compileOne = once((dialect, statement) => compileKeys(dialect, statement, 'one'));
+const compileMany = once((dialect, statement) => compileKeys(dialect, statement, 'many'));
 
 /** Values get their numbers as they are named: SQLite refuses values that no number asks for. */
-function looped(dialect: Dialect, statement: RowsStatement): CompiledRows {
-  const columns = Object.keys(statement.columns);
+function compileKeys(
+  dialect: Dialect,
+  statement: RowsStatement,
+  keyed: 'one' | 'many',
+): CompiledRun {
+  const { columns, key = '' } = statement;
   const used: (string | number)[] = [];
-  const mark = (what: string | number): string => {
+  const mark = (what: string | number): number => {
     if (!used.includes(what)) used.push(what);
-    return `?${used.indexOf(what) + 1}`;
+    return used.indexOf(what) + 1;
   };
   const writer: RowsWriter = Object.assign(
-    (column: string) => mark(columns[position(columns, column)] ?? column),
-    { common: mark, from: '', lateral: (select: string) => `(${select}) q` },
+    (column: string) => dialect.parameter(mark(column), typeOf(columns, column)),
+    {
+      isKey: () =>
+        keyed === 'one'
+          ? `= ${dialect.parameter(mark(key), typeOf(columns, key))}`
+          : dialect.among(mark(KEYS), typeOf(columns, key)),
+      common: (index: number, type: 'text' | 'int' = 'text') =>
+        dialect.parameter(mark(index), type),
+      from: '',
+      lateral: (select: string) => `(${select}) q`,
+    },
   );
-  const text = statement.sql(writer, dialect);
   return {
-    text,
-    bind: (rows, common) =>
-      rows.map((row) =>
-        used.map((what) => (typeof what === 'number' ? common[what] : row[what]) ?? null),
-      ),
+    text: statement.sql(writer, withOneClock(dialect)),
+    bind: ({ row, keys }, common) =>
+      used.map((what) => {
+        if (what === KEYS) return dialect.list(keys);
+        return (typeof what === 'number' ? common[what] : row[what]) ?? null;
+      }),
   };
 }
 
-function unnested(dialect: Dialect, statement: RowsStatement): CompiledRows {
-  const columns = Object.keys(statement.columns);
-  const arrays = columns.map((column, i) => `$${i + 1}::${sqlType(statement.columns[column])}[]`);
-  const source = `unnest(${arrays.join(', ')}) as r(${columns.join(', ')})`;
-  const writer: RowsWriter = Object.assign((column: string) => `r.${columns[position(columns, column)]}`, {
+/** Stands for the keys of a run among the names of columns. */
+const KEYS = '(keys)';
+
+/** A statement that takes all rows at once, each column as an array. */
+export interface CompiledSet {
+  readonly text: string;
+  readonly bind: (rows: readonly Row[], common: readonly Value[]) => Value[];
+}
+
+export const compileSet = once((dialect: Dialect, statement: RowsStatement): CompiledSet => {
+  const { columns, key = '' } = statement;
+  const names = Object.keys(columns);
+  const arrays = names.map((name, i) => `${dialect.parameter(i + 1, typeOf(columns, name))}[]`);
+  const source = `unnest(${arrays.join(', ')}) as r(${names.join(', ')})`;
+  const valueOf = (column: string): string => {
+    typeOf(columns, column);
+    return `r.${column}`;
+  };
+  const writer: RowsWriter = Object.assign(valueOf, {
+    isKey: () => `= ${valueOf(key)}`,
     common: (index: number, type: 'text' | 'int' = 'text') =>
-      `$${columns.length + index + 1}::${sqlType(type)}`,
+      dialect.parameter(names.length + index + 1, type),
     from: `from ${source}`,
     lateral: (select: string) => `${source} cross join lateral (${select}) q`,
   });
   return {
-    text: statement.sql(writer, dialect),
+    text: statement.sql(writer, withOneClock(dialect)),
     bind: (rows, common) => [
-      [...columns.map((column) => rows.map((row) => row[column] ?? null)), ...common],
+      ...names.map((name) => dialect.list(rows.map((row) => row[name] ?? null))),
+      ...common,
     ],
   };
+});
+
+/** A sub-select is evaluated once, a volatile call for each row. */
+function withOneClock(dialect: Dialect): Dialect {
+  return { ...dialect, now: `(select ${dialect.now})` };
 }
 
-function sqlType(type: 'text' | 'int' | undefined): string {
-  return type === 'int' ? 'bigint' : 'text';
+function typeOf(columns: RowsStatement['columns'], column: string): 'text' | 'int' {
+  const type = columns[column];
+  if (type === undefined) throw new Error(`the statement has no column ${column}`);
+  return type;
 }
 
-function position(columns: readonly string[], column: string): number {
-  const found = columns.indexOf(column);
-  if (found < 0) throw new Error(`the statement has no column ${column}`);
-  return found;
+function once<T>(
+  compile: (dialect: Dialect, statement: RowsStatement) => T,
+): (dialect: Dialect, statement: RowsStatement) => T {
+  const compiled = new WeakMap<Dialect, Map<RowsStatement, T>>();
+  return (dialect, statement) => {
+    let ofDialect = compiled.get(dialect);
+    if (ofDialect === undefined) compiled.set(dialect, (ofDialect = new Map()));
+    let result = ofDialect.get(statement);
+    if (result === undefined) ofDialect.set(statement, (result = compile(dialect, statement)));
+    return result;
+  };
 }

@@ -1,4 +1,12 @@
-import { chmodSync, existsSync, mkdirSync, openSync, closeSync, statfsSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  statfsSync,
+  statSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
@@ -25,15 +33,18 @@ const NETWORK_FILE_SYSTEMS = new Map([
 
 /** Opens the file of a ledger after making sure that it may be used, and sets what must be set. */
 export function openWriter(path: string): DatabaseSync {
-  refuseOldSqlite();
-  const directory = dirname(path);
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
-  refuseNetwork(directory, path);
-  if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
-  chmodSync(path, 0o600);
-  const db = openDatabase(path, false);
+  refuseOldSqlite(process.versions['sqlite'] ?? '0.0.0');
+  let db: DatabaseSync | undefined;
   try {
+    const directory = dirname(path);
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    refuseNetwork(directory, path);
+    if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
+    if (!statSync(path).isFile()) throw foreign('it is not a file', path);
+    db = openDatabase(path, false);
     refuseForeign(db, path);
+    // Only now is it known to be ours; the journal's files get the mode of this one.
+    chmodSync(path, 0o600);
     db.exec('pragma journal_mode = wal');
     db.exec('pragma synchronous = full');
     db.exec('pragma temp_store = memory');
@@ -45,7 +56,7 @@ export function openWriter(path: string): DatabaseSync {
     db.exec(`pragma application_id = ${APPLICATION_ID}`);
     return db;
   } catch (error) {
-    db.close();
+    db?.close();
     throw toFileError(error, path);
   }
 }
@@ -72,11 +83,10 @@ function openDatabase(path: string, readOnly: boolean): DatabaseSync {
   }
 }
 
-export function refuseOldSqlite(): void {
-  const version = process.versions['sqlite'] ?? '0.0.0';
-  const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number);
-  const [a, b, c] = SQLITE_SAFE;
-  if (major > a || (major === a && (minor > b || (minor === b && patch >= c)))) return;
+export function refuseOldSqlite(version: string): void {
+  const parts = version.split('.').map(Number);
+  const first = SQLITE_SAFE.findIndex((part, index) => parts[index] !== part);
+  if (first < 0 || (parts[first] ?? 0) > (SQLITE_SAFE[first] ?? 0)) return;
   throw new DuctileError(
     'LEDGER_UNSUITABLE',
     `SQLite ${version} can corrupt a database in WAL mode; ${SQLITE_SAFE.join('.')} is the first safe one`,
@@ -85,11 +95,21 @@ export function refuseOldSqlite(): void {
 }
 
 function refuseNetwork(directory: string, path: string): void {
-  const name = NETWORK_FILE_SYSTEMS.get(Number(statfsSync(directory).type) >>> 0);
+  const name = networkFileSystem(statfsSync(directory).type);
   if (name === undefined) return;
-  throw new DuctileError('LEDGER_UNSUITABLE', `${directory} is on a network file system (${name})`, {
-    place: path,
-  });
+  throw new DuctileError(
+    'LEDGER_UNSUITABLE',
+    `${directory} is on a network file system (${name})`,
+    {
+      place: path,
+    },
+  );
+}
+
+/** The name of a file system that reaches over a network, by the kernel's number for its kind. */
+export function networkFileSystem(type: number): string | undefined {
+  // Some numbers come with their highest bit read as a sign.
+  return NETWORK_FILE_SYSTEMS.get(type >>> 0);
 }
 
 function refuseForeign(db: DatabaseSync, path: string): void {
@@ -100,9 +120,11 @@ function refuseForeign(db: DatabaseSync, path: string): void {
   }
   const tables = db.prepare('select count(*) as n from sqlite_schema').get();
   if (id === 0 && tables?.['n'] === 0) return;
-  throw new DuctileError('LEDGER_FOREIGN', 'the file is a database of another program', {
-    place: path,
-  });
+  throw foreign('the file is a database of another program', path);
+}
+
+function foreign(message: string, path: string): DuctileError {
+  return new DuctileError('LEDGER_FOREIGN', message, { place: path });
 }
 
 const SQLITE_CORRUPT = 11;

@@ -11,7 +11,7 @@ import type {
   VerbName,
 } from './dialect.ts';
 import { afterCommit, beforeCommit } from './fault.ts';
-import { compileRows } from './rows.ts';
+import { compileRun, toRuns } from './rows.ts';
 import { openReader, openWriter, sqliteCode } from './sqlite-file.ts';
 
 const NOW = `strftime('%Y-%m-%dT%H:%M:%fZ', 'now')`;
@@ -25,13 +25,17 @@ export const sqliteDialect: Dialect = {
   forUpdate: '',
   skipLocked: '',
   lockClaims: undefined,
-  rowsOf: 'loop',
+  parameter: (index) => `?${index}`,
+  among: (index) => `in (select value from json_each(?${index}))`,
+  list: (values) => JSON.stringify(values),
 };
 
 export interface SqliteStore extends Store {
   readonly path: string;
   /** The writing connection, for what only it can do: backup and checks. */
   readonly writer: DatabaseSync;
+  /** Runs something while no transaction is open; nothing is written until it resolves. */
+  readonly between: (work: () => Promise<void>) => Promise<void>;
 }
 
 interface Unit {
@@ -47,17 +51,23 @@ interface Unit {
  */
 export function openSqlite(path: string): SqliteStore {
   const writer = openWriter(path);
-  const transaction = { ...makeSession(writer), again: false };
+  const transaction = makeSession(writer);
   let reader: Session | undefined;
   let readerDb: DatabaseSync | undefined;
   let waiting: Unit[] = [];
+  const pauses: (() => Promise<void>)[] = [];
   let flushing: Promise<void> | undefined;
+  let closed = false;
 
   const flush = async (): Promise<void> => {
-    while (waiting.length > 0) {
+    while (waiting.length > 0 || pauses.length > 0) {
+      // The next group waits for the next turn: whoever is answered and at once writes again would
+      // otherwise keep timers and sockets from ever having theirs.
+      await new Promise<void>((turn) => setImmediate(turn));
+      for (const pause of pauses.splice(0)) await pause();
       const units = waiting;
       waiting = [];
-      await runGroup(writer, transaction, units);
+      if (units.length > 0) await runGroup(writer, transaction, units);
     }
     flushing = undefined;
   };
@@ -67,6 +77,7 @@ export function openSqlite(path: string): SqliteStore {
     path,
     writer,
     async read(work) {
+      if (closed) throw closedError();
       // Opened late: before the first migration there is nothing to read.
       readerDb ??= openReader(path);
       reader ??= makeSession(readerDb);
@@ -77,12 +88,21 @@ export function openSqlite(path: string): SqliteStore {
       }
     },
     write<T>(names: readonly VerbName[], work: (tx: Transaction) => Promise<T>) {
+      if (closed) return Promise.reject(closedError());
       return new Promise<T>((resolve, reject) => {
         waiting.push({ names, work, resolve: resolve as (value: unknown) => void, reject });
-        flushing ??= new Promise<void>((done) => setImmediate(done)).then(flush);
+        flushing ??= flush();
+      });
+    },
+    between(work) {
+      if (closed) return Promise.reject(closedError());
+      return new Promise((resolve, reject) => {
+        pauses.push(() => work().then(resolve, reject));
+        flushing ??= flush();
       });
     },
     async close() {
+      closed = true;
       await flushing;
       readerDb?.close();
       writer.close();
@@ -90,19 +110,29 @@ export function openSqlite(path: string): SqliteStore {
   };
 }
 
-type Result = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: unknown };
+type Result =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly error: unknown };
 
 /** Runs a turn's units in one transaction; if the database itself gives up on it, one by one. */
 async function runGroup(db: DatabaseSync, tx: Transaction, units: readonly Unit[]): Promise<void> {
   try {
-    const results = await runTogether(db, tx, units);
-    for (const { names } of units) afterCommit(names);
-    units.forEach((unit, index) => answer(unit, results[index]));
+    db.exec('begin immediate');
+  } catch (error) {
+    // Somebody else has the file: each alone would only wait for it once more.
+    for (const unit of units) unit.reject(classify(error));
+    return;
+  }
+  let results: Result[];
+  try {
+    results = await runTogether(db, tx, units);
   } catch (error) {
     rollback(db);
     if (units.length === 1) units.forEach((unit) => unit.reject(classify(error)));
     else for (const unit of units) await runGroup(db, tx, [unit]);
+    return;
   }
+  units.forEach((unit, index) => answer(unit, results[index]));
 }
 
 async function runTogether(
@@ -110,7 +140,6 @@ async function runTogether(
   tx: Transaction,
   units: readonly Unit[],
 ): Promise<Result[]> {
-  db.exec('begin immediate');
   const results: Result[] = [];
   for (const unit of units) {
     if (units.length > 1) db.exec('savepoint unit');
@@ -130,9 +159,17 @@ async function runTogether(
   return results;
 }
 
-function answer(unit: Unit, result: Result | undefined): void {
-  if (result?.ok === true) unit.resolve(result.value);
-  else unit.reject(result?.error);
+function answer({ names, resolve, reject }: Unit, result: Result | undefined): void {
+  if (result?.ok !== true) {
+    reject(result?.error);
+    return;
+  }
+  try {
+    afterCommit(names);
+    resolve(result.value);
+  } catch (error) {
+    reject(error);
+  }
 }
 
 function rollback(db: DatabaseSync): void {
@@ -144,27 +181,31 @@ function rollback(db: DatabaseSync): void {
   }
 }
 
-function makeSession(db: DatabaseSync): Session {
+function makeSession(db: DatabaseSync): Transaction {
   const statements = new Map<string, StatementSync>();
   const prepare = (sql: string): StatementSync => {
     let statement = statements.get(sql);
     if (statement === undefined) statements.set(sql, (statement = db.prepare(sql)));
     return statement;
   };
+  const runEach = (
+    definition: RowsStatement,
+    rows: readonly Row[],
+    common: readonly Value[] = [],
+  ): Row[] => {
+    const found: Row[] = [];
+    for (const run of toRuns(definition, rows)) {
+      const { text, bind } = compileRun(sqliteDialect, definition, run);
+      for (const row of prepare(text).all(...bind(run, common))) found.push(row as Row);
+    }
+    return found;
+  };
   return {
     dialect: sqliteDialect,
+    again: false,
     run: (sql, values = []) => attempt(() => prepare(sql).all(...values) as Row[]),
-    each: (definition: RowsStatement, rows, common: readonly Value[] = []) =>
-      attempt(() => {
-        if (rows.length === 0) return [];
-        const { text, bind } = compileRows(sqliteDialect, definition);
-        const statement = prepare(text);
-        const found: Row[] = [];
-        for (const values of bind(rows, common) as Value[][]) {
-          for (const row of statement.all(...values)) found.push(row as Row);
-        }
-        return found;
-      }),
+    each: (...asked) => attempt(() => runEach(...asked)),
+    send: (...asked) => void runEach(...asked),
   };
 }
 
@@ -186,7 +227,7 @@ const UNAVAILABLE = new Map([
   [13, 'disk full'],
   [14, 'cannot open'],
 ]);
-const SQLITE_CORRUPT = 11;
+const DAMAGED: ReadonlySet<number> = new Set([11, 26]);
 
 function classify(error: unknown): unknown {
   const code = sqliteCode(error);
@@ -197,6 +238,10 @@ function classify(error: unknown): unknown {
       cause: error,
     });
   }
-  if (code !== SQLITE_CORRUPT) return error;
+  if (!DAMAGED.has(code)) return error;
   return new DuctileError('LEDGER_CORRUPT', `SQLite: ${messageOf(error)}`, { cause: error });
+}
+
+function closedError(): DuctileError {
+  return new DuctileError('LEDGER_UNAVAILABLE', 'the ledger is closed');
 }

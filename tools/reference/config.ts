@@ -63,10 +63,11 @@ export function renderConfig(): string {
   const rows = keys.map((key) => `| \`${key}\` | ${defaults.get(key) ?? ''} | ${meanings[key]} |`);
   return `# Configuration
 
-\`config.yaml\` in the configuration directory. Durations are written like \`200ms\`, \`5s\`, \`1h30m\`, \`30d\`. Relative paths
-are relative to the directory of the file, \`~/\` is the home directory. \`\${VAR}\` inside a text is replaced by the
-environment variable, which must be set; \`$\${VAR}\` is the text itself. Unknown keys are errors, and all errors come
-together, each with file, line, key and advice; the exit code is 78.
+\`config.yaml\` in the configuration directory. Durations are written like \`200ms\`, \`5s\`, \`1h30m\`,
+\`30d\`. Relative paths are relative to the directory of the file, \`~/\` is the home directory.
+\`\${VAR}\` inside a text is replaced by the environment variable, which must be set; \`$\${VAR}\` is the
+text itself. Unknown keys are errors, and all errors come together, each with file, line, key and
+advice; the exit code is 78.
 
 | key | default | meaning |
 | --- | --- | --- |

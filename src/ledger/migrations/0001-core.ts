@@ -1,5 +1,5 @@
 import type { Dialect } from '../dialect.ts';
-import type { Migration } from '../migrate.ts';
+import type { Migration } from './migration.ts';
 
 /** The queue, its history, signals, plugin memory and the processes that work on them. */
 export const core: Migration = {
@@ -52,7 +52,8 @@ function queue(d: Dialect): string[] {
       check ((status = 'running') = (claim_token is not null)),
       check ((completed_at is not null) = (status not in ('queued', 'running')))
     )`,
-    `create index job_queue_ready on ${jobs} (plugin, seq)
+    // The last column is always null here; with it, SQLite counts without looking at the rows.
+    `create index job_queue_ready on ${jobs} (plugin, seq, next_retry_at)
       where status = 'queued' and next_retry_at is null`,
     `create index job_queue_delayed on ${jobs} (next_retry_at)
       where status = 'queued' and next_retry_at is not null`,
@@ -61,8 +62,11 @@ function queue(d: Dialect): string[] {
     `create unique index job_queue_exclusive on ${jobs} (dedupe_key, plugin, command)
       where status = 'running' and dedupe_key is not null`,
     `create index job_queue_completed on ${jobs} (completed_at) where completed_at is not null`,
+    `create index job_queue_root on ${jobs} (root_job_id) where root_job_id <> id`,
     `create index job_queue_parent on ${jobs} (parent_job_id) where parent_job_id is not null`,
     `create index job_queue_cause on ${jobs} (source_event_id) where source_event_id is not null`,
+    `create index job_queue_context on ${jobs} (event_context_id)
+      where event_context_id is not null`,
     `create table ${d.table('job_dedupe')} (
       dedupe_key ${text} not null,
       plugin ${text} not null,
@@ -167,6 +171,7 @@ function memory(d: Dialect): string[] {
       created_at ${text} not null
     )`,
     `create index plugin_facts_plugin on ${d.table('plugin_facts')} (plugin_name, seq)`,
+    `create index plugin_facts_created on ${d.table('plugin_facts')} (created_at)`,
     `create table ${d.table('storage_sequences')} (
       name ${text} primary key,
       value ${int} not null
@@ -180,6 +185,7 @@ function memory(d: Dialect): string[] {
       accumulated_json ${text} not null,
       created_at ${text} not null
     )`,
+    `create index event_context_created on ${d.table('event_context')} (created_at)`,
   ];
 }
 

@@ -1,50 +1,46 @@
 import type { Attempt } from '../../job/attempt.ts';
-import { defineRows, type Row, type Session, type Transaction, type Value } from '../dialect.ts';
+import { defineRows, type Row, type Session, type Transaction } from '../dialect.ts';
 import type { AttemptFilter, Closing } from '../ledger.ts';
 import { text, toAttempt } from './row.ts';
+import { Where } from './where.ts';
 
 /** One row for every attempt that was started; a job closed while it was queued had none. */
-export async function insertAttempts(tx: Transaction, closed: readonly Closing[]): Promise<void> {
-  const rows = closed.filter(({ claimToken }) => claimToken !== null).map(toRow);
-  if (rows.length > 0) await tx.each(insert, rows);
+export function insertAttempts(tx: Transaction, closed: readonly Closing[]): void {
+  tx.send(insert, closed.filter(({ claimToken }) => claimToken !== null).map(toRow));
 }
 
-/** Of these closings, the jobs whose attempt this very claim has closed already. */
+/**
+ * Of these closings, the jobs whose attempt was closed already by this very claim and in this very
+ * way. A reaper closes under the same token, but tells another end than the one who lost the claim.
+ */
 export async function settledBefore(
   tx: Transaction,
   closings: readonly Closing[],
 ): Promise<Set<string>> {
   const rows = await tx.each(
     selectSettled,
-    closings.map(({ job, claimToken }) => ({ id: attemptId(job.id, job.attempt), token: claimToken })),
+    closings.map(({ job, claimToken, report }) => ({
+      id: attemptId(job.id, job.attempt),
+      token: claimToken,
+      status: report.status,
+      cause: report.cause,
+    })),
   );
   return new Set(rows.map((row) => text(row, 'job_id')));
 }
 
 export async function listAttempts(session: Session, filter: AttemptFilter): Promise<Attempt[]> {
-  const conditions: string[] = ['true'];
-  const values: Value[] = [];
-  for (const [column, value] of [
-    ['plugin', filter.plugin],
-    ['job_id', filter.jobId],
-    ['status', filter.status],
-  ] as const) {
-    if (value === undefined) continue;
-    conditions.push(`${column} = ?`);
-    values.push(value);
-  }
+  const { plugin, jobId, status } = filter;
+  const where = new Where().equals({ plugin, job_id: jobId, status });
   const rows = await session.run(
-    `select * from ${session.dialect.table('job_log')} where ${conditions.join(' and ')}
+    `select * from ${session.dialect.table('job_log')} where ${where.text}
       order by completed_at desc, id desc limit ?`,
-    [...values, filter.limit],
+    [...where.values, filter.limit],
   );
   return rows.map(toAttempt);
 }
 
-export async function attemptsOf(
-  session: Session,
-  jobIds: readonly string[],
-): Promise<Attempt[]> {
+export async function attemptsOf(session: Session, jobIds: readonly string[]): Promise<Attempt[]> {
   const rows = await session.each(
     selectOfJob,
     jobIds.map((id) => ({ job_id: id })),
@@ -58,18 +54,12 @@ function attemptId(jobId: string, attempt: number): string {
   return `${jobId}-${attempt}`;
 }
 
-const columns = {
-  id: 'text',
-  job_id: 'text',
-  plugin: 'text',
-  command: 'text',
+/** What only the closing knows; the rest of the row is the job's own. */
+const told = {
   status: 'text',
   cause: 'text',
   result: 'text',
   attempt: 'int',
-  submitted_by: 'text',
-  created_at: 'text',
-  started_at: 'text',
   last_error: 'text',
   stderr: 'text',
   stderr_truncated: 'int',
@@ -82,32 +72,42 @@ const columns = {
   settle_ms: 'int',
   process_id: 'text',
   claim_token: 'text',
-  parent_job_id: 'text',
-  source_event_id: 'text',
 } as const;
 
+const copied = [
+  'plugin',
+  'command',
+  'submitted_by',
+  'created_at',
+  'started_at',
+  'parent_job_id',
+  'source_event_id',
+];
+
 const insert = defineRows({
-  columns,
+  columns: { seq: 'int', ...told },
+  key: 'seq',
   sql: (r, d) => {
-    const names = Object.keys(columns);
-    return `insert into ${d.table('job_log')} (${names.join(', ')}, completed_at)
-      select ${names.map((name) => r(name)).join(', ')}, ${d.now} ${r.from} where true`;
+    const names = Object.keys(told);
+    return `insert into ${d.table('job_log')}
+      (id, job_id, ${copied.join(', ')}, ${names.join(', ')}, completed_at)
+      select q.id || '-' || cast(${r('attempt')} as ${d.types.int}), q.id,
+        ${copied.map((name) => `q.${name}`).join(', ')}, ${names.map((name) => r(name)).join(', ')},
+        ${d.now}
+      from ${r.lateral(
+        `select j.id, ${copied.map((name) => `j.${name}`).join(', ')}
+        from ${d.table('job_queue')} j where j.seq ${r.isKey()}`,
+      )}`;
   },
 });
 
 function toRow({ job, claimToken, report }: Closing): Row {
   return {
-    id: attemptId(job.id, job.attempt),
-    job_id: job.id,
-    plugin: job.plugin,
-    command: job.command,
+    seq: job.seq,
     status: report.status,
     cause: report.cause,
     result: report.result,
     attempt: job.attempt,
-    submitted_by: job.submittedBy,
-    created_at: job.createdAt,
-    started_at: job.startedAt,
     last_error: report.error,
     stderr: report.stderr,
     stderr_truncated: report.stderrTruncated ? 1 : 0,
@@ -120,22 +120,23 @@ function toRow({ job, claimToken, report }: Closing): Row {
     settle_ms: report.settleMs,
     process_id: job.claimedBy,
     claim_token: claimToken,
-    parent_job_id: job.parentJobId,
-    source_event_id: job.sourceEventId,
   };
 }
 
 const selectSettled = defineRows({
-  columns: { id: 'text', token: 'text' },
-  sql: (r, d) => `select q.job_id from ${r.lateral(
-    `select l.job_id from ${d.table('job_log')} l
-      where l.id = ${r('id')} and l.claim_token = ${r('token')}`,
-  )}`,
+  columns: { id: 'text', token: 'text', status: 'text', cause: 'text' },
+  sql: (r, d) =>
+    `select q.job_id from ${r.lateral(
+      `select l.job_id from ${d.table('job_log')} l
+      where l.id = ${r('id')} and l.claim_token = ${r('token')}
+        and l.status = ${r('status')} and l.cause = ${r('cause')}`,
+    )}`,
 });
 
 const selectOfJob = defineRows({
   columns: { job_id: 'text' },
-  sql: (r, d) => `select q.* from ${r.lateral(
-    `select l.* from ${d.table('job_log')} l where l.job_id = ${r('job_id')}`,
-  )}`,
+  sql: (r, d) =>
+    `select q.* from ${r.lateral(
+      `select l.* from ${d.table('job_log')} l where l.job_id = ${r('job_id')}`,
+    )}`,
 });

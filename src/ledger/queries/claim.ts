@@ -1,12 +1,18 @@
-import { fromTimestamp } from '../../base/clock.ts';
-import { defineRows, type Dialect, type Row, type Transaction } from '../dialect.ts';
+import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts';
+import {
+  defineRows,
+  together,
+  type Row,
+  type RowsStatement,
+  type Transaction,
+} from '../dialect.ts';
 import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from '../ledger.ts';
-import { int, jobColumns, text, textOrNull, toJob } from './row.ts';
+import { int, jobColumns, text, toJob } from './row.ts';
 
 /**
- * Takes up to `slots` ready jobs, oldest first. Limits are counted from running rows inside the
- * transaction, never from a counter that could leak. The heads of the plugins below their cap are
- * merged, so a capped plugin's backlog is not even walked past.
+ * Takes up to `slots` ready jobs, oldest first, for a process that the ledger knows. Limits are
+ * counted from running rows inside the transaction, never from a counter that could leak. The heads
+ * of the plugins below their cap are merged, so a capped plugin's backlog is not even walked past.
  */
 export async function claim(tx: Transaction, request: ClaimRequest): Promise<ClaimedJob[]> {
   if (tx.again) {
@@ -14,125 +20,252 @@ export async function claim(tx: Transaction, request: ClaimRequest): Promise<Cla
     if (earlier.length > 0) return earlier;
   }
   if (request.slots <= 0 || request.plugins.length === 0) return [];
-  // A statement of its own: the next one must take its snapshot after the lock is held.
-  if (tx.dialect.lockClaims !== undefined) await tx.run(tx.dialect.lockClaims);
-  const running = await countRunning(tx, request.processId);
-  const open = request.plugins
-    .map((plugin) => ({ plugin, free: plugin.parallelism - (running.byPlugin.get(plugin.name) ?? 0) }))
-    .filter(({ free }) => free > 0);
-  if (open.length === 0) return [];
-  const heads = await tx.each(
-    selectHeads,
-    open.map(({ plugin, free }) => ({
-      plugin: plugin.name,
-      heads: Math.min(free, request.slots),
-    })),
-  );
-  const chosen = choose(heads, request.slots, running.suspects > 0);
-  if (chosen.length === 0) return [];
-  const leases = new Map(request.plugins.map((plugin) => [plugin.name, plugin]));
-  const claimed = await tx.each(
-    take,
-    chosen.map((head) => ({ id: text(head, 'id'), lease_ms: leaseOf(leases, head) })),
-    [request.token, request.processId],
-  );
-  return sortClaimed(claimed);
+  const [, claimed] = await together(lockClaims(tx), claimAll(tx, request));
+  return claimed;
 }
 
+/** A statement of its own: the next one must take its snapshot after the lock is held. */
+async function lockClaims(tx: Transaction): Promise<void> {
+  if (tx.dialect.lockClaims !== undefined) await tx.run(tx.dialect.lockClaims);
+}
+
+async function claimAll(tx: Transaction, request: ClaimRequest): Promise<ClaimedJob[]> {
+  const claimed: ClaimedJob[] = [];
+  for (let more = true; more && claimed.length < request.slots;) {
+    const round = await claimRound(tx, request, request.slots - claimed.length);
+    claimed.push(...round.claimed);
+    more = round.passedOver;
+  }
+  return claimed.sort((a, b) => a.seq - b.seq);
+}
+
+interface Round {
+  readonly claimed: readonly ClaimedJob[];
+  /** Heads had to wait for others of the same round, so younger jobs may have their places. */
+  readonly passedOver: boolean;
+}
+
+const nothing: Round = { claimed: [], passedOver: false };
+
+async function claimRound(tx: Transaction, request: ClaimRequest, slots: number): Promise<Round> {
+  const { plugins } = request;
+  // Asked for before it is known what runs, so as to get both answers at once.
+  const [running, all] = await together(
+    countRunning(tx, request.processId),
+    readHeads(tx, plugins, slots, true),
+  );
+  if (running === undefined) return nothing;
+  const heads = running.suspects > 0 ? await readHeads(tx, plugins, slots, false) : all;
+  const { chosen, passedOver } = choose(withinLimits(heads, plugins, running), slots);
+  const leases = new Map(request.plugins.map((plugin) => [plugin.name, plugin]));
+  const nowMs = fromTimestamp(running.now);
+  const rows = chosen.map((head) => ({
+    seq: int(head, 'seq'),
+    expires_at: toTimestamp(nowMs + leaseOf(leases, head)),
+  }));
+  const [taken, companions] = await together(
+    tx.each(take, rows, [request.token, request.processId, running.now]),
+    readCompanions(tx, chosen),
+  );
+  const claimed = taken.map((row) => toClaimed(row, companions));
+  return { claimed, passedOver: passedOver && claimed.length > 0 };
+}
+
+async function readHeads(
+  tx: Transaction,
+  plugins: readonly ClaimablePlugin[],
+  slots: number,
+  suspects: boolean,
+): Promise<Row[]> {
+  return await tx.each(
+    selectHeads,
+    plugins.map(({ name, parallelism }) => ({
+      plugin: name,
+      heads: Math.min(parallelism, slots),
+      suspects: suspects ? 1 : 0,
+    })),
+  );
+}
+
+/** As many heads of each plugin as may run beside those that do. */
+function withinLimits(
+  heads: readonly Row[],
+  plugins: readonly ClaimablePlugin[],
+  running: RunningCounts,
+): Row[] {
+  const free = new Map(
+    plugins.map(({ name, parallelism }) => [name, parallelism - (running.byPlugin.get(name) ?? 0)]),
+  );
+  return heads.filter((head) => {
+    const plugin = text(head, 'plugin');
+    const left = free.get(plugin) ?? 0;
+    free.set(plugin, left - 1);
+    return left > 0;
+  });
+}
+
+interface RunningCounts {
+  readonly byPlugin: ReadonlyMap<string, number>;
+  /** Suspects that this process runs. */
+  readonly suspects: number;
+  /** By the database's clock. */
+  readonly now: Timestamp;
+}
+
+/** Undefined when the process is not known: it never was, or it was reaped and must beat first. */
 async function countRunning(
   tx: Transaction,
   processId: string,
-): Promise<{ byPlugin: Map<string, number>; suspects: number }> {
+): Promise<RunningCounts | undefined> {
   const rows = await tx.run(
-    `select plugin, count(*) as running,
-      sum(case when suspect = 1 and claimed_by = ? then 1 else 0 end) as suspects
-      from ${tx.dialect.table('job_queue')} where status = 'running' group by plugin`,
-    [processId],
+    `select counted.plugin, counted.running, counted.suspects, ${tx.dialect.now} as now
+      from ${tx.dialect.table('processes')} p left join (
+        select plugin, count(*) as running,
+          sum(case when suspect = 1 and claimed_by = ? then 1 else 0 end) as suspects
+          from ${tx.dialect.table('job_queue')} where status = 'running' group by plugin
+      ) counted on true where p.id = ?`,
+    [processId, processId],
   );
+  const [first] = rows;
+  if (first === undefined) return undefined;
+  const counted = rows.filter((row) => row['plugin'] !== null);
   return {
-    byPlugin: new Map(rows.map((row) => [text(row, 'plugin'), int(row, 'running')])),
-    suspects: rows.reduce((sum, row) => sum + int(row, 'suspects'), 0),
+    byPlugin: new Map(counted.map((row) => [text(row, 'plugin'), int(row, 'running')])),
+    suspects: counted.reduce((sum, row) => sum + int(row, 'suspects'), 0),
+    now: text(first, 'now'),
   };
 }
 
 const selectHeads = defineRows({
-  columns: { plugin: 'text', heads: 'int' },
-  sql: (r, d) => `select q.seq, q.id, q.plugin, q.command, q.dedupe_key, q.suspect from ${r.lateral(
-    `select h.seq, h.id, h.plugin, h.command, h.dedupe_key, h.suspect
+  columns: { plugin: 'text', heads: 'int', suspects: 'int' },
+  sql: (r, d) =>
+    `select q.* from ${r.lateral(
+      `select h.seq, h.plugin, h.command, h.dedupe_key, h.suspect, h.event_context_id
       from ${d.table('job_queue')} h
       where h.plugin = ${r('plugin')} and h.status = 'queued' and h.next_retry_at is null
+        and h.suspect <= ${r('suspects')}
         and (h.dedupe_key is null or not exists (
           select 1 from ${d.table('job_queue')} x where x.status = 'running'
             and x.dedupe_key = h.dedupe_key and x.plugin = h.plugin and x.command = h.command))
-      order by h.seq limit ${r('heads')} ${d.skipLocked}`,
-  )}`,
+      order by h.seq limit ${r('heads')} + 0 ${d.skipLocked}`,
+    )}`,
 });
 
 /** Oldest first; of one key only the first; of suspects one at a time in a process. */
-function choose(heads: readonly Row[], slots: number, suspectRuns: boolean): Row[] {
+function choose(
+  heads: readonly Row[],
+  slots: number,
+): { readonly chosen: readonly Row[]; readonly passedOver: boolean } {
+  const ordered = heads.toSorted((a, b) => int(a, 'seq') - int(b, 'seq'));
+  const lastOf = new Map(ordered.map((head) => [head['plugin'], int(head, 'seq')]));
   const keys = new Set<string>();
-  let suspectTaken = suspectRuns;
   const chosen: Row[] = [];
-  for (const head of heads.toSorted((a, b) => int(a, 'seq') - int(b, 'seq'))) {
-    if (chosen.length === slots) break;
-    if (head['suspect'] === 1 && suspectTaken) continue;
-    const key = textOrNull(head, 'dedupe_key');
-    if (key !== null) {
-      const target = JSON.stringify([key, head['plugin'], head['command']]);
-      if (keys.has(target)) continue;
-      keys.add(target);
+  let suspectTaken = false;
+  let passedOver = false;
+  // Whoever is passed over makes room for one of its plugin that is not among these heads; nobody
+  // who came after that one may go before it, so they are left to the next round.
+  let horizon = Infinity;
+  for (const head of ordered) {
+    if (chosen.length === slots || int(head, 'seq') > horizon) break;
+    const isSuspect = head['suspect'] === 1;
+    const target = JSON.stringify([head['dedupe_key'], head['plugin'], head['command']]);
+    if ((isSuspect && suspectTaken) || keys.has(target)) {
+      passedOver = true;
+      horizon = Math.min(horizon, lastOf.get(head['plugin'] ?? null) ?? Infinity);
+      continue;
     }
-    suspectTaken ||= head['suspect'] === 1;
+    if (head['dedupe_key'] !== null) keys.add(target);
+    suspectTaken ||= isSuspect;
     chosen.push(head);
   }
-  return chosen;
+  return { chosen, passedOver };
 }
 
 function leaseOf(plugins: ReadonlyMap<string, ClaimablePlugin>, head: Row): number {
   const plugin = plugins.get(text(head, 'plugin'));
-  return plugin?.leaseMs[text(head, 'command')] ?? plugin?.leaseDefaultMs ?? 0;
+  if (plugin === undefined) return 0;
+  const command = text(head, 'command');
+  const own = Object.hasOwn(plugin.leaseMs, command) ? plugin.leaseMs[command] : undefined;
+  return own ?? plugin.leaseDefaultMs;
 }
 
 const take = defineRows({
-  columns: { id: 'text', lease_ms: 'int' },
+  columns: { seq: 'int', expires_at: 'text' },
+  key: 'seq',
   sql: (r, d) => `update ${d.table('job_queue')} set status = 'running',
-      claim_token = ${r.common(0)}, claimed_by = ${r.common(1)}, started_at = ${d.now},
-      claim_expires_at = ${d.nowPlus(r('lease_ms'))}
+      claim_token = ${r.common(0)}, claimed_by = ${r.common(1)}, started_at = ${r.common(2)},
+      claim_expires_at = ${r('expires_at')}
     ${r.from}
-    where job_queue.id = ${r('id')} and job_queue.status = 'queued'
-    returning ${withCompanions(d)}`,
+    where job_queue.seq ${r.isKey()} and job_queue.status = 'queued'
+    returning ${jobColumns}`,
 });
 
 async function readBack(tx: Transaction, token: string): Promise<ClaimedJob[]> {
   const rows = await tx.run(
-    `select ${withCompanions(tx.dialect)} from ${tx.dialect.table('job_queue')}
+    `select ${jobColumns} from ${tx.dialect.table('job_queue')}
       where claim_token = ? and status = 'running'`,
     [token],
   );
-  return sortClaimed(rows);
+  const companions = await readCompanions(tx, rows);
+  return rows.map((row) => toClaimed(row, companions)).sort((a, b) => a.seq - b.seq);
 }
 
-/** What an attempt needs besides its own row, read in the same statement. */
-function withCompanions(d: Dialect): string {
-  return `${jobColumns},
-    coalesce((select s.state from ${d.table('plugin_state')} s
-      where s.plugin_name = job_queue.plugin), '{}') as state,
-    coalesce((select c.accumulated_json from ${d.table('event_context')} c
-      where c.id = job_queue.event_context_id), '{}') as context`;
+/** What attempts need besides their own rows; many jobs share one text. */
+interface Companions {
+  readonly states: ReadonlyMap<string, string>;
+  readonly contexts: ReadonlyMap<string, string>;
 }
 
-function sortClaimed(rows: readonly Row[]): ClaimedJob[] {
-  return rows
-    .map((row) => {
-      const startedAt = text(row, 'started_at');
-      return {
-        ...toJob(row),
-        claimToken: text(row, 'claim_token'),
-        startedAt,
-        state: text(row, 'state'),
-        context: text(row, 'context'),
-        queueMs: Math.max(0, fromTimestamp(startedAt) - fromTimestamp(text(row, 'ready_at'))),
-      };
-    })
-    .sort((a, b) => a.seq - b.seq);
+async function readCompanions(tx: Transaction, jobs: readonly Row[]): Promise<Companions> {
+  const [states, contexts] = await together(
+    readTexts(tx, selectStates, jobs, 'plugin'),
+    readTexts(tx, selectContexts, jobs, 'event_context_id'),
+  );
+  return { states, contexts };
 }
+
+function toClaimed(row: Row, { states, contexts }: Companions): ClaimedJob {
+  const job = toJob(row);
+  const startedAt = text(row, 'started_at');
+  return {
+    ...job,
+    claimToken: text(row, 'claim_token'),
+    startedAt,
+    state: states.get(job.plugin) ?? '{}',
+    context: contexts.get(job.eventContextId ?? '') ?? '{}',
+    queueMs: Math.max(0, fromTimestamp(startedAt) - fromTimestamp(job.readyAt)),
+  };
+}
+
+async function readTexts(
+  tx: Transaction,
+  statement: RowsStatement,
+  jobs: readonly Row[],
+  column: string,
+): Promise<Map<string, string>> {
+  const keys = new Set(jobs.map((row) => row[column] ?? null));
+  keys.delete(null);
+  const rows = await tx.each(
+    statement,
+    [...keys].map((key) => ({ key })),
+  );
+  return new Map(rows.map((row) => [text(row, 'key'), text(row, 'value')]));
+}
+
+const selectStates = defineRows({
+  columns: { key: 'text' },
+  sql: (r, d) =>
+    `select q.key, q.value from ${r.lateral(
+      `select s.plugin_name as key, s.state as value from ${d.table('plugin_state')} s
+      where s.plugin_name = ${r('key')}`,
+    )}`,
+});
+
+const selectContexts = defineRows({
+  columns: { key: 'text' },
+  sql: (r, d) =>
+    `select q.key, q.value from ${r.lateral(
+      `select c.id as key, c.accumulated_json as value from ${d.table('event_context')} c
+      where c.id = ${r('key')}`,
+    )}`,
+});

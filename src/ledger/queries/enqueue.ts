@@ -1,33 +1,46 @@
 import type { JobDraft } from '../../job/job.ts';
-import { defineRows, type Row, type RowsStatement, type Transaction } from '../dialect.ts';
-import type { EnqueueBatch, Enqueued } from '../ledger.ts';
-import { text } from './row.ts';
+import { defineRows, type Row, type Transaction } from '../dialect.ts';
+import type { ContextDraft, EnqueueBatch, Enqueued } from '../ledger.ts';
+import { findDuplicates, findHolders } from './dedupe.ts';
 import { insertSignals } from './signal.ts';
 
 /** The one way work gets onto a ledger, alone or inside the settling of its cause. */
 export async function enqueue(tx: Transaction, batch: EnqueueBatch): Promise<Enqueued[]> {
-  if (batch.contexts !== undefined && batch.contexts.length > 0) {
-    await tx.each(
-      insertContexts,
-      batch.contexts.map((context) => ({
-        id: context.id,
-        parent_id: context.parentId ?? null,
-        accumulated_json: context.accumulated,
-      })),
-    );
-  }
-  await insertSignals(tx, batch.signals ?? []);
-  const duplicates = await findDuplicates(tx, batch.jobs);
-  const fresh = batch.jobs.filter((job) => !duplicates.has(job.id));
-  if (fresh.length > 0) await tx.each(insertJobs, fresh.map(toRow));
-  return batch.jobs.map((job) => {
-    const duplicateOf = duplicates.get(job.id);
-    if (duplicateOf === undefined) return { jobId: job.id };
-    return { jobId: job.id, duplicateOf, dedupeKey: job.dedupe?.key ?? '' };
-  });
+  insertContexts(tx, batch.contexts ?? []);
+  insertSignals(tx, batch.signals ?? []);
+  // Asked for twice in one batch is asked for once.
+  const jobs = [...new Map(batch.jobs.map((job) => [job.id, job])).values()];
+  const duplicates = await findDuplicates(tx, jobs);
+  const fresh = jobs.filter((job) => !duplicates.has(job.id));
+  tx.send(insertJobs, fresh.map(toRow));
+  return batch.jobs.map((job) => toAnswer(job, duplicates));
 }
 
-const insertContexts = defineRows({
+/** What an enqueue answered that was committed before its answer was lost. */
+export async function recall(tx: Transaction, jobs: readonly JobDraft[]): Promise<Enqueued[]> {
+  const keyed = jobs.filter(({ dedupe }) => dedupe !== undefined);
+  const holders = await findHolders(tx, keyed);
+  return jobs.map((job) => toAnswer(job, holders));
+}
+
+function toAnswer(job: JobDraft, duplicates: ReadonlyMap<string, string>): Enqueued {
+  const duplicateOf = duplicates.get(job.id);
+  if (duplicateOf === undefined) return { jobId: job.id };
+  return { jobId: job.id, duplicateOf, dedupeKey: job.dedupe?.key ?? '' };
+}
+
+function insertContexts(tx: Transaction, contexts: readonly ContextDraft[]): void {
+  tx.send(
+    insertContext,
+    contexts.map((context) => ({
+      id: context.id,
+      parent_id: context.parentId ?? null,
+      accumulated_json: context.accumulated,
+    })),
+  );
+}
+
+const insertContext = defineRows({
   columns: { id: 'text', parent_id: 'text', accumulated_json: 'text' },
   sql: (r, d) => `insert into ${d.table('event_context')}
     (id, parent_id, accumulated_json, created_at)
@@ -88,88 +101,3 @@ function toRow(job: JobDraft): Row {
     event_context_id: job.eventContextId ?? null,
   };
 }
-
-/**
- * Takes the dedupe row of each keyed job, and answers for each that could not be taken with the job
- * that holds it. The row is taken by one conditional upsert, so of two hosts only one succeeds.
- */
-async function findDuplicates(
-  tx: Transaction,
-  jobs: readonly JobDraft[],
-): Promise<Map<string, string>> {
-  const duplicates = new Map<string, string>();
-  const takers = new Map<string, JobDraft>();
-  for (const job of jobs) {
-    if (job.dedupe === undefined) continue;
-    const target = targetOf(job.dedupe.key, job.plugin, job.command);
-    const earlier = takers.get(target);
-    if (earlier !== undefined && job.dedupe.blockInFlight) duplicates.set(job.id, earlier.id);
-    else takers.set(target, job);
-  }
-  if (takers.size === 0) return duplicates;
-  // A fixed order of locks, so that two batches with the same keys cannot deadlock.
-  const ordered = [...takers].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, job]) => job);
-  const strict = ordered.filter((job) => job.dedupe?.blockInFlight === true);
-  const lenient = ordered.filter((job) => job.dedupe?.blockInFlight === false);
-  const taken = [
-    ...(await tx.each(takeUnlessBlocked, strict.map(toDedupeRow))),
-    ...(await tx.each(takeUnlessSucceeded, lenient.map(toDedupeRow))),
-  ];
-  const takenIds = new Set(taken.map((row) => text(row, 'job_id')));
-  const refused = ordered.filter((job) => !takenIds.has(job.id));
-  if (refused.length === 0) return duplicates;
-  const holders = new Map<string, string>();
-  for (const row of await tx.each(selectHolders, refused.map(toDedupeRow))) {
-    const target = targetOf(text(row, 'dedupe_key'), text(row, 'plugin'), text(row, 'command'));
-    holders.set(target, text(row, 'job_id'));
-  }
-  for (const job of refused) {
-    const holder = holders.get(targetOf(job.dedupe?.key ?? '', job.plugin, job.command));
-    duplicates.set(job.id, holder ?? 'unknown');
-  }
-  return duplicates;
-}
-
-function targetOf(key: string, plugin: string, command: string): string {
-  return JSON.stringify([key, plugin, command]);
-}
-
-function toDedupeRow(job: JobDraft): Row {
-  const { id, plugin, command, dedupe } = job;
-  return { dedupe_key: dedupe?.key ?? null, plugin, command, job_id: id };
-}
-
-const dedupeColumns = {
-  dedupe_key: 'text',
-  plugin: 'text',
-  command: 'text',
-  job_id: 'text',
-} as const;
-
-/** Both forms let a job that asks again, and one whose predecessor's time is over, have the row. */
-function takeDedupe(inFlight: 'blocks' | 'is-passed'): RowsStatement {
-  return defineRows({
-    columns: dedupeColumns,
-    sql: (r, d) => `insert into ${d.table('job_dedupe')} as d
-      (dedupe_key, plugin, command, job_id, blocks_until)
-      select ${r('dedupe_key')}, ${r('plugin')}, ${r('command')}, ${r('job_id')}, null ${r.from}
-      where true
-      on conflict (dedupe_key, plugin, command) do update
-        set job_id = excluded.job_id, blocks_until = null
-        where d.job_id = excluded.job_id
-          or d.blocks_until <= (select ${d.now})
-          ${inFlight === 'is-passed' ? 'or d.blocks_until is null' : ''}
-      returning job_id`,
-  });
-}
-
-const takeUnlessBlocked = takeDedupe('blocks');
-const takeUnlessSucceeded = takeDedupe('is-passed');
-
-const selectHolders = defineRows({
-  columns: dedupeColumns,
-  sql: (r, d) => `select q.dedupe_key, q.plugin, q.command, q.job_id from ${r.lateral(
-    `select h.* from ${d.table('job_dedupe')} h where h.dedupe_key = ${r('dedupe_key')}
-      and h.plugin = ${r('plugin')} and h.command = ${r('command')}`,
-  )}`,
-});

@@ -3,10 +3,12 @@ import { bareReport } from '../../job/attempt.ts';
 import type { Job } from '../../job/job.ts';
 import { endCancelled } from '../../job/outcome.ts';
 import { isTerminal } from '../../job/state.ts';
-import type { Session, Transaction, Value } from '../dialect.ts';
+import type { Session, Transaction } from '../dialect.ts';
 import type { CancelAnswer, JobFilter, Promotion, QueueCounts } from '../ledger.ts';
 import { int, jobColumns, text, textOrNull, toJob } from './row.ts';
 import { settle } from './settle.ts';
+import { isReady, withWaiting } from './waiting.ts';
+import { Where } from './where.ts';
 
 export async function findJob(session: Session, id: string, lock = ''): Promise<Job | undefined> {
   const [row] = await session.run(
@@ -17,43 +19,46 @@ export async function findJob(session: Session, id: string, lock = ''): Promise<
 }
 
 export async function listJobs(session: Session, filter: JobFilter): Promise<Job[]> {
-  const conditions: string[] = ['true'];
-  const values: Value[] = [];
-  for (const [column, value] of [
-    ['plugin', filter.plugin],
-    ['command', filter.command],
-    ['root_job_id', filter.rootJobId],
-    ['parent_job_id', filter.parentJobId],
-  ] as const) {
-    if (value === undefined) continue;
-    conditions.push(`${column} = ?`);
-    values.push(value);
+  const where = new Where().equals({
+    plugin: filter.plugin,
+    command: filter.command,
+    parent_job_id: filter.parentJobId,
+  });
+  if (filter.rootJobId !== undefined) {
+    // Most jobs are their own root; the index of lineages has only the others.
+    const root = filter.rootJobId;
+    where.and('(id = ? or (root_job_id = ? and root_job_id <> id))', root, root);
+  }
+  if (filter.idPrefix !== undefined) {
+    // A range that the index of ids can walk; `~` sorts behind everything in an id.
+    where.and('id >= ? and id < ?', filter.idPrefix, `${filter.idPrefix}~`);
   }
   if (filter.status !== undefined) {
-    conditions.push(`status in (${filter.status.map(() => '?').join(', ')})`);
-    values.push(...filter.status);
+    where.and(`status in (${filter.status.map(() => '?').join(', ')})`, ...filter.status);
   }
   const oldestFirst = filter.order === 'oldest';
   if (filter.beforeSeq !== undefined) {
-    conditions.push(oldestFirst ? 'seq > ?' : 'seq < ?');
-    values.push(filter.beforeSeq);
+    where.and(oldestFirst ? 'seq > ?' : 'seq < ?', filter.beforeSeq);
   }
   const rows = await session.run(
     `select ${jobColumns} from ${session.dialect.table('job_queue')}
-      where ${conditions.join(' and ')} order by seq ${oldestFirst ? 'asc' : 'desc'} limit ?`,
-    [...values, filter.limit],
+      where ${where.text} order by seq ${oldestFirst ? 'asc' : 'desc'} limit ?`,
+    [...where.values, filter.limit],
   );
   return rows.map(toJob);
 }
 
+/** The oldest is looked for among the next in line of each plugin, not in the whole queue. */
 export async function countQueue(session: Session): Promise<QueueCounts> {
   const jobs = session.dialect.table('job_queue');
   const [row] = await session.run(
-    `select
-      (select count(*) from ${jobs} where status = 'queued' and next_retry_at is null) as ready,
+    `${withWaiting(session.dialect)} select
+      (select count(*) from ${jobs} where ${isReady}) as ready,
       (select count(*) from ${jobs} where status = 'queued' and next_retry_at is not null) as delayed,
       (select count(*) from ${jobs} where status = 'running') as running,
-      (select min(ready_at) from ${jobs} where status = 'queued' and next_retry_at is null) as oldest`,
+      (select min((select j.ready_at from ${jobs} j where j.plugin = waiting.plugin
+        and j.status = 'queued' and j.next_retry_at is null order by j.seq limit 1))
+        from waiting) as oldest`,
   );
   if (row === undefined) throw new Error('a count gave no row');
   return {

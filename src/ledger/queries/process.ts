@@ -11,6 +11,7 @@ import type {
 } from '../ledger.ts';
 import { int, jobColumns, text, toJob } from './row.ts';
 import { settle, type Settled } from './settle.ts';
+import { isReady, withWaiting } from './waiting.ts';
 
 export async function heartbeat(tx: Transaction, beat: ProcessBeat): Promise<HeartbeatAnswer> {
   const { dialect } = tx;
@@ -24,7 +25,8 @@ export async function heartbeat(tx: Transaction, beat: ProcessBeat): Promise<Hea
     await tx.run(
       `insert into ${dialect.table('processes')}
         (id, host, pid, version, slots, spawner, plugins, started_at, last_heartbeat_at)
-        values (?, ?, ?, ?, ?, ?, ?, ${dialect.now}, ${dialect.now})`,
+        values (?, ?, ?, ?, ?, ?, ?, ${dialect.now}, ${dialect.now})
+        on conflict (id) do nothing`,
       [beat.id, beat.host, beat.pid, beat.version, beat.slots, beat.spawner, plugins],
     );
   }
@@ -43,7 +45,9 @@ export async function heartbeat(tx: Transaction, beat: ProcessBeat): Promise<Hea
   };
 }
 
+/** Under the lock of claims: a claim either is seen here, or finds its process gone. */
 export async function leave(tx: Transaction, processId: string): Promise<void> {
+  if (tx.dialect.lockClaims !== undefined) await tx.run(tx.dialect.lockClaims);
   await tx.run(
     `delete from ${tx.dialect.table('processes')} where id = ? and not exists (
       select 1 from ${tx.dialect.table('job_queue')} j
@@ -140,29 +144,20 @@ export async function unrunnable(session: Session, request: UnrunnableRequest): 
   const unknown = waiting.filter((plugin) => !known.has(plugin));
   const found: Row[] = [];
   for (const plugin of unknown) {
+    if (found.length >= request.limit) break;
     found.push(
       ...(await session.run(
         `select ${jobColumns} from ${dialect.table('job_queue')} where plugin = ?
-          and status = 'queued' and next_retry_at is null
+          and ${isReady}
           and ready_at <= (select ${dialect.nowPlus('?')}) order by seq limit ?`,
-        [plugin, -request.graceMs, request.limit],
+        [plugin, -request.graceMs, request.limit - found.length],
       )),
     );
   }
   return found.map(toJob);
 }
 
-/** Hops from one plugin to the next in the index of ready jobs, whatever the length of the queue. */
 async function queuedPlugins(session: Session): Promise<string[]> {
-  const jobs = session.dialect.table('job_queue');
-  const ready = `status = 'queued' and next_retry_at is null`;
-  const rows = await session.run(
-    `with recursive waiting(plugin) as (
-      select min(plugin) from ${jobs} where ${ready}
-      union all
-      select (select min(plugin) from ${jobs} where ${ready} and plugin > waiting.plugin)
-        from waiting where waiting.plugin is not null
-    ) select plugin from waiting where plugin is not null`,
-  );
+  const rows = await session.run(`${withWaiting(session.dialect)} select plugin from waiting`);
   return rows.map((row) => text(row, 'plugin'));
 }

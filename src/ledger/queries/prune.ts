@@ -1,5 +1,6 @@
-import type { Dialect, Transaction } from '../dialect.ts';
-import type { Prunable, PruneRequest } from '../ledger.ts';
+import type { Dialect, Row, Transaction } from '../dialect.ts';
+import type { MetaKey, Prunable, PruneRequest } from '../ledger.ts';
+import { text } from './row.ts';
 
 /** Deletes a bounded number of rows that are past their time; says how many went. */
 export async function prune(tx: Transaction, request: PruneRequest): Promise<number> {
@@ -7,10 +8,25 @@ export async function prune(tx: Transaction, request: PruneRequest): Promise<num
     -request.olderThanMs,
     request.limit,
   ]);
+  if (request.what === 'attempts' && gone.length > 0) await notePruned(tx, gone);
   return gone.length;
 }
 
-/** Each takes the age in (negative) milliseconds and the number of rows. */
+/** How far the history is gone, so that a check can tell what was pruned from what was lost. */
+async function notePruned(tx: Transaction, gone: readonly Row[]): Promise<void> {
+  const last = gone.map((row) => text(row, 'completed_at')).reduce((a, b) => (a > b ? a : b));
+  const key: MetaKey = 'attempts_pruned_to';
+  await tx.run(
+    `insert into ${tx.dialect.table('ledger_meta')} as m (key, value) values (?, ?)
+      on conflict (key) do update set value = excluded.value where m.value < excluded.value`,
+    [key, last],
+  );
+}
+
+/**
+ * Each takes the age in (negative) milliseconds and the number of rows. Rows that may change are
+ * locked as they are chosen, so that one that is given a new life meanwhile is not deleted.
+ */
 const statements: Readonly<Record<Prunable, (d: Dialect) => string>> = {
   jobs: (d) => `delete from ${d.table('job_queue')} where seq in (
     select seq from ${d.table('job_queue')}
@@ -20,29 +36,31 @@ const statements: Readonly<Record<Prunable, (d: Dialect) => string>> = {
       where l.completed_at <= (select ${d.nowPlus('?')})
         and not exists (select 1 from ${d.table('job_queue')} j where j.id = l.job_id
           and j.completed_at is null)
-      order by l.completed_at limit ?) returning id`,
+      order by l.completed_at limit ?) returning completed_at`,
   // A signal stays as long as a job that it caused is open, however old it is.
-  signals: (d) => `delete from ${d.table('signals')} where seq in (
-    select s.seq from ${d.table('signals')} s
-      where s.inserted_at <= (select ${d.nowPlus('?')}) and s.occurred_at <= s.inserted_at
-        and not exists (select 1 from ${d.table('job_queue')} j where j.source_event_id = s.id
-          and j.completed_at is null)
-      order by s.inserted_at limit ?) returning seq`,
+  signals: (d) => `with cut as (select ${d.nowPlus('?')} as at)
+    delete from ${d.table('signals')} where seq in (
+      select s.seq from ${d.table('signals')} s
+        where s.inserted_at <= (select at from cut) and s.occurred_at <= (select at from cut)
+          and not exists (select 1 from ${d.table('job_queue')} j where j.source_event_id = s.id
+            and j.completed_at is null)
+        order by s.inserted_at limit ?) returning seq`,
   // The latest fact of a plugin is its memory, not its history.
   facts: (d) => `delete from ${d.table('plugin_facts')} where seq in (
     select f.seq from ${d.table('plugin_facts')} f
       where f.created_at <= (select ${d.nowPlus('?')})
         and exists (select 1 from ${d.table('plugin_facts')} n
           where n.plugin_name = f.plugin_name and n.seq > f.seq)
-      order by f.seq limit ?) returning seq`,
+      order by f.created_at limit ?) returning seq`,
   contexts: (d) => `delete from ${d.table('event_context')} where id in (
     select c.id from ${d.table('event_context')} c
       where c.created_at <= (select ${d.nowPlus('?')})
         and not exists (select 1 from ${d.table('job_queue')} j where j.event_context_id = c.id)
-      limit ?) returning id`,
+      order by c.created_at limit ?) returning id`,
   dedupe: (d) => `delete from ${d.table('job_dedupe')}
     where (dedupe_key, plugin, command) in (
       select k.dedupe_key, k.plugin, k.command from ${d.table('job_dedupe')} k
-        where k.blocks_until <= (select ${d.nowPlus('?')}) order by k.blocks_until limit ?)
+        where k.blocks_until <= (select ${d.nowPlus('?')}) order by k.blocks_until limit ?
+        ${d.skipLocked})
     returning dedupe_key`,
 };

@@ -1,13 +1,11 @@
 import type { Signal, SignalDraft } from '../../signal/signal.ts';
-import { defineRows, type Row, type Session, type Transaction, type Value } from '../dialect.ts';
+import { defineRows, type Row, type Session, type Transaction } from '../dialect.ts';
 import type { SignalFilter } from '../ledger.ts';
 import { int, intOrNull, text, textOrNull } from './row.ts';
+import { Where } from './where.ts';
 
-export async function insertSignals(
-  tx: Transaction,
-  signals: readonly SignalDraft[],
-): Promise<void> {
-  if (signals.length > 0) await tx.each(insert, signals.map(toRow));
+export function insertSignals(tx: Transaction, signals: readonly SignalDraft[]): void {
+  tx.send(insert, signals.map(toRow));
 }
 
 /** A signal that is already there is the same one, told again after a lost answer. */
@@ -58,20 +56,11 @@ function toRow(signal: SignalDraft): Row {
 }
 
 export async function listSignals(session: Session, filter: SignalFilter): Promise<Signal[]> {
-  const conditions: string[] = ['true'];
-  const values: Value[] = [];
-  if (filter.type !== undefined) {
-    conditions.push('type = ?');
-    values.push(filter.type);
-  }
-  if (filter.jobId !== undefined) {
-    conditions.push('job_id = ?');
-    values.push(filter.jobId);
-  }
+  const where = new Where().equals({ id: filter.id, type: filter.type, job_id: filter.jobId });
   const rows = await session.run(
-    `select * from ${session.dialect.table('signals')} where ${conditions.join(' and ')}
+    `select * from ${session.dialect.table('signals')} where ${where.text}
       order by seq desc limit ?`,
-    [...values, filter.limit],
+    [...where.values, filter.limit],
   );
   return rows.map(toSignal);
 }

@@ -1,7 +1,8 @@
 import { isObject, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
-import { defineRows, type Row, type Session, type Transaction } from '../dialect.ts';
+import { defineRows, type Session, type Transaction } from '../dialect.ts';
 import type { Closing, Fact } from '../ledger.ts';
+import { fence, fenceColumns, toFenceRow } from './fence.ts';
 import { int, text, textOrNull } from './row.ts';
 
 /** What the closings would make of their plugins' state, worked out before anything is written. */
@@ -16,26 +17,21 @@ const nothing: StatePlan = { oversize: new Set(), after: new Map() };
 
 /**
  * Reads and locks the state rows, plugins in a fixed order, and applies the changes one after the
- * other. Only attempts that still hold their claim count, so the job rows are locked first.
+ * other. Only attempts that will close count, so the job rows are locked first.
  */
 export async function planState(tx: Transaction, closings: readonly Closing[]): Promise<StatePlan> {
-  const changing = closings.filter(({ state }) => state !== undefined);
+  const asked = closings
+    .filter(({ state }) => state !== undefined)
+    .toSorted((one, two) => (one.job.id < two.job.id ? -1 : 1));
+  const locked = await tx.each(lockHeld, asked.map(toFenceRow));
+  const held = new Set(locked.map((row) => text(row, 'id')));
+  const changing = closings.filter(({ job, state }) => state !== undefined && held.has(job.id));
   if (changing.length === 0) return nothing;
-  const held = new Set(
-    (
-      await tx.each(
-        lockHeld,
-        changing
-          .map(({ job, claimToken }) => ({ id: job.id, token: claimToken }))
-          .sort((a, b) => (a.id < b.id ? -1 : 1)),
-      )
-    ).map((row) => text(row, 'id')),
-  );
   const states = await lockStates(tx, [...new Set(changing.map(({ job }) => job.plugin))].sort());
   const oversize = new Set<string>();
   const after = new Map<string, string>();
   for (const { job, state } of changing) {
-    if (!held.has(job.id) || state === undefined) continue;
+    if (state === undefined) continue;
     const before = states.get(job.plugin) ?? '{}';
     const next = state.kind === 'merge' ? merge(before, state.value) : state.value;
     if (Buffer.byteLength(next) > limits.stateBytesMax) {
@@ -59,12 +55,23 @@ export async function applyState(
   if (changing.length === 0) return;
   const facts = changing.flatMap(({ job, state }) =>
     state?.kind === 'snapshot'
-      ? [{ plugin_name: job.plugin, fact_type: state.factType, job_id: job.id, command: job.command, fact_json: state.value }]
+      ? [
+          {
+            plugin_name: job.plugin,
+            fact_type: state.factType,
+            job_id: job.id,
+            command: job.command,
+            fact_json: state.value,
+          },
+        ]
       : [],
   );
   if (facts.length > 0) {
     const first = await takeSequence(tx, facts.length);
-    await tx.each(insertFacts, facts.map((fact, index) => ({ ...fact, seq: first + index })));
+    await tx.each(
+      insertFacts,
+      facts.map((fact, index) => ({ ...fact, seq: first + index })),
+    );
   }
   const last = new Map(changing.map(({ job }) => [job.plugin, plan.after.get(job.id) ?? '{}']));
   await tx.each(
@@ -121,15 +128,16 @@ async function takeSequence(tx: Transaction, count: number): Promise<number> {
       where name = 'plugin_facts' returning value`,
     [count],
   );
-  return int(row ?? ({} as Row), 'value') - count + 1;
+  return int(row ?? {}, 'value') - count + 1;
 }
 
 const lockHeld = defineRows({
-  columns: { id: 'text', token: 'text' },
-  sql: (r, d) => `select q.id from ${r.lateral(
-    `select j.id from ${d.table('job_queue')} j where j.id = ${r('id')}
-      and j.status = 'running' and j.claim_token = ${r('token')} ${d.forUpdate}`,
-  )}`,
+  columns: fenceColumns,
+  key: 'seq',
+  sql: (r, d) =>
+    `select q.id from ${r.lateral(
+      `select j.id from ${d.table('job_queue')} j where ${fence(r, 'j')} ${d.forUpdate}`,
+    )}`,
 });
 
 const stateColumns = { plugin_name: 'text', state: 'text' } as const;
@@ -143,10 +151,11 @@ const ensureState = defineRows({
 
 const lockState = defineRows({
   columns: stateColumns,
-  sql: (r, d) => `select q.plugin_name, q.state from ${r.lateral(
-    `select s.* from ${d.table('plugin_state')} s
+  sql: (r, d) =>
+    `select q.plugin_name, q.state from ${r.lateral(
+      `select s.* from ${d.table('plugin_state')} s
       where s.plugin_name = ${r('plugin_name')} ${d.forUpdate}`,
-  )}`,
+    )}`,
 });
 
 const writeState = defineRows({

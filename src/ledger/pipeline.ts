@@ -1,0 +1,168 @@
+import { createHash } from 'node:crypto';
+import type pg from 'pg';
+import type { Row, Value } from './dialect.ts';
+
+export interface Pipeline {
+  /** Runs one statement with `$n` placeholders. */
+  readonly query: (text: string, values: readonly Value[]) => Promise<Row[]>;
+  /** Resolves when all that was asked for has been answered, one way or another. */
+  readonly idle: () => Promise<void>;
+}
+
+interface Waiting {
+  readonly text: string;
+  readonly values: readonly Value[];
+  readonly resolve: (rows: Row[]) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * A connection on which statements that are asked for together also travel together, and are
+ * answered together: a round trip for all instead of one for each. They run in the order in which
+ * they were asked for; when one fails, those behind it in the same message are not run.
+ */
+export function makePipeline(client: pg.ClientBase): Pipeline {
+  let last: Promise<unknown> = Promise.resolve();
+  let waiting: Waiting[] = [];
+  let busy = false;
+
+  const send = (): void => {
+    const statements = waiting;
+    waiting = [];
+    busy = statements.length > 0;
+    if (busy) client.query(new Batch(client, statements, send));
+  };
+
+  return {
+    query(text, values) {
+      const answer = new Promise<Row[]>((resolve, reject) => {
+        waiting.push({ text, values, resolve, reject });
+      });
+      last = answer;
+      // Whatever can be asked without waiting for an answer has been asked when this comes.
+      if (!busy) queueMicrotask(() => process.nextTick(send));
+      busy = true;
+      return answer;
+    },
+    idle: () =>
+      last.then(
+        () => undefined,
+        () => undefined,
+      ),
+  };
+}
+
+/** What is known of a statement that the server has planned. */
+interface Planned {
+  readonly columns: readonly Column[];
+}
+
+interface Column {
+  readonly name: string;
+  readonly parse: (text: string) => Value;
+}
+
+const plannedOf = new WeakMap<pg.ClientBase, Map<string, Planned>>();
+
+/** One message to the server: the driver hands the answers to the methods named `handle…`. */
+class Batch implements pg.Submittable {
+  /** Set by the driver, to be told of the end. */
+  callback: () => void = () => undefined;
+  readonly #client: pg.ClientBase;
+  readonly #statements: readonly Waiting[];
+  readonly #onEnd: () => void;
+  readonly #planned: Map<string, Planned>;
+  #at = 0;
+  #columns: readonly Column[] | undefined;
+  #rows: Row[] = [];
+  readonly #results: Row[][] = [];
+  #ended = false;
+
+  constructor(client: pg.ClientBase, statements: readonly Waiting[], onEnd: () => void) {
+    this.#client = client;
+    this.#statements = statements;
+    this.#onEnd = onEnd;
+    this.#planned = plannedOf.get(client) ?? new Map();
+    plannedOf.set(client, this.#planned);
+  }
+
+  submit(connection: pg.Connection): void {
+    connection.stream.cork();
+    for (const { text, values } of this.#statements) {
+      const name = nameOf(text);
+      const planned = this.#planned.has(text);
+      if (!planned) {
+        // Planned by a batch that failed, perhaps; closing what is not there is no error.
+        connection.close({ type: 'S', name }, true);
+        connection.parse({ name, text, types: [] }, true);
+      }
+      const texts = values.map((value) => (value === null ? null : String(value)));
+      connection.bind({ statement: name, values: texts }, true);
+      if (!planned) connection.describe({ type: 'P', name: '' }, true);
+      connection.execute(null, true);
+    }
+    connection.sync();
+    connection.stream.uncork();
+  }
+
+  handleRowDescription({ fields }: { fields: { name: string; dataTypeID: number }[] }): void {
+    this.#columns = fields.map(({ name, dataTypeID }) => ({
+      name,
+      parse: this.#client.getTypeParser(dataTypeID, 'text'),
+    }));
+  }
+
+  handleDataRow({ fields }: { fields: (string | null)[] }): void {
+    const text = this.#statements[this.#at]?.text ?? '';
+    this.#columns ??= this.#planned.get(text)?.columns ?? [];
+    const row: Row = {};
+    this.#columns.forEach(({ name, parse }, index) => {
+      const field = fields[index] ?? null;
+      row[name] = field === null ? null : parse(field);
+    });
+    this.#rows.push(row);
+  }
+
+  handleCommandComplete(): void {
+    const text = this.#statements[this.#at]?.text ?? '';
+    if (!this.#planned.has(text)) this.#planned.set(text, { columns: this.#columns ?? [] });
+    this.#results.push(this.#rows);
+    this.#rows = [];
+    this.#columns = undefined;
+    this.#at += 1;
+  }
+
+  handleReadyForQuery(): void {
+    this.#end(new Error('the server did not answer every statement'));
+  }
+
+  handleError(error: unknown): void {
+    this.#planned.delete(this.#statements[this.#at]?.text ?? '');
+    this.#end(error);
+  }
+
+  /** What ran before a failure has run, and those who asked for it are told so. */
+  #end(error: unknown): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#statements.forEach(({ resolve, reject }, index) => {
+      const rows = this.#results[index];
+      if (rows === undefined) reject(error);
+      else resolve(rows);
+    });
+    this.callback();
+    this.#onEnd();
+  }
+}
+
+const names = new Map<string, string>();
+
+/** A text that has a name is planned once for each connection. */
+function nameOf(text: string): string {
+  let name = names.get(text);
+  if (name === undefined) {
+    name = createHash('sha256').update(text).digest('base64url').slice(0, 20);
+    names.set(text, name);
+  }
+  return name;
+}

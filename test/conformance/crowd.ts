@@ -1,0 +1,47 @@
+/** A ledger with so many rows that a statement which looks at all of them is told by its plan. */
+import type { Bench } from './support.ts';
+
+/** Fills every table that grows: mostly history, a long queue, some delayed, a few running. */
+export async function fillCrowd({ kind, sql }: Bench, rows: number): Promise<void> {
+  const numbers =
+    kind === 'sqlite'
+      ? `with recursive n(i) as (select 1 union all select i + 1 from n where i < ${rows})`
+      : `with n(i) as (select generate_series(1, ${rows}))`;
+  const at = (ms: string): string =>
+    kind === 'sqlite'
+      ? `strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (-(${ms}) / 1000.0) || ' seconds')`
+      : `to_char((clock_timestamp() - (${ms}) * interval '1 millisecond') at time zone 'utc',
+          'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+  const old = at(`1000 * (${rows} - i)`);
+  // Of a hundred: 70 ended, 25 wait, 4 are delayed, 1 runs.
+  const status = `case when i % 100 < 70 then 'succeeded' when i % 100 < 99 then 'queued'
+    else 'running' end`;
+  const running = (value: string): string => `case when i % 100 = 99 then ${value} end`;
+  await sql(`insert into job_queue (id, plugin, command, status, submitted_by, actor, created_at,
+      ready_at, completed_at, next_retry_at, root_job_id, idempotency_key, claim_token, claimed_by,
+      claim_expires_at, event_context_id, source_event_id, dedupe_key)
+    ${numbers} select 'job ' || i, 'plugin ' || (i % 20), 'handle', ${status}, 'api', 'api', ${old},
+      ${old}, case when i % 100 < 70 then ${old} end,
+      case when i % 100 between 95 and 98 then ${at(`i - ${rows / 2}`)} end, 'job ' || i, 'job ' || i,
+      ${running(`'token ' || i`)}, ${running(`'process ' || (i % 4)`)}, ${running(at('-60000'))},
+      'context ' || i, 'signal ' || i, case when i % 10 = 9 then 'key ' || i end from n where true`);
+  await sql(`insert into job_log (id, job_id, plugin, command, status, cause, attempt, submitted_by,
+      created_at, completed_at, claim_token)
+    ${numbers} select 'job ' || i || '-1', 'job ' || i, 'plugin', 'handle', 'succeeded', 'ok', 1,
+      'api', ${old}, ${old}, 'token' from n where i % 100 < 70`);
+  await sql(`insert into signals (id, type, source, data, correlation_id, occurred_at, inserted_at)
+    ${numbers} select 'signal ' || i, 'a.b', 'api', '{}', 'c', ${old}, ${old} from n where true`);
+  await sql(`insert into plugin_facts (seq, plugin_name, fact_type, fact_json, created_at)
+    ${numbers} select i, 'plugin ' || (i % 20), 'f', '{}', ${old} from n where true`);
+  await sql(`insert into event_context (id, accumulated_json, created_at)
+    ${numbers} select 'context ' || i, '{}', ${old} from n where true`);
+  await sql(`insert into job_dedupe (dedupe_key, plugin, command, job_id, blocks_until)
+    ${numbers} select 'key ' || i, 'plugin ' || (i % 20), 'handle', 'job ' || i,
+      case when i % 100 < 70 then ${at(`${rows / 2} - i`)} end from n where i % 10 = 9`);
+  await sql(`insert into processes (id, host, pid, version, slots, spawner, plugins, started_at,
+      last_heartbeat_at)
+    ${numbers} select 'process ' || (i - 1), 'host', 1, '1', 1, 'node', '[]', ${at('0')}, ${at('0')}
+      from n where i <= 4`);
+  await sql('update storage_sequences set value = ?', [rows]);
+  await sql('analyze');
+}

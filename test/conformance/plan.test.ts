@@ -1,0 +1,117 @@
+/** What is done all the time may not look at every row: the plans of both databases say so. */
+import { describe, expect, test } from 'vitest';
+import { prunable, type ClaimedJob, type Ledger } from '../../src/ledger/ledger.ts';
+import { fillCrowd } from './crowd.ts';
+import { openExplainer, type Plan } from './explain.ts';
+import { databases, openBench, range, type Kind } from './support.ts';
+import {
+  beat,
+  claimable,
+  crash,
+  draft,
+  release,
+  request,
+  signalOf,
+  strict,
+  succeed,
+} from './words.ts';
+
+const rows = 20_000;
+const plugins = range(20).map((index) => claimable(`plugin ${index}`, { parallelism: 100 }));
+
+interface Asked {
+  readonly ledger: Ledger;
+  readonly claimed: readonly ClaimedJob[];
+}
+
+const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
+  enqueue: ({ ledger }) => {
+    const jobs = [draft({ dedupe: strict('new') }), draft({ dedupe: strict('key 9') }), draft()];
+    const contexts = [{ id: 'new', accumulated: '{}' }];
+    const signals = [
+      { id: 'new', type: 'a.b', source: 'api', data: '{}', hops: 0, correlationId: 'c' },
+    ];
+    return ledger.enqueue({ jobs, contexts, signals });
+  },
+  'claim anew': ({ ledger }) => ledger.claim(request('p1', { plugins, slots: 5 })),
+  settle: ({ ledger, claimed: [a, b] }) => {
+    if (a === undefined || b === undefined) throw new Error('nothing was claimed');
+    const state = { kind: 'snapshot', factType: 'f', mirror: true, value: '{}' } as const;
+    return ledger.settle([
+      succeed(a, { state, signals: [signalOf(a)], jobs: [draft()] }),
+      release(b),
+    ]);
+  },
+  'settle again': ({ ledger, claimed: [a] }) =>
+    a === undefined ? Promise.resolve() : ledger.settle([crash(a)]),
+  promote: ({ ledger }) => ledger.promote(),
+  heartbeat: ({ ledger }) => ledger.heartbeat(beat('p1')),
+  orphans: ({ ledger }) => ledger.orphans({ self: 'p1', staleMs: 30_000 }),
+  reap: ({ ledger, claimed }) => {
+    const closings = claimed.slice(2, 4).map((job) => crash(job));
+    return ledger.reap({ processId: 'p1', staleMs: 0, closings });
+  },
+  'expired claims': ({ ledger }) => ledger.expiredClaims(),
+  unrunnable: ({ ledger }) => ledger.unrunnable({ graceMs: 0, staleMs: 30_000, limit: 10 }),
+  'cancel one that waits': ({ ledger }) => ledger.cancel('job 271'),
+  'cancel one that runs': ({ ledger }) => ledger.cancel('job 299'),
+  'find a job': ({ ledger }) => ledger.job('job 77'),
+  'find its attempts': ({ ledger }) => ledger.attempts(['job 77', 'job 78']),
+  'list the newest jobs': ({ ledger }) => ledger.jobs({ limit: 10 }),
+  'list a lineage': ({ ledger }) => ledger.jobs({ rootJobId: 'job 77', limit: 10 }),
+  'list children': ({ ledger }) => ledger.jobs({ parentJobId: 'job 77', limit: 10 }),
+  'list the newest attempts': ({ ledger }) => ledger.attemptsOf({ limit: 10 }),
+  'list signals of a job': ({ ledger }) => ledger.signals({ jobId: 'job 77', limit: 10 }),
+  'list facts': ({ ledger }) => ledger.facts('plugin 3', 10),
+};
+
+const big = ['job_queue', 'job_log', 'job_dedupe', 'signals', 'plugin_facts', 'event_context'];
+
+/** The steps that look at a whole table. Running rows are few, so their index may be read whole. */
+function findScans(kind: Kind, plans: readonly Plan[]): string[] {
+  return plans.flatMap(({ statement, steps }) =>
+    steps.filter((step) => {
+      if (kind === 'postgres') return big.some((table) => step.includes(`Seq Scan on ${table}`));
+      const [, alias = ''] = /^SCAN (\w+)(?!.*(job_queue_running|VIRTUAL TABLE))/.exec(step) ?? [];
+      const isNewest = / order by (seq|completed_at) desc/.test(statement);
+      const named = new RegExp(`\\b(${big.join('|')}) (as )?${alias}\\b`);
+      return !isNewest && alias !== '' && (big.includes(alias) || named.test(statement));
+    }),
+  );
+}
+
+const indexes = {
+  jobs: 'job_queue_completed',
+  attempts: 'job_log_completed',
+  signals: 'signals_inserted',
+  facts: 'plugin_facts_created',
+  contexts: 'event_context_created',
+  dedupe: 'job_dedupe_expiry',
+};
+
+describe.each(databases)('with many rows on %s', (kind) => {
+  test('no verb looks at all of them', { timeout: 60_000 }, async () => {
+    const bench = await openBench(kind);
+    await fillCrowd(bench, rows);
+    const { ledger, explain } = await openExplainer(bench);
+    await ledger.heartbeat(beat('p1'));
+    let claimed: readonly ClaimedJob[] = [];
+    const claiming = await explain(async () => {
+      claimed = await ledger.claim(request('p1', { plugins, slots: 10 }));
+    });
+    expect(claimed).toHaveLength(10);
+    expect({ claim: findScans(kind, claiming) }).toEqual({ claim: [] });
+    expect(claiming.flatMap(({ steps }) => steps).join()).toMatch(/job_queue_ready/);
+    for (const [name, verb] of Object.entries(verbs)) {
+      const plans = await explain(() => verb({ ledger, claimed }));
+      if (kind === 'postgres') expect(plans).not.toEqual([]);
+      expect({ [name]: findScans(kind, plans) }).toEqual({ [name]: [] });
+    }
+    for (const what of prunable) {
+      const asked = { what, olderThanMs: (1000 * rows) / 2, limit: 10 };
+      const plans = await explain(() => ledger.prune(asked));
+      const steps = plans.flatMap((plan) => plan.steps).join('\n');
+      expect({ [what]: steps }).toEqual({ [what]: expect.stringContaining(indexes[what]) });
+    }
+  });
+});
