@@ -1,0 +1,54 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { dropSchema, postgresUrl } from './postgres.ts';
+import { canMakePlugin, makePlugin, type PluginKind } from './plugins.ts';
+import { emptyDirectory } from './work.ts';
+
+/** The product in one configuration. */
+export interface Setup {
+  readonly ledger: 'sqlite' | 'postgres';
+  readonly plugin: PluginKind;
+  readonly slots: number;
+  readonly spawner?: 'native' | 'node';
+  /** Processes that wait for a request. */
+  readonly prewarm?: number;
+}
+
+/** What a program needs to open it. */
+export interface Place {
+  /** To be given as `--config`. */
+  readonly config: string;
+  readonly plugin: string;
+}
+
+/** The schema of every arm on PostgreSQL; each burst finds it dropped. */
+export const DUCTILE_SCHEMA = 'ductile_bench_ductile';
+
+export async function canSetUp({ plugin }: Setup): Promise<true | string> {
+  return await canMakePlugin(plugin);
+}
+
+/** A configuration directory with an empty ledger, as an operator would write it. */
+export async function setUp(setup: Setup): Promise<Place> {
+  const plugin = await makePlugin(setup.plugin);
+  const config = await emptyDirectory('ductile');
+  await writeFile(join(config, 'config.yaml'), await configOf(setup, plugin.root, plugin.name));
+  if (setup.ledger === 'postgres') await dropSchema(DUCTILE_SCHEMA);
+  return { config, plugin: plugin.name };
+}
+
+async function configOf(setup: Setup, root: string, plugin: string): Promise<string> {
+  const state =
+    setup.ledger === 'sqlite'
+      ? '{ path: ./data/state.db }'
+      : `{ url: ${JSON.stringify(await postgresUrl())}, schema: ${DUCTILE_SCHEMA} }`;
+  return `service:
+  log_level: error
+  max_workers: ${setup.slots}
+  spawner: ${setup.spawner ?? 'native'}
+state: ${state}
+plugin_roots: [${JSON.stringify(root)}]
+plugins:
+  ${plugin}: { prewarm: ${setup.prewarm ?? 0} }
+`;
+}

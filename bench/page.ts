@@ -1,0 +1,91 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import type { Machine } from './machine.ts';
+import { columns, type Cells } from './report.ts';
+
+const BEGIN = '<!-- bench:begin -->';
+const END = '<!-- bench:end -->';
+
+export interface Section {
+  readonly title: string;
+  readonly rows: readonly Cells[];
+}
+
+export interface Run {
+  readonly machine: Machine;
+  readonly date: string;
+  readonly seed: number;
+  readonly sections: readonly Section[];
+}
+
+export async function writePage(path: string, run: Run): Promise<void> {
+  await writeFile(path, updatePage(await readFile(path, 'utf8'), run));
+}
+
+/**
+ * The page with this run's figures. Rows that the run did not measure keep their older ones, each
+ * with its own date, unless the page was made on another machine.
+ */
+export function updatePage(page: string, run: Run): string {
+  const begin = page.indexOf(BEGIN);
+  const end = page.indexOf(END);
+  if (begin < 0 || end < begin) throw new Error(`the page lacks ${BEGIN} … ${END}`);
+  const old = page.slice(begin, end);
+  const same = run.machine.identity.every((text) => old.includes(`- ${text}\n`));
+  const kept = same ? readLines(old) : new Map<string, Map<string, string>>();
+  const body = [...describe(run), ...renderSections(run, kept)].join('\n');
+  return `${page.slice(0, begin)}${BEGIN}\n\n${body}\n${page.slice(end)}`;
+}
+
+function describe({ machine, date, seed }: Run): string[] {
+  return [
+    ...machine.identity.map((text) => `- ${text}`),
+    ...machine.notes.map((text) => `- ${text}`),
+    `- last run ${date}, seed ${seed}`,
+    '',
+  ];
+}
+
+function renderSections(run: Run, kept: Map<string, Map<string, string>>): string[] {
+  const lines = new Map(kept);
+  for (const { title, rows } of run.sections) {
+    const section = new Map(lines.get(title));
+    for (const { key, cells } of rows) section.set(key, toMarkdown([...cells, run.date]));
+    lines.set(title, section);
+  }
+  const head = [
+    toMarkdown([...columns, 'date']),
+    toMarkdown([...columns, 'date'].map(() => '---')),
+  ];
+  return [...lines].flatMap(([title, section]) => [
+    `### ${title}`,
+    '',
+    ...head,
+    ...[...section].toSorted(byRow).map(([, line]) => line),
+    '',
+  ]);
+}
+
+/** The lines of each section as they stand on the page, by row and arm. */
+function readLines(text: string): Map<string, Map<string, string>> {
+  const sections = new Map<string, Map<string, string>>();
+  let section = new Map<string, string>();
+  for (const line of text.split('\n')) {
+    if (line.startsWith('### ')) sections.set(line.slice(4), (section = new Map()));
+    const [id, , arm] = line
+      .split('|')
+      .slice(1)
+      .map((cell) => cell.trim());
+    if (id !== undefined && arm !== undefined && /^\d/.test(id)) section.set(`${id} ${arm}`, line);
+  }
+  return sections;
+}
+
+function byRow([left]: [string, string], [right]: [string, string]): number {
+  const [leftId = ''] = left.split(' ');
+  const [rightId = ''] = right.split(' ');
+  return leftId.localeCompare(rightId, 'en', { numeric: true });
+}
+
+function toMarkdown(cells: readonly string[]): string {
+  return `| ${cells.map((cell) => cell.replaceAll('|', '/').replaceAll('\n', ' ')).join(' | ')} |`;
+}

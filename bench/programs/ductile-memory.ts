@@ -1,0 +1,23 @@
+/** Resident memory of the engine when it has run so many jobs of a longer queue. */
+import { z } from 'zod';
+import { openInstance } from '../../src/app/instance.ts';
+import { errorLog, fillQueue, placeShape, readConfig, startPaused } from './ductile.ts';
+import { measure, round } from './harness.ts';
+
+const shape = placeShape.extend({ queued: z.number(), jobs: z.number() });
+
+await measure(shape, async ({ config, plugin, queued, jobs }) => {
+  const instance = await openInstance(readConfig(config), errorLog());
+  const { engine } = instance;
+  const ids = await fillQueue(engine.ledger, plugin, queued);
+  await startPaused(engine);
+  await engine.resume();
+  await engine.waitFor(ids[jobs - 1] ?? '', 110_000);
+  const { rss, heapUsed } = process.memoryUsage();
+  await instance.close();
+  return { jobs, residentMb: megabytes(rss), heapMb: megabytes(heapUsed) };
+});
+
+function megabytes(bytes: number): number {
+  return round(bytes / 1024 / 1024);
+}

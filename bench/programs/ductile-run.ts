@@ -1,0 +1,56 @@
+/** Queue, process, result: the product as it is, for a time. */
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { setTimeout as pause } from 'node:timers/promises';
+import { z } from 'zod';
+import { openInstance } from '../../src/app/instance.ts';
+import { fromTimestamp } from '../../src/base/clock.ts';
+import {
+  errorLog,
+  fillQueue,
+  placeShape,
+  readConfig,
+  refuseFailures,
+  startPaused,
+} from './ductile.ts';
+import { measure, round } from './harness.ts';
+
+const shape = placeShape.extend({ jobs: z.number(), seconds: z.number(), heapMb: z.number() });
+
+await measure(shape, async ({ config, plugin, jobs, seconds, heapMb }) => {
+  const instance = await openInstance(readConfig(config), errorLog());
+  const { engine } = instance;
+  const { ledger } = engine;
+  await fillQueue(ledger, plugin, jobs);
+  await startPaused(engine);
+  const ballast = fillHeap(heapMb);
+  const delay = monitorEventLoopDelay({ resolution: 1 });
+  delay.enable();
+  const beganAt = Date.now();
+  await engine.resume();
+  await pause(seconds * 1000);
+  delay.disable();
+  await engine.stop();
+  await refuseFailures(ledger);
+  const done = jobs - (await ledger.counts()).ready;
+  const [last] = await ledger.attemptsOf({ limit: 1 });
+  if (last === undefined || done === jobs) throw new Error(`${done} of ${jobs} jobs were done`);
+  const tookMs = fromTimestamp(last.completedAt) - beganAt;
+  await instance.close();
+  return {
+    jobs: done,
+    rate: round((done * 1000) / tookMs),
+    loopP99Ms: delay.percentile(99) / 1e6,
+    ballast: ballast.length,
+  };
+});
+
+/** Small live objects: what makes a fork of a large process expensive, and a collection too. */
+function fillHeap(megabytes: number): object[] {
+  const bytesEach = 160;
+  return Array.from({ length: Math.floor((megabytes * 1024 * 1024) / bytesEach) }, (_, at) => ({
+    at,
+    name: `x${at}`,
+    share: at * 1.5,
+    list: [at],
+  }));
+}

@@ -1,0 +1,143 @@
+/** What the programs that run the product share. */
+import { z } from 'zod';
+import { makeId, makeToken } from '../../src/base/ids.ts';
+import { makeLogger, type Log } from '../../src/base/log.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { LocalEngine } from '../../src/engine/local-engine.ts';
+import { bareReport } from '../../src/job/attempt.ts';
+import type { JobDraft } from '../../src/job/job.ts';
+import { endSucceeded } from '../../src/job/outcome.ts';
+import type { ClaimedJob, ClaimRequest, Closing, Ledger } from '../../src/ledger/ledger.ts';
+import { openLedger } from '../../src/ledger/open.ts';
+import { loadCatalog } from '../../src/plugin/catalog.ts';
+import type { Host, ProcessEnd } from '../../src/plugin/process.ts';
+import type { Config } from '../../src/config/config.ts';
+import { payload } from '../settings.ts';
+import { batches } from './harness.ts';
+
+/** Of the programs that use a ledger without an engine. */
+export const LEDGER_PLUGIN = 'bench';
+const PROCESS = makeId();
+
+export const placeShape = z.object({ config: z.string(), plugin: z.string() });
+
+export function readConfig(directory: string): Config {
+  return loadConfig({ given: directory, env: {} });
+}
+
+export function errorLog(): Log {
+  return makeLogger({ level: 'error', format: 'json' });
+}
+
+const payloadText = JSON.stringify(payload);
+
+export function makeDraft(plugin: string): JobDraft {
+  return {
+    id: makeId(),
+    plugin,
+    command: 'handle',
+    payload: payloadText,
+    submittedBy: 'api',
+    actor: 'bench',
+    maxAttempts: 4,
+  };
+}
+
+/** Queued before the clock starts; the answer is the ids, in the order in which they are due. */
+export async function fillQueue(ledger: Ledger, plugin: string, count: number): Promise<string[]> {
+  const ids: string[] = [];
+  for (const batch of batches(count, plugin)) {
+    const jobs = batch.map(makeDraft);
+    await ledger.enqueue({ jobs });
+    ids.push(...jobs.map(({ id }) => id));
+  }
+  return ids;
+}
+
+/** A process that the ledger knows; claims of others find nothing. */
+export async function enter(ledger: Ledger): Promise<void> {
+  const process = { id: PROCESS, host: 'bench', pid: 1, version: '0', slots: 1, spawner: 'native' };
+  await ledger.heartbeat({ ...process, plugins: [LEDGER_PLUGIN] });
+}
+
+export function claimRequest(slots: number): ClaimRequest {
+  const plugin = { name: LEDGER_PLUGIN, parallelism: slots, leaseMs: {}, leaseDefaultMs: 60_000 };
+  return { processId: PROCESS, token: makeToken(), slots, plugins: [plugin] };
+}
+
+export function succeeded(job: ClaimedJob): Closing {
+  return {
+    job,
+    claimToken: job.claimToken,
+    report: { ...bareReport('succeeded', 'ok', ''), error: null, result: answer.stdout.toString() },
+    ending: endSucceeded(job),
+    signals: [],
+    jobs: [],
+  };
+}
+
+/** Started with nothing claimed, so that what follows `resume` is work and nothing else. */
+export async function startPaused(engine: LocalEngine): Promise<void> {
+  await engine.ledger.setMeta('paused', '1');
+  await engine.start();
+}
+
+/** A figure is of jobs that all succeeded, or it is none. */
+export async function refuseFailures(ledger: Ledger): Promise<void> {
+  const [bad] = await ledger.jobs({
+    status: ['failed', 'timed_out', 'dead', 'cancelled'],
+    limit: 1,
+  });
+  if (bad !== undefined) throw new Error(`${bad.id} is ${bad.status}: ${bad.lastError ?? ''}`);
+  const { delayed, running } = await ledger.counts();
+  if (delayed + running > 0) throw new Error(`${delayed} jobs are delayed, ${running} still run`);
+}
+
+const answer: ProcessEnd = {
+  exit: { kind: 'exited', code: 0 },
+  stopped: undefined,
+  pid: 1,
+  stdout: Buffer.from('{"status":"ok","result":"ok"}\n'),
+  stdoutOverflowed: false,
+  stderr: Buffer.alloc(0),
+  stderrTruncated: false,
+  spawnMs: 0,
+  runMs: 0,
+};
+
+const noHost: Host = {
+  rung: 'native',
+  start: () => Promise.resolve(),
+  run: () => Promise.resolve(answer),
+  hold: () => {
+    throw new Error('nothing is prewarmed here');
+  },
+  renew: () => undefined,
+  stop: () => Promise.resolve(),
+};
+
+/** The whole engine with every write, but for the process: `onRun` is called where it would start. */
+export async function openWithoutProcesses(
+  directory: string,
+  onRun: (jobPlugin: string) => void = () => undefined,
+): Promise<LocalEngine> {
+  const config = readConfig(directory);
+  return new LocalEngine({
+    config,
+    catalog: loadCatalog(config),
+    routes: [],
+    ledger: await openLedger(config.state),
+    host: noHost,
+    runner: {
+      run: ({ name }) => {
+        onRun(name);
+        return Promise.resolve(answer);
+      },
+      prewarm: () => undefined,
+      stop: () => undefined,
+    },
+    environment: {},
+    version: '0',
+    log: errorLog(),
+  });
+}

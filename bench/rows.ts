@@ -1,0 +1,232 @@
+import type { Row, Table } from './frame.ts';
+
+/** The goals. A row whose arm nobody has written yet says so in the report. */
+export const tables: readonly Table[] = [
+  {
+    title: 'Durable queue, a process for each job, durable result: SQLite at synchronous=FULL',
+    rows: [
+      rate({
+        id: '1',
+        title: 'durable jobs, static plugin, 8 slots',
+        arms: ['Ductile, SQLite, 8 slots', 'Go durable, 8 slots', 'naive Node, 8 slots'],
+        base: 'C limit, 8 slots',
+        goal: 0.7,
+      }),
+      rate({
+        id: '2',
+        title: 'the same at 16 slots',
+        arms: ['Ductile, SQLite, 16 slots'],
+        base: 'C limit, 16 slots',
+        goal: 0.75,
+      }),
+      rate({
+        id: '3',
+        title: 'the same as 1',
+        arms: ['Ductile, SQLite, 8 slots'],
+        base: 'Go durable, 8 slots',
+        goal: 1.5,
+      }),
+      rate({
+        id: '4',
+        title: 'the same as 1 with the helper in Node (measured; no goal)',
+        arms: ['Ductile, SQLite, 8 slots, Node helper'],
+        base: 'C limit, 8 slots',
+      }),
+      rate({
+        id: '5',
+        title: 'durable jobs, python plugin, 4 slots',
+        arms: ['Ductile, SQLite, python, 4 slots'],
+        base: 'C limit, python, 4 slots',
+        goal: 0.88,
+      }),
+      {
+        id: '6',
+        title: 'delay of the event loop under the load of 1, p99',
+        arms: ['Ductile, SQLite, 8 slots'],
+        base: 'naive Node, 8 slots',
+        metric: 'loopP99Ms',
+        unit: 'ms',
+        goal: 0.3,
+        better: 'lower',
+      },
+      rate({
+        id: '7',
+        title: 'the load of 1 with a heap of 1 GB',
+        arms: ['Ductile, SQLite, 8 slots, 1 GB heap'],
+        base: 'Ductile, SQLite, 8 slots',
+        goal: 0.9,
+      }),
+    ],
+  },
+  {
+    title: 'Durable queue, a process for each job, durable result: PostgreSQL, one host',
+    rows: [
+      rate({
+        id: '8a',
+        title: 'durable jobs, static plugin, 8 slots',
+        arms: ['Ductile, PostgreSQL, 8 slots'],
+        base: 'C limit, 8 slots',
+        goal: 0.55,
+      }),
+      rate({
+        id: '8b',
+        title: 'the same at 16 slots',
+        arms: ['Ductile, PostgreSQL, 16 slots'],
+        base: 'C limit, 16 slots',
+        goal: 0.7,
+      }),
+    ],
+  },
+  {
+    title: 'The queue alone (jobs that do nothing): PostgreSQL',
+    rows: [
+      rate({
+        id: '9',
+        title: 'no-op jobs, batched',
+        arms: ['Ductile, PostgreSQL, no-op'],
+        base: 'graphile-worker, batched',
+        goal: 1,
+      }),
+      rate({
+        id: '10a',
+        title: 'the same',
+        arms: ['Ductile, PostgreSQL, no-op'],
+        base: 'pg-boss, fetch and complete',
+        goal: 1,
+      }),
+      rate({
+        id: '10b',
+        title: 'the same',
+        arms: ['Ductile, PostgreSQL, no-op'],
+        base: 'pg-boss, work()',
+        goal: 2,
+      }),
+      rate({
+        id: '11a',
+        title: 'the same',
+        arms: ['Ductile, PostgreSQL, no-op'],
+        base: 'BullMQ, appendfsync always',
+        goal: 2,
+      }),
+      rate({
+        id: '11b',
+        title: 'the same',
+        arms: ['Ductile, PostgreSQL, no-op'],
+        base: 'DBOS queue',
+        goal: 20,
+      }),
+    ],
+  },
+  {
+    title: 'Enqueueing one by one, 8 in flight: PostgreSQL',
+    rows: [
+      rate({
+        id: '12a',
+        title: 'enqueue through the product’s API',
+        arms: ['Ductile, PostgreSQL, enqueue'],
+        base: 'graphile-worker, enqueue',
+        goal: 3,
+      }),
+      rate({
+        id: '12b',
+        title: 'the same',
+        arms: ['Ductile, PostgreSQL, enqueue'],
+        base: 'pg-boss, enqueue',
+        goal: 1.5,
+      }),
+    ],
+  },
+  {
+    title: 'From enqueueing to running on an idle system: PostgreSQL',
+    rows: [
+      {
+        id: '13',
+        title: 'start to run, p50',
+        arms: ['Ductile, PostgreSQL, idle'],
+        base: 'graphile-worker, idle',
+        metric: 'p50Ms',
+        unit: 'ms',
+        goal: 0.8,
+        better: 'lower',
+      },
+    ],
+  },
+  {
+    title: 'The queue alone (jobs that do nothing): SQLite',
+    rows: [
+      rate({
+        id: '14a',
+        title: 'no-op jobs, synchronous=FULL',
+        arms: ['Ductile, SQLite, no-op'],
+        base: 'plainjob, synchronous=FULL',
+        goal: 8,
+      }),
+      rate({
+        id: '14b',
+        title: 'the same',
+        arms: ['Ductile, SQLite, no-op'],
+        base: 'plainjob, as shipped',
+        goal: 2,
+      }),
+    ],
+  },
+  {
+    title: 'History and depth: SQLite',
+    rows: [
+      rate({
+        id: '15a',
+        title: 'enqueue, claim, settle with 5 million finished jobs',
+        arms: ['Ductile, SQLite, cycle, 5M finished'],
+        base: 'Ductile, SQLite, cycle, none finished',
+        goal: 0.95,
+      }),
+      {
+        id: '15b',
+        title: 'one claim with a million queued jobs, p50',
+        arms: ['Ductile, SQLite, claim, 1M queued'],
+        base: 'Ductile, SQLite, claim, 1k queued',
+        metric: 'p50Ms',
+        unit: 'ms',
+        goal: 1.5,
+        better: 'lower',
+      },
+    ],
+  },
+  {
+    title: 'Prewarmed plugins, from request to end on an idle system, through the host',
+    rows: [prewarmed('21a', 'python', 0.25), prewarmed('21b', 'node', 0.35)],
+  },
+  {
+    title: 'Memory of the engine: SQLite, a process for each job',
+    rows: [
+      {
+        id: '23',
+        title: 'resident after 20 thousand jobs',
+        arms: ['Ductile, SQLite, after 20k jobs'],
+        base: 'Ductile, SQLite, after 2k jobs',
+        metric: 'residentMb',
+        unit: 'MB',
+        goal: 1.1,
+        better: 'lower',
+        reps: 3,
+      },
+    ],
+  },
+];
+
+function rate(row: Omit<Row, 'metric' | 'unit' | 'better'>): Row {
+  return { ...row, metric: 'rate', unit: 'jobs/s', better: 'higher' };
+}
+
+function prewarmed(id: string, plugin: string, goal: number): Row {
+  return {
+    id,
+    title: `${plugin} plugin, p50`,
+    arms: [`Ductile, ${plugin}, prewarmed`],
+    base: `Ductile, ${plugin}, cold`,
+    metric: 'p50Ms',
+    unit: 'ms',
+    goal,
+    better: 'lower',
+  };
+}

@@ -1,0 +1,58 @@
+/**
+ * How much each arm does. DUCTILE_BENCH_SCALE (0.1 for a tenth) shrinks all of it, to see that the
+ * arms run at all; figures of a shrunken run are not kept.
+ */
+export const scale = Number(process.env['DUCTILE_BENCH_SCALE'] ?? '1');
+
+export const settings = {
+  repetitions: 7,
+  repetitionsQuick: 3,
+  /** Arms that start processes run for a time; the others run a count of jobs. */
+  burstSeconds: Math.max(0.2, scale),
+  /** Rows in a queue before a burst: more than any burst can finish. */
+  queuedJobs: 20_000,
+  noopJobs: scaled(20_000),
+  noopJobsSlow: scaled(5_000),
+  workflowJobs: scaled(3_000),
+  enqueueJobs: scaled(8_000),
+  /** Of an idle system: one job at a time, with a pause before each. */
+  latencySamples: scaled(100),
+  latencyPauseMs: { min: 20, max: 80 },
+  /** Of requests to a prewarmed plugin; the pause lets the next process get ready. */
+  prewarmSamples: scaled(20),
+  prewarmPauseMs: 150,
+  cycleJobs: scaled(20_000),
+  claims: scaled(200),
+  historyJobs: scaled(5_000_000),
+  queuedDeep: scaled(1_000_000),
+  queuedShallow: 1000,
+  memoryJobs: Math.max(1000, scaled(20_000)),
+  programTimeoutMs: 120_000,
+  prepareTimeoutMs: 600_000,
+} as const;
+
+export const payload = {
+  type: 'demo.event',
+  source: 'bench',
+  payload: {
+    x: 1,
+    y: 'hello world, this is a small payload',
+    tags: ['a', 'b', 'c'],
+    n: 12345.678,
+    nested: { k: 'v', list: [1, 2, 3] },
+  },
+};
+
+/** What a plugin reads from stdin where no queue composes it, about 200 bytes. */
+export const request = `${JSON.stringify({
+  protocol: 2,
+  job_id: '0190b6f2-0000-7000-8000-000000000000',
+  command: 'handle',
+  config: { a: 1, b: 'two' },
+  event: { type: 'demo', payload: { x: 1, y: 'hello world' } },
+  deadline_at: '2030-01-01T00:00:00.000Z',
+})}\n`;
+
+function scaled(count: number): number {
+  return Math.max(10, Math.round(count * scale));
+}
