@@ -51,6 +51,8 @@ export interface Transaction extends Session {
   readonly again: boolean;
   /** Runs a statement over rows that nobody waits for; when it fails, so does the transaction. */
   send(statement: RowsStatement, rows: readonly Row[], common?: readonly Value[]): void;
+  /** Nothing will be asked after what is asked already: the commit may travel with it. */
+  finish(): void;
 }
 
 /** A database that can be read, and written in whole transactions. */

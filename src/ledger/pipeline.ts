@@ -5,14 +5,24 @@ import type { Row, Value } from './dialect.ts';
 export interface Pipeline {
   /** Runs one statement with `$n` placeholders. */
   readonly query: (text: string, values: readonly Value[]) => Promise<Row[]>;
+  /** Ends the transaction, and says how: a failed one is rolled back by its commit, without an error. */
+  readonly commit: () => Promise<string>;
+  /** Whether a commit may have reached the server. */
+  readonly commitSent: () => boolean;
   /** Resolves when all that was asked for has been answered, one way or another. */
   readonly idle: () => Promise<void>;
+}
+
+interface Answer {
+  readonly rows: Row[];
+  /** The server's word for what it did. */
+  readonly command: string;
 }
 
 interface Waiting {
   readonly text: string;
   readonly values: readonly Value[];
-  readonly resolve: (rows: Row[]) => void;
+  readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -25,25 +35,50 @@ export function makePipeline(client: pg.ClientBase): Pipeline {
   let last: Promise<unknown> = Promise.resolve();
   let waiting: Waiting[] = [];
   let busy = false;
+  let lives = false;
+  let committed = false;
+  let ending: Batch | undefined;
 
   const send = (): void => {
+    if (committed && !lives) {
+      // A whole turn of the event loop, in which it is noticed when the connection was closed while
+      // nobody used it: then nothing was sent, and that the commit did not happen is certain.
+      lives = true;
+      setImmediate(() => setImmediate(send));
+      return;
+    }
     const statements = waiting;
     waiting = [];
     busy = statements.length > 0;
-    if (busy) client.query(new Batch(client, statements, send));
+    if (!busy) return;
+    const batch = new Batch(client, statements, () => {
+      lives = true;
+      send();
+    });
+    if (committed) ending = batch;
+    client.query(batch);
+  };
+
+  const ask = (text: string, values: readonly Value[]): Promise<Answer> => {
+    if (committed) throw new Error('the transaction was asked for more after its end');
+    const answer = new Promise<Answer>((resolve, reject) => {
+      waiting.push({ text, values, resolve, reject });
+    });
+    last = answer;
+    // Whatever can be asked without waiting for an answer has been asked when this comes.
+    if (!busy) queueMicrotask(() => process.nextTick(send));
+    busy = true;
+    return answer;
   };
 
   return {
-    query(text, values) {
-      const answer = new Promise<Row[]>((resolve, reject) => {
-        waiting.push({ text, values, resolve, reject });
-      });
-      last = answer;
-      // Whatever can be asked without waiting for an answer has been asked when this comes.
-      if (!busy) queueMicrotask(() => process.nextTick(send));
-      busy = true;
-      return answer;
+    query: async (text, values) => (await ask(text, values)).rows,
+    async commit() {
+      const answer = ask('commit', []);
+      committed = true;
+      return (await answer).command;
     },
+    commitSent: () => ending?.isSubmitted === true,
     idle: () =>
       last.then(
         () => undefined,
@@ -68,6 +103,7 @@ const plannedOf = new WeakMap<pg.ClientBase, Map<string, Planned>>();
 class Batch implements pg.Submittable {
   /** Set by the driver, to be told of the end. */
   callback: () => void = () => undefined;
+  isSubmitted = false;
   readonly #client: pg.ClientBase;
   readonly #statements: readonly Waiting[];
   readonly #onEnd: () => void;
@@ -75,7 +111,7 @@ class Batch implements pg.Submittable {
   #at = 0;
   #columns: readonly Column[] | undefined;
   #rows: Row[] = [];
-  readonly #results: Row[][] = [];
+  readonly #answers: Answer[] = [];
   #ended = false;
 
   constructor(client: pg.ClientBase, statements: readonly Waiting[], onEnd: () => void) {
@@ -87,6 +123,8 @@ class Batch implements pg.Submittable {
   }
 
   submit(connection: pg.Connection): void {
+    // What is written after the end of a connection goes nowhere, without a word.
+    this.isSubmitted = connection.stream.writable;
     connection.stream.cork();
     for (const { text, values } of this.#statements) {
       const name = nameOf(text);
@@ -123,10 +161,10 @@ class Batch implements pg.Submittable {
     this.#rows.push(row);
   }
 
-  handleCommandComplete(): void {
+  handleCommandComplete({ text: command }: { text: string }): void {
     const text = this.#statements[this.#at]?.text ?? '';
     if (!this.#planned.has(text)) this.#planned.set(text, { columns: this.#columns ?? [] });
-    this.#results.push(this.#rows);
+    this.#answers.push({ rows: this.#rows, command });
     this.#rows = [];
     this.#columns = undefined;
     this.#at += 1;
@@ -146,9 +184,9 @@ class Batch implements pg.Submittable {
     if (this.#ended) return;
     this.#ended = true;
     this.#statements.forEach(({ resolve, reject }, index) => {
-      const rows = this.#results[index];
-      if (rows === undefined) reject(error);
-      else resolve(rows);
+      const answer = this.#answers[index];
+      if (answer === undefined) reject(error);
+      else resolve(answer);
     });
     this.callback();
     this.#onEnd();
@@ -157,12 +195,17 @@ class Batch implements pg.Submittable {
 
 const names = new Map<string, string>();
 
-/** A text that has a name is planned once for each connection. */
+/** A text that has a name is planned once for each connection; a short one is its own name. */
 function nameOf(text: string): string {
   let name = names.get(text);
   if (name === undefined) {
-    name = createHash('sha256').update(text).digest('base64url').slice(0, 20);
-    names.set(text, name);
+    const digest = createHash('sha256').update(text).digest('base64url');
+    names.set(
+      text,
+      (name = text.length < NAME_CHARACTERS ? text : digest.slice(0, NAME_CHARACTERS)),
+    );
   }
   return name;
 }
+
+const NAME_CHARACTERS = 20;

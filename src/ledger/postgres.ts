@@ -185,33 +185,32 @@ async function writeOnce<T>(
   const pipeline = makePipeline(client);
   const session = makeSession(pipeline, dialect);
   const unawaited: Promise<unknown>[] = [];
-  const leave = (answer: Promise<unknown>): void => {
+  const leave = <A>(answer: Promise<A>): Promise<A> => {
     answer.catch(() => undefined);
     unawaited.push(answer);
+    return answer;
   };
+  let committing: Promise<string> | undefined;
+  const commit = (): Promise<string> => {
+    if (committing === undefined) beforeCommit(names);
+    return (committing ??= leave(pipeline.commit()));
+  };
+  const send: Transaction['send'] = (...asked) => void leave(session.each(...asked));
   // It travels with the first statement.
-  leave(pipeline.query('begin', []));
-  let value: T;
+  void leave(pipeline.query('begin', []));
   try {
-    const send: Transaction['send'] = (...asked) => leave(session.each(...asked));
-    value = await work({ ...session, again, send });
+    const value = await work({ ...session, again, send, finish: () => void commit() });
+    const command = await commit();
     await Promise.all(unawaited);
-    beforeCommit(names);
+    // A transaction that failed unnoticed is rolled back by its commit, without an error.
+    if (command !== 'COMMIT') throw new Error('the transaction had failed before its commit');
+    return value;
   } catch (error) {
     await pipeline.idle();
     if (!isOutage(error)) await client.query('rollback');
+    else if (pipeline.commitSent()) throw new UnknownCommit(messageOf(error), { cause: error });
     throw error;
   }
-  let command: string;
-  try {
-    ({ command } = await client.query('commit'));
-  } catch (error) {
-    if (isOutage(error)) throw new UnknownCommit(messageOf(error), { cause: error });
-    throw error;
-  }
-  // A transaction that failed unnoticed is rolled back by its commit, without an error.
-  if (command !== 'COMMIT') throw new Error('the transaction had failed before its commit');
-  return value;
 }
 
 function makeSession({ query }: Pipeline, dialect: Dialect): Session {

@@ -206,6 +206,7 @@ function makeSession(db: DatabaseSync): Transaction {
     run: (sql, values = []) => attempt(() => prepare(sql).all(...values) as Row[]),
     each: (...asked) => attempt(() => runEach(...asked)),
     send: (...asked) => void runEach(...asked),
+    finish: () => undefined,
   };
 }
 

@@ -226,7 +226,7 @@ describe('a connection that is lost at every statement in turn', () => {
       expect(await dump()).toEqual(before);
     }
     expect(await dump()).not.toEqual(before);
-    expect(proxy.lost()).toBeGreaterThan(2);
+    expect(proxy.lost()).toBeGreaterThan(0);
   });
 
   test('a read fails and the next one does not', async () => {

@@ -114,7 +114,7 @@ interface Statement {
 
 interface Message {
   readonly bytes: Buffer;
-  /** Of a message that ends a statement: a simple query, or the sync after a prepared one. */
+  /** Of a message that ends a statement: a simple query, or the sync after prepared ones. */
   readonly statement?: Statement;
 }
 
@@ -124,6 +124,7 @@ const READY = 'Z'.charCodeAt(0);
 function makeSplitter(): (bytes: Buffer) => Message[] {
   let rest = Buffer.alloc(0);
   let isFirst = true;
+  let isCommit = false;
   return (bytes) => {
     rest = Buffer.concat([rest, bytes]);
     const messages: Message[] = [];
@@ -134,9 +135,11 @@ function makeSplitter(): (bytes: Buffer) => Message[] {
       if (rest.length < end) break;
       const message = rest.subarray(0, end);
       const letter = isFirst ? '' : String.fromCharCode(message[0] ?? 0);
-      const isCommit = letter === 'Q' && message.toString('utf8', 5, end - 1) === 'commit';
+      // A prepared statement is named in the message that binds its values, after an empty portal.
+      isCommit ||= letter === 'B' && message.toString('utf8', 6, 13) === 'commit\0';
       const ends = letter === 'Q' || letter === 'S';
       messages.push(ends ? { bytes: message, statement: { isCommit } } : { bytes: message });
+      if (ends) isCommit = false;
       rest = rest.subarray(end);
       isFirst = false;
     }

@@ -10,9 +10,10 @@ import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from '../ledger.ts';
 import { int, jobColumns, text, toJob } from './row.ts';
 
 /**
- * Takes up to `slots` ready jobs, oldest first, for a process that the ledger knows. Limits are
- * counted from running rows inside the transaction, never from a counter that could leak. The heads
- * of the plugins below their cap are merged, so a capped plugin's backlog is not even walked past.
+ * Takes up to `slots` ready jobs, oldest first, for a process that the ledger knows; the last thing
+ * that its transaction does. Limits are counted from running rows inside the transaction, never from
+ * a counter that could leak. The heads of the plugins below their cap are merged, so a capped
+ * plugin's backlog is not even walked past.
  */
 export async function claim(tx: Transaction, request: ClaimRequest): Promise<ClaimedJob[]> {
   if (tx.again) {
@@ -63,10 +64,12 @@ async function claimRound(tx: Transaction, request: ClaimRequest, slots: number)
     seq: int(head, 'seq'),
     expires_at: toTimestamp(nowMs + leaseOf(leases, head)),
   }));
-  const [taken, companions] = await together(
+  const answers = together(
     tx.each(take, rows, [request.token, request.processId, running.now]),
     readCompanions(tx, chosen),
   );
+  if (!passedOver) tx.finish();
+  const [taken, companions] = await answers;
   const claimed = taken.map((row) => toClaimed(row, companions));
   return { claimed, passedOver: passedOver && claimed.length > 0 };
 }
@@ -136,6 +139,11 @@ async function countRunning(
   };
 }
 
+/** SQLite plans a statement again for every value of a parameter that stands alone after `limit`. */
+function unplanned(parameter: string): string {
+  return `${parameter} + 0`;
+}
+
 const selectHeads = defineRows({
   columns: { plugin: 'text', heads: 'int', suspects: 'int' },
   sql: (r, d) =>
@@ -147,7 +155,7 @@ const selectHeads = defineRows({
         and (h.dedupe_key is null or not exists (
           select 1 from ${d.table('job_queue')} x where x.status = 'running'
             and x.dedupe_key = h.dedupe_key and x.plugin = h.plugin and x.command = h.command))
-      order by h.seq limit ${r('heads')} + 0 ${d.skipLocked}`,
+      order by h.seq limit ${unplanned(r('heads'))} ${d.skipLocked}`,
     )}`,
 });
 

@@ -4,6 +4,8 @@ import type { Closing } from '../ledger.ts';
 /**
  * The guard of every close of an attempt. It holds only for the claim, and for the very attempt,
  * that the closing speaks of; once somebody asked for the job's end, only for a success or that end.
+ * The status is an expression, because SQLite would plan the statement again for every value of a
+ * parameter that it can compare with the condition of an index.
  */
 export function fence(r: RowsWriter, job: string): string {
   return `${job}.seq ${r.isKey()} and ${job}.status = case when ${r('token')} is null then 'queued' else 'running' end
