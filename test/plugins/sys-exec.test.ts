@@ -205,15 +205,15 @@ describe('sys-exec', () => {
       status: 'error',
       error: expect.stringContaining('was stopped'),
     });
-    expect(performance.now() - started).toBeLessThan(2_500);
+    expect(performance.now() - started).toBeLessThan(30_000);
   });
 
   test('does not wait for a child that keeps the output open', async () => {
-    const config = { commands: { leave: 'sleep 3 & echo left' }, allow_shell: true };
+    const config = { commands: { leave: 'sleep 8 & echo left' }, allow_shell: true };
     const request = { command: 'run', config, payload: { command: 'leave' } };
     const payload = payloadOf(await runOk('sys-exec', request));
     expect(payload['stdout']).toBe('left\n');
-    expect(payload['duration_ms']).toBeLessThan(2_500);
+    expect(payload['duration_ms']).toBeLessThan(7_000);
   });
 
   test('says in its check which program is missing', async () => {
