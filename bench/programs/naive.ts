@@ -7,6 +7,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { DatabaseSync, SQLOutputValue } from 'node:sqlite';
 import { z } from 'zod';
 import { openQueueFile } from '../queue-file.ts';
+import { settings } from '../settings.ts';
 import { measure, timed } from './harness.ts';
 
 const shape = z.object({
@@ -28,7 +29,7 @@ await measure(shape, async ({ file, slots, seconds, entrypoint }) => {
   const database = openQueueFile(file);
   const queue = makeQueue(database);
   const delay = monitorEventLoopDelay({ resolution: 1 });
-  const end = performance.now() + seconds * 1000;
+  let end = performance.now() + settings.warmUpSeconds * 1000;
   let jobs = 0;
   const slot = async (): Promise<void> => {
     while (performance.now() < end) {
@@ -38,6 +39,9 @@ await measure(shape, async ({ file, slots, seconds, entrypoint }) => {
       jobs += 1;
     }
   };
+  await Promise.all(Array.from({ length: slots }, slot));
+  jobs = 0;
+  end = performance.now() + seconds * 1000;
   delay.enable();
   const measures = await timed(async () => {
     await Promise.all(Array.from({ length: slots }, slot));
