@@ -9,8 +9,6 @@ export const settings = {
   repetitionsQuick: 3,
   /** Arms that start processes run for a time; the others run a count of jobs. */
   burstSeconds: Math.max(0.2, scale),
-  /** Before a burst in Node, whose compiler learns from what it runs; the others are compiled. */
-  warmupSeconds: Math.max(0.2, scale),
   /** What Node needs to compile what it runs; a service does so once in its life. */
   warmUpSeconds: 2,
   /** Rows in a queue before a burst: more than any burst can finish. */
