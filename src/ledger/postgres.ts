@@ -73,8 +73,10 @@ export function openPostgres(connectionString: string, schema: string): Postgres
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
     application_name: 'ductile',
     // A plan is kept for as long as its connection. One that was made while a table was small would
-    // go on reading all of it when it has grown; every statement that matters has its index.
-    options: '-c enable_seqscan=off -c plan_cache_mode=force_generic_plan',
+    // go on reading all of it when it has grown; every statement that matters has its index. Plain
+    // scans of an index also mark the entries of rows that are gone, which those by bitmap read anew
+    // every time: of running jobs there are few, of those that once ran there are many.
+    options: '-c enable_seqscan=off -c enable_bitmapscan=off -c plan_cache_mode=force_generic_plan',
     keepAlive: true,
     types: {
       getTypeParser: (oid: number, format?: 'text' | 'binary') =>
