@@ -22,7 +22,7 @@ import {
 } from './queries/process.ts';
 import { prune } from './queries/prune.ts';
 import { text } from './queries/row.ts';
-import { settle } from './queries/settle.ts';
+import { exchange, settle } from './queries/settle.ts';
 import { listSignals } from './queries/signal.ts';
 import { listFacts, readState } from './queries/state.ts';
 import { openSqlite } from './sqlite.ts';
@@ -79,8 +79,10 @@ async function openPostgresLedger(url: string, schema: string): Promise<Ledger> 
       cause: error,
     });
   }
+  // A hint writes nothing, and whoever waits for it should not wait for the disk.
+  const notify = `select set_config('synchronous_commit', 'off', true), pg_notify(?, '')`;
   const notifier = makeNotifier(url, schema, (channel) =>
-    store.read((session) => session.run('select pg_notify(?, ?)', [channel, ''])),
+    store.read((session) => session.run(notify, [channel])),
   );
   return makeLedger(store, notifier, {
     backup: (target) => backupPostgres(store, target),
@@ -121,8 +123,8 @@ function makeLedger(
     claim: (request) => write(['claim'], (tx) => claim(tx, request)),
     settle: (closings, request) =>
       write(verbsOf(closings, request !== undefined), async (tx) => {
-        const settled = await settle(tx, closings);
-        return { ...settled, claimed: request === undefined ? [] : await claim(tx, request) };
+        if (request !== undefined) return await exchange(tx, closings, request);
+        return { ...(await settle(tx, closings)), claimed: [] };
       }),
     reap: (request) =>
       write(['reap'], async (tx) => ({ ...(await reap(tx, request)), claimed: [] })),

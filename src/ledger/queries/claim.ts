@@ -16,13 +16,27 @@ import { int, jobColumns, text, toJob } from './row.ts';
  * plugin's backlog is not even walked past.
  */
 export async function claim(tx: Transaction, request: ClaimRequest): Promise<ClaimedJob[]> {
+  return await take(tx, request, await look(tx, request));
+}
+
+/** What a claim chooses from, seen while no other claim is under way. */
+export type View = { readonly earlier: readonly ClaimedJob[] } | { readonly seen: Seen };
+
+interface Seen {
+  /** Undefined when the process is not known: it never was, or it was reaped and must beat first. */
+  readonly running: RunningCounts | undefined;
+  readonly heads: readonly Row[];
+}
+
+/** The first half of a claim, for those who have more to ask before they know what it will find. */
+export async function look(tx: Transaction, request: ClaimRequest): Promise<View> {
   if (tx.again) {
     const earlier = await readBack(tx, request.token);
-    if (earlier.length > 0) return earlier;
+    if (earlier.length > 0) return { earlier };
   }
-  if (request.slots <= 0 || request.plugins.length === 0) return [];
-  const [, claimed] = await together(lockClaims(tx), claimAll(tx, request));
-  return claimed;
+  if (request.slots <= 0 || request.plugins.length === 0) return { earlier: [] };
+  const [, seen] = await together(lockClaims(tx), lookOnce(tx, request, request.slots));
+  return { seen };
 }
 
 /** A statement of its own: the next one must take its snapshot after the lock is held. */
@@ -30,12 +44,29 @@ async function lockClaims(tx: Transaction): Promise<void> {
   if (tx.dialect.lockClaims !== undefined) await tx.run(tx.dialect.lockClaims);
 }
 
-async function claimAll(tx: Transaction, request: ClaimRequest): Promise<ClaimedJob[]> {
+async function lookOnce(tx: Transaction, request: ClaimRequest, slots: number): Promise<Seen> {
+  // Asked for before it is known what runs, so as to get both answers at once.
+  const [running, heads] = await together(
+    countRunning(tx, request.processId),
+    readHeads(tx, request.plugins, slots, true),
+  );
+  return { running, heads };
+}
+
+/** The second half. */
+export async function take(
+  tx: Transaction,
+  request: ClaimRequest,
+  view: View,
+): Promise<ClaimedJob[]> {
+  if ('earlier' in view) return [...view.earlier];
   const claimed: ClaimedJob[] = [];
-  for (let more = true; more && claimed.length < request.slots;) {
-    const round = await claimRound(tx, request, request.slots - claimed.length);
+  for (let { seen } = view; ;) {
+    const slots = request.slots - claimed.length;
+    const round = await takeOnce(tx, request, slots, seen);
     claimed.push(...round.claimed);
-    more = round.passedOver;
+    if (!round.passedOver || claimed.length === request.slots) break;
+    seen = await lookOnce(tx, request, request.slots - claimed.length);
   }
   return claimed.sort((a, b) => a.seq - b.seq);
 }
@@ -46,26 +77,24 @@ interface Round {
   readonly passedOver: boolean;
 }
 
-const nothing: Round = { claimed: [], passedOver: false };
-
-async function claimRound(tx: Transaction, request: ClaimRequest, slots: number): Promise<Round> {
+async function takeOnce(
+  tx: Transaction,
+  request: ClaimRequest,
+  slots: number,
+  { running, heads: all }: Seen,
+): Promise<Round> {
+  if (running === undefined) return { claimed: [], passedOver: false };
   const { plugins } = request;
-  // Asked for before it is known what runs, so as to get both answers at once.
-  const [running, all] = await together(
-    countRunning(tx, request.processId),
-    readHeads(tx, plugins, slots, true),
-  );
-  if (running === undefined) return nothing;
   const heads = running.suspects > 0 ? await readHeads(tx, plugins, slots, false) : all;
   const { chosen, passedOver } = choose(withinLimits(heads, plugins, running), slots);
-  const leases = new Map(request.plugins.map((plugin) => [plugin.name, plugin]));
+  const leases = new Map(plugins.map((plugin) => [plugin.name, plugin]));
   const nowMs = fromTimestamp(running.now);
   const rows = chosen.map((head) => ({
     seq: int(head, 'seq'),
     expires_at: toTimestamp(nowMs + leaseOf(leases, head)),
   }));
   const answers = together(
-    tx.each(take, rows, [request.token, request.processId, running.now]),
+    tx.each(markTaken, rows, [request.token, request.processId, running.now]),
     readCompanions(tx, chosen),
   );
   if (!passedOver) tx.finish();
@@ -115,7 +144,6 @@ interface RunningCounts {
   readonly now: Timestamp;
 }
 
-/** Undefined when the process is not known: it never was, or it was reaped and must beat first. */
 async function countRunning(
   tx: Transaction,
   processId: string,
@@ -197,7 +225,7 @@ function leaseOf(plugins: ReadonlyMap<string, ClaimablePlugin>, head: Row): numb
   return own ?? plugin.leaseDefaultMs;
 }
 
-const take = defineRows({
+const markTaken = defineRows({
   columns: { seq: 'int', expires_at: 'text' },
   key: 'seq',
   sql: (r, d) => `update ${d.table('job_queue')} set status = 'running',

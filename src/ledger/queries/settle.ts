@@ -1,12 +1,13 @@
 import { isTerminal } from '../../job/state.ts';
-import { defineRows, type Row, type Transaction } from '../dialect.ts';
-import type { Closing, Enqueued, Verdict } from '../ledger.ts';
+import { defineRows, together, type Row, type Transaction } from '../dialect.ts';
+import type { ClaimRequest, Closing, Enqueued, Settlement, Verdict } from '../ledger.ts';
 import { insertAttempts, settledBefore } from './attempt.ts';
+import { claim, look, take } from './claim.ts';
 import { recordDedupe } from './dedupe.ts';
 import { enqueue, recall } from './enqueue.ts';
 import { fence, fenceColumns, toFenceRow } from './fence.ts';
 import { text } from './row.ts';
-import { applyState, planState } from './state.ts';
+import { applyState, noPlan, planState, type StatePlan } from './state.ts';
 
 export interface Settled {
   readonly verdicts: Map<string, Verdict>;
@@ -18,14 +19,49 @@ export interface Settled {
  * state, facts, signals and the jobs that follow: together or not at all.
  */
 export async function settle(tx: Transaction, closings: readonly Closing[]): Promise<Settled> {
-  const verdicts = new Map<string, Verdict>();
-  if (closings.length === 0) return { verdicts, enqueued: [] };
   const plan = await planState(tx, closings);
-  for (const id of plan.oversize) verdicts.set(id, 'oversize');
   const tried = closings.filter(({ job }) => !plan.oversize.has(job.id));
-  const closedIds = new Set(
-    (await tx.each(close, tried.map(toCloseRow))).map((row) => text(row, 'id')),
-  );
+  return await follow(tx, { tried, closedIds: await close(tx, tried), plan });
+}
+
+/** Settles and claims: where the ends have no consequences, the claim need not wait to hear of them. */
+export async function exchange(
+  tx: Transaction,
+  closings: readonly Closing[],
+  request: ClaimRequest,
+): Promise<Settlement> {
+  if (closings.some(hasConsequences)) {
+    const settled = await settle(tx, closings);
+    return { ...settled, claimed: await claim(tx, request) };
+  }
+  const [closedIds, view] = await together(close(tx, closings), look(tx, request));
+  const settled = await follow(tx, { tried: closings, closedIds, plan: noPlan });
+  return { ...settled, claimed: await take(tx, request, view) };
+}
+
+/**
+ * Whether more than the attempt's own rows is to be written. That takes further locks, and those of
+ * keys and state must be had before the lock of claims, or two hosts could wait for each other.
+ */
+function hasConsequences({ job, state, signals, jobs }: Closing): boolean {
+  return state !== undefined || signals.length > 0 || jobs.length > 0 || job.dedupeKey !== null;
+}
+
+async function close(tx: Transaction, closings: readonly Closing[]): Promise<Set<string>> {
+  const rows = await tx.each(closeUnderFence, closings.map(toCloseRow));
+  return new Set(rows.map((row) => text(row, 'id')));
+}
+
+interface Closed {
+  readonly tried: readonly Closing[];
+  readonly closedIds: ReadonlySet<string>;
+  readonly plan: StatePlan;
+}
+
+/** Writes what goes with the closings that closed, and finds out why others did not. */
+async function follow(tx: Transaction, { tried, closedIds, plan }: Closed): Promise<Settled> {
+  const verdicts = new Map<string, Verdict>();
+  for (const id of plan.oversize) verdicts.set(id, 'oversize');
   const closed = tried.filter(({ job }) => closedIds.has(job.id));
   for (const { job } of closed) verdicts.set(job.id, 'settled');
   const refused = tried.filter(({ job }) => !closedIds.has(job.id));
@@ -45,7 +81,7 @@ export async function settle(tx: Transaction, closings: readonly Closing[]): Pro
   return { verdicts, enqueued: [...enqueued, ...before] };
 }
 
-const close = defineRows({
+const closeUnderFence = defineRows({
   columns: {
     ...fenceColumns,
     terminal: 'int',

@@ -13,7 +13,7 @@ export interface StatePlan {
   readonly after: ReadonlyMap<string, string>;
 }
 
-const nothing: StatePlan = { oversize: new Set(), after: new Map() };
+export const noPlan: StatePlan = { oversize: new Set(), after: new Map() };
 
 /**
  * Reads and locks the state rows, plugins in a fixed order, and applies the changes one after the
@@ -26,7 +26,7 @@ export async function planState(tx: Transaction, closings: readonly Closing[]): 
   const locked = await tx.each(lockHeld, asked.map(toFenceRow));
   const held = new Set(locked.map((row) => text(row, 'id')));
   const changing = closings.filter(({ job, state }) => state !== undefined && held.has(job.id));
-  if (changing.length === 0) return nothing;
+  if (changing.length === 0) return noPlan;
   const states = await lockStates(tx, [...new Set(changing.map(({ job }) => job.plugin))].sort());
   const oversize = new Set<string>();
   const after = new Map<string, string>();
