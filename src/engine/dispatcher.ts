@@ -3,6 +3,8 @@ import { makeToken } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import type { ClaimablePlugin, ClaimedJob, Closing } from '../ledger/ledger.ts';
 import type { Settled, Settler } from './settle.ts';
+import { Slots } from './slots.ts';
+import { releaseUnstarted } from './unheld.ts';
 
 const RETRY_MS_MIN = 100;
 const RETRY_MS_MAX = 5000;
@@ -13,10 +15,11 @@ interface Ended {
   readonly sinceMs: number;
 }
 
-/** An attempt under way in this process. */
-interface Running {
+/** A claim of this process: its attempt is under way, or waits for a slot. */
+interface Held {
   readonly job: ClaimedJob;
   readonly abort: AbortController;
+  started: boolean;
 }
 
 export interface DispatcherOptions {
@@ -38,7 +41,8 @@ export interface DispatcherOptions {
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   /** By claim: a job that was lost and claimed again is here twice until its first attempt has ended. */
-  readonly #running = new Map<string, Running>();
+  readonly #held = new Map<string, Held>();
+  readonly #slots: Slots<Held>;
   #ended: Ended[] = [];
   #claiming = false;
   #wanted = false;
@@ -53,10 +57,15 @@ export class Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
+    this.#slots = new Slots(
+      options.slots,
+      (held, waitedMs) => this.#attempt(held, waitedMs),
+      (held) => this.#giveBack(held),
+    );
   }
 
   get running(): readonly ClaimedJob[] {
-    return [...this.#running.values()].map(({ job }) => job);
+    return [...this.#held.values()].flatMap(({ job, started }) => (started ? [job] : []));
   }
 
   /** Why the ledger cannot be written at the moment. */
@@ -73,6 +82,7 @@ export class Dispatcher {
   /** Claims nothing more; what runs goes on. Resolves when no claim is under way either. */
   async shut(): Promise<void> {
     this.#claiming = false;
+    this.#giveWaitingBack();
     await this.#exchanging.catch(() => undefined);
   }
 
@@ -85,20 +95,21 @@ export class Dispatcher {
   /** The host is short of processes or memory: claims wait, and nobody is charged. */
   rest(ms: number): void {
     this.#pausedUntil = Math.max(this.#pausedUntil, performance.now() + ms);
+    this.#giveWaitingBack();
     setTimeout(() => this.wake(), ms).unref();
   }
 
   stopJob(jobId: string, reason: 'cancelled' | 'shutdown'): void {
-    for (const { job, abort } of this.#running.values()) if (job.id === jobId) abort.abort(reason);
+    this.#stop(reason, ({ job }) => job.id === jobId);
   }
 
   stopAll(reason: 'cancelled' | 'shutdown'): void {
-    for (const { abort } of this.#running.values()) abort.abort(reason);
+    this.#stop(reason, () => true);
   }
 
   /** Whether this process holds the claim, or may be about to learn that it does. */
   holds(jobId: string, claimToken: string): boolean {
-    return this.#running.has(claimKey(jobId, claimToken)) || this.#pendingTokens.has(claimToken);
+    return this.#held.has(claimKey(jobId, claimToken)) || this.#pendingTokens.has(claimToken);
   }
 
   /** Closes claims that nobody here holds, through the same door as every other end. */
@@ -110,7 +121,7 @@ export class Dispatcher {
 
   /** Resolves when nothing runs and nothing waits to be settled. */
   async drained(): Promise<void> {
-    if (this.#running.size === 0 && this.#ended.length === 0 && !this.#turning) return;
+    if (this.#held.size === 0 && this.#ended.length === 0 && !this.#turning) return;
     await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
@@ -141,7 +152,7 @@ export class Dispatcher {
       }
     }
     this.#turning = false;
-    if (this.#running.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
+    if (this.#held.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
 
   async #exchange(closings: Closing[]): Promise<void> {
@@ -157,8 +168,9 @@ export class Dispatcher {
     } finally {
       this.#pendingTokens.delete(token);
     }
-    for (const { job, claimToken } of closings) this.#running.delete(claimKey(job.id, claimToken));
+    for (const { job, claimToken } of closings) this.#held.delete(claimKey(job.id, claimToken));
     for (const job of settled.claimed) this.#begin(job);
+    if (!this.#claiming) this.#giveWaitingBack();
     onSettled(settled);
     // A full answer may mean that more is ready than was asked for.
     if (settled.claimed.length === free && this.#freeSlots([]) > 0) this.#wanted = true;
@@ -167,15 +179,35 @@ export class Dispatcher {
   #freeSlots(closings: readonly Closing[]): number {
     if (!this.#claiming || performance.now() < this.#pausedUntil) return 0;
     const ending = closings.filter(({ job, claimToken }) =>
-      this.#running.has(claimKey(job.id, claimToken)),
+      this.#held.has(claimKey(job.id, claimToken)),
     );
-    return this.#options.slots - this.#running.size + ending.length;
+    return this.#slots.capacity - this.#held.size + ending.length;
   }
 
   #begin(job: ClaimedJob): void {
-    const abort = new AbortController();
-    this.#running.set(claimKey(job.id, job.claimToken), { job, abort });
-    void this.#options.execute(job, abort.signal).then((closing) => this.close([closing]));
+    const held = { job, abort: new AbortController(), started: false };
+    this.#held.set(claimKey(job.id, job.claimToken), held);
+    this.#slots.enter(held);
+  }
+
+  async #attempt(held: Held, waitedMs: number): Promise<void> {
+    held.started = true;
+    const job = { ...held.job, queueMs: held.job.queueMs + Math.round(waitedMs) };
+    this.close([await this.#options.execute(job, held.abort.signal)]);
+  }
+
+  /** One that waits needs no slot to learn that it is to stop. */
+  #stop(reason: 'cancelled' | 'shutdown', isMeant: (held: Held) => boolean): void {
+    for (const held of this.#held.values()) if (isMeant(held)) held.abort.abort(reason);
+    for (const held of this.#slots.withdraw(isMeant)) void this.#attempt(held, 0);
+  }
+
+  #giveWaitingBack(): void {
+    this.#giveBack(this.#slots.withdraw(() => true));
+  }
+
+  #giveBack(held: readonly Held[]): void {
+    if (held.length > 0) this.close(held.map(({ job }) => releaseUnstarted(job)));
   }
 
   /** The ledger cannot be written: nothing is lost, everything waits, more and more patiently. */

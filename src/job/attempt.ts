@@ -30,6 +30,7 @@ export const causes = [
   'host_full',
   'shutdown',
   'unheld',
+  'not_started',
   'fenced',
   'cancelled',
 ] as const;

@@ -10,7 +10,7 @@ import { makeClaimed } from '../../support/claimed.ts';
 
 /** What is asked of the ledger and of the processes, answered by the test. */
 class World {
-  readonly asked: { ends: string[]; slots: number; atMs: number }[] = [];
+  readonly asked: { ends: string[]; causes: string[]; slots: number; atMs: number }[] = [];
   readonly ends = new Map<string, () => void>();
   readonly stops: string[] = [];
   queue: string[] = [];
@@ -33,7 +33,9 @@ class World {
 
   #settle(closings: readonly Closing[], claim: ClaimRequest | undefined): Promise<Settled> {
     const slots = claim?.slots ?? 0;
-    this.asked.push({ ends: closings.map(({ job }) => job.id), slots, atMs: Date.now() });
+    const ends = closings.map(({ job }) => job.id);
+    const causes = closings.map(({ report }) => report.cause);
+    this.asked.push({ ends, causes, slots, atMs: Date.now() });
     this.onAsked(claim);
     if (this.down) return Promise.reject(new DuctileError('LEDGER_UNAVAILABLE', 'away'));
     const claimed = this.queue
@@ -47,7 +49,9 @@ class World {
     return new Promise((resolve) => {
       const report = bareReport('released', 'shutdown', 'stopped');
       const closing = { job, claimToken: job.claimToken, report, ending: endReleased(job) };
-      this.ends.set(job.id, () => resolve({ ...closing, signals: [], jobs: [] }));
+      const end = (): void => resolve({ ...closing, signals: [], jobs: [] });
+      this.ends.set(job.id, end);
+      if (signal.aborted) end();
     });
   }
 
@@ -72,6 +76,7 @@ describe('claims', () => {
     world.dispatcher.open();
     await soon();
     expect(world.running).toEqual(['a', 'b']);
+    await vi.advanceTimersByTimeAsync(1000);
     world.ends.get('a')?.();
     await soon();
     expect(world.asked.map(({ ends, slots }) => [ends, slots])).toEqual([
@@ -122,6 +127,78 @@ describe('claims', () => {
     await soon();
     expect(world.running).toEqual(['a']);
     expect(world.asked).toHaveLength(1);
+  });
+});
+
+describe('claims ahead of the slots', () => {
+  /** One slot, whose first attempt took a millisecond: `a` has ended, `b` runs, `c` waits. */
+  async function makeAhead(): Promise<World> {
+    const world = new World(1);
+    world.queue = ['a', 'b', 'c', 'd'];
+    world.dispatcher.open();
+    await soon();
+    await vi.advanceTimersByTimeAsync(1);
+    world.ends.get('a')?.();
+    await soon();
+    expect(world.asked.at(-1)).toMatchObject({ ends: ['a'], slots: 2 });
+    return world;
+  }
+
+  test('are held, and run in their order as soon as a slot is free', async () => {
+    const world = await makeAhead();
+    expect(world.running).toEqual(['b']);
+    world.down = true;
+    world.ends.get('b')?.();
+    await soon();
+    expect(world.running).toContain('c');
+    world.down = false;
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(world.asked.at(-1)).toMatchObject({ ends: ['b'], slots: 1 });
+  });
+
+  test('are given back when they are not to be started', async () => {
+    const world = await makeAhead();
+    await world.dispatcher.shut();
+    await soon();
+    expect(world.asked.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'], slots: 0 });
+    expect(world.running).toEqual(['b']);
+    expect(world.ends.has('c')).toBe(false);
+  });
+
+  test('are given back when the machine has no room for them', async () => {
+    const world = await makeAhead();
+    world.dispatcher.rest(1000);
+    await soon();
+    expect(world.asked.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'], slots: 0 });
+  });
+
+  test('are given back when the slot is not free soon', async () => {
+    const world = await makeAhead();
+    await vi.advanceTimersByTimeAsync(900);
+    expect(world.asked).toHaveLength(2);
+    await vi.advanceTimersByTimeAsync(200);
+    expect(world.asked.at(2)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
+  });
+
+  test('are given back when they come after it was shut', async () => {
+    const world = new World(1);
+    world.queue = ['a', 'b', 'c'];
+    world.dispatcher.open();
+    await soon();
+    await vi.advanceTimersByTimeAsync(1);
+    world.onAsked = () => void world.dispatcher.shut();
+    world.ends.get('a')?.();
+    await soon();
+    expect(world.running).toEqual(['b']);
+    expect(world.asked.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
+  });
+
+  test('stop without a slot', async () => {
+    const world = await makeAhead();
+    world.dispatcher.stopJob('c', 'cancelled');
+    await soon();
+    expect(world.asked.at(-1)).toMatchObject({ ends: ['c'], causes: ['shutdown'] });
+    expect(world.running).toEqual(['b']);
   });
 });
 
