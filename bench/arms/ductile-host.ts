@@ -13,6 +13,7 @@ export default [
   hostArm('node', 1),
   memoryArm('Ductile, SQLite, after 2k jobs', memoryJobs / 10),
   memoryArm('Ductile, SQLite, after 20k jobs', memoryJobs),
+  memoryArm('Ductile, SQLite, after 60k jobs', memoryJobs * 3),
 ];
 
 /** One request at a time, to a process that waits for it or to one that is started for it. */
@@ -35,7 +36,7 @@ function memoryArm(name: string, jobs: number): Arm {
     available: async () => await canSetUp(setup),
     async run() {
       const place = await setUp(setup);
-      return await runNode('ductile-memory', { ...place, queued: memoryJobs, jobs });
+      return await runNode('ductile-memory', { ...place, queued: memoryJobs * 3, jobs });
     },
   };
 }

@@ -112,7 +112,6 @@ function history(d: Dialect): string[] {
       parent_job_id ${text},
       source_event_id ${text}
     )`,
-    `create index job_log_job on ${d.table('job_log')} (job_id, attempt)`,
     `create index job_log_completed on ${d.table('job_log')} (completed_at)`,
   ];
 }

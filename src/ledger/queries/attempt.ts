@@ -32,6 +32,7 @@ export async function settledBefore(
 export async function listAttempts(session: Session, filter: AttemptFilter): Promise<Attempt[]> {
   const { plugin, jobId, status } = filter;
   const where = new Where().equals({ plugin, job_id: jobId, status });
+  if (jobId !== undefined) where.and(isAmongIdsOf('job_log', '?'), jobId, jobId);
   const rows = await session.run(
     `select * from ${session.dialect.table('job_log')} where ${where.text}
       order by completed_at desc, id desc limit ?`,
@@ -52,6 +53,11 @@ export async function attemptsOf(session: Session, jobIds: readonly string[]): P
 
 function attemptId(jobId: string, attempt: number): string {
   return `${jobId}-${attempt}`;
+}
+
+/** The ids of a job's attempts are neighbours, so their own index finds them; '.' follows '-'. */
+function isAmongIdsOf(log: string, jobId: string): string {
+  return `${log}.id > ${jobId} || '-' and ${log}.id < ${jobId} || '.'`;
 }
 
 /** What only the closing knows; the rest of the row is the job's own. */
@@ -137,6 +143,7 @@ const selectOfJob = defineRows({
   columns: { job_id: 'text' },
   sql: (r, d) =>
     `select q.* from ${r.lateral(
-      `select l.* from ${d.table('job_log')} l where l.job_id = ${r('job_id')}`,
+      `select l.* from ${d.table('job_log')} l
+      where l.job_id = ${r('job_id')} and ${isAmongIdsOf('l', r('job_id'))}`,
     )}`,
 });
