@@ -17,13 +17,31 @@ function kind(status: number, exit: number, retryable: boolean, hint: string): E
 }
 
 export const catalogue = {
+  ARCHIVE_INVALID: kind(400, 1, false, 'Name an archive that `ductile config backup` wrote.'),
   BACKUP_INVALID: kind(500, 1, true, 'Run the backup again; check the free space of the target.'),
+  CONFIG_EXISTS: kind(409, 1, false, 'Name another directory, or say --force to replace it.'),
   CONFIG_INVALID: kind(400, EXIT_CONFIG, false, 'Correct the named key, then start again.'),
   CONFIG_NOT_FOUND: kind(404, EXIT_CONFIG, false, 'Name it with --config DIR or FILE.'),
+  BUSY: kind(503, 1, true, 'Ask again in a moment, or without waiting for the end.'),
+  CURSOR_RESET: kind(410, 1, false, 'The ledger was restored; begin again without a cursor.'),
+  DEADLINE_EXCEEDED: kind(504, 1, true, 'Ask again when the system is less busy; see the log.'),
+  DIRECTIVE_FAILED: kind(409, 1, false, 'See why with `ductile directive inspect`.'),
+  DIRECTIVE_NOT_FOUND: kind(404, 1, false, 'List them with `ductile directive list`.'),
   ENDPOINT_NOT_FOUND: kind(404, 2, false, 'See the reference of the HTTP endpoints.'),
+  EXPECTATION_FAILED: kind(417, 2, false, 'Leave the Expect header away.'),
+  FORBIDDEN: kind(403, 1, false, 'Use a token with the scope that is needed.'),
+  HEADERS_TOO_LARGE: kind(431, 2, false, 'Send fewer or shorter headers.'),
+  HOST_UNKNOWN: kind(421, 2, false, 'Add the origin to api.allowed_origins.'),
+  IDEMPOTENCY_MISMATCH: kind(
+    422,
+    2,
+    false,
+    'Use another key, or ask for exactly what was asked with it first.',
+  ),
   INPUT_INVALID: kind(400, 2, false, 'Correct the named field.'),
   INSTANCE_LOCKED: kind(409, 1, true, 'Stop the process that holds the lock, or use its socket.'),
   JOB_NOT_FOUND: kind(404, 1, false, 'List jobs with `ductile job list`.'),
+  JOB_OPEN: kind(409, 1, false, 'Wait for its end, or cancel it first.'),
   LEDGER_CORRUPT: kind(
     500,
     1,
@@ -36,6 +54,12 @@ export const catalogue = {
     EXIT_CONFIG,
     false,
     'Run the newer Ductile that wrote it, or restore an older backup.',
+  ),
+  LEDGER_OLDER: kind(
+    500,
+    EXIT_CONFIG,
+    false,
+    'Start the service, or run `ductile system migrate`; both bring the schema up to date.',
   ),
   LEDGER_UNAVAILABLE: kind(
     503,
@@ -61,6 +85,8 @@ export const catalogue = {
     true,
     'Stop the program that has the address, or configure another one.',
   ),
+  MEDIA_TYPE_UNSUPPORTED: kind(415, 2, false, 'Send JSON in UTF-8 as application/json.'),
+  METHOD_NOT_ALLOWED: kind(405, 2, false, 'Use one of the methods in the Allow header.'),
   PAYLOAD_TOO_LARGE: kind(413, 2, false, 'Pass a reference to the data instead of the data.'),
   PLUGIN_INVALID: kind(
     422,
@@ -70,9 +96,23 @@ export const catalogue = {
   ),
   PLUGIN_NOT_FOUND: kind(404, 1, false, 'List plugins with `ductile plugin list`.'),
   COMMAND_NOT_FOUND: kind(404, 1, false, 'List commands with `ductile plugin list`.'),
+  RELOAD_REFUSED: kind(
+    409,
+    EXIT_CONFIG,
+    false,
+    'What was in force stays in force. Correct it, then reload again.',
+  ),
+  REQUEST_INVALID: kind(400, 2, false, 'Send a well-formed HTTP/1.1 request.'),
+  REQUEST_TIMEOUT: kind(408, 1, true, 'Send the whole request without pauses.'),
+  SERVER_FOREIGN: kind(502, 1, false, 'Check the address in --url or DUCTILE_URL.'),
+  SCHEDULE_NOT_FOUND: kind(404, 1, false, 'List schedules with `ductile schedule list`.'),
   SERVER_UNREACHABLE: kind(503, 1, true, 'Start it with `ductile system start`.'),
   SPAWNER_FAILED: kind(503, 1, true, 'The helper that starts plugins is restarted; see the log.'),
   STOPPING: kind(503, 1, true, 'The server is shutting down; ask again when it is back.'),
+  UNAUTHORIZED: kind(401, 1, false, 'Send the header Authorization: Bearer <token>.'),
+  URL_TOO_LONG: kind(414, 2, false, 'Put long values into the body.'),
+  TOKEN_EXISTS: kind(409, 1, false, 'Choose another name, or revoke or rotate that token.'),
+  TOKEN_NOT_FOUND: kind(404, 1, false, 'List them with `ductile token list`.'),
   INTERNAL: kind(500, 1, false, 'This is a defect of Ductile; please report it with the log.'),
 } as const satisfies Record<string, ErrorKind>;
 
@@ -120,8 +160,13 @@ export class DuctileError extends Error {
 
 /** Whatever was thrown, as an error of the catalogue. */
 export function toDuctileError(thrown: unknown): DuctileError {
-  if (thrown instanceof DuctileError) return thrown;
+  if (thrown instanceof DuctileError || isTwin(thrown)) return thrown;
   return new DuctileError('INTERNAL', messageOf(thrown), { cause: thrown });
+}
+
+/** The program is built into several files, and each has its own class of this name. */
+function isTwin(thrown: unknown): thrown is DuctileError {
+  return thrown instanceof Error && thrown.name === 'DuctileError' && 'kind' in thrown;
 }
 
 export function messageOf(thrown: unknown): string {

@@ -10,24 +10,43 @@ export function isObject(value: unknown): value is JsonObject {
  * what they accept, so what one of them cannot store (U+0000) is refused for both.
  */
 export function findUnsafe(value: unknown, depthMax: number): string | undefined {
-  return visit(value, '$', depthMax);
+  const fault = visit(value, depthMax);
+  return fault === undefined ? undefined : `$${fault.path} ${fault.reason}`;
 }
 
-function visit(value: unknown, path: string, depthLeft: number): string | undefined {
-  if (depthLeft < 0) return `${path} is nested too deeply`;
-  if (typeof value === 'string') {
-    if (value.includes('\u0000')) return `${path} contains the character U+0000`;
-    return value.isWellFormed() ? undefined : `${path} contains an unpaired surrogate`;
-  }
+/** The path is put together on the way back, because nearly every value has nothing to tell. */
+interface Fault {
+  readonly path: string;
+  readonly reason: string;
+}
+
+function visit(value: unknown, depthLeft: number): Fault | undefined {
+  if (typeof value === 'string') return visitText(value);
   if (typeof value === 'number') {
-    return Number.isFinite(value) ? undefined : `${path} is not a finite number`;
+    return Number.isFinite(value) ? undefined : { path: '', reason: 'is not a finite number' };
   }
   if (typeof value !== 'object' || value === null) return undefined;
+  if (depthLeft < 0) return { path: '', reason: 'is nested too deeply' };
+  const isList = Array.isArray(value);
   for (const [key, inner] of Object.entries(value)) {
-    if (key === '__proto__') return `${path} has the key __proto__`;
-    const found =
-      visit(key, `${path}.${key}`, depthLeft) ?? visit(inner, `${path}.${key}`, depthLeft - 1);
-    if (found !== undefined) return found;
+    if (key === '__proto__') return { path: '', reason: 'has the key __proto__' };
+    const fault = (isList ? undefined : visitText(key)) ?? visit(inner, depthLeft - 1);
+    if (fault !== undefined) return { path: `.${key}${fault.path}`, reason: fault.reason };
   }
   return undefined;
+}
+
+function visitText(text: string): Fault | undefined {
+  if (text.includes('\u0000')) return { path: '', reason: 'contains the character U+0000' };
+  if (text.isWellFormed()) return undefined;
+  return { path: '', reason: 'contains an unpaired surrogate' };
+}
+
+/** JSON in which the order of keys says nothing. */
+export function canonical(value: unknown): string {
+  return JSON.stringify(value, (_key, inner: unknown) =>
+    isObject(inner)
+      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );
 }

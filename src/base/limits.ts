@@ -60,31 +60,133 @@ export const limits = {
   timeoutMs: { poll: 60 * SECOND, handle: 120 * SECOND, health: 10 * SECOND, init: 30 * SECOND },
   timeoutDefaultMs: 60 * SECOND,
   dedupeTtlMs: 24 * HOUR,
+  /** How long ahead a job may be put off. */
+  delayMsMax: 10 * 365 * DAY,
   jobQueueRetentionMs: 30 * DAY,
   jobLogRetentionMs: 30 * DAY,
   signalRetentionMs: 30 * DAY,
   factRetentionMs: 365 * DAY,
   contextRetentionMs: 30 * DAY,
+  directiveRetentionMs: 365 * DAY,
+  /** How long a caller's key answers with the first answer. */
+  idempotencyRetentionMs: 24 * HOUR,
+  /** How long a revoked or expired token can still be looked up in the ledger. */
+  tokenRetentionMs: 90 * DAY,
+  /** Tokens on a ledger that are in force at once. */
+  tokensMax: 1000,
+  tokenLifeMsMax: 10 * 365 * DAY,
+  scopesMax: 100,
+  scopeCharsMax: 300,
+  /** How long a process may act on what it last heard about the ledger's tokens. */
+  tokenFreshMs: 1 * SECOND,
+  tokenUseEveryMs: 30 * SECOND,
+  /** Jobs that one bulk cancel or retry may touch, how many unless told, and at once. */
+  bulkJobsMax: 100_000,
+  bulkJobsUsual: 10_000,
+  bulkStepJobs: 200,
   /** Rows that one step of the pruner deletes. */
   pruneRowsMax: 1000,
   pruneEveryMs: 1 * MINUTE,
+  /** How often a schedule may be due at most, and how far it may look ahead. */
+  scheduleMsMin: 100,
+  scheduleMsMax: 3650 * DAY,
+  /** How late a due time may be met and still not count as missed; at least one tick. */
+  scheduleGraceMs: 1 * MINUTE,
+  /** Until a schedule is looked at again that could not be fired for a reason that may pass. */
+  scheduleRetryMs: 2 * SECOND,
+  /** Missed times of one schedule that `catch_up: run_all` makes up for. */
+  catchUpJobsMax: 100,
+  /** Schedules that are worked on between two turns of the event loop. */
+  scheduleSliceMax: 25,
+  /** Rows of one preview of schedules. */
+  previewRowsMax: 1000,
   /** How long a queued job waits for a process that knows its plugin before it is dead. */
   runnerGraceMs: 1 * HOUR,
+  /** Attempts that one summary looks at, the latest. */
+  statisticsRowsMax: 100_000,
+  /** How long a self-check may take before it says what it has found so far. */
+  selfcheckMs: 10 * SECOND,
+  /** How far a chain of jobs is followed up and down. */
+  treeDepthMax: 100,
   /** Rows of one page of a list. */
   pageRowsMax: 1000,
   busyTimeoutMs: 5 * SECOND,
   /** The longest wait that is asked of a timer; Node's own overflow at 24.8 days and fire at once. */
   timerMsMax: 24 * DAY,
+  /** How often schedules are looked at. */
+  tickMs: 60 * SECOND,
+  /** Failures in a row that open a breaker, and how long it stays open. */
+  breakerThreshold: 3,
+  breakerResetAfterMs: 30 * MINUTE,
+  breakerTransitionsRetentionMs: 90 * DAY,
+  /** Requests that may wait for the end of their job at once. */
+  concurrentSyncMax: 10,
+  /** A bearer token. */
+  tokenCharsMax: 1024,
   /** One configuration file or plugin manifest. */
-  configBytesMax: 4 * MIB,
+  configBytesMax: 512 * KIB,
+  /** Files that one configuration may be made of. */
+  configFilesMax: 256,
+  /** Values in one such file, with aliases followed, and the aliases themselves. */
+  configValuesMax: 100_000,
+  configAliasesMax: 1000,
+  /** Free space beside the ledger below which somebody should know. */
+  diskFreeBytesMin: 256 * MIB,
+  /** A backup of the configuration: its files, all of them and one of them. */
+  archiveEntriesMax: 2048,
+  archiveBytesMax: 50 * MIB,
+  archiveFileBytesMax: 10 * MIB,
+  /** Problems of one file that are listed; who has more starts with these. */
+  problemsMax: 100,
   manifestBytesMax: 256 * KIB,
+  /** The schema of one command's payload, and how long a check against it and its compiling may take. */
+  inputSchemaCharsMax: 64 * KIB,
+  inputCheckMs: 200,
+  inputCompileMs: 2000,
   /** How far and how wide a plugin root is searched for manifests. */
   rootDepthMax: 8,
   rootDirectoriesMax: 10_000,
   /** Log lines that wait for a slow reader; what comes on top is dropped. */
   logBufferBytesMax: 16 * MIB,
+  /** What the core keeps of its own log for whoever asks later. */
+  logRingLinesMax: 5000,
+  logRingBytesMax: 4 * MIB,
+  /** How long a server may take to accept a connection of the command line. */
+  connectMs: 10 * SECOND,
+  /** How long the completion of a command line may take for what it asks. */
+  completionMs: 1 * SECOND,
   /** The body of one HTTP request; a payload at its limit fits in. */
   requestBytesMax: 2 * MIB,
+  /** The request line and all headers of one request, and how many headers. */
+  httpHeaderBytesMax: 16 * KIB,
+  httpHeadersMax: 100,
+  httpUrlCharsMax: 8 * KIB,
+  /** How long a client may take to send its headers, and its whole request. */
+  httpHeadersMs: 10 * SECOND,
+  httpRequestMs: 30 * SECOND,
+  /** How long a connection may be idle between requests. */
+  httpKeepAliveMs: 65 * SECOND,
+  /** How long a client may take none of an answer that is ready for it. */
+  httpStallMs: 60 * SECOND,
+  /** How late a client that is too slow may be noticed. */
+  httpCheckMs: 1 * SECOND,
+  httpConnectionsMax: 2048,
+  httpRequestsPerConnectionMax: 100_000,
+  requestIdCharsMax: 128,
+  idempotencyKeyCharsMax: 255,
+  /** Keys of all objects in one JSON text. */
+  jsonKeysMax: 10_000,
+  /** Open event streams, of everybody and of one token. */
+  eventStreamsMax: 256,
+  eventStreamsPerTokenMax: 32,
+  /** A sign of life on a stream without events. */
+  eventHeartbeatMs: 15 * SECOND,
+  /** How often a stream looks for what other hosts wrote. */
+  eventLookMs: 1 * SECOND,
+  /** Rows of each kind that one look reads. */
+  eventPageRows: 200,
+  /** Rows that are counted for the total of a list. */
+  countRowsMax: 10_000,
   /** How long a request under way may hold up the end of its listener. */
   httpCloseMs: 1 * SECOND,
   /** How long a health check waits for the database before it answers without it. */

@@ -3,9 +3,10 @@ import pino from 'pino';
 import { toTimestamp } from './clock.ts';
 import { DuctileError } from './errors.ts';
 import { limits } from './limits.ts';
+import { LogRing, logLevels } from './log-ring.ts';
+import type { LogLevel } from './log-ring.ts';
 import { visible } from './text.ts';
 
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type LogFormat = 'json' | 'text';
 
 /** `plugin` and `job_id` wherever they are known; further fields as needed. */
@@ -18,10 +19,13 @@ export interface Log {
   error(message: string, fields?: LogFields): void;
   /** The same log, speaking for a part of the program. */
   child(component: string): Log;
+  /** What was said lately. */
+  readonly ring: LogRing;
 }
 
 export interface LogOptions {
-  readonly level: LogLevel;
+  /** The lowest that is written; asked each time when it may change. */
+  readonly level: LogLevel | (() => LogLevel);
   readonly format: LogFormat;
   /** Where whole lines go; standard output unless told otherwise. */
   readonly destination?: LineWriter;
@@ -33,12 +37,17 @@ export interface LineWriter {
 
 export function makeLogger({ level, format, destination = standardOutput() }: LogOptions): Log {
   const write = format === 'json' ? jsonWriter(destination) : textWriter(destination);
-  const lowest = levels.indexOf(level);
+  const lowest = (): number => logLevels.indexOf(typeof level === 'function' ? level() : level);
+  const ring = new LogRing();
   const log = (component: string): Log => {
     const at =
       (here: LogLevel) =>
       (message: string, fields: LogFields = {}): void => {
-        if (levels.indexOf(here) >= lowest) write(here, component, message, prepare(fields));
+        if (logLevels.indexOf(here) < lowest()) return;
+        const prepared = prepare(fields);
+        write(here, component, message, prepared);
+        const timestamp = toTimestamp(Date.now());
+        ring.add({ timestamp, level: here, component, message, fields: prepared });
       };
     return {
       debug: at('debug'),
@@ -46,6 +55,7 @@ export function makeLogger({ level, format, destination = standardOutput() }: Lo
       warn: at('warn'),
       error: at('error'),
       child: log,
+      ring,
     };
   };
   return log('ductile');
@@ -55,8 +65,6 @@ export function makeLogger({ level, format, destination = standardOutput() }: Lo
 export function autoFormat(stream: { readonly isTTY?: boolean }): LogFormat {
   return stream.isTTY === true ? 'text' : 'json';
 }
-
-const levels: readonly LogLevel[] = ['debug', 'info', 'warn', 'error'];
 
 type Write = (level: LogLevel, component: string, message: string, fields: LogFields) => void;
 

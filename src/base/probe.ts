@@ -6,6 +6,8 @@
 export const probes = [
   'enqueue.before-commit',
   'enqueue.after-commit',
+  'fire.before-commit',
+  'fire.after-commit',
   'claim.before-commit',
   'claim.after-commit',
   'spawn.before',
@@ -19,6 +21,7 @@ export const probes = [
   'release.before-commit',
   'release.after-commit',
   'prune.after-commit',
+  'reload.before-swap',
 ] as const;
 
 export type Probe = (typeof probes)[number];

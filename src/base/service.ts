@@ -5,9 +5,15 @@ export interface Service {
   stop(): Promise<void>;
 }
 
+export interface Loop extends Service {
+  /** The next round comes at once, and the interval is asked for again. */
+  soon(): void;
+}
+
 export interface LoopOptions {
   readonly name: string;
-  readonly everyMs: number;
+  /** Asked for before each wait, because a reload may change it. */
+  readonly everyMs: () => number;
   /** The first round comes at once, not after the first interval. */
   readonly atOnce?: boolean;
   /** One round. What it throws goes to `onError`, and the loop goes on. */
@@ -16,17 +22,20 @@ export interface LoopOptions {
 }
 
 /** A duty repeated at an interval, one round at a time; stopping waits for the round under way. */
-export function makeLoop({ name, everyMs, atOnce, runOnce, onError }: LoopOptions): Service {
+export function makeLoop({ name, everyMs, atOnce, runOnce, onError }: LoopOptions): Loop {
   let timer: NodeJS.Timeout | undefined;
   let round: Promise<void> = Promise.resolve();
-  let stopped = false;
+  let state: 'new' | 'waiting' | 'busy' | 'stopped' = 'new';
 
   const next = (ms: number): void => {
-    if (stopped) return;
+    if (state === 'stopped') return;
+    state = 'waiting';
+    clearTimeout(timer);
     timer = setTimeout(() => {
+      state = 'busy';
       round = runOnce()
         .catch(onError)
-        .then(() => next(everyMs));
+        .then(() => next(everyMs()));
     }, ms);
     timer.unref();
   };
@@ -34,13 +43,16 @@ export function makeLoop({ name, everyMs, atOnce, runOnce, onError }: LoopOption
   return {
     name,
     start() {
-      next(atOnce === true ? 0 : everyMs);
+      next(atOnce === true ? 0 : everyMs());
       return Promise.resolve();
     },
     async stop() {
-      stopped = true;
+      state = 'stopped';
       clearTimeout(timer);
       await round;
+    },
+    soon() {
+      if (state === 'waiting') next(0);
     },
   };
 }

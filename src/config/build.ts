@@ -1,20 +1,24 @@
-import { dirname } from 'node:path';
 import { isIP } from 'node:net';
 import type { JsonObject } from '../base/json.ts';
 import type {
+  AdmissionConfig,
   ApiConfig,
   Config,
   PluginConfig,
   PluginRoot,
   RouteConfig,
   ServiceConfig,
-  StateConfig,
 } from './config.ts';
+import { toSchedule } from '../schedule/entry.ts';
 import type { Path } from './document.ts';
+import { hostTimezone } from './fields.ts';
 import { makeRecord } from './freeze.ts';
 import { resolvePath } from './paths.ts';
 import { pluginSchema } from './schema.ts';
 import type { ParsedConfig, ParsedPlugin } from './schema.ts';
+import { buildState } from './state.ts';
+import { buildTokens } from './tokens.ts';
+import type { TokenContext } from './tokens.ts';
 
 export interface BuildContext {
   readonly file: string;
@@ -22,10 +26,14 @@ export interface BuildContext {
   readonly home: string;
   readonly placeOf: (path: Path) => string;
   readonly report: (path: Path, message: string, hint?: string) => void;
+  readonly readScopes: TokenContext['readScopes'];
 }
 
+/** All but what only the whole of the files can tell. */
+export type BuiltConfig = Omit<Config, 'files' | 'fingerprint' | 'redacted' | 'warnings'>;
+
 /** From the keys as they are written to the shape that the program uses. */
-export function buildConfig(parsed: ParsedConfig, context: BuildContext): Config {
+export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltConfig {
   const { file, directory, placeOf } = context;
   const stateKey = parsed.database === undefined ? 'state' : 'database';
   const plugins = Object.entries(parsed.plugins).map(
@@ -40,7 +48,7 @@ export function buildConfig(parsed: ParsedConfig, context: BuildContext): Config
     plugins: makeRecord(plugins),
     pluginDefaults: buildPlugin(pluginSchema.parse({}), file),
     routes: parsed.routes.map((route, index) => buildRoute(route, placeOf(['routes', index]))),
-    api: buildApi(parsed.api, context),
+    api: buildApi(parsed, context),
   };
 }
 
@@ -66,38 +74,24 @@ function buildService(parsed: ParsedConfig['service']): ServiceConfig {
     maxHops: parsed.max_hops,
     runnerGraceMs: parsed.runner_grace,
     spawner: parsed.spawner,
+    tickIntervalMs: parsed.tick_interval,
+    // Asking for the host's takes longer than all the rest, and most commands never need it.
+    get timezone() {
+      return parsed.timezone ?? hostTimezone();
+    },
+    breakerTransitionsRetentionMs: parsed.breaker_transitions_retention,
+    admission: buildAdmission(parsed),
   };
 }
 
-function buildState(
-  parsed: NonNullable<ParsedConfig['state']>,
-  key: string,
-  context: BuildContext,
-): StateConfig {
-  const { directory, home } = context;
-  if (parsed.url === undefined) {
-    const path = resolvePath(parsed.path ?? './data/state.db', directory, home);
-    return { kind: 'sqlite', path, dir: dirname(path) };
-  }
-  const dir = resolvePath(parsed.dir ?? './data', directory, home);
-  const url = URL.parse(parsed.url);
-  if (url === null || !['postgres:', 'postgresql:'].includes(url.protocol)) {
-    // The text is not shown: it usually holds a password.
-    const form = 'Write postgres://user:password@host:5432/database, special characters as %XX.';
-    context.report([key, 'url'], 'is not a PostgreSQL URL', form);
-    return { kind: 'postgres', url: '', schema: '', dir };
-  }
-  const fromUrl = url.searchParams.get('schema') ?? undefined;
-  url.searchParams.delete('schema');
-  const schema = fromUrl ?? parsed.schema ?? 'ductile';
-  const from = parsed.schema === undefined ? 'url' : 'schema';
-  if (fromUrl !== undefined && parsed.schema !== undefined && fromUrl !== parsed.schema) {
-    context.report([key, 'schema'], `says ${parsed.schema} but the url says ${fromUrl}`);
-  } else if (!/^(?!pg_)[a-z_][a-z0-9_]{0,62}$/.test(schema)) {
-    const rule = 'Use lowercase letters, digits and _, at most 63, not starting with pg_.';
-    context.report([key, from], `names the schema ${JSON.stringify(schema)}`, rule);
-  }
-  return { kind: 'postgres', url: url.href, schema, dir };
+/** What is said about one gate wins over what `strict_mode` says about all. */
+function buildAdmission({ admission, strict_mode }: ParsedConfig['service']): AdmissionConfig {
+  return {
+    verifyIntegrityOnBoot: admission.verify_integrity_on_boot ?? strict_mode,
+    failOnDrift: admission.fail_on_drift ?? strict_mode,
+    validateConfigOnBoot: admission.validate_config_on_boot ?? strict_mode,
+    requireApiAuth: admission.require_api_auth ?? strict_mode,
+  };
 }
 
 function buildRoots(parsed: readonly string[], context: BuildContext): PluginRoot[] {
@@ -123,6 +117,12 @@ function buildPlugin(parsed: ParsedPlugin, place: string): PluginConfig {
     timeoutsMs: makeRecord(Object.entries(parsed.timeouts)),
     parallelism: parsed.parallelism,
     prewarm: parsed.prewarm,
+    schedules: parsed.schedules.map(toSchedule),
+    circuitBreaker: {
+      threshold: parsed.circuit_breaker.threshold,
+      resetAfterMs: parsed.circuit_breaker.reset_after,
+    },
+    maxOutstandingPolls: parsed.max_outstanding_polls,
     place,
   };
 }
@@ -138,8 +138,8 @@ function buildRoute(parsed: ParsedConfig['routes'][number], place: string): Rout
 }
 
 /** `host:port`, `[::1]:port`, or `:port` for all interfaces. */
-function buildApi(parsed: ParsedConfig['api'], context: BuildContext): ApiConfig {
-  const { enabled, listen } = parsed;
+function buildApi(parsed: ParsedConfig, context: BuildContext): ApiConfig {
+  const { enabled, listen, discovery } = parsed.api;
   const match = /^(?:\[([^\]]*)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(listen);
   const port = Number(match?.[3]);
   const usable =
@@ -151,5 +151,16 @@ function buildApi(parsed: ParsedConfig['api'], context: BuildContext): ApiConfig
       'Write host:port, as in 127.0.0.1:8080.',
     );
   }
-  return { enabled, host: match?.[1] || match?.[2] || '0.0.0.0', port };
+  const isGuarded = buildAdmission(parsed.service).requireApiAuth;
+  return {
+    enabled,
+    host: match?.[1] || match?.[2] || '0.0.0.0',
+    port,
+    auth: { tokens: buildTokens(parsed, context) },
+    maxConcurrentSync: parsed.api.max_concurrent_sync,
+    maxSyncTimeoutMs: parsed.api.max_sync_timeout,
+    allowedOrigins: parsed.api.allowed_origins,
+    discovery: discovery ?? (isGuarded ? 'token' : 'open'),
+    sseQueryToken: parsed.api.sse_query_token,
+  };
 }

@@ -1,4 +1,6 @@
 import type { JsonObject } from '../base/json.ts';
+import type { Schedule } from '../schedule/schedule.ts';
+import type { Problem } from './problem.ts';
 
 /** The configuration in force: checked, complete with defaults, frozen. Durations are milliseconds. */
 export interface Config {
@@ -15,7 +17,26 @@ export interface Config {
   readonly pluginDefaults: PluginConfig;
   readonly routes: readonly RouteConfig[];
   readonly api: ApiConfig;
+  /** Every file that was read, in the order in which they were merged. */
+  readonly files: readonly ConfigFile[];
+  /** Changes whenever anything in force does; it tells nothing about the secrets in it. */
+  readonly fingerprint: string;
+  /** The keys as they are written, with defaults filled in and secrets taken out. */
+  readonly redacted: Readonly<JsonObject>;
+  /** What does not keep it from being used. */
+  readonly warnings: readonly Problem[];
 }
+
+export interface ConfigFile {
+  /** Absolute. */
+  readonly path: string;
+  readonly tier: Tier;
+  /** BLAKE3 of its bytes, in hexadecimal. */
+  readonly hash: string;
+}
+
+/** What is in the `high` tier decides who may do what: it is never used unless it is locked. */
+export type Tier = 'high' | 'operational';
 
 export interface ServiceConfig {
   readonly name: string;
@@ -39,6 +60,24 @@ export interface ServiceConfig {
   readonly maxHops: number;
   readonly runnerGraceMs: number;
   readonly spawner: 'auto' | 'native' | 'node';
+  /** How often schedules are looked at. */
+  readonly tickIntervalMs: number;
+  /** The time zone of schedules that name none, by its IANA name. */
+  readonly timezone: string;
+  readonly breakerTransitionsRetentionMs: number;
+  readonly admission: AdmissionConfig;
+}
+
+/** What keeps a process from starting that could start. */
+export interface AdmissionConfig {
+  /** Nothing is used that was never locked. */
+  readonly verifyIntegrityOnBoot: boolean;
+  /** Nothing is used that changed after it was locked. */
+  readonly failOnDrift: boolean;
+  /** Plugins that do not load and warnings count as errors. */
+  readonly validateConfigOnBoot: boolean;
+  /** Discovery needs a token too. */
+  readonly requireApiAuth: boolean;
 }
 
 /** Where the root ledger is, and the directory for the lock, the socket and other ledgers. */
@@ -68,7 +107,16 @@ export interface PluginConfig {
   /** Undefined when the operator left it open. */
   readonly parallelism: number | undefined;
   readonly prewarm: number;
+  readonly schedules: readonly Schedule[];
+  readonly circuitBreaker: CircuitBreakerConfig;
+  /** Queued and running polls of one schedule before it waits. */
+  readonly maxOutstandingPolls: number;
   readonly place: string;
+}
+
+export interface CircuitBreakerConfig {
+  readonly threshold: number;
+  readonly resetAfterMs: number;
 }
 
 export interface RetryConfig {
@@ -90,4 +138,22 @@ export interface ApiConfig {
   readonly enabled: boolean;
   readonly host: string;
   readonly port: number;
+  readonly auth: { readonly tokens: readonly ApiToken[] };
+  /** Requests that may wait for the end of their job at once. */
+  readonly maxConcurrentSync: number;
+  readonly maxSyncTimeoutMs: number;
+  /** Origins of web pages that may ask; `*` is any. */
+  readonly allowedOrigins: readonly string[];
+  /** Whether plugins, skills and OpenAPI are shown to everybody. */
+  readonly discovery: 'open' | 'token';
+  /** Whether `/events` takes its token from the query, for browsers that cannot send a header. */
+  readonly sseQueryToken: boolean;
+}
+
+export interface ApiToken {
+  readonly name: string;
+  /** SHA-256 of the token, in hexadecimal; the token itself is not kept. */
+  readonly digest: string;
+  readonly scopes: readonly string[];
+  readonly place: string;
 }

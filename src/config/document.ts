@@ -7,6 +7,7 @@ import {
   isScalar,
   isSeq,
   parseDocument as parseYaml,
+  visit as visitNodes,
 } from 'yaml';
 import type { Document as YamlDocument } from 'yaml';
 import { messageOf } from '../base/errors.ts';
@@ -53,26 +54,33 @@ export function parseDocument(text: string, file: string): Document {
     prettyErrors: false,
     resolveKnownTags: false,
     stringKeys: true,
+    // Its own check compares every key with every other; ours below does not.
+    uniqueKeys: false,
   });
   const placeAt = (offset: number): string => {
     const { line, col } = lineCounter.linePos(offset);
     return `${file}:${line || 1}:${col || 1}`;
   };
   const placeOf = (path: Path): string => placeAt(offsetOf(yaml, path));
-  const problems: Problem[] = [...yaml.errors, ...yaml.warnings].map(({ code, message, pos }) => {
+  const faults = [...yaml.errors, ...yaml.warnings].slice(0, limits.problemsMax);
+  const problems: Problem[] = faults.map(({ code, message, pos }) => {
     const [said, hint] = syntaxWords[code] ?? [message, undefined];
-    return makeProblem(placeAt(pos[0]), wordAt(text, pos[0], code), said, hint);
+    return makeProblem(placeAt(pos[0]), '', said, hint);
   });
+  if (problems.length === 0) problems.push(...checkNodes(yaml, placeAt));
   if (problems.length > 0) return { value: undefined, problems, placeOf };
 
   try {
     const value: unknown = yaml.toJS();
-    scan(value, [], (path, message, hint) => {
+    scan(value, (path, message, hint) => {
+      if (problems.length >= limits.problemsMax) return;
       problems.push(makeProblem(placeOf(path), keyText(path), message, hint));
     });
     return { value: problems.length > 0 ? undefined : value, problems, placeOf };
   } catch (thrown) {
-    return { value: undefined, problems: [makeProblem(file, '', messageOf(thrown))], placeOf };
+    // Aliases that lead nowhere, or multiply into more than fits anywhere.
+    problems.push(makeProblem(placeAt(lastAlias(yaml)), '', messageOf(thrown), 'Write it out.'));
+    return { value: undefined, problems, placeOf };
   }
 }
 
@@ -90,9 +98,12 @@ export function keyText(path: Path): string {
 
 /** Errors of the YAML parser whose own words do not help somebody who edits a file. */
 const syntaxWords: Readonly<Record<string, readonly [string, string]>> = {
-  DUPLICATE_KEY: ['is given twice in the same map', 'Keep one of the two.'],
   MULTIPLE_DOCS: ['a second document starts here', 'Remove the line with ---.'],
   NON_STRING_KEY: ['a key must be plain text', 'Put the key in quotes.'],
+  RESOURCE_EXHAUSTION: [
+    'the file is nested too deeply',
+    `At most ${limits.jsonDepthMax} levels are read.`,
+  ],
   TAB_AS_INDENT: ['a tab is used to indent', 'Indent with spaces.'],
   TAG_RESOLVE_FAILED: [
     'a YAML tag is used',
@@ -100,31 +111,67 @@ const syntaxWords: Readonly<Record<string, readonly [string, string]>> = {
   ],
 };
 
-function wordAt(text: string, offset: number, code: string): string {
-  if (code !== 'DUPLICATE_KEY') return '';
-  return /^["']?([^\s:"']+)/.exec(text.slice(offset, offset + 200))?.[1] ?? '';
-}
-
 type Report = (path: Path, message: string, hint?: string) => void;
 
 /** What YAML can say but JSON, the ledger or a number cannot keep. */
-function scan(value: unknown, path: Path, report: Report): void {
-  if (path.length > limits.jsonDepthMax) {
-    return report(path.slice(0, 4), `is nested deeper than ${limits.jsonDepthMax} levels`);
-  }
-  if (typeof value === 'object' && value !== null) {
-    for (const [key, inner] of Object.entries(value)) {
-      const innerPath = [...path, Array.isArray(value) ? Number(key) : key];
-      if (key === '__proto__') report(path, 'has the key __proto__, which is not allowed');
-      else scan(inner, innerPath, report);
+function scan(root: unknown, report: Report): void {
+  let left: number = limits.configValuesMax;
+  const visit = (value: unknown, path: Path): void => {
+    // Aliases let a short text stand for more values than could ever be looked at.
+    if (left <= 0) return;
+    left -= 1;
+    if (left === 0) report(path.slice(0, 4), 'is where there are too many values to read on');
+    if (path.length > limits.jsonDepthMax) {
+      left = 0;
+      return report(path.slice(0, 4), `is nested deeper than ${limits.jsonDepthMax} levels`);
     }
-    return;
-  }
-  if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) {
-    return report(path, 'has more digits than a number can keep', 'Put it in quotes.');
-  }
-  const unsafe = findUnsafe(value, 0);
-  if (unsafe !== undefined) report(path, unsafe.slice('$ '.length));
+    if (typeof value === 'object' && value !== null) {
+      for (const [key, inner] of Object.entries(value)) {
+        if (key === '__proto__') report(path, 'has the key __proto__, which is not allowed');
+        else visit(inner, [...path, Array.isArray(value) ? Number(key) : key]);
+      }
+      return;
+    }
+    if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) {
+      return report(path, 'has more digits than a number can keep', 'Put it in quotes.');
+    }
+    const unsafe = findUnsafe(value, 0);
+    if (unsafe !== undefined) report(path, unsafe.slice('$ '.length));
+  };
+  visit(root, []);
+}
+
+/** Keys that are given twice, and so many aliases that following them would take long. */
+function checkNodes(yaml: YamlDocument.Parsed, placeAt: (offset: number) => string): Problem[] {
+  const problems: Problem[] = [];
+  let aliases = 0;
+  visitNodes(yaml, {
+    Alias(_, node) {
+      aliases += 1;
+      if (aliases !== limits.configAliasesMax + 1) return;
+      const message = `there are more than ${limits.configAliasesMax} aliases up to here`;
+      problems.push(makeProblem(placeAt(startOf(node) ?? 0), '', message, 'Write it out.'));
+    },
+    Map(_, map) {
+      const seen = new Set<string>();
+      for (const { key } of map.items) {
+        const name = isScalar(key) ? String(key.value) : '';
+        if (seen.has(name) && name !== '<<' && problems.length < limits.problemsMax) {
+          const place = placeAt(startOf(key) ?? 0);
+          const hint = 'Keep one of the two.';
+          problems.push(makeProblem(place, name, 'is given twice in the same map', hint));
+        }
+        seen.add(name);
+      }
+    },
+  });
+  return problems;
+}
+
+function lastAlias(yaml: YamlDocument.Parsed): number {
+  let offset = 0;
+  visitNodes(yaml, { Alias: (_, node) => void (offset = startOf(node) ?? offset) });
+  return offset;
 }
 
 function offsetOf(yaml: YamlDocument.Parsed, path: Path): number {

@@ -1,7 +1,9 @@
 import * as z from 'zod';
+import { toTimestamp } from '../base/clock.ts';
 import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { formatDuration, parseDuration } from './duration.ts';
+import { formatDuration, parseDuration } from '../base/duration.ts';
+import { isTimezone } from '../schedule/zone.ts';
 
 /**
  * A map with exactly these keys. A key without a value (`service:` and nothing after it) counts as
@@ -27,7 +29,29 @@ export function flag() {
 
 /** Text that is not blank. */
 export function text() {
-  return z.string().regex(/\S/);
+  return z.string().regex(/\S/, 'must not be blank');
+}
+
+/** Text that nobody gets to see again, and that is short enough to travel in a header. */
+export function secret() {
+  return z
+    .string()
+    .regex(/\S/, 'must not be blank')
+    .refine((value) => value.trim() === value && value.length <= limits.tokenCharsMax, {
+      error: `must be at most ${limits.tokenCharsMax} characters, without blanks around them`,
+    });
+}
+
+/** A time zone by its IANA name, such as `Europe/Lisbon`. */
+export function timezone() {
+  return z.string().refine(isTimezone, {
+    error: 'is not a time zone',
+    params: { hint: 'Write an IANA name, such as Europe/Lisbon or UTC.', shown: true },
+  });
+}
+
+export function hostTimezone(): string {
+  return new Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
 export interface DurationBounds {
@@ -51,8 +75,38 @@ export function duration({ minMs = 1, maxMs = Number.MAX_SAFE_INTEGER }: Duratio
     if (fault !== undefined) context.addIssue({ code: 'custom', message: `must be ${fault}` });
     return parsed.ms;
   });
-  return z.preprocess(fromNumber, toMs);
+  const schema = z.preprocess(fromNumber, toMs);
+  durations.add(schema);
+  return schema;
 }
+
+const durations = new WeakSet<z.core.$ZodType>();
+
+/** Whether a schema, with or without a default, is one that `duration` made. */
+export function isDuration(schema: z.core.$ZodType): boolean {
+  if (durations.has(schema)) return true;
+  const isWrapped = schema instanceof z.ZodDefault || schema instanceof z.ZodOptional;
+  return isWrapped && isDuration(schema.unwrap());
+}
+
+/** A point in time as RFC 3339 writes it, with its offset; as our own timestamp. */
+export function moment() {
+  return z
+    .string()
+    .refine((value) => RFC_3339.test(value) && isWritable(Date.parse(value)), {
+      error: 'is not a time with its offset',
+      params: { hint: MOMENT_FORMS, shown: true },
+    })
+    .transform((value) => toTimestamp(Date.parse(value)));
+}
+
+/** Timestamps sort as text because all of them have four digits for the year. */
+function isWritable(ms: number): boolean {
+  return ms >= 0 && ms < Date.parse('9999-01-01T00:00:00Z');
+}
+
+const RFC_3339 = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$/;
+const MOMENT_FORMS = 'Write it like 2026-11-15T22:30:00Z or 2026-11-15T23:30:00+01:00.';
 
 /** A duration that a timer waits for. */
 export function timer(minMs = 1) {

@@ -1,4 +1,5 @@
 import { existsSync, statSync } from 'node:fs';
+import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DuctileError } from '../base/errors.ts';
 import type { Environment } from './interpolate.ts';
@@ -34,6 +35,14 @@ export function findConfig(options: FindOptions): Found {
     return findAt([resolvePath(variable, cwd, home)], 'DUCTILE_CONFIG_DIR');
   }
   return findAt([join(home, '.config', 'ductile'), systemDirectory], undefined);
+}
+
+/** Where a configuration goes that is not there yet. */
+export function homeDirectory(given: string | undefined): string {
+  const place = named(given) ?? named(process.env['DUCTILE_CONFIG_DIR']);
+  const home = homedir();
+  if (place === undefined) return join(home, '.config', 'ductile');
+  return resolvePath(place, process.cwd(), home);
 }
 
 function findAt(places: readonly string[], source: string | undefined): Found {

@@ -2,7 +2,9 @@
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   Object.freeze(value);
-  for (const inner of Object.values(value)) deepFreeze(inner);
+  for (const { value: inner } of Object.values(Object.getOwnPropertyDescriptors(value))) {
+    deepFreeze(inner);
+  }
   return value;
 }
 

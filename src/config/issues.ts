@@ -1,10 +1,12 @@
 import * as z from 'zod';
-import { isObject } from '../base/json.ts';
+import { maskText, REDACTED } from '../base/secrets.ts';
+import { valueAt } from './address.ts';
 import { keyText } from './document.ts';
 import type { Document, Path } from './document.ts';
 import { nearest, suggest } from './nearest.ts';
 import { makeProblem } from './problem.ts';
 import type { Problem } from './problem.ts';
+import { isSecretPath } from './secret-path.ts';
 
 type Issue = z.core.$ZodIssue;
 
@@ -16,11 +18,21 @@ export function describeIssues(
 ): Problem[] {
   return issues.flatMap((issue) => {
     if (issue.code === 'unrecognized_keys') return describeUnknown(issue, schema, document);
-    const given = valueAt(document.value, issue.path);
+    // As it stands in the file: a message never shows what a variable was replaced by.
+    const written = valueAt(document.value, issue.path);
+    const given =
+      typeof written === 'string' || typeof written === 'number'
+        ? mask(written, issue.path)
+        : written;
     const [said, hint] = words(issue, given);
     const message = issue.path.length === 0 ? `the file ${said}` : said;
     return [makeProblem(document.placeOf(issue.path), keyText(issue.path), message, hint)];
   });
+}
+
+function mask(written: string | number, path: Path): string | number {
+  if (isSecretPath(path) && String(written).trim() !== '') return REDACTED;
+  return typeof written === 'string' ? maskText(written) : written;
 }
 
 function describeUnknown(
@@ -116,17 +128,6 @@ function orList(choices: readonly string[]): string {
   return shown.length < 2 ? last : `${shown.slice(0, -1).join(', ')} or ${last}`;
 }
 
-/** The value as it stands in the file: a message never shows what a variable was replaced by. */
-function valueAt(value: unknown, path: Path): unknown {
-  let current = value;
-  for (const segment of path) {
-    if (Array.isArray(current)) current = current[Number(segment)];
-    else if (isObject(current)) current = current[String(segment)];
-    else return undefined;
-  }
-  return current;
-}
-
 /** The keys that the schema knows at a path, to compare an unknown one with. */
 function knownKeys(schema: z.core.$ZodType, path: Path): string[] {
   const inner = unwrap(schema);
@@ -142,7 +143,8 @@ function knownKeys(schema: z.core.$ZodType, path: Path): string[] {
   return [];
 }
 
-function unwrap(schema: z.core.$ZodType): z.core.$ZodType {
+/** The schema inside of defaults and of what is done before it is checked. */
+export function unwrap(schema: z.core.$ZodType): z.core.$ZodType {
   if (schema instanceof z.ZodPipe) return unwrap(schema.out);
   if (
     schema instanceof z.ZodDefault ||

@@ -1,17 +1,26 @@
 import { homedir } from 'node:os';
 import { isObject } from '../base/json.ts';
-import { limits } from '../base/limits.ts';
 import { buildConfig } from './build.ts';
-import type { Config } from './config.ts';
-import { keyText, readDocument } from './document.ts';
-import type { Path } from './document.ts';
+import type { AdmissionConfig, Config, ConfigFile } from './config.ts';
+import { keyText } from './document.ts';
+import type { Document, Path } from './document.ts';
+import { fingerprintOf, showEffective } from './effective.ts';
+import { readEnvironmentFiles } from './env-file.ts';
 import { findConfig } from './find.ts';
+import type { Found } from './find.ts';
 import { deepFreeze } from './freeze.ts';
+import { describeFile, findDrift, readManifest } from './integrity.ts';
+import type { Drift, ManifestReading } from './integrity.ts';
 import { interpolate } from './interpolate.ts';
 import type { Environment, Unset } from './interpolate.ts';
 import { describeIssues } from './issues.ts';
+import { mergeDocuments } from './merge.ts';
 import { configInvalid, makeProblem } from './problem.ts';
+import type { Problem } from './problem.ts';
 import { configSchema } from './schema.ts';
+import { makeScopeFiles } from './scope-file.ts';
+import { readSources } from './sources.ts';
+import type { Source } from './sources.ts';
 
 export interface LoadOptions {
   /** What `--config` named. */
@@ -19,15 +28,112 @@ export interface LoadOptions {
   readonly env?: Environment;
   readonly home?: string;
   readonly cwd?: string;
+  /** Gates that hold besides those of the files: what runs decides what may take its place. */
+  readonly admission?: AdmissionConfig;
+  /** Texts that are read in the place of files, to see what would be if they were there. */
+  readonly replace?: ReadonlyMap<string, string>;
 }
 
-/** Finds, reads and checks the configuration; all that is wrong comes in one CONFIG_INVALID. */
-export function loadConfig(options: LoadOptions = {}): Config {
-  const { given, env = process.env, home = homedir(), cwd = process.cwd() } = options;
-  const { file, directory } = findConfig({ given, env, home, cwd });
-  const document = readDocument(file, limits.configBytesMax);
-  if (document.problems.length > 0) throw configInvalid(document.problems);
+/** What the files say, also when it cannot be used. */
+export interface Reading {
+  readonly found: Found;
+  readonly sources: readonly Source[];
+  /** All files as one, before variables are replaced. */
+  readonly document: Document;
+  /** Undefined when what the files say cannot be used; that they are not locked does not count. */
+  readonly config: Config | undefined;
+  /** What is wrong with what the files say. */
+  readonly problems: readonly Problem[];
+  /** All files that were read, environment and scope files included. */
+  readonly files: readonly ConfigFile[];
+  readonly manifest: ManifestReading;
+  readonly drift: readonly Drift[];
+}
 
+/**
+ * Finds, reads and checks the configuration; all that is wrong comes in one CONFIG_INVALID. Nothing
+ * is used of a file that must be locked and is not.
+ */
+export function loadConfig(options: LoadOptions = {}): Config {
+  const { config, problems, manifest, drift } = readConfig(options);
+  if (manifest.state === 'unusable') throw configInvalid([manifest.problem]);
+  const high = drift.filter(({ tier, change }) => tier === 'high' && change !== 'removed');
+  if (high.length > 0) throw configInvalid(high.map(({ problem }) => problem));
+  if (config === undefined) throw configInvalid(problems);
+  const gates = [config.service.admission, options.admission];
+  const mustLock = gates.some((gate) => gate?.verifyIntegrityOnBoot === true);
+  const mustStay = gates.some((gate) => gate?.failOnDrift === true);
+  const refused = drift.filter(() => (manifest.state === 'absent' ? mustLock : mustStay));
+  if (refused.length > 0) throw configInvalid(refused.map(({ problem }) => problem));
+  return config;
+}
+
+/** The same without judging: for whoever looks at a configuration instead of using it. */
+export function readConfig(options: LoadOptions = {}): Reading {
+  const { given, env = process.env, home = homedir(), cwd = process.cwd() } = options;
+  const found = findConfig({ given, env, home, cwd });
+  const { directory } = found;
+  const { sources, problems: unread, links } = readSources(found.file, home, options.replace);
+  const environment = readEnvironmentFiles(sources, home);
+  const document = mergeDocuments(sources.map((source) => source.document));
+  const read = [...sources, ...environment.files];
+  const files = read.map(({ file, bytes }) => describeFile(file, bytes, directory));
+  const manifest = readManifest(directory);
+  const finish = (
+    config: Config | undefined,
+    problems: readonly Problem[],
+    all: readonly ConfigFile[],
+  ): Reading => ({
+    found,
+    sources,
+    document,
+    config,
+    problems,
+    files: all,
+    manifest,
+    drift: findDrift(all, manifest, directory),
+  });
+  const broken = [...unread, ...environment.problems];
+  if (broken.length > 0) return finish(undefined, broken, files);
+
+  const checked = checkContent(
+    document,
+    { ...environment.variables, ...defined(env) },
+    found,
+    home,
+  );
+  const all = [...files, ...checked.scopeFiles];
+  const { config, parsed } = checked;
+  const refusedLinks = config?.service.allowSymlinks === true ? [] : links;
+  const problems = [...checked.problems, ...refusedLinks.map(withLinkHint)];
+  if (config === undefined || parsed === undefined || problems.length > 0) {
+    return finish(undefined, problems, all);
+  }
+  const drift = findDrift(all, manifest, directory);
+  const warned = manifest.state === 'sound' ? drift.map(({ problem }) => problem) : [];
+  const whole: Config = {
+    ...config,
+    files: all,
+    fingerprint: fingerprintOf(parsed, config.api.auth.tokens.map(withoutPlace)),
+    redacted: showEffective(document.value, parsed),
+    warnings: [...warned, ...links],
+  };
+  return finish(deepFreeze(whole), [], all);
+}
+
+interface Checked {
+  readonly config: ReturnType<typeof buildConfig> | undefined;
+  readonly parsed: ReturnType<typeof configSchema.parse> | undefined;
+  readonly problems: readonly Problem[];
+  readonly scopeFiles: readonly ConfigFile[];
+}
+
+function checkContent(
+  document: Document,
+  env: Environment,
+  { file, directory }: Found,
+  home: string,
+): Checked {
   const { value, unset } = interpolate(document.value, env);
   const used = unset.filter(({ path }) => isUsed(path, value));
   const problems = used.map(({ path, variable }) =>
@@ -42,20 +148,18 @@ export function loadConfig(options: LoadOptions = {}): Config {
   if (!parsed.success) {
     const others = parsed.error.issues.filter(({ path }) => !hasUnset(path, used));
     problems.push(...describeIssues(others, configSchema, document));
-    throw configInvalid(problems);
+    return { config: undefined, parsed: undefined, problems, scopeFiles: [] };
   }
-  const config = buildConfig(parsed.data, {
-    file,
-    directory,
-    home,
-    placeOf: document.placeOf,
-    report: (path, message, hint) => {
-      if (hasUnset(path, used)) return;
-      problems.push(makeProblem(document.placeOf(path), keyText(path), message, hint));
-    },
-  });
-  if (problems.length > 0) throw configInvalid(problems);
-  return deepFreeze(config);
+  const report = (path: Path, message: string, hint?: string): void => {
+    if (hasUnset(path, used)) return;
+    problems.push(makeProblem(document.placeOf(path), keyText(path), message, hint));
+  };
+  const scopeFiles = makeScopeFiles({ directory, home, report });
+  const { placeOf } = document;
+  const readScopes = scopeFiles.read;
+  const built = { file, directory, home, placeOf, report, readScopes };
+  const config = buildConfig(parsed.data, built);
+  return { config, parsed: parsed.data, problems, scopeFiles: scopeFiles.files };
 }
 
 /** A plugin that is switched off may name variables that nobody has set. */
@@ -70,4 +174,17 @@ function isUsed([top, name, key]: Path, value: unknown): boolean {
 function hasUnset(path: Path, unset: readonly Unset[]): boolean {
   const key = keyText(path);
   return unset.some((other) => keyText(other.path) === key);
+}
+
+/** What the process was started with wins over files, also when it is empty. */
+function defined(env: Environment): Environment {
+  return Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined));
+}
+
+function withLinkHint(link: Problem): Problem {
+  return { ...link, hint: 'Name the file itself, or set service.allow_symlinks.' };
+}
+
+function withoutPlace({ name, digest, scopes }: Config['api']['auth']['tokens'][number]): unknown {
+  return { name, digest, scopes };
 }

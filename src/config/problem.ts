@@ -44,10 +44,11 @@ export function describeProblem(problem: Problem): string {
 }
 
 export function sortProblems<P extends Problem>(problems: readonly P[]): P[] {
+  if (problems.length < 2) return [...problems];
+  // Made here and not once for all: it takes longer to make than most commands take.
+  const byPlace = new Intl.Collator('en', { numeric: true });
   return problems.toSorted((a, b) => byPlace.compare(a.place, b.place));
 }
-
-const byPlace = new Intl.Collator('en', { numeric: true });
 
 /** The problem in words, without its place. */
 export function sentence({ key, message }: Problem): string {

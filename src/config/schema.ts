@@ -2,7 +2,19 @@ import { availableParallelism } from 'node:os';
 import * as z from 'zod';
 import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { commandName, count, duration, flag, pluginName, section, text, timer } from './fields.ts';
+import {
+  commandName,
+  count,
+  duration,
+  flag,
+  pluginName,
+  secret,
+  section,
+  text,
+  timer,
+  timezone,
+} from './fields.ts';
+import { scheduleEntry, type ScheduleEntry } from '../schedule/entry.ts';
 
 /** A process that misses fewer beats than this must not be taken for dead. */
 const BEATS_BEFORE_REAP = 3;
@@ -32,6 +44,16 @@ const service = section({
   max_hops: count(1).default(limits.hopsMax),
   runner_grace: duration({ minMs: 0 }).default(limits.runnerGraceMs),
   spawner: z.enum(['auto', 'native', 'node']).default('auto'),
+  tick_interval: timer(100).default(limits.tickMs),
+  timezone: timezone().optional(),
+  breaker_transitions_retention: duration().default(limits.breakerTransitionsRetentionMs),
+  strict_mode: flag().default(false),
+  admission: section({
+    verify_integrity_on_boot: flag().optional(),
+    fail_on_drift: flag().optional(),
+    validate_config_on_boot: flag().optional(),
+    require_api_auth: flag().optional(),
+  }).prefault({}),
 })
   .refine((set) => set.job_queue_retention >= set.dedupe_ttl, {
     path: ['job_queue_retention'],
@@ -80,6 +102,12 @@ const plugin = section({
   timeouts: z.record(commandName(), timer()).default({}),
   parallelism: count(1).optional(),
   prewarm: count(0, limits.prewarmProcessesMax).default(0),
+  schedules: z.array(scheduleEntry).superRefine(checkScheduleIds).default([]),
+  circuit_breaker: section({
+    threshold: count(1).default(limits.breakerThreshold),
+    reset_after: duration().default(limits.breakerResetAfterMs),
+  }).prefault({}),
+  max_outstanding_polls: count(1).default(1),
 });
 
 const route = section({
@@ -89,18 +117,58 @@ const route = section({
   command: commandName().optional(),
 });
 
+const scopes = z.array(text());
+
+const api = section({
+  enabled: flag().default(false),
+  listen: text().default('127.0.0.1:8080'),
+  auth: section({
+    api_key: secret().optional(),
+    tokens: z
+      .array(section({ name: text().optional(), token: secret(), scopes: scopes.default([]) }))
+      .default([]),
+  }).prefault({}),
+  max_concurrent_sync: count(1).default(limits.concurrentSyncMax),
+  max_sync_timeout: timer().default(limits.jobWaitMs),
+  allowed_origins: z.array(text()).default([]),
+  discovery: z.enum(['open', 'token']).optional(),
+  sse_query_token: flag().default(false),
+});
+
+/** The form of `tokens.yaml`. */
+const namedToken = section({
+  name: text(),
+  key: secret(),
+  scopes: scopes.optional(),
+  scopes_file: text().optional(),
+  scopes_hash: z
+    .string()
+    .regex(/^blake3:[0-9a-f]{64}$/, 'must be blake3: and 64 hexadecimal digits')
+    .optional(),
+})
+  .refine((set) => (set.scopes === undefined) !== (set.scopes_file === undefined), {
+    path: ['scopes_file'],
+    error: 'or scopes must say what the token may do, and not both',
+    when: valid('scopes', 'scopes_file'),
+  })
+  .refine((set) => set.scopes_hash === undefined || set.scopes_file !== undefined, {
+    path: ['scopes_hash'],
+    error: 'is only for scopes_file',
+    when: valid('scopes_hash', 'scopes_file'),
+  });
+
 /** Every key that is in force, with its default. Whatever is not here is refused. */
 export const configSchema = section({
+  include: z.array(text()).default([]),
+  environment_vars: section({ include: z.array(text()).default([]) }).prefault({}),
   service: service.prefault({}),
   state: state.optional(),
   database: state.optional(),
   plugin_roots: z.array(text()).min(1),
   plugins: z.record(pluginName(), plugin).default({}),
   routes: z.array(route).default([]),
-  api: section({
-    enabled: flag().default(false),
-    listen: text().default('127.0.0.1:8080'),
-  }).prefault({}),
+  api: api.prefault({}),
+  tokens: z.array(namedToken).default([]),
 })
   .refine((set) => set.state === undefined || set.database === undefined, {
     path: ['database'],
@@ -114,6 +182,27 @@ export const pluginSchema = plugin;
 
 export type ParsedConfig = z.output<typeof configSchema>;
 export type ParsedPlugin = z.output<typeof plugin>;
+
+function checkScheduleIds(
+  schedules: readonly ScheduleEntry[],
+  context: { addIssue(issue: z.core.$ZodSuperRefineIssue): void },
+): void {
+  const seen = new Set<string>();
+  for (const [index, { id }] of schedules.entries()) {
+    if (seen.has(id)) {
+      const message = 'is taken by another schedule of this plugin';
+      const hint = 'Give each of them an id of its own.';
+      context.addIssue({
+        code: 'custom',
+        path: [index, 'id'],
+        message,
+        params: { hint },
+        input: id,
+      });
+    }
+    seen.add(id);
+  }
+}
 
 function checkParallelism(
   set: Pick<ParsedConfig, 'service' | 'plugins'>,

@@ -1,14 +1,18 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { JobStatus } from './state.ts';
 
-export type SubmittedBy =
-  | 'scheduler'
-  | 'webhook'
-  | 'route'
-  | 'cli'
-  | 'api'
-  | 'directive'
-  | 'replay';
+/** The ways in which work comes in. */
+export const submitters = [
+  'scheduler',
+  'webhook',
+  'route',
+  'cli',
+  'api',
+  'directive',
+  'replay',
+] as const;
+
+export type SubmittedBy = (typeof submitters)[number];
 
 /** What somebody wants done. The id is made by the caller, so that asking twice is asking once. */
 export interface JobDraft {
@@ -22,6 +26,8 @@ export interface JobDraft {
   readonly actor: string;
   readonly maxAttempts: number;
   readonly dedupe?: Dedupe;
+  /** Not before this: a time, or from its acceptance on, by the database's clock. */
+  readonly due?: { readonly at: Timestamp } | { readonly inMs: number };
   readonly parentJobId?: string;
   /** The signal that caused it. */
   readonly sourceEventId?: string;
@@ -35,6 +41,10 @@ export interface JobDraft {
   /** A signal of the runtime itself is among its causes. */
   readonly runtimeCaused?: boolean;
   readonly eventContextId?: string;
+  /** The schedule that caused it, and its slot: generation and number. */
+  readonly schedule?: { readonly id: string; readonly slot: string };
+  /** Of an init: the fingerprint of the plugin's configuration that it is for. */
+  readonly initFor?: string;
 }
 
 export interface Dedupe {
@@ -82,8 +92,12 @@ export interface Job {
   readonly hops: number;
   readonly runtimeCaused: boolean;
   readonly eventContextId: string | null;
+  readonly scheduleId: string | null;
+  readonly scheduleSlot: string | null;
   readonly claimToken: string | null;
   readonly claimedBy: string | null;
   readonly claimExpiresAt: Timestamp | null;
   readonly cancelRequestedAt: Timestamp | null;
+  /** What it ran with when it was last claimed. */
+  readonly configSnapshotId: string | null;
 }

@@ -30,3 +30,6 @@ export function canMove(from: JobStatus, to: JobStatus): boolean {
 export function isTerminal(status: JobStatus): boolean {
   return moves[status].length === 0;
 }
+
+/** What came of asking for a job's end. `requested`: it runs, and whoever runs it is told. */
+export type CancelAnswer = 'cancelled' | 'requested' | 'terminal' | 'unknown';

@@ -26,7 +26,7 @@ process.chdir(import.meta.dirname + '/..');
 appendFileSync('calls', 'build\\n');
 mkdirSync('dist', { recursive: true });
 writeFileSync('dist/.stamp', '');
-writeFileSync('dist/main.js', \`
+writeFileSync('dist/main.cjs', \`
   if (process.argv[2] === 'wait') {
     process.on('SIGTERM', () => process.exit(7));
     setInterval(() => {}, 1000);

@@ -1,7 +1,8 @@
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
-import { autoFormat, makeLogger, type LogFormat, type LogLevel } from '../../src/base/log.ts';
+import { autoFormat, makeLogger, type LogFormat } from '../../src/base/log.ts';
+import type { LogLevel } from '../../src/base/log-ring.ts';
 import { visible } from '../../src/base/text.ts';
 
 function capture(format: LogFormat, level: LogLevel = 'debug') {

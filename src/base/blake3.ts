@@ -1,0 +1,145 @@
+/**
+ * The BLAKE3 hash, 256 bits, of data that is small and at hand: configuration files. The versions
+ * that are fast need WebAssembly or a native part, whose start would cost every command of the
+ * command line more time than the hashing itself.
+ */
+export function blake3(data: Uint8Array): string {
+  let stack: Node[] = [];
+  const chunks = Math.max(1, Math.ceil(data.length / CHUNK_BYTES));
+  for (let index = 0; index < chunks; index += 1) {
+    const chunk = data.subarray(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES);
+    let node = chunkNode(chunk, index);
+    if (index + 1 === chunks) return finish(stack, node);
+    // As many subtrees are complete as the number of chunks so far ends in zero bits.
+    for (let total = index + 1; total % 2 === 0; total /= 2) {
+      const left = stack.pop();
+      if (left !== undefined) node = parentNode(left, node);
+    }
+    stack = [...stack, node];
+  }
+  return '';
+}
+
+/** The last block of a chunk or of a parent, not compressed yet: the root needs one more flag. */
+interface Node {
+  readonly chaining: Uint32Array;
+  readonly words: Uint32Array;
+  readonly counter: number;
+  readonly bytes: number;
+  readonly flags: number;
+}
+
+const CHUNK_BYTES = 1024;
+const BLOCK_BYTES = 64;
+const CHUNK_START = 1;
+const CHUNK_END = 2;
+const PARENT = 4;
+const ROOT = 8;
+
+const start = Uint32Array.of(
+  0x6a09e667,
+  0xbb67ae85,
+  0x3c6ef372,
+  0xa54ff53a,
+  0x510e527f,
+  0x9b05688c,
+  0x1f83d9ab,
+  0x5be0cd19,
+);
+const permutation = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8];
+/** For each round, where the words of the block stand after so many permutations. */
+const orders = [...Array(6).keys()].reduce<number[][]>(
+  (rounds) => [...rounds, permutation.map((from) => rounds.at(-1)?.[from] ?? 0)],
+  [[...permutation.keys()]],
+);
+/** The columns of the state, then its diagonals. */
+const quarters = [
+  [0, 4, 8, 12],
+  [1, 5, 9, 13],
+  [2, 6, 10, 14],
+  [3, 7, 11, 15],
+  [0, 5, 10, 15],
+  [1, 6, 11, 12],
+  [2, 7, 8, 13],
+  [3, 4, 9, 14],
+] as const;
+
+function chunkNode(chunk: Uint8Array, counter: number): Node {
+  let chaining: Uint32Array = start;
+  for (let at = 0; ; at += BLOCK_BYTES) {
+    const block = chunk.subarray(at, at + BLOCK_BYTES);
+    const flags = at === 0 ? CHUNK_START : 0;
+    const node = { chaining, words: wordsOf(block), counter, bytes: block.length, flags };
+    if (at + BLOCK_BYTES >= chunk.length) return { ...node, flags: flags | CHUNK_END };
+    chaining = compress(node);
+  }
+}
+
+function parentNode(left: Node, right: Node): Node {
+  const words = new Uint32Array(16);
+  words.set(compress(left), 0);
+  words.set(compress(right), 8);
+  return { chaining: start, words, counter: 0, bytes: BLOCK_BYTES, flags: PARENT };
+}
+
+function finish(stack: readonly Node[], last: Node): string {
+  const root = stack.reduceRight((right, left) => parentNode(left, right), last);
+  const words = compress({ ...root, flags: root.flags | ROOT });
+  const bytes = Buffer.alloc(words.length * 4);
+  for (const [index, word] of words.entries()) bytes.writeUInt32LE(word, index * 4);
+  return bytes.toString('hex');
+}
+
+function wordsOf(block: Uint8Array): Uint32Array {
+  const words = new Uint32Array(16);
+  for (const [index, byte] of block.entries()) {
+    words[index >> 2] = (words[index >> 2] ?? 0) | (byte << ((index & 3) * 8));
+  }
+  return words;
+}
+
+function compress({ chaining, words, counter, bytes, flags }: Node): Uint32Array {
+  const state = new Uint32Array(16);
+  state.set(chaining, 0);
+  state.set(start.subarray(0, 4), 8);
+  state[12] = counter;
+  state[13] = counter / 2 ** 32;
+  state[14] = bytes;
+  state[15] = flags;
+  for (const order of orders) {
+    for (const [index, quarter] of quarters.entries()) {
+      const x = words[order[2 * index] ?? 0] ?? 0;
+      const y = words[order[2 * index + 1] ?? 0] ?? 0;
+      mix(state, quarter, x, y);
+    }
+  }
+  return state.subarray(0, 8).map((word, index) => word ^ (state[index + 8] ?? 0));
+}
+
+function mix(
+  state: Uint32Array,
+  [a, b, c, d]: readonly [number, number, number, number],
+  x: number,
+  y: number,
+): void {
+  let wordA = state[a] ?? 0;
+  let wordB = state[b] ?? 0;
+  let wordC = state[c] ?? 0;
+  let wordD = state[d] ?? 0;
+  wordA = (wordA + wordB + x) | 0;
+  wordD = rotate(wordD ^ wordA, 16);
+  wordC = (wordC + wordD) | 0;
+  wordB = rotate(wordB ^ wordC, 12);
+  wordA = (wordA + wordB + y) | 0;
+  wordD = rotate(wordD ^ wordA, 8);
+  wordC = (wordC + wordD) | 0;
+  wordB = rotate(wordB ^ wordC, 7);
+  state[a] = wordA;
+  state[b] = wordB;
+  state[c] = wordC;
+  state[d] = wordD;
+}
+
+function rotate(word: number, bits: number): number {
+  return (word >>> bits) | (word << (32 - bits));
+}

@@ -1,0 +1,104 @@
+import { findUnsafe, isObject } from './json.ts';
+import { limits } from './limits.ts';
+
+export type ParsedJson =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly fault: string };
+
+/**
+ * JSON from a stranger. What other programs read differently, or what costs far more than its size
+ * suggests, is refused: deep nesting, very many keys, a key twice in one object, whole numbers that
+ * would be changed, and everything that a ledger cannot keep.
+ */
+export function parseStrictJson(text: string): ParsedJson {
+  const scanned = scan(text);
+  if (scanned.fault !== undefined) return { ok: false, fault: scanned.fault };
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return { ok: false, fault: 'is not JSON' };
+  }
+  const unsafe = findUnsafe(value, limits.jsonDepthMax);
+  if (unsafe !== undefined) return { ok: false, fault: unsafe };
+  // Each colon outside of a string belongs to one key; equal keys leave fewer in the value.
+  if (countKeys(value) < scanned.keys) return { ok: false, fault: 'has a key twice in one object' };
+  return { ok: true, value };
+}
+
+interface Scan {
+  readonly keys: number;
+  readonly fault?: string;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COLON = 0x3a;
+/** Any whole number of fewer digits is exact. */
+const DIGITS_EXACT = 15;
+
+/** Only looks at the outline, so that nothing is built of a text that will be refused. */
+function scan(text: string): Scan {
+  let depth = 0;
+  let keys = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) at = endOfString(text, at);
+    else if (code === COLON) keys += 1;
+    else if (code === 0x7b || code === 0x5b) depth += 1;
+    else if (code === 0x7d || code === 0x5d) depth -= 1;
+    else if (isDigit(code)) {
+      const end = endOfNumber(text, at);
+      const number = text.slice(at, end);
+      if (isChanged(number))
+        return { keys, fault: `the number ${number.slice(0, 40)} is too large` };
+      at = end - 1;
+    }
+    if (depth > limits.jsonDepthMax) return { keys, fault: 'is nested too deeply' };
+    if (keys > limits.jsonKeysMax) {
+      return { keys, fault: `has more than ${limits.jsonKeysMax} keys` };
+    }
+  }
+  return { keys };
+}
+
+function endOfString(text: string, from: number): number {
+  for (let at = from + 1; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === BACKSLASH) at += 1;
+    else if (code === QUOTE) return at;
+  }
+  return text.length;
+}
+
+function endOfNumber(text: string, from: number): number {
+  let at = from;
+  while (at < text.length && isInNumber(text.charCodeAt(at))) at += 1;
+  return at;
+}
+
+function isDigit(code: number): boolean {
+  return code >= 0x30 && code <= 0x39;
+}
+
+/** Digits, and what else may stand in a number: + - . E e */
+function isInNumber(code: number): boolean {
+  return isDigit(code) || code === 0x2b || code === 0x2d || code === 0x2e || (code | 0x20) === 0x65;
+}
+
+function isChanged(number: string): boolean {
+  return (
+    number.length > DIGITS_EXACT && /^\d+$/.test(number) && !Number.isSafeInteger(Number(number))
+  );
+}
+
+function countKeys(value: unknown): number {
+  let count = 0;
+  if (Array.isArray(value)) for (const item of value) count += countKeys(item);
+  else if (isObject(value)) {
+    const values = Object.values(value);
+    count = values.length;
+    for (const inner of values) if (typeof inner === 'object') count += countKeys(inner);
+  }
+  return count;
+}

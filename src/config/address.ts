@@ -1,0 +1,96 @@
+import { DuctileError } from '../base/errors.ts';
+import { isObject } from '../base/json.ts';
+import type { Path } from './document.ts';
+
+/** Short names for entries of maps and of lists whose entries have a name. */
+const entities: Readonly<Record<string, Path>> = {
+  plugin: ['plugins'],
+  token: ['api', 'auth', 'tokens'],
+};
+
+/**
+ * The key that somebody means: `service.max_workers`, `plugins.echo.schedules.0.every`,
+ * `plugins["a.b"].enabled`, or an entity such as `plugin:echo.enabled`; `plugin:*` is all of them.
+ * A plugin's name may have dots; `value` is what there is, so that `plugin:a.b.enabled` finds the
+ * plugin that is called so.
+ */
+export function parseAddress(text: string, value: unknown): Path {
+  const entity = /^([a-z]+):(.+)$/s.exec(text);
+  if (entity === null) return resolve([], splitAddress(text), value);
+  const [, type = '', rest = ''] = entity;
+  const base = entities[type];
+  if (base === undefined) {
+    throw refuse(text, `has no entity ${type}`, `Use ${Object.keys(entities).join(' or ')}.`);
+  }
+  if (rest === '*') return base;
+  const inside = valueAt(value, base);
+  if (Array.isArray(inside)) return resolveNamed(base, inside, text, rest);
+  return [...base, ...resolve(base, splitAddress(rest), inside).slice(base.length)];
+}
+
+/** What is at a path; undefined when nothing is. */
+export function valueAt(value: unknown, path: Path): unknown {
+  let current = value;
+  for (const segment of path) {
+    if (Array.isArray(current)) current = current[Number(segment)];
+    else if (isObject(current) && Object.hasOwn(current, segment)) {
+      current = current[String(segment)];
+    } else return undefined;
+  }
+  return current;
+}
+
+function resolveNamed(base: Path, list: readonly unknown[], address: string, rest: string): Path {
+  const names = list.map((entry) => {
+    const name = isObject(entry) ? entry['name'] : undefined;
+    return typeof name === 'string' ? name : undefined;
+  });
+  const index = names.findIndex((name) => name === rest || rest.startsWith(`${name}.`));
+  if (index === -1) throw refuse(address, 'names none of that kind', 'See `ductile config show`.');
+  const more = rest.slice((names[index] ?? '').length + 1);
+  const path = [...base, index];
+  return more === '' ? path : resolve(path, splitAddress(more), list[index]);
+}
+
+/** Joins words again where a key of the map has dots, and makes numbers of indices of lists. */
+function resolve(base: Path, words: readonly string[], value: unknown): Path {
+  const path: PropertyKey[] = [...base];
+  let current = value;
+  for (let at = 0; at < words.length;) {
+    let length = 1;
+    if (isObject(current)) {
+      const keys = new Set(Object.keys(current));
+      for (let more = words.length - at; more > 1; more -= 1) {
+        if (!keys.has(words.slice(at, at + more).join('.'))) continue;
+        length = more;
+        break;
+      }
+    }
+    const word = words.slice(at, at + length).join('.');
+    const isIndex = Array.isArray(current) && /^\d+$/.test(word);
+    path.push(isIndex ? Number(word) : word);
+    current = valueAt(current, [isIndex ? Number(word) : word]);
+    at += length;
+  }
+  return path;
+}
+
+function splitAddress(text: string): string[] {
+  const words: string[] = [];
+  const pattern = /\.?(?:\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]|([^.[\]]+))/gy;
+  let end = 0;
+  for (const match of text.matchAll(pattern)) {
+    words.push(match[1] ?? match[2] ?? match[3] ?? '');
+    end = match.index + match[0].length;
+  }
+  if (words.length > 0 && end === text.length) return words;
+  throw refuse(
+    text,
+    'is not an address',
+    'Write it like service.max_workers or plugin:echo.enabled.',
+  );
+}
+
+function refuse(text: string, message: string, hint: string): DuctileError {
+  return new DuctileError('INPUT_INVALID', `${text} ${message}`, { place: 'path', hint });
+}

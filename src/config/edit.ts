@@ -1,0 +1,121 @@
+import { copyFileSync, readFileSync } from 'node:fs';
+import { relative } from 'node:path';
+import { DuctileError } from '../base/errors.ts';
+import { writeFileAtomic } from '../base/files.ts';
+import { keyText } from './document.ts';
+import type { Path } from './document.ts';
+import { valueAt } from './address.ts';
+import { readConfig } from './load.ts';
+import type { LoadOptions, Reading } from './load.ts';
+import { writeManifest } from './lock.ts';
+import { patchText } from './patch.ts';
+import { configInvalid } from './problem.ts';
+
+/** A change of one key, worked out and checked, and not written yet. */
+export interface Edit {
+  readonly file: string;
+  readonly key: string;
+  readonly text: string;
+  /** What would be in force. */
+  readonly reading: Reading;
+}
+
+/** Sets a key in the file that has it, comments and order kept; a result that is invalid is refused. */
+export function planEdit(reading: Reading, path: Path, value: unknown, options: LoadOptions): Edit {
+  const { file, inside } = findHome(reading, path);
+  const text = patchText(readFileSync(file, 'utf8'), inside, value);
+  if (text === undefined) {
+    throw new DuctileError('INPUT_INVALID', `${keyText(path)} has no such place in ${file}`, {
+      place: 'assignment',
+      hint: 'See what is there with `ductile config show`.',
+    });
+  }
+  const after = readConfig({ ...options, replace: new Map([[file, text]]) });
+  if (after.config === undefined) throw configInvalid(after.problems);
+  return { file, key: keyText(path), text, reading: after };
+}
+
+/** Writes the change, keeps what was there as `<file>.bak`, and renews the lock of that file alone. */
+export function applyEdit(
+  { file, text }: Edit,
+  before: Reading,
+  options: LoadOptions,
+  now: string,
+) {
+  const backup = `${file}.bak`;
+  copyFileSync(file, backup);
+  writeFileAtomic(file, text);
+  const after = readConfig(options);
+  if (after.config === undefined) {
+    writeFileAtomic(file, readFileSync(backup));
+    throw configInvalid(after.problems);
+  }
+  return { backup, locked: relock(before, after, file, now) };
+}
+
+/**
+ * Only what was changed here is accepted. A file that somebody else changed stays as unaccepted as
+ * it was.
+ */
+function relock(before: Reading, after: Reading, file: string, now: string): boolean {
+  const { manifest, found, drift } = before;
+  const wasSound = !drift.some(({ problem }) => problem.place === file);
+  if (manifest.state !== 'sound' || !wasSound) return false;
+  const path = relative(found.directory, file);
+  const hash = after.files.find((candidate) => candidate.path === file)?.hash ?? '';
+  const hashes = new Map([...manifest.manifest.hashes, [path, hash]]);
+  writeManifest(found.directory, hashes, now);
+  return true;
+}
+
+/** The file to write to: the last one with the key, or with most of the way to it. */
+function findHome({ sources, found }: Reading, path: Path): { file: string; inside: Path } {
+  for (let depth = path.length; depth > 0; depth -= 1) {
+    const head = path.slice(0, depth);
+    const home = sources.findLast(
+      ({ document }) =>
+        valueAt(document.value, head) !== undefined && !hasList(document.value, head),
+    );
+    if (home !== undefined) return { file: home.file, inside: path };
+    const inList = findInList(sources, head, path);
+    if (inList !== undefined) return inList;
+  }
+  return { file: found.file, inside: path };
+}
+
+/** Whether the way to a key leads through a list, whose indices change when files are merged. */
+function hasList(value: unknown, path: Path): boolean {
+  return path.some((_, index) => Array.isArray(valueAt(value, path.slice(0, index))));
+}
+
+/** Lists of several files are appended to each other, so an index counts on from file to file. */
+function findInList(
+  sources: Reading['sources'],
+  head: Path,
+  path: Path,
+): { file: string; inside: Path } | undefined {
+  const at = head.findIndex((segment) => typeof segment === 'number');
+  if (at === -1) return undefined;
+  let index = Number(head[at]);
+  for (const { document, file } of sources) {
+    const list = valueAt(document.value, head.slice(0, at));
+    const length = Array.isArray(list) ? list.length : 0;
+    if (index < length)
+      return { file, inside: [...head.slice(0, at), index, ...path.slice(at + 1)] };
+    index -= length;
+  }
+  return undefined;
+}
+
+/** What somebody wrote on a command line, as the kind of value that it looks like. */
+export function parseValue(text: string): unknown {
+  if (/^(true|false|null|-?(0|[1-9]\d*)(\.\d+)?)$/.test(text) || /^["[{]/.test(text)) {
+    try {
+      const value: unknown = JSON.parse(text);
+      return value;
+    } catch {
+      return text;
+    }
+  }
+  return text;
+}

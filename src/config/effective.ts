@@ -1,0 +1,94 @@
+import { createHash } from 'node:crypto';
+import * as z from 'zod';
+import { formatDuration } from '../base/duration.ts';
+import { canonical, isObject } from '../base/json.ts';
+import type { Json, JsonObject } from '../base/json.ts';
+import { maskText, REDACTED } from '../base/secrets.ts';
+import type { Path } from './document.ts';
+import { isDuration } from './fields.ts';
+import { unwrap } from './issues.ts';
+import { configSchema } from './schema.ts';
+import type { ParsedConfig } from './schema.ts';
+import { isSecretPath } from './secret-path.ts';
+import { digestOf } from './tokens.ts';
+
+/**
+ * The configuration as people may see it: keys as they are written, `${VAR}` not replaced, secrets
+ * taken out, and the defaults of all keys that are not written.
+ */
+export function showEffective(written: unknown, parsed: ParsedConfig): JsonObject {
+  const shown = fill(configSchema, written, parsed, []);
+  return isObject(shown) ? shown : {};
+}
+
+/** The same for keys as they are written, without defaults. */
+export function redact(written: unknown, path: Path = []): Json {
+  return replaceSecrets(written, path, false, () => REDACTED, maskText);
+}
+
+/** A digest of all that is in force; from two of them nobody learns a secret. */
+export function fingerprintOf(parsed: ParsedConfig, more: unknown): string {
+  const safe = replaceSecrets(parsed, [], false, digestOf, (text) => text);
+  return createHash('sha256')
+    .update(canonical([safe, more]))
+    .digest('hex');
+}
+
+function fill(schema: z.core.$ZodType, written: unknown, parsed: unknown, path: Path): Json {
+  const type = unwrap(schema);
+  const given = written === null ? undefined : written;
+  if (type instanceof z.ZodObject) {
+    const shape = type.shape as Readonly<Record<string, z.core.$ZodType>>;
+    return fillKeys(Object.entries(shape), given, parsed, path);
+  }
+  if (type instanceof z.ZodRecord && path.length === 1 && isObject(given)) {
+    const keys = Object.keys(given).map((key) => [key, type.valueType] as const);
+    return fillKeys(keys, given, parsed, path);
+  }
+  if (given !== undefined) return redact(given, path);
+  if (typeof parsed === 'number' && isDuration(schema)) return formatDuration(parsed);
+  return redact(parsed, path);
+}
+
+function fillKeys(
+  keys: readonly (readonly [string, z.core.$ZodType])[],
+  written: unknown,
+  parsed: unknown,
+  path: Path,
+): JsonObject {
+  const [before, after] = [isObject(written) ? written : {}, isObject(parsed) ? parsed : {}];
+  const filled: JsonObject = {};
+  for (const [key, schema] of keys) {
+    const isKnown = before[key] !== undefined || after[key] !== undefined;
+    if (isKnown) filled[key] = fill(schema, before[key], after[key], [...path, key]);
+  }
+  return filled;
+}
+
+function replaceSecrets(
+  value: unknown,
+  path: Path,
+  isSecret: boolean,
+  replace: (secret: string) => string,
+  other: (text: string) => string,
+): Json {
+  if (typeof value === 'string') {
+    // What is wholly a variable says where the secret is and not what it is.
+    if (/^\$\{\w+\}$/.test(value)) return value;
+    return isSecret || isSecretPath(path) ? replace(value) : other(value);
+  }
+  if (Array.isArray(value)) {
+    const inside = isSecret || isSecretPath(path);
+    return value.map((inner, index) =>
+      replaceSecrets(inner, [...path, index], inside, replace, other),
+    );
+  }
+  if (!isObject(value))
+    return typeof value === 'number' || typeof value === 'boolean' ? value : null;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [
+      key,
+      replaceSecrets(inner, [...path, key], isSecret, replace, other),
+    ]),
+  );
+}

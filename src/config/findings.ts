@@ -1,0 +1,176 @@
+import { statfsSync, statSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { dirname } from 'node:path';
+import { isObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { valueAt } from './address.ts';
+import type { ApiConfig, Config } from './config.ts';
+import { keyText } from './document.ts';
+import type { Path } from './document.ts';
+import { redact } from './effective.ts';
+import type { Reading } from './load.ts';
+import { makeProblem } from './problem.ts';
+import type { Problem } from './problem.ts';
+
+/** Something that somebody should know about the configuration. */
+export interface Finding extends Problem {
+  /** `error`: the service does not start, or not with all of it. `info`: nothing has to be done. */
+  readonly severity: Severity;
+  readonly category: Category;
+  readonly hint: string;
+}
+
+export type Severity = 'error' | 'warning' | 'info';
+export type Category =
+  | 'content'
+  | 'integrity'
+  | 'permissions'
+  | 'security'
+  | 'plugins'
+  | 'routes'
+  | 'schedules'
+  | 'state';
+
+const MIB = 1024 * 1024;
+/** A token that is shorter can be guessed by whoever may ask often enough. */
+const TOKEN_CHARS_MIN = 16;
+
+/** What the files themselves tell, without looking at any plugin. */
+export function findConfigFindings(reading: Reading): Finding[] {
+  const { config, problems } = reading;
+  return [
+    ...problems.map((problem) => toFinding('error', 'content', problem)),
+    ...findIntegrity(reading),
+    ...findPermissions(reading),
+    ...(config === undefined ? [] : [...findExposure(reading, config), ...findState(config)]),
+  ];
+}
+
+export function toFinding(severity: Severity, category: Category, problem: Problem): Finding {
+  const hint = problem.hint ?? usualFix[category] ?? 'Correct it, then run `ductile config check`.';
+  return { ...problem, severity, category, hint };
+}
+
+const usualFix: Readonly<Partial<Record<Category, string>>> = {
+  plugins: 'Correct the plugin, then look at it with `ductile plugin list`.',
+};
+
+function findIntegrity({ manifest, drift, config, found }: Reading): Finding[] {
+  if (manifest.state === 'unusable') return [toFinding('error', 'integrity', manifest.problem)];
+  const admission = config?.service.admission;
+  const high = drift.filter(({ tier }) => tier === 'high');
+  if (manifest.state === 'absent' && high.length === 0) {
+    const severity = admission?.verifyIntegrityOnBoot === true ? 'error' : 'info';
+    const message = 'the configuration is not locked, so changes by others go unnoticed';
+    const problem = makeProblem(found.directory, '', message, 'Run `ductile config lock`.');
+    return [toFinding(severity, 'integrity', problem)];
+  }
+  return drift.map(({ tier, change, problem }) => {
+    const isRefused = (tier === 'high' && change !== 'removed') || admission?.failOnDrift === true;
+    return toFinding(isRefused ? 'error' : 'warning', 'integrity', problem);
+  });
+}
+
+function findPermissions({ files, found, document }: Reading): Finding[] {
+  const hasSecrets = JSON.stringify(redact(document.value)) !== JSON.stringify(document.value);
+  const places = [...files.map(({ path }) => path), found.directory];
+  return places.flatMap((path): Finding[] => {
+    const mode = modeOf(path);
+    const isDirectory = path === found.directory;
+    const isPrivate = !isDirectory && (hasSecrets || isSecretFile(path, files));
+    const who = (mode & 0o022) !== 0 ? 'changed' : 'read';
+    if ((mode & 0o022) === 0 && !(isPrivate && (mode & 0o077) !== 0)) return [];
+    const message = `can be ${who} by other users of this machine`;
+    const fix = `Run \`chmod ${isDirectory ? 'go-w' : 'go='} ${path}\`.`;
+    return [toFinding('warning', 'permissions', makeProblem(path, '', message, fix))];
+  });
+}
+
+function isSecretFile(path: string, files: Reading['files']): boolean {
+  const isHigh = files.some((file) => file.path === path && file.tier === 'high');
+  return isHigh || /(^|\/)[^/]*\.env[^/]*$/.test(path);
+}
+
+function findExposure({ document }: Reading, { api, service }: Config): Finding[] {
+  const findings: Finding[] = [];
+  const warn = (path: Path, message: string, hint: string): void => {
+    const problem = makeProblem(document.placeOf(path), keyText(path), message, hint);
+    findings.push(toFinding('warning', 'security', problem));
+  };
+  if (api.enabled && !isLoopback(api)) {
+    const hint = 'Listen on 127.0.0.1 and let a proxy with TLS speak to the network.';
+    warn(['api', 'listen'], 'is reachable from other machines, and speaks HTTP without TLS', hint);
+  }
+  if (api.allowedOrigins.includes('*')) {
+    const hint = 'List the origins of the pages that may ask.';
+    warn(['api', 'allowed_origins'], 'lets every web page ask', hint);
+  }
+  for (const path of listTokens(document.value)) {
+    const written = valueAt(document.value, path);
+    if (typeof written !== 'string' || written.includes('${')) continue;
+    if (written.length >= TOKEN_CHARS_MIN) continue;
+    warn(
+      path,
+      `is shorter than ${TOKEN_CHARS_MIN} characters`,
+      'Make one: `openssl rand -hex 24`.',
+    );
+  }
+  if (service.tickIntervalMs < 1000) {
+    const hint = 'One second or more is kind to the database.';
+    warn(['service', 'tick_interval'], 'is shorter than a second', hint);
+  }
+  return findings;
+}
+
+function listTokens(value: unknown): Path[] {
+  const inline = valueAt(value, ['api', 'auth', 'tokens']);
+  const named = isObject(value) ? value['tokens'] : undefined;
+  return [
+    ['api', 'auth', 'api_key'],
+    ...(Array.isArray(inline) ? inline : []).map((_, index) => [
+      'api',
+      'auth',
+      'tokens',
+      index,
+      'token',
+    ]),
+    ...(Array.isArray(named) ? named : []).map((_, index) => ['tokens', index, 'key']),
+  ];
+}
+
+function isLoopback({ host }: ApiConfig): boolean {
+  if (isIP(host) === 0) return host === 'localhost';
+  return host === '::1' || host.startsWith('127.');
+}
+
+function findState({ state }: Config): Finding[] {
+  const free = freeBytes(state.dir);
+  const make = (severity: Severity, message: string, fix: string): Finding[] => [
+    toFinding(severity, 'state', makeProblem(state.dir, 'state', message, fix)),
+  ];
+  if (free !== undefined && free < limits.diskFreeBytesMin) {
+    const message = `has only ${Math.floor(free / MIB)} MiB left on its disk`;
+    return make('warning', message, 'Make room, or shorten service.job_log_retention.');
+  }
+  return (modeOf(state.dir) & 0o077) === 0
+    ? []
+    : make('warning', 'can be entered by other users', `Run \`chmod 700 ${state.dir}\`.`);
+}
+
+/** Of the directory, or of the nearest one around it that is there. */
+function freeBytes(directory: string): number | undefined {
+  if (statSync(directory, { throwIfNoEntry: false }) === undefined) {
+    return directory === dirname(directory) ? undefined : freeBytes(dirname(directory));
+  }
+  try {
+    const { bavail, bsize } = statfsSync(directory);
+    return bavail * bsize;
+  } catch {
+    return undefined;
+  }
+}
+
+/** 0 when it is not there. */
+function modeOf(path: string): number {
+  return (statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o777;
+}

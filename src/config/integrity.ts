@@ -1,0 +1,101 @@
+import { basename, dirname, join, relative } from 'node:path';
+import { blake3 } from '../base/blake3.ts';
+import { isObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import type { ConfigFile, Tier } from './config.ts';
+import { readDocument } from './document.ts';
+import { makeProblem } from './problem.ts';
+import type { Problem } from './problem.ts';
+
+export const MANIFEST_FILE = '.checksums';
+/** Earlier forms had absolute paths; they are not read. */
+export const MANIFEST_VERSION = 3;
+
+/** What was locked: paths relative to the directory of the manifest, so that it can move. */
+export interface Manifest {
+  readonly generatedAt: string;
+  readonly hashes: ReadonlyMap<string, string>;
+}
+
+export type ManifestReading =
+  | { readonly state: 'sound'; readonly manifest: Manifest }
+  | { readonly state: 'absent' }
+  | { readonly state: 'unusable'; readonly problem: Problem };
+
+/** How a file differs from what was locked. */
+export interface Drift {
+  readonly change: 'changed' | 'added' | 'removed';
+  /** As it stands in the manifest. */
+  readonly path: string;
+  readonly tier: Tier;
+  readonly problem: Problem;
+}
+
+export function readManifest(directory: string): ManifestReading {
+  const file = join(directory, MANIFEST_FILE);
+  const { value, problems } = readDocument(file, limits.configBytesMax);
+  const [problem] = problems;
+  if (problem?.message === 'the file does not exist') return { state: 'absent' };
+  const unusable = (message: string): ManifestReading => ({
+    state: 'unusable',
+    problem: makeProblem(file, '', message, RELOCK),
+  });
+  if (problem !== undefined) return unusable(problem.message);
+  const { version, generated_at: generatedAt, hashes } = isObject(value) ? value : {};
+  if (version !== MANIFEST_VERSION) {
+    return unusable(`the file is not of version ${MANIFEST_VERSION} of its form`);
+  }
+  if (typeof generatedAt !== 'string' || !isObject(hashes)) {
+    return unusable('the file does not say what was locked, and when');
+  }
+  const entries = Object.entries(hashes).map(
+    ([path, hash]) => [path, typeof hash === 'string' ? hash : ''] as const,
+  );
+  const bad = entries.find(([, hash]) => !/^[0-9a-f]{64}$/.test(hash));
+  if (bad !== undefined) return unusable(`the hash of ${bad[0]} is not one`);
+  return { state: 'sound', manifest: { generatedAt, hashes: new Map(entries) } };
+}
+
+export function describeFile(file: string, bytes: Uint8Array, directory: string): ConfigFile {
+  return { path: file, tier: tierOf(file, directory), hash: blake3(bytes) };
+}
+
+/** What decides who may do what is told by its name. */
+export function tierOf(file: string, directory: string): Tier {
+  const isScope = dirname(file) === join(directory, 'scopes');
+  return isScope || ['tokens.yaml', 'webhooks.yaml'].includes(basename(file))
+    ? 'high'
+    : 'operational';
+}
+
+/** What of the files is not as it was locked. */
+export function findDrift(
+  files: readonly ConfigFile[],
+  reading: ManifestReading,
+  directory: string,
+): Drift[] {
+  if (reading.state === 'unusable') return [];
+  const locked = reading.state === 'sound' ? reading.manifest.hashes : new Map<string, string>();
+  const drift = files.flatMap(({ path: file, tier, hash }): Drift[] => {
+    const path = relative(directory, file);
+    const before = locked.get(path);
+    if (before === hash) return [];
+    const [change, message] =
+      before === undefined
+        ? (['added', 'the file was never locked'] as const)
+        : (['changed', 'the file changed after it was locked'] as const);
+    return [{ change, path, tier, problem: makeProblem(file, '', message, RELOCK) }];
+  });
+  const present = new Set(files.map(({ path }) => relative(directory, path)));
+  const removed = [...locked.keys()].filter((path) => !present.has(path));
+  return [
+    ...drift,
+    ...removed.map((path): Drift => {
+      const file = join(directory, path);
+      const problem = makeProblem(file, '', 'the file was locked but is not used', RELOCK);
+      return { change: 'removed', path, tier: tierOf(file, directory), problem };
+    }),
+  ];
+}
+
+const RELOCK = 'Compare with `ductile config diff`, then accept it with `ductile config lock`.';

@@ -1,0 +1,97 @@
+import * as z from 'zod';
+import { formatDuration } from '../base/duration.ts';
+import { isObject } from '../base/json.ts';
+import type { JsonObject } from '../base/json.ts';
+import { isDuration } from './fields.ts';
+import { unwrap } from './issues.ts';
+import { meanings } from './meanings.ts';
+import { configSchema } from './schema.ts';
+
+type Schema = z.core.JSONSchema.BaseSchema;
+
+/** The configuration's JSON Schema, for editors that complete and check while somebody types. */
+export function makeJsonSchema(): JsonObject {
+  const schema = z.toJSONSchema(configSchema, {
+    io: 'output',
+    unrepresentable: 'any',
+    override: ({ zodSchema, jsonSchema }) => correct(zodSchema, jsonSchema),
+  });
+  describe(schema, '');
+  // A file that is included has any part of it.
+  delete schema.required;
+  return {
+    ...(schema as JsonObject),
+    title: 'Configuration of Ductile',
+    description: 'config.yaml, and the files that it includes, which may have any part of it.',
+  };
+}
+
+/** Dotted keys of all leaves; `<name>` stands for any name, `[]` for any element. */
+export function listKeys(schema: z.core.$ZodType = configSchema, path = ''): string[] {
+  const type = unwrap(schema);
+  if (type instanceof z.ZodObject && path !== 'plugins.<name>.schedules[]') {
+    const shape = type.shape as Readonly<Record<string, z.core.$ZodType>>;
+    return Object.entries(shape).flatMap(([key, inner]) =>
+      key === 'database' ? [key] : listKeys(inner, path === '' ? key : `${path}.${key}`),
+    );
+  }
+  if (path === 'plugins' && type instanceof z.ZodRecord) {
+    return listKeys(type.valueType, `${path}.<name>`);
+  }
+  if (type instanceof z.ZodArray && unwrap(type.element) instanceof z.ZodObject) {
+    const keys = listKeys(type.element, `${path}[]`);
+    return keys[0] === `${path}[]` ? [path] : keys;
+  }
+  return [path];
+}
+
+/** What a file holds is what a check takes in, and not what it makes of it. */
+function correct(zodSchema: z.core.$ZodType, schema: Schema): void {
+  if (isDuration(zodSchema)) {
+    const { default: usual } = schema;
+    schema.type = 'string';
+    schema.pattern = String.raw`^(\d+(ms|[wdhms]))+$|\$\{`;
+    if (typeof usual === 'number') schema.default = formatDuration(usual);
+  } else if (zodSchema instanceof z.ZodObject) {
+    const shape = zodSchema.shape as Readonly<Record<string, z.core.$ZodType>>;
+    const required = Object.entries(shape).filter(([, { _zod }]) => _zod.optin === undefined);
+    schema.required = required.map(([key]) => key);
+    if (schema.required.length === 0) delete schema.required;
+  } else if (zodSchema instanceof z.ZodNumber || zodSchema instanceof z.ZodBoolean) {
+    allowVariable(schema);
+  } else if (zodSchema instanceof z.ZodPipe && zodSchema.out instanceof z.ZodTransform) {
+    if (zodSchema.in instanceof z.ZodString) schema.type = 'string';
+  }
+}
+
+/** `"${VAR}"` may stand for a number and for true or false. */
+function allowVariable(schema: Schema): void {
+  const { type, minimum, maximum } = schema;
+  const limits = { ...(minimum === undefined ? {} : { minimum }), ...upTo(maximum) };
+  for (const key of ['type', 'minimum', 'maximum'] as const) delete schema[key];
+  schema.anyOf = [
+    { ...(type === undefined ? {} : { type }), ...limits },
+    { type: 'string', pattern: String.raw`^\$\{\w+\}$` },
+  ];
+}
+
+function upTo(maximum: number | undefined): { maximum?: number } {
+  return maximum === undefined || maximum === Number.MAX_SAFE_INTEGER ? {} : { maximum };
+}
+
+/** Its default is decided by the machine. */
+const OWN_DEFAULT = 'service.max_workers';
+
+function describe(schema: unknown, path: string): void {
+  if (!isObject(schema)) return;
+  const meaning = meanings[path];
+  if (meaning !== undefined) schema['description'] = meaning;
+  if (path === OWN_DEFAULT) delete schema['default'];
+  if (isObject(schema['properties'])) {
+    for (const [key, inner] of Object.entries(schema['properties'])) {
+      describe(inner, path === '' ? key : `${path}.${key}`);
+    }
+  }
+  describe(schema['additionalProperties'], `${path}.<name>`);
+  describe(schema['items'], `${path}[]`);
+}

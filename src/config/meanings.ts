@@ -1,0 +1,84 @@
+/** What each key means, for the reference and for editors. A test compares the list with the schema. */
+export const meanings: Readonly<Record<string, string>> = {
+  include: 'files, or directories of `*.yaml` files, that are merged into this one, in order',
+  'environment_vars.include':
+    'files of `NAME=value` lines for `${NAME}`; what the process was started with wins',
+  'service.name': 'what this installation calls itself',
+  'service.log_level': '`debug`, `info`, `warn` or `error`',
+  'service.log_format': '`json`, `text`, or `auto`: text on a terminal, JSON elsewhere',
+  'service.max_workers': 'jobs that this process runs at once; one less than the cores unless set',
+  'service.dedupe_ttl': 'how long a succeeded job keeps its dedupe key',
+  'service.job_queue_retention': 'how long finished jobs are kept; not less than `dedupe_ttl`',
+  'service.job_log_retention': 'how long their attempts are kept',
+  'service.signal_retention': 'how long signals are kept',
+  'service.fact_retention': "how long facts are kept; a plugin's latest one always is",
+  'service.context_retention': 'how long contexts are kept that no job refers to',
+  'service.allow_symlinks':
+    'whether plugins and files of the configuration may be reached through symbolic links',
+  'service.plugin_env_passthrough':
+    'names of environment variables that plugins get besides the usual ones',
+  'service.shutdown_timeout': 'what running attempts get when the process stops',
+  'service.heartbeat_interval': 'how often a process says that it lives',
+  'service.reap_after': 'silence after which a process is presumed dead; at least three heartbeats',
+  'service.poll_interval': 'how often work is looked for without a hint',
+  'service.max_crashes': 'crashes of the engine charged to one job before it is dead',
+  'service.max_hops': 'signals in a chain before it counts as a loop',
+  'service.runner_grace':
+    'how long a job waits for a process that knows its plugin before it is dead',
+  'service.spawner': '`native`, `node`, or `auto`: native where it is there',
+  'service.tick_interval': 'how often schedules are looked at; at least 100ms',
+  'service.timezone': "the time zone of schedules that name none; the host's unless set",
+  'service.breaker_transitions_retention': 'how long changes of circuit breakers are kept',
+  'service.strict_mode': 'the default of the four keys of `service.admission`',
+  'service.admission.verify_integrity_on_boot':
+    'refuse a configuration that was never locked; `service.strict_mode` unless set',
+  'service.admission.fail_on_drift':
+    'refuse files that changed after they were locked; `service.strict_mode` unless set',
+  'service.admission.validate_config_on_boot':
+    'refuse plugins that do not load, and warnings; `service.strict_mode` unless set',
+  'service.admission.require_api_auth':
+    'discovery needs a token too; `service.strict_mode` unless set',
+  'state.path': 'the SQLite file; its directory also holds the lock and the control socket',
+  'state.url': 'a PostgreSQL server instead; the parameter `schema` names the schema',
+  'state.schema': 'the PostgreSQL schema, if not in the URL; `ductile` unless set',
+  'state.dir': 'with `state.url`: the directory of the control socket; `./data` unless set',
+  database: 'another name for `state`',
+  plugin_roots: 'directories that are searched for plugins, in order; required',
+  'plugins.<name>.enabled': 'whether it is loaded',
+  'plugins.<name>.uses':
+    'the plugin whose code runs under this name, with config and state of its own',
+  'plugins.<name>.config': 'what the plugin gets as `config`; `${VAR}` is replaced in texts',
+  'plugins.<name>.retry.max_attempts': 'failures before the job is given up',
+  'plugins.<name>.retry.backoff_base': 'the delay before the second try; it doubles each time',
+  'plugins.<name>.timeouts': 'by command; poll 60s, handle 120s, health 10s, init 30s, others 60s',
+  'plugins.<name>.parallelism':
+    'jobs of it at once over all processes; no limit unless set, or 1 when the manifest says so',
+  'plugins.<name>.prewarm': 'processes that wait ahead of their request; the manifest must consent',
+  'plugins.<name>.schedules': 'when its commands are due; see the page about schedules',
+  'plugins.<name>.circuit_breaker.threshold':
+    'failures in a row of a scheduled command before it pauses',
+  'plugins.<name>.circuit_breaker.reset_after': 'how long it pauses before one try',
+  'plugins.<name>.max_outstanding_polls': 'queued and running jobs of one schedule before it waits',
+  'routes[].from': 'only events of this plugin',
+  'routes[].event_type': 'the exact type; required',
+  'routes[].to': 'a plugin, or `plugin.command`; required',
+  'routes[].command': 'the command, `handle` unless set',
+  'api.enabled': 'whether the HTTP API is served; it needs at least one token',
+  'api.listen': 'address and port',
+  'api.auth.api_key': 'one token that may do everything; `tokens` can say more',
+  'api.auth.tokens[].name': 'what the token is called in the ledger and in logs',
+  'api.auth.tokens[].token': 'the secret itself; better `${VAR}` than plain; required',
+  'api.auth.tokens[].scopes': 'what it may do, such as `jobs:ro`; `*` is everything',
+  'api.max_concurrent_sync': 'requests that may wait for the end of their job at once',
+  'api.max_sync_timeout': 'the longest that such a request may wait',
+  'api.allowed_origins': 'origins of web pages that may ask; `*` is any',
+  'api.discovery':
+    '`open`: plugins, skills and OpenAPI need no token; `token`: they do, ' +
+    'as they do unless set with `service.admission.require_api_auth`',
+  'api.sse_query_token': 'whether `/events` takes its token from the query too',
+  'tokens[].name': 'in `tokens.yaml`: what the token is called; required',
+  'tokens[].key': 'the secret itself; better `${VAR}` than plain; required',
+  'tokens[].scopes': 'what it may do, if no file says so',
+  'tokens[].scopes_file': 'a file of the form `{"scopes": ["jobs:ro"]}`',
+  'tokens[].scopes_hash': '`blake3:` and the hash that the file must have',
+};

@@ -1,0 +1,65 @@
+import { readFileSync, statSync } from 'node:fs';
+import { blake3 } from '../base/blake3.ts';
+import { isObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import type { ConfigFile } from './config.ts';
+import type { Path } from './document.ts';
+import { resolvePath } from './paths.ts';
+import type { TokenContext } from './tokens.ts';
+
+export interface ScopeFiles {
+  /** Those that were read. */
+  readonly files: readonly ConfigFile[];
+  readonly read: TokenContext['readScopes'];
+}
+
+interface ScopeFileOptions {
+  readonly directory: string;
+  readonly home: string;
+  readonly report: (path: Path, message: string, hint?: string) => void;
+}
+
+/** Reads files of the form `{"scopes": ["jobs:ro"]}`. Whatever one is called, it is of the high tier. */
+export function makeScopeFiles({ directory, home, report }: ScopeFileOptions): ScopeFiles {
+  const files = new Map<string, ConfigFile>();
+  const read = (written: string, expected: string | undefined, path: Path): readonly string[] => {
+    const file = resolvePath(written, directory, home);
+    let bytes: Buffer;
+    try {
+      const { size } = statSync(file);
+      if (size > limits.configBytesMax) throw new Error(`${size} bytes`);
+      bytes = readFileSync(file);
+    } catch {
+      report(path, `names ${file}, which cannot be read`);
+      return [];
+    }
+    const hash = blake3(bytes);
+    files.set(file, { path: file, tier: 'high', hash });
+    if (expected !== undefined && expected !== `blake3:${hash}`) {
+      const hint = 'Look at what changed; then set scopes_hash to what `b3sum` says of it.';
+      report([...path.slice(0, -1), 'scopes_hash'], `is not the hash of ${file}`, hint);
+      return [];
+    }
+    const scopes = parseScopes(bytes.toString('utf8'));
+    if (scopes === undefined) report(path, `names ${file}, which is not {"scopes": ["…"]}`);
+    return scopes ?? [];
+  };
+  return {
+    get files() {
+      return [...files.values()];
+    },
+    read,
+  };
+}
+
+function parseScopes(text: string): string[] | undefined {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    const scopes = isObject(parsed) ? parsed['scopes'] : undefined;
+    if (!Array.isArray(scopes)) return undefined;
+    const texts = scopes.filter((scope): scope is string => typeof scope === 'string');
+    return texts.length === scopes.length && !texts.includes('') ? texts : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,117 @@
+import { lstatSync, readdirSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { isObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { keyText, parseDocument, readDocument } from './document.ts';
+import type { Document, Path } from './document.ts';
+import { resolvePath } from './paths.ts';
+import { makeProblem } from './problem.ts';
+import type { Problem } from './problem.ts';
+
+/** One file of the configuration. */
+export interface Source {
+  readonly file: string;
+  readonly bytes: Buffer;
+  readonly document: Document;
+}
+
+export interface Sources {
+  /** The root first, then what it includes, in the order in which later ones win. */
+  readonly sources: readonly Source[];
+  readonly problems: readonly Problem[];
+  /** Files and directories that are symbolic links, and where they are named. */
+  readonly links: readonly Problem[];
+}
+
+/** Reads the root file and all that it includes. */
+export function readSources(
+  root: string,
+  home: string,
+  replace: ReadonlyMap<string, string> = new Map(),
+): Sources {
+  const sources: Source[] = [];
+  const problems: Problem[] = [];
+  const links: Problem[] = [];
+  /** From a file to the way that led there. */
+  const seen = new Map<string, readonly string[]>();
+
+  const readFile = (file: string, way: readonly string[], named: Named): void => {
+    const before = seen.get(file);
+    const chain = [...way, file];
+    if (before !== undefined) {
+      const message = way.includes(file)
+        ? `leads in a circle: ${chain.join(' → ')}`
+        : `includes ${file} again; it was included by ${before.join(' → ')}`;
+      problems.push(named(message, 'Include every file once.'));
+      return;
+    }
+    seen.set(file, chain);
+    if (seen.size > limits.configFilesMax) {
+      if (seen.size === limits.configFilesMax + 1) {
+        problems.push(named(`is one file too many; at most ${limits.configFilesMax} are read`));
+      }
+      return;
+    }
+    if (isLink(file)) links.push(named(`${file} is a symbolic link`));
+    const text = replace.get(file);
+    const { bytes, ...document } =
+      text === undefined
+        ? readDocument(file, limits.configBytesMax)
+        : { ...parseDocument(text, file), bytes: Buffer.from(text) };
+    problems.push(...document.problems);
+    sources.push({ file, bytes, document });
+    for (const include of listPaths({ file, bytes, document }, ['include'], home)) {
+      if (include.problem === undefined) readPlace(include.path, chain, include.named);
+      else problems.push(include.problem);
+    }
+  };
+  const readPlace = (place: string, way: readonly string[], named: Named): void => {
+    const found = statSync(place, { throwIfNoEntry: false });
+    if (found === undefined) problems.push(named(`names ${place}, which does not exist`));
+    else if (!found.isDirectory()) readFile(place, way, named);
+    else {
+      if (isLink(place)) links.push(named(`${place} is a symbolic link`));
+      for (const file of listDirectory(place)) readFile(file, way, named);
+    }
+  };
+
+  readFile(root, [], (message, hint) => makeProblem(root, '', message, hint));
+  return { sources, problems, links };
+}
+
+type Named = (message: string, hint?: string) => Problem;
+
+interface NamedPath {
+  /** Absolute. */
+  readonly path: string;
+  readonly named: Named;
+  readonly problem: Problem | undefined;
+}
+
+/** The paths in a list of a source; entries of the wrong type are left to the schema. */
+export function listPaths({ document, file }: Source, key: Path, home: string): NamedPath[] {
+  let list: unknown = document.value;
+  for (const segment of key) list = isObject(list) ? list[String(segment)] : undefined;
+  if (!Array.isArray(list)) return [];
+  return list.flatMap((written: unknown, index): NamedPath[] => {
+    if (typeof written !== 'string' || written.trim() === '') return [];
+    const path = [...key, index];
+    const named: Named = (message, hint) =>
+      makeProblem(document.placeOf(path), keyText(path), message, hint);
+    const problem = written.includes('${')
+      ? named('names a variable, but files are read before variables are', 'Write the path itself.')
+      : undefined;
+    return [{ path: resolvePath(written, dirname(file), home), named, problem }];
+  });
+}
+
+function listDirectory(directory: string): string[] {
+  return readdirSync(directory, { withFileTypes: true })
+    .filter((entry) => !entry.isDirectory() && /^[^.].*\.yaml$/.test(entry.name))
+    .map(({ name }) => join(directory, name))
+    .toSorted();
+}
+
+function isLink(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
+}

@@ -1,0 +1,149 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { parseAddress } from '../../../src/config/address.ts';
+import { applyEdit, parseValue, planEdit } from '../../../src/config/edit.ts';
+import { loadConfig, readConfig } from '../../../src/config/load.ts';
+import { patchText } from '../../../src/config/patch.ts';
+import { lock, makeTree } from '../../support/config-tree.ts';
+
+const NOW = '2026-11-15T12:00:00.000Z';
+
+describe('patchText', () => {
+  const text = `# top
+a: 1 # one
+b:
+  c: "x"   # see
+  d: [1, 2]
+  # e: 3
+
+empty:
+list:
+  - {n: 1}
+  - n: 2
+# end
+`;
+
+  test.each([
+    [['a'], 5, 'a: 1 # one', 'a: 5 # one'],
+    [['b', 'c'], 'y: z', 'c: "x"   # see', 'c: "y: z"   # see'],
+    [['b', 'd'], [3], 'd: [1, 2]', 'd: [ 3 ]'],
+    [['b', 'n', 'deep'], true, '  # e: 3', '  n:\n    deep: true\n  # e: 3'],
+    [['empty'], { x: 1 }, 'empty:', 'empty: { x: 1 }'],
+    [['empty', 'x', 'y'], 'no', 'empty:', 'empty: { x: { y: no } }'],
+    [['list', 1, 'n'], 9, '- n: 2', '- n: 9'],
+    [['list', 0, 'n'], 9, '{n: 1}', '{n: 9}'],
+    [['list', 1, 'q'], null, '# end', '    q: null\n# end'],
+    [['new', 'k'], '', '# end', 'new:\n  k: ""\n# end'],
+  ])('changes nothing but the lines of %j', (path, value, before, after) => {
+    expect(patchText(text, path, value)).toBe(text.replace(before, after));
+  });
+
+  test('writes the whole anew where lines cannot be replaced, comments kept', () => {
+    const patched = patchText(text, ['b'], { z: 1 });
+    expect(patched).toContain('b:\n  z: 1\n');
+    for (const comment of ['# top', '# one', '# end']) expect(patched).toContain(comment);
+  });
+
+  test('has no place for a key below a value', () => {
+    expect(patchText(text, ['a', 'b'], 1)).toBeUndefined();
+  });
+
+  test('starts an empty file', () => {
+    expect(patchText('', ['a', 'b'], 1)).toBe('a:\n  b: 1\n');
+  });
+});
+
+describe('addresses', () => {
+  const value = {
+    plugins: { echo: { schedules: [{ every: '5m' }] }, 'a.b': { enabled: true } },
+    api: { auth: { tokens: [{ name: 'x' }, { name: 'ci.main', scopes: [] }] } },
+  };
+
+  test.each([
+    ['service.max_workers', ['service', 'max_workers']],
+    ['plugins.echo.schedules.0.every', ['plugins', 'echo', 'schedules', 0, 'every']],
+    ['plugins.echo.schedules[0].every', ['plugins', 'echo', 'schedules', 0, 'every']],
+    ['plugins.a.b.enabled', ['plugins', 'a.b', 'enabled']],
+    ['plugins["a.b"].enabled', ['plugins', 'a.b', 'enabled']],
+    ['plugin:echo.enabled', ['plugins', 'echo', 'enabled']],
+    ['plugin:a.b.enabled', ['plugins', 'a.b', 'enabled']],
+    ['plugin:other', ['plugins', 'other']],
+    ['plugin:*', ['plugins']],
+    ['token:ci.main.scopes', ['api', 'auth', 'tokens', 1, 'scopes']],
+    ['token:x', ['api', 'auth', 'tokens', 0]],
+  ])('%s', (text, path) => expect(parseAddress(text, value)).toEqual(path));
+
+  test.each(['', '.', 'a..b', 'a[', 'job:1', 'token:none'])('%j is none', (text) => {
+    expect(() => parseAddress(text, value)).toThrow(
+      expect.objectContaining({ code: 'INPUT_INVALID' }),
+    );
+  });
+});
+
+test.each([
+  ['true', true],
+  ['null', null],
+  ['-3', -3],
+  ['1.5', 1.5],
+  ['5m', '5m'],
+  ['007', '007'],
+  ['', ''],
+  ['[1, "a"]', [1, 'a']],
+  ['{"a": 1}', { a: 1 }],
+  ['[not json', '[not json'],
+  ['"5"', '5'],
+])('%j is %j', (text, value) => expect(parseValue(text)).toEqual(value));
+
+describe('an edit', () => {
+  const files = {
+    'config.yaml':
+      '# mine\nplugin_roots: [p]\ninclude: [more.yaml]\nroutes: [{event_type: a, to: x}]\n',
+    'more.yaml': 'service:\n  name: old # keep\nroutes: [{event_type: b, to: x}]\n',
+  };
+
+  test('goes to the file that has the key, keeps a copy, and renews its lock alone', async () => {
+    const directory = await makeTree(files);
+    const options = { given: directory };
+    lock(directory);
+    await writeFile(join(directory, 'config.yaml'), `${files['config.yaml']}# touched\n`);
+    const before = readConfig(options);
+    const edit = planEdit(before, ['service', 'name'], 'new', options);
+    const applied = applyEdit(edit, before, options, NOW);
+    expect(applied).toEqual({ backup: join(directory, 'more.yaml.bak'), locked: true });
+    expect(await readFile(join(directory, 'more.yaml'), 'utf8')).toBe(
+      files['more.yaml'].replace('old', 'new'),
+    );
+    expect(await readFile(applied.backup, 'utf8')).toBe(files['more.yaml']);
+    expect(readConfig(options).drift.map(({ path }) => path)).toEqual(['config.yaml']);
+  });
+
+  test('counts entries of lists on from file to file', async () => {
+    const directory = await makeTree(files);
+    const options = { given: directory };
+    const edit = planEdit(readConfig(options), ['routes', 1, 'event_type'], 'c', options);
+    expect(edit.file).toBe(join(directory, 'more.yaml'));
+    expect(edit.text).toContain('event_type: c');
+    expect(edit.reading.config?.routes.map(({ eventType }) => eventType)).toEqual(['a', 'c']);
+  });
+
+  test('a new key goes to the file that has its section, or to the root', async () => {
+    const directory = await makeTree(files);
+    const options = { given: directory };
+    const reading = readConfig(options);
+    const place = (path: readonly string[], value: unknown): string =>
+      planEdit(reading, path, value, options).file.slice(directory.length + 1);
+    expect(place(['service', 'max_hops'], 3)).toBe('more.yaml');
+    expect(place(['api', 'listen'], '127.0.0.1:1')).toBe('config.yaml');
+  });
+
+  test('that makes it invalid is refused before anything is written', async () => {
+    const directory = await makeTree(files);
+    const options = { given: directory };
+    expect(() => planEdit(readConfig(options), ['service', 'max_hops'], 0, options)).toThrow(
+      'service.max_hops must be at least 1, not 0',
+    );
+    expect(await readFile(join(directory, 'more.yaml'), 'utf8')).toBe(files['more.yaml']);
+    expect(loadConfig(options).service.name).toBe('old');
+  });
+});

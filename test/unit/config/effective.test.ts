@@ -1,0 +1,119 @@
+import { describe, expect, test } from 'vitest';
+import { makeJsonSchema, listKeys } from '../../../src/config/json-schema.ts';
+import { loadConfig } from '../../../src/config/load.ts';
+import type { Config } from '../../../src/config/config.ts';
+import { meanings } from '../../../src/config/meanings.ts';
+import { valueAt } from '../../../src/config/address.ts';
+import { compareKeys } from '../../../src/config/key-list.ts';
+import { makeTree } from '../../support/config-tree.ts';
+
+async function load(yaml: string, env: Record<string, string> = {}): Promise<Config> {
+  const directory = await makeTree({ 'config.yaml': `plugin_roots: [p]\n${yaml}` });
+  return loadConfig({ given: directory, env });
+}
+
+describe('what is shown', () => {
+  test('has what is written as it is written, and defaults for the rest', async () => {
+    const { redacted } = await load(
+      'service: {dedupe_ttl: 90m, name: "${NAME}"}\nplugins: {echo: {retry: {max_attempts: 2}}}\n',
+      { NAME: 'inner-name' },
+    );
+    expect(redacted).toMatchObject({
+      service: { dedupe_ttl: '90m', name: '${NAME}', reap_after: '30s', max_hops: 32 },
+      plugins: { echo: { enabled: true, retry: { max_attempts: 2, backoff_base: '30s' } } },
+      api: { enabled: false, max_sync_timeout: '5m' },
+    });
+    expect(redacted).not.toHaveProperty('database');
+  });
+
+  test('has no secret, whatever it is called and wherever it is', async () => {
+    const config = await load(
+      `state: {url: "postgres://me:hunter2@db/x"}
+plugins:
+  a:
+    config:
+      api_key: hunter2
+      nested: {githubToken: hunter2, keep: this, list: [{password: hunter2}]}
+      secrets: [hunter2]
+      url: https://u:hunter2@example.org/
+      from_env: "\${DEEP}"
+      max_tokens: 500
+`,
+      { DEEP: 'hunter2' },
+    );
+    expect(JSON.stringify(config.redacted)).not.toContain('hunter2');
+    expect(valueAt(config.redacted, ['plugins', 'a', 'config'])).toMatchObject({
+      nested: { keep: 'this' },
+      from_env: '${DEEP}',
+      max_tokens: 500,
+    });
+  });
+});
+
+describe('the fingerprint', () => {
+  test('changes with anything in force, secrets included, and with nothing else', async () => {
+    const yaml = 'api: {auth: {api_key: "${K}"}}\nplugins: {a: {config: {token: "${T}"}}}\n';
+    const prints = await Promise.all([
+      load(yaml, { K: 'k', T: 't' }),
+      load(`# a comment\n${yaml}`, { K: 'k', T: 't', OTHER: 'x' }),
+      load(yaml, { K: 'k2', T: 't' }),
+      load(yaml, { K: 'k', T: 't2' }),
+      load(`${yaml}service: {max_hops: 3}\n`, { K: 'k', T: 't' }),
+    ]);
+    const [first, same, ...others] = prints.map(({ fingerprint }) => fingerprint);
+    expect(same).toBe(first);
+    expect(new Set([first, ...others]).size).toBe(4);
+  });
+});
+
+test('two configurations are compared key by key, secrets unseen', () => {
+  const before = {
+    service: { name: 'a' },
+    api: { auth: { api_key: 'one' } },
+    routes: [{ to: 'x' }],
+  };
+  const after = { service: { name: 'a', max_hops: 1 }, api: { auth: { api_key: 'two' } } };
+  expect(compareKeys(before, after)).toEqual([
+    { key: 'api.auth.api_key', before: '"[redacted]"', after: '"[redacted]"' },
+    { key: 'routes[0].to', before: '"x"', after: undefined },
+    { key: 'service.max_hops', before: undefined, after: '1' },
+  ]);
+});
+
+describe('the JSON Schema', () => {
+  const schema = makeJsonSchema();
+  const at = (...path: readonly string[]): unknown =>
+    valueAt(
+      schema,
+      path.flatMap((key) => ['properties', key]),
+    );
+
+  test('knows every key, its meaning and its default, in the form in which it is written', () => {
+    expect(Object.keys(meanings).toSorted()).toEqual(listKeys().toSorted());
+    expect(at('service', 'dedupe_ttl')).toMatchObject({
+      type: 'string',
+      default: '1d',
+      description: meanings['service.dedupe_ttl'],
+    });
+    expect(at('service', 'max_hops')).toMatchObject({
+      anyOf: [{ type: 'integer', minimum: 1 }, { type: 'string' }],
+      default: 32,
+    });
+    expect(at('service', 'max_workers')).not.toHaveProperty('default');
+    expect(at('service')).not.toHaveProperty('required');
+    expect(at('routes')).toMatchObject({ items: { required: ['event_type', 'to'] } });
+    expect(schema).toMatchObject({ additionalProperties: false });
+  });
+
+  test('says that schedules are written as text', () => {
+    const entry = valueAt(at('plugins'), [
+      'additionalProperties',
+      'properties',
+      'schedules',
+      'items',
+    ]);
+    expect(entry).toMatchObject({
+      properties: { every: { type: 'string' }, cron: { type: 'string' } },
+    });
+  });
+});
