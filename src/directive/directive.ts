@@ -1,0 +1,87 @@
+import type { Timestamp } from '../base/clock.ts';
+import type { Json } from '../base/json.ts';
+
+/** The states of a directive. The last three are final; none of them is ever left again. */
+export const directiveStatuses = [
+  'requested',
+  'running',
+  'completed',
+  'failed',
+  'cancelled',
+] as const;
+
+export type DirectiveStatus = (typeof directiveStatuses)[number];
+
+export function isFinal(status: DirectiveStatus): boolean {
+  return status === 'completed' || status === 'failed' || status === 'cancelled';
+}
+
+/**
+ * When two requests are the same one. `toggle`: as long as nothing else was done to the target, so
+ * that pause, resume, pause are three. `each`: never, unless the caller says so with a key.
+ */
+export type Sameness = 'toggle' | 'each' | { readonly key: string };
+
+/** What somebody wants changed, before it is on the ledger. The ids are made by whoever asks. */
+export interface DirectiveDraft {
+  readonly id: string;
+  /** `<noun>.<verb>` */
+  readonly type: string;
+  /** What is changed, as `<noun>:<which>`; directives with the same target undo or repeat each other. */
+  readonly target: string;
+  /** JSON text in the one spelling of `canonical`, so that equal params are equal text. */
+  readonly params: string;
+  readonly actor: string;
+  /** The scope that its type asks of the caller. */
+  readonly scope: string;
+  readonly sameness: Sameness;
+  /** JSON text: what it was going to do, in sentences. */
+  readonly plan: string;
+  /** The id of the lifecycle signal that its end will have. */
+  readonly signalId: string;
+}
+
+/** A row of directives. */
+export interface Directive {
+  readonly seq: number;
+  readonly id: string;
+  readonly type: string;
+  readonly target: string;
+  readonly params: string;
+  readonly actor: string;
+  readonly scope: string;
+  readonly idempotencyKey: string;
+  readonly status: DirectiveStatus;
+  readonly plan: string;
+  /** JSON text. */
+  readonly result: string | null;
+  readonly errorCode: string | null;
+  readonly error: string | null;
+  /** The process that executes it, or did. */
+  readonly processId: string;
+  readonly signalId: string;
+  readonly requestedAt: Timestamp;
+  readonly startedAt: Timestamp | null;
+  readonly completedAt: Timestamp | null;
+}
+
+/** Keys that callers may not choose begin so. */
+const AUTOMATIC = 'auto:';
+
+export function isKeyTaken(key: string): boolean {
+  return key.startsWith(AUTOMATIC);
+}
+
+/** The key of a request whose caller gave none: intent, target and generation. */
+export function automaticKey(type: string, target: string, generation: string): string {
+  return `${AUTOMATIC}${type}:${target}:${generation}`;
+}
+
+/** One spelling for equal values, whatever the order of their keys. */
+export function canonical(value: Json): string {
+  return JSON.stringify(value, (_key, inner: unknown) =>
+    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );
+}

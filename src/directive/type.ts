@@ -1,0 +1,20 @@
+import type * as z from 'zod';
+import type { JsonObject } from '../base/json.ts';
+
+/** What is known of a kind of directive without doing anything. */
+export interface DirectiveType<Params extends object = JsonObject> {
+  /** `<noun>.<verb>` */
+  readonly type: string;
+  readonly summary: string;
+  /** What the caller's token must allow. */
+  readonly scope: string;
+  readonly params: z.ZodType<Params>;
+  /** When a request without a key is the same as an earlier one: see `Sameness`. */
+  sameness(params: Params): 'toggle' | 'each';
+  /** Which thing of its noun is changed; the empty text where there is only one. */
+  target(params: Params): string;
+}
+
+export function nounOf(type: string): string {
+  return type.slice(0, type.indexOf('.'));
+}

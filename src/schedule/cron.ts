@@ -1,0 +1,117 @@
+import { accept, refuse, type Parsed } from './parsed.ts';
+
+/** A cron line of five fields; the values of each are sorted. */
+export interface Cron {
+  readonly minutes: readonly number[];
+  readonly hours: readonly number[];
+  readonly days: readonly number[];
+  readonly months: readonly number[];
+  /** 0 is Sunday. */
+  readonly weekdays: readonly number[];
+  /** Whether only one of them decides which days match, or both with "or". */
+  readonly daysBy: 'any' | 'day' | 'weekday' | 'either';
+  /** Minutes or hours begin with `*`: it means a rhythm, which goes on when clocks are changed. */
+  readonly isRhythm: boolean;
+}
+
+const fields = [
+  { name: 'minute', min: 0, max: 59, words: [] },
+  { name: 'hour', min: 0, max: 23, words: [] },
+  { name: 'day of month', min: 1, max: 31, words: [] },
+  {
+    name: 'month',
+    min: 1,
+    max: 12,
+    words: 'jan feb mar apr may jun jul aug sep oct nov dec'.split(' '),
+  },
+  { name: 'day of week', min: 0, max: 7, words: 'sun mon tue wed thu fri sat'.split(' ') },
+] as const;
+
+type Field = (typeof fields)[number];
+
+/** Longer lines than anybody writes are refused before they are looked at. */
+const TEXT_CHARS_MAX = 400;
+const FORM =
+  'Write five fields: minute hour day-of-month month day-of-week, as in "30 6 * * mon-fri".';
+
+export function parseCron(text: string): Parsed<Cron> {
+  const parts = text.trim().split(/\s+/);
+  if (text.length > TEXT_CHARS_MAX || parts.length !== fields.length) {
+    return refuse(`has ${parts.length} fields instead of five`, FORM);
+  }
+  const values: number[][] = [];
+  for (const [index, field] of fields.entries()) {
+    const parsed = parseField(field, parts[index] ?? '');
+    if (!parsed.ok) return parsed;
+    values.push(parsed.value);
+  }
+  const [minutes = [], hours = [], days = [], months = [], sevens = []] = values;
+  const weekdays = [...new Set(sevens.map((day) => day % 7))].sort((a, b) => a - b);
+  const daysBy = daysByOf(parts[2] !== '*', parts[4] !== '*');
+  if (daysBy === 'day' && !months.some((month) => days.some((day) => day <= longest(month)))) {
+    return refuse('never comes: no month has that day', FORM);
+  }
+  const isRhythm = parts.slice(0, 2).some((part) => part.startsWith('*'));
+  return accept({ minutes, hours, days, months, weekdays, daysBy, isRhythm });
+}
+
+function daysByOf(byDay: boolean, byWeekday: boolean): Cron['daysBy'] {
+  if (byDay) return byWeekday ? 'either' : 'day';
+  return byWeekday ? 'weekday' : 'any';
+}
+
+function longest(month: number): number {
+  return month === 2 ? 29 : [4, 6, 9, 11].includes(month) ? 30 : 31;
+}
+
+function parseField(field: Field, text: string): Parsed<number[]> {
+  const values = new Set<number>();
+  for (const item of text.split(',')) {
+    const range = parseItem(field, item);
+    if (range === undefined) {
+      const shown = JSON.stringify(item);
+      return refuse(`has ${shown} as ${field.name}, which is not ${bounds(field)}`, FORM);
+    }
+    for (let value = range.first; value <= range.last; value += range.step) values.add(value);
+  }
+  return accept([...values].sort((a, b) => a - b));
+}
+
+function bounds({ min, max }: Field): string {
+  return `${min} to ${max}, a list, a range that rises, or a step`;
+}
+
+interface Range {
+  readonly first: number;
+  readonly last: number;
+  readonly step: number;
+}
+
+/** `*`, `5`, `1-5`, each with `/2`; a single value with a step goes on to the end. */
+function parseItem(field: Field, item: string): Range | undefined {
+  const match = /^(\*|[a-z0-9]+)(?:-([a-z0-9]+))?(?:\/(\d{1,2}))?$/i.exec(item);
+  if (match === null) return undefined;
+  const [, from = '', to, stepText] = match;
+  const step = stepText === undefined ? 1 : Number(stepText);
+  if (step === 0) return undefined;
+  if (from === '*') {
+    return to === undefined ? { first: field.min, last: wholeEnd(field), step } : undefined;
+  }
+  const first = parseValue(field, from);
+  const last = to === undefined ? undefined : parseValue(field, to);
+  if (first === undefined || (to !== undefined && last === undefined)) return undefined;
+  const end = last ?? (stepText === undefined ? first : wholeEnd(field));
+  return first <= end ? { first, last: end, step } : undefined;
+}
+
+/** 7 is a second name of Sunday and not an eighth day. */
+function wholeEnd({ max }: Field): number {
+  return max === 7 ? 6 : max;
+}
+
+function parseValue({ min, max, words }: Field, text: string): number | undefined {
+  const word = words.findIndex((name) => name === text.toLowerCase());
+  if (word !== -1) return min + word;
+  const value = /^\d{1,2}$/.test(text) ? Number(text) : Number.NaN;
+  return value >= min && value <= max ? value : undefined;
+}

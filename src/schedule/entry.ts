@@ -1,0 +1,172 @@
+import * as z from 'zod';
+import { isObject, type JsonObject } from '../base/json.ts';
+import { parseDuration } from '../base/duration.ts';
+import { parseCron, type Cron } from './cron.ts';
+import { parseDistance, parseEvery } from './every.ts';
+import { accept, refuse, type Parsed } from './parsed.ts';
+import { catchUps, ifRunnings, type Schedule, type Timing } from './schedule.ts';
+import { isWithin, leaveTime, makeWindow, parseWindow, type Constraints } from './window.ts';
+import { isTimezone } from './zone.ts';
+
+const idPattern = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
+
+const windowTimes = z.strictObject({ start: z.string(), end: z.string() });
+
+const shape = {
+  id: z
+    .string()
+    .regex(idPattern, 'must be letters, digits, _, - and dots, and start with a letter or digit')
+    .default('default'),
+  every: written(parseEvery).optional(),
+  cron: written(parseCron).optional(),
+  at: written(parseMoment).optional(),
+  after: written(parseDistance).optional(),
+  command: z
+    .string()
+    .regex(/^[A-Za-z][A-Za-z0-9_-]{0,127}$/, 'must be letters, digits, _ and -')
+    .refine((command) => command !== 'handle', {
+      error: 'must not be handle, which only answers to events',
+      params: { hint: 'Schedule poll, or another command of the plugin.' },
+    })
+    .default('poll'),
+  payload: z.record(z.string(), z.unknown()).default({}),
+  jitter: read(parseJitter).default(0),
+  catch_up: z.enum(catchUps).default('skip'),
+  if_running: z.enum(ifRunnings).default('skip'),
+  only_between: read(parseWindow).optional(),
+  timezone: read(parseTimezone).optional(),
+  not_on: z.array(weekday()).default([]),
+  preferred_window: windowTimes
+    .transform(({ start, end }, context) => take(makeWindow(start, end), context))
+    .optional(),
+};
+
+type Fields = z.output<z.ZodObject<typeof shape>>;
+
+/** One entry of `plugins.<name>.schedules`, as it is written. `toSchedule` makes the schedule of it. */
+export const scheduleEntry = z.preprocess(
+  dropEmpty,
+  z.strictObject(shape).superRefine(checkTogether, { when: ({ issues }) => issues.length === 0 }),
+);
+
+export type ScheduleEntry = z.output<typeof scheduleEntry>;
+
+export function toSchedule(entry: ScheduleEntry): Schedule {
+  const timing = timingOf(entry);
+  if (timing === undefined) throw new TypeError(`schedule ${entry.id} has no timing`);
+  return {
+    id: entry.id,
+    timing,
+    command: entry.command,
+    // The document was scanned for what JSON cannot hold.
+    payload: entry.payload as JsonObject,
+    jitterMs: entry.jitter,
+    catchUp: entry.catch_up,
+    ifRunning: entry.if_running,
+    onlyBetween: entry.only_between,
+    notOn: [...new Set(entry.not_on)].sort((a, b) => a - b),
+    preferredWindow: entry.preferred_window,
+    timezone: entry.timezone,
+  };
+}
+
+function timingOf({ every, cron, at, after }: Fields): Timing | undefined {
+  if (every !== undefined) return { mode: 'every', text: every.text, every: every.value };
+  if (cron !== undefined) return { mode: 'cron', text: cron.text, cron: cron.value };
+  if (at !== undefined) return { mode: 'at', text: at.text, atMs: at.value };
+  if (after !== undefined) return { mode: 'after', text: after.text, afterMs: after.value };
+  return undefined;
+}
+
+const modes = ['every', 'cron', 'at', 'after'] as const;
+
+function checkTogether(entry: Fields, context: z.core.$RefinementCtx): void {
+  const report = (key: keyof Fields, message: string, hint?: string): void => {
+    context.addIssue({ code: 'custom', path: [key], message, params: { hint } });
+  };
+  const given = modes.filter((mode) => entry[mode] !== undefined);
+  if (given.length === 0) report('every', 'or one of cron, at and after is required');
+  const [first, second] = given;
+  if (second !== undefined) report(second, `and ${first} exclude each other`, 'Keep one of them.');
+  const { catch_up: catchUp } = entry;
+  if (catchUp !== 'skip' && (first === 'at' || first === 'after')) {
+    report('catch_up', `is only for every and cron; a missed ${first} is always made up for`);
+  }
+  const constraints: Constraints = {
+    onlyBetween: entry.only_between,
+    notOn: entry.not_on,
+    preferredWindow: entry.preferred_window,
+  };
+  if (!leaveTime(constraints)) {
+    const key = new Set(entry.not_on).size === 7 ? 'not_on' : 'preferred_window';
+    report(key, 'leaves no time at which it could be due');
+  } else if (entry.cron !== undefined && !canCome(entry.cron.value, constraints)) {
+    report('cron', 'never comes at a time that only_between and not_on allow');
+  }
+}
+
+function canCome(cron: Cron, { onlyBetween, notOn }: Constraints): boolean {
+  const onADay = cron.daysBy !== 'weekday' || cron.weekdays.some((day) => !notOn.includes(day));
+  const atATime =
+    onlyBetween === undefined ||
+    cron.hours.some((hour) =>
+      cron.minutes.some((minute) => isWithin(onlyBetween, hour * 60 + minute)),
+    );
+  return onADay && atATime;
+}
+
+function parseMoment(text: string): Parsed<number> {
+  const form = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:\d{2})$/;
+  const ms = form.test(text) ? Date.parse(text.replace(' ', 'T').toUpperCase()) : Number.NaN;
+  if (Number.isFinite(ms)) return accept(ms);
+  return refuse(
+    'is not a moment',
+    'Write it like 2027-01-31T08:00:00+01:00, with its offset or Z.',
+  );
+}
+
+function parseJitter(text: string): Parsed<number> {
+  const parsed = parseDuration(text);
+  return parsed.ok ? accept(parsed.ms) : parsed;
+}
+
+function parseTimezone(name: string): Parsed<string> {
+  if (isTimezone(name)) return accept(name);
+  return refuse('is not a time zone', 'Write an IANA name, such as Europe/Lisbon or UTC.');
+}
+
+const dayNames = ['sunday', 'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday'];
+
+/** A name, its first three letters or a number; both 0 and 7 are Sunday. */
+function weekday() {
+  return z.union([z.string(), z.int()]).transform((value, context) => {
+    const text = String(value).toLowerCase();
+    const named = dayNames.findIndex((name) => name === text || name.slice(0, 3) === text);
+    if (named !== -1) return named;
+    if (/^[0-7]$/.test(text)) return Number(text) % 7;
+    const hint = 'Write monday, mon or a number from 0 (Sunday) to 6.';
+    return take(refuse('is not a day of the week', hint), context);
+  });
+}
+
+/** A field that is kept as it was written, beside what it means. */
+function written<T>(parse: (text: string) => Parsed<T>) {
+  return z.string().transform((text, context) => ({ text, value: take(parse(text), context) }));
+}
+
+function read<T>(parse: (text: string) => Parsed<T>) {
+  return z.string().transform((text, context) => take(parse(text), context));
+}
+
+function take<T>(parsed: Parsed<T>, context: z.core.$RefinementCtx): T {
+  if (parsed.ok) return parsed.value;
+  const { message, hint } = parsed;
+  context.addIssue({ code: 'custom', message, params: { hint, shown: true } });
+  return z.NEVER;
+}
+
+/** A key without a value counts as absent, as everywhere in the configuration. */
+function dropEmpty(value: unknown): unknown {
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== null));
+}

@@ -1,0 +1,150 @@
+import { limits } from '../base/limits.ts';
+import { nextCron } from './cron-next.ts';
+import type { Cron } from './cron.ts';
+import { addEvery } from './every.ts';
+import { firstSlot, nextSlot, type Slot, type Timed } from './plan.ts';
+import { findObstacle } from './window.ts';
+import { localOf } from './zone.ts';
+
+/** A schedule and what is known of it; one that is not known is first seen when the preview begins. */
+export interface Previewed {
+  readonly timed: Timed;
+  readonly state?: Slot & { readonly seq: number };
+  /** Why it does not fire at all, such as a pause. */
+  readonly held?: string;
+}
+
+/**
+ * One time at which it would fire, or a run of times at which it would not, for one reason. Of a
+ * schedule that comes very often the later times are a run too.
+ */
+export interface PreviewRow {
+  readonly plugin: string;
+  readonly scheduleId: string;
+  readonly command: string;
+  readonly atMs: number;
+  readonly untilMs: number;
+  readonly count: number;
+  readonly fires: boolean;
+  /** Why not, or why not when the entry says. */
+  readonly reason: string | undefined;
+}
+
+export interface Preview {
+  readonly rows: readonly PreviewRow[];
+  /** There is more than is shown. */
+  readonly truncated: boolean;
+}
+
+/**
+ * What would fire from a moment until another one, and what would not and why. It needs no clock:
+ * intervals are counted as if every job were completed as soon as it is due.
+ */
+export function previewSchedules(
+  entries: readonly Previewed[],
+  fromMs: number,
+  toMs: number,
+): Preview {
+  const found: PreviewRow[] = [];
+  let truncated = false;
+  for (const entry of entries) {
+    const times = joinRuns(entry, timesOf(entry, fromMs, toMs));
+    found.push(...times.rows);
+    truncated ||= times.truncated;
+  }
+  found.sort((a, b) => a.atMs - b.atMs);
+  const rows = found.slice(0, limits.previewRowsMax);
+  return { rows, truncated: truncated || rows.length < found.length };
+}
+
+interface Time {
+  readonly atMs: number;
+  readonly fires: boolean;
+  readonly reason: string | undefined;
+}
+
+/** Times of one schedule that are looked at; more are not shown. */
+const TIMES_MAX = 20_000;
+/** Times of one schedule that have rows of their own, so that it does not hide the others. */
+const ROWS_OF_ONE_MAX = 50;
+
+function joinRuns({ timed, held }: Previewed, times: Iterable<Time>): Preview {
+  const rows: PreviewRow[] = [];
+  let looked = 0;
+  for (const time of times) {
+    const fires = time.fires && held === undefined;
+    const reason = held ?? time.reason;
+    const last = rows.at(-1);
+    looked += 1;
+    const isAlike = last !== undefined && last.fires === fires && last.reason === reason;
+    if (isAlike && (!fires || rows.length >= ROWS_OF_ONE_MAX)) {
+      rows[rows.length - 1] = { ...last, untilMs: time.atMs, count: last.count + 1 };
+    } else {
+      const { plugin, schedule } = timed;
+      const key = { plugin, scheduleId: schedule.id, command: schedule.command };
+      rows.push({ ...key, atMs: time.atMs, untilMs: time.atMs, count: 1, fires, reason });
+    }
+    if (looked >= TIMES_MAX || rows.length > limits.previewRowsMax) {
+      return { rows, truncated: true };
+    }
+  }
+  return { rows, truncated: false };
+}
+
+function timesOf(entry: Previewed, fromMs: number, toMs: number): Iterable<Time> {
+  return entry.timed.schedule.timing.mode === 'cron'
+    ? cronTimes(entry, fromMs, toMs)
+    : otherTimes(entry, fromMs, toMs);
+}
+
+function* cronTimes({ timed, state }: Previewed, fromMs: number, toMs: number): Iterable<Time> {
+  const { schedule, zone } = timed;
+  const { timing } = schedule;
+  if (timing.mode !== 'cron') return;
+  let seq = state?.seq ?? 0;
+  let after = fromMs - 1;
+  for (;;) {
+    const ms = nextCron(timing.cron, zone, after);
+    if (ms === undefined || ms > toMs) return;
+    const obstacle = findObstacle(schedule, ms, zone);
+    after = ms;
+    if (obstacle === 'outside_day_constraint' || obstacle === 'outside_time_window') {
+      yield { atMs: ms, fires: false, reason: obstacle };
+      continue;
+    }
+    const slot = nextSlot(timed, seq, ms - 1);
+    if (slot === undefined || slot.dueMs > toMs) return;
+    const moved = isSkippedByClocks(timing.cron, localOf(zone, ms)) ? 'clock_change' : undefined;
+    yield { atMs: slot.dueMs, fires: true, reason: obstacle ?? moved };
+    after = slot.slotMs;
+    seq += 1;
+  }
+}
+
+/** Whether clocks showed no such time, so that it comes at another one. */
+function isSkippedByClocks({ hours, minutes }: Cron, localMs: number): boolean {
+  const local = new Date(localMs);
+  return !hours.includes(local.getUTCHours()) || !minutes.includes(local.getUTCMinutes());
+}
+
+function* otherTimes({ timed, state }: Previewed, fromMs: number, toMs: number): Iterable<Time> {
+  const { schedule, zone } = timed;
+  const { timing } = schedule;
+  let seq = state?.seq ?? 0;
+  let slot = state ?? firstSlot(timed, seq, fromMs);
+  let wanted = slot === undefined ? fromMs : wantedFirst(timed, slot, fromMs);
+  while (slot !== undefined && Math.max(slot.dueMs, fromMs) <= toMs) {
+    const atMs = Math.max(slot.dueMs, fromMs);
+    yield { atMs, fires: true, reason: findObstacle(schedule, wanted, zone) };
+    seq += 1;
+    slot = nextSlot(timed, seq, atMs);
+    if (timing.mode === 'every') wanted = addEvery(timing.every, atMs, 1, zone);
+  }
+}
+
+/** The first time without windows. */
+function wantedFirst({ schedule }: Timed, slot: Slot, fromMs: number): number {
+  const { timing } = schedule;
+  if (timing.mode === 'at') return timing.atMs;
+  return timing.mode === 'after' ? slot.slotMs : Math.min(slot.slotMs, fromMs);
+}

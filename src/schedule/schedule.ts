@@ -1,0 +1,36 @@
+import type { JsonObject } from '../base/json.ts';
+import type { Cron } from './cron.ts';
+import type { Every } from './every.ts';
+import type { DayWindow } from './window.ts';
+
+/** When a command of a plugin is due: one entry of `plugins.<name>.schedules`, checked and frozen. */
+export interface Schedule {
+  readonly id: string;
+  readonly timing: Timing;
+  readonly command: string;
+  readonly payload: Readonly<JsonObject>;
+  readonly jitterMs: number;
+  readonly catchUp: CatchUp;
+  readonly ifRunning: IfRunning;
+  readonly onlyBetween: DayWindow | undefined;
+  /** Weekdays on which nothing is due, 0 is Sunday. */
+  readonly notOn: readonly number[];
+  readonly preferredWindow: DayWindow | undefined;
+  /** An IANA name; undefined leaves it to `service.timezone`. */
+  readonly timezone: string | undefined;
+}
+
+/** `text` is what the operator wrote. */
+export type Timing =
+  | { readonly mode: 'every'; readonly text: string; readonly every: Every }
+  | { readonly mode: 'cron'; readonly text: string; readonly cron: Cron }
+  | { readonly mode: 'at'; readonly text: string; readonly atMs: number }
+  | { readonly mode: 'after'; readonly text: string; readonly afterMs: number };
+
+export type Mode = Timing['mode'];
+
+export const catchUps = ['skip', 'run_once', 'run_all'] as const;
+export type CatchUp = (typeof catchUps)[number];
+
+export const ifRunnings = ['skip', 'queue', 'cancel'] as const;
+export type IfRunning = (typeof ifRunnings)[number];
