@@ -131,7 +131,8 @@ export async function copyTables(pagesOf: PagesOf, into: Store): Promise<void> {
 }
 
 async function insertPage(into: Store, table: TableName, rows: readonly Row[]): Promise<void> {
-  const columns = Object.keys(rows[0] ?? {});
+  // Transactions are numbered by each database for itself.
+  const columns = Object.keys(rows[0] ?? {}).filter((column) => column !== 'tx');
   const key = REPLACED[table];
   const conflict =
     key === undefined ? '' : `on conflict (${key}) do update set value = excluded.value`;

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
-import type { Session } from './dialect.ts';
+import type { Dialect, Session } from './dialect.ts';
 import { int } from './queries/row.ts';
 
 /** What the database itself can say about its file. */
@@ -55,10 +55,37 @@ export async function checkLedger(session: Session): Promise<string[]> {
     ],
   ];
   const found: string[] = [];
-  for (const [name, sql] of invariants) {
+  for (const [name, sql] of [...invariants, ...intentInvariants(d)]) {
     const [row] = await session.run(sql);
     const count = int(row ?? {}, 'n');
     if (count > 0) found.push(`${count} ${name}`);
   }
   return found;
+}
+
+/** Of directives, of what they made, and of the keys under which they were asked for. */
+function intentInvariants(d: Dialect): readonly (readonly [string, string])[] {
+  const jobs = d.table('job_queue');
+  return [
+    [
+      'directives whose end and error contradict each other',
+      `select count(*) as n from ${d.table('directives')}
+        where (status = 'failed') <> (error is not null)`,
+    ],
+    [
+      'jobs that are retried twice at once',
+      `select count(*) as n from (select retry_of from ${jobs} where retry_of is not null
+        and completed_at is null group by retry_of having count(*) > 1) twice`,
+    ],
+    [
+      'retries of jobs that have not ended',
+      `select count(*) as n from ${jobs} r join ${jobs} j on j.id = r.retry_of
+        where r.retry_of is not null and j.completed_at is null`,
+    ],
+    [
+      'keys with half an answer',
+      `select count(*) as n from ${d.table('idempotency_keys')}
+        where (status is null) <> (answer is null)`,
+    ],
+  ];
 }

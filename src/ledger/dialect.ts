@@ -4,7 +4,13 @@ export interface Dialect {
   /** A table's full name: SQL names its schema, because a session's search path is never set. */
   table(name: TableName): string;
   /** Types that the migrations use. */
-  readonly types: { readonly int: string; readonly text: string; readonly identity: string };
+  readonly types: {
+    readonly int: string;
+    readonly text: string;
+    readonly identity: string;
+    /** The number of the transaction that wrote the row, where several may write at once. */
+    readonly transaction: string;
+  };
   /** The database's clock as our timestamp text, now and shifted by an expression in milliseconds. */
   readonly now: string;
   nowPlus(msExpression: string): string;
@@ -12,6 +18,13 @@ export interface Dialect {
   readonly skipLocked: string;
   /** Serialises claims of one ledger over all hosts; undefined where there is one writer anyway. */
   readonly lockClaims: string | undefined;
+  /**
+   * The transaction below which all are over, where commits come in another order than numbers;
+   * undefined where there is one writer.
+   */
+  readonly settledBelow: string | undefined;
+  /** The first transaction that has not begun; undefined where there is one writer. */
+  readonly unbegun: string | undefined;
   /** The nth parameter, and "is one of the values in the nth parameter", which is a list. */
   parameter(index: number, type: 'text' | 'int'): string;
   among(index: number, type: 'text' | 'int'): string;
@@ -27,6 +40,15 @@ export const tables = [
   'plugin_facts',
   'storage_sequences',
   'event_context',
+  'schedules',
+  'circuit_breakers',
+  'circuit_breaker_transitions',
+  'directives',
+  'plugin_switches',
+  'api_tokens',
+  'idempotency_keys',
+  'config_snapshots',
+  'plugin_health',
   'processes',
   'ledger_meta',
   'schema_migrations',
@@ -74,6 +96,7 @@ export type VerbName =
   | 'release'
   | 'reap'
   | 'heartbeat'
+  | 'fire'
   | 'prune'
   | 'other';
 

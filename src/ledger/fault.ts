@@ -4,6 +4,7 @@ import type { VerbName } from './dialect.ts';
 /** The fault points on both sides of every commit that moves work. */
 const before: Partial<Record<VerbName, Probe>> = {
   enqueue: 'enqueue.before-commit',
+  fire: 'fire.before-commit',
   claim: 'claim.before-commit',
   settle: 'settle.before-commit',
   release: 'release.before-commit',
@@ -12,6 +13,7 @@ const before: Partial<Record<VerbName, Probe>> = {
 
 const after: Partial<Record<VerbName, Probe>> = {
   enqueue: 'enqueue.after-commit',
+  fire: 'fire.after-commit',
   claim: 'claim.after-commit',
   settle: 'settle.after-commit',
   release: 'release.after-commit',

@@ -1,9 +1,13 @@
 import type { Timestamp } from '../base/clock.ts';
+import type { Directive } from '../directive/directive.ts';
 import type { Attempt, AttemptReport } from '../job/attempt.ts';
 import type { Job, JobDraft } from '../job/job.ts';
 import type { Ending } from '../job/outcome.ts';
-import type { JobStatus } from '../job/state.ts';
+import type { CancelAnswer, JobStatus } from '../job/state.ts';
 import type { Signal, SignalDraft } from '../signal/signal.ts';
+import type { DirectiveClosing, DirectiveVerbs } from './directives.ts';
+import type { GenerationVerbs } from './generations.ts';
+import type { ScheduleVerbs } from './schedules.ts';
 
 /**
  * A tenant's durable record, in the verbs of the domain. Each writing verb is one whole transaction,
@@ -11,7 +15,7 @@ import type { Signal, SignalDraft } from '../signal/signal.ts';
  * transaction from parts. Verbs take and return plain data. Ids and tokens are made by the caller,
  * so that a verb whose answer was lost can be asked again and has happened once.
  */
-export interface Ledger {
+export interface Ledger extends DirectiveVerbs, GenerationVerbs, ScheduleVerbs {
   readonly kind: 'sqlite' | 'postgres';
 
   /** Accepts work: committed when it resolves. */
@@ -40,10 +44,15 @@ export interface Ledger {
 
   job(id: string): Promise<Job | undefined>;
   jobs(filter: JobFilter): Promise<Job[]>;
+  /** How many there are, counted no further than the filter's limit. */
+  countJobs(filter: JobFilter): Promise<number>;
   attempts(jobIds: readonly string[]): Promise<Attempt[]>;
   attemptsOf(filter: AttemptFilter): Promise<Attempt[]>;
   signals(filter: SignalFilter): Promise<Signal[]>;
-  facts(plugin: string, limit: number): Promise<Fact[]>;
+  /** Signals and ends of attempts after a place, in an order that nothing is ever added before. */
+  events(after: EventPlace, limit: number): Promise<EventRows>;
+  eventEnd(): Promise<EventPlace>;
+  facts(plugin: string, limit: number, factType?: string): Promise<Fact[]>;
   state(plugin: string): Promise<string>;
   counts(): Promise<QueueCounts>;
   processes(): Promise<ProcessRow[]>;
@@ -87,6 +96,8 @@ export interface ClaimRequest {
   readonly slots: number;
   /** What this process knows how to run; it claims nothing else. */
   readonly plugins: readonly ClaimablePlugin[];
+  /** The configuration that the claimed jobs will run with. */
+  readonly snapshotId?: string;
 }
 
 export interface ClaimablePlugin {
@@ -95,6 +106,8 @@ export interface ClaimablePlugin {
   /** How long a claim may last before others presume it lost, by command. */
   readonly leaseMs: Readonly<Record<string, number>>;
   readonly leaseDefaultMs: number;
+  /** When it has an init: for which configuration, and whether all else has to wait for it. */
+  readonly init?: { readonly fingerprint: string; readonly isHeld: boolean };
 }
 
 export interface ClaimedJob extends Job {
@@ -148,6 +161,7 @@ export interface ReapRequest {
   /** Only when its last heartbeat is older than this by the database's clock; 0 when proven dead. */
   readonly staleMs: number;
   readonly closings: readonly Closing[];
+  readonly directives?: readonly DirectiveClosing[];
 }
 
 export interface OrphanRequest {
@@ -158,9 +172,9 @@ export interface OrphanRequest {
 export interface Orphan {
   readonly processId: string;
   readonly jobs: readonly Job[];
+  /** What it was executing. */
+  readonly directives: readonly Directive[];
 }
-
-export type CancelAnswer = 'cancelled' | 'requested' | 'terminal' | 'unknown';
 
 export interface Promotion {
   readonly promoted: number;
@@ -174,7 +188,20 @@ export interface UnrunnableRequest {
   readonly limit: number;
 }
 
-export const prunable = ['jobs', 'attempts', 'signals', 'facts', 'contexts', 'dedupe'] as const;
+export const prunable = [
+  'jobs',
+  'attempts',
+  'signals',
+  'facts',
+  'contexts',
+  'dedupe',
+  'directives',
+  'transitions',
+  'keys',
+  'tokens',
+  'snapshots',
+  'health',
+] as const;
 export type Prunable = (typeof prunable)[number];
 
 export interface PruneRequest {
@@ -224,6 +251,19 @@ export interface JobFilter {
   readonly idPrefix?: string;
   readonly rootJobId?: string;
   readonly parentJobId?: string;
+  /** Only jobs that follow from one of these, or do its work again. */
+  readonly causedBy?: readonly string[];
+  readonly submittedBy?: string;
+  /** Created not before, and before. */
+  readonly from?: Timestamp;
+  readonly to?: Timestamp;
+  /** Created at least so long ago, by the database's clock. */
+  readonly olderThanMs?: number;
+  /** Part of its last error, whatever the case. */
+  readonly query?: string;
+  /** No other job is a retry of it. */
+  readonly notRetried?: boolean;
+  readonly upToSeq?: number;
   /** Keyset page: rows with a smaller seq than this. */
   readonly beforeSeq?: number;
   readonly order?: 'newest' | 'oldest';
@@ -232,8 +272,14 @@ export interface JobFilter {
 
 export interface AttemptFilter {
   readonly plugin?: string;
+  /** Only attempts of jobs that follow from one of these. */
+  readonly parentJobIds?: readonly string[];
   readonly jobId?: string;
   readonly status?: string;
+  /** Ended at or after this moment; oldest first then. */
+  readonly since?: Timestamp;
+  /** Keyset page, oldest first: what ended after this one. */
+  readonly after?: { readonly completedAt: Timestamp; readonly logId: string };
   readonly limit: number;
 }
 
@@ -242,6 +288,26 @@ export interface SignalFilter {
   readonly type?: string;
   readonly jobId?: string;
   readonly limit: number;
+}
+
+/** Where a reader is, in a table of rows that are only ever added. */
+export interface Position {
+  readonly tx: number;
+  readonly seq: number;
+}
+
+export interface EventPlace {
+  readonly signals: Position;
+  readonly attempts: Position;
+}
+
+export type SignalEvent = Signal & { readonly position: Position };
+/** Without what the attempt printed. */
+export type AttemptEvent = Attempt & { readonly position: Position };
+
+export interface EventRows {
+  readonly signals: readonly SignalEvent[];
+  readonly attempts: readonly AttemptEvent[];
 }
 
 export interface Fact {

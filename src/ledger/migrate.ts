@@ -2,10 +2,13 @@ import { DuctileError } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
 import type { Transaction } from './dialect.ts';
 import { core } from './migrations/0001-core.ts';
+import { schedules } from './migrations/0002-schedules.ts';
+import { directives } from './migrations/0003-directives.ts';
+import { generations } from './migrations/0004-generations.ts';
 import type { Migration } from './migrations/migration.ts';
 
-export const migrations: readonly Migration[] = [core];
-export const schemaVersion = migrations.length;
+export const migrations: readonly Migration[] = [core, schedules, directives, generations];
+export const schemaVersion = Math.max(...migrations.map(({ version }) => version));
 
 /** Brings a ledger to this program's schema, inside one transaction; says what was applied. */
 export async function migrate(tx: Transaction): Promise<string[]> {

@@ -1,15 +1,17 @@
-import { DuctileError, messageOf } from '../base/errors.ts';
-import { backupPostgres, backupSqlite } from './backup.ts';
+import { backupSqlite } from './backup.ts';
 import { checkLedger, checkSqliteFile } from './check.ts';
-import type { Store, Transaction, VerbName } from './dialect.ts';
+import type { Store, VerbName } from './dialect.ts';
+import { makeDirectiveVerbs } from './directive-verbs.ts';
+import { makeGenerationVerbs } from './generation-verbs.ts';
 import type { Closing, Ledger } from './ledger.ts';
 import { migrate, schemaVersion } from './migrate.ts';
-import { makeNotifier, type Notifier } from './notify.ts';
-import { openPostgres } from './postgres.ts';
+import type { Notifier } from './notify.ts';
+import { makeScheduleVerbs } from './schedule-verbs.ts';
 import { attemptsOf, listAttempts } from './queries/attempt.ts';
 import { claim } from './queries/claim.ts';
 import { enqueue } from './queries/enqueue.ts';
-import { cancel, countQueue, findJob, listJobs, promote } from './queries/job.ts';
+import { endOfEvents, listEvents } from './queries/event.ts';
+import { cancel, countJobs, countQueue, findJob, listJobs, promote } from './queries/job.ts';
 import { readMeta, writeMeta } from './queries/meta.ts';
 import {
   expiredClaims,
@@ -62,43 +64,13 @@ async function openSqliteLedger(path: string): Promise<Ledger> {
 }
 
 async function openPostgresLedger(url: string, schema: string): Promise<Ledger> {
-  const store = openPostgres(url, schema);
-  try {
-    await store.write(['other'], async (tx) => {
-      // Two hosts that start together must not both create the schema.
-      await tx.run(tx.dialect.lockClaims ?? 'select 1');
-      await ensureSchema(tx, store.schema);
-      await migrate(tx);
-    });
-  } catch (error) {
-    await store.close();
-    if (error instanceof DuctileError) throw error;
-    throw new DuctileError('LEDGER_UNAVAILABLE', `cannot prepare the schema: ${messageOf(error)}`, {
-      place: 'state.url',
-      hint: 'The database user needs the right to create and use its schema.',
-      cause: error,
-    });
-  }
-  // A hint writes nothing, and whoever waits for it should not wait for the disk.
-  const notify = `select set_config('synchronous_commit', 'off', true), pg_notify(?, '')`;
-  const notifier = makeNotifier(url, schema, (channel) =>
-    store.read((session) => session.run(notify, [channel])),
-  );
-  return makeLedger(store, notifier, {
-    backup: (target) => backupPostgres(store, target),
-    check: () => store.read(checkLedger),
-  });
+  // Who works on a file never loads the driver.
+  const { openPostgresParts } = await import('./open-postgres.ts');
+  const { store, notifier, care } = await openPostgresParts(url, schema);
+  return makeLedger(store, notifier, care);
 }
 
-/** Asked first, because `if not exists` still wants the right to create where the schema exists. */
-async function ensureSchema(tx: Transaction, schema: string): Promise<void> {
-  const found = await tx.run('select 1 as one from pg_catalog.pg_namespace where nspname = ?', [
-    schema,
-  ]);
-  if (found.length === 0) await tx.run(`create schema "${schema}"`);
-}
-
-function makeLedger(
+export function makeLedger(
   store: Store,
   notifier: Notifier,
   care: Pick<Ledger, 'backup' | 'check'>,
@@ -119,6 +91,9 @@ function makeLedger(
       copies.add(copy);
       return copy;
     },
+    ...makeDirectiveVerbs(store),
+    ...makeScheduleVerbs(store),
+    ...makeGenerationVerbs(store),
     enqueue: (batch) => write(['enqueue'], (tx) => enqueue(tx, batch)),
     claim: (request) => write(['claim'], (tx) => claim(tx, request)),
     settle: (closings, request) =>
@@ -138,10 +113,14 @@ function makeLedger(
     expiredClaims: () => read(expiredClaims),
     job: (id) => read((session) => findJob(session, id)),
     jobs: (filter) => read((session) => listJobs(session, filter)),
+    countJobs: (filter) => read((session) => countJobs(session, filter)),
     attempts: (jobIds) => read((session) => attemptsOf(session, jobIds)),
     attemptsOf: (filter) => read((session) => listAttempts(session, filter)),
     signals: (filter) => read((session) => listSignals(session, filter)),
-    facts: (plugin, limit) => read((session) => listFacts(session, plugin, limit)),
+    events: (after, limit) => read((session) => listEvents(session, after, limit)),
+    eventEnd: () => read(endOfEvents),
+    facts: (plugin, limit, factType) =>
+      read((session) => listFacts(session, plugin, limit, factType)),
     state: (plugin) => read((session) => readState(session, plugin)),
     counts: () => read(countQueue),
     processes: () => read(listProcesses),

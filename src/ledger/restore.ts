@@ -135,8 +135,10 @@ async function* filePages(db: DatabaseSync, table: TableName): AsyncGenerator<Ro
 
 const identities = [
   ['job_queue', 'seq'],
+  ['job_log', 'seq'],
   ['signals', 'seq'],
   ['plugin_facts', 'id'],
+  ['directives', 'seq'],
 ] as const satisfies readonly (readonly [TableName, string])[];
 
 /** Rows were copied with their numbers; new ones must come after them. */

@@ -66,6 +66,19 @@ export function openReader(path: string): DatabaseSync {
   return openDatabase(path, true);
 }
 
+/** The file of a ledger for looking only, or undefined when nothing was ever written there. */
+export function openToRead(path: string): DatabaseSync | undefined {
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return undefined;
+  const db = openDatabase(path, true);
+  try {
+    refuseForeign(db, path);
+    return db;
+  } catch (error) {
+    db.close();
+    throw toFileError(error, path);
+  }
+}
+
 export function pragma(db: DatabaseSync, name: string): unknown {
   const row = db.prepare(`pragma ${name}`).get();
   return row === undefined ? undefined : Object.values(row)[0];

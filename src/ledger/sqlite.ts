@@ -19,12 +19,19 @@ const NOW = `strftime('%Y-%m-%dT%H:%M:%fZ', 'now')`;
 export const sqliteDialect: Dialect = {
   name: 'sqlite',
   table: (name) => name,
-  types: { int: 'integer', text: 'text', identity: 'integer primary key autoincrement' },
+  types: {
+    int: 'integer',
+    text: 'text',
+    identity: 'integer primary key autoincrement',
+    transaction: 'integer not null default 0',
+  },
   now: NOW,
   nowPlus: (ms) => `strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (${ms} / 1000.0) || ' seconds')`,
   forUpdate: '',
   skipLocked: '',
   lockClaims: undefined,
+  settledBelow: undefined,
+  unbegun: undefined,
   parameter: (index) => `?${index}`,
   among: (index) => `in (select value from json_each(?${index}))`,
   list: (values) => JSON.stringify(values),
@@ -107,6 +114,24 @@ export function openSqlite(path: string): SqliteStore {
       readerDb?.close();
       writer.close();
     },
+  };
+}
+
+/** One connection and no transactions: to look at a file, or to have an empty ledger in memory. */
+export function storeOver(db: DatabaseSync): Store {
+  const session = makeSession(db);
+  const attend = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work();
+    } catch (error) {
+      throw classify(error);
+    }
+  };
+  return {
+    dialect: sqliteDialect,
+    read: (work) => attend(() => work(session)),
+    write: (_, work) => attend(() => work(session)),
+    close: () => Promise.resolve(db.close()),
   };
 }
 

@@ -27,6 +27,8 @@ export interface Plugin {
   readonly prewarm: number;
   /** Changes whenever its files or settings do. */
   readonly fingerprint: string;
+  /** Changes with its files and its configuration, but not with the limits that it runs under. */
+  readonly identity: string;
 }
 
 export interface Catalog {
@@ -202,6 +204,7 @@ function makePlugin(
       timeoutsMs[command] ?? usual.get(command) ?? limits.timeoutDefaultMs,
     retry,
     prewarm,
+    identity: fingerprint(files, { name, config }),
     fingerprint: fingerprint(files, { name, config, parallelism, retry, prewarm, timeoutsMs }),
   });
 }

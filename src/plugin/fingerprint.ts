@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isObject } from '../base/json.ts';
+import { canonical } from '../base/json.ts';
 
 /** A digest of everything that decides how a plugin behaves: its files and its settings. */
 export function fingerprint(files: readonly Buffer[], settings: unknown): string {
@@ -9,13 +9,4 @@ export function fingerprint(files: readonly Buffer[], settings: unknown): string
     hash.update(`${part.length}:`).update(part);
   }
   return hash.digest('hex');
-}
-
-/** JSON in which the order of keys says nothing. */
-function canonical(value: unknown): string {
-  return JSON.stringify(value, (_key, inner: unknown) =>
-    isObject(inner)
-      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
-  );
 }

@@ -21,6 +21,8 @@ export interface PrewarmWant {
 export interface PrewarmPool {
   /** Says what shall wait under this key; what has another fingerprint goes, a count of 0 clears. */
   keep(key: string, want: PrewarmWant): void;
+  /** Nothing shall wait under this key any more. */
+  drop(key: string): void;
   /** One that waits, or undefined: then run it cold. Its place is filled again. */
   take(key: string, fingerprint: string): HeldProcess | undefined;
   stop(): void;
@@ -70,6 +72,12 @@ class Pool implements PrewarmPool {
       this.#shelves.set(key, { key, want, waiting: [], failures: 0, retryTimer: undefined });
     }
     this.#fillSoon();
+  }
+
+  drop(key: string): void {
+    const shelf = this.#shelves.get(key);
+    if (shelf !== undefined) clear(shelf);
+    this.#shelves.delete(key);
   }
 
   take(key: string, fingerprint: string): HeldProcess | undefined {

@@ -2,7 +2,7 @@ import type { Timestamp } from '../base/clock.ts';
 import { isObject } from '../base/json.ts';
 import type { Json, JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { formatDuration } from '../config/duration.ts';
+import { formatDuration } from '../base/duration.ts';
 import type { Environment } from '../config/interpolate.ts';
 import { PROTOCOL } from './manifest.ts';
 import type { ProcessEnd } from './process.ts';

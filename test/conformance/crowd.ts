@@ -38,6 +38,32 @@ export async function fillCrowd({ kind, sql }: Bench, rows: number): Promise<voi
   await sql(`insert into job_dedupe (dedupe_key, plugin, command, job_id, blocks_until)
     ${numbers} select 'key ' || i, 'plugin ' || (i % 20), 'handle', 'job ' || i,
       case when i % 100 < 70 then ${at(`${rows / 2} - i`)} end from n where i % 10 = 9`);
+  await sql(`insert into directives (id, type, target, params, actor, scope, idempotency_key, status,
+      plan, process_id, signal_id, requested_at, started_at, completed_at)
+    ${numbers} select 'directive ' || i, 'type ' || (i % 20), 'target ' || (i % 1000), '{}', 'api',
+      's', 'key ' || i, 'completed', '[]', 'p', 'signal ' || i, ${old}, ${old}, ${old}
+      from n where true`);
+  await sql(`insert into idempotency_keys (actor, route, key, body_digest, subject_id, created_at)
+    ${numbers} select 'api', 'POST /a', 'key ' || i, 'd', 'job ' || i, ${old} from n where true`);
+  await sql(`insert into api_tokens (id, name, digest, scopes, created_by, created_at, revoked_at)
+    ${numbers} select 'token ' || i, 'name', 'digest ' || i, '[]', 'api', ${old}, ${old}
+      from n where true`);
+  await sql(`insert into config_snapshots (id, hash, config, plugins, reason, generation, process_id,
+      created_at, last_used_at)
+    ${numbers} select 'snapshot ' || i, 'h', '{}', '{}', 'start', 1, 'p', ${old}, ${old}
+      from n where true`);
+  await sql(`insert into plugin_health (plugin_name, kind, fingerprint, status, job_id, updated_at,
+      seen_at)
+    ${numbers} select 'plugin ' || (i % 20), 'init', 'print ' || i, 'healthy', 'job ' || i, ${old},
+      ${old} from n where true`);
+  await sql(`insert into schedules (plugin, schedule_id, command, mode, timing, timezone, generation,
+      status, next_slot_at, next_due_at, first_seen_at, last_job_id, updated_at)
+    ${numbers} select 'plugin ' || (i % 20), 'schedule ' || i, 'poll', 'every', '1h', 'UTC', 'g',
+      'active', ${old}, ${old}, ${old}, 'job ' || i, ${old} from n where true`);
+  await sql(`insert into circuit_breaker_transitions (id, plugin, command, from_state, to_state,
+      reason, created_at)
+    ${numbers} select 'transition ' || i, 'plugin ' || (i % 20), 'poll', 'closed', 'open',
+      'failure_threshold', ${old} from n where true`);
   await sql(`insert into processes (id, host, pid, version, slots, spawner, plugins, started_at,
       last_heartbeat_at)
     ${numbers} select 'process ' || (i - 1), 'host', 1, '1', 1, 'node', '[]', ${at('0')}, ${at('0')}

@@ -1,13 +1,7 @@
 /** A ledger as it ought to be, in memory: what each verb must answer, after whatever came before. */
 import type { JobDraft } from '../../src/job/job.ts';
-import type { JobStatus } from '../../src/job/state.ts';
-import type {
-  CancelAnswer,
-  ClaimRequest,
-  Closing,
-  Enqueued,
-  Verdict,
-} from '../../src/ledger/ledger.ts';
+import type { CancelAnswer, JobStatus } from '../../src/job/state.ts';
+import type { ClaimRequest, Closing, Enqueued, Verdict } from '../../src/ledger/ledger.ts';
 
 export interface ModelJob {
   readonly id: string;

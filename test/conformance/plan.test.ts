@@ -4,11 +4,14 @@ import { prunable, type ClaimedJob, type Ledger } from '../../src/ledger/ledger.
 import { fillCrowd } from './crowd.ts';
 import { openExplainer, type Plan } from './explain.ts';
 import { databases, openBench, range, type Kind } from './support.ts';
+import { firing } from './schedule-words.ts';
 import {
   beat,
   claimable,
   crash,
   draft,
+  keyed,
+  pausing,
   release,
   request,
   signalOf,
@@ -34,6 +37,11 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
     return ledger.enqueue({ jobs, contexts, signals });
   },
   'claim anew': ({ ledger }) => ledger.claim(request('p1', { plugins, slots: 5 })),
+  'claim what plugins need to be well': ({ ledger }) => {
+    const init = { fingerprint: 'print', isHeld: true };
+    const held = plugins.map((plugin) => ({ ...plugin, init }));
+    return ledger.claim(request('p1', { plugins: held, slots: 5 }));
+  },
   settle: ({ ledger, claimed: [a, b] }) => {
     if (a === undefined || b === undefined) throw new Error('nothing was claimed');
     const state = { kind: 'snapshot', factType: 'f', mirror: true, value: '{}' } as const;
@@ -55,24 +63,53 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
   unrunnable: ({ ledger }) => ledger.unrunnable({ graceMs: 0, staleMs: 30_000, limit: 10 }),
   'cancel one that waits': ({ ledger }) => ledger.cancel('job 271'),
   'cancel one that runs': ({ ledger }) => ledger.cancel('job 299'),
+  'direct by its own key': ({ ledger }) => ledger.direct(pausing({ sameness: 'each' })),
+  'direct anew': ({ ledger }) => ledger.direct(pausing()),
+  'find a directive': ({ ledger }) => ledger.directive('directive 77'),
+  'list the newest directives': ({ ledger }) => ledger.directives({ limit: 10 }),
+  'list directives of a type': ({ ledger }) => ledger.directives({ type: 'type 3', limit: 10 }),
+  'open a key': ({ ledger }) => ledger.openKey(keyed('key 77')),
   'find a job': ({ ledger }) => ledger.job('job 77'),
   'find its attempts': ({ ledger }) => ledger.attempts(['job 77', 'job 78']),
   'list the newest jobs': ({ ledger }) => ledger.jobs({ limit: 10 }),
   'list a lineage': ({ ledger }) => ledger.jobs({ rootJobId: 'job 77', limit: 10 }),
   'list children': ({ ledger }) => ledger.jobs({ parentJobId: 'job 77', limit: 10 }),
   'list the newest attempts': ({ ledger }) => ledger.attemptsOf({ limit: 10 }),
+  'list attempts from a moment on': ({ ledger }) =>
+    ledger.attemptsOf({ since: LONG_AGO, limit: 10 }),
   'list signals of a job': ({ ledger }) => ledger.signals({ jobId: 'job 77', limit: 10 }),
+  'look for what is due': ({ ledger }) => ledger.dueSchedules({ now: LONG_AGO, limit: 10 }),
+  'fire what is due': async ({ ledger }) => {
+    const { due } = await ledger.dueSchedules({ now: FAR_AHEAD, limit: 5 });
+    return ledger.fire({ now: FAR_AHEAD, firings: due.map((found) => firing(found)) });
+  },
+  'show transitions': ({ ledger }) => ledger.transitions({ plugin: 'plugin 3', limit: 10 }),
   'list facts': ({ ledger }) => ledger.facts('plugin 3', 10),
 };
 
-const big = ['job_queue', 'job_log', 'job_dedupe', 'signals', 'plugin_facts', 'event_context'];
+const LONG_AGO = '2000-01-01T00:00:00.000Z';
+const FAR_AHEAD = '2100-01-01T00:00:00.000Z';
 
-/** The steps that look at a whole table. Running rows are few, so their index may be read whole. */
+const big = [
+  'job_queue',
+  'job_log',
+  'job_dedupe',
+  'signals',
+  'plugin_facts',
+  'event_context',
+  'directives',
+  'idempotency_keys',
+  'schedules',
+  'circuit_breaker_transitions',
+];
+
+/** The steps that look at a whole table. Rows that are open are few, so their index may be read whole. */
 function findScans(kind: Kind, plans: readonly Plan[]): string[] {
   return plans.flatMap(({ statement, steps }) =>
     steps.filter((step) => {
       if (kind === 'postgres') return big.some((table) => step.includes(`Seq Scan on ${table}`));
-      const [, alias = ''] = /^SCAN (\w+)(?!.*(job_queue_running|VIRTUAL TABLE))/.exec(step) ?? [];
+      const [, alias = ''] =
+        /^SCAN (\w+)(?!.*(job_queue_running|directives_open|VIRTUAL TABLE))/.exec(step) ?? [];
       const isNewest = / order by (seq|completed_at) desc/.test(statement);
       const named = new RegExp(`\\b(${big.join('|')}) (as )?${alias}\\b`);
       return !isNewest && alias !== '' && (big.includes(alias) || named.test(statement));
@@ -87,6 +124,12 @@ const indexes = {
   facts: 'plugin_facts_created',
   contexts: 'event_context_created',
   dedupe: 'job_dedupe_expiry',
+  directives: 'directives_completed',
+  keys: 'idempotency_keys_created',
+  tokens: 'api_tokens_ended',
+  snapshots: 'config_snapshots_used',
+  health: 'plugin_health_seen',
+  transitions: 'circuit_breaker_transitions_created',
 };
 
 describe.each(databases)('with many rows on %s', (kind) => {

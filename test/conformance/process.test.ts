@@ -240,7 +240,7 @@ describe.each(databases)('jobs that nobody can run on %s', (kind) => {
   const ask = { graceMs: 60_000, staleMs: STALE_MS, limit: 10 };
 
   async function makeOld({ sql }: Bench): Promise<void> {
-    await sql('update processes set started_at = ?', [LONG_AGO]);
+    await sql('update processes set started_at = ?, plugins_since = ?', [LONG_AGO, LONG_AGO]);
     await sql('update job_queue set ready_at = ?', [LONG_AGO]);
   }
 
@@ -276,7 +276,14 @@ describe.each(databases)('jobs that nobody can run on %s', (kind) => {
     [
       'every process is younger than the grace time',
       async ({ sql, ledger }: Bench) => {
-        await sql('update processes set started_at = ?', [await ledger.now()]);
+        const now = await ledger.now();
+        await sql('update processes set started_at = ?, plugins_since = ?', [now, now]);
+      },
+    ],
+    [
+      'the only process has just got other plugins',
+      async ({ ledger }: Bench) => {
+        await ledger.heartbeat(beat('p1', { plugins: ['other'] }));
       },
     ],
     [

@@ -1,5 +1,6 @@
 /** What the tests say to a ledger: work, processes, and every way an attempt can end. */
 import { makeId, makeToken } from '../../src/base/ids.ts';
+import type { DirectiveDraft } from '../../src/directive/directive.ts';
 import { bareReport, type AttemptReport, type Cause } from '../../src/job/attempt.ts';
 import type { Dedupe, Job, JobDraft } from '../../src/job/job.ts';
 import {
@@ -10,6 +11,7 @@ import {
   endSucceeded,
   type Ending,
 } from '../../src/job/outcome.ts';
+import type { DirectiveWork, DirectRequest, RequestKey } from '../../src/ledger/directives.ts';
 import type {
   ClaimablePlugin,
   ClaimedJob,
@@ -174,4 +176,50 @@ export async function settleOne(ledger: Ledger, one: Closing): Promise<Verdict> 
   const verdict = verdicts.get(one.job.id);
   if (verdict === undefined || verdicts.size !== 1) throw new Error('there is not one verdict');
   return verdict;
+}
+
+/** A directive that pauses the ledger, or does what is given. */
+export function pausing(
+  given: Partial<DirectiveDraft> = {},
+  work: DirectiveWork = { kind: 'system.pause', paused: true },
+): DirectRequest {
+  const id = makeId();
+  const directive: DirectiveDraft = {
+    id,
+    type: 'system.pause',
+    target: 'system:',
+    params: '{}',
+    actor: 'api:test',
+    scope: 'system:rw',
+    sameness: 'toggle',
+    plan: '["It would be paused."]',
+    signalId: makeId(),
+    ...given,
+  };
+  const end = (status: string): { signals: SignalDraft[]; jobs: JobDraft[] } => ({
+    signals: [
+      {
+        id: directive.signalId,
+        type: `directive.${status}`,
+        source: 'ductile',
+        data: '{}',
+        hops: 1,
+        correlationId: directive.id,
+      },
+    ],
+    jobs: [],
+  });
+  const ends = { completed: end('completed'), failed: end('failed') };
+  return { draft: directive, processId: 'p1', work, ends };
+}
+
+export function keyed(key: string, given: Partial<RequestKey> = {}): RequestKey {
+  return {
+    actor: 'api',
+    route: 'POST /a',
+    key,
+    bodyDigest: 'd',
+    subjectId: makeId(),
+    ...given,
+  };
 }

@@ -81,10 +81,11 @@ function queue(d: Dialect): string[] {
 }
 
 function history(d: Dialect): string[] {
-  const { int, text } = d.types;
+  const { int, text, identity, transaction } = d.types;
   return [
     `create table ${d.table('job_log')} (
-      id ${text} primary key,
+      seq ${identity},
+      id ${text} not null unique,
       job_id ${text} not null,
       plugin ${text} not null,
       command ${text} not null,
@@ -110,14 +111,25 @@ function history(d: Dialect): string[] {
       process_id ${text},
       claim_token ${text},
       parent_job_id ${text},
-      source_event_id ${text}
+      source_event_id ${text},
+      tx ${transaction}
     )`,
     `create index job_log_completed on ${d.table('job_log')} (completed_at)`,
+    ...order(d, 'job_log'),
   ];
 }
 
+/**
+ * In which a reader can follow the rows without ever missing one. Where many write at once, the order
+ * of numbers is not the order of commits, so each row names its transaction.
+ */
+function order(d: Dialect, table: 'job_log' | 'signals'): string[] {
+  if (d.settledBelow === undefined) return [];
+  return [`create index ${table}_order on ${d.table(table)} (tx, seq)`];
+}
+
 function signals(d: Dialect): string[] {
-  const { int, text, identity } = d.types;
+  const { int, text, identity, transaction } = d.types;
   const signal = d.table('signals');
   return [
     `create table ${signal} (
@@ -139,7 +151,8 @@ function signals(d: Dialect): string[] {
       source_event_id ${text},
       job_id ${text},
       job_attempt ${int},
-      event_index ${int}
+      event_index ${int},
+      tx ${transaction}
     )`,
     `create unique index signals_emitted on ${signal} (job_id, job_attempt, event_index)
       where job_id is not null`,
@@ -148,6 +161,7 @@ function signals(d: Dialect): string[] {
     `create index signals_type on ${signal} (type, seq)`,
     `create index signals_correlation on ${signal} (correlation_id)`,
     `create index signals_inserted on ${signal} (inserted_at)`,
+    ...order(d, 'signals'),
   ];
 }
 

@@ -30,12 +30,23 @@ export async function settledBefore(
 }
 
 export async function listAttempts(session: Session, filter: AttemptFilter): Promise<Attempt[]> {
-  const { plugin, jobId, status } = filter;
+  const { plugin, jobId, status, since, after } = filter;
   const where = new Where().equals({ plugin, job_id: jobId, status });
   if (jobId !== undefined) where.and(isAmongIdsOf('job_log', '?'), jobId, jobId);
+  if (filter.parentJobIds !== undefined) {
+    const marks = filter.parentJobIds.map(() => '?').join(', ');
+    where.and(`parent_job_id in (${marks})`, ...filter.parentJobIds);
+  }
+  if (since !== undefined) where.and('completed_at >= ?', since);
+  if (after !== undefined) {
+    const { completedAt, logId } = after;
+    where.and('completed_at >= ?', completedAt);
+    where.and('(completed_at > ? or id > ?)', completedAt, logId);
+  }
+  const order = since === undefined && after === undefined ? 'desc' : 'asc';
   const rows = await session.run(
     `select * from ${session.dialect.table('job_log')} where ${where.text}
-      order by completed_at desc, id desc limit ?`,
+      order by completed_at ${order}, id ${order} limit ?`,
     [...where.values, filter.limit],
   );
   return rows.map(toAttempt);

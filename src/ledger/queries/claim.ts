@@ -94,7 +94,12 @@ async function takeOnce(
     expires_at: toTimestamp(nowMs + leaseOf(leases, head)),
   }));
   const answers = together(
-    tx.each(markTaken, rows, [request.token, request.processId, running.now]),
+    tx.each(markTaken, rows, [
+      request.token,
+      request.processId,
+      running.now,
+      request.snapshotId ?? null,
+    ]),
     readCompanions(tx, chosen),
   );
   if (!passedOver) tx.finish();
@@ -109,14 +114,21 @@ async function readHeads(
   slots: number,
   suspects: boolean,
 ): Promise<Row[]> {
-  return await tx.each(
-    selectHeads,
-    plugins.map(({ name, parallelism }) => ({
-      plugin: name,
-      heads: Math.min(parallelism, slots),
-      suspects: suspects ? 1 : 0,
-    })),
+  const toRow = ({ name, parallelism, init }: ClaimablePlugin): Row => ({
+    plugin: name,
+    heads: Math.min(parallelism, slots),
+    suspects: suspects ? 1 : 0,
+    fingerprint: init?.fingerprint ?? '',
+  });
+  const open = plugins.filter(({ init }) => init?.isHeld !== true);
+  const caredFor = plugins.filter(({ init }) => init !== undefined);
+  const [heads, care] = await together(
+    tx.each(selectHeads, open.map(toRow)),
+    tx.each(selectCare, caredFor.map(toRow)),
   );
+  // What a plugin needs to be well comes first; where nothing is held back, both find it.
+  const found = new Set(care.map((head) => head['seq']));
+  return [...care, ...heads.filter((head) => !found.has(head['seq'] ?? null))];
 }
 
 /** As many heads of each plugin as may run beside those that do. */
@@ -179,10 +191,24 @@ const selectHeads = defineRows({
       `select h.seq, h.plugin, h.command, h.dedupe_key, h.suspect, h.event_context_id
       from ${d.table('job_queue')} h
       where h.plugin = ${r('plugin')} and h.status = 'queued' and h.next_retry_at is null
-        and h.suspect <= ${r('suspects')}
+        and h.suspect <= ${r('suspects')} and h.init_for is null
         and (h.dedupe_key is null or not exists (
           select 1 from ${d.table('job_queue')} x where x.status = 'running'
             and x.dedupe_key = h.dedupe_key and x.plugin = h.plugin and x.command = h.command))
+      order by h.seq limit ${unplanned(r('heads'))} ${d.skipLocked}`,
+    )}`,
+});
+
+/** Inits for this very configuration, and checks; the words of their index, so that it is used. */
+const selectCare = defineRows({
+  columns: { plugin: 'text', heads: 'int', suspects: 'int', fingerprint: 'text' },
+  sql: (r, d) =>
+    `select q.* from ${r.lateral(
+      `select h.seq, h.plugin, h.command, h.dedupe_key, h.suspect, h.event_context_id
+      from ${d.table('job_queue')} h
+      where h.plugin = ${r('plugin')} and h.status = 'queued' and h.next_retry_at is null
+        and h.command in ('init', 'health') and h.suspect <= ${r('suspects')}
+        and (h.init_for is null or h.init_for = ${r('fingerprint')})
       order by h.seq limit ${unplanned(r('heads'))} ${d.skipLocked}`,
     )}`,
 });
@@ -230,7 +256,7 @@ const markTaken = defineRows({
   key: 'seq',
   sql: (r, d) => `update ${d.table('job_queue')} set status = 'running',
       claim_token = ${r.common(0)}, claimed_by = ${r.common(1)}, started_at = ${r.common(2)},
-      claim_expires_at = ${r('expires_at')}
+      claim_expires_at = ${r('expires_at')}, config_snapshot_id = ${r.common(3)}
     ${r.from}
     where job_queue.seq ${r.isKey()} and job_queue.status = 'queued'
     returning ${jobColumns}`,

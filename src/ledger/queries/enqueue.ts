@@ -1,5 +1,11 @@
 import type { JobDraft } from '../../job/job.ts';
-import { defineRows, type Row, type Transaction } from '../dialect.ts';
+import {
+  defineRows,
+  type Dialect,
+  type Row,
+  type RowsWriter,
+  type Transaction,
+} from '../dialect.ts';
 import type { ContextDraft, EnqueueBatch, Enqueued } from '../ledger.ts';
 import { findDuplicates, findHolders } from './dedupe.ts';
 import { insertSignals } from './signal.ts';
@@ -12,7 +18,10 @@ export async function enqueue(tx: Transaction, batch: EnqueueBatch): Promise<Enq
   const jobs = [...new Map(batch.jobs.map((job) => [job.id, job])).values()];
   const duplicates = await findDuplicates(tx, jobs);
   const fresh = jobs.filter((job) => !duplicates.has(job.id));
-  tx.send(insertJobs, fresh.map(toRow));
+  const isDelayed = ({ due }: JobDraft): boolean =>
+    due !== undefined && ('at' in due || due.inMs > 0);
+  tx.send(insertJobs, fresh.filter((job) => !isDelayed(job)).map(toRow));
+  tx.send(insertDelayedJobs, fresh.filter(isDelayed).map(toDelayedRow));
   return batch.jobs.map((job) => toAnswer(job, duplicates));
 }
 
@@ -48,37 +57,71 @@ const insertContext = defineRows({
     where true on conflict (id) do nothing`,
 });
 
-const insertJobs = defineRows({
-  columns: {
-    id: 'text',
-    plugin: 'text',
-    command: 'text',
-    payload: 'text',
-    max_attempts: 'int',
-    submitted_by: 'text',
-    actor: 'text',
-    dedupe_key: 'text',
-    dedupe_ttl_ms: 'int',
-    parent_job_id: 'text',
-    source_event_id: 'text',
-    root_job_id: 'text',
-    retry_of: 'text',
-    idempotency_key: 'text',
-    hops: 'int',
-    runtime_caused: 'int',
-    event_context_id: 'text',
-  },
-  sql: (r, d) => `insert into ${d.table('job_queue')}
+const jobColumns = {
+  id: 'text',
+  plugin: 'text',
+  command: 'text',
+  payload: 'text',
+  max_attempts: 'int',
+  submitted_by: 'text',
+  actor: 'text',
+  dedupe_key: 'text',
+  dedupe_ttl_ms: 'int',
+  parent_job_id: 'text',
+  source_event_id: 'text',
+  root_job_id: 'text',
+  retry_of: 'text',
+  idempotency_key: 'text',
+  hops: 'int',
+  runtime_caused: 'int',
+  event_context_id: 'text',
+  schedule_id: 'text',
+  schedule_slot: 'text',
+  init_for: 'text',
+} as const;
+
+function insertInto(r: RowsWriter, d: Dialect, readyAt: string, dueAt: string): string {
+  return `insert into ${d.table('job_queue')}
     (id, plugin, command, payload, status, max_attempts, submitted_by, actor, dedupe_key,
       dedupe_ttl_ms, parent_job_id, source_event_id, root_job_id, retry_of, idempotency_key, hops,
-      runtime_caused, event_context_id, created_at, ready_at)
+      runtime_caused, event_context_id, schedule_id, schedule_slot, init_for, created_at, ready_at,
+      next_retry_at)
     select ${r('id')}, ${r('plugin')}, ${r('command')}, ${r('payload')}, 'queued',
       ${r('max_attempts')}, ${r('submitted_by')}, ${r('actor')}, ${r('dedupe_key')},
       ${r('dedupe_ttl_ms')}, ${r('parent_job_id')}, ${r('source_event_id')}, ${r('root_job_id')},
       ${r('retry_of')}, ${r('idempotency_key')}, ${r('hops')}, ${r('runtime_caused')},
-      ${r('event_context_id')}, ${d.now}, ${d.now} ${r.from}
-    where true on conflict (id) do nothing`,
+      ${r('event_context_id')}, ${r('schedule_id')}, ${r('schedule_slot')}, ${r('init_for')}, ${d.now},
+      ${readyAt}, ${dueAt} ${r.from}
+    where true on conflict (id) do nothing`;
+}
+
+const insertJobs = defineRows({
+  columns: jobColumns,
+  sql: (r, d) => insertInto(r, d, d.now, 'null'),
 });
+
+/** What is due already is ready now: a time that is over does not make it older than it is. */
+const insertDelayedJobs = defineRows({
+  columns: { ...jobColumns, due_at: 'text', delay_ms: 'int' },
+  sql: (r, d) => {
+    const due = `coalesce(${r('due_at')}, ${d.nowPlus(r('delay_ms'))})`;
+    return insertInto(
+      r,
+      d,
+      `case when ${due} > ${d.now} then ${due} else ${d.now} end`,
+      `case when ${due} > ${d.now} then ${due} end`,
+    );
+  },
+});
+
+function toDelayedRow(job: JobDraft): Row {
+  const { due = { inMs: 0 } } = job;
+  return {
+    ...toRow(job),
+    due_at: 'at' in due ? due.at : null,
+    delay_ms: 'at' in due ? 0 : due.inMs,
+  };
+}
 
 function toRow(job: JobDraft): Row {
   return {
@@ -99,5 +142,8 @@ function toRow(job: JobDraft): Row {
     hops: job.hops ?? 0,
     runtime_caused: job.runtimeCaused === true ? 1 : 0,
     event_context_id: job.eventContextId ?? null,
+    schedule_id: job.schedule?.id ?? null,
+    schedule_slot: job.schedule?.slot ?? null,
+    init_for: job.initFor ?? null,
   };
 }

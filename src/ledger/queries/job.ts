@@ -2,9 +2,9 @@ import { fromTimestamp } from '../../base/clock.ts';
 import { bareReport } from '../../job/attempt.ts';
 import type { Job } from '../../job/job.ts';
 import { endCancelled } from '../../job/outcome.ts';
-import { isTerminal } from '../../job/state.ts';
-import type { Session, Transaction } from '../dialect.ts';
-import type { CancelAnswer, JobFilter, Promotion, QueueCounts } from '../ledger.ts';
+import { isTerminal, type CancelAnswer } from '../../job/state.ts';
+import type { Dialect, Session, Transaction } from '../dialect.ts';
+import type { JobFilter, Promotion, QueueCounts } from '../ledger.ts';
 import { int, jobColumns, text, textOrNull, toJob } from './row.ts';
 import { settle } from './settle.ts';
 import { isReady, withWaiting } from './waiting.ts';
@@ -19,10 +19,31 @@ export async function findJob(session: Session, id: string, lock = ''): Promise<
 }
 
 export async function listJobs(session: Session, filter: JobFilter): Promise<Job[]> {
+  const where = whereJobs(filter, session.dialect);
+  const rows = await session.run(
+    `select ${jobColumns} from ${session.dialect.table('job_queue')}
+      where ${where.text} order by seq ${filter.order === 'oldest' ? 'asc' : 'desc'} limit ?`,
+    [...where.values, filter.limit],
+  );
+  return rows.map(toJob);
+}
+
+export async function countJobs(session: Session, filter: JobFilter): Promise<number> {
+  const where = whereJobs(filter, session.dialect);
+  const [row] = await session.run(
+    `select count(*) as n from (select 1 as one from ${session.dialect.table('job_queue')}
+      where ${where.text} limit ?) found`,
+    [...where.values, filter.limit],
+  );
+  return int(row ?? {}, 'n');
+}
+
+function whereJobs(filter: JobFilter, dialect: Dialect): Where {
   const where = new Where().equals({
     plugin: filter.plugin,
     command: filter.command,
     parent_job_id: filter.parentJobId,
+    submitted_by: filter.submittedBy,
   });
   if (filter.rootJobId !== undefined) {
     // Most jobs are their own root; the index of lineages has only the others.
@@ -36,16 +57,33 @@ export async function listJobs(session: Session, filter: JobFilter): Promise<Job
   if (filter.status !== undefined) {
     where.and(`status in (${filter.status.map(() => '?').join(', ')})`, ...filter.status);
   }
-  const oldestFirst = filter.order === 'oldest';
-  if (filter.beforeSeq !== undefined) {
-    where.and(oldestFirst ? 'seq > ?' : 'seq < ?', filter.beforeSeq);
+  if (filter.causedBy !== undefined) {
+    const marks = filter.causedBy.map(() => '?').join(', ');
+    where.and(
+      `(parent_job_id in (${marks}) or retry_of in (${marks}))`,
+      ...filter.causedBy,
+      ...filter.causedBy,
+    );
   }
-  const rows = await session.run(
-    `select ${jobColumns} from ${session.dialect.table('job_queue')}
-      where ${where.text} order by seq ${oldestFirst ? 'asc' : 'desc'} limit ?`,
-    [...where.values, filter.limit],
-  );
-  return rows.map(toJob);
+  if (filter.from !== undefined) where.and('created_at >= ?', filter.from);
+  if (filter.to !== undefined) where.and('created_at < ?', filter.to);
+  if (filter.olderThanMs !== undefined) {
+    where.and(`created_at <= (select ${dialect.nowPlus('?')})`, -filter.olderThanMs);
+  }
+  if (filter.query !== undefined) {
+    const pattern = `%${filter.query.replaceAll(/[!%_]/g, '!$&')}%`;
+    where.and(`lower(last_error) like lower(?) escape '!'`, pattern);
+  }
+  if (filter.notRetried === true) {
+    where.and(
+      `not exists (select 1 from ${dialect.table('job_queue')} r where r.retry_of = job_queue.id)`,
+    );
+  }
+  if (filter.upToSeq !== undefined) where.and('seq <= ?', filter.upToSeq);
+  if (filter.beforeSeq !== undefined) {
+    where.and(filter.order === 'oldest' ? 'seq > ?' : 'seq < ?', filter.beforeSeq);
+  }
+  return where;
 }
 
 /** The oldest is looked for among the next in line of each plugin, not in the whole queue. */

@@ -9,6 +9,7 @@ import type {
   ReapRequest,
   UnrunnableRequest,
 } from '../ledger.ts';
+import { closeDirective, listUnattended } from './directive.ts';
 import { int, jobColumns, text, toJob } from './row.ts';
 import { settle, type Settled } from './settle.ts';
 import { isReady, withWaiting } from './waiting.ts';
@@ -17,15 +18,17 @@ export async function heartbeat(tx: Transaction, beat: ProcessBeat): Promise<Hea
   const { dialect } = tx;
   const plugins = JSON.stringify(beat.plugins);
   const updated = await tx.run(
-    `update ${dialect.table('processes')} set last_heartbeat_at = ${dialect.now}, plugins = ?,
-      slots = ?, spawner = ? where id = ? returning id`,
-    [plugins, beat.slots, beat.spawner, beat.id],
+    `update ${dialect.table('processes')} set last_heartbeat_at = ${dialect.now},
+      plugins_since = case when plugins = ? then plugins_since else ${dialect.now} end,
+      plugins = ?, slots = ?, spawner = ? where id = ? returning id`,
+    [plugins, plugins, beat.slots, beat.spawner, beat.id],
   );
   if (updated.length === 0) {
     await tx.run(
       `insert into ${dialect.table('processes')}
-        (id, host, pid, version, slots, spawner, plugins, started_at, last_heartbeat_at)
-        values (?, ?, ?, ?, ?, ?, ?, ${dialect.now}, ${dialect.now})
+        (id, host, pid, version, slots, spawner, plugins, plugins_since, started_at,
+          last_heartbeat_at)
+        values (?, ?, ?, ?, ?, ?, ?, ${dialect.now}, ${dialect.now}, ${dialect.now})
         on conflict (id) do nothing`,
       [beat.id, beat.host, beat.pid, beat.version, beat.slots, beat.spawner, plugins],
     );
@@ -72,6 +75,7 @@ export async function reap(tx: Transaction, request: ReapRequest): Promise<Settl
     return { verdicts, enqueued: [] };
   }
   const settled = await settle(tx, request.closings);
+  for (const closing of request.directives ?? []) await closeDirective(tx, closing);
   await leave(tx, request.processId);
   return settled;
 }
@@ -93,12 +97,18 @@ export async function orphans(session: Session, request: OrphanRequest): Promise
       order by job_queue.seq`,
     [request.self, cut],
   );
+  const directives = await listUnattended(session, request.self, request.staleMs);
   const byProcess = new Map<string, Job[]>(stale.map((row) => [text(row, 'id'), []]));
+  for (const { processId } of directives) byProcess.set(processId, byProcess.get(processId) ?? []);
   for (const job of left.map(toJob)) {
     const owner = job.claimedBy ?? '';
     byProcess.set(owner, [...(byProcess.get(owner) ?? []), job]);
   }
-  return [...byProcess].map(([processId, jobs]) => ({ processId, jobs }));
+  return [...byProcess].map(([processId, jobs]) => ({
+    processId,
+    jobs,
+    directives: directives.filter((directive) => directive.processId === processId),
+  }));
 }
 
 export async function expiredClaims(session: Session): Promise<Job[]> {
@@ -126,14 +136,26 @@ export async function listProcesses(session: Session): Promise<ProcessRow[]> {
   }));
 }
 
+export async function livePlugins(session: Session, staleMs: number): Promise<string[]> {
+  const { dialect } = session;
+  const live = await session.run(
+    `select plugins from ${dialect.table('processes')}
+      where last_heartbeat_at > (select ${dialect.nowPlus('?')})`,
+    [-staleMs],
+  );
+  return [...new Set(live.flatMap((row) => JSON.parse(text(row, 'plugins')) as string[]))];
+}
+
 /**
  * Old queued jobs of plugins that no live process knows. Nothing is unrunnable before some process
- * has lived for the whole grace time, because the one that knows the plugin may only be restarting.
+ * has lived for the whole grace time with the plugins that it knows now, because the one that knows
+ * the plugin may only be restarting, or a mistake in a configuration may be corrected soon.
  */
 export async function unrunnable(session: Session, request: UnrunnableRequest): Promise<Job[]> {
   const { dialect } = session;
   const live = await session.run(
-    `select plugins, case when started_at <= (select ${dialect.nowPlus('?')}) then 1 else 0 end as old
+    `select plugins, case when coalesce(plugins_since, started_at) <= (select ${dialect.nowPlus('?')})
+      then 1 else 0 end as old
       from ${dialect.table('processes')}
       where last_heartbeat_at > (select ${dialect.nowPlus('?')})`,
     [-request.graceMs, -request.staleMs],

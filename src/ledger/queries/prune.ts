@@ -57,10 +57,38 @@ const statements: Readonly<Record<Prunable, (d: Dialect) => string>> = {
       where c.created_at <= (select ${d.nowPlus('?')})
         and not exists (select 1 from ${d.table('job_queue')} j where j.event_context_id = c.id)
       order by c.created_at limit ?) returning id`,
+  // Whoever works with it says so; its jobs go before it does.
+  snapshots: (d) => `delete from ${d.table('config_snapshots')} where id in (
+    select s.id from ${d.table('config_snapshots')} s
+      where s.last_used_at <= (select ${d.nowPlus('?')})
+      order by s.last_used_at limit ?) returning id`,
+  // The latest configuration of a plugin is the one in use.
+  health: (d) => `delete from ${d.table('plugin_health')}
+    where (plugin_name, kind, fingerprint) in (
+      select h.plugin_name, h.kind, h.fingerprint from ${d.table('plugin_health')} h
+        where h.seen_at <= (select ${d.nowPlus('?')}) and exists (
+          select 1 from ${d.table('plugin_health')} n where n.plugin_name = h.plugin_name
+            and n.kind = h.kind and n.seen_at > h.seen_at)
+        order by h.seen_at limit ?)
+    returning plugin_name`,
   dedupe: (d) => `delete from ${d.table('job_dedupe')}
     where (dedupe_key, plugin, command) in (
       select k.dedupe_key, k.plugin, k.command from ${d.table('job_dedupe')} k
         where k.blocks_until <= (select ${d.nowPlus('?')}) order by k.blocks_until limit ?
         ${d.skipLocked})
     returning dedupe_key`,
+  transitions: (d) => `delete from ${d.table('circuit_breaker_transitions')} where id in (
+    select id from ${d.table('circuit_breaker_transitions')}
+      where created_at <= (select ${d.nowPlus('?')}) order by created_at limit ?) returning id`,
+  directives: (d) => `delete from ${d.table('directives')} where seq in (
+    select seq from ${d.table('directives')}
+      where completed_at <= (select ${d.nowPlus('?')}) order by completed_at limit ?) returning seq`,
+  keys: (d) => `delete from ${d.table('idempotency_keys')} where (actor, route, key) in (
+    select k.actor, k.route, k.key from ${d.table('idempotency_keys')} k
+      where k.created_at <= (select ${d.nowPlus('?')}) order by k.created_at limit ?)
+    returning key`,
+  tokens: (d) => `delete from ${d.table('api_tokens')} where id in (
+    select id from ${d.table('api_tokens')}
+      where coalesce(revoked_at, expires_at) <= (select ${d.nowPlus('?')})
+      order by coalesce(revoked_at, expires_at) limit ?) returning id`,
 };

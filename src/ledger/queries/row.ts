@@ -36,10 +36,13 @@ export const jobColumns = [
   'hops',
   'runtime_caused',
   'event_context_id',
+  'schedule_id',
+  'schedule_slot',
   'claim_token',
   'claimed_by',
   'claim_expires_at',
   'cancel_requested_at',
+  'config_snapshot_id',
 ]
   .map((column) => `job_queue.${column}`)
   .join(', ');
@@ -97,10 +100,13 @@ export function toJob(row: Row): Job {
     hops: int(row, 'hops'),
     runtimeCaused: row['runtime_caused'] === 1,
     eventContextId: textOrNull(row, 'event_context_id'),
+    scheduleId: textOrNull(row, 'schedule_id'),
+    scheduleSlot: textOrNull(row, 'schedule_slot'),
     claimToken: textOrNull(row, 'claim_token'),
     claimedBy: textOrNull(row, 'claimed_by'),
     claimExpiresAt: textOrNull(row, 'claim_expires_at'),
     cancelRequestedAt: textOrNull(row, 'cancel_requested_at'),
+    configSnapshotId: textOrNull(row, 'config_snapshot_id'),
   };
 }
 

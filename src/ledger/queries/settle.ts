@@ -2,6 +2,7 @@ import { isTerminal } from '../../job/state.ts';
 import { defineRows, together, type Row, type Transaction } from '../dialect.ts';
 import type { ClaimRequest, Closing, Enqueued, Settlement, Verdict } from '../ledger.ts';
 import { insertAttempts, settledBefore } from './attempt.ts';
+import { recordEnds } from './breaker.ts';
 import { claim, look, take } from './claim.ts';
 import { recordDedupe } from './dedupe.ts';
 import { enqueue, recall } from './enqueue.ts';
@@ -44,7 +45,8 @@ export async function exchange(
  * keys and state must be had before the lock of claims, or two hosts could wait for each other.
  */
 function hasConsequences({ job, state, signals, jobs }: Closing): boolean {
-  return state !== undefined || signals.length > 0 || jobs.length > 0 || job.dedupeKey !== null;
+  const isKeyed = job.dedupeKey !== null || job.scheduleId !== null;
+  return state !== undefined || signals.length > 0 || jobs.length > 0 || isKeyed;
 }
 
 async function close(tx: Transaction, closings: readonly Closing[]): Promise<Set<string>> {
@@ -72,6 +74,7 @@ async function follow(tx: Transaction, { tried, closedIds, plan }: Closed): Prom
     signals: closed.flatMap(({ signals }) => signals),
     jobs: closed.flatMap(({ jobs }) => jobs),
   });
+  await recordEnds(tx, closed);
   // Last, because facts of all plugins share one counter, which whoever waits for a key must not hold.
   await applyState(tx, plan, closed);
   const before = await recall(

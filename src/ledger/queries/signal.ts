@@ -65,7 +65,7 @@ export async function listSignals(session: Session, filter: SignalFilter): Promi
   return rows.map(toSignal);
 }
 
-function toSignal(row: Row): Signal {
+export function toSignal(row: Row): Signal {
   return {
     seq: int(row, 'seq'),
     id: text(row, 'id'),

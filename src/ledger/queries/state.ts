@@ -4,6 +4,7 @@ import { defineRows, type Session, type Transaction } from '../dialect.ts';
 import type { Closing, Fact } from '../ledger.ts';
 import { fence, fenceColumns, toFenceRow } from './fence.ts';
 import { int, text, textOrNull } from './row.ts';
+import { Where } from './where.ts';
 
 /** What the closings would make of their plugins' state, worked out before anything is written. */
 export interface StatePlan {
@@ -88,11 +89,17 @@ export async function readState(session: Session, plugin: string): Promise<strin
   return row === undefined ? '{}' : text(row, 'state');
 }
 
-export async function listFacts(session: Session, plugin: string, limit: number): Promise<Fact[]> {
+export async function listFacts(
+  session: Session,
+  plugin: string,
+  limit: number,
+  factType?: string,
+): Promise<Fact[]> {
+  const where = new Where().equals({ plugin_name: plugin, fact_type: factType });
   const rows = await session.run(
-    `select * from ${session.dialect.table('plugin_facts')} where plugin_name = ?
+    `select * from ${session.dialect.table('plugin_facts')} where ${where.text}
       order by seq desc limit ?`,
-    [plugin, limit],
+    [...where.values, limit],
   );
   return rows.map((row) => ({
     seq: int(row, 'seq'),

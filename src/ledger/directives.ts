@@ -1,0 +1,153 @@
+import type { Timestamp } from '../base/clock.ts';
+import type { ErrorCode } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { Directive, DirectiveDraft, DirectiveStatus } from '../directive/directive.ts';
+import type { JobDraft } from '../job/job.ts';
+import type { CancelAnswer } from '../job/state.ts';
+import type { SignalDraft } from '../signal/signal.ts';
+import type { BreakerFilter, PauseRequest } from './schedules.ts';
+
+/** What a ledger can do with directives, and with what only directives change. */
+export interface DirectiveVerbs {
+  /** Records a directive, and what is pure SQL is done and ended in the same transaction. */
+  direct(request: DirectRequest): Promise<Directed>;
+  /** Ends one that a process executed; false when somebody ended it before. */
+  closeDirective(closing: DirectiveClosing): Promise<boolean>;
+  /** Cancels each of these, in one transaction. */
+  cancelMany(jobIds: readonly string[]): Promise<CancelAnswer[]>;
+  /** Does the work of each of these terminal jobs again, in one transaction. */
+  retryMany(retries: readonly Retry[]): Promise<RetryAnswer[]>;
+  directive(id: string): Promise<Directive | undefined>;
+  directives(filter: DirectiveFilter): Promise<Directive[]>;
+  /** The plugins that somebody switched off. */
+  switchedOff(): Promise<PluginSwitch[]>;
+  /** All tokens that were not revoked; those that are past their time are marked. */
+  tokens(): Promise<ApiTokenRow[]>;
+  /** These were used since the last time this was said. */
+  noteTokenUse(ids: readonly string[]): Promise<void>;
+  /** Binds a caller's key to a request, or tells what became of the request that has it. */
+  openKey(key: RequestKey): Promise<KeyAnswer>;
+  /** Keeps the answer for whoever asks again; without one the key is free again. */
+  closeKey(key: RequestKey, answer: KeptAnswer | undefined): Promise<void>;
+}
+
+export interface DirectRequest {
+  readonly draft: DirectiveDraft;
+  readonly processId: string;
+  readonly work: DirectiveWork;
+  /** What follows its end, whichever that will be. */
+  readonly ends: Readonly<Record<'completed' | 'failed', Consequences>>;
+}
+
+export interface Consequences {
+  readonly signals: readonly SignalDraft[];
+  readonly jobs: readonly JobDraft[];
+}
+
+/** `process`: executed outside of the database, and ended with `closeDirective`. */
+export type DirectiveWork =
+  | { readonly kind: 'process' }
+  | { readonly kind: 'job.cancel'; readonly jobId: string }
+  | { readonly kind: 'job.retry'; readonly retry: Retry }
+  | { readonly kind: 'system.pause'; readonly paused: boolean }
+  | { readonly kind: 'plugin.switch'; readonly plugin: string; readonly enabled: boolean }
+  | ({ readonly kind: 'schedule.pause' } & PauseRequest)
+  | ({ readonly kind: 'breaker.reset'; readonly plugin: string } & BreakerFilter)
+  | { readonly kind: 'token.create'; readonly token: TokenDraft }
+  | { readonly kind: 'token.revoke'; readonly tokenId: string }
+  | { readonly kind: 'token.rotate'; readonly tokenId: string; readonly digest: string };
+
+/** A terminal job and the job that does its work again. */
+export interface Retry {
+  readonly of: string;
+  readonly job: JobDraft;
+}
+
+/** `queued` names the new job; `under_way` the one that does the same work already. */
+export type RetryAnswer =
+  | { readonly kind: 'queued'; readonly jobId: string }
+  | { readonly kind: 'under_way'; readonly jobId: string }
+  | { readonly kind: 'open' }
+  | { readonly kind: 'unknown' };
+
+export interface TokenDraft {
+  readonly id: string;
+  readonly name: string;
+  readonly digest: string;
+  readonly scopes: readonly string[];
+  /** From now, by the database's clock. */
+  readonly expiresInMs: number | undefined;
+}
+
+/** `mismatch`: the key belongs to a request for something else; nothing was written. */
+export interface Directed {
+  readonly directive: Directive;
+  readonly verdict: 'recorded' | 'repeated' | 'mismatch';
+}
+
+export interface DirectiveClosing extends Consequences {
+  readonly id: string;
+  /** The fence: only while this process executes it. */
+  readonly processId: string;
+  readonly end: DirectiveEnd;
+}
+
+export type DirectiveEnd =
+  | { readonly status: 'completed'; readonly result: JsonObject }
+  | {
+      readonly status: 'failed';
+      readonly code: ErrorCode;
+      readonly error: string;
+      readonly result?: JsonObject;
+    };
+
+export interface DirectiveFilter {
+  readonly type?: string;
+  readonly status?: readonly DirectiveStatus[];
+  readonly actor?: string;
+  readonly target?: string;
+  readonly idempotencyKey?: string;
+  readonly beforeSeq?: number;
+  readonly limit: number;
+}
+
+export interface PluginSwitch {
+  readonly plugin: string;
+  readonly changedBy: string;
+  readonly changedAt: Timestamp;
+}
+
+export interface ApiTokenRow {
+  readonly id: string;
+  readonly name: string;
+  readonly digest: string;
+  readonly scopes: readonly string[];
+  readonly createdBy: string;
+  readonly createdAt: Timestamp;
+  readonly expiresAt: Timestamp | null;
+  readonly rotatedAt: Timestamp | null;
+  readonly lastUsedAt: Timestamp | null;
+  readonly expired: boolean;
+}
+
+export interface RequestKey {
+  readonly actor: string;
+  /** Method and path, such as `POST /plugin/echo/handle`. */
+  readonly route: string;
+  readonly key: string;
+  /** Of everything else that was asked, so that another request under the same key is noticed. */
+  readonly bodyDigest: string;
+  /** The id that whatever the request makes is to have; the one of the first request is kept. */
+  readonly subjectId: string;
+}
+
+export interface KeptAnswer {
+  readonly status: number;
+  readonly answer: string;
+}
+
+/** `open`: nobody has answered yet, and asking again under the subject's id is safe. */
+export type KeyAnswer =
+  | { readonly kind: 'open'; readonly subjectId: string }
+  | ({ readonly kind: 'answered' } & KeptAnswer)
+  | { readonly kind: 'mismatch' };

@@ -1,0 +1,20 @@
+import type { Store } from './dialect.ts';
+import type { GenerationVerbs } from './generations.ts';
+import { listHealth, noteHealth, requireInits, reviewHealth } from './queries/health.ts';
+import { findSnapshot, listSnapshots, recordSnapshot, touchSnapshot } from './queries/snapshot.ts';
+import { attemptStatistics, queueStatistics } from './queries/statistics.ts';
+
+export function makeGenerationVerbs({ read, write }: Store): GenerationVerbs {
+  return {
+    recordSnapshot: (draft) => write(['other'], (tx) => recordSnapshot(tx, draft)),
+    touchSnapshot: (id) => write(['other'], (tx) => touchSnapshot(tx, id)),
+    snapshot: (id) => read((session) => findSnapshot(session, id)),
+    snapshots: (limit) => read((session) => listSnapshots(session, limit)),
+    requireInits: (wishes) => write(['other'], (tx) => requireInits(tx, wishes)),
+    reviewHealth: () => write(['other'], reviewHealth),
+    noteHealth: (note) => write(['other'], (tx) => noteHealth(tx, note)),
+    pluginHealth: () => read(listHealth),
+    attemptStatistics: (windowMs) => read((session) => attemptStatistics(session, windowMs)),
+    queueStatistics: (windowMs) => read((session) => queueStatistics(session, windowMs)),
+  };
+}

@@ -1,0 +1,122 @@
+import type { ErrorCode } from '../../base/errors.ts';
+import type { DirectiveDraft } from '../../directive/directive.ts';
+import { isTerminal, type CancelAnswer } from '../../job/state.ts';
+import type { Transaction } from '../dialect.ts';
+import type { DirectiveEnd, DirectiveWork, Retry, RetryAnswer } from '../directives.ts';
+import type { BreakerRow, PauseRequest } from '../schedules.ts';
+import { resetBreakers } from './breaker.ts';
+import { enqueue } from './enqueue.ts';
+import { cancel, findJob } from './job.ts';
+import { writeMeta } from './meta.ts';
+import { pauseSchedule } from './schedule.ts';
+import { createToken, revokeToken, rotateToken } from './token.ts';
+
+type SqlWork = Exclude<DirectiveWork, { readonly kind: 'process' }>;
+
+/** Does what a directive says. Whatever ends as a failure has written nothing. */
+export async function perform(
+  tx: Transaction,
+  work: SqlWork,
+  { actor }: DirectiveDraft,
+): Promise<DirectiveEnd> {
+  if (work.kind === 'job.cancel') return endCancel(work.jobId, await cancel(tx, work.jobId));
+  if (work.kind === 'job.retry') return endRetry(work.retry, await retry(tx, work.retry));
+  if (work.kind === 'plugin.switch') return switchPlugin(tx, work.plugin, work.enabled, actor);
+  if (work.kind === 'schedule.pause') return endPause(work, await pauseSchedule(tx, work));
+  if (work.kind === 'breaker.reset') return endReset(await resetBreakers(tx, work));
+  if (work.kind === 'token.create') return createToken(tx, work.token, actor);
+  if (work.kind === 'token.revoke') return revokeToken(tx, work.tokenId);
+  if (work.kind === 'token.rotate') return rotateToken(tx, work.tokenId, work.digest);
+  await writeMeta(tx, 'paused', work.paused ? '1' : '0');
+  return { status: 'completed', result: { paused: work.paused } };
+}
+
+/** In one order for everybody, so that two of them cannot wait for each other. */
+export async function cancelMany(
+  tx: Transaction,
+  jobIds: readonly string[],
+): Promise<CancelAnswer[]> {
+  const answers: CancelAnswer[] = [];
+  for (const id of jobIds.toSorted()) answers.push(await cancel(tx, id));
+  return answers;
+}
+
+export async function retryMany(
+  tx: Transaction,
+  retries: readonly Retry[],
+): Promise<RetryAnswer[]> {
+  const answers: RetryAnswer[] = [];
+  const ordered = retries.toSorted((a, b) => (a.of < b.of ? -1 : 1));
+  for (const one of ordered) answers.push(await retry(tx, one));
+  return answers;
+}
+
+/**
+ * Queues the new job, unless the same work is waiting or under way already. The old job's row is
+ * locked, so of two who ask at once the second finds what the first did.
+ */
+async function retry(tx: Transaction, { of, job }: Retry): Promise<RetryAnswer> {
+  const { dialect } = tx;
+  const old = await findJob(tx, of, dialect.forUpdate);
+  if (old === undefined) return { kind: 'unknown' };
+  if (!isTerminal(old.status)) return { kind: 'open' };
+  const [open] = await tx.run(
+    `select id from ${dialect.table('job_queue')} where retry_of = ? and completed_at is null
+      and id <> ? limit 1`,
+    [of, job.id],
+  );
+  if (open !== undefined) return { kind: 'under_way', jobId: String(open['id']) };
+  if (old.dedupeKey !== null) {
+    // Its own success must not stand in the way of doing it again.
+    await tx.run(
+      `delete from ${dialect.table('job_dedupe')} where dedupe_key = ? and plugin = ?
+        and command = ? and job_id = ?`,
+      [old.dedupeKey, old.plugin, old.command, old.id],
+    );
+  }
+  const [added] = await enqueue(tx, { jobs: [job] });
+  if (added?.duplicateOf !== undefined) return { kind: 'under_way', jobId: added.duplicateOf };
+  return { kind: 'queued', jobId: job.id };
+}
+
+function endCancel(jobId: string, answer: CancelAnswer): DirectiveEnd {
+  if (answer === 'unknown') return fail('JOB_NOT_FOUND', `there is no job ${jobId}`);
+  return { status: 'completed', result: { job_id: jobId, outcome: answer } };
+}
+
+function endRetry({ of }: Retry, answer: RetryAnswer): DirectiveEnd {
+  if (answer.kind === 'unknown') return fail('JOB_NOT_FOUND', `there is no job ${of}`);
+  if (answer.kind === 'open') return fail('JOB_OPEN', `job ${of} has not ended yet`);
+  const { kind, jobId } = answer;
+  return { status: 'completed', result: { job_id: jobId, retry_of: of, outcome: kind } };
+}
+
+function endPause({ plugin, scheduleId, paused }: PauseRequest, changed: boolean): DirectiveEnd {
+  return { status: 'completed', result: { plugin, schedule_id: scheduleId, paused, changed } };
+}
+
+function endReset(reset: readonly BreakerRow[]): DirectiveEnd {
+  const breakers = reset.map(({ plugin, command }) => `${plugin}/${command}`);
+  return { status: 'completed', result: { reset: breakers } };
+}
+
+async function switchPlugin(
+  tx: Transaction,
+  plugin: string,
+  enabled: boolean,
+  actor: string,
+): Promise<DirectiveEnd> {
+  const { dialect } = tx;
+  await tx.run(
+    `insert into ${dialect.table('plugin_switches')} (plugin_name, enabled, changed_by, changed_at)
+      values (?, ?, ?, ${dialect.now})
+      on conflict (plugin_name) do update set enabled = excluded.enabled,
+        changed_by = excluded.changed_by, changed_at = excluded.changed_at`,
+    [plugin, enabled ? 1 : 0, actor],
+  );
+  return { status: 'completed', result: { plugin, enabled } };
+}
+
+function fail(code: ErrorCode, error: string): DirectiveEnd {
+  return { status: 'failed', code, error };
+}

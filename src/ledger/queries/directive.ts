@@ -1,0 +1,189 @@
+import {
+  automaticKey,
+  type Directive,
+  type DirectiveDraft,
+  type DirectiveStatus,
+} from '../../directive/directive.ts';
+import type { Row, Session, Transaction, Value } from '../dialect.ts';
+import type {
+  Consequences,
+  Directed,
+  DirectiveClosing,
+  DirectiveEnd,
+  DirectiveFilter,
+  DirectRequest,
+} from '../directives.ts';
+import { perform } from './directive-work.ts';
+import { enqueue } from './enqueue.ts';
+import { int, text, textOrNull } from './row.ts';
+import { Where } from './where.ts';
+
+/**
+ * Requests a directive. What is pure SQL is done here too, so that the intent, the change, the end and
+ * its signal are one commit; whatever a process must do is left running in its name.
+ */
+export async function direct(tx: Transaction, request: DirectRequest): Promise<Directed> {
+  const { draft, work } = request;
+  const epoch = await lockDirectives(tx);
+  const key = await keyOf(tx, draft, epoch);
+  const [earlier] = await select(tx, new Where().equals({ idempotency_key: key }), 1);
+  if (earlier !== undefined) return compare(earlier, draft);
+  const end = work.kind === 'process' ? undefined : await perform(tx, work, draft);
+  await insert(tx, request, key, end);
+  if (end !== undefined) await follow(tx, request.ends[end.status]);
+  const [directive] = await select(tx, new Where().equals({ id: draft.id }), 1);
+  if (directive === undefined) throw new Error('a directive was not recorded');
+  return { directive, verdict: 'recorded' };
+}
+
+export async function closeDirective(tx: Transaction, closing: DirectiveClosing): Promise<boolean> {
+  const { id, processId, end } = closing;
+  const { dialect } = tx;
+  const closed = await tx.run(
+    `update ${dialect.table('directives')} set status = ?, result = ?, error_code = ?, error = ?,
+      completed_at = ${dialect.now}
+      where id = ? and status = 'running' and process_id = ? returning id`,
+    [end.status, ...endValues(end), id, processId],
+  );
+  if (closed.length > 0) await follow(tx, closing);
+  return closed.length > 0;
+}
+
+export async function findDirective(session: Session, id: string): Promise<Directive | undefined> {
+  const [found] = await select(session, new Where().equals({ id }), 1);
+  return found;
+}
+
+export async function listDirectives(
+  session: Session,
+  filter: DirectiveFilter,
+): Promise<Directive[]> {
+  const { type, actor, target, idempotencyKey, status, beforeSeq, limit } = filter;
+  const where = new Where().equals({ type, actor, target, idempotency_key: idempotencyKey });
+  if (status !== undefined) {
+    where.and(`status in (${status.map(() => '?').join(', ')})`, ...status);
+  }
+  if (beforeSeq !== undefined) where.and('seq < ?', beforeSeq);
+  return select(session, where, limit);
+}
+
+/** Those that a process has under way, or that processes have which the ledger does not know. */
+export async function listUnattended(
+  session: Session,
+  self: string,
+  staleMs: number,
+): Promise<Directive[]> {
+  const { dialect } = session;
+  const rows = await session.run(
+    `select d.* from ${dialect.table('directives')} d
+      left join ${dialect.table('processes')} p on p.id = d.process_id
+      where d.completed_at is null and d.process_id <> ?
+        and coalesce(p.last_heartbeat_at, d.started_at) <= (select ${dialect.nowPlus('?')})
+      order by d.seq`,
+    [self, -staleMs],
+  );
+  return rows.map(toDirective);
+}
+
+/** One at a time over all hosts, so that a generation is what it was when it is written down. */
+async function lockDirectives(tx: Transaction): Promise<string> {
+  const [row] = await tx.run(
+    `select value from ${tx.dialect.table('ledger_meta')} where key = 'epoch'
+      ${tx.dialect.forUpdate}`,
+  );
+  return text(row ?? {}, 'value');
+}
+
+/**
+ * A toggle's generation is the last thing that was done to its target by another intent, or that
+ * failed; a restored ledger begins with new ones, because it may not be in the state it remembers.
+ */
+async function keyOf(tx: Transaction, draft: DirectiveDraft, epoch: string): Promise<string> {
+  const { id, type, target, sameness } = draft;
+  if (typeof sameness === 'object') return sameness.key;
+  if (sameness === 'each') return automaticKey(type, target, id);
+  const [row] = await tx.run(
+    `select id from ${tx.dialect.table('directives')} where target = ?
+      and (type <> ? or status in ('failed', 'cancelled')) order by seq desc limit 1`,
+    [target, type],
+  );
+  const generation = row === undefined ? epoch : `${epoch}:${text(row, 'id')}`;
+  return automaticKey(type, target, generation);
+}
+
+function compare(earlier: Directive, draft: DirectiveDraft): Directed {
+  // Told again after a lost answer, it is no repetition but itself.
+  if (earlier.id === draft.id) return { directive: earlier, verdict: 'recorded' };
+  const isSame = earlier.type === draft.type && earlier.params === draft.params;
+  return { directive: earlier, verdict: isSame ? 'repeated' : 'mismatch' };
+}
+
+async function insert(
+  tx: Transaction,
+  { draft, processId }: DirectRequest,
+  key: string,
+  end: DirectiveEnd | undefined,
+): Promise<void> {
+  const { now } = tx.dialect;
+  await tx.run(
+    `insert into ${tx.dialect.table('directives')} (id, type, target, params, actor, scope,
+      idempotency_key, status, plan, result, error_code, error, process_id, signal_id,
+      requested_at, started_at, completed_at)
+      values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ${now}, ${now}, ${end === undefined ? 'null' : now})`,
+    [
+      draft.id,
+      draft.type,
+      draft.target,
+      draft.params,
+      draft.actor,
+      draft.scope,
+      key,
+      end?.status ?? 'running',
+      draft.plan,
+      ...endValues(end),
+      processId,
+      draft.signalId,
+    ],
+  );
+}
+
+function endValues(end: DirectiveEnd | undefined): [Value, Value, Value] {
+  const result = end?.result === undefined ? null : JSON.stringify(end.result);
+  return end?.status === 'failed' ? [result, end.code, end.error] : [result, null, null];
+}
+
+async function follow(tx: Transaction, { signals, jobs }: Consequences): Promise<void> {
+  await enqueue(tx, { signals, jobs });
+}
+
+async function select(session: Session, where: Where, limit: number): Promise<Directive[]> {
+  const rows = await session.run(
+    `select * from ${session.dialect.table('directives')} where ${where.text}
+      order by seq desc limit ?`,
+    [...where.values, limit],
+  );
+  return rows.map(toDirective);
+}
+
+function toDirective(row: Row): Directive {
+  return {
+    seq: int(row, 'seq'),
+    id: text(row, 'id'),
+    type: text(row, 'type'),
+    target: text(row, 'target'),
+    params: text(row, 'params'),
+    actor: text(row, 'actor'),
+    scope: text(row, 'scope'),
+    idempotencyKey: text(row, 'idempotency_key'),
+    status: text(row, 'status') as DirectiveStatus,
+    plan: text(row, 'plan'),
+    result: textOrNull(row, 'result'),
+    errorCode: textOrNull(row, 'error_code'),
+    error: textOrNull(row, 'error'),
+    processId: text(row, 'process_id'),
+    signalId: text(row, 'signal_id'),
+    requestedAt: text(row, 'requested_at'),
+    startedAt: textOrNull(row, 'started_at'),
+    completedAt: textOrNull(row, 'completed_at'),
+  };
+}

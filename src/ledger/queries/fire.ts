@@ -1,0 +1,225 @@
+import { fromTimestamp } from '../../base/clock.ts';
+import type { JobDraft } from '../../job/job.ts';
+import { permit } from '../../schedule/breaker.ts';
+import { decideOverlap, type SkipReason } from '../../schedule/overlap.ts';
+import { defineRows, type Row, type Transaction } from '../dialect.ts';
+import type { Fired, FireRequest, Firing, ScheduleKey } from '../schedules.ts';
+import { lockBreakers, probeWith, type Breakers } from './breaker.ts';
+import { enqueue } from './enqueue.ts';
+import { cancel } from './job.ts';
+import { int, text, textOrNull } from './row.ts';
+import { inOrder, keyColumns, toKeyRow } from './schedule.ts';
+
+/**
+ * Passes due times. The row of a schedule is locked and must be what was read: of many hosts one
+ * passes a time, and its job commits with it. Locks are taken in the order of all writers: schedules,
+ * jobs, breakers.
+ */
+export async function fire(tx: Transaction, request: FireRequest): Promise<Fired[]> {
+  const { now } = request;
+  const firings = inOrder(request.firings.map((one) => ({ ...one, ...one.due })));
+  const rows = await lockSchedules(tx, firings);
+  const before = new Map<string, Fired>();
+  const held = firings.filter((firing) => {
+    const row = rows.get(keyOf(firing));
+    const told = judgeRow(firing, row);
+    if (told !== undefined) before.set(keyOf(firing), told);
+    return told === undefined;
+  });
+  const outstanding = await lockOutstanding(tx, held.filter(wantsJobs));
+  const breakers = await lockBreakers(tx, held.flatMap(toBreakerKey));
+  const passes = held.map((firing) =>
+    decide(firing, outstanding.get(keyOf(firing)) ?? [], breakers, fromTimestamp(now)),
+  );
+  const passed: Fired[] = [];
+  for (const pass of passes) passed.push(await carryOut(tx, pass));
+  await probeWith(tx, breakers);
+  await enqueue(tx, { jobs: passes.flatMap(({ jobs }) => jobs) });
+  tx.send(
+    writePasses,
+    passes.map((pass) => toPassRow(pass, now)),
+  );
+  const told = new Map([...before, ...passed.map((one) => [keyOf(one), one] as const)]);
+  return request.firings.flatMap(({ due }) => told.get(keyOf(due)) ?? []);
+}
+
+interface LockedRow {
+  readonly generation: string;
+  readonly seq: number;
+  readonly status: string;
+  readonly dueAt: string | null;
+  readonly lastJobId: string | null;
+}
+
+type Keyed = Firing & ScheduleKey;
+
+/** What becomes of one due time. */
+interface Pass {
+  readonly firing: Keyed;
+  readonly jobs: readonly JobDraft[];
+  readonly reason: SkipReason | undefined;
+  readonly cancels: readonly string[];
+}
+
+/** Undefined when the row is still what was read. A try whose answer was lost is told as it went. */
+function judgeRow(firing: Keyed, row: LockedRow | undefined): Fired | undefined {
+  const { due, act } = firing;
+  if (row !== undefined && row.status === 'active' && row.generation === due.generation) {
+    if (row.seq === due.seq && row.dueAt === due.dueAt) return undefined;
+  }
+  const jobs = act.kind === 'fire' ? act.jobs.map(({ id }) => id) : [];
+  const isMine = row?.lastJobId !== null && jobs.at(-1) === row?.lastJobId;
+  return isMine ? answer(firing, 'fired', { jobIds: jobs }) : answer(firing, 'lost', {});
+}
+
+function decide(
+  firing: Keyed,
+  outstanding: readonly string[],
+  breakers: Breakers,
+  nowMs: number,
+): Pass {
+  const { act, due } = firing;
+  const skip = (reason: SkipReason): Pass => ({ firing, jobs: [], reason, cancels: [] });
+  if (act.kind === 'skip') return skip(act.reason);
+  if (act.kind === 'wait') return { firing, jobs: [], reason: undefined, cancels: [] };
+  const changed =
+    act.needsLastUnchanged && due.isLastOpen && !outstanding.includes(due.lastJobId ?? '');
+  // It was completed since, and the interval counts from there: the next look will see it.
+  if (changed) return { firing: asWait(firing), jobs: [], reason: undefined, cancels: [] };
+  const overlap = decideOverlap(act.guard, outstanding.length);
+  if (overlap !== 'fire' && overlap !== 'cancel') return skip(overlap);
+  const breaker = breakers.get(firing.plugin, firing.command);
+  const permission = breaker === undefined ? 'free' : permit(breaker.facts, nowMs);
+  if (permission === 'refused') return skip('circuit_open');
+  const jobs = permission === 'probe' ? act.jobs.slice(0, 1) : act.jobs;
+  const [probe] = jobs;
+  if (permission === 'probe' && probe !== undefined) {
+    breakers.probe(firing.plugin, firing.command, probe.id);
+  }
+  return { firing, jobs, reason: undefined, cancels: overlap === 'cancel' ? outstanding : [] };
+}
+
+function asWait(firing: Keyed): Keyed {
+  const { slotAt, dueAt } = firing.due;
+  return { ...firing, act: { kind: 'wait' }, next: { slotAt, dueAt } };
+}
+
+async function carryOut(tx: Transaction, { firing, jobs, reason, cancels }: Pass): Promise<Fired> {
+  const cancelled: Fired['cancelled'][number][] = [];
+  for (const jobId of cancels) cancelled.push({ jobId, answer: await cancel(tx, jobId) });
+  if (jobs.length > 0) {
+    return answer(firing, 'fired', { jobIds: jobs.map(({ id }) => id), cancelled });
+  }
+  return answer(firing, reason === undefined ? 'moved' : 'skipped', { reason });
+}
+
+function answer(
+  { plugin, scheduleId }: ScheduleKey,
+  verdict: Fired['verdict'],
+  told: Partial<Fired>,
+): Fired {
+  return { reason: undefined, jobIds: [], cancelled: [], ...told, plugin, scheduleId, verdict };
+}
+
+function wantsJobs({ act }: Firing): boolean {
+  return act.kind === 'fire';
+}
+
+function toBreakerKey({ plugin, command, act }: Keyed) {
+  return act.kind === 'fire' ? [{ plugin, command, ...act.breaker }] : [];
+}
+
+function keyOf({ plugin, scheduleId }: ScheduleKey): string {
+  return `${plugin}/${scheduleId}`;
+}
+
+async function lockSchedules(
+  tx: Transaction,
+  keys: readonly ScheduleKey[],
+): Promise<Map<string, LockedRow>> {
+  const rows = await tx.each(lockSchedule, keys.map(toKeyRow));
+  return new Map(
+    rows.map((row) => [
+      keyOf({ plugin: text(row, 'plugin'), scheduleId: text(row, 'schedule_id') }),
+      {
+        generation: text(row, 'generation'),
+        seq: int(row, 'seq'),
+        status: text(row, 'status'),
+        dueAt: textOrNull(row, 'next_due_at'),
+        lastJobId: textOrNull(row, 'last_job_id'),
+      },
+    ]),
+  );
+}
+
+async function lockOutstanding(
+  tx: Transaction,
+  keys: readonly ScheduleKey[],
+): Promise<Map<string, string[]>> {
+  const found = new Map<string, string[]>();
+  for (const row of await tx.each(lockJobs, keys.map(toKeyRow))) {
+    const key = keyOf({ plugin: text(row, 'plugin'), scheduleId: text(row, 'schedule_id') });
+    found.set(key, [...(found.get(key) ?? []), text(row, 'id')]);
+  }
+  return found;
+}
+
+const lockSchedule = defineRows({
+  columns: keyColumns,
+  sql: (r, d) =>
+    `select q.* from ${r.lateral(
+      `select s.plugin, s.schedule_id, s.generation, s.seq, s.status, s.next_due_at, s.last_job_id
+      from ${d.table('schedules')} s where s.plugin = ${r('plugin')}
+        and s.schedule_id = ${r('schedule_id')} ${d.forUpdate}`,
+    )}`,
+});
+
+const lockJobs = defineRows({
+  columns: keyColumns,
+  sql: (r, d) =>
+    `select q.* from ${r.lateral(
+      `select j.plugin, j.schedule_id, j.id from ${d.table('job_queue')} j
+      where j.plugin = ${r('plugin')} and j.schedule_id = ${r('schedule_id')}
+        and j.completed_at is null order by j.seq ${d.forUpdate}`,
+    )}`,
+});
+
+const writePasses = defineRows({
+  columns: {
+    ...keyColumns,
+    steps: 'int',
+    next_slot_at: 'text',
+    next_due_at: 'text',
+    last_job_id: 'text',
+    skip_reason: 'text',
+    now: 'text',
+  },
+  sql: (r, d) => `update ${d.table('schedules')} set
+      seq = schedules.seq + ${r('steps')},
+      next_slot_at = ${r('next_slot_at')}, next_due_at = ${r('next_due_at')},
+      status = case when ${r('next_due_at')} is null then 'exhausted' else 'active' end,
+      reason = case when ${r('next_due_at')} is null then 'one_shot_exhausted' end,
+      last_fired_at = case when ${r('last_job_id')} is null then schedules.last_fired_at
+        else ${r('now')} end,
+      last_job_id = coalesce(${r('last_job_id')}, schedules.last_job_id),
+      last_skipped_at = case when ${r('skip_reason')} is null then schedules.last_skipped_at
+        else ${r('now')} end,
+      last_skip_reason = coalesce(${r('skip_reason')}, schedules.last_skip_reason),
+      updated_at = ${r('now')}
+    ${r.from}
+    where schedules.plugin = ${r('plugin')} and schedules.schedule_id = ${r('schedule_id')}`,
+});
+
+function toPassRow({ firing, jobs, reason }: Pass, now: string): Row {
+  const { act } = firing;
+  const next = reason === undefined ? firing.next : firing.nextIfSkipped;
+  return {
+    ...toKeyRow(firing),
+    steps: act.kind === 'wait' ? 0 : Math.max(1, jobs.length),
+    next_slot_at: next?.slotAt ?? null,
+    next_due_at: next?.dueAt ?? null,
+    last_job_id: jobs.at(-1)?.id ?? null,
+    skip_reason: (act.kind === 'wait' ? act.reason : reason) ?? null,
+    now,
+  };
+}

@@ -1,0 +1,64 @@
+import type { Row, Session, Transaction } from '../dialect.ts';
+import type { ConfigSnapshot, SnapshotDraft } from '../generations.ts';
+import { int, text } from './row.ts';
+
+export async function recordSnapshot(tx: Transaction, draft: SnapshotDraft): Promise<void> {
+  const { dialect } = tx;
+  await tx.run(
+    `insert into ${dialect.table('config_snapshots')}
+      (id, hash, config, plugins, reason, generation, process_id, created_at, last_used_at)
+      values (?, ?, ?, ?, ?, ?, ?, ${dialect.now}, ${dialect.now}) on conflict (id) do nothing`,
+    [
+      draft.id,
+      draft.hash,
+      draft.config,
+      draft.plugins,
+      draft.reason,
+      draft.generation,
+      draft.processId,
+    ],
+  );
+}
+
+/** Says that jobs are still claimed under it, so that it outlives them. */
+export async function touchSnapshot(tx: Transaction, id: string): Promise<void> {
+  const { dialect } = tx;
+  await tx.run(
+    `update ${dialect.table('config_snapshots')} set last_used_at = ${dialect.now} where id = ?`,
+    [id],
+  );
+}
+
+export async function findSnapshot(
+  session: Session,
+  id: string,
+): Promise<ConfigSnapshot | undefined> {
+  const [row] = await session.run(
+    `select * from ${session.dialect.table('config_snapshots')} where id = ?`,
+    [id],
+  );
+  return row === undefined ? undefined : toSnapshot(row);
+}
+
+export async function listSnapshots(session: Session, limit: number): Promise<ConfigSnapshot[]> {
+  const rows = await session.run(
+    `select * from ${session.dialect.table('config_snapshots')}
+      order by created_at desc, id desc limit ?`,
+    [limit],
+  );
+  return rows.map(toSnapshot);
+}
+
+function toSnapshot(row: Row): ConfigSnapshot {
+  return {
+    id: text(row, 'id'),
+    hash: text(row, 'hash'),
+    config: text(row, 'config'),
+    plugins: text(row, 'plugins'),
+    reason: text(row, 'reason'),
+    generation: int(row, 'generation'),
+    processId: text(row, 'process_id'),
+    createdAt: text(row, 'created_at'),
+    lastUsedAt: text(row, 'last_used_at'),
+  };
+}

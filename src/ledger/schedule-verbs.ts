@@ -1,0 +1,20 @@
+import type { Store } from './dialect.ts';
+import { countOpenBreakers, listBreakers, listTransitions } from './queries/breaker-row.ts';
+import { fire } from './queries/fire.ts';
+import { livePlugins } from './queries/process.ts';
+import { dueSchedules, listSchedules, retireSchedules, syncSchedules } from './queries/schedule.ts';
+import type { ScheduleVerbs } from './schedules.ts';
+
+export function makeScheduleVerbs({ read, write }: Store): ScheduleVerbs {
+  return {
+    syncSchedules: (drafts) => write(['other'], (tx) => syncSchedules(tx, drafts)),
+    retireSchedules: (keys) => write(['other'], (tx) => retireSchedules(tx, keys)),
+    dueSchedules: (request) => read((session) => dueSchedules(session, request)),
+    fire: (request) => write(['fire'], (tx) => fire(tx, request)),
+    schedules: (filter) => read((session) => listSchedules(session, filter)),
+    livePlugins: (staleMs) => read((session) => livePlugins(session, staleMs)),
+    breakers: (filter) => read((session) => listBreakers(session, filter)),
+    transitions: (filter) => read((session) => listTransitions(session, filter)),
+    countOpenBreakers: () => read(countOpenBreakers),
+  };
+}

@@ -1,0 +1,136 @@
+import { createContext, Script } from 'node:vm';
+import type { ErrorObject, ValidateFunction } from 'ajv';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { isObject, type JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import type { Plugin } from './catalog.ts';
+
+/** Refuses a payload that the command's `input_schema` does not allow, and names the place in it. */
+export async function checkPayload(
+  plugin: Plugin,
+  command: string,
+  payload: JsonObject,
+): Promise<void> {
+  const schema = plugin.manifest.commands[command]?.inputSchema;
+  if (schema === undefined) return;
+  const check = await checkOf(plugin, command, schema);
+  const fault = check(payload);
+  if (fault === undefined) return;
+  const place = placeOf(fault);
+  throw new DuctileError('INPUT_INVALID', `${place} ${sayWhy(fault)}`, {
+    place,
+    hint: `See what ${plugin.name} ${command} takes with \`ductile plugin list --json\`.`,
+  });
+}
+
+type Check = (payload: JsonObject) => ErrorObject | undefined;
+
+/** By plugin, so that what a reload brings is compiled anew and what it took away is forgotten. */
+const checks = new WeakMap<Plugin, Map<string, Promise<Check>>>();
+
+function checkOf(plugin: Plugin, command: string, schema: Readonly<JsonObject>): Promise<Check> {
+  const known = checks.get(plugin) ?? new Map<string, Promise<Check>>();
+  checks.set(plugin, known);
+  const found = known.get(command);
+  if (found !== undefined) return found;
+  const made = compile(`${plugin.name} ${command}`, schema);
+  known.set(command, made);
+  // A busy machine may have been the reason, so the next payload is worth another try.
+  made.catch(() => known.delete(command));
+  return made;
+}
+
+async function compile(name: string, schema: Readonly<JsonObject>): Promise<Check> {
+  // Loaded when the first payload is to be checked: most commands of the program never need it.
+  const { Ajv2020 } = await import('ajv/dist/2020.js');
+  const refuse = (why: string, cause?: unknown): DuctileError =>
+    new DuctileError('PLUGIN_INVALID', `the input_schema of ${name} ${why}`, { cause });
+  if (JSON.stringify(schema).length > limits.inputSchemaCharsMax) {
+    throw refuse(`has more than ${limits.inputSchemaCharsMax} characters`);
+  }
+  if (hasKey(schema, (key) => key === '$async')) throw refuse('asks for what takes time ($async)');
+  const { $schema: _dialect, ...rest } = schema;
+  const ajv = new Ajv2020({
+    strict: false,
+    validateFormats: false,
+    inlineRefs: false,
+    unicodeRegExp: false,
+    ownProperties: true,
+    addUsedSchema: false,
+    logger: false,
+  });
+  let validate: ValidateFunction;
+  try {
+    validate = withinTime(limits.inputCompileMs, () => ajv.compile(rest));
+  } catch (thrown) {
+    throw refuse(`cannot be used: ${messageOf(thrown)}`, thrown);
+  }
+  const run = (payload: JsonObject): ErrorObject | undefined =>
+    validate(payload) ? undefined : validate.errors?.[0];
+  if (!hasKey(schema, (key) => costly.has(key))) return run;
+  return (payload) => {
+    try {
+      return withinTime(limits.inputCheckMs, () => run(payload));
+    } catch (thrown) {
+      const message = `the payload cannot be checked against the input_schema of ${name}`;
+      const hint = `It took longer than ${limits.inputCheckMs} ms; simplify its patterns.`;
+      throw new DuctileError('INPUT_INVALID', message, { place: 'payload', hint, cause: thrown });
+    }
+  };
+}
+
+/** With these the time of a check can grow much faster than the payload. */
+const costly: ReadonlySet<string> = new Set([
+  'pattern',
+  'patternProperties',
+  'uniqueItems',
+  '$ref',
+  '$dynamicRef',
+  '$recursiveRef',
+]);
+
+function hasKey(value: unknown, isMeant: (key: string) => boolean): boolean {
+  if (Array.isArray(value)) return value.some((inner) => hasKey(inner, isMeant));
+  if (!isObject(value)) return false;
+  return Object.entries(value).some(([key, inner]) => isMeant(key) || hasKey(inner, isMeant));
+}
+
+const slot: { work: () => unknown } = { work: () => undefined };
+let runner: ((options: { timeout: number }) => unknown) | undefined;
+
+/** Runs it to its end or stops it, even inside a regular expression. */
+function withinTime<T>(ms: number, work: () => T): T {
+  if (runner === undefined) {
+    const context = createContext(slot);
+    const script = new Script('work()');
+    runner = (options) => script.runInContext(context, options) as unknown;
+  }
+  slot.work = work;
+  return runner({ timeout: ms }) as T;
+}
+
+function placeOf({ instancePath, keyword, params }: ErrorObject): string {
+  const steps = instancePath
+    .split('/')
+    .slice(1)
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
+  const named: unknown =
+    keyword === 'required'
+      ? (params as Record<string, unknown>)['missingProperty']
+      : (params as Record<string, unknown>)['additionalProperty'];
+  const path = typeof named === 'string' ? [...steps, named] : steps;
+  const place = path.map((step) => (/^\d+$/.test(step) ? `[${step}]` : `.${step}`)).join('');
+  return `payload${place}`.slice(0, limits.errorCharsMax);
+}
+
+function sayWhy({ keyword, message, params }: ErrorObject): string {
+  if (keyword === 'required') return 'is missing';
+  if (keyword === 'additionalProperties' || keyword === 'unevaluatedProperties') {
+    return 'is not a field that the command takes';
+  }
+  if (keyword === 'enum') {
+    const allowed = (params as Record<string, unknown>)['allowedValues'];
+    return `must be one of ${JSON.stringify(allowed)}`;
+  }
+  return message ?? 'is not what the command takes';
+}
