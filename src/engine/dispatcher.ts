@@ -1,10 +1,11 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
-import type { ClaimablePlugin, ClaimedJob, Closing } from '../ledger/ledger.ts';
+import type { ClaimablePlugin, ClaimedJob, ClaimRequest, Closing } from '../ledger/ledger.ts';
+import type { Generation } from './generation.ts';
 import type { Settled, Settler } from './settle.ts';
 import { Slots } from './slots.ts';
-import { releaseUnstarted } from './unheld.ts';
+import { releaseUnstarted } from './unstarted.ts';
 
 const RETRY_MS_MIN = 100;
 const RETRY_MS_MAX = 5000;
@@ -18,6 +19,7 @@ interface Ended {
 /** A claim of this process: its attempt is under way, or waits for a slot. */
 interface Held {
   readonly job: ClaimedJob;
+  readonly generation: Generation;
   readonly abort: AbortController;
   started: boolean;
 }
@@ -25,10 +27,16 @@ interface Held {
 export interface DispatcherOptions {
   readonly settler: Settler;
   readonly processId: string;
-  readonly slots: number;
-  readonly plugins: () => readonly ClaimablePlugin[];
+  readonly slots: () => number;
+  /** What new claims are made under; their attempts run with it, whatever comes meanwhile. */
+  readonly generation: () => Generation;
+  readonly plugins: (generation: Generation) => readonly ClaimablePlugin[];
   /** Runs one attempt to its end; never rejects. */
-  readonly execute: (job: ClaimedJob, signal: AbortSignal) => Promise<Closing>;
+  readonly execute: (
+    job: ClaimedJob,
+    signal: AbortSignal,
+    generation: Generation,
+  ) => Promise<Closing>;
   readonly onSettled: (settled: Settled) => void;
   readonly log: Log;
 }
@@ -86,8 +94,9 @@ export class Dispatcher {
     await this.#exchanging.catch(() => undefined);
   }
 
-  /** There may be something to do. */
+  /** There may be something to do, or more room to do it. */
   wake(): void {
+    this.#slots.fill();
     this.#wanted = true;
     this.#schedule();
   }
@@ -156,24 +165,30 @@ export class Dispatcher {
   }
 
   async #exchange(closings: Closing[]): Promise<void> {
-    const { settler, processId, plugins, onSettled } = this.#options;
+    const { settler, onSettled } = this.#options;
     const free = this.#freeSlots(closings);
-    const token = makeToken();
-    const claim = free > 0 ? { processId, token, slots: free, plugins: plugins() } : undefined;
+    const generation = this.#options.generation();
+    const claim = free > 0 ? this.#toClaim(free, generation) : undefined;
     if (claim === undefined && closings.length === 0) return;
-    if (claim !== undefined) this.#pendingTokens.add(token);
+    if (claim !== undefined) this.#pendingTokens.add(claim.token);
     let settled: Settled;
     try {
       settled = await settler.settle(closings, claim);
     } finally {
-      this.#pendingTokens.delete(token);
+      if (claim !== undefined) this.#pendingTokens.delete(claim.token);
     }
     for (const { job, claimToken } of closings) this.#held.delete(claimKey(job.id, claimToken));
-    for (const job of settled.claimed) this.#begin(job);
+    for (const job of settled.claimed) this.#begin(job, generation);
     if (!this.#claiming) this.#giveWaitingBack();
     onSettled(settled);
     // A full answer may mean that more is ready than was asked for.
     if (settled.claimed.length === free && this.#freeSlots([]) > 0) this.#wanted = true;
+  }
+
+  #toClaim(slots: number, generation: Generation): ClaimRequest {
+    const { processId, plugins } = this.#options;
+    const { snapshotId } = generation;
+    return { processId, token: makeToken(), slots, plugins: plugins(generation), snapshotId };
   }
 
   #freeSlots(closings: readonly Closing[]): number {
@@ -184,8 +199,8 @@ export class Dispatcher {
     return this.#slots.capacity - this.#held.size + ending.length;
   }
 
-  #begin(job: ClaimedJob): void {
-    const held = { job, abort: new AbortController(), started: false };
+  #begin(job: ClaimedJob, generation: Generation): void {
+    const held = { job, generation, abort: new AbortController(), started: false };
     this.#held.set(claimKey(job.id, job.claimToken), held);
     this.#slots.enter(held);
   }
@@ -193,7 +208,7 @@ export class Dispatcher {
   async #attempt(held: Held, waitedMs: number): Promise<void> {
     held.started = true;
     const job = { ...held.job, queueMs: held.job.queueMs + Math.round(waitedMs) };
-    this.close([await this.#options.execute(job, held.abort.signal)]);
+    this.close([await this.#options.execute(job, held.abort.signal, held.generation)]);
   }
 
   /** One that waits needs no slot to learn that it is to stop. */

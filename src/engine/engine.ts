@@ -1,22 +1,33 @@
+import type { Timestamp } from '../base/clock.ts';
 import type { JsonObject } from '../base/json.ts';
+import type { LogRing } from '../base/log-ring.ts';
 import type { Config } from '../config/config.ts';
-import type { Job, SubmittedBy } from '../job/job.ts';
+import type { Job, JobDraft, SubmittedBy } from '../job/job.ts';
 import type { Enqueued, Ledger } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
+import type { Activity } from './activity.ts';
+import type { DirectAnswer, Directives, DirectRequest } from './directives.ts';
+import type { Tokens } from './tokens.ts';
 
 /** The moving parts of one process, behind one door for the operations. */
 export interface Engine {
+  /** Those in force now; a reload puts others in their place. */
   readonly config: Config;
   readonly catalog: Catalog;
   readonly ledger: Ledger;
   readonly processId: string;
+  /** What this process said lately. */
+  readonly ring: LogRing;
+  readonly tokens: Tokens;
+  readonly activity: Activity;
+  /** The kinds of directives that this process can be asked for. */
+  readonly directives: Pick<Directives, 'types'>;
+  /** Changes something about the system, on record; a dry run says what would be done. */
+  direct(request: DirectRequest): Promise<DirectAnswer>;
   /** Accepts one job: committed when it resolves. Unknown plugins and commands are refused. */
   submit(submission: Submission): Promise<Enqueued>;
   /** Resolves with the job when it is terminal, or with its state of then when the time is over. */
   waitFor(jobId: string, timeoutMs: number): Promise<Job>;
-  cancel(jobId: string): Promise<Job>;
-  pause(): Promise<void>;
-  resume(): Promise<void>;
   status(): EngineStatus;
   start(): Promise<void>;
   /** No new claims; running attempts get the shutdown time; what is cut short is released. */
@@ -24,6 +35,8 @@ export interface Engine {
 }
 
 export interface Submission {
+  /** Made by the caller when the same request may come again; a new one otherwise. */
+  readonly id?: string;
   readonly plugin: string;
   readonly command: string;
   readonly payload: JsonObject;
@@ -31,10 +44,14 @@ export interface Submission {
   readonly actor: string;
   readonly context?: JsonObject;
   readonly dedupeKey?: string;
+  /** How long its success blocks others with the same key; the configuration's time otherwise. */
+  readonly dedupeTtlMs?: number;
+  readonly due?: NonNullable<JobDraft['due']>;
 }
 
 export interface EngineStatus {
   readonly processId: string;
+  readonly generation: GenerationStatus;
   readonly state: 'stopped' | 'starting' | 'running' | 'paused' | 'degraded' | 'stopping';
   /** Why it is degraded. */
   readonly detail: string | undefined;
@@ -47,4 +64,20 @@ export interface EngineStatus {
   readonly spawner: 'native' | 'node';
   readonly uptimeMs: number;
   readonly plugins: number;
+}
+
+export interface GenerationStatus {
+  /** 1 from the start, one more with each reload. */
+  readonly number: number;
+  readonly snapshotId: string;
+  readonly loadedAt: Timestamp;
+  /** The last reload that was asked for, whatever became of it. */
+  readonly lastReload: ReloadReport | undefined;
+}
+
+export interface ReloadReport {
+  readonly at: Timestamp;
+  readonly by: string;
+  /** Why it changed nothing. */
+  readonly refused: string | undefined;
 }

@@ -7,17 +7,15 @@ import { probe } from '../base/probe.ts';
 import { bareReport } from '../job/attempt.ts';
 import { endFailed, endReleased } from '../job/outcome.ts';
 import type { ClaimedJob, Closing } from '../ledger/ledger.ts';
-import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
+import { lookupCommand, type Plugin } from '../plugin/catalog.ts';
 import type { ProcessEnd, ProcessSpec, RunOptions } from '../plugin/process.ts';
 import { decodeResponse, encodeRequest } from '../plugin/protocol.ts';
 import { conclude } from './conclude.ts';
 import { followDeath, type FollowRules } from './follow.ts';
+import type { Generation } from './generation.ts';
 import { nameOf } from './settle.ts';
 
 export interface ExecutorOptions {
-  readonly catalog: () => Catalog;
-  readonly rules: () => FollowRules;
-  readonly environment: () => Readonly<Record<string, string>>;
   /** Starts the plugin, or hands the request to one that was started ahead, and waits for its end. */
   readonly run: (
     plugin: Plugin,
@@ -30,17 +28,21 @@ export interface ExecutorOptions {
   readonly log: Log;
 }
 
-export type Execute = (job: ClaimedJob, signal: AbortSignal) => Promise<Closing>;
+export type Execute = (
+  job: ClaimedJob,
+  signal: AbortSignal,
+  generation: Generation,
+) => Promise<Closing>;
 
 /** One attempt from its claim to its closing. Every way it can end is a value; it never rejects. */
 export function makeExecutor(options: ExecutorOptions): Execute {
-  return async (job, signal) => {
-    const plugin = options.catalog().plugins.get(job.plugin);
+  return async (job, signal, generation) => {
+    const plugin = generation.catalog.plugins.get(job.plugin);
     if (plugin === undefined || lookupCommand(plugin, job.command) === undefined) {
-      return refuse(job, options.rules());
+      return refuse(job, generation.rules);
     }
     try {
-      return await attempt(job, plugin, signal, options);
+      return await attempt(job, plugin, { signal, generation }, options);
     } catch (error) {
       return release(job, error, options.log);
     }
@@ -50,11 +52,12 @@ export function makeExecutor(options: ExecutorOptions): Execute {
 async function attempt(
   job: ClaimedJob,
   plugin: Plugin,
-  signal: AbortSignal,
+  { signal, generation }: { readonly signal: AbortSignal; readonly generation: Generation },
   options: ExecutorOptions,
 ): Promise<Closing> {
-  const { log, rules, environment } = options;
-  const spec = toSpec(plugin, job.command, environment());
+  const { log } = options;
+  const { rules, environment } = generation;
+  const spec = toSpec(plugin, job.command, environment);
   const request = toRequest(job, plugin, spec.timeoutMs);
   probe('spawn.before');
   log.debug('attempt started', { ...nameOf(job), attempt: job.attempt });
@@ -67,10 +70,7 @@ async function attempt(
   if (reply.kind === 'unstarted' && reply.hostFull) options.onHostFull();
   log.debug('attempt ended', { ...nameOf(job), attempt: job.attempt, how: reply.kind });
   if (reply.kind === 'ok' && reply.warning !== undefined) log.warn(reply.warning, nameOf(job));
-  return conclude(
-    { job, plugin, reply, end },
-    { rules: rules(), random: Math.random(), nowMs: Date.now() },
-  );
+  return conclude({ job, plugin, reply, end }, { rules, random: Math.random(), nowMs: Date.now() });
 }
 
 export function toSpec(

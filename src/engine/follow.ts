@@ -156,14 +156,7 @@ function addJobs(
   const source = fromRuntime ? RUNTIME_SOURCE : job.plugin;
   const targets = rules.targetsOf({ source, type: signal.type });
   if (targets.length === 0) rules.onUnmatched?.(signal);
-  const envelope = JSON.stringify({
-    type: event.type,
-    payload: event.payload,
-    ...(event.dedupeKey === undefined ? {} : { dedupe_key: event.dedupeKey }),
-    source,
-    timestamp: toTimestamp(nowMs),
-    event_id: signal.id,
-  });
+  const envelope = toEnvelope(event, source, signal.id, nowMs);
   targets.forEach((target, place) => {
     result.jobs.push({
       id: makeId(),
@@ -184,6 +177,23 @@ function addJobs(
       runtimeCaused: job.runtimeCaused || fromRuntime,
       ...(job.eventContextId === null ? {} : { eventContextId: job.eventContextId }),
     });
+  });
+}
+
+/** An event as `handle` gets it. */
+export function toEnvelope(
+  event: EmittedEvent,
+  source: string,
+  signalId: string,
+  nowMs: number,
+): string {
+  return JSON.stringify({
+    type: event.type,
+    payload: event.payload,
+    ...(event.dedupeKey === undefined ? {} : { dedupe_key: event.dedupeKey }),
+    source,
+    timestamp: toTimestamp(nowMs),
+    event_id: signalId,
   });
 }
 

@@ -1,18 +1,20 @@
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { makeLoop, type Service } from '../base/service.ts';
+import { makeLoop, type Loop } from '../base/service.ts';
 import type { HeartbeatAnswer, Ledger, ProcessBeat } from '../ledger/ledger.ts';
 
-export interface Heartbeat extends Service {
+export interface Heartbeat extends Loop {
   /** Since when every heartbeat was committed, in monotonic milliseconds; undefined after a failure. */
   readonly unbrokenSince: number | undefined;
+  /** When the last one was over, however it went, in monotonic milliseconds. */
+  readonly lastRoundAt: number;
   /** Why the last one could not be recorded. */
   readonly trouble: string | undefined;
 }
 
 export interface HeartbeatOptions {
   readonly ledger: Ledger;
-  readonly everyMs: number;
+  readonly everyMs: () => number;
   readonly beat: () => ProcessBeat;
   readonly onBeat: (answer: HeartbeatAnswer) => void;
   /** Somebody reaped this process although it lives: its claims belong to others now. */
@@ -26,6 +28,7 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
   let unbrokenSince: number | undefined;
   let registered = false;
   let trouble: string | undefined;
+  let lastRoundAt = performance.now();
 
   const runOnce = async (): Promise<void> => {
     const answer = await ledger.heartbeat(beat());
@@ -37,6 +40,7 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
       onLost();
     }
     registered = true;
+    lastRoundAt = performance.now();
     onBeat(answer);
   };
 
@@ -47,6 +51,7 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
     onError: (error) => {
       unbrokenSince = undefined;
       trouble = messageOf(error);
+      lastRoundAt = performance.now();
       log.error('the heartbeat could not be recorded', { error: messageOf(error) });
     },
   });
@@ -56,6 +61,9 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
     get unbrokenSince() {
       return unbrokenSince;
     },
+    get lastRoundAt() {
+      return lastRoundAt;
+    },
     get trouble() {
       return trouble;
     },
@@ -64,5 +72,6 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
       await loop.start();
     },
     stop: () => loop.stop(),
+    soon: () => loop.soon(),
   };
 }

@@ -1,29 +1,37 @@
-import { hostname } from 'node:os';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
+import type { LogRing } from '../base/log-ring.ts';
 import type { Service } from '../base/service.ts';
+import { settlesWithin } from '../base/within.ts';
 import type { Config } from '../config/config.ts';
 import type { Job } from '../job/job.ts';
-import type { Enqueued, HeartbeatAnswer, Ledger } from '../ledger/ledger.ts';
-import type { Route } from '../pipeline/route.ts';
+import type { CancelAnswer } from '../job/state.ts';
+import type { Enqueued, Ledger } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import type { Host } from '../plugin/process.ts';
+import { makeActivity } from './activity.ts';
 import { HOST_FULL_DELAY_MS } from './conclude.ts';
+import { registerScheduleDirectives } from './direct-schedules.ts';
+import { Directives, type DirectAnswer, type DirectRequest } from './directives.ts';
 import { Dispatcher } from './dispatcher.ts';
 import type { Engine, EngineStatus, Submission } from './engine.ts';
 import { makeDoor, type Door } from './enqueue.ts';
 import { makeExecutor } from './executor.ts';
-import type { FollowRules } from './follow.ts';
-import { makeHeartbeat, type Heartbeat } from './heartbeat.ts';
+import { makeGeneration, type Blueprint, type Generation } from './generation.ts';
+import { hasInit, initDirective, makeHealthKeeper, type HealthKeeper } from './health.ts';
+import { Pause } from './pause.ts';
 import { makePruner } from './pruner.ts';
-import { makeReaper, type Reaper } from './reaper.ts';
-import { makeFollowRules, retentionOf, toClaimable } from './rules.ts';
+import { makeReloader, reloadDirective, type Reloader } from './reload.ts';
+import { registerDirectives } from './register.ts';
 import type { Runner } from './runner.ts';
+import { makeScheduler, type Scheduler } from './scheduler.ts';
 import { makeSettler, type Settled } from './settle.ts';
 import { tellEnd } from './tell.ts';
-import { releaseUnheld } from './unheld.ts';
+import { makeSwitches, type Switches } from './switches.ts';
+import { makeTokenStore, type TokenStore } from './token-store.ts';
+import { makeVitals, type Vitals } from './vitals.ts';
 import { makeWaiters, type Waiters } from './waiters.ts';
 import { makeWaker, type Waker } from './wake.ts';
 
@@ -31,73 +39,123 @@ import { makeWaker, type Waker } from './wake.ts';
 const LAST_WRITES_MS = 10_000;
 
 export interface EngineParts {
-  readonly config: Config;
-  readonly catalog: Catalog;
-  readonly routes: readonly Route[];
+  /** What it begins with. */
+  readonly blueprint: Blueprint;
+  /** Reads everything again, under the rules of what is in force; throws what is wrong with it. */
+  readonly load: (inForce: Config) => Blueprint;
   readonly ledger: Ledger;
   readonly host: Host;
   readonly runner: Runner;
-  /** The environment of plugins, already reduced to what they may see. */
-  readonly environment: Readonly<Record<string, string>>;
   readonly version: string;
   readonly log: Log;
 }
 
 /** The moving parts, wired: each is one file, and this one says who tells whom. */
 export class LocalEngine implements Engine {
-  readonly config: Config;
-  readonly catalog: Catalog;
   readonly ledger: Ledger;
   readonly processId = makeId();
+  readonly ring: LogRing;
+  readonly activity = makeActivity();
+  readonly directives: Directives;
+  readonly tokens: TokenStore;
   readonly #parts: EngineParts;
   readonly #log: Log;
   readonly #jobLog: Log;
   readonly #startedAt = performance.now();
+  readonly #switches: Switches;
+  readonly #pause: Pause;
   readonly #door: Door;
   readonly #waiters: Waiters;
   readonly #dispatcher: Dispatcher;
   readonly #waker: Waker;
-  readonly #heartbeat: Heartbeat;
-  readonly #reaper: Reaper;
+  readonly #vitals: Vitals;
   readonly #pruner: Service;
+  readonly #reloader: Reloader;
+  readonly #health: HealthKeeper;
+  readonly #scheduler: Scheduler;
+  #generation: Generation;
   #state: 'stopped' | 'starting' | 'running' | 'stopping' = 'stopped';
   #stopping: Promise<void> | undefined;
-  #paused = false;
-  #pauseChanges = 0;
 
   constructor(parts: EngineParts) {
-    const { config, catalog, routes, ledger, log } = parts;
-    const { service } = config;
-    const rules = makeFollowRules(config, catalog, routes, log.child('router'));
+    const { blueprint, ledger, log } = parts;
     this.#parts = parts;
-    this.config = config;
-    this.catalog = catalog;
+    this.#generation = makeGeneration(blueprint, 1, log);
     this.ledger = ledger;
+    this.ring = log.ring;
     this.#log = log.child('engine');
     this.#jobLog = log.child('job');
     this.#waiters = makeWaiters(ledger);
+    this.#switches = makeSwitches(ledger);
+    this.#pause = new Pause({
+      ledger,
+      isRunning: () => this.#state === 'running',
+      open: () => this.#dispatcher.open(),
+      shut: () => this.#dispatcher.shut(),
+      log: this.#log,
+    });
+    this.#health = makeHealthKeeper({
+      ledger,
+      current: () => this.#generation,
+      onChange: () => this.#arrived([]),
+      log: log.child('health'),
+    });
     this.#door = makeDoor(
       ledger,
-      () => catalog,
-      () => service.dedupeTtlMs,
+      () => this.catalog,
+      () => this.config.service.dedupeTtlMs,
       (enqueued) => this.#arrived(enqueued),
+      (ms) => this.#waker.dueIn(ms),
     );
-    this.#dispatcher = this.#makeDispatcher(rules);
+    this.#dispatcher = this.#makeDispatcher();
     this.#waker = makeWaker({
       ledger,
-      pollMs: service.pollIntervalMs,
+      pollMs: () => this.config.service.pollIntervalMs,
       onWork: () => this.#dispatcher.wake(),
-      onLook: () => this.#readPaused(),
+      onLook: () => this.#look(),
       log: log.child('waker'),
     });
-    this.#heartbeat = this.#makeHeartbeat();
-    this.#reaper = this.#makeReaper(rules);
-    this.#pruner = makePruner(ledger, () => retentionOf(config), log.child('pruner'));
+    this.#vitals = makeVitals({
+      ...parts,
+      processId: this.processId,
+      current: () => this.#generation,
+      dispatcher: this.#dispatcher,
+      onReaped: (settlement) => {
+        this.#settled({ ...settlement, written: [] });
+        // What was given back is ready now, here and elsewhere.
+        this.#arrived([]);
+      },
+    });
+    this.#pruner = makePruner(ledger, () => this.#generation, log.child('pruner'));
+    this.#scheduler = this.#makeScheduler();
+    this.#reloader = this.#makeReloader();
+    this.tokens = makeTokenStore({
+      ledger,
+      configured: () => this.config.api.auth.tokens,
+      log: log.child('tokens'),
+    });
+    this.directives = this.#makeDirectives();
+  }
+
+  get config(): Config {
+    return this.#generation.config;
+  }
+
+  get catalog(): Catalog {
+    return this.#generation.catalog;
+  }
+
+  direct(request: DirectRequest): Promise<DirectAnswer> {
+    return this.directives.direct(request);
   }
 
   submit(submission: Submission): Promise<Enqueued> {
     if (this.#state === 'stopping') {
       return Promise.reject(new DuctileError('STOPPING', 'the engine is stopping'));
+    }
+    const plugin = this.catalog.plugins.get(submission.plugin);
+    if (submission.command === 'init' && plugin !== undefined && hasInit(plugin)) {
+      return this.#health.renew(plugin, submission);
     }
     return this.#door.submit(submission);
   }
@@ -106,33 +164,13 @@ export class LocalEngine implements Engine {
     return this.#waiters.waitFor(jobId, timeoutMs);
   }
 
-  async cancel(jobId: string): Promise<Job> {
-    const answer = await this.ledger.cancel(jobId);
-    if (answer === 'requested') this.#dispatcher.stopJob(jobId, 'cancelled');
-    if (answer === 'cancelled') this.#waiters.notice([jobId]);
-    // Another host that runs it learns of it with its next heartbeat.
-    return this.#waiters.waitFor(jobId, 0);
-  }
-
-  async pause(): Promise<void> {
-    await this.ledger.setMeta('paused', '1');
-    this.#pauseChanges += 1;
-    this.#setPaused(true);
-    await this.#dispatcher.shut();
-  }
-
-  async resume(): Promise<void> {
-    await this.ledger.setMeta('paused', '0');
-    this.#pauseChanges += 1;
-    this.#setPaused(false);
-  }
-
   status(): EngineStatus {
     const { running } = this.#dispatcher;
-    const trouble = this.#dispatcher.trouble ?? this.#heartbeat.trouble;
-    const healthy = this.#paused ? 'paused' : this.#state;
+    const trouble = this.#dispatcher.trouble ?? this.#vitals.heartbeat.trouble;
+    const healthy = this.#pause.isOn ? 'paused' : this.#state;
     return {
       processId: this.processId,
+      generation: this.#reloader.status(),
       state: trouble === undefined || this.#state === 'stopping' ? healthy : 'degraded',
       detail: trouble,
       slots: this.config.service.maxWorkers,
@@ -143,20 +181,34 @@ export class LocalEngine implements Engine {
     };
   }
 
+  /** Calls back when a reload begins and when it has ended. */
+  watchReloads(listener: (isUnderWay: boolean) => void): void {
+    this.#reloader.watch(listener);
+  }
+
+  /** Whether the parts still turn. */
+  isSound(): boolean {
+    return this.#vitals.isSound();
+  }
+
   async start(): Promise<void> {
     this.#state = 'starting';
     // The helper is ready only when no helper of an earlier engine lives, so neither does its work.
     await this.#parts.host.start();
-    this.#parts.runner.prewarm();
-    await this.#heartbeat.start();
+    this.#parts.runner.prewarm(this.#generation);
+    await this.#vitals.heartbeat.start();
+    await this.#reloader.begin();
+    await this.#health.require();
     if (this.ledger.kind === 'sqlite') {
-      const recovered = await this.#reaper.recover();
+      const recovered = await this.#vitals.reaper.recover();
       if (recovered > 0) this.#log.warn('work of a crashed process recovered', { jobs: recovered });
     }
-    this.#paused = (await this.ledger.meta('paused')) === '1';
+    await this.#pause.begin();
+    await this.#switches.refresh();
     this.#state = 'running';
-    if (!this.#paused) this.#dispatcher.open();
-    for (const part of [this.#waker, this.#reaper, this.#pruner]) await part.start();
+    if (!this.#pause.isOn) this.#dispatcher.open();
+    const parts = [this.#waker, this.#vitals.reaper, this.#pruner, this.tokens, this.#scheduler];
+    for (const part of parts) await part.start();
   }
 
   async stop(): Promise<void> {
@@ -167,7 +219,8 @@ export class LocalEngine implements Engine {
   async #stop(): Promise<void> {
     this.#state = 'stopping';
     void this.#dispatcher.shut();
-    for (const part of [this.#waker, this.#reaper, this.#pruner]) await part.stop();
+    const parts = [this.#scheduler, this.#waker, this.#vitals.reaper, this.#pruner];
+    for (const part of parts) await part.stop();
     const { shutdownTimeoutMs } = this.config.service;
     if (!(await settlesWithin(this.#dispatcher.drained(), shutdownTimeoutMs))) {
       this.#log.warn('running attempts are cut short and given back', {
@@ -177,7 +230,9 @@ export class LocalEngine implements Engine {
       const lastMs = limits.killGraceMs + limits.drainMs + LAST_WRITES_MS;
       if (!(await settlesWithin(this.#dispatcher.drained(), lastMs))) this.#dispatcher.abandon();
     }
-    await this.#heartbeat.stop();
+    await settlesWithin(this.directives.stop(), LAST_WRITES_MS);
+    await this.tokens.stop();
+    await this.#vitals.heartbeat.stop();
     await this.ledger.leave(this.processId).catch((error: unknown) => {
       this.#log.warn('could not take leave of the ledger', { error: messageOf(error) });
     });
@@ -186,18 +241,16 @@ export class LocalEngine implements Engine {
     this.#state = 'stopped';
   }
 
-  #makeDispatcher(rules: FollowRules): Dispatcher {
-    const { catalog, ledger, config, environment, runner, log } = this.#parts;
-    const claimable = [...catalog.plugins.values()].map((plugin) => toClaimable(plugin, config));
+  #makeDispatcher(): Dispatcher {
+    const { ledger, runner, log } = this.#parts;
     return new Dispatcher({
-      settler: makeSettler(ledger, () => rules, log.child('settle')),
+      settler: makeSettler(ledger, () => this.#generation.rules, log.child('settle')),
       processId: this.processId,
-      slots: config.service.maxWorkers,
-      plugins: () => claimable,
+      slots: () => this.config.service.maxWorkers,
+      generation: () => this.#generation,
+      plugins: (generation) =>
+        this.#health.limit(generation).filter(({ name }) => !this.#switches.isOff(name)),
       execute: makeExecutor({
-        catalog: () => catalog,
-        rules: () => rules,
-        environment: () => environment,
         run: runner.run,
         onHostFull: () => this.#dispatcher.rest(HOST_FULL_DELAY_MS),
         log: log.child('executor'),
@@ -207,77 +260,87 @@ export class LocalEngine implements Engine {
     });
   }
 
-  #makeHeartbeat(): Heartbeat {
-    const { catalog, config, host, ledger, log, version } = this.#parts;
-    const { heartbeatIntervalMs, reapAfterMs, maxWorkers } = config.service;
-    return makeHeartbeat({
+  #makeScheduler(): Scheduler {
+    const { ledger, log } = this.#parts;
+    return makeScheduler({
       ledger,
-      everyMs: heartbeatIntervalMs,
-      beat: () => ({
-        id: this.processId,
-        host: hostname(),
-        pid: process.pid,
-        version,
-        slots: maxWorkers,
-        spawner: host.rung,
-        plugins: [...catalog.plugins.keys()],
-      }),
-      onBeat: (answer) => {
-        // Only where others may take our claims do our processes have to end when we fall silent.
-        if (ledger.kind === 'postgres') host.renew(reapAfterMs - heartbeatIntervalMs);
-        this.#compare(answer);
-      },
-      onLost: () => this.#dispatcher.stopAll('shutdown'),
-      log: log.child('heartbeat'),
+      config: () => this.config,
+      catalog: () => this.catalog,
+      holdOf: (plugin) =>
+        this.#switches.isOff(plugin)
+          ? 'plugin_disabled'
+          : this.#health.isWell(plugin)
+            ? undefined
+            : 'plugin_unhealthy',
+      onFired: () => this.#arrived([]),
+      onCancelled: (jobId, answer) => this.#cancelled(jobId, answer),
+      log: log.child('scheduler'),
     });
   }
 
-  #makeReaper(rules: FollowRules): Reaper {
-    const { config, ledger, log } = this.#parts;
-    const { heartbeatIntervalMs, reapAfterMs, maxCrashes, runnerGraceMs } = config.service;
-    return makeReaper({
+  #makeDirectives(): Directives {
+    const { ledger, log } = this.#parts;
+    const directives = new Directives({
       ledger,
       processId: this.processId,
-      everyMs: heartbeatIntervalMs,
-      reapAfterMs,
-      runnerGraceMs,
-      crashRules: { crashesMax: maxCrashes, suspectAfter: limits.suspectAfter },
-      followRules: () => rules,
-      // After an outage of the database everybody looks dead to whoever comes back first.
-      mayJudge: () => {
-        const since = this.#heartbeat.unbrokenSince;
-        return since !== undefined && performance.now() - since >= reapAfterMs;
-      },
-      onReaped: (settlement) => {
-        this.#settled({ ...settlement, written: [] });
-        // What was given back is ready now, here and elsewhere.
-        this.#arrived([]);
-      },
-      log: log.child('reaper'),
+      rules: () => this.#generation.rules,
+      onChange: () => this.#arrived([]),
+      log: log.child('directive'),
     });
+    registerDirectives(directives, {
+      ledger,
+      catalog: () => this.catalog,
+      switches: this.#switches,
+      tokens: this.tokens,
+      configured: () => this.config.api.auth.tokens,
+      status: () => this.status(),
+      onCancel: (jobId, answer) => this.#cancelled(jobId, answer),
+      onQueued: () => this.#arrived([]),
+      onPause: () => this.#pause.changed(),
+    });
+    registerScheduleDirectives(directives, {
+      ledger,
+      config: () => this.config,
+      catalog: () => this.catalog,
+      onChange: () => this.#scheduler.soon(),
+    });
+    directives.registerDirective(reloadDirective(this.#reloader));
+    directives.registerDirective(initDirective(this.#health, () => this.catalog));
+    return directives;
   }
 
-  #compare({ running }: HeartbeatAnswer): void {
-    for (const { jobId, cancelRequested } of running) {
-      if (cancelRequested) this.#dispatcher.stopJob(jobId, 'cancelled');
-    }
-    const unheld = running.filter(
-      ({ jobId, claimToken }) => !this.#dispatcher.holds(jobId, claimToken),
-    );
-    if (unheld.length === 0) return;
-    releaseUnheld(this.ledger, unheld, this.#log).then(
-      (closings) => this.#dispatcher.close(closings),
-      (error: unknown) => this.#log.warn('unheld claims stay for now', { error: messageOf(error) }),
-    );
+  #makeReloader(): Reloader {
+    const { load, ledger, log, runner } = this.#parts;
+    return makeReloader({
+      processId: this.processId,
+      current: () => this.#generation,
+      load,
+      ledger,
+      // Whether plugins are well under it must be known before the first claim.
+      prepare: () => this.#health.learn(),
+      // From here on nothing may fail: half a reload would be neither the old nor the new one.
+      adopt: (generation) => {
+        this.#generation = generation;
+        runner.prewarm(generation);
+        this.#vitals.heartbeat.soon();
+        this.#scheduler.soon();
+        this.#waker.dueIn(0);
+        this.#dispatcher.wake();
+      },
+      follow: () => this.#health.require(),
+      log,
+    });
   }
 
   #settled({ verdicts, enqueued, written }: Settled): void {
+    this.activity.notice();
     this.#waiters.notice(verdicts.keys());
     if (enqueued.length > 0) this.#arrived(enqueued);
     for (const closing of written) {
       tellEnd(closing, this.#jobLog);
       if (closing.ending.delayMs > 0) this.#waker.dueIn(closing.ending.delayMs);
     }
+    if (written.some(({ job }) => job.command === 'init')) void this.#health.look();
   }
 
   #arrived(enqueued: readonly Enqueued[]): void {
@@ -290,29 +353,15 @@ export class LocalEngine implements Engine {
     this.ledger.hint();
   }
 
-  /** Somebody may have paused or resumed all hosts from another one. */
-  async #readPaused(): Promise<void> {
-    const changes = this.#pauseChanges;
-    const paused = (await this.ledger.meta('paused')) === '1';
-    // What was changed here meanwhile is newer than what was read.
-    if (changes === this.#pauseChanges) this.#setPaused(paused);
+  async #look(): Promise<void> {
+    await this.#pause.look();
+    await this.#switches.refresh();
+    await this.#health.look();
   }
 
-  #setPaused(paused: boolean): void {
-    if (paused === this.#paused || this.#state !== 'running') return;
-    this.#paused = paused;
-    if (paused) void this.#dispatcher.shut();
-    else this.#dispatcher.open();
-    this.#log.info(paused ? 'paused: nothing new is started' : 'resumed');
+  /** Another host that runs it learns of it with its next heartbeat. */
+  #cancelled(jobId: string, answer: CancelAnswer): void {
+    if (answer === 'requested') this.#dispatcher.stopJob(jobId, 'cancelled');
+    if (answer === 'cancelled') this.#waiters.notice([jobId]);
   }
-}
-
-async function settlesWithin(work: Promise<void>, ms: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(() => resolve(false), ms);
-  });
-  const result = await Promise.race([work.then(() => true), late]);
-  clearTimeout(timer);
-  return result;
 }

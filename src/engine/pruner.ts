@@ -3,6 +3,8 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import { prunable, type Ledger, type Prunable } from '../ledger/ledger.ts';
+import type { Generation } from './generation.ts';
+import { retentionOf } from './rules.ts';
 
 /** Steps of one kind in one round; what is left waits for the next one. */
 const STEPS_MAX = 20;
@@ -10,16 +12,19 @@ const STEPS_MAX = 20;
 /** Deletes what is past its retention, in small steps, so that work is never kept waiting by it. */
 export function makePruner(
   ledger: Ledger,
-  retentionMs: () => Readonly<Record<Prunable, number>>,
+  current: () => Pick<Generation, 'config' | 'snapshotId'>,
   log: Log,
 ): Service {
   return makeLoop({
     name: 'pruner',
-    everyMs: limits.pruneEveryMs,
+    everyMs: () => limits.pruneEveryMs,
     atOnce: true,
     async runOnce() {
+      const { config, snapshotId } = current();
+      await ledger.touchSnapshot(snapshotId);
+      const retentionMs = retentionOf(config);
       for (const what of prunable) {
-        const pruned = await pruneKind(ledger, what, retentionMs()[what]);
+        const pruned = await pruneKind(ledger, what, retentionMs[what]);
         if (pruned > 0) log.debug('rows past their retention were deleted', { what, rows: pruned });
       }
     },

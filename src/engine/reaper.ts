@@ -1,11 +1,14 @@
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
+import type { Directive } from '../directive/directive.ts';
 import { bareReport, type Cause } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
 import { blame, endCancelled, endCrashed, type CrashRules, type Ending } from '../job/outcome.ts';
 import { isTerminal } from '../job/state.ts';
+import type { DirectiveClosing } from '../ledger/directives.ts';
 import type { Closing, Ledger, Orphan, Settlement } from '../ledger/ledger.ts';
+import { followDirective } from './directive-signals.ts';
 import { followDeath, type FollowRules } from './follow.ts';
 import { nameOf } from './settle.ts';
 
@@ -14,15 +17,20 @@ const BURIED_MAX = 100;
 export interface ReaperOptions {
   readonly ledger: Ledger;
   readonly processId: string;
-  readonly everyMs: number;
-  readonly reapAfterMs: number;
-  readonly runnerGraceMs: number;
-  readonly crashRules: CrashRules;
-  readonly followRules: () => FollowRules;
+  readonly everyMs: () => number;
+  /** The rules of now. */
+  readonly rules: () => ReaperRules;
   /** Whether this process was itself well for long enough to judge others. */
   readonly mayJudge: () => boolean;
   readonly onReaped: (settlement: Settlement) => void;
   readonly log: Log;
+}
+
+export interface ReaperRules {
+  readonly reapAfterMs: number;
+  readonly runnerGraceMs: number;
+  readonly crash: CrashRules;
+  readonly follow: FollowRules;
 }
 
 export interface Reaper extends Service {
@@ -59,7 +67,7 @@ export function makeReaper(options: ReaperOptions): Reaper {
     everyMs: options.everyMs,
     async runOnce() {
       if (!options.mayJudge()) return;
-      await reapAll(options.reapAfterMs);
+      await reapAll(options.rules().reapAfterMs);
       await takeExpired(options);
       await bury(options);
     },
@@ -74,8 +82,26 @@ async function reapOne(orphan: Orphan, staleMs: number, options: ReaperOptions):
   const closings = orphan.jobs.map((job) =>
     crashClosing(job, charged.has(job.id), 'engine_crash', 'the process that ran it died', options),
   );
-  const settlement = await options.ledger.reap({ processId: orphan.processId, staleMs, closings });
+  const directives = orphan.directives.map((directive) => failUnattended(directive, options));
+  const settlement = await options.ledger.reap({
+    processId: orphan.processId,
+    staleMs,
+    closings,
+    directives,
+  });
   return report(closings, settlement, options);
+}
+
+/** How far it came is not known, so it is not done again but told. */
+function failUnattended(directive: Directive, { rules }: ReaperOptions): DirectiveClosing {
+  const { id, processId } = directive;
+  const error = 'the process that executed it died';
+  return {
+    id,
+    processId,
+    end: { status: 'failed', code: 'DIRECTIVE_FAILED', error },
+    ...followDirective(directive, 'failed', rules().follow),
+  };
 }
 
 /** Claims that are older than any attempt may be, of processes that still beat. */
@@ -92,7 +118,8 @@ async function takeExpired(options: ReaperOptions): Promise<void> {
 
 /** Jobs that nobody could run for the whole grace time do not wait for ever in silence. */
 async function bury(options: ReaperOptions): Promise<void> {
-  const { ledger, runnerGraceMs, reapAfterMs } = options;
+  const { ledger } = options;
+  const { runnerGraceMs, reapAfterMs, follow } = options.rules();
   const lost = await ledger.unrunnable({
     graceMs: runnerGraceMs,
     staleMs: reapAfterMs,
@@ -109,7 +136,7 @@ async function bury(options: ReaperOptions): Promise<void> {
       claimToken: null,
       report: bareReport('failed', 'spawn', error),
       ending,
-      ...followDeath(job, { ...ending, error }, options.followRules(), Date.now()),
+      ...followDeath(job, { ...ending, error }, follow, Date.now()),
     };
   });
   report(closings, await ledger.settle(closings), options);
@@ -124,10 +151,11 @@ function crashClosing(
 ): Closing {
   // Whoever was to stop it is gone, so what was asked for happens here.
   const cancelled = job.cancelRequestedAt !== null;
-  const ending = cancelled ? endCancelled(job) : endCrashed(job, charged, options.crashRules);
+  const rules = options.rules();
+  const ending = cancelled ? endCancelled(job) : endCrashed(job, charged, rules.crash);
   const consequences =
     isTerminal(ending.status) && !cancelled
-      ? followDeath(job, { ...ending, error }, options.followRules(), Date.now())
+      ? followDeath(job, { ...ending, error }, rules.follow, Date.now())
       : { signals: [], jobs: [] };
   return {
     job,

@@ -5,6 +5,7 @@ import type { ClaimablePlugin, Prunable } from '../ledger/ledger.ts';
 import { matchRoutes, type Route } from '../pipeline/route.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { FollowRules } from './follow.ts';
+import type { ReaperRules } from './reaper.ts';
 
 /** The configuration as the engine's parts want it. */
 export function makeFollowRules(
@@ -44,6 +45,21 @@ export function toClaimable(plugin: Plugin, { plugins }: Config): ClaimablePlugi
   };
 }
 
+export function reaperRulesOf({
+  config: { service },
+  rules,
+}: {
+  readonly config: Config;
+  readonly rules: FollowRules;
+}): ReaperRules {
+  return {
+    reapAfterMs: service.reapAfterMs,
+    runnerGraceMs: service.runnerGraceMs,
+    crash: { crashesMax: service.maxCrashes, suspectAfter: limits.suspectAfter },
+    follow: rules,
+  };
+}
+
 export function retentionOf({ service }: Config): Record<Prunable, number> {
   return {
     jobs: service.jobQueueRetentionMs,
@@ -52,7 +68,14 @@ export function retentionOf({ service }: Config): Record<Prunable, number> {
     facts: service.factRetentionMs,
     // While its jobs are there, they name it; looking for unnamed ones among them would be in vain.
     contexts: Math.max(service.contextRetentionMs, service.jobQueueRetentionMs),
+    // After the last use, so that jobs never outlive what they ran with.
+    snapshots: Math.max(service.jobQueueRetentionMs, service.jobLogRetentionMs),
+    health: service.jobLogRetentionMs,
+    transitions: service.breakerTransitionsRetentionMs,
     // Each key carries its own end.
     dedupe: 0,
+    directives: limits.directiveRetentionMs,
+    keys: limits.idempotencyRetentionMs,
+    tokens: limits.tokenRetentionMs,
   };
 }

@@ -1,38 +1,40 @@
 import { statSync } from 'node:fs';
-import type { Catalog, Plugin } from '../plugin/catalog.ts';
+import type { Plugin } from '../plugin/catalog.ts';
 import type { PrewarmPool } from '../plugin/prewarm.ts';
-import type { Host } from '../plugin/process.ts';
+import type { Host, ProcessSpec } from '../plugin/process.ts';
 import { toSpec, type ExecutorOptions } from './executor.ts';
+import type { Blueprint } from './generation.ts';
 
 export interface Runner {
   readonly run: ExecutorOptions['run'];
-  /** Starts the processes that wait for requests; the helper must run. */
-  prewarm(): void;
+  /** Starts the processes that wait for requests, and ends those of before; the helper must run. */
+  prewarm(blueprint: Pick<Blueprint, 'catalog' | 'environment'>): void;
   stop(): void;
 }
 
 /** Runs a plugin in a process that was started ahead where there is one, else in a new one. */
-export function makeRunner(
-  host: Host,
-  pool: PrewarmPool,
-  catalog: Catalog,
-  environment: Readonly<Record<string, string>>,
-): Runner {
-  const keep = (plugin: Plugin): string => {
+export function makeRunner(host: Host, pool: PrewarmPool): Runner {
+  let warm: ReadonlyMap<string, Plugin> = new Map();
+  const keep = (plugin: Plugin, spec: ProcessSpec): string => {
     const fingerprint = stamp(plugin);
-    // Its own time-outs count from the request, so which command's they are does not matter here.
-    const spec = toSpec(plugin, '', environment);
-    pool.keep(plugin.name, { fingerprint, spec, count: plugin.prewarm });
+    // An attempt of an earlier generation must not bring its processes back.
+    if (warm.get(plugin.name) === plugin) {
+      pool.keep(plugin.name, { fingerprint, spec, count: plugin.prewarm });
+    }
     return fingerprint;
   };
   return {
     run(plugin, spec, request, options) {
-      const held = plugin.prewarm > 0 ? pool.take(plugin.name, keep(plugin)) : undefined;
+      const held = plugin.prewarm > 0 ? pool.take(plugin.name, keep(plugin, spec)) : undefined;
       if (held === undefined) return host.run(spec, request, options);
       return held.feed(request, { ...options, timeoutMs: spec.timeoutMs });
     },
-    prewarm() {
-      for (const plugin of catalog.plugins.values()) if (plugin.prewarm > 0) keep(plugin);
+    prewarm({ catalog, environment }) {
+      const before = warm;
+      warm = new Map([...catalog.plugins].filter(([, plugin]) => plugin.prewarm > 0));
+      for (const name of before.keys()) if (!warm.has(name)) pool.drop(name);
+      // Its own time-outs count from the request, so which command's they are does not matter here.
+      for (const plugin of warm.values()) keep(plugin, toSpec(plugin, '', environment));
     },
     stop: () => pool.stop(),
   };

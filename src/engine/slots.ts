@@ -16,7 +16,7 @@ interface Waiting<T> {
  * waited for the next claim would be empty for much of its time.
  */
 export class Slots<T> {
-  readonly #count: number;
+  readonly #count: () => number;
   /** Runs it to its end; never rejects. */
   readonly #run: (held: T, waitedMs: number) => Promise<void>;
   readonly #giveBack: (held: readonly T[]) => void;
@@ -26,7 +26,7 @@ export class Slots<T> {
   #watched = false;
 
   constructor(
-    count: number,
+    count: () => number,
     run: (held: T, waitedMs: number) => Promise<void>,
     giveBack: (held: readonly T[]) => void,
   ) {
@@ -37,11 +37,12 @@ export class Slots<T> {
 
   /** How many claims may be held: one for each slot, and one for each that will soon be free. */
   get capacity(): number {
-    return this.#count + Math.min(this.#count, Math.floor((this.#count * AHEAD_MS) / this.#meanMs));
+    const count = this.#count();
+    return count + Math.min(count, Math.floor((count * AHEAD_MS) / this.#meanMs));
   }
 
   enter(held: T): void {
-    if (this.#busy < this.#count) {
+    if (this.#busy < this.#count()) {
       this.#start(held, 0);
     } else {
       this.#waiting.push({ held, sinceMs: performance.now() });
@@ -56,14 +57,22 @@ export class Slots<T> {
     return meant.map(({ held }) => held);
   }
 
+  /** Lets those begin that wait, as far as there is room: an attempt has ended, or there are more slots. */
+  fill(): void {
+    while (this.#busy < this.#count()) {
+      const next = this.#waiting.shift();
+      if (next === undefined) return;
+      this.#start(next.held, performance.now() - next.sinceMs);
+    }
+  }
+
   #start(held: T, waitedMs: number): void {
     const beganAt = performance.now();
     this.#busy += 1;
     void this.#run(held, waitedMs).then(() => {
       this.#busy -= 1;
       this.#learn(performance.now() - beganAt);
-      const next = this.#waiting.shift();
-      if (next !== undefined) this.#start(next.held, performance.now() - next.sinceMs);
+      this.fill();
     });
   }
 

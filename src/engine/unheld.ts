@@ -1,14 +1,34 @@
+import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { bareReport } from '../job/attempt.ts';
 import { endReleased } from '../job/outcome.ts';
-import type { ClaimedJob, Closing, Ledger, RunningClaim } from '../ledger/ledger.ts';
+import type { Closing, HeartbeatAnswer, Ledger, RunningClaim } from '../ledger/ledger.ts';
+import type { Dispatcher } from './dispatcher.ts';
 import { nameOf } from './settle.ts';
+
+/** What the ledger believes that we run, held against what we do. */
+export function compareClaims(
+  { running }: HeartbeatAnswer,
+  dispatcher: Pick<Dispatcher, 'stopJob' | 'holds' | 'close'>,
+  ledger: Ledger,
+  log: Log,
+): void {
+  for (const { jobId, cancelRequested } of running) {
+    if (cancelRequested) dispatcher.stopJob(jobId, 'cancelled');
+  }
+  const unheld = running.filter(({ jobId, claimToken }) => !dispatcher.holds(jobId, claimToken));
+  if (unheld.length === 0) return;
+  releaseUnheld(ledger, unheld, log).then(
+    (closings) => dispatcher.close(closings),
+    (error: unknown) => log.warn('unheld claims stay for now', { error: messageOf(error) }),
+  );
+}
 
 /**
  * Claims that the ledger counts as ours and nobody here holds: a claim whose answer was lost. They
  * are given back at once; if one was settled meanwhile, its fence makes this a no-op.
  */
-export async function releaseUnheld(
+async function releaseUnheld(
   ledger: Ledger,
   unheld: readonly RunningClaim[],
   log: Log,
@@ -22,12 +42,4 @@ export async function releaseUnheld(
     closings.push({ job, claimToken, report, ending: endReleased(job), signals: [], jobs: [] });
   }
   return closings;
-}
-
-/** A claim whose turn did not come here. */
-export function releaseUnstarted(job: ClaimedJob): Closing {
-  const report = bareReport('released', 'not_started', 'there was no slot for it soon enough');
-  const { claimToken, queueMs } = job;
-  const ending = endReleased(job);
-  return { job, claimToken, report: { ...report, queueMs }, ending, signals: [], jobs: [] };
 }

@@ -10,7 +10,7 @@ export interface Waker extends Service {
 
 export interface WakerOptions {
   readonly ledger: Ledger;
-  readonly pollMs: number;
+  readonly pollMs: () => number;
   /** There may be work. */
   readonly onWork: () => void;
   /** What else is to be looked at, first. */
@@ -41,11 +41,11 @@ export function makeWaker({ ledger, pollMs, onWork, onLook, log }: WakerOptions)
   };
 
   const look = async (): Promise<void> => {
-    let nextInMs = pollMs;
+    let nextInMs = pollMs();
     try {
       await onLook();
       const promotion = await ledger.promote();
-      nextInMs = Math.min(pollMs, promotion.nextInMs ?? pollMs);
+      nextInMs = Math.min(nextInMs, promotion.nextInMs ?? nextInMs);
       onWork();
     } catch (error) {
       log.warn('looking for work failed', { error: messageOf(error) });

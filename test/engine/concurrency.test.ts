@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { pause, resume } from '../support/direct.ts';
 import { databases, eventually, makePlace, type TestPlace } from '../support/instance.ts';
 import { notesJob, python, shell, succeeds } from '../support/plugin-program.ts';
 
@@ -80,12 +81,12 @@ describe.each(databases)('on %s', (database) => {
     const plugins = { one: { program: notesJob }, two: { program: notesJob } };
     const place = await makePlace({ database, plugins, service: { max_workers: 1 } });
     const { submit, ended, engine } = await place.start();
-    await engine.pause();
+    await pause(engine);
     const ids: string[] = [];
     for (const n of times(30, (index) => index)) {
       ids.push(await submit(n % 3 === 0 ? 'one' : 'two'));
     }
-    await engine.resume();
+    await resume(engine);
     for (const id of ids) await ended(id);
     expect(await place.notes()).toEqual(ids);
   });

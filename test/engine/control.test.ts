@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { cancel, pause, resume } from '../support/direct.ts';
 import { isAlive } from '../support/hosts.ts';
 import { databases, eventually, makePlace, type TestPlace } from '../support/instance.ts';
 import { python, succeeds, waitsForGate } from '../support/plugin-program.ts';
@@ -17,7 +18,10 @@ describe.each(databases)('cancelling on %s', (database) => {
     await pidOfFirst(place);
     const second = await submit('worker');
     const waiter = ended(second);
-    expect(await engine.cancel(second)).toMatchObject({ status: 'cancelled', reason: 'cancelled' });
+    expect(await cancel(engine, second)).toMatchObject({
+      status: 'cancelled',
+      reason: 'cancelled',
+    });
     expect((await waiter).status).toBe('cancelled');
     await place.openGate('1');
     expect((await ended(first)).status).toBe('succeeded');
@@ -31,7 +35,7 @@ describe.each(databases)('cancelling on %s', (database) => {
     const { submit, ended, engine, attempts, ledger } = await place.start();
     const id = await submit('worker');
     const pid = await pidOfFirst(place);
-    await engine.cancel(id);
+    await cancel(engine, id);
     const job = await ended(id);
     expect(job).toMatchObject({ status: 'cancelled', reason: 'cancelled', retryCount: 0 });
     expect(isAlive(pid)).toBe(false);
@@ -48,7 +52,7 @@ describe.each(databases)('cancelling on %s', (database) => {
     const { submit, engine, attempts, ledger } = await place.start();
     const id = await submit('worker');
     await eventually('it failed once', async () => (await ledger.job(id))?.attempt === 2);
-    expect(await engine.cancel(id)).toMatchObject({ status: 'cancelled', retryCount: 1 });
+    expect(await cancel(engine, id)).toMatchObject({ status: 'cancelled', retryCount: 1 });
     expect(await attempts(id)).toHaveLength(1);
   });
 
@@ -56,8 +60,8 @@ describe.each(databases)('cancelling on %s', (database) => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const { run, engine } = await place.start();
     const { id } = await run('worker');
-    expect(await engine.cancel(id)).toMatchObject({ id, status: 'succeeded' });
-    await expect(engine.cancel('nobody')).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' });
+    expect(await cancel(engine, id)).toMatchObject({ id, status: 'succeeded' });
+    await expect(cancel(engine, 'nobody')).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' });
   });
 });
 
@@ -70,7 +74,7 @@ test('cancelling from another host stops the job where it runs', async () => {
   const id = await owner.submit('worker');
   const pid = await pidOfFirst(place);
   const other = await place.start();
-  await other.engine.cancel(id);
+  await cancel(other.engine, id);
   expect((await other.ended(id)).status).toBe('cancelled');
   expect(isAlive(pid)).toBe(false);
   const [row] = await owner.attempts(id);
@@ -87,7 +91,7 @@ wait_for("never")`);
   const { submit, ended, engine, attempts } = await place.start();
   const id = await submit('worker');
   await pidOfFirst(place);
-  await engine.cancel(id);
+  await cancel(engine, id);
   expect(await ended(id)).toMatchObject({ status: 'cancelled', attempt: 1 });
   const [row] = await attempts(id);
   expect(JSON.parse(row?.result ?? '')).toMatchObject({ error: 'interrupted' });
@@ -99,13 +103,13 @@ describe.each(databases)('pausing on %s', (database) => {
     const { submit, ended, engine, ledger } = await place.start();
     const first = await submit('worker');
     await pidOfFirst(place);
-    await engine.pause();
+    await pause(engine);
     expect(engine.status().state).toBe('paused');
     const second = await submit('worker');
     await place.openGate('1');
     expect((await ended(first)).status).toBe('succeeded');
     expect((await ledger.job(second))?.status).toBe('queued');
-    await engine.resume();
+    await resume(engine);
     expect(engine.status().state).toBe('running');
     expect((await ended(second)).status).toBe('succeeded');
   });
@@ -113,13 +117,13 @@ describe.each(databases)('pausing on %s', (database) => {
   test('outlives the process', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
     const before = await place.start();
-    await before.engine.pause();
+    await pause(before.engine);
     const id = await before.submit('worker');
     await before.close();
     const after = await place.start();
     expect(after.engine.status().state).toBe('paused');
     expect((await after.ledger.job(id))?.status).toBe('queued');
-    await after.engine.resume();
+    await resume(after.engine);
     expect((await after.ended(id)).status).toBe('succeeded');
   });
 });
@@ -130,11 +134,11 @@ test('pausing one host pauses the others', async () => {
     plugins: { worker: { program: succeeds } },
   });
   const [one, two] = [await place.start(), await place.start()];
-  await one.engine.pause();
+  await pause(one.engine);
   await eventually('the other is paused', () => two.engine.status().state === 'paused');
   const id = await two.submit('worker');
   expect((await two.ledger.job(id))?.status).toBe('queued');
-  await two.engine.resume();
+  await resume(two.engine);
   await eventually('the first goes on', () => one.engine.status().state === 'running');
   expect((await one.ended(id)).status).toBe('succeeded');
 });

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
+import { pause } from '../support/direct.ts';
 import { databases, makePlace } from '../support/instance.ts';
 import { notesJob, succeeds } from '../support/plugin-program.ts';
 
@@ -79,7 +80,7 @@ test('who waits for a job that never was is told so', async () => {
 test('who waits no longer gets the job as it is then', async () => {
   const place = await makePlace({ plugins });
   const { engine, submit } = await place.start();
-  await engine.pause();
+  await pause(engine);
   const id = await submit('worker');
   expect(await engine.waitFor(id, 30)).toMatchObject({ id, status: 'queued' });
 });

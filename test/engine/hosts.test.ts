@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { openLedger } from '../../src/ledger/open.ts';
+import { pause, resume } from '../support/direct.ts';
 import { eventually, makePlace, type LogRecord, type TestPlace } from '../support/instance.ts';
 import { notesJob, python, shell, waitsForGate } from '../support/plugin-program.ts';
 
@@ -12,10 +13,10 @@ test('two hosts share the work, and each job is done once', async () => {
   const plugins = { worker: { program: notesJob } };
   const place = await makePlace({ database, plugins, service: { max_workers: 3 } });
   const [one, two] = [await place.start(), await place.start()];
-  await one.engine.pause();
+  await pause(one.engine);
   await eventually('both are paused', () => two.engine.status().state === 'paused');
   const ids = await Promise.all(Array.from({ length: 200 }, () => one.submit('worker')));
-  await one.engine.resume();
+  await resume(one.engine);
   for (const id of ids) expect((await two.ended(id)).status).toBe('succeeded');
   expect((await place.notes()).sort()).toEqual([...ids].sort());
   const rows = await one.ledger.attempts(ids);

@@ -53,6 +53,23 @@ test('a process that was started ahead answers, and another takes its place', as
   for (const pid of later) await waitForDeath(pid);
 });
 
+test('a reload replaces those that wait for a plugin that it changes, and ends those of others', async () => {
+  const place = await makePrewarmed(early('v1'));
+  const instance = await place.start();
+  const reload = () => instance.engine.direct({ type: 'config.reload', params: {}, actor: 'test' });
+  const old = await startedPids(place, 'v1', 2);
+  const entry = (settings: JsonObject) => ({ worker: { program: '', settings } });
+  await place.vary({ plugins: entry({ prewarm: 1, config: { word: 'new' } }) });
+  await reload();
+  for (const pid of old) await waitForDeath(pid);
+  const [, , fresh = 0] = await startedPids(place, 'v1', 3);
+  expect(await answererOf(instance)).toEqual(['v1', fresh]);
+  const [, , , last = 0] = await startedPids(place, 'v1', 4);
+  await place.vary({ plugins: entry({ prewarm: 0, config: { word: 'new' } }) });
+  await reload();
+  await waitForDeath(last);
+});
+
 test('a program that changes on disk replaces those that wait', async () => {
   const place = await makePrewarmed(early('v1'));
   const instance = await place.start();

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { JobDraft } from '../../src/job/job.ts';
+import { cancel } from '../support/direct.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { succeeds, waitsForGate } from '../support/plugin-program.ts';
 
@@ -105,7 +106,7 @@ test('a job that was to be cancelled ends so, although its process died', async 
   const id = await silent.submit('worker');
   await eventually('it runs', async () => (await place.notes()).length === 1);
   const other = await (await place.vary({ service: quick })).start();
-  expect((await other.engine.cancel(id)).status).toBe('running');
+  expect((await cancel(other.engine, id)).status).toBe('running');
   expect(await other.ended(id)).toMatchObject({ status: 'cancelled', reason: 'cancelled' });
   expect(await other.attempts(id)).toEqual([
     expect.objectContaining({ status: 'crashed', cause: 'engine_crash' }),

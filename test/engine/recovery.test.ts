@@ -3,6 +3,7 @@ import { makeId } from '../../src/base/ids.ts';
 import type { Job } from '../../src/job/job.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
+import { resume } from '../support/direct.ts';
 import { makePlace, type Setup, type TestInstance, type TestPlace } from '../support/instance.ts';
 import { notesJob, shell, succeeds } from '../support/plugin-program.ts';
 
@@ -87,7 +88,7 @@ describe('what a dead process left running', () => {
         jobs: 2,
       }),
     );
-    await engine.resume();
+    await resume(engine);
     for (const id of ids) {
       expect(await ended(id)).toMatchObject({ status: 'succeeded', retryCount: 0 });
     }
@@ -146,7 +147,7 @@ describe('what a dead process left running', () => {
     const [job] = await look(instance, ids);
     expect(job).toMatchObject({ status: 'dead', reason: 'crashes_exhausted', crashCount: 2 });
     const [alarm] = await instance.ledger.jobs({ parentJobId: job?.id ?? '', limit: 9 });
-    await instance.engine.resume();
+    await resume(instance.engine);
     expect((await instance.ended(alarm?.id ?? '')).status).toBe('succeeded');
     expect(await instance.attempts(job?.id ?? '')).toHaveLength(2);
   });
@@ -174,7 +175,7 @@ echo '{"status":"ok","result":"done"}'`);
   const [place, ids] = await makePaused({ plugins: { worker: { program } } }, 4);
   await place.sql('update job_queue set suspect = 1, interrupt_count = 2');
   const { engine, ended } = await place.start();
-  await engine.resume();
+  await resume(engine);
   for (const id of ids) {
     expect(await ended(id)).toMatchObject({ status: 'succeeded', suspect: true });
   }

@@ -44,9 +44,12 @@ function makeRunning(id: string): Job {
     hops: 0,
     runtimeCaused: false,
     eventContextId: null,
+    scheduleId: null,
+    scheduleSlot: null,
     claimToken: 'token',
     claimedBy: 'process-1',
     claimExpiresAt: at,
     cancelRequestedAt: null,
+    configSnapshotId: null,
   };
 }

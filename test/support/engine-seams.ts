@@ -34,16 +34,14 @@ export async function openSeamed(
     config.state.kind === 'sqlite' ? join(config.state.dir, 'spawner.lock') : undefined;
   const host = makeHost({ rung: 'auto', nativePath, nodeScript, lockPath, log: () => {} });
   const environment = pluginEnvironment(process.env, []);
-  const pool = makePrewarmPool({ host, log: () => {} });
-  const runner = makeRunner(host, pool, catalog, environment);
+  const runner = makeRunner(host, makePrewarmPool({ host, log: () => {} }));
+  const blueprint = { config, catalog, routes, warnings: [], environment };
   const engine = new LocalEngine({
-    config,
-    catalog,
-    routes,
+    blueprint,
+    load: () => blueprint,
     ledger,
     host,
     runner: seams.runner?.(runner) ?? runner,
-    environment,
     version,
     log,
   });

@@ -2,12 +2,17 @@
 import type { CliHost, CliIo } from '../../src/cli/host.ts';
 import { runCli } from '../../src/cli/run.ts';
 
+/** What time it is there. */
+export const NOW = Date.parse('2026-01-02T03:10:00.000Z');
+
 export interface Script {
   /** What every call is answered with, or the error that it meets. */
-  readonly answer?: Readonly<Record<string, unknown>> | Error;
+  readonly answer?: Answer | ((name: string, input: unknown) => Answer);
   readonly host?: Partial<CliHost>;
   readonly io?: Partial<CliIo>;
 }
+
+type Answer = Readonly<Record<string, unknown>> | Error;
 
 export interface Told {
   readonly code: number;
@@ -33,14 +38,16 @@ export async function run(argv: readonly string[], script: Script = {}): Promise
     start: ask('start', 0),
     demo: ask('demo', 0),
     restore: ask('restore', { restored_from: 'x' }),
+    migrate: ask('migrate', { schema: 4 }),
     findSocket: ask('findSocket', undefined),
-    async openLocal(config) {
-      asked.push(['openLocal', config]);
+    async openLocal(config, need) {
+      asked.push(['openLocal', config, need]);
       return Promise.resolve({
         caller: {
           call(name, input) {
             calls.push([name, input]);
-            return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+            const told = typeof answer === 'function' ? answer(name, input) : answer;
+            return told instanceof Error ? Promise.reject(told) : Promise.resolve(told);
           },
         },
         close: ask('close', undefined),
@@ -53,9 +60,16 @@ export async function run(argv: readonly string[], script: Script = {}): Promise
     stderr: { write: (text) => (written.err += text) },
     stdin: (async function* () {})(),
     isTTY: false,
+    isErrTTY: false,
     hasColors: false,
     columns: 80,
+    rows: 24,
     cwd: '/somewhere',
+    env: {},
+    now: () => NOW,
+    pause: () => Promise.resolve(),
+    interruption: () => new AbortController().signal,
+    exit: (status) => void asked.push(['exit', status]),
     ...script.io,
   };
   const code = await runCli(argv, host, io);

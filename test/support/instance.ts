@@ -9,6 +9,7 @@ import { openInstance } from '../../src/app/instance.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeLogger, type Log } from '../../src/base/log.ts';
 import type { Config } from '../../src/config/config.ts';
+import type { Submission } from '../../src/engine/engine.ts';
 import type { LocalEngine } from '../../src/engine/local-engine.ts';
 import type { Attempt } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
@@ -45,7 +46,7 @@ export interface TestPlace {
   readonly directory: string;
   readonly config: Config;
   /** A second configuration over the same plugins and the same state, as another host has it. */
-  vary(setup: Pick<Setup, 'service' | 'routes'>): Promise<TestPlace>;
+  vary(setup: Partial<Omit<Setup, 'database'>>): Promise<TestPlace>;
   notes(): Promise<string[]>;
   /** Lets plugins go on that wait for it. */
   openGate(name: string): Promise<void>;
@@ -74,6 +75,7 @@ export interface SubmitMore {
   readonly command?: string;
   readonly dedupeKey?: string;
   readonly context?: JsonObject;
+  readonly due?: NonNullable<Submission['due']>;
 }
 
 export type LogRecord = Readonly<Record<string, unknown>> & {

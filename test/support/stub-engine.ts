@@ -2,8 +2,14 @@
 import { join } from 'node:path';
 import { DuctileError } from '../../src/base/errors.ts';
 import { makeId, makeToken } from '../../src/base/ids.ts';
+import { LogRing } from '../../src/base/log-ring.ts';
+import { makeLogger } from '../../src/base/log.ts';
 import type { Config } from '../../src/config/config.ts';
+import { makeActivity } from '../../src/engine/activity.ts';
+import { Directives } from '../../src/engine/directives.ts';
 import type { Engine, EngineStatus, Submission } from '../../src/engine/engine.ts';
+import { registerDirectives } from '../../src/engine/register.ts';
+import { makeSwitches } from '../../src/engine/switches.ts';
 import { bareReport } from '../../src/job/attempt.ts';
 import type { AttemptReport } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
@@ -36,6 +42,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
   });
   let status: EngineStatus = {
     processId: 'stub',
+    generation: { number: 1, snapshotId: 'snapshot', loadedAt: '', lastReload: undefined },
     state: 'running',
     detail: undefined,
     slots: 2,
@@ -44,11 +51,35 @@ export async function makeStubEngine(): Promise<StubEngine> {
     uptimeMs: 61_500,
     plugins: 2,
   };
+  const directives = new Directives({
+    ledger,
+    processId: status.processId,
+    rules: () => ({ targetsOf: () => [], hopsMax: 32, dedupeTtlMs: 60_000 }),
+    onChange: () => undefined,
+    log: makeLogger({ level: 'error', format: 'text', destination: { write: () => true } }),
+  });
+  registerDirectives(directives, {
+    ledger,
+    catalog: () => engine.catalog,
+    switches: makeSwitches(ledger),
+    tokens: { refresh: () => Promise.resolve() },
+    configured: () => [],
+    status: () => status,
+    onCancel: () => undefined,
+    onQueued: () => undefined,
+    async onPause() {
+      const paused = (await ledger.meta('paused')) === '1';
+      await change({ state: paused ? 'paused' : 'running' });
+    },
+  });
   const engine: StubEngine = {
     config: {} as Config,
     catalog: makeCatalog(),
     ledger,
     processId: status.processId,
+    ring: new LogRing(),
+    tokens: { find: () => Promise.resolve(undefined) },
+    activity: makeActivity(),
     submitted: [],
     work: () => Promise.resolve(),
     async submit(submission) {
@@ -77,12 +108,8 @@ export async function makeStubEngine(): Promise<StubEngine> {
       if (timeoutMs > 0) await engine.work(jobId);
       return mustFind(ledger, jobId);
     },
-    async cancel(jobId) {
-      await ledger.cancel(jobId);
-      return mustFind(ledger, jobId);
-    },
-    pause: () => change({ state: 'paused' }),
-    resume: () => change({ state: 'running' }),
+    directives,
+    direct: (request) => directives.direct(request),
     status: () => status,
     start: () => change({ state: 'running' }),
     stop: () => change({ state: 'stopping' }),
@@ -190,5 +217,6 @@ function makePlugin(name: string, types: Readonly<Record<string, 'read' | 'write
     retry: { maxAttempts: 4, backoffBaseMs: 1000 },
     prewarm: 0,
     fingerprint: '',
+    identity: '',
   };
 }

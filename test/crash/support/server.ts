@@ -40,12 +40,16 @@ export interface Exit {
 }
 
 /** Starts it on a configuration directory; it and its helper are gone at the end of the test. */
-export function launch(directory: string, probe = ''): Server {
+export function launch(
+  directory: string,
+  probe = '',
+  more: Readonly<Record<string, string>> = {},
+): Server {
   const startedAt = performance.now();
   const script = join(root, 'bin/ductile.cjs');
   const child = spawn(node, [script, 'system', 'start', '--config', directory], {
     cwd: directory,
-    env: { PATH: process.env['PATH'], HOME: directory, DUCTILE_PROBE: probe },
+    env: { PATH: process.env['PATH'], HOME: directory, DUCTILE_PROBE: probe, ...more },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const { pid = 0 } = child;

@@ -2,11 +2,17 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DuctileError } from '../../../src/base/errors.ts';
 import { makeLogger } from '../../../src/base/log.ts';
 import { Dispatcher } from '../../../src/engine/dispatcher.ts';
+import type { Generation } from '../../../src/engine/generation.ts';
 import { bareReport } from '../../../src/job/attempt.ts';
 import { endReleased } from '../../../src/job/outcome.ts';
 import type { Settled } from '../../../src/engine/settle.ts';
 import type { ClaimedJob, ClaimRequest, Closing } from '../../../src/ledger/ledger.ts';
 import { makeClaimed } from '../../support/claimed.ts';
+
+const generation = {
+  number: 1,
+  snapshotId: 'snapshot',
+} as Generation;
 
 /** What is asked of the ledger and of the processes, answered by the test. */
 class World {
@@ -23,7 +29,8 @@ class World {
     this.dispatcher = new Dispatcher({
       settler: { settle: (closings, claim) => this.#settle(closings, claim) },
       processId: 'me',
-      slots,
+      slots: () => slots,
+      generation: () => generation,
       plugins: () => [],
       execute: (job, signal) => this.#execute(job, signal),
       onSettled: () => undefined,

@@ -9,7 +9,7 @@ afterEach(() => {
 });
 
 /** Slots whose attempts take as long as they say. */
-function makeSlots(count: number): {
+function makeSlots(given: number | (() => number)): {
   slots: Slots<number>;
   begun: (readonly [ms: number, waitedMs: number])[];
   back: number[];
@@ -17,7 +17,7 @@ function makeSlots(count: number): {
   const begun: (readonly [number, number])[] = [];
   const back: number[] = [];
   const slots = new Slots<number>(
-    count,
+    typeof given === 'function' ? given : () => given,
     (ms, waitedMs) => {
       begun.push([ms, waitedMs]);
       return new Promise((resolve) => setTimeout(resolve, ms));
@@ -94,4 +94,19 @@ test('let those go that are taken back', async () => {
   await vi.advanceTimersByTimeAsync(5000);
   expect(begun.map(([ms]) => ms)).toEqual([50, 2]);
   expect(back).toEqual([]);
+});
+
+test('more of them let those begin that wait, fewer let none begin', async () => {
+  let count = 1;
+  const { slots, begun } = makeSlots(() => count);
+  for (const ms of [100, 200, 300]) slots.enter(ms);
+  expect(begun).toHaveLength(1);
+  count = 2;
+  slots.fill();
+  expect(begun).toHaveLength(2);
+  count = 1;
+  await vi.advanceTimersByTimeAsync(100);
+  expect(begun).toHaveLength(2);
+  await vi.advanceTimersByTimeAsync(100);
+  expect(begun).toHaveLength(3);
 });

@@ -1,0 +1,65 @@
+import { isObject } from '../base/json.ts';
+import type { Config } from '../config/config.ts';
+import type { Blueprint } from './generation.ts';
+
+/** Keys that a running process cannot change: they are open files, sockets and processes. */
+export function findFixed(before: Config, after: Config): string[] {
+  return fixed.filter(([, valueOf]) => differ(valueOf(before), valueOf(after))).map(([key]) => key);
+}
+
+const fixed: readonly (readonly [key: string, valueOf: (config: Config) => unknown])[] = [
+  ['state', ({ state }) => state],
+  ['api.enabled', ({ api }) => api.enabled],
+  ['api.listen', ({ api }) => [api.host, api.port]],
+  ['service.spawner', ({ service }) => service.spawner],
+  ['service.log_format', ({ service }) => service.logFormat],
+];
+
+/** What is different, in sentences; secrets are compared, and not shown. */
+export function describeChanges(before: Blueprint, after: Blueprint): string[] {
+  const plugins = describePlugins(before, after);
+  const settings = describeSettings(before.config, after.config);
+  const said = [...plugins, ...settings];
+  const isSilent = said.length === 0 && before.config.fingerprint !== after.config.fingerprint;
+  return isSilent ? ['Something changes that is not shown here, such as a secret.'] : said;
+}
+
+function describePlugins(old: Blueprint, now: Blueprint): string[] {
+  const names = [...new Set([...old.catalog.plugins.keys(), ...now.catalog.plugins.keys()])].sort();
+  return names.flatMap((name) => {
+    const before = old.catalog.plugins.get(name);
+    const after = now.catalog.plugins.get(name);
+    const isSame = before?.identity === after?.identity;
+    if (isSame && !differ(settingsOf(old, name), settingsOf(now, name))) return [];
+    if (before === undefined) return [`The plugin ${name} is added.`];
+    if (after !== undefined) return [`The plugin ${name} has other settings or files.`];
+    const how = now.catalog.disabled.has(name) ? 'disabled' : 'gone';
+    return [`The plugin ${name} is ${how}; jobs that wait for it die when nobody has it in time.`];
+  });
+}
+
+/** Where it is written says nothing about what it is. */
+function settingsOf({ config }: Blueprint, name: string): unknown {
+  return { ...(config.plugins[name] ?? config.pluginDefaults), place: '' };
+}
+
+/** Leaf by leaf, as they are written; plugins speak for themselves. */
+function describeSettings(before: Config, after: Config): string[] {
+  const old = flatten(before.redacted);
+  const now = flatten(after.redacted);
+  const keys = [...new Set([...old.keys(), ...now.keys()])].sort();
+  return keys
+    .filter((key) => !key.startsWith('plugins.') && old.get(key) !== now.get(key))
+    .map((key) => `${key}: ${old.get(key) ?? 'not set'} → ${now.get(key) ?? 'not set'}`);
+}
+
+function flatten(value: unknown, path = '', leaves = new Map<string, string>()) {
+  const inner = isObject(value) || Array.isArray(value) ? Object.entries(value) : undefined;
+  if (inner === undefined) leaves.set(path, JSON.stringify(value));
+  else for (const [key, part] of inner) flatten(part, path === '' ? key : `${path}.${key}`, leaves);
+  return leaves;
+}
+
+function differ(one: unknown, two: unknown): boolean {
+  return JSON.stringify(one) !== JSON.stringify(two);
+}

@@ -1,0 +1,156 @@
+import { DuctileError } from '../base/errors.ts';
+import { makeId } from '../base/ids.ts';
+import type { JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { cancelType, draftRetry, retryType, statusesOf, type JobChoice } from '../directive/job.ts';
+import type { Job } from '../job/job.ts';
+import { isTerminal, type CancelAnswer } from '../job/state.ts';
+import type { Retry } from '../ledger/directives.ts';
+import type { JobFilter, Ledger } from '../ledger/ledger.ts';
+import type { Catalog } from '../plugin/catalog.ts';
+import type { Asked, DirectiveDefinition } from './directives.ts';
+
+export interface JobSeams {
+  readonly ledger: Ledger;
+  readonly catalog: () => Catalog;
+  /** The end of a job was asked for, or has come. */
+  readonly onCancel: (jobId: string, answer: CancelAnswer) => void;
+  /** Jobs were queued. */
+  readonly onQueued: () => void;
+}
+
+export function cancelDirective(seams: JobSeams): DirectiveDefinition<JobChoice> {
+  const { ledger, onCancel } = seams;
+  return {
+    ...cancelType,
+    async plan(choice) {
+      if (choice.job_id === undefined) return planBulk(seams, 'cancel', choice);
+      const job = await mustFind(ledger, choice.job_id);
+      if (isTerminal(job.status)) {
+        return [`${nameOf(job)} is ${job.status} already; nothing would change.`];
+      }
+      if (job.status === 'queued') return [`${nameOf(job)} would be cancelled before it starts.`];
+      return [`${nameOf(job)} is running; its process would be stopped.`];
+    },
+    prepare: ({ job_id: jobId }) => ({
+      work: jobId === undefined ? { kind: 'process' } : { kind: 'job.cancel', jobId },
+    }),
+    execute: (choice, asked) =>
+      inSteps(seams, 'cancel', choice, asked, async (jobs) => {
+        const ids = jobs.map(({ id }) => id).toSorted();
+        const answers = await ledger.cancelMany(ids);
+        answers.forEach((answer, index) => onCancel(ids[index] ?? '', answer));
+        return answers.map((answer) => (answer === 'terminal' ? 'unchanged' : answer));
+      }),
+    after({ job_id: jobId }, { outcome }) {
+      if (jobId !== undefined) onCancel(jobId, outcome as CancelAnswer);
+    },
+  };
+}
+
+export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> {
+  const { ledger } = seams;
+  return {
+    ...retryType,
+    async plan(choice) {
+      if (choice.job_id === undefined) return planBulk(seams, 'retry', choice);
+      const job = await mustFind(ledger, choice.job_id);
+      if (!isTerminal(job.status)) {
+        throw new DuctileError('JOB_OPEN', `job ${job.id} is ${job.status}`, { place: job.id });
+      }
+      refuseUnknown(seams, job);
+      return [`${nameOf(job)}, which is ${job.status}, would be done again as a new job.`];
+    },
+    async prepare({ job_id: jobId }, asked) {
+      if (jobId === undefined) return { work: { kind: 'process' } };
+      const job = await mustFind(ledger, jobId);
+      return { work: { kind: 'job.retry', retry: toRetry(seams, job, asked) } };
+    },
+    execute: (choice, asked) =>
+      inSteps(seams, 'retry', choice, asked, async (jobs) => {
+        const { plugins } = seams.catalog();
+        const known = jobs.filter(({ plugin }) => plugins.has(plugin));
+        const retries = known.map((job) => toRetry(seams, job, asked));
+        const answers = await ledger.retryMany(retries);
+        seams.onQueued();
+        const unknown = jobs.length - known.length;
+        return [
+          ...answers.map(({ kind }) => kind),
+          ...Array<string>(unknown).fill('unknown_plugin'),
+        ];
+      }),
+  };
+}
+
+function toRetry({ catalog }: JobSeams, job: Job, { actor }: Asked): Retry {
+  const maxAttempts = catalog().plugins.get(job.plugin)?.retry.maxAttempts ?? job.maxAttempts;
+  return { of: job.id, job: draftRetry(job, { id: makeId(), actor, maxAttempts }) };
+}
+
+function refuseUnknown({ catalog }: JobSeams, { plugin }: Job): void {
+  if (catalog().plugins.has(plugin)) return;
+  throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${plugin} any more`);
+}
+
+async function planBulk(
+  { ledger }: JobSeams,
+  verb: 'cancel' | 'retry',
+  choice: JobChoice,
+): Promise<string[]> {
+  const found = await ledger.countJobs({ ...filterOf(verb, choice), limit: choice.limit + 1 });
+  const what = verb === 'cancel' ? 'would be cancelled' : 'would be done again';
+  if (found <= choice.limit) return [`${found} ${found === 1 ? 'job' : 'jobs'} ${what}.`];
+  return [
+    `${choice.limit} jobs, the oldest, ${what}.`,
+    'More fit the filter; raise the limit, or ask again for the next ones.',
+  ];
+}
+
+function filterOf(verb: 'cancel' | 'retry', choice: JobChoice): Omit<JobFilter, 'limit'> {
+  const { plugin, command, older_than_ms: olderThanMs } = choice;
+  return {
+    status: statusesOf(verb, choice),
+    order: 'oldest',
+    ...(plugin === undefined ? {} : { plugin }),
+    ...(command === undefined ? {} : { command }),
+    ...(olderThanMs === undefined ? {} : { olderThanMs }),
+    // Work that somebody took up again before is not done a third time.
+    ...(verb === 'retry' ? { notRetried: true } : {}),
+  };
+}
+
+/** Walks from the oldest job to what was the newest when it began; what comes meanwhile is not meant. */
+async function inSteps(
+  { ledger }: JobSeams,
+  verb: 'cancel' | 'retry',
+  choice: JobChoice,
+  { signal }: Asked,
+  step: (jobs: readonly Job[]) => Promise<string[]>,
+): Promise<JsonObject> {
+  const [newest] = await ledger.jobs({ limit: 1 });
+  const counts: Record<string, number> = {};
+  let seen = 0;
+  let cursor = 0;
+  while (seen < choice.limit) {
+    if (signal.aborted) throw new DuctileError('STOPPING', `stopped after ${seen} jobs`);
+    const limit = Math.min(limits.bulkStepJobs, choice.limit - seen);
+    const range = { beforeSeq: cursor, upToSeq: newest?.seq ?? 0 };
+    const jobs = await ledger.jobs({ ...filterOf(verb, choice), ...range, limit });
+    const last = jobs.at(-1);
+    if (last === undefined) break;
+    cursor = last.seq;
+    seen += jobs.length;
+    for (const answer of await step(jobs)) counts[answer] = (counts[answer] ?? 0) + 1;
+  }
+  return { jobs: seen, ...counts };
+}
+
+async function mustFind(ledger: Ledger, id: string): Promise<Job> {
+  const job = await ledger.job(id);
+  if (job !== undefined) return job;
+  throw new DuctileError('JOB_NOT_FOUND', `there is no job ${id}`, { place: id });
+}
+
+function nameOf({ id, plugin, command }: Job): string {
+  return `job ${id} (${plugin} ${command})`;
+}

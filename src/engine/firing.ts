@@ -1,0 +1,93 @@
+import { fromTimestamp } from '../base/clock.ts';
+import { makeId } from '../base/ids.ts';
+import { limits } from '../base/limits.ts';
+import type { JobDraft } from '../job/job.ts';
+import type { DueSchedule, Firing } from '../ledger/schedules.ts';
+import type { SkipReason } from '../schedule/overlap.ts';
+import { nextSlot, planDue, type Plan } from '../schedule/plan.ts';
+import { toNextDue, type Entry } from './timetable.ts';
+
+/** Why nothing of a plugin is fired for the time being. */
+export type Held = Extract<SkipReason, 'plugin_disabled' | 'plugin_unhealthy'>;
+
+interface Times {
+  readonly nowMs: number;
+  readonly graceMs: number;
+}
+
+/** What is asked of the ledger for a schedule that has come due. */
+export function makeFiring(entry: Entry, due: DueSchedule, times: Times, held?: Held): Firing {
+  const plan = planDue(entry.timed, toState(due), times.nowMs, times.graceMs);
+  if (held === 'plugin_unhealthy' && plan.kind === 'fire') return waitForPlugin(entry, due, times);
+  const { command } = entry.timed.schedule;
+  const next = plan.next === undefined ? undefined : toNextDue(plan.next);
+  const again = { slotAt: due.slotAt, dueAt: toNextDueAt(times.nowMs + times.graceMs) };
+  return {
+    due,
+    command,
+    next,
+    nextIfSkipped: next ?? again,
+    act: held === undefined || plan.kind === 'wait' ? act(entry, due, plan) : skip(held),
+  };
+}
+
+function act(entry: Entry, due: DueSchedule, plan: Plan): Firing['act'] {
+  if (plan.kind === 'wait') return { kind: 'wait' };
+  if (plan.slots.length === 0) return skip('missed');
+  const { timed, settings } = entry;
+  return {
+    kind: 'fire',
+    jobs: plan.slots.map((_, index) => toJob(entry, due.seq + index)),
+    guard: {
+      ifRunning: timed.schedule.ifRunning,
+      outstandingMax: settings.maxOutstandingPolls,
+    },
+    breaker: settings.circuitBreaker,
+    needsLastUnchanged: timed.schedule.timing.mode === 'every',
+  };
+}
+
+function skip(reason: SkipReason): Firing['act'] {
+  return { kind: 'skip', reason };
+}
+
+/** A plugin that is being set up gets its poll as soon as it is; a time of the clock passes by then. */
+function waitForPlugin({ timed }: Entry, due: DueSchedule, { nowMs, graceMs }: Times): Firing {
+  const reason = 'plugin_unhealthy';
+  const { timing, command } = timed.schedule;
+  const soon = { slotAt: due.slotAt, dueAt: toNextDueAt(nowMs + limits.scheduleRetryMs) };
+  if (timing.mode !== 'cron' || nowMs - fromTimestamp(due.slotAt) <= graceMs) {
+    return { due, command, next: soon, nextIfSkipped: soon, act: { kind: 'wait', reason } };
+  }
+  const slot = nextSlot(timed, due.seq + 1, nowMs);
+  const next = slot === undefined ? undefined : toNextDue(slot);
+  return { due, command, next, nextIfSkipped: next, act: skip(reason) };
+}
+
+function toNextDueAt(ms: number): string {
+  return toNextDue({ slotMs: ms, dueMs: ms }).dueAt;
+}
+
+function toState(due: DueSchedule): Parameters<typeof planDue>[1] {
+  const { seq, slotAt, dueAt, lastCompletedAt } = due;
+  return {
+    seq,
+    slotMs: fromTimestamp(slotAt),
+    dueMs: fromTimestamp(dueAt),
+    completedMs: lastCompletedAt === null ? undefined : fromTimestamp(lastCompletedAt),
+  };
+}
+
+function toJob({ timed, payload, maxAttempts }: Entry, seq: number): JobDraft {
+  const { plugin, schedule, generation } = timed;
+  return {
+    id: makeId(),
+    plugin,
+    command: schedule.command,
+    payload,
+    submittedBy: 'scheduler',
+    actor: `schedule:${plugin}/${schedule.id}`,
+    maxAttempts,
+    schedule: { id: schedule.id, slot: `${generation}:${seq}` },
+  };
+}

@@ -1,0 +1,58 @@
+import { makeId } from '../base/ids.ts';
+import type { Log } from '../base/log.ts';
+import type { Config } from '../config/config.ts';
+import { describeProblem, type Problem } from '../config/problem.ts';
+import type { ClaimablePlugin } from '../ledger/ledger.ts';
+import type { Route } from '../pipeline/route.ts';
+import type { Catalog } from '../plugin/catalog.ts';
+import type { FollowRules } from './follow.ts';
+import { makeFollowRules, toClaimable } from './rules.ts';
+
+/** What is read from files, all of it at one time. */
+export interface Blueprint {
+  readonly config: Config;
+  readonly catalog: Catalog;
+  readonly routes: readonly Route[];
+  /** What does not keep it from being used. */
+  readonly warnings: readonly Problem[];
+  /** The environment of plugins, already reduced to what they may see. */
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+/**
+ * What a process works with from one reload to the next. It never changes: an attempt keeps the one
+ * that its claim was made under, and a reload puts another in its place.
+ */
+export interface Generation extends Blueprint {
+  /** Counted from 1 in each process. */
+  readonly number: number;
+  /** The row of `config_snapshots` that tells what it was. */
+  readonly snapshotId: string;
+  readonly loadedAtMs: number;
+  readonly rules: FollowRules;
+  readonly claimable: readonly ClaimablePlugin[];
+}
+
+export function makeGeneration(blueprint: Blueprint, number: number, log: Log): Generation {
+  const { config, catalog, routes } = blueprint;
+  tellFindings(blueprint, log.child('plugins'));
+  const plugins = [...catalog.plugins.values()];
+  return Object.freeze({
+    ...blueprint,
+    number,
+    snapshotId: makeId(),
+    loadedAtMs: Date.now(),
+    rules: makeFollowRules(config, catalog, routes, log.child('router')),
+    claimable: plugins.map((plugin) => toClaimable(plugin, config)),
+  });
+}
+
+function tellFindings({ catalog, warnings }: Blueprint, log: Log): void {
+  for (const problem of catalog.problems) {
+    log.error(`plugin not loaded: ${describeProblem(problem)}`, { plugin: problem.plugin });
+  }
+  for (const [plugin, keys] of catalog.dormant) {
+    log.debug('plugin not set up', { plugin, needs: keys.join(', ') });
+  }
+  for (const warning of warnings) log.warn(describeProblem(warning));
+}

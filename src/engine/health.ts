@@ -1,0 +1,177 @@
+import * as z from 'zod';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { makeId } from '../base/ids.ts';
+import type { Log } from '../base/log.ts';
+import { pluginName } from '../config/fields.ts';
+import type { SubmittedBy } from '../job/job.ts';
+import type { InitWish, PluginHealth } from '../ledger/generations.ts';
+import type { ClaimablePlugin, Enqueued, Ledger } from '../ledger/ledger.ts';
+import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
+import type { DirectiveDefinition } from './directives.ts';
+import type { Generation } from './generation.ts';
+
+export interface HealthOptions {
+  readonly ledger: Ledger;
+  readonly current: () => Generation;
+  /** Jobs were queued, or may be claimed that had to wait. */
+  readonly onChange: () => void;
+  readonly log: Log;
+}
+
+/** Whether plugins were set up: an `init` that has not succeeded keeps all else of its plugin back. */
+export interface HealthKeeper {
+  /** Learns what the ledger knows, before a generation is put in force. */
+  learn(): Promise<void>;
+  /** Asks for the inits that the generation in force needs; exactly one host runs each. */
+  require(): Promise<void>;
+  /** Looks again as long as some plugin is not well. */
+  look(): Promise<void>;
+  /** What may be claimed: of plugins that are not set up, only what sets them up or examines them. */
+  limit(generation: Generation): readonly ClaimablePlugin[];
+  isWell(plugin: string): boolean;
+  /** Asks for an init although there was one; while one is under way, that is the one. */
+  renew(plugin: Plugin, by: InitAuthor): Promise<Enqueued>;
+}
+
+interface InitAuthor {
+  readonly submittedBy: SubmittedBy;
+  readonly actor: string;
+  /** The id of its job, when the caller has made one. */
+  readonly id?: string;
+}
+
+export function makeHealthKeeper(options: HealthOptions): HealthKeeper {
+  const { ledger, current, onChange, log } = options;
+  let known = new Map<string, PluginHealth>();
+  let limited: { of: Generation; knowing: typeof known; plugins: ClaimablePlugin[] } | undefined;
+
+  const statusOf = (plugin: Plugin): PluginHealth | undefined =>
+    known.get(keyOf(plugin.name, plugin.identity));
+  const wants = (): Plugin[] => [...current().catalog.plugins.values()].filter(hasInit);
+
+  const note = (rows: readonly PluginHealth[]): void => {
+    const before = known;
+    const inits = rows.filter(({ kind }) => kind === 'init');
+    known = new Map(inits.map((row) => [keyOf(row.plugin, row.fingerprint), row]));
+    for (const plugin of wants()) {
+      const now = statusOf(plugin);
+      if (
+        now === undefined ||
+        now.status === before.get(keyOf(plugin.name, plugin.identity))?.status
+      )
+        continue;
+      tell(now, log);
+    }
+    onChange();
+  };
+
+  const ask = async (plugins: readonly Plugin[], why: InitWish['why']): Promise<void> => {
+    if (plugins.length === 0) return;
+    const by = { submittedBy: 'directive', actor: 'runtime' } as const;
+    note(await ledger.requireInits(plugins.map((plugin) => toWish(plugin, why, by))));
+  };
+
+  return {
+    async learn() {
+      note(await ledger.reviewHealth());
+    },
+    require: () => ask(wants(), 'adopted'),
+    async look() {
+      const unwell = wants().filter((plugin) => statusOf(plugin)?.status !== 'healthy');
+      if (unwell.length === 0) return;
+      try {
+        const missing = unwell.filter((plugin) => statusOf(plugin) === undefined);
+        if (missing.length > 0) await ask(missing, 'missing');
+        else note(await ledger.reviewHealth());
+      } catch (error) {
+        log.warn('the health of plugins could not be looked at', { error: messageOf(error) });
+      }
+    },
+    limit(generation) {
+      if (limited?.of !== generation || limited.knowing !== known) {
+        const plugins = generation.claimable.map((claimable) => {
+          const plugin = generation.catalog.plugins.get(claimable.name);
+          if (plugin === undefined || !hasInit(plugin)) return claimable;
+          const isHeld = statusOf(plugin)?.status !== 'healthy';
+          return { ...claimable, init: { fingerprint: plugin.identity, isHeld } };
+        });
+        limited = { of: generation, knowing: known, plugins };
+      }
+      return limited.plugins;
+    },
+    isWell(name) {
+      const plugin = current().catalog.plugins.get(name);
+      if (plugin === undefined || !hasInit(plugin)) return true;
+      return statusOf(plugin)?.status === 'healthy';
+    },
+    async renew(plugin, by) {
+      const wish = toWish(plugin, 'asked', by);
+      note(await ledger.requireInits([wish]));
+      const { id } = wish.job;
+      const jobId = statusOf(plugin)?.jobId ?? id;
+      return jobId === id ? { jobId } : { jobId: id, duplicateOf: jobId };
+    },
+  };
+}
+
+export function initDirective(
+  keeper: Pick<HealthKeeper, 'renew'>,
+  catalog: () => Catalog,
+): DirectiveDefinition<{ plugin: string }> {
+  const find = (name: string): Plugin => {
+    const plugin = catalog().plugins.get(name);
+    if (plugin === undefined)
+      throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`);
+    if (hasInit(plugin)) return plugin;
+    throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command init`);
+  };
+  return {
+    type: 'plugin.init',
+    summary: 'Run the init of a plugin again; its other jobs wait until it has succeeded.',
+    scope: 'plugin:rw',
+    params: z.strictObject({ plugin: pluginName() }),
+    sameness: () => 'each',
+    target: ({ plugin }) => plugin,
+    plan({ plugin }) {
+      find(plugin);
+      return [`The init of ${plugin} would run once; its other jobs would wait for its success.`];
+    },
+    async execute({ plugin }, { actor }) {
+      const author = { submittedBy: 'directive', actor } as const;
+      const { jobId, duplicateOf } = await keeper.renew(find(plugin), author);
+      return { plugin, job_id: duplicateOf ?? jobId };
+    },
+  };
+}
+
+export function hasInit(plugin: Plugin): boolean {
+  return lookupCommand(plugin, 'init') !== undefined;
+}
+
+function keyOf(plugin: string, fingerprint: string): string {
+  return `${fingerprint} ${plugin}`;
+}
+
+/** One attempt: whoever fails to set up has to be looked at by a person. */
+function toWish(
+  { name, identity }: Plugin,
+  why: InitWish['why'],
+  { submittedBy, actor, id = makeId() }: InitAuthor,
+): InitWish {
+  const work = { plugin: name, command: 'init', payload: '{}', maxAttempts: 1 };
+  return {
+    plugin: name,
+    fingerprint: identity,
+    why,
+    job: { id, ...work, submittedBy, actor, initFor: identity },
+  };
+}
+
+function tell({ plugin, status, reason, jobId }: PluginHealth, log: Log): void {
+  const fields = { plugin, job_id: jobId };
+  if (status === 'pending') log.info('the plugin is being set up; its jobs wait', fields);
+  if (status === 'healthy') log.info('the plugin is set up', fields);
+  if (status === 'unhealthy') {
+    log.error('the plugin is unhealthy: its init failed, and its jobs wait', { ...fields, reason });
+  }
+}

@@ -1,0 +1,59 @@
+import type { Log } from '../base/log.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+
+export interface PauseOptions {
+  readonly ledger: Ledger;
+  /** Before the engine runs and after it stops, a pause changes nothing. */
+  readonly isRunning: () => boolean;
+  readonly open: () => void;
+  readonly shut: () => Promise<void>;
+  readonly log: Log;
+}
+
+/** Whether this process starts jobs. The ledger says it for all hosts; each asks from time to time. */
+export class Pause {
+  readonly #options: PauseOptions;
+  #isOn = false;
+  #changes = 0;
+
+  constructor(options: PauseOptions) {
+    this.#options = options;
+  }
+
+  get isOn(): boolean {
+    return this.#isOn;
+  }
+
+  /** What the engine begins with. */
+  async begin(): Promise<void> {
+    this.#isOn = await this.#read();
+  }
+
+  /** Somebody may have paused or resumed all hosts from another one. */
+  async look(): Promise<void> {
+    const changes = this.#changes;
+    const isOn = await this.#read();
+    // What was changed here meanwhile is newer than what was read.
+    if (changes === this.#changes) this.#set(isOn);
+  }
+
+  /** It was changed here: when this resolves, no claim is under way that should not be. */
+  async changed(): Promise<void> {
+    this.#changes += 1;
+    await this.look();
+    if (this.#isOn) await this.#options.shut();
+  }
+
+  async #read(): Promise<boolean> {
+    return (await this.#options.ledger.meta('paused')) === '1';
+  }
+
+  #set(isOn: boolean): void {
+    const { isRunning, open, shut, log } = this.#options;
+    if (isOn === this.#isOn || !isRunning()) return;
+    this.#isOn = isOn;
+    if (isOn) void shut();
+    else open();
+    log.info(isOn ? 'paused: nothing new is started' : 'resumed');
+  }
+}

@@ -1,0 +1,171 @@
+import * as z from 'zod';
+import { toTimestamp, type Timestamp } from '../base/clock.ts';
+import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { probe } from '../base/probe.ts';
+import type { Config } from '../config/config.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { describeChanges, findFixed } from './changes.ts';
+import type { DirectiveDefinition } from './directives.ts';
+import type { GenerationStatus, ReloadReport } from './engine.ts';
+import { makeGeneration, type Blueprint, type Generation } from './generation.ts';
+
+export interface ReloaderOptions {
+  readonly processId: string;
+  readonly current: () => Generation;
+  readonly load: (inForce: Config) => Blueprint;
+  readonly ledger: Ledger;
+  /** What must be known of a generation before it is put in force. */
+  readonly prepare: () => Promise<void>;
+  /** Puts it in force; cannot fail. */
+  readonly adopt: (generation: Generation) => void;
+  /** What is to be done under it; when it fails now, it is done later. */
+  readonly follow: () => Promise<void>;
+  readonly log: Log;
+}
+
+export interface Reloader {
+  /** Records the generation that the process begins with. */
+  begin(): Promise<void>;
+  /** One at a time; either all of it is in force when it resolves, or nothing has changed. */
+  reload(actor: string): Promise<Reloaded>;
+  /** What a reload would change, or why it would not, in sentences. */
+  plan(): string[];
+  status(): GenerationStatus;
+  /** Calls back when one begins and when it has ended. */
+  watch(listener: (isUnderWay: boolean) => void): void;
+}
+
+export interface Reloaded {
+  readonly generation: number;
+  readonly snapshotId: string;
+  readonly reloadedAt: Timestamp;
+  /** What is different now, in sentences. */
+  readonly changes: readonly string[];
+}
+
+/** Puts a new generation in the place of the one in force, while work goes on. */
+export function makeReloader(options: ReloaderOptions): Reloader {
+  const { current, log: parent } = options;
+  const log = parent.child('reload');
+  let lastReload: ReloadReport | undefined;
+  let underWay: Promise<unknown> = Promise.resolve();
+  let onReload: (isUnderWay: boolean) => void = () => undefined;
+
+  const attempt = async (actor: string): Promise<Reloaded> => {
+    const at = toTimestamp(Date.now());
+    const before = current();
+    onReload(true);
+    try {
+      const blueprint = read(options);
+      const next = makeGeneration(blueprint, before.number + 1, parent);
+      await options.prepare();
+      await record(next, 'reload', options);
+      probe('reload.before-swap');
+      options.adopt(next);
+      await options.follow().catch((error: unknown) => {
+        log.warn('what a new configuration asks for is done later', { error: messageOf(error) });
+      });
+      const changes = describeChanges(before, next);
+      lastReload = { at, by: actor, refused: undefined };
+      log.info('the configuration was reloaded', { generation: next.number, by: actor, changes });
+      return { generation: next.number, snapshotId: next.snapshotId, reloadedAt: at, changes };
+    } catch (thrown) {
+      lastReload = { at, by: actor, refused: messageOf(thrown) };
+      log.error('the reload changed nothing', { by: actor, reason: messageOf(thrown) });
+      throw thrown;
+    } finally {
+      onReload(false);
+    }
+  };
+
+  return {
+    begin: () => record(current(), 'start', options),
+    reload(actor) {
+      const answer = underWay.then(() => attempt(actor));
+      underWay = answer.catch(() => undefined);
+      return answer;
+    },
+    plan() {
+      try {
+        const changes = describeChanges(current(), read(options));
+        return changes.length === 0 ? ['Nothing would change.'] : changes;
+      } catch (thrown) {
+        return [`It would be refused: ${messageOf(thrown)}`];
+      }
+    },
+    watch(listener) {
+      onReload = listener;
+    },
+    status() {
+      const { number, snapshotId, loadedAtMs } = current();
+      return { number, snapshotId, loadedAt: toTimestamp(loadedAtMs), lastReload };
+    },
+  };
+}
+
+function record(
+  generation: Generation,
+  reason: 'start' | 'reload',
+  { ledger, processId }: ReloaderOptions,
+): Promise<void> {
+  const { config, catalog, snapshotId, number } = generation;
+  const prints = [...catalog.plugins].map(([name, { fingerprint }]) => [name, fingerprint]);
+  return ledger.recordSnapshot({
+    id: snapshotId,
+    hash: config.fingerprint,
+    config: JSON.stringify(config.redacted),
+    plugins: JSON.stringify(Object.fromEntries(prints)),
+    reason,
+    generation: number,
+    processId,
+  });
+}
+
+function read({ load, current }: ReloaderOptions): Blueprint {
+  const inForce = current().config;
+  let blueprint: Blueprint;
+  try {
+    blueprint = load(inForce);
+  } catch (thrown) {
+    const error = toDuctileError(thrown);
+    throw refused(error.message, error);
+  }
+  const fixed = findFixed(inForce, blueprint.config);
+  if (fixed.length > 0) {
+    const message = `${fixed.join(', ')} cannot change while the process runs`;
+    throw refused(message, undefined, 'Take the change back, or restart the process.');
+  }
+  return blueprint;
+}
+
+function refused(message: string, cause?: DuctileError, hint?: string): DuctileError {
+  return new DuctileError('RELOAD_REFUSED', message, {
+    ...(hint === undefined ? {} : { hint }),
+    ...(cause?.place === undefined ? {} : { place: cause.place }),
+    ...(cause?.details === undefined ? {} : { details: cause.details }),
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+/** In the process that is asked: each host has files of its own. */
+export function reloadDirective(reloader: Reloader): DirectiveDefinition<object> {
+  return {
+    type: 'config.reload',
+    summary: 'Read the configuration and the plugins again, and put them in force.',
+    scope: 'system:rw',
+    params: z.strictObject({}),
+    sameness: () => 'each',
+    target: () => '',
+    plan: () => reloader.plan(),
+    async execute(_params, { actor }) {
+      const { generation, snapshotId, reloadedAt, changes } = await reloader.reload(actor);
+      return {
+        generation,
+        config_snapshot_id: snapshotId,
+        reloaded_at: reloadedAt,
+        changes: [...changes],
+      };
+    },
+  };
+}

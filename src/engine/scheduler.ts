@@ -1,0 +1,218 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { fromTimestamp, toTimestamp } from '../base/clock.ts';
+import { messageOf } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import type { Log } from '../base/log.ts';
+import { makeLoop, type Loop } from '../base/service.ts';
+import type { Config } from '../config/config.ts';
+import type { CancelAnswer } from '../job/state.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { DueSchedule, Fired, Firing, ScheduleKey } from '../ledger/schedules.ts';
+import type { Catalog } from '../plugin/catalog.ts';
+import { makeFiring, type Held } from './firing.ts';
+import { keyOf, makeTimetable, toDraft, type Timetable } from './timetable.ts';
+
+export type SchedulerLedger = Pick<
+  Ledger,
+  | 'now'
+  | 'syncSchedules'
+  | 'retireSchedules'
+  | 'dueSchedules'
+  | 'fire'
+  | 'schedules'
+  | 'livePlugins'
+>;
+
+export interface SchedulerOptions {
+  readonly ledger: SchedulerLedger;
+  /** Those in force now. When one of them is another one, the rows are made to fit it. */
+  readonly config: () => Config;
+  readonly catalog: () => Catalog;
+  /** Why nothing of a plugin is to be fired now. */
+  readonly holdOf: (plugin: string) => Held | undefined;
+  /** The database's clock, unless a test brings its own. */
+  readonly now?: () => Promise<number>;
+  readonly onFired: () => void;
+  readonly onCancelled: (jobId: string, answer: CancelAnswer) => void;
+  readonly log: Log;
+}
+
+/** What one look did, and when the next one is due. */
+export interface Tick {
+  readonly fired: number;
+  readonly nextInMs: number;
+}
+
+export interface Scheduler extends Loop {
+  /** One look at all that is due, in slices between which the event loop turns. */
+  tick(): Promise<Tick>;
+}
+
+/**
+ * Fires what is due. The rows in the ledger own the due times, so a look costs what is due and not
+ * what is configured, and any number of hosts may look: each due time is passed once.
+ */
+export function makeScheduler(options: SchedulerOptions): Scheduler {
+  const { ledger, config, catalog, log } = options;
+  const now = options.now ?? (async () => fromTimestamp(await ledger.now()));
+  let known: { readonly config: Config; readonly catalog: Catalog } | undefined;
+  let timetable: Timetable = new Map();
+  let nextInMs = 0;
+  let isStopping = false;
+  /** Somebody asked for a look while one was under way. */
+  let isWanted = false;
+
+  const isStale = (): boolean => known?.config !== config() || known.catalog !== catalog();
+
+  const adopt = async (nowMs: number): Promise<void> => {
+    const taken = { config: config(), catalog: catalog() };
+    timetable = await makeTimetable(taken.config, taken.catalog);
+    await sync(options, timetable, taken, nowMs);
+    known = taken;
+  };
+
+  const tick = async (): Promise<Tick> => {
+    isWanted = false;
+    const nowMs = await now();
+    if (isStale()) await adopt(nowMs);
+    const { tickIntervalMs } = config().service;
+    const graceMs = Math.max(limits.scheduleGraceMs, tickIntervalMs);
+    let fired = 0;
+    let dueMs = nowMs + tickIntervalMs;
+    let after: (ScheduleKey & { readonly dueAt: string }) | undefined;
+    for (;;) {
+      const page = { now: toTimestamp(nowMs), limit: limits.scheduleSliceMax };
+      const { due, nextAt } = await ledger.dueSchedules({ ...page, ...(after && { after }) });
+      after = due.at(-1);
+      const passed = await pass(options, timetable, due, { nowMs, graceMs });
+      fired += passed.jobs;
+      dueMs = Math.min(dueMs, passed.nextMs);
+      if (due.length < limits.scheduleSliceMax || isStopping) {
+        if (nextAt !== undefined) dueMs = Math.min(dueMs, fromTimestamp(nextAt));
+        nextInMs = Math.max(1, dueMs - nowMs);
+        return { fired, nextInMs };
+      }
+      await turn();
+    }
+  };
+
+  const loop = makeLoop({
+    name: 'scheduler',
+    everyMs: () => (isWanted ? 0 : nextInMs),
+    atOnce: true,
+    runOnce: async () => void (await tick()),
+    onError: (error) => {
+      nextInMs = limits.scheduleRetryMs;
+      log.error('looking at the schedules failed', { error: messageOf(error) });
+    },
+  });
+  return {
+    ...loop,
+    tick,
+    soon() {
+      isWanted = true;
+      loop.soon();
+    },
+    stop() {
+      isStopping = true;
+      return loop.stop();
+    },
+  };
+}
+
+interface Passed {
+  readonly jobs: number;
+  /** When the first of them is due again. */
+  readonly nextMs: number;
+}
+
+async function pass(
+  { ledger, catalog, holdOf, onFired, onCancelled, log }: SchedulerOptions,
+  timetable: Timetable,
+  due: readonly DueSchedule[],
+  times: { readonly nowMs: number; readonly graceMs: number },
+): Promise<Passed> {
+  const firings = due.flatMap((row) => {
+    const entry = timetable.get(keyOf(row));
+    // Somebody else's schedule, or one that a newer configuration has changed: not ours to fire.
+    if (entry === undefined || entry.invalid !== undefined) return [];
+    if (entry.timed.generation !== row.generation || !catalog().plugins.has(row.plugin)) return [];
+    return [makeFiring(entry, row, times, holdOf(row.plugin))];
+  });
+  if (firings.length === 0) return { jobs: 0, nextMs: Infinity };
+  const passed = await ledger.fire({ now: toTimestamp(times.nowMs), firings });
+  for (const one of passed) {
+    tell(one, log);
+    for (const { jobId, answer } of one.cancelled) onCancelled(jobId, answer);
+  }
+  const jobs = passed.reduce((sum, { jobIds }) => sum + jobIds.length, 0);
+  if (jobs > 0) onFired();
+  const next = passed.map((one, index) => nextOf(one, firings[index], times.nowMs));
+  return { jobs, nextMs: Math.min(...next) };
+}
+
+/** The ledger answers in the order in which it was asked. */
+function nextOf({ verdict }: Fired, firing: Firing | undefined, nowMs: number): number {
+  if (verdict === 'lost' || firing === undefined) return nowMs + limits.scheduleRetryMs;
+  // Its last job was completed while we looked; the due time that follows from it is to be seen.
+  if (verdict === 'moved' && firing.act.kind === 'fire') return nowMs;
+  const next = verdict === 'skipped' ? firing.nextIfSkipped : firing.next;
+  return next === undefined ? Infinity : fromTimestamp(next.dueAt);
+}
+
+function tell({ plugin, scheduleId, verdict, reason, jobIds }: Fired, log: Log): void {
+  const fields = { plugin, schedule: scheduleId };
+  if (verdict === 'fired') log.debug('fired', { ...fields, jobs: jobIds.join(' ') });
+  if (verdict === 'skipped') log.info('a due time passed without a job', { ...fields, reason });
+}
+
+/** Makes the rows those of the configuration, in slices. */
+async function sync(
+  { ledger, log }: SchedulerOptions,
+  timetable: Timetable,
+  { config, catalog }: { readonly config: Config; readonly catalog: Catalog },
+  nowMs: number,
+): Promise<void> {
+  const live = new Set(await ledger.livePlugins(config.service.reapAfterMs));
+  // What another host knows how to run is not invalid because this one does not.
+  const own = [...timetable.values()].filter(
+    ({ timed }) => catalog.plugins.has(timed.plugin) || !live.has(timed.plugin),
+  );
+  for (let at = 0; at < own.length; at += limits.scheduleSliceMax) {
+    const slice = own.slice(at, at + limits.scheduleSliceMax);
+    await ledger.syncSchedules(slice.map((entry) => toDraft(entry, nowMs)));
+    await turn();
+  }
+  for (const { timed, invalid } of own) {
+    if (invalid === undefined) continue;
+    const fields = { plugin: timed.plugin, schedule: timed.schedule.id, reason: invalid };
+    log.error('a schedule is invalid and does not fire', fields);
+  }
+  await retire(
+    { ledger, timetable, log },
+    (plugin) => catalog.plugins.has(plugin) || !live.has(plugin),
+  );
+}
+
+/** What is in no configuration that this host may speak for does not fire any more. */
+async function retire(
+  { ledger, timetable, log }: Pick<SchedulerOptions, 'ledger' | 'log'> & { timetable: Timetable },
+  mayJudge: (plugin: string) => boolean,
+): Promise<void> {
+  let after: ScheduleKey | undefined;
+  for (;;) {
+    const rows = await ledger.schedules({
+      status: ['active', 'paused', 'exhausted', 'invalid'],
+      limit: limits.pageRowsMax,
+      ...(after && { after }),
+    });
+    const gone = rows.filter((row) => !timetable.has(keyOf(row)) && mayJudge(row.plugin));
+    if (gone.length > 0) {
+      await ledger.retireSchedules(gone);
+      log.info('schedules are not configured any more', { schedules: gone.map(keyOf).join(' ') });
+    }
+    after = rows.at(-1);
+    if (rows.length < limits.pageRowsMax) return;
+    await turn();
+  }
+}

@@ -1,0 +1,83 @@
+import { hostname } from 'node:os';
+import type { Log } from '../base/log.ts';
+import type { Ledger, Settlement } from '../ledger/ledger.ts';
+import type { Host } from '../plugin/process.ts';
+import type { Dispatcher } from './dispatcher.ts';
+import type { Generation } from './generation.ts';
+import { makeHeartbeat, type Heartbeat } from './heartbeat.ts';
+import { makeReaper, type Reaper } from './reaper.ts';
+import { reaperRulesOf } from './rules.ts';
+import { compareClaims } from './unheld.ts';
+
+export interface VitalsOptions {
+  readonly processId: string;
+  readonly version: string;
+  readonly current: () => Generation;
+  readonly ledger: Ledger;
+  readonly host: Host;
+  readonly dispatcher: Pick<Dispatcher, 'stopAll' | 'stopJob' | 'holds' | 'close'>;
+  readonly onReaped: (settlement: Settlement) => void;
+  readonly log: Log;
+}
+
+/** That this process lives, and what becomes of the work of those that do not. */
+export interface Vitals {
+  readonly heartbeat: Heartbeat;
+  readonly reaper: Reaper;
+  /**
+   * Whether the parts still turn. A database that is away does not make it unsound: a restart would
+   * not bring it back, and would cost what is running.
+   */
+  isSound(): boolean;
+}
+
+export function makeVitals(options: VitalsOptions): Vitals {
+  const { processId, current, ledger, dispatcher, onReaped, log } = options;
+  const heartbeat = makePulse(options);
+  const service = (): Generation['config']['service'] => current().config.service;
+  const reaper = makeReaper({
+    ledger,
+    processId,
+    everyMs: () => service().heartbeatIntervalMs,
+    rules: () => reaperRulesOf(current()),
+    // After an outage of the database everybody looks dead to whoever comes back first.
+    mayJudge: () => {
+      const since = heartbeat.unbrokenSince;
+      return since !== undefined && performance.now() - since >= service().reapAfterMs;
+    },
+    onReaped,
+    log: log.child('reaper'),
+  });
+  return {
+    heartbeat,
+    reaper,
+    isSound() {
+      const { heartbeatIntervalMs, reapAfterMs } = service();
+      return performance.now() - heartbeat.lastRoundAt < heartbeatIntervalMs + reapAfterMs;
+    },
+  };
+
+  function makePulse({ host, version }: VitalsOptions): Heartbeat {
+    return makeHeartbeat({
+      ledger,
+      everyMs: () => service().heartbeatIntervalMs,
+      beat: () => ({
+        id: processId,
+        host: hostname(),
+        pid: process.pid,
+        version,
+        slots: service().maxWorkers,
+        spawner: host.rung,
+        plugins: [...current().catalog.plugins.keys()],
+      }),
+      onBeat: (answer) => {
+        const { heartbeatIntervalMs, reapAfterMs } = service();
+        // Only where others may take our claims do our processes have to end when we fall silent.
+        if (ledger.kind === 'postgres') host.renew(reapAfterMs - heartbeatIntervalMs);
+        compareClaims(answer, dispatcher, ledger, log.child('engine'));
+      },
+      onLost: () => dispatcher.stopAll('shutdown'),
+      log: log.child('heartbeat'),
+    });
+  }
+}

@@ -1,0 +1,205 @@
+/** A new configuration is put in force while work goes on. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
+import { lockFiles } from '../../src/config/lock.ts';
+import type { DirectAnswer } from '../../src/engine/directives.ts';
+import {
+  databases,
+  eventually,
+  makePlace,
+  type TestInstance,
+  type TestPlace,
+} from '../support/instance.ts';
+import { python, succeeds } from '../support/plugin-program.ts';
+
+/** Notes what it was configured with, before and after it may go on. */
+const tellsConfig = python(`
+note("begin", request["job_id"], request["config"].get("word"))
+wait_for(payload.get("gate", "none"))
+note("end", request["job_id"], request["config"].get("word"))
+ok(events=[{"type": "worker.done", "payload": {}}])`);
+
+function reload({ engine }: TestInstance): Promise<DirectAnswer> {
+  return engine.direct({ type: 'config.reload', params: {}, actor: 'test' });
+}
+
+function worker(word: string, more = {}) {
+  return { worker: { program: tellsConfig, settings: { config: { word }, ...more } } };
+}
+
+async function begun(place: TestPlace, jobs: number): Promise<void> {
+  await eventually('they have begun', async () => {
+    const begins = (await place.notes()).filter((line) => line.startsWith('begin'));
+    return begins.length === jobs;
+  });
+}
+
+describe.each(databases)('a reload on %s', (database) => {
+  test('leaves running attempts as they are, and the queued ones run with the new one', async () => {
+    const place = await makePlace({
+      database,
+      plugins: worker('old', { parallelism: 1 }),
+      service: { max_workers: 1 },
+    });
+    await place.openGate('none');
+    const instance = await place.start();
+    const running = await instance.submit('worker', { gate: 'one' });
+    await begun(place, 1);
+    const queued = await instance.submit('worker');
+    await place.vary({ plugins: worker('new') });
+    const answer = await reload(instance);
+    expect(answer).toMatchObject({ status: 'completed', result: { generation: 2 } });
+    await place.openGate('one');
+    const jobs = [await instance.ended(running), await instance.ended(queued)];
+    expect(jobs.map(({ status, attempt }) => [status, attempt])).toEqual([
+      ['succeeded', 1],
+      ['succeeded', 1],
+    ]);
+    expect(await place.notes()).toEqual([
+      `begin ${running} old`,
+      `end ${running} old`,
+      `begin ${queued} new`,
+      `end ${queued} new`,
+    ]);
+    const snapshots = await instance.ledger.snapshots(10);
+    expect(snapshots.map(({ reason, generation }) => [reason, generation])).toEqual([
+      ['reload', 2],
+      ['start', 1],
+    ]);
+    expect(jobs.map(({ configSnapshotId }) => configSnapshotId)).toEqual([
+      snapshots[1]?.id,
+      snapshots[0]?.id,
+    ]);
+    expect(snapshots[0]?.hash).not.toBe(snapshots[1]?.hash);
+  });
+
+  test('changes nothing when the configuration is wrong, and says why', async () => {
+    const place = await makePlace({ database, plugins: worker('old') });
+    await place.openGate('none');
+    const instance = await place.start();
+    await place.vary({ plugins: worker('new') });
+    const file = join(place.directory, 'config.yaml');
+    const text = await readFile(file, 'utf8');
+    await writeFile(file, text.replace('"max_workers":4', '"max_workers":"many"'));
+    const answer = await reload(instance);
+    expect(answer).toMatchObject({ status: 'failed', errorCode: 'RELOAD_REFUSED' });
+    expect(answer.error).toContain('service.max_workers');
+    expect(answer.plan).toEqual([expect.stringContaining('It would be refused')]);
+    const id = await instance.submit('worker');
+    await instance.ended(id);
+    expect(await place.notes()).toContain(`begin ${id} old`);
+    expect(await instance.ledger.snapshots(10)).toHaveLength(1);
+    expect(instance.engine.status().generation).toMatchObject({
+      number: 1,
+      lastReload: { by: 'test', refused: expect.stringContaining('max_workers') as string },
+    });
+  });
+});
+
+test.each([
+  ['service.spawner', { service: { spawner: 'node' } }],
+  ['service.log_format', { service: { log_format: 'text' } }],
+])('a change of %s is refused', async (key, change) => {
+  const place = await makePlace({ plugins: worker('old') });
+  const instance = await place.start();
+  await place.vary(change);
+  const answer = await reload(instance);
+  expect(answer).toMatchObject({ status: 'failed', errorCode: 'RELOAD_REFUSED' });
+  expect(answer.error).toBe(`${key} cannot change while the process runs`);
+  expect(instance.engine.status().generation.number).toBe(1);
+});
+
+test('a reload cannot switch off the check that refuses it', async () => {
+  const strict = { service: { admission: { fail_on_drift: true } } };
+  const place = await makePlace({ plugins: worker('old'), ...strict });
+  lockFiles(place.directory, place.config.files, '2030-01-01T00:00:00.000Z');
+  const instance = await place.start();
+  await place.vary({ service: { admission: { fail_on_drift: false } } });
+  const answer = await reload(instance);
+  expect(answer).toMatchObject({ status: 'failed', errorCode: 'RELOAD_REFUSED' });
+  const relaxed = loadConfig({ given: place.config.file });
+  lockFiles(place.directory, relaxed.files, '2030-01-01T00:00:00.000Z');
+  expect(await reload(instance)).toMatchObject({ status: 'completed' });
+});
+
+test('more workers run more at once, from the moment of the reload', async () => {
+  const place = await makePlace({ plugins: worker('one'), service: { max_workers: 1 } });
+  const instance = await place.start();
+  const ids = [
+    await instance.submit('worker', { gate: 'all' }),
+    await instance.submit('worker', { gate: 'all' }),
+    await instance.submit('worker', { gate: 'all' }),
+  ];
+  await begun(place, 1);
+  await place.vary({ service: { max_workers: 3 } });
+  const { plan } = await reload(instance);
+  expect(plan).toContain('service.max_workers: 1 → 3');
+  await begun(place, 3);
+  expect(instance.engine.status()).toMatchObject({ slots: 3 });
+  await place.vary({ service: { max_workers: 1 } });
+  await reload(instance);
+  await place.openGate('all');
+  for (const id of ids) expect((await instance.ended(id)).status).toBe('succeeded');
+});
+
+test('a shorter heartbeat is beaten from the moment of the reload', async () => {
+  const service = { heartbeat_interval: '1h', reap_after: '3h' };
+  const place = await makePlace({ plugins: worker('x'), service });
+  const instance = await place.start();
+  const lastBeat = async (): Promise<string> =>
+    (await instance.ledger.processes())[0]?.lastHeartbeatAt ?? '';
+  const first = await lastBeat();
+  await place.vary({ service: { heartbeat_interval: '20ms', reap_after: '10s' } });
+  await reload(instance);
+  const second = await eventually('it beats', async () => {
+    const at = await lastBeat();
+    return at > first && at;
+  });
+  await eventually('it beats again', async () => (await lastBeat()) > second);
+});
+
+test('routes of the running attempt are those that it began with', async () => {
+  const plugins = { ...worker('x'), catcher: { program: succeeds } };
+  const place = await makePlace({ plugins });
+  const instance = await place.start();
+  const before = await instance.submit('worker', { gate: 'one' });
+  await begun(place, 1);
+  await place.vary({ routes: [{ from: 'worker', event_type: 'worker.done', to: 'catcher' }] });
+  await reload(instance);
+  await place.openGate('one');
+  const after = await instance.submit('worker', { gate: 'one' });
+  await instance.ended(before);
+  await instance.ended(after);
+  const caught = await instance.ledger.jobs({ plugin: 'catcher', limit: 10 });
+  expect(caught.map(({ parentJobId }) => parentJobId)).toEqual([after]);
+});
+
+test('jobs of a plugin that is gone wait for the grace time, and then die', async () => {
+  const plugins = { ...worker('x'), other: { program: tellsConfig } };
+  const service = { max_workers: 1, reap_after: '200ms', runner_grace: '500ms' };
+  const place = await makePlace({ plugins, service });
+  const instance = await place.start();
+  const before = await instance.submit('other', { gate: 'one' });
+  await begun(place, 1);
+  const id = await instance.submit('worker');
+  await place.vary({
+    plugins: { ...plugins, worker: { program: '', settings: { enabled: false } } },
+  });
+  const { result } = await reload(instance);
+  expect(result?.['changes']).toEqual([expect.stringContaining('worker is disabled')]);
+  await place.openGate('one');
+  expect((await instance.ended(before)).status).toBe('succeeded');
+  expect((await instance.ledger.job(id))?.status).toBe('queued');
+  await expect(instance.submit('worker')).rejects.toMatchObject({ code: 'PLUGIN_NOT_FOUND' });
+  expect(await instance.ended(id)).toMatchObject({ status: 'dead', reason: 'no_runner' });
+});
+
+test('two reloads at once are done one after the other', async () => {
+  const place = await makePlace({ plugins: worker('x') });
+  const instance = await place.start();
+  const answers = await Promise.all([reload(instance), reload(instance), reload(instance)]);
+  const generations = answers.map(({ result }) => result?.['generation']);
+  expect(new Set(generations)).toEqual(new Set([2, 3, 4]));
+});

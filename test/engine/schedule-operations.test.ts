@@ -1,0 +1,98 @@
+import { describe, expect, test } from 'vitest';
+import { systemBreaker, systemReset } from '../../src/operations/breaker.ts';
+import { ownerOf, type Context } from '../../src/operations/context.ts';
+import type { Operation } from '../../src/operations/define.ts';
+import { invoke } from '../../src/operations/invoke.ts';
+import {
+  listSchedulerJobs,
+  listSchedules,
+  pauseSchedule,
+  previewSchedule,
+  resumeSchedule,
+} from '../../src/operations/schedule.ts';
+import { systemHealth } from '../../src/operations/system.ts';
+import { databases, eventually, makePlace, type Database } from '../support/instance.ts';
+import { alwaysFails } from '../support/plugin-program.ts';
+
+async function begin(database: Database) {
+  const schedules = [
+    { every: '100ms' },
+    { id: 'nightly', cron: '30 2 * * *', timezone: 'Europe/Berlin' },
+    { id: 'once', at: '2040-01-01T00:00:00Z' },
+  ];
+  const settings = { schedules, circuit_breaker: { threshold: 1 }, retry: { max_attempts: 1 } };
+  const place = await makePlace({
+    database,
+    plugins: { worker: { program: alwaysFails, settings } },
+  });
+  const { engine, ledger } = await place.start();
+  const context: Context = { engine, principal: ownerOf('cli:test'), submittedBy: 'cli' };
+  const ask = (operation: Operation, input: object = {}) => invoke(operation, context, input);
+  return { ask, ledger };
+}
+
+describe.each(databases)('schedules as operators see them on %s', (database) => {
+  test('lists, previews, pauses and resumes', async () => {
+    const { ask } = await begin(database);
+    const listed = await eventually('they are there', async () => {
+      const found = await ask(listSchedules);
+      return (found['schedules'] as unknown[]).length === 3 ? found : undefined;
+    });
+    expect(listed).toMatchObject({
+      schedules: [
+        { schedule_id: 'default', mode: 'every', timing: '100ms', status: 'active' },
+        { schedule_id: 'nightly', mode: 'cron', timezone: 'Europe/Berlin', last_job_id: null },
+        { schedule_id: 'once', mode: 'at', next_run_at: '2040-01-01T00:00:00.000Z' },
+      ],
+    });
+    expect(await ask(listSchedulerJobs)).toMatchObject({ jobs: [{ plugin: 'worker' }, {}, {}] });
+    const nightly = { plugin: 'worker', schedule_id: 'nightly' };
+    expect(await ask(pauseSchedule, { ...nightly, dry_run: true })).toMatchObject({
+      plan: [
+        'worker/nightly would not fire until it is resumed; what it has queued would still run.',
+      ],
+    });
+    expect(await ask(pauseSchedule, nightly)).toMatchObject({ paused: true });
+    const range = { from: '2039-12-31T00:00:00Z', to: '2040-01-01T12:00:00Z', plugin: 'worker' };
+    const { times } = (await ask(previewSchedule, range)) as { times: { schedule_id: string }[] };
+    expect(times.filter(({ schedule_id: id }) => id !== 'default')).toMatchObject([
+      { at: '2039-12-31T01:30:00.000Z', count: 2, fires: false, reason: 'paused_manual' },
+      { at: '2040-01-01T00:00:00.000Z', count: 1, fires: true, reason: null },
+    ]);
+    const after = { from: '2041-01-01T00:00:00Z', to: '2041-01-02T00:00:00Z' };
+    const later = (await ask(previewSchedule, after)) as { times: { schedule_id: string }[] };
+    expect(later.times.some(({ schedule_id: id }) => id === 'once')).toBe(false);
+    expect(await ask(resumeSchedule, nightly)).toMatchObject({ paused: false });
+    expect(await ask(listSchedules, { plugin: 'worker' })).toMatchObject({
+      schedules: [{}, { status: 'active', reason: null }, {}],
+    });
+    await expect(ask(previewSchedule, { from: range.to, to: range.from })).rejects.toMatchObject({
+      code: 'INPUT_INVALID',
+      place: 'to',
+    });
+    await expect(
+      ask(pauseSchedule, { plugin: 'worker', schedule_id: 'nigthly' }),
+    ).rejects.toMatchObject({
+      code: 'SCHEDULE_NOT_FOUND',
+      hint: expect.stringContaining('nightly'),
+    });
+  });
+
+  test('shows an open breaker, and closes it', async () => {
+    const { ask } = await begin(database);
+    await eventually(
+      'it is open',
+      async () => (await ask(systemHealth))['plugins_circuit_open'] === 1,
+    );
+    expect(await ask(systemBreaker, { plugin: 'worker' })).toMatchObject({
+      breakers: [{ plugin: 'worker', command: 'poll', state: 'open', failure_count: 1 }],
+      transitions: [{ from_state: 'closed', to_state: 'open', reason: 'failure_threshold' }],
+    });
+    expect(await ask(systemReset, { plugin: 'worker' })).toMatchObject({ reset: ['worker/poll'] });
+    const { transitions } = (await ask(systemBreaker)) as { transitions: { reason: string }[] };
+    expect(transitions.map(({ reason }) => reason)).toContain('manual_reset');
+    await expect(ask(systemReset, { plugin: 'nobody' })).rejects.toMatchObject({
+      code: 'PLUGIN_NOT_FOUND',
+    });
+  });
+});

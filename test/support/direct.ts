@@ -1,0 +1,26 @@
+/** What tests ask of an engine by directive, in short. */
+import { DuctileError } from '../../src/base/errors.ts';
+import type { DirectAnswer } from '../../src/engine/directives.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import type { Job } from '../../src/job/job.ts';
+
+const actor = 'cli:test';
+
+export function pause(engine: Engine): Promise<DirectAnswer> {
+  return engine.direct({ type: 'system.pause', params: {}, actor });
+}
+
+export function resume(engine: Engine): Promise<DirectAnswer> {
+  return engine.direct({ type: 'system.resume', params: {}, actor });
+}
+
+/** The job as it is right after it was asked to end. */
+export async function cancel(engine: Engine, jobId: string): Promise<Job> {
+  const { errorCode, error } = await engine.direct({
+    type: 'job.cancel',
+    params: { job_id: jobId },
+    actor,
+  });
+  if (errorCode !== null) throw new DuctileError(errorCode, error ?? '');
+  return engine.waitFor(jobId, 0);
+}

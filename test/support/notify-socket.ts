@@ -1,0 +1,36 @@
+/** A socket as systemd has it for the processes that it starts. */
+import { spawn, spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { onTestFinished } from 'vitest';
+import { makeDirectory } from './directory.ts';
+
+export const hasNotifyProgram = spawnSync('systemd-notify', ['--version']).error === undefined;
+
+/** Prints what comes in by datagram, which Node itself cannot receive. */
+const program = `
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+print("bound", flush=True)
+while True: print(s.recv(4096).decode().replace("\\n", " "), flush=True)`;
+
+export interface NotifySocket {
+  readonly path: string;
+  /** Everything that was said, in order; a message may say several things. */
+  readonly heard: readonly string[];
+}
+
+export async function openNotifySocket(): Promise<NotifySocket> {
+  const path = join(await makeDirectory(), 'notify');
+  const child = spawn('python3', ['-c', program, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+  onTestFinished(() => void child.kill());
+  const heard: string[] = [];
+  await new Promise<void>((resolve) => {
+    createInterface(child.stdout).on('line', (line) => {
+      if (line === 'bound') resolve();
+      else heard.push(line);
+    });
+  });
+  return { path, heard };
+}

@@ -1,0 +1,133 @@
+import { expect, test } from 'vitest';
+import type { Config } from '../../../src/config/config.ts';
+import { makeScheduler, type SchedulerOptions } from '../../../src/engine/scheduler.ts';
+import type { Catalog } from '../../../src/plugin/catalog.ts';
+import { makeMemorySchedules, type MemorySchedules } from '../../support/memory-schedules.ts';
+import { at, schedule } from '../schedule/support.ts';
+
+const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+interface Given {
+  readonly jobMs: number;
+  readonly tickMs: number;
+  /** From when to when nobody looks. */
+  readonly sleeps: readonly (readonly [string, string])[];
+}
+
+interface Life extends MemorySchedules {
+  readonly ticks: number;
+}
+
+/** Lets time pass from one look to the next, as the scheduler asks for them. */
+async function live(
+  entries: readonly Readonly<Record<string, unknown>>[],
+  from: string,
+  to: string,
+  given: Partial<Given> = {},
+): Promise<Life> {
+  let nowMs = at(from);
+  const memory = makeMemorySchedules(() => nowMs, given.jobMs ?? 1000);
+  const scheduler = makeScheduler({
+    ledger: memory.ledger,
+    config: () => config,
+    catalog: () => catalog,
+    holdOf: () => undefined,
+    now: () => Promise.resolve(nowMs),
+    onFired: () => {},
+    onCancelled: () => {},
+    log: quiet as unknown as SchedulerOptions['log'],
+  });
+  const settings = {
+    enabled: true,
+    schedules: entries.map(schedule),
+    retry: { maxAttempts: 1, backoffBaseMs: 1 },
+    circuitBreaker: { threshold: 3, resetAfterMs: 1 },
+    maxOutstandingPolls: 1,
+  };
+  const service = {
+    tickIntervalMs: given.tickMs ?? 60_000,
+    timezone: 'Europe/Berlin',
+    reapAfterMs: 1000,
+  };
+  const config = { service, plugins: { echo: settings } } as unknown as Config;
+  const plugins = new Map([['echo', { manifest: { commands: { poll: {} } } }]]);
+  const catalog = { plugins, problems: [] } as unknown as Catalog;
+  let ticks = 0;
+  while (nowMs <= at(to)) {
+    nowMs += (await scheduler.tick()).nextInMs;
+    for (const [down, up] of given.sleeps ?? []) {
+      if (nowMs > at(down) && nowMs < at(up)) nowMs = at(up);
+    }
+    ticks += 1;
+  }
+  return { ...memory, ticks };
+}
+
+function countOf({ jobs }: MemorySchedules, id: string): number {
+  return jobs.filter(({ key }) => key === `echo/${id}`).length;
+}
+
+test('a year passes in seconds, and each schedule fires as often as it says', async () => {
+  const life = await live(
+    [
+      { id: 'nightly', cron: '30 2 * * *' },
+      { id: 'weekdays', cron: '0 9 * * mon-fri' },
+      { id: 'often', cron: '*/30 * * * *' },
+      { id: 'daily', every: 'daily' },
+      { id: 'hourly', every: '1h', jitter: '10m' },
+      { id: 'monthly', every: 'monthly' },
+      { id: 'once', at: '2026-07-01T12:00:00+02:00' },
+      { id: 'soon', after: '3d' },
+      { id: 'office', every: '1h', only_between: '08:00-18:00', not_on: ['sat', 'sun'] },
+    ],
+    '2026-01-01T00:00:00+01:00',
+    '2026-12-31T23:59:59+01:00',
+    { tickMs: 30 * 60_000 },
+  );
+  expect(countOf(life, 'nightly')).toBe(365);
+  expect(countOf(life, 'weekdays')).toBe(261);
+  // The first moment is not later than itself.
+  expect(countOf(life, 'often')).toBe(365 * 48 - 1);
+  expect(countOf(life, 'daily')).toBe(365);
+  expect(countOf(life, 'monthly')).toBe(12);
+  expect(countOf(life, 'once')).toBe(1);
+  expect(countOf(life, 'soon')).toBe(1);
+  // Each run is a second long, and the interval counts from its end.
+  expect(countOf(life, 'hourly')).toBeGreaterThan(8700);
+  expect(countOf(life, 'hourly')).toBeLessThan(8780);
+  expect(countOf(life, 'office') / 261).toBeCloseTo(10, 0);
+  expect(new Set(life.jobs.map(({ key, slot }) => `${key} ${slot}`)).size).toBe(life.jobs.length);
+  const lateMs = life.jobs
+    .filter(({ key }) => key === 'echo/often')
+    .map(({ atMs }) => atMs % (30 * 60_000));
+  expect(Math.max(...lateMs)).toBeLessThan(10);
+});
+
+test('an interval counts from the completion, and a long job is not overtaken', async () => {
+  const life = await live([{ every: '10m' }], '2026-01-01T00:00:00Z', '2026-01-01T03:00:00Z', {
+    jobMs: 25 * 60_000,
+  });
+  const starts = life.jobs.map(({ atMs }) => (atMs - at('2026-01-01T00:00:00Z')) / 60_000);
+  expect(starts.map(Math.round)).toEqual([0, 35, 70, 105, 140, 175]);
+  expect(life.skipped).toContain('echo/default already_running');
+});
+
+test('what was missed while nobody looked follows catch_up', async () => {
+  const life = await live(
+    [
+      { id: 'skip', cron: '0 * * * *' },
+      { id: 'once', cron: '0 * * * *', catch_up: 'run_once' },
+      { id: 'all', cron: '0 * * * *', catch_up: 'run_all' },
+    ],
+    '2026-01-01T00:30:00Z',
+    '2026-01-01T12:30:00Z',
+    { sleeps: [['2026-01-01T03:30:00Z', '2026-01-01T08:30:00Z']] },
+  );
+  // Seven times are met (1, 2, 3 and 9 to 12), five are missed (4 to 8).
+  expect(['skip', 'once', 'all'].map((id) => countOf(life, id))).toEqual([7, 8, 12]);
+});
+
+test('the scheduler sleeps until something is due, and no longer than a tick', async () => {
+  const life = await live([{ cron: '0 12 * * *' }], '2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z');
+  expect(life.ticks).toBeLessThan(24 * 60 + 5);
+});
