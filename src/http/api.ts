@@ -1,87 +1,162 @@
-import { Hono } from 'hono';
-import type { Context as Exchange } from 'hono';
-import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
-import { limits } from '../base/limits.ts';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { catalogue, DuctileError, toDuctileError, type ErrorCode } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Context } from '../operations/context.ts';
-import { isOffered } from '../operations/define.ts';
-import type { HttpSurface, Operation } from '../operations/define.ts';
+import type { JsonOutput, Operation } from '../operations/define.ts';
 import { invoke } from '../operations/invoke.ts';
-import { describeInput, fromRequest } from '../operations/wire.ts';
+import { answerOnce, type Answer } from '../operations/once.ts';
+import { fromRequest } from '../operations/wire.ts';
+import { readBody, type Body } from './body.ts';
+import { Exchange } from './exchange.ts';
+import type { Gate } from './gate.ts';
+import { inspectRequest } from './inspect.ts';
+import { decodeSegments, readQuery } from './query.ts';
+import { makeRouter, paramsOf, splitPath, type Place, type Route, type Router } from './router.ts';
+import type { EventStreams } from './stream.ts';
 
 export interface ApiOptions {
-  readonly context: Context;
+  readonly base: Pick<Context, 'engine' | 'submittedBy'>;
   readonly operations: readonly Operation[];
+  readonly gate: Gate;
+  readonly streams: EventStreams;
   readonly log: Log;
 }
 
-/** Every operation at its route; whatever goes wrong is a JSON error of the catalogue. */
-export function makeApi({ context, operations, log }: ApiOptions): Hono {
-  const api = new Hono();
-  for (const operation of operations) {
-    if (isOffered(operation.http)) addRoute(api, operation, operation.http, context);
-  }
-  api.notFound(({ req }) => {
-    throw new DuctileError('ENDPOINT_NOT_FOUND', `there is no ${req.method} ${req.path}`);
-  });
-  api.onError((thrown, exchange) => {
-    const error = toDuctileError(thrown);
-    if (error.code === 'INTERNAL') {
-      log.error('a request failed', { path: exchange.req.path, error: error.cause ?? error });
-    }
-    // What is left of a body that was too large is not worth reading.
-    if (error.code === 'PAYLOAD_TOO_LARGE') exchange.header('connection', 'close');
-    return answer(exchange, error.toJSON(), error.kind.status);
-  });
-  return api;
-}
+export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
-function addRoute(api: Hono, operation: Operation, surface: HttpSurface, context: Context): void {
-  const fields = describeInput(operation);
-  api.on(surface.method, surface.path, async (exchange) => {
-    const { req } = exchange;
-    const body = surface.method === 'GET' ? undefined : await readJson(req.raw);
-    const parts = { params: req.param(), query: req.queries(), body };
-    const output = await invoke(operation, context, fromRequest(fields, surface, parts));
-    const isPlan = output['dry_run'] === true;
-    return answer(exchange, output, isPlan ? 200 : (surface.status?.(output) ?? 200));
-  });
-}
-
-function answer(exchange: Exchange, body: object, status: number): Response {
-  return exchange.body(`${JSON.stringify(body)}\n`, status as ContentfulStatusCode, {
-    'content-type': 'application/json',
-  });
-}
-
-async function readJson(request: Request): Promise<unknown> {
-  const bytes = await readBounded(request);
-  if (bytes.length === 0) return undefined;
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-    const value: unknown = JSON.parse(text);
-    return value;
-  } catch (thrown) {
-    throw new DuctileError('INPUT_INVALID', `the body is not JSON: ${messageOf(thrown)}`, {
-      place: 'body',
-    });
-  }
-}
-
-async function readBounded({ body, headers }: Request): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  const check = (bytes: number): void => {
-    if (bytes <= limits.requestBytesMax) return;
-    const message = `the body is larger than ${limits.requestBytesMax} bytes`;
-    throw new DuctileError('PAYLOAD_TOO_LARGE', message, { place: 'body' });
+/** Every operation at its place; whatever goes wrong is an error of the catalogue. */
+export function makeApi(options: ApiOptions): Handler {
+  const router = makeRouter(options.operations);
+  const { log } = options;
+  return (request, response) => {
+    const exchange = new Exchange(request, response);
+    const began = performance.now();
+    serve(options, router, exchange)
+      .catch((thrown: unknown) => refuse(exchange, toDuctileError(thrown), log))
+      .finally(() => {
+        log.debug('request', {
+          method: request.method,
+          path: exchange.path,
+          status: response.statusCode,
+          ms: Math.round(performance.now() - began),
+          request_id: exchange.requestId,
+        });
+      });
   };
-  check(Number(headers.get('content-length') ?? 0));
-  for await (const chunk of body ?? []) {
-    size += chunk.length;
-    check(size);
-    chunks.push(chunk);
+}
+
+async function serve(options: ApiOptions, router: Router, exchange: Exchange): Promise<void> {
+  const { gate, base } = options;
+  inspectRequest(exchange);
+  if (gate.receive(exchange)) return;
+  const segments = splitPath(exchange.path);
+  const places = router.find(segments);
+  const { method = '' } = exchange.request;
+  const found = findRoute(places, method === 'HEAD' ? 'GET' : method);
+  const known = found?.route ?? places[0]?.routes.values().next().value;
+  const principal = await gate.admit(exchange, known);
+  if (found === undefined) {
+    refuseMethod(exchange, places, method);
+    return;
   }
-  return Buffer.concat(chunks);
+  const { route, place } = found;
+  const context: Context = { ...base, principal };
+  const params = decodeSegments(paramsOf(place, segments));
+  const body = method === 'POST' ? await readBody(exchange.request) : undefined;
+  const parts = { params, query: readQuery(exchange.url, route), body: body?.value };
+  try {
+    const input = fromRequest(route.fields, route.surface, parts);
+    if (route.surface.isStream === true && !wantsJson(exchange)) {
+      const admit = async (): Promise<unknown> => gate.admit(exchange, route);
+      await options.streams.open(exchange, context, { operation: route.operation, input, admit });
+    } else await answer(exchange, context, { route, input, body });
+  } catch (thrown) {
+    throw inPath(toDuctileError(thrown), route, params);
+  }
+}
+
+interface Asked {
+  readonly route: Route;
+  readonly input: JsonOutput;
+  readonly body: Body | undefined;
+}
+
+async function answer(
+  exchange: Exchange,
+  context: Context,
+  { route, input, body }: Asked,
+): Promise<void> {
+  const run = async (as: Context): Promise<Answer> => {
+    const output = await invoke(route.operation, as, input);
+    const isPlan = output['dry_run'] === true;
+    const status = isPlan ? 200 : (route.surface.status?.(output) ?? 200);
+    return { status, text: `${JSON.stringify(output)}\n` };
+  };
+  const key = exchange.request.headers['idempotency-key'];
+  if (body === undefined || typeof key !== 'string') {
+    const { status, text } = await run(context);
+    exchange.answer(status, text);
+    return;
+  }
+  const { url, path } = exchange;
+  const asked = Buffer.concat([Buffer.from(`${url.slice(path.length)}\n`), body.bytes]);
+  const keyed = { key, route: `POST ${path}`, asked, isSecret: route.surface.isSecret === true };
+  const { status, text, repeated } = await answerOnce(context, keyed, run);
+  if (repeated) exchange.extra.push('idempotency-replayed', 'true');
+  exchange.answer(status, text);
+}
+
+function findRoute(
+  places: readonly Place[],
+  method: string,
+): { route: Route; place: Place } | undefined {
+  for (const place of places) {
+    const route = place.routes.get(method);
+    if (route !== undefined) return { route, place };
+  }
+  return undefined;
+}
+
+function refuseMethod(exchange: Exchange, places: readonly Place[], method: string): void {
+  if (places.length === 0) {
+    throw new DuctileError('ENDPOINT_NOT_FOUND', `there is no ${method} ${exchange.path}`);
+  }
+  const methods = new Set(places.flatMap(({ routes }) => [...routes.keys()]));
+  if (methods.has('GET')) methods.add('HEAD');
+  exchange.extra.push('allow', [...methods, 'OPTIONS'].join(', '));
+  if (method !== 'OPTIONS') {
+    throw new DuctileError('METHOD_NOT_ALLOWED', `${method} is not possible here`);
+  }
+  exchange.answerEmpty(204);
+}
+
+/** What stands in the path names something; what cannot be a name names nothing. */
+function inPath(
+  error: DuctileError,
+  { operation }: Route,
+  params: Readonly<Record<string, string>>,
+): DuctileError {
+  const { place } = error;
+  if (error.code !== 'INPUT_INVALID' || place === undefined || !Object.hasOwn(params, place)) {
+    return error;
+  }
+  const own = `${place.toUpperCase()}_NOT_FOUND`;
+  const code = isCode(own) ? own : operation.errors.find((name) => name.endsWith('_NOT_FOUND'));
+  return new DuctileError(code ?? 'ENDPOINT_NOT_FOUND', error.message, { place, cause: error });
+}
+
+function isCode(code: string): code is ErrorCode {
+  return Object.hasOwn(catalogue, code);
+}
+
+function wantsJson({ request }: Exchange): boolean {
+  return request.headers.accept?.includes('application/json') === true;
+}
+
+function refuse(exchange: Exchange, error: DuctileError, log: Log): void {
+  if (error.code === 'INTERNAL') {
+    const { path, requestId } = exchange;
+    log.error('a request failed', { path, request_id: requestId, error: error.cause ?? error });
+  }
+  exchange.refuse(error);
 }

@@ -1,12 +1,13 @@
 import type { Log } from '../base/log.ts';
 import type { Context } from '../operations/context.ts';
 import { operations } from '../operations/index.ts';
-import { systemHealth } from '../operations/system.ts';
 import { makeApi } from './api.ts';
+import { openGate, tokenGate, type Gate } from './gate.ts';
 import { listen } from './listen.ts';
 import type { Listener } from './listen.ts';
 import { clearSocket, socketPath } from './socket.ts';
 import type { SocketOwner } from './socket.ts';
+import { makeStreams } from './stream.ts';
 
 /** Everybody but the owner is shut out. */
 const SOCKET_UMASK = 0o177;
@@ -19,20 +20,42 @@ export async function listenControl(
 ): Promise<Listener> {
   const path = socketPath(owner);
   await clearSocket(path, owner);
-  const api = makeApi({ context, operations, log });
   // The socket is made before the call returns, so it has no wider rights for even a moment.
   const before = process.umask(SOCKET_UMASK);
-  const listening = listen(api, { path });
+  const listening = open(context, openGate(context.principal), { path }, log);
   process.umask(before);
   return listening;
 }
 
-/** The health check alone, for monitors, on the API's address. */
-export function listenHealth(
-  place: { readonly host: string; readonly port: number },
-  context: Context,
+export interface ApiAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The API for whoever has a token, on the address of the configuration. */
+export function listenApi(
+  { host, port }: ApiAddress,
+  engine: Context['engine'],
   log: Log,
 ): Promise<Listener> {
-  const { host, port } = place;
-  return listen(makeApi({ context, operations: [systemHealth], log }), { host, port });
+  const base = { engine, submittedBy: 'api' } as const;
+  return open(base, tokenGate(base, host), { host, port }, log);
+}
+
+async function open(
+  { engine, submittedBy }: Pick<Context, 'engine' | 'submittedBy'>,
+  gate: Gate,
+  place: Parameters<typeof listen>[1],
+  log: Log,
+): Promise<Listener> {
+  const streams = makeStreams();
+  const base = { engine, submittedBy };
+  const listener = await listen(makeApi({ base, operations, gate, streams, log }), place);
+  return {
+    address: listener.address,
+    async close() {
+      streams.close();
+      await listener.close();
+    },
+  };
 }

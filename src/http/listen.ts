@@ -1,11 +1,14 @@
 import { once } from 'node:events';
-import type { Server } from 'node:http';
-import type { ListenOptions } from 'node:net';
+import { createServer, STATUS_CODES, type Server } from 'node:http';
+import type { ListenOptions, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createAdaptorServer } from '@hono/node-server';
-import type { Hono } from 'hono';
-import { DuctileError, messageOf } from '../base/errors.ts';
+import { DuctileError, messageOf, type ErrorCode } from '../base/errors.ts';
+import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
+import type { Handler } from './api.ts';
+import { Exchange } from './exchange.ts';
+import { PROBLEM_TYPE, toProblem } from './problem.ts';
 
 export interface Listener {
   /** Where it listens: a path, or `host:port`. */
@@ -14,9 +17,30 @@ export interface Listener {
   close(): Promise<void>;
 }
 
-export async function listen(api: Hono, place: ListenOptions): Promise<Listener> {
-  // Without TLS options the adaptor makes a plain HTTP server.
-  const server = createAdaptorServer({ fetch: api.fetch }) as Server;
+/** How long a client may take, and how many there may be at once. */
+export interface Patience {
+  readonly headersMs: number;
+  readonly requestMs: number;
+  readonly stallMs: number;
+  /** How late a client that is too slow may be noticed. */
+  readonly checkMs: number;
+  readonly connections: number;
+}
+
+const usual: Patience = {
+  headersMs: limits.httpHeadersMs,
+  requestMs: limits.httpRequestMs,
+  stallMs: limits.httpStallMs,
+  checkMs: limits.httpCheckMs,
+  connections: limits.httpConnectionsMax,
+};
+
+export async function listen(
+  handler: Handler,
+  place: ListenOptions,
+  patience: Patience = usual,
+): Promise<Listener> {
+  const server = makeServer(handler, patience);
   try {
     server.listen(place);
     await once(server, 'listening');
@@ -28,6 +52,85 @@ export async function listen(api: Hono, place: ListenOptions): Promise<Listener>
     });
   }
   return { address: nameAddress(server), close: () => close(server) };
+}
+
+/** The share of all connections from which on idle ones have to make room. */
+const CROWDED = 0.9;
+
+function makeServer(handler: Handler, patience: Patience): Server {
+  const server = createServer(
+    {
+      maxHeaderSize: limits.httpHeaderBytesMax,
+      headersTimeout: patience.headersMs,
+      requestTimeout: patience.requestMs,
+      keepAliveTimeout: limits.httpKeepAliveMs,
+      connectionsCheckingInterval: patience.checkMs,
+      // We answer those without a host ourselves, in the same form as everything else.
+      requireHostHeader: false,
+      noDelay: true,
+    },
+    handler,
+  );
+  server.maxRequestsPerSocket = limits.httpRequestsPerConnectionMax;
+  server.maxConnections = patience.connections;
+  let connections = 0;
+  // Before the server knows of it, so that the new one is not among the idle.
+  server.prependListener('connection', (socket) => {
+    connections += 1;
+    socket.once('close', () => (connections -= 1));
+    if (connections > CROWDED * patience.connections) server.closeIdleConnections();
+  });
+  server.setTimeout(patience.stallMs);
+  server.on('timeout', dropStalled);
+  server.on('clientError', (error, socket) => answerBroken(error, socket));
+  server.on('checkExpectation', (request, response) =>
+    new Exchange(request, response).refuse(
+      new DuctileError('EXPECTATION_FAILED', 'this expectation is not met'),
+    ),
+  );
+  server.on('connect', (_request, socket) =>
+    writeProblem(socket, 'METHOD_NOT_ALLOWED', 'CONNECT is not possible here'),
+  );
+  return server;
+}
+
+/** A client that takes none of what is ready for it is gone; one that waits for us is not. */
+function dropStalled(socket: Socket): void {
+  if (socket.writableLength > 0) socket.destroy();
+}
+
+const broken: Readonly<Record<string, readonly [ErrorCode, string]>> = {
+  HPE_HEADER_OVERFLOW: [
+    'HEADERS_TOO_LARGE',
+    `the request line and headers are larger than ${limits.httpHeaderBytesMax} bytes`,
+  ],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: ['PAYLOAD_TOO_LARGE', 'the chunk extensions are too large'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['REQUEST_TIMEOUT', 'the request did not come in time'],
+};
+
+/** What is not even a request. Where one ends and the next begins is unknown, so nothing follows. */
+function answerBroken(error: NodeJS.ErrnoException, socket: Duplex): void {
+  const [code, message] = broken[error.code ?? ''] ?? [
+    'REQUEST_INVALID' as const,
+    'this is not a well-formed HTTP/1.1 request',
+  ];
+  if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
+  else writeProblem(socket, code, message);
+}
+
+function writeProblem(socket: Duplex, code: ErrorCode, message: string): void {
+  const error = new DuctileError(code, message);
+  const { status } = error.kind;
+  const requestId = makeId();
+  const body = toProblem(error, requestId);
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
+    `content-type: ${PROBLEM_TYPE}`,
+    `content-length: ${Buffer.byteLength(body)}`,
+    `x-request-id: ${requestId}`,
+    'connection: close',
+  ];
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
 }
 
 async function close(server: Server): Promise<void> {

@@ -1,10 +1,30 @@
 import type { Engine } from '../engine/engine.ts';
+import type { Principal } from '../engine/tokens.ts';
 import type { SubmittedBy } from '../job/job.ts';
 
 /** On whose behalf an operation runs, and on what. */
 export interface Context {
   readonly engine: Engine;
-  /** Who exactly, such as `cli:ann`. */
-  readonly actor: string;
+  readonly principal: Principal;
   readonly submittedBy: SubmittedBy;
+  /** The caller's own name for this request; asking again with it is asking once. */
+  readonly idempotencyKey?: string;
+  /** The configuration that it is about, and what comes with the program. */
+  readonly place?: ConfigPlace;
+  /** What the key stands for: an id made from it, so that it is the same each time. */
+  readonly subjectId?: string;
 }
+
+export interface ConfigPlace {
+  /** What `--config` named, or what the server was started with. */
+  readonly given: string | undefined;
+  /** The directory of the plugins that come with the program. */
+  readonly shippedPlugins: string;
+}
+
+/** Whoever may open the control socket, and the local command line: all rights, by name. */
+export function ownerOf(actor: string): Principal {
+  return { actor, scopes: OWNER_SCOPES };
+}
+
+const OWNER_SCOPES: readonly string[] = ['*'];

@@ -1,6 +1,7 @@
 import type * as z from 'zod';
 import type { ErrorCode } from '../base/errors.ts';
 import type { Context } from './context.ts';
+import type { Need } from './scopes.ts';
 
 /** Something that can be asked of Ductile, once for all surfaces. */
 export interface Operation {
@@ -8,13 +9,19 @@ export interface Operation {
   readonly name: string;
   readonly summary: string;
   readonly effect: Effect;
-  /** What a token must carry; undefined when the operation is open to everybody. */
-  readonly scope: string | undefined;
+  /** What a token must allow; undefined when the operation is open to everybody. */
+  readonly scope: Need | undefined | ((context: Context, input: unknown) => Need);
   readonly input: z.ZodObject;
   readonly output: z.ZodObject;
   readonly errors: readonly ErrorCode[];
   readonly http: HttpSurface | Absent;
   readonly cli: CliSurface | Absent;
+  /**
+   * What it cannot do without, if that is not the whole engine. `ledger`: it looks at nothing else, so
+   * without a server nothing else is loaded for it. `server`: it is about a process that runs.
+   * `files`: it works on the configuration's files, there where the command is given.
+   */
+  readonly needs?: 'ledger' | 'server' | 'files';
   run(context: Context, input: unknown): Promise<JsonOutput>;
   /** What would happen, in sentences; it writes nothing. Every operation that writes has one. */
   readonly plan: ((context: Context, input: unknown) => Promise<string[]>) | undefined;
@@ -33,8 +40,16 @@ export interface HttpSurface {
   readonly method: 'GET' | 'POST';
   /** With `:field` for input that stands in the path; `:field?` at the end may be left out. */
   readonly path: string;
+  /** Older or other names of the same place. */
+  readonly also?: readonly string[];
   /** The one field that is the body, wrapped in its name or bare; all others are in the query. */
   readonly body?: string;
+  /** Answers also when discovery needs a token: it is for monitors, which have none. */
+  readonly isForMonitors?: boolean;
+  /** Pages of events, which a client that does not ask for JSON gets one by one as they come. */
+  readonly isStream?: boolean;
+  /** The answer is shown once: it is not kept for whoever asks again with the same key. */
+  readonly isSecret?: boolean;
   /** 200 unless the answer says something else. */
   status?(output: JsonOutput): number;
 }
@@ -51,10 +66,12 @@ export interface CliSurface {
   readonly table?: Table;
   /** Done when only the noun is given. */
   readonly isDefault?: boolean;
+  /** A list that people like to look at again and again. */
+  readonly watch?: boolean;
   /** A shorter spelling without the noun. */
   readonly alias?: { readonly name: string; readonly positionals?: readonly string[] };
   /** 0 unless the answer is bad news. */
-  exitCode?(output: JsonOutput): number;
+  readonly exitCode?: (output: JsonOutput) => number;
 }
 
 export interface Table {
@@ -67,8 +84,9 @@ export interface Table {
 
 type Definition<Input extends z.ZodObject, Output extends z.ZodObject> = Omit<
   Operation,
-  'input' | 'output' | 'run' | 'plan' | 'effect'
+  'input' | 'output' | 'run' | 'plan' | 'effect' | 'scope'
 > & {
+  readonly scope: Need | undefined | ((context: Context, input: z.output<Input>) => Need);
   readonly input: Input;
   readonly output: Output;
   run(context: Context, input: z.output<Input>): Promise<z.output<Output>>;

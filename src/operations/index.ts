@@ -1,7 +1,43 @@
+import { analyticsQueue, analyticsSummary } from './analytics.ts';
+import {
+  diffConfig,
+  getConfig,
+  lockConfig,
+  schemaConfig,
+  showConfig,
+  viewConfig,
+} from './config.ts';
+import { backupConfig, initConfig, restoreConfig, setConfig } from './config-edit.ts';
+import { systemBreaker, systemReset } from './breaker.ts';
 import type { Operation } from './define.ts';
-import { cancelJob, inspectJob, listJobs, listLogs } from './job.ts';
-import { listPlugins, runPlugin } from './plugin.ts';
+import { checkConfig, systemDoctor } from './doctor.ts';
+import {
+  systemIndex,
+  systemManifest,
+  inspectPlugin,
+  makeSystemOpenapi,
+  pluginOpenapi,
+} from './discovery.ts';
+import { tailSignals } from './events.ts';
+import { inspectDirective, listDirectives, requestDirective } from './directive.ts';
+import { pluginFacts } from './facts.ts';
+import { initPlugin, pluginHealth } from './health.ts';
+import { cancelJob, cancelJobs, retryJob, retryJobs } from './job-control.ts';
+import { inspectJob, listJobs } from './job.ts';
+import { listLogs, systemLogs } from './logs.ts';
+import { listPlugins } from './plugin.ts';
+import { disablePlugin, enablePlugin } from './plugin-switch.ts';
 import { listQueue } from './queue.ts';
+import { systemReload } from './reload.ts';
+import { runPlugin } from './run.ts';
+import {
+  listSchedulerJobs,
+  listSchedules,
+  pauseSchedule,
+  previewSchedule,
+  resumeSchedule,
+} from './schedule.ts';
+import { systemSelfcheck } from './selfcheck.ts';
 import {
   systemBackup,
   systemCheck,
@@ -10,6 +46,8 @@ import {
   systemResume,
   systemStatus,
 } from './system.ts';
+import { createToken, listTokens, revokeToken, rotateToken } from './token.ts';
+import { jobTree } from './tree.ts';
 
 /** Everything that can be asked; the surfaces are loops over this list. */
 export const operations: readonly Operation[] = [
@@ -19,11 +57,57 @@ export const operations: readonly Operation[] = [
   systemPause,
   systemResume,
   systemHealth,
+  systemReload,
+  systemSelfcheck,
+  systemLogs,
+  systemBreaker,
+  systemReset,
   listPlugins,
+  inspectPlugin,
   runPlugin,
+  pluginOpenapi,
+  pluginHealth,
+  initPlugin,
+  pluginFacts,
   listJobs,
   inspectJob,
   listLogs,
+  jobTree,
   cancelJob,
+  retryJob,
+  cancelJobs,
+  retryJobs,
   listQueue,
+  listSchedules,
+  listSchedulerJobs,
+  previewSchedule,
+  pauseSchedule,
+  resumeSchedule,
+  analyticsSummary,
+  analyticsQueue,
+  enablePlugin,
+  disablePlugin,
+  listDirectives,
+  inspectDirective,
+  requestDirective,
+  createToken,
+  listTokens,
+  revokeToken,
+  rotateToken,
+  tailSignals,
+  systemIndex,
+  makeSystemOpenapi(() => operations),
+  systemManifest,
+  systemDoctor,
+  checkConfig,
+  lockConfig,
+  showConfig,
+  getConfig,
+  setConfig,
+  initConfig,
+  backupConfig,
+  restoreConfig,
+  diffConfig,
+  schemaConfig,
+  viewConfig,
 ];

@@ -1,8 +1,11 @@
+import type * as z from 'zod';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
-import { describeIssues } from '../config/issues.ts';
+import { authorize } from './access.ts';
 import type { Context } from './context.ts';
 import type { JsonOutput, Operation } from './define.ts';
+
+type Issues = z.core.$ZodIssue[];
 
 /** The only way to run an operation: checked input in, output or an error of the catalogue out. */
 export async function invoke(
@@ -12,7 +15,9 @@ export async function invoke(
 ): Promise<JsonOutput> {
   try {
     const { dryRun, rest } = takeDryRun(operation, raw);
-    const input = parseInput(operation, rest);
+    const { success, data: input, error } = operation.input.safeParse(rest);
+    if (!success) throw await refuse(operation, rest, error.issues);
+    authorize(operation, context, input);
     if (!dryRun || operation.plan === undefined) return await operation.run(context, input);
     return { dry_run: true, plan: await operation.plan(context, input) };
   } catch (thrown) {
@@ -30,14 +35,14 @@ function takeDryRun({ plan }: Operation, raw: unknown): { dryRun: boolean; rest:
   throw new DuctileError('INPUT_INVALID', 'dry_run must be true or false', { place: 'dry_run' });
 }
 
-function parseInput({ input }: Operation, raw: unknown): unknown {
-  const parsed = input.safeParse(raw);
-  if (parsed.success) return parsed.data;
+/** What explains an input is loaded with the first one that is wrong. */
+async function refuse({ input }: Operation, raw: unknown, issues: Issues): Promise<DuctileError> {
+  const { describeIssues } = await import('../config/issues.ts');
   const where = { value: raw, problems: [], placeOf: () => '' };
-  const problems = describeIssues(parsed.error.issues, input, where);
+  const problems = describeIssues(issues, input, where);
   const [first] = problems;
   const message = problems.map(({ key, message: said }) => `${key} ${said}`.trim()).join('; ');
-  throw new DuctileError('INPUT_INVALID', message, {
+  return new DuctileError('INPUT_INVALID', message, {
     ...(first === undefined || first.key === '' ? {} : { place: first.key }),
     ...(problems.length !== 1 || first?.hint === undefined ? {} : { hint: first.hint }),
   });

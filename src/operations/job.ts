@@ -1,12 +1,13 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { commandName, pluginName } from '../config/fields.ts';
-import { attemptStatuses } from '../job/attempt.ts';
-import type { Job } from '../job/job.ts';
-import { isTerminal, jobStatuses } from '../job/state.ts';
+import { commandName, moment, pluginName, text } from '../config/fields.ts';
+import { submitters, type Job } from '../job/job.ts';
+import { jobStatuses } from '../job/state.ts';
 import type { JobStatus } from '../job/state.ts';
+import type { JobFilter } from '../ledger/ledger.ts';
 import type { Context } from './context.ts';
+import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
 import {
   attemptShape,
@@ -19,7 +20,7 @@ import {
 } from './shapes.ts';
 
 const ROWS_USUAL = 50;
-const ID_LENGTH = 36;
+export const ID_LENGTH = 36;
 
 /** A job's id, or the beginning of one. */
 export const jobId = z
@@ -35,6 +36,8 @@ export const limit = z
   .default(ROWS_USUAL)
   .describe(`how many rows at most (${ROWS_USUAL} unless told)`);
 
+export const cursor = z.string().max(200).describe('go on after a page: its `next_cursor`');
+
 /** Other words for a status that people and older programs use. */
 const synonyms: Readonly<Record<string, JobStatus>> = {
   pending: 'queued',
@@ -42,7 +45,7 @@ const synonyms: Readonly<Record<string, JobStatus>> = {
   error: 'failed',
 };
 
-const status = z
+export const status = z
   .enum([...jobStatuses, 'pending', 'ok', 'error'])
   .transform((word) => synonyms[word] ?? (word as JobStatus));
 
@@ -50,19 +53,25 @@ export const listJobs = defineOperation({
   name: 'job.list',
   summary: 'List jobs, newest first.',
   effect: 'read',
+  needs: 'ledger',
   scope: 'jobs:ro',
   input: z.strictObject({
     plugin: pluginName().optional().describe('only jobs of this plugin'),
     command: commandName().optional().describe('only jobs of this command'),
     status: z.array(status).min(1).optional().describe('only jobs in one of these states'),
+    submitted_by: z.enum(submitters).optional().describe('only jobs that came this way'),
+    from: moment().optional().describe('only jobs created at this time or later'),
+    to: moment().optional().describe('only jobs created before this time'),
+    query: text().optional().describe('only jobs whose last error contains this'),
     limit,
-    before: z.int().optional().describe('go on after a page: its `next_before`'),
+    cursor: cursor.optional(),
   }),
   output: z.object({
     jobs: z.array(jobShape),
-    next_before: z.int().nullable().describe('the cursor of the next page; null at the end'),
+    total: z.int().describe(`how many there are; counted up to ${limits.countRowsMax}`),
+    next_cursor: z.string().nullable().describe('of the next page; null at the end'),
   }),
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/jobs' },
   cli: {
     flags: {
@@ -71,6 +80,7 @@ export const listJobs = defineOperation({
       limit: '-n, --limit <count>',
     },
     examples: ['ductile job list', 'ductile job list --plugin mail --status failed,dead -n 10'],
+    watch: true,
     table: {
       rows: 'jobs',
       columns: [
@@ -89,16 +99,23 @@ export const listJobs = defineOperation({
       empty: 'There are no such jobs.',
     },
   },
-  async run({ engine }, { before, status: states, plugin, command, limit: rows }) {
-    const jobs = await engine.ledger.jobs({
-      limit: rows,
-      ...(plugin === undefined ? {} : { plugin }),
-      ...(command === undefined ? {} : { command }),
+  async run({ engine: { ledger } }, { cursor: after, status: states, limit: rows, ...rest }) {
+    const filter = {
+      ...toFilter(rest),
       ...(states === undefined ? {} : { status: states }),
-      ...(before === undefined ? {} : { beforeSeq: before }),
-    });
+    };
+    const epoch = await epochOf(ledger);
+    const beforeSeq = after === undefined ? {} : { beforeSeq: continueAfter('j', epoch, after) };
+    const [jobs, total] = await Promise.all([
+      ledger.jobs({ ...filter, ...beforeSeq, limit: rows }),
+      ledger.countJobs({ ...filter, limit: limits.countRowsMax }),
+    ]);
     const last = jobs.length === rows ? jobs.at(-1) : undefined;
-    return { jobs: jobs.map(showJob), next_before: last?.seq ?? null };
+    return {
+      jobs: jobs.map(showJob),
+      total,
+      next_cursor: last === undefined ? null : writeCursor('j', epoch, [last.seq]),
+    };
   },
 });
 
@@ -106,6 +123,7 @@ export const inspectJob = defineOperation({
   name: 'job.inspect',
   summary: 'Tell the whole story of one job.',
   effect: 'read',
+  needs: 'ledger',
   scope: 'jobs:ro',
   input: z.strictObject({ id: jobId }),
   output: jobShape.extend({
@@ -148,73 +166,23 @@ export const inspectJob = defineOperation({
   },
 });
 
-export const listLogs = defineOperation({
-  name: 'job.logs',
-  summary: 'List finished attempts with what they said, newest first.',
-  effect: 'read',
-  scope: 'jobs:ro',
-  input: z.strictObject({
-    plugin: pluginName().optional().describe('only attempts of this plugin'),
-    job_id: jobId.optional(),
-    status: z.enum(attemptStatuses).optional().describe('only attempts that ended so'),
-    limit,
-  }),
-  output: z.object({ logs: z.array(attemptShape) }),
-  errors: ['INPUT_INVALID', 'JOB_NOT_FOUND', 'LEDGER_UNAVAILABLE'],
-  http: { method: 'GET', path: '/job-logs' },
-  cli: {
-    flags: {
-      plugin: '-p, --plugin <name>',
-      job_id: '-j, --job <id>',
-      status: '-s, --status <state>',
-      limit: '-n, --limit <count>',
-    },
-    examples: ['ductile job logs --plugin mail -v', 'ductile job logs --job 0199a1b2'],
-    alias: { name: 'logs', positionals: ['plugin'] },
-  },
-  async run({ engine }, { plugin, job_id: id, status: end, limit: rows }) {
-    // An attempt may outlive its job's row, so a whole id is not looked up.
-    const whole =
-      id === undefined || id.length === ID_LENGTH ? id : (await findJob({ engine }, id)).id;
-    const attempts = await engine.ledger.attemptsOf({
-      limit: rows,
-      ...(plugin === undefined ? {} : { plugin }),
-      ...(whole === undefined ? {} : { jobId: whole }),
-      ...(end === undefined ? {} : { status: end }),
-    });
-    return { logs: attempts.map(showAttempt) };
-  },
-});
+/** What lists of jobs can be narrowed down to, besides their state. */
+interface Narrowing {
+  readonly plugin?: string | undefined;
+  readonly command?: string | undefined;
+  readonly submitted_by?: string | undefined;
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+  readonly query?: string | undefined;
+}
 
-export const cancelJob = defineOperation({
-  name: 'job.cancel',
-  summary: 'Stop a job: a queued one never starts, a running one is stopped.',
-  effect: 'destroy',
-  scope: 'jobs:rw',
-  input: z.strictObject({ id: jobId }),
-  output: jobShape,
-  errors: ['INPUT_INVALID', 'JOB_NOT_FOUND', 'LEDGER_UNAVAILABLE'],
-  http: { method: 'POST', path: '/job/:id/cancel' },
-  cli: {
-    positionals: ['id'],
-    examples: ['ductile job cancel 0199a1b2', 'ductile job cancel 0199a1b2 --dry-run'],
-    exitCode: ({ status: state }) => (state === 'cancelled' || state === 'running' ? 0 : 1),
-  },
-  async run({ engine }, { id }) {
-    const job = await findJob({ engine }, id);
-    return showJob(await engine.cancel(job.id));
-  },
-  async plan({ engine }, { id }) {
-    const job = await findJob({ engine }, id);
-    const name = `job ${job.id} (${job.plugin} ${job.command})`;
-    if (isTerminal(job.status)) return [`${name} is ${job.status} already; nothing would change.`];
-    if (job.status === 'queued') return [`${name} would be cancelled before it starts.`];
-    return [`${name} is running; its process would be stopped.`];
-  },
-});
+export function toFilter({ submitted_by: submittedBy, ...rest }: Narrowing): Partial<JobFilter> {
+  const given = Object.entries({ ...rest, submittedBy }).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(given);
+}
 
 /** The job with this id, or the only one whose id begins so. */
-async function findJob({ engine }: Pick<Context, 'engine'>, id: string): Promise<Job> {
+export async function findJob({ engine }: Pick<Context, 'engine'>, id: string): Promise<Job> {
   const exact = await engine.ledger.job(id);
   if (exact !== undefined) return exact;
   const page = { idPrefix: id, limit: limits.pageRowsMax };

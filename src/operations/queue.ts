@@ -1,6 +1,8 @@
 import * as z from 'zod';
+import { commandName, pluginName } from '../config/fields.ts';
+import { submitters } from '../job/job.ts';
 import { defineOperation } from './define.ts';
-import { limit } from './job.ts';
+import { limit, toFilter } from './job.ts';
 import { jobShape, showJob } from './shapes.ts';
 
 export const queueShape = z.object({
@@ -14,8 +16,14 @@ export const listQueue = defineOperation({
   name: 'queue.list',
   summary: 'List what is running and what waits, oldest first.',
   effect: 'read',
+  needs: 'ledger',
   scope: 'jobs:ro',
-  input: z.strictObject({ limit }),
+  input: z.strictObject({
+    plugin: pluginName().optional().describe('only jobs of this plugin'),
+    command: commandName().optional().describe('only jobs of this command'),
+    submitted_by: z.enum(submitters).optional().describe('only jobs that came this way'),
+    limit,
+  }),
   output: queueShape.extend({ jobs: z.array(jobShape) }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/queue' },
@@ -23,6 +31,7 @@ export const listQueue = defineOperation({
     flags: { limit: '-n, --limit <count>' },
     examples: ['ductile queue list', 'ductile queue'],
     isDefault: true,
+    watch: true,
     table: {
       rows: 'jobs',
       columns: [
@@ -40,12 +49,13 @@ export const listQueue = defineOperation({
       empty: 'The queue is empty.',
     },
   },
-  async run({ engine: { ledger } }, { limit: rows }) {
+  async run({ engine: { ledger } }, { limit: rows, ...narrowing }) {
+    const filter = { ...toFilter(narrowing), order: 'oldest' as const };
     const counts = await ledger.counts();
-    const running = await ledger.jobs({ status: ['running'], order: 'oldest', limit: rows });
+    const running = await ledger.jobs({ ...filter, status: ['running'], limit: rows });
     const left = rows - running.length;
     const queued =
-      left === 0 ? [] : await ledger.jobs({ status: ['queued'], order: 'oldest', limit: left });
+      left === 0 ? [] : await ledger.jobs({ ...filter, status: ['queued'], limit: left });
     return {
       ready: counts.ready,
       delayed: counts.delayed,

@@ -39,6 +39,7 @@ const jobFields = {
   retry_of: id.nullable(),
   idempotency_key: z.string(),
   hops: z.int(),
+  config_snapshot_id: id.nullable().describe('what it was last claimed under'),
 };
 
 export const jobShape = z.object(jobFields);
@@ -72,6 +73,7 @@ export function showJob(job: Job): z.output<typeof jobShape> {
     retry_of: job.retryOf,
     idempotency_key: job.idempotencyKey,
     hops: job.hops,
+    config_snapshot_id: job.configSnapshotId,
   };
 }
 

@@ -2,9 +2,11 @@ import { isAbsolute } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
-import type { QueueCounts } from '../ledger/ledger.ts';
+import type { GenerationStatus } from '../engine/engine.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
+import { direct, planDirective } from './direct.ts';
+import { readHealth, type healthShape } from './health.ts';
 import { problemsShape, showProblems } from './plugin.ts';
 import { queueShape } from './queue.ts';
 
@@ -28,8 +30,27 @@ export const systemStatus = defineOperation({
     spawner: z.enum(['native', 'node']),
     running: z.array(z.object({ job_id: z.string(), plugin: z.string(), command: z.string() })),
     ledger: z.enum(['sqlite', 'postgres']),
+    generation: z.object({
+      number: z.int().describe('1 from the start of the process, one more with each reload'),
+      config_snapshot_id: z.string(),
+      loaded_at: z.string(),
+      last_reload: z
+        .object({ at: z.string(), by: z.string(), refused: z.string().nullable() })
+        .nullable()
+        .describe('the last one that was asked for, and why it changed nothing'),
+    }),
     queue: queueShape,
-    plugins: z.object({ loaded: z.int(), problems: problemsShape, warnings: problemsShape }),
+    plugins: z.object({
+      loaded: z.int(),
+      unhealthy: z
+        .record(z.string(), z.string())
+        .describe('by name, why its setup failed; its jobs wait'),
+      last_checks: z
+        .record(z.string(), z.string())
+        .describe('by name, what the last `plugin health` found'),
+      problems: problemsShape,
+      warnings: problemsShape,
+    }),
     processes: z.array(
       z.object({
         process_id: z.string(),
@@ -48,12 +69,18 @@ export const systemStatus = defineOperation({
   cli: {
     examples: ['ductile system status', 'ductile status --json'],
     alias: { name: 'status' },
+    watch: true,
     exitCode: ({ state }) => (state === 'degraded' ? 1 : 0),
   },
   async run(context) {
     const { ledger, catalog } = context.engine;
     const { running, uptimeMs, slots, spawner, plugins } = context.engine.status();
-    const [counts, processes] = await Promise.all([ledger.counts(), ledger.processes()]);
+    const { generation } = context.engine.status();
+    const [counts, processes, health] = await Promise.all([
+      ledger.counts(),
+      ledger.processes(),
+      readHealth(ledger, catalog),
+    ]);
     return {
       ...showState(context),
       uptime_seconds: Math.floor(uptimeMs / 1000),
@@ -67,7 +94,8 @@ export const systemStatus = defineOperation({
         running: counts.running,
         oldest_ready_at: counts.oldestReadyAt,
       },
-      plugins: { loaded: plugins, ...showProblems(catalog) },
+      generation: showGeneration(generation),
+      plugins: { loaded: plugins, ...showHealth(health), ...showProblems(catalog) },
       processes: processes.map(({ id, host, pid, version, ...row }) => ({
         process_id: id,
         host,
@@ -93,18 +121,23 @@ export const systemHealth = defineOperation({
     uptime_seconds: z.int(),
     queue_depth: z.int().nullable().describe('queued and running jobs; null when unknown'),
     plugins_loaded: z.int(),
-    plugins_circuit_open: z.int(),
+    plugins_circuit_open: z.int().nullable().describe('null when unknown'),
   }),
   errors: [],
   http: {
     method: 'GET',
     path: '/healthz',
+    isForMonitors: true,
     status: ({ status }) => (status === 'ok' ? 200 : 503),
   },
   cli: { absent: '`system status` says the same and more' },
   async run({ engine }) {
     const { state, uptimeMs, plugins } = engine.status();
-    const counts = await promptly(engine.ledger.counts());
+    const { ledger } = engine;
+    const [counts, open] = await Promise.all([
+      promptly(ledger.counts()),
+      promptly(ledger.countOpenBreakers()),
+    ]);
     const isSound = counts !== undefined && state !== 'degraded' && state !== 'stopping';
     const usual = isSound ? ('ok' as const) : ('degraded' as const);
     return {
@@ -112,7 +145,7 @@ export const systemHealth = defineOperation({
       uptime_seconds: Math.floor(uptimeMs / 1000),
       queue_depth: counts === undefined ? null : counts.ready + counts.delayed + counts.running,
       plugins_loaded: plugins,
-      plugins_circuit_open: 0,
+      plugins_circuit_open: open ?? null,
     };
   },
 });
@@ -172,14 +205,10 @@ export const systemPause = defineOperation({
   http: { method: 'POST', path: '/system/pause' },
   cli: { examples: ['ductile system pause'] },
   async run(context) {
-    await context.engine.pause();
+    await direct(context, 'system.pause', {});
     return showState(context);
   },
-  plan({ engine }) {
-    const { state, running } = engine.status();
-    if (state === 'paused') return Promise.resolve(['It is paused already; nothing would change.']);
-    return Promise.resolve([`No more jobs would start; ${running.length} running would go on.`]);
-  },
+  plan: (context) => planDirective(context, 'system.pause', {}),
 });
 
 export const systemResume = defineOperation({
@@ -193,15 +222,31 @@ export const systemResume = defineOperation({
   http: { method: 'POST', path: '/system/resume' },
   cli: { examples: ['ductile system resume'] },
   async run(context) {
-    await context.engine.resume();
+    await direct(context, 'system.resume', {});
     return showState(context);
   },
-  async plan({ engine }) {
-    if (engine.status().state !== 'paused') return ['It is not paused; nothing would change.'];
-    const { ready } = await engine.ledger.counts();
-    return [`Jobs would start again; ${ready} are ready.`];
-  },
+  plan: (context) => planDirective(context, 'system.resume', {}),
 });
+
+function showGeneration({ number, snapshotId, loadedAt, lastReload }: GenerationStatus) {
+  return {
+    number,
+    config_snapshot_id: snapshotId,
+    loaded_at: loadedAt,
+    last_reload:
+      lastReload === undefined ? null : { ...lastReload, refused: lastReload.refused ?? null },
+  };
+}
+
+function showHealth(known: ReadonlyMap<string, z.output<typeof healthShape>>) {
+  const unhealthy: Record<string, string> = {};
+  const lastChecks: Record<string, string> = {};
+  for (const [name, { init, check }] of known) {
+    if (init?.status === 'unhealthy') unhealthy[name] = init.reason ?? 'its init failed';
+    if (check !== null) lastChecks[name] = check.reason ?? check.status;
+  }
+  return { unhealthy, last_checks: lastChecks };
+}
 
 function showState({ engine }: Context): z.output<typeof stateShape> {
   const { processId, state, detail } = engine.status();
@@ -209,11 +254,11 @@ function showState({ engine }: Context): z.output<typeof stateShape> {
 }
 
 /** A monitor wants an answer also when the database gives none. */
-async function promptly(counts: Promise<QueueCounts>): Promise<QueueCounts | undefined> {
+async function promptly<T>(answer: Promise<T>): Promise<T | undefined> {
   const controller = new AbortController();
   const late = sleep(limits.healthMs, undefined, { signal: controller.signal, ref: false });
   try {
-    return await Promise.race([counts.catch(() => undefined), late]);
+    return await Promise.race([answer.catch(() => undefined), late]);
   } finally {
     controller.abort();
     await late.catch(() => undefined);

@@ -2,14 +2,8 @@ import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import type { HttpSurface, Operation } from './define.ts';
-
-/** How an operation's input travels as text: through a URL, a body or a command line. */
-export interface FieldSchema {
-  readonly types: readonly string[];
-  readonly description: string;
-  readonly choices: readonly string[];
-  readonly required: boolean;
-}
+import { decodeText } from './request.ts';
+import type { FieldSchema } from './request.ts';
 
 /** The fields of an operation's input, `dry_run` included where it can be asked for. */
 export function describeInput({ input, effect }: Operation): Map<string, FieldSchema> {
@@ -28,48 +22,6 @@ export function describeInput({ input, effect }: Operation): Map<string, FieldSc
   }
   if (effect !== 'read') fields.set('dry_run', dryRun);
   return fields;
-}
-
-/** A value that came as text, as the field's type wants it; what does not fit stays text. */
-export function decodeText(field: FieldSchema | undefined, text: string): unknown {
-  if (field === undefined || field.types.every((type) => type === 'string')) return text;
-  if (field.types.includes('array')) return text.split(',');
-  try {
-    const value: unknown = JSON.parse(text);
-    return value;
-  } catch {
-    return text;
-  }
-}
-
-export interface WireRequest {
-  readonly method: string;
-  /** With the query. */
-  readonly path: string;
-  readonly body: string | undefined;
-}
-
-/** The request that asks for an operation; `fromRequest` undoes it. */
-export function toRequest(
-  surface: HttpSurface,
-  input: Readonly<Record<string, unknown>>,
-): WireRequest {
-  const rest = new Map(Object.entries(input).filter(([, value]) => value !== undefined));
-  const path = surface.path.replaceAll(/\/:(\w+)(\?)?/g, (_, name: string) => {
-    const value = rest.get(name);
-    rest.delete(name);
-    return value === undefined ? '' : `/${encodeURIComponent(encodeText(value))}`;
-  });
-  const inBody = ([name]: [string, unknown]): boolean =>
-    surface.method !== 'GET' && (surface.body === undefined || surface.body === name);
-  const body = Object.fromEntries([...rest].filter(inBody));
-  const query = new URLSearchParams();
-  for (const entry of rest) if (!inBody(entry)) query.set(entry[0], encodeText(entry[1]));
-  return {
-    method: surface.method,
-    path: query.size === 0 ? path : `${path}?${query.toString()}`,
-    body: surface.method === 'GET' ? undefined : JSON.stringify(body),
-  };
 }
 
 export interface RequestParts {
@@ -102,11 +54,6 @@ const dryRun: FieldSchema = {
 function typesOf(schema: Schema): string[] {
   if (schema.type !== undefined) return [schema.type].flat();
   return (schema.anyOf ?? []).flatMap((part) => typesOf(part));
-}
-
-function encodeText(value: unknown): string {
-  if (Array.isArray(value)) return value.join(',');
-  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 function readBody(surface: HttpSurface, body: unknown): Record<string, unknown> {

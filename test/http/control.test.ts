@@ -10,10 +10,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { makeLogger } from '../../src/base/log.ts';
 import { HttpCaller } from '../../src/cli/callers.ts';
-import { listenControl, listenHealth } from '../../src/http/control.ts';
+import { listenApi, listenControl } from '../../src/http/control.ts';
 import type { Listener } from '../../src/http/listen.ts';
 import { findSocket, socketPath, type SocketOwner } from '../../src/http/socket.ts';
-import type { Context } from '../../src/operations/context.ts';
+import { ownerOf, type Context } from '../../src/operations/context.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { makeStubEngine, type StubEngine } from '../support/stub-engine.ts';
 
@@ -25,7 +25,7 @@ let logged: string[];
 
 beforeEach(async () => {
   engine = await makeStubEngine();
-  context = { engine, actor: 'cli:ann', submittedBy: 'cli' };
+  context = { engine, principal: ownerOf('cli:ann'), submittedBy: 'cli' };
   const directory = await makeDirectory();
   owner = { stateDir: directory, tempDir: directory, uid: statSync(directory).uid };
   listeners = [];
@@ -87,13 +87,13 @@ describe('the socket', () => {
   });
 
   test('carries operations there and back, errors too', async () => {
-    const caller = new HttpCaller(await serve());
+    const caller = new HttpCaller({ socketPath: await serve() });
     const run = await caller.call('plugin.run', {
       plugin: 'echo',
       payload: { a: 1 },
       dedupe_key: '7',
     });
-    expect(run).toMatchObject({ status: 'queued', actor: 'cli:ann', dedupe_key: '7' });
+    expect(run).toMatchObject({ status: 'queued', plugin: 'echo', command: 'poll' });
     expect(engine.submitted).toMatchObject([{ payload: { a: 1 }, dedupeKey: '7' }]);
     const id = run['job_id'];
     expect(await caller.call('job.inspect', { id })).toMatchObject({ payload: { a: 1 } });
@@ -172,7 +172,10 @@ describe('the socket', () => {
       started.resolve();
       return ended.promise;
     };
-    const answered = new HttpCaller(path).call('plugin.run', { plugin: 'echo', wait: true });
+    const answered = new HttpCaller({ socketPath: path }).call('plugin.run', {
+      plugin: 'echo',
+      wait: true,
+    });
     await started.promise;
     const closed = listeners.pop()?.close();
     ended.resolve();
@@ -185,7 +188,10 @@ describe('the socket', () => {
       stuck.resolve();
       return new Promise<void>(() => undefined);
     };
-    const cut = new HttpCaller(again).call('plugin.run', { plugin: 'echo', wait: true });
+    const cut = new HttpCaller({ socketPath: again }).call('plugin.run', {
+      plugin: 'echo',
+      wait: true,
+    });
     const refused = expect(cut).rejects.toMatchObject({ code: 'SERVER_UNREACHABLE' });
     await stuck.promise;
     await listeners.pop()?.close();
@@ -229,8 +235,8 @@ describe('where the socket is', () => {
 describe('requests', () => {
   test.each([
     ['GET', '/nowhere', undefined, 404, 'ENDPOINT_NOT_FOUND'],
-    ['DELETE', '/jobs', undefined, 404, 'ENDPOINT_NOT_FOUND'],
-    ['GET', '/system/pause', undefined, 404, 'ENDPOINT_NOT_FOUND'],
+    ['DELETE', '/jobs', undefined, 405, 'METHOD_NOT_ALLOWED'],
+    ['GET', '/system/pause', undefined, 405, 'METHOD_NOT_ALLOWED'],
     ['GET', '/job/ffffffff', undefined, 404, 'JOB_NOT_FOUND'],
     ['GET', '/jobs?limit=zero', undefined, 400, 'INPUT_INVALID'],
     ['GET', '/jobs?unheard=1', undefined, 400, 'INPUT_INVALID'],
@@ -243,7 +249,7 @@ describe('requests', () => {
   ])('%s %s with %j is answered with %d %s', async (method, path, body, status, code) => {
     const reply = await send({ socketPath: await serve() }, method, path, body);
     expect(reply.status).toBe(status);
-    expect(reply.headers['content-type']).toBe('application/json');
+    expect(reply.headers['content-type']).toBe('application/problem+json');
     expect(reply.body).toMatchObject({ code, error: expect.any(String), hint: expect.any(String) });
     expect(reply.body['retryable']).toBeTypeOf('boolean');
     expect(engine.submitted).toEqual([]);
@@ -287,44 +293,21 @@ describe('requests', () => {
   });
 
   test('that meet a defect are answered and logged', async () => {
-    engine.pause = () => Promise.reject(new TypeError('x is not a function'));
-    const reply = await send({ socketPath: await serve() }, 'POST', '/system/pause');
+    engine.submit = () => Promise.reject(new TypeError('x is not a function'));
+    const reply = await send({ socketPath: await serve() }, 'POST', '/plugin/echo');
     expect(reply).toMatchObject({ status: 500, body: { code: 'INTERNAL' } });
     expect(logged.join('')).toContain('TypeError: x is not a function');
   });
 });
 
-describe('health over TCP', () => {
-  async function serveHealth(): Promise<{ port: number }> {
-    const listener = await listenHealth({ host: '127.0.0.1', port: 0 }, context, log());
-    listeners.push(listener);
-    return { port: Number(listener.address.split(':')[1]) };
-  }
-
-  test('answers 200 when ready and 503 when not, and nothing else', async () => {
-    const place = await serveHealth();
-    expect(await send(place, 'GET', '/healthz')).toMatchObject({
-      status: 200,
-      body: { status: 'ok', queue_depth: 0, plugins_loaded: 2, plugins_circuit_open: 0 },
-    });
-    engine.set({ state: 'starting' });
-    expect(await send(place, 'GET', '/healthz')).toMatchObject({
-      status: 503,
-      body: { status: 'starting' },
-    });
-    expect((await send(place, 'GET', '/jobs')).status).toBe(404);
-    expect((await send(place, 'POST', '/system/pause')).status).toBe(404);
+test('an address that is taken is an error with its place', async () => {
+  const other = createServer().listen(0, '127.0.0.1');
+  await once(other, 'listening');
+  const address = other.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  await expect(listenApi({ host: '127.0.0.1', port }, engine, log())).rejects.toMatchObject({
+    code: 'LISTEN_FAILED',
+    place: `127.0.0.1:${port}`,
   });
-
-  test('an address that is taken is an error with its place', async () => {
-    const other = createServer().listen(0, '127.0.0.1');
-    await once(other, 'listening');
-    const address = other.address();
-    const port = typeof address === 'object' && address !== null ? address.port : 0;
-    await expect(listenHealth({ host: '127.0.0.1', port }, context, log())).rejects.toMatchObject({
-      code: 'LISTEN_FAILED',
-      place: `127.0.0.1:${port}`,
-    });
-    other.close();
-  });
+  other.close();
 });

@@ -4,9 +4,11 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { DuctileError } from '../../../src/base/errors.ts';
 import { makeId } from '../../../src/base/ids.ts';
+import { ownerOf } from '../../../src/operations/context.ts';
 import type { JsonOutput } from '../../../src/operations/define.ts';
 import { operations } from '../../../src/operations/index.ts';
 import { invoke } from '../../../src/operations/invoke.ts';
+import { pause } from '../../support/direct.ts';
 import { makeDirectory } from '../../support/directory.ts';
 import { makeStubEngine, runOne, type StubEngine } from '../../support/stub-engine.ts';
 
@@ -24,7 +26,11 @@ afterEach(async () => {
 async function ask(name: string, input: unknown = {}): Promise<JsonOutput> {
   const operation = operations.find((candidate) => candidate.name === name);
   if (operation === undefined) throw new Error(name);
-  const output = await invoke(operation, { engine, actor: 'cli:ann', submittedBy: 'cli' }, input);
+  const output = await invoke(
+    operation,
+    { engine, principal: ownerOf('cli:ann'), submittedBy: 'cli' },
+    input,
+  );
   if (output['dry_run'] !== true) {
     expect(operation.output.strict().parse(JSON.parse(JSON.stringify(output)))).toEqual(output);
   }
@@ -43,22 +49,21 @@ describe('plugin.run', () => {
       payload: { a: 1 },
       context: { b: 2 },
     });
-    expect(output).toMatchObject({
+    const [job] = await engine.ledger.jobs({ limit: 1 });
+    expect(output).toEqual({
+      job_id: job?.id,
       plugin: 'echo',
       command: 'poll',
       status: 'queued',
-      submitted_by: 'cli',
-      actor: 'cli:ann',
-      duplicate: false,
-      timeout_exceeded: false,
-      result: null,
     });
+    expect(job).toMatchObject({ actor: 'cli:ann', submittedBy: 'cli' });
     expect(engine.submitted).toMatchObject([{ payload: { a: 1 }, context: { b: 2 } }]);
   });
 
   test('never says of a job that was accepted that nothing was', async () => {
     engine.waitFor = () => Promise.reject(new DuctileError('LEDGER_UNAVAILABLE', 'gone'));
-    const error = await ask('plugin.run', { plugin: 'echo' }).catch((thrown: unknown) => thrown);
+    const asked = ask('plugin.run', { plugin: 'echo', wait: true });
+    const error = await asked.catch((thrown: unknown) => thrown);
     const [job] = await engine.ledger.jobs({ limit: 1 });
     expect(error).toMatchObject({ code: 'LEDGER_UNCERTAIN', details: { job_id: job?.id } });
   });
@@ -141,7 +146,7 @@ describe('a dry run', () => {
     await ask('system.pause', { dry_run: true });
     expect(existsSync(to)).toBe(false);
     expect(engine.status().state).toBe('running');
-    await engine.pause();
+    await pause(engine);
     await ask('system.resume', { dry_run: true });
     expect(engine.status().state).toBe('paused');
   });
@@ -173,9 +178,9 @@ describe('job.list', () => {
     expect(await list({ status: ['pending', 'running'] })).toEqual([ids[2], ids[1]]);
 
     const page = await ask('job.list', { limit: 2 });
-    const rest = await ask('job.list', { limit: 2, before: page['next_before'] });
+    const rest = await ask('job.list', { limit: 2, cursor: page['next_cursor'] });
     expect((rest['jobs'] as unknown[]).length).toBe(1);
-    expect(rest['next_before']).toBeNull();
+    expect([rest['next_cursor'], rest['total']]).toEqual([null, 3]);
   });
 
   test.each([{ limit: 0 }, { limit: 1001 }, { status: ['gone'] }, { plugin: 'a b' }])(

@@ -10,7 +10,9 @@ test('names are unique, and so are routes', () => {
   const names = operations.map(({ name }) => name);
   expect(new Set(names).size).toBe(names.length);
   const routes = operations.flatMap(({ http }) =>
-    isOffered(http) ? [`${http.method} ${http.path}`] : [],
+    isOffered(http)
+      ? [http.path, ...(http.also ?? [])].map((path) => `${http.method} ${path}`)
+      : [],
   );
   expect(new Set(routes).size).toBe(routes.length);
 });
@@ -56,7 +58,7 @@ describe.each(operations.map((operation) => [operation.name, operation] as const
 
     test('says what it would do if it changes something, and needs a scope', () => {
       expect(plan !== undefined).toBe(effect !== 'read');
-      if (effect !== 'read') expect(scope).toMatch(/:rw$/);
+      if (effect !== 'read' && typeof scope !== 'function') expect(scope).toMatch(/:rw$|^\*$/);
       if (isOffered(http)) expect(http.method === 'GET').toBe(effect === 'read');
     });
 

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { isOffered } from '../../../src/operations/define.ts';
 import type { Operation } from '../../../src/operations/define.ts';
 import { operations } from '../../../src/operations/index.ts';
-import { describeInput, fromRequest, toRequest } from '../../../src/operations/wire.ts';
+import { toRequest } from '../../../src/operations/request.ts';
+import { describeInput, fromRequest } from '../../../src/operations/wire.ts';
 
 function lookup(name: string): Operation {
   const operation = operations.find((candidate) => candidate.name === name);
@@ -31,7 +32,7 @@ function travel(name: string, input: Record<string, unknown>): Record<string, un
 describe('input travels unchanged', () => {
   test.each<[string, Record<string, unknown>]>([
     ['job.list', {}],
-    ['job.list', { plugin: 'mail', status: ['failed', 'dead'], limit: 5, before: 17 }],
+    ['job.list', { plugin: 'mail', status: ['failed', 'dead'], limit: 5, cursor: 'ai41' }],
     ['job.list', { plugin: '123' }],
     ['job.inspect', { id: '0199/../x?y=1' }],
     ['job.cancel', { id: '0199', dry_run: true }],

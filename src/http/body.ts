@@ -1,0 +1,83 @@
+import type { IncomingMessage } from 'node:http';
+import { DuctileError } from '../base/errors.ts';
+import { parseStrictJson } from '../base/json-text.ts';
+import { limits } from '../base/limits.ts';
+
+export interface Body {
+  readonly bytes: Buffer;
+  /** Parsed JSON; undefined when there was none. */
+  readonly value: unknown;
+}
+
+/** The whole body as JSON, within its limit, whether its length was told or it came in chunks. */
+export async function readBody(request: IncomingMessage): Promise<Body> {
+  refuseLength(Number(request.headers['content-length'] ?? 0));
+  const bytes = await readBounded(request);
+  if (bytes.length === 0) return { bytes, value: undefined };
+  refuseMedia(request);
+  return { bytes, value: parse(bytes) };
+}
+
+function readBounded(request: IncomingMessage): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    // Whoever hung up is not there to hear of it.
+    const cut = (): void => reject(new DuctileError('REQUEST_INVALID', 'the body was cut short'));
+    request.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      chunks.push(chunk);
+      if (size <= limits.requestBytesMax) return;
+      request.pause();
+      request.removeAllListeners('data');
+      reject(tooLarge());
+    });
+    request.once('end', () => {
+      request.off('close', cut);
+      const [only] = chunks;
+      resolve(chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks, size));
+    });
+    request.once('error', cut);
+    request.once('close', cut);
+  });
+}
+
+function refuseLength(bytes: number): void {
+  if (bytes > limits.requestBytesMax) throw tooLarge();
+}
+
+function tooLarge(): DuctileError {
+  const message = `the body is larger than ${limits.requestBytesMax} bytes`;
+  return new DuctileError('PAYLOAD_TOO_LARGE', message, { place: 'body' });
+}
+
+const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?$/i;
+
+/** Decided once, by what was declared; a body without a type is taken for what we want. */
+function refuseMedia({ headers }: IncomingMessage): void {
+  const encoding = headers['content-encoding'];
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    const message = 'a compressed body is not accepted';
+    throw new DuctileError('MEDIA_TYPE_UNSUPPORTED', message, { place: 'content-encoding' });
+  }
+  const type = headers['content-type'];
+  if (type === undefined || type === 'application/json' || JSON_TYPE.test(type)) return;
+  throw new DuctileError('MEDIA_TYPE_UNSUPPORTED', 'the body must be JSON in UTF-8', {
+    place: 'content-type',
+  });
+}
+
+/** A byte order mark stays, and is no JSON. */
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function parse(bytes: Buffer): unknown {
+  let text: string;
+  try {
+    text = decoder.decode(bytes);
+  } catch {
+    throw new DuctileError('INPUT_INVALID', 'the body is not UTF-8', { place: 'body' });
+  }
+  const parsed = parseStrictJson(text);
+  if (parsed.ok) return parsed.value;
+  throw new DuctileError('INPUT_INVALID', `the body ${parsed.fault}`, { place: 'body' });
+}

@@ -1,0 +1,127 @@
+import { once } from 'node:events';
+import { DuctileError, toDuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import type { Context } from '../operations/context.ts';
+import type { JsonOutput, Operation } from '../operations/define.ts';
+import { readEventPage, waitForEvents, type EventPage } from '../operations/events.ts';
+import type { Exchange } from './exchange.ts';
+
+/** The open streams of a listener. */
+export interface EventStreams {
+  /** Sends events as they come until the client leaves or the listener closes. */
+  open(exchange: Exchange, context: Context, asked: AskedStream): Promise<void>;
+  close(): void;
+}
+
+export interface AskedStream {
+  readonly operation: Operation;
+  readonly input: JsonOutput;
+  /** Throws when the caller would not be let in any more. */
+  readonly admit: () => Promise<unknown>;
+}
+
+export function makeStreams(): EventStreams {
+  const counts = new Map<string, number>();
+  const stop = new AbortController();
+  let total = 0;
+  const change = (actor: string, by: 1 | -1): void => {
+    total += by;
+    const left = (counts.get(actor) ?? 0) + by;
+    if (left === 0) counts.delete(actor);
+    else counts.set(actor, left);
+  };
+  return {
+    async open(exchange, context, asked) {
+      const { actor } = context.principal;
+      const isFull =
+        total >= limits.eventStreamsMax ||
+        (counts.get(actor) ?? 0) >= limits.eventStreamsPerTokenMax;
+      if (isFull || stop.signal.aborted) {
+        throw new DuctileError('BUSY', 'there are too many open streams of events');
+      }
+      change(actor, 1);
+      const left = new AbortController();
+      exchange.response.once('close', () => left.abort());
+      const over = AbortSignal.any([stop.signal, left.signal]);
+      try {
+        await send(exchange, context, { ...asked, over });
+      } finally {
+        change(actor, -1);
+        // What failed before the answer began is still to be told in the ordinary way.
+        if (exchange.response.headersSent) exchange.response.end();
+      }
+    },
+    close: () => stop.abort(),
+  };
+}
+
+interface Stream extends AskedStream {
+  readonly over: AbortSignal;
+}
+
+/**
+ * One page of the ledger after another. The next is read when the client has taken the last, so a
+ * slow one costs memory for one page and misses nothing: its events wait where they are kept.
+ */
+async function send(exchange: Exchange, context: Context, stream: Stream): Promise<void> {
+  const { operation, input, over } = stream;
+  const { response, request } = exchange;
+  const last = request.headers['last-event-id'];
+  const begin = typeof last === 'string' && last !== '' ? { ...input, after: last } : input;
+  // The first page is read before the answer begins, so that bad input is still an ordinary error.
+  let page = await readEventPage(operation, context, begin);
+  exchange.begin(200, ['content-type', 'text/event-stream', 'x-accel-buffering', 'no']);
+  if (request.method === 'HEAD') return;
+  response.write('retry: 2000\n\n');
+  let beatAt = performance.now() + limits.eventHeartbeatMs;
+  while (!over.aborted) {
+    const isDue = performance.now() >= beatAt;
+    const text = toFrames(page) + (isDue ? ': alive\n\n' : '');
+    if (text !== '') await write(exchange, text, over);
+    if (isDue) {
+      beatAt = performance.now() + limits.eventHeartbeatMs;
+      if (!(await isAdmitted(stream))) break;
+    }
+    if (!page.more) await waitForEvents(context, limits.eventLookMs, over);
+    if (!over.aborted) page = await readOn(stream, context, page.cursor);
+  }
+}
+
+/** A token that was revoked or has expired ends what it began; an outage says nothing about it. */
+async function isAdmitted({ admit }: Stream): Promise<boolean> {
+  try {
+    await admit();
+    return true;
+  } catch (thrown) {
+    return toDuctileError(thrown).code !== 'UNAUTHORIZED';
+  }
+}
+
+/** A database that is away for a moment ends no stream: there is nothing new until it is back. */
+async function readOn(
+  { operation, input }: Stream,
+  context: Context,
+  cursor: string,
+): Promise<EventPage> {
+  try {
+    return await readEventPage(operation, context, { ...input, after: cursor });
+  } catch (thrown) {
+    if (!toDuctileError(thrown).kind.retryable) throw thrown;
+    return { events: [], cursor, more: false, reset: false };
+  }
+}
+
+async function write({ response }: Exchange, text: string, over: AbortSignal): Promise<void> {
+  if (response.write(text)) return;
+  await once(response, 'drain', { signal: over }).catch(() => undefined);
+}
+
+function toFrames({ events, reset, cursor }: EventPage): string {
+  const first = reset ? `id: ${cursor}\nevent: reset\ndata: {"reason":"restored"}\n\n` : '';
+  return events.reduce(
+    (text, { cursor: id, ...event }) =>
+      // A type may be any text that a plugin chose; a line of its own must stay one line.
+      `${text}id: ${id}\nevent: ${event.type.replaceAll(/[\r\n\0]/g, ' ')}\ndata: ${JSON.stringify(event)}\n\n`,
+    first,
+  );
+}

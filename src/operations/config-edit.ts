@@ -1,0 +1,250 @@
+import { join } from 'node:path';
+import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
+import { parseAddress, valueAt } from '../config/address.ts';
+import { listBackup, openBackup, restoreBackup, stampOf, writeBackup } from '../config/backup.ts';
+import type { Restoring } from '../config/backup.ts';
+import { applyEdit, parseValue, planEdit } from '../config/edit.ts';
+import type { Edit } from '../config/edit.ts';
+import { redact } from '../config/effective.ts';
+import { homeDirectory } from '../config/find.ts';
+import type { Finding } from '../config/findings.ts';
+import { readConfig } from '../config/load.ts';
+import type { Reading } from '../config/load.ts';
+import { lockFiles } from '../config/lock.ts';
+import { configInvalid, sentence } from '../config/problem.ts';
+import { writeStarter } from '../config/starter.ts';
+import type { Context } from './context.ts';
+import { defineOperation } from './define.ts';
+import { examine, loadOptions } from './doctor.ts';
+import { findingsShape, showFindings } from './findings.ts';
+
+const FILES_HERE = 'it works on files, there where the command is given';
+
+export const setConfig = defineOperation({
+  name: 'config.set',
+  summary: 'Change one key in its file; comments stay, and an invalid result is refused.',
+  effect: 'write',
+  scope: 'config:rw',
+  needs: 'files',
+  input: z.strictObject({
+    assignment: z
+      .string()
+      .regex(/^[^=]+=/, 'must be key=value')
+      .describe('key=value, such as plugin:echo.enabled=false'),
+    apply: z.boolean().optional().describe('do it; without, only --dry-run is allowed'),
+  }),
+  output: z.object({
+    key: z.string(),
+    before: z.unknown(),
+    after: z.unknown(),
+    file: z.string(),
+    backup: z.string(),
+    locked: z.boolean().describe('whether the lock of the file was renewed'),
+    validation: findingsShape,
+  }),
+  errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
+  http: { absent: FILES_HERE },
+  cli: {
+    positionals: ['assignment'],
+    examples: [
+      'ductile config set service.max_workers=4 --dry-run',
+      'ductile config set plugin:echo.enabled=false --apply',
+    ],
+  },
+  run(context, { assignment, apply = false }) {
+    if (!apply) {
+      throw new DuctileError('INPUT_INVALID', 'say --apply to do it, or --dry-run to see it', {
+        place: 'apply',
+        hint: 'Nothing was changed.',
+      });
+    }
+    const { edit, reading, before, after } = plannedEdit(context, assignment);
+    const options = loadOptions(context);
+    const applied = applyEdit(edit, reading, options, new Date().toISOString());
+    const validation = showFindings(examine(readConfig(options)));
+    return Promise.resolve({
+      key: edit.key,
+      before,
+      after,
+      file: edit.file,
+      ...applied,
+      validation,
+    });
+  },
+  plan(context, { assignment }) {
+    const { edit, before, after } = plannedEdit(context, assignment);
+    const [was, is] = [before, after].map((value) => JSON.stringify(value) ?? 'not set');
+    return Promise.resolve([`${edit.key} in ${edit.file} would change from ${was} to ${is}.`]);
+  },
+});
+
+export const initConfig = defineOperation({
+  name: 'config.init',
+  summary: 'Write a configuration that works at once.',
+  effect: 'write',
+  scope: 'config:rw',
+  needs: 'files',
+  input: z.strictObject({
+    directory: z.string().optional().describe('where; ~/.config/ductile unless given'),
+    force: z.boolean().optional().describe('replace a config.yaml that is there'),
+  }),
+  output: z.object({ directory: z.string(), files: z.array(z.string()), next: z.string() }),
+  errors: ['CONFIG_EXISTS', 'INPUT_INVALID'],
+  http: { absent: FILES_HERE },
+  cli: {
+    positionals: ['directory'],
+    paths: ['directory'],
+    examples: ['ductile config init', 'ductile config init ./automation'],
+  },
+  run(context, { directory: given, force = false }) {
+    const directory = given ?? homeOf(context);
+    const shippedPlugins = context.place?.shippedPlugins ?? '';
+    const now = new Date().toISOString();
+    const files = writeStarter({ directory, shippedPlugins, replace: force, now });
+    const next = `ductile system start --config ${directory}`;
+    return Promise.resolve({ directory, files, next });
+  },
+  plan(context, { directory = homeOf(context) }) {
+    const file = join(directory, 'config.yaml');
+    return Promise.resolve([`${file} would be written, and locked.`]);
+  },
+});
+
+export const backupConfig = defineOperation({
+  name: 'config.backup',
+  summary: 'Pack all files of the configuration into an archive.',
+  effect: 'write',
+  scope: 'config:rw',
+  needs: 'files',
+  input: z.strictObject({
+    to: z.string().optional().describe('the archive; backup-<time>.tar.gz beside it unless given'),
+  }),
+  output: z.object({
+    path: z.string(),
+    files: z.array(z.string()),
+    outside: z.array(z.string()).describe('files that lie elsewhere and are not in the archive'),
+  }),
+  errors: ['ARCHIVE_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
+  http: { absent: FILES_HERE },
+  cli: {
+    paths: ['to'],
+    flags: { to: '--to <file>' },
+    examples: ['ductile config backup', 'ductile config backup --to config.tar.gz'],
+  },
+  run(context, { to }) {
+    const reading = readConfig(loadOptions(context));
+    const nowMs = Date.now();
+    const path = to ?? join(reading.found.directory, `backup-${stampOf(nowMs)}.tar.gz`);
+    const { files, outside } = writeBackup(reading, path, nowMs);
+    return Promise.resolve({ path, files: [...files], outside: [...outside] });
+  },
+  plan(context) {
+    const { files, outside } = listBackup(readConfig(loadOptions(context)));
+    return Promise.resolve([
+      ...files.map((path) => `${path} would be in it.`),
+      ...outside.map((path) => `${path} would not: it lies elsewhere.`),
+    ]);
+  },
+});
+
+export const restoreConfig = defineOperation({
+  name: 'config.restore',
+  summary: 'Put the files of an archive in the place of the configuration, and lock them.',
+  effect: 'destroy',
+  scope: 'config:rw',
+  needs: 'files',
+  input: z.strictObject({ archive: z.string().describe('a file that `config backup` wrote') }),
+  output: z.object({
+    directory: z.string(),
+    files: z.array(z.string()),
+    aside: z.array(z.string()).describe('files that were set aside, as <file>.bak'),
+    previous: z.string().nullable().describe('the archive of what was there'),
+    validation: findingsShape,
+  }),
+  errors: ['ARCHIVE_INVALID', 'CONFIG_INVALID', 'INPUT_INVALID'],
+  http: { absent: FILES_HERE },
+  cli: {
+    positionals: ['archive'],
+    paths: ['archive'],
+    examples: [
+      'ductile config restore config.tar.gz --dry-run',
+      'ductile config restore config.tar.gz',
+    ],
+  },
+  run(context, { archive }) {
+    const { directory, before, restoring } = plannedRestore(context, archive);
+    const nowMs = Date.now();
+    const { previous, aside } = restoreBackup(before, restoring, directory, nowMs);
+    const restored = readConfig({ given: directory });
+    lockFiles(directory, restored.files, new Date(nowMs).toISOString());
+    return Promise.resolve({
+      directory,
+      files: restoring.entries.map(({ path }) => path),
+      aside: [...aside],
+      previous: previous ?? null,
+      validation: showFindings(examine(readConfig({ given: directory }))),
+    });
+  },
+  plan(context, { archive }) {
+    const { directory, restoring } = plannedRestore(context, archive);
+    return Promise.resolve(
+      restoring.entries.map(({ path }) => `${join(directory, path)} would be written.`),
+    );
+  },
+});
+
+function plannedEdit(
+  context: Context,
+  assignment: string,
+): { edit: Edit; reading: Reading; before: unknown; after: unknown } {
+  const options = loadOptions(context);
+  const reading = readConfig(options);
+  const { value: written } = reading.document;
+  const at = assignment.indexOf('=');
+  const path = parseAddress(assignment.slice(0, at), written);
+  const value = parseValue(assignment.slice(at + 1));
+  const edit = planEdit(reading, path, value, options);
+  const known = new Set(listErrors(reading));
+  const faults = examine(edit.reading).filter(
+    (finding) => isError(finding) && !known.has(sentence(finding)),
+  );
+  if (faults.length > 0) throw configInvalid(faults);
+  const before = valueAt(written, path);
+  return {
+    edit,
+    reading,
+    before: before === undefined ? undefined : redact(before, path),
+    after: redact(value, path),
+  };
+}
+
+/** What was wrong before keeps nobody from changing something else; only its place may move. */
+function listErrors(reading: Reading): string[] {
+  return examine(reading).filter(isError).map(sentence);
+}
+
+function isError({ severity, category }: Finding): boolean {
+  return severity === 'error' && category !== 'integrity';
+}
+
+function plannedRestore(
+  context: Context,
+  archive: string,
+): { directory: string; before: Reading | undefined; restoring: Restoring } {
+  const options = loadOptions(context);
+  const restoring = openBackup(archive);
+  if (restoring.reading.config === undefined) throw configInvalid(restoring.reading.problems);
+  try {
+    const before = readConfig(options);
+    return { directory: before.found.directory, before, restoring };
+  } catch (thrown) {
+    if (!(thrown instanceof DuctileError) || thrown.code !== 'CONFIG_NOT_FOUND') throw thrown;
+    return { directory: homeOf(context), before: undefined, restoring };
+  }
+}
+
+/** Where a configuration goes that is not there yet. */
+function homeOf({ place }: Context): string {
+  return homeDirectory(place?.given);
+}

@@ -1,0 +1,249 @@
+import { relative } from 'node:path';
+import { stringify } from 'yaml';
+import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
+import type { Json } from '../base/json.ts';
+import { parseAddress, valueAt } from '../config/address.ts';
+import { openBackup } from '../config/backup.ts';
+import { keyText } from '../config/document.ts';
+import { redact } from '../config/effective.ts';
+import { makeJsonSchema } from '../config/json-schema.ts';
+import { compareKeys } from '../config/key-list.ts';
+import { readConfig } from '../config/load.ts';
+import type { Reading } from '../config/load.ts';
+import { lockFiles } from '../config/lock.ts';
+import { configInvalid } from '../config/problem.ts';
+import { defineOperation } from './define.ts';
+import { loadOptions } from './doctor.ts';
+
+const FILES_HERE = 'it works on files, there where the command is given';
+const tierShape = z.enum(['high', 'operational']);
+const address = z
+  .string()
+  .describe('a key such as service.max_workers, or an entity such as plugin:echo');
+
+export const lockConfig = defineOperation({
+  name: 'config.lock',
+  summary: 'Accept the files of the configuration as they are now.',
+  effect: 'write',
+  scope: 'config:rw',
+  needs: 'files',
+  input: z.strictObject({}),
+  output: z.object({
+    manifest: z.string(),
+    files: z.array(z.object({ path: z.string(), tier: tierShape, hash: z.string() })),
+  }),
+  errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND'],
+  http: { absent: FILES_HERE },
+  cli: { examples: ['ductile config lock', 'ductile config lock --dry-run'] },
+  run(context) {
+    const reading = readConfig(loadOptions(context));
+    const { directory } = usable(reading).found;
+    const manifest = lockFiles(directory, reading.files, new Date().toISOString());
+    const files = reading.files.map(({ path, tier, hash }) => ({
+      path: relative(directory, path),
+      tier,
+      hash,
+    }));
+    return Promise.resolve({ manifest, files });
+  },
+  plan(context) {
+    const { drift, files } = usable(readConfig(loadOptions(context)));
+    const changes = drift.map(({ path, change }) => `${path} would be ${words[change]}.`);
+    const same = `All ${files.length} files are locked as they are.`;
+    return Promise.resolve(changes.length === 0 ? [same] : changes);
+  },
+});
+
+const words = { added: 'added', changed: 'accepted as it is now', removed: 'forgotten' };
+
+export const showConfig = defineOperation({
+  name: 'config.show',
+  summary: 'Show the configuration as it is written in all its files, without secrets.',
+  effect: 'read',
+  scope: 'config:ro',
+  needs: 'files',
+  input: z.strictObject({
+    path: address.optional(),
+    effective: z.boolean().optional().describe('with the defaults of keys that are not written'),
+  }),
+  output: z.object({ config: z.unknown(), yaml: z.string() }),
+  errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
+  http: { absent: '`GET /config/view` shows what is in force' },
+  cli: {
+    positionals: ['path'],
+    examples: [
+      'ductile config show',
+      'ductile config show plugin:echo',
+      'ductile config show service --effective',
+    ],
+  },
+  run(context, { path, effective = false }) {
+    const whole = showWhole(readConfig(loadOptions(context)), effective);
+    const config = path === undefined ? whole : valueAt(whole, parseAddress(path, whole));
+    if (config === undefined) throw notSet(path ?? '');
+    return Promise.resolve({ config, yaml: stringify(config) });
+  },
+});
+
+export const getConfig = defineOperation({
+  name: 'config.get',
+  summary: 'Show one key, and where it is set.',
+  effect: 'read',
+  scope: 'config:ro',
+  needs: 'files',
+  input: z.strictObject({ path: address }),
+  output: z.object({
+    key: z.string(),
+    value: z.unknown(),
+    source: z.string().describe('file, line and column, or `default`'),
+  }),
+  errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
+  http: { absent: FILES_HERE },
+  cli: {
+    positionals: ['path'],
+    examples: ['ductile config get service.max_workers', 'ductile config get plugin:echo.enabled'],
+  },
+  run(context, { path: written }) {
+    const reading = readConfig(loadOptions(context));
+    const whole = showWhole(reading, true);
+    const path = parseAddress(written, whole);
+    const value = valueAt(whole, path);
+    if (value === undefined) throw notSet(written);
+    const isSet = valueAt(reading.document.value, path) !== undefined;
+    const source = isSet ? reading.document.placeOf(path) : 'default';
+    return Promise.resolve({ key: keyText(path), value, source });
+  },
+});
+
+const diffShape = z.object({
+  same: z.boolean(),
+  compared_with: z.string(),
+  files: z.array(
+    z.object({
+      path: z.string(),
+      tier: tierShape,
+      change: z.enum(['added', 'changed', 'removed']),
+    }),
+  ),
+  keys: z
+    .array(
+      z.object({
+        key: z.string(),
+        before: z.string().nullable(),
+        after: z.string().nullable(),
+      }),
+    )
+    .describe('with a backup only: of the lock nothing is known but hashes'),
+});
+
+export const diffConfig = defineOperation({
+  name: 'config.diff',
+  summary: 'Compare the configuration with what was locked, or with a backup.',
+  effect: 'read',
+  scope: 'config:ro',
+  needs: 'files',
+  input: z.strictObject({
+    backup: z.string().optional().describe('an archive that `config backup` wrote'),
+  }),
+  output: diffShape,
+  errors: ['ARCHIVE_INVALID', 'CONFIG_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
+  http: { absent: FILES_HERE },
+  cli: {
+    paths: ['backup'],
+    examples: ['ductile config diff', 'ductile config diff --backup config.tar.gz'],
+    exitCode: ({ same }) => (same === true ? 0 : 1),
+  },
+  run(context, { backup }) {
+    const options = loadOptions(context);
+    const reading = readConfig(options);
+    if (backup !== undefined) return Promise.resolve(compareBackup(reading, backup));
+    if (reading.manifest.state === 'unusable') throw configInvalid([reading.manifest.problem]);
+    const files = reading.drift.map(({ path, tier, change }) => ({ path, tier, change }));
+    const locked = reading.manifest.state === 'sound';
+    const since = locked ? `the lock of ${reading.manifest.manifest.generatedAt}` : 'no lock';
+    return Promise.resolve({ same: files.length === 0, compared_with: since, files, keys: [] });
+  },
+});
+
+export const schemaConfig = defineOperation({
+  name: 'config.schema',
+  summary: 'Print the JSON Schema of the configuration, for editors.',
+  effect: 'read',
+  scope: undefined,
+  needs: 'files',
+  input: z.strictObject({}),
+  output: z.object({ schema: z.record(z.string(), z.unknown()) }),
+  errors: [],
+  http: { absent: 'it is part of the program, and the same everywhere' },
+  cli: { examples: ['ductile config schema > ductile.schema.json'] },
+  run() {
+    return Promise.resolve({ schema: makeJsonSchema() });
+  },
+});
+
+export const viewConfig = defineOperation({
+  name: 'config.view',
+  summary: 'Show the configuration that is in force, without secrets.',
+  effect: 'read',
+  scope: 'config:ro',
+  input: z.strictObject({}),
+  output: z.object({
+    file: z.string(),
+    fingerprint: z.string(),
+    files: z.array(z.object({ path: z.string(), tier: tierShape, hash: z.string() })),
+    config: z.record(z.string(), z.unknown()),
+  }),
+  errors: [],
+  http: { method: 'GET', path: '/config/view' },
+  cli: { examples: ['ductile config view --json'] },
+  run({ engine: { config } }) {
+    const { file, fingerprint, files, redacted } = config;
+    return Promise.resolve({
+      file,
+      fingerprint,
+      files: files.map(({ path, tier, hash }) => ({ path, tier, hash })),
+      config: { ...redacted },
+    });
+  },
+});
+
+function compareBackup(now: Reading, backup: string): z.output<typeof diffShape> {
+  const then = openBackup(backup).reading;
+  const [old, current] = [listFiles(then), listFiles(now)];
+  const files = [...new Set([...old.keys(), ...current.keys()])].toSorted().flatMap((path) => {
+    const [was, is] = [old.get(path), current.get(path)];
+    if (was?.hash === is?.hash) return [];
+    const change = was === undefined ? 'added' : is === undefined ? 'removed' : 'changed';
+    return [{ path, tier: (is ?? was)?.tier ?? 'operational', change } as const];
+  });
+  const keys = compareKeys(then.document.value, now.document.value).map((change) => ({
+    key: change.key,
+    before: change.before ?? null,
+    after: change.after ?? null,
+  }));
+  return { same: files.length === 0, compared_with: backup, files, keys };
+}
+
+function listFiles({ files, found }: Reading) {
+  return new Map(files.map((file) => [relative(found.directory, file.path), file]));
+}
+
+/** As it is written, or with defaults, which only a configuration that can be used has. */
+function showWhole(reading: Reading, effective: boolean): Json {
+  if (effective) return usable(reading).config.redacted;
+  return redact(reading.document.value);
+}
+
+function usable<R extends Reading>(reading: R) {
+  const { config } = reading;
+  if (config === undefined) throw configInvalid(reading.problems);
+  return { ...reading, config };
+}
+
+function notSet(path: string): DuctileError {
+  return new DuctileError('INPUT_INVALID', `${path} is not set`, {
+    place: 'path',
+    hint: 'See what is there with `ductile config show --effective`.',
+  });
+}

@@ -1,0 +1,69 @@
+import * as z from 'zod';
+import { limits } from '../base/limits.ts';
+import { pluginName, text } from '../config/fields.ts';
+import { defineOperation } from './define.ts';
+import { parseStored } from './shapes.ts';
+
+const FACTS_USUAL = 20;
+
+export const pluginFacts = defineOperation({
+  name: 'plugin.facts',
+  summary: 'List what a plugin has recorded, the latest first.',
+  effect: 'read',
+  scope: (_context, { plugin }) => ({ plugin, type: 'read' }),
+  needs: 'ledger',
+  input: z.strictObject({
+    plugin: pluginName().describe('the name of the plugin'),
+    fact_type: text().optional().describe('only facts of this type'),
+    limit: z.int().min(1).max(limits.pageRowsMax).default(FACTS_USUAL).describe('at most so many'),
+  }),
+  output: z.object({
+    plugin: z.string(),
+    fact_type: z.string().nullable(),
+    facts: z.array(
+      z.object({
+        seq: z.int().describe('the order over all plugins'),
+        plugin: z.string(),
+        fact_type: z.string(),
+        job_id: z.string().nullable(),
+        command: z.string().nullable(),
+        fact: z.unknown(),
+        created_at: z.string(),
+      }),
+    ),
+  }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/plugin/:plugin/facts' },
+  cli: {
+    positionals: ['plugin'],
+    flags: { limit: '-n, --limit <count>' },
+    examples: ['ductile plugin facts mail', 'ductile plugin facts mail --fact-type mail.snapshot'],
+    table: {
+      rows: 'facts',
+      columns: [
+        ['SEQ', 'seq'],
+        ['TYPE', 'fact_type'],
+        ['CREATED', 'created_at'],
+        ['FACT', 'fact'],
+        ['JOB', 'job_id', 'detail'],
+      ],
+      empty: 'It has recorded nothing.',
+    },
+  },
+  async run({ engine: { ledger } }, { plugin, fact_type: factType, limit }) {
+    const facts = await ledger.facts(plugin, limit, factType);
+    return {
+      plugin,
+      fact_type: factType ?? null,
+      facts: facts.map((fact) => ({
+        seq: fact.seq,
+        plugin: fact.plugin,
+        fact_type: fact.factType,
+        job_id: fact.jobId,
+        command: fact.command,
+        fact: parseStored(fact.fact),
+        created_at: fact.createdAt,
+      })),
+    };
+  },
+});

@@ -1,0 +1,67 @@
+import { createHash } from 'node:crypto';
+import { DuctileError, toDuctileError } from '../base/errors.ts';
+import { makeId } from '../base/ids.ts';
+import { limits } from '../base/limits.ts';
+import type { Context } from './context.ts';
+
+export interface Answer {
+  readonly status: number;
+  /** As it goes out. */
+  readonly text: string;
+}
+
+export interface KeyedRequest {
+  readonly key: string;
+  /** Method and path. */
+  readonly route: string;
+  /** Everything else that was asked. */
+  readonly asked: Uint8Array;
+  /** The answer must not be kept; who asks again is told what there is to tell then. */
+  readonly isSecret: boolean;
+}
+
+export interface Once extends Answer {
+  /** It was done before; this is the answer of then. */
+  readonly repeated: boolean;
+}
+
+/**
+ * Does a request once for each key of a caller. The key is on the ledger before anything is done,
+ * and what is made gets the id that is kept with it: whoever asks again after a crash, or at the
+ * same time, makes the same thing and not a second one.
+ */
+export async function answerOnce(
+  context: Context,
+  { key, route, asked, isSecret }: KeyedRequest,
+  run: (context: Context) => Promise<Answer>,
+): Promise<Once> {
+  checkKey(key);
+  const { ledger } = context.engine;
+  const bodyDigest = createHash('sha256').update(asked).digest('hex');
+  const { actor } = context.principal;
+  const bound = { actor, route, key, bodyDigest, subjectId: makeId() };
+  const found = await ledger.openKey(bound);
+  if (found.kind === 'mismatch') {
+    const message = 'another request was made with this Idempotency-Key';
+    throw new DuctileError('IDEMPOTENCY_MISMATCH', message, { place: 'idempotency-key' });
+  }
+  if (found.kind === 'answered')
+    return { status: found.status, text: found.answer, repeated: true };
+  try {
+    const answer = await run({ ...context, idempotencyKey: key, subjectId: found.subjectId });
+    if (!isSecret) {
+      await ledger.closeKey(bound, { status: answer.status, answer: answer.text });
+    }
+    return { ...answer, repeated: false };
+  } catch (thrown) {
+    // Nothing was done that a second try could do twice.
+    if (toDuctileError(thrown).kind.status < 500) await ledger.closeKey(bound, undefined);
+    throw thrown;
+  }
+}
+
+function checkKey(key: string): void {
+  if (/^[\x21-\x7e]+$/.test(key) && key.length <= limits.idempotencyKeyCharsMax) return;
+  const message = `the key must be 1 to ${limits.idempotencyKeyCharsMax} visible ASCII characters`;
+  throw new DuctileError('INPUT_INVALID', message, { place: 'idempotency-key' });
+}

@@ -1,0 +1,234 @@
+import * as z from 'zod';
+import { catalogue, type ErrorCode } from '../base/errors.ts';
+import type { Catalog, Plugin } from '../plugin/catalog.ts';
+import type { ManifestCommand } from '../plugin/manifest.ts';
+import { isOffered, type HttpSurface, type Operation } from './define.ts';
+import { describeNeed } from './scopes.ts';
+
+type Document = { openapi: string } & Record<string, unknown>;
+type Paths = Record<string, Record<string, unknown>>;
+
+const cached = new WeakMap<Catalog, Document>();
+
+/** Everything that can be asked over HTTP, and every command of every plugin under its own name. */
+export function describeAll(catalog: Catalog, operations: readonly Operation[]): Document {
+  let document = cached.get(catalog);
+  if (document === undefined) {
+    const paths: Paths = {};
+    for (const operation of operations) addOperation(paths, operation);
+    for (const plugin of catalog.plugins.values()) Object.assign(paths, commandPaths(plugin));
+    document = toDocument(paths);
+    cached.set(catalog, document);
+  }
+  return document;
+}
+
+export function describePlugin(plugin: Plugin): Document {
+  return toDocument(commandPaths(plugin));
+}
+
+function toDocument(paths: Paths): Document {
+  return {
+    openapi: '3.1.0',
+    info: { title: 'Ductile Gateway', version: '1.0' },
+    paths,
+    components: {
+      securitySchemes: { BearerAuth: { type: 'http', scheme: 'bearer' } },
+      schemas: { Problem: problemSchema },
+    },
+  };
+}
+
+const bearer = [{ BearerAuth: [] }];
+
+const problemSchema = {
+  type: 'object',
+  required: ['error', 'code', 'status', 'request_id'],
+  properties: {
+    type: { type: 'string' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    detail: { type: 'string' },
+    error: { type: 'string', description: 'the same in plain words' },
+    code: { type: 'string', enum: Object.keys(catalogue) },
+    place: { type: 'string', description: 'the field, file or id that it is about' },
+    hint: { type: 'string' },
+    retryable: { type: 'boolean' },
+    request_id: { type: 'string' },
+  },
+};
+
+function commandPaths({ name, manifest }: Plugin): Paths {
+  const commands = Object.values(manifest.commands);
+  return Object.fromEntries(
+    commands.map((command) => [
+      `/plugin/${name}/${command.name}`,
+      { post: describeCommand(name, command) },
+    ]),
+  );
+}
+
+function describeCommand(plugin: string, command: ManifestCommand): Record<string, unknown> {
+  const { name, type, description, inputSchema } = command;
+  return {
+    operationId: `${plugin}__${name}`,
+    summary: description ?? `${plugin}: ${name}`,
+    tags: [plugin],
+    ...(inputSchema === undefined ? {} : { requestBody: wrapped(inputSchema) }),
+    responses: {
+      '202': { description: 'Job queued', content: jsonContent(acceptedSchema) },
+      '400': problem('Bad request'),
+      '401': problem('No valid token'),
+      '403': problem('Insufficient scope'),
+      '404': problem('Unknown plugin or command'),
+      '413': problem('Body too large'),
+      '422': problem('Idempotency key of another request'),
+      '503': problem('The database is away'),
+    },
+    security: bearer,
+    'x-ductile-scope': describeNeed({ plugin, command: name, type }),
+  };
+}
+
+/** The payload under its own key, as it is always understood. */
+function wrapped(inputSchema: ManifestCommand['inputSchema']): Record<string, unknown> {
+  const schema = { type: 'object', properties: { payload: inputSchema } };
+  return { required: false, content: jsonContent(schema) };
+}
+
+const acceptedSchema = {
+  type: 'object',
+  required: ['job_id', 'status', 'plugin', 'command'],
+  properties: {
+    job_id: { type: 'string' },
+    status: { type: 'string' },
+    plugin: { type: 'string' },
+    command: { type: 'string' },
+  },
+};
+
+function addOperation(paths: Paths, operation: Operation): void {
+  const { http } = operation;
+  if (!isOffered(http)) return;
+  for (const path of [http.path, ...(http.also ?? [])]) {
+    const written = path.replace(/\?$/, '').replaceAll(/:(\w+)/g, '{$1}');
+    const isSecond = path !== http.path;
+    const methods = (paths[written] ??= {});
+    methods[http.method.toLowerCase()] = describeOperation(operation, http, path, isSecond);
+  }
+}
+
+interface Schema {
+  readonly properties?: Readonly<Record<string, Record<string, unknown>>>;
+  readonly required?: readonly string[];
+}
+
+function describeOperation(
+  operation: Operation,
+  http: HttpSurface,
+  path: string,
+  isSecond: boolean,
+): Record<string, unknown> {
+  const { name, summary, scope, effect, input, output } = operation;
+  const [noun = ''] = name.split('.');
+  const id = name.replace('.', '_');
+  const inPath = new Set([...path.matchAll(/:(\w+)/g)].map((match) => match[1] ?? ''));
+  const schema = toSchema(input, 'input');
+  const fields = Object.entries(schema.properties ?? {});
+  const isInBody = (field: string): boolean =>
+    !inPath.has(field) && http.method === 'POST' && (http.body ?? field) === field;
+  const parameters = fields
+    .filter(([field]) => !isInBody(field))
+    .map(([field, property]) => toParameter(field, property, inPath, schema));
+  if (effect !== 'read') {
+    parameters.push({
+      name: 'Idempotency-Key',
+      in: 'header',
+      required: false,
+      schema: { type: 'string' },
+    });
+  }
+  const body = fields.filter(([field]) => isInBody(field));
+  const { $schema: _, ...outputSchema } = toSchema(output, 'output') as Record<string, unknown>;
+  return {
+    operationId: isSecond ? `${id}_${path.split('/')[1] ?? ''}` : id,
+    summary,
+    tags: [noun],
+    parameters,
+    ...(body.length === 0 ? {} : { requestBody: toBody(body, schema) }),
+    responses: {
+      '200': { description: 'Done', content: okContent(http, outputSchema) },
+      ...(http.status === undefined ? {} : { '202': { description: 'Accepted' } }),
+      ...errorResponses(operation),
+    },
+    security: scope === undefined ? [] : bearer,
+    ...(scope === undefined
+      ? {}
+      : { 'x-ductile-scope': typeof scope === 'function' ? `${noun}:ro` : describeNeed(scope) }),
+  };
+}
+
+function okContent(http: HttpSurface, schema: Record<string, unknown>): Record<string, unknown> {
+  const events = { 'text/event-stream': { schema: { type: 'string' } } };
+  return http.isStream === true ? { ...events, ...jsonContent(schema) } : jsonContent(schema);
+}
+
+function toParameter(
+  field: string,
+  property: Record<string, unknown>,
+  inPath: ReadonlySet<string>,
+  { required = [] }: Schema,
+): Record<string, unknown> {
+  const { description, ...schema } = property;
+  const isList = schema['type'] === 'array';
+  return {
+    name: field,
+    in: inPath.has(field) ? 'path' : 'query',
+    required: inPath.has(field) || required.includes(field),
+    ...(description === undefined ? {} : { description }),
+    ...(isList ? { style: 'form', explode: false } : {}),
+    schema,
+  };
+}
+
+function toBody(
+  fields: readonly (readonly [string, Record<string, unknown>])[],
+  { required = [] }: Schema,
+): Record<string, unknown> {
+  const needed = fields.map(([field]) => field).filter((field) => required.includes(field));
+  const schema = {
+    type: 'object',
+    properties: Object.fromEntries(fields),
+    ...(needed.length === 0 ? {} : { required: needed }),
+  };
+  return { required: needed.length > 0, content: jsonContent(schema) };
+}
+
+/** What each operation may answer, besides what any request may be answered. */
+function errorResponses({ errors, scope }: Operation): Record<string, unknown> {
+  const codes: ErrorCode[] = [
+    ...errors,
+    ...(scope === undefined ? [] : (['UNAUTHORIZED', 'FORBIDDEN'] as const)),
+  ];
+  const byStatus = new Map<number, string[]>();
+  for (const code of codes) {
+    const { status } = catalogue[code];
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  }
+  return Object.fromEntries(
+    [...byStatus].map(([status, names]) => [String(status), problem(names.join(', '))]),
+  );
+}
+
+function problem(description: string): Record<string, unknown> {
+  const schema = { $ref: '#/components/schemas/Problem' };
+  return { description, content: { 'application/problem+json': { schema } } };
+}
+
+function jsonContent(schema: unknown): Record<string, unknown> {
+  return { 'application/json': { schema } };
+}
+
+function toSchema(schema: z.ZodObject, io: 'input' | 'output'): Schema {
+  return z.toJSONSchema(schema, { io, unrepresentable: 'any' }) as Schema;
+}

@@ -1,0 +1,40 @@
+import * as z from 'zod';
+import { defineOperation } from './define.ts';
+import { direct, planDirective } from './direct.ts';
+
+export const systemReload = defineOperation({
+  name: 'system.reload',
+  summary: 'Put the changed configuration and plugins in force, while work goes on.',
+  effect: 'write',
+  scope: 'system:rw',
+  needs: 'server',
+  input: z.strictObject({}),
+  output: z.object({
+    status: z.literal('ok'),
+    generation: z.int().describe('1 from the start of the process, one more with each reload'),
+    config_snapshot_id: z.string().describe('the record of what is in force now'),
+    reloaded_at: z.string(),
+    changes: z.array(z.string()),
+    message: z.string(),
+    directive_id: z.string().describe('the record of this change'),
+  }),
+  errors: ['LEDGER_UNAVAILABLE', 'RELOAD_REFUSED', 'STOPPING'],
+  http: { method: 'POST', path: '/system/reload' },
+  cli: { examples: ['ductile system reload', 'ductile system reload --dry-run'] },
+  async run(context) {
+    const { id, result } = await direct(context, 'config.reload', {});
+    const { generation, config_snapshot_id, reloaded_at, changes } = resultShape.parse(result);
+    const message =
+      changes.length === 0 ? 'Nothing has changed.' : `${changes.length} changes are in force.`;
+    const what = { generation, config_snapshot_id, reloaded_at, changes, message };
+    return { status: 'ok' as const, ...what, directive_id: id };
+  },
+  plan: (context) => planDirective(context, 'config.reload', {}),
+});
+
+const resultShape = z.object({
+  generation: z.int(),
+  config_snapshot_id: z.string(),
+  reloaded_at: z.string(),
+  changes: z.array(z.string()),
+});

@@ -1,0 +1,257 @@
+import * as z from 'zod';
+import { fromTimestamp } from '../base/clock.ts';
+import { DuctileError, toDuctileError } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { commandName, duration, moment, pluginName, text } from '../config/fields.ts';
+import { suggest } from '../config/nearest.ts';
+import type { Attempt } from '../job/attempt.ts';
+import type { Job } from '../job/job.ts';
+import { isTerminal } from '../job/state.ts';
+import type { Submission } from '../engine/engine.ts';
+import type { Enqueued } from '../ledger/ledger.ts';
+import type { Catalog, Plugin } from '../plugin/catalog.ts';
+import type { Context } from './context.ts';
+import { defineOperation } from './define.ts';
+import { showProblem } from './plugin.ts';
+import type { Need } from './scopes.ts';
+import { jobShape, parseStored, showJob } from './shapes.ts';
+import { boundWait, whileWaiting } from './waiting.ts';
+
+const runInput = z.strictObject({
+  plugin: pluginName().describe('the name of the plugin'),
+  command: commandName()
+    .optional()
+    .describe('what to ask of it (poll if it has that, else handle)'),
+  payload: z.record(z.string(), z.unknown()).default({}).describe('a JSON object'),
+  async: z.boolean().default(false).describe('answer at once, whatever is said about waiting'),
+  wait: z
+    .union([z.boolean(), duration({ minMs: 0, maxMs: limits.jobWaitMs })])
+    .default(false)
+    .describe('how long to wait for the end of the job'),
+  context: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .describe('baggage for the chain, a JSON object'),
+  dedupe_key: text().optional().describe('jobs with the same key are done once'),
+  dedupe_ttl: duration()
+    .optional()
+    .describe('how long its success blocks others with the same key'),
+  run_at: moment().optional().describe('start it at this time, not before'),
+  delay: duration({ minMs: 0, maxMs: limits.delayMsMax })
+    .optional()
+    .describe('start it after this time, not before'),
+});
+
+const runOutput = jobShape.partial().extend({
+  ...jobShape.pick({ job_id: true, status: true, plugin: true, command: true }).shape,
+  duplicate: z
+    .boolean()
+    .optional()
+    .describe('this job had been asked for before; nothing was added'),
+  timeout_exceeded: z.boolean().optional().describe('it had not ended when the wait was over'),
+  duration_ms: z.int().nullable().optional(),
+  result: z.unknown().optional(),
+  stderr: z.string().nullable().optional(),
+});
+
+export const runPlugin = defineOperation({
+  name: 'plugin.run',
+  summary: 'Start a job of a plugin and, if asked, wait for its end.',
+  effect: 'write',
+  scope: needOf,
+  input: runInput,
+  output: runOutput,
+  errors: [
+    'BUSY',
+    'COMMAND_NOT_FOUND',
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+    'LEDGER_UNCERTAIN',
+    'PAYLOAD_TOO_LARGE',
+    'PLUGIN_INVALID',
+    'PLUGIN_NOT_FOUND',
+    'STOPPING',
+  ],
+  http: {
+    method: 'POST',
+    path: '/plugin/:plugin/:command?',
+    also: ['/trigger/:plugin/:command'],
+    body: 'payload',
+    status: ({ completed_at }) => (typeof completed_at === 'string' ? 200 : 202),
+  },
+  cli: {
+    positionals: ['plugin'],
+    flags: { command: '-c, --command <name>', wait: '--wait <duration>' },
+    defaults: { wait: '5m' },
+    examples: [
+      'ductile plugin run mail',
+      'ductile plugin run echo --command handle --payload \'{"message":"hello"}\'',
+      'ductile plugin run import --payload-file - --no-wait < request.json',
+    ],
+    alias: { name: 'run', positionals: ['plugin'] },
+    exitCode: ({ status, completed_at, timeout_exceeded }) =>
+      status === 'succeeded' || (typeof completed_at !== 'string' && timeout_exceeded !== true)
+        ? 0
+        : 1,
+  },
+  async run(context, { wait, async: atOnce, ...wanted }) {
+    const asked = typeof wait === 'number' ? wait : wait ? limits.jobWaitMs : 0;
+    const waitMs = atOnce ? 0 : boundWait(context, asked);
+    if (waitMs === 0) return accept(context, wanted);
+    return whileWaiting(context, () => acceptAndWait(context, wanted, waitMs));
+  },
+  plan(context, input) {
+    const { name, command, type } = choose(context, input);
+    return Promise.resolve([`A job of ${name} ${command} (a ${type} command) would be queued.`]);
+  },
+});
+
+type RunInput = Omit<z.output<typeof runInput>, 'wait' | 'async'>;
+type RunOutput = z.output<typeof runOutput>;
+
+/** A command that only reads needs less than one that writes; one that is unknown is not found. */
+function needOf({ engine }: Context, { plugin, command }: Wanted): Need {
+  const known = engine.catalog.plugins.get(plugin);
+  const chosen = known === undefined ? command : (command ?? usualCommand(known));
+  const declared = chosen === undefined ? undefined : known?.manifest.commands[chosen];
+  return {
+    plugin,
+    ...(chosen === undefined ? {} : { command: chosen }),
+    type: declared?.type ?? 'read',
+  };
+}
+
+/** Nothing is read back: what was accepted is known, and callers that wait for nothing are many. */
+async function accept(context: Context, wanted: RunInput): Promise<RunOutput> {
+  const { plugin, command, jobId, duplicateOf } = await submit(context, wanted);
+  if (duplicateOf === undefined) return { job_id: jobId, status: 'queued', plugin, command };
+  const { job } = await readAccepted(context, duplicateOf, 0);
+  return { ...showJob(job), duplicate: true };
+}
+
+async function acceptAndWait(
+  context: Context,
+  wanted: RunInput,
+  waitMs: number,
+): Promise<RunOutput> {
+  const { jobId, duplicateOf } = await submit(context, wanted);
+  const { job, attempt } = await readAccepted(context, duplicateOf ?? jobId, waitMs);
+  return {
+    ...showJob(job),
+    duplicate: duplicateOf !== undefined,
+    timeout_exceeded: !isTerminal(job.status),
+    duration_ms: durationOf(job),
+    result: parseStored(attempt?.result ?? null),
+    stderr: attempt?.stderr ?? null,
+  };
+}
+
+interface Submitted extends Enqueued {
+  readonly plugin: string;
+  readonly command: string;
+}
+
+async function submit(context: Context, wanted: RunInput): Promise<Submitted> {
+  const { engine, principal, submittedBy, subjectId } = context;
+  const { payload, dedupe_key: dedupeKey, context: baggage } = wanted;
+  const { name: plugin, command } = choose(context, wanted);
+  const enqueued = await engine.submit({
+    ...(subjectId === undefined ? {} : { id: subjectId }),
+    plugin,
+    command,
+    payload: payload as JsonObject,
+    submittedBy,
+    actor: principal.actor,
+    ...(baggage === undefined ? {} : { context: baggage as JsonObject }),
+    ...(dedupeKey === undefined ? {} : { dedupeKey }),
+    ...(wanted.dedupe_ttl === undefined ? {} : { dedupeTtlMs: wanted.dedupe_ttl }),
+    ...dueOf(wanted),
+  });
+  return { ...enqueued, plugin, command };
+}
+
+function dueOf({ run_at: at, delay: inMs }: RunInput): Pick<Submission, 'due'> {
+  if (at !== undefined && inMs !== undefined) {
+    const message = 'give either run_at or delay, not both';
+    throw new DuctileError('INPUT_INVALID', message, { place: 'delay' });
+  }
+  if (at !== undefined) return { due: { at } };
+  return inMs === undefined ? {} : { due: { inMs } };
+}
+
+/** From its commit on, no failure may sound as if nothing had been accepted. */
+async function readAccepted(
+  { engine }: Context,
+  jobId: string,
+  waitMs: number,
+): Promise<{ job: Job; attempt: Attempt | undefined }> {
+  try {
+    const job = await engine.waitFor(jobId, waitMs);
+    const attempts = await engine.ledger.attempts([jobId]);
+    return { job, attempt: attempts.at(-1) };
+  } catch (thrown) {
+    const error = toDuctileError(thrown);
+    if (error.code !== 'LEDGER_UNAVAILABLE') throw error;
+    const message = `job ${jobId} was accepted, but what became of it cannot be read: ${error.message}`;
+    throw new DuctileError('LEDGER_UNCERTAIN', message, {
+      hint: 'Ask for that job when the database is back, instead of starting it again.',
+      details: { job_id: jobId },
+      cause: thrown,
+    });
+  }
+}
+
+interface Wanted {
+  readonly plugin: string;
+  readonly command?: string | undefined;
+}
+
+interface Chosen {
+  readonly name: string;
+  readonly command: string;
+  readonly type: string;
+}
+
+/** Refuses with the reason what cannot run; a caller who names no command means the usual one. */
+function choose({ engine: { catalog } }: Context, { plugin: name, command }: Wanted): Chosen {
+  const plugin = catalog.plugins.get(name) ?? refuse(catalog, name);
+  const { commands } = plugin.manifest;
+  const chosen = command ?? usualCommand(plugin);
+  const declared = commands[chosen];
+  if (declared !== undefined) return { name, command: chosen, type: declared.type };
+  throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command ${chosen}`, {
+    hint: suggest(chosen, Object.keys(commands), 'commands'),
+  });
+}
+
+function usualCommand({ manifest }: Plugin): string {
+  return 'poll' in manifest.commands ? 'poll' : 'handle';
+}
+
+function refuse(catalog: Catalog, name: string): never {
+  const problem = catalog.problems.find(({ plugin }) => plugin === name);
+  if (problem !== undefined) {
+    const { message, place, hint } = showProblem(problem);
+    throw new DuctileError('PLUGIN_INVALID', `the plugin ${name} did not load: ${message}`, {
+      place,
+      ...(hint === null ? {} : { hint }),
+    });
+  }
+  const needed = catalog.dormant.get(name);
+  if (needed !== undefined) {
+    const keys = needed.map((key) => `plugins.${name}.config.${key}`).join(', ');
+    const hint = `Set ${keys}.`;
+    throw new DuctileError('PLUGIN_INVALID', `the plugin ${name} is not set up yet`, { hint });
+  }
+  if (catalog.disabled.has(name)) {
+    const hint = `Set plugins.${name}.enabled to true.`;
+    throw new DuctileError('PLUGIN_NOT_FOUND', `the plugin ${name} is disabled`, { hint });
+  }
+  const hint = suggest(name, [...catalog.plugins.keys()], 'plugins');
+  throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, { hint });
+}
+
+function durationOf({ createdAt, completedAt }: Job): number | null {
+  return completedAt === null ? null : fromTimestamp(completedAt) - fromTimestamp(createdAt);
+}

@@ -1,0 +1,293 @@
+import * as z from 'zod';
+import { fromTimestamp, toTimestamp } from '../base/clock.ts';
+import { DuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import { moment, pluginName } from '../config/fields.ts';
+import { keyOf, makeTimetable, type Entry } from '../engine/timetable.ts';
+import { scheduleStatuses, type ScheduleRow } from '../ledger/schedules.ts';
+import { previewSchedules, type Previewed } from '../schedule/preview.ts';
+import type { Context } from './context.ts';
+import { defineOperation } from './define.ts';
+import { direct, planDirective } from './direct.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+const plugin = pluginName().describe('the name of the plugin');
+const scheduleId = z.string().min(1).default('default').describe('the id of its schedule');
+const time = z.string().describe('UTC, ISO 8601 with milliseconds');
+
+const scheduleShape = z.object({
+  plugin: z.string(),
+  schedule_id: z.string(),
+  command: z.string(),
+  mode: z.enum(['every', 'cron', 'at', 'after']),
+  timing: z.string().describe('as the configuration says it'),
+  timezone: z.string(),
+  status: z.enum(scheduleStatuses),
+  reason: z.string().nullable().describe('why it is not active'),
+  next_run_at: time
+    .nullable()
+    .describe('when it is due; of an interval the earliest time while its job is not completed'),
+  last_fired_at: time.nullable(),
+  last_job_id: z.string().nullable(),
+  last_job_status: z.string().nullable(),
+  last_skipped_at: time.nullable(),
+  last_skip_reason: z.string().nullable(),
+});
+
+const listInput = z.strictObject({
+  plugin: plugin.optional().describe('only schedules of this plugin'),
+  retired: z.boolean().default(false).describe('also those that are not configured any more'),
+});
+
+export const listSchedules = defineOperation({
+  name: 'schedule.list',
+  summary: 'List the schedules: when each is due, whether it is active, what it did last.',
+  effect: 'read',
+  scope: 'schedules:ro',
+  input: listInput,
+  output: z.object({ schedules: z.array(scheduleShape) }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/schedules' },
+  cli: {
+    examples: ['ductile schedule list', 'ductile schedule --plugin mail --json'],
+    isDefault: true,
+    watch: true,
+    table: {
+      rows: 'schedules',
+      columns: [
+        ['PLUGIN', 'plugin'],
+        ['SCHEDULE', 'schedule_id'],
+        ['COMMAND', 'command'],
+        ['WHEN', 'timing'],
+        ['TIMEZONE', 'timezone', 'detail'],
+        ['STATUS', 'status'],
+        ['NEXT', 'next_run_at'],
+        ['LAST', 'last_fired_at'],
+        ['JOB', 'last_job_status'],
+        ['SKIPPED', 'last_skip_reason', 'detail'],
+        ['REASON', 'reason'],
+      ],
+      empty: 'No schedules.',
+    },
+  },
+  needs: 'ledger',
+  async run(context, input) {
+    return { schedules: (await readAll(context, input)).map(showSchedule) };
+  },
+});
+
+export const listSchedulerJobs = defineOperation({
+  name: 'schedule.jobs',
+  summary: 'List the schedules under the older name of the list.',
+  effect: 'read',
+  scope: 'jobs:ro',
+  input: z.strictObject({}),
+  output: z.object({ jobs: z.array(scheduleShape) }),
+  errors: ['LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/scheduler/jobs' },
+  cli: { absent: '`schedule list` says the same' },
+  needs: 'ledger',
+  async run(context) {
+    return { jobs: (await readAll(context, { retired: false })).map(showSchedule) };
+  },
+});
+
+export const previewSchedule = defineOperation({
+  name: 'schedule.preview',
+  summary: 'Show what would fire between two times, what would not, and why.',
+  effect: 'read',
+  scope: 'schedules:ro',
+  input: z.strictObject({
+    from: moment().optional().describe('the first time to look at; now unless told'),
+    to: moment().optional().describe('the last one; a day later unless told'),
+    plugin: plugin.optional().describe('only schedules of this plugin'),
+  }),
+  output: z.object({
+    from: time,
+    to: time,
+    times: z.array(
+      z.object({
+        at: time,
+        until: time.describe('the last of several times that pass for the same reason'),
+        count: z.int(),
+        plugin: z.string(),
+        schedule_id: z.string(),
+        command: z.string(),
+        fires: z.boolean(),
+        reason: z.string().nullable().describe('why not, or why not at the time it says'),
+      }),
+    ),
+    truncated: z.boolean().describe('there is more than is shown'),
+  }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/schedules/preview' },
+  cli: {
+    examples: [
+      'ductile schedule preview',
+      'ductile schedule preview --from 2027-03-28T00:00:00Z --to 2027-03-29T00:00:00Z',
+    ],
+    table: {
+      rows: 'times',
+      columns: [
+        ['AT', 'at'],
+        ['UNTIL', 'until', 'detail'],
+        ['TIMES', 'count'],
+        ['PLUGIN', 'plugin'],
+        ['SCHEDULE', 'schedule_id'],
+        ['COMMAND', 'command'],
+        ['FIRES', 'fires'],
+        ['REASON', 'reason'],
+      ],
+      empty: 'Nothing is due.',
+    },
+  },
+  async run(context, input) {
+    const nowMs = fromTimestamp(await context.engine.ledger.now());
+    const fromMs = input.from === undefined ? nowMs : fromTimestamp(input.from);
+    const toMs = input.to === undefined ? fromMs + DAY_MS : fromTimestamp(input.to);
+    if (toMs < fromMs) {
+      throw new DuctileError('INPUT_INVALID', 'to must not be earlier than from', { place: 'to' });
+    }
+    const entries = await readPreviewed(context, input.plugin, { fromMs, nowMs });
+    const { rows, truncated } = previewSchedules(entries, fromMs, toMs);
+    return {
+      from: toTimestamp(fromMs),
+      to: toTimestamp(toMs),
+      times: rows.map((row) => ({
+        at: toTimestamp(row.atMs),
+        until: toTimestamp(row.untilMs),
+        count: row.count,
+        plugin: row.plugin,
+        schedule_id: row.scheduleId,
+        command: row.command,
+        fires: row.fires,
+        reason: row.reason ?? null,
+      })),
+      truncated,
+    };
+  },
+});
+
+const choice = z.strictObject({ plugin, schedule_id: scheduleId });
+const pauseOutput = z.object({
+  plugin: z.string(),
+  schedule_id: z.string(),
+  paused: z.boolean(),
+  directive_id: z.string().describe('the record of this change'),
+});
+
+export const pauseSchedule = defineOperation({
+  name: 'schedule.pause',
+  summary: 'Let a schedule pass its due times without firing, until it is resumed.',
+  effect: 'write',
+  scope: 'schedules:rw',
+  input: choice,
+  output: pauseOutput,
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SCHEDULE_NOT_FOUND'],
+  http: { method: 'POST', path: '/schedules/:plugin/pause' },
+  cli: {
+    positionals: ['plugin', 'schedule_id'],
+    examples: ['ductile schedule pause mail', 'ductile schedule pause mail nightly --dry-run'],
+  },
+  async run(context, params) {
+    const { id } = await direct(context, 'schedule.pause', params);
+    return { ...params, paused: true, directive_id: id };
+  },
+  plan: (context, params) => planDirective(context, 'schedule.pause', params),
+});
+
+export const resumeSchedule = defineOperation({
+  name: 'schedule.resume',
+  summary: 'Let a paused schedule fire again, from now on.',
+  effect: 'write',
+  scope: 'schedules:rw',
+  input: choice,
+  output: pauseOutput,
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SCHEDULE_NOT_FOUND'],
+  http: { method: 'POST', path: '/schedules/:plugin/resume' },
+  cli: {
+    positionals: ['plugin', 'schedule_id'],
+    examples: ['ductile schedule resume mail nightly'],
+  },
+  async run(context, params) {
+    const { id } = await direct(context, 'schedule.resume', params);
+    return { ...params, paused: false, directive_id: id };
+  },
+  plan: (context, params) => planDirective(context, 'schedule.resume', params),
+});
+
+async function readAll(
+  { engine: { ledger } }: Context,
+  { plugin: of, retired }: { readonly plugin?: string | undefined; readonly retired: boolean },
+): Promise<ScheduleRow[]> {
+  const status = scheduleStatuses.filter((one) => retired || one !== 'retired');
+  const found: ScheduleRow[] = [];
+  for (;;) {
+    const after = found.at(-1);
+    const rows = await ledger.schedules({
+      status,
+      ...(of === undefined ? {} : { plugin: of }),
+      ...(after === undefined ? {} : { after }),
+      limit: limits.pageRowsMax,
+    });
+    found.push(...rows);
+    if (rows.length < limits.pageRowsMax) return found;
+  }
+}
+
+/** What the configuration says, with what the ledger knows of it where both speak of the same. */
+async function readPreviewed(
+  context: Context,
+  of: string | undefined,
+  times: Times,
+): Promise<Previewed[]> {
+  const { config, catalog } = context.engine;
+  const rows = await readAll(context, { plugin: of, retired: false });
+  const byKey = new Map(rows.map((row) => [keyOf(row), row]));
+  const timetable = await makeTimetable(config, catalog);
+  return [...timetable]
+    .filter(([, { timed }]) => of === undefined || timed.plugin === of)
+    .flatMap(([key, entry]) => toPreviewed(entry, byKey.get(key), times));
+}
+
+interface Times {
+  readonly fromMs: number;
+  readonly nowMs: number;
+}
+
+function toPreviewed(
+  { timed, invalid }: Entry,
+  row: ScheduleRow | undefined,
+  { fromMs, nowMs }: Times,
+): Previewed[] {
+  if (invalid !== undefined) return [{ timed, held: invalid }];
+  if (row?.generation !== timed.generation) return [{ timed }];
+  const held = row.status === 'active' ? {} : { held: row.reason ?? row.status };
+  const { nextSlotAt: slotAt, nextDueAt: dueAt, seq } = row;
+  if (slotAt === null || dueAt === null) return [{ timed, ...held }];
+  const state = { slotMs: fromTimestamp(slotAt), dueMs: fromTimestamp(dueAt), seq };
+  if (state.dueMs >= fromMs) return [{ timed, ...held, state }];
+  // Before the first time that is looked at, it will have come: what comes only once is not there.
+  const isOver = state.dueMs > nowMs && ['at', 'after'].includes(row.mode);
+  return isOver ? [] : [{ timed, ...held }];
+}
+
+function showSchedule(row: ScheduleRow): z.output<typeof scheduleShape> {
+  return {
+    plugin: row.plugin,
+    schedule_id: row.scheduleId,
+    command: row.command,
+    mode: row.mode,
+    timing: row.timing,
+    timezone: row.timezone,
+    status: row.status,
+    reason: row.reason,
+    next_run_at: row.status === 'active' ? row.nextDueAt : null,
+    last_fired_at: row.lastFiredAt,
+    last_job_id: row.lastJobId,
+    last_job_status: row.lastJobStatus,
+    last_skipped_at: row.lastSkippedAt,
+    last_skip_reason: row.lastSkipReason,
+  };
+}

@@ -1,0 +1,181 @@
+/**
+ * What a token may do. Scopes are words; this is the only place that says what they mean.
+ *
+ * `*` everything · `<noun>:ro`, `<noun>:rw` that noun, where writing implies reading ·
+ * `<noun>:<part>:ro|rw` a part of it · `read:*`, `read:<noun>` reading · `<plugin>:ro|rw` the read
+ * or all commands of one plugin · `<plugin>:allow:<command>` that command ·
+ * `<plugin>:deny:<command>` never that command, whatever else is granted.
+ */
+export type Need = string | PluginNeed;
+
+/** To use a command of a plugin, or without one to look at the plugin. */
+export interface PluginNeed {
+  readonly plugin: string;
+  readonly command?: string;
+  readonly type: 'read' | 'write';
+}
+
+/** Names that stand for a kind of thing; no plugin of such a name has scopes of its own. */
+export const scopeNouns: ReadonlySet<string> = new Set([
+  'analytics',
+  'config',
+  'credentials',
+  'directives',
+  'events',
+  'installations',
+  'jobs',
+  'packages',
+  'plugin',
+  'runs',
+  'schedules',
+  'system',
+  'tenants',
+  'tokens',
+  'webhooks',
+]);
+
+/** Whether what was granted covers what is needed. */
+export function allows(granted: readonly string[], need: Need): boolean {
+  const grants = readGrants(granted);
+  return typeof need === 'string' ? allowsNoun(grants, need) : allowsPlugin(grants, need);
+}
+
+/** A need in the words of a scope that covers it. */
+export function describeNeed(need: Need): string {
+  if (typeof need === 'string') return need;
+  return `plugin:${need.type === 'read' ? 'ro' : 'rw'}`;
+}
+
+type Access = 'ro' | 'rw';
+
+interface PluginGrant {
+  access: Access | undefined;
+  readonly allowed: Set<string>;
+  readonly denied: Set<string>;
+}
+
+interface Grants {
+  all: boolean;
+  readAll: boolean;
+  /** By noun, and by noun and part. */
+  readonly nouns: Map<string, Access>;
+  readonly plugins: Map<string, PluginGrant>;
+}
+
+/** Other words for the same noun. */
+const synonyms: Readonly<Record<string, string>> = {
+  event: 'events',
+  signal: 'events',
+  signals: 'events',
+  job: 'jobs',
+  plugins: 'plugin',
+  schedule: 'schedules',
+  token: 'tokens',
+  directive: 'directives',
+};
+
+function allowsNoun(grants: Grants, need: string): boolean {
+  const { noun, part, access } = parse(need);
+  if (grants.all) return true;
+  if (access === undefined) return false;
+  if (grants.readAll && access === 'ro') return true;
+  if (covers(grants.nouns.get(noun), access)) return true;
+  return part !== undefined && covers(grants.nouns.get(`${noun}:${part}`), access);
+}
+
+function allowsPlugin(grants: Grants, { plugin, command, type }: PluginNeed): boolean {
+  const access = type === 'read' ? 'ro' : 'rw';
+  const own = grants.plugins.get(plugin);
+  if (command !== undefined && own?.denied.has(command) === true) return false;
+  if (grants.all || covers(grants.nouns.get('plugin'), access)) return true;
+  if (grants.readAll && access === 'ro') return true;
+  if (covers(grants.nouns.get('plugin:invoke'), access)) return true;
+  if (own === undefined) return false;
+  if (covers(own.access, access)) return true;
+  return command === undefined ? own.allowed.size > 0 : own.allowed.has(command);
+}
+
+function covers(granted: Access | undefined, needed: Access): boolean {
+  return granted === 'rw' || (granted === 'ro' && needed === 'ro');
+}
+
+const known = new WeakMap<readonly string[], Grants>();
+
+function readGrants(granted: readonly string[]): Grants {
+  let grants = known.get(granted);
+  if (grants === undefined) {
+    grants = { all: false, readAll: false, nouns: new Map(), plugins: new Map() };
+    for (const scope of granted) addGrant(grants, scope);
+    known.set(granted, grants);
+  }
+  return grants;
+}
+
+/** What is no scope grants nothing. */
+function addGrant(grants: Grants, scope: string): void {
+  if (scope === '*') grants.all = true;
+  const [first = '', second = '', third, ...more] = scope.split(':');
+  if (more.length > 0) return;
+  if (first === 'read' && third === undefined) {
+    if (second === '*') grants.readAll = true;
+    else if (isNoun(second)) raise(grants.nouns, toNoun(second), 'ro');
+    return;
+  }
+  const { noun, part, access } = parse(scope);
+  if (isNoun(first)) {
+    if (access !== undefined) raise(grants.nouns, join(noun, part), access);
+    return;
+  }
+  addPluginGrant(grants, first, second, third);
+}
+
+function addPluginGrant(
+  { plugins }: Grants,
+  name: string,
+  word: string,
+  command: string | undefined,
+): void {
+  if (name === '' || name === 'read') return;
+  const grant = plugins.get(name) ?? { access: undefined, allowed: new Set(), denied: new Set() };
+  if (command === undefined && isAccess(word)) grant.access = grant.access === 'rw' ? 'rw' : word;
+  else if (word === 'allow' && command !== undefined) grant.allowed.add(command);
+  else if (word === 'deny' && command !== undefined) grant.denied.add(command);
+  else return;
+  plugins.set(name, grant);
+}
+
+function raise(nouns: Map<string, Access>, name: string, access: Access): void {
+  if (nouns.get(name) !== 'rw') nouns.set(name, access);
+}
+
+interface ParsedScope {
+  readonly noun: string;
+  readonly part: string | undefined;
+  readonly access: Access | undefined;
+}
+
+function parse(scope: string): ParsedScope {
+  const [noun = '', second = '', third] = scope.split(':');
+  const last = third ?? second;
+  return {
+    noun: toNoun(noun),
+    part: third === undefined ? undefined : second,
+    access: isAccess(last) ? last : undefined,
+  };
+}
+
+function join(noun: string, part: string | undefined): string {
+  return part === undefined ? noun : `${noun}:${part}`;
+}
+
+function toNoun(word: string): string {
+  return synonyms[word] ?? word;
+}
+
+export function isNoun(word: string): boolean {
+  return scopeNouns.has(toNoun(word));
+}
+
+function isAccess(word: string): word is Access {
+  return word === 'ro' || word === 'rw';
+}

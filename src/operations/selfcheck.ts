@@ -1,0 +1,118 @@
+import { statfs } from 'node:fs/promises';
+import * as z from 'zod';
+import { fromTimestamp, toTimestamp } from '../base/clock.ts';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import { settlesWithin } from '../base/within.ts';
+import type { Context } from './context.ts';
+import { defineOperation } from './define.ts';
+import { planDirective } from './direct.ts';
+import { readHealth } from './health.ts';
+
+const CLOCK_MS_MAX = 5000;
+const FREE_BYTES_MIN = 256 * 1024 * 1024;
+
+const checkShape = z.object({
+  name: z.string(),
+  status: z.enum(['ok', 'warn', 'fail']),
+  detail: z.string().nullable(),
+});
+
+type Finding = Omit<z.output<typeof checkShape>, 'name'>;
+type Check = (context: Context) => Promise<Finding>;
+
+export const systemSelfcheck = defineOperation({
+  name: 'system.selfcheck',
+  summary: 'Examine the process, its ledger, its configuration and its plugins in a few seconds.',
+  effect: 'read',
+  scope: 'system:ro',
+  input: z.strictObject({}),
+  output: z.object({
+    ok: z.boolean().describe('nothing failed; there may be warnings'),
+    captured_at: z.string(),
+    checks: z.array(checkShape),
+  }),
+  errors: ['DEADLINE_EXCEEDED'],
+  http: { method: 'GET', path: '/system/selfcheck' },
+  cli: {
+    examples: ['ductile system selfcheck', 'ductile system selfcheck --json'],
+    exitCode: ({ ok }) => (ok === true ? 0 : 1),
+    table: {
+      rows: 'checks',
+      columns: [
+        ['CHECK', 'name'],
+        ['STATUS', 'status'],
+        ['DETAIL', 'detail'],
+      ],
+      empty: 'Nothing was examined.',
+    },
+  },
+  async run(context) {
+    const checks: z.output<typeof checkShape>[] = [];
+    const work = (async () => {
+      for (const [name, check] of Object.entries(all)) {
+        checks.push({ name, ...(await check(context).catch(failed)) });
+      }
+    })();
+    if (!(await settlesWithin(work, limits.selfcheckMs))) {
+      const message = `the self-check was not over within ${limits.selfcheckMs / 1000} s`;
+      const pending = Object.keys(all)[checks.length] ?? '';
+      throw new DuctileError('DEADLINE_EXCEEDED', message, { place: pending, details: { checks } });
+    }
+    const ok = checks.every(({ status }) => status !== 'fail');
+    return { ok, captured_at: toTimestamp(Date.now()), checks };
+  },
+});
+
+const fine: Finding = { status: 'ok', detail: null };
+
+const all: Readonly<Record<string, Check>> = {
+  engine({ engine }) {
+    const { state, detail } = engine.status();
+    if (state !== 'degraded') return Promise.resolve({ status: 'ok', detail: state });
+    return Promise.resolve({ status: 'fail', detail: detail ?? state });
+  },
+
+  async ledger({ engine: { ledger } }) {
+    const { ready, running } = await ledger.counts();
+    return { status: 'ok', detail: `${ready} jobs are ready, ${running} run` };
+  },
+
+  /** Times of other hosts and of people are compared with the database's. */
+  async clock({ engine: { ledger } }) {
+    const aheadMs = Date.now() - fromTimestamp(await ledger.now());
+    if (Math.abs(aheadMs) <= CLOCK_MS_MAX) return fine;
+    const detail = `this host is ${Math.round(aheadMs / 1000)} s ahead of the database`;
+    return { status: 'warn', detail };
+  },
+
+  async disk({ engine: { config } }) {
+    const { bavail, bsize } = await statfs(config.state.dir);
+    const free = bavail * bsize;
+    const detail = `${Math.floor(free / 1024 / 1024)} MiB are free in ${config.state.dir}`;
+    return { status: free < FREE_BYTES_MIN ? 'warn' : 'ok', detail };
+  },
+
+  async configuration(context) {
+    const [first = ''] = await planDirective(context, 'config.reload', {});
+    const isRefused = first.startsWith('It would be refused');
+    return isRefused ? { status: 'warn', detail: `a reload now: ${first}` } : fine;
+  },
+
+  plugins({ engine: { catalog } }) {
+    const names = [...new Set(catalog.problems.map(({ plugin }) => plugin))];
+    if (names.length === 0) return Promise.resolve(fine);
+    return Promise.resolve({ status: 'warn', detail: `not loaded: ${names.join(', ')}` });
+  },
+
+  async health({ engine: { ledger, catalog } }) {
+    const known = [...(await readHealth(ledger, catalog))];
+    const unwell = known.filter(([, { init }]) => init?.status === 'unhealthy');
+    if (unwell.length === 0) return fine;
+    return { status: 'fail', detail: `unhealthy: ${unwell.map(([name]) => name).join(', ')}` };
+  },
+};
+
+function failed(error: unknown): Finding {
+  return { status: 'fail', detail: messageOf(error) };
+}

@@ -1,0 +1,194 @@
+import * as z from 'zod';
+import { limits } from '../base/limits.ts';
+import { duration, text } from '../config/fields.ts';
+import { defineOperation } from './define.ts';
+import { direct, planDirective, textIn } from './direct.ts';
+
+const fresh = {
+  token: z
+    .string()
+    .nullable()
+    .describe('its text, shown this once: null when the same request is made again'),
+  directive_id: z.string().describe('the record of this change'),
+};
+
+const which = text().describe('the name or the id of a token');
+
+export const createToken = defineOperation({
+  name: 'token.create',
+  summary: 'Make a token for the API; its text is shown once.',
+  effect: 'write',
+  scope: '*',
+  input: z.strictObject({
+    name: text().describe('what it is called, in lists and as the actor of what it does'),
+    scopes: z.array(text()).min(1).describe('what it may do, such as jobs:ro'),
+    expires: duration({ minMs: 1000, maxMs: limits.tokenLifeMsMax })
+      .optional()
+      .describe('how long it is good (for ever unless told)'),
+  }),
+  output: z.object({
+    token_id: z.string(),
+    name: z.string(),
+    scopes: z.array(z.string()),
+    expires_at: z.string().nullable(),
+    ...fresh,
+  }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TOKEN_EXISTS'],
+  http: { method: 'POST', path: '/tokens', isSecret: true, status: () => 201 },
+  cli: {
+    positionals: ['name'],
+    examples: [
+      'ductile token create deploy --scopes plugin:rw,jobs:ro --expires 90d',
+      'ductile token create admin --scopes "*" --dry-run',
+    ],
+  },
+  async run(context, input) {
+    const { id, result } = await direct(context, 'token.create', toParams(input));
+    return {
+      token_id: textIn(result, 'token_id'),
+      name: input.name,
+      scopes: input.scopes,
+      expires_at: textOrNull(result['expires_at']),
+      token: textOrNull(result['token']),
+      directive_id: id,
+    };
+  },
+  plan: (context, input) => planDirective(context, 'token.create', toParams(input)),
+});
+
+export const listTokens = defineOperation({
+  name: 'token.list',
+  summary: 'List the tokens of the configuration and of the ledger, without their texts.',
+  effect: 'read',
+  scope: 'tokens:ro',
+  input: z.strictObject({}),
+  output: z.object({
+    tokens: z.array(
+      z.object({
+        name: z.string(),
+        token_id: z.string().nullable().describe('null for one of the configuration'),
+        scopes: z.array(z.string()),
+        place: z.string().describe('the file and line of the configuration, or `ledger`'),
+        created_by: z.string().nullable(),
+        created_at: z.string().nullable(),
+        rotated_at: z.string().nullable(),
+        expires_at: z.string().nullable(),
+        expired: z.boolean(),
+        last_used_at: z
+          .string()
+          .nullable()
+          .describe('written in batches, so about half a minute late'),
+      }),
+    ),
+  }),
+  errors: ['LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/tokens' },
+  cli: {
+    examples: ['ductile token list'],
+    table: {
+      rows: 'tokens',
+      columns: [
+        ['NAME', 'name'],
+        ['SCOPES', 'scopes'],
+        ['PLACE', 'place'],
+        ['EXPIRES', 'expires_at'],
+        ['LAST USED', 'last_used_at'],
+        ['ID', 'token_id', 'detail'],
+        ['CREATED', 'created_at', 'detail'],
+        ['BY', 'created_by', 'detail'],
+        ['ROTATED', 'rotated_at', 'detail'],
+      ],
+      empty: 'There are no tokens.',
+    },
+  },
+  async run({ engine: { config, ledger } }) {
+    const configured = config.api.auth.tokens.map(({ name, scopes, place }) => ({
+      name,
+      token_id: null,
+      scopes: [...scopes],
+      place,
+      created_by: null,
+      created_at: null,
+      rotated_at: null,
+      expires_at: null,
+      expired: false,
+      last_used_at: null,
+    }));
+    const kept = (await ledger.tokens()).map((token) => ({
+      name: token.name,
+      token_id: token.id,
+      scopes: [...token.scopes],
+      place: 'ledger',
+      created_by: token.createdBy,
+      created_at: token.createdAt,
+      rotated_at: token.rotatedAt,
+      expires_at: token.expiresAt,
+      expired: token.expired,
+      last_used_at: token.lastUsedAt,
+    }));
+    return { tokens: [...configured, ...kept] };
+  },
+});
+
+export const revokeToken = defineOperation({
+  name: 'token.revoke',
+  summary: 'Make a token worthless, at once and for ever.',
+  effect: 'destroy',
+  scope: 'tokens:rw',
+  input: z.strictObject({ token: which }),
+  output: z.object({
+    token_id: z.string(),
+    name: z.string(),
+    revoked: z.boolean(),
+    directive_id: fresh.directive_id,
+  }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TOKEN_NOT_FOUND'],
+  http: { method: 'POST', path: '/tokens/:token/revoke' },
+  cli: { positionals: ['token'], examples: ['ductile token revoke deploy'] },
+  async run(context, { token }) {
+    const { id, result } = await direct(context, 'token.revoke', { token });
+    return {
+      token_id: textIn(result, 'token_id'),
+      name: textIn(result, 'name'),
+      revoked: true,
+      directive_id: id,
+    };
+  },
+  plan: (context, { token }) => planDirective(context, 'token.revoke', { token }),
+});
+
+export const rotateToken = defineOperation({
+  name: 'token.rotate',
+  summary: 'Give a token a new text, shown once; the old one is worthless at once.',
+  effect: 'write',
+  scope: '*',
+  input: z.strictObject({ token: which }),
+  output: z.object({ token_id: z.string(), name: z.string(), ...fresh }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TOKEN_NOT_FOUND'],
+  http: { method: 'POST', path: '/tokens/:token/rotate', isSecret: true },
+  cli: { positionals: ['token'], examples: ['ductile token rotate deploy'] },
+  async run(context, { token }) {
+    const { id, result } = await direct(context, 'token.rotate', { token });
+    return {
+      token_id: textIn(result, 'token_id'),
+      name: textIn(result, 'name'),
+      token: textOrNull(result['token']),
+      directive_id: id,
+    };
+  },
+  plan: (context, { token }) => planDirective(context, 'token.rotate', { token }),
+});
+
+interface Wanted {
+  readonly name: string;
+  readonly scopes: readonly string[];
+  readonly expires?: number | undefined;
+}
+
+function toParams({ name, scopes, expires }: Wanted): object {
+  return { name, scopes, ...(expires === undefined ? {} : { expires_in_ms: expires }) };
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}

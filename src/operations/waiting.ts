@@ -1,0 +1,31 @@
+import { DuctileError } from '../base/errors.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { Context } from './context.ts';
+
+const waiting = new WeakMap<Engine, number>();
+
+/** How long a caller may stay on the line: callers of the API no longer than its configuration says. */
+export function boundWait({ engine, submittedBy }: Context, ms: number): number {
+  return submittedBy === 'api' ? Math.min(ms, engine.config.api.maxSyncTimeoutMs) : ms;
+}
+
+/**
+ * Does something that makes its caller wait. Of callers of the API only so many may wait at once; the
+ * others are refused before anything is accepted.
+ */
+export async function whileWaiting<T>(context: Context, work: () => Promise<T>): Promise<T> {
+  const { engine, submittedBy } = context;
+  if (submittedBy !== 'api') return work();
+  const count = waiting.get(engine) ?? 0;
+  const { maxConcurrentSync } = engine.config.api;
+  if (count >= maxConcurrentSync) {
+    const message = `${maxConcurrentSync} requests wait for the end of their job already`;
+    throw new DuctileError('BUSY', message, { place: 'api.max_concurrent_sync' });
+  }
+  waiting.set(engine, count + 1);
+  try {
+    return await work();
+  } finally {
+    waiting.set(engine, (waiting.get(engine) ?? 1) - 1);
+  }
+}

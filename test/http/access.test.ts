@@ -1,0 +1,190 @@
+/** Who is let in, and what a stranger learns. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { isOffered } from '../../src/operations/define.ts';
+import { operations } from '../../src/operations/index.ts';
+import { OWNER, startApi, type TestApi } from '../support/api-server.ts';
+
+const tokens = [
+  { name: 'owner', token: OWNER, scopes: ['*'] },
+  { name: 'reader', token: 'reader-token-000000', scopes: ['read:*'] },
+  { name: 'echo', token: 'echo-token-000000000', scopes: ['echo:rw'] },
+  { name: 'shy', token: 'shy-token-0000000000', scopes: ['plugin:rw', 'echo:deny:handle'] },
+  { name: 'none', token: 'none-token-000000000', scopes: [] },
+];
+
+let api: TestApi;
+
+beforeAll(async () => {
+  api = await startApi({ api: { auth: { tokens, api_key: 'legacy-key-00000' } } });
+});
+
+afterAll(async () => {
+  await api.close();
+});
+
+const open = [
+  '/',
+  '/healthz',
+  '/plugins',
+  '/skills',
+  '/openapi.json',
+  '/plugin/echo/openapi.json',
+  '/.well-known/ai-plugin.json',
+];
+
+describe('a stranger', () => {
+  test.each(open)('may read %s', async (path) => {
+    expect((await api.ask(path, { token: undefined })).status).toBe(200);
+    expect((await api.ask(path, { token: 'wrong' })).status).toBe(200);
+  });
+
+  test('sees of the plugins what could be used, and nothing about this machine', async () => {
+    const { body, text } = await api.ask('/plugins', { token: undefined });
+    expect(Object.keys(body)).toEqual(['plugins']);
+    expect(body['plugins']).toMatchObject([
+      { name: 'echo', version: '1.0.0', commands: ['poll', 'handle'] },
+      { name: 'sleeper' },
+      { name: 'teller' },
+    ]);
+    expect(text).not.toContain('/tmp');
+    expect((await api.ask('/plugins')).body).toHaveProperty('problems');
+  });
+
+  const bad: readonly (readonly [string, Readonly<Record<string, string>>, string])[] = [
+    ['none', {}, '/jobs'],
+    ['an empty one', { authorization: 'Bearer ' }, '/jobs'],
+    ['an unknown one', { authorization: 'Bearer nonsense' }, '/jobs'],
+    ['another scheme', { authorization: `Basic ${OWNER}` }, '/jobs'],
+    ['a long one', { authorization: `Bearer ${'a'.repeat(5000)}` }, '/jobs'],
+    ['a near one', { authorization: `Bearer ${OWNER.slice(0, -1)}` }, '/jobs'],
+    ['one with more behind it', { authorization: `Bearer ${OWNER} x` }, '/jobs'],
+    ['one in the query', {}, `/jobs?token=${OWNER}`],
+    ['one in the query of a stream', {}, `/events?token=${OWNER}`],
+    ['none, at an unknown place', {}, '/nowhere'],
+    ['none, for an unknown job', {}, '/job/0199a1b2-0000-7000-8000-000000000000'],
+    ['none, for an unknown plugin', {}, '/plugin/nobody'],
+  ];
+
+  test('learns the same from every bad token', async () => {
+    const said = new Set<string>();
+    for (const [, headers, path] of bad) {
+      const reply = await api.ask(path, { token: undefined, headers });
+      expect(reply.headers['www-authenticate']).toBe('Bearer realm="ductile"');
+      const { request_id: _, ...rest } = reply.body;
+      said.add(JSON.stringify([reply.status, rest]));
+    }
+    expect([...said]).toHaveLength(1);
+    expect([...said][0]).toContain('401');
+  });
+
+  test('of two tokens none counts', async () => {
+    const lines = ['GET /jobs HTTP/1.1', 'host: localhost', `authorization: Bearer ${OWNER}`];
+    const said = await api.raw(`${[...lines, lines[2]].join('\r\n')}\r\n\r\n`, /\}\n$/);
+    expect(said).toMatch(/^HTTP\/1\.1 401/);
+  });
+
+  test('is refused before the body is read', async () => {
+    const reply = await api.ask('/plugin/echo/poll', { token: undefined, body: '{"a":' });
+    expect(reply.status).toBe(401);
+  });
+});
+
+describe('a token', () => {
+  const run = (token: string, path: string): Promise<number> =>
+    api.ask(path, { token, body: '' }).then(({ status }) => status);
+
+  test.each([
+    ['reader-token-000000', '/plugin/echo/poll', 202],
+    ['reader-token-000000', '/plugin/echo/handle', 403],
+    ['echo-token-000000000', '/plugin/echo/handle', 202],
+    ['echo-token-000000000', '/plugin/teller/poll', 403],
+    ['echo-token-000000000', '/plugin/nobody/poll', 403],
+    ['shy-token-0000000000', '/plugin/echo/poll', 202],
+    ['shy-token-0000000000', '/plugin/echo/handle', 403],
+    ['none-token-000000000', '/plugin/echo/poll', 403],
+    ['legacy-key-00000', '/plugin/echo/handle', 202],
+    [OWNER, '/plugin/nobody/poll', 404],
+    [OWNER, '/plugin/echo/dance', 404],
+    [OWNER, '/trigger/echo/poll', 202],
+  ])('%s at POST %s: %d', async (token, path, status) => {
+    expect(await run(token, path)).toBe(status);
+  });
+
+  test('without scopes reaches only what is open, in every operation', async () => {
+    for (const { http, scope, name } of operations) {
+      if (!isOffered(http)) continue;
+      const path = http.path.replaceAll(/:(\w+)\??/g, (_, field: string) =>
+        field === 'plugin' ? 'echo' : field === 'command' ? 'poll' : '0199a1b2',
+      );
+      const reply = await api.ask(path, {
+        method: http.method,
+        token: 'none-token-000000000',
+        headers: { accept: 'application/json' },
+        ...(http.method === 'POST' ? { body: '{}' } : {}),
+      });
+      // Some inputs are wrong before it can be told whether they would be allowed.
+      const expected = scope === undefined ? [200, 503] : [403, 400, 404];
+      expect([name, expected.includes(reply.status)]).toEqual([name, true]);
+      if (scope !== undefined && reply.status !== 403) {
+        expect([name, reply.body['code']]).toEqual([name, 'INPUT_INVALID']);
+      }
+    }
+  });
+
+  test('is named in the job, and never in the log', async () => {
+    const { body } = await api.ask('/plugin/echo/poll', {
+      token: 'echo-token-000000000',
+      body: '',
+    });
+    const job = await api.ask(`/job/${String(body['job_id'])}`);
+    expect(job.body).toMatchObject({ actor: 'token:echo', submitted_by: 'api' });
+    expect(JSON.stringify(api.records)).not.toContain('echo-token-000000000');
+  });
+});
+
+test('discovery can be closed; health stays open', async () => {
+  const closed = await startApi({ api: { discovery: 'token', auth: { tokens } } });
+  for (const path of open) {
+    const { status } = await closed.ask(path, { token: undefined });
+    expect([path, status]).toEqual([path, path === '/healthz' ? 200 : 401]);
+    expect((await closed.ask(path, { token: 'none-token-000000000' })).status).toBe(200);
+  }
+  await closed.close();
+});
+
+describe('web pages', () => {
+  let web: TestApi;
+  beforeAll(async () => {
+    web = await startApi({ api: { allowed_origins: ['https://board.example'], auth: { tokens } } });
+  });
+  afterAll(async () => {
+    await web.close();
+  });
+
+  const preflight = (origin: string) =>
+    web.ask('/jobs', {
+      method: 'OPTIONS',
+      token: undefined,
+      headers: { origin, 'access-control-request-method': 'GET' },
+    });
+
+  test('of a listed origin may ask and read', async () => {
+    const before = await preflight('https://board.example');
+    expect(before.status).toBe(204);
+    expect(before.headers['access-control-allow-origin']).toBe('https://board.example');
+    expect(before.headers['access-control-allow-headers']).toContain('authorization');
+    const reply = await web.ask('/jobs', { headers: { origin: 'https://board.example' } });
+    expect(reply.headers['access-control-allow-origin']).toBe('https://board.example');
+  });
+
+  test('of others are told nothing', async () => {
+    expect((await preflight('https://evil.example')).status).toBe(403);
+    const reply = await web.ask('/jobs', { headers: { origin: 'https://evil.example' } });
+    expect(reply.headers['access-control-allow-origin']).toBeUndefined();
+  });
+
+  test('make the host of their origin a name of this server', async () => {
+    expect((await web.ask('/healthz', { headers: { host: 'board.example' } })).status).toBe(200);
+    expect((await web.ask('/healthz', { headers: { host: 'evil.example' } })).status).toBe(421);
+  });
+});

@@ -1,0 +1,129 @@
+/** The API as its documents promise it, on both databases. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openRaw } from '../conformance/support.ts';
+import { startApi, type TestApi } from '../support/api-server.ts';
+import { databases, eventually } from '../support/instance.ts';
+
+describe.each(databases)('on %s', (database) => {
+  let api: TestApi;
+
+  beforeAll(async () => {
+    api = await startApi({ database });
+  });
+
+  afterAll(async () => {
+    await api.close();
+  });
+
+  const run = (path: string, body = '', headers: Readonly<Record<string, string>> = {}) =>
+    api.ask(path, { body, headers });
+
+  test('a command is accepted with the four fields of the document, and its job found', async () => {
+    const reply = await run('/plugin/echo/handle', '{"payload":{"message":"hi"}}');
+    expect(reply.status).toBe(202);
+    const id = String(reply.body['job_id']);
+    expect(reply.body).toEqual({ job_id: id, status: 'queued', plugin: 'echo', command: 'handle' });
+    const job = await eventually('it succeeded', async () => {
+      const { body } = await api.ask(`/job/${id}`);
+      return body['status'] === 'succeeded' && body;
+    });
+    expect(job).toMatchObject({
+      job_id: id,
+      plugin: 'echo',
+      command: 'handle',
+      submitted_by: 'api',
+      payload: { message: 'hi' },
+      result: { status: 'ok', result: 'done' },
+      created_at: expect.any(String),
+      started_at: expect.any(String),
+      completed_at: expect.any(String),
+    });
+  });
+
+  test('the older place does the same, and a caller may wait', async () => {
+    expect((await run('/trigger/echo/poll?async=true', '{"payload":{}}')).status).toBe(202);
+    const waited = await run('/plugin/echo/poll?wait=10s');
+    expect(waited.status).toBe(200);
+    expect(waited.body).toMatchObject({ status: 'succeeded', duration_ms: expect.any(Number) });
+  });
+
+  test('who waits too long is told so', async () => {
+    const reply = await run('/plugin/sleeper/poll?wait=20ms');
+    expect([reply.status, reply.body['timeout_exceeded']]).toEqual([202, true]);
+    await api.ask(`/job/${String(reply.body['job_id'])}/cancel`, { body: '{}' });
+  });
+
+  test('jobs are listed with a total, by state under each of its names, page by page', async () => {
+    const all = await api.ask('/jobs');
+    expect(all.body['total']).toBe((all.body['jobs'] as unknown[]).length);
+    const native = await api.ask('/jobs?status=succeeded&plugin=echo');
+    const alias = await api.ask('/jobs?status=ok&plugin=echo');
+    expect(alias.body).toEqual(native.body);
+    const ids: unknown[] = [];
+    for (let path = '/jobs?limit=1'; ;) {
+      const { body } = await api.ask(path);
+      ids.push(...(body['jobs'] as { job_id: string }[]).map(({ job_id }) => job_id));
+      if (body['next_cursor'] === null) break;
+      path = `/jobs?limit=1&cursor=${body['next_cursor'] as string}`;
+    }
+    const listed = (all.body['jobs'] as { job_id: string }[]).map(({ job_id }) => job_id);
+    expect(ids).toEqual(listed);
+  });
+
+  test('a cursor of another ledger is refused as what it is', async () => {
+    const cursor = Buffer.from('j.00000000.5').toString('base64url');
+    expect(await api.ask(`/jobs?cursor=${cursor}`)).toMatchObject({
+      status: 410,
+      body: { code: 'CURSOR_RESET' },
+    });
+  });
+
+  describe('a key', () => {
+    const place = '/plugin/echo/poll';
+    const key = (name: string) => ({ 'idempotency-key': name });
+
+    test('makes the same request the same answer, and another one an error', async () => {
+      const first = await run(place, '{"a":1}', key('k1'));
+      const second = await run(place, '{"a":1}', key('k1'));
+      expect([second.status, second.text]).toEqual([first.status, first.text]);
+      expect(first.headers['idempotency-replayed']).toBeUndefined();
+      expect(second.headers['idempotency-replayed']).toBe('true');
+      const other = await run(place, '{"a":2}', key('k1'));
+      expect(other).toMatchObject({ status: 422, body: { code: 'IDEMPOTENCY_MISMATCH' } });
+    });
+
+    test('makes a hundred at once one job', async () => {
+      const replies = await Promise.all(
+        Array.from({ length: 100 }, () => run(place, '{"a":1}', key('k2'))),
+      );
+      expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([202]));
+      expect(new Set(replies.map(({ body }) => body['job_id'])).size).toBe(1);
+    });
+
+    test('of a request whose answer was lost makes the same job', async () => {
+      const before = await run(place, '{"a":3}', key('k3'));
+      // As if the process had died between the commit of the job and that of its answer.
+      const raw = openRaw(api.server.instance.config.state);
+      await raw.run('update idempotency_keys set status = null, answer = null where key = ?', [
+        'k3',
+      ]);
+      await raw.close();
+      const after = await run(place, '{"a":3}', key('k3'));
+      expect(after.headers['idempotency-replayed']).toBeUndefined();
+      expect(after.text).toBe(before.text);
+      const { body } = await api.ask('/jobs?limit=200');
+      const ids = (body['jobs'] as { job_id: string }[]).map(({ job_id }) => job_id);
+      expect(ids.filter((id) => id === before.body['job_id'])).toHaveLength(1);
+      expect((await run(place, '{"a":4}', key('k3'))).status).toBe(422);
+    });
+
+    test('is free again when nothing was done', async () => {
+      expect((await run('/plugin/nobody/poll', '{}', key('k4'))).status).toBe(404);
+      expect((await run('/plugin/nobody/poll', '{"b":1}', key('k4'))).status).toBe(404);
+    });
+
+    test.each(['', 'a'.repeat(256), 'with blank'])('cannot be %j', async (name) => {
+      expect((await run(place, '{}', key(name))).status).toBe(400);
+    });
+  });
+});

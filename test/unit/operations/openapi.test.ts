@@ -1,0 +1,153 @@
+/** The description of the API is sound OpenAPI 3.1, and complete. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import * as z from 'zod';
+import { ownerOf } from '../../../src/operations/context.ts';
+import { isOffered } from '../../../src/operations/define.ts';
+import { operations } from '../../../src/operations/index.ts';
+import { invoke } from '../../../src/operations/invoke.ts';
+import { makeStubEngine, type StubEngine } from '../../support/stub-engine.ts';
+
+const schema = z.record(z.string(), z.unknown());
+const content = z.record(z.string().regex(/^[a-z]+\/[a-z0-9.+-]+$/), z.strictObject({ schema }));
+
+const operationShape = z.strictObject({
+  operationId: z.string().regex(/^[A-Za-z_][\w.-]*$/),
+  summary: z.string().min(1),
+  tags: z.array(z.string()).min(1),
+  parameters: z
+    .array(
+      z.strictObject({
+        name: z.string(),
+        in: z.enum(['path', 'query', 'header']),
+        required: z.boolean(),
+        description: z.string().optional(),
+        style: z.literal('form').optional(),
+        explode: z.boolean().optional(),
+        schema,
+      }),
+    )
+    .optional(),
+  requestBody: z.strictObject({ required: z.boolean(), content }).optional(),
+  responses: z.record(
+    z.string().regex(/^[1-5]\d\d$/),
+    z.strictObject({ description: z.string().min(1), content: content.optional() }),
+  ),
+  security: z.array(z.record(z.string(), z.array(z.string()))),
+  'x-ductile-scope': z.string().optional(),
+});
+
+/** The part of the specification of OpenAPI 3.1 that we use. */
+const documentShape = z.strictObject({
+  openapi: z.literal('3.1.0'),
+  info: z.strictObject({ title: z.string(), version: z.string() }),
+  paths: z.record(
+    z.string().startsWith('/'),
+    z.partialRecord(z.enum(['get', 'post']), operationShape),
+  ),
+  components: z.strictObject({
+    securitySchemes: z.strictObject({
+      BearerAuth: z.strictObject({ type: z.literal('http'), scheme: z.literal('bearer') }),
+    }),
+    schemas: z.record(z.string(), schema),
+  }),
+});
+
+type Document = z.output<typeof documentShape>;
+
+let engine: StubEngine;
+
+beforeEach(async () => {
+  engine = await makeStubEngine();
+});
+
+afterEach(async () => {
+  await engine.ledger.close();
+});
+
+async function describeApi(name: string, input: object = {}): Promise<Document> {
+  const operation = operations.find((candidate) => candidate.name === name);
+  if (operation === undefined) throw new Error(name);
+  const context = { engine, principal: ownerOf('cli:ann'), submittedBy: 'cli' } as const;
+  const output = await invoke(operation, context, input);
+  return documentShape.parse(JSON.parse(JSON.stringify(output)));
+}
+
+function operationsOf({ paths }: Document) {
+  return Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, described]) => ({ path, method, ...described })),
+  );
+}
+
+describe('the whole document', () => {
+  test('is sound: ids are unique, names in paths are parameters, references lead somewhere', async () => {
+    const document = await describeApi('system.openapi');
+    const described = operationsOf(document);
+    const ids = described.map(({ operationId }) => operationId);
+    expect(new Set(ids).size).toBe(ids.length);
+    for (const { path, parameters = [], operationId } of described) {
+      const named = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? '');
+      const inPath = parameters.filter(({ in: place }) => place === 'path').map(({ name }) => name);
+      expect([operationId, new Set(inPath)]).toEqual([operationId, new Set(named)]);
+    }
+    const references = [...JSON.stringify(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)];
+    expect(references.length).toBeGreaterThan(0);
+    for (const [, name = ''] of references)
+      expect(document.components.schemas).toHaveProperty(name);
+  });
+
+  test('has every operation that is offered over HTTP, with its scope', async () => {
+    const document = await describeApi('system.openapi');
+    for (const { http, name, scope } of operations) {
+      if (!isOffered(http)) continue;
+      const path = http.path.replace(/\?$/, '').replaceAll(/:(\w+)/g, '{$1}');
+      const method = http.method === 'GET' ? 'get' : 'post';
+      const described = document.paths[path]?.[method];
+      expect([name, described !== undefined]).toEqual([name, true]);
+      expect([name, described?.security]).toEqual([
+        name,
+        scope === undefined ? [] : [{ BearerAuth: [] }],
+      ]);
+    }
+  });
+
+  test('has every command under its own name', async () => {
+    const ids = operationsOf(await describeApi('system.openapi')).map(
+      ({ operationId }) => operationId,
+    );
+    expect(ids).toEqual(expect.arrayContaining(['echo__poll', 'echo__handle', 'mail__handle']));
+  });
+});
+
+describe('the document of a plugin', () => {
+  test('has its commands, and a body only where the command says what it takes', async () => {
+    const plugin = engine.catalog.plugins.get('echo');
+    const handle = plugin?.manifest.commands['handle'];
+    if (handle === undefined) throw new Error('no command');
+    const inputSchema = { type: 'object', properties: { message: { type: 'string' } } };
+    Object.assign(handle, { inputSchema, description: 'Says it again' });
+    const document = await describeApi('plugin.openapi', { plugin: 'echo' });
+    expect(Object.keys(document.paths)).toEqual(['/plugin/echo/poll', '/plugin/echo/handle']);
+    const poll = document.paths['/plugin/echo/poll']?.post;
+    expect(poll).toMatchObject({
+      operationId: 'echo__poll',
+      summary: 'echo: poll',
+      tags: ['echo'],
+    });
+    expect(poll).not.toHaveProperty('requestBody');
+    expect(document.paths['/plugin/echo/handle']?.post).toMatchObject({
+      summary: 'Says it again',
+      requestBody: {
+        required: false,
+        content: { 'application/json': { schema: { properties: { payload: inputSchema } } } },
+      },
+      responses: { '202': { description: 'Job queued' }, '400': {}, '403': {} },
+    });
+  });
+
+  test('of a plugin that is not there is not found', async () => {
+    await expect(describeApi('plugin.openapi', { plugin: 'eco' })).rejects.toMatchObject({
+      code: 'PLUGIN_NOT_FOUND',
+      hint: 'Did you mean echo?',
+    });
+  });
+});
