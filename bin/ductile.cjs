@@ -3,14 +3,17 @@
 // Old syntax on purpose, see floor.cjs. On a Node that is too old it hands over to a newer one that
 // is installed beside this package, or says in one line what to do.
 
-var childProcess = require('child_process');
 var nodeModule = require('module');
 var path = require('path');
 var floor = require('./floor.cjs');
+var manifest = require('../package.json');
 
 var root = path.dirname(__dirname);
 
-if (floor.complain() === undefined) {
+if (process.argv.length === 3 && /^(-V|--version)$/.test(process.argv[2])) {
+  // On every Node, and without waiting for the program.
+  process.stdout.write(manifest.version + '\n');
+} else if (floor.complain() === undefined) {
   runHere();
 } else {
   handOver(findRuntime());
@@ -20,14 +23,14 @@ function runHere() {
   // Beside the program and not in the shared temporary directory: who can write there already owns
   // the program. Where it is not writable there is just no cache.
   nodeModule.enableCompileCache(path.join(root, 'build', 'compile-cache'));
-  void import('../dist/main.js');
+  nodeModule.createRequire(__filename)('../dist/main.cjs');
 }
 
 function findRuntime() {
   try {
-    var manifest = require.resolve(floor.runtimePackage() + '/package.json');
+    var runtime = require.resolve(floor.runtimePackage() + '/package.json');
     return path.join(
-      path.dirname(manifest),
+      path.dirname(runtime),
       'bin',
       process.platform === 'win32' ? 'node.exe' : 'node',
     );
@@ -42,7 +45,7 @@ function handOver(node) {
     process.exitCode = 1;
     return;
   }
-  var child = childProcess.spawn(node, [__filename].concat(process.argv.slice(2)), {
+  var child = require('child_process').spawn(node, [__filename].concat(process.argv.slice(2)), {
     stdio: 'inherit',
   });
   ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR2'].forEach(function (signal) {

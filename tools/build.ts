@@ -1,15 +1,30 @@
 /**
  * Bundles the program into dist/ and compiles the native spawner into build/. Whoever runs the
- * program meanwhile is not disturbed: every file appears by a rename, after the files it imports.
+ * program meanwhile is not disturbed: every file appears by a rename.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { build, type BuildResult } from 'esbuild';
+import { dirname, join, relative } from 'node:path';
+import { build, type BuildOptions, type BuildResult, type Plugin } from 'esbuild';
 
 const root = dirname(import.meta.dirname);
 const dist = join(root, 'dist');
-const chunks = join(dist, 'chunks');
+/** Modules of Node that are large and that most command lines do without. */
+const lateModules = ['child_process', 'crypto', 'dns', 'http', 'https', 'net', 'tls'];
+/** What the command line itself does without: by the name of the file, the sources it is made of. */
+const parts: Readonly<Record<'look' | 'back', readonly string[]>> = {
+  look: ['src/app/lookout.ts'],
+  back: [
+    'src/app/demo.ts',
+    'src/app/files.ts',
+    'src/app/local.ts',
+    'src/app/server.ts',
+    'src/config/load.ts',
+    'src/ledger/open-postgres.ts',
+    'src/ledger/postgres.ts',
+    'src/operations/index.ts',
+  ],
+};
 const dayMs = 24 * 60 * 60 * 1000;
 
 const startedAt = performance.now();
@@ -24,51 +39,130 @@ console.log(`built dist (${made.size} files) and ${native} in ${seconds} s`);
 
 async function prepareStamp(): Promise<string> {
   const path = join(dist, '.stamp-new');
-  await mkdir(chunks, { recursive: true });
+  await mkdir(dist, { recursive: true });
   await mkdir(join(root, 'build'), { recursive: true });
   await writeFile(path, '');
   return path;
 }
 
+/** The command line's table of commands is worked out here, once, and not at every start. */
+function commandTable(): Plugin {
+  return {
+    name: 'command table',
+    setup(bundler) {
+      bundler.onLoad({ filter: /\/src\/cli\/commands\.ts$/ }, async ({ path }) => {
+        const { commands } = (await import(path)) as { commands: unknown };
+        return { contents: `export const commands = ${JSON.stringify(commands)};`, loader: 'js' };
+      });
+    },
+  };
+}
+
 type Bundle = BuildResult<{ write: false; metafile: true }>;
 
-async function bundle(): Promise<Bundle> {
-  const result = build({
+async function bundle(): Promise<Bundle[]> {
+  const common = {
     absWorkingDir: root,
-    entryPoints: {
-      main: 'src/main.ts',
-      'node-spawner': 'src/plugin/spawner/node-spawner.ts',
-    },
-    outdir: dist,
-    write: false,
-    metafile: true,
-    chunkNames: 'chunks/[name]-[hash]',
+    write: false as const,
+    metafile: true as const,
     bundle: true,
-    splitting: true,
-    format: 'esm',
     platform: 'node',
     target: 'node24',
     sourcemap: 'linked',
     logLevel: 'warning',
     external: ['pg-native'],
-    // CommonJS packages inside an ES module still ask for Node's own modules with `require`.
-    banner: {
-      js: [
-        "import { createRequire as makeRequire } from 'node:module';",
-        'const require = makeRequire(import.meta.url);',
-      ].join(' '),
-    },
-  });
+  } satisfies BuildOptions;
+  // CommonJS files: their parts are set up when they are first needed, and Node's own modules come
+  // without what an ES module would load of them at once.
+  const program = {
+    ...common,
+    format: 'cjs',
+    define: { 'import.meta.dirname': '__dirname' },
+    // One file loads another with `require`, which is there already.
+    supported: { 'dynamic-import': false },
+    // Names are kept, so that a stack trace can be read; the rest is only read by machines.
+    minifySyntax: true,
+    minifyWhitespace: true,
+  } satisfies BuildOptions;
+  const table = commandTable();
+  const late = lateBuiltins();
+  const back = { contents: reexport(parts.back), resolveDir: root, sourcefile: 'back.ts' };
+  const results = [
+    build({
+      ...program,
+      entryPoints: ['src/main.ts'],
+      outfile: join(dist, 'main.cjs'),
+      plugins: [table, otherFiles(), late],
+    }),
+    build({
+      ...program,
+      entryPoints: parts.look.concat(),
+      outfile: join(dist, 'look.cjs'),
+      plugins: [table, otherFiles(), late],
+    }),
+    build({
+      ...program,
+      stdin: { ...back, loader: 'ts' },
+      outfile: join(dist, 'back.cjs'),
+      plugins: [table, late],
+    }),
+    build({
+      ...common,
+      entryPoints: ['src/plugin/spawner/node-spawner.ts'],
+      outfile: join(dist, 'node-spawner.js'),
+      format: 'esm',
+    }),
+  ];
   // esbuild itself has said what is wrong, better than a stack trace would.
-  return result.catch(() => process.exit(1));
+  return Promise.all(results).catch(() => process.exit(1));
 }
 
-async function publish({ outputFiles, metafile }: Bundle): Promise<Set<string>> {
-  const notices = await collectNotices(Object.keys(metafile.inputs));
+/** What a command line loads only when it needs it is in files of its own. */
+function otherFiles(): Plugin {
+  return {
+    name: 'other files',
+    setup(bundler) {
+      bundler.onResolve({ filter: /\.ts$/ }, ({ path, resolveDir, kind }) => {
+        if (kind !== 'dynamic-import') return undefined;
+        const source = relative(root, join(resolveDir, path));
+        const found = Object.entries(parts).find(([, sources]) => sources.includes(source));
+        return found === undefined ? undefined : { path: `./${found[0]}.cjs`, external: true };
+      });
+    },
+  };
+}
+
+function reexport(sources: readonly string[]): string {
+  return sources.map((source) => `export * from ${JSON.stringify(`./${source}`)};`).join('\n');
+}
+
+/** They are loaded when something of them is first used, and not when a file that names them is. */
+function lateBuiltins(): Plugin {
+  return {
+    name: 'late builtins',
+    setup(bundler) {
+      const filter = new RegExp(`^(node:)?(${lateModules.join('|')})$`);
+      bundler.onResolve({ filter }, ({ path, namespace }) =>
+        namespace === 'late' ? undefined : { path, namespace: 'late' },
+      );
+      bundler.onLoad({ filter: /^/, namespace: 'late' }, async ({ path }) => {
+        const { default: module } = (await import(path)) as { default: object };
+        const getters = Object.keys(module).map(
+          (name) => `get ${name}() { return all().${name}; }`,
+        );
+        const contents = `const all = () => process.getBuiltinModule(${JSON.stringify(path)});
+          module.exports = { ${getters.join(', ')} };`;
+        return { contents, loader: 'js' };
+      });
+    },
+  };
+}
+
+async function publish(bundles: readonly Bundle[]): Promise<Set<string>> {
+  const inputs = bundles.flatMap(({ metafile }) => Object.keys(metafile.inputs));
   const files = [
-    { path: join(dist, 'NOTICES.txt'), contents: notices },
-    ...outputFiles.filter(({ path }) => path.startsWith(chunks)),
-    ...outputFiles.filter(({ path }) => !path.startsWith(chunks)),
+    { path: join(dist, 'NOTICES.txt'), contents: await collectNotices(inputs) },
+    ...bundles.flatMap(({ outputFiles }) => outputFiles),
   ];
   for (const { path, contents } of files) {
     await writeFile(`${path}.new`, contents);
@@ -115,13 +209,17 @@ async function compileSpawner(): Promise<string> {
   return 'no native spawner';
 }
 
-/** A program that still runs from an earlier build may load its chunks for one more day. */
+/** What earlier builds left: a program that still runs from one may need it for one more day. */
 async function removeLeftovers(current: ReadonlySet<string>): Promise<void> {
-  for (const file of await readdir(chunks)) {
-    const path = join(chunks, file);
-    if (current.has(path)) continue;
+  for (const entry of await readdir(dist, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    if (!entry.isFile() || current.has(path) || !isBundle(path)) continue;
     const { mtimeMs } = await stat(path);
     if (Date.now() - mtimeMs > dayMs) await rm(path);
   }
   await rm(join(root, 'build', 'compile-cache'), { recursive: true, force: true });
+}
+
+function isBundle(path: string): boolean {
+  return !path.startsWith(join(dist, 'plugins')) && /\.c?js(\.map)?$/.test(path);
 }

@@ -5,7 +5,9 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { catalogue } from '../src/base/errors.ts';
+import { renderCli } from './reference/cli.ts';
 import { renderConfig } from './reference/config.ts';
+import { renderHttp } from './reference/http.ts';
 import { renderOperations } from './reference/operations.ts';
 import { renderTables } from './reference/tables.ts';
 
@@ -21,8 +23,10 @@ if (import.meta.main) process.exitCode = await run(process.argv.includes('--chec
 
 export function renderPages(): Page[] {
   return [
+    { path: 'docs/reference/cli.md', text: renderCli() },
     { path: 'docs/reference/config.md', text: renderConfig() },
     { path: 'docs/reference/errors.md', text: renderErrors() },
+    { path: 'docs/reference/http.md', text: renderHttp() },
     { path: 'docs/reference/operations.md', text: renderOperations() },
     { path: 'docs/reference/tables.md', text: renderTables() },
   ];
@@ -61,9 +65,10 @@ function renderErrors(): string {
     });
   return `# Errors
 
-Every failure carries one of these codes. Over HTTP it is a JSON body with \`error\`, \`code\`,
-\`hint\`, \`retryable\` and, where there is one, \`place\`; the CLI prints the same and ends with the exit
-code. *Retryable* says that the same request can succeed later without being changed.
+Every failure carries one of these codes. Over HTTP it is a body of \`application/problem+json\` with
+\`error\`, \`code\`, \`hint\`, \`retryable\`, \`request_id\` and, where there is one, \`place\`; the CLI
+prints the same and ends with the exit code. *Retryable* says that the same request can succeed later
+without being changed.
 
 This page is written by \`tools/generate\` from \`src/base/errors.ts\`.
 

@@ -14,13 +14,26 @@ export const cliHost: CliHost = {
     const { restore } = await import('./local.ts');
     return restore(config, from);
   },
-  async openLocal(config) {
-    const { openLocal } = await import('./local.ts');
-    return openLocal(config);
+  async migrate(config) {
+    const { migrateLedger } = await import('./local.ts');
+    return migrateLedger(config);
+  },
+  async openLocal(config, need) {
+    if (need === 'files') {
+      const { openFiles } = await import('./files.ts');
+      return openFiles(config);
+    }
+    if (need === 'ledger') {
+      const { openLookout } = await import('./lookout.ts');
+      const { locateState } = await import('./locate.ts');
+      return openLookout(await locateState(config));
+    }
+    const { openToRead, openToWrite } = await import('./local.ts');
+    return need === 'writing' ? openToWrite(config) : openToRead(config);
   },
   async findSocket(given) {
-    const { loadConfig } = await import('../config/load.ts');
+    const { locateState } = await import('./locate.ts');
     const { findSocket, socketOwner } = await import('../http/socket.ts');
-    return findSocket(socketOwner(loadConfig({ given }).state.dir));
+    return findSocket(socketOwner((await locateState(given)).dir));
   },
 };

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join, resolve as resolvePath } from 'node:path';
 import { styleText } from 'node:util';
+import { makeToken } from '../base/ids.ts';
 import { makeLogger } from '../base/log.ts';
 import type { DemoOptions } from '../cli/host.ts';
 import { loadConfig } from '../config/load.ts';
@@ -69,6 +70,8 @@ routes:
 api:
   enabled: true
   listen: 127.0.0.1:0
+  auth:
+    tokens: [{ name: demo, token: ${makeToken()}, scopes: ["*"] }]
 `,
     { mode: 0o600 },
   );
@@ -86,7 +89,7 @@ function introduce(
       ` Slots for jobs: ${slots}; plugins are started by the ${spawner} helper.`,
   );
   print('');
-  print(`  health      ${surfaces.health ?? 'off'}`);
+  print(`  api         ${surfaces.api ?? 'off'}`);
   print(`  control     ${surfaces.control}  (what the command line talks to)`);
   print(`  everything  ${home}  (config.yaml, inbox/, notes.jsonl, data/state.db)`);
   print('');

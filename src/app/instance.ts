@@ -2,15 +2,16 @@ import { delimiter, dirname, join } from 'node:path';
 import type { FileLock } from '../base/file-lock.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
-import { configInvalid, describeProblem } from '../config/problem.ts';
+import { loadConfig } from '../config/load.ts';
+import { configInvalid } from '../config/problem.ts';
 import { checkRoutes } from '../engine/check.ts';
+import type { Blueprint } from '../engine/generation.ts';
 import { LocalEngine } from '../engine/local-engine.ts';
 import { makeRunner } from '../engine/runner.ts';
 import { takeInstanceLock } from '../ledger/instance-lock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openLedger } from '../ledger/open.ts';
-import type { Route } from '../pipeline/route.ts';
-import { loadCatalog, type Catalog } from '../plugin/catalog.ts';
+import { loadCatalog } from '../plugin/catalog.ts';
 import type { HostLog } from '../plugin/helper.ts';
 import { makeHost } from '../plugin/host.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
@@ -28,7 +29,7 @@ export interface Instance {
 
 /** From configuration to an engine that can be started; what was opened is closed when it fails. */
 export async function openInstance(config: Config, log: Log): Promise<Instance> {
-  const { catalog, routes } = loadPlugins(config, log);
+  const blueprint = readBlueprint(config);
   // On PostgreSQL any number of hosts may run; one SQLite file has one.
   const lock = config.state.kind === 'sqlite' ? takeInstanceLock(config.state.dir) : undefined;
   let ledger: Ledger;
@@ -38,8 +39,13 @@ export async function openInstance(config: Config, log: Log): Promise<Instance> 
     lock?.release();
     throw error;
   }
-  const engine = makeEngine({ config, catalog, routes, ledger, log });
+  const engine = makeEngine(blueprint, ledger, log);
   return { config, engine, log, close: () => closeAll(engine, ledger, lock) };
+}
+
+/** An engine that is never started, over a ledger that is only looked at. */
+export function openOnlooker(config: Config, ledger: Ledger, log: Log): LocalEngine {
+  return makeEngine(readBlueprint(config), ledger, log);
 }
 
 async function closeAll(
@@ -55,30 +61,29 @@ async function closeAll(
   }
 }
 
-function loadPlugins(config: Config, log: Log): { catalog: Catalog; routes: readonly Route[] } {
+/**
+ * From configuration to all that is read with it; throws what the configuration gets wrong. What runs
+ * decides too what may take its place.
+ */
+function readBlueprint(config: Config, inForce: Config = config): Blueprint {
   const catalog = loadCatalog(config);
   const { routes, problems, warnings } = checkRoutes(config.routes, catalog);
   if (problems.length > 0) throw configInvalid(problems);
-  const loader = log.child('plugins');
-  for (const problem of catalog.problems) {
-    loader.error(`plugin not loaded: ${describeProblem(problem)}`, { plugin: problem.plugin });
-  }
-  for (const [plugin, keys] of catalog.dormant) {
-    loader.debug('plugin not set up', { plugin, needs: keys.join(', ') });
-  }
-  for (const warning of [...catalog.warnings, ...warnings]) loader.warn(describeProblem(warning));
-  return { catalog, routes };
+  const allWarnings = [...config.warnings, ...catalog.warnings, ...warnings];
+  const faults = [...catalog.problems, ...allWarnings];
+  const isStrict = [config, inForce].some(({ service }) => service.admission.validateConfigOnBoot);
+  if (isStrict && faults.length > 0) throw configInvalid(faults);
+  return {
+    config,
+    catalog,
+    routes,
+    warnings: allWarnings,
+    environment: environmentOf(config),
+  };
 }
 
-interface EngineInput {
-  readonly config: Config;
-  readonly catalog: Catalog;
-  readonly routes: readonly Route[];
-  readonly ledger: Ledger;
-  readonly log: Log;
-}
-
-function makeEngine({ config, catalog, routes, ledger, log }: EngineInput): LocalEngine {
+function makeEngine(blueprint: Blueprint, ledger: Ledger, log: Log): LocalEngine {
+  const { config } = blueprint;
   const place = findPlace();
   const spawnerLog = log.child('spawner');
   const tell: HostLog = (level, message, fields) => spawnerLog[level](message, fields);
@@ -90,16 +95,15 @@ function makeEngine({ config, catalog, routes, ledger, log }: EngineInput): Loca
     lockPath: config.state.kind === 'sqlite' ? join(config.state.dir, 'spawner.lock') : undefined,
     log: tell,
   });
-  const environment = environmentOf(config);
-  const pool = makePrewarmPool({ host, log: tell });
   return new LocalEngine({
-    config,
-    catalog,
-    routes,
+    blueprint,
+    load: (inForce) => {
+      const { file, service } = inForce;
+      return readBlueprint(loadConfig({ given: file, admission: service.admission }), inForce);
+    },
     ledger,
     host,
-    runner: makeRunner(host, pool, catalog, environment),
-    environment,
+    runner: makeRunner(host, makePrewarmPool({ host, log: tell })),
     version: place.version,
     log,
   });

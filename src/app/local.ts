@@ -1,21 +1,27 @@
 import { makeLogger } from '../base/log.ts';
 import { LocalCaller } from '../cli/callers.ts';
 import type { LocalDoor } from '../cli/host.ts';
+import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { takeInstanceLock } from '../ledger/instance-lock.ts';
+import { openLedger } from '../ledger/open.ts';
+import { openToLook, refuseOlder, schemaOf } from '../ledger/reading.ts';
 import { restoreLedger } from '../ledger/restore.ts';
+import { ownerOf } from '../operations/context.ts';
 import type { JsonOutput } from '../operations/define.ts';
-import { openInstance } from './instance.ts';
-import { localActor } from './surfaces.ts';
+import { localActor } from './actor.ts';
+import { openInstance, openOnlooker } from './instance.ts';
 
 /**
- * Opens the ledger without a server. The engine starts only when something is to be run: who lists
- * jobs does not want queued ones to begin.
+ * Opens the ledger without a server, to change something: it is locked meanwhile. The engine starts
+ * only when something is to be run: who cancels a job does not want queued ones to begin.
  */
-export async function openLocal(given: string | undefined): Promise<LocalDoor> {
-  const log = makeLogger({ level: 'error', format: 'text', destination: process.stderr });
-  const { engine, close } = await openInstance(loadConfig({ given }), log);
-  const local = new LocalCaller({ engine, actor: localActor(), submittedBy: 'cli' });
+export async function openToWrite(given: string | undefined): Promise<LocalDoor> {
+  const config = loadConfig({ given });
+  const version = await schemaOf(config.state);
+  if (version !== undefined) refuseOlder(version);
+  const { engine, close } = await openInstance(config, quietLog());
+  const local = new LocalCaller({ engine, principal: ownerOf(localActor()), submittedBy: 'cli' });
   let started: Promise<void> | undefined;
   return {
     caller: {
@@ -28,14 +34,45 @@ export async function openLocal(given: string | undefined): Promise<LocalDoor> {
   };
 }
 
+/** The same to look at something; nobody is disturbed. */
+export async function openToRead(given: string | undefined): Promise<LocalDoor> {
+  const config = loadConfig({ given });
+  const ledger = await openToLook(config.state);
+  const engine = openOnlooker(config, ledger, quietLog());
+  const principal = ownerOf(localActor());
+  const caller = new LocalCaller({ engine, principal, submittedBy: 'cli' });
+  return { caller, close: () => ledger.close() };
+}
+
+/** Brings the ledger to this program's schema, which nobody may be using. */
+export async function migrateLedger(given: string | undefined): Promise<JsonOutput> {
+  const { state } = loadConfig({ given });
+  return alone(state, async () => {
+    const before = await schemaOf(state);
+    const ledger = await openLedger(state);
+    await ledger.close();
+    return { schema_before: before ?? null, schema: (await schemaOf(state)) ?? null };
+  });
+}
+
 /** Puts a backup in the place of the ledger, which nobody may be using. */
 export async function restore(given: string | undefined, from: string): Promise<JsonOutput> {
   const { state } = loadConfig({ given });
-  const lock = state.kind === 'sqlite' ? takeInstanceLock(state.dir) : undefined;
-  try {
+  return alone(state, async () => {
     const { previous } = await restoreLedger(from, state);
     return { restored_from: from, previous: previous ?? null, paused: true };
+  });
+}
+
+async function alone<T>(state: Config['state'], work: () => Promise<T>): Promise<T> {
+  const lock = state.kind === 'sqlite' ? takeInstanceLock(state.dir) : undefined;
+  try {
+    return await work();
   } finally {
     lock?.release();
   }
+}
+
+function quietLog() {
+  return makeLogger({ level: 'error', format: 'text', destination: process.stderr });
 }

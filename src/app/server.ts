@@ -3,6 +3,7 @@ import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { openInstance, type Instance } from './instance.ts';
 import { openSurfaces, type Surfaces } from './surfaces.ts';
+import { findServiceManager } from './systemd.ts';
 
 /** A process of the runtime that answers: engine, control socket and health. */
 export interface Server {
@@ -14,28 +15,51 @@ export interface Server {
 /** Runs the service in the foreground until it is told to stop. */
 export async function runServer(given: string | undefined): Promise<number> {
   const config = loadConfig({ given });
-  const log = makeServiceLog(config);
+  let inForce = (): Config => config;
+  const log = makeServiceLog(() => inForce());
+  const manager = findServiceManager({ env: process.env, log: log.child('systemd') });
   const stop = stopRequested();
+  const reloads = reloadRequested();
   const server = await openServer(config, log);
   const { surfaces, instance } = server;
+  inForce = () => instance.engine.config;
   log.info('ductile is ready', {
     pid: process.pid,
     control: surfaces.control,
-    ...(surfaces.health === undefined ? {} : { health: surfaces.health }),
+    ...(surfaces.api === undefined ? {} : { api: surfaces.api }),
     ledger: instance.engine.ledger.kind,
     plugins: instance.engine.catalog.plugins.size,
     spawner: instance.engine.status().spawner,
   });
+  instance.engine.watchReloads((isUnderWay) => {
+    if (isUnderWay) manager.reloading();
+    else manager.ready();
+  });
+  reloads.begin(() => void reloadNow(instance));
+  manager.ready();
+  manager.watch(() => instance.engine.isSound());
   const signal = await stop;
   log.info('stopping', { signal });
+  const told = manager.stopping();
   await server.close();
+  await told;
   log.info('stopped');
   return 0;
 }
 
-function makeServiceLog({ service }: Config): Log {
-  const format = service.logFormat === 'auto' ? autoFormat(process.stdout) : service.logFormat;
-  return makeLogger({ level: service.logLevel, format });
+function makeServiceLog(inForce: () => Config): Log {
+  const { logFormat } = inForce().service;
+  const format = logFormat === 'auto' ? autoFormat(process.stdout) : logFormat;
+  return makeLogger({ level: () => inForce().service.logLevel, format });
+}
+
+/** What came of it is in the log and in the status; nobody waits for an answer to a signal. */
+async function reloadNow({ engine, log }: Instance): Promise<void> {
+  try {
+    await engine.direct({ type: 'config.reload', params: {}, actor: 'signal:SIGHUP' });
+  } catch (error) {
+    log.error('the reload could not be asked for', { error });
+  }
 }
 
 /** Starts everything or nothing: what was opened before a failure is closed again. */
@@ -59,6 +83,19 @@ async function closeServer(instance: Instance, surfaces: Surfaces | undefined): 
   } finally {
     await surfaces?.close();
   }
+}
+
+/** Asking before there is anything to reload is asking for it as soon as there is. */
+function reloadRequested(): { begin(reload: () => void): void } {
+  let asked = false;
+  let onAsked = (): void => void (asked = true);
+  process.on('SIGHUP', () => onAsked());
+  return {
+    begin(reload) {
+      onAsked = reload;
+      if (asked) reload();
+    },
+  };
 }
 
 /** Resolves with the name of the signal that asks this process to stop. */

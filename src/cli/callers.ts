@@ -1,109 +1,122 @@
-import { request } from 'node:http';
 import type { IncomingMessage } from 'node:http';
-import { text } from 'node:stream/consumers';
-import { catalogue, DuctileError, messageOf } from '../base/errors.ts';
+import { catalogue, DuctileError } from '../base/errors.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Context } from '../operations/context.ts';
-import { isOffered } from '../operations/define.ts';
 import type { JsonOutput, Operation } from '../operations/define.ts';
-import { operations } from '../operations/index.ts';
-import { toRequest } from '../operations/wire.ts';
-import type { WireRequest } from '../operations/wire.ts';
+import { toRequest } from '../operations/request.ts';
+import { commands } from './commands.ts';
+import type { CommandDefinition } from './commands.ts';
 import type { Caller } from './host.ts';
+import { nameTarget, readText, send } from './transport.ts';
+import type { Target } from './transport.ts';
 
-/** Asks the running server over its control socket. */
+/** Asks a running server, over its control socket or its address. */
 export class HttpCaller implements Caller {
-  readonly #socketPath: string;
+  readonly #target: Target;
 
-  constructor(socketPath: string) {
-    this.#socketPath = socketPath;
+  constructor(target: Target) {
+    this.#target = target;
   }
 
   async call(name: string, input: Readonly<Record<string, unknown>>): Promise<JsonOutput> {
-    const { http } = lookup(name);
-    if (!isOffered(http)) throw new DuctileError('ENDPOINT_NOT_FOUND', `${name}: ${http.absent}`);
-    const answer = parseAnswer(await this.#exchange(toRequest(http, input)));
-    if (typeof answer['code'] === 'string' && typeof answer['error'] === 'string') {
-      throw toError(answer, answer['code'], answer['error']);
+    const { http, answers } = lookup(name);
+    if (http === undefined) {
+      throw new DuctileError('ENDPOINT_NOT_FOUND', `${name} cannot be asked of a server`);
     }
-    return answer;
-  }
-
-  async #exchange({ method, path, body }: WireRequest): Promise<string> {
-    try {
-      const response = await new Promise<IncomingMessage>((resolve, reject) => {
-        const headers = body === undefined ? {} : { 'content-type': 'application/json' };
-        const asked = request({
-          socketPath: this.#socketPath,
-          method,
-          path,
-          headers,
-          agent: false,
-        });
-        asked.once('response', resolve);
-        asked.once('error', reject);
-        asked.end(body);
-      });
-      return await text(response);
-    } catch (thrown) {
-      throw new DuctileError(
-        'SERVER_UNREACHABLE',
-        `the server did not answer: ${messageOf(thrown)}`,
-        {
-          place: this.#socketPath,
-          cause: thrown,
-        },
-      );
-    }
+    // Some places send a stream to who does not ask for an answer that ends.
+    const headers = { accept: 'application/json' };
+    const response = await send(this.#target, { ...toRequest(http, input), headers });
+    const answer = parseAnswer(this.#target, response, await readText(this.#target, response));
+    const isKnown = answers.length === 0 || answers.some((field) => field in answer);
+    if (isKnown || answer['dry_run'] === true) return answer;
+    throw foreign(this.#target, 'it does not have what Ductile answers');
   }
 }
 
 /** Runs operations in this very process. */
 export class LocalCaller implements Caller {
   readonly #context: Context;
+  readonly #load: LoadOperations;
 
-  constructor(context: Context) {
+  /** `load` is for who knows that a few of the operations will do. */
+  constructor(context: Context, load: LoadOperations = loadOperations) {
     this.#context = context;
+    this.#load = load;
   }
 
   async call(name: string, input: Readonly<Record<string, unknown>>): Promise<JsonOutput> {
     const { invoke } = await import('../operations/invoke.ts');
-    return invoke(lookup(name), this.#context, input);
+    const operation = (await this.#load(name)).find((candidate) => candidate.name === name);
+    if (operation === undefined) throw new Error(`there is no operation ${name}`);
+    return invoke(operation, this.#context, input);
   }
 }
 
-function lookup(name: string): Operation {
-  const operation = operations.find((candidate) => candidate.name === name);
-  if (operation === undefined) throw new Error(`there is no operation ${name}`);
-  return operation;
+/** Operations among which is the one of that name. */
+export type LoadOperations = (name: string) => Promise<readonly Operation[]>;
+
+export async function loadOperations(): Promise<readonly Operation[]> {
+  const { operations } = await import('../operations/index.ts');
+  return operations;
 }
 
-function parseAnswer(body: string): JsonObject {
+/** The answer, or the error of the catalogue that it stands for. */
+export function parseAnswer(target: Target, { statusCode = 0 }: IncomingMessage, body: string) {
+  const answer = parseObject(body);
+  if (answer === undefined) throw foreign(target, 'it is something else than JSON');
+  const { code, error } = answer;
+  if (typeof code === 'string' && typeof error === 'string') {
+    throw toError(target, answer, { code, error, statusCode });
+  }
+  if (statusCode < 400 || statusCode === 503) return answer;
+  throw foreign(target, `it is a plain ${statusCode}`);
+}
+
+function lookup(name: string): CommandDefinition {
+  const definition = commands.find((candidate) => candidate.name === name);
+  if (definition === undefined) throw new Error(`there is no operation ${name}`);
+  return definition;
+}
+
+function parseObject(body: string): JsonObject | undefined {
   try {
     const answer: unknown = JSON.parse(body);
-    if (isObject(answer)) return answer;
+    return isObject(answer) ? answer : undefined;
   } catch {
-    // It is said below, in the same words as for JSON of the wrong kind.
+    return undefined;
   }
-  throw new DuctileError(
-    'SERVER_UNREACHABLE',
-    'the server answered with something else than JSON',
-    {
-      hint: 'Something else may be listening on the socket; see the log of the server.',
-    },
-  );
+}
+
+function foreign(target: Target, reason: string): DuctileError {
+  return new DuctileError('SERVER_FOREIGN', `what answered is not Ductile: ${reason}`, {
+    place: nameTarget(target),
+  });
+}
+
+interface Told {
+  readonly code: string;
+  readonly error: string;
+  readonly statusCode: number;
 }
 
 /** The server's error again, as it was thrown there. */
-function toError(answer: JsonObject, code: string, message: string): DuctileError {
-  const { place, hint, details } = answer;
-  return new DuctileError(isCode(code) ? code : 'INTERNAL', message, {
+function toError(target: Target, answer: JsonObject, { code, error, statusCode }: Told) {
+  const { place, details } = answer;
+  const hint = statusCode === 401 ? tokenHint(target) : answer['hint'];
+  return new DuctileError(isCode(code) ? code : 'INTERNAL', error, {
     ...(typeof place === 'string' ? { place } : {}),
     ...(typeof hint === 'string' ? { hint } : {}),
     ...(isObject(details) ? { details } : {}),
   });
+}
+
+function tokenHint(target: Target): string {
+  const isGiven = 'token' in target && target.token !== undefined;
+  return isGiven
+    ? 'The token is unknown there, has expired or was revoked; set DUCTILE_TOKEN to another one.'
+    : 'Set DUCTILE_TOKEN to a token of that server; others can see what follows --token.';
 }
 
 function isCode(code: string): code is ErrorCode {

@@ -5,9 +5,9 @@ import { Option } from 'commander';
 import type { Command } from 'commander';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import type { CliSurface, Operation } from '../operations/define.ts';
-import { decodeText, describeInput } from '../operations/wire.ts';
-import type { FieldSchema } from '../operations/wire.ts';
+import { decodeText } from '../operations/request.ts';
+import type { FieldSchema } from '../operations/request.ts';
+import type { CommandDefinition } from './commands.ts';
 import type { CliIo } from './host.ts';
 
 /** One field of an operation's input on the command line. */
@@ -30,11 +30,10 @@ export type ReadInput = (
 /** Gives a command the arguments and flags of an operation. */
 export function addFlags(
   command: Command,
-  operation: Operation,
-  surface: CliSurface,
+  surface: CommandDefinition,
   positionals: readonly string[],
 ): ReadInput {
-  const flags = [...describeInput(operation)].map(([field, schema]): Flag => {
+  const flags = surface.fields.map(({ field, ...schema }): Flag => {
     if (!positionals.includes(field)) return addOptions(command, field, schema, surface);
     return { field, schema, attribute: undefined, fileAttribute: undefined };
   });
@@ -62,7 +61,7 @@ function addOptions(
   command: Command,
   field: string,
   schema: FieldSchema,
-  surface: CliSurface,
+  surface: CommandDefinition,
 ): Flag {
   const { types, description, choices, required } = schema;
   const name = field.replaceAll('_', '-');

@@ -1,3 +1,4 @@
+import { isatty } from 'node:tty';
 import type { JsonOutput } from '../operations/define.ts';
 
 /** Asks for operations by name, wherever they run. */
@@ -12,11 +13,19 @@ export interface CliHost {
   demo(options: DemoOptions): Promise<number>;
   /** Puts a backup in the place of the ledger; what it answers is printed. */
   restore(config: string | undefined, from: string): Promise<JsonOutput>;
+  /** Brings the ledger to this program's schema; what it answers is printed. */
+  migrate(config: string | undefined): Promise<JsonOutput>;
   /** The control socket of the process that runs here, if one does. */
   findSocket(config: string | undefined): Promise<string | undefined>;
   /** Does without a server: opens the ledger itself. */
-  openLocal(config: string | undefined): Promise<LocalDoor>;
+  openLocal(config: string | undefined, need: LocalNeed): Promise<LocalDoor>;
 }
+
+/**
+ * What is opened without a server. Who writes holds the lock of the instance meanwhile; who reads
+ * disturbs nobody. `ledger`: the plugins are not looked at either. `files`: not even the ledger is.
+ */
+export type LocalNeed = 'files' | 'ledger' | 'reading' | 'writing';
 
 export interface DemoOptions {
   /** Kept and used again; without one a scratch directory is made, and removed at the end. */
@@ -35,11 +44,23 @@ export interface CliIo {
   readonly stdout: TextWriter;
   readonly stderr: TextWriter;
   readonly stdin: AsyncIterable<Uint8Array | string>;
+  /** Whether a person sees standard output. */
   readonly isTTY: boolean;
+  /** Whether a person sees standard error, where progress is shown. */
+  readonly isErrTTY: boolean;
   readonly hasColors: boolean;
-  /** The width of the terminal. */
+  /** The size of the terminal, now. */
   readonly columns: number;
+  readonly rows: number;
   readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  now(): number;
+  /** Resolves after a time, or at once when it is over. */
+  pause(ms: number, over: AbortSignal): Promise<void>;
+  /** Aborted when somebody presses Ctrl-C; from this call on that alone does not end the program. */
+  interruption(): AbortSignal;
+  /** Ends the program although something is still under way. */
+  exit(code: number): void;
 }
 
 export interface TextWriter {
@@ -48,18 +69,56 @@ export interface TextWriter {
 
 /** The streams of this process. */
 export function processIo(): CliIo {
-  const { stdout, stderr, stdin } = process;
+  const { stdout, env } = process;
   // Whoever reads only the beginning of our output has not made a mistake.
   stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error;
+    process.exit();
   });
   return {
     stdout,
-    stderr,
-    stdin: stdin as AsyncIterable<Uint8Array | string>,
+    // These two are made when they are first looked at, which most commands never do.
+    get stderr() {
+      return process.stderr;
+    },
+    get stdin() {
+      return process.stdin as AsyncIterable<Uint8Array | string>;
+    },
     isTTY: stdout.isTTY,
+    isErrTTY: isatty(2),
     hasColors: stdout.isTTY && stdout.hasColors(),
-    columns: stdout.columns,
+    get columns() {
+      return stdout.columns;
+    },
+    get rows() {
+      return stdout.rows;
+    },
     cwd: process.cwd(),
+    env,
+    now: () => Date.now(),
+    pause,
+    interruption,
+    exit: (code) => process.exit(code),
   };
+}
+
+function pause(ms: number, over: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (over.aborted) return resolve();
+    const done = (): void => {
+      clearTimeout(timer);
+      over.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    over.addEventListener('abort', done);
+  });
+}
+
+function interruption(): AbortSignal {
+  const controller = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => controller.abort());
+  }
+  return controller.signal;
 }

@@ -3,22 +3,37 @@ import type { DuctileError } from '../base/errors.ts';
 import { visible } from '../base/text.ts';
 import type { Table } from '../operations/define.ts';
 import type { CliIo } from './host.ts';
+import { joinCells, layOut } from './table.ts';
+import { isMoment, sayWhen } from './when.ts';
 
 export type Row = Readonly<Record<string, unknown>>;
 type Style = Parameters<typeof styleText>[0];
+
+export interface PrinterOptions {
+  readonly isVerbose?: boolean;
+  /** As the terminal has them unless told. */
+  readonly hasColors?: boolean;
+}
 
 /** Writes for people: everything that comes from outside is escaped on its way. */
 export class Printer {
   readonly isVerbose: boolean;
   readonly #io: CliIo;
+  readonly #hasColors: boolean;
 
-  constructor(io: CliIo, isVerbose: boolean) {
+  constructor(io: CliIo, { isVerbose = false, hasColors = io.hasColors }: PrinterOptions = {}) {
     this.#io = io;
     this.isVerbose = isVerbose;
+    this.#hasColors = hasColors;
   }
 
   line(text = ''): void {
     this.#io.stdout.write(`${text}\n`);
+  }
+
+  /** One document on one line, for whoever reads on. */
+  jsonLine(value: unknown): void {
+    this.line(visible(JSON.stringify(value)));
   }
 
   json(value: unknown): void {
@@ -27,12 +42,12 @@ export class Printer {
 
   /** Labels and values, one pair on each line; pairs without a value are left out. */
   pairs(pairs: readonly (readonly [label: string, value: unknown])[]): void {
-    const shown = pairs.filter(
-      ([, value]) => value !== null && value !== undefined && value !== '',
-    );
+    const shown = pairs.filter(([, value]) => !isNothing(value));
     const width = Math.max(0, ...shown.map(([label]) => label.length));
     for (const [label, value] of shown) {
-      this.line(`${this.#paint('gray', label.padEnd(width))}  ${this.#tint(showCell(value))}`);
+      const ago = this.#io.isTTY && isMoment(value) ? ` (${sayWhen(value, this.#io.now())})` : '';
+      const text = this.tint(showCell(value));
+      this.line(`${this.#paint('gray', label.padEnd(width))}  ${text}${ago}`);
     }
   }
 
@@ -50,55 +65,50 @@ export class Printer {
 
   table(rows: readonly Row[], { columns, empty }: Omit<Table, 'rows'>): void {
     if (rows.length === 0) return this.line(empty);
-    const shown = columns.filter(([, , detail]) => detail === undefined || this.isVerbose);
-    const cells = rows.map((row) => shown.map(([, field]) => showCell(row[field])));
-    const widths = shown.map(([title], at) =>
-      Math.max(title.length, ...cells.map((row) => row[at]?.length ?? 0)),
-    );
-    const titles = this.#fit(
-      shown.map(([title]) => title),
-      widths,
-    );
-    this.line(
-      titles
-        .map((title) => this.#paint('gray', title))
-        .join('  ')
-        .trimEnd(),
-    );
-    for (const row of cells) {
-      const fitted = this.#fit(row, widths);
-      this.line(
-        fitted
-          .map((cell) => this.#tint(cell))
-          .join('  ')
-          .trimEnd(),
-      );
-    }
+    for (const line of this.tableLines(rows, columns)) this.line(line);
   }
 
-  /** Pads all cells; on a terminal the last one is cut where the line would break. */
-  #fit(cells: readonly string[], widths: readonly number[]): string[] {
-    const before = widths.slice(0, -1).reduce((sum, width) => sum + width + 2, 0);
-    const room = this.#io.isTTY && !this.isVerbose ? this.#io.columns - before : Infinity;
-    return cells.map((cell, at) => {
-      const isLast = at === cells.length - 1;
-      if (!isLast) return cell.padEnd(widths[at] ?? 0);
-      return cell.length > room && room > 1 ? `${cell.slice(0, room - 1)}…` : cell;
+  /** The title first, then one line for each row; on a terminal none is longer than it is wide. */
+  tableLines(rows: readonly Row[], columns: Table['columns']): string[] {
+    const shown = columns.filter(([, , detail]) => detail === undefined || this.isVerbose);
+    const titles = shown.map(([title]) => title);
+    const cells = rows.map((row) => shown.map(([, field]) => this.#cell(row[field])));
+    const width = this.#io.isTTY ? this.#io.columns : Infinity;
+    return layOut([titles, ...cells], width).map((line, at) => {
+      const paint = (cell: string): string =>
+        at === 0 ? this.#paint('gray', cell) : this.tint(cell);
+      return joinCells(line.map(paint));
     });
   }
 
-  #tint(cell: string): string {
+  /** To a person, how long ago something was says more than when; `--verbose` gives the moment. */
+  #cell(value: unknown): string {
+    const isForPerson = this.#io.isTTY && !this.isVerbose;
+    return isForPerson && isMoment(value) ? sayWhen(value, this.#io.now()) : showCell(value);
+  }
+
+  /** A word for a state in its colour; anything else as it is. */
+  tint(cell: string): string {
     const style = statusStyles[cell.trim()];
     return style === undefined ? cell : this.#paint(style, cell);
   }
 
   #paint(style: Style, text: string): string {
-    return this.#io.hasColors ? styleText(style, text, { validateStream: false }) : text;
+    return this.#hasColors ? styleText(style, text, { validateStream: false }) : text;
   }
 }
 
 const statusStyles: Readonly<Record<string, Style>> = {
   succeeded: 'green',
+  completed: 'green',
+  ok: 'green',
+  closed: 'green',
+  half_open: 'yellow',
+  open: 'red',
+  requested: 'yellow',
+  warning: 'yellow',
+  warn: 'yellow',
+  error: 'red',
   running: 'cyan',
   queued: 'yellow',
   paused: 'yellow',
@@ -109,10 +119,13 @@ const statusStyles: Readonly<Record<string, Style>> = {
   dead: 'red',
 };
 
-/** What went wrong, where, and what to do about it. */
+/** What went wrong, where, and what to do about it; standard output holds answers only. */
 export function printError(error: DuctileError, io: CliIo, asJson: boolean): void {
   if (asJson) {
-    io.stderr.write(`${visible(JSON.stringify(error))}\n`);
+    // `error` is the sentence, as it is over HTTP; `message` is what most programs call it.
+    const { error: sentence, code, ...rest } = error.toJSON();
+    const told = { error: sentence, code, message: sentence, ...rest, exit_code: error.kind.exit };
+    io.stderr.write(`${visible(JSON.stringify(told))}\n`);
     return;
   }
   const lines = [
@@ -124,8 +137,13 @@ export function printError(error: DuctileError, io: CliIo, asJson: boolean): voi
   for (const line of lines.join('\n').split('\n')) io.stderr.write(`${visible(line)}\n`);
 }
 
+function isNothing(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length === 0;
+  return value === null || value === undefined || value === '';
+}
+
 export function showCell(value: unknown): string {
-  if (value === null || value === undefined || value === '') return '-';
+  if (isNothing(value)) return '-';
   if (Array.isArray(value)) return value.map(showCell).join(', ');
   return visible(typeof value === 'string' ? value : JSON.stringify(value));
 }

@@ -1,15 +1,18 @@
-import { resolve } from 'node:path';
-import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
-import { isOffered } from '../operations/define.ts';
-import type { CliSurface, JsonOutput, Operation } from '../operations/define.ts';
-import { operations } from '../operations/index.ts';
-import { HttpCaller } from './callers.ts';
+import { ask } from './ask.ts';
+import { commands } from './commands.ts';
+import type { CommandDefinition } from './commands.ts';
 import { addFlags } from './flags.ts';
 import type { CliHost, CliIo } from './host.ts';
-import { Printer, printError } from './print.ts';
+import { describeNoun } from './nouns.ts';
+import type { Common, Session } from './options.ts';
+import { addOwnCommands } from './own.ts';
+import { printError } from './print.ts';
+import { withProgress } from './progress.ts';
+import { judge, show } from './show.ts';
 import { version } from './version.ts';
-import { rowsOf, showPlain, showPlan, views } from './views.ts';
+import { readInterval, watch } from './watch.ts';
 
 /** Commands are the operations, plus the few that must work without a server. */
 export async function runProgram(
@@ -18,7 +21,7 @@ export async function runProgram(
   io: CliIo,
 ): Promise<number> {
   const session: Session = { host, io, exitCode: 0 };
-  const program = makeProgram(session);
+  const program = makeProgram(session, argv);
   try {
     await program.parseAsync(argv, { from: 'user' });
     return session.exitCode;
@@ -30,34 +33,19 @@ export async function runProgram(
   }
 }
 
-interface Session {
-  readonly host: CliHost;
-  readonly io: CliIo;
-  exitCode: number;
-}
-
-/** What every command understands. */
-interface Common {
-  readonly config?: string;
-  readonly json?: boolean;
-  readonly verbose?: boolean;
-}
-
-const nouns: Readonly<Record<string, string>> = {
-  system: 'The service as a whole: start, status, backup.',
-  plugin: 'The programs that do the work.',
-  job: 'Pieces of work: what became of them and why.',
-  queue: 'What is running and what waits.',
-};
-
-function makeProgram(session: Session): Command {
+/** Only what the words may mean is made, since making all commands with all flags takes its time. */
+export function makeProgram(session: Session, words: readonly string[]): Command {
   const { stdout, stderr } = session.io;
+  const said = new Set(words);
   const program = new Command('ductile')
     .description('An automation runtime that people and AI agents can trust with unattended work.')
     .version(version, '-V, --version')
     .option('--config <path>', 'the configuration, a directory or a file')
+    .option('--url <address>', 'a server elsewhere (also DUCTILE_URL)')
+    .option('--token <token>', 'for that server; DUCTILE_TOKEN is better, others cannot see it')
     .option('--json', 'print the answer, or the error, as JSON')
     .option('-v, --verbose', 'show more')
+    .option('--no-color', 'no colours (also NO_COLOR)')
     .configureHelp({ showGlobalOptions: true })
     .exitOverride()
     .configureOutput({
@@ -66,121 +54,76 @@ function makeProgram(session: Session): Command {
       outputError: () => undefined,
     });
   const parents = new Map<string, Command>();
-  for (const [noun, summary] of Object.entries(nouns)) {
-    parents.set(noun, program.command(noun).description(summary));
+  for (const noun of new Set(['system', ...commands.map((definition) => definition.noun)])) {
+    parents.set(noun, makeNoun(program, noun));
   }
-  for (const operation of operations) {
-    const [noun = '', action = ''] = operation.name.split('.');
-    const { cli } = operation;
-    const parent = parents.get(noun);
-    if (!isOffered(cli) || parent === undefined) continue;
-    const { alias, isDefault = false } = cli;
-    addOperation(parent.command(action, { isDefault }), operation, cli, cli.positionals, session);
-    if (alias === undefined) continue;
+  for (const definition of commands) {
+    const { noun, action, alias, positionals, isDefault = false } = definition;
+    if (said.has(noun)) {
+      const parent = parents.get(noun) ?? program;
+      const command = parent.command(action, { isDefault }).description(definition.summary);
+      const isMeant = isDefault || said.has(action);
+      if (isMeant) addOperation(command, definition, positionals, session);
+    }
+    if (alias === undefined || !said.has(alias.name)) continue;
     const short = program.command(alias.name, { hidden: true });
-    addOperation(short, operation, cli, alias.positionals, session);
+    addOperation(short, definition, alias.positionals, session);
   }
-  addLocalCommands(program, parents.get('system') ?? program, session);
+  addOwnCommands(program, parents.get('system') ?? program, session);
   return program;
+}
+
+function makeNoun(program: Command, noun: string): Command {
+  const examples = commands
+    .filter((definition) => definition.noun === noun)
+    .flatMap((definition) => definition.examples.slice(0, 1));
+  return program
+    .command(noun)
+    .description(describeNoun(noun))
+    .addHelpText('after', examplesText(examples));
 }
 
 function addOperation(
   command: Command,
-  operation: Operation,
-  surface: CliSurface,
+  definition: CommandDefinition,
   positionals: readonly string[] = [],
   session: Session,
 ): void {
-  const readInput = addFlags(command, operation, surface, positionals);
-  const examples = surface.examples.map((example) => `  $ ${example}`).join('\n');
+  const readInput = addFlags(command, definition, positionals);
+  if (definition.watch === true) {
+    command.addOption(new Option('--watch [interval]', 'look again and again (every 2s)'));
+  }
   command
-    .description(operation.summary)
-    .addHelpText('after', `\nExamples:\n${examples}`)
+    .description(definition.summary)
+    .addHelpText('after', examplesText(definition.examples))
     .action(async () => {
       const options = command.optsWithGlobals<Common & Record<string, unknown>>();
       const input = await readInput(command.processedArgs, options, session.io);
-      const output = await ask(operation.name, input, options.config, session.host);
-      session.exitCode = show(operation, surface, output, options, session.io);
+      await perform(session, definition, input, options);
     });
 }
 
-/** Asks the server that runs, or opens the ledger when none does. */
-async function ask(
-  name: string,
+async function perform(
+  session: Session,
+  definition: CommandDefinition,
   input: Readonly<Record<string, unknown>>,
-  config: string | undefined,
-  host: CliHost,
-): Promise<JsonOutput> {
-  const socket = await host.findSocket(config);
-  if (socket !== undefined) return new HttpCaller(socket).call(name, input);
-  const door = await host.openLocal(config);
-  try {
-    return await door.caller.call(name, input);
-  } finally {
-    await door.close();
+  options: Common & Record<string, unknown>,
+): Promise<void> {
+  const { io } = session;
+  const look = () => ask(session, options, definition.name, input);
+  const intervalMs = definition.watch === true ? readInterval(options['watch']) : undefined;
+  if (intervalMs !== undefined) {
+    session.exitCode = await watch(io, { definition, options, intervalMs, look });
+    return;
   }
+  const output = await withProgress(io, `${definition.noun} ${definition.action}`, look);
+  show(definition, output, options, io);
+  session.exitCode = await judge(definition, output);
 }
 
-function show(
-  { name }: Operation,
-  surface: CliSurface,
-  output: JsonOutput,
-  { json = false, verbose = false }: Common,
-  io: CliIo,
-): number {
-  const printer = new Printer(io, verbose);
-  const isPlan = output['dry_run'] === true;
-  const { table } = surface;
-  if (json) printer.json(output);
-  else if (isPlan) showPlan(output, printer);
-  else if (table !== undefined) printer.table(rowsOf(output[table.rows]), table);
-  else (views[name] ?? showPlain)(output, printer);
-  return isPlan ? 0 : (surface.exitCode?.(output) ?? 0);
-}
-
-function addLocalCommands(program: Command, system: Command, session: Session): void {
-  const { host, io } = session;
-  system
-    .command('start')
-    .description('Run the service in the foreground.')
-    .addHelpText('after', '\nExamples:\n  $ ductile system start --config ~/.config/ductile')
-    .action(async (_, command: Command) => {
-      session.exitCode = await host.start(command.optsWithGlobals<Common>().config);
-    });
-  system
-    .command('restore')
-    .description('Put a backup in the place of the ledger; the service must not be running.')
-    .requiredOption('--from <file>', 'a file that `system backup` wrote')
-    .addHelpText('after', '\nExamples:\n  $ ductile system restore --from ductile-backup.db')
-    .action(async ({ from }: { from: string }, command: Command) => {
-      const { config, json = false, verbose = false } = command.optsWithGlobals<Common>();
-      const output = await host.restore(config, resolve(io.cwd, from));
-      const printer = new Printer(io, verbose);
-      if (json) printer.json(output);
-      else showPlain(output, printer);
-    });
-  program
-    .command('demo')
-    .description('Show what Ductile does, in a directory of its own that is removed again.')
-    .option('--dir <directory>', 'use and keep this directory')
-    .option('--rounds <count>', 'stop by itself after so many rounds', toCount)
-    .action(async ({ dir, rounds }: { dir?: string; rounds?: number }) => {
-      const print = (line: string): void => void io.stdout.write(`${line}\n`);
-      session.exitCode = await host.demo({ directory: dir, rounds, print });
-    });
-  program
-    .command('version')
-    .description('Print the version.')
-    .action((_, command: Command) => {
-      const isJson = command.optsWithGlobals<Common>().json === true;
-      io.stdout.write(isJson ? `${JSON.stringify({ version })}\n` : `ductile ${version}\n`);
-    });
-}
-
-function toCount(text: string): number {
-  const count = Number(text);
-  if (Number.isSafeInteger(count) && count > 0) return count;
-  throw new InvalidArgumentError('It must be a whole number above 0.');
+export function examplesText(examples: readonly string[]): string {
+  if (examples.length === 0) return '';
+  return `\nExamples:\n${examples.map((example) => `  $ ${example}`).join('\n')}`;
 }
 
 function isHelp({ code }: CommanderError): boolean {

@@ -7,6 +7,13 @@ export async function runCli(argv: readonly string[], host: CliHost, io: CliIo):
     io.stdout.write(`${version}\n`);
     return 0;
   }
+  if (argv[0] === '__complete') {
+    const { runComplete } = await import('./complete.ts');
+    const code = await runComplete(argv.slice(1), host, io);
+    // A shell waits for the end, so a server that still has not answered is not waited for.
+    io.exit(code);
+    return code;
+  }
   const { runProgram } = await import('./program.ts');
   return runProgram(argv, host, io);
 }

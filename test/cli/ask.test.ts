@@ -20,20 +20,20 @@ describe('what is asked for', () => {
     ['queue -n 3', 'queue.list', { limit: 3 }],
     ['job list', 'job.list', {}],
     [
-      'job list -p mail --command poll --status failed,dead --status queued -n 7 --before 12',
+      'job list -p mail --command poll --status failed,dead --status queued -n 7 --cursor abc',
       'job.list',
       {
         plugin: 'mail',
         command: 'poll',
         status: ['failed', 'dead', 'queued'],
         limit: 7,
-        before: 12,
+        cursor: 'abc',
       },
     ],
     ['job list --limit many', 'job.list', { limit: 'many' }],
     ['job inspect 0199', 'job.inspect', { id: '0199' }],
     ['job logs --job 0199 -p 123', 'job.logs', { job_id: '0199', plugin: '123' }],
-    ['logs', 'job.logs', {}],
+    ['logs', 'job.logs', { limit: 20 }],
     ['logs mail -n 2', 'job.logs', { plugin: 'mail', limit: 2 }],
     ['job cancel 0199 --dry-run', 'job.cancel', { id: '0199', dry_run: true }],
     ['system backup --to copy.db', 'system.backup', { to: '/somewhere/copy.db' }],
@@ -84,7 +84,7 @@ describe('what is asked for', () => {
 
   test('the configuration that was named reaches whoever looks for the server', async () => {
     const { asked } = await run(['job', 'list', '--config', '/etc/d']);
-    expect(asked).toEqual([['findSocket', '/etc/d'], ['openLocal', '/etc/d'], ['close']]);
+    expect(asked).toEqual([['findSocket', '/etc/d'], ['openLocal', '/etc/d', 'ledger'], ['close']]);
   });
 
   test('the running server is asked, and nothing is opened beside it', async () => {
@@ -135,7 +135,7 @@ describe('help', () => {
     const { out, code } = await run(['--help']);
     expect(code).toBe(0);
     for (const noun of ['system', 'plugin', 'job', 'queue']) expect(out).toMatch(`\n  ${noun} `);
-    expect(out).not.toMatch(/\n {2}(logs|status|run|plugins) /);
+    expect(out).not.toMatch(/\n {2}(status|run|plugins|doctor|reload) /);
   });
 
   test.each(operations.filter(({ cli }) => isOffered(cli)).map(({ name }) => name))(
@@ -164,7 +164,7 @@ describe('help', () => {
 describe('mistakes', () => {
   test.each([
     [['job', 'lst'], "unknown command 'lst'", 'Did you mean list?'],
-    [['jobs'], "unknown command 'jobs'", 'Did you mean job?'],
+    [['jib'], "unknown command 'jib'", 'Did you mean job?'],
     [['job', 'list', '--limt', '3'], "unknown option '--limt'", 'Did you mean --limit?'],
     [['job', 'inspect'], "missing required argument 'id'", 'ductile --help'],
     [['system', 'backup'], "required option '--to <file>' not specified", 'ductile --help'],

@@ -35,10 +35,12 @@ describe('errors', () => {
     expect([code, out]).toEqual([78, '']);
     expect(JSON.parse(err)).toEqual({
       error: 'service.max_workers must be at least 1, not 0',
+      message: 'service.max_workers must be at least 1, not 0',
       code: 'CONFIG_INVALID',
       place: '/etc/ductile/config.yaml:3:3',
       hint: 'Correct the named key, then start again.',
       retryable: false,
+      exit_code: 78,
     });
   });
 
@@ -146,8 +148,8 @@ describe('what is printed', () => {
       { log_id: 'l1', job_id: 'j', status: 'failed', result: { status: 'error' }, stderr: 'x' },
     ];
     const answer = { logs };
-    expect((await run(['logs'], { answer })).out).not.toContain('stderr');
-    const { out } = await run(['logs', '-v'], { answer });
+    expect((await run(['job', 'logs'], { answer })).out).not.toContain('stderr');
+    const { out } = await run(['job', 'logs', '-v'], { answer });
     expect(out).toContain('attempt l1\nresult\n  {"status":"error"}\nstderr\n  x\n');
   });
 

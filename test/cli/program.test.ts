@@ -42,7 +42,7 @@ plugins:
   notify: { config: { file: ${JSON.stringify(join(directory, 'notes.jsonl'))} } }
 routes:
   - { from: echo, event_type: echo.echoed, to: notify }
-api: { enabled: true, listen: 127.0.0.1:0 }
+api: { enabled: true, listen: 127.0.0.1:0, auth: { api_key: a-key-for-tests } }
 `;
   await writeFile(join(directory, 'config.yaml'), config);
   return directory;
@@ -63,7 +63,7 @@ test('the demo runs its chain and says where everything is', async () => {
     );
   });
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  expect(stdout).toMatch(/health +http:\/\/127\.0\.0\.1:\d+\/healthz/);
+  expect(stdout).toMatch(/api +http:\/\/127\.0\.0\.1:\d+/);
   expect(stdout).toMatch(/folder-watch poll succeeded → echo handle succeeded → notify handle/);
   expect(await readFile(join(directory, 'notes.jsonl'), 'utf8')).toContain('arrived');
 });

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { isOffered, type Operation } from '../../src/operations/define.ts';
 import { operations } from '../../src/operations/index.ts';
+import { scopeOf } from './http.ts';
 
 /** Every operation once, as the command line and the control socket offer it. */
 export function renderOperations(): string {
@@ -19,16 +20,8 @@ This page is written by \`tools/generate\` from \`src/operations\`.
 `;
 }
 
-function renderOperation({
-  name,
-  summary,
-  effect,
-  scope,
-  http,
-  cli,
-  input,
-  output,
-}: Operation): string {
+function renderOperation(operation: Operation): string {
+  const { name, summary, effect, http, cli, input, output } = operation;
   const route = isOffered(http) ? `\`${http.method} ${http.path}\`` : http.absent;
   const command = isOffered(cli)
     ? cli.examples.map((example) => `\`${example}\``).join('<br>')
@@ -42,7 +35,7 @@ ${summary}
 | command line | ${command} |
 | control socket | ${route} |
 | effect | ${effect} |
-| scope | ${scope === undefined ? 'open' : `\`${scope}\``} |
+| scope | ${scopeOf(operation)} |
 | input | ${fieldsOf(input)} |
 | output | ${fieldsOf(output)} |
 `;

@@ -1,0 +1,87 @@
+import { execFile } from 'node:child_process';
+import type { Log } from '../base/log.ts';
+
+/** What a service manager wants to hear; without one, all of it is silent. */
+export interface ServiceManager {
+  ready(): void;
+  reloading(): void;
+  /** From now on it hears at intervals that the process is sound, as long as it is. */
+  watch(isSound: () => boolean): void;
+  /** Resolves when everything has been told. */
+  stopping(): Promise<void>;
+}
+
+export interface ServiceManagerOptions {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly log: Log;
+  /** Sends one message; `systemd-notify` unless told otherwise. */
+  readonly send?: (words: readonly string[]) => Promise<void>;
+}
+
+const PROGRAM = 'systemd-notify';
+const SEND_MS_MAX = 5000;
+const USEC_PER_MS = 1000;
+const NSEC_PER_USEC = 1000n;
+
+/**
+ * Speaks the notification protocol of systemd. Its socket takes datagrams, which Node cannot send to
+ * a path, so each message is sent by the program that systemd itself brings for this.
+ */
+export function findServiceManager(options: ServiceManagerOptions): ServiceManager {
+  const { env, log, send = runProgram } = options;
+  let last: Promise<void> = Promise.resolve();
+  let timer: NodeJS.Timeout | undefined;
+  let isHeard = (env['NOTIFY_SOCKET'] ?? '') !== '';
+
+  // One after the other: "ready" must not overtake "reloading".
+  const tell = (...words: readonly string[]): void => {
+    if (!isHeard) return;
+    last = last.then(async () => {
+      try {
+        if (isHeard) await send(words);
+      } catch (error) {
+        isHeard = false;
+        clearInterval(timer);
+        log.warn('the service manager cannot be told how it goes', { error });
+      }
+    });
+  };
+
+  return {
+    ready: () => tell('READY=1'),
+    reloading: () =>
+      tell('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / NSEC_PER_USEC}`),
+    watch(isSound) {
+      const everyMs = watchdogMs(env) / 2;
+      if (!isHeard || everyMs <= 0) return;
+      timer = setInterval(() => {
+        if (isSound()) tell('WATCHDOG=1');
+        else log.error('the process is not sound; the service manager is not told otherwise');
+      }, everyMs);
+      timer.unref();
+    },
+    async stopping() {
+      clearInterval(timer);
+      tell('STOPPING=1');
+      await last;
+    },
+  };
+}
+
+/** 0 when nobody watches, or when somebody else is watched. */
+function watchdogMs(env: ServiceManagerOptions['env']): number {
+  const pid = env['WATCHDOG_PID'];
+  // Our launcher may have handed over to a newer Node: then its process is the one that is named.
+  const isMeant = pid === undefined || [process.pid, process.ppid].includes(Number(pid));
+  const usec = Number(env['WATCHDOG_USEC'] ?? 0);
+  return isMeant && Number.isFinite(usec) ? usec / USEC_PER_MS : 0;
+}
+
+function runProgram(words: readonly string[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    execFile(PROGRAM, words, { timeout: SEND_MS_MAX }, (error) => {
+      if (error === null) resolve();
+      else reject(error);
+    });
+  });
+}

@@ -1,0 +1,128 @@
+import { readFile } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { catalogue, DuctileError, messageOf } from '../base/errors.ts';
+import { isObject } from '../base/json.ts';
+import { visible } from '../base/text.ts';
+import { serverNeeded } from './ask.ts';
+import type { CliIo } from './host.ts';
+import { findTarget } from './options.ts';
+import type { Common, Session } from './options.ts';
+import { readText, send } from './transport.ts';
+import type { Exchange, Target } from './transport.ts';
+
+interface ApiOptions extends Common {
+  readonly method?: string;
+  readonly field?: readonly string[];
+  readonly header?: readonly string[];
+  readonly body?: string;
+  readonly include?: boolean;
+}
+
+/** One request as it was written; the exit code is that of the error which came back, if one did. */
+export async function callApi(
+  session: Session,
+  path: string,
+  options: ApiOptions,
+): Promise<number> {
+  const { io } = session;
+  const exchange = await makeExchange(io, path, options);
+  const target = await findTarget(session, options);
+  if (target === undefined) throw serverNeeded('api');
+  const response = await send(target, exchange);
+  if (options.include === true) printHead(io, response);
+  if (response.headers['content-type']?.startsWith('text/event-stream') === true) {
+    return printStream(io, response);
+  }
+  return printBody(io, target, response);
+}
+
+async function makeExchange(
+  io: CliIo,
+  given: string,
+  { method, field = [], header = [], body }: ApiOptions,
+): Promise<Exchange> {
+  const fields = field.map(splitField);
+  const hasContent = body !== undefined || fields.length > 0;
+  const verb = (method ?? (hasContent ? 'POST' : 'GET')).toUpperCase();
+  const headers = Object.fromEntries(header.map(splitHeader));
+  const path = given.startsWith('/') ? given : `/${given}`;
+  const isQuery = verb === 'GET' || verb === 'HEAD' || body !== undefined;
+  if (!isQuery) {
+    const values = fields.map(([key, value]) => [key, toValue(value)] as const);
+    const sent = fields.length === 0 ? undefined : JSON.stringify(Object.fromEntries(values));
+    return { method: verb, path, headers, body: sent };
+  }
+  const query = new URLSearchParams(fields).toString();
+  const whole = query === '' ? path : `${path}${path.includes('?') ? '&' : '?'}${query}`;
+  return { method: verb, path: whole, headers, body: await readBody(io, body) };
+}
+
+function splitField(field: string): [string, string] {
+  const at = field.indexOf('=');
+  if (at > 0) return [field.slice(0, at), field.slice(at + 1)];
+  throw new DuctileError('INPUT_INVALID', `${field} is not key=value`, { place: 'field' });
+}
+
+function splitHeader(header: string): [string, string] {
+  const at = header.indexOf(':');
+  if (at > 0) return [header.slice(0, at).trim(), header.slice(at + 1).trim()];
+  throw new DuctileError('INPUT_INVALID', `${header} is not name:value`, { place: 'header' });
+}
+
+/** Numbers, true, false, null, objects and lists are what they look like; all else is text. */
+function toValue(written: string): unknown {
+  try {
+    const value: unknown = JSON.parse(written);
+    return value;
+  } catch {
+    return written;
+  }
+}
+
+async function readBody(io: CliIo, body: string | undefined): Promise<string | undefined> {
+  if (body === undefined || !body.startsWith('@')) return body;
+  const file = body.slice(1);
+  try {
+    return await (file === '-' ? text(io.stdin) : readFile(resolve(io.cwd, file), 'utf8'));
+  } catch (thrown) {
+    throw new DuctileError('INPUT_INVALID', `the body cannot be read: ${messageOf(thrown)}`, {
+      place: file,
+    });
+  }
+}
+
+function printHead(io: CliIo, { statusCode = 0, statusMessage = '', headers }: IncomingMessage) {
+  io.stdout.write(visible(`${statusCode} ${statusMessage}`.trim()) + '\n');
+  for (const [name, value] of Object.entries(headers)) {
+    io.stdout.write(`${visible(`${name}: ${String(value)}`)}\n`);
+  }
+  io.stdout.write('\n');
+}
+
+/** Events are printed as they come, until the server or Ctrl-C ends them. */
+async function printStream(io: CliIo, response: IncomingMessage): Promise<number> {
+  io.interruption().addEventListener('abort', () => response.destroy());
+  response.setEncoding('utf8');
+  try {
+    for await (const chunk of response as AsyncIterable<string>) {
+      io.stdout.write(chunk.split('\n').map(visible).join('\n'));
+    }
+  } catch {
+    // Ended by somebody; what came before was printed.
+  }
+  return 0;
+}
+
+async function printBody(io: CliIo, target: Target, response: IncomingMessage): Promise<number> {
+  const { statusCode = 0 } = response;
+  const body = await readText(target, response);
+  const value = toValue(body);
+  const shown = typeof value === 'object' ? JSON.stringify(value, undefined, 2) : body.trimEnd();
+  if (shown !== '') io.stdout.write(`${shown.split('\n').map(visible).join('\n')}\n`);
+  if (statusCode < 400) return 0;
+  const code = isObject(value) ? value['code'] : undefined;
+  const known = Object.entries(catalogue).find(([name]) => name === code);
+  return known?.[1].exit ?? 1;
+}

@@ -1,0 +1,48 @@
+import { DuctileError } from '../base/errors.ts';
+import type { JsonOutput } from '../operations/define.ts';
+import { HttpCaller } from './callers.ts';
+import { commands } from './commands.ts';
+import type { CommandDefinition } from './commands.ts';
+import type { LocalNeed } from './host.ts';
+import { findTarget } from './options.ts';
+import type { Common, Session } from './options.ts';
+
+export type Input = Readonly<Record<string, unknown>>;
+
+/** Asks the server that was named or that runs here, or opens the ledger when none does. */
+export async function ask(
+  session: Session,
+  options: Common,
+  name: string,
+  input: Input,
+): Promise<JsonOutput> {
+  const definition = findCommand(name);
+  const isHere = definition.needs === 'files';
+  const target = isHere ? undefined : await findTarget(session, options);
+  if (target !== undefined) return new HttpCaller(target).call(name, input);
+  if (definition.needs === 'server') throw serverNeeded(`${definition.noun} ${definition.action}`);
+  const door = await session.host.openLocal(options.config, needOf(definition, input));
+  try {
+    return await door.caller.call(name, input);
+  } finally {
+    await door.close();
+  }
+}
+
+export function findCommand(name: string): CommandDefinition {
+  const definition = commands.find((candidate) => candidate.name === name);
+  if (definition === undefined) throw new Error(`there is no command for ${name}`);
+  return definition;
+}
+
+export function serverNeeded(what: string): DuctileError {
+  return new DuctileError('SERVER_UNREACHABLE', `no server runs here, and \`${what}\` is for one`, {
+    hint: 'Start it with `ductile system start`, or name one elsewhere with DUCTILE_URL.',
+  });
+}
+
+function needOf({ effect, needs }: CommandDefinition, input: Input): LocalNeed {
+  if (needs === 'files') return 'files';
+  if (effect !== 'read' && input['dry_run'] !== true) return 'writing';
+  return needs === 'ledger' ? 'ledger' : 'reading';
+}

@@ -1,0 +1,66 @@
+import { isOffered } from '../operations/define.ts';
+import type { CliSurface, Effect, HttpSurface, Operation } from '../operations/define.ts';
+import { operations } from '../operations/index.ts';
+import type { FieldSchema } from '../operations/request.ts';
+import { describeInput } from '../operations/wire.ts';
+
+/** What the command line knows of an operation, as plain data. */
+export interface CommandDefinition extends Omit<CliSurface, 'exitCode'> {
+  /** The operation's: `<noun>.<action>` */
+  readonly name: string;
+  readonly noun: string;
+  readonly action: string;
+  readonly summary: string;
+  readonly effect: Effect;
+  readonly fields: readonly (FieldSchema & { readonly field: string })[];
+  readonly needs: Operation['needs'];
+  /** How a server is asked for it; undefined when it has no route. */
+  readonly http: Pick<HttpSurface, 'method' | 'path' | 'body'> | undefined;
+  /** What answers have; one with nothing of it does not come from Ductile. */
+  readonly answers: readonly string[];
+  /** The operation itself decides on the exit code. */
+  readonly isJudged: boolean;
+}
+
+/**
+ * The build puts the value of this list in the place of this module, so that a command line starts
+ * without the operations, their schemas and what those need.
+ */
+export const commands: readonly CommandDefinition[] = operations.flatMap((operation) =>
+  isOffered(operation.cli) ? [describe(operation, operation.cli)] : [],
+);
+
+function describe(operation: Operation, cli: CliSurface): CommandDefinition {
+  const { name, summary, effect, needs, http, output } = operation;
+  const [noun = '', action = ''] = name.split('.');
+  const { exitCode, ...surface } = cli;
+  const short = shortFormOf(name);
+  return {
+    ...(short === undefined ? {} : { alias: { name: short, ...positionalsOf(cli) } }),
+    ...surface,
+    name,
+    noun,
+    action,
+    summary,
+    effect,
+    needs,
+    fields: [...describeInput(operation)].map(([field, schema]) => ({ field, ...schema })),
+    http: isOffered(http) ? { method: http.method, path: http.path, ...bodyOf(http) } : undefined,
+    answers: Object.keys(output.shape),
+    isJudged: exitCode !== undefined,
+  };
+}
+
+/** What people type most, beside the spellings that the operations ask for themselves. */
+function shortFormOf(name: string): string | undefined {
+  if (name === 'system.doctor') return 'doctor';
+  return name === 'system.reload' ? 'reload' : undefined;
+}
+
+function positionalsOf({ positionals }: CliSurface): Pick<CliSurface, 'positionals'> {
+  return positionals === undefined ? {} : { positionals };
+}
+
+function bodyOf({ body }: HttpSurface): Pick<HttpSurface, 'body'> {
+  return body === undefined ? {} : { body };
+}

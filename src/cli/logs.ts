@@ -1,0 +1,154 @@
+import { fromTimestamp, toTimestamp } from '../base/clock.ts';
+import { DuctileError, toDuctileError } from '../base/errors.ts';
+import { ask } from './ask.ts';
+import type { Input } from './ask.ts';
+import { makePrinter } from './options.ts';
+import type { Common, Session } from './options.ts';
+import { printError } from './print.ts';
+import type { Printer, Row } from './print.ts';
+import { printAttempt, printCoreLine } from './views/logs.ts';
+import { rowsOf } from './views/parts.ts';
+import { isMoment } from './when.ts';
+
+export interface TailOptions extends Common {
+  readonly plugin?: string | undefined;
+  readonly follow?: boolean;
+  readonly limit?: number;
+  readonly since?: string;
+  readonly core?: boolean;
+  readonly level?: string;
+  readonly component?: string;
+}
+
+const LINES_USUAL = 20;
+const PAGE_ROWS = 500;
+const LOOK_MS = 1000;
+/** Commits may become visible in another order than their rows were written in. */
+const OVERLAP_MS = 10_000;
+
+/** Prints the latest lines and, if asked, those that come, until Ctrl-C. */
+export async function tail(session: Session, options: TailOptions): Promise<number> {
+  refuseContradictions(options);
+  const { io } = session;
+  const printer = makePrinter(io, options);
+  const source = options.core === true ? coreLines(session, options) : attempts(session, options);
+  if (options.follow !== true) {
+    const { name, rows } = await source.first();
+    if (options.json === true) printer.json({ [name]: rows });
+    else for (const row of rows) source.print(row, printer);
+    return 0;
+  }
+  const over = io.interruption();
+  const show = (rows: readonly Row[]): void => {
+    for (const row of rows) {
+      if (options.json === true) printer.jsonLine(row);
+      else source.print(row, printer);
+    }
+  };
+  show((await source.first()).rows);
+  let lastError = '';
+  while (!over.aborted) {
+    await io.pause(LOOK_MS, over);
+    if (over.aborted) break;
+    try {
+      show(await source.next());
+      lastError = '';
+    } catch (thrown) {
+      const error = toDuctileError(thrown);
+      if (!error.kind.retryable) throw error;
+      if (lastError !== error.message) printError(error, io, options.json === true);
+      lastError = error.message;
+    }
+  }
+  return 0;
+}
+
+interface Source {
+  /** Oldest first. */
+  first(): Promise<{ readonly name: string; readonly rows: readonly Row[] }>;
+  /** What came since. */
+  next(): Promise<readonly Row[]>;
+  print(row: Row, printer: Printer): void;
+}
+
+function refuseContradictions({ core, plugin, level, component }: TailOptions): void {
+  const wrong =
+    core === true
+      ? plugin !== undefined && 'a plugin, which the log of the server is not about'
+      : (level ?? component) !== undefined && '--level or --component without --core';
+  if (wrong === false) return;
+  throw new DuctileError('INPUT_INVALID', `logs was given ${wrong}`, {
+    hint: 'Use --core for the log of the server, or the name of a plugin for what it said.',
+  });
+}
+
+/** Attempts are rows of the ledger, so a tail misses nothing, whichever process wrote them. */
+function attempts(session: Session, options: TailOptions): Source {
+  const { plugin, since, limit = LINES_USUAL } = options;
+  const seen = new Map<string, number>();
+  const common: Input = plugin === undefined ? {} : { plugin };
+  const look = (input: Input) => ask(session, options, 'job.logs', { ...common, ...input });
+  // By the clock of the ledger until a row says when the last attempt ended.
+  let from = `${OVERLAP_MS}ms`;
+  const fresh = (rows: readonly Row[]): Row[] => {
+    const unseen = rows.filter(({ log_id }) => !seen.has(String(log_id)));
+    for (const row of rows) seen.set(String(row['log_id']), endOf(row));
+    if (seen.size === 0) return [];
+    const start = Math.max(...seen.values()) - OVERLAP_MS;
+    from = toTimestamp(Math.max(0, start));
+    for (const [id, ms] of seen) if (ms < start) seen.delete(id);
+    return unseen;
+  };
+  const readFrom = async (start: string): Promise<Row[]> => {
+    const found: Row[] = [];
+    let page = await look({ since: start, limit: PAGE_ROWS });
+    for (;;) {
+      const rows = rowsOf(page['logs']);
+      found.push(...rows);
+      if (rows.length < PAGE_ROWS) return found;
+      page = await look({ cursor: page['next_cursor'], limit: PAGE_ROWS });
+    }
+  };
+  return {
+    async first() {
+      const rows =
+        since === undefined
+          ? rowsOf((await look({ limit }))['logs']).toReversed()
+          : await readFrom(since);
+      return { name: 'logs', rows: fresh(rows) };
+    },
+    next: async () => fresh(await readFrom(from)),
+    print: printAttempt,
+  };
+}
+
+function endOf({ completed_at }: Row): number {
+  return isMoment(completed_at) ? fromTimestamp(completed_at) : 0;
+}
+
+/** The server keeps the latest of its own lines; a new process counts them anew. */
+function coreLines(session: Session, options: TailOptions): Source {
+  const { level, component, since, limit = LINES_USUAL } = options;
+  const common: Input = {
+    ...(level === undefined ? {} : { level }),
+    ...(component === undefined ? {} : { component }),
+  };
+  let last = 0;
+  let processId: unknown;
+  const look = async (input: Input): Promise<Row[]> => {
+    const answer = await ask(session, options, 'system.logs', { ...common, ...input });
+    const isAnother = processId !== undefined && processId !== answer['process_id'];
+    processId = answer['process_id'];
+    if (isAnother) return look({ after: 0, limit: PAGE_ROWS });
+    last = Number(answer['last_seq']);
+    return [...rowsOf(answer['logs'])];
+  };
+  return {
+    async first() {
+      const input = since === undefined ? { limit } : { since, limit: PAGE_ROWS };
+      return { name: 'logs', rows: await look(input) };
+    },
+    next: () => look({ after: last, limit: PAGE_ROWS }),
+    print: printCoreLine,
+  };
+}

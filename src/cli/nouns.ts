@@ -1,0 +1,18 @@
+const nouns: Readonly<Record<string, string>> = {
+  analytics: 'Figures about what was done and how long it took.',
+  config: 'The configuration: check, lock, read and change it.',
+  directive: 'What somebody wanted to change, and what became of it.',
+  job: 'Pieces of work: what became of them and why.',
+  jobs: 'Many jobs at once, chosen by what they have in common.',
+  plugin: 'The programs that do the work.',
+  queue: 'What is running and what waits.',
+  schedule: 'When commands are due.',
+  signal: 'What happened: facts that never change.',
+  system: 'The service as a whole: start, status, backup.',
+  token: 'Who may use the API.',
+};
+
+/** What a noun stands for; a new one without a sentence yet goes by its name. */
+export function describeNoun(noun: string): string {
+  return nouns[noun] ?? `Everything about ${noun}.`;
+}

@@ -1,0 +1,51 @@
+import { DuctileError } from '../base/errors.ts';
+import type { CliHost, CliIo } from './host.ts';
+import { Printer } from './print.ts';
+import { parseUrl } from './transport.ts';
+import type { Target } from './transport.ts';
+
+/** One command line that is being done. */
+export interface Session {
+  readonly host: CliHost;
+  readonly io: CliIo;
+  exitCode: number;
+}
+
+/** What every command understands. */
+export interface Common {
+  readonly config?: string;
+  readonly url?: string;
+  readonly token?: string;
+  readonly json?: boolean;
+  readonly verbose?: boolean;
+  /** False with `--no-color`. */
+  readonly color?: boolean;
+}
+
+export function makePrinter(io: CliIo, { verbose = false, color = true }: Common): Printer {
+  return new Printer(io, { isVerbose: verbose, hasColors: io.hasColors && color });
+}
+
+/** The server to ask: one that was named, else the one that runs here; undefined when none does. */
+export async function findTarget(
+  { host, io }: Session,
+  options: Common,
+): Promise<Target | undefined> {
+  const { config, url, token } = options;
+  if (url !== undefined && config !== undefined) {
+    throw new DuctileError('INPUT_INVALID', '--url and --config name two different servers', {
+      hint: 'Keep one of them.',
+    });
+  }
+  // Whoever names a configuration means the server of that one, whatever the environment says.
+  const address = url ?? (config === undefined ? named(io.env['DUCTILE_URL']) : undefined);
+  if (address !== undefined) {
+    return { url: parseUrl(address), token: named(token) ?? named(io.env['DUCTILE_TOKEN']) };
+  }
+  const socketPath = await host.findSocket(config);
+  return socketPath === undefined ? undefined : { socketPath };
+}
+
+function named(text: string | undefined): string | undefined {
+  return text === undefined || text.trim() === '' ? undefined : text.trim();
+}

@@ -1,0 +1,164 @@
+import { resolve } from 'node:path';
+import { InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
+import { DuctileError } from '../base/errors.ts';
+import type { JsonOutput } from '../operations/define.ts';
+import { makePrinter } from './options.ts';
+import type { Common, Session } from './options.ts';
+import { version } from './version.ts';
+import { showPlain, showPlan } from './views.ts';
+
+/** Commands that are no operations: they are about this program, or work where no server runs. */
+export function addOwnCommands(program: Command, system: Command, session: Session): void {
+  addStart(system, session);
+  addRestore(system, session);
+  addMigrate(system, session);
+  addDemo(program, session);
+  addLogs(program, session);
+  addApi(program, session);
+  addCompletion(program, session);
+  program
+    .command('version')
+    .description('Print the version.')
+    .addHelpText('after', '\nExamples:\n  $ ductile version --json')
+    .action((_, command: Command) => {
+      const isJson = command.optsWithGlobals<Common>().json === true;
+      session.io.stdout.write(isJson ? `${JSON.stringify({ version })}\n` : `ductile ${version}\n`);
+    });
+}
+
+function addStart(system: Command, session: Session): void {
+  system
+    .command('start')
+    .description('Run the service in the foreground.')
+    .addHelpText('after', '\nExamples:\n  $ ductile system start --config ~/.config/ductile')
+    .action(async (_, command: Command) => {
+      session.exitCode = await session.host.start(readLocal(command).config);
+    });
+}
+
+function addRestore(system: Command, session: Session): void {
+  const { host, io } = session;
+  system
+    .command('restore')
+    .description('Put a backup in the place of the ledger; the service must not be running.')
+    .requiredOption('--from <file>', 'a file that `system backup` wrote')
+    .option('--dry-run', 'say what would happen, and do nothing')
+    .addHelpText('after', '\nExamples:\n  $ ductile system restore --from ductile-backup.db')
+    .action(async ({ from, dryRun }: { from: string; dryRun?: boolean }, command: Command) => {
+      const options = readLocal(command);
+      const path = resolve(io.cwd, from);
+      const plan = `${path} would take the place of the ledger, which would be kept beside it.`;
+      report(session, options, dryRun === true ? plan : await host.restore(options.config, path));
+    });
+}
+
+function addMigrate(system: Command, session: Session): void {
+  system
+    .command('migrate')
+    .description('Bring the ledger to the schema of this program, as a start of the service does.')
+    .option('--dry-run', 'say what would happen, and do nothing')
+    .addHelpText('after', '\nExamples:\n  $ ductile system migrate')
+    .action(async ({ dryRun }: { dryRun?: boolean }, command: Command) => {
+      const options = readLocal(command);
+      const plan = 'Changes of the schema that the ledger does not have yet would be made.';
+      report(session, options, dryRun === true ? plan : await session.host.migrate(options.config));
+    });
+}
+
+function addDemo(program: Command, session: Session): void {
+  program
+    .command('demo')
+    .description('Show what Ductile does, in a directory of its own that is removed again.')
+    .option('--dir <directory>', 'use and keep this directory')
+    .option('--rounds <count>', 'stop by itself after so many rounds', toCount)
+    .addHelpText('after', '\nExamples:\n  $ ductile demo --rounds 3')
+    .action(async ({ dir, rounds }: { dir?: string; rounds?: number }) => {
+      const print = (line: string): void => void session.io.stdout.write(`${line}\n`);
+      session.exitCode = await session.host.demo({ directory: dir, rounds, print });
+    });
+}
+
+function addLogs(program: Command, session: Session): void {
+  program
+    .command('logs')
+    .description('Tail what plugins said in their attempts, or the log of the server itself.')
+    .argument('[plugin]', 'only attempts of this plugin')
+    .option('-f, --follow', 'go on until Ctrl-C')
+    .option('-n, --limit <count>', 'how many of the latest to begin with (20)', toCount)
+    .option('--since <when>', 'begin at a moment, or so long ago, such as 15m')
+    .option('--core', 'the log of the server itself instead of the plugins')
+    .option('--level <level>', 'with --core: only this level and worse (debug, info, warn, error)')
+    .option('--component <name>', 'with --core: only this part of the server')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ ductile logs mail --follow\n  $ ductile logs --since 15m\n  $ ductile logs --core --level warn',
+    )
+    .action(async (plugin: string | undefined, _, command: Command) => {
+      const { tail } = await import('./logs.ts');
+      const options = command.optsWithGlobals<Common & Record<string, unknown>>();
+      session.exitCode = await tail(session, { ...options, plugin });
+    });
+}
+
+function addApi(program: Command, session: Session): void {
+  // The noun may have actions of its own; a path is none of them.
+  const api = program.commands.find((command) => command.name() === 'api');
+  (api ?? program.command('api'))
+    .description('Send one request to the server as it is, and print what comes back.')
+    .argument('<path>', 'such as /jobs?limit=5')
+    .option('-X, --method <method>', 'GET, or POST when there is something to send')
+    .option('-f, --field <key=value>', 'into the query of a GET, else into a JSON body', collect)
+    .option('-H, --header <name:value>', 'another header', collect)
+    .option('-b, --body <text>', 'the body; @FILE reads a file, @- standard input')
+    .option('-i, --include', 'print the status and the headers too')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ ductile api /jobs -X GET -f limit=5\n  $ ductile api /plugin/echo/poll -b \'{"payload":{}}\'',
+    )
+    .action(async (path: string, _, command: Command) => {
+      const { callApi } = await import('./api.ts');
+      const options = command.optsWithGlobals<Common & Record<string, unknown>>();
+      session.exitCode = await callApi(session, path, options);
+    });
+}
+
+function addCompletion(program: Command, session: Session): void {
+  program
+    .command('completion')
+    .description('Print the script that lets a shell complete this command line.')
+    .argument('<shell>', 'bash, zsh or fish')
+    .addHelpText('after', '\nExamples:\n  $ source <(ductile completion bash)')
+    .action(async (shell: string) => {
+      const { completionScript } = await import('./completion.ts');
+      session.io.stdout.write(completionScript(shell));
+    });
+}
+
+/** A server elsewhere was named, but this command is about the files of this machine. */
+function readLocal(command: Command): Common {
+  const options = command.optsWithGlobals<Common>();
+  if (options.url === undefined) return options;
+  throw new DuctileError('INPUT_INVALID', `${command.name()} works on this machine only`, {
+    place: 'url',
+    hint: 'Run it where the ledger is, without --url.',
+  });
+}
+
+function report({ io }: Session, options: Common, told: JsonOutput | string): void {
+  const printer = makePrinter(io, options);
+  const output = typeof told === 'string' ? { dry_run: true, plan: [told] } : told;
+  if (options.json === true) printer.json(output);
+  else if (typeof told === 'string') showPlan(output, printer);
+  else showPlain(output, printer);
+}
+
+function collect(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
+}
+
+function toCount(text: string): number {
+  const count = Number(text);
+  if (Number.isSafeInteger(count) && count > 0) return count;
+  throw new InvalidArgumentError('It must be a whole number above 0.');
+}

@@ -1,0 +1,33 @@
+import type { JsonOutput } from '../operations/define.ts';
+import type { CommandDefinition } from './commands.ts';
+import type { CliIo } from './host.ts';
+import { makePrinter } from './options.ts';
+import type { Common } from './options.ts';
+import { rowsOf } from './views/parts.ts';
+import { showPlain, showPlan, views } from './views.ts';
+
+/** Prints an answer as it was asked for. */
+export function show(
+  { name, table }: CommandDefinition,
+  output: JsonOutput,
+  options: Common,
+  io: CliIo,
+): void {
+  const printer = makePrinter(io, options);
+  if (options.json === true) printer.json(output);
+  else if (output['dry_run'] === true) showPlan(output, printer);
+  else if (name in views) views[name]?.(output, printer);
+  else if (table !== undefined) printer.table(rowsOf(output[table.rows]), table);
+  else showPlain(output, printer);
+}
+
+/** 0 unless the answer is bad news, which the operation itself knows best. */
+export async function judge(
+  { name, isJudged }: CommandDefinition,
+  output: JsonOutput,
+): Promise<number> {
+  if (!isJudged || output['dry_run'] === true) return 0;
+  const { operations } = await import('../operations/index.ts');
+  const { cli } = operations.find((operation) => operation.name === name) ?? {};
+  return cli === undefined || 'absent' in cli ? 0 : (cli.exitCode?.(output) ?? 0);
+}

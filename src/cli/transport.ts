@@ -1,0 +1,102 @@
+import http from 'node:http';
+import type { IncomingMessage, RequestOptions } from 'node:http';
+import https from 'node:https';
+import { text } from 'node:stream/consumers';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+
+/** The server that is asked: the one that runs here, or one elsewhere. */
+export type Target =
+  | { readonly socketPath: string }
+  | { readonly url: URL; readonly token: string | undefined };
+
+export interface Exchange {
+  readonly method: string;
+  /** With the query. */
+  readonly path: string;
+  readonly body?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Sends one request; what comes back has a status, and a body that is still on its way. */
+export async function send(target: Target, exchange: Exchange): Promise<IncomingMessage> {
+  try {
+    return await new Promise((resolve, reject) => {
+      const asked = client(target).request(optionsOf(target, exchange));
+      const patience = setTimeout(() => {
+        asked.destroy(new Error(`no connection within ${limits.connectMs / 1000} seconds`));
+      }, limits.connectMs);
+      asked.once('socket', (socket) => {
+        socket.once('connect', () => clearTimeout(patience));
+      });
+      asked.once('response', resolve);
+      asked.once('error', reject);
+      asked.once('close', () => clearTimeout(patience));
+      asked.end(exchange.body);
+    });
+  } catch (thrown) {
+    throw unreachable(target, thrown);
+  }
+}
+
+/** The whole body as text. */
+export async function readText(target: Target, response: IncomingMessage): Promise<string> {
+  return text(response).catch((thrown: unknown) => {
+    throw unreachable(target, thrown);
+  });
+}
+
+export function nameTarget(target: Target): string {
+  return 'url' in target ? target.url.origin : target.socketPath;
+}
+
+/** An address as somebody wrote it. */
+export function parseUrl(given: string): URL {
+  const url = URL.parse(given.includes('://') ? given : `http://${given}`);
+  if (url !== null && /^https?:$/.test(url.protocol) && url.username === '') return url;
+  throw new DuctileError('INPUT_INVALID', `${given} is not the address of a server`, {
+    place: 'url',
+    hint: 'Write it like https://ductile.example:8443; the token goes into DUCTILE_TOKEN.',
+  });
+}
+
+function client(target: Target): typeof http | typeof https {
+  return 'url' in target && target.url.protocol === 'https:' ? https : http;
+}
+
+function optionsOf(target: Target, { method, path, body, headers = {} }: Exchange): RequestOptions {
+  const usual = body === undefined ? {} : { 'content-type': 'application/json' };
+  const common = { method, agent: false as const };
+  if (!('url' in target)) {
+    const { socketPath } = target;
+    return { ...common, socketPath, path, headers: { ...usual, ...headers } };
+  }
+  const { url, token } = target;
+  const bearer = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  return {
+    ...common,
+    hostname: url.hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: url.port,
+    // A server may stand behind a path of a proxy.
+    path: `${url.pathname.replace(/\/$/, '')}${path}`,
+    headers: { ...usual, ...bearer, ...headers },
+  };
+}
+
+function unreachable(target: Target, thrown: unknown): DuctileError {
+  const hint =
+    'url' in target
+      ? 'Check the address, and that api.enabled is true in the configuration of that server.'
+      : undefined;
+  return new DuctileError('SERVER_UNREACHABLE', `the server did not answer: ${say(thrown)}`, {
+    place: nameTarget(target),
+    ...(hint === undefined ? {} : { hint }),
+    cause: thrown,
+  });
+}
+
+/** Several addresses that all failed come as one error without a message. */
+function say(thrown: unknown): string {
+  const [first] = thrown instanceof AggregateError ? (thrown.errors as unknown[]) : [];
+  return messageOf(first ?? thrown);
+}

@@ -1,0 +1,104 @@
+import { visible } from '../../base/text.ts';
+import type { JsonOutput } from '../../operations/define.ts';
+import { showCell } from '../print.ts';
+import type { Printer } from '../print.ts';
+import { listOf, rowOf, rowsOf, section } from './parts.ts';
+import type { View } from './parts.ts';
+
+export const configViews: Readonly<Record<string, View>> = {
+  'system.doctor': showFindings,
+  'config.check': showFindings,
+  'config.lock': showLock,
+  'config.show': showYaml,
+  'config.get': showKey,
+  'config.set': showSet,
+  'config.restore': showRestore,
+  'config.diff': showDiff,
+  'config.schema': showSchema,
+  'config.view': showView,
+};
+
+function showFindings(output: JsonOutput, printer: Printer): void {
+  for (const { severity, place, key, message, fix } of rowsOf(output['findings'])) {
+    if (severity === 'info' && !printer.isVerbose) continue;
+    const name = key === '' ? '' : `${showCell(key)} `;
+    printer.line(`${printer.tint(showCell(severity))}  ${name}${showCell(message)}`);
+    printer.line(`  ${showCell(place)}`);
+    printer.line(`  ${showCell(fix)}`);
+  }
+  const { errors, warnings } = output;
+  if (errors === 0 && warnings === 0) return printer.line('Nothing is wrong.');
+  printer.line(`${countOf(errors, 'error')}, ${countOf(warnings, 'warning')}`);
+}
+
+function showLock(output: JsonOutput, printer: Printer): void {
+  const files = rowsOf(output['files']);
+  const columns = [
+    ['FILE', 'path'],
+    ['TIER', 'tier'],
+    ['BLAKE3', 'hash'],
+  ] as const;
+  if (printer.isVerbose) printer.table(files, { columns, empty: '' });
+  printer.line(`${countOf(files.length, 'file')} locked in ${showCell(output['manifest'])}`);
+}
+
+function showYaml({ yaml }: JsonOutput, printer: Printer): void {
+  for (const line of String(yaml).trimEnd().split('\n')) printer.line(visible(line));
+}
+
+function showKey({ value, source }: JsonOutput, printer: Printer): void {
+  const isPlain = typeof value !== 'object' || value === null;
+  if (isPlain) printer.line(showCell(value));
+  else printer.json(value);
+  if (printer.isVerbose) printer.line(`  ${showCell(source)}`);
+}
+
+function showSet(output: JsonOutput, printer: Printer): void {
+  const { key, before, after, file, backup, locked } = output;
+  const was = before === undefined ? '' : ` (it was ${showCell(before)})`;
+  printer.line(`${showCell(key)} is now ${showCell(after)}${was}`);
+  printer.line(`  ${showCell(file)}; what was there is in ${showCell(backup)}`);
+  if (locked !== true) printer.line('  It is not locked: see `ductile config diff`.');
+  showFindings(rowOf(output['validation']), printer);
+}
+
+function showRestore(output: JsonOutput, printer: Printer): void {
+  const { directory, files, aside, previous } = output;
+  printer.pairs([
+    ['directory', directory],
+    ['restored', files],
+    ['set aside', listOf(aside).length === 0 ? null : aside],
+    ['before', previous],
+  ]);
+  showFindings(rowOf(output['validation']), printer);
+}
+
+function showDiff(output: JsonOutput, printer: Printer): void {
+  const against = showCell(output['compared_with']);
+  if (output['same'] === true) return printer.line(`The same as ${against}.`);
+  printer.line(`Compared with ${against}:`);
+  for (const { path, change, tier } of rowsOf(output['files'])) {
+    printer.line(`  ${showCell(change)}  ${showCell(path)}${tier === 'high' ? ' (high)' : ''}`);
+  }
+  section(printer, 'Keys', output['keys'], [
+    ['KEY', 'key'],
+    ['BEFORE', 'before'],
+    ['AFTER', 'after'],
+  ]);
+}
+
+function showSchema({ schema }: JsonOutput, printer: Printer): void {
+  printer.json(schema);
+}
+
+function showView(output: JsonOutput, printer: Printer): void {
+  printer.pairs([
+    ['file', output['file']],
+    ['fingerprint', output['fingerprint']],
+  ]);
+  printer.json(output['config']);
+}
+
+function countOf(count: unknown, what: string): string {
+  return `${showCell(count)} ${what}${count === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,40 @@
+import type { JsonOutput, Table } from '../../operations/define.ts';
+import { showCell } from '../print.ts';
+import type { Printer, Row } from '../print.ts';
+
+/** How an answer looks to a person. */
+export type View = (output: JsonOutput, printer: Printer) => void;
+
+export function section(
+  printer: Printer,
+  title: string,
+  value: unknown,
+  columns: Table['columns'],
+): void {
+  const rows = rowsOf(value);
+  if (rows.length === 0) return;
+  printer.title(title);
+  printer.table(rows, { columns, empty: '' });
+}
+
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+export function rowOf(value: unknown): Row {
+  return typeof value === 'object' && value !== null ? (value as Row) : {};
+}
+
+/** The rows in a field of an answer. */
+export function rowsOf(value: unknown): readonly Row[] {
+  return listOf(value).map(rowOf);
+}
+
+export function showProblems(problems: readonly Row[], printer: Printer): void {
+  if (problems.length > 0) printer.title('Problems');
+  for (const { plugin, place, message, hint } of problems) {
+    const name = plugin === null ? '' : `${showCell(plugin)}: `;
+    printer.line(`${name}${showCell(message)}`);
+    printer.line(`  ${showCell(place)}${hint === null ? '' : `. ${showCell(hint)}`}`);
+  }
+}

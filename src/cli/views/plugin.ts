@@ -1,0 +1,67 @@
+import { formatDuration } from '../../base/duration.ts';
+import type { JsonOutput } from '../../operations/define.ts';
+import { showCell } from '../print.ts';
+import type { Printer } from '../print.ts';
+import { listOf, rowOf, rowsOf, section, showProblems } from './parts.ts';
+
+export function showPlugins(output: JsonOutput, printer: Printer): void {
+  const rows = rowsOf(output['plugins']).map((plugin) => ({
+    ...plugin,
+    commands: Object.entries(rowOf(plugin['types'])).map(
+      ([name, type]) => `${name} (${showCell(type)})`,
+    ),
+  }));
+  printer.table(rows, {
+    columns: [
+      ['NAME', 'name'],
+      ['VERSION', 'version'],
+      ['USES', 'uses', 'detail'],
+      ['PARALLEL', 'parallelism'],
+      ['COMMANDS', 'commands'],
+      ['DESCRIPTION', 'description'],
+    ],
+    empty: 'There are no plugins.',
+  });
+  const disabled = listOf(output['disabled']);
+  if (disabled.length > 0) printer.line(`disabled: ${showCell(disabled)}`);
+  for (const [name, keys] of Object.entries(rowOf(output['dormant']))) {
+    printer.line(`${showCell(name)} waits to be set up; it needs ${showCell(keys)}`);
+  }
+  showProblems(rowsOf(output['problems']), printer);
+  if (printer.isVerbose) showProblems(rowsOf(output['warnings']), printer);
+}
+
+export function showPlugin(output: JsonOutput, printer: Printer): void {
+  const { commands, ...rest } = output;
+  printer.pairs(Object.entries(rest));
+  section(printer, 'Commands', commands, [
+    ['NAME', 'name'],
+    ['TYPE', 'type'],
+    ['DESCRIPTION', 'description'],
+  ]);
+  if (!printer.isVerbose) return;
+  for (const { name, input_schema } of rowsOf(commands)) {
+    if (input_schema === undefined) continue;
+    printer.title(`Input of ${showCell(name)}`);
+    printer.json(input_schema);
+  }
+}
+
+export function showRun(output: JsonOutput, printer: Printer): void {
+  const duration = output['duration_ms'];
+  printer.pairs([
+    ['job', output['job_id']],
+    ['plugin', `${showCell(output['plugin'])} ${showCell(output['command'])}`],
+    ['status', output['status']],
+    ['reason', output['reason']],
+    ['note', output['duplicate'] === true ? 'asked for before; nothing was added' : null],
+    ['took', typeof duration === 'number' ? formatDuration(duration) : null],
+    ['error', output['last_error']],
+    ['result', output['result']],
+  ]);
+  if (printer.isVerbose || output['status'] !== 'succeeded')
+    printer.block('stderr', output['stderr']);
+  if (output['timeout_exceeded'] === true) {
+    printer.line(`It goes on; see \`ductile job inspect ${showCell(output['job_id'])}\`.`);
+  }
+}

@@ -1,0 +1,48 @@
+import { formatDuration } from '../../base/duration.ts';
+import type { JsonOutput } from '../../operations/define.ts';
+import { showCell } from '../print.ts';
+import type { Printer } from '../print.ts';
+import { listOf, rowOf, rowsOf, section, showProblems } from './parts.ts';
+
+export function showStatus(output: JsonOutput, printer: Printer): void {
+  const queue = rowOf(output['queue']);
+  const plugins = rowOf(output['plugins']);
+  const problems = rowsOf(plugins['problems']);
+  const waiting = `${showCell(queue['ready'])} ready, ${showCell(queue['delayed'])} delayed`;
+  const slots = `${rowsOf(output['running']).length} of ${showCell(output['slots'])} slots here`;
+  printer.pairs([
+    ['state', output['state']],
+    ['detail', output['detail']],
+    ['process', output['process_id']],
+    ['up', formatDuration(Number(output['uptime_seconds']) * 1000)],
+    ['ledger', output['ledger']],
+    ['spawner', output['spawner']],
+    ['queue', `${waiting}, ${showCell(queue['running'])} running (${slots})`],
+    ['waiting since', queue['oldest_ready_at']],
+    ['plugins', `${showCell(plugins['loaded'])} loaded, ${problems.length} with problems`],
+  ]);
+  showProblems(problems, printer);
+  if (printer.isVerbose) showProblems(rowsOf(plugins['warnings']), printer);
+  section(printer, 'Processes', output['processes'], [
+    ['ID', 'process_id'],
+    ['HOST', 'host'],
+    ['PID', 'pid'],
+    ['VERSION', 'version'],
+    ['SLOTS', 'slots'],
+    ['SPAWNER', 'spawner'],
+    ['STARTED', 'started_at'],
+    ['HEARTBEAT', 'last_heartbeat_at'],
+  ]);
+  section(printer, 'Running here', output['running'], [
+    ['JOB', 'job_id'],
+    ['PLUGIN', 'plugin'],
+    ['COMMAND', 'command'],
+  ]);
+}
+
+export function showCheck(output: JsonOutput, printer: Printer): void {
+  const problems = listOf(output['problems']);
+  if (problems.length === 0) return printer.line('The ledger is sound.');
+  printer.line(`The ledger has ${problems.length} problems:`);
+  for (const problem of problems) printer.line(`  ${showCell(problem)}`);
+}

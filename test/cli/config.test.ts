@@ -1,0 +1,180 @@
+/** The configuration from the command line: real files, the real operations, no process. */
+import { access, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { cliHost } from '../../src/app/cli-host.ts';
+import { makeDirectory } from '../support/directory.ts';
+import { run as runCommand } from '../support/fake-cli.ts';
+import type { Told } from '../support/fake-cli.ts';
+import { writePlugin } from '../support/plugin-tree.ts';
+
+async function config(directory: string, ...args: readonly string[]): Promise<Told> {
+  return runCommand(['config', ...args, '--config', directory], {
+    host: { openLocal: (given, need) => cliHost.openLocal(given, need) },
+    io: { cwd: directory },
+  });
+}
+
+async function makeStarter(): Promise<string> {
+  const directory = join(await makeDirectory(), 'etc');
+  expect(await config(directory, 'init', directory)).toMatchObject({ code: 0, err: '' });
+  return directory;
+}
+
+function parse({ out }: Told): Record<string, unknown> {
+  return JSON.parse(out) as Record<string, unknown>;
+}
+
+describe('config init', () => {
+  test('writes what is valid and locked, for nobody else to read', async () => {
+    const directory = await makeStarter();
+    expect(await config(directory, 'check', '--fail-on-warnings')).toMatchObject({
+      code: 0,
+      out: 'Nothing is wrong.\n',
+    });
+    expect(await config(directory, 'diff')).toMatchObject({ code: 0 });
+    const modes = await Promise.all(
+      ['.', 'config.yaml', '.checksums'].map((path) => stat(join(directory, path))),
+    );
+    expect(modes.map(({ mode }) => mode & 0o777)).toEqual([0o700, 0o600, 0o600]);
+  });
+
+  test('does not replace a configuration unless told to, and then keeps it', async () => {
+    const directory = await makeStarter();
+    const file = join(directory, 'config.yaml');
+    await writeFile(file, 'mine: yes\n');
+    const refused = await config(directory, 'init', directory, '--json');
+    expect(refused.code).toBe(1);
+    expect(JSON.parse(refused.err)).toMatchObject({ code: 'CONFIG_EXISTS', place: file });
+    expect(await readFile(file, 'utf8')).toBe('mine: yes\n');
+    expect(await config(directory, 'init', directory, '--force')).toMatchObject({ code: 0 });
+    expect(await readFile(`${file}.bak`, 'utf8')).toBe('mine: yes\n');
+  });
+
+  test('only says what it would do when asked to', async () => {
+    const directory = join(await makeDirectory(), 'never');
+    expect(await config(directory, 'init', directory, '--dry-run')).toMatchObject({ code: 0 });
+    await expect(access(directory)).rejects.toThrow('ENOENT');
+  });
+});
+
+describe('config check', () => {
+  test('exits 1 with errors, 2 with warnings if asked to, and 78 when there is none', async () => {
+    const directory = await makeStarter();
+    const file = join(directory, 'config.yaml');
+    const good = await readFile(file, 'utf8');
+    await writeFile(file, `${good}# touched\n`);
+    expect(await config(directory, 'check')).toMatchObject({ code: 0 });
+    expect(await config(directory, 'check', '--fail-on-warnings')).toMatchObject({ code: 2 });
+    await writeFile(file, `${good}nonsense: 1\n`);
+    const bad = await config(directory, 'check', '--json');
+    expect(bad.code).toBe(1);
+    expect(parse(bad)).toMatchObject({ valid: false, errors: 1 });
+    expect(await config(join(directory, 'nowhere'), 'check')).toMatchObject({ code: 78 });
+  });
+});
+
+test('what is in force is refused with a plugin that does not load, if that is asked for', async () => {
+  const directory = await makeStarter();
+  await writePlugin(join(directory, 'plugins/bad'), { manifest: 'name: bad\n' });
+  expect(await config(directory, 'view')).toMatchObject({ code: 0 });
+  expect((await config(directory, 'set', 'service.strict_mode=true', '--apply')).code).toBe(0);
+  const strict = await config(directory, 'view');
+  expect(strict.code).toBe(78);
+  expect(strict.err).toContain('plugins/bad/manifest.yaml');
+});
+
+describe('config get and show', () => {
+  test('tell a key, where it is set, and what it is without being set', async () => {
+    const directory = await makeStarter();
+    expect(parse(await config(directory, 'get', 'plugin:echo.enabled', '--json'))).toEqual({
+      key: 'plugins.echo.enabled',
+      value: true,
+      source: `${join(directory, 'config.yaml')}:22:5`,
+    });
+    expect(parse(await config(directory, 'get', 'service.max_hops', '--json'))).toMatchObject({
+      value: 32,
+      source: 'default',
+    });
+    expect((await config(directory, 'get', 'service.nothing')).code).toBe(2);
+    expect((await config(directory, 'show', 'plugins')).out).toBe('echo:\n  enabled: true\n');
+    expect((await config(directory, 'show', 'plugin:echo', '--effective')).out).toContain(
+      'max_outstanding_polls: 1',
+    );
+  });
+
+  test('show no secrets, also while the rest is invalid', async () => {
+    const directory = await makeStarter();
+    const text = 'api: {auth: {api_key: hunter2}}\nplugins: {a: {config: {password: hunter2}}}\n';
+    await writeFile(join(directory, 'config.yaml'), text);
+    const shown = await config(directory, 'show', '--json');
+    expect(shown.code).toBe(0);
+    expect(shown.out).not.toContain('hunter2');
+    expect(shown.out).toContain('[redacted]');
+  });
+});
+
+describe('config set', () => {
+  test('does nothing unless it is told which of the two', async () => {
+    const directory = await makeStarter();
+    const before = await readFile(join(directory, 'config.yaml'), 'utf8');
+    expect((await config(directory, 'set', 'service.max_hops=3')).code).toBe(2);
+    const planned = await config(directory, 'set', 'service.max_hops=3', '--dry-run');
+    expect(planned.out).toContain('service.max_hops');
+    expect(await readFile(join(directory, 'config.yaml'), 'utf8')).toBe(before);
+  });
+
+  test('changes the one line, keeps a copy and the lock', async () => {
+    const directory = await makeStarter();
+    const file = join(directory, 'config.yaml');
+    const before = await readFile(file, 'utf8');
+    const told = await config(directory, 'set', 'plugin:echo.enabled=false', '--apply', '--json');
+    expect(told.code).toBe(0);
+    expect(parse(told)).toMatchObject({ before: true, after: false, file, locked: true });
+    expect(await readFile(file, 'utf8')).toBe(before.replace('enabled: true', 'enabled: false'));
+    expect(await readFile(`${file}.bak`, 'utf8')).toBe(before);
+    expect((await config(directory, 'diff')).code).toBe(0);
+  });
+
+  test('refuses what would be invalid, and what no plugin can do', async () => {
+    const directory = await makeStarter();
+    const file = join(directory, 'config.yaml');
+    const before = await readFile(file, 'utf8');
+    const bad = await config(directory, 'set', 'service.log_level=loud', '--apply', '--json');
+    expect(bad.code).toBe(78);
+    expect(JSON.parse(bad.err)).toMatchObject({ code: 'CONFIG_INVALID' });
+    const route = 'routes=[{"event_type":"x","to":"nobody"}]';
+    expect((await config(directory, 'set', route, '--apply')).code).toBe(78);
+    expect(await readFile(file, 'utf8')).toBe(before);
+  });
+});
+
+describe('config lock, diff, backup and restore', () => {
+  test('tell what changed, and take it back', async () => {
+    const directory = await makeStarter();
+    const file = join(directory, 'config.yaml');
+    const before = await readFile(file, 'utf8');
+    const archive = join(directory, 'saved.tar.gz');
+    expect((await config(directory, 'backup', '--to', 'saved.tar.gz')).code).toBe(0);
+    await writeFile(file, before.replace('name: ductile', 'name: other'));
+    expect(parse(await config(directory, 'diff', '--json'))).toMatchObject({
+      same: false,
+      files: [{ path: 'config.yaml', change: 'changed' }],
+    });
+    expect(parse(await config(directory, 'diff', '--backup', archive, '--json'))).toMatchObject({
+      keys: [{ key: 'service.name', before: '"ductile"', after: '"other"' }],
+    });
+    const planned = await config(directory, 'lock', '--dry-run');
+    expect(planned.out).toContain('config.yaml would be accepted as it is now.');
+    expect((await config(directory, 'lock')).code).toBe(0);
+    expect((await config(directory, 'diff')).code).toBe(0);
+    expect((await config(directory, 'restore', archive)).code).toBe(0);
+    expect(await readFile(file, 'utf8')).toBe(before);
+    expect((await config(directory, 'diff')).code).toBe(0);
+  });
+
+  test('config schema prints the schema itself', async () => {
+    const told = await config(await makeStarter(), 'schema');
+    expect(JSON.parse(told.out)).toMatchObject({ title: 'Configuration of Ductile' });
+  });
+});

@@ -1,0 +1,131 @@
+/** Without a server: who looks disturbs nobody, who writes is alone, and an old ledger is left as it is. */
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { cliHost } from '../../src/app/cli-host.ts';
+import { openLookout } from '../../src/app/lookout.ts';
+import { DuctileError } from '../../src/base/errors.ts';
+import { takeInstanceLock } from '../../src/ledger/instance-lock.ts';
+import { schemaVersion } from '../../src/ledger/migrate.ts';
+import { openLedger } from '../../src/ledger/open.ts';
+import { operations } from '../../src/operations/index.ts';
+import { makeDirectory } from '../support/directory.ts';
+import { run } from '../support/fake-cli.ts';
+import { makeSchemaUrl } from '../support/postgres.ts';
+
+let directory: string;
+let state: string;
+
+beforeEach(async () => {
+  directory = await makeDirectory();
+  state = join(directory, 'data', 'state.db');
+  mkdirSync(join(directory, 'plugins'));
+  const config = 'plugin_roots: [./plugins]\nstate:\n  path: ./data/state.db\n';
+  writeFileSync(join(directory, 'config.yaml'), config);
+});
+
+const ductile = (...argv: string[]) =>
+  run([...argv, '--config', directory], { host: { ...cliHost } });
+
+async function makeLedger(): Promise<void> {
+  await (await openLedger({ kind: 'sqlite', path: state })).close();
+}
+
+describe('looking', () => {
+  test('at a place where nothing is yet finds nothing and leaves nothing', async () => {
+    const { code, out } = await ductile('job', 'list');
+    expect([code, out]).toEqual([0, 'There are no such jobs.\n']);
+    expect((await ductile('status', '--json')).code).toBe(0);
+    expect(existsSync(join(directory, 'data'))).toBe(false);
+  });
+
+  test.each(['job list', 'queue', 'logs', 'plugins', 'status', 'system check'])(
+    '`%s` works while another process holds the lock',
+    async (line) => {
+      await makeLedger();
+      const lock = takeInstanceLock(join(directory, 'data'));
+      const { code, err } = await ductile(...line.split(' '));
+      lock.release();
+      expect([code, err]).toEqual([0, '']);
+    },
+  );
+
+  test('works although another part of the configuration is broken', async () => {
+    writeFileSync(join(directory, 'config.yaml'), 'state: { path: ./data/state.db }\nplugns: {}\n');
+    expect((await ductile('job', 'list')).code).toBe(0);
+    expect((await ductile('plugin', 'list')).code).toBe(78);
+  });
+});
+
+describe('writing', () => {
+  test('is refused while another process holds the lock; its dry run is not', async () => {
+    await makeLedger();
+    const lock = takeInstanceLock(join(directory, 'data'));
+    const held = await ductile('system', 'pause');
+    const plan = await ductile('system', 'pause', '--dry-run');
+    lock.release();
+    expect([held.code, held.err]).toEqual([1, expect.stringContaining('INSTANCE_LOCKED')]);
+    expect([plan.code, plan.out]).toEqual([0, expect.stringContaining('Nothing was done.')]);
+    expect((await ductile('system', 'pause')).code).toBe(0);
+    expect((await ductile('directive', 'list')).out).toMatch(/system\.pause .*completed/);
+  });
+
+  test('what is about a running server says so', async () => {
+    for (const line of ['system logs', 'system reload']) {
+      const { code, err } = await ductile(...line.split(' '));
+      expect([code, err]).toEqual([1, expect.stringContaining('no server runs here')]);
+    }
+  });
+});
+
+test('an older ledger is left alone until somebody migrates it', async () => {
+  await makeLedger();
+  const db = new DatabaseSync(state);
+  db.exec(`pragma user_version = ${schemaVersion - 1}`);
+  db.close();
+  for (const line of ['job list', 'plugin list', 'system pause']) {
+    const { code, err } = await ductile(...line.split(' '));
+    expect([line, code, err]).toEqual([line, 78, expect.stringContaining('system migrate')]);
+  }
+  const { code, out } = await ductile('system', 'migrate', '--json');
+  expect([code, JSON.parse(out)]).toEqual([
+    0,
+    { schema_before: schemaVersion - 1, schema: schemaVersion },
+  ]);
+  expect((await ductile('job', 'list')).code).toBe(0);
+});
+
+const places = {
+  SQLite: () => Promise.resolve({ kind: 'sqlite', path: state, dir: directory } as const),
+  PostgreSQL: async () => {
+    const url = new URL(await makeSchemaUrl());
+    const schema = url.searchParams.get('schema') ?? '';
+    url.searchParams.delete('schema');
+    return { kind: 'postgres', url: url.href, schema, dir: directory } as const;
+  },
+};
+
+describe.each(Object.entries(places))('%s', (_, placeOf) => {
+  test('operations that say that they need the ledger alone ask for nothing else', async () => {
+    const place = await placeOf();
+    const ledger = await openLedger(place);
+    await ledger.close();
+    const door = await openLookout(place);
+    const inputs: Record<string, object> = {
+      'job.inspect': { id: '0199' },
+      'job.tree': { id: '0199' },
+      'directive.inspect': { id: '0199' },
+      'plugin.facts': { plugin: 'echo' },
+    };
+    for (const { name, needs } of operations) {
+      if (needs !== 'ledger') continue;
+      const said = await door.caller
+        .call(name, { ...inputs[name] })
+        .catch((error: unknown) => error);
+      const code = said instanceof DuctileError ? said.code : 'fine';
+      expect([name, code, String(said)]).not.toContain('INTERNAL');
+    }
+    await door.close();
+  });
+});

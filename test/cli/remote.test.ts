@@ -1,0 +1,151 @@
+/** Servers elsewhere: `--url`, `--token`, their variables, and `ductile api`. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { job, run } from '../support/fake-cli.ts';
+
+async function serve(
+  answer: (request: IncomingMessage, response: ServerResponse) => void | Promise<void>,
+): Promise<string> {
+  const server = createServer((request, response) => void answer(request, response));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+const jobs = { jobs: [job], next_before: null };
+const list = ['job', 'list', '--json'];
+
+describe('which server is asked', () => {
+  const seen = async (argv: readonly string[], env: Record<string, string>) => {
+    const told: (string | undefined)[] = [];
+    const url = await serve(({ headers, url: path }, response) => {
+      told.push(path, headers.authorization);
+      response.end(JSON.stringify(jobs));
+    });
+    const fill = (value: string): string => value.replace('URL', url);
+    const named = Object.entries(env).map(([key, value]) => [key, fill(value)]);
+    const ran = await run(argv.map(fill), { io: { env: Object.fromEntries(named) } });
+    return { told, ...ran };
+  };
+
+  test('the one that the environment names, with its token', async () => {
+    const env = { DUCTILE_URL: 'URL', DUCTILE_TOKEN: 'secret-1' };
+    const { told, out, asked } = await seen(list, env);
+    expect(told).toEqual(['/jobs', 'Bearer secret-1']);
+    expect(JSON.parse(out)).toEqual(jobs);
+    expect(asked).toEqual([]);
+  });
+
+  test('flags come before the environment, and a path of a proxy is kept', async () => {
+    const argv = [...list, '--url', 'URL/ductile/', '--token', 'secret-2'];
+    const { told } = await seen(argv, { DUCTILE_URL: 'http://127.0.0.1:1', DUCTILE_TOKEN: 'x' });
+    expect(told).toEqual(['/ductile/jobs', 'Bearer secret-2']);
+  });
+
+  test('a configuration that is named means its own server', async () => {
+    const { told, asked } = await seen([...list, '--config', '/etc/d'], { DUCTILE_URL: 'URL' });
+    expect(told).toEqual([]);
+    expect(asked).toContainEqual(['findSocket', '/etc/d']);
+  });
+
+  test.each([
+    [['--url', 'ftp://x'], 'not the address of a server'],
+    [['--url', 'http://ann:pw@x'], 'DUCTILE_TOKEN'],
+    [['--url', 'http://x', '--config', '/y'], 'two different servers'],
+  ])('%j is refused', async (more, words) => {
+    const { code, err } = await run([...list, ...more]);
+    expect([code, err]).toEqual([2, expect.stringContaining(words)]);
+  });
+
+  test('what is about the files of this machine refuses another one', async () => {
+    const { code, err, asked } = await run(['system', 'start', '--url', 'http://x']);
+    expect([code, asked, err]).toEqual([2, [], expect.stringContaining('this machine only')]);
+  });
+});
+
+describe('what goes wrong is told', () => {
+  const refusal = { error: 'a token is needed', code: 'UNAUTHORIZED', hint: 'h', retryable: false };
+  const refuse = (_: IncomingMessage, response: ServerResponse): void =>
+    void response.writeHead(401).end(JSON.stringify(refusal));
+
+  test('a missing and a wrong token are two things', async () => {
+    const url = await serve(refuse);
+    const none = await run([...list, '--url', url]);
+    expect([none.code, none.err]).toEqual([1, expect.stringContaining('Set DUCTILE_TOKEN')]);
+    const wrong = await run([...list, '--url', url, '--token', 'tell-nobody']);
+    expect(wrong.err).toMatch(/expired or was revoked/);
+    expect(JSON.parse(wrong.err)).toMatchObject({ code: 'UNAUTHORIZED', exit_code: 1 });
+    expect(wrong.err).not.toContain('tell-nobody');
+  });
+
+  test('nobody is there', async () => {
+    const { code, err } = await run([...list, '--url', 'http://127.0.0.1:1']);
+    expect([code, JSON.parse(err)]).toMatchObject([
+      1,
+      { code: 'SERVER_UNREACHABLE', place: 'http://127.0.0.1:1' },
+    ]);
+    expect(err).toContain('api.enabled');
+  });
+
+  test.each([
+    ['a page', 200, '<html>hello</html>'],
+    ['another API', 200, '{"hello":"world"}'],
+    ['a proxy', 502, '{"message":"bad gateway"}'],
+    ['a list', 200, '[1]'],
+  ])('%s is not Ductile', async (_, status, body) => {
+    const url = await serve((__, response) => void response.writeHead(status).end(body));
+    const { code, err } = await run([...list, '--url', url]);
+    expect([code, JSON.parse(err)]).toMatchObject([1, { code: 'SERVER_FOREIGN', place: url }]);
+  });
+});
+
+describe('api', () => {
+  const echo = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { method, url, headers } = request;
+    const body = await text(request);
+    const { accept, 'content-type': type } = headers;
+    response.end(JSON.stringify({ method, url, body, type, accept }));
+  };
+  const call = async (...argv: string[]) => {
+    const url = await serve(echo);
+    const { out, code } = await run(['api', ...argv, '--url', url]);
+    return { code, ...(JSON.parse(out) as Record<string, unknown>) };
+  };
+
+  test.each([
+    [['/jobs?x=1'], { method: 'GET', url: '/jobs?x=1', body: '' }],
+    [['jobs', '-X', 'get', '-f', 'limit=5'], { method: 'GET', url: '/jobs?limit=5' }],
+    [['/a', '-f', 'n=1', '-f', 's=x=y'], { method: 'POST', body: '{"n":1,"s":"x=y"}' }],
+    [['/a', '-b', '{"p":{}}'], { method: 'POST', body: '{"p":{}}', type: 'application/json' }],
+    [['/a', '-b', 'x', '-f', 'q=1'], { url: '/a?q=1', body: 'x' }],
+    [['/a', '-X', 'delete'], { method: 'DELETE', body: '' }],
+    [['/a', '-H', 'Accept: text/plain'], { accept: 'text/plain' }],
+  ])('%j', async (argv, sent) => {
+    expect(await call(...argv)).toMatchObject({ code: 0, ...sent });
+  });
+
+  test('prints what came with an error too, and exits as its code says', async () => {
+    const body = { error: 'bad', code: 'CONFIG_INVALID' };
+    const url = await serve(
+      (_, response) => void response.writeHead(400).end(JSON.stringify(body)),
+    );
+    const { out, code } = await run(['api', '/x', '-i', '--url', url]);
+    expect(code).toBe(78);
+    expect(out).toMatch(/^400 Bad Request\n/);
+    expect(out).toContain('"code": "CONFIG_INVALID"');
+  });
+
+  test('needs a server', async () => {
+    const { code, err } = await run(['api', '/jobs']);
+    expect([code, err]).toEqual([1, expect.stringContaining('no server runs here')]);
+    expect((await run(['api', '/a', '-f', 'novalue'])).code).toBe(2);
+  });
+});

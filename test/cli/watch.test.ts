@@ -1,0 +1,205 @@
+/** What is looked at again and again: `--watch`, `logs --follow`, and what shows that work goes on. */
+import { describe, expect, test, vi } from 'vitest';
+import { DuctileError } from '../../src/base/errors.ts';
+import type { CliIo } from '../../src/cli/host.ts';
+import { withProgress } from '../../src/cli/progress.ts';
+import { job, NOW, run } from '../support/fake-cli.ts';
+
+/** Ctrl-C after so many looks. */
+function endAfter(looks: number): Partial<CliIo> {
+  const over = new AbortController();
+  let left = looks;
+  return {
+    interruption: () => over.signal,
+    pause: () => {
+      left -= 1;
+      if (left <= 0) over.abort();
+      return Promise.resolve();
+    },
+  };
+}
+
+const listed = (...statuses: string[]) => {
+  let at = 0;
+  return () => ({
+    jobs: [{ ...job, status: statuses[at++] ?? statuses.at(-1) }],
+    next_before: null,
+  });
+};
+
+describe('--watch', () => {
+  test('draws a terminal anew, within its size', async () => {
+    const io = { ...endAfter(2), isTTY: true, columns: 90, rows: 5 };
+    const { out, code, calls } = await run(['job', 'list', '--watch'], {
+      answer: listed('running', 'succeeded'),
+      io,
+    });
+    expect([code, calls.length]).toEqual([0, 2]);
+    const screens = out.split('\u001b[H\u001b[J').slice(1);
+    expect(screens).toHaveLength(2);
+    expect(screens[0]).toContain('running');
+    expect(screens[1]).toContain('succeeded');
+    for (const line of screens.flatMap((screen) => screen.split('\n'))) {
+      expect(line.length).toBeLessThanOrEqual(90);
+    }
+    for (const screen of screens) expect(screen.trimEnd().split('\n').length).toBeLessThan(5);
+  });
+
+  test('gives anything else one line for each change', async () => {
+    const { out } = await run(['job', 'list', '--watch', '5s'], {
+      answer: listed('queued', 'queued', 'running', 'succeeded', 'succeeded'),
+      io: endAfter(5),
+    });
+    const lines = out.trimEnd().split('\n');
+    expect(lines.map((line) => /queued|running|succeeded/.exec(line)?.[0])).toEqual([
+      'queued',
+      'running',
+      'succeeded',
+    ]);
+  });
+
+  test('gives JSON as one document on each line, when it changed', async () => {
+    const { out } = await run(['job', 'list', '--watch', '--json'], {
+      answer: listed('queued', 'queued', 'running'),
+      io: endAfter(3),
+    });
+    const documents = out
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as unknown);
+    expect(documents).toMatchObject([
+      { jobs: [{ status: 'queued' }] },
+      { jobs: [{ status: 'running' }] },
+    ]);
+  });
+
+  test('waits for a server that is away, and says so once', async () => {
+    const away = new DuctileError('SERVER_UNREACHABLE', 'nobody answers');
+    const answers = [away, away, { jobs: [job], next_before: null }];
+    const { out, err, code } = await run(['job', 'list', '--watch'], {
+      answer: () => answers.shift() ?? {},
+      io: endAfter(3),
+    });
+    expect(code).toBe(0);
+    expect(err.match(/nobody answers/g)).toHaveLength(1);
+    expect(out).toContain('mail');
+  });
+
+  test('ends with what will not pass by itself', async () => {
+    const answer = new DuctileError('INPUT_INVALID', 'limit must be at least 1');
+    expect((await run(['job', 'list', '--watch'], { answer, io: endAfter(9) })).code).toBe(2);
+  });
+
+  test.each(['soon', '5', '10ms'])('does not take %s for an interval', async (interval) => {
+    const { code, err, calls } = await run(['job', 'list', '--watch', interval]);
+    expect([code, calls]).toEqual([2, []]);
+    expect(err).toContain('--watch 5s');
+  });
+
+  test('is there where it helps, and nowhere else', async () => {
+    for (const line of ['job list', 'queue list', 'system status', 'schedule list']) {
+      expect((await run([...line.split(' '), '--help'])).out).toContain('--watch');
+    }
+    expect((await run(['job', 'inspect', '--help'])).out).not.toContain('--watch');
+  });
+});
+
+describe('logs', () => {
+  const attempt = (id: string, second: number, more = {}) => ({
+    log_id: id,
+    job_id: 'j',
+    plugin: 'mail',
+    command: 'poll',
+    attempt: 1,
+    status: 'failed',
+    cause: 'exit',
+    last_error: 'no',
+    stderr: 'line one\nline \u001b[31mtwo',
+    completed_at: `2026-01-02T03:09:${String(second).padStart(2, '0')}.000Z`,
+    ...more,
+  });
+
+  test('begin with the latest, oldest first, with what plugins said', async () => {
+    const logs = [attempt('b', 40), attempt('a', 30)];
+    const { out, calls } = await run(['logs', 'mail', '-n', '2'], { answer: { logs } });
+    expect(calls).toEqual([['job.logs', { plugin: 'mail', limit: 2 }]]);
+    expect(out.indexOf('03:09:30')).toBeLessThan(out.indexOf('03:09:40'));
+    expect(out).toContain('failed (exit)  no\n  | line one\n  | line \\u001b[31mtwo\n');
+  });
+
+  test('follow what comes, each attempt once, also when it became visible late', async () => {
+    const pages = [
+      { logs: [attempt('b', 40)] },
+      { logs: [attempt('b', 40), attempt('c', 41)] },
+      // `a` ended before `b` but was committed after it.
+      { logs: [attempt('a', 39), attempt('b', 40), attempt('c', 41)] },
+    ];
+    const { out, calls, code } = await run(['logs', '--follow', '--json'], {
+      answer: () => pages.shift() ?? { logs: [] },
+      io: endAfter(3),
+    });
+    expect(code).toBe(0);
+    const ids = out
+      .trimEnd()
+      .split('\n')
+      .map((line) => (JSON.parse(line) as { log_id: string }).log_id);
+    expect(ids).toEqual(['b', 'c', 'a']);
+    expect(calls[1]).toMatchObject(['job.logs', { since: '2026-01-02T03:09:30.000Z' }]);
+  });
+
+  test('of the server itself need it, and go on after the last line', async () => {
+    const path = '/nowhere';
+    const local = await run(['logs', '--core']);
+    expect([local.code, local.calls, local.asked]).toEqual([1, [], [['findSocket', undefined]]]);
+    expect(local.err).toContain('no server runs here');
+    const gone = await run(['logs', '--core'], {
+      host: { findSocket: () => Promise.resolve(path) },
+    });
+    expect(gone.err).toContain('SERVER_UNREACHABLE');
+  });
+
+  test.each([
+    [['logs', 'mail', '--core'], 'a plugin'],
+    [['logs', '--level', 'warn'], '--level'],
+  ])('%j is refused', async (argv, words) => {
+    const { code, err } = await run(argv);
+    expect([code, err]).toEqual([2, expect.stringContaining(words)]);
+  });
+});
+
+describe('progress', () => {
+  const makeIo = (isErrTTY: boolean) => {
+    const written: string[] = [];
+    const io = {
+      isErrTTY,
+      now: () => Date.now(),
+      stderr: { write: (text: string) => written.push(text) },
+    } as unknown as CliIo;
+    return { io, written };
+  };
+
+  test('shows on a terminal after a moment, and is wiped at the end', async () => {
+    vi.useFakeTimers({ now: NOW });
+    try {
+      const { io, written } = makeIo(true);
+      const work = withProgress(io, 'plugin run', async () => {
+        await vi.advanceTimersByTimeAsync(2200);
+        return 7;
+      });
+      expect(await work).toBe(7);
+      expect(written.length).toBeGreaterThan(5);
+      expect(written.at(-2)).toMatch(/plugin run 2s$/);
+      expect(written.at(-1)).toBe('\r\u001b[K');
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test('is silent where nobody looks, and for what is quick', async () => {
+    const nobody = makeIo(false);
+    await withProgress(nobody.io, 'x', () => Promise.resolve());
+    const quick = makeIo(true);
+    await withProgress(quick.io, 'x', () => Promise.resolve());
+    expect([nobody.written, quick.written]).toEqual([[], []]);
+  });
+});

@@ -1,0 +1,109 @@
+import type { Command } from 'commander';
+import { catalogue } from '../../src/base/errors.ts';
+import { commands } from '../../src/cli/commands.ts';
+import type { CliHost, CliIo } from '../../src/cli/host.ts';
+import { makeProgram } from '../../src/cli/program.ts';
+
+/** Every command with its flags and examples, as `--help` says it. */
+export function renderCli(): string {
+  const words = commands.flatMap(({ noun, action, alias }) => [noun, action, alias?.name ?? '']);
+  const silent = { stdout: { write: () => true }, stderr: { write: () => true } };
+  const session = { host: {} as CliHost, io: silent as unknown as CliIo, exitCode: 0 };
+  const program = makeProgram(session, words);
+  const nouns = program.commands.filter((command) => command.commands.length > 0);
+  const others = program.commands.filter(
+    (command) => command.commands.length === 0 && !shortForms().has(command.name()),
+  );
+  return `# Command line
+
+\`ductile <noun> <action> [flags]\`. Each noun and each action explains itself with \`--help\`. These flags
+go anywhere:
+
+${renderFlags(program)}
+
+Short forms: ${[...shortForms()].map(([short, full]) => `\`ductile ${short}\` is \`ductile ${full}\``).join(', ')}.
+
+## Exit codes
+
+| code | meaning |
+| --- | --- |
+| 0 | done; also when \`--watch\` or \`--follow\` was ended with Ctrl-C |
+| 1 | it failed, or the answer is bad news (the job failed, the check found something), or nothing was asked for |
+| 2 | the command line or the input is wrong; for \`config check\` and \`doctor\`: there are warnings |
+| 78 | the configuration is wrong |
+
+By the code of the error:
+
+| exit code | errors |
+| --- | --- |
+${renderExits()}
+
+## JSON
+
+With \`--json\` standard output is the answer as the API gives it, and nothing else. An error is one line on
+standard error: \`{"error", "code", "message", "place"?, "hint", "retryable", "details"?, "exit_code"}\`.
+\`error\` and \`message\` are the same sentence; the first is what the API calls it.
+
+${[...nouns, ...others].map(renderCommand).join('\n')}
+This page is written by \`tools/generate\` from the operations and \`src/cli\`.
+`;
+}
+
+function shortForms(): Map<string, string> {
+  return new Map(
+    commands.flatMap(({ noun, action, alias }) =>
+      alias === undefined ? [] : [[alias.name, `${noun} ${action}`] as const],
+    ),
+  );
+}
+
+function renderExits(): string {
+  const byExit = Map.groupBy(Object.entries(catalogue), ([, { exit }]) => exit);
+  return [...byExit]
+    .sort(([a], [b]) => a - b)
+    .map(([exit, kinds]) => `| ${exit} | ${kinds.map(([code]) => `\`${code}\``).join(', ')} |`)
+    .join('\n');
+}
+
+function renderCommand(command: Command): string {
+  const actions = command.commands.map(renderAction).join('\n');
+  if (command.commands.length === 0) return renderAction(command).replace('###', '##');
+  const own = command.registeredArguments.length === 0 ? '' : `\n${renderBody(command)}\n`;
+  return `## ${command.name()}\n\n${command.description()}\n${own}\n${actions}`;
+}
+
+function renderAction(command: Command): string {
+  const path = pathOf(command);
+  return `### ${path}\n\n${command.description()}\n\n${renderBody(command)}\n`;
+}
+
+function renderBody(command: Command): string {
+  const usage = `ductile ${pathOf(command)} ${command.usage()}`.replace(' [command]', '').trimEnd();
+  const definition = commands.find(({ noun, action }) => pathOf(command) === `${noun} ${action}`);
+  const examples = (definition?.examples ?? []).map((example) => `$ ${example}`);
+  const block = ['```sh', usage, ...examples, '```'].join('\n');
+  const flags = renderFlags(command);
+  return flags === '' ? block : `${block}\n\n${flags}`;
+}
+
+function renderFlags(command: Command): string {
+  const rows = [
+    ...command.registeredArguments.map((argument) => [
+      argument.required ? `<${argument.name()}>` : `[${argument.name()}]`,
+      argument.description,
+    ]),
+    ...command.options.map(({ flags, description }) => [flags, description]),
+  ];
+  if (rows.length === 0) return '';
+  const lines = rows.map(([flags = '', meaning = '']) => {
+    return `| \`${flags}\` | ${meaning.replaceAll('|', '\\|')} |`;
+  });
+  return ['| flag | meaning |', '| --- | --- |', ...lines].join('\n');
+}
+
+function pathOf(command: Command): string {
+  const parent = command.parent?.name();
+  return parent === undefined || parent === 'ductile'
+    ? command.name()
+    : `${parent} ${command.name()}`;
+}

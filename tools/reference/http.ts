@@ -1,0 +1,76 @@
+import { catalogue, type ErrorCode } from '../../src/base/errors.ts';
+import { isOffered, type HttpSurface, type Operation } from '../../src/operations/define.ts';
+import { operations } from '../../src/operations/index.ts';
+import { describeNeed } from '../../src/operations/scopes.ts';
+
+/** Every endpoint of the API, in the order of its path. */
+export function renderHttp(): string {
+  const rows = operations
+    .flatMap((operation) => rowsOf(operation))
+    .sort((a, b) =>
+      a.path === b.path ? (a.method < b.method ? -1 : 1) : a.path < b.path ? -1 : 1,
+    );
+  const lines = rows.map(
+    ({ method, path, scope, statuses, name }) =>
+      `| \`${method} ${path}\` | ${scope} | ${statuses} | [${name}](operations.md#${name.replace('.', '')}) |`,
+  );
+  return `# HTTP endpoints
+
+The API is on \`api.listen\` when \`api.enabled\` is true; the control socket has the same endpoints for
+the local operator. How to use it is in [the API](../operate/api.md); what an operation takes and
+answers is in [operations](operations.md) and, for programs, at \`/openapi.json\`.
+
+Any endpoint that needs a token may also answer 401 (no valid token) and 403 (the token lacks the
+scope); any may answer 400, 404, 405, 408, 413, 414, 415, 417, 421 or 431 to a request that is not
+sound, and 503 when the database is away. Endpoints that take \`POST\` take an \`Idempotency-Key\`, and
+answer 422 when the key belongs to another request.
+
+| endpoint | scope | statuses | operation |
+| --- | --- | --- | --- |
+${lines.join('\n')}
+
+This page is written by \`tools/generate\` from \`src/operations\`.
+`;
+}
+
+interface EndpointRow {
+  readonly method: string;
+  readonly path: string;
+  readonly scope: string;
+  readonly statuses: string;
+  readonly name: string;
+}
+
+function rowsOf(operation: Operation): EndpointRow[] {
+  const { http, name, errors } = operation;
+  if (!isOffered(http)) return [];
+  return [http.path, ...(http.also ?? [])].map((path) => ({
+    method: http.method,
+    path: path.replace(/\/:(\w+)\?$/, '[/{$1}]').replaceAll(/:(\w+)/g, '{$1}'),
+    scope: scopeOf(operation),
+    statuses: statusesOf(http, errors),
+    name,
+  }));
+}
+
+/** What a token must allow, in a word. */
+export function scopeOf({ scope, name }: Operation): string {
+  if (scope === undefined) return 'open';
+  if (typeof scope === 'function') return name.startsWith('plugin.') ? 'by plugin' : 'by type';
+  return `\`${describeNeed(scope)}\``;
+}
+
+function statusesOf(http: HttpSurface, errors: readonly ErrorCode[]): string {
+  const good = http.status === undefined ? [200] : goodStatuses(http);
+  const bad = errors.map((code) => catalogue[code].status);
+  return [...new Set([...good, ...bad])].sort((a, b) => a - b).join(', ');
+}
+
+/** What its own rule makes of an answer that is there and of one that is still to come. */
+function goodStatuses(http: HttpSurface): number[] {
+  const answers = [
+    { status: 'ok', completed_at: '' },
+    { status: '', completed_at: null },
+  ];
+  return answers.map((answer) => http.status?.(answer) ?? 200);
+}
