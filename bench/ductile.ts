@@ -12,7 +12,11 @@ export interface Setup {
   readonly spawner?: 'native' | 'node';
   /** Processes that wait for a request. */
   readonly prewarm?: number;
+  /** With a token for the API. */
+  readonly api?: boolean;
 }
+
+export const BENCH_TOKEN = 'bench-token-0123456789';
 
 /** What a program needs to open it. */
 export interface Place {
@@ -20,6 +24,11 @@ export interface Place {
   readonly config: string;
   readonly plugin: string;
 }
+
+const api = `api:
+  enabled: true
+  auth: { tokens: [{ name: bench, token: ${BENCH_TOKEN}, scopes: ['plugin:rw'] }] }
+`;
 
 /** The schema of every arm on PostgreSQL; each burst finds it dropped. */
 export const DUCTILE_SCHEMA = 'ductile_bench_ductile';
@@ -50,5 +59,5 @@ state: ${state}
 plugin_roots: [${JSON.stringify(root)}]
 plugins:
   ${plugin}: { prewarm: ${setup.prewarm ?? 0} }
-`;
+${setup.api === true ? api : ''}`;
 }

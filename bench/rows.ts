@@ -193,17 +193,113 @@ export const tables: readonly Table[] = [
     ],
   },
   {
+    title: 'Durable POST /plugin, 202 after the commit, 64 connections: SQLite at synchronous=FULL',
+    rows: [
+      request({
+        id: '16',
+        title: 'requests accepted',
+        base: 'the same server, no ledger, POST',
+        goal: 0.7,
+      }),
+      request({
+        id: '17a',
+        title: 'the same',
+        base: 'the same server, commit each, POST',
+        goal: 5,
+      }),
+      {
+        ...request({
+          id: '17b',
+          title: 'the same, p99',
+          base: 'the same server, commit each, POST',
+          goal: 0.1,
+        }),
+        metric: 'p99Ms',
+        unit: 'ms',
+        better: 'lower',
+      },
+    ],
+  },
+  {
+    title:
+      'Enqueueing one by one over HTTP, 8 connections (peers: in process, 8 in flight): PostgreSQL',
+    rows: [
+      rate({
+        id: '12c',
+        title: 'POST /plugin',
+        arms: ['Ductile, PostgreSQL, POST, 8 connections'],
+        base: 'graphile-worker, enqueue',
+        goal: 2,
+      }),
+      rate({
+        id: '12d',
+        title: 'the same',
+        arms: ['Ductile, PostgreSQL, POST, 8 connections'],
+        base: 'pg-boss, enqueue',
+        goal: 2,
+      }),
+    ],
+  },
+  {
     title: 'Prewarmed plugins, from request to end on an idle system, through the host',
     rows: [prewarmed('21a', 'python', 0.25), prewarmed('21b', 'node', 0.35)],
+  },
+  {
+    title: 'The scheduler with 10 thousand schedules: SQLite at synchronous=FULL',
+    rows: [
+      tick('26a', 'one tick with 100 due, of the event loop', 'loopMs', 1),
+      tick('26b', 'the same, without a turn of it', 'longestMs', 1),
+      {
+        ...tick('26c', 'one tick with 5 thousand due (measured; no goal)', 'longestMs'),
+        arms: ['Ductile, SQLite, tick, half due'],
+      },
+    ],
   },
   {
     title: 'Memory of the engine: SQLite, a process for each job',
     rows: [resident('23a', 20, 2), resident('23b', 60, 20)],
   },
+  {
+    title: 'Cold start of the command line, from the start of the process to its end',
+    rows: [
+      coldStart('30a', 'ductile --version', 1.6),
+      coldStart('30b', 'ductile job list --json', 3),
+    ],
+  },
 ];
+
+function coldStart(id: string, arm: string, goal: number): Row {
+  return {
+    id,
+    title: `${arm}, p50`,
+    arms: [arm],
+    base: 'bare node',
+    metric: 'p50Ms',
+    unit: 'ms',
+    goal,
+    better: 'lower',
+  };
+}
 
 function rate(row: Omit<Row, 'metric' | 'unit' | 'better'>): Row {
   return { ...row, metric: 'rate', unit: 'jobs/s', better: 'higher' };
+}
+
+function request(row: Pick<Row, 'id' | 'title' | 'base' | 'goal'>): Row {
+  return rate({ ...row, arms: ['Ductile, SQLite, POST, 64 connections'] });
+}
+
+function tick(id: string, title: string, metric: string, goal?: number): Row {
+  return {
+    id,
+    title,
+    arms: ['Ductile, SQLite, tick'],
+    base: 'the time that a tick may take',
+    metric,
+    unit: 'ms',
+    ...(goal === undefined ? {} : { goal }),
+    better: 'lower',
+  };
 }
 
 function resident(id: string, thousands: number, baseThousands: number): Row {

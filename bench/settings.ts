@@ -9,6 +9,8 @@ export const settings = {
   repetitionsQuick: 3,
   /** Arms that start processes run for a time; the others run a count of jobs. */
   burstSeconds: Math.max(0.2, scale),
+  /** Requests to the API. */
+  httpSeconds: Math.max(0.5, 3 * scale),
   /** What Node needs to compile what it runs; a service does so once in its life. */
   warmUpSeconds: 2,
   /** Rows in a queue before a burst: more than any burst can finish. */
@@ -23,11 +25,15 @@ export const settings = {
   /** Of requests to a prewarmed plugin; the pause lets the next process get ready. */
   prewarmSamples: scaled(20),
   prewarmPauseMs: 150,
+  /** Starts of a command line in one burst. */
+  coldStarts: 15,
   cycleJobs: scaled(20_000),
   claims: scaled(200),
   historyJobs: scaled(5_000_000),
   queuedDeep: scaled(1_000_000),
   queuedShallow: 1000,
+  tickSchedules: scaled(10_000),
+  tickDue: scaled(100),
   memoryJobs: Math.max(1000, scaled(20_000)),
   programTimeoutMs: 120_000,
   prepareTimeoutMs: 600_000,

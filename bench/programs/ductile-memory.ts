@@ -11,7 +11,7 @@ await measure(shape, async ({ config, plugin, queued, jobs }) => {
   const { engine } = instance;
   const ids = await fillQueue(engine.ledger, plugin, queued);
   await startPaused(engine);
-  await engine.resume();
+  await engine.direct({ type: 'system.resume', params: {}, actor: 'bench' });
   await engine.waitFor(ids[jobs - 1] ?? '', 110_000);
   const { rss, heapUsed } = process.memoryUsage();
   await instance.close();

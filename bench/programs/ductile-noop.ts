@@ -18,7 +18,7 @@ await measure(shape, async ({ config, plugin, jobs }) => {
   const last = (await fillQueue(ledger, plugin, jobs)).at(-1) ?? '';
   await startPaused(engine);
   const measures = await timed(async () => {
-    await engine.resume();
+    await engine.direct({ type: 'system.resume', params: {}, actor: 'bench' });
     await engine.waitFor(last, 60_000);
     while (await isBusy()) await pause(1);
     return jobs;

@@ -22,10 +22,10 @@ await measure(shape, async ({ config, plugin: name, samples, pauseMs }) => {
   const log = (): void => undefined;
   const host = makeHost({ rung: 'native', nativePath, nodeScript, log });
   const environment = { PATH: process.env['PATH'] ?? '' };
-  const runner = makeRunner(host, makePrewarmPool({ host, log }), catalog, environment);
+  const runner = makeRunner(host, makePrewarmPool({ host, log }));
   await host.start();
   host.renew(limits.timerMsMax);
-  runner.prewarm();
+  runner.prewarm({ catalog, environment });
   const spec = toSpec(plugin, 'handle', environment);
   const body = Buffer.from(request);
   const times: number[] = [];

@@ -28,7 +28,7 @@ await measure(shape, async ({ config, plugin, jobs, seconds, heapMb }) => {
     const { ready, running } = await ledger.counts();
     return jobs - ready - running;
   };
-  await engine.resume();
+  await engine.direct({ type: 'system.resume', params: {}, actor: 'bench' });
   await pause(settings.warmUpSeconds * 1000);
   delay.enable();
   const before = await countDone();

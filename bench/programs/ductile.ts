@@ -122,10 +122,16 @@ export async function openWithoutProcesses(
   onRun: (jobPlugin: string) => void = () => undefined,
 ): Promise<LocalEngine> {
   const config = readConfig(directory);
-  return new LocalEngine({
+  const blueprint = {
     config,
     catalog: loadCatalog(config),
     routes: [],
+    warnings: [],
+    environment: {},
+  };
+  return new LocalEngine({
+    blueprint,
+    load: () => blueprint,
     ledger: await openLedger(config.state),
     host: noHost,
     runner: {
@@ -136,7 +142,6 @@ export async function openWithoutProcesses(
       prewarm: () => undefined,
       stop: () => undefined,
     },
-    environment: {},
     version: '0',
     log: errorLog(),
   });

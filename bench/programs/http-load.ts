@@ -1,0 +1,79 @@
+/**
+ * A load generator in a process of its own: each connection sends its request again as soon as it
+ * has its answer. It reads no more of an answer than it must, to leave the cores to the server.
+ */
+import { connect } from 'node:net';
+import { z } from 'zod';
+import { measure, percentile, round } from './harness.ts';
+
+const shape = z.object({
+  port: z.number(),
+  connections: z.number(),
+  warmUpSeconds: z.number(),
+  seconds: z.number(),
+  path: z.string(),
+  token: z.string(),
+  body: z.string(),
+});
+
+const ACCEPTED = Buffer.from('HTTP/1.1 202');
+
+await measure(shape, async ({ port, connections, warmUpSeconds, seconds, ...asked }) => {
+  const request = Buffer.from(
+    `POST ${asked.path} HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\nauthorization: Bearer ${asked.token}\r\n` +
+      `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(asked.body)}\r\n\r\n${asked.body}`,
+  );
+  const startAt = performance.now() + warmUpSeconds * 1000;
+  const endAt = startAt + seconds * 1000;
+  const latencies: number[] = [];
+  await Promise.all(
+    Array.from({ length: connections }, () => drive(port, request, startAt, endAt, latencies)),
+  );
+  return {
+    jobs: latencies.length,
+    rate: round(latencies.length / seconds),
+    p50Ms: percentile(latencies, 0.5),
+    p99Ms: percentile(latencies, 0.99),
+  };
+});
+
+function drive(
+  port: number,
+  request: Buffer,
+  startAt: number,
+  endAt: number,
+  latencies: number[],
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1');
+    let sentAt = 0;
+    let answer = Buffer.alloc(0);
+    const send = (): void => {
+      sentAt = performance.now();
+      socket.write(request);
+    };
+    socket.setNoDelay(true).once('connect', send).once('error', reject);
+    socket.on('data', (chunk) => {
+      answer = answer.length === 0 ? chunk : Buffer.concat([answer, chunk]);
+      if (!isWhole(answer)) return;
+      if (!answer.subarray(0, ACCEPTED.length).equals(ACCEPTED)) {
+        reject(new Error(answer.toString('utf8', 0, 300)));
+        return;
+      }
+      answer = Buffer.alloc(0);
+      const now = performance.now();
+      if (sentAt >= startAt && now <= endAt) latencies.push(now - sentAt);
+      if (now < endAt) {
+        send();
+        return;
+      }
+      socket.destroy();
+      resolve();
+    });
+  });
+}
+
+/** Every answer is one JSON object and a line's end; nothing in its head looks like that. */
+function isWhole(answer: Buffer): boolean {
+  return answer.at(-1) === 0x0a && answer.at(-2) === 0x7d;
+}
