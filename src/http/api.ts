@@ -67,7 +67,7 @@ async function serve(options: ApiOptions, router: Router, exchange: Exchange): P
   try {
     const input = fromRequest(route.fields, route.surface, parts);
     if (route.surface.isStream === true && !wantsJson(exchange)) {
-      const admit = async (): Promise<unknown> => gate.admit(exchange, route);
+      const admit = () => gate.admit(exchange, route);
       await options.streams.open(exchange, context, { operation: route.operation, input, admit });
     } else await answer(exchange, context, { route, input, body });
   } catch (thrown) {
@@ -150,7 +150,8 @@ function isCode(code: string): code is ErrorCode {
 }
 
 function wantsJson({ request }: Exchange): boolean {
-  return request.headers.accept?.includes('application/json') === true;
+  const { accept = '' } = request.headers;
+  return accept.includes('application/json') && !accept.includes('text/event-stream');
 }
 
 function refuse(exchange: Exchange, error: DuctileError, log: Log): void {

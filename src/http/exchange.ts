@@ -67,10 +67,11 @@ export class Exchange {
   refuse(error: DuctileError): void {
     if (error.code === 'UNAUTHORIZED')
       this.extra.push('www-authenticate', 'Bearer realm="ductile"');
-    if (error.kind.retryable && error.kind.status === 503) this.extra.push('retry-after', '1');
+    const { retryable, status } = error.kind;
+    if (retryable && (status === 503 || status === 429)) this.extra.push('retry-after', '1');
     // What is left of a body that was too large or cut short is not worth reading.
     if (closing.has(error.code)) this.extra.push('connection', 'close');
-    this.answer(error.kind.status, toProblem(error, this.requestId), PROBLEM_TYPE);
+    this.answer(status, toProblem(error, this.requestId), PROBLEM_TYPE);
   }
 
   begin(status: number, headers: readonly string[]): void {

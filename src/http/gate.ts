@@ -7,6 +7,7 @@ import { allowOrigin } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { hasRepeated, inspectHost } from './inspect.ts';
 import type { Route } from './router.ts';
+import { addressOf, makeTries } from './tries.ts';
 
 export type Principal = Context['principal'];
 
@@ -25,6 +26,7 @@ export function openGate(owner: Principal): Gate {
 
 /** The API: a token for everything but what is open to everybody. */
 export function tokenGate(base: Pick<Context, 'engine'>, listenHost: string): Gate {
+  const tries = makeTries();
   return {
     receive(exchange) {
       const { allowedOrigins } = accessRules(base);
@@ -32,10 +34,19 @@ export function tokenGate(base: Pick<Context, 'engine'>, listenHost: string): Ga
       return allowOrigin(exchange, allowedOrigins);
     },
     async admit(exchange, route) {
-      const presented = findToken(exchange, route, accessRules(base).sseQueryToken);
-      const principal = presented === undefined ? undefined : await identify(base, presented);
-      if (principal !== undefined) return principal;
-      if (isOpen(route, accessRules(base).discovery)) return ANONYMOUS;
+      const { sseQueryToken, discovery } = accessRules(base);
+      const presented = findToken(exchange, route, sseQueryToken);
+      const principal =
+        presented === undefined
+          ? undefined
+          : await tries.spend(addressOf(exchange.request), presented, () =>
+              identify(base, presented),
+            );
+      if (principal !== undefined && principal !== 'spent') return principal;
+      if (isOpen(route, discovery)) return ANONYMOUS;
+      if (principal === 'spent') {
+        throw new DuctileError('TRIES_SPENT', 'too many wrong tokens came from this address');
+      }
       // The same for every reason, so that nothing is learned from a try.
       throw new DuctileError('UNAUTHORIZED', 'a valid token is needed');
     },

@@ -33,6 +33,12 @@ export function inspectRequest({ request, url }: Exchange): void {
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
     throw new DuctileError('REQUEST_INVALID', `HTTP/${httpVersion} is not spoken here`);
   }
+  if (httpVersion === '1.0' && request.headers['transfer-encoding'] !== undefined) {
+    // A proxy that knows no chunks in HTTP/1.0 has seen another end of this request.
+    throw new DuctileError('REQUEST_INVALID', 'HTTP/1.0 has no chunks', {
+      place: 'transfer-encoding',
+    });
+  }
   if (hasRepeated(request)) refuseRepeated(rawHeaders);
   if (httpVersion === '1.1' && (request.headers.host ?? '') === '') {
     throw new DuctileError('REQUEST_INVALID', 'a Host header is needed', { place: 'host' });

@@ -1,5 +1,11 @@
 import { once } from 'node:events';
-import { createServer, STATUS_CODES, type Server } from 'node:http';
+import {
+  createServer,
+  STATUS_CODES,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import type { ListenOptions, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -82,12 +88,16 @@ function makeServer(handler: Handler, patience: Patience): Server {
   });
   server.setTimeout(patience.stallMs);
   server.on('timeout', dropStalled);
-  server.on('clientError', (error, socket) => answerBroken(error, socket));
-  server.on('checkExpectation', (request, response) =>
-    new Exchange(request, response).refuse(
-      new DuctileError('EXPECTATION_FAILED', 'this expectation is not met'),
-    ),
-  );
+  const latest: Latest = new WeakMap();
+  server.prependListener('request', (request, response) => {
+    latest.set(request.socket, { request, response });
+  });
+  server.on('clientError', (error, socket) => answerBroken(error, socket, latest));
+  server.on('checkExpectation', (request, response) => {
+    latest.set(request.socket, { request, response });
+    const message = 'this expectation is not met';
+    new Exchange(request, response).refuse(new DuctileError('EXPECTATION_FAILED', message));
+  });
   server.on('connect', (_request, socket) =>
     writeProblem(socket, 'METHOD_NOT_ALLOWED', 'CONNECT is not possible here'),
   );
@@ -108,14 +118,38 @@ const broken: Readonly<Record<string, readonly [ErrorCode, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['REQUEST_TIMEOUT', 'the request did not come in time'],
 };
 
-/** What is not even a request. Where one ends and the next begins is unknown, so nothing follows. */
-function answerBroken(error: NodeJS.ErrnoException, socket: Duplex): void {
+/** An answer behind which only the refusal of what is broken comes. */
+const LAST = Symbol('last');
+
+/** By connection, the last request that began on it. */
+type Latest = WeakMap<Duplex, { request: IncomingMessage; response: ServerResponse }>;
+
+/**
+ * What is not even a request. Where one ends and the next begins is unknown, so nothing follows; but
+ * what was asked before it is answered first, or its client would take this for the answer.
+ */
+function answerBroken(error: NodeJS.ErrnoException, socket: Duplex, latest: Latest): void {
   const [code, message] = broken[error.code ?? ''] ?? [
     'REQUEST_INVALID' as const,
     'this is not a well-formed HTTP/1.1 request',
   ];
-  if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
-  else writeProblem(socket, code, message);
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const { request, response } = latest.get(socket) ?? {};
+  if (request === undefined || response === undefined) writeProblem(socket, code, message);
+  else if (!request.complete) {
+    // It is the body that is broken. One that was answered without it has had its answer.
+    if (response.headersSent) socket.destroy();
+    else new Exchange(request, response).refuse(new DuctileError(code, message));
+  } else if (response.writableFinished) writeProblem(socket, code, message);
+  else if (response.headersSent && !response.writableEnded) socket.destroy();
+  // The first that was found to be broken is told; the parser may complain again while that waits.
+  else if (response.listenerCount(LAST) === 0) {
+    response.once(LAST, () => writeProblem(socket, code, message));
+    response.once('finish', () => response.emit(LAST));
+  }
 }
 
 function writeProblem(socket: Duplex, code: ErrorCode, message: string): void {

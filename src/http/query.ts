@@ -1,6 +1,9 @@
 import { DuctileError } from '../base/errors.ts';
 import type { Route } from './router.ts';
 
+/** PostgreSQL takes it in no text. */
+const NOTHING = '\0';
+
 /** The query by name. A value that came twice is a list, where a list is wanted, and else refused. */
 export function readQuery(
   url: string,
@@ -16,6 +19,10 @@ export function readQuery(
     const value = equals === -1 ? '' : decode(part.slice(equals + 1));
     // The gate has seen it; to the operation it is nothing.
     if (name === 'token' && surface.isStream === true) continue;
+    if (value.includes(NOTHING)) {
+      const message = `${name} has U+0000, which no ledger can keep`;
+      throw new DuctileError('INPUT_INVALID', message, { place: name });
+    }
     const values = (query[name] ??= []);
     values.push(value);
     if (values.length > 1 && fields.get(name)?.types.includes('array') !== true) {
@@ -28,7 +35,11 @@ export function readQuery(
 export function decodeSegments(params: Readonly<Record<string, string>>): Record<string, string> {
   const decoded: Record<string, string> = {};
   for (const [name, value] of Object.entries(params)) {
-    decoded[name] = value.includes('%') ? decodeSegment(value) : value;
+    const text = value.includes('%') ? decodeSegment(value) : value;
+    if (text.includes(NOTHING)) {
+      throw new DuctileError('ENDPOINT_NOT_FOUND', `the ${name} in the path can be none`);
+    }
+    decoded[name] = text;
   }
   return decoded;
 }

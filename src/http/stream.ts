@@ -5,6 +5,7 @@ import type { Context } from '../operations/context.ts';
 import type { JsonOutput, Operation } from '../operations/define.ts';
 import { readEventPage, waitForEvents, type EventPage } from '../operations/events.ts';
 import type { Exchange } from './exchange.ts';
+import type { Principal } from './gate.ts';
 
 /** The open streams of a listener. */
 export interface EventStreams {
@@ -16,8 +17,8 @@ export interface EventStreams {
 export interface AskedStream {
   readonly operation: Operation;
   readonly input: JsonOutput;
-  /** Throws when the caller would not be let in any more. */
-  readonly admit: () => Promise<unknown>;
+  /** Who the caller is by now; throws when they would not be let in any more. */
+  readonly admit: () => Principal | Promise<Principal>;
 }
 
 export function makeStreams(): EventStreams {
@@ -63,12 +64,13 @@ interface Stream extends AskedStream {
  * One page of the ledger after another. The next is read when the client has taken the last, so a
  * slow one costs memory for one page and misses nothing: its events wait where they are kept.
  */
-async function send(exchange: Exchange, context: Context, stream: Stream): Promise<void> {
+async function send(exchange: Exchange, opened: Context, stream: Stream): Promise<void> {
   const { operation, input, over } = stream;
   const { response, request } = exchange;
   const last = request.headers['last-event-id'];
   const begin = typeof last === 'string' && last !== '' ? { ...input, after: last } : input;
   // The first page is read before the answer begins, so that bad input is still an ordinary error.
+  let context = opened;
   let page = await readEventPage(operation, context, begin);
   exchange.begin(200, ['content-type', 'text/event-stream', 'x-accel-buffering', 'no']);
   if (request.method === 'HEAD') return;
@@ -80,20 +82,24 @@ async function send(exchange: Exchange, context: Context, stream: Stream): Promi
     if (text !== '') await write(exchange, text, over);
     if (isDue) {
       beatAt = performance.now() + limits.eventHeartbeatMs;
-      if (!(await isAdmitted(stream))) break;
+      const principal = await admitAgain(stream, context.principal);
+      if (principal === undefined) break;
+      context = { ...context, principal };
     }
     if (!page.more) await waitForEvents(context, limits.eventLookMs, over);
     if (!over.aborted) page = await readOn(stream, context, page.cursor);
   }
 }
 
-/** A token that was revoked or has expired ends what it began; an outage says nothing about it. */
-async function isAdmitted({ admit }: Stream): Promise<boolean> {
+/**
+ * A token that was revoked or has expired ends what it began, and one that may do less by now sees
+ * less; an outage says nothing about either.
+ */
+async function admitAgain({ admit }: Stream, principal: Principal): Promise<Principal | undefined> {
   try {
-    await admit();
-    return true;
+    return await admit();
   } catch (thrown) {
-    return toDuctileError(thrown).code !== 'UNAUTHORIZED';
+    return toDuctileError(thrown).kind.status === 503 ? principal : undefined;
   }
 }
 

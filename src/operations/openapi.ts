@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { catalogue, type ErrorCode } from '../base/errors.ts';
+import { isObject } from '../base/json.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { ManifestCommand } from '../plugin/manifest.ts';
 import { isOffered, type HttpSurface, type Operation } from './define.ts';
@@ -16,25 +17,26 @@ export function describeAll(catalog: Catalog, operations: readonly Operation[]):
   if (document === undefined) {
     const paths: Paths = {};
     for (const operation of operations) addOperation(paths, operation);
-    for (const plugin of catalog.plugins.values()) Object.assign(paths, commandPaths(plugin));
-    document = toDocument(paths);
+    const plugins = [...catalog.plugins.values()];
+    for (const plugin of plugins) Object.assign(paths, commandPaths(plugin));
+    document = toDocument(paths, plugins);
     cached.set(catalog, document);
   }
   return document;
 }
 
 export function describePlugin(plugin: Plugin): Document {
-  return toDocument(commandPaths(plugin));
+  return toDocument(commandPaths(plugin), [plugin]);
 }
 
-function toDocument(paths: Paths): Document {
+function toDocument(paths: Paths, plugins: readonly Plugin[]): Document {
   return {
     openapi: '3.1.0',
     info: { title: 'Ductile Gateway', version: '1.0' },
     paths,
     components: {
       securitySchemes: { BearerAuth: { type: 'http', scheme: 'bearer' } },
-      schemas: { Problem: problemSchema },
+      schemas: { Problem: problemSchema, ...Object.fromEntries(plugins.flatMap(payloadSchemas)) },
     },
   };
 }
@@ -71,10 +73,10 @@ function commandPaths({ name, manifest }: Plugin): Paths {
 function describeCommand(plugin: string, command: ManifestCommand): Record<string, unknown> {
   const { name, type, description, inputSchema } = command;
   return {
-    operationId: `${plugin}__${name}`,
+    operationId: idOf(plugin, name),
     summary: description ?? `${plugin}: ${name}`,
     tags: [plugin],
-    ...(inputSchema === undefined ? {} : { requestBody: wrapped(inputSchema) }),
+    ...(inputSchema === undefined ? {} : { requestBody: wrapped(idOf(plugin, name)) }),
     responses: {
       '202': { description: 'Job queued', content: jsonContent(acceptedSchema) },
       '400': problem('Bad request'),
@@ -83,6 +85,7 @@ function describeCommand(plugin: string, command: ManifestCommand): Record<strin
       '404': problem('Unknown plugin or command'),
       '413': problem('Body too large'),
       '422': problem('Idempotency key of another request'),
+      '429': problem('Too many wrong tokens'),
       '503': problem('The database is away'),
     },
     security: bearer,
@@ -90,10 +93,55 @@ function describeCommand(plugin: string, command: ManifestCommand): Record<strin
   };
 }
 
+function idOf(plugin: string, command: string): string {
+  return `${plugin}__${command}`;
+}
+
 /** The payload under its own key, as it is always understood. */
-function wrapped(inputSchema: ManifestCommand['inputSchema']): Record<string, unknown> {
-  const schema = { type: 'object', properties: { payload: inputSchema } };
-  return { required: false, content: jsonContent(schema) };
+function wrapped(id: string): Record<string, unknown> {
+  const payload = { $ref: `#/components/schemas/${id}` };
+  return { required: false, content: jsonContent({ type: 'object', properties: { payload } }) };
+}
+
+/** What each command takes, at a place of its own. */
+function payloadSchemas({ name, manifest }: Plugin): [string, unknown][] {
+  return Object.values(manifest.commands).flatMap(({ name: command, inputSchema }) => {
+    if (inputSchema === undefined) return [];
+    const id = idOf(name, command);
+    return [[id, moveRefs(inputSchema, `#/components/schemas/${id}`)]];
+  });
+}
+
+/** Values in a schema that are data, and those that hold schemas by names of their own. */
+const DATA: ReadonlySet<string> = new Set(['const', 'default', 'enum', 'example', 'examples']);
+const NAMED: ReadonlySet<string> = new Set([
+  '$defs',
+  'definitions',
+  'dependentSchemas',
+  'patternProperties',
+  'properties',
+]);
+
+/** A schema points into itself from its own beginning, which here is not that of the document. */
+function moveRefs(schema: unknown, place: string): unknown {
+  if (Array.isArray(schema)) return schema.map((entry) => moveRefs(entry, place));
+  // One with an id of its own is the document that its pointers are about.
+  if (!isObject(schema) || typeof schema['$id'] === 'string') return schema;
+  return mapValues(schema, (value, key) => {
+    if (key === '$ref' && typeof value === 'string') return value.replace(/^#(?=\/|$)/, place);
+    if (DATA.has(key)) return value;
+    if (NAMED.has(key) && isObject(value)) return mapValues(value, (one) => moveRefs(one, place));
+    return moveRefs(value, place);
+  });
+}
+
+function mapValues(
+  object: Readonly<Record<string, unknown>>,
+  change: (value: unknown, key: string) => unknown,
+): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(object).map(([key, value]) => [key, change(value, key)]),
+  );
 }
 
 const acceptedSchema = {
@@ -164,7 +212,12 @@ function describeOperation(
     security: scope === undefined ? [] : bearer,
     ...(scope === undefined
       ? {}
-      : { 'x-ductile-scope': typeof scope === 'function' ? `${noun}:ro` : describeNeed(scope) }),
+      : {
+          'x-ductile-scope':
+            typeof scope === 'function'
+              ? `${noun}:${effect === 'read' ? 'ro' : 'rw'}`
+              : describeNeed(scope),
+        }),
   };
 }
 
@@ -208,7 +261,7 @@ function toBody(
 function errorResponses({ errors, scope }: Operation): Record<string, unknown> {
   const codes: ErrorCode[] = [
     ...errors,
-    ...(scope === undefined ? [] : (['UNAUTHORIZED', 'FORBIDDEN'] as const)),
+    ...(scope === undefined ? [] : (['UNAUTHORIZED', 'FORBIDDEN', 'TRIES_SPENT'] as const)),
   ];
   const byStatus = new Map<number, string[]>();
   for (const code of codes) {

@@ -1,3 +1,4 @@
+import { parseStrictJson } from '../base/json-text.ts';
 import type { HttpSurface } from './define.ts';
 
 /** How an operation's input travels as text: through a URL, a body or a command line. */
@@ -12,12 +13,8 @@ export interface FieldSchema {
 export function decodeText(field: FieldSchema | undefined, text: string): unknown {
   if (field === undefined || field.types.every((type) => type === 'string')) return text;
   if (field.types.includes('array')) return text.split(',');
-  try {
-    const value: unknown = JSON.parse(text);
-    return value;
-  } catch {
-    return text;
-  }
+  const parsed = parseStrictJson(text);
+  return parsed.ok ? parsed.value : text;
 }
 
 export interface WireRequest {

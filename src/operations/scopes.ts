@@ -40,6 +40,19 @@ export function allows(granted: readonly string[], need: Need): boolean {
   return typeof need === 'string' ? allowsNoun(grants, need) : allowsPlugin(grants, need);
 }
 
+/** A command that is never allowed. */
+export interface Denied {
+  readonly plugin: string;
+  readonly command: string;
+}
+
+/** Everything that was forbidden, for what runs commands without naming them. */
+export function listDenied(granted: readonly string[]): Denied[] {
+  return [...readGrants(granted).plugins].flatMap(([plugin, { denied }]) =>
+    [...denied].map((command) => ({ plugin, command })),
+  );
+}
+
 /** A need in the words of a scope that covers it. */
 export function describeNeed(need: Need): string {
   if (typeof need === 'string') return need;

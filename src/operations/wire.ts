@@ -39,7 +39,18 @@ export function fromRequest(
   const decoded = Object.entries(query).map(
     ([name, values]) => [name, decodeText(fields.get(name), values.join(','))] as const,
   );
-  return { ...Object.fromEntries(decoded), ...readBody(surface, body), ...params };
+  const asked = Object.fromEntries(decoded);
+  const sent = readBody(surface, body);
+  const seen = new Set<string>();
+  for (const name of [asked, sent, params].flatMap((part) => Object.keys(part))) {
+    // Of two values nobody can know which one was meant, least of all for dry_run.
+    if (seen.has(name)) {
+      const message = `${name} came twice, in the URL and in the body`;
+      throw new DuctileError('INPUT_INVALID', message, { place: 'body' });
+    }
+    seen.add(name);
+  }
+  return { ...asked, ...sent, ...params };
 }
 
 type Schema = z.core.JSONSchema.BaseSchema;

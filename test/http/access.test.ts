@@ -1,5 +1,6 @@
 /** Who is let in, and what a stranger learns. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { limits } from '../../src/base/limits.ts';
 import { isOffered } from '../../src/operations/define.ts';
 import { operations } from '../../src/operations/index.ts';
 import { OWNER, startApi, type TestApi } from '../support/api-server.ts';
@@ -9,6 +10,11 @@ const tokens = [
   { name: 'reader', token: 'reader-token-000000', scopes: ['read:*'] },
   { name: 'echo', token: 'echo-token-000000000', scopes: ['echo:rw'] },
   { name: 'shy', token: 'shy-token-0000000000', scopes: ['plugin:rw', 'echo:deny:handle'] },
+  {
+    name: 'clerk',
+    token: 'clerk-token-00000000',
+    scopes: ['jobs:rw', 'plugin:rw', 'echo:deny:handle', 'echo:deny:init'],
+  },
   { name: 'none', token: 'none-token-000000000', scopes: [] },
 ];
 
@@ -131,6 +137,40 @@ describe('a token', () => {
     }
   });
 
+  test('does not run what is denied to it by way of something else', async () => {
+    const made = await api.ask('/plugin/echo/handle', { body: '{}' });
+    const id = String(made.body['job_id']);
+    await api.server.instance.engine.waitFor(id, 10_000);
+    const asClerk = (path: string, body: object) =>
+      api.ask(path, { token: 'clerk-token-00000000', body: JSON.stringify(body) });
+    const ways: readonly (readonly [string, object])[] = [
+      [`/job/${id}/retry`, {}],
+      [`/job/${id}/retry?dry_run=true`, {}],
+      ['/jobs/retry', { status: ['succeeded'] }],
+      ['/jobs/retry', { plugin: 'echo' }],
+      ['/jobs/retry', { command: 'handle' }],
+      ['/plugins/echo/init', {}],
+      ['/directives', { type: 'job.retry', params: { job_id: id } }],
+      ['/directives', { type: 'job.retry', params: { plugin: 'echo', command: 'handle' } }],
+      ['/directives', { type: 'plugin.init', params: { plugin: 'echo' } }],
+      ['/trigger/echo/handle', {}],
+    ];
+    for (const [path, body] of ways) {
+      const { status } = await asClerk(path, body);
+      expect([path, body, status]).toEqual([path, body, 403]);
+    }
+    expect((await asClerk('/jobs/retry', { plugin: 'echo', command: 'poll' })).status).toBe(200);
+    expect((await asClerk('/jobs/cancel', { plugin: 'echo' })).status).toBe(200);
+  });
+
+  test('asks for no directive that its scopes do not cover', async () => {
+    for (const type of ['token.create', 'job.cancel', 'plugin.disable', 'nonsense']) {
+      const body = JSON.stringify({ type, params: {} });
+      const reply = await api.ask('/directives', { token: 'echo-token-000000000', body });
+      expect([type, reply.status]).toEqual([type, 403]);
+    }
+  });
+
   test('is named in the job, and never in the log', async () => {
     const { body } = await api.ask('/plugin/echo/poll', {
       token: 'echo-token-000000000',
@@ -140,6 +180,23 @@ describe('a token', () => {
     expect(job.body).toMatchObject({ actor: 'token:echo', submitted_by: 'api' });
     expect(JSON.stringify(api.records)).not.toContain('echo-token-000000000');
   });
+});
+
+test('who guesses is stopped after a while; who was in before is not', async () => {
+  const guessed = await startApi({ api: { auth: { tokens } } });
+  const guess = (path: string) => guessed.ask(path, { token: 'a-guess' });
+  expect((await guessed.ask('/jobs')).status).toBe(200);
+  const said = await Promise.all(
+    Array.from({ length: 2 * limits.wrongTokensMax }, () => guess('/jobs')),
+  );
+  const refused = said.find(({ status }) => status === 429);
+  if (refused === undefined) throw new Error('nobody was stopped');
+  expect(said.filter(({ status }) => status === 401).length).toBeGreaterThan(0);
+  expect(refused.body['code']).toBe('TRIES_SPENT');
+  expect(refused.headers['retry-after']).toBe('1');
+  expect((await guess('/healthz')).status).toBe(200);
+  expect((await guessed.ask('/jobs')).status).toBe(200);
+  await guessed.close();
 });
 
 test('discovery can be closed; health stays open', async () => {

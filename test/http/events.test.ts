@@ -1,7 +1,7 @@
 /** The stream of events: live, after a cursor, and never with a gap. */
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
@@ -218,6 +218,20 @@ test('a token in the query is taken for streams where the operator wants that', 
   expect((await asked('/events?token=wrong')).status).toBe(401);
   expect((await asked(`/jobs?token=${OWNER}`)).status).toBe(401);
   expect(JSON.stringify(api.records)).not.toContain(OWNER);
+});
+
+test('a stream ends when its token may not read events any more', async () => {
+  const api = await startApi();
+  onTestFinished(() => api.close());
+  const reader = await follow(api);
+  const ended = once(reader.response, 'close');
+  const { tokens } = api.server.instance.engine;
+  vi.spyOn(tokens, 'find').mockResolvedValue({ actor: 'token:owner', scopes: ['jobs:ro'] });
+  const now = performance.now.bind(performance);
+  vi.spyOn(performance, 'now').mockImplementation(() => now() + limits.eventHeartbeatMs);
+  onTestFinished(() => void vi.restoreAllMocks());
+  await ended;
+  expect(reader.response.complete).toBe(true);
 });
 
 test('the end of the server is the end of its streams', async () => {

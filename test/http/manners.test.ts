@@ -66,6 +66,24 @@ describe('answers', () => {
   });
 });
 
+describe('a field that came twice is refused', () => {
+  test.each([
+    ['/system/pause?dry_run=true', { dry_run: false }],
+    ['/job/0199a1b2/cancel', { id: '0199a1b3' }],
+    ['/plugin/echo/poll?payload={}', { a: 1 }],
+  ])('POST %s', async (path, body) => {
+    const reply = await api.ask(path, { body: JSON.stringify(body) });
+    expect(reply).toMatchObject({ status: 400, body: { code: 'INPUT_INVALID', place: 'body' } });
+  });
+
+  test('JSON in a query is read as strictly as a body', async () => {
+    for (const json of ['{"a":1,"a":2}', '{"a":9223372036854775808}', '{"__proto__":1}']) {
+      const path = `/plugin/echo/poll?context=${encodeURIComponent(json)}`;
+      expect((await api.ask(path, { body: '{}' })).status).toBe(400);
+    }
+  });
+});
+
 describe('methods', () => {
   test.each([
     ['DELETE', '/jobs', 'GET, HEAD, OPTIONS'],
