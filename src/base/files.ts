@@ -1,5 +1,14 @@
 import { randomBytes } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  fchownSync,
+  fsyncSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 
 /** Only the owner may read what we write. */
@@ -13,6 +22,7 @@ export function writeFileAtomic(path: string, content: string | Uint8Array): voi
     const file = openSync(temporary, 'wx', PRIVATE_FILE);
     try {
       writeFileSync(file, content);
+      handOver(file, path);
       fsyncSync(file);
     } finally {
       closeSync(file);
@@ -23,6 +33,16 @@ export function writeFileAtomic(path: string, content: string | Uint8Array): voi
     throw error;
   }
   syncDirectory(dirname(path));
+}
+
+/**
+ * What root writes belongs to whom the file or its directory belonged to before: the service, which
+ * is not root, has to read it.
+ */
+function handOver(file: number, path: string): void {
+  if (process.getuid?.() !== 0) return;
+  const { uid, gid } = statSync(path, { throwIfNoEntry: false }) ?? statSync(dirname(path));
+  fchownSync(file, uid, gid);
 }
 
 function syncDirectory(path: string): void {

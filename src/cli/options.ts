@@ -2,7 +2,7 @@ import { DuctileError } from '../base/errors.ts';
 import type { CliHost, CliIo } from './host.ts';
 import { Printer } from './print.ts';
 import { parseUrl } from './transport.ts';
-import type { Target } from './transport.ts';
+import type { RemoteTarget, Target } from './transport.ts';
 
 /** One command line that is being done. */
 export interface Session {
@@ -40,10 +40,31 @@ export async function findTarget(
   // Whoever names a configuration means the server of that one, whatever the environment says.
   const address = url ?? (config === undefined ? named(io.env['DUCTILE_URL']) : undefined);
   if (address !== undefined) {
-    return { url: parseUrl(address), token: named(token) ?? named(io.env['DUCTILE_TOKEN']) };
+    const target = {
+      url: parseUrl(address),
+      token: named(token) ?? named(io.env['DUCTILE_TOKEN']),
+    };
+    warnOfPlainHttp(target, io);
+    return target;
   }
   const socketPath = await host.findSocket(config);
   return socketPath === undefined ? undefined : { socketPath };
+}
+
+const warned = new WeakSet<CliIo>();
+
+/** Once for each command, although one that watches asks again and again. */
+function warnOfPlainHttp({ url, token }: RemoteTarget, io: CliIo): void {
+  if (url.protocol !== 'http:' || token === undefined || isLoopback(url.hostname)) return;
+  if (warned.has(io)) return;
+  warned.add(io);
+  io.stderr.write(
+    `warning: the token goes to ${url.host} over plain HTTP, where others can read it; use https://\n`,
+  );
+}
+
+function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d+){3}$/.test(hostname);
 }
 
 function named(text: string | undefined): string | undefined {

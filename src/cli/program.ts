@@ -12,6 +12,7 @@ import { printError } from './print.ts';
 import { withProgress } from './progress.ts';
 import { judge, show } from './show.ts';
 import { version } from './version.ts';
+import { welcome } from './welcome.ts';
 import { readInterval, watch } from './watch.ts';
 
 /** Commands are the operations, plus the few that must work without a server. */
@@ -20,6 +21,10 @@ export async function runProgram(
   host: CliHost,
   io: CliIo,
 ): Promise<number> {
+  if (argv.length === 0) {
+    io.stdout.write(welcome);
+    return 0;
+  }
   const session: Session = { host, io, exitCode: 0 };
   const program = makeProgram(session, argv);
   try {
@@ -27,7 +32,8 @@ export async function runProgram(
     return session.exitCode;
   } catch (thrown) {
     if (thrown instanceof CommanderError && isHelp(thrown)) return thrown.exitCode;
-    const error = thrown instanceof CommanderError ? usageError(thrown) : toDuctileError(thrown);
+    const error =
+      thrown instanceof CommanderError ? usageError(thrown, argv) : toDuctileError(thrown);
     printError(error, io, argv.includes('--json'));
     return error.kind.exit;
   }
@@ -53,6 +59,7 @@ export function makeProgram(session: Session, words: readonly string[]): Command
       writeErr: (text) => stderr.write(text),
       outputError: () => undefined,
     });
+  program.addHelpText('after', () => `\n${shortForms()}`);
   const parents = new Map<string, Command>();
   for (const noun of new Set(['system', ...commands.map((definition) => definition.noun)])) {
     parents.set(noun, makeNoun(program, noun));
@@ -71,6 +78,16 @@ export function makeProgram(session: Session, words: readonly string[]): Command
   }
   addOwnCommands(program, parents.get('system') ?? program, session);
   return program;
+}
+
+/** What is hidden from the list of commands, so that the list stays one of nouns. */
+function shortForms(): string {
+  const forms = commands.flatMap(({ noun, action, alias }) =>
+    alias === undefined ? [] : [[alias.name, `${noun} ${action}`] as const],
+  );
+  const width = Math.max(...forms.map(([short]) => short.length));
+  const lines = forms.map(([short, full]) => `  ${short.padEnd(width)}  ${full}`);
+  return `Short forms:\n${lines.join('\n')}`;
 }
 
 function makeNoun(program: Command, noun: string): Command {
@@ -131,8 +148,16 @@ function isHelp({ code }: CommanderError): boolean {
 }
 
 /** Commander's own complaint in the words of the catalogue. */
-function usageError({ message }: CommanderError): DuctileError {
+function usageError({ message }: CommanderError, argv: readonly string[]): DuctileError {
   const [said = '', guess] = message.replace(/^error: /, '').split('\n');
-  const hint = guess?.replaceAll(/[()]/g, '') ?? 'See `ductile --help`, also after any command.';
+  const asked = ['ductile', ...commandWords(argv), '--help'].join(' ');
+  const hint = guess?.replaceAll(/[()]/g, '') ?? `See \`${asked}\`.`;
   return new DuctileError('INPUT_INVALID', said, { hint });
+}
+
+/** The noun and the action that the words begin with, as far as they are known. */
+function commandWords([noun = '', action = '']: readonly string[]): string[] {
+  const actions = commands.filter((definition) => definition.noun === noun);
+  if (actions.length === 0) return [];
+  return actions.some((definition) => definition.action === action) ? [noun, action] : [noun];
 }

@@ -6,9 +6,12 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 
 /** The server that is asked: the one that runs here, or one elsewhere. */
-export type Target =
-  | { readonly socketPath: string }
-  | { readonly url: URL; readonly token: string | undefined };
+export type Target = { readonly socketPath: string } | RemoteTarget;
+
+export interface RemoteTarget {
+  readonly url: URL;
+  readonly token: string | undefined;
+}
 
 export interface Exchange {
   readonly method: string;

@@ -3,6 +3,7 @@ import type { JsonOutput } from '../operations/define.ts';
 import { showCell } from './print.ts';
 import type { Printer } from './print.ts';
 import { configViews } from './views/config.ts';
+import { controlViews } from './views/control.ts';
 import { showCancel, showJob, showLogs, showRetry } from './views/job.ts';
 import { showCoreLog } from './views/logs.ts';
 import { listOf } from './views/parts.ts';
@@ -13,6 +14,7 @@ import { showTree } from './views/tree.ts';
 
 export const views: Readonly<Record<string, View>> = {
   ...configViews,
+  ...controlViews,
   'system.status': showStatus,
   'system.check': showCheck,
   'system.logs': showCoreLog,

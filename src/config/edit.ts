@@ -1,4 +1,4 @@
-import { copyFileSync, readFileSync } from 'node:fs';
+import { readFileSync, realpathSync } from 'node:fs';
 import { relative } from 'node:path';
 import { DuctileError } from '../base/errors.ts';
 import { writeFileAtomic } from '../base/files.ts';
@@ -8,7 +8,7 @@ import { valueAt } from './address.ts';
 import { readConfig } from './load.ts';
 import type { LoadOptions, Reading } from './load.ts';
 import { writeManifest } from './lock.ts';
-import { patchText } from './patch.ts';
+import { patchText, removeKey } from './patch.ts';
 import { configInvalid } from './problem.ts';
 
 /** A change of one key, worked out and checked, and not written yet. */
@@ -24,18 +24,38 @@ export interface Edit {
 export function planEdit(reading: Reading, path: Path, value: unknown, options: LoadOptions): Edit {
   const { file, inside } = findHome(reading, path);
   const text = patchText(readFileSync(file, 'utf8'), inside, value);
-  if (text === undefined) {
-    throw new DuctileError('INPUT_INVALID', `${keyText(path)} has no such place in ${file}`, {
-      place: 'assignment',
-      hint: 'See what is there with `ductile config show`.',
-    });
-  }
-  const after = readConfig({ ...options, replace: new Map([[file, text]]) });
-  if (after.config === undefined) throw configInvalid(after.problems);
-  return { file, key: keyText(path), text, reading: after };
+  if (text === undefined) throw misplaced(`${keyText(path)} has no such place in ${file}`);
+  return checked(file, path, text, options);
 }
 
-/** Writes the change, keeps what was there as `<file>.bak`, and renews the lock of that file alone. */
+/** Takes a key out of the last file that has it; what another file says of it is then in force. */
+export function planRemoval(reading: Reading, path: Path, options: LoadOptions): Edit {
+  if (valueAt(reading.document.value, path) === undefined) {
+    throw misplaced(`${keyText(path)} is not set`);
+  }
+  const { file, inside } = findHome(reading, path);
+  const text = removeKey(readFileSync(file, 'utf8'), inside);
+  if (text === undefined) throw misplaced(`${keyText(path)} is not set in ${file}`);
+  return checked(file, path, text, options);
+}
+
+function checked(file: string, path: Path, text: string, options: LoadOptions): Edit {
+  const reading = readConfig({ ...options, replace: new Map([[file, text]]) });
+  if (reading.config === undefined) throw configInvalid(reading.problems);
+  return { file, key: keyText(path), text, reading };
+}
+
+function misplaced(message: string): DuctileError {
+  return new DuctileError('INPUT_INVALID', message, {
+    place: 'key',
+    hint: 'See what is there with `ductile config show`.',
+  });
+}
+
+/**
+ * Writes the change, keeps what was there as `<file>.bak`, and renews the lock of that file alone. It
+ * is all or nothing: when any of it fails, the file is what it was.
+ */
 export function applyEdit(
   { file, text }: Edit,
   before: Reading,
@@ -43,14 +63,19 @@ export function applyEdit(
   now: string,
 ) {
   const backup = `${file}.bak`;
-  copyFileSync(file, backup);
-  writeFileAtomic(file, text);
-  const after = readConfig(options);
-  if (after.config === undefined) {
-    writeFileAtomic(file, readFileSync(backup));
-    throw configInvalid(after.problems);
+  const old = readFileSync(file);
+  // A link stays one; what it leads to is changed.
+  const target = realpathSync(file);
+  writeFileAtomic(backup, old);
+  writeFileAtomic(target, text);
+  try {
+    const after = readConfig(options);
+    if (after.config === undefined) throw configInvalid(after.problems);
+    return { backup, locked: relock(before, after, file, now) };
+  } catch (thrown) {
+    writeFileAtomic(target, old);
+    throw thrown;
   }
-  return { backup, locked: relock(before, after, file, now) };
 }
 
 /**

@@ -56,9 +56,13 @@ function findAt(places: readonly string[], source: string | undefined): Found {
       : `No configuration found at ${looked}, which ${source} names`;
   throw new DuctileError('CONFIG_NOT_FOUND', message, {
     details: { looked: candidates },
+    ...(source === undefined ? { hint: FIRST_STEPS } : {}),
     ...misspelled(candidates),
   });
 }
+
+const FIRST_STEPS =
+  'Write one with `ductile config init`, name another with --config, or look around with `ductile demo`.';
 
 /** The one slip that is common enough to look for. */
 function misspelled(candidates: readonly string[]): { hint?: string } {

@@ -6,18 +6,29 @@ import type { Document, Path } from './document.ts';
 import { nearest, suggest } from './nearest.ts';
 import { makeProblem } from './problem.ts';
 import type { Problem } from './problem.ts';
+import type { Refusal } from './refused-keys.ts';
 import { isSecretPath } from './secret-path.ts';
 
 type Issue = z.core.$ZodIssue;
 
-/** What a schema found wrong, in words for the person who wrote the file. */
+export interface Wording {
+  /** What all of it is called. */
+  readonly whole?: string;
+  /** Why a key is not known here, where there is more to say than that. */
+  readonly refusalOf?: (path: Path) => Refusal | undefined;
+}
+
+/** What a schema found wrong, in words for the person who wrote it. */
 export function describeIssues(
   issues: readonly Issue[],
   schema: z.ZodType,
   document: Document,
+  { whole = 'the file', refusalOf = () => undefined }: Wording = {},
 ): Problem[] {
   return issues.flatMap((issue) => {
-    if (issue.code === 'unrecognized_keys') return describeUnknown(issue, schema, document);
+    if (issue.code === 'unrecognized_keys') {
+      return describeUnknown(issue, schema, document, refusalOf);
+    }
     // As it stands in the file: a message never shows what a variable was replaced by.
     const written = valueAt(document.value, issue.path);
     const given =
@@ -25,7 +36,7 @@ export function describeIssues(
         ? mask(written, issue.path)
         : written;
     const [said, hint] = words(issue, given);
-    const message = issue.path.length === 0 ? `the file ${said}` : said;
+    const message = issue.path.length === 0 ? `${whole} ${said}` : said;
     return [makeProblem(document.placeOf(issue.path), keyText(issue.path), message, hint)];
   });
 }
@@ -39,12 +50,16 @@ function describeUnknown(
   { keys, path }: z.core.$ZodIssueUnrecognizedKeys,
   schema: z.ZodType,
   document: Document,
+  refusalOf: NonNullable<Wording['refusalOf']>,
 ): Problem[] {
   const known = knownKeys(schema, path);
   return keys.map((key) => {
     const at = [...path, key];
-    const hint = suggest(key, known, 'keys known here');
-    return makeProblem(document.placeOf(at), keyText(at), 'is not a known key', hint);
+    const { message, hint } = refusalOf(at) ?? {
+      message: 'is not a known key',
+      hint: suggest(key, known, 'keys known here'),
+    };
+    return makeProblem(document.placeOf(at), keyText(at), message, hint);
   });
 }
 

@@ -50,7 +50,7 @@ function correct(zodSchema: z.core.$ZodType, schema: Schema): void {
   if (isDuration(zodSchema)) {
     const { default: usual } = schema;
     schema.type = 'string';
-    schema.pattern = String.raw`^(\d+(ms|[wdhms]))+$|\$\{`;
+    schema.pattern = String.raw`^(\d+(\.\d+)?(ms|[wdhms]))+$|\$\{`;
     if (typeof usual === 'number') schema.default = formatDuration(usual);
   } else if (zodSchema instanceof z.ZodObject) {
     const shape = zodSchema.shape as Readonly<Record<string, z.core.$ZodType>>;

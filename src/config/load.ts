@@ -17,6 +17,7 @@ import { describeIssues } from './issues.ts';
 import { mergeDocuments } from './merge.ts';
 import { configInvalid, makeProblem } from './problem.ts';
 import type { Problem } from './problem.ts';
+import { refusalOf } from './refused-keys.ts';
 import { configSchema } from './schema.ts';
 import { makeScopeFiles } from './scope-file.ts';
 import { readSources } from './sources.ts';
@@ -147,7 +148,7 @@ function checkContent(
   const parsed = configSchema.safeParse(value);
   if (!parsed.success) {
     const others = parsed.error.issues.filter(({ path }) => !hasUnset(path, used));
-    problems.push(...describeIssues(others, configSchema, document));
+    problems.push(...describeIssues(others, configSchema, document, { refusalOf }));
     return { config: undefined, parsed: undefined, problems, scopeFiles: [] };
   }
   const report = (path: Path, message: string, hint?: string): void => {

@@ -26,7 +26,8 @@ export const meanings: Readonly<Record<string, string>> = {
   'service.runner_grace':
     'how long a job waits for a process that knows its plugin before it is dead',
   'service.spawner': '`native`, `node`, or `auto`: native where it is there',
-  'service.tick_interval': 'how often schedules are looked at; at least 100ms',
+  'service.tick_interval':
+    'schedules are looked at when one is due, and at least this often (100ms or more)',
   'service.timezone': "the time zone of schedules that name none; the host's unless set",
   'service.breaker_transitions_retention': 'how long changes of circuit breakers are kept',
   'service.strict_mode': 'the default of the four keys of `service.admission`',

@@ -26,6 +26,50 @@ export function patchText(text: string, path: Path, value: unknown): string | un
   }
 }
 
+/**
+ * The text without one key or entry of a list. Its lines go and all others stay; where that cannot be
+ * done, the whole is written anew. Undefined when it is not there.
+ */
+export function removeKey(text: string, path: Path): string | undefined {
+  const document = parseDocument(text);
+  if (!document.hasIn(path)) return undefined;
+  const cut = cutLines(text, document.getIn(path.slice(0, -1), true), path.at(-1));
+  document.deleteIn(path);
+  const whole = document.toString({ lineWidth: 0 });
+  if (cut === undefined) return whole;
+  const after = parseDocument(cut);
+  const isRight =
+    after.errors.length === 0 && isDeepStrictEqual(after.toJS(), emptyAsNull(document, path));
+  return isRight ? cut : whole;
+}
+
+/** A map that has lost its last line is a key without a value. */
+function emptyAsNull(document: ReturnType<typeof parseDocument>, path: Path): unknown {
+  const parent = path.slice(0, -1);
+  const around = parent.length === 0 ? document.contents : document.getIn(parent, true);
+  const isLeft = isCollection(around) && around.items.length > 0;
+  if (isLeft) return document.toJS();
+  if (parent.length === 0) return null;
+  document.setIn(parent, null);
+  return document.toJS();
+}
+
+function cutLines(
+  text: string,
+  map: unknown,
+  segment: PropertyKey | undefined,
+): string | undefined {
+  if (!isMap(map) || map.flow === true || segment === undefined) return undefined;
+  const pair = findPair(map, segment);
+  const start = isNode(pair?.key) ? pair.key.range?.[0] : undefined;
+  const end = endOf(pair?.value) ?? (isNode(pair?.key) ? pair.key.range?.[1] : undefined);
+  if (start === undefined || end === undefined) return undefined;
+  const from = text.lastIndexOf('\n', start - 1) + 1;
+  if (text.slice(from, start).trim() !== '') return undefined;
+  const lineEnd = text.indexOf('\n', text[end - 1] === '\n' ? end - 1 : end);
+  return text.slice(0, from) + (lineEnd === -1 ? '' : text.slice(lineEnd + 1));
+}
+
 function patchLines(text: string, path: Path, value: unknown): string | undefined {
   let node: unknown = parseDocument(text).contents;
   for (const [index, segment] of path.entries()) {

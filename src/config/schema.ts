@@ -14,7 +14,7 @@ import {
   timer,
   timezone,
 } from './fields.ts';
-import { scheduleEntry, type ScheduleEntry } from '../schedule/entry.ts';
+import { scheduleEntry } from '../schedule/entry.ts';
 
 /** A process that misses fewer beats than this must not be taken for dead. */
 const BEATS_BEFORE_REAP = 3;
@@ -28,7 +28,7 @@ const service = section({
   log_level: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
   log_format: z.enum(['auto', 'json', 'text']).default('auto'),
   max_workers: count(1).default(() => Math.max(1, availableParallelism() - 1)),
-  dedupe_ttl: duration().default(limits.dedupeTtlMs),
+  dedupe_ttl: duration({ maxMs: limits.delayMsMax }).default(limits.dedupeTtlMs),
   job_queue_retention: duration().default(limits.jobQueueRetentionMs),
   job_log_retention: duration().default(limits.jobLogRetentionMs),
   signal_retention: duration().default(limits.signalRetentionMs),
@@ -102,7 +102,10 @@ const plugin = section({
   timeouts: z.record(commandName(), timer()).default({}),
   parallelism: count(1).optional(),
   prewarm: count(0, limits.prewarmProcessesMax).default(0),
-  schedules: z.array(scheduleEntry).superRefine(checkScheduleIds).default([]),
+  schedules: z
+    .array(scheduleEntry)
+    .superRefine(checkScheduleIds, { when: ({ value }) => Array.isArray(value) })
+    .default([]),
   circuit_breaker: section({
     threshold: count(1).default(limits.breakerThreshold),
     reset_after: duration().default(limits.breakerResetAfterMs),
@@ -183,12 +186,15 @@ export const pluginSchema = plugin;
 export type ParsedConfig = z.output<typeof configSchema>;
 export type ParsedPlugin = z.output<typeof plugin>;
 
+/** Looks at entries that have other faults too, so that all is said at once. */
 function checkScheduleIds(
-  schedules: readonly ScheduleEntry[],
+  schedules: readonly unknown[],
   context: { addIssue(issue: z.core.$ZodSuperRefineIssue): void },
 ): void {
   const seen = new Set<string>();
-  for (const [index, { id }] of schedules.entries()) {
+  for (const [index, entry] of schedules.entries()) {
+    const id = isObject(entry) ? (entry['id'] ?? 'default') : undefined;
+    if (typeof id !== 'string') continue;
     if (seen.has(id)) {
       const message = 'is taken by another schedule of this plugin';
       const hint = 'Give each of them an id of its own.';

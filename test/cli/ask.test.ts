@@ -131,11 +131,13 @@ describe('commands of the program itself', () => {
 });
 
 describe('help', () => {
-  test('lists the nouns, and not the short spellings', async () => {
+  test('lists the nouns, and the short spellings behind them', async () => {
     const { out, code } = await run(['--help']);
     expect(code).toBe(0);
     for (const noun of ['system', 'plugin', 'job', 'queue']) expect(out).toMatch(`\n  ${noun} `);
-    expect(out).not.toMatch(/\n {2}(status|run|plugins|doctor|reload) /);
+    const [nouns = '', short = ''] = out.split('Short forms:');
+    expect(nouns).not.toMatch(/\n {2}(status|run|plugins|doctor|reload) /);
+    for (const name of ['status', 'run', 'doctor']) expect(short).toMatch(`\n  ${name} `);
   });
 
   test.each(operations.filter(({ cli }) => isOffered(cli)).map(({ name }) => name))(
@@ -151,12 +153,12 @@ describe('help', () => {
     },
   );
 
-  test('comes with exit 1 when nothing was asked for', async () => {
-    expect(await run([])).toMatchObject({
-      code: 1,
-      out: '',
-      err: expect.stringContaining('Usage:'),
-    });
+  test('the name alone invites, a noun alone explains itself with exit 1', async () => {
+    const { code, out, err } = await run([]);
+    expect([code, err]).toEqual([0, '']);
+    for (const first of ['ductile demo', 'ductile config init', 'ductile --help']) {
+      expect(out).toContain(first);
+    }
     expect(await run(['job'])).toMatchObject({ code: 1, err: expect.stringContaining('inspect') });
   });
 });
@@ -166,9 +168,9 @@ describe('mistakes', () => {
     [['job', 'lst'], "unknown command 'lst'", 'Did you mean list?'],
     [['jib'], "unknown command 'jib'", 'Did you mean job?'],
     [['job', 'list', '--limt', '3'], "unknown option '--limt'", 'Did you mean --limit?'],
-    [['job', 'inspect'], "missing required argument 'id'", 'ductile --help'],
-    [['system', 'backup'], "required option '--to <file>' not specified", 'ductile --help'],
-    [['job', 'list', 'extra'], 'too many arguments', 'ductile --help'],
+    [['job', 'inspect'], "missing required argument 'id'", 'ductile job inspect --help'],
+    [['system', 'backup'], "required option '--to <file>' not specified", 'system backup --help'],
+    [['job', 'list', 'extra'], 'too many arguments', 'job list --help'],
     [['plugin', 'run', 'mail', '--payload', '{a:1}'], 'payload is not JSON', 'Write an object'],
     [
       ['plugin', 'run', 'mail', '--payload-file', 'none.json'],

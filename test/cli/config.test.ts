@@ -78,7 +78,7 @@ test('what is in force is refused with a plugin that does not load, if that is a
   const directory = await makeStarter();
   await writePlugin(join(directory, 'plugins/bad'), { manifest: 'name: bad\n' });
   expect(await config(directory, 'view')).toMatchObject({ code: 0 });
-  expect((await config(directory, 'set', 'service.strict_mode=true', '--apply')).code).toBe(0);
+  expect((await config(directory, 'set', 'service.strict_mode=true', '--apply')).code).toBe(2);
   const strict = await config(directory, 'view');
   expect(strict.code).toBe(78);
   expect(strict.err).toContain('plugins/bad/manifest.yaml');
@@ -115,6 +115,34 @@ describe('config get and show', () => {
 });
 
 describe('config set', () => {
+  test('exits 2 when it is done and there are warnings', async () => {
+    const directory = await makeStarter();
+    const told = await config(directory, 'set', 'service.tick_interval=200ms', '--apply');
+    expect(told.code).toBe(2);
+    expect(told.out).toContain('service.tick_interval is now 200ms');
+    expect(told.out).toContain('0 errors, 1 warning');
+    expect((await config(directory, 'get', 'service.tick_interval')).out).toBe('200ms\n');
+  });
+
+  test('null is written as such; unset takes the key out', async () => {
+    const directory = await makeStarter();
+    const file = join(directory, 'config.yaml');
+    const before = await readFile(file, 'utf8');
+    expect((await config(directory, 'unset', 'service.max_hops', '--apply')).code).toBe(2);
+    await config(directory, 'set', 'service.max_hops=3', '--apply');
+    const empty = await config(directory, 'set', 'service.max_hops=null', '--apply');
+    expect(empty.out).toContain('service.max_hops is now null (it was 3)');
+    await config(directory, 'set', 'service.max_hops=4', '--apply');
+    const planned = await config(directory, 'unset', 'service.max_hops', '--dry-run');
+    expect(planned.out).toContain('would change from 4 to not set');
+    expect((await config(directory, 'unset', 'service.max_hops')).code).toBe(2);
+    const told = await config(directory, 'unset', 'service.max_hops', '--apply');
+    expect(told).toMatchObject({ code: 0, err: '' });
+    expect(told.out).toContain('service.max_hops is no longer set (it was 4)');
+    expect((await readFile(file, 'utf8')).replace(/\nservice:\n$/, '\n')).toBe(before);
+    expect((await config(directory, 'diff')).code).toBe(0);
+  });
+
   test('does nothing unless it is told which of the two', async () => {
     const directory = await makeStarter();
     const before = await readFile(join(directory, 'config.yaml'), 'utf8');

@@ -23,6 +23,19 @@ async function serve(
 const jobs = { jobs: [job], next_before: null };
 const list = ['job', 'list', '--json'];
 
+test('a token over plain HTTP to another machine comes with a warning, once', async () => {
+  const argv = [...list, '--token', 't', '--url'];
+  const env = { io: { env: {} } };
+  const far = await run([...argv, 'http://ductile.invalid:1'], env);
+  expect(far.err).toMatch(/^warning: the token goes to ductile\.invalid:1 over plain HTTP/);
+  for (const near of ['http://127.0.0.1:1', 'http://localhost:1', 'https://ductile.invalid:1']) {
+    expect((await run([...argv, near], env)).err).not.toContain('warning');
+  }
+  expect((await run([...list, '--url', 'http://ductile.invalid:1'], env)).err).not.toContain(
+    'warn',
+  );
+});
+
 describe('which server is asked', () => {
   const seen = async (argv: readonly string[], env: Record<string, string>) => {
     const told: (string | undefined)[] = [];

@@ -11,7 +11,8 @@ export const configViews: Readonly<Record<string, View>> = {
   'config.lock': showLock,
   'config.show': showYaml,
   'config.get': showKey,
-  'config.set': showSet,
+  'config.set': showChange,
+  'config.unset': showChange,
   'config.restore': showRestore,
   'config.diff': showDiff,
   'config.schema': showSchema,
@@ -53,13 +54,19 @@ function showKey({ value, source }: JsonOutput, printer: Printer): void {
   if (printer.isVerbose) printer.line(`  ${showCell(source)}`);
 }
 
-function showSet(output: JsonOutput, printer: Printer): void {
+function showChange(output: JsonOutput, printer: Printer): void {
   const { key, before, after, file, backup, locked } = output;
-  const was = before === undefined ? '' : ` (it was ${showCell(before)})`;
-  printer.line(`${showCell(key)} is now ${showCell(after)}${was}`);
+  const was = before === undefined ? '' : ` (it was ${showValue(before)})`;
+  const is = after === undefined ? 'no longer set' : `now ${showValue(after)}`;
+  printer.line(`${showCell(key)} is ${is}${was}`);
   printer.line(`  ${showCell(file)}; what was there is in ${showCell(backup)}`);
   if (locked !== true) printer.line('  It is not locked: see `ductile config diff`.');
   showFindings(rowOf(output['validation']), printer);
+}
+
+/** Also `null` and lists, as they would be written. */
+function showValue(value: unknown): string {
+  return visible(typeof value === 'string' ? value : JSON.stringify(value));
 }
 
 function showRestore(output: JsonOutput, printer: Printer): void {
@@ -75,6 +82,9 @@ function showRestore(output: JsonOutput, printer: Printer): void {
 
 function showDiff(output: JsonOutput, printer: Printer): void {
   const against = showCell(output['compared_with']);
+  if (against === 'no lock' && listOf(output['files']).length === 0) {
+    return printer.line('There is no lock to compare with; `ductile config lock` makes one.');
+  }
   if (output['same'] === true) return printer.line(`The same as ${against}.`);
   printer.line(`Compared with ${against}:`);
   for (const { path, change, tier } of rowsOf(output['files'])) {

@@ -9,15 +9,17 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
   const plugins = rowOf(output['plugins']);
   const problems = rowsOf(plugins['problems']);
   const waiting = `${showCell(queue['ready'])} ready, ${showCell(queue['delayed'])} delayed`;
+  // Without a server it is the command itself that looked; of a process there is nothing to say.
+  const isHere = output['state'] !== 'stopped';
   const slots = `${rowsOf(output['running']).length} of ${showCell(output['slots'])} slots here`;
   printer.pairs([
     ['state', output['state']],
     ['detail', output['detail']],
-    ['process', output['process_id']],
-    ['up', formatDuration(Number(output['uptime_seconds']) * 1000)],
+    ['process', isHere ? output['process_id'] : null],
+    ['up', isHere ? formatDuration(Number(output['uptime_seconds']) * 1000) : null],
     ['ledger', output['ledger']],
-    ['spawner', output['spawner']],
-    ['queue', `${waiting}, ${showCell(queue['running'])} running (${slots})`],
+    ['spawner', isHere ? output['spawner'] : null],
+    ['queue', `${waiting}, ${showCell(queue['running'])} running${isHere ? ` (${slots})` : ''}`],
     ['waiting since', queue['oldest_ready_at']],
     ['plugins', `${showCell(plugins['loaded'])} loaded, ${problems.length} with problems`],
   ]);

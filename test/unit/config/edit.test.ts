@@ -1,10 +1,10 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { chown, lstat, mkdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseAddress } from '../../../src/config/address.ts';
 import { applyEdit, parseValue, planEdit } from '../../../src/config/edit.ts';
 import { loadConfig, readConfig } from '../../../src/config/load.ts';
-import { patchText } from '../../../src/config/patch.ts';
+import { patchText, removeKey } from '../../../src/config/patch.ts';
 import { lock, makeTree } from '../../support/config-tree.ts';
 
 const NOW = '2026-11-15T12:00:00.000Z';
@@ -51,6 +51,42 @@ list:
 
   test('starts an empty file', () => {
     expect(patchText('', ['a', 'b'], 1)).toBe('a:\n  b: 1\n');
+  });
+});
+
+describe('removeKey', () => {
+  const text = `# top
+a: 1 # one
+b:
+  c: x
+  # about d
+  d:
+    e: 1
+    f: 2 # two
+list:
+  - n: 1
+    m: 2
+  - {n: 2}
+`;
+
+  test.each([
+    [['a'], 'a: 1 # one\n', ''],
+    [['b', 'c'], '  c: x\n', ''],
+    [['b', 'd'], '  d:\n    e: 1\n    f: 2 # two\n', ''],
+    [['b', 'd', 'f'], '    f: 2 # two\n', ''],
+    [['list', 0, 'm'], '    m: 2\n', ''],
+  ])('takes out the lines of %j alone', (path, lines, rest) => {
+    expect(removeKey(text, path)).toBe(text.replace(lines, rest));
+  });
+
+  test('takes entries out of lists, and what stands between brackets', () => {
+    expect(removeKey(text, ['list', 0])).toContain('list:\n  - {');
+    expect(removeKey('a: {b: 1, c: 2} # x\n', ['a', 'b'])).toMatch(/^a: \{ ?c: 2 ?\} # x\n$/);
+    expect(removeKey('a:\n  b: 1\nc: 2\n', ['a', 'b'])).toBe('a:\nc: 2\n');
+  });
+
+  test('says when it is not there', () => {
+    expect(removeKey(text, ['b', 'nothing'])).toBeUndefined();
   });
 });
 
@@ -146,4 +182,49 @@ describe('an edit', () => {
     expect(await readFile(join(directory, 'more.yaml'), 'utf8')).toBe(files['more.yaml']);
     expect(loadConfig(options).service.name).toBe('old');
   });
+});
+
+describe('a write that fails in the middle', () => {
+  test('leaves the file, and its lock, as they were', async () => {
+    const directory = await makeTree({ 'config.yaml': 'plugin_roots: [p]\n' });
+    lock(directory);
+    const [file, seal] = [join(directory, 'config.yaml'), join(directory, '.checksums')];
+    const options = { given: directory, env: {} };
+    const reading = readConfig(options);
+    const edit = planEdit(reading, ['service', 'max_hops'], 3, options);
+    // The lock can be read, but nothing can take its place.
+    const sealed = await readFile(seal, 'utf8');
+    await rm(seal);
+    await mkdir(join(seal, 'x'), { recursive: true });
+    expect(() => applyEdit(edit, reading, options, NOW)).toThrow();
+    await rm(seal, { recursive: true });
+    await writeFile(seal, sealed);
+    expect(await readFile(file, 'utf8')).toBe('plugin_roots: [p]\n');
+    expect(readConfig(options).drift).toEqual([]);
+  });
+
+  test('a link stays a link', async () => {
+    const directory = await makeTree({
+      'real.yaml': 'plugin_roots: [p]\nservice: {allow_symlinks: true}\n',
+    });
+    const file = join(directory, 'config.yaml');
+    await symlink('real.yaml', file);
+    const options = { given: directory, env: {} };
+    const reading = readConfig(options);
+    expect(reading.problems).toEqual([]);
+    const edit = planEdit(reading, ['service', 'max_hops'], 3, options);
+    applyEdit(edit, reading, options, NOW);
+    expect((await lstat(file)).isSymbolicLink()).toBe(true);
+    expect(await readFile(join(directory, 'real.yaml'), 'utf8')).toContain('max_hops: 3');
+  });
+
+  test.skipIf(process.getuid?.() !== 0)(
+    'what root writes stays readable to its owner',
+    async () => {
+      const directory = await makeTree({ 'config.yaml': 'plugin_roots: [p]\n' });
+      await chown(directory, 1234, 1234);
+      lock(directory);
+      expect(await stat(join(directory, '.checksums'))).toMatchObject({ uid: 1234, gid: 1234 });
+    },
+  );
 });

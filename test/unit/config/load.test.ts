@@ -197,7 +197,7 @@ pipelines: []
       '15:5 routes[0].to is required',
       '17:5 routes[1].event_type must not be blank',
       '18:7 api.listen must be text, not 8080',
-      '19:1 pipelines is not a known key',
+      '19:1 pipelines is not supported: steps follow each other by events',
     ]);
   });
 
@@ -209,8 +209,31 @@ pipelines: []
       place: `${join(directory, 'config.yaml')}:2:11`,
       hint: 'Did you mean max_workers?',
     });
-    const far = await fail('plugin_roots: [p]\nwebhooks: {}\n');
+    const far = await fail('plugin_roots: [p]\nwinter: {}\n');
     expect(far.hint).toContain('service, state, database, plugin_roots');
+  });
+
+  test.each([
+    ['service: {job_attempts_retention: 1h}', 'service.job_log_retention'],
+    ['service: {hook_max_depth: 4}', 'service.max_hops'],
+    ['service: {admission: {fail_on_sidedoor: true}}', 'Remove it'],
+    ['plugins: {mail: {notify_on_complete: true}}', 'job.dead'],
+    ['plugins: {mail: {schedule: {every: 5m}}}', 'schedules: [{ every: 5m }]'],
+    ['api: {auth: {tokens: [{token: "0123456789", secret_ref: x}]}}', 'token: "${NAME}"'],
+    ['secrets: {vault_file: x}', 'environment_vars.include'],
+  ])('a key that others know is refused with what to do instead: %s', async (yaml, hint) => {
+    const { message, hint: told } = await fail(`plugin_roots: [p]\n${yaml}\n`);
+    expect(message).toMatch(/is not (supported|needed|a key)|has no effect/);
+    expect(told).toContain(hint);
+  });
+
+  test('schedules with one id are found beside other faults of theirs', async () => {
+    const text = 'plugin_roots: [p]\nplugins:\n  mail:\n    schedules:\n';
+    const found = await problems(`${text}      - every: soon\n      - every: 5m\n`);
+    expect(found).toEqual([
+      expect.stringContaining('every is not a duration'),
+      expect.stringContaining('id is taken by another schedule'),
+    ]);
   });
 
   test('an unknown key is reported even when it has no value', async () => {

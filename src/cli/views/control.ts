@@ -1,0 +1,139 @@
+import type { JsonOutput } from '../../operations/define.ts';
+import { showCell } from '../print.ts';
+import type { Printer } from '../print.ts';
+import { listOf, rowOf, section } from './parts.ts';
+import type { View } from './parts.ts';
+
+/** What changes the system, or keeps it from working. */
+export const controlViews: Readonly<Record<string, View>> = {
+  'directive.inspect': showDirective,
+  'token.create': showToken,
+  'token.rotate': showToken,
+  'plugin.health': showHealth,
+  'jobs.cancel': showCancelled,
+  'jobs.retry': showRetried,
+  'system.breaker': showBreakers,
+  'system.reset': showReset,
+};
+
+function showDirective(output: JsonOutput, printer: Printer): void {
+  const { error_code: code, error } = output;
+  printer.pairs([
+    ['directive', output['directive_id']],
+    ['type', output['type']],
+    ['target', output['target']],
+    ['status', output['status']],
+    ['by', `${showCell(output['actor'])} (needs ${showCell(output['scope'])})`],
+    ['requested', output['requested_at']],
+    ['started', output['started_at']],
+    ['completed', output['completed_at']],
+    ['params', filled(output['params'])],
+    ['result', filled(output['result'])],
+    ['error', code === null ? error : `${showCell(error)} (${showCell(code)})`],
+    ['signal', rowOf(output['signal'])['type']],
+  ]);
+  printer.block('plan', listOf(output['plan']).map(String).join('\n'));
+  if (!printer.isVerbose) return;
+  printer.pairs([
+    ['process', output['process_id']],
+    ['idempotency key', output['idempotency_key']],
+    ['signal id', rowOf(output['signal'])['signal_id']],
+  ]);
+}
+
+function filled(value: unknown): unknown {
+  return Object.keys(rowOf(value)).length === 0 ? null : value;
+}
+
+function showToken(output: JsonOutput, printer: Printer): void {
+  const { name, token } = output;
+  printer.pairs([
+    ['name', name],
+    ['scopes', output['scopes']],
+    ['expires', output['expires_at']],
+    ['token', token],
+  ]);
+  if (token === null) {
+    return printer.line(
+      'It was made before, and is not shown again; `ductile token rotate` helps.',
+    );
+  }
+  printer.line('Keep the token now: it is not shown again.');
+}
+
+function showHealth(output: JsonOutput, printer: Printer): void {
+  const duration = output['duration_ms'];
+  const init = rowOf(output['init']);
+  const reason = init['reason'] === null ? '' : `: ${showCell(init['reason'])}`;
+  printer.pairs([
+    ['plugin', output['plugin']],
+    ['status', output['status']],
+    ['reason', output['reason']],
+    ['answer', rowOf(output['result'])['result'] ?? output['result']],
+    ['took', typeof duration === 'number' ? `${duration}ms` : null],
+    ['setup', output['init'] === null ? null : `${showCell(init['status'])}${reason}`],
+    ['job', output['job_id']],
+  ]);
+}
+
+function showCancelled({ jobs, cancelled, requested, unchanged }: JsonOutput, printer: Printer) {
+  if (jobs === 0) return printer.line('There are no such jobs; nothing was changed.');
+  printer.line(
+    `${countJobs(jobs)}: ${showCell(cancelled)} cancelled, ${showCell(requested)} told to stop`,
+  );
+  if (unchanged !== 0) printer.line(`${showCell(unchanged)} had ended meanwhile.`);
+}
+
+function showRetried(output: JsonOutput, printer: Printer): void {
+  const { jobs, queued, under_way: underWay, unknown_plugin: unknown } = output;
+  if (jobs === 0) return printer.line('There are no such jobs; nothing was changed.');
+  printer.line(`${countJobs(jobs)}: ${showCell(queued)} queued again`);
+  if (underWay !== 0) printer.line(`${showCell(underWay)} are under way already.`);
+  if (unknown !== 0)
+    printer.line(`${showCell(unknown)} are of plugins that are not there any more.`);
+}
+
+function countJobs(count: unknown): string {
+  return count === 1 ? '1 job' : `${showCell(count)} jobs`;
+}
+
+function showBreakers(output: JsonOutput, printer: Printer): void {
+  const breakers = listOf(output['breakers']).map(rowOf);
+  printer.table(
+    breakers.map((row) => ({
+      ...row,
+      failures: `${showCell(row['failure_count'])} of ${showCell(row['threshold'])}`,
+    })),
+    {
+      columns: [
+        ['PLUGIN', 'plugin'],
+        ['COMMAND', 'command'],
+        ['STATE', 'state'],
+        ['FAILURES', 'failures'],
+        ['OPENED', 'opened_at'],
+        ['LAST FAILURE', 'last_failure_at'],
+        ['LAST JOB', 'last_job_id', 'detail'],
+      ],
+      empty: 'No scheduled command has run yet.',
+    },
+  );
+  section(printer, 'History', output['transitions'], [
+    ['WHEN', 'created_at'],
+    ['PLUGIN', 'plugin'],
+    ['COMMAND', 'command'],
+    ['FROM', 'from_state'],
+    ['TO', 'to_state'],
+    ['REASON', 'reason'],
+    ['JOB', 'job_id'],
+  ]);
+  const open = breakers.find(({ state }) => state === 'open');
+  if (open === undefined) return;
+  printer.line();
+  printer.line(`\`ductile system reset ${showCell(open['plugin'])}\` closes it.`);
+}
+
+function showReset({ plugin, reset }: JsonOutput, printer: Printer): void {
+  const closed = listOf(reset);
+  if (closed.length === 0) return printer.line(`No breaker of ${showCell(plugin)} was open.`);
+  printer.line(`closed: ${showCell(closed)}`);
+}

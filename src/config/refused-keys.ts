@@ -1,0 +1,82 @@
+import type { Path } from './document.ts';
+
+/** Why a key that people know from elsewhere is not accepted, and what to do instead. */
+export interface Refusal {
+  readonly message: string;
+  readonly hint: string;
+}
+
+const keptWithLog: Refusal = {
+  message: 'has no effect: what is known of an attempt is one row, kept as long as its log',
+  hint: 'Remove it, and set service.job_log_retention.',
+};
+const sameUser: Refusal = {
+  message: 'is not supported: plugins run as the user of the service',
+  hint: 'Remove it; confine the service as a whole, with its systemd unit or a container.',
+};
+const noVault: Refusal = {
+  message: 'is not supported: secrets come from the environment',
+  hint: 'Write "${NAME}" where the secret belongs, and NAME=… into a file of environment_vars.include.',
+};
+const noRelay: Refusal = {
+  message: 'is not supported: there is no relay between instances',
+  hint: 'Let hosts share one ledger with state.url, or send events with a plugin to the API of the other.',
+};
+
+/** By key, with `*` for any name or index. */
+const refusals: Readonly<Record<string, Refusal>> = {
+  'service.job_transitions_retention': keptWithLog,
+  'service.job_attempts_retention': keptWithLog,
+  'service.hook_max_depth': {
+    message: 'is not supported: one limit holds for every chain of signals',
+    hint: 'Remove it, and set service.max_hops.',
+  },
+  'service.unconfined': sameUser,
+  'service.admission.fail_on_sidedoor': {
+    message:
+      'is not needed: plugins that others can change, or outside of plugin_roots, never load',
+    hint: 'Remove it.',
+  },
+  'plugins.*.notify_on_complete': {
+    message: 'is not supported: what a job leads to is said by routes',
+    hint: 'Remove it, and add a route from an event of the plugin, or from job.dead for what ended badly.',
+  },
+  'plugins.*.schedule': {
+    message: 'is not a key: a plugin has a list of schedules',
+    hint: 'Write schedules: [{ every: 5m }].',
+  },
+  'plugins.*.run_as': sameUser,
+  'plugins.*.requires_vault': noVault,
+  'plugins.*.vault_principal': noVault,
+  'api.management_socket': {
+    message: 'is not needed: a control socket for the operator is always in the state directory',
+    hint: 'Remove it.',
+  },
+  'api.auth.tokens.*.secret_ref': {
+    message: 'is not supported: secrets come from the environment',
+    hint: 'Write token: "${NAME}".',
+  },
+  pipelines: {
+    message: 'is not supported: steps follow each other by events',
+    hint: 'Write routes, one for each step.',
+  },
+  webhooks: {
+    message: 'is not supported: requests come in through the API',
+    hint: 'Let the sender POST to /plugin/<name>/handle with a token of its own, see api.auth.tokens.',
+  },
+  tcc_paths: { message: 'is not supported', hint: 'Remove it; the system asks when it has to.' },
+  instances: noRelay,
+  remote_ingress: noRelay,
+  accounts: sameUser,
+  secrets: noVault,
+};
+
+export function refusalOf(path: Path): Refusal | undefined {
+  const exact = path.map(String);
+  // The second word of `plugins.mail`, the fourth of `api.auth.tokens.0`: the rest are fixed.
+  const general = exact.map((word, at) =>
+    (at === 1 && exact[0] === 'plugins') || typeof path[at] === 'number' ? '*' : word,
+  );
+  const key = general.join('.');
+  return Object.hasOwn(refusals, key) ? refusals[key] : undefined;
+}

@@ -1,0 +1,61 @@
+/** What the first pages tell a newcomer to type works, in an empty home. */
+import { execFile } from 'node:child_process';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { makeDirectory } from '../support/directory.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+
+/** What goes on for ever, takes minutes, or needs what goes on for ever. */
+const isEndless = /^(npm test|\.\/ductile (demo|system start|system status)|curl |\s+-H )/;
+
+async function blocksOf(page: string, language: string): Promise<string[]> {
+  const text = await readFile(join(root, page), 'utf8');
+  const found = text.matchAll(new RegExp(`\`\`\`${language}\n([^]*?)\`\`\``, 'g'));
+  return [...found].map(([, block = '']) => block);
+}
+
+async function type(home: string, block: string): Promise<string> {
+  const lines = block.split('\n').filter((line) => !isEndless.test(line));
+  const latest = './ductile job list --json | grep -m1 job_id | cut -d\\" -f4';
+  const script = lines.join('\n').replaceAll('<id>', `$(${latest})`);
+  const env = { PATH: process.env['PATH'], HOME: home, DUCTILE_API_TOKEN: 'a-token-for-the-tests' };
+  return new Promise((done, failed) => {
+    execFile('sh', ['-ec', script], { cwd: root, env }, (error, out, err) => {
+      if (error === null) done(out);
+      else failed(new Error(`${script}\n${out}${err}`));
+    });
+  });
+}
+
+test('README.md', async () => {
+  const home = await makeDirectory();
+  const file = join(home, '.config/ductile/config.yaml');
+  const [, first = '', look = '', check = ''] = await blocksOf('README.md', 'sh');
+  expect(await type(home, first)).toMatch(/status +succeeded/);
+  expect(await readFile(join(home, 'notes.jsonl'), 'utf8')).toContain('world');
+  expect(await type(home, look)).toContain('Attempts');
+
+  const [more = ''] = await blocksOf('README.md', 'yaml');
+  const [schedules = '', api = ''] = more.split('# and this at its end\n');
+  const before = await readFile(file, 'utf8');
+  await writeFile(file, before.replace('plugins:\n', `plugins:\n${schedules}`) + api);
+  const told = await type(home, check);
+  expect(told).toContain('Nothing is wrong.');
+  expect(told).toMatch(/2026-12-01T06:30:00\S* .*mornings/);
+}, 60_000);
+
+test('docs/start', async () => {
+  const home = await makeDirectory();
+  const file = join(home, '.config/ductile/config.yaml');
+  const [, init = '', use = '', look = ''] = await blocksOf('docs/start/README.md', 'sh');
+  await type(home, init);
+  const [wanted = ''] = await blocksOf('docs/start/README.md', 'yaml');
+  const before = await readFile(file, 'utf8');
+  await writeFile(file, before.replace(/^plugins:\n(?: .*\n)+/m, wanted));
+  await mkdir(join(home, 'inbox'), { recursive: true });
+  expect(await type(home, use)).toMatch(/status +succeeded/);
+  expect(await readFile(join(home, 'notes.jsonl'), 'utf8')).toContain('first.txt arrived');
+  expect(await type(home, look)).toContain('The queue is empty.');
+}, 60_000);

@@ -1,0 +1,147 @@
+/** How the answers look that have a view of their own. */
+import { expect, test } from 'vitest';
+import type { CliIo } from '../../src/cli/host.ts';
+import { Printer } from '../../src/cli/print.ts';
+import { views } from '../../src/cli/views.ts';
+import { run } from '../support/fake-cli.ts';
+
+const WHEN = '2026-01-02T03:04:05.678Z';
+
+async function look(argv: readonly string[], answer: Readonly<Record<string, unknown>>) {
+  const { out, err } = await run(argv, { answer });
+  expect(err).toBe('');
+  return out;
+}
+
+test('directive inspect: who, what, the plan and how it ended', async () => {
+  const out = await look(['directive', 'inspect', 'd1'], {
+    directive_id: 'd1',
+    type: 'config.reload',
+    target: 'config:',
+    status: 'failed',
+    params: {},
+    actor: 'cli:me',
+    scope: 'system:rw',
+    idempotency_key: 'auto:x',
+    plan: ['One thing would be done.', 'And another.'],
+    result: null,
+    error_code: 'RELOAD_REFUSED',
+    error: 'it is wrong',
+    process_id: 'p1',
+    requested_at: WHEN,
+    started_at: null,
+    completed_at: WHEN,
+    signal: { signal_id: 's1', type: 'directive.failed', data: {} },
+  });
+  expect(out).toBe(`directive  d1
+type       config.reload
+target     config:
+status     failed
+by         cli:me (needs system:rw)
+requested  ${WHEN}
+completed  ${WHEN}
+error      it is wrong (RELOAD_REFUSED)
+signal     directive.failed
+plan
+  One thing would be done.
+  And another.
+`);
+});
+
+test('token create: the text, and that it is not shown again', async () => {
+  const answer = { token_id: 't1', name: 'ci', scopes: ['jobs:ro'], expires_at: null };
+  const argv = ['token', 'create', 'ci', '--scopes', 'jobs:ro'];
+  expect(await look(argv, { ...answer, token: 'duct_x', directive_id: 'd1' })).toBe(
+    'name    ci\nscopes  jobs:ro\ntoken   duct_x\nKeep the token now: it is not shown again.\n',
+  );
+  expect(await look(argv, { ...answer, token: null })).toContain('ductile token rotate');
+});
+
+test('jobs cancel and retry: a sentence', async () => {
+  const cancelled = { directive_id: 'd', jobs: 3, cancelled: 2, requested: 1, unchanged: 0 };
+  const cancel = ['jobs', 'cancel', '--plugin', 'mail'];
+  expect(await look(cancel, cancelled)).toBe('3 jobs: 2 cancelled, 1 told to stop\n');
+  expect(await look(cancel, { ...cancelled, jobs: 0 })).toContain('There are no such jobs');
+  const retried = { directive_id: 'd', jobs: 2, queued: 1, under_way: 1, unknown_plugin: 0 };
+  expect(await look(['jobs', 'retry', '--plugin', 'mail'], retried)).toBe(
+    '2 jobs: 1 queued again\n1 are under way already.\n',
+  );
+});
+
+test('system breaker: the states, how they came about, and what closes one', async () => {
+  const out = await look(['system', 'breaker'], {
+    breakers: [
+      {
+        plugin: 'mail',
+        command: 'poll',
+        state: 'open',
+        failure_count: 3,
+        threshold: 3,
+        opened_at: WHEN,
+        last_failure_at: WHEN,
+        last_job_id: 'j1',
+      },
+    ],
+    transitions: [
+      {
+        plugin: 'mail',
+        command: 'poll',
+        from_state: 'closed',
+        to_state: 'open',
+        reason: 'failures',
+        job_id: 'j1',
+        created_at: WHEN,
+      },
+    ],
+  });
+  expect(out).toMatch(/mail +poll +open +3 of 3/);
+  expect(out).toMatch(/History\nWHEN.*\n.*closed +open +failures +j1/);
+  expect(out).toContain('`ductile system reset mail` closes it.');
+  expect(await look(['system', 'breaker'], { breakers: [], transitions: [] })).toBe(
+    'No scheduled command has run yet.\n',
+  );
+});
+
+test('config diff without a lock says how to make one', async () => {
+  const none = { same: true, compared_with: 'no lock', files: [], keys: [] };
+  expect(await look(['config', 'diff'], none)).toContain('`ductile config lock` makes one');
+});
+
+test('plugin health: how it is, what it said and how its setup went', () => {
+  const written: string[] = [];
+  const io = { stdout: { write: (text: string) => written.push(text) } } as unknown as CliIo;
+  views['plugin.health']?.(
+    {
+      plugin: 'mail',
+      status: 'unhealthy',
+      reason: 'no server',
+      result: { status: 'error', error: 'no server' },
+      job_id: 'j1',
+      duration_ms: 24,
+      init: { status: 'healthy', reason: null, job_id: 'j0', since: WHEN },
+      check: null,
+    },
+    new Printer(io, { hasColors: false }),
+  );
+  expect(written.join('')).toMatch(
+    /status +unhealthy\nreason +no server\n.*\ntook +24ms\nsetup +healthy\n/,
+  );
+});
+
+test('status without a server says nothing of a process', async () => {
+  const out = await look(['status'], {
+    state: 'stopped',
+    process_id: 'p1',
+    uptime_seconds: 0,
+    ledger: 'sqlite',
+    spawner: 'native',
+    slots: 1,
+    running: [],
+    queue: { ready: 0, delayed: 0, running: 1 },
+    plugins: { loaded: 1, problems: [] },
+    processes: [],
+  });
+  expect(out).toBe(
+    'state    stopped\nledger   sqlite\nqueue    0 ready, 0 delayed, 1 running\nplugins  1 loaded, 0 with problems\n',
+  );
+});
