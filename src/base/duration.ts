@@ -1,4 +1,4 @@
-/** Durations as people write them: whole numbers with units, the largest unit first. */
+/** Durations as people write them: numbers with units, the largest unit first. */
 const unitMs = {
   w: 7 * 24 * 60 * 60 * 1000,
   d: 24 * 60 * 60 * 1000,
@@ -15,23 +15,23 @@ export type ParsedDuration =
   | { readonly ok: true; readonly ms: number }
   | { readonly ok: false; readonly message: string; readonly hint: string };
 
-const FORMS = 'Write it like 200ms, 5s, 5m, 1h30m, 30d or 2w.';
+const FORMS = 'Write it like 200ms, 5s, 5m, 1h30m, 1.5d or 2w.';
 
 export function parseDuration(text: string): ParsedDuration {
   if (/^\d+(\.\d+)?$/.test(text)) {
     return refuse('needs a unit', `Write ${text}s for seconds, ${text}m for minutes, and so on.`);
   }
-  if (!/^(\d+(ms|[wdhms]))+$/.test(text)) return refuse('is not a duration', FORMS);
+  if (!/^(\d+(\.\d+)?(ms|[wdhms]))+$/.test(text)) return refuse('is not a duration', FORMS);
   let ms = 0;
   let previous = -1;
-  for (const [, digits, unit] of text.matchAll(/(\d+)(ms|[wdhms])/g)) {
+  for (const [, digits, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ms|[wdhms])/g)) {
     const rank = units.indexOf(unit as Unit);
     if (rank <= previous) return refuse('repeats a unit or has them out of order', FORMS);
     previous = rank;
     ms += Number(digits) * unitMs[unit as Unit];
   }
-  if (!Number.isSafeInteger(ms)) return refuse('is longer than can be counted', FORMS);
-  return { ok: true, ms };
+  if (ms > Number.MAX_SAFE_INTEGER) return refuse('is longer than can be counted', FORMS);
+  return { ok: true, ms: Math.round(ms) };
 }
 
 /** The shortest form in days, hours, minutes, seconds and milliseconds; `parseDuration` undoes it. */

@@ -109,6 +109,7 @@ export const catalogue = {
   SERVER_UNREACHABLE: kind(503, 1, true, 'Start it with `ductile system start`.'),
   SPAWNER_FAILED: kind(503, 1, true, 'The helper that starts plugins is restarted; see the log.'),
   STOPPING: kind(503, 1, true, 'The server is shutting down; ask again when it is back.'),
+  TRIES_SPENT: kind(429, 1, true, 'Wait a minute, and ask with a valid token.'),
   UNAUTHORIZED: kind(401, 1, false, 'Send the header Authorization: Bearer <token>.'),
   URL_TOO_LONG: kind(414, 2, false, 'Put long values into the body.'),
   TOKEN_EXISTS: kind(409, 1, false, 'Choose another name, or revoke or rotate that token.'),

@@ -46,6 +46,8 @@ export const limits = {
   spawnerRestartMsMax: 5 * SECOND,
   heartbeatMs: 5 * SECOND,
   reapAfterMs: 30 * SECOND,
+  /** How long a directive may be under way in a process that does not beat. */
+  strangerMs: 1 * HOUR,
   /** What a claim may outlive its own timeout and kill grace by, before others take it. */
   claimSlackMs: 60 * SECOND,
   /** Looking for work without being woken. */
@@ -60,7 +62,7 @@ export const limits = {
   timeoutMs: { poll: 60 * SECOND, handle: 120 * SECOND, health: 10 * SECOND, init: 30 * SECOND },
   timeoutDefaultMs: 60 * SECOND,
   dedupeTtlMs: 24 * HOUR,
-  /** How long ahead a job may be put off. */
+  /** How far from now a caller may go: how long a job is put off or keeps its key, how old it is. */
   delayMsMax: 10 * 365 * DAY,
   jobQueueRetentionMs: 30 * DAY,
   jobLogRetentionMs: 30 * DAY,
@@ -98,12 +100,16 @@ export const limits = {
   catchUpJobsMax: 100,
   /** Schedules that are worked on between two turns of the event loop. */
   scheduleSliceMax: 25,
+  /** Long work lets others have their turn after as much. */
+  sliceMs: 5,
   /** Rows of one preview of schedules. */
   previewRowsMax: 1000,
   /** How long a queued job waits for a process that knows its plugin before it is dead. */
   runnerGraceMs: 1 * HOUR,
   /** Attempts that one summary looks at, the latest. */
   statisticsRowsMax: 100_000,
+  /** A SQLite file up to this size is looked through in a self-check; others wait meanwhile. */
+  quickCheckBytesMax: 64 * MIB,
   /** How long a self-check may take before it says what it has found so far. */
   selfcheckMs: 10 * SECOND,
   /** How far a chain of jobs is followed up and down. */
@@ -123,6 +129,10 @@ export const limits = {
   concurrentSyncMax: 10,
   /** A bearer token. */
   tokenCharsMax: 1024,
+  /** Wrong tokens that one address may show in this time, and of how many addresses that is kept. */
+  wrongTokensMax: 100,
+  wrongTokensMs: 1 * MINUTE,
+  wrongTokenAddressesMax: 10_000,
   /** One configuration file or plugin manifest. */
   configBytesMax: 512 * KIB,
   /** Files that one configuration may be made of. */

@@ -77,6 +77,17 @@ export function automaticKey(type: string, target: string, generation: string): 
   return `${AUTOMATIC}${type}:${target}:${generation}`;
 }
 
+/** The key that a caller gave, as it is kept: one caller's keys are nothing to another. */
+export function callerKey(actor: string, key: string): string {
+  return `${actor} ${key}`;
+}
+
+/** The key as its caller knows it. */
+export function shownKey({ actor, idempotencyKey }: Directive): string {
+  const own = callerKey(actor, '');
+  return idempotencyKey.startsWith(own) ? idempotencyKey.slice(own.length) : idempotencyKey;
+}
+
 /** One spelling for equal values, whatever the order of their keys. */
 export function canonical(value: Json): string {
   return JSON.stringify(value, (_key, inner: unknown) =>

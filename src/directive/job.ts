@@ -84,7 +84,12 @@ function choiceOf(statuses: readonly JobStatus[]): z.ZodType<JobChoice> {
         .min(1)
         .optional()
         .describe('all jobs in one of these states'),
-      older_than_ms: z.int().min(0).optional().describe('all jobs created longer ago than this'),
+      older_than_ms: z
+        .int()
+        .min(0)
+        .max(limits.delayMsMax)
+        .optional()
+        .describe('all jobs created longer ago than this'),
       limit: z
         .int()
         .min(1)

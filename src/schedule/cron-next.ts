@@ -59,30 +59,57 @@ function firstOfPlainDay(
   afterMs: number,
 ): number | undefined {
   for (const hour of hours) {
-    const hourMs = startMs + hour * HOUR_MS;
-    if (hourMs + HOUR_MS <= afterMs) continue;
-    const minute = minutes.find((value) => hourMs + value * MINUTE_MS > afterMs);
-    if (minute !== undefined) return hourMs + minute * MINUTE_MS;
+    const first = firstOfPlainHour(minutes, startMs + hour * HOUR_MS, afterMs);
+    if (first !== undefined) return first;
   }
   return undefined;
 }
 
-/** Near a change of the clocks every minute of the day is looked at. */
+function firstOfPlainHour(
+  minutes: readonly number[],
+  startMs: number,
+  afterMs: number,
+): number | undefined {
+  if (startMs + HOUR_MS <= afterMs) return undefined;
+  const minute = minutes.find((value) => startMs + value * MINUTE_MS > afterMs);
+  return minute === undefined ? undefined : startMs + minute * MINUTE_MS;
+}
+
+/** Near a change of the clocks, of the hours that it touches every minute is looked at. */
 function firstOfChangingDay(
-  { hours, minutes, isRhythm }: Cron,
+  cron: Cron,
   zone: Zone,
   day: number,
   afterMs: number,
 ): number | undefined {
+  const offsets = [zone.offsetAt(day - 2 * DAY_MS), zone.offsetAt(day + 3 * DAY_MS)];
+  const [most, least] = [Math.max(...offsets), Math.min(...offsets)];
   let first: number | undefined;
-  for (const hour of hours) {
-    for (const minute of minutes) {
-      const local = day + hour * HOUR_MS + minute * MINUTE_MS;
-      const times = isRhythm ? instantsOf(zone, local) : [toUtc(zone, local)];
-      for (const ms of times) {
-        if (ms > afterMs && (first === undefined || ms < first)) first = ms;
-      }
-    }
+  for (const hour of cron.hours) {
+    const local = day + hour * HOUR_MS;
+    // A time that is skipped comes after the gap, at most the whole change later.
+    if (local + HOUR_MS - least + (most - least) <= afterMs) continue;
+    if (first !== undefined && local - most > first) break;
+    const offset = zone.offsetAt(local - most);
+    const found =
+      offset === zone.offsetAt(local + HOUR_MS - least)
+        ? firstOfPlainHour(cron.minutes, local - offset, afterMs)
+        : firstOfChangingHour(cron, zone, local, afterMs);
+    if (found !== undefined && (first === undefined || found < first)) first = found;
   }
   return first;
+}
+
+function firstOfChangingHour(
+  { minutes, isRhythm }: Cron,
+  zone: Zone,
+  hour: number,
+  afterMs: number,
+): number | undefined {
+  const times = minutes.flatMap((minute) => {
+    const local = hour + minute * MINUTE_MS;
+    return isRhythm ? instantsOf(zone, local) : [toUtc(zone, local)];
+  });
+  const later = times.filter((ms) => ms > afterMs);
+  return later.length === 0 ? undefined : Math.min(...later);
 }

@@ -6,7 +6,7 @@ import { parseDistance, parseEvery } from './every.ts';
 import { accept, refuse, type Parsed } from './parsed.ts';
 import { catchUps, ifRunnings, type Schedule, type Timing } from './schedule.ts';
 import { isWithin, leaveTime, makeWindow, parseWindow, type Constraints } from './window.ts';
-import { isTimezone } from './zone.ts';
+import { daysIn, isTimezone } from './zone.ts';
 
 const idPattern = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 
@@ -118,7 +118,9 @@ function canCome(cron: Cron, { onlyBetween, notOn }: Constraints): boolean {
 function parseMoment(text: string): Parsed<number> {
   const form = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:\d{2})$/;
   const ms = form.test(text) ? Date.parse(text.replace(' ', 'T').toUpperCase()) : Number.NaN;
-  if (Number.isFinite(ms)) return accept(ms);
+  const [year = 0, month = 0, day = 0] = text.slice(0, 10).split('-').map(Number);
+  // Parsing alone makes 3 March of 31 February.
+  if (Number.isFinite(ms) && day <= daysIn(year, month)) return accept(ms);
   return refuse(
     'is not a moment',
     'Write it like 2027-01-31T08:00:00+01:00, with its offset or Z.',

@@ -1,3 +1,4 @@
+import type { Breath } from '../base/breath.ts';
 import { limits } from '../base/limits.ts';
 import { nextCron } from './cron-next.ts';
 import type { Cron } from './cron.ts';
@@ -38,23 +39,32 @@ export interface Preview {
 
 /**
  * What would fire from a moment until another one, and what would not and why. It needs no clock:
- * intervals are counted as if every job were completed as soon as it is due.
+ * intervals are counted as if every job were completed as soon as it is due. It breathes
+ * between times, because there may be very many of them.
  */
-export function previewSchedules(
+export async function previewSchedules(
   entries: readonly Previewed[],
   fromMs: number,
   toMs: number,
-): Preview {
-  const found: PreviewRow[] = [];
+  breathe: Breath,
+): Promise<Preview> {
+  let rows: PreviewRow[] = [];
   let truncated = false;
   for (const entry of entries) {
-    const times = joinRuns(entry, timesOf(entry, fromMs, toMs));
-    found.push(...times.rows);
+    const times = await joinRuns(entry, timesOf(entry, fromMs, toMs), breathe);
+    rows.push(...times.rows);
     truncated ||= times.truncated;
+    // Of many schedules only the first rows of all are kept meanwhile.
+    if (rows.length < 4 * limits.previewRowsMax) continue;
+    rows = firstRows(rows);
+    truncated = true;
   }
-  found.sort((a, b) => a.atMs - b.atMs);
-  const rows = found.slice(0, limits.previewRowsMax);
-  return { rows, truncated: truncated || rows.length < found.length };
+  const first = firstRows(rows);
+  return { rows: first, truncated: truncated || first.length < rows.length };
+}
+
+function firstRows(rows: readonly PreviewRow[]): PreviewRow[] {
+  return rows.toSorted((a, b) => a.atMs - b.atMs).slice(0, limits.previewRowsMax);
 }
 
 interface Time {
@@ -68,10 +78,16 @@ const TIMES_MAX = 20_000;
 /** Times of one schedule that have rows of their own, so that it does not hide the others. */
 const ROWS_OF_ONE_MAX = 50;
 
-function joinRuns({ timed, held }: Previewed, times: Iterable<Time>): Preview {
+async function joinRuns(
+  { timed, held }: Previewed,
+  times: Iterable<Time>,
+  breathe: Breath,
+): Promise<Preview> {
   const rows: PreviewRow[] = [];
   let looked = 0;
   for (const time of times) {
+    const pause = breathe();
+    if (pause !== undefined) await pause;
     const fires = time.fires && held === undefined;
     const reason = held ?? time.reason;
     const last = rows.at(-1);

@@ -13,6 +13,9 @@ describe('parseDuration', () => {
     ['1w2d3h4m5s6ms', 788_645_006],
     ['0s', 0],
     ['1m500ms', 60_500],
+    ['1.5d', 129_600_000],
+    ['0.1s', 100],
+    ['1.5h30m', 7_200_000],
   ])('%s is %i ms', (text, ms) => {
     expect(parseDuration(text)).toEqual({ ok: true, ms });
   });
@@ -23,12 +26,23 @@ describe('parseDuration', () => {
     expect(parsed).toHaveProperty('hint', expect.stringContaining('90s'));
   });
 
-  test.each(['', ' 5s', '5 s', '5S', '-5s', '1.5h', '5y', 's', '5s!', '1h 30m', '٥s'])(
-    '%j is refused',
-    (text) => {
-      expect(parseDuration(text)).toMatchObject({ ok: false, message: 'is not a duration' });
-    },
-  );
+  test.each([
+    '',
+    ' 5s',
+    '5 s',
+    '5S',
+    '-5s',
+    '1.h',
+    '.5h',
+    '1.5.5h',
+    '5y',
+    's',
+    '5s!',
+    '1h 30m',
+    '٥s',
+  ])('%j is refused', (text) => {
+    expect(parseDuration(text)).toMatchObject({ ok: false, message: 'is not a duration' });
+  });
 
   test.each(['30m1h', '5s5s', '5ms5s'])('%s has units out of order', (text) => {
     expect(parseDuration(text).ok).toBe(false);

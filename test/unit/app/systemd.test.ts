@@ -5,12 +5,15 @@ import { hasNotifyProgram, openNotifySocket } from '../../support/notify-socket.
 
 const socket = { NOTIFY_SOCKET: '/run/systemd/notify' };
 
-function makeManager(env: Readonly<Record<string, string>>, fails = false) {
+function makeManager(
+  env: Readonly<Record<string, string>>,
+  failure: (told: number) => Error | undefined = () => undefined,
+) {
   const said: string[] = [];
   const { log, records } = collectLog();
   const send = (words: readonly string[]): Promise<void> => {
-    said.push(words.join(' '));
-    return fails ? Promise.reject(new Error('no such program')) : Promise.resolve();
+    const error = failure(said.push(words.join(' ')));
+    return error === undefined ? Promise.resolve() : Promise.reject(error);
   };
   return { manager: findServiceManager({ env, log, send }), said, records };
 }
@@ -68,8 +71,10 @@ describe('the service manager', () => {
     expect(said).toEqual([]);
   });
 
-  test('that cannot be told is given up, with one word about it', async () => {
-    const { manager, said, records } = makeManager({ ...socket, WATCHDOG_USEC: '1000000' }, true);
+  test('that has no program to tell it is given up, with one word about it', async () => {
+    const { manager, said, records } = makeManager({ ...socket, WATCHDOG_USEC: '1000000' }, () =>
+      Object.assign(new Error('spawn systemd-notify ENOENT'), { code: 'ENOENT' }),
+    );
     manager.watch(() => true);
     manager.ready();
     await vi.advanceTimersByTimeAsync(5000);
@@ -77,6 +82,19 @@ describe('the service manager', () => {
     expect(said).toEqual(['READY=1']);
     expect(records).toHaveLength(1);
   });
+});
+
+test('a service manager that did not hear once is told again, and later, too', async () => {
+  const { manager, said, records } = makeManager(socket, (told) =>
+    told === 1 || (told > 2 && told < 6) ? new Error('no more processes') : undefined,
+  );
+  manager.ready();
+  manager.reloading();
+  manager.ready();
+  await manager.stopping();
+  const words = said.map((line) => line.split('=')[0]);
+  expect(words.join(' ')).toBe('READY READY RELOADING RELOADING RELOADING READY STOPPING');
+  expect(records).toHaveLength(1);
 });
 
 test.runIf(hasNotifyProgram)('a real message arrives at the socket', async () => {

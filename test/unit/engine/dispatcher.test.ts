@@ -172,6 +172,18 @@ describe('claims ahead of the slots', () => {
     expect(world.ends.has('c')).toBe(false);
   });
 
+  test('are given back when their plugin may not be started', async () => {
+    const world = await makeAhead();
+    await world.dispatcher.withhold((plugin) => plugin === 'another');
+    expect(world.asked).toHaveLength(2);
+    const held = world.dispatcher.withhold((plugin) => plugin === 'worker');
+    await soon();
+    await held;
+    expect(world.asked.at(2)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
+    expect(world.running).toContain('b');
+    expect(world.ends.has('c')).toBe(false);
+  });
+
   test('are given back when the machine has no room for them', async () => {
     const world = await makeAhead();
     world.dispatcher.rest(1000);

@@ -102,6 +102,34 @@ describe('finds', () => {
     ]);
   });
 
+  test('routes that go in a circle by what the manifests say', async () => {
+    const found = await find(
+      `routes:
+  - {from: ping, event_type: ping.sent, to: pong}
+  - {event_type: pong.sent, to: ping}
+  - {from: echo, event_type: a, to: mail}
+`,
+      {
+        prepare: async (at) => {
+          for (const name of ['ping', 'pong']) {
+            const commands = `commands: {handle: {values: {emit: [{event: ${name}.sent}]}}}`;
+            await writePlugin(join(at, 'plugins', name), { name, commands });
+          }
+        },
+      },
+    );
+    expect(found).toEqual([
+      'error config.yaml:3:5 routes[0] goes in a circle up to service.max_hops: ping → pong → ping',
+    ]);
+  });
+
+  test('a plugin that is switched off and not there', async () => {
+    const found = await find('plugins: {mial: {enabled: false}, mail: {enabled: false}}\n');
+    expect(found).toEqual([
+      'warning config.yaml:2:11 plugins.mial is disabled, and no plugin of that name was found',
+    ]);
+  });
+
   test('schedules that cannot do what they say', async () => {
     const found = await find(`plugins:
   echo:

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import { makeScheduler, type SchedulerOptions } from '../../../src/engine/scheduler.ts';
+import type { ScheduleKey, ScheduleRow } from '../../../src/ledger/schedules.ts';
 import type { Catalog } from '../../../src/plugin/catalog.ts';
 import { makeMemorySchedules, type MemorySchedules } from '../../support/memory-schedules.ts';
 import { at, schedule } from '../schedule/support.ts';
@@ -130,4 +131,41 @@ test('what was missed while nobody looked follows catch_up', async () => {
 test('the scheduler sleeps until something is due, and no longer than a tick', async () => {
   const life = await live([{ cron: '0 12 * * *' }], '2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z');
   expect(life.ticks).toBeLessThan(24 * 60 + 5);
+});
+
+test('what was left to a host that is gone since is retired', async () => {
+  let nowMs = at('2026-01-01T00:00:00Z');
+  const memory = makeMemorySchedules(() => nowMs, 1000);
+  const retired: ScheduleKey[] = [];
+  let known = ['gone'];
+  const row = { plugin: 'gone', scheduleId: 'default' } as ScheduleRow;
+  const service = { tickIntervalMs: 60_000, timezone: 'UTC', reapAfterMs: 5000 };
+  const config = { service, plugins: {} } as unknown as Config;
+  const catalog = { plugins: new Map(), problems: [] } as unknown as Catalog;
+  const scheduler = makeScheduler({
+    ledger: {
+      ...memory.ledger,
+      livePlugins: () => Promise.resolve(known),
+      schedules: () => Promise.resolve(retired.length === 0 ? [row] : []),
+      retireSchedules(keys) {
+        retired.push(...keys);
+        return Promise.resolve();
+      },
+    },
+    config: () => config,
+    catalog: () => catalog,
+    holdOf: () => undefined,
+    now: () => Promise.resolve(nowMs),
+    onFired: () => {},
+    onCancelled: () => {},
+    log: quiet as unknown as SchedulerOptions['log'],
+  });
+  expect(await scheduler.tick()).toMatchObject({ nextInMs: 5000 });
+  nowMs += 5000;
+  expect(await scheduler.tick()).toMatchObject({ nextInMs: 5000 });
+  expect(retired).toEqual([]);
+  known = [];
+  nowMs += 5000;
+  expect(await scheduler.tick()).toMatchObject({ nextInMs: 60_000 });
+  expect(retired).toEqual([row]);
 });

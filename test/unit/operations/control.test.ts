@@ -1,11 +1,15 @@
 /** Operations that change the system, and the record that they leave. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { makeId } from '../../../src/base/ids.ts';
+import { callerKey, canonical } from '../../../src/directive/directive.ts';
 import type { Principal } from '../../../src/engine/tokens.ts';
+import type { DirectRequest } from '../../../src/ledger/directives.ts';
 import { ownerOf } from '../../../src/operations/context.ts';
 import type { JsonOutput } from '../../../src/operations/define.ts';
 import { operations } from '../../../src/operations/index.ts';
 import { invoke } from '../../../src/operations/invoke.ts';
+import { answerOnce, type KeyedRequest } from '../../../src/operations/once.ts';
+import { pausing } from '../../conformance/words.ts';
 import { makeStubEngine, runOne, type StubEngine } from '../../support/stub-engine.ts';
 
 let engine: StubEngine;
@@ -228,6 +232,82 @@ describe('tokens', () => {
   });
 });
 
+describe('a request under a key', () => {
+  const params = { plugin: 'mail', limit: 10 };
+  const requestKey: KeyedRequest = {
+    key: 'k',
+    route: 'POST /jobs/cancel',
+    asked: Buffer.from('{}'),
+    isSecret: false,
+  };
+
+  /** What another host has under way for the same request. */
+  async function beginElsewhere(subjectId: string): Promise<DirectRequest> {
+    const key = callerKey('cli:ann', `request:${subjectId}`);
+    const asked = pausing(
+      { type: 'job.cancel', params: canonical(params), sameness: { key } },
+      { kind: 'process' },
+    );
+    await engine.ledger.direct(asked);
+    return asked;
+  }
+
+  test('is not over while another host does it, and is asked anew when that failed', async () => {
+    const subjects: string[] = [];
+    let begun: DirectRequest | undefined;
+    const request = (): Promise<unknown> => {
+      const context = { engine, principal: ownerOf('cli:ann'), submittedBy: 'api' } as const;
+      return answerOnce(context, requestKey, async ({ subjectId = '' }) => {
+        subjects.push(subjectId);
+        begun ??= await beginElsewhere(subjectId);
+        return {
+          status: 200,
+          text: JSON.stringify(await ask('jobs.cancel', params, { subjectId })),
+        };
+      });
+    };
+    const busy = { code: 'BUSY', details: { directive_status: 'running' } };
+    await expect(request()).rejects.toMatchObject(busy);
+    await expect(request()).rejects.toMatchObject(busy);
+    const { draft, processId, ends } = begun ?? pausing();
+    await engine.ledger.closeDirective({
+      id: draft.id,
+      processId,
+      end: { status: 'failed', code: 'STOPPING', error: 'stopped after 3 jobs' },
+      ...ends.failed,
+    });
+    await expect(request()).rejects.toMatchObject({ code: 'STOPPING' });
+    expect(await request()).toMatchObject({ status: 200, repeated: false });
+    expect(await request()).toMatchObject({ status: 200, repeated: true });
+    expect(new Set(subjects.slice(0, 3)).size).toBe(1);
+    expect(new Set(subjects).size).toBe(2);
+  });
+});
+
+test.each([
+  ['jobs.cancel', { plugin: 'mail', older_than: '200000d' }],
+  ['plugin.run', { plugin: 'mail', dedupe_key: 'k', dedupe_ttl: '200000d' }],
+  ['plugin.run', { plugin: 'mail', delay: '200000d' }],
+])('%s does not go further from now than a database can count', async (name, input) => {
+  await expect(ask(name, input)).rejects.toMatchObject({ code: 'INPUT_INVALID' });
+});
+
+test('an init is not retried, because only a new one sets the plugin up', async () => {
+  const id = makeId();
+  const job = { id, plugin: 'mail', command: 'init', payload: '{}', maxAttempts: 1 };
+  await engine.ledger.enqueue({ jobs: [{ ...job, submittedBy: 'cli', actor: 'cli:ann' }] });
+  await runOne(engine, { status: 'failed', cause: 'exit', error: 'broken' });
+  await expect(ask('job.retry', { id })).rejects.toMatchObject({
+    code: 'INPUT_INVALID',
+    hint: expect.stringContaining('ductile plugin init mail'),
+  });
+  expect(await ask('jobs.retry', { plugin: 'mail' })).toMatchObject({
+    jobs: 1,
+    queued: 0,
+    init: 1,
+  });
+});
+
 describe('directive.request', () => {
   test('asks for anything by its type, with the scope that the type wants', async () => {
     const request = { type: 'system.pause', idempotency_key: 'k' };
@@ -247,9 +327,11 @@ describe('directive.request', () => {
     const refused = ask('directive.request', { type: 'system.resume' }, { principal: reader });
     await expect(refused).rejects.toMatchObject({ code: 'FORBIDDEN' });
     const other = { ...request, type: 'system.resume' };
-    await expect(ask('directive.request', other)).rejects.toMatchObject({
+    await expect(ask('directive.request', other, { principal })).rejects.toMatchObject({
       code: 'IDEMPOTENCY_MISMATCH',
     });
+    // What one caller calls `k` is nothing to another.
+    expect(await ask('directive.request', other)).toMatchObject({ repeated: false });
     await expect(ask('directive.inspect', { id: 'nobody' })).rejects.toMatchObject({
       code: 'DIRECTIVE_NOT_FOUND',
     });

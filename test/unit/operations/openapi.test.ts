@@ -78,6 +78,19 @@ function operationsOf({ paths }: Document) {
   );
 }
 
+function referencesOf(document: Document): string[] {
+  return [...JSON.stringify(document).matchAll(/"\$ref":"([^"]*)"/g)].map(([, to = '']) => to);
+}
+
+/** What a reference within the document leads to. */
+function resolve(document: Document, reference: string): unknown {
+  let found: unknown = document;
+  for (const part of reference.split('/').slice(1)) {
+    found = (found as Record<string, unknown> | undefined)?.[part];
+  }
+  return found;
+}
+
 describe('the whole document', () => {
   test('is sound: ids are unique, names in paths are parameters, references lead somewhere', async () => {
     const document = await describeApi('system.openapi');
@@ -89,10 +102,10 @@ describe('the whole document', () => {
       const inPath = parameters.filter(({ in: place }) => place === 'path').map(({ name }) => name);
       expect([operationId, new Set(inPath)]).toEqual([operationId, new Set(named)]);
     }
-    const references = [...JSON.stringify(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)];
-    expect(references.length).toBeGreaterThan(0);
-    for (const [, name = ''] of references)
-      expect(document.components.schemas).toHaveProperty(name);
+    expect(referencesOf(document).length).toBeGreaterThan(0);
+    for (const reference of referencesOf(document)) {
+      expect([reference, resolve(document, reference) !== undefined]).toEqual([reference, true]);
+    }
   });
 
   test('has every operation that is offered over HTTP, with its scope', async () => {
@@ -134,13 +147,44 @@ describe('the document of a plugin', () => {
       tags: ['echo'],
     });
     expect(poll).not.toHaveProperty('requestBody');
+    expect(document.components.schemas['echo__handle']).toEqual(inputSchema);
     expect(document.paths['/plugin/echo/handle']?.post).toMatchObject({
       summary: 'Says it again',
       requestBody: {
         required: false,
-        content: { 'application/json': { schema: { properties: { payload: inputSchema } } } },
+        content: {
+          'application/json': {
+            schema: { properties: { payload: { $ref: '#/components/schemas/echo__handle' } } },
+          },
+        },
       },
       responses: { '202': { description: 'Job queued' }, '400': {}, '403': {} },
+    });
+  });
+
+  test('leads from within a schema to where that schema stands', async () => {
+    const handle = engine.catalog.plugins.get('echo')?.manifest.commands['handle'];
+    if (handle === undefined) throw new Error('no command');
+    const inputSchema = {
+      $defs: { name: { type: 'string' }, tree: { items: { $ref: '#' } } },
+      properties: {
+        default: { $ref: '#/$defs/name' },
+        $ref: { type: 'string' },
+        all: { anyOf: [{ $ref: '#/$defs/tree' }], default: { $ref: '#/$defs/name' } },
+        own: { $id: 'urn:own', $ref: '#/$defs/x', $defs: { x: {} } },
+      },
+    };
+    Object.assign(handle, { inputSchema });
+    const place = '#/components/schemas/echo__handle';
+    const document = await describeApi('plugin.openapi', { plugin: 'echo' });
+    expect(document.components.schemas['echo__handle']).toEqual({
+      $defs: { name: { type: 'string' }, tree: { items: { $ref: place } } },
+      properties: {
+        default: { $ref: `${place}/$defs/name` },
+        $ref: { type: 'string' },
+        all: { anyOf: [{ $ref: `${place}/$defs/tree` }], default: { $ref: '#/$defs/name' } },
+        own: inputSchema.properties.own,
+      },
     });
   });
 

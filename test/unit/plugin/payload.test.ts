@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../../src/base/json.ts';
 import type { Plugin } from '../../../src/plugin/catalog.ts';
-import { checkPayload } from '../../../src/plugin/payload.ts';
+import { checkPayload, checkSchemas } from '../../../src/plugin/payload.ts';
 
 function pluginWith(inputSchema: JsonObject | undefined): Plugin {
   const manifest = { commands: { handle: { inputSchema } } };
-  return { name: 'mail', manifest } as unknown as Plugin;
+  return { name: 'mail', directory: '/plugins/mail', manifest } as unknown as Plugin;
 }
 
 function check(schema: JsonObject | undefined, payload: JsonObject): Promise<void> {
@@ -80,6 +80,18 @@ test.each([
     code: 'PLUGIN_INVALID',
     message: expect.stringContaining('input_schema of mail handle'),
   });
+});
+
+test('schemas that cannot be used are found without a payload', async () => {
+  const plugins = [pluginWith({ type: 'objekt' }), pluginWith(letter), pluginWith(undefined)];
+  expect(await checkSchemas(plugins)).toEqual([
+    {
+      place: '/plugins/mail/manifest.yaml',
+      key: 'commands.handle.input_schema',
+      message: expect.stringContaining('cannot be used'),
+      hint: expect.stringContaining('mail handle'),
+    },
+  ]);
 });
 
 test('a schema of an older draft is understood', async () => {

@@ -177,3 +177,22 @@ test('a year of every minute is one step after the other in every zone', () => {
     expect((ms + offset) % (20 * 60_000)).toBe(0);
   }
 });
+
+test.each([
+  ['Europe/Berlin', '2026-03-29T00:00:00Z'],
+  ['Europe/Berlin', '2026-10-25T00:00:00Z'],
+  ['Australia/Lord_Howe', '2026-04-04T14:00:00Z'],
+  ['Australia/Lord_Howe', '2026-10-03T14:00:00Z'],
+  ['Africa/Cairo', '2026-04-23T21:00:00Z'],
+  ['America/Havana', '2026-11-01T04:00:00Z'],
+  ['Pacific/Apia', '2011-12-30T09:00:00Z'],
+  ['Asia/Kathmandu', '2026-03-29T00:00:00Z'],
+])('every minute comes, once, around %s %s', (name, middle) => {
+  const cron = parse('* * * * *');
+  const from = Date.parse(middle) - 30 * 60 * 60_000;
+  let ms = from;
+  for (let minute = 1; minute <= 60 * 60; minute += 1) {
+    ms = nextCron(cron, zoneOf(name), ms) ?? 0;
+    expect(ms).toBe(from + minute * 60_000);
+  }
+});

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { makeBreath } from '../../../src/base/breath.ts';
 import { previewSchedules } from '../../../src/schedule/preview.ts';
 import { at, iso, timed } from './support.ts';
 
@@ -22,9 +23,9 @@ test('the page has examples', () => {
   expect(examples.length).toBeGreaterThan(5);
 });
 
-test.each(examples)('$entry', ({ entry, from, to, shown }) => {
+test.each(examples)('$entry', async ({ entry, from, to, shown }) => {
   const on = timed(parse(entry) as Record<string, unknown>);
-  const { rows } = previewSchedules([{ timed: on }], at(from), at(to));
+  const { rows } = await previewSchedules([{ timed: on }], at(from), at(to), makeBreath());
   const lines = rows.map(({ atMs, fires, count, reason }) =>
     [iso(atMs), fires ? 'fires' : `${count} not`, reason].filter(Boolean).join(' '),
   );

@@ -78,6 +78,7 @@ describe('a schedule entry', () => {
     [{ cron: '0 9 * * sat', not_on: ['sat'] }, 'cron: never comes at a time'],
     [{ at: '2026-01-01T00:00:00Z', catch_up: 'run_all' }, 'catch_up: is only for every and cron'],
     [{ every: '1h', catch_up: 'always' }, 'catch_up: '],
+    [{ at: '2027-02-31T08:00:00Z' }, 'at: is not a moment'],
     [{ every: '1h', when: 'late' }, ': Unrecognized key'],
   ])('%j is refused', (entry, message) => {
     expect(faults(entry).join('\n')).toContain(message);

@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest';
+import { limits } from '../../src/base/limits.ts';
+import { makeTries } from '../../src/http/tries.ts';
+
+const wrong = () => Promise.resolve(undefined);
+const right = () => Promise.resolve('ann');
+
+async function guess(tries: ReturnType<typeof makeTries>, address: string): Promise<unknown[]> {
+  const all = Array.from({ length: limits.wrongTokensMax + 1 }, (_, index) =>
+    tries.spend(address, `guess ${index}`, wrong),
+  );
+  return await Promise.all(all);
+}
+
+test('so many wrong tokens, also at once, and then none is looked at', async () => {
+  const tries = makeTries(() => 0);
+  const said = await guess(tries, 'a');
+  expect(said.filter((one) => one === 'spent')).toHaveLength(1);
+  expect(await tries.spend('a', 'the right one', right)).toBe('spent');
+  expect(await tries.spend('b', 'the right one', right)).toBe('ann');
+});
+
+test('a token that was good before still is, until it is not', async () => {
+  const tries = makeTries(() => 0);
+  expect(await tries.spend('a', 'good', right)).toBe('ann');
+  await guess(tries, 'a');
+  expect(await tries.spend('a', 'good', right)).toBe('ann');
+  expect(await tries.spend('a', 'good', wrong)).toBe('spent');
+  expect(await tries.spend('a', 'good', right)).toBe('spent');
+});
+
+test('good tokens and outages cost nothing, and time heals', async () => {
+  let now = 0;
+  const tries = makeTries(() => now);
+  const away = () => Promise.reject(new Error('away'));
+  for (let count = 0; count < 2 * limits.wrongTokensMax; count += 1) {
+    expect(await tries.spend('a', `t${count}`, right)).toBe('ann');
+    await expect(tries.spend('a', 'x', away)).rejects.toThrow('away');
+  }
+  await guess(tries, 'a');
+  now = limits.wrongTokensMs / limits.wrongTokensMax;
+  expect(await tries.spend('a', 'x', wrong)).toBeUndefined();
+  expect(await tries.spend('a', 'x', wrong)).toBe('spent');
+});
+
+test('it keeps only so many addresses', async () => {
+  const tries = makeTries(() => 0);
+  await guess(tries, 'a');
+  for (let count = 0; count < limits.wrongTokenAddressesMax; count += 1) {
+    await tries.spend(`b${count}`, 'x', wrong);
+  }
+  expect(await tries.spend('a', 'x', wrong)).toBeUndefined();
+});
