@@ -35,7 +35,7 @@ export async function runServer(given: string | undefined): Promise<number> {
     if (isUnderWay) manager.reloading();
     else manager.ready();
   });
-  reloads.begin(() => void reloadNow(instance));
+  reloads.begin(() => reloadNow(instance));
   manager.ready();
   manager.watch(() => instance.engine.isSound());
   const signal = await stop;
@@ -85,15 +85,31 @@ async function closeServer(instance: Instance, surfaces: Surfaces | undefined): 
   }
 }
 
-/** Asking before there is anything to reload is asking for it as soon as there is. */
-function reloadRequested(): { begin(reload: () => void): void } {
+/**
+ * Asking before there is anything to reload is asking for it as soon as there is. Whoever asks while
+ * one is under way gets another one after it; those who ask meanwhile share that one.
+ */
+export function reloadRequested(): { begin(reload: () => Promise<void>): void } {
   let asked = false;
-  let onAsked = (): void => void (asked = true);
-  process.on('SIGHUP', () => onAsked());
+  let isBusy = false;
+  let work: (() => Promise<void>) | undefined;
+  const run = async (): Promise<void> => {
+    if (isBusy || work === undefined) return;
+    isBusy = true;
+    while (asked) {
+      asked = false;
+      await work();
+    }
+    isBusy = false;
+  };
+  process.on('SIGHUP', () => {
+    asked = true;
+    void run();
+  });
   return {
     begin(reload) {
-      onAsked = reload;
-      if (asked) reload();
+      work = reload;
+      void run();
     },
   };
 }

@@ -20,6 +20,7 @@ export interface ServiceManagerOptions {
 
 const PROGRAM = 'systemd-notify';
 const SEND_MS_MAX = 5000;
+const TRIES_MAX = 3;
 const USEC_PER_MS = 1000;
 const NSEC_PER_USEC = 1000n;
 
@@ -33,18 +34,26 @@ export function findServiceManager(options: ServiceManagerOptions): ServiceManag
   let timer: NodeJS.Timeout | undefined;
   let isHeard = (env['NOTIFY_SOCKET'] ?? '') !== '';
 
+  const deliver = async (words: readonly string[]): Promise<void> => {
+    for (let tries = 1; isHeard; tries += 1) {
+      try {
+        await send(words);
+        return;
+      } catch (error) {
+        // Without the program nothing will ever be heard. Anything else may be a moment's trouble,
+        // and a service that falls silent for good would be killed although it works.
+        isHeard = !isMissing(error);
+        if (!isHeard) clearInterval(timer);
+        if (isHeard && tries < TRIES_MAX) continue;
+        log.warn('the service manager could not be told how it goes', { told: words[0], error });
+        return;
+      }
+    }
+  };
+
   // One after the other: "ready" must not overtake "reloading".
   const tell = (...words: readonly string[]): void => {
-    if (!isHeard) return;
-    last = last.then(async () => {
-      try {
-        if (isHeard) await send(words);
-      } catch (error) {
-        isHeard = false;
-        clearInterval(timer);
-        log.warn('the service manager cannot be told how it goes', { error });
-      }
-    });
+    if (isHeard) last = last.then(() => deliver(words));
   };
 
   return {
@@ -66,6 +75,10 @@ export function findServiceManager(options: ServiceManagerOptions): ServiceManag
       await last;
     },
   };
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
 
 /** 0 when nobody watches, or when somebody else is watched. */

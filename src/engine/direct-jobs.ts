@@ -59,6 +59,7 @@ export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> 
         throw new DuctileError('JOB_OPEN', `job ${job.id} is ${job.status}`, { place: job.id });
       }
       refuseUnknown(seams, job);
+      refuseInit(job);
       return [`${nameOf(job)}, which is ${job.status}, would be done again as a new job.`];
     },
     async prepare({ job_id: jobId }, asked) {
@@ -69,14 +70,16 @@ export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> 
     execute: (choice, asked) =>
       inSteps(seams, 'retry', choice, asked, async (jobs) => {
         const { plugins } = seams.catalog();
-        const known = jobs.filter(({ plugin }) => plugins.has(plugin));
-        const retries = known.map((job) => toRetry(seams, job, asked));
+        const wanted = jobs.filter((job) => !isInit(job));
+        const known = wanted.filter(({ plugin }) => plugins.has(plugin));
+        // Whoever walks over the same jobs at this moment has seen that nobody retried them, too.
+        const retries = known.map((job) => ({ ...toRetry(seams, job, asked), isFirst: true }));
         const answers = await ledger.retryMany(retries);
         seams.onQueued();
-        const unknown = jobs.length - known.length;
         return [
           ...answers.map(({ kind }) => kind),
-          ...Array<string>(unknown).fill('unknown_plugin'),
+          ...Array<string>(wanted.length - known.length).fill('unknown_plugin'),
+          ...Array<string>(jobs.length - wanted.length).fill('init'),
         ];
       }),
   };
@@ -90,6 +93,19 @@ function toRetry({ catalog }: JobSeams, job: Job, { actor }: Asked): Retry {
 function refuseUnknown({ catalog }: JobSeams, { plugin }: Job): void {
   if (catalog().plugins.has(plugin)) return;
   throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${plugin} any more`);
+}
+
+function isInit({ command }: Job): boolean {
+  return command === 'init';
+}
+
+/** Only one that is asked for as such says that the plugin is set up, and lets its jobs go on. */
+function refuseInit(job: Job): void {
+  if (!isInit(job)) return;
+  throw new DuctileError('INPUT_INVALID', `job ${job.id} is the init of ${job.plugin}`, {
+    place: job.id,
+    hint: `Ask for a new one with \`ductile plugin init ${job.plugin}\`.`,
+  });
 }
 
 async function planBulk(

@@ -51,10 +51,12 @@ export function resumeDirective({ ledger, refresh }: PauseSeams): DirectiveDefin
 export interface SwitchSeams {
   readonly switches: Switches;
   readonly catalog: () => Catalog;
+  /** Acts on what the ledger says now about plugins that are off. */
+  readonly onSwitch: () => Promise<void>;
 }
 
 export function switchDirective(
-  { switches, catalog }: SwitchSeams,
+  { switches, catalog, onSwitch }: SwitchSeams,
   enabled: boolean,
 ): DirectiveDefinition<PluginChoice> {
   return {
@@ -73,7 +75,7 @@ export function switchDirective(
       return [`Jobs of ${plugin} would be accepted and wait; its schedules would not fire.`];
     },
     prepare: ({ plugin }) => ({ work: { kind: 'plugin.switch', plugin, enabled } }),
-    after: () => switches.refresh(),
+    after: onSwitch,
   };
 }
 

@@ -5,13 +5,14 @@ import type { JobDraft } from '../job/job.ts';
 import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import { toEnvelope, type Consequences, type FollowRules } from './follow.ts';
 
-/** The lifecycle signal of a directive's end, and the jobs of the routes that wait for it. */
+/** The lifecycle signal of a directive's begin or end, and the jobs of the routes that wait for it. */
 export function followDirective(
   directive: Pick<DirectiveDraft, 'id' | 'type' | 'target' | 'actor' | 'signalId'>,
-  status: 'completed' | 'failed',
+  status: 'requested' | 'completed' | 'failed',
   rules: FollowRules,
 ): Consequences {
-  const { id, type, target, actor, signalId } = directive;
+  const { id, type, target, actor } = directive;
+  const signalId = status === 'requested' ? makeId() : directive.signalId;
   const payload: JsonObject = { directive_id: id, type, target, actor, status };
   const signal: SignalDraft = {
     id: signalId,

@@ -6,6 +6,7 @@ import type { Log } from '../base/log.ts';
 import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../config/nearest.ts';
 import {
+  callerKey,
   canonical,
   isFinal,
   isKeyTaken,
@@ -106,7 +107,7 @@ export class Directives {
     const definition = this.#find(request.type);
     const params = parse(definition, request.params);
     const draft = this.#draft(definition, params, request);
-    const earlier = await this.#recall(draft, request);
+    const earlier = await this.#recall(draft);
     if (earlier !== undefined) return await this.#answerAgain(earlier);
     const plan = await definition.plan(params);
     if (request.dryRun === true) return planned(plan);
@@ -144,16 +145,18 @@ export class Directives {
       actor,
       scope,
       sameness:
-        idempotencyKey === undefined ? definition.sameness(params) : { key: idempotencyKey },
+        idempotencyKey === undefined
+          ? definition.sameness(params)
+          : { key: callerKey(actor, idempotencyKey) },
       plan: '[]',
       signalId: makeId(),
     };
   }
 
   /** Asked before the plan: what was done once may not be possible a second time. */
-  async #recall(draft: DirectiveDraft, request: DirectRequest): Promise<Directive | undefined> {
-    const { idempotencyKey } = request;
-    if (idempotencyKey === undefined) return undefined;
+  async #recall(draft: DirectiveDraft): Promise<Directive | undefined> {
+    if (typeof draft.sameness === 'string') return undefined;
+    const { key: idempotencyKey } = draft.sameness;
     const [earlier] = await this.#options.ledger.directives({ idempotencyKey, limit: 1 });
     if (earlier === undefined) return undefined;
     if (earlier.type !== draft.type || earlier.params !== draft.params) throw mismatch(earlier);
@@ -176,6 +179,7 @@ export class Directives {
       draft,
       processId,
       work: prepared.work,
+      begin: followDirective(draft, 'requested', rules),
       ends: {
         completed: followDirective(draft, 'completed', rules),
         failed: followDirective(draft, 'failed', rules),
@@ -186,8 +190,9 @@ export class Directives {
     const isOurs = prepared.work.kind === 'process';
     const ended = isOurs ? await this.#execute(definition, params, asked, draft) : directive;
     this.#tell(ended);
-    onChange();
+    // First noticed here, then looked for: what was switched on should be found by that look.
     if (ended.status === 'completed') await this.#follow(definition, params, ended);
+    onChange();
     const answer = toAnswer(ended, false);
     if (prepared.reveal === undefined || ended.status !== 'completed') return answer;
     return { ...answer, result: { ...answer.result, ...prepared.reveal } };
@@ -241,7 +246,8 @@ export class Directives {
     const follows = followDirective(draft, end.status, this.#options.rules());
     for (;;) {
       try {
-        await ledger.closeDirective({ id: draft.id, processId, end, ...follows });
+        const isOurs = await ledger.closeDirective({ id: draft.id, processId, end, ...follows });
+        if (!isOurs) await this.#tellLost(draft, end);
         return;
       } catch (error) {
         if (this.#stop.signal.aborted) throw error;
@@ -250,6 +256,14 @@ export class Directives {
         await new Promise((resolve) => setTimeout(resolve, CLOSE_RETRY_MS));
       }
     }
+  }
+
+  /** Somebody believed that this process was dead and ended it; what it did is done all the same. */
+  async #tellLost({ id }: DirectiveDraft, { status }: DirectiveEnd): Promise<void> {
+    const recorded = await this.#options.ledger.directive(id);
+    if (recorded === undefined || recorded.status === status) return;
+    const fields = { directive_id: id, ended: status, recorded: recorded.status };
+    this.#options.log.warn('a directive was ended by another process before it had ended', fields);
   }
 
   async #answerAgain(directive: Directive): Promise<DirectAnswer> {
@@ -275,7 +289,8 @@ function parse(definition: DirectiveDefinition<object>, raw: unknown): object {
   const parsed = definition.params.safeParse(raw);
   if (parsed.success) return parsed.data;
   const where = { value: raw, problems: [], placeOf: () => '' };
-  const problems = describeIssues(parsed.error.issues, definition.params, where);
+  const wording = { whole: 'params' };
+  const problems = describeIssues(parsed.error.issues, definition.params, where, wording);
   const message = problems.map(({ key, message: said }) => `${key} ${said}`.trim()).join('; ');
   const place = ['params', problems[0]?.key ?? ''].filter((part) => part !== '').join('.');
   throw new DuctileError('INPUT_INVALID', message, { place });

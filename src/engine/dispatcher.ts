@@ -94,6 +94,19 @@ export class Dispatcher {
     await this.#exchanging.catch(() => undefined);
   }
 
+  /**
+   * These plugins may not be claimed for any more: what waits for a slot is given back, what runs goes
+   * on. Resolves when no claim is under way that was asked for before.
+   */
+  async withhold(isMeant: (plugin: string) => boolean): Promise<void> {
+    const giveBack = (): void => {
+      this.#giveBack(this.#slots.withdraw(({ job }) => isMeant(job.plugin)));
+    };
+    giveBack();
+    await this.#exchanging.catch(() => undefined);
+    giveBack();
+  }
+
   /** There may be something to do, or more room to do it. */
   wake(): void {
     this.#slots.fill();

@@ -4,13 +4,14 @@ import { keyText } from '../config/document.ts';
 import { findConfigFindings, toFinding } from '../config/findings.ts';
 import type { Category, Finding } from '../config/findings.ts';
 import type { Reading } from '../config/load.ts';
-import { suggest } from '../config/nearest.ts';
+import { nearest, suggest } from '../config/nearest.ts';
 import { makeProblem, sortProblems } from '../config/problem.ts';
 import type { Problem } from '../config/problem.ts';
 import { loadCatalog, lookupCommand } from '../plugin/catalog.ts';
 import type { Catalog } from '../plugin/catalog.ts';
-import type { Route } from '../pipeline/route.ts';
+import { checkSchemas } from '../plugin/payload.ts';
 import { checkRoutes } from './check.ts';
+import { findCircles } from './route-circles.ts';
 
 /** Everything that can be found out about a configuration without starting it. */
 export function diagnose(reading: Reading, nowMs: number): Finding[] {
@@ -26,17 +27,32 @@ export function diagnose(reading: Reading, nowMs: number): Finding[] {
   return rank(findings);
 }
 
+/** Schemas that no payload can be checked against; a validator has to be loaded to know it. */
+export async function diagnoseSchemas({ config }: Reading): Promise<Finding[]> {
+  if (config === undefined) return [];
+  try {
+    const problems = await checkSchemas(loadCatalog(config).plugins.values());
+    return problems.map((problem) => toFinding('warning', 'plugins', problem));
+  } catch {
+    // What keeps the plugins from being loaded is told by `diagnose`.
+    return [];
+  }
+}
+
 function diagnosePlugins(config: Config, catalog: Catalog, nowMs: number): Finding[] {
   const { routes, problems, warnings } = checkRoutes(config.routes, catalog);
   const as = (severity: Finding['severity'], category: Category) => (problem: Problem) =>
     toFinding(severity, category, problem);
+  const circles = findCircles(config.routes, routes, catalog);
   return [
     ...catalog.problems.map(as('error', 'plugins')),
     ...catalog.warnings.map(as('warning', 'plugins')),
+    ...findAbsent(config, catalog).map(as('warning', 'plugins')),
     ...findDormant(config, catalog).map(as('info', 'plugins')),
     ...problems.map(as('error', 'routes')),
     ...warnings.map(as('warning', 'routes')),
-    ...findCycles(config, routes).map(as('warning', 'routes')),
+    ...circles.endless.map(as('error', 'routes')),
+    ...circles.possible.map(as('warning', 'routes')),
     ...Object.keys(config.plugins).flatMap((name) => checkSchedules(name, config, catalog, nowMs)),
   ];
 }
@@ -46,6 +62,19 @@ function findDormant({ file }: Config, { dormant }: Catalog): Problem[] {
     const key = keyText(['plugins', name]);
     const wanted = keys.map((wantedKey) => `${key}.config.${wantedKey}`).join(' and ');
     return makeProblem(file, key, 'was found and waits to be set up', `To use it, set ${wanted}.`);
+  });
+}
+
+/** Switched off, and nowhere to be found: a slip of the pen, or the rest of a plugin that is gone. */
+function findAbsent({ plugins }: Config, { disabled, found }: Catalog): Problem[] {
+  return [...disabled].flatMap((name) => {
+    const settings = plugins[name];
+    if (settings === undefined || found.has(settings.uses ?? name)) return [];
+    if (settings.uses !== undefined && plugins[settings.uses] !== undefined) return [];
+    const message = 'is disabled, and no plugin of that name was found';
+    const close = nearest(name, [...found]);
+    const hint = close === undefined ? 'Remove it, or see plugin_roots.' : `Did you mean ${close}?`;
+    return [makeProblem(settings.place, keyText(['plugins', name]), message, hint)];
   });
 }
 
@@ -72,41 +101,6 @@ function checkSchedules(name: string, config: Config, catalog: Catalog, nowMs: n
     }
     return [];
   });
-}
-
-/** Routes that lead back to where they came from; events stop going round at `service.max_hops`. */
-function findCycles({ routes: configured }: Config, routes: readonly Route[]): Problem[] {
-  const targets = new Map<string, Set<string>>();
-  for (const { from, plugin } of routes) {
-    if (from === undefined) continue;
-    targets.set(from, (targets.get(from) ?? new Set()).add(plugin));
-  }
-  const seen = new Set<string>();
-  return configured.flatMap(({ from, place }, index) => {
-    const way = from === undefined ? undefined : findWay(from, from, targets);
-    const members = way?.toSorted().join(' ') ?? '';
-    if (way === undefined || seen.has(members)) return [];
-    seen.add(members);
-    const message = `can go in a circle: ${[...way, from].join(' → ')}`;
-    const hint = 'Make sure that one of them does not always emit the event that starts the next.';
-    return [makeProblem(place, `routes[${index}]`, message, hint)];
-  });
-}
-
-/** The plugins on the way from one to another, the last one left out. */
-function findWay(
-  start: string,
-  goal: string,
-  targets: ReadonlyMap<string, ReadonlySet<string>>,
-): string[] | undefined {
-  const ways = new Map<string, readonly string[]>([[start, [start]]]);
-  for (const [at, way] of ways) {
-    for (const next of targets.get(at) ?? []) {
-      if (next === goal) return [...way];
-      if (!ways.has(next)) ways.set(next, [...way, next]);
-    }
-  }
-  return undefined;
 }
 
 function thrownProblems(thrown: unknown): readonly Problem[] {

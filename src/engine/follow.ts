@@ -3,6 +3,7 @@ import { toTimestamp } from '../base/clock.ts';
 import { makeId } from '../base/ids.ts';
 import type { Json } from '../base/json.ts';
 import type { Job, JobDraft } from '../job/job.ts';
+import { breakerSignals } from '../schedule/breaker.ts';
 import { pluginSource, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 
 /** An event as a plugin emitted it. */
@@ -34,6 +35,8 @@ export interface FollowRules {
 export interface Consequences {
   readonly signals: SignalDraft[];
   readonly jobs: JobDraft[];
+  /** Only where a route wants to know: the jobs that follow when this end moves the job's breaker. */
+  readonly followBreaker?: (signal: SignalDraft) => JobDraft[];
 }
 
 /** The signals that a succeeded attempt's events become, and the jobs that they cause. */
@@ -43,7 +46,7 @@ export function followEvents(
   rules: FollowRules,
   nowMs: number,
 ): Consequences {
-  const result: Consequences = { signals: [], jobs: [] };
+  const result: Consequences = { signals: [], jobs: [], ...breakerFollower(job, rules, nowMs) };
   const hops = job.hops + 1;
   events.forEach((event, index) => {
     const signal: SignalDraft = {
@@ -92,16 +95,42 @@ export function followDeath(
     data: JSON.stringify(payload),
     hops: job.hops + 1,
   };
-  const result: Consequences = { signals: [signal], jobs: [] };
+  const followed = breakerFollower(job, rules, nowMs);
+  const result: Consequences = { signals: [signal], jobs: [], ...followed };
   if (!job.runtimeCaused && signal.hops <= rules.hopsMax) {
     addJobs(result, job, signal, { type: signal.type, payload }, rules, nowMs);
   }
   return result;
 }
 
+/**
+ * Whether a breaker moves is only known inside the transaction that settles, so what follows from that
+ * is made there. Its jobs carry no dedupe key: keys are locked before breakers.
+ */
+function breakerFollower(
+  job: Job,
+  rules: FollowRules,
+  nowMs: number,
+): Pick<Consequences, 'followBreaker'> {
+  if (job.scheduleId === null || job.runtimeCaused || job.hops >= rules.hopsMax) return {};
+  const isWanted = breakerSignals.some(
+    (type) => rules.targetsOf({ source: RUNTIME_SOURCE, type }).length > 0,
+  );
+  if (!isWanted) return {};
+  return {
+    followBreaker(signal) {
+      const result: Consequences = { signals: [], jobs: [] };
+      const event = { type: signal.type, payload: JSON.parse(signal.data) as Json };
+      addJobs(result, job, { ...signal, eventIndex: BREAKER_INDEX }, event, rules, nowMs);
+      return result.jobs;
+    },
+  };
+}
+
 /** Places below zero are the runtime's own words about an attempt, not the plugin's. */
 const DEATH_INDEX = -1;
-const LOOP_INDEX = -2;
+const BREAKER_INDEX = -2;
+const LOOP_INDEX = -3;
 
 function causedBy(
   job: Job,

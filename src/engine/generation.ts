@@ -5,6 +5,7 @@ import { describeProblem, type Problem } from '../config/problem.ts';
 import type { ClaimablePlugin } from '../ledger/ledger.ts';
 import type { Route } from '../pipeline/route.ts';
 import type { Catalog } from '../plugin/catalog.ts';
+import { checkSchemas } from '../plugin/payload.ts';
 import type { FollowRules } from './follow.ts';
 import { makeFollowRules, toClaimable } from './rules.ts';
 
@@ -45,6 +46,12 @@ export function makeGeneration(blueprint: Blueprint, number: number, log: Log): 
     rules: makeFollowRules(config, catalog, routes, log.child('router')),
     claimable: plugins.map((plugin) => toClaimable(plugin, config)),
   });
+}
+
+/** Takes a moment, so nobody waits for it; what it compiles is needed soon anyway. */
+export async function tellSchemas({ catalog }: Blueprint, log: Log): Promise<void> {
+  const problems = await checkSchemas(catalog.plugins.values());
+  for (const problem of problems) log.child('plugins').warn(describeProblem(problem));
 }
 
 function tellFindings({ catalog, warnings }: Blueprint, log: Log): void {

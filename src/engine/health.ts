@@ -24,7 +24,7 @@ export interface HealthKeeper {
   learn(): Promise<void>;
   /** Asks for the inits that the generation in force needs; exactly one host runs each. */
   require(): Promise<void>;
-  /** Looks again as long as some plugin is not well. */
+  /** Looks again, and asks for the inits of which nothing is known any more. */
   look(): Promise<void>;
   /** What may be claimed: of plugins that are not set up, only what sets them up or examines them. */
   limit(generation: Generation): readonly ClaimablePlugin[];
@@ -52,16 +52,12 @@ export function makeHealthKeeper(options: HealthOptions): HealthKeeper {
   const note = (rows: readonly PluginHealth[]): void => {
     const before = known;
     const inits = rows.filter(({ kind }) => kind === 'init');
-    known = new Map(inits.map((row) => [keyOf(row.plugin, row.fingerprint), row]));
-    for (const plugin of wants()) {
-      const now = statusOf(plugin);
-      if (
-        now === undefined ||
-        now.status === before.get(keyOf(plugin.name, plugin.identity))?.status
-      )
-        continue;
-      tell(now, log);
-    }
+    const now = new Map(inits.map((row) => [keyOf(row.plugin, row.fingerprint), row]));
+    const changed = [...now].filter(([key, row]) => !isSame(row, before.get(key)));
+    if (changed.length === 0 && now.size === before.size) return;
+    known = now;
+    const wanted = new Set(wants().map(({ name, identity }) => keyOf(name, identity)));
+    for (const [key, row] of changed) if (wanted.has(key)) tell(row, log);
     onChange();
   };
 
@@ -77,12 +73,16 @@ export function makeHealthKeeper(options: HealthOptions): HealthKeeper {
     },
     require: () => ask(wants(), 'adopted'),
     async look() {
-      const unwell = wants().filter((plugin) => statusOf(plugin)?.status !== 'healthy');
-      if (unwell.length === 0) return;
+      const plugins = wants();
+      if (plugins.length === 0) return;
       try {
-        const missing = unwell.filter((plugin) => statusOf(plugin) === undefined);
-        if (missing.length > 0) await ask(missing, 'missing');
-        else note(await ledger.reviewHealth());
+        const isPending = plugins.some((plugin) => statusOf(plugin)?.status === 'pending');
+        // On another host somebody may have asked for one that was over.
+        note(await (isPending ? ledger.reviewHealth() : ledger.pluginHealth()));
+        await ask(
+          plugins.filter((plugin) => statusOf(plugin) === undefined),
+          'missing',
+        );
       } catch (error) {
         log.warn('the health of plugins could not be looked at', { error: messageOf(error) });
       }
@@ -146,6 +146,10 @@ export function initDirective(
 
 export function hasInit(plugin: Plugin): boolean {
   return lookupCommand(plugin, 'init') !== undefined;
+}
+
+function isSame(one: PluginHealth, two: PluginHealth | undefined): boolean {
+  return one.status === two?.status && one.jobId === two.jobId;
 }
 
 function keyOf(plugin: string, fingerprint: string): string {

@@ -19,7 +19,7 @@ import { Dispatcher } from './dispatcher.ts';
 import type { Engine, EngineStatus, Submission } from './engine.ts';
 import { makeDoor, type Door } from './enqueue.ts';
 import { makeExecutor } from './executor.ts';
-import { makeGeneration, type Blueprint, type Generation } from './generation.ts';
+import { makeGeneration, tellSchemas, type Blueprint, type Generation } from './generation.ts';
 import { hasInit, initDirective, makeHealthKeeper, type HealthKeeper } from './health.ts';
 import { Pause } from './pause.ts';
 import { makePruner } from './pruner.ts';
@@ -207,6 +207,7 @@ export class LocalEngine implements Engine {
     await this.#switches.refresh();
     this.#state = 'running';
     if (!this.#pause.isOn) this.#dispatcher.open();
+    void tellSchemas(this.#generation, this.#parts.log);
     const parts = [this.#waker, this.#vitals.reaper, this.#pruner, this.tokens, this.#scheduler];
     for (const part of parts) await part.start();
   }
@@ -297,6 +298,7 @@ export class LocalEngine implements Engine {
       onCancel: (jobId, answer) => this.#cancelled(jobId, answer),
       onQueued: () => this.#arrived([]),
       onPause: () => this.#pause.changed(),
+      onSwitch: () => this.#refreshSwitches(),
     });
     registerScheduleDirectives(directives, {
       ledger,
@@ -321,6 +323,7 @@ export class LocalEngine implements Engine {
       // From here on nothing may fail: half a reload would be neither the old nor the new one.
       adopt: (generation) => {
         this.#generation = generation;
+        void tellSchemas(generation, log);
         runner.prewarm(generation);
         this.#vitals.heartbeat.soon();
         this.#scheduler.soon();
@@ -355,8 +358,16 @@ export class LocalEngine implements Engine {
 
   async #look(): Promise<void> {
     await this.#pause.look();
-    await this.#switches.refresh();
+    await this.#refreshSwitches();
     await this.#health.look();
+  }
+
+  /** When this resolves, nothing of a plugin that is off is started here any more. */
+  async #refreshSwitches(): Promise<void> {
+    await this.#switches.refresh();
+    if (this.#switches.off.length > 0) {
+      await this.#dispatcher.withhold((plugin) => this.#switches.isOff(plugin));
+    }
   }
 
   /** Another host that runs it learns of it with its next heartbeat. */

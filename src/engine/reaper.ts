@@ -45,6 +45,7 @@ export interface Reaper extends Service {
  */
 export function makeReaper(options: ReaperOptions): Reaper {
   const { ledger, log } = options;
+  const sightings = makeSightings();
 
   const reapAll = async (staleMs: number): Promise<number> => {
     let recovered = 0;
@@ -69,7 +70,7 @@ export function makeReaper(options: ReaperOptions): Reaper {
       if (!options.mayJudge()) return;
       await reapAll(options.rules().reapAfterMs);
       await takeExpired(options);
-      await bury(options);
+      await bury(options, sightings);
     },
     onError: (error) => log.error('reaping failed', { error: messageOf(error) }),
   });
@@ -116,15 +117,35 @@ async function takeExpired(options: ReaperOptions): Promise<void> {
   report(closings, await options.ledger.settle(closings), options);
 }
 
-/** Jobs that nobody could run for the whole grace time do not wait for ever in silence. */
-async function bury(options: ReaperOptions): Promise<void> {
+/** When this process last saw somebody who knows a plugin. */
+interface Sightings {
+  note(plugins: readonly string[]): void;
+  /** Whether nobody has known it for so long, as far as this process has seen. */
+  isMissing(plugin: string, forMs: number): boolean;
+}
+
+function makeSightings(): Sightings {
+  const beganAt = performance.now();
+  const seenAt = new Map<string, number>();
+  return {
+    note(plugins) {
+      for (const plugin of plugins) seenAt.set(plugin, performance.now());
+    },
+    isMissing: (plugin, forMs) => performance.now() - (seenAt.get(plugin) ?? beganAt) >= forMs,
+  };
+}
+
+/**
+ * Jobs that nobody could run for the whole grace time do not wait for ever in silence. However old
+ * they are, the time counts from when the last one who knew the plugin went: it may be back soon.
+ */
+async function bury(options: ReaperOptions, sightings: Sightings): Promise<void> {
   const { ledger } = options;
   const { runnerGraceMs, reapAfterMs, follow } = options.rules();
-  const lost = await ledger.unrunnable({
-    graceMs: runnerGraceMs,
-    staleMs: reapAfterMs,
-    limit: BURIED_MAX,
-  });
+  const asked = { graceMs: runnerGraceMs, staleMs: reapAfterMs, limit: BURIED_MAX };
+  sightings.note(await ledger.livePlugins(reapAfterMs));
+  const found = await ledger.unrunnable(asked);
+  const lost = found.filter(({ plugin }) => sightings.isMissing(plugin, runnerGraceMs));
   if (lost.length === 0) return;
   const closings = lost.map((job): Closing => {
     const error = `no process has known the plugin ${job.plugin} for ${runnerGraceMs / 1000} s`;

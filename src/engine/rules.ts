@@ -71,6 +71,7 @@ export function retentionOf({ service }: Config): Record<Prunable, number> {
     // After the last use, so that jobs never outlive what they ran with.
     snapshots: Math.max(service.jobQueueRetentionMs, service.jobLogRetentionMs),
     health: service.jobLogRetentionMs,
+    schedules: service.jobLogRetentionMs,
     transitions: service.breakerTransitionsRetentionMs,
     // Each key carries its own end.
     dedupe: 0,

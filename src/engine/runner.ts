@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import type { Plugin } from '../plugin/catalog.ts';
 import type { PrewarmPool } from '../plugin/prewarm.ts';
@@ -16,7 +17,7 @@ export interface Runner {
 export function makeRunner(host: Host, pool: PrewarmPool): Runner {
   let warm: ReadonlyMap<string, Plugin> = new Map();
   const keep = (plugin: Plugin, spec: ProcessSpec): string => {
-    const fingerprint = stamp(plugin);
+    const fingerprint = `${stamp(plugin)} ${digestOf(spec.env)}`;
     // An attempt of an earlier generation must not bring its processes back.
     if (warm.get(plugin.name) === plugin) {
       pool.keep(plugin.name, { fingerprint, spec, count: plugin.prewarm });
@@ -41,7 +42,24 @@ export function makeRunner(host: Host, pool: PrewarmPool): Runner {
 }
 
 /** Changes with the plugin's settings and also when its program on disk is replaced or edited. */
-function stamp(plugin: Plugin): string {
-  const file = statSync(plugin.entrypoint, { throwIfNoEntry: false });
-  return `${plugin.fingerprint} ${file?.ino ?? 0} ${file?.size ?? 0} ${file?.mtimeMs ?? 0}`;
+function stamp({ fingerprint, entrypoint }: Plugin): string {
+  try {
+    const { ino, size, mtimeMs } = statSync(entrypoint);
+    return `${fingerprint} ${ino} ${size} ${mtimeMs}`;
+  } catch {
+    // It cannot be seen, so it cannot be started either, and whoever tries is told why.
+    return fingerprint;
+  }
+}
+
+const digests = new WeakMap<ProcessSpec['env'], string>();
+
+/** One environment serves all attempts of a generation; it may hold secrets, which stay here. */
+function digestOf(env: ProcessSpec['env']): string {
+  let digest = digests.get(env);
+  if (digest === undefined) {
+    digest = createHash('sha256').update(JSON.stringify(env)).digest('base64url');
+    digests.set(env, digest);
+  }
+  return digest;
 }

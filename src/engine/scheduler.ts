@@ -57,6 +57,9 @@ export function makeScheduler(options: SchedulerOptions): Scheduler {
   const now = options.now ?? (async () => fromTimestamp(await ledger.now()));
   let known: { readonly config: Config; readonly catalog: Catalog } | undefined;
   let timetable: Timetable = new Map();
+  /** Plugins that were left to other hosts, and when to see whether those are still there. */
+  let left: ReadonlySet<string> = new Set();
+  let reviewMs = Infinity;
   let nextInMs = 0;
   let isStopping = false;
   /** Somebody asked for a look while one was under way. */
@@ -66,19 +69,22 @@ export function makeScheduler(options: SchedulerOptions): Scheduler {
 
   const adopt = async (nowMs: number): Promise<void> => {
     const taken = { config: config(), catalog: catalog() };
-    timetable = await makeTimetable(taken.config, taken.catalog);
-    await sync(options, timetable, taken, nowMs);
+    if (isStale()) timetable = await makeTimetable(taken.config, taken.catalog);
+    // A review is only of what was left: the rest may be what a host that was loaded later has made it.
+    const plugins = isStale() ? undefined : left;
+    left = await sync(options, { timetable, plugins }, taken, nowMs);
+    reviewMs = left.size > 0 ? nowMs + taken.config.service.reapAfterMs : Infinity;
     known = taken;
   };
 
   const tick = async (): Promise<Tick> => {
     isWanted = false;
     const nowMs = await now();
-    if (isStale()) await adopt(nowMs);
+    if (isStale() || nowMs >= reviewMs) await adopt(nowMs);
     const { tickIntervalMs } = config().service;
     const graceMs = Math.max(limits.scheduleGraceMs, tickIntervalMs);
     let fired = 0;
-    let dueMs = nowMs + tickIntervalMs;
+    let dueMs = Math.min(nowMs + tickIntervalMs, reviewMs);
     let after: (ScheduleKey & { readonly dueAt: string }) | undefined;
     for (;;) {
       const page = { now: toTimestamp(nowMs), limit: limits.scheduleSliceMax };
@@ -166,18 +172,29 @@ function tell({ plugin, scheduleId, verdict, reason, jobIds }: Fired, log: Log):
   if (verdict === 'skipped') log.info('a due time passed without a job', { ...fields, reason });
 }
 
-/** Makes the rows those of the configuration, in slices. */
+interface Scope {
+  readonly timetable: Timetable;
+  /** All unless told. */
+  readonly plugins: ReadonlySet<string> | undefined;
+}
+
+/** Makes the rows those of the configuration, in slices; gives the plugins that others speak for. */
 async function sync(
   { ledger, log }: SchedulerOptions,
-  timetable: Timetable,
+  { timetable, plugins }: Scope,
   { config, catalog }: { readonly config: Config; readonly catalog: Catalog },
   nowMs: number,
-): Promise<void> {
+): Promise<Set<string>> {
   const live = new Set(await ledger.livePlugins(config.service.reapAfterMs));
+  const others = new Set<string>();
   // What another host knows how to run is not invalid because this one does not.
-  const own = [...timetable.values()].filter(
-    ({ timed }) => catalog.plugins.has(timed.plugin) || !live.has(timed.plugin),
-  );
+  const mayJudge = (plugin: string): boolean => {
+    if (plugins?.has(plugin) === false) return false;
+    const isMine = catalog.plugins.has(plugin) || !live.has(plugin);
+    if (!isMine) others.add(plugin);
+    return isMine;
+  };
+  const own = [...timetable.values()].filter(({ timed }) => mayJudge(timed.plugin));
   for (let at = 0; at < own.length; at += limits.scheduleSliceMax) {
     const slice = own.slice(at, at + limits.scheduleSliceMax);
     await ledger.syncSchedules(slice.map((entry) => toDraft(entry, nowMs)));
@@ -188,10 +205,8 @@ async function sync(
     const fields = { plugin: timed.plugin, schedule: timed.schedule.id, reason: invalid };
     log.error('a schedule is invalid and does not fire', fields);
   }
-  await retire(
-    { ledger, timetable, log },
-    (plugin) => catalog.plugins.has(plugin) || !live.has(plugin),
-  );
+  await retire({ ledger, timetable, log }, mayJudge);
+  return others;
 }
 
 /** What is in no configuration that this host may speak for does not fire any more. */

@@ -13,6 +13,7 @@ export function makeSwitches(ledger: Ledger): Switches {
   let off: readonly PluginSwitch[] = [];
   let names: ReadonlySet<string> = new Set();
   let asked = 0;
+  let shown = 0;
   return {
     get off() {
       return off;
@@ -22,8 +23,10 @@ export function makeSwitches(ledger: Ledger): Switches {
       asked += 1;
       const mine = asked;
       const found = await ledger.switchedOff();
-      // What was asked for later is newer, also when it is answered sooner.
-      if (mine !== asked) return;
+      // What was asked for later is newer, also when it is answered sooner. One that is still on its
+      // way is not waited for: whoever asked first must see what was true when they asked.
+      if (mine < shown) return;
+      shown = mine;
       off = found;
       names = new Set(found.map(({ plugin }) => plugin));
     },

@@ -70,6 +70,8 @@ export interface Attempt extends AttemptReport {
   readonly claimToken: string | null;
   readonly parentJobId: string | null;
   readonly sourceEventId: string | null;
+  /** What it ran with. */
+  readonly configSnapshotId: string | null;
 }
 
 /** A report of an attempt that left nothing behind but its end. */

@@ -1,10 +1,22 @@
 import type { DatabaseSync } from 'node:sqlite';
+import { limits } from '../base/limits.ts';
 import type { Dialect, Session } from './dialect.ts';
 import { int } from './queries/row.ts';
+import { pragma } from './sqlite-file.ts';
 
 /** What the database itself can say about its file. */
 export function checkSqliteFile(db: DatabaseSync): string[] {
-  const rows = db.prepare('pragma integrity_check(20)').all();
+  return tellIntegrity(db.prepare('pragma integrity_check(20)').all());
+}
+
+/** The same, roughly, where it takes no longer than a moment in which nothing else is done. */
+export function glanceAtSqliteFile(db: DatabaseSync): string[] {
+  const size = (name: 'page_count' | 'page_size'): number => Number(pragma(db, name));
+  if (size('page_count') * size('page_size') > limits.quickCheckBytesMax) return [];
+  return tellIntegrity(db.prepare('pragma quick_check(5)').all());
+}
+
+function tellIntegrity(rows: readonly object[]): string[] {
   return rows
     .map((row) => String(Object.values(row)[0]))
     .filter((line) => line !== 'ok')
@@ -14,9 +26,33 @@ export function checkSqliteFile(db: DatabaseSync): string[] {
 /** Our own invariants: each query counts rows that must not exist. */
 export async function checkLedger(session: Session): Promise<string[]> {
   const d = session.dialect;
+  return await count(session, [
+    ...runningInvariants(d),
+    ...jobInvariants(d),
+    ...intentInvariants(d),
+  ]);
+}
+
+/** Those of what runs, which is never much. */
+export async function glanceAtLedger(session: Session): Promise<string[]> {
+  return await count(session, runningInvariants(session.dialect));
+}
+
+type Invariant = readonly [name: string, sql: string];
+
+async function count(session: Session, invariants: readonly Invariant[]): Promise<string[]> {
+  const found: string[] = [];
+  for (const [name, sql] of invariants) {
+    const [row] = await session.run(sql);
+    const rows = int(row ?? {}, 'n');
+    if (rows > 0) found.push(`${rows} ${name}`);
+  }
+  return found;
+}
+
+function runningInvariants(d: Dialect): readonly Invariant[] {
   const jobs = d.table('job_queue');
-  const log = d.table('job_log');
-  const invariants: readonly (readonly [string, string])[] = [
+  return [
     [
       'running jobs without a claim',
       `select count(*) as n from ${jobs} where status = 'running'
@@ -28,6 +64,13 @@ export async function checkLedger(session: Session): Promise<string[]> {
         where status = 'running' and dedupe_key is not null
         group by dedupe_key, plugin, command having count(*) > 1) twice`,
     ],
+  ];
+}
+
+function jobInvariants(d: Dialect): readonly Invariant[] {
+  const jobs = d.table('job_queue');
+  const log = d.table('job_log');
+  return [
     [
       'jobs that succeeded more than once',
       `select count(*) as n from (select job_id from ${log} where status = 'succeeded'
@@ -54,17 +97,10 @@ export async function checkLedger(session: Session): Promise<string[]> {
           and l.status <> 'succeeded')`,
     ],
   ];
-  const found: string[] = [];
-  for (const [name, sql] of [...invariants, ...intentInvariants(d)]) {
-    const [row] = await session.run(sql);
-    const count = int(row ?? {}, 'n');
-    if (count > 0) found.push(`${count} ${name}`);
-  }
-  return found;
 }
 
 /** Of directives, of what they made, and of the keys under which they were asked for. */
-function intentInvariants(d: Dialect): readonly (readonly [string, string])[] {
+function intentInvariants(d: Dialect): readonly Invariant[] {
   const jobs = d.table('job_queue');
   return [
     [

@@ -35,6 +35,8 @@ export interface DirectRequest {
   readonly draft: DirectiveDraft;
   readonly processId: string;
   readonly work: DirectiveWork;
+  /** What follows when it is left to a process. */
+  readonly begin?: Consequences;
   /** What follows its end, whichever that will be. */
   readonly ends: Readonly<Record<'completed' | 'failed', Consequences>>;
 }
@@ -61,6 +63,8 @@ export type DirectiveWork =
 export interface Retry {
   readonly of: string;
   readonly job: JobDraft;
+  /** Only when nobody has retried it before, however that ended. */
+  readonly isFirst?: boolean;
 }
 
 /** `queued` names the new job; `under_way` the one that does the same work already. */

@@ -29,7 +29,7 @@ export interface SnapshotDraft {
   readonly config: string;
   /** JSON text: the fingerprint of each plugin. */
   readonly plugins: string;
-  readonly reason: string;
+  readonly reason: 'start' | 'reload';
   readonly generation: number;
   readonly processId: string;
 }

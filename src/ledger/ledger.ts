@@ -68,6 +68,8 @@ export interface Ledger extends DirectiveVerbs, GenerationVerbs, ScheduleVerbs {
   backup(path: string): Promise<void>;
   /** Every inconsistency that the database and our own invariants can show; empty when sound. */
   check(): Promise<string[]>;
+  /** The part of it that is found at once, however much there is. */
+  quickCheck(): Promise<string[]>;
   close(): Promise<void>;
 }
 
@@ -130,6 +132,8 @@ export interface Closing {
   readonly state?: StateChange;
   readonly signals: readonly SignalDraft[];
   readonly jobs: readonly JobDraft[];
+  /** The jobs that follow, without keys, when this end opens or closes the breaker of its command. */
+  readonly followBreaker?: (signal: SignalDraft) => readonly JobDraft[];
 }
 
 /** A declared snapshot becomes a fact and replaces the state; undeclared updates are merged into it. */
@@ -201,6 +205,7 @@ export const prunable = [
   'tokens',
   'snapshots',
   'health',
+  'schedules',
 ] as const;
 export type Prunable = (typeof prunable)[number];
 

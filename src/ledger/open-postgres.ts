@@ -1,6 +1,6 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { backupPostgres } from './backup.ts';
-import { checkLedger } from './check.ts';
+import { checkLedger, glanceAtLedger } from './check.ts';
 import type { Store, Transaction } from './dialect.ts';
 import type { Ledger } from './ledger.ts';
 import { migrate } from './migrate.ts';
@@ -11,7 +11,7 @@ import { adoptEvents } from './queries/event.ts';
 export interface PostgresParts {
   readonly store: Store;
   readonly notifier: Notifier;
-  readonly care: Pick<Ledger, 'backup' | 'check'>;
+  readonly care: Pick<Ledger, 'backup' | 'check' | 'quickCheck'>;
 }
 
 /** A schema brought up to date, and what a ledger over it is made of. */
@@ -45,6 +45,7 @@ export async function openPostgresParts(url: string, schema: string): Promise<Po
     care: {
       backup: (target) => backupPostgres(store, target),
       check: () => store.read(checkLedger),
+      quickCheck: () => store.read(glanceAtLedger),
     },
   };
 }

@@ -1,5 +1,5 @@
 import { backupSqlite } from './backup.ts';
-import { checkLedger, checkSqliteFile } from './check.ts';
+import { checkLedger, checkSqliteFile, glanceAtLedger, glanceAtSqliteFile } from './check.ts';
 import type { Store, VerbName } from './dialect.ts';
 import { makeDirectiveVerbs } from './directive-verbs.ts';
 import { makeGenerationVerbs } from './generation-verbs.ts';
@@ -60,6 +60,10 @@ async function openSqliteLedger(path: string): Promise<Ledger> {
   return makeLedger(store, notifier, {
     backup: (target) => backupSqlite(store, target),
     check: async () => [...checkSqliteFile(store.writer), ...(await store.read(checkLedger))],
+    quickCheck: async () => [
+      ...glanceAtSqliteFile(store.writer),
+      ...(await store.read(glanceAtLedger)),
+    ],
   });
 }
 
@@ -73,7 +77,7 @@ async function openPostgresLedger(url: string, schema: string): Promise<Ledger> 
 export function makeLedger(
   store: Store,
   notifier: Notifier,
-  care: Pick<Ledger, 'backup' | 'check'>,
+  care: Pick<Ledger, 'backup' | 'check' | 'quickCheck'>,
 ): Ledger {
   const { read, write } = store;
   const copies = new Set<Promise<void>>();
@@ -86,6 +90,7 @@ export function makeLedger(
   return {
     kind: store.dialect.name,
     check: () => care.check(),
+    quickCheck: () => care.quickCheck(),
     backup(path) {
       const copy = care.backup(path).finally(() => copies.delete(copy));
       copies.add(copy);

@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 import { DuctileError } from '../base/errors.ts';
-import { checkLedger } from './check.ts';
+import { checkLedger, glanceAtLedger } from './check.ts';
 import type { Store } from './dialect.ts';
 import type { Ledger } from './ledger.ts';
 import { migrate, refuseNewer, schemaVersion } from './migrate.ts';
@@ -23,6 +23,7 @@ export async function openToLook(place: LedgerPlace): Promise<Ledger> {
   return makeLedger(store, notifier, {
     backup: () => Promise.reject(new Error('a ledger that is only looked at is not copied')),
     check: () => store.read(checkLedger),
+    quickCheck: () => store.read(glanceAtLedger),
   });
 }
 

@@ -139,7 +139,10 @@ export interface ScheduleRow extends ScheduleKey {
   readonly lastSkipReason: string | null;
 }
 
-/** `next` is when a resumed one is due, unless its due time lies ahead. */
+/**
+ * `next` is when a resumed one is due, unless its due time lies ahead; one that this host does not
+ * know keeps the time that passed, for the host that knows it.
+ */
 export interface PauseRequest extends ScheduleKey {
   readonly paused: boolean;
   readonly next?: NextDue;

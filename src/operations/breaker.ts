@@ -51,20 +51,6 @@ export const systemBreaker = defineOperation({
     positionals: ['plugin'],
     flags: { limit: '-n, --limit <count>' },
     examples: ['ductile system breaker mail', 'ductile system breaker --json'],
-    table: {
-      rows: 'breakers',
-      columns: [
-        ['PLUGIN', 'plugin'],
-        ['COMMAND', 'command'],
-        ['STATE', 'state'],
-        ['FAILURES', 'failure_count'],
-        ['THRESHOLD', 'threshold', 'detail'],
-        ['OPENED', 'opened_at'],
-        ['LAST FAILURE', 'last_failure_at'],
-        ['LAST JOB', 'last_job_id', 'detail'],
-      ],
-      empty: 'No scheduled command has run yet.',
-    },
   },
   needs: 'ledger',
   async run({ engine: { ledger } }, { limit: rows, ...asked }) {

@@ -1,83 +1,19 @@
 import { join } from 'node:path';
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
-import { parseAddress, valueAt } from '../config/address.ts';
 import { listBackup, openBackup, restoreBackup, stampOf, writeBackup } from '../config/backup.ts';
 import type { Restoring } from '../config/backup.ts';
-import { applyEdit, parseValue, planEdit } from '../config/edit.ts';
-import type { Edit } from '../config/edit.ts';
-import { redact } from '../config/effective.ts';
 import { homeDirectory } from '../config/find.ts';
-import type { Finding } from '../config/findings.ts';
 import { readConfig } from '../config/load.ts';
 import type { Reading } from '../config/load.ts';
 import { lockFiles } from '../config/lock.ts';
-import { configInvalid, sentence } from '../config/problem.ts';
+import { configInvalid } from '../config/problem.ts';
 import { writeStarter } from '../config/starter.ts';
 import type { Context } from './context.ts';
+import { FILES_HERE } from './config.ts';
 import { defineOperation } from './define.ts';
 import { examine, loadOptions } from './doctor.ts';
 import { findingsShape, showFindings } from './findings.ts';
-
-const FILES_HERE = 'it works on files, there where the command is given';
-
-export const setConfig = defineOperation({
-  name: 'config.set',
-  summary: 'Change one key in its file; comments stay, and an invalid result is refused.',
-  effect: 'write',
-  scope: 'config:rw',
-  needs: 'files',
-  input: z.strictObject({
-    assignment: z
-      .string()
-      .regex(/^[^=]+=/, 'must be key=value')
-      .describe('key=value, such as plugin:echo.enabled=false'),
-    apply: z.boolean().optional().describe('do it; without, only --dry-run is allowed'),
-  }),
-  output: z.object({
-    key: z.string(),
-    before: z.unknown(),
-    after: z.unknown(),
-    file: z.string(),
-    backup: z.string(),
-    locked: z.boolean().describe('whether the lock of the file was renewed'),
-    validation: findingsShape,
-  }),
-  errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
-  http: { absent: FILES_HERE },
-  cli: {
-    positionals: ['assignment'],
-    examples: [
-      'ductile config set service.max_workers=4 --dry-run',
-      'ductile config set plugin:echo.enabled=false --apply',
-    ],
-  },
-  run(context, { assignment, apply = false }) {
-    if (!apply) {
-      throw new DuctileError('INPUT_INVALID', 'say --apply to do it, or --dry-run to see it', {
-        place: 'apply',
-        hint: 'Nothing was changed.',
-      });
-    }
-    const { edit, reading, before, after } = plannedEdit(context, assignment);
-    const options = loadOptions(context);
-    const applied = applyEdit(edit, reading, options, new Date().toISOString());
-    const validation = showFindings(examine(readConfig(options)));
-    return Promise.resolve({
-      key: edit.key,
-      before,
-      after,
-      file: edit.file,
-      ...applied,
-      validation,
-    });
-  },
-  plan(context, { assignment }) {
-    const { edit, before, after } = plannedEdit(context, assignment);
-    const [was, is] = [before, after].map((value) => JSON.stringify(value) ?? 'not set');
-    return Promise.resolve([`${edit.key} in ${edit.file} would change from ${was} to ${is}.`]);
-  },
-});
 
 export const initConfig = defineOperation({
   name: 'config.init',
@@ -193,40 +129,6 @@ export const restoreConfig = defineOperation({
     );
   },
 });
-
-function plannedEdit(
-  context: Context,
-  assignment: string,
-): { edit: Edit; reading: Reading; before: unknown; after: unknown } {
-  const options = loadOptions(context);
-  const reading = readConfig(options);
-  const { value: written } = reading.document;
-  const at = assignment.indexOf('=');
-  const path = parseAddress(assignment.slice(0, at), written);
-  const value = parseValue(assignment.slice(at + 1));
-  const edit = planEdit(reading, path, value, options);
-  const known = new Set(listErrors(reading));
-  const faults = examine(edit.reading).filter(
-    (finding) => isError(finding) && !known.has(sentence(finding)),
-  );
-  if (faults.length > 0) throw configInvalid(faults);
-  const before = valueAt(written, path);
-  return {
-    edit,
-    reading,
-    before: before === undefined ? undefined : redact(before, path),
-    after: redact(value, path),
-  };
-}
-
-/** What was wrong before keeps nobody from changing something else; only its place may move. */
-function listErrors(reading: Reading): string[] {
-  return examine(reading).filter(isError).map(sentence);
-}
-
-function isError({ severity, category }: Finding): boolean {
-  return severity === 'error' && category !== 'integrity';
-}
 
 function plannedRestore(
   context: Context,

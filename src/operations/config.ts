@@ -16,9 +16,10 @@ import { configInvalid } from '../config/problem.ts';
 import { defineOperation } from './define.ts';
 import { loadOptions } from './doctor.ts';
 
-const FILES_HERE = 'it works on files, there where the command is given';
+/** Why these are not offered over HTTP. */
+export const FILES_HERE = 'it works on files, there where the command is given';
 const tierShape = z.enum(['high', 'operational']);
-const address = z
+export const address = z
   .string()
   .describe('a key such as service.max_workers, or an entity such as plugin:echo');
 

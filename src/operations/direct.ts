@@ -1,37 +1,49 @@
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
-import type { DirectAnswer } from '../engine/directives.ts';
+import { isFinal } from '../directive/directive.ts';
+import type { DirectAnswer, DirectRequest } from '../engine/directives.ts';
 import type { Context } from './context.ts';
+import { refuseDenied } from './denied.ts';
 
 /** Changes something on the caller's behalf; what was refused or failed is thrown. */
 export async function direct(
-  { engine, principal, subjectId }: Context,
+  context: Context,
   type: string,
   params: object,
 ): Promise<DirectAnswer & { readonly id: string; readonly result: JsonObject }> {
-  const answer = await engine.direct({
+  const { subjectId } = context;
+  const answer = await askDirective(context, {
     type,
     params,
-    actor: principal.actor,
     // Whoever asks again with the key of a request asks for the same directive.
     ...(subjectId === undefined ? {} : { idempotencyKey: `request:${subjectId}` }),
   });
   const id = answer.id ?? '';
   if (answer.status === 'completed') return { ...answer, id, result: answer.result ?? {} };
   const message = answer.error ?? `the directive ${id} is ${answer.status}`;
-  throw new DuctileError(answer.errorCode ?? 'DIRECTIVE_FAILED', message, {
-    details: { directive_id: id },
+  // While another host has it under way, nothing may sound as if it had ended.
+  const code = isFinal(answer.status) ? (answer.errorCode ?? 'DIRECTIVE_FAILED') : 'BUSY';
+  throw new DuctileError(code, message, {
+    details: { directive_id: id, directive_status: answer.status },
   });
 }
 
 /** What a directive would do, in sentences. */
 export async function planDirective(
-  { engine, principal }: Context,
+  context: Context,
   type: string,
   params: object,
 ): Promise<string[]> {
-  const request = { type, params, actor: principal.actor, dryRun: true };
-  return [...(await engine.direct(request)).plan];
+  return [...(await askDirective(context, { type, params, dryRun: true })).plan];
+}
+
+/** The one way from an operation to a directive; its answer is given as it is. */
+export async function askDirective(
+  context: Context,
+  request: Omit<DirectRequest, 'actor' | 'params'> & { readonly params: object },
+): Promise<DirectAnswer> {
+  await refuseDenied(context, request.type, request.params);
+  return await context.engine.direct({ ...request, actor: context.principal.actor });
 }
 
 /** A text that a result is known to hold. */

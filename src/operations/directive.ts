@@ -1,9 +1,10 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { text } from '../config/fields.ts';
-import { directiveStatuses, type Directive } from '../directive/directive.ts';
+import { directiveStatuses, shownKey, type Directive } from '../directive/directive.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
+import { askDirective, planDirective } from './direct.ts';
 import { cursor, limit } from './job.ts';
 import { parseStored, showSignal, signalShape } from './shapes.ts';
 
@@ -140,12 +141,12 @@ export const requestDirective = defineOperation({
     examples: ['ductile directive request plugin.disable --params \'{"plugin":"mail"}\' --dry-run'],
     exitCode: ({ status }) => (status === 'failed' ? 1 : 0),
   },
-  async run({ engine, principal, subjectId }, { type, params, idempotency_key: given }) {
+  async run(context, { type, params, idempotency_key: given }) {
+    const { subjectId } = context;
     const key = given ?? (subjectId === undefined ? undefined : `request:${subjectId}`);
-    const answer = await engine.direct({
+    const answer = await askDirective(context, {
       type,
       params,
-      actor: principal.actor,
       ...(key === undefined ? {} : { idempotencyKey: key }),
     });
     return {
@@ -158,10 +159,7 @@ export const requestDirective = defineOperation({
       repeated: answer.repeated,
     };
   },
-  async plan({ engine, principal }, { type, params }) {
-    const request = { type, params, actor: principal.actor, dryRun: true };
-    return [...(await engine.direct(request)).plan];
-  },
+  plan: (context, { type, params }) => planDirective(context, type, params),
 });
 
 function showDirective(directive: Directive): z.output<typeof directiveShape> {
@@ -174,7 +172,7 @@ function showDirective(directive: Directive): z.output<typeof directiveShape> {
     params: parseStored(directive.params),
     actor: directive.actor,
     scope: directive.scope,
-    idempotency_key: directive.idempotencyKey,
+    idempotency_key: shownKey(directive),
     plan: JSON.parse(directive.plan) as string[],
     result: parseStored(directive.result),
     error_code: directive.errorCode,

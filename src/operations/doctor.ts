@@ -4,7 +4,7 @@ import type { Finding } from '../config/findings.ts';
 import { readConfig } from '../config/load.ts';
 import type { LoadOptions, Reading } from '../config/load.ts';
 import { makeProblem } from '../config/problem.ts';
-import { diagnose } from '../engine/doctor.ts';
+import { diagnose, diagnoseSchemas } from '../engine/doctor.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { findingsShape, showFindings } from './findings.ts';
@@ -29,9 +29,9 @@ export const checkConfig = defineOperation({
       return isStrict === true && warnings !== 0 ? 2 : 0;
     },
   },
-  run(context, { fail_on_warnings = false }) {
-    const findings = examine(readConfig(loadOptions(context)));
-    return Promise.resolve({ ...showFindings(findings), fail_on_warnings });
+  async run(context, { fail_on_warnings = false }) {
+    const findings = await examineAll(readConfig(loadOptions(context)));
+    return { ...showFindings(findings), fail_on_warnings };
   },
 });
 
@@ -49,9 +49,8 @@ export const systemDoctor = defineOperation({
     examples: ['ductile system doctor', 'ductile doctor --json'],
     exitCode: ({ errors }) => (errors === 0 ? 0 : 1),
   },
-  run(context) {
-    const findings = examine(readConfig(loadOptions(context)));
-    return Promise.resolve(showFindings(findings));
+  async run(context) {
+    return showFindings(await examineAll(readConfig(loadOptions(context))));
   },
 });
 
@@ -59,6 +58,11 @@ export const systemDoctor = defineOperation({
 export function loadOptions(context: Context): LoadOptions {
   const { place } = context;
   return { given: place === undefined ? context.engine.config.file : place.given };
+}
+
+/** What is worth a validator that takes a moment to load, too. */
+async function examineAll(reading: Reading): Promise<Finding[]> {
+  return [...examine(reading), ...(await diagnoseSchemas(reading))];
 }
 
 /** All that can be found, scopes included, whose meaning only the operations know. */

@@ -7,7 +7,9 @@ import {
   showConfig,
   viewConfig,
 } from './config.ts';
-import { backupConfig, initConfig, restoreConfig, setConfig } from './config-edit.ts';
+import { configHistory } from './config-history.ts';
+import { backupConfig, initConfig, restoreConfig } from './config-edit.ts';
+import { setConfig, unsetConfig } from './config-set.ts';
 import { systemBreaker, systemReset } from './breaker.ts';
 import type { Operation } from './define.ts';
 import { checkConfig, systemDoctor } from './doctor.ts';
@@ -104,10 +106,12 @@ export const operations: readonly Operation[] = [
   showConfig,
   getConfig,
   setConfig,
+  unsetConfig,
   initConfig,
   backupConfig,
   restoreConfig,
   diffConfig,
   schemaConfig,
   viewConfig,
+  configHistory,
 ];

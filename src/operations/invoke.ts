@@ -39,11 +39,13 @@ function takeDryRun({ plan }: Operation, raw: unknown): { dryRun: boolean; rest:
 async function refuse({ input }: Operation, raw: unknown, issues: Issues): Promise<DuctileError> {
   const { describeIssues } = await import('../config/issues.ts');
   const where = { value: raw, problems: [], placeOf: () => '' };
-  const problems = describeIssues(issues, input, where);
+  const problems = describeIssues(issues, input, where, { whole: 'the request' });
   const [first] = problems;
+  const hints = new Set(problems.map(({ hint }) => hint));
+  const [hint] = hints.size === 1 ? hints : [];
   const message = problems.map(({ key, message: said }) => `${key} ${said}`.trim()).join('; ');
   return new DuctileError('INPUT_INVALID', message, {
     ...(first === undefined || first.key === '' ? {} : { place: first.key }),
-    ...(problems.length !== 1 || first?.hint === undefined ? {} : { hint: first.hint }),
+    ...(hint === undefined ? {} : { hint }),
   });
 }

@@ -63,18 +63,28 @@ export const retryJob = defineOperation({
   },
 });
 
-const filter = z.strictObject({
-  plugin: pluginName().optional().describe('only jobs of this plugin'),
-  command: commandName().optional().describe('only jobs of this command'),
-  status: z.array(status).min(1).optional().describe('only jobs in one of these states'),
-  older_than: duration({ minMs: 0 }).optional().describe('only jobs created longer ago than this'),
-  limit: z
-    .int()
-    .min(1)
-    .max(limits.bulkJobsMax)
-    .default(limits.bulkJobsUsual)
-    .describe(`how many jobs at most (${limits.bulkJobsUsual} unless told)`),
-});
+const filter = z
+  .strictObject({
+    plugin: pluginName().optional().describe('only jobs of this plugin'),
+    command: commandName().optional().describe('only jobs of this command'),
+    status: z.array(status).min(1).optional().describe('only jobs in one of these states'),
+    older_than: duration({ minMs: 0, maxMs: limits.delayMsMax })
+      .optional()
+      .describe('only jobs created longer ago than this'),
+    limit: z
+      .int()
+      .min(1)
+      .max(limits.bulkJobsMax)
+      .default(limits.bulkJobsUsual)
+      .describe(`how many jobs at most (${limits.bulkJobsUsual} unless told)`),
+  })
+  .refine(
+    (set) => [set.plugin, set.command, set.status, set.older_than].some((one) => one !== undefined),
+    {
+      error: 'must say which jobs: plugin, command, status or older_than',
+      params: { hint: 'Nothing was changed. With --dry-run it only counts what a filter finds.' },
+    },
+  );
 
 const flags = {
   plugin: '-p, --plugin <name>',
@@ -96,7 +106,7 @@ export const cancelJobs = defineOperation({
     requested: z.int().describe('running, and told to stop'),
     unchanged: z.int().describe('that had ended meanwhile'),
   }),
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'STOPPING'],
+  errors: ['BUSY', 'DIRECTIVE_FAILED', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'STOPPING'],
   http: { method: 'POST', path: '/jobs/cancel' },
   cli: {
     flags,
@@ -130,8 +140,9 @@ export const retryJobs = defineOperation({
     queued: z.int().describe('new jobs'),
     under_way: z.int().describe('whose work another job does already'),
     unknown_plugin: z.int().describe('whose plugin there is no more'),
+    init: z.int().describe('inits, which are not retried but asked for with `plugin init`'),
   }),
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'STOPPING'],
+  errors: ['BUSY', 'DIRECTIVE_FAILED', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'STOPPING'],
   http: { method: 'POST', path: '/jobs/retry' },
   cli: {
     flags,
@@ -148,6 +159,7 @@ export const retryJobs = defineOperation({
       queued: countIn(result, 'queued'),
       under_way: countIn(result, 'under_way'),
       unknown_plugin: countIn(result, 'unknown_plugin'),
+      init: countIn(result, 'init'),
     };
   },
   plan: (context, input) => planDirective(context, 'job.retry', toParams(input)),

@@ -47,17 +47,24 @@ export async function answerOnce(
   }
   if (found.kind === 'answered')
     return { status: found.status, text: found.answer, repeated: true };
+  const { subjectId } = found;
+  const own = { ...bound, subjectId };
   try {
-    const answer = await run({ ...context, idempotencyKey: key, subjectId: found.subjectId });
-    if (!isSecret) {
-      await ledger.closeKey(bound, { status: answer.status, answer: answer.text });
-    }
+    const answer = await run({ ...context, idempotencyKey: key, subjectId });
+    if (!isSecret) await ledger.closeKey(own, { status: answer.status, answer: answer.text });
     return { ...answer, repeated: false };
   } catch (thrown) {
-    // Nothing was done that a second try could do twice.
-    if (toDuctileError(thrown).kind.status < 500) await ledger.closeKey(bound, undefined);
+    if (isOver(toDuctileError(thrown))) await ledger.closeKey(own, undefined);
     throw thrown;
   }
+}
+
+/**
+ * Nothing was done that a second try could do twice: it was refused, or it is on record as a directive
+ * that failed, such as one that was interrupted. With its key kept it would fail for ever.
+ */
+function isOver({ kind, details }: DuctileError): boolean {
+  return kind.status < 500 || details?.['directive_status'] === 'failed';
 }
 
 function checkKey(key: string): void {

@@ -34,7 +34,7 @@ const runInput = z.strictObject({
     .optional()
     .describe('baggage for the chain, a JSON object'),
   dedupe_key: text().optional().describe('jobs with the same key are done once'),
-  dedupe_ttl: duration()
+  dedupe_ttl: duration({ maxMs: limits.delayMsMax })
     .optional()
     .describe('how long its success blocks others with the same key'),
   run_at: moment().optional().describe('start it at this time, not before'),

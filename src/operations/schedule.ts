@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
+import { makeBreath } from '../base/breath.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { moment, pluginName } from '../config/fields.ts';
@@ -150,7 +151,7 @@ export const previewSchedule = defineOperation({
       throw new DuctileError('INPUT_INVALID', 'to must not be earlier than from', { place: 'to' });
     }
     const entries = await readPreviewed(context, input.plugin, { fromMs, nowMs });
-    const { rows, truncated } = previewSchedules(entries, fromMs, toMs);
+    const { rows, truncated } = await previewSchedules(entries, fromMs, toMs, makeBreath());
     return {
       from: toTimestamp(fromMs),
       to: toTimestamp(toMs),

@@ -78,6 +78,12 @@ const all: Readonly<Record<string, Check>> = {
     return { status: 'ok', detail: `${ready} jobs are ready, ${running} run` };
   },
 
+  async integrity({ engine: { ledger } }) {
+    const problems = await ledger.quickCheck();
+    if (problems.length > 0) return { status: 'fail', detail: problems.join('; ') };
+    return { status: 'ok', detail: 'at a glance; `ductile system check` looks at everything' };
+  },
+
   /** Times of other hosts and of people are compared with the database's. */
   async clock({ engine: { ledger } }) {
     const aheadMs = Date.now() - fromTimestamp(await ledger.now());

@@ -40,6 +40,8 @@ export interface Catalog {
   readonly dormant: ReadonlyMap<string, readonly string[]>;
   /** Names that the configuration switches off. */
   readonly disabled: ReadonlySet<string>;
+  /** Names of all plugins under the roots that can be read, in use or not. */
+  readonly found: ReadonlySet<string>;
 }
 
 /**
@@ -63,6 +65,7 @@ export function loadCatalog(config: Config): Catalog {
     warnings: [...found.warnings, ...loaded.flatMap(({ warnings }) => warnings)],
     dormant,
     disabled: new Set(names.filter((name) => !settingsOf(config, name).enabled)),
+    found: new Set([...found.bases.keys(), ...found.problems.map(({ plugin }) => plugin)]),
   };
 }
 

@@ -1,9 +1,13 @@
+import { join } from 'node:path';
 import { createContext, Script } from 'node:vm';
 import type { ErrorObject, ValidateFunction } from 'ajv';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { keyText } from '../config/document.ts';
+import { makeProblem, type Problem } from '../config/problem.ts';
 import type { Plugin } from './catalog.ts';
+import { MANIFEST_FILE } from './manifest.ts';
 
 /** Refuses a payload that the command's `input_schema` does not allow, and names the place in it. */
 export async function checkPayload(
@@ -21,6 +25,28 @@ export async function checkPayload(
     place,
     hint: `See what ${plugin.name} ${command} takes with \`ductile plugin list --json\`.`,
   });
+}
+
+/**
+ * What is wrong with the schemas of plugins: payloads of those commands will be refused. For those who
+ * have the time; a catalog is loaded without it, because most command lines need no validator.
+ */
+export async function checkSchemas(plugins: Iterable<Plugin>): Promise<Problem[]> {
+  const problems: Problem[] = [];
+  for (const plugin of plugins) {
+    for (const [command, { inputSchema }] of Object.entries(plugin.manifest.commands)) {
+      if (inputSchema === undefined) continue;
+      const fault = await checkOf(plugin, command, inputSchema).then(
+        () => undefined,
+        (thrown: unknown) => messageOf(thrown),
+      );
+      if (fault === undefined) continue;
+      const key = keyText(['commands', command, 'input_schema']);
+      const hint = `No payload of ${plugin.name} ${command} is accepted until it is mended.`;
+      problems.push(makeProblem(join(plugin.directory, MANIFEST_FILE), key, fault, hint));
+    }
+  }
+  return problems;
 }
 
 type Check = (payload: JsonObject) => ErrorObject | undefined;

@@ -49,6 +49,27 @@ describe.each(databases)('inits on %s', (kind) => {
     expect(await take(ledger, [claimable()])).toEqual(['handle']);
   });
 
+  test('and checks are like other jobs of which one with the same key runs', async () => {
+    const { ledger } = await openBench(kind);
+    await ledger.heartbeat(beat('p1'));
+    const dedupe = { key: 'k', ttlMs: 0, blockInFlight: false };
+    const checks = [1, 2].map(() => draft({ command: 'health', dedupe }));
+    await ledger.enqueue({ jobs: checks });
+    expect(await take(ledger, held('a'))).toEqual(['health']);
+    await ledger.enqueue({ jobs: [draft()] });
+    expect(await take(ledger, held('a', false))).toEqual(['handle']);
+  });
+
+  test('that nobody had a runner for are not failures of the plugin', async () => {
+    const { ledger, job } = await openBench(kind);
+    const lost = wish('a');
+    await ledger.requireInits([lost]);
+    await ledger.settle([bury(await job(lost.job.id))]);
+    expect(await ledger.reviewHealth()).toEqual([]);
+    await ledger.requireInits([wish('a')]);
+    expect(await ledger.reviewHealth()).toMatchObject([{ status: 'pending' }]);
+  });
+
   test('end as their jobs end, and can be asked for again', async () => {
     const { ledger } = await openBench(kind);
     await ledger.heartbeat(beat('p1'));
@@ -101,7 +122,7 @@ describe.each(databases)('snapshots on %s', (kind) => {
     hash: 'h',
     config: '{}',
     plugins: '{"echo":"f"}',
-    reason: 'start',
+    reason: 'start' as const,
     generation,
     processId: 'p1',
   });
@@ -116,8 +137,12 @@ describe.each(databases)('snapshots on %s', (kind) => {
     await ledger.enqueue({ jobs: [one] });
     expect((await job(one.id)).configSnapshotId).toBeNull();
     const [claimed] = await ledger.claim(request('p1', { snapshotId: first.id }));
-    expect(claimed?.configSnapshotId).toBe(first.id);
+    if (claimed === undefined) throw new Error('nothing was claimed');
+    expect(claimed.configSnapshotId).toBe(first.id);
     expect((await job(one.id)).configSnapshotId).toBe(first.id);
+    await ledger.settle([succeed(claimed)]);
+    const [attempt] = await ledger.attempts([one.id]);
+    expect(attempt?.configSnapshotId).toBe(first.id);
     expect(await ledger.snapshot(first.id)).toMatchObject(first);
     expect(await ledger.snapshots(9)).toHaveLength(1);
   });

@@ -129,6 +129,7 @@ const indexes = {
   tokens: 'api_tokens_ended',
   snapshots: 'config_snapshots_used',
   health: 'plugin_health_seen',
+  schedules: 'schedules_retired',
   transitions: 'circuit_breaker_transitions_created',
 };
 

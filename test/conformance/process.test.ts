@@ -325,3 +325,16 @@ describe.each(databases)('jobs that nobody can run on %s', (kind) => {
     expect((await ledger.unrunnable(ask)).map(({ id }) => id)).toEqual([lost.id]);
   });
 });
+
+describe.each(databases)('a quick check on %s', (kind) => {
+  test('finds nothing in a sound ledger, and what is wrong with what runs', async () => {
+    const { ledger, sql } = await openBench(kind);
+    await ledger.enqueue({ jobs: [draft(), draft()] });
+    await claimAs(ledger, 'p1', { slots: 1 });
+    expect(await ledger.quickCheck()).toEqual([]);
+    const change = `update job_queue set claim_expires_at = ? where status = 'running'`;
+    await sql(change, [null]);
+    expect(await ledger.quickCheck()).toEqual(['1 running jobs without a claim']);
+    await sql(change, [LONG_AGO]);
+  });
+});

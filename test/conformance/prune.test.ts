@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { Prunable } from '../../src/ledger/ledger.ts';
+import { due, dueAgain, entry, firing, NOW } from './schedule-words.ts';
 import { databases, openBench, range, type Bench } from './support.ts';
 import {
   claimAs,
@@ -164,6 +165,47 @@ describe.each(databases)('pruning on %s', (kind) => {
     expect(await ledger.prune({ what: 'dedupe', olderThanMs: 0, limit: 10 })).toBe(1);
     const left = await sql('select dedupe_key from job_dedupe order by dedupe_key');
     expect(left.map((row) => row['dedupe_key'])).toEqual(['held', 'lasting']);
+  });
+
+  test('jobs: the last one of an interval stays, because the next counts from it', async () => {
+    const bench = await openBench(kind);
+    const { ledger, sql } = bench;
+    const modes = ['every', 'cron'] as const;
+    await ledger.syncSchedules(modes.map((mode) => entry({ mode, scheduleId: mode })));
+    const firings = (await due(ledger)).map((one) => firing(one));
+    await ledger.fire({ now: NOW, firings });
+    for (const job of await claimAs(ledger, 'p1', { slots: 2 })) {
+      await settleOne(ledger, succeed(job));
+    }
+    await sql('update job_queue set completed_at = ?', [LONG_AGO]);
+    await dueAgain(sql);
+    expect(await pruneAll(bench, 'jobs')).toBe(1);
+    const found = (await due(ledger)).map(({ scheduleId, lastCompletedAt }) => [
+      scheduleId,
+      lastCompletedAt,
+    ]);
+    expect(found).toEqual([
+      ['cron', null],
+      ['every', LONG_AGO],
+    ]);
+    await ledger.retireSchedules([{ plugin: 'echo', scheduleId: 'every' }]);
+    expect(await pruneAll(bench, 'jobs')).toBe(1);
+  });
+
+  test('schedules: takes those that are retired for long and have no job', async () => {
+    const bench = await openBench(kind);
+    const { ledger, sql } = bench;
+    const ids = ['active', 'retired', 'worked', 'young'];
+    await ledger.syncSchedules(ids.map((scheduleId) => entry({ scheduleId })));
+    const firings = (await due(ledger)).filter(({ scheduleId }) => scheduleId === 'worked');
+    await ledger.fire({ now: NOW, firings: firings.map((one) => firing(one)) });
+    await ledger.retireSchedules(
+      ids.slice(1).map((scheduleId) => ({ plugin: 'echo', scheduleId })),
+    );
+    await sql(`update schedules set updated_at = ? where schedule_id <> 'young'`, [LONG_AGO]);
+    expect(await pruneAll(bench, 'schedules')).toBe(1);
+    const left = await ledger.schedules({ limit: 9 });
+    expect(left.map(({ scheduleId }) => scheduleId)).toEqual(['active', 'worked', 'young']);
   });
 
   test('works in bounded steps, the oldest first', async () => {

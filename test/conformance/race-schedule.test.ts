@@ -89,3 +89,40 @@ test('two that settle failures of one command: both are counted', async () => {
   );
   expect(await ledger.breakers({})).toMatchObject([{ state: 'open', failureCount: 2 }]);
 });
+
+test('one that fires does not wait for whoever settles the last job', async () => {
+  const { ledger, barrier, sql } = await meet();
+  await ledger.syncSchedules([entry()]);
+  await fireOne(ledger);
+  await startFired(ledger);
+  await dueAgain(sql);
+  await barrier.hold('select 1 from job_queue for update');
+  expect(await fireOne(ledger)).toMatchObject({ verdict: 'skipped', reason: 'already_running' });
+  await barrier.lift();
+});
+
+test('many that cancel by firing take jobs in the order of those that settle them', async () => {
+  const { ledger, other, barrier, sql } = await meet();
+  const ids = range(6).map((index) => `s${index}`);
+  await ledger.syncSchedules(ids.map((scheduleId) => entry({ scheduleId })));
+  const seen = (await due(ledger)).toReversed();
+  for (const one of seen) await ledger.fire({ now: NOW, firings: [firing(one)] });
+  const running = await claimAs(ledger, 'p1', { slots: 6 });
+  expect(running).toHaveLength(6);
+  await dueAgain(sql);
+  const guard = { ifRunning: 'cancel', outstandingMax: 1 } as const;
+  const firings = (await due(ledger)).map((one) => firing(one, { guard }));
+  const middle = running[3]?.id;
+  await barrier.hold('select 1 from job_queue where id = $1 for update', [middle]);
+  const both = Promise.all([
+    ledger.fire({ now: NOW, firings }),
+    other.settle(running.toReversed().map((job) => succeed(job))),
+  ]);
+  await barrier.untilWaiting(2);
+  const lifted = performance.now();
+  await barrier.lift();
+  const [fired] = await both;
+  expect(fired.map(({ verdict }) => verdict)).toEqual(ids.map(() => 'fired'));
+  // PostgreSQL looks for deadlocks after a second; nobody had to be freed from one.
+  expect(performance.now() - lifted).toBeLessThan(1000);
+});

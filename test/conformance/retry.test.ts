@@ -59,6 +59,18 @@ describe.each(databases)('retrying on %s', (kind) => {
     expect(await ledger.retryMany([second])).toMatchObject([{ kind: 'queued' }]);
   });
 
+  test('that only the first may do is refused after one that has ended, too', async () => {
+    const { ledger, job } = await openBench(kind);
+    const old = await startOne(ledger, 'p1');
+    await settleOne(ledger, fail(old));
+    const first = { ...retryOf(await job(old.id)), isFirst: true };
+    expect(await ledger.retryMany([first])).toMatchObject([{ kind: 'queued' }]);
+    await settleOne(ledger, fail(only(await claimAs(ledger, 'p1'))));
+    const second = { ...retryOf(await job(old.id)), isFirst: true };
+    expect(await ledger.retryMany([second])).toEqual([{ kind: 'under_way', jobId: first.job.id }]);
+    expect(await ledger.retryMany([first])).toEqual([{ kind: 'queued', jobId: first.job.id }]);
+  });
+
   test('is not stopped by its own success, but by that of another', async () => {
     const { ledger, job } = await openBench(kind);
     const old = await startOne(ledger, 'p1', { dedupe: strict('k') });

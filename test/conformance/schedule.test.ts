@@ -11,7 +11,7 @@ import {
   PAST,
   startFired,
 } from './schedule-words.ts';
-import { fail, settleOne, succeed } from './words.ts';
+import { fail, pausing, settleOne, succeed } from './words.ts';
 
 describe.each(databases)('schedules on %s', (kind) => {
   test('a due time is passed once, with its job', async () => {
@@ -212,6 +212,33 @@ describe.each(databases)('schedules on %s', (kind) => {
       nextDueAt: LATER,
     });
   });
+
+  test('one that was invalid when its timing changed fires again, whatever it did before', async () => {
+    const { ledger } = await openBench(kind);
+    await ledger.syncSchedules([entry()]);
+    await fireOne(ledger);
+    const changed = { generation: 'g2', seenAt: LATER };
+    await ledger.syncSchedules([
+      entry({ ...changed, invalid: 'plugin_not_found', next: undefined }),
+    ]);
+    await ledger.syncSchedules([entry({ ...changed, next: { slotAt: LATER, dueAt: LATER } })]);
+    expect(await ledger.schedules({ limit: 9 })).toMatchObject([
+      { status: 'active', reason: null, nextDueAt: LATER },
+    ]);
+  });
+
+  test('resumed by a host that does not know it, it keeps its due time', async () => {
+    const { ledger } = await openBench(kind);
+    await ledger.syncSchedules([entry()]);
+    const key = { plugin: 'echo', scheduleId: 'default', now: NOW };
+    for (const paused of [true, false]) {
+      const target = { type: 'schedule.pause', target: 'schedule:echo/default' };
+      await ledger.direct(
+        pausing({ ...target, sameness: 'each' }, { kind: 'schedule.pause', ...key, paused }),
+      );
+    }
+    expect(only(await due(ledger))).toMatchObject({ dueAt: PAST });
+  });
 });
 
 describe.each(databases)('breakers on %s', (kind) => {
@@ -286,5 +313,22 @@ describe.each(databases)('breakers on %s', (kind) => {
       'fired',
       'circuit_open',
     ]);
+  });
+
+  test('asked again after a lost answer, a probe is told as the one job that it was', async () => {
+    const { ledger, sql } = await openBench(kind);
+    await ledger.syncSchedules([entry()]);
+    await fireOne(ledger);
+    await settleOne(ledger, fail(await startFired(ledger)));
+    await sql(`update circuit_breakers set state = 'open', opened_at = '2020-01-01T00:00:00.000Z'`);
+    await dueAgain(sql);
+    const found = only(await due(ledger));
+    const both = [firing(found), firing({ ...found, seq: found.seq + 1 })].flatMap(({ act }) =>
+      act.kind === 'fire' ? act.jobs : [],
+    );
+    const request = { now: NOW, firings: [firing(found, { jobs: both })] };
+    const first = await ledger.fire(request);
+    expect(only(first).jobIds).toEqual([both[0]?.id]);
+    expect(await ledger.fire(request)).toEqual(first);
   });
 });

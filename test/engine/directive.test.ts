@@ -1,24 +1,18 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { DuctileError } from '../../src/base/errors.ts';
 import type { JsonObject } from '../../src/base/json.ts';
-import type { DirectAnswer, Directives } from '../../src/engine/directives.ts';
-import type { Engine } from '../../src/engine/engine.ts';
+import { limits } from '../../src/base/limits.ts';
+import { makeLogger } from '../../src/base/log.ts';
+import type { Directives } from '../../src/engine/directives.ts';
+import { makeTokenStore } from '../../src/engine/token-store.ts';
 import { pausing } from '../conformance/words.ts';
-import { pause, resume } from '../support/direct.ts';
+import { ask, pause, resume } from '../support/direct.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
-import { notesJob, python, succeeds } from '../support/plugin-program.ts';
+import { python, succeeds } from '../support/plugin-program.ts';
 
 const failsOnce = python('ok() if os.path.exists("../../gate-mended") else fail(retry=False)');
-
-function ask(
-  engine: Engine,
-  type: string,
-  params: object,
-  more: { idempotencyKey?: string; dryRun?: boolean } = {},
-): Promise<DirectAnswer> {
-  return engine.direct({ type, params, actor: 'cli:ann', ...more });
-}
 
 function textOf(result: JsonObject | null, name: string): string {
   const value = result?.[name];
@@ -149,6 +143,8 @@ describe.each(databases)('directives on %s', (database) => {
     expect(await first).toMatchObject({ id, status: 'completed', result: { held: 'a' } });
     expect(await second).toMatchObject({ id, status: 'completed', repeated: true });
     expect(runs).toHaveLength(1);
+    const told = await ledger.signals({ limit: 9 });
+    expect(told.map(({ type }) => type)).toEqual(['directive.completed', 'directive.requested']);
   });
 
   test('of this process that fail say why', async () => {
@@ -179,37 +175,6 @@ describe.each(databases)('directives on %s', (database) => {
     });
     expect(failed.error).toBe('the process that executed it died');
     expect(await ledger.signals({ type: 'directive.failed', limit: 9 })).toHaveLength(1);
-  });
-});
-
-describe.each(databases)('a plugin that is switched off on %s', (database) => {
-  test('still accepts jobs, and starts them when it is on again', async () => {
-    const place = await makePlace({
-      database,
-      plugins: { off: { program: notesJob }, on: { program: notesJob } },
-    });
-    const { engine, submit, run, ended, ledger } = await place.start();
-    await ask(engine, 'plugin.disable', { plugin: 'off' });
-    const waiting = await submit('off');
-    const other = await run('on');
-    expect(await place.notes()).toEqual([other.id]);
-    expect((await ledger.job(waiting))?.status).toBe('queued');
-    const plan = await ask(engine, 'plugin.disable', { plugin: 'off' }, { dryRun: true });
-    expect(plan.plan.join()).toContain('already');
-    await ask(engine, 'plugin.enable', { plugin: 'off' });
-    expect((await ended(waiting)).status).toBe('succeeded');
-  });
-
-  test('stays off over a restart, and is off for other hosts', async () => {
-    const place = await makePlace({ database, plugins: { off: { program: notesJob } } });
-    const before = await place.start();
-    await ask(before.engine, 'plugin.disable', { plugin: 'off' });
-    await before.close();
-    const { engine, submit, ended } = await place.start();
-    const waiting = await submit('off');
-    expect((await engine.waitFor(waiting, 100)).status).toBe('queued');
-    await ask(engine, 'plugin.enable', { plugin: 'off' });
-    expect((await ended(waiting)).status).toBe('succeeded');
   });
 });
 
@@ -327,6 +292,20 @@ describe.each(databases)('a token on %s', (database) => {
     await next.tokens.refresh();
     expect(await next.tokens.find(textOf(made.result, 'token'))).toBeUndefined();
   });
+});
+
+test('a token that was revoked on another host is refused when what is known is too old', async () => {
+  const place = await makePlace({ plugins: { worker: { program: succeeds } } });
+  const { engine, ledger } = await place.start();
+  const log = makeLogger({ level: 'error', format: 'json', destination: { write: () => true } });
+  const other = makeTokenStore({ ledger, configured: () => [], log });
+  const made = await ask(engine, 'token.create', { name: 'a', scopes: ['*'] });
+  const text = textOf(made.result, 'token');
+  expect(await other.find(text)).toBeDefined();
+  await ask(engine, 'token.revoke', { token: 'a' });
+  expect(await engine.tokens.find(text)).toBeUndefined();
+  await sleep(limits.tokenFreshMs);
+  expect(await other.find(text)).toBeUndefined();
 });
 
 describe.each(databases)('a job for later on %s', (database) => {

@@ -116,6 +116,7 @@ test('a sound process passes its own examination', async () => {
   expect(names).toEqual([
     'engine',
     'ledger',
+    'integrity',
     'clock',
     'disk',
     'configuration',
@@ -158,6 +159,16 @@ test('a reload can be looked at before it is done', async () => {
     number: 2,
     config_snapshot_id: done['config_snapshot_id'],
     last_reload: { by: 'cli:ann', refused: null },
+  });
+  const { snapshots } = await ask(instance, 'config.history');
+  expect(snapshots).toMatchObject([
+    { config_snapshot_id: done['config_snapshot_id'], reason: 'reload', generation: 2 },
+    { reason: 'start', generation: 1, plugins: { pump: expect.any(String) as string } },
+  ]);
+  const one = await ask(instance, 'config.history', { id: done['config_snapshot_id'] });
+  expect(one['snapshots']).toMatchObject([{ config: { service: { max_workers: 9 } } }]);
+  await expect(ask(instance, 'config.history', { id: 'x' })).rejects.toMatchObject({
+    code: 'INPUT_INVALID',
   });
   await place.vary({ service: { spawner: 'node' } });
   await expect(ask(instance, 'system.reload')).rejects.toMatchObject({ code: 'RELOAD_REFUSED' });

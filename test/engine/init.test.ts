@@ -1,4 +1,5 @@
 /** `init` runs once for each configuration of a plugin, before anything else of it. */
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import {
@@ -156,6 +157,25 @@ test('a host with another configuration leaves the init to those who have it', a
   await settled(fresh, 'healthy');
   const words = (await inits(place)).map((line) => line.split(' ')[1]);
   expect(words).toEqual(['one', 'two']);
+});
+
+test('an init that is asked for on one host holds the jobs of all', async () => {
+  const place = await makeWorker('postgres', { word: 'one', fails: true });
+  await place.openGate('mended');
+  const [one, two] = await Promise.all([place.start(), place.start()]);
+  await one.run('worker');
+  await two.run('worker');
+  await rm(join(place.directory, 'gate-mended'));
+  await direct(one, 'plugin.init', { plugin: 'worker' });
+  await settled(one, 'unhealthy');
+  await eventually('both know', () =>
+    [one, two].every(({ records }) => records.some(({ level }) => level === 'error')),
+  );
+  const id = await two.submit('worker');
+  expect((await two.engine.waitFor(id, 500)).status).toBe('queued');
+  await place.openGate('mended');
+  await direct(two, 'plugin.init', { plugin: 'worker' });
+  expect((await one.ended(id)).status).toBe('succeeded');
 });
 
 test('the limits of a plugin are no part of what its init was for', async () => {

@@ -70,6 +70,19 @@ test('a reload replaces those that wait for a plugin that it changes, and ends t
   await waitForDeath(last);
 });
 
+test('a reload that changes the environment of plugins replaces those that wait', async () => {
+  const place = await makePrewarmed(early('v1'));
+  const instance = await place.start();
+  const old = await startedPids(place, 'v1', 2);
+  await place.vary({
+    service: { plugin_env_passthrough: ['USER', 'LANG', 'HOME', 'SHELL', 'PWD'] },
+  });
+  await instance.engine.direct({ type: 'config.reload', params: {}, actor: 'test' });
+  for (const pid of old) await waitForDeath(pid);
+  const [, , ...fresh] = await startedPids(place, 'v1', 4);
+  expect(fresh).toContain((await answererOf(instance))[1]);
+});
+
 test('a program that changes on disk replaces those that wait', async () => {
   const place = await makePrewarmed(early('v1'));
   const instance = await place.start();

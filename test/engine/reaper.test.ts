@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { JobDraft } from '../../src/job/job.ts';
 import { cancel } from '../support/direct.ts';
@@ -60,6 +60,30 @@ describe.each(databases)('on %s', (database) => {
     expect((await ledger.job(known.id))?.status).toBe('queued');
     expect((await run('worker')).status).toBe('succeeded');
   });
+});
+
+test('jobs of a plugin wait for the grace time from when the last host that knew it went', async () => {
+  const slow = { ...service, runner_grace: '1500ms' };
+  const plugins = { worker: { program: succeeds } };
+  const { ledger, ended } = await (
+    await makePlace({ database: 'postgres', service: slow, plugins })
+  ).start();
+  const beat = { host: 'elsewhere', pid: 1, version: '1', slots: 1, spawner: 'native' };
+  const elsewhere = { ...beat, id: 'elsewhere', plugins: ['known'] };
+  const beating = setInterval(() => void ledger.heartbeat(elsewhere), 100);
+  onTestFinished(() => clearInterval(beating));
+  const [known, ghost] = [draftFor('known'), draftFor('ghost')];
+  await ledger.enqueue({ jobs: [known, ghost] });
+  expect((await ended(ghost.id)).status).toBe('dead');
+  clearInterval(beating);
+  await ledger.heartbeat(elsewhere);
+  const leftAt = await ledger.now();
+  await ledger.leave('elsewhere');
+  const job = await ended(known.id);
+  expect(job).toMatchObject({ status: 'dead', reason: 'no_runner' });
+  const waitedMs = Date.parse(job.completedAt ?? '') - Date.parse(leftAt);
+  // It was seen at the last look, half a beat ago perhaps.
+  expect(waitedMs).toBeGreaterThan(1000);
 });
 
 test('a claim that outlived its time is taken from a process that still beats', async () => {

@@ -104,6 +104,39 @@ describe.each(databases)('routes on %s', (database) => {
     expect(signal).toMatchObject({ causationId: middle.sourceEventId, correlationId: root.id });
   });
 
+  test('catch that a breaker opens, in the transaction that opens it', async () => {
+    const schedules = [{ every: '100ms' }];
+    const settings = {
+      schedules,
+      retry: { max_attempts: 1 },
+      circuit_breaker: { threshold: 2, reset_after: '1h' },
+    };
+    const place = await makePlace({
+      database,
+      plugins: {
+        worker: { program: alwaysFails, settings },
+        alarm: { program: python('ok(json.dumps(request["event"]))') },
+      },
+      routes: [{ event_type: 'breaker.opened', to: 'alarm' }],
+    });
+    const { ended, ledger, attempts } = await place.start();
+    const [signal] = await eventually('it opens', async () => {
+      const found = await ledger.signals({ type: 'breaker.opened', limit: 9 });
+      return found.length > 0 ? found : undefined;
+    });
+    const [alarm, ...more] = await ledger.jobs({ plugin: 'alarm', limit: 9 });
+    expect(more).toEqual([]);
+    expect(alarm).toMatchObject({ sourceEventId: signal?.id, runtimeCaused: true });
+    expect((await ended(alarm?.id ?? '')).status).toBe('succeeded');
+    const [row] = await attempts(alarm?.id ?? '');
+    const { result } = JSON.parse(row?.result ?? '') as { result: string };
+    expect(JSON.parse(result)).toMatchObject({
+      type: 'breaker.opened',
+      source: 'ductile',
+      payload: { plugin: 'worker', command: 'poll', failure_count: 2 },
+    });
+  });
+
   test('catch the death of a job, once, after its last attempt', async () => {
     const place = await makePlace({
       database,

@@ -150,6 +150,7 @@ describe.each(databases)('the scheduler on %s', (database) => {
     await eventually('it fires again', async () => (await scheduledJobs(ledger)).length > 3);
     const transitions = await ledger.transitions({ plugin: 'worker', limit: 99 });
     expect(transitions.map(({ reason }) => reason)).toContain('manual_reset');
+    expect(await ledger.signals({ type: 'breaker.closed', limit: 9 })).toHaveLength(1);
   });
 
   test('a pause holds until it is resumed, and nothing is made up for', async () => {

@@ -24,3 +24,12 @@ export async function cancel(engine: Engine, jobId: string): Promise<Job> {
   if (errorCode !== null) throw new DuctileError(errorCode, error ?? '');
   return engine.waitFor(jobId, 0);
 }
+
+export function ask(
+  engine: Engine,
+  type: string,
+  params: object,
+  more: { idempotencyKey?: string; dryRun?: boolean } = {},
+): Promise<DirectAnswer> {
+  return engine.direct({ type, params, actor: 'cli:ann', ...more });
+}

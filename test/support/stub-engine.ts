@@ -67,6 +67,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     status: () => status,
     onCancel: () => undefined,
     onQueued: () => undefined,
+    onSwitch: () => Promise.resolve(),
     async onPause() {
       const paused = (await ledger.meta('paused')) === '1';
       await change({ state: paused ? 'paused' : 'running' });
@@ -176,6 +177,7 @@ function makeCatalog(): Catalog {
     warnings: [],
     dormant: new Map([['vault', ['token']]]),
     disabled: new Set(['asleep']),
+    found: new Set(['asleep']),
   };
 }
 

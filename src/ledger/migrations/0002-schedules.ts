@@ -38,6 +38,7 @@ function timing(d: Dialect): string[] {
     )`,
     `create index schedules_due on ${schedule} (next_due_at, plugin, schedule_id)
       where status = 'active'`,
+    `create index schedules_retired on ${schedule} (updated_at) where status = 'retired'`,
     `alter table ${jobs} add column schedule_id ${text}`,
     `alter table ${jobs} add column schedule_slot ${text}`,
     // One job for each slot, whoever fires it.

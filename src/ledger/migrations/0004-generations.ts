@@ -25,6 +25,8 @@ function snapshots(d: Dialect): string[] {
     )`,
     `create index config_snapshots_used on ${table} (last_used_at)`,
     `alter table ${d.table('job_queue')} add column config_snapshot_id ${text}`,
+    // Attempts outlive their jobs.
+    `alter table ${d.table('job_log')} add column config_snapshot_id ${text}`,
     // Since when its list of plugins is what it is.
     `alter table ${d.table('processes')} add column plugins_since ${text}`,
   ];

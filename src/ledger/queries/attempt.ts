@@ -99,6 +99,7 @@ const copied = [
   'started_at',
   'parent_job_id',
   'source_event_id',
+  'config_snapshot_id',
 ];
 
 const insert = defineRows({

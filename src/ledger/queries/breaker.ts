@@ -1,10 +1,16 @@
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { makeId } from '../../base/ids.ts';
+import type { JobDraft } from '../../job/job.ts';
 import { isTerminal } from '../../job/state.ts';
-import { afterEnd, type BreakerFacts, type BreakerState } from '../../schedule/breaker.ts';
+import {
+  afterEnd,
+  breakerSignals,
+  type BreakerFacts,
+  type BreakerState,
+} from '../../schedule/breaker.ts';
 import { RUNTIME_SOURCE, type SignalDraft } from '../../signal/signal.ts';
 import { defineRows, type Row, type Transaction } from '../dialect.ts';
-import type { Closing } from '../ledger.ts';
+import type { Closing, Enqueued } from '../ledger.ts';
 import type { BreakerFilter, BreakerRow } from '../schedules.ts';
 import {
   insertTransition,
@@ -16,6 +22,7 @@ import {
   writeEnd,
   type BreakerKey,
 } from './breaker-row.ts';
+import { enqueue } from './enqueue.ts';
 import { text } from './row.ts';
 import { insertSignals } from './signal.ts';
 import { Where } from './where.ts';
@@ -88,13 +95,16 @@ export async function probeWith(tx: Transaction, { probes }: Breakers): Promise<
   );
 }
 
-/** The ends of scheduled jobs move their breakers, in the order in which they were told. */
-export async function recordEnds(tx: Transaction, closed: readonly Closing[]): Promise<void> {
+/**
+ * The ends of scheduled jobs move their breakers, in the order in which they were told. Answers with
+ * the jobs that follow from that.
+ */
+export async function recordEnds(tx: Transaction, closed: readonly Closing[]): Promise<Enqueued[]> {
   const ends = closed.flatMap((closing) => {
     const end = endOf(closing);
-    return end === undefined ? [] : [{ job: closing.job, end }];
+    return end === undefined ? [] : [{ closing, job: closing.job, end }];
   });
-  if (ends.length === 0) return;
+  if (ends.length === 0) return [];
   const keys = new Map(ends.map(({ job }) => [keyOf(job), toKeyRow(job)]));
   const sorted = [...keys].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
   const rows = (await tx.each(lock, sorted)).map(toBreaker);
@@ -109,10 +119,10 @@ export async function recordEnds(tx: Transaction, closed: readonly Closing[]): P
     insertTransition,
     steps.flatMap(({ transitions }) => transitions),
   );
-  insertSignals(
-    tx,
-    steps.flatMap(({ signals }) => signals),
-  );
+  return await enqueue(tx, {
+    signals: steps.flatMap(({ signals }) => signals),
+    jobs: steps.flatMap(({ jobs }) => jobs),
+  });
 }
 
 /** A job that was cancelled or skipped says nothing about the health of its plugin. */
@@ -123,6 +133,7 @@ function endOf({ job, ending }: Closing): 'success' | 'failure' | undefined {
 }
 
 interface End {
+  readonly closing: Closing;
   readonly job: Closing['job'];
   readonly end: 'success' | 'failure';
 }
@@ -131,19 +142,23 @@ interface Steps {
   readonly row: Row;
   readonly transitions: readonly Row[];
   readonly signals: readonly SignalDraft[];
+  readonly jobs: readonly JobDraft[];
 }
 
 function step(before: BreakerRow, all: readonly End[], now: Timestamp): Steps {
   const ends = all.filter(({ job }) => keyOf(job) === keyOf(before));
   const transitions: Row[] = [];
   const signals: SignalDraft[] = [];
+  const jobs: JobDraft[] = [];
   let breaker = before;
-  for (const { job, end } of ends) {
+  for (const { closing, job, end } of ends) {
     const { state, failureCount, reason } = afterEnd(breaker, end);
     if (reason !== undefined) {
       const counted = { ...breaker, failureCount };
       transitions.push(toTransitionRow(counted, { to: state, reason, jobId: job.id }));
-      signals.push(toSignal(counted, state, job));
+      const signal = toSignal(counted, state, job);
+      signals.push(signal);
+      jobs.push(...(closing.followBreaker?.(signal) ?? []));
     }
     breaker = {
       ...breaker,
@@ -165,6 +180,7 @@ function step(before: BreakerRow, all: readonly End[], now: Timestamp): Steps {
     },
     transitions,
     signals,
+    jobs,
   };
 }
 
@@ -178,18 +194,26 @@ function openedAt(
   return hasChanged && state === 'open' ? now : breaker.openedAt;
 }
 
-function toSignal(breaker: BreakerRow, state: BreakerState, job: Closing['job']): SignalDraft {
+/** Without a job it was somebody who reset it. */
+function toSignal(breaker: BreakerRow, state: BreakerState, job?: Closing['job']): SignalDraft {
   const { plugin, command, failureCount } = breaker;
+  const id = makeId();
+  const [opened, closed] = breakerSignals;
   return {
-    id: makeId(),
-    type: state === 'open' ? 'breaker.opened' : 'breaker.closed',
+    id,
+    type: state === 'open' ? opened : closed,
     source: RUNTIME_SOURCE,
     subjectType: 'breaker',
-    subjectId: `${plugin}/${command}`,
-    data: JSON.stringify({ plugin, command, failure_count: failureCount, job_id: job.id }),
-    hops: job.hops + 1,
-    correlationId: job.rootJobId,
-    causationId: job.id,
+    subjectId: keyOf(breaker),
+    data: JSON.stringify({
+      plugin,
+      command,
+      failure_count: failureCount,
+      job_id: job?.id ?? null,
+    }),
+    hops: (job?.hops ?? 0) + 1,
+    correlationId: job?.rootJobId ?? id,
+    ...(job && { causationId: job.id }),
   };
 }
 
@@ -222,6 +246,10 @@ export async function resetBreakers(tx: Transaction, filter: BreakerFilter): Pro
         { to: 'closed', reason: 'manual_reset', jobId: null },
       ),
     ),
+  );
+  insertSignals(
+    tx,
+    reset.filter(({ state }) => state !== 'closed').map((row) => toSignal(row, 'closed')),
   );
   return reset;
 }

@@ -2,6 +2,7 @@ import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts'
 import {
   defineRows,
   together,
+  type Dialect,
   type Row,
   type RowsStatement,
   type Transaction,
@@ -184,6 +185,13 @@ function unplanned(parameter: string): string {
   return `${parameter} + 0`;
 }
 
+/** Of one key, nothing is claimed while another runs. */
+function isFreeOfKey(d: Dialect): string {
+  return `(h.dedupe_key is null or not exists (
+    select 1 from ${d.table('job_queue')} x where x.status = 'running'
+      and x.dedupe_key = h.dedupe_key and x.plugin = h.plugin and x.command = h.command))`;
+}
+
 const selectHeads = defineRows({
   columns: { plugin: 'text', heads: 'int', suspects: 'int' },
   sql: (r, d) =>
@@ -191,10 +199,7 @@ const selectHeads = defineRows({
       `select h.seq, h.plugin, h.command, h.dedupe_key, h.suspect, h.event_context_id
       from ${d.table('job_queue')} h
       where h.plugin = ${r('plugin')} and h.status = 'queued' and h.next_retry_at is null
-        and h.suspect <= ${r('suspects')} and h.init_for is null
-        and (h.dedupe_key is null or not exists (
-          select 1 from ${d.table('job_queue')} x where x.status = 'running'
-            and x.dedupe_key = h.dedupe_key and x.plugin = h.plugin and x.command = h.command))
+        and h.suspect <= ${r('suspects')} and h.init_for is null and ${isFreeOfKey(d)}
       order by h.seq limit ${unplanned(r('heads'))} ${d.skipLocked}`,
     )}`,
 });
@@ -208,7 +213,7 @@ const selectCare = defineRows({
       from ${d.table('job_queue')} h
       where h.plugin = ${r('plugin')} and h.status = 'queued' and h.next_retry_at is null
         and h.command in ('init', 'health') and h.suspect <= ${r('suspects')}
-        and (h.init_for is null or h.init_for = ${r('fingerprint')})
+        and (h.init_for is null or h.init_for = ${r('fingerprint')}) and ${isFreeOfKey(d)}
       order by h.seq limit ${unplanned(r('heads'))} ${d.skipLocked}`,
     )}`,
 });
@@ -230,17 +235,22 @@ function choose(
   for (const head of ordered) {
     if (chosen.length === slots || int(head, 'seq') > horizon) break;
     const isSuspect = head['suspect'] === 1;
-    const target = JSON.stringify([head['dedupe_key'], head['plugin'], head['command']]);
-    if ((isSuspect && suspectTaken) || keys.has(target)) {
+    const target = head['dedupe_key'] === null ? undefined : targetOf(head);
+    if ((isSuspect && suspectTaken) || (target !== undefined && keys.has(target))) {
       passedOver = true;
       horizon = Math.min(horizon, lastOf.get(head['plugin'] ?? null) ?? Infinity);
       continue;
     }
-    if (head['dedupe_key'] !== null) keys.add(target);
+    if (target !== undefined) keys.add(target);
     suspectTaken ||= isSuspect;
     chosen.push(head);
   }
   return { chosen, passedOver };
+}
+
+/** What only one may run of at a time. */
+function targetOf(head: Row): string {
+  return JSON.stringify([head['dedupe_key'], head['plugin'], head['command']]);
 }
 
 function leaseOf(plugins: ReadonlyMap<string, ClaimablePlugin>, head: Row): number {

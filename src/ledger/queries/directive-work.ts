@@ -8,6 +8,7 @@ import { resetBreakers } from './breaker.ts';
 import { enqueue } from './enqueue.ts';
 import { cancel, findJob } from './job.ts';
 import { writeMeta } from './meta.ts';
+import { text } from './row.ts';
 import { pauseSchedule } from './schedule.ts';
 import { createToken, revokeToken, rotateToken } from './token.ts';
 
@@ -55,17 +56,17 @@ export async function retryMany(
  * Queues the new job, unless the same work is waiting or under way already. The old job's row is
  * locked, so of two who ask at once the second finds what the first did.
  */
-async function retry(tx: Transaction, { of, job }: Retry): Promise<RetryAnswer> {
+async function retry(tx: Transaction, { of, job, isFirst }: Retry): Promise<RetryAnswer> {
   const { dialect } = tx;
   const old = await findJob(tx, of, dialect.forUpdate);
   if (old === undefined) return { kind: 'unknown' };
   if (!isTerminal(old.status)) return { kind: 'open' };
-  const [open] = await tx.run(
-    `select id from ${dialect.table('job_queue')} where retry_of = ? and completed_at is null
-      and id <> ? limit 1`,
+  const [other] = await tx.run(
+    `select id from ${dialect.table('job_queue')} where retry_of = ? and id <> ?
+      ${isFirst === true ? '' : 'and completed_at is null'} order by seq desc limit 1`,
     [of, job.id],
   );
-  if (open !== undefined) return { kind: 'under_way', jobId: String(open['id']) };
+  if (other !== undefined) return { kind: 'under_way', jobId: text(other, 'id') };
   if (old.dedupeKey !== null) {
     // Its own success must not stand in the way of doing it again.
     await tx.run(

@@ -1,3 +1,4 @@
+import { limits } from '../../base/limits.ts';
 import {
   automaticKey,
   type Directive,
@@ -25,12 +26,16 @@ import { Where } from './where.ts';
 export async function direct(tx: Transaction, request: DirectRequest): Promise<Directed> {
   const { draft, work } = request;
   const epoch = await lockDirectives(tx);
+  // Told again after a lost answer it is itself; what was done since may have changed its key.
+  const itself = await findDirective(tx, draft.id);
+  if (itself !== undefined) return { directive: itself, verdict: 'recorded' };
   const key = await keyOf(tx, draft, epoch);
   const [earlier] = await select(tx, new Where().equals({ idempotency_key: key }), 1);
   if (earlier !== undefined) return compare(earlier, draft);
   const end = work.kind === 'process' ? undefined : await perform(tx, work, draft);
   await insert(tx, request, key, end);
-  if (end !== undefined) await follow(tx, request.ends[end.status]);
+  const follows = end === undefined ? request.begin : request.ends[end.status];
+  if (follows !== undefined) await follow(tx, follows);
   const [directive] = await select(tx, new Where().equals({ id: draft.id }), 1);
   if (directive === undefined) throw new Error('a directive was not recorded');
   return { directive, verdict: 'recorded' };
@@ -67,20 +72,26 @@ export async function listDirectives(
   return select(session, where, limit);
 }
 
-/** Those that a process has under way, or that processes have which the ledger does not know. */
+/**
+ * Those of processes that stopped beating. One that the ledger does not know, such as a command that
+ * changes something without a server, never beats and gets more time; when it is known that nobody
+ * else lives (`staleMs` 0), it gets none.
+ */
 export async function listUnattended(
   session: Session,
   self: string,
   staleMs: number,
 ): Promise<Directive[]> {
   const { dialect } = session;
+  const strangerMs = staleMs === 0 ? 0 : Math.max(staleMs, limits.strangerMs);
   const rows = await session.run(
     `select d.* from ${dialect.table('directives')} d
       left join ${dialect.table('processes')} p on p.id = d.process_id
       where d.completed_at is null and d.process_id <> ?
-        and coalesce(p.last_heartbeat_at, d.started_at) <= (select ${dialect.nowPlus('?')})
+        and (p.last_heartbeat_at <= (select ${dialect.nowPlus('?')})
+          or p.id is null and d.started_at <= (select ${dialect.nowPlus('?')}))
       order by d.seq`,
-    [self, -staleMs],
+    [self, -staleMs, -strangerMs],
   );
   return rows.map(toDirective);
 }
@@ -112,8 +123,6 @@ async function keyOf(tx: Transaction, draft: DirectiveDraft, epoch: string): Pro
 }
 
 function compare(earlier: Directive, draft: DirectiveDraft): Directed {
-  // Told again after a lost answer, it is no repetition but itself.
-  if (earlier.id === draft.id) return { directive: earlier, verdict: 'recorded' };
   const isSame = earlier.type === draft.type && earlier.params === draft.params;
   return { directive: earlier, verdict: isSame ? 'repeated' : 'mismatch' };
 }

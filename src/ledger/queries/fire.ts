@@ -13,7 +13,7 @@ import { inOrder, keyColumns, toKeyRow } from './schedule.ts';
 /**
  * Passes due times. The row of a schedule is locked and must be what was read: of many hosts one
  * passes a time, and its job commits with it. Locks are taken in the order of all writers: schedules,
- * jobs, breakers.
+ * jobs by their numbers, breakers.
  */
 export async function fire(tx: Transaction, request: FireRequest): Promise<Fired[]> {
   const { now } = request;
@@ -26,7 +26,7 @@ export async function fire(tx: Transaction, request: FireRequest): Promise<Fired
     if (told !== undefined) before.set(keyOf(firing), told);
     return told === undefined;
   });
-  const outstanding = await lockOutstanding(tx, held.filter(wantsJobs));
+  const outstanding = await readOutstanding(tx, held.filter(wantsJobs));
   const breakers = await lockBreakers(tx, held.flatMap(toBreakerKey));
   const passes = held.map((firing) =>
     decide(firing, outstanding.get(keyOf(firing)) ?? [], breakers, fromTimestamp(now)),
@@ -68,8 +68,10 @@ function judgeRow(firing: Keyed, row: LockedRow | undefined): Fired | undefined 
     if (row.seq === due.seq && row.dueAt === due.dueAt) return undefined;
   }
   const jobs = act.kind === 'fire' ? act.jobs.map(({ id }) => id) : [];
-  const isMine = row?.lastJobId !== null && jobs.at(-1) === row?.lastJobId;
-  return isMine ? answer(firing, 'fired', { jobIds: jobs }) : answer(firing, 'lost', {});
+  // A probe is only the first of them.
+  const last = jobs.indexOf(row?.lastJobId ?? '');
+  if (last === -1) return answer(firing, 'lost', {});
+  return answer(firing, 'fired', { jobIds: jobs.slice(0, last + 1) });
 }
 
 function decide(
@@ -125,6 +127,10 @@ function wantsJobs({ act }: Firing): boolean {
   return act.kind === 'fire';
 }
 
+function mayCancel({ act }: Firing): boolean {
+  return act.kind === 'fire' && act.guard.ifRunning === 'cancel';
+}
+
 function toBreakerKey({ plugin, command, act }: Keyed) {
   return act.kind === 'fire' ? [{ plugin, command, ...act.breaker }] : [];
 }
@@ -140,7 +146,7 @@ async function lockSchedules(
   const rows = await tx.each(lockSchedule, keys.map(toKeyRow));
   return new Map(
     rows.map((row) => [
-      keyOf({ plugin: text(row, 'plugin'), scheduleId: text(row, 'schedule_id') }),
+      keyOfRow(row),
       {
         generation: text(row, 'generation'),
         seq: int(row, 'seq'),
@@ -152,16 +158,32 @@ async function lockSchedules(
   );
 }
 
-async function lockOutstanding(
+/**
+ * The open jobs of schedules. Only those that may be cancelled are locked: a job that is completed at
+ * this very moment may count as open, so nobody need wait for whoever settles it.
+ */
+async function readOutstanding(
   tx: Transaction,
-  keys: readonly ScheduleKey[],
+  firings: readonly Keyed[],
 ): Promise<Map<string, string[]>> {
+  const open = await tx.each(selectOutstanding, firings.map(toKeyRow));
+  const cancelling = new Set(firings.filter(mayCancel).map(keyOf));
+  const isFree = (row: Row): boolean => !cancelling.has(keyOfRow(row));
+  const bound = open.filter((row) => !isFree(row)).map((row) => int(row, 'seq'));
+  const locked = await tx.each(
+    lockJobs,
+    bound.sort((a, b) => a - b).map((seq) => ({ seq })),
+  );
   const found = new Map<string, string[]>();
-  for (const row of await tx.each(lockJobs, keys.map(toKeyRow))) {
-    const key = keyOf({ plugin: text(row, 'plugin'), scheduleId: text(row, 'schedule_id') });
+  for (const row of [...open.filter(isFree), ...locked]) {
+    const key = keyOfRow(row);
     found.set(key, [...(found.get(key) ?? []), text(row, 'id')]);
   }
   return found;
+}
+
+function keyOfRow(row: Row): string {
+  return keyOf({ plugin: text(row, 'plugin'), scheduleId: text(row, 'schedule_id') });
 }
 
 const lockSchedule = defineRows({
@@ -174,13 +196,22 @@ const lockSchedule = defineRows({
     )}`,
 });
 
-const lockJobs = defineRows({
+const selectOutstanding = defineRows({
   columns: keyColumns,
   sql: (r, d) =>
     `select q.* from ${r.lateral(
-      `select j.plugin, j.schedule_id, j.id from ${d.table('job_queue')} j
+      `select j.plugin, j.schedule_id, j.id, j.seq from ${d.table('job_queue')} j
       where j.plugin = ${r('plugin')} and j.schedule_id = ${r('schedule_id')}
-        and j.completed_at is null order by j.seq ${d.forUpdate}`,
+        and j.completed_at is null order by j.seq`,
+    )}`,
+});
+
+const lockJobs = defineRows({
+  columns: { seq: 'int' },
+  sql: (r, d) =>
+    `select q.* from ${r.lateral(
+      `select j.plugin, j.schedule_id, j.id from ${d.table('job_queue')} j
+      where j.seq = ${r('seq')} and j.completed_at is null ${d.forUpdate}`,
     )}`,
 });
 

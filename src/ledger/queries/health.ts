@@ -51,6 +51,12 @@ export async function noteHealth(tx: Transaction, note: HealthNote): Promise<voi
 
 async function closePending(tx: Transaction): Promise<void> {
   const { dialect } = tx;
+  // An init that nobody could even begin says nothing about the plugin: whoever has it may ask anew.
+  await tx.run(
+    `delete from ${dialect.table('plugin_health')} where status = 'pending' and exists (
+      select 1 from ${dialect.table('job_queue')} j
+        where j.id = plugin_health.job_id and j.reason = 'no_runner')`,
+  );
   await tx.run(
     `update ${dialect.table('plugin_health')} set
       status = case when j.status = 'succeeded' then 'healthy' else 'unhealthy' end,

@@ -30,8 +30,9 @@ export async function closeKey(
   answer: KeptAnswer | undefined,
 ): Promise<void> {
   const keys = tx.dialect.table('idempotency_keys');
-  const own = [key.actor, key.route, key.key, key.bodyDigest];
-  const condition = 'actor = ? and route = ? and key = ? and body_digest = ? and status is null';
+  // The subject is the fence: a key that was given back may have been bound again meanwhile.
+  const own = [key.actor, key.route, key.key, key.subjectId];
+  const condition = 'actor = ? and route = ? and key = ? and subject_id = ? and status is null';
   if (answer === undefined) {
     await tx.run(`delete from ${keys} where ${condition}`, own);
   } else {

@@ -28,9 +28,14 @@ async function notePruned(tx: Transaction, gone: readonly Row[]): Promise<void> 
  * locked as they are chosen, so that one that is given a new life meanwhile is not deleted.
  */
 const statements: Readonly<Record<Prunable, (d: Dialect) => string>> = {
+  // An interval counts from the completion of its last job, so that one stays until the next.
   jobs: (d) => `delete from ${d.table('job_queue')} where seq in (
-    select seq from ${d.table('job_queue')}
-      where completed_at <= (select ${d.nowPlus('?')}) order by completed_at limit ?) returning seq`,
+    select j.seq from ${d.table('job_queue')} j
+      where j.completed_at <= (select ${d.nowPlus('?')})
+        and not exists (select 1 from ${d.table('schedules')} s where s.plugin = j.plugin
+          and s.schedule_id = j.schedule_id and s.last_job_id = j.id and s.mode = 'every'
+          and s.status <> 'retired')
+      order by j.completed_at limit ?) returning seq`,
   attempts: (d) => `delete from ${d.table('job_log')} where id in (
     select l.id from ${d.table('job_log')} l
       where l.completed_at <= (select ${d.nowPlus('?')})
@@ -80,6 +85,14 @@ const statements: Readonly<Record<Prunable, (d: Dialect) => string>> = {
   transitions: (d) => `delete from ${d.table('circuit_breaker_transitions')} where id in (
     select id from ${d.table('circuit_breaker_transitions')}
       where created_at <= (select ${d.nowPlus('?')}) order by created_at limit ?) returning id`,
+  // While its jobs are there, they hold the slots that one of its name would number from the start.
+  schedules: (d) => `delete from ${d.table('schedules')} where (plugin, schedule_id) in (
+    select s.plugin, s.schedule_id from ${d.table('schedules')} s
+      where s.status = 'retired' and s.updated_at <= (select ${d.nowPlus('?')})
+        and not exists (select 1 from ${d.table('job_queue')} j where j.plugin = s.plugin
+          and j.schedule_id = s.schedule_id)
+      order by s.updated_at limit ? ${d.skipLocked})
+    returning plugin`,
   directives: (d) => `delete from ${d.table('directives')} where seq in (
     select seq from ${d.table('directives')}
       where completed_at <= (select ${d.nowPlus('?')}) order by completed_at limit ?) returning seq`,

@@ -138,5 +138,6 @@ export function toAttempt(row: Row): Attempt {
     claimToken: textOrNull(row, 'claim_token'),
     parentJobId: textOrNull(row, 'parent_job_id'),
     sourceEventId: textOrNull(row, 'source_event_id'),
+    configSnapshotId: textOrNull(row, 'config_snapshot_id'),
   };
 }

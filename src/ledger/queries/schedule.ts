@@ -86,8 +86,10 @@ export async function pauseSchedule(tx: Transaction, request: PauseRequest): Pro
     `update ${table} set paused_at = ?, updated_at = ?,
         status = case when status in ('active', 'paused') then ? else status end,
         reason = case when status in ('active', 'paused') then ? else reason end,
-        next_slot_at = case when next_due_at < ? then ? else next_slot_at end,
-        next_due_at = case when next_due_at < ? then ? else next_due_at end
+        next_slot_at = case when next_due_at < ? then coalesce(?, next_slot_at)
+          else next_slot_at end,
+        next_due_at = case when next_due_at < ? then coalesce(?, next_due_at)
+          else next_due_at end
       where plugin = ? and schedule_id = ? and (paused_at is null) = (? = 1) returning seq`,
     [
       pausedAt ?? null,
@@ -141,14 +143,16 @@ const upsert = defineRows({
   columns: draftColumns,
   sql: (r, d) => {
     const kept = 's.generation = excluded.generation';
-    const done = `${kept} and s.next_due_at is null and s.last_job_id is not null`;
+    // Of this generation: what an older one fired does not make this one exhausted.
+    const fired = 's.last_fired_at >= s.first_seen_at';
+    const done = `${kept} and s.next_due_at is null and ${fired}`;
     const status = `case when excluded.status = 'invalid' then 'invalid'
       when s.paused_at is not null then 'paused' when ${done} then 'exhausted' else 'active' end`;
     const reason = `case when excluded.status = 'invalid' then excluded.reason
       when s.paused_at is not null then 'paused_manual'
       when ${done} then 'one_shot_exhausted' end`;
     const keep = (column: string): string =>
-      `case when ${kept} and (s.${column} is not null or s.last_job_id is not null)
+      `case when ${kept} and (s.${column} is not null or ${fired})
         then s.${column} else excluded.${column} end`;
     return `insert into ${d.table('schedules')} as s
       (plugin, schedule_id, command, mode, timing, timezone, generation, status, reason,

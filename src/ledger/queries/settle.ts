@@ -50,7 +50,9 @@ function hasConsequences({ job, state, signals, jobs }: Closing): boolean {
 }
 
 async function close(tx: Transaction, closings: readonly Closing[]): Promise<Set<string>> {
-  const rows = await tx.each(closeUnderFence, closings.map(toCloseRow));
+  // A fixed order of locks: whoever fires with `if_running: cancel` takes jobs by their numbers too.
+  const ordered = closings.toSorted((a, b) => a.job.seq - b.job.seq);
+  const rows = await tx.each(closeUnderFence, ordered.map(toCloseRow));
   return new Set(rows.map((row) => text(row, 'id')));
 }
 
@@ -74,14 +76,14 @@ async function follow(tx: Transaction, { tried, closedIds, plan }: Closed): Prom
     signals: closed.flatMap(({ signals }) => signals),
     jobs: closed.flatMap(({ jobs }) => jobs),
   });
-  await recordEnds(tx, closed);
+  const alarms = await recordEnds(tx, closed);
   // Last, because facts of all plugins share one counter, which whoever waits for a key must not hold.
   await applyState(tx, plan, closed);
   const before = await recall(
     tx,
     told.flatMap(({ jobs }) => jobs),
   );
-  return { verdicts, enqueued: [...enqueued, ...before] };
+  return { verdicts, enqueued: [...enqueued, ...alarms, ...before] };
 }
 
 const closeUnderFence = defineRows({

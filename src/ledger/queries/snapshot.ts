@@ -55,7 +55,7 @@ function toSnapshot(row: Row): ConfigSnapshot {
     hash: text(row, 'hash'),
     config: text(row, 'config'),
     plugins: text(row, 'plugins'),
-    reason: text(row, 'reason'),
+    reason: text(row, 'reason') as ConfigSnapshot['reason'],
     generation: int(row, 'generation'),
     processId: text(row, 'process_id'),
     createdAt: text(row, 'created_at'),
