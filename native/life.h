@@ -127,8 +127,8 @@ static void keep_output(Run *run, int stream, size_t got) {
     return;
   }
   run->flags |= STDOUT_OVERFLOWED;
+  stop(run, BY_OUTPUT); /* before the pipe is closed, or SIGPIPE may end it first */
   close_stream(run, OUT);
-  stop(run, BY_OUTPUT);
 }
 
 /* True while there may be more to read. */

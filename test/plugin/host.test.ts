@@ -158,6 +158,13 @@ describe.each(builds)('the host over the %s spawner', (build) => {
       expect(isAlive(end.pid ?? 0)).toBe(false);
     });
 
+    test('who wrote too much was stopped, and did not die of the pipe that was closed on it', async () => {
+      const ends = await Promise.all(
+        Array.from({ length: 40 }, () => run('floods-stdout', nothing, { stdoutBytesMax: 1000 })),
+      );
+      expect(new Set(ends.map(({ stopped }) => stopped))).toEqual(new Set(['output']));
+    });
+
     test('exactly as much as is allowed is not too much', async () => {
       const end = await run('echoes-stdin', Buffer.alloc(1000, 'x'), { stdoutBytesMax: 1000 });
       expect(end).toMatchObject({ stopped: undefined, stdoutOverflowed: false });
