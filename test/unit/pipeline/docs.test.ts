@@ -1,0 +1,33 @@
+/** The examples of the page about pipelines are pipelines. */
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { isObject } from '../../../src/base/json.ts';
+import { compile } from '../../../src/pipeline/compile.ts';
+import { toPipelineEntry } from '../../../src/pipeline/entry.ts';
+import { pipelineSchema } from '../../../src/pipeline/entry-schema.ts';
+
+const page = resolve(import.meta.dirname, '../../../docs/learn/pipelines.md');
+const examples = [...readFileSync(page, 'utf8').matchAll(/```yaml\n([^`]+)```/g)].map(
+  ([, text = '']) => text,
+);
+
+test('the page has examples', () => {
+  expect(examples.length).toBeGreaterThan(4);
+});
+
+test.each(examples)('%s', (text) => {
+  const document: unknown = parse(text);
+  const pipelines = isObject(document) ? document['pipelines'] : undefined;
+  if (!Array.isArray(pipelines)) throw new Error('it has no pipelines');
+  for (const written of pipelines) {
+    const entry = toPipelineEntry(pipelineSchema.parse(written), () => ({ place: '', key: '' }));
+    const library = {
+      pipelines: new Map([[entry.name, entry]]),
+      suggest: () => '',
+      resolve: (uses: string) => ({ plugin: uses, command: 'handle', maxAttempts: 1 }),
+    };
+    expect(compile(entry, library)).toMatchObject({ faults: [], graph: { name: entry.name } });
+  }
+});
