@@ -1,10 +1,10 @@
 /**
- * The BLAKE3 hash, 256 bits, of data that is small and at hand: configuration files. The versions
- * that are fast need WebAssembly or a native part, whose start would cost every command of the
- * command line more time than the hashing itself.
+ * The BLAKE3 hash, 256 bits, of data that is at hand: configuration files and programs of plugins.
+ * The versions that are faster need WebAssembly or a native part, whose start would cost every
+ * command of the command line more time than the hashing itself.
  */
 export function blake3(data: Uint8Array): string {
-  let stack: Node[] = [];
+  const stack: Node[] = [];
   const chunks = Math.max(1, Math.ceil(data.length / CHUNK_BYTES));
   for (let index = 0; index < chunks; index += 1) {
     const chunk = data.subarray(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES);
@@ -15,7 +15,7 @@ export function blake3(data: Uint8Array): string {
       const left = stack.pop();
       if (left !== undefined) node = parentNode(left, node);
     }
-    stack = [...stack, node];
+    stack.push(node);
   }
   return '';
 }
@@ -62,7 +62,17 @@ const quarters = [
   [1, 6, 11, 12],
   [2, 7, 8, 13],
   [3, 4, 9, 14],
-] as const;
+];
+/** All mixing of one block in a row: four places in the state, then two in the block. */
+const mixes = Uint8Array.from(
+  orders.flatMap((order) =>
+    quarters.flatMap((places, index) => [
+      ...places,
+      order[2 * index] ?? 0,
+      order[2 * index + 1] ?? 0,
+    ]),
+  ),
+);
 
 function chunkNode(chunk: Uint8Array, counter: number): Node {
   let chaining: Uint32Array = start;
@@ -92,45 +102,44 @@ function finish(stack: readonly Node[], last: Node): string {
 
 function wordsOf(block: Uint8Array): Uint32Array {
   const words = new Uint32Array(16);
-  for (const [index, byte] of block.entries()) {
-    words[index >> 2] = (words[index >> 2] ?? 0) | (byte << ((index & 3) * 8));
+  for (let at = 0; at < block.length; at += 1) {
+    words[at >> 2] = (words[at >> 2] ?? 0) | ((block[at] ?? 0) << ((at & 3) * 8));
   }
   return words;
 }
 
+/** One for all: only one block is compressed at a time, and a plugin's program has many of them. */
+const state = new Int32Array(16);
+
 function compress({ chaining, words, counter, bytes, flags }: Node): Uint32Array {
-  const state = new Uint32Array(16);
   state.set(chaining, 0);
   state.set(start.subarray(0, 4), 8);
   state[12] = counter;
   state[13] = counter / 2 ** 32;
   state[14] = bytes;
   state[15] = flags;
-  for (const order of orders) {
-    for (const [index, quarter] of quarters.entries()) {
-      const x = words[order[2 * index] ?? 0] ?? 0;
-      const y = words[order[2 * index + 1] ?? 0] ?? 0;
-      mix(state, quarter, x, y);
-    }
+  for (let at = 0; at < mixes.length; at += 6) mix(words, at);
+  const result = new Uint32Array(8);
+  for (let index = 0; index < 8; index += 1) {
+    result[index] = (state[index] ?? 0) ^ (state[index + 8] ?? 0);
   }
-  return state.subarray(0, 8).map((word, index) => word ^ (state[index + 8] ?? 0));
+  return result;
 }
 
-function mix(
-  state: Uint32Array,
-  [a, b, c, d]: readonly [number, number, number, number],
-  x: number,
-  y: number,
-): void {
+function mix(words: Uint32Array, at: number): void {
+  const a = mixes[at] ?? 0;
+  const b = mixes[at + 1] ?? 0;
+  const c = mixes[at + 2] ?? 0;
+  const d = mixes[at + 3] ?? 0;
   let wordA = state[a] ?? 0;
   let wordB = state[b] ?? 0;
   let wordC = state[c] ?? 0;
   let wordD = state[d] ?? 0;
-  wordA = (wordA + wordB + x) | 0;
+  wordA = (wordA + wordB + (words[mixes[at + 4] ?? 0] ?? 0)) | 0;
   wordD = rotate(wordD ^ wordA, 16);
   wordC = (wordC + wordD) | 0;
   wordB = rotate(wordB ^ wordC, 12);
-  wordA = (wordA + wordB + y) | 0;
+  wordA = (wordA + wordB + (words[mixes[at + 5] ?? 0] ?? 0)) | 0;
   wordD = rotate(wordD ^ wordA, 8);
   wordC = (wordC + wordD) | 0;
   wordB = rotate(wordB ^ wordC, 7);

@@ -15,6 +15,11 @@ export const limits = {
   stateBytesMax: 1 * MIB,
   /** One job's payload as JSON text. */
   payloadBytesMax: 1 * MIB,
+  /** All outputs of one block, where no step follows that would have to take them. */
+  runOutputBytesMax: 16 * MIB,
+  /** Steps that the test of a pipeline plays, and characters of their payloads that it tells of. */
+  simulationStepsMax: 1000,
+  simulationCharsMax: 4 * MIB,
   /** A dedupe key: it is part of an index, and PostgreSQL's rows there are short. */
   dedupeKeyBytesMax: 1 * KIB,
   /** The type of an event or signal. */
@@ -64,6 +69,8 @@ export const limits = {
   dedupeTtlMs: 24 * HOUR,
   /** How far from now a caller may go: how long a job is put off or keeps its key, how old it is. */
   delayMsMax: 10 * 365 * DAY,
+  /** The longest duration of a configuration: taken from or added to now it is still a date. */
+  durationMsMax: 100 * 365 * DAY,
   jobQueueRetentionMs: 30 * DAY,
   jobLogRetentionMs: 30 * DAY,
   signalRetentionMs: 30 * DAY,
@@ -82,6 +89,11 @@ export const limits = {
   /** How long a process may act on what it last heard about the ledger's tokens. */
   tokenFreshMs: 1 * SECOND,
   tokenUseEveryMs: 30 * SECOND,
+  /** Branches that one process moves on at once, and until it tries again when the database is away. */
+  advancedAtOnceMax: 8,
+  advanceRetryMs: 1 * SECOND,
+  /** Payloads from before a block that are kept for the jobs of its branches. */
+  basesMax: 32,
   /** Jobs that one bulk cancel or retry may touch, how many unless told, and at once. */
   bulkJobsMax: 100_000,
   bulkJobsUsual: 10_000,
@@ -108,7 +120,7 @@ export const limits = {
   runnerGraceMs: 1 * HOUR,
   /** Attempts that one summary looks at, the latest. */
   statisticsRowsMax: 100_000,
-  /** A SQLite file up to this size is looked through in a self-check; others wait meanwhile. */
+  /** A SQLite file up to this size is looked through in a self-check, which has to be short. */
   quickCheckBytesMax: 64 * MIB,
   /** How long a self-check may take before it says what it has found so far. */
   selfcheckMs: 10 * SECOND,
@@ -142,6 +154,11 @@ export const limits = {
   configAliasesMax: 1000,
   /** Free space beside the ledger below which somebody should know. */
   diskFreeBytesMin: 256 * MIB,
+  /** A step's name as a caller gives it, and why somebody approved or rejected. */
+  stepNameCharsMax: 1000,
+  whyCharsMax: 1000,
+  /** Rows that are copied or cancelled by one statement, so that others have their turn between. */
+  runRowsAtOnce: 500,
   /** A backup of the configuration: its files, all of them and one of them. */
   archiveEntriesMax: 2048,
   archiveBytesMax: 50 * MIB,
@@ -153,6 +170,38 @@ export const limits = {
   inputSchemaCharsMax: 64 * KIB,
   inputCheckMs: 200,
   inputCompileMs: 2000,
+  /** Pipelines: how many, how long one is once it is laid flat, and how deep its steps may be nested. */
+  pipelinesMax: 1000,
+  pipelineNodesMax: 2000,
+  pipelineDepthMax: 32,
+  /** One condition: its parts, how deep they are nested, and an expression's length and time. */
+  conditionPartsMax: 100,
+  conditionDepthMax: 16,
+  expressionCharsMax: 4 * KIB,
+  expressionMs: 100,
+  /** How many branches one block may have unless its pipeline says otherwise, and at all. */
+  fanoutUsual: 10_000,
+  fanoutMax: 1_000_000,
+  /** Branches of one block that are begun where its branch arrives; more are left to an advancer. */
+  inlineFanoutMax: 100,
+  /** Branches that an advancer begins in one transaction, and outputs that it reads at once: so many
+   * that others have their turn after a few milliseconds. */
+  advanceBatchMax: 200,
+  /** The largest payload that a branch with an open wide block keeps in its own row. */
+  branchPayloadBytesMax: 4 * KIB,
+  /** How long a branch may be claimed without being moved before others take it. */
+  branchLeaseMs: 5 * MINUTE,
+  /** Tries at moving one branch on that may fail, and what their delay grows from. */
+  advancementTriesMax: 5,
+  advancementBackoffMs: 1 * SECOND,
+  /** Halted branches that the signal of a halted run names. */
+  haltsToldMax: 100,
+  /** Signals of one type that one look of a waiting branch considers. */
+  signalLookMax: 200,
+  /** How long a synchronous caller waits for a pipeline that does not say. */
+  pipelineTimeoutMs: 30 * SECOND,
+  /** All baggage of a chain as JSON text. */
+  baggageBytesMax: 1 * MIB,
   /** How far and how wide a plugin root is searched for manifests. */
   rootDepthMax: 8,
   rootDirectoriesMax: 10_000,
@@ -193,8 +242,13 @@ export const limits = {
   eventHeartbeatMs: 15 * SECOND,
   /** How often a stream looks for what other hosts wrote. */
   eventLookMs: 1 * SECOND,
-  /** Rows of each kind that one look reads. */
+  /** How soon it looks again when what comes next is being written. */
+  eventSoonMs: 50,
+  /** Rows of each kind that one look reads, and their bytes; one row is read however large it is. */
   eventPageRows: 200,
+  eventPageBytes: 1 * MIB,
+  /** Looks at once, of all streams together. */
+  eventReadsMax: 2,
   /** Rows that are counted for the total of a list. */
   countRowsMax: 10_000,
   /** How long a request under way may hold up the end of its listener. */

@@ -15,6 +15,8 @@ export const probes = [
   'run.after-exit',
   'settle.before-commit',
   'settle.after-commit',
+  'advance.before-commit',
+  'advance.after-commit',
   'heartbeat.after-commit',
   'reap.before-commit',
   'reap.after-commit',

@@ -9,8 +9,9 @@ import type {
   RouteConfig,
   ServiceConfig,
 } from './config.ts';
+import { toPipelineEntry } from '../pipeline/entry.ts';
 import { toSchedule } from '../schedule/entry.ts';
-import type { Path } from './document.ts';
+import { keyText, type Path } from './document.ts';
 import { hostTimezone } from './fields.ts';
 import { makeRecord } from './freeze.ts';
 import { resolvePath } from './paths.ts';
@@ -48,6 +49,12 @@ export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltC
     plugins: makeRecord(plugins),
     pluginDefaults: buildPlugin(pluginSchema.parse({}), file),
     routes: parsed.routes.map((route, index) => buildRoute(route, placeOf(['routes', index]))),
+    pipelines: parsed.pipelines.map((pipeline, index) =>
+      toPipelineEntry(pipeline, (below) => {
+        const path = ['pipelines', index, ...below];
+        return { place: placeOf(path), key: keyText(path) };
+      }),
+    ),
     api: buildApi(parsed, context),
   };
 }

@@ -1,4 +1,5 @@
 import type { JsonObject } from '../base/json.ts';
+import type { PipelineEntry } from '../pipeline/entry.ts';
 import type { Schedule } from '../schedule/schedule.ts';
 import type { Problem } from './problem.ts';
 
@@ -16,6 +17,7 @@ export interface Config {
   /** What a plugin gets that is found but not listed. */
   readonly pluginDefaults: PluginConfig;
   readonly routes: readonly RouteConfig[];
+  readonly pipelines: readonly PipelineEntry[];
   readonly api: ApiConfig;
   /** Every file that was read, in the order in which they were merged. */
   readonly files: readonly ConfigFile[];

@@ -89,7 +89,7 @@ function relock(before: Reading, after: Reading, file: string, now: string): boo
   const path = relative(found.directory, file);
   const hash = after.files.find((candidate) => candidate.path === file)?.hash ?? '';
   const hashes = new Map([...manifest.manifest.hashes, [path, hash]]);
-  writeManifest(found.directory, hashes, now);
+  writeManifest(found.directory, { ...manifest.manifest, generatedAt: now, hashes });
   return true;
 }
 

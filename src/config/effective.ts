@@ -5,7 +5,7 @@ import { canonical, isObject } from '../base/json.ts';
 import type { Json, JsonObject } from '../base/json.ts';
 import { maskText, REDACTED } from '../base/secrets.ts';
 import type { Path } from './document.ts';
-import { isDuration } from './fields.ts';
+import { isDuration } from '../base/fields.ts';
 import { unwrap } from './issues.ts';
 import { configSchema } from './schema.ts';
 import type { ParsedConfig } from './schema.ts';

@@ -1,36 +1,6 @@
 import * as z from 'zod';
-import { toTimestamp } from '../base/clock.ts';
-import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { formatDuration, parseDuration } from '../base/duration.ts';
 import { isTimezone } from '../schedule/zone.ts';
-
-/**
- * A map with exactly these keys. A key without a value (`service:` and nothing after it) counts as
- * absent, because that is what people mean when they comment out the lines below it.
- */
-export function section<Shape extends z.ZodRawShape>(shape: Shape) {
-  return z.preprocess((value) => dropEmpty(value, shape), z.strictObject(shape));
-}
-
-/** A whole number. Text of digits is accepted too, since `${VAR}` always gives text. */
-export function count(min: number, max: number = Number.MAX_SAFE_INTEGER) {
-  const fromText = (value: unknown): unknown =>
-    typeof value === 'string' && /^-?\d{1,15}$/.test(value) ? Number(value) : value;
-  return z.preprocess(fromText, z.int().min(min).max(max));
-}
-
-export function flag() {
-  const words: Readonly<Record<string, boolean>> = { true: true, false: false };
-  const fromText = (value: unknown): unknown =>
-    typeof value === 'string' ? (words[value] ?? value) : value;
-  return z.preprocess(fromText, z.boolean());
-}
-
-/** Text that is not blank. */
-export function text() {
-  return z.string().regex(/\S/, 'must not be blank');
-}
 
 /** Text that nobody gets to see again, and that is short enough to travel in a header. */
 export function secret() {
@@ -54,65 +24,6 @@ export function hostTimezone(): string {
   return new Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
-export interface DurationBounds {
-  readonly minMs?: number;
-  readonly maxMs?: number;
-}
-
-/** A duration in milliseconds. */
-export function duration({ minMs = 1, maxMs = Number.MAX_SAFE_INTEGER }: DurationBounds = {}) {
-  const fromNumber = (value: unknown): unknown =>
-    typeof value === 'number' ? String(value) : value;
-  const toMs = z.string().transform((value, context) => {
-    const parsed = parseDuration(value);
-    if (!parsed.ok) {
-      const { message, hint } = parsed;
-      context.addIssue({ code: 'custom', message, params: { hint, shown: true } });
-      return z.NEVER;
-    }
-    const bound = parsed.ms < minMs ? `at least ${formatDuration(minMs)}` : undefined;
-    const fault = parsed.ms > maxMs ? `at most ${formatDuration(maxMs)}` : bound;
-    if (fault !== undefined) context.addIssue({ code: 'custom', message: `must be ${fault}` });
-    return parsed.ms;
-  });
-  const schema = z.preprocess(fromNumber, toMs);
-  durations.add(schema);
-  return schema;
-}
-
-const durations = new WeakSet<z.core.$ZodType>();
-
-/** Whether a schema, with or without a default, is one that `duration` made. */
-export function isDuration(schema: z.core.$ZodType): boolean {
-  if (durations.has(schema)) return true;
-  const isWrapped = schema instanceof z.ZodDefault || schema instanceof z.ZodOptional;
-  return isWrapped && isDuration(schema.unwrap());
-}
-
-/** A point in time as RFC 3339 writes it, with its offset; as our own timestamp. */
-export function moment() {
-  return z
-    .string()
-    .refine((value) => RFC_3339.test(value) && isWritable(Date.parse(value)), {
-      error: 'is not a time with its offset',
-      params: { hint: MOMENT_FORMS, shown: true },
-    })
-    .transform((value) => toTimestamp(Date.parse(value)));
-}
-
-/** Timestamps sort as text because all of them have four digits for the year. */
-function isWritable(ms: number): boolean {
-  return ms >= 0 && ms < Date.parse('9999-01-01T00:00:00Z');
-}
-
-const RFC_3339 = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$/;
-const MOMENT_FORMS = 'Write it like 2026-11-15T22:30:00Z or 2026-11-15T23:30:00+01:00.';
-
-/** A duration that a timer waits for. */
-export function timer(minMs = 1) {
-  return duration({ minMs, maxMs: limits.timerMsMax });
-}
-
 /** What a plugin may be called: it stands in paths, URLs and tables. */
 export const pluginNamePattern = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 export const commandNamePattern = /^[A-Za-z][A-Za-z0-9_-]{0,127}$/;
@@ -127,12 +38,3 @@ export function commandName() {
 
 const PLUGIN_NAME_RULE = 'must be letters, digits, _, - and dots, and start with a letter or digit';
 const COMMAND_NAME_RULE = 'must be letters, digits, _ and -, and start with a letter';
-
-function dropEmpty(value: unknown, shape: z.ZodRawShape): unknown {
-  if (value === null) return {};
-  if (!isObject(value)) return value;
-  const filled = Object.entries(value).filter(
-    ([key, inner]) => inner !== null || !Object.hasOwn(shape, key),
-  );
-  return Object.fromEntries(filled);
-}

@@ -28,6 +28,7 @@ export type Category =
   | 'security'
   | 'plugins'
   | 'routes'
+  | 'pipelines'
   | 'schedules'
   | 'state';
 

@@ -15,6 +15,14 @@ export const MANIFEST_VERSION = 3;
 export interface Manifest {
   readonly generatedAt: string;
   readonly hashes: ReadonlyMap<string, string>;
+  /** By the name of the plugin; undefined when none was ever looked at. */
+  readonly plugins: ReadonlyMap<string, Seal> | undefined;
+}
+
+/** The hashes of the two files that decide what a plugin does. */
+export interface Seal {
+  readonly manifest: string;
+  readonly entrypoint: string;
 }
 
 export type ManifestReading =
@@ -41,7 +49,7 @@ export function readManifest(directory: string): ManifestReading {
     problem: makeProblem(file, '', message, RELOCK),
   });
   if (problem !== undefined) return unusable(problem.message);
-  const { version, generated_at: generatedAt, hashes } = isObject(value) ? value : {};
+  const { version, generated_at: generatedAt, hashes, plugins } = isObject(value) ? value : {};
   if (version !== MANIFEST_VERSION) {
     return unusable(`the file is not of version ${MANIFEST_VERSION} of its form`);
   }
@@ -51,9 +59,26 @@ export function readManifest(directory: string): ManifestReading {
   const entries = Object.entries(hashes).map(
     ([path, hash]) => [path, typeof hash === 'string' ? hash : ''] as const,
   );
-  const bad = entries.find(([, hash]) => !/^[0-9a-f]{64}$/.test(hash));
+  const seals = isObject(plugins) ? Object.entries(plugins).map(readSeal) : undefined;
+  const ofPlugins = (seals ?? []).flatMap(([name, { manifest, entrypoint }]) => [
+    [`the manifest of ${name}`, manifest] as const,
+    [`the entrypoint of ${name}`, entrypoint] as const,
+  ]);
+  const bad = [...entries, ...ofPlugins].find(([, hash]) => !/^[0-9a-f]{64}$/.test(hash));
   if (bad !== undefined) return unusable(`the hash of ${bad[0]} is not one`);
-  return { state: 'sound', manifest: { generatedAt, hashes: new Map(entries) } };
+  const sealed = seals === undefined ? undefined : new Map(seals);
+  return { state: 'sound', manifest: { generatedAt, hashes: new Map(entries), plugins: sealed } };
+}
+
+/** What was written down of plugins; undefined when nothing was. */
+export function sealedIn(reading: ManifestReading): Manifest['plugins'] {
+  return reading.state === 'sound' ? reading.manifest.plugins : undefined;
+}
+
+function readSeal([name, value]: readonly [string, unknown]): readonly [string, Seal] {
+  const { manifest, entrypoint } = isObject(value) ? value : {};
+  const text = (hash: unknown): string => (typeof hash === 'string' ? hash : '');
+  return [name, { manifest: text(manifest), entrypoint: text(entrypoint) }];
 }
 
 export function describeFile(file: string, bytes: Uint8Array, directory: string): ConfigFile {

@@ -161,6 +161,7 @@ function knownKeys(schema: z.core.$ZodType, path: Path): string[] {
 /** The schema inside of defaults and of what is done before it is checked. */
 export function unwrap(schema: z.core.$ZodType): z.core.$ZodType {
   if (schema instanceof z.ZodPipe) return unwrap(schema.out);
+  if (schema instanceof z.ZodLazy) return unwrap(schema.unwrap());
   if (
     schema instanceof z.ZodDefault ||
     schema instanceof z.ZodPrefault ||

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { formatDuration } from '../base/duration.ts';
 import { isObject } from '../base/json.ts';
 import type { JsonObject } from '../base/json.ts';
-import { isDuration } from './fields.ts';
+import { isDuration } from '../base/fields.ts';
 import { unwrap } from './issues.ts';
 import { meanings } from './meanings.ts';
 import { configSchema } from './schema.ts';
@@ -17,7 +17,7 @@ export function makeJsonSchema(): JsonObject {
     override: ({ zodSchema, jsonSchema }) => correct(zodSchema, jsonSchema),
   });
   describe(schema, '');
-  // A file that is included has any part of it.
+  // What the whole must have, a file that is included need not have.
   delete schema.required;
   return {
     ...(schema as JsonObject),
@@ -29,7 +29,7 @@ export function makeJsonSchema(): JsonObject {
 /** Dotted keys of all leaves; `<name>` stands for any name, `[]` for any element. */
 export function listKeys(schema: z.core.$ZodType = configSchema, path = ''): string[] {
   const type = unwrap(schema);
-  if (type instanceof z.ZodObject && path !== 'plugins.<name>.schedules[]') {
+  if (type instanceof z.ZodObject && !ownPages.has(path)) {
     const shape = type.shape as Readonly<Record<string, z.core.$ZodType>>;
     return Object.entries(shape).flatMap(([key, inner]) =>
       key === 'database' ? [key] : listKeys(inner, path === '' ? key : `${path}.${key}`),
@@ -44,6 +44,12 @@ export function listKeys(schema: z.core.$ZodType = configSchema, path = ''): str
   }
   return [path];
 }
+
+/** Their keys are explained on pages of their own. */
+const ownPages: ReadonlySet<string> = new Set([
+  'plugins.<name>.schedules[]',
+  'pipelines[].steps[]',
+]);
 
 /** What a file holds is what a check takes in, and not what it makes of it. */
 function correct(zodSchema: z.core.$ZodType, schema: Schema): void {

@@ -64,6 +64,19 @@ export const meanings: Readonly<Record<string, string>> = {
   'routes[].event_type': 'the exact type; required',
   'routes[].to': 'a plugin, or `plugin.command`; required',
   'routes[].command': 'the command, `handle` unless set',
+  'pipelines[].name': 'what it is called by `call`, the API and the command line; required',
+  'pipelines[].on': 'the exact type of the events that start it; without it only its name does',
+  'pipelines[].from_plugin': 'only events of this plugin',
+  'pipelines[].if': 'only when this condition holds; see the page about pipelines',
+  'pipelines[].execution_mode':
+    '`async` unless set, or `synchronous`: who starts it over the API waits for its end',
+  'pipelines[].timeout': 'how long such a caller waits, 30s unless set; the run goes on after it',
+  'pipelines[].max_fanout':
+    'branches of one `foreach`, or of one step with several events; 10000 unless set',
+  'pipelines[].concurrency':
+    'runs of it at once; or `key` and `limit`: runs at once with the same key, others wait',
+  'pipelines[].on_halt': '`plugin.command` that gets a job when a run halts',
+  'pipelines[].steps': 'what it does; see the page about pipelines; required',
   'api.enabled': 'whether the HTTP API is served; it needs at least one token',
   'api.listen': 'address and port',
   'api.auth.api_key': 'one token that may do everything; `tokens` can say more',

@@ -56,10 +56,15 @@ const refusals: Readonly<Record<string, Refusal>> = {
     message: 'is not supported: secrets come from the environment',
     hint: 'Write token: "${NAME}".',
   },
-  pipelines: {
-    message: 'is not supported: steps follow each other by events',
-    hint: 'Write routes, one for each step.',
+  'pipelines.*.on-hook': {
+    message: 'is not supported: what a job leads to is said by its events',
+    hint: 'Write on, with an event of the plugin, or job.dead for what ended badly.',
   },
+  'pipelines.*.max_depth': {
+    message: 'is not needed: a pipeline cannot call itself, and chains end at service.max_hops',
+    hint: 'Remove it.',
+  },
+  'pipelines.*.steps.*.relay': noRelay,
   webhooks: {
     message: 'is not supported: requests come in through the API',
     hint: 'Let the sender POST to /plugin/<name>/handle with a token of its own, see api.auth.tokens.',

@@ -2,18 +2,9 @@ import { availableParallelism } from 'node:os';
 import * as z from 'zod';
 import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import {
-  commandName,
-  count,
-  duration,
-  flag,
-  pluginName,
-  secret,
-  section,
-  text,
-  timer,
-  timezone,
-} from './fields.ts';
+import { count, duration, flag, section, text, timer } from '../base/fields.ts';
+import { commandName, pluginName, secret, timezone } from './fields.ts';
+import { pipelineSchema } from '../pipeline/entry-schema.ts';
 import { scheduleEntry } from '../schedule/entry.ts';
 
 /** A process that misses fewer beats than this must not be taken for dead. */
@@ -170,6 +161,11 @@ export const configSchema = section({
   plugin_roots: z.array(text()).min(1),
   plugins: z.record(pluginName(), plugin).default({}),
   routes: z.array(route).default([]),
+  pipelines: z
+    .array(pipelineSchema)
+    .max(limits.pipelinesMax)
+    .superRefine(checkPipelineNames, { when: ({ value }) => Array.isArray(value) })
+    .default([]),
   api: api.prefault({}),
   tokens: z.array(namedToken).default([]),
 })
@@ -207,6 +203,27 @@ function checkScheduleIds(
       });
     }
     seen.add(id);
+  }
+}
+
+function checkPipelineNames(
+  pipelines: readonly unknown[],
+  context: { addIssue(issue: z.core.$ZodSuperRefineIssue): void },
+): void {
+  const seen = new Set<string>();
+  for (const [index, entry] of pipelines.entries()) {
+    const name = isObject(entry) ? entry['name'] : undefined;
+    if (typeof name !== 'string') continue;
+    if (seen.has(name)) {
+      context.addIssue({
+        code: 'custom',
+        path: [index, 'name'],
+        message: 'is taken by another pipeline',
+        params: { hint: 'Give each of them a name of its own.', shown: true },
+        input: name,
+      });
+    }
+    seen.add(name);
   }
 }
 

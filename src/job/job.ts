@@ -45,6 +45,13 @@ export interface JobDraft {
   readonly schedule?: { readonly id: string; readonly slot: string };
   /** Of an init: the fingerprint of the plugin's configuration that it is for. */
   readonly initFor?: string;
+  /** The step of a run that it is. */
+  readonly run?: { readonly id: string; readonly branchId: string; readonly stepId: string };
+  /** Names what lies beneath its payload, when it is a step of a branch. */
+  readonly baseKey?: string;
+  /** How long an attempt may take, and what its retries' delay grows from, instead of the plugin's. */
+  readonly timeoutMs?: number;
+  readonly backoffMs?: number;
 }
 
 export interface Dedupe {
@@ -100,4 +107,13 @@ export interface Job {
   readonly cancelRequestedAt: Timestamp | null;
   /** What it ran with when it was last claimed. */
   readonly configSnapshotId: string | null;
+  /** The step of a run that it is: the run, its branch and the step's id in the pipeline. */
+  readonly runId: string | null;
+  readonly branchId: string | null;
+  readonly stepId: string | null;
+  /** `<branch>:<moves>` of what lies beneath its payload. */
+  readonly baseKey: string | null;
+  /** Its own, instead of the plugin's. */
+  readonly timeoutMs: number | null;
+  readonly backoffMs: number | null;
 }

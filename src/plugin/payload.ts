@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { createContext, Script } from 'node:vm';
 import type { ErrorObject, ValidateFunction } from 'ajv';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { withinTime } from '../base/time-box.ts';
 import { keyText } from '../config/document.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
 import type { Plugin } from './catalog.ts';
@@ -119,20 +119,6 @@ function hasKey(value: unknown, isMeant: (key: string) => boolean): boolean {
   if (Array.isArray(value)) return value.some((inner) => hasKey(inner, isMeant));
   if (!isObject(value)) return false;
   return Object.entries(value).some(([key, inner]) => isMeant(key) || hasKey(inner, isMeant));
-}
-
-const slot: { work: () => unknown } = { work: () => undefined };
-let runner: ((options: { timeout: number }) => unknown) | undefined;
-
-/** Runs it to its end or stops it, even inside a regular expression. */
-function withinTime<T>(ms: number, work: () => T): T {
-  if (runner === undefined) {
-    const context = createContext(slot);
-    const script = new Script('work()');
-    runner = (options) => script.runInContext(context, options) as unknown;
-  }
-  slot.work = work;
-  return runner({ timeout: ms }) as T;
 }
 
 function placeOf({ instancePath, keyword, params }: ErrorObject): string {

@@ -23,7 +23,16 @@ export interface PluginRequest {
   readonly context: Readonly<JsonObject>;
   /** As the job stores it: data, or an event around its data. */
   readonly payload: Json;
+  /** Of a pipeline: the run and the step that it is; its payload is always data. */
+  readonly step?: StepRequest;
   readonly deadlineAt: Timestamp;
+}
+
+export interface StepRequest {
+  readonly runId: string;
+  readonly stepId: string;
+  /** What else is in its payload: members as they stand in JSON between the braces. */
+  readonly beneath: Buffer;
 }
 
 /**
@@ -31,23 +40,45 @@ export interface PluginRequest {
  * the event, so that a plugin finds its data at the same place whoever asked.
  */
 export function encodeRequest(request: PluginRequest): Buffer {
-  const { command, payload } = request;
+  const { command, payload, step } = request;
+  if (step !== undefined) return encodeStep(request, step);
   const event = command === 'handle' ? (asEvent(payload) ?? { type: '', payload }) : undefined;
   const body = {
+    ...headOf(request),
+    payload: event === undefined ? payload : event['payload'],
+    ...(event === undefined ? {} : { event }),
+  };
+  return Buffer.from(`${JSON.stringify(body)}\n`);
+}
+
+/** Put together from bytes: what lies beneath is the same for many steps, and may be large. */
+function encodeStep(request: PluginRequest, { runId, stepId, beneath }: StepRequest): Buffer {
+  const head = JSON.stringify({ ...headOf(request), run_id: runId, step_id: stepId }).slice(0, -1);
+  const own = JSON.stringify(request.payload);
+  const comma = own === '{}' ? '' : ',';
+  const rest = beneath.length === 0 ? own.slice(1) : `${comma}${own.slice(1)}`;
+  const event = `${rest},"event":{"type":"${STEP_EVENT}","payload":{`;
+  return Buffer.concat([
+    Buffer.from(`${head},"payload":{`),
+    beneath,
+    ...(request.command === 'handle' ? [Buffer.from(event), beneath] : []),
+    Buffer.from(request.command === 'handle' ? `${rest}}}\n` : `${rest}}\n`),
+  ]);
+}
+
+function headOf(request: PluginRequest): JsonObject {
+  return {
     protocol: PROTOCOL,
     job_id: request.jobId,
-    command,
+    command: request.command,
     instance: request.instance,
     attempt: request.attempt,
     idempotency_key: request.idempotencyKey,
     config: request.config,
     state: request.state,
     context: request.context,
-    payload: event === undefined ? payload : event['payload'],
-    ...(event === undefined ? {} : { event }),
     deadline_at: request.deadlineAt,
   };
-  return Buffer.from(`${JSON.stringify(body)}\n`);
 }
 
 interface Failure {
@@ -155,6 +186,9 @@ export function pluginEnvironment(
 
 /** EX_CONFIG of sysexits.h. */
 const EXIT_CONFIG = 78;
+
+/** What `handle` is told when it is a step of a pipeline. */
+const STEP_EVENT = 'pipeline.step';
 
 const eventKeys = new Set(['type', 'payload', 'dedupe_key', 'source', 'timestamp', 'event_id']);
 

@@ -64,16 +64,36 @@ export type Plan =
 
 /** What is to be done about a schedule whose due time has come. */
 export function planDue(timed: Timed, state: DueState, nowMs: number, graceMs: number): Plan {
-  const { timing } = timed.schedule;
+  const { timing, catchUp } = timed.schedule;
   const { seq } = state;
-  if (timing.mode === 'at' || timing.mode === 'after') {
-    return { kind: 'fire', slots: [state.slotMs], next: undefined };
-  }
   const due = timing.mode === 'every' ? countFromCompletion(timed, state) : state;
   if (due.dueMs > nowMs) return { kind: 'wait', next: due };
-  if (nowMs - due.dueMs > graceMs) return planMissed(timed, due, seq, nowMs);
-  const from = timing.mode === 'every' ? nowMs : due.slotMs;
-  return { kind: 'fire', slots: [due.slotMs], next: nextSlot(timed, seq + 1, from) };
+  if (!isLate(timed, due, nowMs, graceMs)) {
+    const from = timing.mode === 'every' ? nowMs : due.slotMs;
+    return { kind: 'fire', slots: [due.slotMs], next: nextSlot(timed, seq + 1, from) };
+  }
+  const isOnce = timing.mode === 'at' || timing.mode === 'after';
+  const allowedMs = allowedFrom(timed, nowMs);
+  if (allowedMs > nowMs && (isOnce || catchUp !== 'skip')) {
+    return { kind: 'wait', next: { slotMs: due.slotMs, dueMs: allowedMs } };
+  }
+  if (isOnce) return { kind: 'fire', slots: [due.slotMs], next: undefined };
+  return planMissed(timed, due, seq, nowMs);
+}
+
+/** The first moment from this one on that the windows of a schedule allow. */
+export function allowedFrom({ schedule, zone }: Timed, ms: number): number {
+  return moveInto(schedule, ms, zone) ?? ms;
+}
+
+/** What was put off has another due time; that it is late is told by its slot. */
+function isLate(
+  { schedule }: Timed,
+  { slotMs, dueMs }: Slot,
+  nowMs: number,
+  graceMs: number,
+): boolean {
+  return nowMs - dueMs > graceMs || nowMs - slotMs > graceMs + schedule.jitterMs;
 }
 
 /** While a job is open, the next due time is only a guess; its completion moves it on. */

@@ -4,8 +4,15 @@ import type { Timestamp } from '../base/clock.ts';
 export const RUNTIME_SOURCE = 'ductile';
 
 export function pluginSource(plugin: string): string {
-  return `plugin:${plugin}`;
+  return `${PLUGIN_PREFIX}${plugin}`;
 }
+
+/** Who sent a signal, as routes and pipelines name them: a plugin by its name alone. */
+export function senderOf(source: string): string {
+  return source.startsWith(PLUGIN_PREFIX) ? source.slice(PLUGIN_PREFIX.length) : source;
+}
+
+const PLUGIN_PREFIX = 'plugin:';
 
 /** An immutable fact, before it is on the ledger. The id is made by whoever reports it. */
 export interface SignalDraft {

@@ -180,7 +180,7 @@ routes:
   - to: y
     event_type: " "
 api: {listen: 8080}
-pipelines: []
+pipelines: {}
 `);
     expect(found).toEqual([
       '1:1 plugin_roots is required',
@@ -197,7 +197,7 @@ pipelines: []
       '15:5 routes[0].to is required',
       '17:5 routes[1].event_type must not be blank',
       '18:7 api.listen must be text, not 8080',
-      '19:1 pipelines is not supported: steps follow each other by events',
+      '19:1 pipelines must be a list, not a map of keys',
     ]);
   });
 

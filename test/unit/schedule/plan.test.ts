@@ -196,6 +196,67 @@ describe('times that were missed', () => {
   });
 });
 
+describe('what is late', () => {
+  const office = { only_between: '08:00-18:00', not_on: ['sunday'] };
+  const night = { preferred_window: { start: '02:30', end: '04:30' } };
+  // A Saturday evening, a Monday morning.
+  const [EVENING, MORNING] = ['2026-11-14T20:00:00Z', '2026-11-16T08:00:00Z'];
+
+  test.each([
+    ['cron: run_once', { cron: '0 * * * *', catch_up: 'run_once', ...office }],
+    ['every: run_all', { every: '1h', catch_up: 'run_all', ...office }],
+    ['at', { at: '2026-11-14T16:00:00Z', ...office }],
+    ['after', { after: '1h', ...office }],
+  ])('%s waits for a moment that its windows allow', (_, entry) => {
+    expect(shown(plan(timed(entry), '2026-11-14T16:00:00Z', EVENING))).toEqual({ wait: MORNING });
+  });
+
+  test('is moved into the preferred window', () => {
+    const on = timed({ cron: '0 * * * *', catch_up: 'run_once', ...night });
+    expect(shown(plan(on, '2026-11-14T03:00:00Z', '2026-11-14T10:00:00Z'))).toEqual({
+      wait: '2026-11-15T02:30:00Z',
+    });
+  });
+
+  /** What comes of it when the moment that it was put off to has come. */
+  function putOff(entry: Readonly<Record<string, unknown>>): unknown {
+    const on = timed(entry);
+    const [slotMs, dueMs] = [at('2026-11-14T16:00:00Z'), at(MORNING)];
+    const state = { seq: 1, slotMs, dueMs, completedMs: undefined };
+    return shown(planDue(on, state, dueMs, GRACE_MS));
+  }
+
+  test('comes as catch_up says when that moment has come', () => {
+    const once = { cron: '0 * * * *', catch_up: 'run_once', ...office };
+    const missed = ['14T16', '14T17', '16T08'].map((hour) => `2026-11-${hour}:00:00Z`);
+    expect(putOff(once)).toEqual({ fires: missed.slice(0, 1), next: '2026-11-16T09:00:00Z' });
+    expect(putOff({ ...once, catch_up: 'run_all' })).toEqual({
+      fires: missed,
+      next: '2026-11-16T09:00:00Z',
+    });
+    expect(putOff({ every: '1h', catch_up: 'run_all', ...office })).toEqual({
+      fires: missed,
+      next: '2026-11-16T09:00:00Z',
+    });
+    expect(putOff({ at: '2026-11-14T16:00:00Z', ...office })).toEqual({
+      fires: missed.slice(0, 1),
+      next: undefined,
+    });
+  });
+
+  test('passes at once when nothing is made up for', () => {
+    const on = timed({ cron: '0 * * * *', ...office });
+    expect(shown(plan(on, '2026-11-14T16:00:00Z', EVENING))).toEqual({ fires: [], next: MORNING });
+  });
+
+  test('by less than counts as missed comes although its window has just closed', () => {
+    const on = timed({ cron: '59 17 * * *', ...office });
+    expect(shown(plan(on, '2026-11-14T17:59:00Z', '2026-11-14T18:00:00Z'))).toMatchObject({
+      fires: ['2026-11-14T17:59:00Z'],
+    });
+  });
+});
+
 test('ten thousand schedules in as many zones as there are take little time', () => {
   const names = Intl.supportedValuesOf('timeZone');
   const all = Array.from({ length: 10_000 }, (_, index) =>
