@@ -6,6 +6,7 @@ import { checkSqliteFile } from './check.ts';
 import { tables, type Row, type Store, type TableName } from './dialect.ts';
 import { migrate, schemaVersion } from './migrate.ts';
 import type { PostgresStore } from './postgres.ts';
+import { readInThread } from './sqlite-thread.ts';
 import { openSqlite, type SqliteStore } from './sqlite.ts';
 
 const PAGES_PER_STEP = 256;
@@ -67,7 +68,7 @@ async function writeChecked(
   }
   try {
     await write(draft);
-    checkCopy(draft);
+    await checkCopy(draft);
     renameSync(draft, target);
     syncPath(dirname(target));
   } catch (error) {
@@ -83,17 +84,16 @@ function failed(place: string, error: unknown): DuctileError {
 }
 
 /** A copy that is not proven is no backup. One file is left: its journal is folded in. */
-function checkCopy(path: string): void {
+async function checkCopy(path: string): Promise<void> {
   const db = new DatabaseSync(path);
   try {
     db.exec('pragma journal_mode = delete');
-    const problems = checkSqliteFile(db);
-    if (problems.length > 0) {
-      throw new DuctileError('BACKUP_INVALID', `the copy is not sound: ${problems.join('; ')}`);
-    }
   } finally {
     db.close();
   }
+  const problems = await readInThread(path, checkSqliteFile);
+  if (problems.length === 0) return;
+  throw new DuctileError('BACKUP_INVALID', `the copy is not sound: ${problems.join('; ')}`);
 }
 
 /** Without it a power cut may take back what a file holds, or the name that a directory has for it. */

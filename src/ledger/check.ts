@@ -1,19 +1,22 @@
-import type { DatabaseSync } from 'node:sqlite';
 import { limits } from '../base/limits.ts';
-import type { Dialect, Session } from './dialect.ts';
+import { runInvariants } from './check-runs.ts';
+import type { Dialect } from './dialect.ts';
+import { attemptIdIn } from './queries/attempt.ts';
 import { int } from './queries/row.ts';
-import { pragma } from './sqlite-file.ts';
+import type { Reading } from './sqlite-thread.ts';
 
 /** What the database itself can say about its file. */
-export function checkSqliteFile(db: DatabaseSync): string[] {
-  return tellIntegrity(db.prepare('pragma integrity_check(20)').all());
+export async function checkSqliteFile({ run }: Reading): Promise<string[]> {
+  return tellIntegrity(await run('pragma integrity_check(20)'));
 }
 
-/** The same, roughly, where it takes no longer than a moment in which nothing else is done. */
-export function glanceAtSqliteFile(db: DatabaseSync): string[] {
-  const size = (name: 'page_count' | 'page_size'): number => Number(pragma(db, name));
-  if (size('page_count') * size('page_size') > limits.quickCheckBytesMax) return [];
-  return tellIntegrity(db.prepare('pragma quick_check(5)').all());
+/** The same, roughly, where it does not take long. */
+export async function glanceAtSqliteFile({ run }: Reading): Promise<string[]> {
+  const [size = {}] = await run(
+    'select page_count * page_size as bytes from pragma_page_count, pragma_page_size',
+  );
+  if (int(size, 'bytes') > limits.quickCheckBytesMax) return [];
+  return tellIntegrity(await run('pragma quick_check(5)'));
 }
 
 function tellIntegrity(rows: readonly object[]): string[] {
@@ -24,23 +27,24 @@ function tellIntegrity(rows: readonly object[]): string[] {
 }
 
 /** Our own invariants: each query counts rows that must not exist. */
-export async function checkLedger(session: Session): Promise<string[]> {
+export async function checkLedger(session: Reading): Promise<string[]> {
   const d = session.dialect;
   return await count(session, [
     ...runningInvariants(d),
     ...jobInvariants(d),
     ...intentInvariants(d),
+    ...runInvariants(d),
   ]);
 }
 
 /** Those of what runs, which is never much. */
-export async function glanceAtLedger(session: Session): Promise<string[]> {
+export async function glanceAtLedger(session: Reading): Promise<string[]> {
   return await count(session, runningInvariants(session.dialect));
 }
 
 type Invariant = readonly [name: string, sql: string];
 
-async function count(session: Session, invariants: readonly Invariant[]): Promise<string[]> {
+async function count(session: Reading, invariants: readonly Invariant[]): Promise<string[]> {
   const found: string[] = [];
   for (const [name, sql] of invariants) {
     const [row] = await session.run(sql);
@@ -83,7 +87,7 @@ function jobInvariants(d: Dialect): readonly Invariant[] {
         and j.completed_at > coalesce((select m.value from ${d.table('ledger_meta')} m
           where m.key = 'attempts_pruned_to'), '')
         and not exists (
-          select 1 from ${log} l where l.job_id = j.id and l.status = 'succeeded')`,
+          select 1 from ${log} l where l.id = ${attemptIdIn('j.id', 'j.attempt')} and l.status = 'succeeded')`,
     ],
     [
       'keys held by no open job',
@@ -93,7 +97,7 @@ function jobInvariants(d: Dialect): readonly Invariant[] {
     [
       'signals of attempts that did not succeed',
       `select count(*) as n from ${d.table('signals')} s where s.event_index >= 0 and exists (
-        select 1 from ${log} l where l.job_id = s.job_id and l.attempt = s.job_attempt
+        select 1 from ${log} l where l.id = ${attemptIdIn('s.job_id', 's.job_attempt')}
           and l.status <> 'succeeded')`,
     ],
   ];

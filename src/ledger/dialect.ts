@@ -1,8 +1,10 @@
+import type { FollowHalt } from './runs.ts';
+
 /** What differs between the two databases. Nothing outside this folder knows which one it is. */
 export interface Dialect {
   readonly name: 'sqlite' | 'postgres';
   /** A table's full name: SQL names its schema, because a session's search path is never set. */
-  table(name: TableName): string;
+  table(name: TableName | 'run_transitions'): string;
   /** Types that the migrations use. */
   readonly types: {
     readonly int: string;
@@ -15,9 +17,12 @@ export interface Dialect {
   readonly now: string;
   nowPlus(msExpression: string): string;
   readonly forUpdate: string;
+  readonly forShare: string;
   readonly skipLocked: string;
   /** Serialises claims of one ledger over all hosts; undefined where there is one writer anyway. */
   readonly lockClaims: string | undefined;
+  /** The same for the beginning of runs that wait for others of their key. */
+  readonly lockRuns: string | undefined;
   /**
    * The transaction below which all are over, where commits come in another order than numbers;
    * undefined where there is one writer.
@@ -25,6 +30,12 @@ export interface Dialect {
   readonly settledBelow: string | undefined;
   /** The first transaction that has not begun; undefined where there is one writer. */
   readonly unbegun: string | undefined;
+  /** The highest number that a job was given, committed or not; undefined where there is one writer. */
+  readonly lastJobGiven: string | undefined;
+  /** The number of a transaction that begins with this; undefined where there is one writer. */
+  readonly newTransaction: string | undefined;
+  /** Whether it failed only because of another transaction, so that trying again helps. */
+  isConflict(error: unknown): boolean;
   /** The nth parameter, and "is one of the values in the nth parameter", which is a list. */
   parameter(index: number, type: 'text' | 'int'): string;
   among(index: number, type: 'text' | 'int'): string;
@@ -49,6 +60,12 @@ export const tables = [
   'idempotency_keys',
   'config_snapshots',
   'plugin_health',
+  'pipeline_definitions',
+  'pipeline_runs',
+  'run_branches',
+  'run_steps',
+  'run_advancements',
+  'run_payloads',
   'processes',
   'ledger_meta',
   'schema_migrations',
@@ -73,6 +90,8 @@ export interface Transaction extends Session {
   readonly again: boolean;
   /** Runs a statement over rows that nobody waits for; when it fails, so does the transaction. */
   send(statement: RowsStatement, rows: readonly Row[], common?: readonly Value[]): void;
+  /** What follows when a run halts in it; nothing, where nobody said. */
+  readonly followHalt?: FollowHalt;
   /** Nothing will be asked after what is asked already: the commit may travel with it. */
   finish(): void;
 }
@@ -97,6 +116,7 @@ export type VerbName =
   | 'reap'
   | 'heartbeat'
   | 'fire'
+  | 'advance'
   | 'prune'
   | 'other';
 

@@ -5,6 +5,7 @@ import type { Directive, DirectiveDraft, DirectiveStatus } from '../directive/di
 import type { JobDraft } from '../job/job.ts';
 import type { CancelAnswer } from '../job/state.ts';
 import type { SignalDraft } from '../signal/signal.ts';
+import type { RunDraft } from './runs.ts';
 import type { BreakerFilter, PauseRequest } from './schedules.ts';
 
 /** What a ledger can do with directives, and with what only directives change. */
@@ -44,6 +45,7 @@ export interface DirectRequest {
 export interface Consequences {
   readonly signals: readonly SignalDraft[];
   readonly jobs: readonly JobDraft[];
+  readonly runs?: readonly RunDraft[];
 }
 
 /** `process`: executed outside of the database, and ended with `closeDirective`. */
@@ -55,6 +57,9 @@ export type DirectiveWork =
   | { readonly kind: 'plugin.switch'; readonly plugin: string; readonly enabled: boolean }
   | ({ readonly kind: 'schedule.pause' } & PauseRequest)
   | ({ readonly kind: 'breaker.reset'; readonly plugin: string } & BreakerFilter)
+  | { readonly kind: 'run.cancel'; readonly runId: string }
+  | { readonly kind: 'run.revive'; readonly revival: Revival }
+  | { readonly kind: 'run.decide'; readonly decision: Decision }
   | { readonly kind: 'token.create'; readonly token: TokenDraft }
   | { readonly kind: 'token.revoke'; readonly tokenId: string }
   | { readonly kind: 'token.rotate'; readonly tokenId: string; readonly digest: string };
@@ -73,6 +78,27 @@ export type RetryAnswer =
   | { readonly kind: 'under_way'; readonly jobId: string }
   | { readonly kind: 'open' }
   | { readonly kind: 'unknown' };
+
+/** An ended run, and the run that goes on with its work. */
+export interface Revival {
+  readonly of: string;
+  readonly id: string;
+  /** The id of its first job, when that is its first step. */
+  readonly firstJobId: string;
+  /** Whether it has the baggage of the old one. */
+  readonly withContext: boolean;
+  /** The step from which on everything is done again; otherwise only what did not end well is. */
+  readonly from?: string;
+}
+
+/** What somebody said to a step that waits for a person. */
+export interface Decision {
+  readonly runId: string;
+  /** The step's name in the pipeline, or the id of its row. */
+  readonly step: string;
+  readonly approved: boolean;
+  readonly why?: string;
+}
 
 export interface TokenDraft {
   readonly id: string;

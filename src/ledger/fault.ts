@@ -7,6 +7,7 @@ const before: Partial<Record<VerbName, Probe>> = {
   fire: 'fire.before-commit',
   claim: 'claim.before-commit',
   settle: 'settle.before-commit',
+  advance: 'advance.before-commit',
   release: 'release.before-commit',
   reap: 'reap.before-commit',
 };
@@ -16,6 +17,7 @@ const after: Partial<Record<VerbName, Probe>> = {
   fire: 'fire.after-commit',
   claim: 'claim.after-commit',
   settle: 'settle.after-commit',
+  advance: 'advance.after-commit',
   release: 'release.after-commit',
   reap: 'reap.after-commit',
   heartbeat: 'heartbeat.after-commit',

@@ -4,9 +4,11 @@ import type { Attempt, AttemptReport } from '../job/attempt.ts';
 import type { Job, JobDraft } from '../job/job.ts';
 import type { Ending } from '../job/outcome.ts';
 import type { CancelAnswer, JobStatus } from '../job/state.ts';
+import type { Arrival } from '../pipeline/move.ts';
 import type { Signal, SignalDraft } from '../signal/signal.ts';
 import type { DirectiveClosing, DirectiveVerbs } from './directives.ts';
 import type { GenerationVerbs } from './generations.ts';
+import type { Followers, RunDraft, RunNews, RunVerbs } from './runs.ts';
 import type { ScheduleVerbs } from './schedules.ts';
 
 /**
@@ -15,11 +17,13 @@ import type { ScheduleVerbs } from './schedules.ts';
  * transaction from parts. Verbs take and return plain data. Ids and tokens are made by the caller,
  * so that a verb whose answer was lost can be asked again and has happened once.
  */
-export interface Ledger extends DirectiveVerbs, GenerationVerbs, ScheduleVerbs {
+export interface Ledger extends DirectiveVerbs, GenerationVerbs, RunVerbs, ScheduleVerbs {
   readonly kind: 'sqlite' | 'postgres';
 
   /** Accepts work: committed when it resolves. */
   enqueue(batch: EnqueueBatch): Promise<Enqueued[]>;
+  /** Accepts runs, with what goes along with them: committed when it resolves. */
+  startRuns(batch: EnqueueBatch): Promise<RunNews>;
   /** Takes ready jobs, oldest first, within every limit, for a process that has said that it lives. */
   claim(request: ClaimRequest): Promise<ClaimedJob[]>;
   /** Closes attempts, each with all its consequences or none, and then claims in the same commit. */
@@ -49,8 +53,8 @@ export interface Ledger extends DirectiveVerbs, GenerationVerbs, ScheduleVerbs {
   attempts(jobIds: readonly string[]): Promise<Attempt[]>;
   attemptsOf(filter: AttemptFilter): Promise<Attempt[]>;
   signals(filter: SignalFilter): Promise<Signal[]>;
-  /** Signals and ends of attempts after a place, in an order that nothing is ever added before. */
-  events(after: EventPlace, limit: number): Promise<EventRows>;
+  /** What was recorded after a place, in an order that nothing is ever added before. */
+  events(after: EventPlace, limit: EventLimit): Promise<EventRows>;
   eventEnd(): Promise<EventPlace>;
   facts(plugin: string, limit: number, factType?: string): Promise<Fact[]>;
   state(plugin: string): Promise<string>;
@@ -77,11 +81,15 @@ export interface EnqueueBatch {
   readonly jobs: readonly JobDraft[];
   readonly signals?: readonly SignalDraft[];
   readonly contexts?: readonly ContextDraft[];
+  readonly runs?: readonly RunDraft[];
 }
 
 export interface ContextDraft {
   readonly id: string;
   readonly parentId?: string;
+  /** The step that added to it. */
+  readonly pipeline?: string;
+  readonly stepId?: string;
   readonly accumulated: string;
 }
 
@@ -108,6 +116,8 @@ export interface ClaimablePlugin {
   /** How long a claim may last before others presume it lost, by command. */
   readonly leaseMs: Readonly<Record<string, number>>;
   readonly leaseDefaultMs: number;
+  /** What a claim of a job with a timeout of its own lasts beyond that. */
+  readonly leaseSlackMs?: number;
   /** When it has an init: for which configuration, and whether all else has to wait for it. */
   readonly init?: { readonly fingerprint: string; readonly isHeld: boolean };
 }
@@ -132,8 +142,11 @@ export interface Closing {
   readonly state?: StateChange;
   readonly signals: readonly SignalDraft[];
   readonly jobs: readonly JobDraft[];
-  /** The jobs that follow, without keys, when this end opens or closes the breaker of its command. */
-  readonly followBreaker?: (signal: SignalDraft) => readonly JobDraft[];
+  readonly runs?: readonly RunDraft[];
+  /** What a step's end brings its branch; from the ending alone when it is not a success. */
+  readonly arrival?: Arrival;
+  /** What follows when this end opens or closes the breaker of its command. */
+  readonly followBreaker?: (signal: SignalDraft) => Followers;
 }
 
 /** A declared snapshot becomes a fact and replaces the state; undeclared updates are merged into it. */
@@ -158,6 +171,7 @@ export interface Settlement {
   /** The jobs that were asked for by the closings that settled. */
   readonly enqueued: readonly Enqueued[];
   readonly claimed: readonly ClaimedJob[];
+  readonly news: RunNews;
 }
 
 export interface ReapRequest {
@@ -206,6 +220,8 @@ export const prunable = [
   'snapshots',
   'health',
   'schedules',
+  'runs',
+  'definitions',
 ] as const;
 export type Prunable = (typeof prunable)[number];
 
@@ -302,17 +318,52 @@ export interface Position {
 }
 
 export interface EventPlace {
+  readonly jobs: Position;
   readonly signals: Position;
   readonly attempts: Position;
 }
 
+/** Of each kind; one row is given however large it is. */
+export interface EventLimit {
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+/** A job as it was accepted, without what changes later. */
+export type JobEvent = Pick<
+  Job,
+  | 'id'
+  | 'plugin'
+  | 'command'
+  | 'maxAttempts'
+  | 'submittedBy'
+  | 'actor'
+  | 'dedupeKey'
+  | 'createdAt'
+  | 'parentJobId'
+  | 'sourceEventId'
+  | 'rootJobId'
+  | 'retryOf'
+  | 'scheduleId'
+> & { readonly position: Position };
 export type SignalEvent = Signal & { readonly position: Position };
 /** Without what the attempt printed. */
 export type AttemptEvent = Attempt & { readonly position: Position };
 
 export interface EventRows {
-  readonly signals: readonly SignalEvent[];
-  readonly attempts: readonly AttemptEvent[];
+  readonly jobs: EventList<JobEvent>;
+  readonly signals: EventList<SignalEvent>;
+  readonly attempts: EventList<AttemptEvent>;
+  /** Others are still writing what comes next. */
+  readonly isPending: boolean;
+}
+
+export interface EventList<T> {
+  readonly rows: readonly T[];
+  /** There is more that can be had at once. */
+  readonly isCut: boolean;
+  /** Behind all that there is by now. */
+  readonly end: Position;
 }
 
 export interface Fact {

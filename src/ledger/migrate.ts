@@ -5,9 +5,10 @@ import { core } from './migrations/0001-core.ts';
 import { schedules } from './migrations/0002-schedules.ts';
 import { directives } from './migrations/0003-directives.ts';
 import { generations } from './migrations/0004-generations.ts';
+import { runs } from './migrations/0005-runs.ts';
 import type { Migration } from './migrations/migration.ts';
 
-export const migrations: readonly Migration[] = [core, schedules, directives, generations];
+export const migrations: readonly Migration[] = [core, schedules, directives, generations, runs];
 export const schemaVersion = Math.max(...migrations.map(({ version }) => version));
 
 /** Brings a ledger to this program's schema, inside one transaction; says what was applied. */

@@ -15,8 +15,13 @@ export interface PostgresParts {
 }
 
 /** A schema brought up to date, and what a ledger over it is made of. */
-export async function openPostgresParts(url: string, schema: string): Promise<PostgresParts> {
+export async function openPostgresParts(
+  url: string,
+  schema: string,
+  signal?: AbortSignal,
+): Promise<PostgresParts> {
   const store = openPostgres(url, schema);
+  signal?.addEventListener('abort', () => store.cut(), { once: true });
   try {
     await store.write(['other'], async (tx) => {
       // Two hosts that start together must not both create the schema.

@@ -2,15 +2,16 @@ import { backupSqlite } from './backup.ts';
 import { checkLedger, checkSqliteFile, glanceAtLedger, glanceAtSqliteFile } from './check.ts';
 import type { Store, VerbName } from './dialect.ts';
 import { makeDirectiveVerbs } from './directive-verbs.ts';
+import { makeEventVerbs } from './event-verbs.ts';
 import { makeGenerationVerbs } from './generation-verbs.ts';
 import type { Closing, Ledger } from './ledger.ts';
 import { migrate, schemaVersion } from './migrate.ts';
 import type { Notifier } from './notify.ts';
+import { makeRunVerbs } from './run-verbs.ts';
+import type { FollowHalt } from './runs.ts';
 import { makeScheduleVerbs } from './schedule-verbs.ts';
 import { attemptsOf, listAttempts } from './queries/attempt.ts';
 import { claim } from './queries/claim.ts';
-import { enqueue } from './queries/enqueue.ts';
-import { endOfEvents, listEvents } from './queries/event.ts';
 import { cancel, countJobs, countQueue, findJob, listJobs, promote } from './queries/job.ts';
 import { readMeta, writeMeta } from './queries/meta.ts';
 import {
@@ -27,17 +28,16 @@ import { text } from './queries/row.ts';
 import { exchange, settle } from './queries/settle.ts';
 import { listSignals } from './queries/signal.ts';
 import { listFacts, readState } from './queries/state.ts';
+import { readInThread, type Reading } from './sqlite-thread.ts';
 import { openSqlite } from './sqlite.ts';
 
 export type LedgerPlace =
   | { readonly kind: 'sqlite'; readonly path: string }
   | { readonly kind: 'postgres'; readonly url: string; readonly schema: string };
 
-/** Opens a ledger and brings its schema up to date. */
-export async function openLedger(place: LedgerPlace): Promise<Ledger> {
-  return place.kind === 'sqlite'
-    ? openSqliteLedger(place.path)
-    : openPostgresLedger(place.url, place.schema);
+/** Opens a ledger and brings its schema up to date. The signal ends what waits for other hosts. */
+export async function openLedger(place: LedgerPlace, signal?: AbortSignal): Promise<Ledger> {
+  return place.kind === 'sqlite' ? openSqliteLedger(place.path) : openPostgresLedger(place, signal);
 }
 
 async function openSqliteLedger(path: string): Promise<Ledger> {
@@ -52,33 +52,45 @@ async function openSqliteLedger(path: string): Promise<Ledger> {
     throw error;
   }
   // One process writes, so nobody else makes work ready and there is nobody to tell.
+  const closed = new AbortController();
   const notifier: Notifier = {
     onHint: () => undefined,
     hint: () => undefined,
-    close: () => Promise.resolve(),
+    close: () => Promise.resolve(closed.abort()),
   };
+  const examine = (...checks: readonly ((reading: Reading) => Promise<string[]>)[]) =>
+    readInThread(
+      path,
+      async (reading) => {
+        const found: string[] = [];
+        for (const check of checks) found.push(...(await check(reading)));
+        return found;
+      },
+      closed.signal,
+    );
   return makeLedger(store, notifier, {
     backup: (target) => backupSqlite(store, target),
-    check: async () => [...checkSqliteFile(store.writer), ...(await store.read(checkLedger))],
-    quickCheck: async () => [
-      ...glanceAtSqliteFile(store.writer),
-      ...(await store.read(glanceAtLedger)),
-    ],
+    check: () => examine(checkSqliteFile, checkLedger),
+    quickCheck: () => examine(glanceAtSqliteFile, glanceAtLedger),
   });
 }
 
-async function openPostgresLedger(url: string, schema: string): Promise<Ledger> {
+async function openPostgresLedger(
+  { url, schema }: Extract<LedgerPlace, { kind: 'postgres' }>,
+  signal: AbortSignal | undefined,
+): Promise<Ledger> {
   // Who works on a file never loads the driver.
   const { openPostgresParts } = await import('./open-postgres.ts');
-  const { store, notifier, care } = await openPostgresParts(url, schema);
+  const { store, notifier, care } = await openPostgresParts(url, schema, signal);
   return makeLedger(store, notifier, care);
 }
 
 export function makeLedger(
-  store: Store,
+  plainStore: Store,
   notifier: Notifier,
   care: Pick<Ledger, 'backup' | 'check' | 'quickCheck'>,
 ): Ledger {
+  const { store, followHalts } = withFollower(plainStore);
   const { read, write } = store;
   const copies = new Set<Promise<void>>();
   let closing: Promise<void> | undefined;
@@ -99,7 +111,9 @@ export function makeLedger(
     ...makeDirectiveVerbs(store),
     ...makeScheduleVerbs(store),
     ...makeGenerationVerbs(store),
-    enqueue: (batch) => write(['enqueue'], (tx) => enqueue(tx, batch)),
+    ...makeEventVerbs(store),
+    ...makeRunVerbs(store),
+    followHalts,
     claim: (request) => write(['claim'], (tx) => claim(tx, request)),
     settle: (closings, request) =>
       write(verbsOf(closings, request !== undefined), async (tx) => {
@@ -122,8 +136,6 @@ export function makeLedger(
     attempts: (jobIds) => read((session) => attemptsOf(session, jobIds)),
     attemptsOf: (filter) => read((session) => listAttempts(session, filter)),
     signals: (filter) => read((session) => listSignals(session, filter)),
-    events: (after, limit) => read((session) => listEvents(session, after, limit)),
-    eventEnd: () => read(endOfEvents),
     facts: (plugin, limit, factType) =>
       read((session) => listFacts(session, plugin, limit, factType)),
     state: (plugin) => read((session) => readState(session, plugin)),
@@ -140,6 +152,17 @@ export function makeLedger(
     hint: () => notifier.hint(),
     close: () => (closing ??= close()),
   };
+}
+
+/** A store whose transactions know what follows when a run halts in them, once somebody has said it. */
+function withFollower(store: Store): {
+  readonly store: Store;
+  readonly followHalts: Ledger['followHalts'];
+} {
+  let followHalt: FollowHalt | undefined;
+  const write: Store['write'] = (names, work) =>
+    store.write(names, (tx) => work(followHalt === undefined ? tx : { ...tx, followHalt }));
+  return { store: { ...store, write }, followHalts: (follow) => void (followHalt = follow) };
 }
 
 /** Which fault points lie around this commit. */

@@ -34,13 +34,18 @@ class UnknownCommit extends Error {}
 
 export interface PostgresStore extends Store {
   readonly schema: string;
+  /** Nobody waits any more for what is under way: its connections are ended, and it fails. */
+  cut(): void;
   /** Lets the work read every table, page by page, as it was at one moment. */
   snapshot(work: SnapshotWork): Promise<void>;
 }
 
 export function makePostgresDialect(schema: string): Dialect {
   const format = `'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'`;
-  const lockKey = createHash('sha256').update(`ductile:${schema}`).digest().readBigInt64BE(0);
+  const lockOf = (what: string): string => {
+    const key = createHash('sha256').update(`ductile:${what}`).digest().readBigInt64BE(0);
+    return `select pg_advisory_xact_lock(${key})`;
+  };
   return {
     name: 'postgres',
     table: (name) => `"${schema}".${name}`,
@@ -55,10 +60,16 @@ export function makePostgresDialect(schema: string): Dialect {
       `to_char((clock_timestamp() + (${ms})::bigint * interval '1 millisecond')
         at time zone 'utc', ${format})`,
     forUpdate: 'for update',
+    forShare: 'for share',
     skipLocked: 'for update skip locked',
-    lockClaims: `select pg_advisory_xact_lock(${lockKey})`,
+    lockClaims: lockOf(schema),
+    lockRuns: lockOf(`${schema}:runs`),
     settledBelow: 'pg_snapshot_xmin(pg_current_snapshot())::text::bigint',
     unbegun: 'pg_snapshot_xmax(pg_current_snapshot())::text::bigint',
+    lastJobGiven: `(select case when is_called then last_value else last_value - 1 end
+      from "${schema}".job_queue_seq_seq)`,
+    newTransaction: 'pg_current_xact_id()::text::bigint',
+    isConflict,
     parameter: (index, type) => `$${index}::${type === 'int' ? 'bigint' : 'text'}`,
     among: (index, type) => `= any($${index}::${type === 'int' ? 'bigint' : 'text'}[])`,
     list: (values) => `{${values.map(toElement).join(',')}}`,
@@ -89,6 +100,9 @@ export function openPostgres(connectionString: string, schema: string): Postgres
   // An idle connection that dies is replaced by the pool; without a listener it would end the process.
   pool.on('error', () => undefined);
   const underWay = new Set<Promise<unknown>>();
+  const inUse = new Set<pg.PoolClient>();
+  pool.on('acquire', (client) => inUse.add(client));
+  pool.on('release', (_error, client) => inUse.delete(client));
   let closed = false;
   /** The pool must not be ended under those that still wait for one of its connections. */
   const track = <T>(work: () => Promise<T>): Promise<T> => {
@@ -105,6 +119,9 @@ export function openPostgres(connectionString: string, schema: string): Postgres
     write: (names, work) => track(() => writeWithRetry(pool, dialect, names, work)),
     snapshot: (work) =>
       track(() => withClient(pool, (client) => inSnapshot(client, dialect, work))),
+    cut() {
+      for (const client of inUse) void client.end();
+    },
     async close() {
       closed = true;
       await Promise.allSettled(underWay);

@@ -11,6 +11,7 @@ import { openLedger, type LedgerPlace } from './open.ts';
 import { openPostgres, type PostgresStore } from './postgres.ts';
 import { writeMeta } from './queries/meta.ts';
 import { APPLICATION_ID, pragma } from './sqlite-file.ts';
+import { readInThread } from './sqlite-thread.ts';
 import { openSqlite } from './sqlite.ts';
 
 const ROWS_PER_PAGE = 1000;
@@ -26,13 +27,13 @@ export interface Restored {
  * moved on since the backup was made.
  */
 export async function restoreLedger(from: string, place: LedgerPlace): Promise<Restored> {
-  checkBackup(from);
+  await checkBackup(from);
   if (place.kind === 'sqlite') return restoreSqlite(from, place.path);
   await restorePostgres(from, place);
   return { previous: undefined };
 }
 
-function checkBackup(path: string): void {
+async function checkBackup(path: string): Promise<void> {
   if (!existsSync(path)) {
     const hint = 'Name a file that `ductile system backup` wrote.';
     throw new DuctileError('BACKUP_INVALID', 'there is no such file', { place: path, hint });
@@ -42,7 +43,7 @@ function checkBackup(path: string): void {
     db = new DatabaseSync(path, { readOnly: true });
     if (pragma(db, 'application_id') !== APPLICATION_ID) throw new Error('it is not a ledger');
     refuseNewer(Number(pragma(db, 'user_version')));
-    const problems = checkSqliteFile(db);
+    const problems = await readInThread(path, checkSqliteFile);
     if (problems.length > 0) throw new Error(problems.join('; '));
   } catch (error) {
     if (error instanceof DuctileError) throw error;

@@ -28,10 +28,16 @@ export const sqliteDialect: Dialect = {
   now: NOW,
   nowPlus: (ms) => `strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (${ms} / 1000.0) || ' seconds')`,
   forUpdate: '',
+  forShare: '',
   skipLocked: '',
   lockClaims: undefined,
+  lockRuns: undefined,
   settledBelow: undefined,
   unbegun: undefined,
+  lastJobGiven: undefined,
+  newTransaction: undefined,
+  // One writer meets nobody.
+  isConflict: () => false,
   parameter: (index) => `?${index}`,
   among: (index) => `in (select value from json_each(?${index}))`,
   list: (values) => JSON.stringify(values),
@@ -255,7 +261,8 @@ const UNAVAILABLE = new Map([
 ]);
 const DAMAGED: ReadonlySet<number> = new Set([11, 26]);
 
-function classify(error: unknown): unknown {
+/** What an error of SQLite means to whoever uses the ledger. */
+export function classify(error: unknown): unknown {
   const code = sqliteCode(error);
   if (code === undefined) return error;
   const known = UNAVAILABLE.get(code);

@@ -64,10 +64,33 @@ export async function fillCrowd({ kind, sql }: Bench, rows: number): Promise<voi
       reason, created_at)
     ${numbers} select 'transition ' || i, 'plugin ' || (i % 20), 'poll', 'closed', 'open',
       'failure_threshold', ${old} from n where true`);
+  await fillRuns(sql, numbers, old);
   await sql(`insert into processes (id, host, pid, version, slots, spawner, plugins, started_at,
       last_heartbeat_at)
     ${numbers} select 'process ' || (i - 1), 'host', 1, '1', 1, 'node', '[]', ${at('0')}, ${at('0')}
       from n where i <= 4`);
   await sql('update storage_sequences set value = ?', [rows]);
   await sql('analyze');
+}
+
+/** Runs that are over, with a branch and a step each; of a hundred branches, one waits. */
+async function fillRuns(sql: Bench['sql'], numbers: string, old: string): Promise<void> {
+  const open = (value: string): string => `case when i % 100 = 99 then ${value} end`;
+  const ended = (value: string): string => `case when i % 100 <> 99 then ${value} end`;
+  await sql(`insert into pipeline_definitions (hash, name, graph, created_at, last_used_at)
+    ${numbers} select 'hash ' || i, 'flow', '{}', ${old}, ${old} from n where true`);
+  await sql(`insert into pipeline_runs (id, pipeline, definition_hash, status, payload, submitted_by,
+      actor, source_event_id, first_job_id, root_job_id, lineage, created_at, completed_at)
+    ${numbers} select 'run ' || i, 'flow ' || (i % 20), 'hash ' || i,
+      case when i % 100 = 99 then 'running' else 'succeeded' end, '{}', 'api', 'api', 'signal ' || i,
+      'job ' || i, 'job ' || i, 'run ' || i, ${old}, ${ended(old)} from n where true`);
+  await sql(`insert into run_branches (id, run_id, path, node, status, payload, due_at, deadline_at,
+      waits_for, created_at, completed_at)
+    ${numbers} select 'run ' || i, 'run ' || i, '0', 'a',
+      case when i % 100 = 99 then 'waiting' else 'succeeded' end, '{}', ${open(`'2100-01-01'`)},
+      ${open(`'2100-01-01'`)}, ${open(`'type ' || i`)}, ${old}, ${ended(old)} from n where true`);
+  await sql(`insert into run_steps (run_id, id, branch_id, node, kind, status, started_at,
+      completed_at)
+    ${numbers} select 'run ' || i, 'step ' || i, 'run ' || i, 'a', 'task', 'succeeded', ${old}, ${old}
+      from n where true`);
 }

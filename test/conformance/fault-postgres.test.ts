@@ -1,9 +1,12 @@
 /** The way to PostgreSQL breaks: each verb has happened once, or not at all and says so. */
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { makeToken } from '../../src/base/ids.ts';
 import type { Closing, Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
+import { foreach, task } from '../unit/pipeline/graphs.ts';
 import { openBarrier } from './barrier.ts';
 import { makeProxy, type Loss, type Proxy } from './proxy.ts';
+import { claimSteps, define, done as stepDone, start, stepsOf } from './run-words.ts';
 import { only, openBench, range, type Bench, type PostgresPlace } from './support.ts';
 import {
   beat,
@@ -94,6 +97,36 @@ describe.each(losses)('a commit that is %s', (loss) => {
     expect(await ledger.attempts([job.id])).toHaveLength(1);
     expect(await ledger.signals({ limit: 10 })).toHaveLength(1);
     expect(await ledger.facts('echo', 10)).toHaveLength(1);
+  });
+
+  test('of a settle that moves a run: it has moved once, and that is told', async () => {
+    const { far, proxy, ledger } = await openBroken();
+    const graph = await define(ledger, [task('a', { next: 'b' }), task('b')]);
+    proxy.loseAt('commit', loss);
+    const run = await start(far, graph);
+    proxy.loseAt('commit', loss);
+    const { news } = await far.settle([stepDone(only(await claimSteps(ledger, graph)))]);
+    expect(news.queued).toBe(true);
+    proxy.loseAt('commit', loss);
+    const last = await far.settle([stepDone(only(await claimSteps(ledger, graph)))]);
+    expect(last.news.ended).toEqual([run.id]);
+    expect(proxy.lost()).toBe(3);
+    expect(await stepsOf(ledger, run.id)).toEqual(['a succeeded', 'b succeeded']);
+  });
+
+  test('of an advancement: each branch of the block is begun once', async () => {
+    const { far, proxy, ledger } = await openBroken();
+    const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
+    await start(ledger, graph, { items: range(150) });
+    await far.heartbeat(beat('p1'));
+    const token = makeToken();
+    proxy.loseAt('commit', loss);
+    const claim = await far.claimBranches({ processId: 'p1', token, limit: 5 });
+    proxy.loseAt('commit', loss);
+    const answer = await far.advance({ branchId: only(claim.branchIds), token });
+    expect(answer).toMatchObject({ verdict: 'done', queued: true });
+    expect(proxy.lost()).toBe(2);
+    expect(await claimSteps(ledger, graph)).toHaveLength(150);
   });
 
   test('of a release: the job is given back once', async () => {

@@ -1,8 +1,10 @@
 /** What is done all the time may not look at every row: the plans of both databases say so. */
 import { describe, expect, test } from 'vitest';
 import { prunable, type ClaimedJob, type Ledger } from '../../src/ledger/ledger.ts';
+import { foreach, split, task } from '../unit/pipeline/graphs.ts';
 import { fillCrowd } from './crowd.ts';
 import { openExplainer, type Plan } from './explain.ts';
+import { advanceAll, define, done, start } from './run-words.ts';
 import { databases, openBench, range, type Kind } from './support.ts';
 import { firing } from './schedule-words.ts';
 import {
@@ -83,6 +85,31 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
     const { due } = await ledger.dueSchedules({ now: FAR_AHEAD, limit: 5 });
     return ledger.fire({ now: FAR_AHEAD, firings: due.map((found) => firing(found)) });
   },
+  'begin a run': async ({ ledger }) => {
+    const baggage = { baggage: [{ to: ['n'], from: ['payload', 'n'] }] };
+    const nodes = [split('both', ['l', 'r']), task('l', baggage), task('r')];
+    const graph = await define(ledger, nodes);
+    return start(ledger, graph, { n: 1 });
+  },
+  'settle the steps of a run': async ({ ledger }) => {
+    await ledger.heartbeat(beat('p1'));
+    const steps = [claimable('l'), claimable('r')];
+    const claimed = await ledger.claim(request('p1', { plugins: steps, slots: 2 }));
+    return ledger.settle(claimed.map((job) => done(job)));
+  },
+  'advance a wide block': async ({ ledger }) => {
+    const graph = await define(ledger, [foreach('each', 'a'), task('a')]);
+    await start(ledger, graph, { items: range(500) });
+    return advanceAll(ledger);
+  },
+  'list the newest runs': ({ ledger }) => ledger.runs({ limit: 10 }),
+  'list runs of a lineage': ({ ledger }) => ledger.runs({ rootJobId: 'job 77', limit: 10 }),
+  'list branches': ({ ledger }) => ledger.branches({ runId: 'run 77', limit: 10 }),
+  'list steps': ({ ledger }) => ledger.steps({ runId: 'run 77', limit: 10 }),
+  'list what a branch waits at': ({ ledger }) =>
+    ledger.steps({ runId: 'run 77', branchId: 'run 77', status: 'waiting', limit: 1 }),
+  'cancel a run': ({ ledger }) =>
+    ledger.direct(pausing({ sameness: 'each' }, { kind: 'run.cancel', runId: 'run 77' })),
   'show transitions': ({ ledger }) => ledger.transitions({ plugin: 'plugin 3', limit: 10 }),
   'list facts': ({ ledger }) => ledger.facts('plugin 3', 10),
 };
@@ -101,6 +128,11 @@ const big = [
   'idempotency_keys',
   'schedules',
   'circuit_breaker_transitions',
+  'pipeline_runs',
+  'pipeline_definitions',
+  'run_branches',
+  'run_steps',
+  'run_advancements',
 ];
 
 /** The steps that look at a whole table. Rows that are open are few, so their index may be read whole. */
@@ -131,6 +163,8 @@ const indexes = {
   health: 'plugin_health_seen',
   schedules: 'schedules_retired',
   transitions: 'circuit_breaker_transitions_created',
+  runs: 'pipeline_runs_completed',
+  definitions: 'pipeline_definitions_used',
 };
 
 describe.each(databases)('with many rows on %s', (kind) => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { Prunable } from '../../src/ledger/ledger.ts';
+import { limits } from '../../src/base/limits.ts';
+import { prunable, type Prunable } from '../../src/ledger/ledger.ts';
 import { due, dueAgain, entry, firing, NOW } from './schedule-words.ts';
 import { databases, openBench, range, type Bench } from './support.ts';
 import {
@@ -31,6 +32,18 @@ describe.each(databases)('pruning on %s', (kind) => {
     const before = await dump();
     for (const what of ['jobs', 'attempts', 'signals', 'facts', 'contexts', 'dedupe'] as const) {
       expect(await pruneAll(bench, what)).toBe(0);
+    }
+    expect(await dump()).toEqual(before);
+  });
+
+  test('what is kept for as long as can be configured is kept', async () => {
+    const bench = await openBench(kind);
+    const { ledger, dump } = bench;
+    const job = await startOne(ledger, 'p1', { dedupe: strict('k') });
+    await settleOne(ledger, succeed(job, { signals: [signalOf(job)] }));
+    const before = await dump();
+    for (const what of prunable) {
+      expect(await ledger.prune({ what, olderThanMs: limits.durationMsMax, limit: 10 })).toBe(0);
     }
     expect(await dump()).toEqual(before);
   });

@@ -3,6 +3,7 @@ import { fromTimestamp } from '../../src/base/clock.ts';
 import { makeToken } from '../../src/base/ids.ts';
 import { bareReport, type AttemptReport } from '../../src/job/attempt.ts';
 import type { Closing } from '../../src/ledger/ledger.ts';
+import { noNews } from '../../src/ledger/runs.ts';
 import { databases, only, openBench, range } from './support.ts';
 import {
   bury,
@@ -185,7 +186,8 @@ describe.each(databases)('settling on %s', (kind) => {
     const { ledger } = await openBench(kind);
     await ledger.enqueue({ jobs: [draft()] });
     await claimAs(ledger, 'p1', { slots: 0 });
-    expect(await ledger.settle([])).toEqual({ verdicts: new Map(), enqueued: [], claimed: [] });
+    const nothing = { verdicts: new Map(), enqueued: [], claimed: [], news: noNews };
+    expect(await ledger.settle([])).toEqual(nothing);
     expect((await ledger.settle([], request('p1'))).claimed).toHaveLength(1);
   });
 });

@@ -230,3 +230,19 @@ describe('what the machine must offer', () => {
     expect(files.networkFileSystem(type)).toBe(name);
   });
 });
+
+test('a check of the whole file holds up nobody meanwhile', async () => {
+  const path = await makePath();
+  await make(path);
+  const ledger = await openLedger({ kind: 'sqlite', path });
+  for (const check of [() => ledger.check(), () => ledger.quickCheck()]) {
+    let turns = 0;
+    const turning = setInterval(() => (turns += 1), 0);
+    // A check in this thread is over without the event loop having turned once.
+    expect(await check().finally(() => clearInterval(turning))).toEqual([]);
+    expect(turns).toBeGreaterThan(0);
+  }
+  const given = ledger.check().catch((error: unknown) => error);
+  await ledger.close();
+  expect(await given).toSatisfy((found) => Array.isArray(found) || found instanceof Error);
+});

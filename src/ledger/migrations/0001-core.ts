@@ -9,10 +9,13 @@ export const core: Migration = {
 };
 
 function queue(d: Dialect): string[] {
-  const { int, text, identity } = d.types;
+  const { int, text, identity, transaction } = d.types;
   const jobs = d.table('job_queue');
   return [
+    // The transaction first: it has its number before the job has one, and who follows the jobs
+    // knows by that which of them may still come.
     `create table ${jobs} (
+      tx ${transaction},
       seq ${identity},
       id ${text} not null unique,
       plugin ${text} not null,

@@ -66,6 +66,11 @@ function attemptId(jobId: string, attempt: number): string {
   return `${jobId}-${attempt}`;
 }
 
+/** The same in SQL; nothing else has an index that finds the attempt of a job. */
+export function attemptIdIn(jobId: string, attempt: string): string {
+  return `${jobId} || '-' || ${attempt}`;
+}
+
 /** The ids of a job's attempts are neighbours, so their own index finds them; '.' follows '-'. */
 function isAmongIdsOf(log: string, jobId: string): string {
   return `${log}.id > ${jobId} || '-' and ${log}.id < ${jobId} || '.'`;

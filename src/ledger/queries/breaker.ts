@@ -1,6 +1,5 @@
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { makeId } from '../../base/ids.ts';
-import type { JobDraft } from '../../job/job.ts';
 import { isTerminal } from '../../job/state.ts';
 import {
   afterEnd,
@@ -11,6 +10,7 @@ import {
 import { RUNTIME_SOURCE, type SignalDraft } from '../../signal/signal.ts';
 import { defineRows, type Row, type Transaction } from '../dialect.ts';
 import type { Closing, Enqueued } from '../ledger.ts';
+import type { Followers, RunDraft } from '../runs.ts';
 import type { BreakerFilter, BreakerRow } from '../schedules.ts';
 import {
   insertTransition,
@@ -95,16 +95,26 @@ export async function probeWith(tx: Transaction, { probes }: Breakers): Promise<
   );
 }
 
-/**
- * The ends of scheduled jobs move their breakers, in the order in which they were told. Answers with
- * the jobs that follow from that.
- */
-export async function recordEnds(tx: Transaction, closed: readonly Closing[]): Promise<Enqueued[]> {
+/** What the ends of jobs did to breakers. */
+export interface BreakerMoves {
+  readonly signals: readonly SignalDraft[];
+  readonly enqueued: readonly Enqueued[];
+  /** Those that are to begin because of that. */
+  readonly runs: readonly RunDraft[];
+}
+
+const noMoves: BreakerMoves = { signals: [], enqueued: [], runs: [] };
+
+/** The ends of scheduled jobs move their breakers, in the order in which they were told. */
+export async function recordEnds(
+  tx: Transaction,
+  closed: readonly Closing[],
+): Promise<BreakerMoves> {
   const ends = closed.flatMap((closing) => {
     const end = endOf(closing);
     return end === undefined ? [] : [{ closing, job: closing.job, end }];
   });
-  if (ends.length === 0) return [];
+  if (ends.length === 0) return noMoves;
   const keys = new Map(ends.map(({ job }) => [keyOf(job), toKeyRow(job)]));
   const sorted = [...keys].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
   const rows = (await tx.each(lock, sorted)).map(toBreaker);
@@ -119,10 +129,10 @@ export async function recordEnds(tx: Transaction, closed: readonly Closing[]): P
     insertTransition,
     steps.flatMap(({ transitions }) => transitions),
   );
-  return await enqueue(tx, {
-    signals: steps.flatMap(({ signals }) => signals),
-    jobs: steps.flatMap(({ jobs }) => jobs),
-  });
+  const signals = steps.flatMap((one) => one.signals);
+  const followers = steps.flatMap((one) => one.followers);
+  const enqueued = await enqueue(tx, { signals, jobs: followers.flatMap(({ jobs }) => jobs) });
+  return { signals, enqueued, runs: followers.flatMap(({ runs }) => runs) };
 }
 
 /** A job that was cancelled or skipped says nothing about the health of its plugin. */
@@ -142,14 +152,14 @@ interface Steps {
   readonly row: Row;
   readonly transitions: readonly Row[];
   readonly signals: readonly SignalDraft[];
-  readonly jobs: readonly JobDraft[];
+  readonly followers: readonly Followers[];
 }
 
 function step(before: BreakerRow, all: readonly End[], now: Timestamp): Steps {
   const ends = all.filter(({ job }) => keyOf(job) === keyOf(before));
   const transitions: Row[] = [];
   const signals: SignalDraft[] = [];
-  const jobs: JobDraft[] = [];
+  const followers: Followers[] = [];
   let breaker = before;
   for (const { closing, job, end } of ends) {
     const { state, failureCount, reason } = afterEnd(breaker, end);
@@ -158,7 +168,8 @@ function step(before: BreakerRow, all: readonly End[], now: Timestamp): Steps {
       transitions.push(toTransitionRow(counted, { to: state, reason, jobId: job.id }));
       const signal = toSignal(counted, state, job);
       signals.push(signal);
-      jobs.push(...(closing.followBreaker?.(signal) ?? []));
+      const followed = closing.followBreaker?.(signal);
+      if (followed !== undefined) followers.push(followed);
     }
     breaker = {
       ...breaker,
@@ -180,7 +191,7 @@ function step(before: BreakerRow, all: readonly End[], now: Timestamp): Steps {
     },
     transitions,
     signals,
-    jobs,
+    followers,
   };
 }
 

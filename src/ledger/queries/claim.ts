@@ -8,7 +8,7 @@ import {
   type Transaction,
 } from '../dialect.ts';
 import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from '../ledger.ts';
-import { int, jobColumns, text, toJob } from './row.ts';
+import { int, intOrNull, jobColumns, text, toJob } from './row.ts';
 
 /**
  * Takes up to `slots` ready jobs, oldest first, for a process that the ledger knows; the last thing
@@ -196,7 +196,7 @@ const selectHeads = defineRows({
   columns: { plugin: 'text', heads: 'int', suspects: 'int' },
   sql: (r, d) =>
     `select q.* from ${r.lateral(
-      `select h.seq, h.plugin, h.command, h.dedupe_key, h.suspect, h.event_context_id
+      `select h.seq, h.plugin, h.command, h.dedupe_key, h.suspect, h.event_context_id, h.timeout_ms
       from ${d.table('job_queue')} h
       where h.plugin = ${r('plugin')} and h.status = 'queued' and h.next_retry_at is null
         and h.suspect <= ${r('suspects')} and h.init_for is null and ${isFreeOfKey(d)}
@@ -209,7 +209,7 @@ const selectCare = defineRows({
   columns: { plugin: 'text', heads: 'int', suspects: 'int', fingerprint: 'text' },
   sql: (r, d) =>
     `select q.* from ${r.lateral(
-      `select h.seq, h.plugin, h.command, h.dedupe_key, h.suspect, h.event_context_id
+      `select h.seq, h.plugin, h.command, h.dedupe_key, h.suspect, h.event_context_id, h.timeout_ms
       from ${d.table('job_queue')} h
       where h.plugin = ${r('plugin')} and h.status = 'queued' and h.next_retry_at is null
         and h.command in ('init', 'health') and h.suspect <= ${r('suspects')}
@@ -256,6 +256,10 @@ function targetOf(head: Row): string {
 function leaseOf(plugins: ReadonlyMap<string, ClaimablePlugin>, head: Row): number {
   const plugin = plugins.get(text(head, 'plugin'));
   if (plugin === undefined) return 0;
+  const timeoutMs = intOrNull(head, 'timeout_ms');
+  if (timeoutMs !== null && plugin.leaseSlackMs !== undefined) {
+    return timeoutMs + plugin.leaseSlackMs;
+  }
   const command = text(head, 'command');
   const own = Object.hasOwn(plugin.leaseMs, command) ? plugin.leaseMs[command] : undefined;
   return own ?? plugin.leaseDefaultMs;
@@ -268,9 +272,15 @@ const markTaken = defineRows({
       claim_token = ${r.common(0)}, claimed_by = ${r.common(1)}, started_at = ${r.common(2)},
       claim_expires_at = ${r('expires_at')}, config_snapshot_id = ${r.common(3)}
     ${r.from}
-    where job_queue.seq ${r.isKey()} and job_queue.status = 'queued'
+    where job_queue.seq ${r.isKey()} and job_queue.status = 'queued' and ${isNotCancelled(d)}
     returning ${jobColumns}`,
 });
+
+/** What is left of a cancelled run stands in the queue until it is swept, and does not start. */
+function isNotCancelled(d: Dialect): string {
+  return `(job_queue.run_id is null or not exists (select 1 from ${d.table('pipeline_runs')} r
+    where r.id = job_queue.run_id and r.status = 'cancelled'))`;
+}
 
 async function readBack(tx: Transaction, token: string): Promise<ClaimedJob[]> {
   const rows = await tx.run(

@@ -5,10 +5,13 @@ import type { Transaction } from '../dialect.ts';
 import type { DirectiveEnd, DirectiveWork, Retry, RetryAnswer } from '../directives.ts';
 import type { BreakerRow, PauseRequest } from '../schedules.ts';
 import { resetBreakers } from './breaker.ts';
+import { decide } from './decide.ts';
 import { enqueue } from './enqueue.ts';
 import { cancel, findJob } from './job.ts';
 import { writeMeta } from './meta.ts';
+import { reviveRun } from './revive.ts';
 import { text } from './row.ts';
+import { cancelRun } from './run-cancel.ts';
 import { pauseSchedule } from './schedule.ts';
 import { createToken, revokeToken, rotateToken } from './token.ts';
 
@@ -25,6 +28,9 @@ export async function perform(
   if (work.kind === 'plugin.switch') return switchPlugin(tx, work.plugin, work.enabled, actor);
   if (work.kind === 'schedule.pause') return endPause(work, await pauseSchedule(tx, work));
   if (work.kind === 'breaker.reset') return endReset(await resetBreakers(tx, work));
+  if (work.kind === 'run.cancel') return cancelRun(tx, work.runId);
+  if (work.kind === 'run.revive') return reviveRun(tx, work.revival, actor);
+  if (work.kind === 'run.decide') return decide(tx, work.decision, actor);
   if (work.kind === 'token.create') return createToken(tx, work.token, actor);
   if (work.kind === 'token.revoke') return revokeToken(tx, work.tokenId);
   if (work.kind === 'token.rotate') return rotateToken(tx, work.tokenId, work.digest);

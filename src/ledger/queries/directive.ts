@@ -17,6 +17,7 @@ import type {
 import { perform } from './directive-work.ts';
 import { enqueue } from './enqueue.ts';
 import { int, text, textOrNull } from './row.ts';
+import { beginRuns } from './run-start.ts';
 import { Where } from './where.ts';
 
 /**
@@ -161,8 +162,9 @@ function endValues(end: DirectiveEnd | undefined): [Value, Value, Value] {
   return end?.status === 'failed' ? [result, end.code, end.error] : [result, null, null];
 }
 
-async function follow(tx: Transaction, { signals, jobs }: Consequences): Promise<void> {
+async function follow(tx: Transaction, { signals, jobs, runs = [] }: Consequences): Promise<void> {
   await enqueue(tx, { signals, jobs });
+  await beginRuns(tx, runs);
 }
 
 async function select(session: Session, where: Where, limit: number): Promise<Directive[]> {

@@ -38,22 +38,36 @@ function toAnswer(job: JobDraft, duplicates: ReadonlyMap<string, string>): Enque
   return { jobId: job.id, duplicateOf, dedupeKey: job.dedupe?.key ?? '' };
 }
 
-function insertContexts(tx: Transaction, contexts: readonly ContextDraft[]): void {
+/** Of jobs that have no key and are ready now. */
+export function insertPlainJobs(tx: Transaction, jobs: readonly JobDraft[]): void {
+  tx.send(insertJobs, jobs.map(toRow));
+}
+
+export function insertContexts(tx: Transaction, contexts: readonly ContextDraft[]): void {
   tx.send(
     insertContext,
     contexts.map((context) => ({
       id: context.id,
       parent_id: context.parentId ?? null,
+      pipeline_name: context.pipeline ?? null,
+      step_id: context.stepId ?? null,
       accumulated_json: context.accumulated,
     })),
   );
 }
 
 const insertContext = defineRows({
-  columns: { id: 'text', parent_id: 'text', accumulated_json: 'text' },
+  columns: {
+    id: 'text',
+    parent_id: 'text',
+    pipeline_name: 'text',
+    step_id: 'text',
+    accumulated_json: 'text',
+  },
   sql: (r, d) => `insert into ${d.table('event_context')}
-    (id, parent_id, accumulated_json, created_at)
-    select ${r('id')}, ${r('parent_id')}, ${r('accumulated_json')}, ${d.now} ${r.from}
+    (id, parent_id, pipeline_name, step_id, accumulated_json, created_at)
+    select ${r('id')}, ${r('parent_id')}, ${r('pipeline_name')}, ${r('step_id')},
+      ${r('accumulated_json')}, ${d.now} ${r.from}
     where true on conflict (id) do nothing`,
 });
 
@@ -78,20 +92,27 @@ const jobColumns = {
   schedule_id: 'text',
   schedule_slot: 'text',
   init_for: 'text',
+  run_id: 'text',
+  branch_id: 'text',
+  step_id: 'text',
+  base_key: 'text',
+  timeout_ms: 'int',
+  backoff_ms: 'int',
 } as const;
 
 function insertInto(r: RowsWriter, d: Dialect, readyAt: string, dueAt: string): string {
   return `insert into ${d.table('job_queue')}
     (id, plugin, command, payload, status, max_attempts, submitted_by, actor, dedupe_key,
       dedupe_ttl_ms, parent_job_id, source_event_id, root_job_id, retry_of, idempotency_key, hops,
-      runtime_caused, event_context_id, schedule_id, schedule_slot, init_for, created_at, ready_at,
-      next_retry_at)
+      runtime_caused, event_context_id, schedule_id, schedule_slot, init_for, run_id, branch_id, step_id,
+      base_key, timeout_ms, backoff_ms, created_at, ready_at, next_retry_at)
     select ${r('id')}, ${r('plugin')}, ${r('command')}, ${r('payload')}, 'queued',
       ${r('max_attempts')}, ${r('submitted_by')}, ${r('actor')}, ${r('dedupe_key')},
       ${r('dedupe_ttl_ms')}, ${r('parent_job_id')}, ${r('source_event_id')}, ${r('root_job_id')},
       ${r('retry_of')}, ${r('idempotency_key')}, ${r('hops')}, ${r('runtime_caused')},
-      ${r('event_context_id')}, ${r('schedule_id')}, ${r('schedule_slot')}, ${r('init_for')}, ${d.now},
-      ${readyAt}, ${dueAt} ${r.from}
+      ${r('event_context_id')}, ${r('schedule_id')}, ${r('schedule_slot')}, ${r('init_for')},
+      ${r('run_id')}, ${r('branch_id')}, ${r('step_id')}, ${r('base_key')}, ${r('timeout_ms')},
+      ${r('backoff_ms')}, ${d.now}, ${readyAt}, ${dueAt} ${r.from}
     where true on conflict (id) do nothing`;
 }
 
@@ -145,5 +166,11 @@ function toRow(job: JobDraft): Row {
     schedule_id: job.schedule?.id ?? null,
     schedule_slot: job.schedule?.slot ?? null,
     init_for: job.initFor ?? null,
+    run_id: job.run?.id ?? null,
+    branch_id: job.run?.branchId ?? null,
+    step_id: job.run?.stepId ?? null,
+    base_key: job.baseKey ?? null,
+    timeout_ms: job.timeoutMs ?? null,
+    backoff_ms: job.backoffMs ?? null,
   };
 }

@@ -9,6 +9,8 @@ import type {
   ReapRequest,
   UnrunnableRequest,
 } from '../ledger.ts';
+import { noNews } from '../runs.ts';
+import { freeBranches } from './advance-release.ts';
 import { closeDirective, listUnattended } from './directive.ts';
 import { int, jobColumns, text, toJob } from './row.ts';
 import { settle, type Settled } from './settle.ts';
@@ -50,6 +52,7 @@ export async function heartbeat(tx: Transaction, beat: ProcessBeat): Promise<Hea
 
 /** Under the lock of claims: a claim either is seen here, or finds its process gone. */
 export async function leave(tx: Transaction, processId: string): Promise<void> {
+  await freeBranches(tx, processId, false);
   if (tx.dialect.lockClaims !== undefined) await tx.run(tx.dialect.lockClaims);
   await tx.run(
     `delete from ${tx.dialect.table('processes')} where id = ? and not exists (
@@ -72,10 +75,11 @@ export async function reap(tx: Transaction, request: ReapRequest): Promise<Settl
   );
   if (request.staleMs > 0 && row !== undefined && row['stale'] !== 1) {
     const verdicts = new Map(request.closings.map(({ job }) => [job.id, 'fenced' as const]));
-    return { verdicts, enqueued: [] };
+    return { verdicts, enqueued: [], news: noNews };
   }
   const settled = await settle(tx, request.closings);
   for (const closing of request.directives ?? []) await closeDirective(tx, closing);
+  await freeBranches(tx, request.processId, true);
   await leave(tx, request.processId);
   return settled;
 }

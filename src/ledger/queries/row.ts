@@ -43,6 +43,12 @@ export const jobColumns = [
   'claim_expires_at',
   'cancel_requested_at',
   'config_snapshot_id',
+  'run_id',
+  'branch_id',
+  'step_id',
+  'base_key',
+  'timeout_ms',
+  'backoff_ms',
 ]
   .map((column) => `job_queue.${column}`)
   .join(', ');
@@ -107,6 +113,12 @@ export function toJob(row: Row): Job {
     claimExpiresAt: textOrNull(row, 'claim_expires_at'),
     cancelRequestedAt: textOrNull(row, 'cancel_requested_at'),
     configSnapshotId: textOrNull(row, 'config_snapshot_id'),
+    runId: textOrNull(row, 'run_id'),
+    branchId: textOrNull(row, 'branch_id'),
+    stepId: textOrNull(row, 'step_id'),
+    baseKey: textOrNull(row, 'base_key'),
+    timeoutMs: intOrNull(row, 'timeout_ms'),
+    backoffMs: intOrNull(row, 'backoff_ms'),
   };
 }
 

@@ -1,18 +1,23 @@
 import { isTerminal } from '../../job/state.ts';
 import { defineRows, together, type Row, type Transaction } from '../dialect.ts';
 import type { ClaimRequest, Closing, Enqueued, Settlement, Verdict } from '../ledger.ts';
+import { joinNews, noNews, type RunDraft, type RunNews } from '../runs.ts';
 import { insertAttempts, settledBefore } from './attempt.ts';
 import { recordEnds } from './breaker.ts';
+import { arrive, movesRun } from './arrive.ts';
 import { claim, look, take } from './claim.ts';
 import { recordDedupe } from './dedupe.ts';
 import { enqueue, recall } from './enqueue.ts';
 import { fence, fenceColumns, toFenceRow } from './fence.ts';
 import { text } from './row.ts';
+import { beginRuns, recallNews } from './run-start.ts';
+import { areAwaited } from './signal.ts';
 import { applyState, noPlan, planState, type StatePlan } from './state.ts';
 
 export interface Settled {
   readonly verdicts: Map<string, Verdict>;
   readonly enqueued: Enqueued[];
+  readonly news: RunNews;
 }
 
 /**
@@ -44,9 +49,11 @@ export async function exchange(
  * Whether more than the attempt's own rows is to be written. That takes further locks, and those of
  * keys and state must be had before the lock of claims, or two hosts could wait for each other.
  */
-function hasConsequences({ job, state, signals, jobs }: Closing): boolean {
+function hasConsequences(closing: Closing): boolean {
+  const { job, state, signals, jobs } = closing;
   const isKeyed = job.dedupeKey !== null || job.scheduleId !== null;
-  return state !== undefined || signals.length > 0 || jobs.length > 0 || isKeyed;
+  const isMore = state !== undefined || signals.length > 0 || jobs.length > 0 || isKeyed;
+  return isMore || movesRun(closing);
 }
 
 async function close(tx: Transaction, closings: readonly Closing[]): Promise<Set<string>> {
@@ -72,18 +79,50 @@ async function follow(tx: Transaction, { tried, closedIds, plan }: Closed): Prom
   const told = await explainRefusals(tx, refused, verdicts);
   insertAttempts(tx, closed);
   await recordDedupe(tx, closed);
+  const signals = closed.flatMap((closing) => closing.signals);
   const enqueued = await enqueue(tx, {
-    signals: closed.flatMap(({ signals }) => signals),
+    signals,
     jobs: closed.flatMap(({ jobs }) => jobs),
   });
-  const alarms = await recordEnds(tx, closed);
+  const moves = await recordEnds(tx, closed);
+  const advancing = await areAwaited(tx, [...signals, ...moves.signals]);
   // Last, because facts of all plugins share one counter, which whoever waits for a key must not hold.
   await applyState(tx, plan, closed);
   const before = await recall(
     tx,
     told.flatMap(({ jobs }) => jobs),
   );
-  return { verdicts, enqueued: [...enqueued, ...alarms, ...before] };
+  const runs = [...closed.flatMap((closing) => closing.runs ?? []), ...moves.runs];
+  const moved = await moveRuns(tx, { closed, told, runs });
+  const news = { ...moved, advancing: moved.advancing || advancing };
+  return { verdicts, enqueued: [...enqueued, ...moves.enqueued, ...before], news };
+}
+
+/** Runs that begin, runs that go on, and what was told of both before. */
+async function moveRuns(
+  tx: Transaction,
+  {
+    closed,
+    told,
+    runs,
+  }: {
+    readonly closed: readonly Closing[];
+    readonly told: readonly Closing[];
+    readonly runs: readonly RunDraft[];
+  },
+): Promise<RunNews> {
+  const begun = await beginRuns(tx, runs);
+  return joinNews([begun, await arrive(tx, closed), await recallMoves(tx, told)]);
+}
+
+/** What those had led to that were settled before. */
+async function recallMoves(tx: Transaction, told: readonly Closing[]): Promise<RunNews> {
+  const moving = told.filter(movesRun);
+  if (moving.length === 0) return noNews;
+  return await recallNews(
+    tx,
+    moving.flatMap(({ job, runs = [] }) => [job.runId ?? [], runs.map(({ id }) => id)].flat()),
+  );
 }
 
 const closeUnderFence = defineRows({

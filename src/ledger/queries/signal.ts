@@ -6,7 +6,25 @@ import { Where } from './where.ts';
 
 export function insertSignals(tx: Transaction, signals: readonly SignalDraft[]): void {
   tx.send(insert, signals.map(toRow));
+  const first = new Map<string, string>();
+  for (const { id, type } of signals) if (!first.has(type)) first.set(type, id);
+  const woken = [...first].map(([type, id]) => ({ type, id }));
+  tx.send(
+    wake,
+    woken.toSorted((a, b) => (a.type < b.type ? -1 : 1)),
+  );
 }
+
+/** Branches that wait for such a signal are looked at; from which one on, they remember. */
+const wake = defineRows({
+  columns: { type: 'text', id: 'text' },
+  sql: (r, d) => `update ${d.table('run_branches')} set
+      due_at = case when run_branches.claim_token is null then ${d.now} else run_branches.due_at end,
+      wake_from = (select case when run_branches.wake_from < s.seq then run_branches.wake_from
+        else s.seq end from ${d.table('signals')} s where s.id = ${r('id')})
+    ${r.from}
+    where run_branches.waits_for = ${r('type')} and run_branches.waits_for is not null`,
+});
 
 /** A signal that is already there is the same one, told again after a lost answer. */
 const insert = defineRows({
@@ -54,6 +72,28 @@ function toRow(signal: SignalDraft): Row {
     event_index: signal.eventIndex ?? null,
   };
 }
+
+/** Whether a branch waits for one of them, so that somebody should look at it soon. */
+export async function areAwaited(
+  tx: Transaction,
+  signals: readonly SignalDraft[],
+): Promise<boolean> {
+  const types = [...new Set(signals.map(({ type }) => type))];
+  const rows = await tx.each(
+    selectAwaited,
+    types.map((type) => ({ type })),
+  );
+  return rows.length > 0;
+}
+
+const selectAwaited = defineRows({
+  columns: { type: 'text' },
+  sql: (r, d) =>
+    `select q.one from ${r.lateral(
+      `select 1 as one from ${d.table('run_branches')} b
+      where b.waits_for = ${r('type')} and b.waits_for is not null limit 1`,
+    )}`,
+});
 
 export async function listSignals(session: Session, filter: SignalFilter): Promise<Signal[]> {
   const where = new Where().equals({ id: filter.id, type: filter.type, job_id: filter.jobId });

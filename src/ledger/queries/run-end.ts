@@ -1,0 +1,172 @@
+import { makeId } from '../../base/ids.ts';
+import type { SubmittedBy } from '../../job/job.ts';
+import type { Graph, Handler } from '../../pipeline/graph.ts';
+import { RUNTIME_SOURCE, type SignalDraft } from '../../signal/signal.ts';
+import { defineRows, type Row, type Transaction } from '../dialect.ts';
+import { limits } from '../../base/limits.ts';
+import { flush } from './branch-write.ts';
+import type { Effects, RunEnd } from './effects.ts';
+import { keyOfStep } from './moving.ts';
+import { text, textOrNull } from './row.ts';
+import { insertRuns, leaveRoots } from './run-insert.ts';
+import type { RunRow } from './run-row.ts';
+import { areAwaited } from './signal.ts';
+import { findGraph } from './standing.ts';
+
+/** Ends the runs whose roots have ended; what halted is told, and handed to whoever cares for it. */
+export async function closeRuns(tx: Transaction, effects: Effects): Promise<void> {
+  const ends = effects.runEnds.splice(0).toSorted((a, b) => (a.run.id < b.run.id ? -1 : 1));
+  if (ends.length === 0) return;
+  const halted = ends.filter(({ root }) => root.status === 'halted');
+  const leaves = new Map<string, Leaf[]>();
+  if (halted.length > 0) {
+    flush(tx, effects);
+    for (const { run } of halted) leaves.set(run.id, await readHalted(tx, run.id));
+  }
+  tx.send(
+    endRuns,
+    ends.map((end) => toEndRow(end, leaves.get(end.run.id)?.[0]?.node)),
+  );
+  for (const end of halted) {
+    const graph = await findGraph(tx, end.run.definitionHash);
+    const signal = tellHalt(effects, end, leaves.get(end.run.id) ?? [], graph);
+    await followHalt(tx, effects, end, signal);
+  }
+  const isAwaited = await areAwaited(tx, effects.signals);
+  if (isAwaited) effects.leaveToAdvancer();
+}
+
+/** Routes and pipelines that wait for halts get theirs; a run that begins so is left to an advancer. */
+async function followHalt(
+  tx: Transaction,
+  effects: Effects,
+  { run, root, context }: RunEnd,
+  signal: SignalDraft,
+): Promise<void> {
+  const parentJobId = root.jobId ?? run.parentJobId;
+  const followed = tx.followHalt?.({ run, signal, parentJobId, context });
+  if (followed === undefined) return;
+  for (const job of followed.jobs) effects.putJob(job);
+  if (followed.runs.length === 0) return;
+  const accepted = await insertRuns(tx, followed.runs);
+  const free = accepted.filter(({ concurrency }) => concurrency === undefined);
+  await leaveRoots(
+    tx,
+    free.map(({ id, payload, eventContextId = null }) => ({ id, payload, eventContextId })),
+  );
+  effects.leaveToAdvancer();
+}
+
+const endRuns = defineRows({
+  columns: {
+    id: 'text',
+    status: 'text',
+    output: 'text',
+    reason: 'text',
+    message: 'text',
+    step: 'text',
+  },
+  sql: (r, d) => `update ${d.table('pipeline_runs')} set status = ${r('status')},
+      output = ${r('output')}, halt_reason = ${r('reason')}, halt_message = ${r('message')},
+      halted_at_step = ${r('step')}, completed_at = ${d.now}
+    ${r.from}
+    where pipeline_runs.id = ${r('id')} and pipeline_runs.status = 'running'`,
+});
+
+function toEndRow({ run, root }: RunEnd, leafNode: string | undefined): Row {
+  const isHalted = root.status === 'halted';
+  return {
+    id: run.id,
+    status: root.status,
+    output: root.output,
+    reason: root.haltReason,
+    message: root.haltMessage,
+    step: isHalted ? (leafNode ?? root.node) : null,
+  };
+}
+
+/** A branch that could not go on by itself, not because branches of its own could not. */
+interface Leaf {
+  readonly id: string;
+  readonly node: string;
+  readonly reason: string;
+  readonly message: string | null;
+}
+
+async function readHalted(tx: Transaction, runId: string): Promise<Leaf[]> {
+  const rows = await tx.run(
+    `select id, node, halt_reason, halt_message from ${tx.dialect.table('run_branches')}
+      where id >= ? and id < ? and status = 'halted' order by id limit ${limits.haltsToldMax}`,
+    [runId, `${runId}~`],
+  );
+  const all = rows.map((row) => ({
+    id: text(row, 'id'),
+    node: text(row, 'node'),
+    reason: text(row, 'halt_reason'),
+    message: textOrNull(row, 'halt_message'),
+  }));
+  // Those below a branch come right behind it.
+  return all.filter(({ id }, index) => all[index + 1]?.id.startsWith(`${id}.`) !== true);
+}
+
+function tellHalt(
+  effects: Effects,
+  { run, root }: RunEnd,
+  leaves: readonly Leaf[],
+  graph: Graph | undefined,
+): SignalDraft {
+  const told = {
+    run_id: run.id,
+    pipeline: run.pipeline,
+    reason: root.haltReason,
+    message: root.haltMessage,
+    halted_at_step: leaves[0]?.node ?? root.node,
+    branches: leaves.map(({ id, node, reason, message }) => ({
+      branch_id: id,
+      step_id: node,
+      reason,
+      message,
+    })),
+  };
+  const data = JSON.stringify(told);
+  const signal: SignalDraft = {
+    id: makeId(),
+    type: 'run.halted',
+    source: RUNTIME_SOURCE,
+    subjectType: 'run',
+    subjectId: run.id,
+    data,
+    hops: run.hops + 1,
+    correlationId: run.rootJobId,
+    ...(run.sourceEventId === null ? {} : { causationId: run.sourceEventId }),
+  };
+  effects.signals.push(signal);
+  if (graph?.onHalt !== undefined) queueOnHalt(effects, run, root.jobId, graph.onHalt, data);
+  return signal;
+}
+
+function queueOnHalt(
+  effects: Effects,
+  run: RunRow,
+  lastJobId: string | null,
+  { plugin, command, maxAttempts = limits.attemptsMax }: Handler,
+  payload: string,
+): void {
+  const parentJobId = lastJobId ?? run.parentJobId;
+  const id = makeId();
+  effects.putJob({
+    id,
+    plugin,
+    command,
+    payload,
+    submittedBy: run.submittedBy as SubmittedBy,
+    actor: run.actor,
+    maxAttempts,
+    ...(parentJobId === null ? {} : { parentJobId }),
+    rootJobId: run.rootJobId,
+    idempotencyKey: keyOfStep(run.id, '', 'on_halt'),
+    hops: run.hops + 1,
+    runtimeCaused: true,
+    ...(run.eventContextId === null ? {} : { eventContextId: run.eventContextId }),
+  });
+}

@@ -1,0 +1,95 @@
+import { defineRows, type Row, type Transaction } from '../dialect.ts';
+import type { RunDraft } from '../runs.ts';
+import { text } from './row.ts';
+import type { RunRow } from './run-row.ts';
+
+/** Accepts runs, each once; gives those that are new. */
+export async function insertRuns(
+  tx: Transaction,
+  drafts: readonly RunDraft[],
+): Promise<RunDraft[]> {
+  const rows = await tx.each(insert, drafts.map(toRow));
+  const isNew = new Set(rows.map((row) => text(row, 'id')));
+  return drafts.filter(({ id }) => isNew.has(id));
+}
+
+/** Runs that are under way begin where an advancer takes them up. */
+export async function leaveRoots(
+  tx: Transaction,
+  runs: readonly Pick<RunRow, 'id' | 'payload' | 'eventContextId'>[],
+): Promise<void> {
+  await tx.each(
+    insertLeftRoots,
+    runs.map(({ id, payload, eventContextId }) => ({
+      id,
+      payload,
+      event_context_id: eventContextId,
+    })),
+  );
+}
+
+const insert = defineRows({
+  columns: {
+    id: 'text',
+    pipeline: 'text',
+    definition_hash: 'text',
+    status: 'text',
+    payload: 'text',
+    submitted_by: 'text',
+    actor: 'text',
+    source_event_id: 'text',
+    parent_job_id: 'text',
+    first_job_id: 'text',
+    root_job_id: 'text',
+    lineage: 'text',
+    hops: 'int',
+    runtime_caused: 'int',
+    event_context_id: 'text',
+    concurrency_key: 'text',
+    concurrency_limit: 'int',
+  },
+  sql: (r, d) => `insert into ${d.table('pipeline_runs')}
+    (id, pipeline, definition_hash, status, payload, submitted_by, actor, source_event_id,
+      parent_job_id, first_job_id, root_job_id, lineage, hops, runtime_caused, event_context_id,
+      concurrency_key, concurrency_limit, created_at, started_at)
+    select ${r('id')}, ${r('pipeline')}, ${r('definition_hash')}, ${r('status')}, ${r('payload')},
+      ${r('submitted_by')}, ${r('actor')}, ${r('source_event_id')}, ${r('parent_job_id')},
+      ${r('first_job_id')}, ${r('root_job_id')}, ${r('lineage')}, ${r('hops')},
+      ${r('runtime_caused')}, ${r('event_context_id')}, ${r('concurrency_key')},
+      ${r('concurrency_limit')}, ${d.now}, case when ${r('status')} = 'running' then ${d.now} end
+      ${r.from}
+    where true on conflict (id) do nothing returning id`,
+});
+
+function toRow(draft: RunDraft): Row {
+  return {
+    id: draft.id,
+    pipeline: draft.pipeline,
+    definition_hash: draft.definitionHash,
+    status: draft.concurrency === undefined ? 'running' : 'queued',
+    payload: draft.payload,
+    submitted_by: draft.submittedBy,
+    actor: draft.actor,
+    source_event_id: draft.sourceEventId ?? null,
+    parent_job_id: draft.parentJobId ?? null,
+    first_job_id: draft.firstJobId,
+    root_job_id: draft.rootJobId ?? draft.firstJobId,
+    lineage: draft.lineage ?? draft.id,
+    hops: draft.hops ?? 0,
+    runtime_caused: draft.runtimeCaused === true ? 1 : 0,
+    event_context_id: draft.eventContextId ?? null,
+    concurrency_key: draft.concurrency?.key ?? null,
+    concurrency_limit: draft.concurrency?.limit ?? null,
+  };
+}
+
+/** It stands before the first step, whichever that is: the advancer finds out. */
+const insertLeftRoots = defineRows({
+  columns: { id: 'text', payload: 'text', event_context_id: 'text' },
+  sql: (r, d) => `insert into ${d.table('run_branches')}
+    (id, run_id, path, node, status, payload, is_whole, event_context_id, outcome, due_at,
+      created_at)
+    select ${r('id')}, ${r('id')}, '0', '', 'advancing', ${r('payload')}, 1,
+      ${r('event_context_id')}, '{"kind":"start"}', ${d.now}, ${d.now} ${r.from}
+    where true on conflict (id) do nothing`,
+});

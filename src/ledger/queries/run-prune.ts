@@ -1,0 +1,56 @@
+import type { Transaction } from '../dialect.ts';
+import type { PruneRequest } from '../ledger.ts';
+import { text } from './row.ts';
+
+/** Runs whose rows one step looks at. */
+const RUNS_AT_ONCE = 10;
+
+const parts = ['run_steps', 'run_branches', 'run_advancements', 'run_payloads'] as const;
+
+/**
+ * Deletes ended runs with all that belongs to them. A wide one goes in several steps, and its own row
+ * last, so that nothing is left behind that nobody would find.
+ */
+export async function pruneRuns(
+  tx: Transaction,
+  { olderThanMs, limit }: PruneRequest,
+): Promise<number> {
+  const { dialect } = tx;
+  const runs = dialect.table('pipeline_runs');
+  const old = await tx.run(
+    `select id from ${runs} where completed_at is not null
+      and completed_at <= (select ${dialect.nowPlus('?')})
+      order by completed_at limit ${RUNS_AT_ONCE} ${dialect.skipLocked}`,
+    [-olderThanMs],
+  );
+  let gone = 0;
+  for (const row of old) {
+    const id = text(row, 'id');
+    for (const part of parts) {
+      if (gone < limit) gone += await prunePart(tx, part, id, limit - gone);
+    }
+    if (gone >= limit) break;
+    await tx.run(`delete from ${runs} where id = ?`, [id]);
+    gone += 1;
+  }
+  // Fewer than were asked for would mean that there are no more.
+  return old.length === RUNS_AT_ONCE ? limit : Math.min(gone, limit);
+}
+
+async function prunePart(
+  tx: Transaction,
+  part: (typeof parts)[number],
+  runId: string,
+  limit: number,
+): Promise<number> {
+  const table = tx.dialect.table(part);
+  // The ids of branches begin with their run's, which is what their index is for.
+  const isOfRun = part === 'run_branches' ? 'id >= ? and id < ?' : 'run_id = ?';
+  const values = part === 'run_branches' ? [runId, `${runId}~`] : [runId];
+  const isRow = part === 'run_steps' ? '(run_id, id) in (select run_id, id' : 'id in (select id';
+  const rows = await tx.run(
+    `delete from ${table} where ${isRow} from ${table} where ${isOfRun} limit ?) returning 1 as one`,
+    [...values, limit],
+  );
+  return rows.length;
+}

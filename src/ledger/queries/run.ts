@@ -1,0 +1,114 @@
+import type { Graph } from '../../pipeline/graph.ts';
+import type { Run, Step } from '../../pipeline/run.ts';
+import { defineRows, type Session, type Transaction } from '../dialect.ts';
+import type { Advancement, BranchFilter, RunFilter, StepFilter } from '../runs.ts';
+import { text } from './row.ts';
+import { toAdvancement, toBranch, toRun, toStep, type BranchRow } from './run-row.ts';
+import { Where } from './where.ts';
+
+export async function findRun(session: Session, id: string): Promise<Run | undefined> {
+  const [row] = await session.run(
+    `select * from ${session.dialect.table('pipeline_runs')} where id = ?`,
+    [id],
+  );
+  return row === undefined ? undefined : toRun(row);
+}
+
+export async function listRuns(session: Session, filter: RunFilter): Promise<Run[]> {
+  const where = new Where().equals({
+    pipeline: filter.pipeline,
+    root_job_id: filter.rootJobId,
+    revived_from: filter.revivedFrom,
+  });
+  if (filter.status !== undefined) {
+    where.and(`status in (${filter.status.map(() => '?').join(', ')})`, ...filter.status);
+  }
+  if (filter.idPrefix !== undefined) {
+    where.and('id >= ? and id < ?', filter.idPrefix, `${filter.idPrefix}~`);
+  }
+  if (filter.beforeSeq !== undefined) where.and('seq < ?', filter.beforeSeq);
+  const rows = await session.run(
+    `select * from ${session.dialect.table('pipeline_runs')} where ${where.text}
+      order by seq desc limit ?`,
+    [...where.values, filter.limit],
+  );
+  return rows.map(toRun);
+}
+
+/** In the order of ids: each branch before its own branches, and these in the order of the block. */
+export async function listBranches(session: Session, filter: BranchFilter): Promise<BranchRow[]> {
+  const { runId, parentId, afterId } = filter;
+  const above = parentId ?? runId;
+  const where = new Where().and('id >= ? and id < ?', above, `${above}~`);
+  where.equals({ run_id: runId, parent_id: parentId });
+  if (filter.open === true) where.and('completed_at is null');
+  if (afterId !== undefined) where.and('id > ?', afterId);
+  const rows = await session.run(
+    `select * from ${session.dialect.table('run_branches')} where ${where.text}
+      order by id limit ?`,
+    [...where.values, filter.limit],
+  );
+  return rows.map(toBranch);
+}
+
+export async function listSteps(session: Session, filter: StepFilter): Promise<Step[]> {
+  const { runId, branchId, node, status, afterId } = filter;
+  const where = new Where().equals({ run_id: runId, branch_id: branchId, node });
+  // Of all steps few wait; in these very words, so that their index is used.
+  if (status === 'waiting') where.and(isWaiting);
+  else where.equals({ status });
+  if (afterId !== undefined) where.and('id > ?', afterId);
+  const rows = await session.run(
+    `select * from ${session.dialect.table('run_steps')} where ${where.text} order by id limit ?`,
+    [...where.values, filter.limit],
+  );
+  return rows.map(toStep);
+}
+
+/** The condition of the index of waiting steps, word for word. */
+const isWaiting = `status = 'waiting'`;
+
+export async function listAdvancements(
+  session: Session,
+  runId: string,
+  limit: number,
+): Promise<Advancement[]> {
+  const rows = await session.run(
+    `select * from ${session.dialect.table('run_advancements')} where run_id = ?
+      order by id desc limit ?`,
+    [runId, limit],
+  );
+  return rows.map(toAdvancement);
+}
+
+export async function rememberDefinitions(
+  tx: Transaction,
+  graphs: readonly Graph[],
+): Promise<void> {
+  const rows = graphs.map((graph) => ({
+    hash: graph.hash,
+    name: graph.name,
+    graph: JSON.stringify(graph),
+  }));
+  // In one order for everybody: many hosts say the same when they start together.
+  await tx.each(
+    remember,
+    rows.toSorted((a, b) => (a.hash < b.hash ? -1 : 1)),
+  );
+}
+
+const remember = defineRows({
+  columns: { hash: 'text', name: 'text', graph: 'text' },
+  sql: (r, d) => `insert into ${d.table('pipeline_definitions')}
+    (hash, name, graph, created_at, last_used_at)
+    select ${r('hash')}, ${r('name')}, ${r('graph')}, ${d.now}, ${d.now} ${r.from}
+    where true on conflict (hash) do update set last_used_at = excluded.last_used_at`,
+});
+
+export async function readGraph(session: Session, hash: string): Promise<Graph | undefined> {
+  const [row] = await session.run(
+    `select graph from ${session.dialect.table('pipeline_definitions')} where hash = ?`,
+    [hash],
+  );
+  return row === undefined ? undefined : (JSON.parse(text(row, 'graph')) as Graph);
+}

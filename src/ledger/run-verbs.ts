@@ -1,0 +1,55 @@
+import type { Store } from './dialect.ts';
+import type { Ledger } from './ledger.ts';
+import { advanceBranch, claimBranches, prepareJoin } from './queries/advance.ts';
+import { releaseBranch } from './queries/advance-release.ts';
+import { enqueue } from './queries/enqueue.ts';
+import {
+  findRun,
+  listAdvancements,
+  listBranches,
+  listRuns,
+  listSteps,
+  rememberDefinitions,
+} from './queries/run.ts';
+import { beginRuns } from './queries/run-start.ts';
+import { refusesRewind } from './queries/rewind.ts';
+import { areAwaited } from './queries/signal.ts';
+import { findGraph, readBase } from './queries/standing.ts';
+import type { RunVerbs } from './runs.ts';
+
+/** And those by which they begin, alone or with what else comes in. */
+export function makeRunVerbs({
+  read,
+  write,
+}: Store): Omit<RunVerbs, 'followHalts'> & Pick<Ledger, 'enqueue' | 'startRuns'> {
+  return {
+    enqueue: (batch) =>
+      write(['enqueue'], async (tx) => {
+        const enqueued = await enqueue(tx, batch);
+        await beginRuns(tx, batch.runs ?? []);
+        return enqueued;
+      }),
+    startRuns: (batch) =>
+      write(['enqueue'], async (tx) => {
+        await enqueue(tx, batch);
+        const begun = await beginRuns(tx, batch.runs ?? []);
+        const advancing = begun.advancing || (await areAwaited(tx, batch.signals ?? []));
+        return { ...begun, advancing };
+      }),
+    rememberDefinitions: (graphs) => write(['other'], (tx) => rememberDefinitions(tx, graphs)),
+    claimBranches: (request) => write(['other'], (tx) => claimBranches(tx, request)),
+    async advance(request) {
+      const join = await read((session) => prepareJoin(session, request));
+      return write(['advance'], (tx) => advanceBranch(tx, request, join));
+    },
+    releaseBranch: (request) => write(['other'], (tx) => releaseBranch(tx, request)),
+    basePayload: (key) => read((session) => readBase(session, key)),
+    definition: (hash) => read((session) => findGraph(session, hash)),
+    run: (id) => read((session) => findRun(session, id)),
+    runs: (filter) => read((session) => listRuns(session, filter)),
+    branches: (filter) => read((session) => listBranches(session, filter)),
+    steps: (filter) => read((session) => listSteps(session, filter)),
+    advancements: (runId, limit) => read((session) => listAdvancements(session, runId, limit)),
+    refusesRewind: (runId, step) => read((session) => refusesRewind(session, runId, step)),
+  };
+}

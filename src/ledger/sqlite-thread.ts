@@ -1,0 +1,61 @@
+import type { Row, Session } from './dialect.ts';
+import { classify, sqliteDialect } from './sqlite.ts';
+
+/** What can be asked of a file beside those who work with it. */
+export type Reading = Pick<Session, 'dialect' | 'run'>;
+
+interface Told {
+  readonly rows?: Row[];
+  readonly failure?: { readonly message: string; readonly errcode: unknown };
+}
+
+/** As text, so that no file has to be found beside the program that this is bundled into. */
+const PROGRAM = `
+  const { parentPort, workerData } = process.getBuiltinModule('node:worker_threads');
+  const { DatabaseSync } = process.getBuiltinModule('node:sqlite');
+  let db;
+  parentPort.on('message', (sql) => {
+    try {
+      if (db === undefined) {
+        db = new DatabaseSync(workerData.path, { readOnly: true });
+        db.exec('pragma trusted_schema = off; pragma cell_size_check = on; pragma mmap_size = 0');
+      }
+      parentPort.postMessage({ rows: db.prepare(sql).all() });
+    } catch ({ message, errcode }) {
+      parentPort.postMessage({ failure: { message, errcode } });
+    }
+  });
+`;
+
+/**
+ * Reads a SQLite file in a thread of its own: what looks at all of a large file would otherwise keep
+ * everybody waiting. Statements are asked for one after the other, without values.
+ */
+export async function readInThread<T>(
+  path: string,
+  work: (reading: Reading) => Promise<T>,
+  givenUp?: AbortSignal,
+): Promise<T> {
+  const { Worker } = await import('node:worker_threads');
+  const worker = new Worker(PROGRAM, { eval: true, workerData: { path } });
+  const stop = (): void => void worker.terminate();
+  givenUp?.addEventListener('abort', stop);
+  if (givenUp?.aborted === true) stop();
+  const run = (sql: string): Promise<Row[]> =>
+    new Promise((resolve, reject) => {
+      const onExit = (): void => reject(new Error('the thread that read the ledger has ended'));
+      worker.once('exit', onExit);
+      worker.once('message', ({ rows, failure }: Told) => {
+        worker.off('exit', onExit);
+        if (failure === undefined) resolve(rows ?? []);
+        else reject(classify(Object.assign(new Error(failure.message), failure)));
+      });
+      worker.postMessage(sql, []);
+    });
+  try {
+    return await work({ dialect: sqliteDialect, run });
+  } finally {
+    givenUp?.removeEventListener('abort', stop);
+    await worker.terminate();
+  }
+}

@@ -1,0 +1,52 @@
+/** Looking for inconsistencies takes as long as there are rows, not as long as there are pairs of them. */
+import { describe, expect, test } from 'vitest';
+import { checkLedger } from '../../src/ledger/check.ts';
+import { makePostgresDialect } from '../../src/ledger/postgres.ts';
+import { sqliteDialect } from '../../src/ledger/sqlite.ts';
+import { fillCrowd } from './crowd.ts';
+import { databases, openBench, type Bench } from './support.ts';
+
+async function statementsOf({ place }: Bench): Promise<string[]> {
+  const statements: string[] = [];
+  await checkLedger({
+    dialect: place.kind === 'sqlite' ? sqliteDialect : makePostgresDialect(place.schema),
+    run: (sql) => {
+      statements.push(sql);
+      return Promise.resolve([{ n: 0 }]);
+    },
+  });
+  return statements;
+}
+
+/** The lines of the plan that stand for reading a whole table once for each row of another. */
+async function repeatedScans({ kind, sql }: Bench, statement: string): Promise<string[]> {
+  if (kind === 'sqlite') {
+    const rows = await sql(`explain query plan ${statement}`);
+    const scans = rows.map((row) => String(row['detail'])).filter((line) => /^SCAN \w+/.test(line));
+    // What a statement goes over first is read once; what it made itself is no table.
+    return scans.filter((line) => !line.startsWith('SCAN twice')).slice(1);
+  }
+  const rows = await sql(`explain ${statement}`);
+  const lines = rows.map((row) => String(row['QUERY PLAN']));
+  const filters = lines.filter((line) => line.includes('Join Filter'));
+  const below = lines.slice(lines.findIndex((line) => /SubPlan/.test(line)) + 1);
+  const isSearched = below.length === lines.length || below.some((line) => /Index Cond/.test(line));
+  return isSearched ? filters : [...filters, ...below];
+}
+
+describe.each(databases)('checking a ledger on %s', (kind) => {
+  test('reads no table once for each row of another', async () => {
+    const bench = await openBench(kind);
+    await fillCrowd(bench, 2000);
+    if (kind === 'postgres') {
+      await bench.sql('analyze');
+      await bench.sql('set enable_seqscan = off');
+      await bench.sql('set enable_bitmapscan = off');
+    }
+    const statements = await statementsOf(bench);
+    expect(statements.length).toBeGreaterThan(10);
+    for (const statement of statements) {
+      expect(await repeatedScans(bench, statement), statement).toEqual([]);
+    }
+  });
+});
