@@ -8,18 +8,17 @@ import type { DemoOptions } from '../cli/host.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
-import { isTerminal } from '../job/state.ts';
-import { findPlace } from './place.ts';
+import { workOff } from './chain.ts';
+import { commandTyped, findPlace } from './place.ts';
 import { openServer, stopRequested, type Server } from './server.ts';
 
 const ROUND_MS = 2000;
 const CHAIN_MS_MAX = 30_000;
-const LOOK_MS = 20;
 const JOBS_SHOWN_MAX = 20;
 
 /**
- * A small automation that works: a file falls into a folder, a plugin notices it, another one reads
- * the event, a third one writes it down. Every arrow is a job on the ledger.
+ * A small automation that works: a file falls into a folder, a plugin notices it, and a pipeline passes
+ * it on and writes it down. Every arrow is a job on the ledger.
  */
 export async function runDemo({ directory, rounds, print }: DemoOptions): Promise<number> {
   const home =
@@ -64,9 +63,12 @@ plugins:
     config:
       file: ${JSON.stringify(join(home, 'notes.jsonl'))}
       template: "{{name}} arrived, {{size}} bytes"
-routes:
-  - { from: folder-watch, event_type: folder-watch.file_added, to: echo }
-  - { from: echo, event_type: echo.echoed, to: notify }
+pipelines:
+  - name: arrivals
+    on: folder-watch.file_added
+    steps:
+      - { id: pass, uses: echo }
+      - { id: tell, uses: notify }
 api:
   enabled: true
   listen: 127.0.0.1:0
@@ -94,8 +96,11 @@ function introduce(
   print(`  everything  ${home}  (config.yaml, inbox/, notes.jsonl, data/state.db)`);
   print('');
   print('In another terminal:');
-  print(`  ./ductile job list --config ${home}`);
-  print(`  ./ductile plugin run echo --payload '{"hello":"you"}' --config ${home}`);
+  const command = commandTyped(findPlace().root, { argv: process.argv, cwd: process.cwd() });
+  print(`  ${command} job list --config ${home}`);
+  print(`  ${command} pipeline graph arrivals --config ${home}`);
+  print(`  ${command} run list --config ${home}`);
+  print(`  ${command} plugin run echo --payload '{"hello":"you"}' --config ${home}`);
   print(`  echo hi > ${join(home, 'inbox', 'mine.txt')}`);
   print('');
   print('Every two seconds a file falls into inbox/. Ctrl-C stops.');
@@ -124,17 +129,9 @@ async function playRound({ instance }: Server, home: string, round: number): Pro
 
 /** All jobs that descend from the first one, when none of them is open any more. */
 async function chainOf(engine: Engine, rootJobId: string): Promise<Job[]> {
-  const until = performance.now() + CHAIN_MS_MAX;
   await engine.waitFor(rootJobId, CHAIN_MS_MAX);
-  for (;;) {
-    const chain = await engine.ledger.jobs({
-      rootJobId,
-      order: 'oldest',
-      limit: JOBS_SHOWN_MAX,
-    });
-    if (chain.every(({ status }) => isTerminal(status)) || performance.now() > until) return chain;
-    await pause(LOOK_MS);
-  }
+  await workOff(engine, rootJobId, CHAIN_MS_MAX);
+  return await engine.ledger.jobs({ rootJobId, order: 'oldest', limit: JOBS_SHOWN_MAX });
 }
 
 function pause(ms: number): Promise<undefined> {

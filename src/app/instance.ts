@@ -7,6 +7,7 @@ import { configInvalid } from '../config/problem.ts';
 import { checkRoutes } from '../engine/check.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { LocalEngine } from '../engine/local-engine.ts';
+import { checkPipelines } from '../engine/pipelines.ts';
 import { makeRunner } from '../engine/runner.ts';
 import { takeInstanceLock } from '../ledger/instance-lock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -16,6 +17,7 @@ import type { HostLog } from '../plugin/helper.ts';
 import { makeHost } from '../plugin/host.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
 import { pluginEnvironment } from '../plugin/protocol.ts';
+import { findPluginDrift } from '../plugin/seal.ts';
 import { findPlace } from './place.ts';
 
 /** One process of the runtime with everything it owns. */
@@ -27,14 +29,21 @@ export interface Instance {
   readonly close: () => Promise<void>;
 }
 
-/** From configuration to an engine that can be started; what was opened is closed when it fails. */
-export async function openInstance(config: Config, log: Log): Promise<Instance> {
+/**
+ * From configuration to an engine that can be started; what was opened is closed when it fails. The
+ * signal ends waiting for other hosts.
+ */
+export async function openInstance(
+  config: Config,
+  log: Log,
+  signal?: AbortSignal,
+): Promise<Instance> {
   const blueprint = readBlueprint(config);
   // On PostgreSQL any number of hosts may run; one SQLite file has one.
   const lock = config.state.kind === 'sqlite' ? takeInstanceLock(config.state.dir) : undefined;
   let ledger: Ledger;
   try {
-    ledger = await openLedger(config.state);
+    ledger = await openLedger(config.state, signal);
   } catch (error) {
     lock?.release();
     throw error;
@@ -68,8 +77,19 @@ async function closeAll(
 function readBlueprint(config: Config, inForce: Config = config): Blueprint {
   const catalog = loadCatalog(config);
   const { routes, problems, warnings } = checkRoutes(config.routes, catalog);
-  if (problems.length > 0) throw configInvalid(problems);
-  const allWarnings = [...config.warnings, ...catalog.warnings, ...warnings];
+  const checked = checkPipelines(config.pipelines, catalog);
+  const wrong = [...problems, ...checked.problems];
+  if (wrong.length > 0) throw configInvalid(wrong);
+  const drift = findPluginDrift(config, catalog);
+  const mustStay = [config, inForce].some(({ service }) => service.admission.failOnDrift);
+  if (mustStay && drift.length > 0) throw configInvalid(drift);
+  const allWarnings = [
+    ...config.warnings,
+    ...catalog.warnings,
+    ...warnings,
+    ...checked.warnings,
+    ...drift,
+  ];
   const faults = [...catalog.problems, ...allWarnings];
   const isStrict = [config, inForce].some(({ service }) => service.admission.validateConfigOnBoot);
   if (isStrict && faults.length > 0) throw configInvalid(faults);
@@ -77,6 +97,7 @@ function readBlueprint(config: Config, inForce: Config = config): Blueprint {
     config,
     catalog,
     routes,
+    pipelines: checked.pipelines,
     warnings: allWarnings,
     environment: environmentOf(config),
   };

@@ -1,3 +1,4 @@
+import { limits } from '../base/limits.ts';
 import { makeLogger } from '../base/log.ts';
 import { LocalCaller } from '../cli/callers.ts';
 import type { LocalDoor } from '../cli/host.ts';
@@ -10,6 +11,7 @@ import { restoreLedger } from '../ledger/restore.ts';
 import { ownerOf } from '../operations/context.ts';
 import type { JsonOutput } from '../operations/define.ts';
 import { localActor } from './actor.ts';
+import { workOff } from './chain.ts';
 import { openInstance, openOnlooker } from './instance.ts';
 
 /**
@@ -23,14 +25,23 @@ export async function openToWrite(given: string | undefined): Promise<LocalDoor>
   const { engine, close } = await openInstance(config, quietLog());
   const local = new LocalCaller({ engine, principal: ownerOf(localActor()), submittedBy: 'cli' });
   let started: Promise<void> | undefined;
+  const begun: string[] = [];
   return {
     caller: {
       async call(name, input) {
-        if (name === 'plugin.run') await (started ??= engine.start());
-        return local.call(name, input);
+        if (name !== 'plugin.run' && name !== 'pipeline.run') return local.call(name, input);
+        await (started ??= engine.start());
+        const answer = await local.call(name, input);
+        const { root_job_id: rootJobId, timeout_exceeded: isLate } = answer;
+        // Who waited for the end wants what follows from it done as well.
+        if (typeof rootJobId === 'string' && isLate === false) begun.push(rootJobId);
+        return answer;
       },
     },
-    close,
+    async close() {
+      for (const rootJobId of begun) await workOff(engine, rootJobId, limits.jobWaitMs);
+      await close();
+    },
   };
 }
 

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 
 /** Where this program's own files are, whether it runs bundled or from its sources. */
 export interface Place {
@@ -25,6 +25,18 @@ export function findPlace(from: string = import.meta.dirname): Place {
     nativeSpawner: join(root, 'build', `spawner-${process.platform}-${process.arch}`),
     plugins: existsSync(packed) ? packed : join(root, 'plugins'),
   };
+}
+
+/** What whoever started this program types to start it again. */
+export function commandTyped(
+  root: string,
+  { argv, cwd }: { readonly argv: readonly string[]; readonly cwd: string },
+): string {
+  const launcher = join(root, 'ductile');
+  // An installed program is found by its name; that of a clone is started by a script of its own.
+  if (basename(argv[1] ?? '') === 'ductile' || !existsSync(launcher)) return 'ductile';
+  const path = relative(cwd, launcher);
+  return path === 'ductile' ? './ductile' : path;
 }
 
 function findRoot(from: string): string {

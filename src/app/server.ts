@@ -1,3 +1,4 @@
+import { DuctileError } from '../base/errors.ts';
 import { autoFormat, makeLogger, type Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
@@ -20,7 +21,15 @@ export async function runServer(given: string | undefined): Promise<number> {
   const manager = findServiceManager({ env: process.env, log: log.child('systemd') });
   const stop = stopRequested();
   const reloads = reloadRequested();
-  const server = await openServer(config, log);
+  let server: Server;
+  try {
+    server = await openServer(config, log, stop);
+  } catch (error) {
+    if (!(error instanceof DuctileError) || error.code !== 'STOPPING') throw error;
+    log.info('stopped before it was ready', { signal: await stop });
+    await manager.stopping();
+    return 0;
+  }
   const { surfaces, instance } = server;
   inForce = () => instance.engine.config;
   log.info('ductile is ready', {
@@ -62,17 +71,35 @@ async function reloadNow({ engine, log }: Instance): Promise<void> {
   }
 }
 
-/** Starts everything or nothing: what was opened before a failure is closed again. */
-export async function openServer(config: Config, log: Log): Promise<Server> {
-  const instance = await openInstance(config, log);
+/**
+ * Starts everything or nothing: what was opened before a failure is closed again. Being told to stop
+ * meanwhile is such a failure, STOPPING, and whatever the start waits for is not waited for.
+ */
+export async function openServer(
+  config: Config,
+  log: Log,
+  stop?: Promise<unknown>,
+): Promise<Server> {
+  const starting = new AbortController();
+  const { signal } = starting;
+  let isReady = false;
+  void stop?.then(() => {
+    if (!isReady) starting.abort();
+  });
+  let instance: Instance | undefined;
   let surfaces: Surfaces | undefined;
   try {
-    surfaces = await openSurfaces(instance);
-    await instance.engine.start();
-    return { instance, surfaces, close: () => closeServer(instance, surfaces) };
+    const opened = (instance = await openInstance(config, log, signal));
+    signal.throwIfAborted();
+    signal.addEventListener('abort', () => void opened.engine.stop());
+    surfaces = await openSurfaces(opened);
+    await opened.engine.start();
+    isReady = true;
+    return { instance: opened, surfaces, close: () => closeServer(opened, surfaces) };
   } catch (error) {
-    await closeServer(instance, surfaces);
-    throw error;
+    if (instance !== undefined) await closeServer(instance, surfaces);
+    if (!signal.aborted) throw error;
+    throw new DuctileError('STOPPING', 'it was stopped before it was ready', { cause: error });
   }
 }
 

@@ -51,7 +51,10 @@ interface Fault {
 }
 
 /** A plugin literally named `a.b` wins over the command `b` of the plugin `a`. */
-function resolveTarget({ to, command }: RouteConfig, catalog: Catalog): Target | Fault {
+export function resolveTarget(
+  { to, command }: Pick<RouteConfig, 'to' | 'command'>,
+  catalog: Catalog,
+): Target | Fault {
   const whole = checkTarget({ plugin: to, command: command ?? DEFAULT_COMMAND }, catalog);
   const dot = to.lastIndexOf('.');
   if (whole !== undefined) return whole;

@@ -6,7 +6,14 @@ import type { Plugin } from '../plugin/catalog.ts';
 import type { ProcessEnd } from '../plugin/process.ts';
 import type { Reply } from '../plugin/protocol.ts';
 import { toStorable } from '../plugin/response.ts';
-import { followDeath, followEvents, type Consequences, type FollowRules } from './follow.ts';
+import { arriveDone, arriveFailed } from './arrive.ts';
+import {
+  followDeath,
+  followEvents,
+  noConsequences,
+  type Consequences,
+  type FollowRules,
+} from './follow.ts';
 
 /** How long a job waits when the machine had no room to start it. */
 export const HOST_FULL_DELAY_MS = 1000;
@@ -35,9 +42,19 @@ export function conclude(attempt: EndedAttempt, input: ConcludeInput): Closing {
   if (reply.kind === 'ok') {
     const state = toStateChange(plugin, job.command, reply);
     const followed = followEvents(job, reply.events, input.rules, input.nowMs);
-    return { ...closing, ...followed, ...(state === undefined ? {} : { state }) };
+    const payloads = reply.events.map(({ payload }) => payload);
+    return {
+      ...closing,
+      ...followed,
+      ...(state === undefined ? {} : { state }),
+      ...arriveDone(job, payloads, reply.result),
+    };
   }
-  return { ...closing, ...deathOf(job, ending, report.error, input) };
+  return {
+    ...closing,
+    ...deathOf(job, ending, report.error, input),
+    ...arriveFailed(job, ending, report.error),
+  };
 }
 
 /** The consequences of an end that is final and not a success; none of a cancellation. */
@@ -47,7 +64,7 @@ function deathOf(
   error: string | null,
   { rules, nowMs }: ConcludeInput,
 ): Consequences {
-  if (!isTerminal(ending.status) || ending.status === 'cancelled') return { signals: [], jobs: [] };
+  if (!isTerminal(ending.status) || ending.status === 'cancelled') return noConsequences();
   return followDeath(job, { ...ending, error }, rules, nowMs);
 }
 
@@ -95,7 +112,9 @@ function toEnding(
   if (report.status === 'released') {
     return endReleased(job, report.cause === 'host_full' ? HOST_FULL_DELAY_MS : 0);
   }
-  return endFailed(job, report, reply.retry ? 'retryable' : 'final', plugin.retry, random);
+  const { maxAttempts, backoffBaseMs } = plugin.retry;
+  const policy = { maxAttempts, backoffBaseMs: job.backoffMs ?? backoffBaseMs };
+  return endFailed(job, report, reply.retry ? 'retryable' : 'final', policy, random);
 }
 
 /** A snapshot that the manifest declares is a fact; anything else is merged into the state. */

@@ -60,6 +60,7 @@ export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> 
       }
       refuseUnknown(seams, job);
       refuseInit(job);
+      refuseStep(job);
       return [`${nameOf(job)}, which is ${job.status}, would be done again as a new job.`];
     },
     async prepare({ job_id: jobId }, asked) {
@@ -70,7 +71,8 @@ export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> 
     execute: (choice, asked) =>
       inSteps(seams, 'retry', choice, asked, async (jobs) => {
         const { plugins } = seams.catalog();
-        const wanted = jobs.filter((job) => !isInit(job));
+        const inits = jobs.filter(isInit);
+        const wanted = jobs.filter((job) => !isInit(job) && !isStep(job));
         const known = wanted.filter(({ plugin }) => plugins.has(plugin));
         // Whoever walks over the same jobs at this moment has seen that nobody retried them, too.
         const retries = known.map((job) => ({ ...toRetry(seams, job, asked), isFirst: true }));
@@ -78,12 +80,17 @@ export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> 
         seams.onQueued();
         return [
           ...answers.map(({ kind }) => kind),
-          ...Array<string>(wanted.length - known.length).fill('unknown_plugin'),
-          ...Array<string>(jobs.length - wanted.length).fill('init'),
+          ...Array<PassedOver>(wanted.length - known.length).fill('unknown_plugin'),
+          ...Array<PassedOver>(inits.length).fill('init'),
+          ...Array<PassedOver>(jobs.length - wanted.length - inits.length).fill('run_step'),
         ];
       }),
   };
 }
+
+/** Why a job is left as it is; it would be found again each time, so it takes up no room. */
+const passedOver = ['unknown_plugin', 'init', 'run_step'] as const;
+type PassedOver = (typeof passedOver)[number];
 
 function toRetry({ catalog }: JobSeams, job: Job, { actor }: Asked): Retry {
   const maxAttempts = catalog().plugins.get(job.plugin)?.retry.maxAttempts ?? job.maxAttempts;
@@ -108,6 +115,19 @@ function refuseInit(job: Job): void {
   });
 }
 
+function isStep({ runId }: Job): boolean {
+  return runId !== null;
+}
+
+/** Alone it would lead to nothing: what follows from a step is its run's to say. */
+function refuseStep(job: Job): void {
+  if (!isStep(job)) return;
+  throw new DuctileError('INPUT_INVALID', `job ${job.id} is step ${job.stepId} of a run`, {
+    place: job.id,
+    hint: `Go on with \`ductile run revive ${job.runId}\`, or \`run retry-from\`.`,
+  });
+}
+
 async function planBulk(
   { ledger }: JobSeams,
   verb: 'cancel' | 'retry',
@@ -115,10 +135,17 @@ async function planBulk(
 ): Promise<string[]> {
   const found = await ledger.countJobs({ ...filterOf(verb, choice), limit: choice.limit + 1 });
   const what = verb === 'cancel' ? 'would be cancelled' : 'would be done again';
-  if (found <= choice.limit) return [`${found} ${found === 1 ? 'job' : 'jobs'} ${what}.`];
+  const besides =
+    verb === 'cancel'
+      ? []
+      : ['Those of plugins that are gone, inits and steps of runs would be passed over.'];
+  if (found <= choice.limit) {
+    return [`${found} ${found === 1 ? 'job' : 'jobs'} ${what}.`, ...besides];
+  }
   return [
     `${choice.limit} jobs, the oldest, ${what}.`,
     'More fit the filter; raise the limit, or ask again for the next ones.',
+    ...besides,
   ];
 }
 
@@ -155,8 +182,10 @@ async function inSteps(
     const last = jobs.at(-1);
     if (last === undefined) break;
     cursor = last.seq;
-    seen += jobs.length;
-    for (const answer of await step(jobs)) counts[answer] = (counts[answer] ?? 0) + 1;
+    for (const answer of await step(jobs)) {
+      counts[answer] = (counts[answer] ?? 0) + 1;
+      if (!passedOver.some((reason) => reason === answer)) seen += 1;
+    }
   }
   return { jobs: seen, ...counts };
 }

@@ -95,12 +95,12 @@ export class Dispatcher {
   }
 
   /**
-   * These plugins may not be claimed for any more: what waits for a slot is given back, what runs goes
-   * on. Resolves when no claim is under way that was asked for before.
+   * These may not be claimed any more: what waits for a slot is given back, what runs goes on.
+   * Resolves when no claim is under way that was asked for before.
    */
-  async withhold(isMeant: (plugin: string) => boolean): Promise<void> {
+  async withhold(isMeant: (plugin: string, command: string) => boolean): Promise<void> {
     const giveBack = (): void => {
-      this.#giveBack(this.#slots.withdraw(({ job }) => isMeant(job.plugin)));
+      this.#giveBack(this.#slots.withdraw(({ job }) => isMeant(job.plugin, job.command)));
     };
     giveBack();
     await this.#exchanging.catch(() => undefined);

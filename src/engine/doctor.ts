@@ -10,7 +10,9 @@ import type { Problem } from '../config/problem.ts';
 import { loadCatalog, lookupCommand } from '../plugin/catalog.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';
+import { findPluginDrift } from '../plugin/seal.ts';
 import { checkRoutes } from './check.ts';
+import { checkPipelines } from './pipelines.ts';
 import { findCircles } from './route-circles.ts';
 
 /** Everything that can be found out about a configuration without starting it. */
@@ -43,8 +45,11 @@ function diagnosePlugins(config: Config, catalog: Catalog, nowMs: number): Findi
   const { routes, problems, warnings } = checkRoutes(config.routes, catalog);
   const as = (severity: Finding['severity'], category: Category) => (problem: Problem) =>
     toFinding(severity, category, problem);
+  const pipelines = checkPipelines(config.pipelines, catalog);
   const circles = findCircles(config.routes, routes, catalog);
+  const drifted = config.service.admission.failOnDrift ? 'error' : 'warning';
   return [
+    ...findPluginDrift(config, catalog).map(as(drifted, 'integrity')),
     ...catalog.problems.map(as('error', 'plugins')),
     ...catalog.warnings.map(as('warning', 'plugins')),
     ...findAbsent(config, catalog).map(as('warning', 'plugins')),
@@ -53,6 +58,8 @@ function diagnosePlugins(config: Config, catalog: Catalog, nowMs: number): Findi
     ...warnings.map(as('warning', 'routes')),
     ...circles.endless.map(as('error', 'routes')),
     ...circles.possible.map(as('warning', 'routes')),
+    ...pipelines.problems.map(as('error', 'pipelines')),
+    ...pipelines.warnings.map(as('warning', 'pipelines')),
     ...Object.keys(config.plugins).flatMap((name) => checkSchedules(name, config, catalog, nowMs)),
   ];
 }

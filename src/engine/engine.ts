@@ -4,6 +4,8 @@ import type { LogRing } from '../base/log-ring.ts';
 import type { Config } from '../config/config.ts';
 import type { Job, JobDraft, SubmittedBy } from '../job/job.ts';
 import type { Enqueued, Ledger } from '../ledger/ledger.ts';
+import type { Pipeline } from '../pipeline/pipeline.ts';
+import type { Run } from '../pipeline/run.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import type { Activity } from './activity.ts';
 import type { DirectAnswer, Directives, DirectRequest } from './directives.ts';
@@ -14,6 +16,7 @@ export interface Engine {
   /** Those in force now; a reload puts others in their place. */
   readonly config: Config;
   readonly catalog: Catalog;
+  readonly pipelines: readonly Pipeline[];
   readonly ledger: Ledger;
   readonly processId: string;
   /** What this process said lately. */
@@ -26,8 +29,12 @@ export interface Engine {
   direct(request: DirectRequest): Promise<DirectAnswer>;
   /** Accepts one job: committed when it resolves. Unknown plugins and commands are refused. */
   submit(submission: Submission): Promise<Enqueued>;
-  /** Resolves with the job when it is terminal, or with its state of then when the time is over. */
-  waitFor(jobId: string, timeoutMs: number): Promise<Job>;
+  /** Resolves with the job when it is terminal, or with its state when the wait is over or given up. */
+  waitFor(jobId: string, timeoutMs: number, givenUp?: AbortSignal): Promise<Job>;
+  /** Starts a run of a pipeline by its name: committed when it resolves. */
+  startRun(submission: RunSubmission): Promise<StartedRun>;
+  /** As `waitFor`; it also ends when the signal says so. */
+  waitForRun(runId: string, timeoutMs: number, signal?: AbortSignal): Promise<Run>;
   status(): EngineStatus;
   start(): Promise<void>;
   /** No new claims; running attempts get the shutdown time; what is cut short is released. */
@@ -47,6 +54,23 @@ export interface Submission {
   /** How long its success blocks others with the same key; the configuration's time otherwise. */
   readonly dedupeTtlMs?: number;
   readonly due?: NonNullable<JobDraft['due']>;
+}
+
+export interface RunSubmission {
+  /** Made by the caller when the same request may come again; a new one otherwise. */
+  readonly id?: string;
+  readonly pipeline: string;
+  readonly payload: JsonObject;
+  readonly submittedBy: SubmittedBy;
+  readonly actor: string;
+  /** Baggage that it begins with. */
+  readonly context?: JsonObject;
+}
+
+export interface StartedRun {
+  readonly runId: string;
+  /** The job of its first step; undefined when that is none. */
+  readonly jobId: string | undefined;
 }
 
 export interface EngineStatus {

@@ -132,7 +132,12 @@ function attemptsOf({ retry }: Plugin, command: string): number {
   return command === 'health' || command === 'init' ? 1 : retry.maxAttempts;
 }
 
-function toText(value: unknown, field: string, bytesMax: number = limits.payloadBytesMax): string {
+/** What somebody gave, as the ledger keeps it; refuses what cannot be kept. */
+export function toText(
+  value: unknown,
+  field: string,
+  bytesMax: number = limits.payloadBytesMax,
+): string {
   const unsafe = findUnsafe(value, limits.jsonDepthMax);
   if (unsafe !== undefined) {
     throw new DuctileError('INPUT_INVALID', `${field}: ${unsafe}`, { place: field });

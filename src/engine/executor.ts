@@ -10,6 +10,8 @@ import type { ClaimedJob, Closing } from '../ledger/ledger.ts';
 import { lookupCommand, type Plugin } from '../plugin/catalog.ts';
 import type { ProcessEnd, ProcessSpec, RunOptions } from '../plugin/process.ts';
 import { decodeResponse, encodeRequest } from '../plugin/protocol.ts';
+import { arriveFailed } from './arrive.ts';
+import type { Base, Bases } from './bases.ts';
 import { conclude } from './conclude.ts';
 import { followDeath, type FollowRules } from './follow.ts';
 import type { Generation } from './generation.ts';
@@ -23,6 +25,8 @@ export interface ExecutorOptions {
     request: Buffer,
     options: RunOptions,
   ) => Promise<ProcessEnd>;
+  /** What lies beneath the payloads of jobs that are part of a block. */
+  readonly bases: Bases;
   /** The machine had no room for another process. */
   readonly onHostFull: () => void;
   readonly log: Log;
@@ -57,8 +61,10 @@ async function attempt(
 ): Promise<Closing> {
   const { log } = options;
   const { rules, environment } = generation;
-  const spec = toSpec(plugin, job.command, environment);
-  const request = toRequest(job, plugin, spec.timeoutMs);
+  const usual = toSpec(plugin, job.command, environment);
+  const spec = { ...usual, timeoutMs: job.timeoutMs ?? usual.timeoutMs };
+  const base = job.baseKey === null ? undefined : await options.bases(job.baseKey);
+  const request = toRequest(job, plugin, spec.timeoutMs, base);
   probe('spawn.before');
   log.debug('attempt started', { ...nameOf(job), attempt: job.attempt });
   const end = await options.run(plugin, spec, request, {
@@ -90,7 +96,13 @@ export function toSpec(
   };
 }
 
-function toRequest(job: ClaimedJob, plugin: Plugin, timeoutMs: number): Buffer {
+function toRequest(
+  job: ClaimedJob,
+  plugin: Plugin,
+  timeoutMs: number,
+  base: Base | undefined,
+): Buffer {
+  const payload = JSON.parse(job.payload) as Json;
   return encodeRequest({
     jobId: job.id,
     command: job.command,
@@ -100,10 +112,21 @@ function toRequest(job: ClaimedJob, plugin: Plugin, timeoutMs: number): Buffer {
     config: plugin.config,
     state: asObject(job.state),
     context: asObject(job.context),
-    payload: JSON.parse(job.payload) as Json,
+    payload,
+    ...(job.runId === null || job.stepId === null
+      ? {}
+      : {
+          step: {
+            runId: job.runId,
+            stepId: job.stepId,
+            beneath: base?.without(isObject(payload) ? Object.keys(payload) : []) ?? NOTHING,
+          },
+        }),
     deadlineAt: toTimestamp(Date.now() + timeoutMs),
   });
 }
+
+const NOTHING = Buffer.alloc(0);
 
 function asObject(text: string): JsonObject {
   const value: unknown = JSON.parse(text);
@@ -116,7 +139,8 @@ function refuse(job: ClaimedJob, rules: FollowRules): Closing {
   const report = { ...bareReport('failed', 'unknown_command', error), queueMs: job.queueMs };
   const ending = endFailed(job, report, 'final', { maxAttempts: 1, backoffBaseMs: 0 }, 0);
   const consequences = followDeath(job, { ...ending, error }, rules, Date.now());
-  return { job, claimToken: job.claimToken, report, ending, ...consequences };
+  const arriving = arriveFailed(job, ending, error);
+  return { job, claimToken: job.claimToken, report, ending, ...consequences, ...arriving };
 }
 
 /** The helper that starts processes died, or we failed ourselves: nobody is charged. */

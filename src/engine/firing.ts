@@ -4,7 +4,7 @@ import { limits } from '../base/limits.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { DueSchedule, Firing } from '../ledger/schedules.ts';
 import type { SkipReason } from '../schedule/overlap.ts';
-import { nextSlot, planDue, type Plan } from '../schedule/plan.ts';
+import { allowedFrom, planDue, type Plan } from '../schedule/plan.ts';
 import { toNextDue, type Entry } from './timetable.ts';
 
 /** Why nothing of a plugin is fired for the time being. */
@@ -18,7 +18,9 @@ interface Times {
 /** What is asked of the ledger for a schedule that has come due. */
 export function makeFiring(entry: Entry, due: DueSchedule, times: Times, held?: Held): Firing {
   const plan = planDue(entry.timed, toState(due), times.nowMs, times.graceMs);
-  if (held === 'plugin_unhealthy' && plan.kind === 'fire') return waitForPlugin(entry, due, times);
+  if (held === 'plugin_unhealthy' && plan.kind === 'fire' && plan.slots.length > 0) {
+    return waitForPlugin(entry, due, times.nowMs);
+  }
   const { command } = entry.timed.schedule;
   const next = plan.next === undefined ? undefined : toNextDue(plan.next);
   const again = { slotAt: due.slotAt, dueAt: toNextDueAt(times.nowMs + times.graceMs) };
@@ -51,17 +53,21 @@ function skip(reason: SkipReason): Firing['act'] {
   return { kind: 'skip', reason };
 }
 
-/** A plugin that is being set up gets its poll as soon as it is; a time of the clock passes by then. */
-function waitForPlugin({ timed }: Entry, due: DueSchedule, { nowMs, graceMs }: Times): Firing {
+/**
+ * Until its plugin is set up, nothing comes. What is made up for keeps its slot; so does a time of
+ * the clock, which passes as soon as it counts as missed. An interval without `catch_up` goes on
+ * from when the plugin is well.
+ */
+function waitForPlugin({ timed }: Entry, due: DueSchedule, nowMs: number): Firing {
+  const { timing, command, catchUp } = timed.schedule;
+  const soonMs = nowMs + limits.scheduleRetryMs;
+  const allowedMs = allowedFrom(timed, soonMs);
+  const next =
+    timing.mode === 'every' && catchUp === 'skip'
+      ? toNextDue({ slotMs: allowedMs, dueMs: allowedMs })
+      : { slotAt: due.slotAt, dueAt: toNextDueAt(soonMs) };
   const reason = 'plugin_unhealthy';
-  const { timing, command } = timed.schedule;
-  const soon = { slotAt: due.slotAt, dueAt: toNextDueAt(nowMs + limits.scheduleRetryMs) };
-  if (timing.mode !== 'cron' || nowMs - fromTimestamp(due.slotAt) <= graceMs) {
-    return { due, command, next: soon, nextIfSkipped: soon, act: { kind: 'wait', reason } };
-  }
-  const slot = nextSlot(timed, due.seq + 1, nowMs);
-  const next = slot === undefined ? undefined : toNextDue(slot);
-  return { due, command, next, nextIfSkipped: next, act: skip(reason) };
+  return { due, command, next, nextIfSkipped: next, act: { kind: 'wait', reason } };
 }
 
 function toNextDueAt(ms: number): string {

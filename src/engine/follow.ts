@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import { toTimestamp } from '../base/clock.ts';
 import { makeId } from '../base/ids.ts';
-import type { Json } from '../base/json.ts';
+import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import type { Job, JobDraft } from '../job/job.ts';
+import type { Followers, RunDraft } from '../ledger/runs.ts';
 import { breakerSignals } from '../schedule/breaker.ts';
 import { pluginSource, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
+import { toRunPayload, type StartsOf } from './starts.ts';
 
 /** An event as a plugin emitted it. */
 export interface EmittedEvent {
@@ -26,17 +28,20 @@ export interface FollowRules {
     readonly source: string;
     readonly type: string;
   }) => readonly Target[];
+  /** The pipelines that a signal starts, in order of definition. */
+  readonly startsOf?: StartsOf;
   readonly hopsMax: number;
   readonly dedupeTtlMs: number;
-  /** A signal that no route wanted. */
+  /** A signal that no route and no pipeline wanted. */
   readonly onUnmatched?: (signal: SignalDraft) => void;
 }
 
 export interface Consequences {
   readonly signals: SignalDraft[];
   readonly jobs: JobDraft[];
-  /** Only where a route wants to know: the jobs that follow when this end moves the job's breaker. */
-  readonly followBreaker?: (signal: SignalDraft) => JobDraft[];
+  readonly runs: RunDraft[];
+  /** Only where somebody may want to know: what follows when this end moves the job's breaker. */
+  readonly followBreaker?: (signal: SignalDraft) => Followers;
 }
 
 /** The signals that a succeeded attempt's events become, and the jobs that they cause. */
@@ -46,7 +51,8 @@ export function followEvents(
   rules: FollowRules,
   nowMs: number,
 ): Consequences {
-  const result: Consequences = { signals: [], jobs: [], ...breakerFollower(job, rules, nowMs) };
+  const followed = breakerFollower(job, rules, nowMs);
+  const result: Consequences = { ...noConsequences(), ...followed };
   const hops = job.hops + 1;
   events.forEach((event, index) => {
     const signal: SignalDraft = {
@@ -61,9 +67,13 @@ export function followEvents(
     };
     result.signals.push(signal);
     if (hops > rules.hopsMax) addLoopIncident(result, job, signal, index, rules);
-    else addJobs(result, job, signal, event, rules, nowMs);
+    else addFollowers(result, job, signal, event, rules, nowMs);
   });
   return result;
+}
+
+export function noConsequences(): Consequences {
+  return { signals: [], jobs: [], runs: [] };
 }
 
 /**
@@ -96,9 +106,9 @@ export function followDeath(
     hops: job.hops + 1,
   };
   const followed = breakerFollower(job, rules, nowMs);
-  const result: Consequences = { signals: [signal], jobs: [], ...followed };
+  const result: Consequences = { ...noConsequences(), signals: [signal], ...followed };
   if (!job.runtimeCaused && signal.hops <= rules.hopsMax) {
-    addJobs(result, job, signal, { type: signal.type, payload }, rules, nowMs);
+    addFollowers(result, job, signal, { type: signal.type, payload }, rules, nowMs);
   }
   return result;
 }
@@ -116,13 +126,14 @@ function breakerFollower(
   const isWanted = breakerSignals.some(
     (type) => rules.targetsOf({ source: RUNTIME_SOURCE, type }).length > 0,
   );
-  if (!isWanted) return {};
+  if (!isWanted && rules.startsOf === undefined) return {};
   return {
     followBreaker(signal) {
-      const result: Consequences = { signals: [], jobs: [] };
+      const result = noConsequences();
       const event = { type: signal.type, payload: JSON.parse(signal.data) as Json };
-      addJobs(result, job, { ...signal, eventIndex: BREAKER_INDEX }, event, rules, nowMs);
-      return result.jobs;
+      const placed = { ...signal, eventIndex: BREAKER_INDEX };
+      addFollowers(result, job, placed, event, rules, nowMs);
+      return result;
     },
   };
 }
@@ -173,7 +184,7 @@ function addLoopIncident(
   });
 }
 
-function addJobs(
+function addFollowers(
   result: Consequences,
   job: Job,
   signal: SignalDraft,
@@ -181,10 +192,21 @@ function addJobs(
   rules: FollowRules,
   nowMs: number,
 ): void {
-  const fromRuntime = signal.source === RUNTIME_SOURCE;
-  const source = fromRuntime ? RUNTIME_SOURCE : job.plugin;
+  const jobs = addJobs(result, job, signal, event, rules, nowMs);
+  const runs = addRuns(result, job, signal, event, rules);
+  if (jobs + runs === 0) rules.onUnmatched?.(signal);
+}
+
+function addJobs(
+  result: Consequences,
+  job: Job,
+  signal: SignalDraft,
+  event: EmittedEvent,
+  rules: FollowRules,
+  nowMs: number,
+): number {
+  const source = sourceOf(signal, job);
   const targets = rules.targetsOf({ source, type: signal.type });
-  if (targets.length === 0) rules.onUnmatched?.(signal);
   const envelope = toEnvelope(event, source, signal.id, nowMs);
   targets.forEach((target, place) => {
     result.jobs.push({
@@ -202,11 +224,60 @@ function addJobs(
       sourceEventId: signal.id,
       rootJobId: job.rootJobId,
       idempotencyKey: childKey(job, signal.eventIndex ?? 0, place, target),
-      hops: signal.hops,
-      runtimeCaused: job.runtimeCaused || fromRuntime,
-      ...(job.eventContextId === null ? {} : { eventContextId: job.eventContextId }),
+      ...inherited(signal, job),
     });
   });
+  return targets.length;
+}
+
+function addRuns(
+  result: Consequences,
+  job: Job,
+  signal: SignalDraft,
+  event: EmittedEvent,
+  { startsOf }: FollowRules,
+): number {
+  const payload = toRunPayload(event.payload);
+  const read = () => ({ payload, context: contextOf(job) });
+  const starts = startsOf?.({ source: sourceOf(signal, job), type: signal.type }, read) ?? [];
+  starts.forEach((start, place) => {
+    const target = { plugin: 'pipeline', command: start.pipeline };
+    result.runs.push({
+      id: makeId(),
+      ...start,
+      payload: JSON.stringify(payload),
+      submittedBy: 'route',
+      actor: signal.source,
+      firstJobId: makeId(),
+      parentJobId: job.id,
+      sourceEventId: signal.id,
+      rootJobId: job.rootJobId,
+      lineage: childKey(job, signal.eventIndex ?? 0, place, target),
+      ...inherited(signal, job),
+    });
+  });
+  return starts.length;
+}
+
+function sourceOf(signal: SignalDraft, job: Job): string {
+  return signal.source === RUNTIME_SOURCE ? RUNTIME_SOURCE : job.plugin;
+}
+
+function inherited(
+  signal: SignalDraft,
+  job: Job,
+): Pick<JobDraft, 'hops' | 'runtimeCaused' | 'eventContextId'> {
+  return {
+    hops: signal.hops,
+    runtimeCaused: job.runtimeCaused || signal.source === RUNTIME_SOURCE,
+    ...(job.eventContextId === null ? {} : { eventContextId: job.eventContextId }),
+  };
+}
+
+/** The baggage of its chain, which only a job that was claimed here has with it. */
+function contextOf(job: Job & { readonly context?: string }): JsonObject {
+  const value: unknown = JSON.parse(job.context ?? '{}');
+  return isObject(value) ? value : {};
 }
 
 /** An event as `handle` gets it. */
@@ -227,7 +298,12 @@ export function toEnvelope(
 }
 
 /** The same work of the same lineage has the same key, whichever attempt of the parent caused it. */
-function childKey(job: Job, eventIndex: number, place: number, target: Target): string {
+function childKey(
+  job: Job,
+  eventIndex: number,
+  place: number,
+  target: Pick<Target, 'plugin' | 'command'>,
+): string {
   const path = [job.idempotencyKey, eventIndex, place, target.plugin, target.command];
   return createHash('sha256').update(JSON.stringify(path)).digest('base64url');
 }

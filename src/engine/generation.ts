@@ -3,6 +3,7 @@ import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import { describeProblem, type Problem } from '../config/problem.ts';
 import type { ClaimablePlugin } from '../ledger/ledger.ts';
+import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { Route } from '../pipeline/route.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';
@@ -14,6 +15,7 @@ export interface Blueprint {
   readonly config: Config;
   readonly catalog: Catalog;
   readonly routes: readonly Route[];
+  readonly pipelines: readonly Pipeline[];
   /** What does not keep it from being used. */
   readonly warnings: readonly Problem[];
   /** The environment of plugins, already reduced to what they may see. */
@@ -35,7 +37,7 @@ export interface Generation extends Blueprint {
 }
 
 export function makeGeneration(blueprint: Blueprint, number: number, log: Log): Generation {
-  const { config, catalog, routes } = blueprint;
+  const { config, catalog } = blueprint;
   tellFindings(blueprint, log.child('plugins'));
   const plugins = [...catalog.plugins.values()];
   return Object.freeze({
@@ -43,7 +45,7 @@ export function makeGeneration(blueprint: Blueprint, number: number, log: Log): 
     number,
     snapshotId: makeId(),
     loadedAtMs: Date.now(),
-    rules: makeFollowRules(config, catalog, routes, log.child('router')),
+    rules: makeFollowRules(blueprint, log.child('router')),
     claimable: plugins.map((plugin) => toClaimable(plugin, config)),
   });
 }

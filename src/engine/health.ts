@@ -3,11 +3,11 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import { pluginName } from '../config/fields.ts';
-import type { SubmittedBy } from '../job/job.ts';
 import type { InitWish, PluginHealth } from '../ledger/generations.ts';
 import type { ClaimablePlugin, Enqueued, Ledger } from '../ledger/ledger.ts';
 import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import type { DirectiveDefinition } from './directives.ts';
+import type { Submission } from './engine.ts';
 import type { Generation } from './generation.ts';
 
 export interface HealthOptions {
@@ -15,6 +15,8 @@ export interface HealthOptions {
   readonly current: () => Generation;
   /** Jobs were queued, or may be claimed that had to wait. */
   readonly onChange: () => void;
+  /** These may not be started any more, also if they were claimed ahead; resolves when none will be. */
+  readonly withhold: (isMeant: (plugin: string, command: string) => boolean) => Promise<void>;
   readonly log: Log;
 }
 
@@ -33,15 +35,11 @@ export interface HealthKeeper {
   renew(plugin: Plugin, by: InitAuthor): Promise<Enqueued>;
 }
 
-interface InitAuthor {
-  readonly submittedBy: SubmittedBy;
-  readonly actor: string;
-  /** The id of its job, when the caller has made one. */
-  readonly id?: string;
-}
+/** Who asks for it. What else may be said of a job is refused: an init is the same for everybody. */
+type InitAuthor = Pick<Submission, 'submittedBy' | 'actor' | 'id'> & Partial<Submission>;
 
 export function makeHealthKeeper(options: HealthOptions): HealthKeeper {
-  const { ledger, current, onChange, log } = options;
+  const { ledger, current, onChange, withhold, log } = options;
   let known = new Map<string, PluginHealth>();
   let limited: { of: Generation; knowing: typeof known; plugins: ClaimablePlugin[] } | undefined;
 
@@ -49,7 +47,13 @@ export function makeHealthKeeper(options: HealthOptions): HealthKeeper {
     known.get(keyOf(plugin.name, plugin.identity));
   const wants = (): Plugin[] => [...current().catalog.plugins.values()].filter(hasInit);
 
-  const note = (rows: readonly PluginHealth[]): void => {
+  const isWell = (name: string): boolean => {
+    const plugin = current().catalog.plugins.get(name);
+    if (plugin === undefined || !hasInit(plugin)) return true;
+    return statusOf(plugin)?.status === 'healthy';
+  };
+
+  const note = async (rows: readonly PluginHealth[]): Promise<void> => {
     const before = known;
     const inits = rows.filter(({ kind }) => kind === 'init');
     const now = new Map(inits.map((row) => [keyOf(row.plugin, row.fingerprint), row]));
@@ -59,17 +63,20 @@ export function makeHealthKeeper(options: HealthOptions): HealthKeeper {
     const wanted = new Set(wants().map(({ name, identity }) => keyOf(name, identity)));
     for (const [key, row] of changed) if (wanted.has(key)) tell(row, log);
     onChange();
+    if (changed.every(([, { status }]) => status === 'healthy')) return;
+    await withhold((plugin, command) => !['init', 'health'].includes(command) && !isWell(plugin));
   };
 
   const ask = async (plugins: readonly Plugin[], why: InitWish['why']): Promise<void> => {
     if (plugins.length === 0) return;
     const by = { submittedBy: 'directive', actor: 'runtime' } as const;
-    note(await ledger.requireInits(plugins.map((plugin) => toWish(plugin, why, by))));
+    await note(await ledger.requireInits(plugins.map((plugin) => toWish(plugin, why, by))));
   };
 
   return {
+    isWell,
     async learn() {
-      note(await ledger.reviewHealth());
+      await note(await ledger.reviewHealth());
     },
     require: () => ask(wants(), 'adopted'),
     async look() {
@@ -78,7 +85,7 @@ export function makeHealthKeeper(options: HealthOptions): HealthKeeper {
       try {
         const isPending = plugins.some((plugin) => statusOf(plugin)?.status === 'pending');
         // On another host somebody may have asked for one that was over.
-        note(await (isPending ? ledger.reviewHealth() : ledger.pluginHealth()));
+        await note(await (isPending ? ledger.reviewHealth() : ledger.pluginHealth()));
         await ask(
           plugins.filter((plugin) => statusOf(plugin) === undefined),
           'missing',
@@ -89,29 +96,31 @@ export function makeHealthKeeper(options: HealthOptions): HealthKeeper {
     },
     limit(generation) {
       if (limited?.of !== generation || limited.knowing !== known) {
-        const plugins = generation.claimable.map((claimable) => {
-          const plugin = generation.catalog.plugins.get(claimable.name);
-          if (plugin === undefined || !hasInit(plugin)) return claimable;
-          const isHeld = statusOf(plugin)?.status !== 'healthy';
-          return { ...claimable, init: { fingerprint: plugin.identity, isHeld } };
-        });
+        const plugins = limitTo(generation, (plugin) => statusOf(plugin)?.status === 'healthy');
         limited = { of: generation, knowing: known, plugins };
       }
       return limited.plugins;
     },
-    isWell(name) {
-      const plugin = current().catalog.plugins.get(name);
-      if (plugin === undefined || !hasInit(plugin)) return true;
-      return statusOf(plugin)?.status === 'healthy';
-    },
     async renew(plugin, by) {
+      refuseDetails(plugin, by);
       const wish = toWish(plugin, 'asked', by);
-      note(await ledger.requireInits([wish]));
+      await note(await ledger.requireInits([wish]));
       const { id } = wish.job;
       const jobId = statusOf(plugin)?.jobId ?? id;
       return jobId === id ? { jobId } : { jobId: id, duplicateOf: jobId };
     },
   };
+}
+
+function limitTo(
+  { claimable, catalog }: Generation,
+  isHealthy: (plugin: Plugin) => boolean,
+): ClaimablePlugin[] {
+  return claimable.map((one) => {
+    const plugin = catalog.plugins.get(one.name);
+    if (plugin === undefined || !hasInit(plugin)) return one;
+    return { ...one, init: { fingerprint: plugin.identity, isHeld: !isHealthy(plugin) } };
+  });
 }
 
 export function initDirective(
@@ -142,6 +151,23 @@ export function initDirective(
       return { plugin, job_id: duplicateOf ?? jobId };
     },
   };
+}
+
+function refuseDetails({ name }: Plugin, asked: InitAuthor): void {
+  const { payload = {}, context, dedupeKey, dedupeTtlMs, due } = asked;
+  const given = {
+    payload: Object.keys(payload).length > 0,
+    context: context !== undefined,
+    dedupe_key: dedupeKey !== undefined,
+    dedupe_ttl: dedupeTtlMs !== undefined,
+    run_at: due !== undefined,
+  };
+  const [place] = Object.entries(given).find(([, isGiven]) => isGiven) ?? [];
+  if (place === undefined) return;
+  throw new DuctileError('INPUT_INVALID', `the init of ${name} takes no ${place}`, {
+    place,
+    hint: `It is set up with what plugins.${name}.config says, once and at once.`,
+  });
 }
 
 export function hasInit(plugin: Plugin): boolean {

@@ -1,6 +1,5 @@
-import { DuctileError, messageOf } from '../base/errors.ts';
+import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
-import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { LogRing } from '../base/log-ring.ts';
 import type { Service } from '../base/service.ts';
@@ -9,46 +8,36 @@ import type { Config } from '../config/config.ts';
 import type { Job } from '../job/job.ts';
 import type { CancelAnswer } from '../job/state.ts';
 import type { Enqueued, Ledger } from '../ledger/ledger.ts';
+import { noNews } from '../ledger/runs.ts';
+import type { Pipeline } from '../pipeline/pipeline.ts';
+import type { Run } from '../pipeline/run.ts';
 import type { Catalog } from '../plugin/catalog.ts';
-import type { Host } from '../plugin/process.ts';
 import { makeActivity } from './activity.ts';
+import { makeBases } from './bases.ts';
 import { HOST_FULL_DELAY_MS } from './conclude.ts';
-import { registerScheduleDirectives } from './direct-schedules.ts';
+import { registerRunDirectives } from './direct-runs.ts';
 import { Directives, type DirectAnswer, type DirectRequest } from './directives.ts';
 import { Dispatcher } from './dispatcher.ts';
-import type { Engine, EngineStatus, Submission } from './engine.ts';
+import type { Engine, EngineStatus, RunSubmission, StartedRun, Submission } from './engine.ts';
 import { makeDoor, type Door } from './enqueue.ts';
 import { makeExecutor } from './executor.ts';
-import { makeGeneration, tellSchemas, type Blueprint, type Generation } from './generation.ts';
-import { hasInit, initDirective, makeHealthKeeper, type HealthKeeper } from './health.ts';
+import { makeGeneration, tellSchemas, type Generation } from './generation.ts';
+import { hasInit, makeHealthKeeper, type HealthKeeper } from './health.ts';
+import { drain, endStart, LAST_WRITES_MS, startInSteps, takeLeave } from './lifecycle.ts';
+import type { EngineParts } from './parts.ts';
 import { Pause } from './pause.ts';
 import { makePruner } from './pruner.ts';
-import { makeReloader, reloadDirective, type Reloader } from './reload.ts';
-import { registerDirectives } from './register.ts';
-import type { Runner } from './runner.ts';
+import { makeReloader, type Reloader } from './reload.ts';
+import { registerAllDirectives } from './register.ts';
+import { makeRunKeeper, type RunKeeper } from './runs.ts';
 import { makeScheduler, type Scheduler } from './scheduler.ts';
 import { makeSettler, type Settled } from './settle.ts';
-import { tellEnd } from './tell.ts';
+import { tellDropped, tellEnd } from './tell.ts';
 import { makeSwitches, type Switches } from './switches.ts';
 import { makeTokenStore, type TokenStore } from './token-store.ts';
 import { makeVitals, type Vitals } from './vitals.ts';
 import { makeWaiters, type Waiters } from './waiters.ts';
 import { makeWaker, type Waker } from './wake.ts';
-
-/** What the last writes get when the ledger does not answer at shutdown. */
-const LAST_WRITES_MS = 10_000;
-
-export interface EngineParts {
-  /** What it begins with. */
-  readonly blueprint: Blueprint;
-  /** Reads everything again, under the rules of what is in force; throws what is wrong with it. */
-  readonly load: (inForce: Config) => Blueprint;
-  readonly ledger: Ledger;
-  readonly host: Host;
-  readonly runner: Runner;
-  readonly version: string;
-  readonly log: Log;
-}
 
 /** The moving parts, wired: each is one file, and this one says who tells whom. */
 export class LocalEngine implements Engine {
@@ -73,8 +62,10 @@ export class LocalEngine implements Engine {
   readonly #reloader: Reloader;
   readonly #health: HealthKeeper;
   readonly #scheduler: Scheduler;
+  readonly #runs: RunKeeper;
   #generation: Generation;
   #state: 'stopped' | 'starting' | 'running' | 'stopping' = 'stopped';
+  #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
 
   constructor(parts: EngineParts) {
@@ -98,6 +89,7 @@ export class LocalEngine implements Engine {
       ledger,
       current: () => this.#generation,
       onChange: () => this.#arrived([]),
+      withhold: (isMeant) => this.#dispatcher.withhold(isMeant),
       log: log.child('health'),
     });
     this.#door = makeDoor(
@@ -111,7 +103,10 @@ export class LocalEngine implements Engine {
     this.#waker = makeWaker({
       ledger,
       pollMs: () => this.config.service.pollIntervalMs,
-      onWork: () => this.#dispatcher.wake(),
+      onWork: () => {
+        this.#dispatcher.wake();
+        this.#runs.advancer.soon();
+      },
       onLook: () => this.#look(),
       log: log.child('waker'),
     });
@@ -125,6 +120,14 @@ export class LocalEngine implements Engine {
         // What was given back is ready now, here and elsewhere.
         this.#arrived([]);
       },
+    });
+    this.#runs = makeRunKeeper({
+      ledger,
+      processId: this.processId,
+      current: () => this.#generation,
+      onQueued: () => this.#arrived([]),
+      onEnded: (runIds) => this.#waiters.notice(runIds),
+      log,
     });
     this.#pruner = makePruner(ledger, () => this.#generation, log.child('pruner'));
     this.#scheduler = this.#makeScheduler();
@@ -145,14 +148,25 @@ export class LocalEngine implements Engine {
     return this.#generation.catalog;
   }
 
+  get pipelines(): readonly Pipeline[] {
+    return this.#generation.pipelines;
+  }
+
   direct(request: DirectRequest): Promise<DirectAnswer> {
     return this.directives.direct(request);
   }
 
-  submit(submission: Submission): Promise<Enqueued> {
-    if (this.#state === 'stopping') {
-      return Promise.reject(new DuctileError('STOPPING', 'the engine is stopping'));
-    }
+  async startRun(submission: RunSubmission): Promise<StartedRun> {
+    this.#refuseWhenStopping();
+    return await this.#runs.door.start(submission);
+  }
+
+  waitForRun(runId: string, timeoutMs: number, signal?: AbortSignal): Promise<Run> {
+    return this.#waiters.waitForRun(runId, timeoutMs, signal);
+  }
+
+  async submit(submission: Submission): Promise<Enqueued> {
+    this.#refuseWhenStopping();
     const plugin = this.catalog.plugins.get(submission.plugin);
     if (submission.command === 'init' && plugin !== undefined && hasInit(plugin)) {
       return this.#health.renew(plugin, submission);
@@ -160,8 +174,8 @@ export class LocalEngine implements Engine {
     return this.#door.submit(submission);
   }
 
-  waitFor(jobId: string, timeoutMs: number): Promise<Job> {
-    return this.#waiters.waitFor(jobId, timeoutMs);
+  waitFor(jobId: string, timeoutMs: number, givenUp?: AbortSignal): Promise<Job> {
+    return this.#waiters.waitFor(jobId, timeoutMs, givenUp);
   }
 
   status(): EngineStatus {
@@ -191,25 +205,8 @@ export class LocalEngine implements Engine {
     return this.#vitals.isSound();
   }
 
-  async start(): Promise<void> {
-    this.#state = 'starting';
-    // The helper is ready only when no helper of an earlier engine lives, so neither does its work.
-    await this.#parts.host.start();
-    this.#parts.runner.prewarm(this.#generation);
-    await this.#vitals.heartbeat.start();
-    await this.#reloader.begin();
-    await this.#health.require();
-    if (this.ledger.kind === 'sqlite') {
-      const recovered = await this.#vitals.reaper.recover();
-      if (recovered > 0) this.#log.warn('work of a crashed process recovered', { jobs: recovered });
-    }
-    await this.#pause.begin();
-    await this.#switches.refresh();
-    this.#state = 'running';
-    if (!this.#pause.isOn) this.#dispatcher.open();
-    void tellSchemas(this.#generation, this.#parts.log);
-    const parts = [this.#waker, this.#vitals.reaper, this.#pruner, this.tokens, this.#scheduler];
-    for (const part of parts) await part.start();
+  start(): Promise<void> {
+    return (this.#starting = this.#start());
   }
 
   async stop(): Promise<void> {
@@ -217,29 +214,51 @@ export class LocalEngine implements Engine {
     await this.#stopping;
   }
 
+  async #start(): Promise<void> {
+    this.#state = 'starting';
+    const beating = [this.#waker, this.#vitals.reaper, this.#pruner, this.tokens, this.#scheduler];
+    const parts = [...beating, this.#runs.advancer];
+    const steps = [
+      // The helper is ready only when no helper of an earlier engine lives, so neither does its work.
+      () => this.#parts.host.start(),
+      () => this.#parts.runner.prewarm(this.#generation),
+      () => this.#vitals.heartbeat.start(),
+      () => this.#reloader.begin(),
+      () => this.#health.require(),
+      () => this.#vitals.recover(),
+      () => this.#pause.begin(),
+      () => this.#switches.refresh(),
+      () => this.#open(),
+      ...parts.map((part) => () => part.start()),
+    ];
+    await startInSteps(steps, () => this.#stopping !== undefined);
+  }
+
+  #open(): void {
+    this.#state = 'running';
+    if (!this.#pause.isOn) this.#dispatcher.open();
+    void tellSchemas(this.#generation, this.#parts.log);
+  }
+
   async #stop(): Promise<void> {
+    const starting = this.#state === 'starting' ? this.#starting : undefined;
     this.#state = 'stopping';
     void this.#dispatcher.shut();
-    const parts = [this.#scheduler, this.#waker, this.#vitals.reaper, this.#pruner];
-    for (const part of parts) await part.stop();
-    const { shutdownTimeoutMs } = this.config.service;
-    if (!(await settlesWithin(this.#dispatcher.drained(), shutdownTimeoutMs))) {
-      this.#log.warn('running attempts are cut short and given back', {
-        jobs: this.#dispatcher.running.length,
-      });
-      this.#dispatcher.stopAll('shutdown');
-      const lastMs = limits.killGraceMs + limits.drainMs + LAST_WRITES_MS;
-      if (!(await settlesWithin(this.#dispatcher.drained(), lastMs))) this.#dispatcher.abandon();
-    }
+    if (starting !== undefined) await endStart(starting, this.#parts.host);
+    const beating = [this.#scheduler, this.#waker, this.#vitals.reaper, this.#pruner];
+    for (const part of [...beating, this.#runs.advancer]) await part.stop();
+    await drain(this.#dispatcher, this.config.service.shutdownTimeoutMs, this.#log);
     await settlesWithin(this.directives.stop(), LAST_WRITES_MS);
     await this.tokens.stop();
     await this.#vitals.heartbeat.stop();
-    await this.ledger.leave(this.processId).catch((error: unknown) => {
-      this.#log.warn('could not take leave of the ledger', { error: messageOf(error) });
-    });
+    await takeLeave(this.ledger, this.processId, this.#log);
     this.#parts.runner.stop();
     await this.#parts.host.stop();
     this.#state = 'stopped';
+  }
+
+  #refuseWhenStopping(): void {
+    if (this.#state === 'stopping') throw new DuctileError('STOPPING', 'the engine is stopping');
   }
 
   #makeDispatcher(): Dispatcher {
@@ -253,6 +272,7 @@ export class LocalEngine implements Engine {
         this.#health.limit(generation).filter(({ name }) => !this.#switches.isOff(name)),
       execute: makeExecutor({
         run: runner.run,
+        bases: makeBases((key) => ledger.basePayload(key)),
         onHostFull: () => this.#dispatcher.rest(HOST_FULL_DELAY_MS),
         log: log.child('executor'),
       }),
@@ -267,12 +287,10 @@ export class LocalEngine implements Engine {
       ledger,
       config: () => this.config,
       catalog: () => this.catalog,
-      holdOf: (plugin) =>
-        this.#switches.isOff(plugin)
-          ? 'plugin_disabled'
-          : this.#health.isWell(plugin)
-            ? undefined
-            : 'plugin_unhealthy',
+      holdOf: (plugin) => {
+        if (this.#switches.isOff(plugin)) return 'plugin_disabled';
+        return this.#health.isWell(plugin) ? undefined : 'plugin_unhealthy';
+      },
       onFired: () => this.#arrived([]),
       onCancelled: (jobId, answer) => this.#cancelled(jobId, answer),
       log: log.child('scheduler'),
@@ -285,29 +303,29 @@ export class LocalEngine implements Engine {
       ledger,
       processId: this.processId,
       rules: () => this.#generation.rules,
-      onChange: () => this.#arrived([]),
+      onChange: () => this.#runs.heed({ ...noNews, queued: true, advancing: true }),
       log: log.child('directive'),
     });
-    registerDirectives(directives, {
+    registerAllDirectives(directives, {
       ledger,
+      config: () => this.config,
       catalog: () => this.catalog,
+      health: this.#health,
+      reloader: this.#reloader,
       switches: this.#switches,
       tokens: this.tokens,
-      configured: () => this.config.api.auth.tokens,
       status: () => this.status(),
       onCancel: (jobId, answer) => this.#cancelled(jobId, answer),
       onQueued: () => this.#arrived([]),
       onPause: () => this.#pause.changed(),
       onSwitch: () => this.#refreshSwitches(),
+      onSchedules: () => this.#scheduler.soon(),
     });
-    registerScheduleDirectives(directives, {
+    registerRunDirectives(directives, {
       ledger,
-      config: () => this.config,
-      catalog: () => this.catalog,
-      onChange: () => this.#scheduler.soon(),
+      onCancel: (jobId, answer) => this.#cancelled(jobId, answer),
+      onNews: (news) => this.#runs.heed(news),
     });
-    directives.registerDirective(reloadDirective(this.#reloader));
-    directives.registerDirective(initDirective(this.#health, () => this.catalog));
     return directives;
   }
 
@@ -335,9 +353,10 @@ export class LocalEngine implements Engine {
     });
   }
 
-  #settled({ verdicts, enqueued, written }: Settled): void {
+  #settled({ verdicts, enqueued, written, news }: Settled): void {
     this.activity.notice();
     this.#waiters.notice(verdicts.keys());
+    this.#runs.heed(news);
     if (enqueued.length > 0) this.#arrived(enqueued);
     for (const closing of written) {
       tellEnd(closing, this.#jobLog);
@@ -347,11 +366,7 @@ export class LocalEngine implements Engine {
   }
 
   #arrived(enqueued: readonly Enqueued[]): void {
-    for (const { duplicateOf, dedupeKey } of enqueued) {
-      if (duplicateOf === undefined) continue;
-      const fields = { dedupe_key: dedupeKey, existing_job_id: duplicateOf };
-      this.#log.info('dropped: the same work is done or under way', fields);
-    }
+    tellDropped(enqueued, this.#log);
     this.#dispatcher.wake();
     this.ledger.hint();
   }

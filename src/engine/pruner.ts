@@ -12,7 +12,7 @@ const STEPS_MAX = 20;
 /** Deletes what is past its retention, in small steps, so that work is never kept waiting by it. */
 export function makePruner(
   ledger: Ledger,
-  current: () => Pick<Generation, 'config' | 'snapshotId'>,
+  current: () => Pick<Generation, 'config' | 'pipelines' | 'snapshotId'>,
   log: Log,
 ): Service {
   return makeLoop({
@@ -20,8 +20,9 @@ export function makePruner(
     everyMs: () => limits.pruneEveryMs,
     atOnce: true,
     async runOnce() {
-      const { config, snapshotId } = current();
+      const { config, pipelines, snapshotId } = current();
       await ledger.touchSnapshot(snapshotId);
+      await ledger.rememberDefinitions(pipelines.map(({ graph }) => graph));
       const retentionMs = retentionOf(config);
       for (const what of prunable) {
         const pruned = await pruneKind(ledger, what, retentionMs[what]);

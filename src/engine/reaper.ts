@@ -9,7 +9,8 @@ import { isTerminal } from '../job/state.ts';
 import type { DirectiveClosing } from '../ledger/directives.ts';
 import type { Closing, Ledger, Orphan, Settlement } from '../ledger/ledger.ts';
 import { followDirective } from './directive-signals.ts';
-import { followDeath, type FollowRules } from './follow.ts';
+import { arriveFailed } from './arrive.ts';
+import { followDeath, noConsequences, type FollowRules } from './follow.ts';
 import { nameOf } from './settle.ts';
 
 const BURIED_MAX = 100;
@@ -158,6 +159,7 @@ async function bury(options: ReaperOptions, sightings: Sightings): Promise<void>
       report: bareReport('failed', 'spawn', error),
       ending,
       ...followDeath(job, { ...ending, error }, follow, Date.now()),
+      ...arriveFailed(job, ending, error),
     };
   });
   report(closings, await ledger.settle(closings), options);
@@ -177,13 +179,14 @@ function crashClosing(
   const consequences =
     isTerminal(ending.status) && !cancelled
       ? followDeath(job, { ...ending, error }, rules.follow, Date.now())
-      : { signals: [], jobs: [] };
+      : noConsequences();
   return {
     job,
     claimToken: job.claimToken,
     report: bareReport('crashed', cause, error),
     ending,
     ...consequences,
+    ...arriveFailed(job, ending, error),
   };
 }
 

@@ -1,4 +1,6 @@
+import type { Config } from '../config/config.ts';
 import { cancelDirective, retryDirective, type JobSeams } from './direct-jobs.ts';
+import { registerScheduleDirectives } from './direct-schedules.ts';
 import {
   pauseDirective,
   resumeDirective,
@@ -13,6 +15,8 @@ import {
   type TokenSeams,
 } from './direct-tokens.ts';
 import type { Directives } from './directives.ts';
+import { initDirective, type HealthKeeper } from './health.ts';
+import { reloadDirective, type Reloader } from './reload.ts';
 import type { TokenStore } from './token-store.ts';
 
 export interface Seams
@@ -20,6 +24,23 @@ export interface Seams
   readonly tokens: Pick<TokenStore, 'refresh'>;
   /** Whether the system is paused may have changed. */
   readonly onPause: () => Promise<void>;
+}
+
+export interface AllSeams extends Omit<Seams, 'configured'> {
+  readonly config: () => Config;
+  readonly health: Pick<HealthKeeper, 'renew'>;
+  readonly reloader: Reloader;
+  /** Schedules may be due sooner than they were. */
+  readonly onSchedules: () => void;
+}
+
+/** Those about schedules, the configuration and plugins as well. */
+export function registerAllDirectives(directives: Directives, seams: AllSeams): void {
+  const { config, catalog, health, reloader, onSchedules } = seams;
+  registerDirectives(directives, { ...seams, configured: () => config().api.auth.tokens });
+  registerScheduleDirectives(directives, { ...seams, onChange: onSchedules });
+  directives.registerDirective(reloadDirective(reloader));
+  directives.registerDirective(initDirective(health, catalog));
 }
 
 /** The directives about jobs, switches and tokens. */

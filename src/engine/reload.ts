@@ -104,14 +104,16 @@ export function makeReloader(options: ReloaderOptions): Reloader {
   };
 }
 
-function record(
+async function record(
   generation: Generation,
   reason: 'start' | 'reload',
   { ledger, processId }: ReloaderOptions,
 ): Promise<void> {
-  const { config, catalog, snapshotId, number } = generation;
+  const { config, catalog, pipelines, snapshotId, number } = generation;
   const prints = [...catalog.plugins].map(([name, { fingerprint }]) => [name, fingerprint]);
-  return ledger.recordSnapshot({
+  // Runs can begin with them as soon as it is in force.
+  if (pipelines.length > 0) await ledger.rememberDefinitions(pipelines.map(({ graph }) => graph));
+  await ledger.recordSnapshot({
     id: snapshotId,
     hash: config.fingerprint,
     config: JSON.stringify(config.redacted),
@@ -129,7 +131,9 @@ function read({ load, current }: ReloaderOptions): Blueprint {
     blueprint = load(inForce);
   } catch (thrown) {
     const error = toDuctileError(thrown);
-    throw refused(error.message, error);
+    const { message, place } = error;
+    // A directive keeps the message alone, and whoever reads it needs the line.
+    throw refused(place === undefined ? message : `${place}: ${message}`, error);
   }
   const fixed = findFixed(inForce, blueprint.config);
   if (fixed.length > 0) {

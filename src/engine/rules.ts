@@ -2,16 +2,23 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import type { ClaimablePlugin, Prunable } from '../ledger/ledger.ts';
+import type { Pipeline } from '../pipeline/pipeline.ts';
 import { matchRoutes, type Route } from '../pipeline/route.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { FollowRules } from './follow.ts';
 import type { ReaperRules } from './reaper.ts';
+import { makeStartsOf } from './starts.ts';
+
+export interface Sources {
+  readonly config: Config;
+  readonly catalog: Catalog;
+  readonly routes: readonly Route[];
+  readonly pipelines: readonly Pipeline[];
+}
 
 /** The configuration as the engine's parts want it. */
 export function makeFollowRules(
-  config: Config,
-  catalog: Catalog,
-  routes: readonly Route[],
+  { config, catalog, routes, pipelines }: Sources,
   log: Log,
 ): FollowRules {
   return {
@@ -23,8 +30,9 @@ export function makeFollowRules(
         command,
         maxAttempts: catalog.plugins.get(plugin)?.retry.maxAttempts ?? limits.attemptsMax,
       })),
+    startsOf: makeStartsOf(pipelines, log),
     onUnmatched: ({ type, source, jobId }) =>
-      log.debug('no route wants the event', { type, source, job_id: jobId }),
+      log.debug('no route and no pipeline wants the event', { type, source, job_id: jobId }),
   };
 }
 
@@ -34,14 +42,15 @@ export function makeFollowRules(
  */
 export function toClaimable(plugin: Plugin, { plugins }: Config): ClaimablePlugin {
   const isOpen = plugin.manifest.concurrencySafe && plugins[plugin.name]?.parallelism === undefined;
-  const lease = (command: string): number =>
-    plugin.timeoutMs(command) + limits.killGraceMs + limits.drainMs + limits.claimSlackMs;
+  const leaseSlackMs = limits.killGraceMs + limits.drainMs + limits.claimSlackMs;
+  const lease = (command: string): number => plugin.timeoutMs(command) + leaseSlackMs;
   const commands = Object.keys(plugin.manifest.commands);
   return {
     name: plugin.name,
     parallelism: isOpen ? Infinity : plugin.parallelism,
     leaseMs: Object.fromEntries(commands.map((command) => [command, lease(command)])),
     leaseDefaultMs: lease(''),
+    leaseSlackMs,
   };
 }
 
@@ -72,6 +81,8 @@ export function retentionOf({ service }: Config): Record<Prunable, number> {
     snapshots: Math.max(service.jobQueueRetentionMs, service.jobLogRetentionMs),
     health: service.jobLogRetentionMs,
     schedules: service.jobLogRetentionMs,
+    runs: service.jobQueueRetentionMs,
+    definitions: service.jobQueueRetentionMs,
     transitions: service.breakerTransitionsRetentionMs,
     // Each key carries its own end.
     dedupe: 0,

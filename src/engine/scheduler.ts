@@ -60,6 +60,8 @@ export function makeScheduler(options: SchedulerOptions): Scheduler {
   /** Plugins that were left to other hosts, and when to see whether those are still there. */
   let left: ReadonlySet<string> = new Set();
   let reviewMs = Infinity;
+  /** Schedules that another host defines otherwise, and how. */
+  const otherwise = new Map<string, string>();
   let nextInMs = 0;
   let isStopping = false;
   /** Somebody asked for a look while one was under way. */
@@ -90,6 +92,7 @@ export function makeScheduler(options: SchedulerOptions): Scheduler {
       const page = { now: toTimestamp(nowMs), limit: limits.scheduleSliceMax };
       const { due, nextAt } = await ledger.dueSchedules({ ...page, ...(after && { after }) });
       after = due.at(-1);
+      for (const row of due) tellOtherwise(row, timetable, otherwise, log);
       const passed = await pass(options, timetable, due, { nowMs, graceMs });
       fired += passed.jobs;
       dueMs = Math.min(dueMs, passed.nextMs);
@@ -170,6 +173,21 @@ function tell({ plugin, scheduleId, verdict, reason, jobIds }: Fired, log: Log):
   const fields = { plugin, schedule: scheduleId };
   if (verdict === 'fired') log.debug('fired', { ...fields, jobs: jobIds.join(' ') });
   if (verdict === 'skipped') log.info('a due time passed without a job', { ...fields, reason });
+}
+
+/** Once for each definition: hosts that are reloaded one after the other differ for a while. */
+function tellOtherwise(
+  row: DueSchedule,
+  timetable: Timetable,
+  told: Map<string, string>,
+  log: Log,
+): void {
+  const key = keyOf(row);
+  const mine = timetable.get(key)?.timed.generation;
+  if (mine === undefined || mine === row.generation || told.get(key) === row.generation) return;
+  told.set(key, row.generation);
+  const fields = { plugin: row.plugin, schedule: row.scheduleId };
+  log.warn('another host that was loaded later defines this schedule otherwise', fields);
 }
 
 interface Scope {

@@ -4,6 +4,8 @@ import { bareReport, type AttemptReport } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
 import { endCancelled, endFailed } from '../job/outcome.ts';
 import type { ClaimRequest, Closing, Ledger, Settlement, Verdict } from '../ledger/ledger.ts';
+import { joinNews, noNews } from '../ledger/runs.ts';
+import { arriveFailed } from './arrive.ts';
 import { followDeath, type FollowRules } from './follow.ts';
 
 const NO_RETRY = { maxAttempts: 1, backoffBaseMs: 0 };
@@ -35,6 +37,7 @@ export function makeSettler(ledger: Ledger, rules: () => FollowRules, log: Log):
         enqueued: [...first.enqueued, ...again.enqueued],
         claimed: first.claimed,
         written: [...first.written, ...again.written],
+        news: joinNews([first.news, again.news]),
       };
     },
   };
@@ -63,6 +66,7 @@ async function settleBatch(
     enqueued: each.flatMap(({ enqueued }) => enqueued),
     claimed: [],
     written: each.flatMap(({ written }) => written),
+    news: joinNews(each.map(({ news }) => news)),
   };
 }
 
@@ -86,7 +90,7 @@ async function settleAlone(
       log.error('an attempt could not be settled', { ...nameOf(closing.job), error: message });
       // Nobody here holds it any more, so the next heartbeat gives it back.
       if (offer !== closing) {
-        return { verdicts: new Map(), enqueued: [], claimed: [], written: [] };
+        return { verdicts: new Map(), enqueued: [], claimed: [], written: [], news: noNews };
       }
       offer = failFor(closing, refusedReport(closing, message), rules);
     }
@@ -108,11 +112,13 @@ function secondThoughts(
 ): Closing[] {
   if (verdict === 'cancelled') {
     const error = closing.report.error ?? 'cancelled while it ran';
+    const ending = endCancelled(closing.job);
     return [
       {
         ...bare(closing),
         report: { ...closing.report, status: 'cancelled', cause: 'cancelled', error },
-        ending: endCancelled(closing.job),
+        ending,
+        ...arriveFailed(closing.job, ending, error),
       },
     ];
   }
@@ -128,7 +134,13 @@ function failFor(closing: Closing, report: AttemptReport, rules: FollowRules): C
   const { job } = closing;
   const ending = endFailed(job, report, 'final', NO_RETRY, 0);
   const end = { ...ending, error: report.error };
-  return { ...bare(closing), report, ending, ...followDeath(job, end, rules, Date.now()) };
+  return {
+    ...bare(closing),
+    report,
+    ending,
+    ...followDeath(job, end, rules, Date.now()),
+    ...arriveFailed(job, ending, report.error),
+  };
 }
 
 function bare({ job, claimToken, report, ending }: Closing): Closing {

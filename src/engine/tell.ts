@@ -1,7 +1,7 @@
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { isTerminal } from '../job/state.ts';
-import type { Closing } from '../ledger/ledger.ts';
+import type { Closing, Enqueued } from '../ledger/ledger.ts';
 import { nameOf } from './settle.ts';
 
 /** Tells the log how an attempt ended, once that is on the ledger. */
@@ -28,4 +28,12 @@ export function tellEnd({ job, report, ending }: Closing, log: Log): void {
   else if (report.status === 'released')
     log.warn('attempt cut short; the job is queued again', fields);
   else log.warn('attempt failed; the job is queued again', fields);
+}
+
+export function tellDropped(enqueued: readonly Enqueued[], log: Log): void {
+  for (const { duplicateOf, dedupeKey } of enqueued) {
+    if (duplicateOf === undefined) continue;
+    const fields = { dedupe_key: dedupeKey, existing_job_id: duplicateOf };
+    log.info('dropped: the same work is done or under way', fields);
+  }
 }

@@ -3,7 +3,7 @@ import { toTimestamp } from '../base/clock.ts';
 import { findUnsafe } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Config, PluginConfig } from '../config/config.ts';
-import type { NextDue, ScheduleDraft, ScheduleKey } from '../ledger/schedules.ts';
+import type { NextDue, ScheduleDraft, ScheduleKey, ScheduleStatus } from '../ledger/schedules.ts';
 import { lookupCommand, type Catalog } from '../plugin/catalog.ts';
 import { firstSlot, makeTimed, type Slot, type Timed } from '../schedule/plan.ts';
 import type { Schedule } from '../schedule/schedule.ts';
@@ -75,6 +75,18 @@ function findFault(
   const unsafe = findUnsafe(payload, limits.jsonDepthMax);
   if (unsafe !== undefined) return `payload_invalid: ${unsafe}`;
   return Buffer.byteLength(text) > limits.payloadBytesMax ? 'payload_too_large' : undefined;
+}
+
+/** Whether the row of a schedule that this host has too is as a host defines it that was loaded later. */
+export function isOtherwise(
+  config: Config,
+  row: ScheduleKey & { readonly generation: string; readonly status: ScheduleStatus },
+): boolean {
+  const settings = config.plugins[row.plugin];
+  const schedule = settings?.schedules.find(({ id }) => id === row.scheduleId);
+  if (settings?.enabled !== true || schedule === undefined || row.status === 'retired')
+    return false;
+  return makeTimed(row.plugin, schedule, config.service.timezone).generation !== row.generation;
 }
 
 /** The row of an entry as it is when the ledger sees it for the first time. */

@@ -24,6 +24,8 @@ export interface VitalsOptions {
 export interface Vitals {
   readonly heartbeat: Heartbeat;
   readonly reaper: Reaper;
+  /** At the start on a file: whoever held its lock before is dead. */
+  recover(): Promise<void>;
   /**
    * Whether the parts still turn. A database that is away does not make it unsound: a restart would
    * not bring it back, and would cost what is running.
@@ -51,6 +53,10 @@ export function makeVitals(options: VitalsOptions): Vitals {
   return {
     heartbeat,
     reaper,
+    async recover() {
+      const jobs = ledger.kind === 'sqlite' ? await reaper.recover() : 0;
+      if (jobs > 0) log.child('engine').warn('work of a crashed process recovered', { jobs });
+    },
     isSound() {
       const { heartbeatIntervalMs, reapAfterMs } = service();
       return performance.now() - heartbeat.lastRoundAt < heartbeatIntervalMs + reapAfterMs;

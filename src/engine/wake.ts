@@ -1,3 +1,4 @@
+import { makeAlarm } from '../base/alarm.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
@@ -23,22 +24,11 @@ export interface WakerOptions {
  * this process's own commits only make it sooner; looking is the truth.
  */
 export function makeWaker({ ledger, pollMs, onWork, onLook, log }: WakerOptions): Waker {
-  let timer: NodeJS.Timeout | undefined;
-  let nextAt = Infinity;
   let looking: Promise<void> = Promise.resolve();
-  let stopped = true;
-
-  const arm = (ms: number): void => {
-    const at = performance.now() + ms;
-    if (stopped || at >= nextAt) return;
-    clearTimeout(timer);
-    nextAt = at;
-    timer = setTimeout(() => {
-      nextAt = Infinity;
-      looking = look();
-    }, ms);
-    timer.unref();
-  };
+  let isStarted = false;
+  const alarm = makeAlarm(() => {
+    looking = look();
+  });
 
   const look = async (): Promise<void> => {
     let nextInMs = pollMs();
@@ -50,21 +40,22 @@ export function makeWaker({ ledger, pollMs, onWork, onLook, log }: WakerOptions)
     } catch (error) {
       log.warn('looking for work failed', { error: messageOf(error) });
     }
-    arm(Math.max(1, nextInMs));
+    alarm.in(nextInMs);
   };
 
   return {
     name: 'waker',
     async start() {
-      stopped = false;
+      isStarted = true;
       ledger.onHint(onWork);
       await look();
     },
     async stop() {
-      stopped = true;
-      clearTimeout(timer);
+      alarm.stop();
       await looking;
     },
-    dueIn: (ms) => arm(Math.max(1, ms)),
+    dueIn: (ms) => {
+      if (isStarted) alarm.in(ms);
+    },
   };
 }

@@ -179,6 +179,21 @@ describe.each(databases)('directives on %s', (database) => {
 });
 
 describe.each(databases)('a retry on %s', (database) => {
+  test('of many passes over those of plugins that are gone, which take up no room', async () => {
+    const failing = { program: python('fail(retry=False)') };
+    const place = await makePlace({ database, plugins: { gone: failing, worker: failing } });
+    const before = await place.start();
+    for (const plugin of ['gone', 'gone', 'worker', 'worker']) await before.run(plugin);
+    await before.close();
+    const disabled = { ...failing, settings: { enabled: false } };
+    const after = await (
+      await place.vary({ plugins: { gone: disabled, worker: failing } })
+    ).start();
+    const choice = { status: ['dead', 'failed'], limit: 1 };
+    const { result } = await ask(after.engine, 'job.retry', choice);
+    expect(result).toEqual({ jobs: 1, queued: 1, unknown_plugin: 2 });
+  });
+
   test('does the work again under the same key, and leaves the old job as it is', async () => {
     const place = await makePlace({ database, plugins: { worker: { program: failsOnce } } });
     const { engine, run, ended, ledger } = await place.start();

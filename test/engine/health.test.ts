@@ -1,10 +1,11 @@
 /** What operators see of plugins' health, of a reload and of the figures, on a real engine. */
 import { describe, expect, test } from 'vitest';
+import type { JsonObject } from '../../src/base/json.ts';
 import { ownerOf } from '../../src/operations/context.ts';
 import type { JsonOutput } from '../../src/operations/define.ts';
 import { operations } from '../../src/operations/index.ts';
 import { invoke } from '../../src/operations/invoke.ts';
-import { eventually, makePlace, type TestInstance } from '../support/instance.ts';
+import { eventually, makePlace, type SubmitMore, type TestInstance } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';
 
 const program = python(`
@@ -107,6 +108,20 @@ test('an init can be asked for by its name or as a command; one under way is eno
   expect(await place.notes()).toEqual(['init 1', 'init 1', 'init 1']);
 });
 
+test.each([
+  ['payload', { payload: { word: 'one' } }],
+  ['dedupe_key', { dedupeKey: 'k' }],
+  ['run_at', { due: { inMs: 1000 } }],
+  ['context', { context: { bag: 1 } }],
+])('an init that is asked for with a %s is refused', async (place, more) => {
+  const { place: pump, instance } = await makePump();
+  await settled(instance);
+  const { payload = {}, ...rest }: SubmitMore & { payload?: JsonObject } = more;
+  const submitted = instance.submit('pump', payload, { command: 'init', ...rest });
+  await expect(submitted).rejects.toMatchObject({ code: 'INPUT_INVALID', place });
+  expect(await pump.notes()).toEqual(['init 1']);
+});
+
 test('a sound process passes its own examination', async () => {
   const { instance } = await makePump();
   await settled(instance);
@@ -121,6 +136,7 @@ test('a sound process passes its own examination', async () => {
     'disk',
     'configuration',
     'plugins',
+    'schedules',
     'health',
   ]);
 });

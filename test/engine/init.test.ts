@@ -1,7 +1,9 @@
 /** `init` runs once for each configuration of a plugin, before anything else of it. */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
+import type { Ledger } from '../../src/ledger/ledger.ts';
 import {
   databases,
   eventually,
@@ -88,6 +90,45 @@ describe.each(databases)('init on %s', (database) => {
     });
     expect((await instance.ended(id)).status).toBe('succeeded');
     expect(await place.notes()).toEqual(['init one 1', 'health one 1', 'init one 1', 'poll one 1']);
+  });
+
+  test('that is asked for again starts nothing else, also not by a claim under way', async () => {
+    const place = await makeWorker(database, { word: 'one', gate: 'go' });
+    await place.openGate('go');
+    let held: Promise<void> | undefined;
+    let letGo: () => void = () => undefined;
+    let isAsked = false;
+    const instance = await place.start({
+      ledger: (real) =>
+        Object.assign(Object.create(real) as Ledger, {
+          settle: async (closings, claim) => {
+            if (held !== undefined && claim?.plugins.some(({ init }) => init?.isHeld === false)) {
+              isAsked = true;
+              await held;
+            }
+            return await real.settle(closings, claim);
+          },
+        } satisfies Partial<Ledger>),
+    });
+    await instance.run('worker');
+    await rm(join(place.directory, 'gate-go'));
+    held = new Promise((resolve) => (letGo = resolve));
+    await eventually('a claim is under way', () => isAsked);
+    let isAnswered = false;
+    const answer = direct(instance, 'plugin.init', { plugin: 'worker' }).then(
+      () => (isAnswered = true),
+    );
+    await settled(instance, 'pending');
+    await sleep(50);
+    expect(isAnswered).toBe(false);
+    held = undefined;
+    letGo();
+    await answer;
+    const waiting = await instance.submit('worker');
+    await eventually('the init has begun', async () => (await inits(place)).length === 2);
+    expect((await instance.ledger.job(waiting))?.status).toBe('queued');
+    await place.openGate('go');
+    expect((await instance.ended(waiting)).status).toBe('succeeded');
   });
 
   test('runs again when a reload changes the configuration, and not otherwise', async () => {

@@ -1,10 +1,12 @@
 /** A new configuration is put in force while work goes on. */
-import { readFile, writeFile } from 'node:fs/promises';
+import { appendFile, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { lockFiles } from '../../src/config/lock.ts';
 import type { DirectAnswer } from '../../src/engine/directives.ts';
+import { loadCatalog } from '../../src/plugin/catalog.ts';
+import { sealPlugins } from '../../src/plugin/seal.ts';
 import {
   databases,
   eventually,
@@ -85,7 +87,7 @@ describe.each(databases)('a reload on %s', (database) => {
     await writeFile(file, text.replace('"max_workers":4', '"max_workers":"many"'));
     const answer = await reload(instance);
     expect(answer).toMatchObject({ status: 'failed', errorCode: 'RELOAD_REFUSED' });
-    expect(answer.error).toContain('service.max_workers');
+    expect(answer.error).toMatch(/config\.yaml:\d+:\d+: service\.max_workers/);
     expect(answer.plan).toEqual([expect.stringContaining('It would be refused')]);
     const id = await instance.submit('worker');
     await instance.ended(id);
@@ -122,6 +124,58 @@ test('a reload cannot switch off the check that refuses it', async () => {
   const relaxed = loadConfig({ given: place.config.file });
   lockFiles(place.directory, relaxed.files, '2030-01-01T00:00:00.000Z');
   expect(await reload(instance)).toMatchObject({ status: 'completed' });
+});
+
+test('a pipeline that cannot be compiled refuses the reload, and the one in force stays', async () => {
+  const flow = (uses: string) => ({ name: 'flow', steps: [{ id: 'one', uses }] });
+  const place = await makePlace({ plugins: worker('old'), pipelines: [flow('worker')] });
+  const instance = await place.start();
+  const before = instance.engine.pipelines;
+  expect(before).toMatchObject([{ graph: { nodes: { one: { plugin: 'worker' } } } }]);
+  await place.vary({ pipelines: [flow('wroker')] });
+  const answer = await reload(instance);
+  expect(answer).toMatchObject({
+    status: 'failed',
+    error: expect.stringContaining('pipelines[0].steps[0].uses names wroker') as string,
+  });
+  expect(instance.engine.pipelines).toBe(before);
+  await place.vary({ pipelines: [flow('worker'), { name: 'more', steps: [{ call: 'flow' }] }] });
+  expect(await reload(instance)).toMatchObject({ status: 'completed' });
+  expect(instance.engine.pipelines).toMatchObject([
+    { graph: { hash: before[0]?.graph.hash } },
+    { graph: { first: 'step_1/one' } },
+  ]);
+});
+
+test('a plugin that changed after it was locked is told, or refused where that is asked for', async () => {
+  const place = await makePlace({ plugins: worker('old') });
+  const lock = ({ directory, config }: TestPlace): void => {
+    const seals = sealPlugins(loadCatalog(config));
+    lockFiles(directory, config.files, '2030-01-01T00:00:00.000Z', seals);
+  };
+  lock(place);
+  const instance = await place.start();
+  expect(instance.records.filter(({ level }) => level === 'warn')).toEqual([]);
+  const program = join(place.directory, 'plugins', 'worker', 'run');
+  await appendFile(program, '# changed\n');
+  expect(await reload(instance)).toMatchObject({ status: 'completed' });
+  expect(instance.records).toContainEqual(
+    expect.objectContaining({
+      level: 'warn',
+      message: expect.stringContaining('has another program than when it was locked'),
+    }),
+  );
+  await instance.close();
+  await rm(join(place.directory, '.checksums'));
+  const strict = await place.vary({ service: { admission: { fail_on_drift: true } } });
+  lock(strict);
+  const careful = await strict.start();
+  await appendFile(program, '# changed again\n');
+  expect(await reload(careful)).toMatchObject({ status: 'failed', errorCode: 'RELOAD_REFUSED' });
+  await careful.close();
+  await expect(strict.start()).rejects.toMatchObject({ code: 'CONFIG_INVALID' });
+  lock(strict);
+  await strict.start();
 });
 
 test('more workers run more at once, from the moment of the reload', async () => {

@@ -10,6 +10,7 @@ import {
   previewSchedule,
   resumeSchedule,
 } from '../../src/operations/schedule.ts';
+import { systemSelfcheck } from '../../src/operations/selfcheck.ts';
 import { systemHealth } from '../../src/operations/system.ts';
 import { databases, eventually, makePlace, type Database } from '../support/instance.ts';
 import { alwaysFails } from '../support/plugin-program.ts';
@@ -24,11 +25,12 @@ async function begin(database: Database) {
   const place = await makePlace({
     database,
     plugins: { worker: { program: alwaysFails, settings } },
+    service: { tick_interval: '100ms' },
   });
-  const { engine, ledger } = await place.start();
+  const { engine, ledger, records } = await place.start();
   const context: Context = { engine, principal: ownerOf('cli:test'), submittedBy: 'cli' };
   const ask = (operation: Operation, input: object = {}) => invoke(operation, context, input);
-  return { ask, ledger };
+  return { ask, ledger, place, records };
 }
 
 describe.each(databases)('schedules as operators see them on %s', (database) => {
@@ -76,6 +78,29 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
       code: 'SCHEDULE_NOT_FOUND',
       hint: expect.stringContaining('nightly'),
     });
+  });
+
+  test('tells that a host which was loaded later defines one otherwise', async () => {
+    const { ask, place, records } = await begin(database);
+    const reasons = async (): Promise<string> => {
+      const { schedules } = (await ask(listSchedules)) as { schedules: { reason: string }[] };
+      return schedules.map(({ reason }) => reason ?? '-').join(' ');
+    };
+    await eventually('they are there', async () => (await reasons()) === '- - -');
+    await place.sql(
+      `update schedules set generation = 'other', next_due_at = ? where schedule_id = 'nightly'`,
+      '2026-01-01T00:00:00.000Z',
+    );
+    expect(await reasons()).toBe('- other_definition -');
+    const { checks } = (await ask(systemSelfcheck)) as { checks: unknown[] };
+    expect(checks).toContainEqual({
+      name: 'schedules',
+      status: 'warn',
+      detail: 'defined otherwise by another host: worker/nightly',
+    });
+    const told = () => records.filter(({ level, schedule }) => level === 'warn' && schedule);
+    await eventually('it is told', () => told().length > 0);
+    expect(told()).toMatchObject([{ plugin: 'worker', schedule: 'nightly' }]);
   });
 
   test('shows an open breaker, and closes it', async () => {

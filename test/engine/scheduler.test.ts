@@ -39,6 +39,10 @@ function scheduledJobs(ledger: Ledger): Promise<Job[]> {
   return ledger.jobs({ plugin: 'worker', order: 'oldest', limit: 1000 });
 }
 
+function slotNumber({ scheduleSlot }: Job): number {
+  return Number(scheduleSlot?.split(':').at(-1));
+}
+
 describe.each(databases)('the scheduler on %s', (database) => {
   test('fires again and again, each time after the last completion', async () => {
     const place = await scheduled(database, succeeds, [{ every: '100ms', payload: { a: 1 } }]);
@@ -54,9 +58,10 @@ describe.each(databases)('the scheduler on %s', (database) => {
         payload: '{"a":1}',
         command: 'poll',
       });
-      expect(job.scheduleSlot?.endsWith(`:${index}`)).toBe(true);
       const before = jobs[index - 1];
       if (before === undefined) continue;
+      // A slot passes without a job while the last one is open, which on a busy machine it may be.
+      expect(slotNumber(job)).toBeGreaterThan(slotNumber(before));
       const waited = Date.parse(job.createdAt) - Date.parse(before.completedAt ?? '');
       expect(waited).toBeGreaterThanOrEqual(100);
     }

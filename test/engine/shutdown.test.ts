@@ -1,6 +1,11 @@
-import { describe, expect, test } from 'vitest';
+import pg from 'pg';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { openServer } from '../../src/app/server.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import { makePostgresDialect } from '../../src/ledger/postgres.ts';
+import { openSeamed } from '../support/engine-seams.ts';
 import { isAlive } from '../support/hosts.ts';
-import { databases, eventually, makePlace } from '../support/instance.ts';
+import { collectLog, databases, eventually, makePlace } from '../support/instance.ts';
 import { python, succeeds, waitsForGate } from '../support/plugin-program.ts';
 
 describe.each(databases)('stopping on %s', (database) => {
@@ -101,4 +106,68 @@ test('a second process on the same file is refused while the first runs', async 
   await first.close();
   const second = await place.start();
   expect((await second.run('worker')).status).toBe('succeeded');
+});
+
+test('a start that waits for the lock of another host ends when the server is told to stop', async () => {
+  const { config } = await makePlace({
+    database: 'postgres',
+    plugins: { worker: { program: succeeds } },
+  });
+  if (config.state.kind !== 'postgres') throw new Error('it is a database');
+  const { url, schema } = config.state;
+  const other = new pg.Client({ connectionString: url });
+  await other.connect();
+  onTestFinished(() => other.end());
+  await other.query(`begin; ${makePostgresDialect(schema).lockClaims}`);
+  const { log } = collectLog();
+  const told = Promise.withResolvers<void>();
+  const opening = openServer(config, log, told.promise);
+  await eventually('it waits', async () => {
+    const waiting = await other.query(`select 1 from pg_locks where locktype = 'advisory'
+      and not granted and pg_backend_pid() = any(pg_blocking_pids(pid))`);
+    return waiting.rows.length > 0;
+  });
+  told.resolve();
+  await expect(opening).rejects.toMatchObject({ code: 'STOPPING' });
+});
+
+describe.each(databases)('a start on %s', (database) => {
+  test('that waits for the ledger leaves nothing behind when it is stopped', async () => {
+    const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
+    const { log } = collectLog();
+    const gate = Promise.withResolvers<void>();
+    let isAsked = false;
+    const { engine, close } = await openSeamed(place.config, log, {
+      ledger: (real) =>
+        Object.assign(Object.create(real) as Ledger, {
+          async heartbeat(beat) {
+            isAsked = true;
+            await gate.promise;
+            return await real.heartbeat(beat);
+          },
+        } satisfies Partial<Ledger>),
+    });
+    onTestFinished(close);
+    const starting = engine.start();
+    await eventually('it waits', () => isAsked);
+    const stopping = engine.stop();
+    gate.resolve();
+    await expect(starting).rejects.toMatchObject({ code: 'STOPPING' });
+    await stopping;
+    expect(engine.status().state).toBe('stopped');
+    expect(await engine.ledger.processes()).toEqual([]);
+  });
+
+  test('can be stopped as soon as it is asked for', async () => {
+    const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
+    const { log } = collectLog();
+    const { engine, close } = await openSeamed(place.config, log, {});
+    onTestFinished(close);
+    const starting = engine.start();
+    await Promise.all([
+      expect(starting).rejects.toMatchObject({ code: 'STOPPING' }),
+      engine.stop(),
+    ]);
+    expect(await engine.ledger.processes()).toEqual([]);
+  });
 });

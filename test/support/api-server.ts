@@ -43,13 +43,15 @@ export interface ApiSetup {
   readonly database?: Database;
   readonly api?: JsonObject;
   readonly service?: JsonObject;
+  readonly pipelines?: readonly JsonObject[];
 }
 
 const sleeps = shell('cat > /dev/null; exec sleep 60');
 const emits = shell(`cat > /dev/null
 echo '{"status":"ok","result":"told","events":[{"type":"thing.told","payload":{"n":1}}]}'`);
 
-export async function startApi({ database, api, service }: ApiSetup = {}): Promise<TestApi> {
+export async function startApi(setup: ApiSetup = {}): Promise<TestApi> {
+  const { database, api, service, pipelines = [] } = setup;
   const directory = await makeDirectory();
   const plugins: readonly (readonly [string, string, string])[] = [
     [
@@ -73,6 +75,7 @@ export async function startApi({ database, api, service }: ApiSetup = {}): Promi
       service: { max_workers: 4, poll_interval: '20ms', shutdown_timeout: '10ms', ...service },
       state,
       plugin_roots: ['./plugins'],
+      pipelines: [...pipelines],
       api: {
         enabled: true,
         listen: '127.0.0.1:0',

@@ -51,5 +51,11 @@ function makeRunning(id: string): Job {
     claimExpiresAt: at,
     cancelRequestedAt: null,
     configSnapshotId: null,
+    runId: null,
+    branchId: null,
+    stepId: null,
+    baseKey: null,
+    timeoutMs: null,
+    backoffMs: null,
   };
 }

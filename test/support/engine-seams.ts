@@ -6,6 +6,7 @@ import type { Log } from '../../src/base/log.ts';
 import type { Config } from '../../src/config/config.ts';
 import { checkRoutes } from '../../src/engine/check.ts';
 import { LocalEngine } from '../../src/engine/local-engine.ts';
+import { checkPipelines } from '../../src/engine/pipelines.ts';
 import { makeRunner, type Runner } from '../../src/engine/runner.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
@@ -27,6 +28,7 @@ export async function openSeamed(
 ): Promise<Pick<Instance, 'engine' | 'close'>> {
   const catalog = loadCatalog(config);
   const { routes } = checkRoutes(config.routes, catalog);
+  const { pipelines } = checkPipelines(config.pipelines, catalog);
   const real = await openLedger(config.state);
   const ledger = seams.ledger?.(real) ?? real;
   const { nativeSpawner: nativePath, nodeSpawner: nodeScript, version } = findPlace();
@@ -35,7 +37,7 @@ export async function openSeamed(
   const host = makeHost({ rung: 'auto', nativePath, nodeScript, lockPath, log: () => {} });
   const environment = pluginEnvironment(process.env, []);
   const runner = makeRunner(host, makePrewarmPool({ host, log: () => {} }));
-  const blueprint = { config, catalog, routes, warnings: [], environment };
+  const blueprint = { config, catalog, routes, pipelines, warnings: [], environment };
   const engine = new LocalEngine({
     blueprint,
     load: () => blueprint,

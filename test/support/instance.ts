@@ -38,6 +38,7 @@ export interface Setup {
   /** Entries of the configuration without a plugin of their own: aliases. */
   readonly aliases?: Readonly<Record<string, JsonObject>>;
   readonly routes?: readonly JsonObject[];
+  readonly pipelines?: readonly JsonObject[];
   readonly service?: JsonObject;
 }
 
@@ -140,6 +141,7 @@ function toConfig(setup: Setup): JsonObject {
     plugin_roots: ['./plugins'],
     plugins: { ...(Object.fromEntries(plugins) as JsonObject), ...setup.aliases },
     routes: [...(setup.routes ?? [])],
+    ...(setup.pipelines === undefined ? {} : { pipelines: [...setup.pipelines] }),
   };
 }
 

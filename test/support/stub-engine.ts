@@ -76,6 +76,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
   const engine: StubEngine = {
     config: {} as Config,
     catalog: makeCatalog(),
+    pipelines: [],
     ledger,
     processId: status.processId,
     ring: new LogRing(),
@@ -108,6 +109,12 @@ export async function makeStubEngine(): Promise<StubEngine> {
     async waitFor(jobId, timeoutMs) {
       if (timeoutMs > 0) await engine.work(jobId);
       return mustFind(ledger, jobId);
+    },
+    startRun: () => Promise.reject(new Error('nothing is started here')),
+    async waitForRun(runId) {
+      const run = await ledger.run(runId);
+      if (run === undefined) throw new DuctileError('RUN_NOT_FOUND', `there is no run ${runId}`);
+      return run;
     },
     directives,
     direct: (request) => directives.direct(request),

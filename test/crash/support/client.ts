@@ -24,7 +24,7 @@ export interface Client {
   /** How many jobs wait or run; undefined when nobody knows. */
   backlog(): Promise<number | undefined>;
   get(path: string): Promise<Answer>;
-  post(path: string): Promise<Answer>;
+  post(path: string, body?: JsonObject): Promise<Answer>;
 }
 
 interface Answer {
@@ -64,7 +64,7 @@ export function makeClient(control: () => string | undefined): Client {
       return Number(body['ready']) + Number(body['delayed']) + Number(body['running']);
     },
     get: (path) => ask('GET', path),
-    post: (path) => ask('POST', path),
+    post: (path, body) => ask('POST', path, body),
   };
 }
 

@@ -22,7 +22,12 @@ const crashedSome = ({ crashed }: Counts): void => expect(crashed).toBeGreaterTh
 const crashedNone = ({ crashed }: Counts): void => expect(crashed).toBe(0);
 
 /** Reached by what a stage does not do: their tests are in files of their own. */
-const elsewhere = ['fire.before-commit', 'fire.after-commit'] as const;
+const elsewhere = [
+  'fire.before-commit',
+  'fire.after-commit',
+  'advance.before-commit',
+  'advance.after-commit',
+] as const;
 type Here = Exclude<Probe, (typeof elsewhere)[number]>;
 const here = probes.filter((probe): probe is Here => !elsewhere.some((one) => one === probe));
 

@@ -6,6 +6,7 @@ import type { Generation } from '../../../src/engine/generation.ts';
 import { bareReport } from '../../../src/job/attempt.ts';
 import { endReleased } from '../../../src/job/outcome.ts';
 import type { Settled } from '../../../src/engine/settle.ts';
+import { noNews } from '../../../src/ledger/runs.ts';
 import type { ClaimedJob, ClaimRequest, Closing } from '../../../src/ledger/ledger.ts';
 import { makeClaimed } from '../../support/claimed.ts';
 
@@ -48,7 +49,13 @@ class World {
     const claimed = this.queue
       .splice(0, slots)
       .map((id) => makeClaimed({ id, claimToken: claim?.token ?? '' }));
-    return Promise.resolve({ verdicts: new Map(), enqueued: [], claimed, written: closings });
+    return Promise.resolve({
+      verdicts: new Map(),
+      enqueued: [],
+      claimed,
+      written: closings,
+      news: noNews,
+    });
   }
 
   #execute(job: ClaimedJob, signal: AbortSignal): Promise<Closing> {

@@ -13,6 +13,8 @@ interface Given {
   readonly tickMs: number;
   /** From when to when nobody looks. */
   readonly sleeps: readonly (readonly [string, string])[];
+  /** From when to when the plugin is not well. */
+  readonly unwell: readonly [string, string];
 }
 
 interface Life extends MemorySchedules {
@@ -32,12 +34,16 @@ async function live(
     ledger: memory.ledger,
     config: () => config,
     catalog: () => catalog,
-    holdOf: () => undefined,
+    holdOf: () => (isUnwell() ? 'plugin_unhealthy' : undefined),
     now: () => Promise.resolve(nowMs),
     onFired: () => {},
     onCancelled: () => {},
     log: quiet as unknown as SchedulerOptions['log'],
   });
+  const isUnwell = (): boolean => {
+    const [since, until] = given.unwell ?? [from, from];
+    return nowMs >= at(since) && nowMs < at(until);
+  };
   const settings = {
     enabled: true,
     schedules: entries.map(schedule),
@@ -126,6 +132,50 @@ test('what was missed while nobody looked follows catch_up', async () => {
   );
   // Seven times are met (1, 2, 3 and 9 to 12), five are missed (4 to 8).
   expect(['skip', 'once', 'all'].map((id) => countOf(life, id))).toEqual([7, 8, 12]);
+});
+
+function timesOf({ jobs }: MemorySchedules, id: string): string[] {
+  const own = jobs.filter(({ key }) => key === `echo/${id}`);
+  return own.map(({ atMs }) => new Date(atMs).toISOString().slice(11, 16));
+}
+
+test('what falls due while its plugin is not well comes when it is, or passes', async () => {
+  const life = await live(
+    [
+      { id: 'clock', cron: '0 * * * *' },
+      { id: 'once', cron: '0 * * * *', catch_up: 'run_once' },
+      { id: 'all', cron: '0 * * * *', catch_up: 'run_all' },
+      { id: 'interval', every: '2h' },
+      { id: 'office', every: '2h', only_between: '00:00-03:30', timezone: 'UTC' },
+      { id: 'one-shot', at: '2026-01-01T03:30:00Z' },
+    ],
+    '2026-01-01T00:30:00Z',
+    '2026-01-01T06:10:00Z',
+    { unwell: ['2026-01-01T01:30:00Z', '2026-01-01T05:15:00Z'] },
+  );
+  expect(timesOf(life, 'clock')).toEqual(['01:00', '06:00']);
+  expect(timesOf(life, 'once')).toEqual(['01:00', '05:15', '06:00']);
+  expect(timesOf(life, 'all')).toEqual(['01:00', '05:15', '05:15', '05:15', '05:15', '06:00']);
+  expect(timesOf(life, 'interval')).toEqual(['00:30', '05:15']);
+  expect(timesOf(life, 'office')).toEqual(['00:30']);
+  expect(timesOf(life, 'one-shot')).toEqual(['05:15']);
+  expect(life.skipped.filter((one) => one.startsWith('echo/clock'))).toEqual(
+    Array.from({ length: 4 }, () => 'echo/clock plugin_unhealthy'),
+  );
+});
+
+test('a time with jitter is not missed before its jitter is over', async () => {
+  const spread = { id: 'spread', cron: '0 3 * * *', jitter: '20m', timezone: 'UTC' };
+  const free = await live([spread], '2026-01-01T02:30:00Z', '2026-01-01T04:00:00Z');
+  const [dueAt = 0] = free.jobs.map(({ atMs }) => atMs);
+  // Else the test would not tell the two apart.
+  expect(dueAt).toBeGreaterThan(at('2026-01-01T03:01:10Z'));
+  const well = new Date(dueAt + 5000).toISOString();
+  const life = await live([spread], '2026-01-01T02:30:00Z', '2026-01-01T04:00:00Z', {
+    unwell: ['2026-01-01T02:40:00Z', well],
+  });
+  expect(life.skipped).toEqual([]);
+  expect(countOf(life, 'spread')).toBe(1);
 });
 
 test('the scheduler sleeps until something is due, and no longer than a tick', async () => {

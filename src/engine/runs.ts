@@ -1,0 +1,54 @@
+import type { Log } from '../base/log.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { RunNews } from '../ledger/runs.ts';
+import { makeAdvancer, type Advancer } from './advancer.ts';
+import { makeFollowHalt } from './follow-runtime.ts';
+import type { Generation } from './generation.ts';
+import { makeRunDoor, type RunDoor } from './run-door.ts';
+
+export interface RunKeeperOptions {
+  readonly ledger: Ledger;
+  readonly processId: string;
+  readonly current: () => Generation;
+  /** Jobs were queued. */
+  readonly onQueued: () => void;
+  readonly onEnded: (runIds: readonly string[]) => void;
+  readonly log: Log;
+}
+
+/** The part of an engine that is about runs of pipelines. */
+export interface RunKeeper {
+  readonly door: RunDoor;
+  readonly advancer: Advancer;
+  /** Tells everybody whom it concerns what a transaction did to runs. */
+  heed(news: RunNews): void;
+}
+
+export function makeRunKeeper(options: RunKeeperOptions): RunKeeper {
+  const { ledger, processId, current, onQueued, onEnded, log } = options;
+  ledger.followHalts(makeFollowHalt(() => current().rules));
+  const heed = ({ ended, advancing, queued, dueInMs, failures = [] }: RunNews): void => {
+    for (const { branchId, error } of failures) {
+      const fields = { branch_id: branchId, error };
+      log.error('a branch could not be moved on where its job was settled', fields);
+    }
+    if (ended.length > 0) onEnded(ended);
+    if (queued) onQueued();
+    if (advancing) advancer.soon();
+    if (dueInMs !== undefined) advancer.dueIn(dueInMs);
+  };
+  const advancer = makeAdvancer({
+    ledger,
+    processId,
+    pollMs: () => current().config.service.pollIntervalMs,
+    onNews: heed,
+    log: log.child('advancer'),
+  });
+  const door = makeRunDoor({
+    ledger,
+    pipelines: () => current().pipelines,
+    catalog: () => current().catalog,
+    onNews: heed,
+  });
+  return { door, advancer, heed };
+}

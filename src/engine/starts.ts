@@ -1,0 +1,65 @@
+import { createHash } from 'node:crypto';
+import { messageOf } from '../base/errors.ts';
+import { isObject, type Json, type JsonObject } from '../base/json.ts';
+import type { Log } from '../base/log.ts';
+import type { RunDraft } from '../ledger/runs.ts';
+import { matchPipelines, type Pipeline } from '../pipeline/pipeline.ts';
+import type { Scope } from '../pipeline/scope.ts';
+import { render } from '../pipeline/template.ts';
+
+/** What a run has from the definition of its pipeline. */
+export type Start = Pick<RunDraft, 'pipeline' | 'definitionHash' | 'concurrency'>;
+
+/** The pipelines that a signal starts; its content is read only when one waits for such signals. */
+export type StartsOf = (
+  signal: { readonly source: string; readonly type: string },
+  read: () => Scope,
+) => readonly Start[];
+
+export function makeStartsOf(pipelines: readonly Pipeline[], log: Log): StartsOf {
+  const wanted = new Set(pipelines.map(({ on }) => on));
+  return (signal, read) => {
+    if (!wanted.has(signal.type)) return [];
+    const scope = read();
+    const { started, skipped } = matchPipelines(pipelines, { ...signal, ...scope });
+    for (const { pipeline, message } of skipped) tellSkipped(pipeline, message, signal, log);
+    return started.flatMap((pipeline) => {
+      try {
+        return [toStart(pipeline, scope)];
+      } catch (thrown) {
+        tellSkipped(pipeline, messageOf(thrown), signal, log);
+        return [];
+      }
+    });
+  };
+}
+
+/** Throws when the key of its concurrency cannot be told from the payload. */
+export function toStart({ name, graph, concurrency }: Pipeline, scope: Scope): Start {
+  const start = { pipeline: name, definitionHash: graph.hash };
+  if (concurrency === undefined) return start;
+  const key = JSON.stringify([name, render(concurrency.key, scope)]);
+  // It is part of an index.
+  const digest = createHash('sha256').update(key).digest('base64url');
+  return { ...start, concurrency: { key: digest, limit: concurrency.limit } };
+}
+
+/** What a run begins with has names. */
+export function toRunPayload(payload: Json): JsonObject {
+  return isObject(payload) ? payload : { value: payload };
+}
+
+function tellSkipped(
+  { name }: Pipeline,
+  reason: string,
+  signal: { readonly source: string; readonly type: string },
+  log: Log,
+): void {
+  const { source, type } = signal;
+  log.warn('a pipeline could not tell whether it wants the event', {
+    pipeline: name,
+    type,
+    source,
+    reason,
+  });
+}

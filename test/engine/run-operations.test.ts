@@ -1,0 +1,225 @@
+/** What people ask of runs and do to them, with real processes. */
+import { describe, expect, test } from 'vitest';
+import { ownerOf, type Context } from '../../src/operations/context.ts';
+import type { Operation } from '../../src/operations/define.ts';
+import { invoke } from '../../src/operations/invoke.ts';
+import { retryJob, retryJobs } from '../../src/operations/job-control.ts';
+import {
+  approveStep,
+  cancelRun,
+  rejectStep,
+  retryRunFrom,
+  reviveRun,
+} from '../../src/operations/run-control.ts';
+import { listRuns, showRunOperation } from '../../src/operations/run-list.ts';
+import { runTree } from '../../src/operations/run-tree.ts';
+import { jobTree } from '../../src/operations/tree.ts';
+import { databases, eventually, makePlace, type Database } from '../support/instance.ts';
+import { python } from '../support/plugin-program.ts';
+import { finish, outputOf, startRun } from '../support/runs.ts';
+
+/** Fails until its gate is open. */
+const moody = python(`
+note("moody", request["idempotency_key"])
+if not os.path.exists("../../gate-good"):
+    fail("not in the mood", retry=False)
+ok("fine")`);
+
+const notes = python('note(request["step_id"], payload.get("item")); ok(str(payload.get("item")))');
+const sleeps = python('note("asleep"); wait_for("never")');
+
+const pipelines = [
+  {
+    name: 'moods',
+    steps: [
+      { id: 'first', uses: 'noter.poll' },
+      { id: 'each', foreach: 'payload.items', steps: [{ id: 'work', uses: 'noter.poll' }] },
+      { id: 'mood', uses: 'moody.poll' },
+      { id: 'last', uses: 'noter.poll' },
+    ],
+  },
+  {
+    name: 'asks',
+    steps: [
+      { id: 'ok', approve: 'Send {payload.n}?' },
+      { id: 'then', uses: 'noter.poll' },
+    ],
+  },
+  {
+    name: 'slow',
+    steps: [
+      { id: 'sleep', uses: 'sleeper.poll' },
+      { id: 'then', uses: 'noter.poll' },
+    ],
+  },
+];
+
+async function begin(database: Database) {
+  const settings = { retry: { max_attempts: 1 } };
+  const place = await makePlace({
+    database,
+    plugins: {
+      noter: { program: notes, settings },
+      moody: { program: moody, settings },
+      sleeper: { program: sleeps, settings },
+    },
+    pipelines,
+  });
+  const instance = await place.start();
+  const { engine } = instance;
+  const context: Context = { engine, principal: ownerOf('cli:ann'), submittedBy: 'cli' };
+  const ask = (operation: Operation, input: object = {}) => invoke(operation, context, input);
+  return { place, instance, ask, context };
+}
+
+describe.each(databases)('runs as operators see them on %s', (database) => {
+  test('a halted run is shown, revived once, and goes on to its end', async () => {
+    const { place, instance, ask } = await begin(database);
+    const halted = await finish(instance, 'moods', { items: ['a', 'b'] });
+    expect(halted.status).toBe('halted');
+    const shown = await ask(showRunOperation, { id: halted.id });
+    expect(shown).toMatchObject({
+      status: 'halted',
+      halt_reason: 'retries_exhausted',
+      halted_at_step: 'mood',
+      waiting: [],
+      complete: true,
+      revived_as: null,
+    });
+    const { nodes } = (await ask(runTree, { id: halted.id })) as {
+      nodes: { depth: number; name: string; kind: string }[];
+    };
+    expect(nodes.map(({ depth, name, kind }) => `${depth} ${kind} ${name}`)).toEqual([
+      '0 task first',
+      '0 foreach each',
+      '1 branch 0',
+      '2 task work',
+      '1 branch 1',
+      '2 task work',
+      '0 task mood',
+    ]);
+    expect(await ask(listRuns, { status: ['halted'], pipeline: 'moods' })).toMatchObject({
+      runs: [{ run_id: halted.id }],
+      next_cursor: null,
+    });
+    const planned = await ask(reviveRun, { id: halted.id, dry_run: true });
+    expect(String((planned['plan'] as string[])[0])).toMatch(/halted at step mood/);
+
+    await place.openGate('good');
+    const revived = await ask(reviveRun, { id: halted.id.slice(0, 30) });
+    expect(revived).toMatchObject({ revived_from: halted.id, actor: 'cli:ann' });
+    const run = await instance.engine.waitForRun(String(revived['run_id']), 20_000);
+    expect(run.status).toBe('succeeded');
+    expect(outputOf(run)).toMatchObject({ each: [{ result: 'a' }, { result: 'b' }] });
+    const keys = (await place.notes()).filter((line) => line.startsWith('moody'));
+    expect(keys).toHaveLength(2);
+    expect(new Set(keys).size).toBe(1);
+    expect((await place.notes()).filter((line) => line.startsWith('work'))).toHaveLength(2);
+    await expect(ask(reviveRun, { id: halted.id })).rejects.toMatchObject({ code: 'RUN_REVIVED' });
+    await expect(ask(reviveRun, { id: run.id })).rejects.toMatchObject({ code: 'RUN_NOT_HALTED' });
+    expect(await ask(showRunOperation, { id: halted.id })).toMatchObject({ revived_as: run.id });
+    const tree = (await ask(jobTree, { id: halted.rootJobId })) as { jobs: object[] };
+    expect(tree.jobs).toContainEqual(expect.objectContaining({ run_id: run.id, step_id: 'mood' }));
+    expect(await instance.ledger.check()).toEqual([]);
+  });
+
+  test('an ended run is done again from a step on', async () => {
+    const { place, instance, ask } = await begin(database);
+    await place.openGate('good');
+    const first = await finish(instance, 'moods', { items: ['a', 'b'] });
+    await expect(ask(retryRunFrom, { id: first.id, step: 'wrk' })).rejects.toMatchObject({
+      code: 'STEP_NOT_FOUND',
+      hint: expect.stringContaining('work') as string,
+    });
+    const again = await ask(retryRunFrom, { id: first.id, step: 'work' });
+    const run = await instance.engine.waitForRun(String(again['run_id']), 20_000);
+    expect(run).toMatchObject({ status: 'succeeded', output: first.output });
+    const steps = (await place.notes()).map((line) => line.split(' ')[0]);
+    expect(steps.filter((step) => step === 'first')).toHaveLength(1);
+    expect(steps.filter((step) => step === 'work')).toHaveLength(4);
+  });
+
+  test('a step asks, and goes on with the answer; why it waits is told', async () => {
+    const { instance, ask } = await begin(database);
+    const id = await startRun(instance, 'asks', { n: 3 });
+    expect(await ask(showRunOperation, { id })).toMatchObject({
+      status: 'running',
+      waiting: [{ step: 'ok', why: 'somebody has to approve or reject it: Send 3?' }],
+    });
+    await expect(ask(approveStep, { id, step: 'then' })).rejects.toMatchObject({
+      code: 'STEP_NOT_WAITING',
+      hint: 'Waiting are: ok.',
+    });
+    expect(await ask(approveStep, { id, step: 'ok', why: 'it is fine' })).toMatchObject({
+      approved: true,
+      by: 'cli:ann',
+      why: 'it is fine',
+    });
+    const run = await instance.engine.waitForRun(id, 20_000);
+    expect(outputOf(run)).toMatchObject({
+      ok: { approved: true, by: 'cli:ann', why: 'it is fine' },
+    });
+    await expect(ask(rejectStep, { id, step: 'ok' })).rejects.toMatchObject({
+      code: 'STEP_NOT_WAITING',
+    });
+    const other = await startRun(instance, 'asks', { n: 4 });
+    await ask(rejectStep, { id: other, step: 'ok' });
+    const rejected = await instance.engine.waitForRun(other, 20_000);
+    expect(rejected).toMatchObject({ status: 'halted', haltReason: 'rejected' });
+    await expect(ask(approveStep, { id: other, step: 'ok' })).rejects.toMatchObject({
+      message: expect.stringContaining('rejected by cli:ann') as string,
+    });
+    const again = { id: other, step: 'then', dry_run: true };
+    await expect(ask(retryRunFrom, again)).rejects.toMatchObject({
+      code: 'STEP_NOT_FOUND',
+      message: expect.stringContaining('never came to step then') as string,
+    });
+  });
+
+  test('a cancelled run stops its process, and nothing follows', async () => {
+    const { place, instance, ask } = await begin(database);
+    const id = await startRun(instance, 'slow');
+    await eventually('it sleeps', async () => (await place.notes()).includes('asleep'));
+    expect(await ask(showRunOperation, { id })).toMatchObject({
+      waiting: [{ step: 'sleep', why: 'sleeper poll is running' }],
+    });
+    const { stopping, status } = await ask(cancelRun, { id });
+    expect(status).toBe('cancelled');
+    const [jobId] = stopping as string[];
+    expect(await instance.ended(jobId ?? '')).toMatchObject({ status: 'cancelled' });
+    expect(await ask(cancelRun, { id })).toMatchObject({ status: 'cancelled' });
+    expect(await instance.ledger.jobs({ limit: 9 })).toHaveLength(1);
+    expect(await instance.ledger.check()).toEqual([]);
+  });
+
+  test('a step is not retried outside of its run', async () => {
+    const { instance, ask } = await begin(database);
+    const halted = await finish(instance, 'moods', { items: [] });
+    const failed = (await instance.ledger.jobs({ plugin: 'moody', limit: 1 }))[0];
+    await expect(ask(retryJob, { id: failed?.id })).rejects.toMatchObject({
+      code: 'INPUT_INVALID',
+      hint: expect.stringContaining(`run revive ${halted.id}`) as string,
+    });
+    expect(await ask(retryJobs, { plugin: 'moody' })).toMatchObject({ queued: 0, run_step: 1 });
+  });
+
+  test('what a token denies is not done for it by a run either', async () => {
+    const { instance, context } = await begin(database);
+    const halted = await finish(instance, 'moods', { items: [] });
+    const principal = { actor: 'token:x', scopes: ['*', 'moody:deny:poll'] };
+    await expect(
+      invoke(reviveRun, { ...context, principal }, { id: halted.id }),
+    ).rejects.toMatchObject({ code: 'FORBIDDEN' });
+  });
+
+  test('of an unknown run everything says so', async () => {
+    const { ask } = await begin(database);
+    const id = '0199a1b2-0000-7000-8000-000000000000';
+    for (const operation of [showRunOperation, runTree, cancelRun, reviveRun]) {
+      await expect(ask(operation, { id })).rejects.toMatchObject({ code: 'RUN_NOT_FOUND' });
+    }
+    await expect(ask(approveStep, { id, step: 'x' })).rejects.toMatchObject({
+      code: 'RUN_NOT_FOUND',
+    });
+  });
+});
