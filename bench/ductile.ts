@@ -14,6 +14,8 @@ export interface Setup {
   readonly prewarm?: number;
   /** With a token for the API. */
   readonly api?: boolean;
+  /** Its pipelines, in YAML, of steps of the plugin of this name. */
+  readonly pipelines?: (plugin: string) => string;
 }
 
 export const BENCH_TOKEN = 'bench-token-0123456789';
@@ -59,5 +61,5 @@ state: ${state}
 plugin_roots: [${JSON.stringify(root)}]
 plugins:
   ${plugin}: { prewarm: ${setup.prewarm ?? 0} }
-${setup.api === true ? api : ''}`;
+${setup.api === true ? api : ''}${setup.pipelines?.(plugin) ?? ''}`;
 }

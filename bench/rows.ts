@@ -241,6 +241,48 @@ export const tables: readonly Table[] = [
     ],
   },
   {
+    title: 'Pipelines: SQLite at synchronous=FULL',
+    rows: [
+      perStep({
+        id: '18a',
+        title: 'one step of a chain of ten, no-op, p50',
+        arms: ['Ductile, SQLite, chain, no-op'],
+        base: 'Ductile, SQLite, one job, no-op',
+        goal: 1.5,
+      }),
+      perStep({
+        id: '18b',
+        title: 'one step of a chain of ten processes, python, p50',
+        arms: ['Ductile, SQLite, chain, python'],
+        base: 'Ductile, python, one after the other',
+        goal: 1.15,
+      }),
+      rate({
+        id: '18c',
+        title: 'steps of many chains of ten at once, no-op',
+        arms: ['Ductile, SQLite, chains at once, no-op'],
+        base: 'Ductile, SQLite, no-op',
+        goal: 0.67,
+      }),
+      rate({
+        id: '19a',
+        title: 'foreach over 100 thousand elements, no-op',
+        arms: ['Ductile, SQLite, foreach, no-op'],
+        base: 'Ductile, SQLite, enqueue to end, 32 slots',
+        goal: 0.5,
+      }),
+      foreach('19b', 'the same, longest time without a turn of the event loop', 'longestMs', 'ms'),
+      foreach('19c', 'the same, resident late in it over resident early in it', 'growth', '×'),
+      perStep({
+        id: '20',
+        title: 'synchronous request of one step, python, p50',
+        arms: ['Ductile, SQLite, synchronous request, python'],
+        base: 'Ductile, python, one after the other',
+        goal: 1.3,
+      }),
+    ],
+  },
+  {
     title: 'Prewarmed plugins, from request to end on an idle system, through the host',
     rows: [prewarmed('21a', 'python', 0.25), prewarmed('21b', 'node', 0.35)],
   },
@@ -287,6 +329,23 @@ function rate(row: Omit<Row, 'metric' | 'unit' | 'better'>): Row {
 
 function request(row: Pick<Row, 'id' | 'title' | 'base' | 'goal'>): Row {
   return rate({ ...row, arms: ['Ductile, SQLite, POST, 64 connections'] });
+}
+
+function perStep(row: Omit<Row, 'metric' | 'unit' | 'better'>): Row {
+  return { ...row, metric: 'p50Ms', unit: 'ms', better: 'lower' };
+}
+
+function foreach(id: string, title: string, metric: string, unit: string): Row {
+  return {
+    id,
+    title,
+    arms: ['Ductile, SQLite, foreach, no-op'],
+    base: 'what a foreach may cost',
+    metric,
+    unit,
+    goal: 1,
+    better: 'lower',
+  };
 }
 
 function tick(id: string, title: string, metric: string, goal?: number): Row {

@@ -34,6 +34,14 @@ export const settings = {
   queuedShallow: 1000,
   tickSchedules: scaled(10_000),
   tickDue: scaled(100),
+  chainSteps: 10,
+  /** Runs of a chain, one after the other, and at once. */
+  chainSamples: scaled(100),
+  chainProcessSamples: Math.max(3, Math.round(8 * scale)),
+  chainsAtOnce: scaled(2000),
+  foreachWidth: scaled(100_000),
+  /** Synchronous requests, and starts of a process to compare them with. */
+  syncSamples: scaled(60),
   memoryJobs: Math.max(1000, scaled(20_000)),
   programTimeoutMs: 120_000,
   prepareTimeoutMs: 600_000,

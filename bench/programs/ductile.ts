@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { makeId, makeToken } from '../../src/base/ids.ts';
 import { makeLogger, type Log } from '../../src/base/log.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import { checkPipelines } from '../../src/engine/pipelines.ts';
 import { LocalEngine } from '../../src/engine/local-engine.ts';
 import { bareReport } from '../../src/job/attempt.ts';
 import type { JobDraft } from '../../src/job/job.ts';
@@ -122,10 +123,12 @@ export async function openWithoutProcesses(
   onRun: (jobPlugin: string) => void = () => undefined,
 ): Promise<LocalEngine> {
   const config = readConfig(directory);
+  const catalog = loadCatalog(config);
   const blueprint = {
     config,
-    catalog: loadCatalog(config),
+    catalog,
     routes: [],
+    pipelines: checkPipelines(config.pipelines, catalog).pipelines,
     warnings: [],
     environment: {},
   };

@@ -117,6 +117,11 @@ const statusStyles: Readonly<Record<string, Style>> = {
   timed_out: 'red',
   crashed: 'red',
   dead: 'red',
+  halted: 'red',
+  cancelled: 'yellow',
+  waiting: 'yellow',
+  advancing: 'cyan',
+  skipped: 'gray',
 };
 
 /** What went wrong, where, and what to do about it; standard output holds answers only. */

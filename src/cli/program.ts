@@ -73,7 +73,10 @@ export function makeProgram(session: Session, words: readonly string[]): Command
       if (isMeant) addOperation(command, definition, positionals, session);
     }
     if (alias === undefined || !said.has(alias.name)) continue;
-    const short = program.command(alias.name, { hidden: true });
+    // Where the short form is a noun too, it is what is meant by a word that is none of its actions.
+    const short =
+      parents.get(alias.name)?.command(noun, { hidden: true, isDefault: true }) ??
+      program.command(alias.name, { hidden: true });
     addOperation(short, definition, alias.positionals, session);
   }
   addOwnCommands(program, parents.get('system') ?? program, session);

@@ -8,13 +8,17 @@ import { showCancel, showJob, showLogs, showRetry } from './views/job.ts';
 import { showCoreLog } from './views/logs.ts';
 import { listOf } from './views/parts.ts';
 import type { View } from './views/parts.ts';
+import { pipelineViews } from './views/pipeline.ts';
 import { showPlugin, showPlugins, showRun } from './views/plugin.ts';
+import { runViews } from './views/run.ts';
 import { showCheck, showStatus } from './views/system.ts';
 import { showTree } from './views/tree.ts';
 
 export const views: Readonly<Record<string, View>> = {
   ...configViews,
   ...controlViews,
+  ...runViews,
+  ...pipelineViews,
   'system.status': showStatus,
   'system.check': showCheck,
   'system.logs': showCoreLog,

@@ -60,7 +60,7 @@ async function serve(options: ApiOptions, router: Router, exchange: Exchange): P
     return;
   }
   const { route, place } = found;
-  const context: Context = { ...base, principal };
+  const context: Context = { ...base, principal, hungUp: () => hungUp(exchange) };
   const params = decodeSegments(paramsOf(place, segments));
   const body = method === 'POST' ? await readBody(exchange.request) : undefined;
   const parts = { params, query: readQuery(exchange.url, route), body: body?.value };
@@ -130,14 +130,22 @@ function refuseMethod(exchange: Exchange, places: readonly Place[], method: stri
   exchange.answerEmpty(204);
 }
 
-/** What stands in the path names something; what cannot be a name names nothing. */
+/**
+ * What stands in the path names something; what cannot be a name names nothing. What several have the
+ * beginning of in common is a name, and the error says of which.
+ */
 function inPath(
   error: DuctileError,
   { operation }: Route,
   params: Readonly<Record<string, string>>,
 ): DuctileError {
-  const { place } = error;
-  if (error.code !== 'INPUT_INVALID' || place === undefined || !Object.hasOwn(params, place)) {
+  const { place, details } = error;
+  if (
+    error.code !== 'INPUT_INVALID' ||
+    details !== undefined ||
+    place === undefined ||
+    !Object.hasOwn(params, place)
+  ) {
     return error;
   }
   const own = `${place.toUpperCase()}_NOT_FOUND`;
@@ -147,6 +155,13 @@ function inPath(
 
 function isCode(code: string): code is ErrorCode {
   return Object.hasOwn(catalogue, code);
+}
+
+function hungUp({ response }: Exchange): AbortSignal {
+  const gone = new AbortController();
+  if (response.destroyed) gone.abort();
+  else response.once('close', () => gone.abort());
+  return gone.signal;
 }
 
 function wantsJson({ request }: Exchange): boolean {

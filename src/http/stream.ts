@@ -86,7 +86,8 @@ async function send(exchange: Exchange, opened: Context, stream: Stream): Promis
       if (principal === undefined) break;
       context = { ...context, principal };
     }
-    if (!page.more) await waitForEvents(context, limits.eventLookMs, over);
+    const lookMs = page.pending ? limits.eventSoonMs : limits.eventLookMs;
+    if (!page.more) await waitForEvents(context, lookMs, over);
     if (!over.aborted) page = await readOn(stream, context, page.cursor);
   }
 }
@@ -113,7 +114,7 @@ async function readOn(
     return await readEventPage(operation, context, { ...input, after: cursor });
   } catch (thrown) {
     if (!toDuctileError(thrown).kind.retryable) throw thrown;
-    return { events: [], cursor, more: false, reset: false };
+    return { events: [], cursor, more: false, pending: false, reset: false };
   }
 }
 

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { formatDuration } from '../base/duration.ts';
-import { duration } from '../config/fields.ts';
+import { duration } from '../base/fields.ts';
 import { attemptStatuses } from '../job/attempt.ts';
 import { defineOperation } from './define.ts';
 

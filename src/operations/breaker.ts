@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { commandName, pluginName } from '../config/fields.ts';
 import { breakerStates } from '../schedule/breaker.ts';
 import { defineOperation } from './define.ts';
-import { direct, planDirective } from './direct.ts';
+import { direct, directErrors, planDirective } from './direct.ts';
 import { limit } from './job.ts';
 
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
@@ -99,7 +99,7 @@ export const systemReset = defineOperation({
     reset: z.array(z.string()).describe('the breakers that were not closed, as plugin/command'),
     directive_id: z.string().describe('the record of this change'),
   }),
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
+  errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
   http: { method: 'POST', path: '/system/reset' },
   cli: {
     positionals: ['plugin'],

@@ -4,6 +4,7 @@ import { DuctileError } from '../base/errors.ts';
 import { listBackup, openBackup, restoreBackup, stampOf, writeBackup } from '../config/backup.ts';
 import type { Restoring } from '../config/backup.ts';
 import { homeDirectory } from '../config/find.ts';
+import { sealedIn } from '../config/integrity.ts';
 import { readConfig } from '../config/load.ts';
 import type { Reading } from '../config/load.ts';
 import { lockFiles } from '../config/lock.ts';
@@ -113,7 +114,9 @@ export const restoreConfig = defineOperation({
     const nowMs = Date.now();
     const { previous, aside } = restoreBackup(before, restoring, directory, nowMs);
     const restored = readConfig({ given: directory });
-    lockFiles(directory, restored.files, new Date(nowMs).toISOString());
+    // Plugins are not in the archive, so nothing is said of them that was not said before.
+    const sealed = before === undefined ? undefined : sealedIn(before.manifest);
+    lockFiles(directory, restored.files, new Date(nowMs).toISOString(), sealed);
     return Promise.resolve({
       directory,
       files: restoring.entries.map(({ path }) => path),

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
-import { text } from '../config/fields.ts';
+import { text } from '../base/fields.ts';
 import type { ConfigSnapshot } from '../ledger/generations.ts';
 import { defineOperation } from './define.ts';
 import { limit } from './job.ts';

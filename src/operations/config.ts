@@ -5,14 +5,19 @@ import { DuctileError } from '../base/errors.ts';
 import type { Json } from '../base/json.ts';
 import { parseAddress, valueAt } from '../config/address.ts';
 import { openBackup } from '../config/backup.ts';
+import type { Config } from '../config/config.ts';
 import { keyText } from '../config/document.ts';
 import { redact } from '../config/effective.ts';
+import { sealedIn } from '../config/integrity.ts';
+import type { Manifest, ManifestReading, Seal } from '../config/integrity.ts';
 import { makeJsonSchema } from '../config/json-schema.ts';
 import { compareKeys } from '../config/key-list.ts';
 import { readConfig } from '../config/load.ts';
 import type { Reading } from '../config/load.ts';
 import { lockFiles } from '../config/lock.ts';
 import { configInvalid } from '../config/problem.ts';
+import { loadCatalog } from '../plugin/catalog.ts';
+import { sealPlugins } from '../plugin/seal.ts';
 import { defineOperation } from './define.ts';
 import { loadOptions } from './doctor.ts';
 
@@ -25,7 +30,7 @@ export const address = z
 
 export const lockConfig = defineOperation({
   name: 'config.lock',
-  summary: 'Accept the files of the configuration as they are now.',
+  summary: 'Accept the files of the configuration and its plugins as they are now.',
   effect: 'write',
   scope: 'config:rw',
   needs: 'files',
@@ -33,28 +38,58 @@ export const lockConfig = defineOperation({
   output: z.object({
     manifest: z.string(),
     files: z.array(z.object({ path: z.string(), tier: tierShape, hash: z.string() })),
+    plugins: z
+      .array(z.object({ name: z.string(), manifest: z.string(), entrypoint: z.string() }))
+      .describe('the hashes of what each of them is'),
   }),
   errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND'],
   http: { absent: FILES_HERE },
   cli: { examples: ['ductile config lock', 'ductile config lock --dry-run'] },
   run(context) {
     const reading = readConfig(loadOptions(context));
-    const { directory } = usable(reading).found;
-    const manifest = lockFiles(directory, reading.files, new Date().toISOString());
+    const { found, config } = usable(reading);
+    const { directory } = found;
+    const seals = sealsFor(config, reading.manifest);
+    const manifest = lockFiles(directory, reading.files, new Date().toISOString(), seals);
     const files = reading.files.map(({ path, tier, hash }) => ({
       path: relative(directory, path),
       tier,
       hash,
     }));
-    return Promise.resolve({ manifest, files });
+    const plugins = [...(seals ?? [])].map(([name, seal]) => ({ name, ...seal }));
+    return Promise.resolve({ manifest, files, plugins });
   },
   plan(context) {
-    const { drift, files } = usable(readConfig(loadOptions(context)));
-    const changes = drift.map(({ path, change }) => `${path} would be ${words[change]}.`);
-    const same = `All ${files.length} files are locked as they are.`;
+    const { drift, files, config, manifest } = usable(readConfig(loadOptions(context)));
+    const now = [...(sealsFor(config, manifest) ?? [])];
+    const before = sealedIn(manifest);
+    const changes = [
+      ...drift.map(({ path, change }) => `${path} would be ${words[change]}.`),
+      ...now.flatMap(([name, seal]) => {
+        const change = compareSeals(seal, before?.get(name));
+        return change === undefined ? [] : [`The plugin ${name} would be ${words[change]}.`];
+      }),
+    ];
+    const same = `All ${files.length} files and ${now.length} plugins are locked as they are.`;
     return Promise.resolve(changes.length === 0 ? [same] : changes);
   },
 });
+
+/** Plugins that cannot be looked at do not keep the files from being locked; theirs stays as it was. */
+function sealsFor(config: Config, manifest: ManifestReading): Manifest['plugins'] {
+  try {
+    return sealPlugins(loadCatalog(config));
+  } catch (thrown) {
+    if (!(thrown instanceof DuctileError) || thrown.code !== 'CONFIG_INVALID') throw thrown;
+    return sealedIn(manifest);
+  }
+}
+
+function compareSeals(now: Seal, before: Seal | undefined): 'added' | 'changed' | undefined {
+  if (before === undefined) return 'added';
+  const isSame = now.manifest === before.manifest && now.entrypoint === before.entrypoint;
+  return isSame ? undefined : 'changed';
+}
 
 const words = { added: 'added', changed: 'accepted as it is now', removed: 'forgotten' };
 

@@ -13,6 +13,8 @@ export interface Context {
   readonly place?: ConfigPlace;
   /** What the key stands for: an id made from it, so that it is the same each time. */
   readonly subjectId?: string;
+  /** Aborted when the caller has hung up; asked for by those who make it wait. */
+  readonly hungUp?: () => AbortSignal;
 }
 
 export interface ConfigPlace {

@@ -52,6 +52,8 @@ export interface HttpSurface {
   readonly isSecret?: boolean;
   /** 200 unless the answer says something else. */
   status?(output: JsonOutput): number;
+  /** All that it may say: 200, or 200 and 202 where it says anything, unless they are named here. */
+  readonly statuses?: readonly number[];
 }
 
 export interface CliSurface {
@@ -103,6 +105,11 @@ export function defineOperation<Input extends z.ZodObject, Output extends z.ZodO
   definition: Definition<Input, Output>,
 ): Operation {
   return { plan: undefined, ...definition } as unknown as Operation;
+}
+
+/** What an operation may be answered with when it has not failed. */
+export function statusesOf(surface: HttpSurface): readonly number[] {
+  return surface.statuses ?? (surface.status === undefined ? [200] : [200, 202]);
 }
 
 export function isOffered<Surface extends object>(surface: Surface | Absent): surface is Surface {

@@ -1,4 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
+import type { Graph } from '../pipeline/graph.ts';
 import type { Context } from './context.ts';
 import { listDenied, type Denied } from './scopes.ts';
 
@@ -9,6 +10,7 @@ type Reach = Partial<Denied>;
 export async function refuseDenied(context: Context, type: string, params: object): Promise<void> {
   const denied = listDenied(context.principal.scopes);
   if (denied.length === 0) return;
+  if (goesOn.has(type)) return await refuseDeniedRun(context, params);
   const reach = await reachOf(context, type, params);
   if (reach === undefined) return;
   const hit = denied.find(
@@ -19,6 +21,36 @@ export async function refuseDenied(context: Context, type: string, params: objec
   throw new DuctileError('FORBIDDEN', `the token denies ${hit.plugin} ${hit.command}`, {
     hint: 'Name a plugin and a command that are not denied, or use another token.',
   });
+}
+
+/** A command that was denied to a token is not run for it as a step either. */
+export function refuseDeniedSteps(
+  { principal }: Pick<Context, 'principal'>,
+  { name, graph }: { readonly name: string; readonly graph: Graph },
+): void {
+  const nodes = Object.values(graph.nodes);
+  for (const { plugin, command } of listDenied(principal.scopes)) {
+    const isPart = nodes.some(
+      (node) => node.kind === 'task' && node.plugin === plugin && node.command === command,
+    );
+    if (!isPart) continue;
+    throw new DuctileError('FORBIDDEN', `the token denies ${plugin} ${command}, a step of ${name}`);
+  }
+}
+
+/** Directives after which steps of a run are done. */
+const goesOn: ReadonlySet<string> = new Set(['run.approve', 'run.retry_from', 'run.revive']);
+
+async function refuseDeniedRun(
+  context: Context,
+  { run_id: runId }: { readonly run_id?: unknown },
+): Promise<void> {
+  const { ledger } = context.engine;
+  const run = typeof runId === 'string' ? await ledger.run(runId) : undefined;
+  const graph = run === undefined ? undefined : await ledger.definition(run.definitionHash);
+  if (run !== undefined && graph !== undefined) {
+    refuseDeniedSteps(context, { name: run.pipeline, graph });
+  }
 }
 
 async function reachOf(

@@ -5,6 +5,9 @@ import type { DirectAnswer, DirectRequest } from '../engine/directives.ts';
 import type { Context } from './context.ts';
 import { refuseDenied } from './denied.ts';
 
+/** What may be answered to whoever changes something by a directive, whatever it is. */
+export const directErrors = ['BUSY', 'DIRECTIVE_FAILED', 'STOPPING'] as const;
+
 /** Changes something on the caller's behalf; what was refused or failed is thrown. */
 export async function direct(
   context: Context,

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
-import { text } from '../config/fields.ts';
+import { text } from '../base/fields.ts';
 import { directiveStatuses, shownKey, type Directive } from '../directive/directive.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';

@@ -1,23 +1,19 @@
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
-import type { AttemptEvent, EventPlace, Ledger, SignalEvent } from '../ledger/ledger.ts';
-import { RUNTIME_SOURCE } from '../signal/signal.ts';
+import type { EventPlace } from '../ledger/ledger.ts';
 import type { Context } from './context.ts';
 import { epochOf, readCursor, writeCursor } from './cursor.ts';
 import { defineOperation, type JsonOutput, type Operation } from './define.ts';
+import { mergeEvents, placedShape } from './event-merge.ts';
+import { sharedReads, type SharedReads } from './event-reads.ts';
 import { invoke } from './invoke.ts';
 import { allows } from './scopes.ts';
-import { showAttempt, showSignal, signalShape } from './shapes.ts';
 
-const eventShape = signalShape
-  .pick({ type: true, source: true, data: true, correlation_id: true, job_id: true })
-  .extend({
-    cursor: z.string().describe('go on after this event with it'),
-    event_id: z.string(),
-    occurred_at: signalShape.shape.occurred_at,
-  });
+const eventShape = placedShape.extend({
+  cursor: z.string().describe('go on after this event with it'),
+});
 
-export type Event = z.output<typeof eventShape>;
+type Event = z.output<typeof eventShape>;
 
 const typePattern = z
   .string()
@@ -25,7 +21,7 @@ const typePattern = z
 
 export const tailSignals = defineOperation({
   name: 'signal.tail',
-  summary: 'Show signals and the ends of attempts, oldest first, from now on or after a cursor.',
+  summary: 'Show signals, accepted jobs and the ends of attempts, from now on or after a cursor.',
   effect: 'read',
   scope: 'events:ro',
   input: z.strictObject({
@@ -50,6 +46,7 @@ export const tailSignals = defineOperation({
     events: z.array(eventShape),
     cursor: z.string().describe('go on with it'),
     more: z.boolean().describe('there is more to be had at once'),
+    pending: z.boolean().describe('what comes next is being written; look again soon'),
     reset: z.boolean().describe('the cursor was of a ledger that is no more; this is a new begin'),
   }),
   errors: ['BUSY', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
@@ -71,18 +68,18 @@ export const tailSignals = defineOperation({
   },
   async run({ engine: { ledger }, principal }, { after, type, limit }) {
     const epoch = await epochOf(ledger);
-    const { place, reset } = await findPlace(ledger, epoch, after);
-    const rows = await ledger.events(place, limit);
-    const merged = merge(rows.signals, rows.attempts, place);
-    const last = merged.at(-1)?.place ?? place;
+    const reads = sharedReads(ledger);
+    const { place, reset } = await findPlace(reads, epoch, after);
+    const { merged, end, more, isPending } = mergeEvents(await reads.page(place, limit), place);
     const seesAll = allows(principal.scopes, 'system:ro');
     const wanted = makeFilter(type);
     return {
       events: merged
         .filter(({ event, isHidden }) => wanted(event.type) && (seesAll || !isHidden))
         .map(({ event, place: at }) => ({ cursor: toCursor(epoch, at), ...event })),
-      cursor: toCursor(epoch, last),
-      more: rows.signals.length === limit || rows.attempts.length === limit,
+      cursor: toCursor(epoch, end),
+      more,
+      pending: isPending,
       reset,
     };
   },
@@ -92,6 +89,7 @@ export interface EventPage {
   readonly events: readonly Event[];
   readonly cursor: string;
   readonly more: boolean;
+  readonly pending: boolean;
   readonly reset: boolean;
 }
 
@@ -110,81 +108,28 @@ export function waitForEvents({ engine }: Context, ms: number, signal: AbortSign
 }
 
 const KIND = 'e';
-const START: EventPlace = { signals: { tx: 0, seq: 0 }, attempts: { tx: 0, seq: 0 } };
+const NOWHERE = { tx: 0, seq: 0 };
+const START: EventPlace = { jobs: NOWHERE, signals: NOWHERE, attempts: NOWHERE };
 
 async function findPlace(
-  ledger: Ledger,
+  reads: SharedReads,
   epoch: string,
   after: string | undefined,
 ): Promise<{ place: EventPlace; reset: boolean }> {
   if (after === 'start') return { place: START, reset: false };
-  if (after === undefined) return { place: await ledger.eventEnd(), reset: false };
-  const numbers = readCursor(KIND, epoch, after, 4);
-  if (numbers === 'reset') return { place: await ledger.eventEnd(), reset: true };
-  const [signalTx = 0, signalSeq = 0, attemptTx = 0, attemptSeq = 0] = numbers;
-  const place = {
-    signals: { tx: signalTx, seq: signalSeq },
-    attempts: { tx: attemptTx, seq: attemptSeq },
-  };
-  return { place, reset: false };
+  if (after === undefined) return { place: await reads.end(), reset: false };
+  const numbers = readCursor(KIND, epoch, after, 6);
+  if (numbers === 'reset') return { place: await reads.end(), reset: true };
+  const at = (index: number) => ({ tx: numbers[index] ?? 0, seq: numbers[index + 1] ?? 0 });
+  return { place: { jobs: at(0), signals: at(2), attempts: at(4) }, reset: false };
 }
 
-function toCursor(epoch: string, { signals, attempts }: EventPlace): string {
-  return writeCursor(KIND, epoch, [signals.tx, signals.seq, attempts.tx, attempts.seq]);
-}
-
-interface Placed {
-  readonly event: Omit<Event, 'cursor'>;
-  readonly isHidden: boolean;
-  /** Behind this event, in both tables. */
-  readonly place: EventPlace;
-}
-
-/** Each table in its own order; between the two, by time as far as that allows. */
-function merge(
-  signals: readonly SignalEvent[],
-  attempts: readonly AttemptEvent[],
-  from: EventPlace,
-): Placed[] {
-  const merged: Placed[] = [];
-  let place = from;
-  let at = 0;
-  const addAttempts = (until: string | undefined): void => {
-    for (; at < attempts.length; at += 1) {
-      const attempt = attempts[at];
-      if (attempt === undefined) return;
-      if (until !== undefined && attempt.completedAt > until) return;
-      place = { ...place, attempts: attempt.position };
-      merged.push({ event: fromAttempt(attempt), isHidden: false, place });
-    }
-  };
-  for (const signal of signals) {
-    addAttempts(signal.insertedAt);
-    place = { ...place, signals: signal.position };
-    const isHidden = signal.visibility === 'admin_only';
-    merged.push({ event: fromSignal(signal), isHidden, place });
-  }
-  addAttempts(undefined);
-  return merged;
-}
-
-function fromSignal(signal: SignalEvent): Omit<Event, 'cursor'> {
-  const { signal_id, type, source, data, correlation_id, job_id, occurred_at } = showSignal(signal);
-  return { event_id: signal_id, type, source, data, correlation_id, job_id, occurred_at };
-}
-
-/** How an attempt ended is an event of the runtime; what it printed is not part of it. */
-function fromAttempt(attempt: AttemptEvent): Omit<Event, 'cursor'> {
-  const { result: _result, stderr: _stderr, ...data } = showAttempt(attempt);
-  return {
-    event_id: attempt.id,
-    type: `job.${attempt.status}`,
-    source: RUNTIME_SOURCE,
-    data,
-    correlation_id: attempt.jobId,
-    job_id: attempt.jobId,
-    occurred_at: attempt.completedAt,
-  };
+function toCursor(epoch: string, { jobs, signals, attempts }: EventPlace): string {
+  return writeCursor(
+    KIND,
+    epoch,
+    [jobs, signals, attempts].flatMap(({ tx, seq }) => [tx, seq]),
+  );
 }
 
 function makeFilter(types: readonly string[] | undefined): (type: string) => boolean {

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
-import { pluginName, text } from '../config/fields.ts';
+import { text } from '../base/fields.ts';
+import { pluginName } from '../config/fields.ts';
 import { defineOperation } from './define.ts';
 import { parseStored } from './shapes.ts';
 

@@ -11,7 +11,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
-import { direct, planDirective } from './direct.ts';
+import { direct, directErrors, planDirective } from './direct.ts';
 import { parseStored } from './shapes.ts';
 
 const noteShape = z.object({
@@ -108,8 +108,14 @@ export const initPlugin = defineOperation({
     job_id: z.string().describe('the job that does it'),
     directive_id: z.string().describe('the record of this change'),
   }),
-  errors: ['COMMAND_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
-  http: { method: 'POST', path: '/plugins/:plugin/init', status: () => 202 },
+  errors: [
+    ...directErrors,
+    'COMMAND_NOT_FOUND',
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+    'PLUGIN_NOT_FOUND',
+  ],
+  http: { method: 'POST', path: '/plugins/:plugin/init', status: () => 202, statuses: [202] },
   cli: { positionals: ['plugin'], examples: ['ductile plugin init mail'] },
   async run(context, { plugin }) {
     const { id, result } = await direct(context, 'plugin.init', { plugin });

@@ -27,10 +27,17 @@ import { initPlugin, pluginHealth } from './health.ts';
 import { cancelJob, cancelJobs, retryJob, retryJobs } from './job-control.ts';
 import { inspectJob, listJobs } from './job.ts';
 import { listLogs, systemLogs } from './logs.ts';
+import { checkPipeline } from './pipeline-check.ts';
+import { runPipeline } from './pipeline-run.ts';
+import { testPipeline } from './pipeline-test.ts';
+import { graphPipeline, listPipelines, showPipelineOperation } from './pipeline.ts';
 import { listPlugins } from './plugin.ts';
 import { disablePlugin, enablePlugin } from './plugin-switch.ts';
 import { listQueue } from './queue.ts';
 import { systemReload } from './reload.ts';
+import { approveStep, cancelRun, rejectStep, retryRunFrom, reviveRun } from './run-control.ts';
+import { listRuns, showRunOperation } from './run-list.ts';
+import { runTree } from './run-tree.ts';
 import { runPlugin } from './run.ts';
 import {
   listSchedulerJobs,
@@ -50,6 +57,7 @@ import {
 } from './system.ts';
 import { createToken, listTokens, revokeToken, rotateToken } from './token.ts';
 import { jobTree } from './tree.ts';
+import { triggerPlugin } from './trigger.ts';
 
 /** Everything that can be asked; the surfaces are loops over this list. */
 export const operations: readonly Operation[] = [
@@ -67,6 +75,13 @@ export const operations: readonly Operation[] = [
   listPlugins,
   inspectPlugin,
   runPlugin,
+  triggerPlugin,
+  listPipelines,
+  showPipelineOperation,
+  checkPipeline,
+  graphPipeline,
+  testPipeline,
+  runPipeline,
   pluginOpenapi,
   pluginHealth,
   initPlugin,
@@ -85,6 +100,14 @@ export const operations: readonly Operation[] = [
   previewSchedule,
   pauseSchedule,
   resumeSchedule,
+  listRuns,
+  showRunOperation,
+  runTree,
+  cancelRun,
+  reviveRun,
+  retryRunFrom,
+  approveStep,
+  rejectStep,
   analyticsSummary,
   analyticsQueue,
   enablePlugin,

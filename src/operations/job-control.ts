@@ -1,8 +1,9 @@
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
-import { commandName, duration, pluginName } from '../config/fields.ts';
+import { duration } from '../base/fields.ts';
+import { commandName, pluginName } from '../config/fields.ts';
 import { defineOperation } from './define.ts';
-import { direct, planDirective, textIn } from './direct.ts';
+import { direct, directErrors, planDirective, textIn } from './direct.ts';
 import { findJob, jobId, status } from './job.ts';
 import { jobShape, showJob } from './shapes.ts';
 
@@ -15,7 +16,7 @@ export const cancelJob = defineOperation({
   scope: 'jobs:rw',
   input: z.strictObject({ id: jobId }),
   output: jobShape.extend({ directive_id: directiveId }),
-  errors: ['INPUT_INVALID', 'JOB_NOT_FOUND', 'LEDGER_UNAVAILABLE'],
+  errors: [...directErrors, 'INPUT_INVALID', 'JOB_NOT_FOUND', 'LEDGER_UNAVAILABLE'],
   http: { method: 'POST', path: '/job/:id/cancel' },
   cli: {
     positionals: ['id'],
@@ -44,8 +45,15 @@ export const retryJob = defineOperation({
     directive_id: directiveId,
     outcome: z.enum(['queued', 'under_way']).describe('`under_way`: this job does it already'),
   }),
-  errors: ['INPUT_INVALID', 'JOB_NOT_FOUND', 'JOB_OPEN', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
-  http: { method: 'POST', path: '/job/:id/retry', status: () => 202 },
+  errors: [
+    ...directErrors,
+    'INPUT_INVALID',
+    'JOB_NOT_FOUND',
+    'JOB_OPEN',
+    'LEDGER_UNAVAILABLE',
+    'PLUGIN_NOT_FOUND',
+  ],
+  http: { method: 'POST', path: '/job/:id/retry', status: () => 202, statuses: [202] },
   cli: {
     positionals: ['id'],
     examples: ['ductile job retry 0199a1b2', 'ductile job retry 0199a1b2 --dry-run'],
@@ -106,7 +114,7 @@ export const cancelJobs = defineOperation({
     requested: z.int().describe('running, and told to stop'),
     unchanged: z.int().describe('that had ended meanwhile'),
   }),
-  errors: ['BUSY', 'DIRECTIVE_FAILED', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'STOPPING'],
+  errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'POST', path: '/jobs/cancel' },
   cli: {
     flags,
@@ -136,13 +144,14 @@ export const retryJobs = defineOperation({
   input: filter,
   output: z.object({
     directive_id: directiveId,
-    jobs: z.int().describe('how many were found'),
+    jobs: z.int().describe('how many were found, without those that are passed over'),
     queued: z.int().describe('new jobs'),
     under_way: z.int().describe('whose work another job does already'),
-    unknown_plugin: z.int().describe('whose plugin there is no more'),
-    init: z.int().describe('inits, which are not retried but asked for with `plugin init`'),
+    unknown_plugin: z.int().describe('passed over: there is no such plugin any more'),
+    init: z.int().describe('passed over: inits, which are asked for with `plugin init`'),
+    run_step: z.int().describe('passed over: steps of runs, which `run revive` takes up'),
   }),
-  errors: ['BUSY', 'DIRECTIVE_FAILED', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'STOPPING'],
+  errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'POST', path: '/jobs/retry' },
   cli: {
     flags,
@@ -160,6 +169,7 @@ export const retryJobs = defineOperation({
       under_way: countIn(result, 'under_way'),
       unknown_plugin: countIn(result, 'unknown_plugin'),
       init: countIn(result, 'init'),
+      run_step: countIn(result, 'run_step'),
     };
   },
   plan: (context, input) => planDirective(context, 'job.retry', toParams(input)),

@@ -1,7 +1,7 @@
 import * as z from 'zod';
-import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { commandName, moment, pluginName, text } from '../config/fields.ts';
+import { moment, text } from '../base/fields.ts';
+import { commandName, pluginName } from '../config/fields.ts';
 import { submitters, type Job } from '../job/job.ts';
 import { jobStatuses } from '../job/state.ts';
 import type { JobStatus } from '../job/state.ts';
@@ -9,6 +9,7 @@ import type { JobFilter } from '../ledger/ledger.ts';
 import type { Context } from './context.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
+import { findById } from './find.ts';
 import {
   attemptShape,
   jobShape,
@@ -20,7 +21,6 @@ import {
 } from './shapes.ts';
 
 const ROWS_USUAL = 50;
-export const ID_LENGTH = 36;
 
 /** A job's id, or the beginning of one. */
 export const jobId = z
@@ -182,23 +182,11 @@ export function toFilter({ submitted_by: submittedBy, ...rest }: Narrowing): Par
 }
 
 /** The job with this id, or the only one whose id begins so. */
-export async function findJob({ engine }: Pick<Context, 'engine'>, id: string): Promise<Job> {
-  const exact = await engine.ledger.job(id);
-  if (exact !== undefined) return exact;
-  const page = { idPrefix: id, limit: limits.pageRowsMax };
-  const found = id.length === ID_LENGTH ? [] : await engine.ledger.jobs(page);
-  const [only] = found;
-  if (only !== undefined && found.length === 1) return only;
-  if (only === undefined) {
-    throw new DuctileError('JOB_NOT_FOUND', `there is no job ${id}`, { place: id });
-  }
-  throw new DuctileError(
-    'INPUT_INVALID',
-    `${found.length} jobs have an id that begins with ${id}`,
-    {
-      place: 'id',
-      hint: 'Give more of the id.',
-      details: { newest: found.slice(0, 5).map((job) => job.id) },
-    },
-  );
+export function findJob({ engine: { ledger } }: Pick<Context, 'engine'>, id: string): Promise<Job> {
+  return findById(id, {
+    noun: 'job',
+    missing: 'JOB_NOT_FOUND',
+    exact: () => ledger.job(id),
+    beginning: (page) => ledger.jobs(page),
+  });
 }

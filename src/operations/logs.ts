@@ -7,7 +7,8 @@ import { pluginName } from '../config/fields.ts';
 import { attemptStatuses } from '../job/attempt.ts';
 import type { Attempt } from '../job/attempt.ts';
 import { defineOperation } from './define.ts';
-import { findJob, ID_LENGTH, jobId, limit } from './job.ts';
+import { ID_LENGTH } from './find.ts';
+import { findJob, jobId, limit } from './job.ts';
 import { attemptShape, showAttempt } from './shapes.ts';
 
 const since = z

@@ -3,7 +3,7 @@ import { catalogue, type ErrorCode } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { ManifestCommand } from '../plugin/manifest.ts';
-import { isOffered, type HttpSurface, type Operation } from './define.ts';
+import { isOffered, statusesOf, type HttpSurface, type Operation } from './define.ts';
 import { describeNeed } from './scopes.ts';
 
 type Document = { openapi: string } & Record<string, unknown>;
@@ -19,7 +19,7 @@ export function describeAll(catalog: Catalog, operations: readonly Operation[]):
     for (const operation of operations) addOperation(paths, operation);
     const plugins = [...catalog.plugins.values()];
     for (const plugin of plugins) Object.assign(paths, commandPaths(plugin));
-    document = toDocument(paths, plugins);
+    document = toDocument(paths, plugins, operations.flatMap(answerSchemas));
     cached.set(catalog, document);
   }
   return document;
@@ -29,14 +29,21 @@ export function describePlugin(plugin: Plugin): Document {
   return toDocument(commandPaths(plugin), [plugin]);
 }
 
-function toDocument(paths: Paths, plugins: readonly Plugin[]): Document {
+function toDocument(
+  paths: Paths,
+  plugins: readonly Plugin[],
+  answers: readonly (readonly [string, unknown])[] = [],
+): Document {
   return {
     openapi: '3.1.0',
     info: { title: 'Ductile Gateway', version: '1.0' },
     paths,
     components: {
       securitySchemes: { BearerAuth: { type: 'http', scheme: 'bearer' } },
-      schemas: { Problem: problemSchema, ...Object.fromEntries(plugins.flatMap(payloadSchemas)) },
+      schemas: {
+        Problem: problemSchema,
+        ...Object.fromEntries([...answers, ...plugins.flatMap(payloadSchemas)]),
+      },
     },
   };
 }
@@ -76,8 +83,10 @@ function describeCommand(plugin: string, command: ManifestCommand): Record<strin
     operationId: idOf(plugin, name),
     summary: description ?? `${plugin}: ${name}`,
     tags: [plugin],
+    parameters: writingParameters,
     ...(inputSchema === undefined ? {} : { requestBody: wrapped(idOf(plugin, name)) }),
     responses: {
+      '200': { description: 'What would be done', content: jsonContent(planSchema) },
       '202': { description: 'Job queued', content: jsonContent(acceptedSchema) },
       '400': problem('Bad request'),
       '401': problem('No valid token'),
@@ -144,6 +153,27 @@ function mapValues(
   );
 }
 
+/** What every operation that changes something takes besides its own input. */
+const writingParameters = [
+  {
+    name: 'dry_run',
+    in: 'query',
+    required: false,
+    description: 'say what would happen, and do nothing',
+    schema: { type: 'boolean', default: false },
+  },
+  { name: 'Idempotency-Key', in: 'header', required: false, schema: { type: 'string' } },
+];
+
+const planSchema = {
+  type: 'object',
+  required: ['dry_run', 'plan'],
+  properties: {
+    dry_run: { const: true },
+    plan: { type: 'array', items: { type: 'string' } },
+  },
+};
+
 const acceptedSchema = {
   type: 'object',
   required: ['job_id', 'status', 'plugin', 'command'],
@@ -177,7 +207,7 @@ function describeOperation(
   path: string,
   isSecond: boolean,
 ): Record<string, unknown> {
-  const { name, summary, scope, effect, input, output } = operation;
+  const { name, summary, scope, effect, input } = operation;
   const [noun = ''] = name.split('.');
   const id = name.replace('.', '_');
   const inPath = new Set([...path.matchAll(/:(\w+)/g)].map((match) => match[1] ?? ''));
@@ -188,27 +218,15 @@ function describeOperation(
   const parameters = fields
     .filter(([field]) => !isInBody(field))
     .map(([field, property]) => toParameter(field, property, inPath, schema));
-  if (effect !== 'read') {
-    parameters.push({
-      name: 'Idempotency-Key',
-      in: 'header',
-      required: false,
-      schema: { type: 'string' },
-    });
-  }
+  if (effect !== 'read') parameters.push(...writingParameters);
   const body = fields.filter(([field]) => isInBody(field));
-  const { $schema: _, ...outputSchema } = toSchema(output, 'output') as Record<string, unknown>;
   return {
     operationId: isSecond ? `${id}_${path.split('/')[1] ?? ''}` : id,
     summary,
     tags: [noun],
     parameters,
     ...(body.length === 0 ? {} : { requestBody: toBody(body, schema) }),
-    responses: {
-      '200': { description: 'Done', content: okContent(http, outputSchema) },
-      ...(http.status === undefined ? {} : { '202': { description: 'Accepted' } }),
-      ...errorResponses(operation),
-    },
+    responses: { ...errorResponses(operation), ...goodResponses(operation, http) },
     security: scope === undefined ? [] : bearer,
     ...(scope === undefined
       ? {}
@@ -219,6 +237,38 @@ function describeOperation(
               : describeNeed(scope),
         }),
   };
+}
+
+/** An answer that holds others of its kind has a place of its own, which they point to. */
+function answerSchemas({ name, output }: Operation): [string, unknown][] {
+  const { $schema: _, ...schema } = toSchema(output, 'output') as Record<string, unknown>;
+  if (!('$defs' in schema)) return [];
+  return [[answerId(name), moveRefs(schema, `#/components/schemas/${answerId(name)}`)]];
+}
+
+function answerSchema({ name, output }: Operation): Record<string, unknown> {
+  const { $schema: _, ...schema } = toSchema(output, 'output') as Record<string, unknown>;
+  return '$defs' in schema ? { $ref: `#/components/schemas/${answerId(name)}` } : schema;
+}
+
+function answerId(name: string): string {
+  return `${name.replace('.', '_')}__answer`;
+}
+
+const GOOD: Readonly<Record<number, string>> = { 200: 'Done', 201: 'Made', 202: 'Accepted' };
+
+function goodResponses(operation: Operation, http: HttpSurface): Record<string, unknown> {
+  const { plan } = operation;
+  const schema = answerSchema(operation);
+  const statuses = statusesOf(http);
+  const done = statuses.map((status) => [
+    status,
+    { description: GOOD[status] ?? 'Not well', content: okContent(http, schema) },
+  ]);
+  if (plan === undefined) return Object.fromEntries(done) as Record<string, unknown>;
+  const either = statuses.includes(200) ? { anyOf: [schema, planSchema] } : planSchema;
+  const description = statuses.includes(200) ? 'Done, or what would be done' : 'What would be done';
+  return { ...Object.fromEntries(done), 200: { description, content: jsonContent(either) } };
 }
 
 function okContent(http: HttpSurface, schema: Record<string, unknown>): Record<string, unknown> {

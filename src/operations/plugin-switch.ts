@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { pluginName } from '../config/fields.ts';
 import { defineOperation } from './define.ts';
-import { direct, planDirective } from './direct.ts';
+import { direct, directErrors, planDirective } from './direct.ts';
 
 const input = z.strictObject({ plugin: pluginName().describe('the name of the plugin') });
 const output = z.object({
@@ -17,7 +17,7 @@ export const enablePlugin = defineOperation({
   scope: 'plugin:rw',
   input,
   output,
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
+  errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
   http: { method: 'POST', path: '/plugins/:plugin/enable' },
   cli: { positionals: ['plugin'], examples: ['ductile plugin enable mail'] },
   async run(context, { plugin }) {
@@ -35,7 +35,7 @@ export const disablePlugin = defineOperation({
   scope: 'plugin:rw',
   input,
   output,
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
+  errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
   http: { method: 'POST', path: '/plugins/:plugin/disable' },
   cli: { positionals: ['plugin'], examples: ['ductile plugin disable mail --dry-run'] },
   async run(context, { plugin }) {

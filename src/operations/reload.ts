@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { defineOperation } from './define.ts';
-import { direct, planDirective } from './direct.ts';
+import { direct, directErrors, planDirective } from './direct.ts';
 
 export const systemReload = defineOperation({
   name: 'system.reload',
@@ -18,7 +18,7 @@ export const systemReload = defineOperation({
     message: z.string(),
     directive_id: z.string().describe('the record of this change'),
   }),
-  errors: ['LEDGER_UNAVAILABLE', 'RELOAD_REFUSED', 'STOPPING'],
+  errors: [...directErrors, 'LEDGER_UNAVAILABLE', 'RELOAD_REFUSED'],
   http: { method: 'POST', path: '/system/reload' },
   cli: { examples: ['ductile system reload', 'ductile system reload --dry-run'] },
   async run(context) {

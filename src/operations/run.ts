@@ -3,7 +3,8 @@ import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { commandName, duration, moment, pluginName, text } from '../config/fields.ts';
+import { duration, moment, text } from '../base/fields.ts';
+import { commandName, pluginName } from '../config/fields.ts';
 import { suggest } from '../config/nearest.ts';
 import type { Attempt } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
@@ -16,7 +17,7 @@ import { defineOperation } from './define.ts';
 import { showProblem } from './plugin.ts';
 import type { Need } from './scopes.ts';
 import { jobShape, parseStored, showJob } from './shapes.ts';
-import { boundWait, whileWaiting } from './waiting.ts';
+import { boundWait, waitField, whileWaiting } from './waiting.ts';
 
 const runInput = z.strictObject({
   plugin: pluginName().describe('the name of the plugin'),
@@ -25,10 +26,7 @@ const runInput = z.strictObject({
     .describe('what to ask of it (poll if it has that, else handle)'),
   payload: z.record(z.string(), z.unknown()).default({}).describe('a JSON object'),
   async: z.boolean().default(false).describe('answer at once, whatever is said about waiting'),
-  wait: z
-    .union([z.boolean(), duration({ minMs: 0, maxMs: limits.jobWaitMs })])
-    .default(false)
-    .describe('how long to wait for the end of the job'),
+  wait: waitField().default(false).describe('how long to wait for the end of the job'),
   context: z
     .record(z.string(), z.unknown())
     .optional()
@@ -76,7 +74,6 @@ export const runPlugin = defineOperation({
   http: {
     method: 'POST',
     path: '/plugin/:plugin/:command?',
-    also: ['/trigger/:plugin/:command'],
     body: 'payload',
     status: ({ completed_at }) => (typeof completed_at === 'string' ? 200 : 202),
   },
@@ -111,7 +108,7 @@ type RunInput = Omit<z.output<typeof runInput>, 'wait' | 'async'>;
 type RunOutput = z.output<typeof runOutput>;
 
 /** A command that only reads needs less than one that writes; one that is unknown is not found. */
-function needOf({ engine }: Context, { plugin, command }: Wanted): Need {
+export function needOf({ engine }: Context, { plugin, command }: Wanted): Need {
   const known = engine.catalog.plugins.get(plugin);
   const chosen = known === undefined ? command : (command ?? usualCommand(known));
   const declared = chosen === undefined ? undefined : known?.manifest.commands[chosen];
@@ -182,12 +179,15 @@ function dueOf({ run_at: at, delay: inMs }: RunInput): Pick<Submission, 'due'> {
 
 /** From its commit on, no failure may sound as if nothing had been accepted. */
 async function readAccepted(
-  { engine }: Context,
+  { engine, hungUp }: Context,
   jobId: string,
   waitMs: number,
 ): Promise<{ job: Job; attempt: Attempt | undefined }> {
   try {
-    const job = await engine.waitFor(jobId, waitMs);
+    const gone = hungUp?.();
+    const job = await engine.waitFor(jobId, waitMs, gone);
+    // With an error no answer is kept for its key: who asks again waits for the same job.
+    if (gone?.aborted === true) throw new DuctileError('DEADLINE_EXCEEDED', 'the caller hung up');
     const attempts = await engine.ledger.attempts([jobId]);
     return { job, attempt: attempts.at(-1) };
   } catch (thrown) {

@@ -3,13 +3,14 @@ import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import { makeBreath } from '../base/breath.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { moment, pluginName } from '../config/fields.ts';
-import { keyOf, makeTimetable, type Entry } from '../engine/timetable.ts';
+import { moment } from '../base/fields.ts';
+import { pluginName } from '../config/fields.ts';
+import { isOtherwise, keyOf, makeTimetable, type Entry } from '../engine/timetable.ts';
 import { scheduleStatuses, type ScheduleRow } from '../ledger/schedules.ts';
 import { previewSchedules, type Previewed } from '../schedule/preview.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
-import { direct, planDirective } from './direct.ts';
+import { direct, directErrors, planDirective } from './direct.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -25,7 +26,13 @@ const scheduleShape = z.object({
   timing: z.string().describe('as the configuration says it'),
   timezone: z.string(),
   status: z.enum(scheduleStatuses),
-  reason: z.string().nullable().describe('why it is not active'),
+  reason: z
+    .string()
+    .nullable()
+    .describe(
+      'why it is not active; `other_definition`: another host, which was loaded later than the ' +
+        'one that answers, defines it otherwise',
+    ),
   next_run_at: time
     .nullable()
     .describe('when it is due; of an interval the earliest time while its job is not completed'),
@@ -72,9 +79,8 @@ export const listSchedules = defineOperation({
       empty: 'No schedules.',
     },
   },
-  needs: 'ledger',
   async run(context, input) {
-    return { schedules: (await readAll(context, input)).map(showSchedule) };
+    return { schedules: (await readAll(context, input)).map((row) => showSchedule(context, row)) };
   },
 });
 
@@ -88,9 +94,9 @@ export const listSchedulerJobs = defineOperation({
   errors: ['LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/scheduler/jobs' },
   cli: { absent: '`schedule list` says the same' },
-  needs: 'ledger',
   async run(context) {
-    return { jobs: (await readAll(context, { retired: false })).map(showSchedule) };
+    const rows = await readAll(context, { retired: false });
+    return { jobs: rows.map((row) => showSchedule(context, row)) };
   },
 });
 
@@ -170,55 +176,46 @@ export const previewSchedule = defineOperation({
   },
 });
 
-const choice = z.strictObject({ plugin, schedule_id: scheduleId });
-const pauseOutput = z.object({
-  plugin: z.string(),
-  schedule_id: z.string(),
-  paused: z.boolean(),
-  directive_id: z.string().describe('the record of this change'),
-});
-
-export const pauseSchedule = defineOperation({
-  name: 'schedule.pause',
+export const pauseSchedule = definePause('pause', {
   summary: 'Let a schedule pass its due times without firing, until it is resumed.',
-  effect: 'write',
-  scope: 'schedules:rw',
-  input: choice,
-  output: pauseOutput,
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SCHEDULE_NOT_FOUND'],
-  http: { method: 'POST', path: '/schedules/:plugin/pause' },
-  cli: {
-    positionals: ['plugin', 'schedule_id'],
-    examples: ['ductile schedule pause mail', 'ductile schedule pause mail nightly --dry-run'],
-  },
-  async run(context, params) {
-    const { id } = await direct(context, 'schedule.pause', params);
-    return { ...params, paused: true, directive_id: id };
-  },
-  plan: (context, params) => planDirective(context, 'schedule.pause', params),
+  examples: ['ductile schedule pause mail', 'ductile schedule pause mail nightly --dry-run'],
 });
 
-export const resumeSchedule = defineOperation({
-  name: 'schedule.resume',
+export const resumeSchedule = definePause('resume', {
   summary: 'Let a paused schedule fire again, from now on.',
-  effect: 'write',
-  scope: 'schedules:rw',
-  input: choice,
-  output: pauseOutput,
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SCHEDULE_NOT_FOUND'],
-  http: { method: 'POST', path: '/schedules/:plugin/resume' },
-  cli: {
-    positionals: ['plugin', 'schedule_id'],
-    examples: ['ductile schedule resume mail nightly'],
-  },
-  async run(context, params) {
-    const { id } = await direct(context, 'schedule.resume', params);
-    return { ...params, paused: false, directive_id: id };
-  },
-  plan: (context, params) => planDirective(context, 'schedule.resume', params),
+  examples: ['ductile schedule resume mail nightly'],
 });
 
-async function readAll(
+function definePause(
+  action: 'pause' | 'resume',
+  { summary, examples }: { readonly summary: string; readonly examples: readonly string[] },
+) {
+  const name = `schedule.${action}` as const;
+  return defineOperation({
+    name,
+    summary,
+    effect: 'write',
+    scope: 'schedules:rw',
+    input: z.strictObject({ plugin, schedule_id: scheduleId }),
+    output: z.object({
+      plugin: z.string(),
+      schedule_id: z.string(),
+      paused: z.boolean(),
+      directive_id: z.string().describe('the record of this change'),
+    }),
+    errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SCHEDULE_NOT_FOUND'],
+    http: { method: 'POST', path: `/schedules/:plugin/${action}` },
+    cli: { positionals: ['plugin', 'schedule_id'], examples },
+    async run(context, params) {
+      const { id } = await direct(context, name, params);
+      return { ...params, paused: action === 'pause', directive_id: id };
+    },
+    plan: (context, params) => planDirective(context, name, params),
+  });
+}
+
+/** All rows, in pages. */
+export async function readAll(
   { engine: { ledger } }: Context,
   { plugin: of, retired }: { readonly plugin?: string | undefined; readonly retired: boolean },
 ): Promise<ScheduleRow[]> {
@@ -274,7 +271,7 @@ function toPreviewed(
   return isOver ? [] : [{ timed, ...held }];
 }
 
-function showSchedule(row: ScheduleRow): z.output<typeof scheduleShape> {
+function showSchedule({ engine }: Context, row: ScheduleRow): z.output<typeof scheduleShape> {
   return {
     plugin: row.plugin,
     schedule_id: row.scheduleId,
@@ -283,7 +280,7 @@ function showSchedule(row: ScheduleRow): z.output<typeof scheduleShape> {
     timing: row.timing,
     timezone: row.timezone,
     status: row.status,
-    reason: row.reason,
+    reason: row.reason ?? (isOtherwise(engine.config, row) ? 'other_definition' : null),
     next_run_at: row.status === 'active' ? row.nextDueAt : null,
     last_fired_at: row.lastFiredAt,
     last_job_id: row.lastJobId,

@@ -83,6 +83,7 @@ const synonyms: Readonly<Record<string, string>> = {
   job: 'jobs',
   plugins: 'plugin',
   schedule: 'schedules',
+  run: 'runs',
   token: 'tokens',
   directive: 'directives',
 };

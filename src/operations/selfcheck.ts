@@ -4,10 +4,12 @@ import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { settlesWithin } from '../base/within.ts';
+import { isOtherwise, keyOf } from '../engine/timetable.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { planDirective } from './direct.ts';
 import { readHealth } from './health.ts';
+import { readAll } from './schedule.ts';
 
 const CLOCK_MS_MAX = 5000;
 const FREE_BYTES_MIN = 256 * 1024 * 1024;
@@ -109,6 +111,14 @@ const all: Readonly<Record<string, Check>> = {
     const names = [...new Set(catalog.problems.map(({ plugin }) => plugin))];
     if (names.length === 0) return Promise.resolve(fine);
     return Promise.resolve({ status: 'warn', detail: `not loaded: ${names.join(', ')}` });
+  },
+
+  /** Of two definitions only one is in force: hosts should have the same. */
+  async schedules(context) {
+    const rows = await readAll(context, { retired: false });
+    const names = rows.filter((row) => isOtherwise(context.engine.config, row)).map(keyOf);
+    if (names.length === 0) return fine;
+    return { status: 'warn', detail: `defined otherwise by another host: ${names.join(', ')}` };
   },
 
   async health({ engine: { ledger, catalog } }) {

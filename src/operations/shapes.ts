@@ -40,6 +40,8 @@ const jobFields = {
   idempotency_key: z.string(),
   hops: z.int(),
   config_snapshot_id: id.nullable().describe('what it was last claimed under'),
+  run_id: id.nullable().describe('the run that it is a step of'),
+  step_id: z.string().nullable().describe("that step's id in the pipeline"),
 };
 
 export const jobShape = z.object(jobFields);
@@ -74,6 +76,8 @@ export function showJob(job: Job): z.output<typeof jobShape> {
     idempotency_key: job.idempotencyKey,
     hops: job.hops,
     config_snapshot_id: job.configSnapshotId,
+    run_id: job.runId,
+    step_id: job.stepId,
   };
 }
 

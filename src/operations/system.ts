@@ -5,7 +5,7 @@ import { limits } from '../base/limits.ts';
 import type { GenerationStatus } from '../engine/engine.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
-import { direct, planDirective } from './direct.ts';
+import { direct, directErrors, planDirective } from './direct.ts';
 import { readHealth, type healthShape } from './health.ts';
 import { problemsShape, showProblems } from './plugin.ts';
 import { queueShape } from './queue.ts';
@@ -129,6 +129,7 @@ export const systemHealth = defineOperation({
     path: '/healthz',
     isForMonitors: true,
     status: ({ status }) => (status === 'ok' ? 200 : 503),
+    statuses: [200, 503],
   },
   cli: { absent: '`system status` says the same and more' },
   async run({ engine }) {
@@ -201,7 +202,7 @@ export const systemPause = defineOperation({
   scope: 'system:rw',
   input: z.strictObject({}),
   output: stateShape,
-  errors: ['LEDGER_UNAVAILABLE'],
+  errors: [...directErrors, 'LEDGER_UNAVAILABLE'],
   http: { method: 'POST', path: '/system/pause' },
   cli: { examples: ['ductile system pause'] },
   async run(context) {
@@ -218,7 +219,7 @@ export const systemResume = defineOperation({
   scope: 'system:rw',
   input: z.strictObject({}),
   output: stateShape,
-  errors: ['LEDGER_UNAVAILABLE'],
+  errors: [...directErrors, 'LEDGER_UNAVAILABLE'],
   http: { method: 'POST', path: '/system/resume' },
   cli: { examples: ['ductile system resume'] },
   async run(context) {

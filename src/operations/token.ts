@@ -1,8 +1,8 @@
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
-import { duration, text } from '../config/fields.ts';
+import { duration, text } from '../base/fields.ts';
 import { defineOperation } from './define.ts';
-import { direct, planDirective, textIn } from './direct.ts';
+import { direct, directErrors, planDirective, textIn } from './direct.ts';
 
 const fresh = {
   token: z
@@ -33,8 +33,8 @@ export const createToken = defineOperation({
     expires_at: z.string().nullable(),
     ...fresh,
   }),
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TOKEN_EXISTS'],
-  http: { method: 'POST', path: '/tokens', isSecret: true, status: () => 201 },
+  errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TOKEN_EXISTS'],
+  http: { method: 'POST', path: '/tokens', isSecret: true, status: () => 201, statuses: [201] },
   cli: {
     positionals: ['name'],
     examples: [
@@ -142,7 +142,7 @@ export const revokeToken = defineOperation({
     revoked: z.boolean(),
     directive_id: fresh.directive_id,
   }),
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TOKEN_NOT_FOUND'],
+  errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TOKEN_NOT_FOUND'],
   http: { method: 'POST', path: '/tokens/:token/revoke' },
   cli: { positionals: ['token'], examples: ['ductile token revoke deploy'] },
   async run(context, { token }) {
@@ -164,7 +164,7 @@ export const rotateToken = defineOperation({
   scope: '*',
   input: z.strictObject({ token: which }),
   output: z.object({ token_id: z.string(), name: z.string(), ...fresh }),
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TOKEN_NOT_FOUND'],
+  errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TOKEN_NOT_FOUND'],
   http: { method: 'POST', path: '/tokens/:token/rotate', isSecret: true },
   cli: { positionals: ['token'], examples: ['ductile token rotate deploy'] },
   async run(context, { token }) {

@@ -5,7 +5,8 @@ import type { Attempt } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { defineOperation } from './define.ts';
-import { findJob, ID_LENGTH, jobId } from './job.ts';
+import { ID_LENGTH } from './find.ts';
+import { findJob, jobId } from './job.ts';
 
 /** Ids that one look for what follows from them may name. */
 const IDS_AT_ONCE = 200;
@@ -22,6 +23,8 @@ const nodeShape = z.object({
   status: z.string(),
   reason: z.string().nullable(),
   retry_of: z.string().nullable(),
+  run_id: z.string().nullable().describe('the run that it is a step of'),
+  step_id: z.string().nullable().describe("that step's id in the pipeline"),
   created_at: z.string(),
   completed_at: z.string().nullable(),
   last_error: z.string().nullable(),
@@ -55,6 +58,7 @@ export const jobTree = defineOperation({
         ['ID', 'job_id'],
         ['PLUGIN', 'plugin'],
         ['COMMAND', 'command'],
+        ['STEP', 'step_id'],
         ['STATUS', 'status'],
         ['RETRY OF', 'retry_of', 'detail'],
         ['CREATED', 'created_at'],
@@ -172,6 +176,8 @@ function fromJob(job: Job): TreeNode {
     status: job.status,
     reason: job.reason,
     retry_of: job.retryOf,
+    run_id: job.runId,
+    step_id: job.stepId,
     created_at: job.createdAt,
     completed_at: job.completedAt,
     last_error: job.lastError,
@@ -188,6 +194,8 @@ function fromAttempt(attempt: Attempt): TreeNode {
     status: attempt.status,
     reason: attempt.cause === 'ok' ? null : attempt.cause,
     retry_of: null,
+    run_id: null,
+    step_id: null,
     created_at: attempt.createdAt,
     completed_at: attempt.completedAt,
     last_error: attempt.error,

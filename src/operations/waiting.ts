@@ -1,6 +1,17 @@
+import * as z from 'zod';
+import { formatDuration } from '../base/duration.ts';
 import { DuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import { duration } from '../base/fields.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Context } from './context.ts';
+
+/** Whether to wait for an end, or for how long. */
+export function waitField() {
+  return z.union([z.boolean(), duration({ minMs: 0, maxMs: limits.jobWaitMs })], {
+    error: `must be true, false or a duration of at most ${formatDuration(limits.jobWaitMs)}`,
+  });
+}
 
 const waiting = new WeakMap<Engine, number>();
 

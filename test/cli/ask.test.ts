@@ -136,7 +136,7 @@ describe('help', () => {
     expect(code).toBe(0);
     for (const noun of ['system', 'plugin', 'job', 'queue']) expect(out).toMatch(`\n  ${noun} `);
     const [nouns = '', short = ''] = out.split('Short forms:');
-    expect(nouns).not.toMatch(/\n {2}(status|run|plugins|doctor|reload) /);
+    expect(nouns).not.toMatch(/\n {2}(status|plugins|doctor|reload) /);
     for (const name of ['status', 'run', 'doctor']) expect(short).toMatch(`\n  ${name} `);
   });
 

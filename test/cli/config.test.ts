@@ -6,6 +6,7 @@ import { cliHost } from '../../src/app/cli-host.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { run as runCommand } from '../support/fake-cli.ts';
 import type { Told } from '../support/fake-cli.ts';
+import { succeeds } from '../support/plugin-program.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
 
 async function config(directory: string, ...args: readonly string[]): Promise<Told> {
@@ -199,6 +200,41 @@ describe('config lock, diff, backup and restore', () => {
     expect((await config(directory, 'restore', archive)).code).toBe(0);
     expect(await readFile(file, 'utf8')).toBe(before);
     expect((await config(directory, 'diff')).code).toBe(0);
+  });
+
+  test('a lock covers the plugins, and a change of one is told', async () => {
+    const directory = await makeStarter();
+    const plugin = join(directory, 'plugins', 'mine');
+    const files = { name: 'mine', entrypoint: 'run', program: succeeds };
+    await writePlugin(plugin, files);
+    const found = async (): Promise<string[]> => {
+      const { findings } = parse(await config(directory, 'check', '--json')) as {
+        findings: { category: string; severity: string; message: string; key: string }[];
+      };
+      const drift = findings.filter(({ category }) => category === 'integrity');
+      return drift.map(({ severity, key, message }) => `${severity} ${key} ${message}`);
+    };
+    // Until they are locked for the first time, nothing is compared.
+    expect(await found()).toEqual([]);
+    const planned = await config(directory, 'lock', '--dry-run');
+    expect(planned.out).toContain('The plugin mine would be added.');
+    expect((await config(directory, 'lock')).code).toBe(0);
+    expect(await found()).toEqual([]);
+    await writeFile(join(plugin, 'run'), `${succeeds}\n`);
+    await writePlugin(join(directory, 'plugins', 'another'), { ...files, name: 'another' });
+    expect(await found()).toEqual([
+      'warning plugins.another was never locked',
+      'warning plugins.mine has another program than when it was locked',
+    ]);
+    // Applied, and there are findings.
+    expect((await config(directory, 'set', 'service.strict_mode=true', '--apply')).code).toBe(2);
+    expect((await found())[1]).toContain('error plugins.mine');
+    expect((await config(directory, 'lock')).code).toBe(0);
+    expect(await found()).toEqual([]);
+    await writeFile(join(plugin, 'manifest.yaml'), '\n', { flag: 'a' });
+    expect(await found()).toEqual([
+      'error plugins.mine has another manifest than when it was locked',
+    ]);
   });
 
   test('config schema prints the schema itself', async () => {

@@ -32,10 +32,12 @@ async function type(home: string, block: string): Promise<string> {
 test('README.md', async () => {
   const home = await makeDirectory();
   const file = join(home, '.config/ductile/config.yaml');
-  const [, first = '', look = '', check = ''] = await blocksOf('README.md', 'sh');
+  const [, first = '', look = '', flow = '', check = ''] = await blocksOf('README.md', 'sh');
   expect(await type(home, first)).toMatch(/status +succeeded/);
   expect(await readFile(join(home, 'notes.jsonl'), 'utf8')).toContain('world');
   expect(await type(home, look)).toContain('Attempts');
+  expect(await type(home, flow)).toMatch(/greet +succeeded/);
+  expect(await readFile(join(home, 'notes.jsonl'), 'utf8')).toMatch(/hello .*ada.*bob/);
 
   const [more = ''] = await blocksOf('README.md', 'yaml');
   const [schedules = '', api = ''] = more.split('# and this at its end\n');
@@ -44,6 +46,19 @@ test('README.md', async () => {
   const told = await type(home, check);
   expect(told).toContain('Nothing is wrong.');
   expect(told).toMatch(/2026-12-01T06:30:00\S* .*mornings/);
+}, 60_000);
+
+test('examples/inbox', async () => {
+  const home = await makeDirectory();
+  const [look = '', use = ''] = await blocksOf('examples/inbox/README.md', 'sh');
+  const tested = await type(home, look);
+  expect(tested).toContain('Nothing is wrong.');
+  expect(tested).toMatch(/status +succeeded/);
+  const [chosen = ''] = /^export .*\n/m.exec(look) ?? [];
+  const latest = './ductile run list --json | grep -m1 run_id | cut -d\\" -f4';
+  const used = await type(home, chosen + use.replaceAll('<run>', `$(${latest})`));
+  expect(used).toMatch(/incoming +succeeded/);
+  expect(used).toContain('small.txt: 1 ');
 }, 60_000);
 
 test('docs/start', async () => {

@@ -1,6 +1,6 @@
 /** Without a server: who looks disturbs nobody, who writes is alone, and an old ledger is left as it is. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
@@ -69,6 +69,30 @@ describe('writing', () => {
     expect([plan.code, plan.out]).toEqual([0, expect.stringContaining('Nothing was done.')]);
     expect((await ductile('system', 'pause')).code).toBe(0);
     expect((await ductile('directive', 'list')).out).toMatch(/system\.pause .*completed/);
+  });
+
+  test('what follows from a job is done before the command ends, runs of pipelines too', async () => {
+    const config = {
+      plugin_roots: [resolve(import.meta.dirname, '../../plugins')],
+      state: { path: './data/state.db' },
+      pipelines: [
+        {
+          name: 'follows',
+          on: 'echo.echoed',
+          concurrency: 1,
+          steps: ['a', 'b', 'c'].map((id) => ({ id, uses: 'echo.health' })),
+        },
+        { name: 'asks', on: 'echo.echoed', steps: [{ id: 'ok', approve: 'Go on?' }] },
+      ],
+    };
+    writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
+    expect((await ductile('plugin', 'run', 'echo')).code).toBe(0);
+    const { out } = await ductile('run', 'list', '--json');
+    const { runs } = JSON.parse(out) as { runs: { pipeline: string; status: string }[] };
+    expect(runs.map(({ pipeline, status }) => `${pipeline} ${status}`).toSorted()).toEqual([
+      'asks running',
+      'follows succeeded',
+    ]);
   });
 
   test('what is about a running server says so', async () => {

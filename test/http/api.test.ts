@@ -70,6 +70,19 @@ describe.each(databases)('on %s', (database) => {
     expect(ids).toEqual(listed);
   });
 
+  test('the beginning of several ids is answered with them', async () => {
+    const ids = [await run('/plugin/echo/poll'), await run('/plugin/echo/poll')].map(({ body }) =>
+      String(body['job_id']),
+    );
+    const [first = '', second = ''] = ids;
+    let length = 0;
+    while (first[length] === second[length]) length += 1;
+    const { status, body } = await api.ask(`/job/${first.slice(0, length)}`);
+    expect([status, body['code']]).toEqual([400, 'INPUT_INVALID']);
+    expect(body['details']).toEqual({ candidates: expect.arrayContaining(ids) as unknown });
+    expect(body['hint']).toContain(first);
+  });
+
   test('a cursor of another ledger is refused as what it is', async () => {
     const cursor = Buffer.from('j.00000000.5').toString('base64url');
     expect(await api.ask(`/jobs?cursor=${cursor}`)).toMatchObject({

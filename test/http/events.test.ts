@@ -92,8 +92,12 @@ describe.each(databases)('on %s', (database) => {
     const reader = await follow(api);
     expect(reader.response.headers['content-type']).toBe('text/event-stream');
     const { body } = await api.ask('/plugin/teller/poll', { body: '' });
-    await eventually('both came', () => reader.frames.length === 2);
-    expect(types(reader).sort()).toEqual(['job.succeeded', 'thing.told']);
+    await eventually('all came', () => reader.frames.length === 3);
+    expect(types(reader)[0]).toBe('job.enqueued');
+    expect(types(reader).sort()).toEqual(['job.enqueued', 'job.succeeded', 'thing.told']);
+    const accepted = reader.frames.find(({ event }) => event === 'job.enqueued');
+    expect(accepted?.data).toMatchObject({ job_id: body['job_id'], data: { plugin: 'teller' } });
+    expect(accepted?.data['data']).not.toHaveProperty('payload');
     const told = reader.frames.find(({ event }) => event === 'thing.told');
     expect(told?.data).toMatchObject({ data: { n: 1 }, job_id: body['job_id'] });
     const ended = reader.frames.find(({ event }) => event === 'job.succeeded');
@@ -138,7 +142,7 @@ describe.each(databases)('on %s', (database) => {
   });
 
   test('a cursor of a ledger that was replaced is answered with a reset', async () => {
-    const cursor = Buffer.from('e.00000000.1.1.1.1').toString('base64url');
+    const cursor = Buffer.from('e.00000000.1.1.1.1.1.1').toString('base64url');
     const reader = await follow(api, '?type=after.*', { 'last-event-id': cursor });
     await eventually('it is told', () => reader.frames.length > 0);
     expect(types(reader)).toEqual(['reset']);
@@ -168,6 +172,26 @@ describe.each(databases)('on %s', (database) => {
     await eventually('both came', () => reader.frames.length === 2);
     expect(reader.frames[0]?.data['type']).toBe('evil\nid: 0\n\ndata: x');
     expect(types(reader)[1]).toBe('good.one');
+  });
+
+  test('however many streams there are, few of them read at once', async () => {
+    const { ledger } = api.server.instance.engine;
+    const events = ledger.events.bind(ledger);
+    let now = 0;
+    let most = 0;
+    vi.spyOn(ledger, 'events').mockImplementation(async (...args) => {
+      most = Math.max(most, (now += 1));
+      return events(...args).finally(() => (now -= 1));
+    });
+    onTestFinished(() => void vi.restoreAllMocks());
+    const readers = await Promise.all(
+      Array.from({ length: 20 }, () => follow(api, '?type=shared.*')),
+    );
+    await emit(draft('shared.one'));
+    await eventually('it came to all', () => readers.every(({ frames }) => frames.length === 1));
+    expect(most).toBeGreaterThan(0);
+    expect(most).toBeLessThanOrEqual(limits.eventReadsMax);
+    for (const reader of readers) reader.close();
   });
 
   test('the streams of one token are counted', async () => {

@@ -1,6 +1,8 @@
 /** How the server speaks: ids, errors, methods, limits, its end. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startApi, type TestApi } from '../support/api-server.ts';
+import { request } from 'node:http';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { OWNER, startApi, type TestApi } from '../support/api-server.ts';
+import { eventually } from '../support/instance.ts';
 
 let api: TestApi;
 
@@ -129,6 +131,37 @@ describe('waiting', () => {
     const { body } = await api.ask('/jobs?plugin=sleeper');
     expect(body['total']).toBe(1);
   });
+});
+
+test('a caller that hangs up gives its place to the next, and finds its job under its key', async () => {
+  const server = await startApi({ api: { max_concurrent_sync: 1, max_sync_timeout: '5m' } });
+  onTestFinished(() => server.close());
+  const asked = request({
+    port: server.port,
+    host: '127.0.0.1',
+    method: 'POST',
+    path: '/plugin/sleeper/poll?wait=5m',
+    agent: false,
+    headers: { authorization: `Bearer ${OWNER}`, 'idempotency-key': 'once' },
+  });
+  asked.on('error', () => undefined);
+  asked.end();
+  const jobs = async (): Promise<unknown[]> =>
+    (await server.ask('/jobs?plugin=sleeper')).body['jobs'] as unknown[];
+  await eventually('it was accepted', async () => (await jobs()).length === 1);
+  const next = () => server.ask('/plugin/echo/poll?wait=10s', { body: '' });
+  expect((await next()).body).toMatchObject({ code: 'BUSY' });
+  asked.destroy();
+  await eventually('there is room', async () => (await next()).status === 200);
+  const { ledger } = server.server.instance.engine;
+  const [job] = await ledger.jobs({ plugin: 'sleeper', limit: 2 });
+  await server.ask(`/job/${job?.id}/cancel`, { body: '' });
+  const again = await server.ask('/plugin/sleeper/poll?wait=5m', {
+    body: '',
+    headers: { 'idempotency-key': 'once' },
+  });
+  expect(again.body).toMatchObject({ job_id: job?.id, status: 'cancelled' });
+  expect(await jobs()).toHaveLength(1);
 });
 
 test('a database that is away is 503, for reads and writes', async () => {

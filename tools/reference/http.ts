@@ -1,5 +1,10 @@
 import { catalogue, type ErrorCode } from '../../src/base/errors.ts';
-import { isOffered, type HttpSurface, type Operation } from '../../src/operations/define.ts';
+import {
+  isOffered,
+  statusesOf,
+  type HttpSurface,
+  type Operation,
+} from '../../src/operations/define.ts';
 import { operations } from '../../src/operations/index.ts';
 import { describeNeed } from '../../src/operations/scopes.ts';
 
@@ -48,7 +53,7 @@ function rowsOf(operation: Operation): EndpointRow[] {
     method: http.method,
     path: path.replace(/\/:(\w+)\?$/, '[/{$1}]').replaceAll(/:(\w+)/g, '{$1}'),
     scope: scopeOf(operation),
-    statuses: statusesOf(http, errors),
+    statuses: showStatuses(http, errors),
     name,
   }));
 }
@@ -60,17 +65,7 @@ export function scopeOf({ scope, name }: Operation): string {
   return `\`${describeNeed(scope)}\``;
 }
 
-function statusesOf(http: HttpSurface, errors: readonly ErrorCode[]): string {
-  const good = http.status === undefined ? [200] : goodStatuses(http);
+function showStatuses(http: HttpSurface, errors: readonly ErrorCode[]): string {
   const bad = errors.map((code) => catalogue[code].status);
-  return [...new Set([...good, ...bad])].sort((a, b) => a - b).join(', ');
-}
-
-/** What its own rule makes of an answer that is there and of one that is still to come. */
-function goodStatuses(http: HttpSurface): number[] {
-  const answers = [
-    { status: 'ok', completed_at: '' },
-    { status: '', completed_at: null },
-  ];
-  return answers.map((answer) => http.status?.(answer) ?? 200);
+  return [...new Set([...statusesOf(http), ...bad])].sort((x, y) => x - y).join(', ');
 }

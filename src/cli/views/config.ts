@@ -8,6 +8,7 @@ import type { View } from './parts.ts';
 export const configViews: Readonly<Record<string, View>> = {
   'system.doctor': showFindings,
   'config.check': showFindings,
+  'pipeline.check': showFindings,
   'config.lock': showLock,
   'config.show': showYaml,
   'config.get': showKey,

@@ -85,12 +85,15 @@ function showCancelled({ jobs, cancelled, requested, unchanged }: JsonOutput, pr
 }
 
 function showRetried(output: JsonOutput, printer: Printer): void {
-  const { jobs, queued, under_way: underWay, unknown_plugin: unknown } = output;
-  if (jobs === 0) return printer.line('There are no such jobs; nothing was changed.');
+  const { jobs, queued, under_way: underWay, unknown_plugin: unknown, run_step: steps } = output;
+  if (jobs === 0 && unknown === 0 && (steps ?? 0) === 0)
+    return printer.line('There are no such jobs; nothing was changed.');
   printer.line(`${countJobs(jobs)}: ${showCell(queued)} queued again`);
   if (underWay !== 0) printer.line(`${showCell(underWay)} are under way already.`);
   if (unknown !== 0)
     printer.line(`${showCell(unknown)} are of plugins that are not there any more.`);
+  if (steps !== 0 && steps !== undefined)
+    printer.line(`${showCell(steps)} are steps of runs; \`ductile run revive\` takes those up.`);
 }
 
 function countJobs(count: unknown): string {

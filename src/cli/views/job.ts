@@ -16,6 +16,8 @@ export function showJob(output: JsonOutput, printer: Printer): void {
     ['cause', describeCause(output['cause'])],
     ['parent', describeJob(output['parent'])],
     ['retry of', output['retry_of']],
+    ['run', output['run_id']],
+    ['step', output['step_id']],
     ['dedupe key', output['dedupe_key']],
     ['created', output['created_at']],
     ['started', output['started_at']],

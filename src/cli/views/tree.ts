@@ -24,10 +24,12 @@ export function showTree(output: JsonOutput, printer: Printer): void {
   printer.table(lines, {
     columns: [
       ['JOB', 'name'],
+      ['STEP', 'step_id'],
       ['STATUS', 'status'],
       ['ID', 'job_id'],
       ['', 'asked'],
       ['RETRY', 'retry', 'detail'],
+      ['RUN', 'run_id', 'detail'],
       ['CREATED', 'created_at'],
       ['ERROR', 'last_error'],
     ],

@@ -123,6 +123,28 @@ describe('the whole document', () => {
     }
   });
 
+  test('says how to ask for a plan where there is one, and every status of an answer', async () => {
+    const { paths } = await describeApi('system.openapi');
+    for (const { http, name, effect } of operations) {
+      if (!isOffered(http)) continue;
+      const path = http.path.replace(/\?$/, '').replaceAll(/:(\w+)/g, '{$1}');
+      const described = paths[path]?.[http.method === 'GET' ? 'get' : 'post'];
+      const takes = described?.parameters?.some((parameter) => parameter.name === 'dry_run');
+      expect([name, takes ?? false]).toEqual([name, effect !== 'read']);
+    }
+    const statuses = (path: string) => Object.keys(paths[path]?.post?.responses ?? {});
+    expect(statuses('/tokens')).toEqual(expect.arrayContaining(['200', '201', '409']));
+    expect(statuses('/tokens')).not.toContain('202');
+    expect(statuses('/plugin/{plugin}/{command}')).toEqual(expect.arrayContaining(['200', '202']));
+    for (const path of ['/system/reload', '/plugins/{plugin}/init']) {
+      const told = JSON.stringify(paths[path]?.post?.responses);
+      expect(told).toMatch(/DIRECTIVE_FAILED/);
+      expect(told).toMatch(/BUSY/);
+    }
+    const poll = paths['/plugin/echo/poll']?.post;
+    expect(poll?.parameters).toMatchObject([{ name: 'dry_run' }, { name: 'Idempotency-Key' }]);
+  });
+
   test('has every command under its own name', async () => {
     const ids = operationsOf(await describeApi('system.openapi')).map(
       ({ operationId }) => operationId,

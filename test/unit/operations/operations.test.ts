@@ -268,7 +268,7 @@ describe('job.inspect', () => {
     await expect(ask('job.inspect', { id: first.slice(0, shared) })).rejects.toMatchObject({
       code: 'INPUT_INVALID',
       message: expect.stringContaining('2 jobs'),
-      details: { newest: [second, first] },
+      details: { candidates: [second, first] },
     });
     await expect(ask('job.inspect', { id: makeId() })).rejects.toMatchObject({
       code: 'JOB_NOT_FOUND',

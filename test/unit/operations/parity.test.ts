@@ -23,7 +23,8 @@ test('so are commands and their short spellings', () => {
   const given = aliases.filter((name) => name !== undefined);
   expect(given.length).toBeGreaterThan(0);
   expect(new Set(given).size).toBe(given.length);
-  expect(given.filter((name) => nouns.has(name))).toEqual([]);
+  // A word after `run` that is none of the noun's actions is the name of a plugin.
+  expect(given.filter((name) => nouns.has(name))).toEqual(['run']);
 });
 
 describe.each(operations.map((operation) => [operation.name, operation] as const))(
@@ -32,7 +33,7 @@ describe.each(operations.map((operation) => [operation.name, operation] as const
     const { input, output, errors, http, cli, effect, summary, scope, plan } = operation;
 
     test('is a noun and an action, with a sentence', () => {
-      expect(name).toMatch(/^[a-z]+\.[a-z]+$/);
+      expect(name).toMatch(/^[a-z]+\.[a-z]+(-[a-z]+)?$/);
       expect(summary).toMatch(/^[A-Z].*\.$/);
     });
 
@@ -59,7 +60,8 @@ describe.each(operations.map((operation) => [operation.name, operation] as const
     test('says what it would do if it changes something, and needs a scope', () => {
       expect(plan !== undefined).toBe(effect !== 'read');
       if (effect !== 'read' && typeof scope !== 'function') expect(scope).toMatch(/:rw$|^\*$/);
-      if (isOffered(http)) expect(http.method === 'GET').toBe(effect === 'read');
+      // What only reads may need a body for what it is asked about.
+      if (isOffered(http) && http.method === 'GET') expect(effect).toBe('read');
     });
 
     test('uses only fields that its input has', () => {

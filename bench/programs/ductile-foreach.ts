@@ -1,0 +1,43 @@
+/** One wide block without processes: how fast, how long the event loop stands still, how large it grows. */
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { z } from 'zod';
+import { openWithoutProcesses, placeShape, refuseFailures } from './ductile.ts';
+import { measure, percentile, round, timed } from './harness.ts';
+
+const shape = placeShape.extend({ width: z.number() });
+const SAMPLE_MS = 50;
+const PATIENCE_MS = 110_000;
+/** What Node compiles and first allocates is not what the block costs. */
+const WARM_UP_WIDTH = 2000;
+
+await measure(shape, async ({ config, width }) => {
+  const engine = await openWithoutProcesses(config);
+  await engine.start();
+  const finish = async (count: number): Promise<number> => {
+    const payload = { items: Array.from({ length: count }, (_, index) => index) };
+    const asked = { pipeline: 'wide', payload, submittedBy: 'api', actor: 'bench' } as const;
+    const { runId } = await engine.startRun(asked);
+    const { status, haltMessage } = await engine.waitForRun(runId, PATIENCE_MS);
+    if (status !== 'succeeded') throw new Error(`the run is ${status}: ${haltMessage ?? ''}`);
+    return count;
+  };
+  await finish(Math.min(width, WARM_UP_WIDTH));
+  const resident: number[] = [];
+  const sampler = setInterval(() => resident.push(process.memoryUsage.rss()), SAMPLE_MS);
+  const delay = monitorEventLoopDelay({ resolution: 1 });
+  delay.enable();
+  const measures = await timed(() => finish(width));
+  delay.disable();
+  clearInterval(sampler);
+  await refuseFailures(engine.ledger);
+  await engine.stop();
+  return { ...measures, longestMs: round(delay.max / 1e6), growth: growthOf(resident) };
+});
+
+/** The last fifth against the second: in the first one the memory of the work itself is taken. */
+function growthOf(samples: readonly number[]): number {
+  const fifth = Math.ceil(samples.length / 5);
+  const early = percentile(samples.slice(fifth, 2 * fifth), 0.5);
+  const late = percentile(samples.slice(-fifth), 0.5);
+  return Math.round((late / early) * 100) / 100;
+}

@@ -1,0 +1,139 @@
+import * as z from 'zod';
+import type { Timestamp } from '../base/clock.ts';
+import type {
+  AttemptEvent,
+  EventPlace,
+  EventRows,
+  JobEvent,
+  Position,
+  SignalEvent,
+} from '../ledger/ledger.ts';
+import { RUNTIME_SOURCE } from '../signal/signal.ts';
+import { showAttempt, showSignal, signalShape } from './shapes.ts';
+
+export const placedShape = signalShape
+  .pick({ type: true, source: true, data: true, correlation_id: true, job_id: true })
+  .extend({ event_id: z.string(), occurred_at: signalShape.shape.occurred_at });
+
+type Shown = z.output<typeof placedShape>;
+
+export interface PlacedEvent {
+  readonly event: Shown;
+  readonly isHidden: boolean;
+  /** Behind this event, among the rows of every kind. */
+  readonly place: EventPlace;
+}
+
+export interface Merged {
+  readonly merged: readonly PlacedEvent[];
+  readonly end: EventPlace;
+  readonly more: boolean;
+  readonly isPending: boolean;
+}
+
+/**
+ * Each kind in its own order; among them, by time. When there is more of a kind, the page ends with
+ * what was read of it: later ones of the others would come before it.
+ */
+export function mergeEvents(rows: EventRows, from: EventPlace): Merged {
+  const { jobs, signals, attempts, isPending } = rows;
+  const heads: Head[] = [
+    { kind: 'jobs', at: 0, isCut: jobs.isCut, rows: jobs.rows.map(fromJob) },
+    { kind: 'signals', at: 0, isCut: signals.isCut, rows: signals.rows.map(fromSignal) },
+    { kind: 'attempts', at: 0, isCut: attempts.isCut, rows: attempts.rows.map(fromAttempt) },
+  ];
+  const merged: PlacedEvent[] = [];
+  let place = from;
+  for (;;) {
+    if (heads.some(({ rows: own, at, isCut }) => isCut && at === own.length)) {
+      return { merged, end: place, more: true, isPending };
+    }
+    const head = earliest(heads);
+    const row = head?.rows[head.at];
+    if (head === undefined || row === undefined) break;
+    head.at += 1;
+    // The jobs' own place says from which transaction on they are wanted, and goes on saying it.
+    const position = head.kind === 'jobs' ? { ...row.position, tx: place.jobs.tx } : row.position;
+    place = { ...place, [head.kind]: position };
+    merged.push({ event: row.event, isHidden: row.isHidden, place });
+  }
+  const end = { jobs: jobs.end, signals: signals.end, attempts: attempts.end };
+  return { merged, end, more: false, isPending };
+}
+
+interface Head {
+  readonly kind: keyof EventPlace;
+  readonly rows: readonly Entry[];
+  readonly isCut: boolean;
+  at: number;
+}
+
+interface Entry {
+  readonly recordedAt: Timestamp;
+  readonly position: Position;
+  readonly event: Shown;
+  readonly isHidden: boolean;
+}
+
+function earliest(heads: readonly Head[]): Head | undefined {
+  let first: Head | undefined;
+  for (const head of heads) {
+    const time = head.rows[head.at]?.recordedAt;
+    const known = first?.rows[first.at]?.recordedAt;
+    if (time !== undefined && (known === undefined || time < known)) first = head;
+  }
+  return first;
+}
+
+function fromJob(job: JobEvent): Entry {
+  const data = {
+    job_id: job.id,
+    plugin: job.plugin,
+    command: job.command,
+    max_attempts: job.maxAttempts,
+    submitted_by: job.submittedBy,
+    actor: job.actor,
+    created_at: job.createdAt,
+    dedupe_key: job.dedupeKey,
+    parent_job_id: job.parentJobId,
+    source_event_id: job.sourceEventId,
+    root_job_id: job.rootJobId,
+    retry_of: job.retryOf,
+    schedule_id: job.scheduleId,
+  };
+  const event = {
+    event_id: job.id,
+    type: 'job.enqueued',
+    source: RUNTIME_SOURCE,
+    data,
+    correlation_id: job.id,
+    job_id: job.id,
+    occurred_at: job.createdAt,
+  };
+  return { recordedAt: job.createdAt, position: job.position, event, isHidden: false };
+}
+
+function fromSignal(signal: SignalEvent): Entry {
+  const { signal_id, type, source, data, correlation_id, job_id, occurred_at } = showSignal(signal);
+  return {
+    recordedAt: signal.insertedAt,
+    position: signal.position,
+    event: { event_id: signal_id, type, source, data, correlation_id, job_id, occurred_at },
+    isHidden: signal.visibility === 'admin_only',
+  };
+}
+
+/** How an attempt ended is an event of the runtime; what it printed is not part of it. */
+function fromAttempt(attempt: AttemptEvent): Entry {
+  const { result: _result, stderr: _stderr, ...data } = showAttempt(attempt);
+  const event = {
+    event_id: attempt.id,
+    type: `job.${attempt.status}`,
+    source: RUNTIME_SOURCE,
+    data,
+    correlation_id: attempt.jobId,
+    job_id: attempt.jobId,
+    occurred_at: attempt.completedAt,
+  };
+  return { recordedAt: attempt.completedAt, position: attempt.position, event, isHidden: false };
+}

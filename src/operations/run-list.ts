@@ -1,0 +1,164 @@
+import * as z from 'zod';
+import { limits } from '../base/limits.ts';
+import { runStatuses } from '../pipeline/run.ts';
+import type { Branch, Run, Step } from '../pipeline/run.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Context } from './context.ts';
+import { continueAfter, epochOf, writeCursor } from './cursor.ts';
+import { defineOperation } from './define.ts';
+import { cursor, limit } from './job.ts';
+import { findById } from './find.ts';
+import { findOpenings, findOwners } from './run-blocks.ts';
+import { branchShape, runShape, showBranch, showRun, showStep, stepShape } from './run-shapes.ts';
+import { explainRun, waitShape } from './run-why.ts';
+import { parseStored } from './shapes.ts';
+
+/** A run's id, or the beginning of one. */
+export const runId = z
+  .string()
+  .toLowerCase()
+  .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a run, or at least its first 4 characters')
+  .describe('the id of a run, or its beginning when that fits only one recent run');
+
+export const listRuns = defineOperation({
+  name: 'run.list',
+  summary: 'List runs of pipelines, newest first.',
+  effect: 'read',
+  needs: 'ledger',
+  scope: 'runs:ro',
+  input: z.strictObject({
+    pipeline: z.string().min(1).optional().describe('only runs of this pipeline'),
+    status: z.array(z.enum(runStatuses)).min(1).optional().describe('only runs in these states'),
+    limit,
+    cursor: cursor.optional(),
+  }),
+  output: z.object({
+    runs: z.array(runShape),
+    next_cursor: z.string().nullable().describe('of the next page; null at the end'),
+  }),
+  errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/runs' },
+  cli: {
+    flags: {
+      pipeline: '-p, --pipeline <name>',
+      status: '-s, --status <states>',
+      limit: '-n, --limit <count>',
+    },
+    examples: ['ductile run list', 'ductile run list --pipeline digest --status halted'],
+    watch: true,
+    table: {
+      rows: 'runs',
+      columns: [
+        ['ID', 'run_id'],
+        ['PIPELINE', 'pipeline'],
+        ['STATUS', 'status'],
+        ['REASON', 'halt_reason'],
+        ['AT STEP', 'halted_at_step'],
+        ['CREATED', 'created_at'],
+        ['COMPLETED', 'completed_at'],
+        ['MS', 'duration_ms', 'detail'],
+        ['BY', 'submitted_by', 'detail'],
+        ['ACTOR', 'actor', 'detail'],
+        ['REVIVES', 'revived_from', 'detail'],
+      ],
+      empty: 'There are no such runs.',
+    },
+  },
+  async run({ engine: { ledger } }, { cursor: after, pipeline, status, limit: rows }) {
+    const epoch = await epochOf(ledger);
+    const runs = await ledger.runs({
+      ...(pipeline === undefined ? {} : { pipeline }),
+      ...(status === undefined ? {} : { status }),
+      ...(after === undefined ? {} : { beforeSeq: continueAfter('r', epoch, after) }),
+      limit: rows,
+    });
+    const last = runs.length === rows ? runs.at(-1) : undefined;
+    return {
+      runs: runs.map(showRun),
+      next_cursor: last === undefined ? null : writeCursor('r', epoch, [last.seq]),
+    };
+  },
+});
+
+export const showRunOperation = defineOperation({
+  name: 'run.show',
+  summary: 'Tell the whole story of one run: its steps, its branches, and why it waits.',
+  effect: 'read',
+  needs: 'ledger',
+  scope: 'runs:ro',
+  input: z.strictObject({ id: runId }),
+  output: runShape.extend({
+    payload: z.unknown().describe('what it began with'),
+    output: z.unknown().describe('what its last step gave'),
+    revived_as: z.string().nullable().describe('the run that goes on with its work'),
+    steps: z.array(stepShape).describe('in the order in which they were taken'),
+    branches: z.array(branchShape),
+    waiting: z.array(waitShape).describe('what it waits for, branch by branch'),
+    complete: z.boolean().describe('false when there are more steps or branches than are shown'),
+  }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'RUN_NOT_FOUND'],
+  http: { method: 'GET', path: '/runs/:id' },
+  cli: {
+    positionals: ['id'],
+    examples: ['ductile run show 0199a1b2', 'ductile run show 0199a1b2 -v'],
+    watch: true,
+  },
+  async run(context, { id }) {
+    const { ledger } = context.engine;
+    const run = await findRun(context, id);
+    const [parts, waiting, [successor]] = await Promise.all([
+      readParts(ledger, run),
+      explainRun(ledger, run),
+      ledger.runs({ revivedFrom: run.id, limit: 1 }),
+    ]);
+    const { branches, steps, complete } = parts;
+    const owners = findOwners(parts);
+    return {
+      ...showRun(run),
+      payload: parseStored(run.payload),
+      output: parseStored(run.output),
+      revived_as: successor?.id ?? null,
+      steps: showSteps(steps, branches),
+      branches: branches.map((branch) => showBranch(branch, owners.get(branch.id) ?? null)),
+      waiting,
+      complete,
+    };
+  },
+});
+
+/** The steps of a run with the places of their branches. */
+export function showSteps(
+  steps: readonly Step[],
+  branches: readonly Branch[],
+): z.output<typeof stepShape>[] {
+  const paths = new Map(branches.map(({ id, path }) => [id, path]));
+  const openings = findOpenings({ branches, steps });
+  return steps.map((step) => showStep(step, paths.get(step.branchId) ?? '', openings.get(step.id)));
+}
+
+export interface RunParts {
+  readonly branches: readonly Branch[];
+  readonly steps: readonly Step[];
+  readonly complete: boolean;
+}
+
+/** As much of a run as fits into one answer. */
+export async function readParts(ledger: Ledger, run: Run): Promise<RunParts> {
+  const page = { runId: run.id, limit: limits.pageRowsMax + 1 };
+  const [branches, steps] = await Promise.all([ledger.branches(page), ledger.steps(page)]);
+  return {
+    branches: branches.slice(0, limits.pageRowsMax),
+    steps: steps.slice(0, limits.pageRowsMax),
+    complete: Math.max(branches.length, steps.length) <= limits.pageRowsMax,
+  };
+}
+
+/** The run with this id, or the only one whose id begins so. */
+export function findRun({ engine: { ledger } }: Pick<Context, 'engine'>, id: string): Promise<Run> {
+  return findById(id, {
+    noun: 'run',
+    missing: 'RUN_NOT_FOUND',
+    exact: () => ledger.run(id),
+    beginning: (page) => ledger.runs(page),
+  });
+}

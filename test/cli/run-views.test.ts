@@ -1,0 +1,108 @@
+/** How runs look on the command line. */
+import { expect, test } from 'vitest';
+import { run } from '../support/fake-cli.ts';
+
+const WHEN = '2026-01-02T03:04:05.678Z';
+
+const shown = {
+  run_id: 'r1',
+  pipeline: 'digest',
+  status: 'halted',
+  halt_reason: 'retries_exhausted',
+  halt_message: 'it broke',
+  halted_at_step: 'send',
+  submitted_by: 'api',
+  actor: 'token:ci',
+  created_at: WHEN,
+  started_at: WHEN,
+  completed_at: WHEN,
+  duration_ms: 12,
+  revived_from: null,
+  revived_as: null,
+  payload: { n: 1 },
+  output: null,
+  steps: [{ step: 'send', branch: '0', kind: 'task', status: 'failed', error: 'it broke' }],
+  branches: [{ branch: '0', step: 'send', status: 'halted' }],
+  waiting: [],
+  complete: true,
+};
+
+test('run show: what happened, and how to go on', async () => {
+  const { out, err } = await run(['run', 'show', 'r1234'], { answer: shown });
+  expect(err).toBe('');
+  expect(out).toMatch(/^run +r1\npipeline +digest\nstatus +halted\nhalted at +send\n/);
+  expect(out).toMatch(/\nsend +0 +task +failed/);
+  expect(out).toContain('`ductile run revive r1` goes on with it in a new run.');
+});
+
+test('run show: what it waits for, and the word that lets it go on', async () => {
+  const waiting = [{ step: 'ok', branch: '0', why: 'somebody has to approve or reject it' }];
+  const answer = { ...shown, status: 'running', waiting, complete: false };
+  const { out } = await run(['run', 'show', 'r1234'], { answer });
+  expect(out).toMatch(/\nok +0 +somebody has to approve/);
+  expect(out).toContain('`ductile run approve r1 ok` lets it go on.');
+  expect(out).toContain('There is more');
+});
+
+test('run show: what is long is cut short, unless everything is asked for', async () => {
+  const answer = { ...shown, output: [{ text: 'x'.repeat(5000) }, 2] };
+  const { out } = await run(['run', 'show', 'r1234'], { answer });
+  expect(out).toMatch(/\noutput +\[\{"text":"x{400,500}… \(\d+ characters; -v shows all\)\n/);
+  expect((await run(['run', 'show', 'r1234', '-v'], { answer })).out).toMatch(/x{5000}"\},2\]\n/);
+});
+
+test('run show: of several branches at one step, one is named by its own id', async () => {
+  const why = 'somebody has to approve or reject it';
+  const waiting = ['s1', 's2'].map((id) => ({ step: 'ok', branch: '0.0', why, step_id: id }));
+  const answer = { ...shown, status: 'running', waiting };
+  const { out } = await run(['run', 'show', 'r1234'], { answer });
+  expect(out).toContain('`ductile run approve r1 s1` lets it go on.');
+});
+
+test('pipeline run: tells that a run goes on after the wait', async () => {
+  const answer = { ...shown, status: 'running', halt_reason: null, timeout_exceeded: true };
+  const { out, code } = await run(['pipeline', 'run', 'digest'], { answer });
+  expect(code).toBe(1);
+  expect(out).toContain('It goes on; `ductile run show r1` tells how far it is.');
+});
+
+test('run tree: branches stand under the step that opened them', async () => {
+  const nodes = [
+    { depth: 0, kind: 'foreach', name: 'each', status: 'succeeded' },
+    { depth: 1, kind: 'branch', name: '0', status: 'succeeded' },
+    { depth: 2, kind: 'task', name: 'work', status: 'succeeded' },
+  ];
+  const { out } = await run(['run', 'tree', 'r1234'], {
+    answer: { run: shown, nodes, complete: true },
+  });
+  expect(out).toMatch(/\neach +foreach.*\n {2}\[0\] +branch.*\n {4}work +task/);
+});
+
+test('run cancel, revive and approve: a few words', async () => {
+  const cancelled = { ...shown, status: 'cancelled', outcome: 'cancelled', stopping: ['j1'] };
+  const stopped = await run(['run', 'cancel', 'r1234'], { answer: cancelled });
+  expect(stopped).toMatchObject({
+    code: 0,
+    out: 'run r1 is cancelled\n1 running job is being stopped\n',
+  });
+  const ended = { ...shown, status: 'succeeded', outcome: 'unchanged', stopping: [] };
+  expect(await run(['run', 'cancel', 'r1234'], { answer: ended })).toMatchObject({
+    code: 1,
+    out: 'run r1 is succeeded already; nothing to cancel\n',
+  });
+  const revived = { ...shown, run_id: 'r2', revived_from: 'r1', status: 'running' };
+  const { out, calls } = await run(['run', 'revive', 'r1234', '--no-context'], { answer: revived });
+  expect(calls).toMatchObject([['run.revive', { id: 'r1234', context: false }]]);
+  expect(out).toMatch(/^run +r2\ngoes on with +r1\n/);
+  const answer = { run_id: 'r1', step: 'ok', approved: false, by: 'cli:me' };
+  expect((await run(['run', 'reject', 'r1234', 'ok', '--why', 'no'], { answer })).out).toBe(
+    'step ok of run r1 is rejected by cli:me\n',
+  );
+});
+
+test('run with the name of a plugin still runs the plugin', async () => {
+  const answer = { job_id: 'j1', status: 'succeeded', completed_at: WHEN };
+  const { calls, code } = await run(['run', 'mail'], { answer });
+  expect(code).toBe(0);
+  expect(calls).toMatchObject([['plugin.run', { plugin: 'mail' }]]);
+});

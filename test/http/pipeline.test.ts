@@ -1,0 +1,192 @@
+/** Pipelines over HTTP: started by name, answered at once or at the end. */
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { OWNER, startApi, type TestApi } from '../support/api-server.ts';
+import { databases, eventually } from '../support/instance.ts';
+
+const pipelines = [
+  { name: 'plain', steps: [{ id: 'look', uses: 'echo.poll' }] },
+  {
+    name: 'asked',
+    execution_mode: 'synchronous',
+    timeout: '20s',
+    steps: [
+      { id: 'look', uses: 'echo.poll' },
+      { id: 'tell', uses: 'teller.poll' },
+    ],
+  },
+  {
+    name: 'slow',
+    execution_mode: 'synchronous',
+    timeout: '100ms',
+    steps: [{ id: 'sleep', uses: 'sleeper.poll' }],
+  },
+  {
+    name: 'endless',
+    execution_mode: 'synchronous',
+    timeout: '1h',
+    steps: [{ id: 'sleep', uses: 'sleeper.poll' }],
+  },
+  {
+    name: 'strict',
+    steps: [{ id: 'handle', uses: 'echo.handle' }],
+  },
+];
+
+const triggered = [
+  { name: 'beside', on: 'teller.poll', steps: [{ id: 'look', uses: 'echo.poll' }] },
+  {
+    name: 'alone',
+    on: 'echo.nothing',
+    execution_mode: 'synchronous',
+    timeout: '20s',
+    steps: [{ id: 'look', uses: 'echo.poll' }],
+  },
+];
+
+const denied = 'denied-token-0123456789abcdef';
+
+describe.each(databases)('on %s', (database) => {
+  let api: TestApi;
+
+  beforeAll(async () => {
+    const tokens = [
+      { name: 'owner', token: OWNER, scopes: ['*'] },
+      { name: 'denied', token: denied, scopes: ['plugin:rw', 'sleeper:deny:poll'] },
+    ];
+    api = await startApi({
+      database,
+      pipelines: [...pipelines, ...triggered],
+      api: { auth: { tokens }, max_concurrent_sync: 1, max_sync_timeout: '60s' },
+      service: { max_workers: 8 },
+    });
+  });
+
+  afterAll(async () => {
+    await api.close();
+  });
+
+  const start = (name: string, body = '{}') => api.ask(`/pipeline/${name}`, { body });
+  const countRuns = async (pipeline: string): Promise<number> =>
+    (await api.server.instance.engine.ledger.runs({ pipeline, limit: 99 })).length;
+
+  test('an ordinary pipeline is accepted, and runs', async () => {
+    const { status, body } = await start('plain', '{"payload":{"a":1}}');
+    expect(status).toBe(202);
+    expect(body).toMatchObject({ pipeline: 'plain', status: 'queued' });
+    const { engine } = api.server.instance;
+    const run = await engine.waitForRun(String(body['run_id']), 15_000);
+    expect(run).toMatchObject({ status: 'succeeded', payload: '{"a":1}', actor: 'token:owner' });
+    expect(run.rootJobId).toBe(body['job_id']);
+  });
+
+  test('a synchronous one is answered with all its steps', async () => {
+    const { status, body } = await start('asked');
+    expect(status).toBe(200);
+    expect(body).toMatchObject({
+      status: 'succeeded',
+      timeout_exceeded: false,
+      complete: true,
+      result: { n: 1 },
+      tree: [
+        { step: 'look', status: 'succeeded', result: { result: 'done' } },
+        { step: 'tell', status: 'succeeded', result: { n: 1 } },
+      ],
+    });
+    expect(typeof body['duration_ms']).toBe('number');
+  });
+
+  test('who wants no answer at the end gets none, and who asks for it does', async () => {
+    expect((await start('asked?async=true')).status).toBe(202);
+    const { status, body } = await start('plain?wait=20s');
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ status: 'succeeded', result: { result: 'done' } });
+  });
+
+  test('when its time is up the run goes on, and the caller knows which one', async () => {
+    const { status, body } = await start('slow');
+    expect(status).toBe(202);
+    expect(body).toMatchObject({ status: 'running', timeout_exceeded: true });
+    const run = await api.server.instance.engine.waitForRun(String(body['run_id']), 0);
+    expect(run.status).toBe('running');
+  });
+
+  test('who finds no room is refused before anything is accepted', async () => {
+    const before = await countRuns('endless');
+    const socket = await hold(api, 'endless');
+    await eventually('it is under way', async () => (await countRuns('endless')) === before + 1);
+    const { status, body, headers } = await start('endless');
+    expect(status).toBe(503);
+    expect(body).toMatchObject({ code: 'BUSY' });
+    expect(headers['retry-after']).toBe('1');
+    expect(await countRuns('endless')).toBe(before + 1);
+
+    // The place of whoever hangs up is free at once, long before the end of the wait.
+    socket.destroy();
+    await eventually('there is room again', async () => (await start('asked')).status === 200);
+  });
+
+  test('the same key starts one run', async () => {
+    const headers = { 'idempotency-key': `one-${database}` };
+    const first = await api.ask('/pipeline/plain', { body: '{}', headers });
+    const again = await api.ask('/pipeline/plain', { body: '{}', headers });
+    expect(again.body['run_id']).toBe(first.body['run_id']);
+    expect(again.headers['idempotency-replayed']).toBe('true');
+  });
+
+  test('a trigger starts the job and the pipelines of its name', async () => {
+    const both = await api.ask('/trigger/teller/poll', { body: '{"payload":{"a":1}}' });
+    expect(both).toMatchObject({
+      status: 202,
+      body: { status: 'queued', runs: [{ pipeline: 'beside', status: 'queued' }] },
+    });
+    const { ledger } = api.server.instance.engine;
+    expect(await ledger.job(String(both.body['job_id']))).toMatchObject({ plugin: 'teller' });
+    const [run] = await ledger.runs({ pipeline: 'beside', limit: 1 });
+    expect(run?.payload).toBe('{"a":1}');
+
+    const alone = await api.ask('/trigger/echo/nothing', { body: '{}' });
+    expect(alone).toMatchObject({
+      status: 200,
+      body: { job_id: null, status: 'succeeded', runs: [{ tree: [{ step: 'look' }] }] },
+    });
+    expect((await api.ask('/trigger/echo/naught', { body: '{}' })).status).toBe(404);
+
+    const headers = { 'idempotency-key': `trigger-${database}` };
+    await api.ask('/trigger/teller/poll', { body: '{}', headers });
+    const again = await api.ask('/trigger/teller/poll', { body: '{}', headers });
+    expect(again.headers['idempotency-replayed']).toBe('true');
+    expect(await countRuns('beside')).toBe(2);
+  });
+
+  test('what cannot be started is refused with the reason', async () => {
+    expect(await start('plian')).toMatchObject({
+      status: 404,
+      body: { code: 'PIPELINE_NOT_FOUND' },
+    });
+    const wrong = await start('strict', '{"message": 7}');
+    expect(wrong).toMatchObject({ status: 400, body: { code: 'INPUT_INVALID' } });
+    expect(await countRuns('strict')).toBe(0);
+    const forbidden = await api.ask('/pipeline/slow', { body: '{}', token: denied });
+    expect(forbidden).toMatchObject({ status: 403, body: { code: 'FORBIDDEN' } });
+    const plan = await api.ask('/pipeline/plain?dry_run=true', { body: '{}' });
+    expect(plan).toMatchObject({ status: 200, body: { dry_run: true } });
+  });
+});
+
+/** Asks and stays on the line. */
+async function hold(api: TestApi, pipeline: string) {
+  const socket = connect(api.port, '127.0.0.1');
+  socket.on('error', () => undefined);
+  await once(socket, 'connect');
+  const head = [
+    `POST /pipeline/${pipeline} HTTP/1.1`,
+    'host: localhost',
+    `authorization: Bearer ${OWNER}`,
+    'content-type: application/json',
+    'content-length: 2',
+  ];
+  socket.write(`${head.join('\r\n')}\r\n\r\n{}`);
+  return socket;
+}
