@@ -1,3 +1,5 @@
+import { DuctileError } from '../base/errors.ts';
+
 import type { FollowHalt } from './runs.ts';
 
 /** What differs between the two databases. Nothing outside this folder knows which one it is. */
@@ -88,12 +90,33 @@ export interface Session {
 /** Inside a writing transaction. `again`: an earlier try may have been committed unnoticed. */
 export interface Transaction extends Session {
   readonly again: boolean;
+  readonly parts: Parts;
   /** Runs a statement over rows that nobody waits for; when it fails, so does the transaction. */
   send(statement: RowsStatement, rows: readonly Row[], common?: readonly Value[]): void;
   /** What follows when a run halts in it; nothing, where nobody said. */
   readonly followHalt?: FollowHalt;
   /** Nothing will be asked after what is asked already: the commit may travel with it. */
   finish(): void;
+}
+
+/**
+ * Parts of a transaction that may fail without the rest. Most never do, and guarding them costs
+ * SQLite more than what they write: so a first try does not, and when it fails, a second one does.
+ */
+export interface Parts {
+  readonly isGuarded: boolean;
+  areUsed: boolean;
+}
+
+export async function tryParts<T>(write: (parts: Parts) => Promise<T>): Promise<T> {
+  const parts = { isGuarded: false, areUsed: false };
+  try {
+    return await write(parts);
+  } catch (error) {
+    // What the database as a whole cannot do now, it cannot do in parts either.
+    if (!parts.areUsed || error instanceof DuctileError) throw error;
+    return await write({ isGuarded: true, areUsed: true });
+  }
 }
 
 /** A database that can be read, and written in whole transactions. */

@@ -1,15 +1,17 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { DuctileError, messageOf } from '../base/errors.ts';
-import type {
-  Dialect,
-  Row,
-  Session,
-  Store,
-  TableName,
-  Transaction,
-  Value,
-  VerbName,
+import {
+  tryParts,
+  type Dialect,
+  type Parts,
+  type Row,
+  type Session,
+  type Store,
+  type TableName,
+  type Transaction,
+  type Value,
+  type VerbName,
 } from './dialect.ts';
 import { afterCommit, beforeCommit } from './fault.ts';
 import { makePipeline, type Pipeline } from './pipeline.ts';
@@ -116,7 +118,8 @@ export function openPostgres(connectionString: string, schema: string): Postgres
     schema,
     read: (work) =>
       track(() => withClient(pool, (client) => work(makeSession(makePipeline(client), dialect)))),
-    write: (names, work) => track(() => writeWithRetry(pool, dialect, names, work)),
+    write: (names, work) =>
+      track(() => tryParts((parts) => writeWithRetry(pool, dialect, names, work, parts))),
     snapshot: (work) =>
       track(() => withClient(pool, (client) => inSnapshot(client, dialect, work))),
     cut() {
@@ -173,12 +176,13 @@ async function writeWithRetry<T>(
   dialect: Dialect,
   names: readonly VerbName[],
   work: (tx: Transaction) => Promise<T>,
+  parts: Parts,
 ): Promise<T> {
   let again = false;
   for (let conflicts = 0, unknowns = 0; ;) {
     try {
       const value = await withClient(pool, (client) =>
-        writeOnce(client, dialect, names, work, again),
+        writeOnce(client, dialect, names, work, { again, parts }),
       );
       afterCommit(names);
       return value;
@@ -202,7 +206,7 @@ async function writeOnce<T>(
   dialect: Dialect,
   names: readonly VerbName[],
   work: (tx: Transaction) => Promise<T>,
-  again: boolean,
+  round: Pick<Transaction, 'again' | 'parts'>,
 ): Promise<T> {
   const pipeline = makePipeline(client);
   const session = makeSession(pipeline, dialect);
@@ -221,7 +225,7 @@ async function writeOnce<T>(
   // It travels with the first statement.
   void leave(pipeline.query('begin', []));
   try {
-    const value = await work({ ...session, again, send, finish: () => void commit() });
+    const value = await work({ ...session, ...round, send, finish: () => void commit() });
     const command = await commit();
     await Promise.all(unawaited);
     // A transaction that failed unnoticed is rolled back by its commit, without an error.

@@ -1,14 +1,15 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
-import type {
-  Dialect,
-  Row,
-  RowsStatement,
-  Session,
-  Store,
-  Transaction,
-  Value,
-  VerbName,
+import {
+  tryParts,
+  type Dialect,
+  type Row,
+  type RowsStatement,
+  type Session,
+  type Store,
+  type Transaction,
+  type Value,
+  type VerbName,
 } from './dialect.ts';
 import { afterCommit, beforeCommit } from './fault.ts';
 import { compileRun, toRuns } from './rows.ts';
@@ -102,10 +103,18 @@ export function openSqlite(path: string): SqliteStore {
     },
     write<T>(names: readonly VerbName[], work: (tx: Transaction) => Promise<T>) {
       if (closed) return Promise.reject(closedError());
-      return new Promise<T>((resolve, reject) => {
-        waiting.push({ names, work, resolve: resolve as (value: unknown) => void, reject });
-        flushing ??= flush();
-      });
+      return tryParts(
+        (parts) =>
+          new Promise<T>((resolve, reject) => {
+            waiting.push({
+              names,
+              work: (tx) => work({ ...tx, parts }),
+              resolve: resolve as (value: unknown) => void,
+              reject,
+            });
+            flushing ??= flush();
+          }),
+      );
     },
     between(work) {
       if (closed) return Promise.reject(closedError());
@@ -234,6 +243,7 @@ function makeSession(db: DatabaseSync): Transaction {
   return {
     dialect: sqliteDialect,
     again: false,
+    parts: { isGuarded: true, areUsed: false },
     run: (sql, values = []) => attempt(() => prepare(sql).all(...values) as Row[]),
     each: (...asked) => attempt(() => runEach(...asked)),
     send: (...asked) => void runEach(...asked),

@@ -8,7 +8,7 @@ export type Part<T> =
 
 /**
  * Does a part of a transaction that may fail without the rest: then nothing of it is left, and the
- * answer says why. What it sends is waited for, because nobody else may hear of its failure. Where the
+ * answer says why (in the second try: the first is not guarded). What it sends is waited for, because nobody else may hear of its failure. Where the
  * whole transaction is lost, going back fails too, and so does the transaction; and where it only met
  * another one in a conflict, it is tried again as a whole.
  */
@@ -16,6 +16,8 @@ export async function inSavepoint<T>(
   tx: Transaction,
   work: (inner: Transaction) => Promise<T>,
 ): Promise<Part<T>> {
+  tx.parts.areUsed = true;
+  if (!tx.parts.isGuarded) return { isDone: true, value: await work(tx) };
   const asked: Promise<unknown>[] = [];
   const attend = <A>(answer: Promise<A>): void => {
     answer.catch(() => undefined);
