@@ -274,11 +274,17 @@ export const tables: readonly Table[] = [
       foreach('19b', 'the same, longest time without a turn of the event loop', 'longestMs', 'ms'),
       foreach('19c', 'the same, resident late in it over resident early in it', 'growth', '×'),
       perStep({
-        id: '20',
+        id: '20a',
         title: 'synchronous request of one step, python, p50',
         arms: ['Ductile, SQLite, synchronous request, python'],
         base: 'Ductile, python, one after the other',
         goal: 1.3,
+      }),
+      perStep({
+        id: '20b',
+        title: 'the same with a plugin that starts in a millisecond (measured; no goal)',
+        arms: ['Ductile, SQLite, synchronous request, static'],
+        base: 'Ductile, static, one after the other',
       }),
     ],
   },

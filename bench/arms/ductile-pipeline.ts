@@ -10,6 +10,7 @@ const SLOTS = 500;
 const noop: Setup = { ledger: 'sqlite', plugin: 'static', slots: SLOTS, pipelines };
 /** So few that what ends at once is settled within the time that the event loop may stand still. */
 const narrow: Setup = { ...noop, slots: 32 };
+const plain: Setup = { ledger: 'sqlite', plugin: 'static', slots: 4, api: true, pipelines };
 const python: Setup = { ledger: 'sqlite', plugin: 'python', slots: 4, api: true, pipelines };
 
 export default [
@@ -43,6 +44,13 @@ export default [
   }),
   arm('Ductile, SQLite, synchronous request, python', python, 'ductile-sync', {
     samples: settings.syncSamples,
+  }),
+  arm('Ductile, SQLite, synchronous request, static', plain, 'ductile-sync', {
+    samples: settings.syncSamples,
+  }),
+  arm('Ductile, static, one after the other', plain, 'ductile-prewarm', {
+    samples: settings.syncSamples,
+    pauseMs: 0,
   }),
   arm('Ductile, python, one after the other', python, 'ductile-prewarm', {
     samples: settings.syncSamples,
