@@ -8,9 +8,10 @@ export type Part<T> =
 
 /**
  * Does a part of a transaction that may fail without the rest: then nothing of it is left, and the
- * answer says why (in the second try: the first is not guarded). What it sends is waited for, because nobody else may hear of its failure. Where the
- * whole transaction is lost, going back fails too, and so does the transaction; and where it only met
- * another one in a conflict, it is tried again as a whole.
+ * answer says why. Only a second try is guarded so; in the first the failure is the whole's. What it
+ * sends is waited for, because nobody else may hear of its failure. Where the whole transaction is
+ * lost, going back fails too, and so does the transaction; and where it only met another one in a
+ * conflict, it is tried again as a whole.
  */
 export async function inSavepoint<T>(
   tx: Transaction,
