@@ -1,51 +1,70 @@
 import { makeId } from '../base/ids.ts';
-import type { JsonObject } from '../base/json.ts';
-import type { JobDraft } from '../job/job.ts';
+import type { Json, JsonObject } from '../base/json.ts';
+import type { JobDraft, SubmittedBy } from '../job/job.ts';
 import type { FollowHalt, RunDraft } from '../ledger/runs.ts';
-import type { SignalDraft } from '../signal/signal.ts';
+import { senderOf, type SignalDraft } from '../signal/signal.ts';
 import { toEnvelope, type Consequences, type FollowRules } from './follow.ts';
+import { toRunPayload } from './starts.ts';
 
 /** Where in a lineage stands what follows from a signal. */
 type Lineage = Pick<JobDraft, 'parentJobId' | 'rootJobId' | 'eventContextId'>;
 
 type Followers = Pick<Consequences, 'jobs' | 'runs'>;
 
-/** The jobs and runs that a signal causes which the runtime gave of itself, not for a job's end. */
-export function followRuntime(
-  signal: SignalDraft,
-  { payload, context }: { readonly payload: JsonObject; readonly context: JsonObject },
+/** On whose behalf a signal is followed, and what the keys of that work are made from. */
+export interface Following extends Lineage {
+  readonly submittedBy: SubmittedBy;
+  readonly actor: string;
+  readonly runtimeCaused: boolean;
+  readonly key: string;
+  /** When the signal happened. */
+  readonly atMs: number;
+}
+
+/** The jobs and runs that a signal causes which did not come from the end of a job. */
+export function followSignal(
+  signal: Pick<SignalDraft, 'id' | 'type' | 'source' | 'hops'>,
+  { payload, context }: { readonly payload: Json; readonly context: JsonObject },
   rules: FollowRules,
-  lineage: Lineage = {},
+  { key, atMs, ...following }: Following,
 ): Followers {
-  const { id: sourceEventId, type, source, hops } = signal;
-  const common = {
-    submittedBy: 'route',
-    actor: source,
-    sourceEventId,
-    hops,
-    runtimeCaused: true,
-    ...lineage,
-  } as const;
-  const envelope = toEnvelope({ type, payload }, source, sourceEventId, Date.now());
+  const { id: sourceEventId, type, hops } = signal;
+  const source = senderOf(signal.source);
+  const common = { ...following, sourceEventId, hops };
+  const envelope = toEnvelope({ type, payload }, source, sourceEventId, atMs);
   const jobs = rules.targetsOf({ source, type }).map((target, place): JobDraft => ({
     id: makeId(),
     plugin: target.plugin,
     command: target.command,
     payload: target.command === 'handle' ? envelope : JSON.stringify(payload),
     maxAttempts: target.maxAttempts,
-    idempotencyKey: `${sourceEventId}:${place}`,
+    idempotencyKey: `${key}:${place}`,
     ...common,
   }));
-  const starts = rules.startsOf?.({ source, type }, () => ({ payload, context })) ?? [];
+  const begin = toRunPayload(payload);
+  const starts = rules.startsOf?.({ source, type }, () => ({ payload: begin, context })) ?? [];
   const runs = starts.map((start, place): RunDraft => ({
     id: makeId(),
     ...start,
-    payload: JSON.stringify(payload),
+    payload: JSON.stringify(begin),
     firstJobId: makeId(),
-    lineage: `${sourceEventId}:${place}`,
+    lineage: `${key}:${place}`,
     ...common,
   }));
   return { jobs, runs };
+}
+
+/** The same for a signal that the runtime gave of itself. */
+export function followRuntime(
+  signal: SignalDraft,
+  scope: { readonly payload: JsonObject; readonly context: JsonObject },
+  rules: FollowRules,
+  lineage: Lineage = {},
+): Followers {
+  const { id: key, source: actor } = signal;
+  const atMs = Date.now();
+  const following = { submittedBy: 'route', actor, runtimeCaused: true, key, atMs } as const;
+  return followSignal(signal, scope, rules, { ...following, ...lineage });
 }
 
 /**

@@ -32,6 +32,13 @@ export interface SignalDraft {
   readonly jobId?: string;
   readonly jobAttempt?: number;
   readonly eventIndex?: number;
+  /** When it happened, if that is not now. */
+  readonly occurredAt?: Timestamp;
+  /** Of one source there is one signal with such a key, and one with such an id of the provider. */
+  readonly dedupeKey?: string;
+  readonly sourceEventId?: string;
+  /** Its correlation was named by whoever reports it, and is not that of its cause. */
+  readonly isCorrelated?: boolean;
 }
 
 /** A row of signals. */
@@ -51,6 +58,8 @@ export interface Signal {
   readonly jobId: string | null;
   readonly jobAttempt: number | null;
   readonly eventIndex: number | null;
+  readonly dedupeKey: string | null;
+  readonly sourceEventId: string | null;
   readonly occurredAt: Timestamp;
   readonly insertedAt: Timestamp;
 }

@@ -1,0 +1,71 @@
+import type { SignalDraft } from '../../signal/signal.ts';
+import type { Transaction } from '../dialect.ts';
+import { noNews, type RunNews } from '../runs.ts';
+import type { Emission, Emitted, ToldSignal } from '../signals.ts';
+import { enqueue } from './enqueue.ts';
+import { text } from './row.ts';
+import { beginRuns } from './run-start.ts';
+import { areAwaited, insertNewSignals, insertSignals } from './signal.ts';
+
+/** The signals that are new, with what they cause, in one transaction. */
+export async function emit(tx: Transaction, emissions: readonly Emission[]): Promise<Emitted> {
+  const signals = emissions.map(({ signal }) => signal);
+  if (!tx.again && emissions.every(isPlain)) return await record(tx, signals);
+  const added = await insertNewSignals(tx, signals);
+  const fresh = emissions.filter(({ signal }) => added.has(signal.id));
+  const news = await follow(tx, fresh);
+  if (fresh.length === emissions.length) return { told: signals.map(asNew), news };
+  const told: ToldSignal[] = [];
+  for (const signal of signals) {
+    told.push(added.has(signal.id) ? asNew(signal) : await findEarlier(tx, signal));
+  }
+  // What an earlier try did of it, whose answer was lost, is to be noticed all the same.
+  return { told, news: tx.again ? { ...news, advancing: true, queued: true } : news };
+}
+
+/** Nobody can have reported it before, and nothing handles it. */
+function isPlain({ signal, jobs, runs }: Emission): boolean {
+  const isKeyed = signal.dedupeKey !== undefined || signal.sourceEventId !== undefined;
+  return !isKeyed && jobs.length + runs.length === 0;
+}
+
+/** Nothing has to be known of it before the commit, which may travel with it. */
+async function record(tx: Transaction, signals: readonly SignalDraft[]): Promise<Emitted> {
+  insertSignals(tx, signals);
+  const awaited = areAwaited(tx, signals);
+  tx.finish();
+  return { told: signals.map(asNew), news: { ...noNews, advancing: await awaited } };
+}
+
+async function follow(tx: Transaction, fresh: readonly Emission[]): Promise<RunNews> {
+  if (fresh.length === 0) return noNews;
+  const jobs = fresh.flatMap((emission) => emission.jobs);
+  if (jobs.length > 0) await enqueue(tx, { jobs });
+  const begun = await beginRuns(
+    tx,
+    fresh.flatMap(({ runs }) => runs),
+  );
+  const signals = fresh.map(({ signal }) => signal);
+  const advancing = begun.advancing || (await areAwaited(tx, signals));
+  return { ...begun, advancing, queued: begun.queued || jobs.length > 0 };
+}
+
+function asNew({ id }: SignalDraft): ToldSignal {
+  return { signalId: id, created: true };
+}
+
+/** The one that took its place. By its own id, it is this very one, told again after a lost answer. */
+async function findEarlier(tx: Transaction, signal: SignalDraft): Promise<ToldSignal> {
+  const { id, source, dedupeKey, sourceEventId } = signal;
+  const table = tx.dialect.table('signals');
+  const [row] = await tx.run(
+    `select id from ${table} where id = ?
+      union all select id from ${table} where source = ? and dedupe_key = ? and dedupe_key is not null
+      union all select id from ${table} where source = ? and source_event_id = ?
+        and source_event_id is not null limit 1`,
+    [id, source, dedupeKey ?? null, source, sourceEventId ?? null],
+  );
+  if (row === undefined) throw new Error(`signal ${id} is neither new nor known`);
+  const signalId = text(row, 'id');
+  return { signalId, created: signalId === id };
+}

@@ -1,0 +1,132 @@
+import * as z from 'zod';
+import { moment } from '../base/fields.ts';
+import { isObject, type JsonObject } from '../base/json.ts';
+import type { SignalSubmission } from '../engine/emit.ts';
+import type { SignalDraft } from '../signal/signal.ts';
+import type { Context } from './context.ts';
+import { defineOperation } from './define.ts';
+import { refuseDeniedFollowers } from './denied.ts';
+import { listDenied } from './scopes.ts';
+
+/** Programs write what it is about as `{type, id}`, people as `type/id`. */
+const subject = z.preprocess(joinSubject, z.string());
+
+const reportInput = z.strictObject({
+  type: z.string().min(1).describe('lowercase words with dots between, such as order.paid'),
+  source: z.string().min(1).describe('who reports it, such as shop; not a plugin'),
+  subject: subject.optional().describe('what it is about: <type>/<id>'),
+  data: z.record(z.string(), z.unknown()).default({}).describe('what happened, without secrets'),
+  metadata: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .describe('`correlation_id`, `causation_id`, trace ids and the like'),
+  occurred_at: moment().optional().describe('when it happened; now unless told'),
+  dedupe_key: z.string().optional().describe('of one source, such a signal is there once'),
+  source_event_id: z
+    .string()
+    .optional()
+    .describe("the source's own id for it; of one source, such a signal is there once"),
+  visibility: z
+    .enum(['internal', 'admin_only'])
+    .default('internal')
+    .describe('`admin_only`: shown to administrators alone'),
+});
+
+export const emitSignal = defineOperation({
+  name: 'signal.emit',
+  summary: 'Report what happened: routes and pipelines that wait for it begin.',
+  effect: 'write',
+  scope: 'events:rw',
+  input: reportInput,
+  output: z.object({
+    signal_id: z.string(),
+    created: z.boolean().describe('false when it had been reported before; nothing was done then'),
+  }),
+  errors: [
+    'FORBIDDEN',
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+    'LEDGER_UNCERTAIN',
+    'PAYLOAD_TOO_LARGE',
+    'STOPPING',
+  ],
+  http: {
+    method: 'POST',
+    path: '/signals',
+    status: ({ created }) => (created === true ? 201 : 200),
+    statuses: [200, 201],
+    takesCloudEvents: true,
+  },
+  cli: {
+    positionals: ['type'],
+    defaults: { source: 'cli' },
+    examples: [
+      `ductile signal emit order.paid --source shop --subject order/42 --data '{"amount": 12}'`,
+      'ductile signal emit backup.done --dedupe-key 2026-11-15 --dry-run',
+    ],
+  },
+  async run(context, input) {
+    const submission = toSubmission(context, input);
+    const { signals } = context.engine;
+    if (listDenied(context.principal.scopes).length > 0) {
+      refuseDeniedFollowers(context, signals.foresee(submission));
+    }
+    const { signalId, created } = await signals.emit(submission);
+    return { signal_id: signalId, created };
+  },
+  async plan(context, input) {
+    const emission = context.engine.signals.foresee(toSubmission(context, input));
+    refuseDeniedFollowers(context, emission);
+    const { signal, jobs, runs } = emission;
+    const earlier = await findEarlier(context, signal);
+    if (earlier !== undefined) return [`It is signal ${earlier} already; nothing would be done.`];
+    return [
+      `A signal ${signal.type} of ${signal.source} would be recorded.`,
+      ...jobs.map(({ plugin, command }) => `A job of ${plugin}.${command} would be queued.`),
+      ...runs.map(({ pipeline }) => `A run of ${pipeline} would begin.`),
+    ];
+  },
+});
+
+function toSubmission(
+  { principal, subjectId }: Context,
+  input: z.output<typeof reportInput>,
+): SignalSubmission {
+  return {
+    id: subjectId,
+    actor: principal.actor,
+    type: input.type,
+    source: input.source,
+    subject: input.subject,
+    data: input.data as JsonObject,
+    metadata: input.metadata as JsonObject | undefined,
+    occurredAt: input.occurred_at,
+    dedupeKey: input.dedupe_key,
+    sourceEventId: input.source_event_id,
+    visibility: input.visibility,
+  };
+}
+
+async function findEarlier(
+  { engine: { ledger } }: Context,
+  { source, dedupeKey, sourceEventId }: SignalDraft,
+): Promise<string | undefined> {
+  const filters = [
+    ...(dedupeKey === undefined ? [] : [{ source, dedupeKey }]),
+    ...(sourceEventId === undefined ? [] : [{ source, sourceEventId }]),
+  ];
+  for (const filter of filters) {
+    const [found] = await ledger.signals({ ...filter, limit: 1 });
+    if (found !== undefined) return found.id;
+  }
+  return undefined;
+}
+
+/** What is neither is left as it is, and refused. */
+function joinSubject(value: unknown): unknown {
+  if (!isObject(value)) return value;
+  const { type, id, ...more } = value;
+  const parts = [type, id].filter((part) => part !== undefined && part !== null);
+  const isKnown = Object.keys(more).length === 0;
+  return isKnown && parts.every((part) => typeof part === 'string') ? parts.join('/') : value;
+}

@@ -1,0 +1,71 @@
+import * as z from 'zod';
+import { moment, text } from '../base/fields.ts';
+import { limits } from '../base/limits.ts';
+import type { Context } from './context.ts';
+import { defineOperation } from './define.ts';
+import { direct, directErrors, planDirective } from './direct.ts';
+import { findSignal, signalId } from './signal.ts';
+
+const replayInput = z.strictObject({
+  id: signalId.optional(),
+  type: text().optional().describe('all signals of this type'),
+  source: text().optional().describe('all signals of this source'),
+  from: moment().optional().describe('all signals of this time or later'),
+  to: moment().optional().describe('all signals from before this time'),
+  handler: text()
+    .optional()
+    .describe('only by this: a plugin, <plugin>.<command> or pipeline:<name>; all unless told'),
+  limit: z
+    .int()
+    .min(1)
+    .max(limits.bulkJobsMax)
+    .default(limits.bulkJobsUsual)
+    .describe(`how many signals at most (${limits.bulkJobsUsual} unless told)`),
+});
+
+export const replaySignals = defineOperation({
+  name: 'signal.replay',
+  summary: 'Let signals be handled once more, by what the configuration says now.',
+  effect: 'write',
+  scope: 'system:rw',
+  input: replayInput,
+  output: z.object({
+    directive_id: z.string().describe('the record of this change'),
+    signals: z.int().describe('how many were found'),
+    jobs: z.int().describe('new jobs'),
+    runs: z.int().describe('new runs'),
+    unhandled: z.int().describe('signals that nothing handles now'),
+  }),
+  errors: [...directErrors, 'FORBIDDEN', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SIGNAL_NOT_FOUND'],
+  http: { method: 'POST', path: '/signals/replay' },
+  cli: {
+    positionals: ['id'],
+    flags: { type: '-t, --type <type>', limit: '-n, --limit <count>' },
+    examples: [
+      'ductile signal replay 0199a1b2 --dry-run',
+      'ductile signal replay --type order.paid --from 2026-11-15T00:00:00Z --handler mail.handle',
+    ],
+  },
+  async run(context, input) {
+    const { id, result } = await direct(context, 'signal.replay', await toParams(context, input));
+    const count = (name: string): number => Number(result[name] ?? 0);
+    return {
+      directive_id: id,
+      signals: count('signals'),
+      jobs: count('jobs'),
+      runs: count('runs'),
+      unhandled: count('unhandled'),
+    };
+  },
+  async plan(context, input) {
+    return planDirective(context, 'signal.replay', await toParams(context, input));
+  },
+});
+
+async function toParams(
+  context: Context,
+  { id, ...filter }: z.output<typeof replayInput>,
+): Promise<object> {
+  const signal = id === undefined ? undefined : await findSignal(context, id);
+  return { ...filter, ...(signal === undefined ? {} : { signal_id: signal.id }) };
+}

@@ -1,0 +1,109 @@
+import { DuctileError } from '../base/errors.ts';
+import { isObject, type Json, type JsonObject } from '../base/json.ts';
+
+export const CLOUDEVENT_TYPE = 'application/cloudevents+json';
+
+const SPEC_VERSION = '1.0';
+
+/** What a CloudEvent says of a signal: the parts of a report, as they are posted. */
+export function fromCloudEvent(event: unknown): JsonObject {
+  if (!isObject(event)) throw refuse('body', 'must be a CloudEvent, a JSON object');
+  const { specversion, id, type, source, subject, time, data, ...rest } = event;
+  if (specversion !== SPEC_VERSION) throw refuse('specversion', `must be "${SPEC_VERSION}"`);
+  for (const [name, value] of Object.entries({ id, type, source })) {
+    if (typeof value !== 'string' || value === '') throw refuse(name, 'must be text');
+  }
+  const { correlationid, causationid, datacontenttype: _, ...extensions } = rest;
+  if ('data_base64' in extensions) throw refuse('data_base64', 'is not accepted: send JSON');
+  const metadata = given({
+    ...extensions,
+    correlation_id: correlationid,
+    causation_id: causationid,
+  });
+  return given({
+    type,
+    source,
+    source_event_id: id,
+    subject,
+    occurred_at: time,
+    data: toData(data),
+    metadata: Object.keys(metadata).length === 0 ? undefined : metadata,
+  });
+}
+
+/** What is reported has names. */
+function toData(data: Json | undefined): JsonObject {
+  if (data === undefined) return {};
+  return isObject(data) ? data : { value: data };
+}
+
+type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/**
+ * The CloudEvent that a request carries, whole in its body or with its attributes in headers;
+ * undefined when it carries none.
+ */
+export function readCloudEvent(headers: Headers, body: unknown): unknown {
+  const [type = ''] = String(headers['content-type'] ?? '').split(';');
+  if (type.trim().toLowerCase() === CLOUDEVENT_TYPE) return body;
+  if (/^application\/cloudevents/i.test(type)) {
+    const message = `CloudEvents are taken one by one, as ${CLOUDEVENT_TYPE}`;
+    throw new DuctileError('MEDIA_TYPE_UNSUPPORTED', message, { place: 'content-type' });
+  }
+  if (headers[`${PREFIX}specversion`] === undefined) return undefined;
+  const attributes = Object.entries(headers)
+    .filter(([name]) => name.startsWith(PREFIX))
+    .map(([name, value]) => [name.slice(PREFIX.length), decode(name, String(value))] as const);
+  return given({ ...Object.fromEntries(attributes), data: body as Json | undefined });
+}
+
+const PREFIX = 'ce-';
+
+function decode(name: string, value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    throw refuse(name, 'has a percent sign that encodes nothing');
+  }
+}
+
+/** A signal as callers are shown it. */
+export interface ShownSignal {
+  readonly signal_id: string;
+  readonly type: string;
+  readonly source: string;
+  readonly subject_type: string | null;
+  readonly subject_id: string | null;
+  readonly data: unknown;
+  readonly correlation_id: string;
+  readonly causation_id: string | null;
+  readonly occurred_at: string;
+  readonly inserted_at: string;
+}
+
+/** A source that is no URI reference is written as one. */
+export function toCloudEvent(signal: ShownSignal): JsonObject {
+  const { subject_type: kind, subject_id: subject } = signal;
+  return given({
+    specversion: SPEC_VERSION,
+    id: signal.signal_id,
+    type: signal.type,
+    source: encodeURI(signal.source),
+    subject: [kind, subject].filter((part) => part !== null).join('/') || undefined,
+    time: signal.occurred_at,
+    recordedtime: signal.inserted_at,
+    correlationid: signal.correlation_id,
+    causationid: signal.causation_id ?? undefined,
+    datacontenttype: 'application/json',
+    data: signal.data as Json,
+  });
+}
+
+function given(fields: Readonly<Record<string, Json | undefined>>): JsonObject {
+  const filled = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(filled) as JsonObject;
+}
+
+function refuse(place: string, fault: string): DuctileError {
+  return new DuctileError('INPUT_INVALID', `${place} ${fault}`, { place });
+}

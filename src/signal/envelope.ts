@@ -1,0 +1,120 @@
+import { fromTimestamp, type Timestamp } from '../base/clock.ts';
+import { DuctileError } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import { toKeptText } from '../base/kept-text.ts';
+import { limits } from '../base/limits.ts';
+import { findNameFault } from './name.ts';
+import { findSecret } from './secret.ts';
+import { pluginSource, RUNTIME_SOURCE, type SignalDraft } from './signal.ts';
+
+/** What somebody outside reports. Blank texts are as good as none. */
+export interface SignalReport {
+  readonly type: string;
+  readonly source: string;
+  /** What it is about, as `<type>/<id>` or an id alone. */
+  readonly subject?: string | undefined;
+  readonly data: JsonObject;
+  /** `correlation_id` and `causation_id` in it place it in a chain. */
+  readonly metadata?: JsonObject | undefined;
+  readonly occurredAt?: Timestamp | undefined;
+  readonly dedupeKey?: string | undefined;
+  readonly sourceEventId?: string | undefined;
+  readonly visibility?: 'internal' | 'admin_only' | undefined;
+}
+
+export interface Reporter {
+  /** The id that the signal is to have. */
+  readonly id: string;
+  readonly actor: string;
+  readonly nowMs: number;
+}
+
+const SCHEMA_VERSION = 1;
+
+/** A report as the ledger keeps it; refused, with the place, when it may not be kept. */
+export function toSignalDraft(report: SignalReport, { id, actor, nowMs }: Reporter): SignalDraft {
+  const { type, source, data, visibility, metadata: given = {} } = report;
+  const fault = findNameFault(type);
+  if (fault !== undefined) throw refuse('type', fault);
+  checkSource(source);
+  const { correlation_id: correlation, causation_id: causation, ...rest } = given;
+  const correlationId = readText(correlation, 'metadata.correlation_id', limits.eventTypeBytesMax);
+  const metadata = { schema_version: SCHEMA_VERSION, ...rest, actor };
+  return {
+    id,
+    type,
+    source,
+    data: keep(data, 'data', limits.payloadBytesMax),
+    metadata: keep(metadata, 'metadata', limits.signalMetadataBytesMax),
+    hops: 1,
+    correlationId: correlationId ?? id,
+    ...(correlationId === undefined ? {} : { isCorrelated: true }),
+    ...filled({
+      ...splitSubject(readText(report.subject, 'subject')),
+      causationId: readText(causation, 'metadata.causation_id', limits.eventTypeBytesMax),
+      dedupeKey: readText(report.dedupeKey, 'dedupe_key'),
+      sourceEventId: readText(report.sourceEventId, 'source_event_id'),
+      occurredAt: checkTime(report.occurredAt, nowMs),
+      visibility,
+    }),
+  };
+}
+
+/** Nobody speaks for the runtime or for a plugin: routes tell by the source who did. */
+function checkSource(source: string): void {
+  if (readText(source, 'source', limits.eventTypeBytesMax) === undefined) {
+    throw refuse('source', 'must not be blank');
+  }
+  if (source === RUNTIME_SOURCE || source.startsWith(pluginSource(''))) {
+    throw refuse('source', `must not be ${RUNTIME_SOURCE} or a plugin's`);
+  }
+}
+
+function keep(value: JsonObject, field: string, bytesMax: number): string {
+  const text = toKeptText(value, field, bytesMax);
+  const found = findSecret(value, field);
+  if (found === undefined) return text;
+  throw new DuctileError('INPUT_INVALID', `${found.path} ${found.rule}; signals hold no secrets`, {
+    place: found.path,
+    hint: 'Leave it away, or put a reference in its place, such as the id of a credential.',
+  });
+}
+
+function readText(
+  value: unknown,
+  field: string,
+  bytesMax: number = limits.dedupeKeyBytesMax,
+): string | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== 'string') throw refuse(field, 'must be text');
+  toKeptText(value, field, bytesMax);
+  return value.trim() === '' ? undefined : value;
+}
+
+/** What a signal is about: `<type>/<id>`, or an id alone. */
+export function splitSubject(subject: string | undefined): {
+  subjectType?: string;
+  subjectId?: string;
+} {
+  if (subject === undefined) return {};
+  const at = subject.indexOf('/');
+  if (at <= 0) return { subjectId: subject };
+  return { subjectType: subject.slice(0, at), subjectId: subject.slice(at + 1) };
+}
+
+/** What has not happened yet would be kept for as long as that takes. */
+function checkTime(at: Timestamp | undefined, nowMs: number): Timestamp | undefined {
+  if (at === undefined || fromTimestamp(at) <= nowMs + limits.occurredAheadMsMax) return at;
+  throw refuse('occurred_at', 'is in the future');
+}
+
+type Filled<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+function filled<T extends object>(fields: T): Filled<T> {
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(given) as Filled<T>;
+}
+
+function refuse(place: string, fault: string): DuctileError {
+  return new DuctileError('INPUT_INVALID', `${place} ${fault}`, { place });
+}

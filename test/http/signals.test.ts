@@ -1,0 +1,190 @@
+/** Signals over HTTP: reported, shown, listed and replayed, by whoever may. */
+import { expect, onTestFinished, test } from 'vitest';
+import { OWNER, startApi, type Ask, type Reply, type TestApi } from '../support/api-server.ts';
+
+const SENDER = 'sender-token-0123456789abcdef';
+const READER = 'reader-token-0123456789abcdef';
+const LIMITED = 'limited-token-0123456789abcdef';
+
+async function open(): Promise<TestApi> {
+  const tokens = [
+    { name: 'owner', token: OWNER, scopes: ['*'] },
+    { name: 'sender', token: SENDER, scopes: ['signals:rw'] },
+    { name: 'reader', token: READER, scopes: ['read:*'] },
+    { name: 'limited', token: LIMITED, scopes: ['signals:rw', 'echo:deny:poll'] },
+  ];
+  const pipelines = [
+    { name: 'care', on: 'order.paid', steps: [{ id: 'look', uses: 'echo.poll' }] },
+  ];
+  const api = await startApi({ pipelines, api: { auth: { tokens } } });
+  onTestFinished(() => api.close());
+  return api;
+}
+
+const paid = { type: 'order.paid', source: 'shop', data: { amount: 12 } };
+
+function post(api: TestApi, body: object, how: Ask = {}, path = '/signals'): Promise<Reply> {
+  return api.ask(path, { token: SENDER, body: JSON.stringify(body), ...how });
+}
+
+test('a signal is created once, and shown with what it caused', async () => {
+  const api = await open();
+  const keyed = { ...paid, subject: { type: 'order', id: '42' }, dedupe_key: 'k' };
+  const first = await post(api, keyed);
+  const id = String(first.body['signal_id']);
+  expect(first).toMatchObject({ status: 201, body: { created: true } });
+  expect(await post(api, { ...keyed, data: {} })).toMatchObject({
+    status: 200,
+    body: { signal_id: id, created: false },
+  });
+  const shown = await api.ask(`/signals/${id}`, { token: READER });
+  expect(shown.body).toMatchObject({
+    signal_id: id,
+    type: 'order.paid',
+    subject_type: 'order',
+    subject_id: '42',
+    data: { amount: 12 },
+    metadata: { schema_version: 1, actor: 'token:sender' },
+    correlation_id: id,
+    dedupe_key: 'k',
+    runs: [{ pipeline: 'care', submitted_by: 'route' }],
+  });
+  const listed = await api.ask('/signals?type=order.paid&subject=order/42', { token: READER });
+  expect(listed.body).toMatchObject({ signals: [{ signal_id: id }], next_cursor: null });
+  expect((await api.ask('/signals/0000')).body).toMatchObject({ code: 'SIGNAL_NOT_FOUND' });
+});
+
+test('the same request with the same Idempotency-Key is the same signal', async () => {
+  const api = await open();
+  const how = { headers: { 'idempotency-key': 'one' } };
+  const [first, second] = [await post(api, paid, how), await post(api, paid, how)];
+  expect(second).toMatchObject({ status: 201, body: first.body });
+  expect(second.headers['idempotency-replayed']).toBe('true');
+  expect((await api.ask('/signals?type=order.paid')).body['signals']).toHaveLength(1);
+});
+
+test('lists go on page by page, from either end', async () => {
+  const api = await open();
+  for (const n of [1, 2, 3]) await post(api, { ...paid, type: 'order.seen', data: { n } });
+  for (const [order, wanted] of [
+    ['newest', [3, 2, 1]],
+    ['oldest', [1, 2, 3]],
+  ] as const) {
+    const seen: unknown[] = [];
+    let cursor: unknown = '';
+    while (typeof cursor === 'string') {
+      const page = cursor === '' ? '' : `&cursor=${cursor}`;
+      const path = `/signals?type=order.seen&limit=1&order=${order}${page}`;
+      const { body }: Reply = await api.ask(path, { token: READER });
+      seen.push(...(body['signals'] as { data: { n: number } }[]).map(({ data }) => data.n));
+      cursor = body['next_cursor'];
+    }
+    expect(seen).toEqual(wanted);
+  }
+});
+
+test('what may not be kept is refused before anything is written', async () => {
+  const api = await open();
+  const bodies: readonly (readonly [object, string])[] = [
+    [{ ...paid, data: { user: { password: 'hunter2' } } }, 'data.user.password'],
+    [{ ...paid, type: 'Order.Paid' }, 'type'],
+    [{ ...paid, type: 'order.paid.v2' }, 'type'],
+    [{ ...paid, source: 'ductile' }, 'source'],
+    [{ ...paid, source: 'echo' }, 'source'],
+    [{ ...paid, occurred_at: 'yesterday' }, 'occurred_at'],
+    [{ ...paid, data: [] }, 'data'],
+    [{ ...paid, subject: { kind: 'order' } }, 'subject'],
+    [{ ...paid, more: 1 }, 'more'],
+  ];
+  for (const [body, place] of bodies) {
+    const reply = await post(api, body);
+    expect(reply).toMatchObject({ status: 400, body: { code: 'INPUT_INVALID', place } });
+    expect(reply.text).not.toContain('hunter2');
+  }
+  expect((await api.ask('/signals?source=shop')).body['signals']).toEqual([]);
+});
+
+test('what only administrators may see, nobody else sees anywhere', async () => {
+  const api = await open();
+  const hidden = { ...paid, type: 'staff.paid', visibility: 'admin_only' };
+  const id = String((await post(api, hidden)).body['signal_id']);
+  const json = { accept: 'application/json' };
+  const ways = [
+    `/signals/${id}`,
+    '/signals?type=staff.paid',
+    '/events?after=start&type=staff.paid',
+  ];
+  for (const way of ways) {
+    expect((await api.ask(way, { headers: json })).text).toContain(id);
+    for (const token of [READER, SENDER]) {
+      expect((await api.ask(way, { headers: json, token })).text).not.toContain('"shop"');
+    }
+  }
+  expect((await api.ask(`/signals/${id}`, { token: READER })).status).toBe(404);
+  // Nor with the jobs and signals that are beside it in the chain.
+  const next = { ...paid, type: 'staff.told', visibility: 'admin_only' };
+  const first = String((await post(api, { ...paid, type: 'staff.met' })).body['signal_id']);
+  await post(api, { ...next, metadata: { causation_id: first } });
+  const met = (token: string) => api.ask(`/signals/${first}`, { token });
+  expect((await met(OWNER)).body).toMatchObject({ signals: [{ type: 'staff.told' }] });
+  expect((await met(READER)).body).toMatchObject({ signals: [] });
+  await post(api, { ...paid, visibility: 'admin_only' });
+  const { body } = await api.ask('/jobs?plugin=echo');
+  const [job] = body['jobs'] as { job_id: string }[];
+  const cause = async (token: string) =>
+    (await api.ask(`/job/${job?.job_id ?? ''}`, { token })).body['cause'];
+  expect(await cause(OWNER)).toMatchObject({ type: 'order.paid' });
+  expect(await cause(READER)).toBeNull();
+});
+
+test('who may only read does not report, and nobody walks around what was denied', async () => {
+  const api = await open();
+  expect((await post(api, paid, { token: READER })).status).toBe(403);
+  expect((await post(api, paid, { token: LIMITED })).body).toMatchObject({ code: 'FORBIDDEN' });
+  expect((await post(api, { ...paid, type: 'order.lost' }, { token: LIMITED })).status).toBe(201);
+  const all = { type: 'order.lost' };
+  expect((await post(api, all, {}, '/signals/replay')).status).toBe(403);
+  expect((await post(api, all, { token: OWNER }, '/signals/replay')).body).toMatchObject({
+    signals: 1,
+    jobs: 0,
+    unhandled: 1,
+  });
+});
+
+test('a dry run says what would follow', async () => {
+  const api = await open();
+  expect((await post(api, { ...paid, dry_run: true })).body).toEqual({
+    dry_run: true,
+    plan: ['A signal order.paid of shop would be recorded.', 'A run of care would begin.'],
+  });
+  const keyed = { ...paid, source_event_id: 'e' };
+  const id = String((await post(api, keyed)).body['signal_id']);
+  expect((await post(api, { ...keyed, dry_run: true })).body['plan']).toEqual([
+    `It is signal ${id} already; nothing would be done.`,
+  ]);
+});
+
+test('CloudEvents come in whole or in headers, and go out', async () => {
+  const api = await open();
+  const event = { specversion: '1.0', id: 'e-1', type: 'order.paid', source: '/shops/1' };
+  const whole = { 'content-type': 'application/cloudevents+json' };
+  const first = await post(api, { ...event, data: { n: 1 } }, { headers: whole });
+  expect(first.status).toBe(201);
+  const inHeaders = {
+    'ce-specversion': '1.0',
+    'ce-id': 'e-1',
+    'ce-type': 'order.paid',
+    'ce-source': '/shops/1',
+  };
+  const second = await post(api, { n: 1 }, { headers: inHeaders });
+  expect(second).toMatchObject({ status: 200, body: { ...first.body, created: false } });
+  const accept = { accept: 'application/cloudevents+json' };
+  const id = String(first.body['signal_id']);
+  const shown = await api.ask(`/signals/${id}`, { headers: accept });
+  expect(shown.headers['content-type']).toBe('application/cloudevents+json');
+  expect(shown.body).toMatchObject({ ...event, id, data: { n: 1 }, correlationid: id });
+  const batch = { 'content-type': 'application/cloudevents-batch+json' };
+  expect((await post(api, [event], { headers: batch })).status).toBe(415);
+  const wrong = await post(api, { ...event, specversion: '2' }, { headers: whole });
+  expect(wrong).toMatchObject({ status: 400, body: { place: 'specversion' } });
+});

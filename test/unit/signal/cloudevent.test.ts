@@ -1,0 +1,104 @@
+import { describe, expect, test } from 'vitest';
+import { fromCloudEvent, readCloudEvent, toCloudEvent } from '../../../src/signal/cloudevent.ts';
+
+const event = {
+  specversion: '1.0',
+  id: 'e-1',
+  type: 'order.paid',
+  source: '/shops/1',
+  subject: 'order/42',
+  time: '2026-11-15T12:00:00Z',
+  datacontenttype: 'application/json',
+  correlationid: 'c',
+  traceparent: 't',
+  data: { n: 1 },
+};
+
+const report = {
+  type: 'order.paid',
+  source: '/shops/1',
+  source_event_id: 'e-1',
+  subject: 'order/42',
+  occurred_at: '2026-11-15T12:00:00Z',
+  data: { n: 1 },
+  metadata: { traceparent: 't', correlation_id: 'c' },
+};
+
+describe('a CloudEvent that comes', () => {
+  test('whole is a report', () => {
+    const headers = { 'content-type': 'Application/CloudEvents+JSON; charset=utf-8' };
+    expect(fromCloudEvent(readCloudEvent(headers, event))).toEqual(report);
+  });
+
+  test('with its attributes in headers is the same report', () => {
+    const headers = {
+      'content-type': 'application/json',
+      'ce-specversion': '1.0',
+      'ce-id': 'e-1',
+      'ce-type': 'order.paid',
+      'ce-source': '/shops/1',
+      'ce-subject': 'order%2F42',
+      'ce-time': '2026-11-15T12:00:00Z',
+      'ce-correlationid': 'c',
+      'ce-traceparent': 't',
+    };
+    expect(fromCloudEvent(readCloudEvent(headers, { n: 1 }))).toEqual(report);
+  });
+
+  test('may have no data, or data without names', () => {
+    const { data: _, ...bare } = event;
+    expect(fromCloudEvent(bare)).toMatchObject({ data: {} });
+    expect(fromCloudEvent({ ...event, data: [1, 2] })).toMatchObject({ data: { value: [1, 2] } });
+    expect(fromCloudEvent({ ...event, data: null })).toMatchObject({ data: { value: null } });
+  });
+
+  test('is not there in an ordinary request', () => {
+    expect(readCloudEvent({ 'content-type': 'application/json' }, event)).toBeUndefined();
+    expect(readCloudEvent({}, undefined)).toBeUndefined();
+  });
+
+  test.each([
+    ['another version', { ...event, specversion: '0.3' }, 'specversion'],
+    ['no id', { ...event, id: '' }, 'id'],
+    ['no source', { ...event, source: undefined }, 'source'],
+    ['bytes', { ...event, data_base64: 'AA==' }, 'data_base64'],
+    ['no object', [event], 'body'],
+  ])('with %s is refused', (_, wrong, place) => {
+    expect(() => fromCloudEvent(wrong)).toThrow(expect.objectContaining({ place }));
+  });
+
+  test('in a batch or with a broken header is refused', () => {
+    const batch = { 'content-type': 'application/cloudevents-batch+json' };
+    expect(() => readCloudEvent(batch, [event])).toThrow(/one by one/);
+    const broken = { 'ce-specversion': '1.0', 'ce-id': '%zz' };
+    expect(() => readCloudEvent(broken, {})).toThrow(/ce-id/);
+  });
+});
+
+test('a signal goes out as a CloudEvent', () => {
+  const signal = {
+    signal_id: 's-1',
+    type: 'file found',
+    source: 'plugin:mail box',
+    subject_type: null,
+    subject_id: '42',
+    data: { n: 1 },
+    correlation_id: 'c',
+    causation_id: null,
+    occurred_at: '2026-11-15T12:00:00.000Z',
+    inserted_at: '2026-11-15T12:00:01.000Z',
+  };
+  expect(toCloudEvent(signal)).toEqual({
+    specversion: '1.0',
+    id: 's-1',
+    type: 'file found',
+    source: 'plugin:mail%20box',
+    subject: '42',
+    time: '2026-11-15T12:00:00.000Z',
+    recordedtime: '2026-11-15T12:00:01.000Z',
+    correlationid: 'c',
+    datacontenttype: 'application/json',
+    data: { n: 1 },
+  });
+  expect(toCloudEvent({ ...signal, subject_id: null })).not.toHaveProperty('subject');
+});
