@@ -26,6 +26,13 @@ export const catalogue = {
   CURSOR_RESET: kind(410, 1, false, 'The ledger was restored; begin again without a cursor.'),
   DEADLINE_EXCEEDED: kind(504, 1, true, 'Ask again when the system is less busy; see the log.'),
   DIRECTIVE_FAILED: kind(409, 1, false, 'See why with `ductile directive inspect`.'),
+  APPROVAL_NEEDED: kind(
+    409,
+    1,
+    false,
+    'It waits until somebody approves it with `ductile directive approve`.',
+  ),
+  DIRECTIVE_NOT_WAITING: kind(409, 1, false, 'See what became of it: `ductile directive inspect`.'),
   DIRECTIVE_NOT_FOUND: kind(404, 1, false, 'List them with `ductile directive list`.'),
   ENDPOINT_NOT_FOUND: kind(404, 2, false, 'See the reference of the HTTP endpoints.'),
   EXPECTATION_FAILED: kind(417, 2, false, 'Leave the Expect header away.'),
@@ -117,6 +124,7 @@ export const catalogue = {
   SERVER_FOREIGN: kind(502, 1, false, 'Check the address in --url or DUCTILE_URL.'),
   SCHEDULE_NOT_FOUND: kind(404, 1, false, 'List schedules with `ductile schedule list`.'),
   SERVER_UNREACHABLE: kind(503, 1, true, 'Start it with `ductile system start`.'),
+  SIGNAL_NOT_FOUND: kind(404, 1, false, 'List signals with `ductile signal list`.'),
   SPAWNER_FAILED: kind(503, 1, true, 'The helper that starts plugins is restarted; see the log.'),
   STEP_AMBIGUOUS: kind(
     409,

@@ -22,8 +22,11 @@ export const limits = {
   simulationCharsMax: 4 * MIB,
   /** A dedupe key: it is part of an index, and PostgreSQL's rows there are short. */
   dedupeKeyBytesMax: 1 * KIB,
-  /** The type of an event or signal. */
+  /** The type of an event or signal; of a posted one also its source and its correlation. */
   eventTypeBytesMax: 255,
+  /** What is told about a signal beside its data, and how far in the future it may have happened. */
+  signalMetadataBytesMax: 64 * KIB,
+  occurredAheadMsMax: 1 * DAY,
   /** The message of one failure; the whole output is in the log. */
   errorCharsMax: 4096,
   /** Levels of nesting in a payload or a response. */
@@ -53,6 +56,10 @@ export const limits = {
   reapAfterMs: 30 * SECOND,
   /** How long a directive may be under way in a process that does not beat. */
   strangerMs: 1 * HOUR,
+  /** How often a directive that is safe to repeat is begun, when processes die over it. */
+  directiveAttemptsMax: 3,
+  /** Directives that waited and are begun by one look. */
+  directivesBegunMax: 20,
   /** What a claim may outlive its own timeout and kill grace by, before others take it. */
   claimSlackMs: 60 * SECOND,
   /** Looking for work without being woken. */

@@ -15,6 +15,7 @@ export function addOwnCommands(program: Command, system: Command, session: Sessi
   addMigrate(system, session);
   addDemo(program, session);
   addLogs(program, session);
+  addExport(program, session);
   addApi(program, session);
   addCompletion(program, session);
   program
@@ -98,6 +99,28 @@ function addLogs(program: Command, session: Session): void {
       const { tail } = await import('./logs.ts');
       const options = command.optsWithGlobals<Common & Record<string, unknown>>();
       session.exitCode = await tail(session, { ...options, plugin });
+    });
+}
+
+function addExport(program: Command, session: Session): void {
+  program.commands
+    .find((command) => command.name() === 'signal')
+    ?.command('export')
+    .description('Write signals as JSON Lines, oldest first.')
+    .option('-t, --type <type>', 'only signals of this type')
+    .option('--source <source>', 'only signals of this source')
+    .option('--subject <subject>', 'only signals about this: <type>/<id>, or an id alone')
+    .option('--correlation-id <id>', 'only signals of this chain')
+    .option('--from <time>', 'only signals of this time or later')
+    .option('--to <time>', 'only signals from before this time')
+    .option('--cloudevents', 'as CloudEvents 1.0')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ ductile signal export > all.jsonl\n  $ ductile signal export --type job.dead --cloudevents',
+    )
+    .action(async (_, command: Command) => {
+      const { exportSignals } = await import('./export.ts');
+      session.exitCode = await exportSignals(session, command.optsWithGlobals());
     });
 }
 

@@ -11,6 +11,7 @@ import type { View } from './views/parts.ts';
 import { pipelineViews } from './views/pipeline.ts';
 import { showPlugin, showPlugins, showRun } from './views/plugin.ts';
 import { runViews } from './views/run.ts';
+import { signalViews } from './views/signal.ts';
 import { showCheck, showStatus } from './views/system.ts';
 import { showTree } from './views/tree.ts';
 
@@ -19,6 +20,7 @@ export const views: Readonly<Record<string, View>> = {
   ...controlViews,
   ...runViews,
   ...pipelineViews,
+  ...signalViews,
   'system.status': showStatus,
   'system.check': showCheck,
   'system.logs': showCoreLog,

@@ -55,6 +55,7 @@ export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltC
         return { place: placeOf(path), key: keyText(path) };
       }),
     ),
+    directives: { approval: makeRecord(Object.entries(parsed.directives.approval)) },
     api: buildApi(parsed, context),
   };
 }

@@ -1,4 +1,5 @@
 import type { JsonObject } from '../base/json.ts';
+import type { Approvals } from '../directive/approval.ts';
 import type { PipelineEntry } from '../pipeline/entry.ts';
 import type { Schedule } from '../schedule/schedule.ts';
 import type { Problem } from './problem.ts';
@@ -18,6 +19,7 @@ export interface Config {
   readonly pluginDefaults: PluginConfig;
   readonly routes: readonly RouteConfig[];
   readonly pipelines: readonly PipelineEntry[];
+  readonly directives: DirectivesConfig;
   readonly api: ApiConfig;
   /** Every file that was read, in the order in which they were merged. */
   readonly files: readonly ConfigFile[];
@@ -134,6 +136,11 @@ export interface RouteConfig {
   /** Undefined when only `to` says it. */
   readonly command: string | undefined;
   readonly place: string;
+}
+
+export interface DirectivesConfig {
+  /** What waits until somebody approves it. */
+  readonly approval: Approvals;
 }
 
 export interface ApiConfig {

@@ -77,6 +77,9 @@ export const meanings: Readonly<Record<string, string>> = {
     'runs of it at once; or `key` and `limit`: runs at once with the same key, others wait',
   'pipelines[].on_halt': '`plugin.command` that gets a job when a run halts',
   'pipelines[].steps': 'what it does; see the page about pipelines; required',
+  'directives.approval':
+    'types of directives that wait until somebody else than the one who asks, or an owner, ' +
+    'approves them: a list of types, or a map from type to the actors who may approve',
   'api.enabled': 'whether the HTTP API is served; it needs at least one token',
   'api.listen': 'address and port',
   'api.auth.api_key': 'one token that may do everything; `tokens` can say more',

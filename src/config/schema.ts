@@ -4,6 +4,8 @@ import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { count, duration, flag, section, text, timer } from '../base/fields.ts';
 import { commandName, pluginName, secret, timezone } from './fields.ts';
+import { approvalList, approvalMap, type Approvals } from '../directive/approval.ts';
+import { either } from '../pipeline/entry-fields.ts';
 import { pipelineSchema } from '../pipeline/entry-schema.ts';
 import { scheduleEntry } from '../schedule/entry.ts';
 
@@ -111,6 +113,13 @@ const route = section({
   command: commandName().optional(),
 });
 
+const directives = section({
+  approval: either<Approvals>((value) => Array.isArray(value), {
+    first: approvalList,
+    second: approvalMap,
+  }).default({}),
+});
+
 const scopes = z.array(text());
 
 const api = section({
@@ -166,6 +175,7 @@ export const configSchema = section({
     .max(limits.pipelinesMax)
     .superRefine(checkPipelineNames, { when: ({ value }) => Array.isArray(value) })
     .default([]),
+  directives: directives.prefault({}),
   api: api.prefault({}),
   tokens: z.array(namedToken).default([]),
 })

@@ -32,9 +32,17 @@ export interface DirectiveDraft {
   /** JSON text in the one spelling of `canonical`, so that equal params are equal text. */
   readonly params: string;
   readonly actor: string;
+  /** What the caller was when it asked, such as `owner`. */
+  readonly actorRole: string | null;
   /** The scope that its type asks of the caller. */
   readonly scope: string;
   readonly sameness: Sameness;
+  /** What it belongs to: its own id unless the caller named something. */
+  readonly correlationId: string;
+  /** The signal or directive that led to it. */
+  readonly causationId: string | null;
+  /** How often it may be begun, when processes die over it. */
+  readonly maxAttempts: number;
   /** JSON text: what it was going to do, in sentences. */
   readonly plan: string;
   /** The id of the lifecycle signal that its end will have. */
@@ -49,7 +57,10 @@ export interface Directive {
   readonly target: string;
   readonly params: string;
   readonly actor: string;
+  readonly actorRole: string | null;
   readonly scope: string;
+  readonly correlationId: string;
+  readonly causationId: string | null;
   readonly idempotencyKey: string;
   readonly status: DirectiveStatus;
   readonly plan: string;
@@ -57,7 +68,18 @@ export interface Directive {
   readonly result: string | null;
   readonly errorCode: string | null;
   readonly error: string | null;
-  /** The process that executes it, or did. */
+  /** JSON text: the place and whatever else the error told. */
+  readonly errorDetails: string;
+  readonly awaitingApproval: boolean;
+  readonly approvedBy: string | null;
+  readonly approvedAt: Timestamp | null;
+  readonly cancelledBy: string | null;
+  /** Not begun before this; null for what was begun when it was asked for. */
+  readonly runAt: Timestamp | null;
+  /** How often it was begun. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** The process that executes it, or did; while it waits, the one that was asked. */
   readonly processId: string;
   readonly signalId: string;
   readonly requestedAt: Timestamp;

@@ -24,6 +24,7 @@ export const cancelType: DirectiveType<JobChoice> = {
   summary: 'Stop jobs: queued ones never start, running ones are stopped.',
   scope: 'jobs:rw',
   params: choiceOf(open),
+  isRepeatable: true,
   sameness: ({ job_id: id }) => (id === undefined ? 'each' : 'toggle'),
   target: targetOf,
 };
@@ -33,6 +34,7 @@ export const retryType: DirectiveType<JobChoice> = {
   summary: 'Do the work of ended jobs again, as new jobs.',
   scope: 'jobs:rw',
   params: choiceOf(ended),
+  isRepeatable: true,
   // Whether it is under way already is a question to the job, not to who asked before.
   sameness: () => 'each',
   target: targetOf,

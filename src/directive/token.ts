@@ -26,6 +26,7 @@ export const createTokenType: DirectiveType<NewToken> = {
   type: 'token.create',
   summary: 'Make a token for the API; its text is shown once.',
   scope: OWNER,
+  isImmediate: true,
   params: z.strictObject({
     name,
     scopes: z
@@ -43,11 +44,14 @@ export const revokeTokenType = choiceType(
   'tokens:rw',
   'Make a token worthless, at once and for ever.',
 );
-export const rotateTokenType = choiceType(
-  'token.rotate',
-  OWNER,
-  'Give a token a new text; the old one is worthless at once.',
-);
+export const rotateTokenType: DirectiveType<TokenChoice> = {
+  ...choiceType(
+    'token.rotate',
+    OWNER,
+    'Give a token a new text; the old one is worthless at once.',
+  ),
+  isImmediate: true,
+};
 
 function choiceType(type: string, scope: string, summary: string): DirectiveType<TokenChoice> {
   return {

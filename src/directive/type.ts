@@ -9,6 +9,10 @@ export interface DirectiveType<Params extends object = JsonObject> {
   /** What the caller's token must allow. */
   readonly scope: string;
   readonly params: z.ZodType<Params>;
+  /** Only the process that is asked can do it, or only the caller may see the answer: it never waits. */
+  readonly isImmediate?: boolean;
+  /** Doing all of it again does only what is left, so it is begun anew when its process died. */
+  readonly isRepeatable?: boolean;
   /** When a request without a key is the same as an earlier one: see `Sameness`. */
   sameness(params: Params): 'toggle' | 'each';
   /** Which thing of its noun is changed; the empty text where there is only one. */

@@ -8,7 +8,7 @@ import { isTerminal, type CancelAnswer } from '../job/state.ts';
 import type { Retry } from '../ledger/directives.ts';
 import type { JobFilter, Ledger } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
-import type { Asked, DirectiveDefinition } from './directives.ts';
+import type { Asked, DirectiveDefinition } from './directive-definition.ts';
 
 export interface JobSeams {
   readonly ledger: Ledger;

@@ -17,7 +17,8 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { noNews, type RunNews } from '../ledger/runs.ts';
 import type { NodeKind } from '../pipeline/graph.ts';
 import { answerOf, type Run, type Step } from '../pipeline/run.ts';
-import type { DirectiveDefinition, Directives } from './directives.ts';
+import type { DirectiveDefinition } from './directive-definition.ts';
+import type { Directives } from './directives.ts';
 
 export interface RunSeams {
   readonly ledger: Ledger;

@@ -13,7 +13,8 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import type { NextDue, ScheduleRow } from '../ledger/schedules.ts';
 import { firstSlot, makeTimed, nextSlot } from '../schedule/plan.ts';
-import type { DirectiveDefinition, Directives } from './directives.ts';
+import type { DirectiveDefinition } from './directive-definition.ts';
+import type { Directives } from './directives.ts';
 import { toNextDue } from './timetable.ts';
 
 export interface ScheduleSeams {

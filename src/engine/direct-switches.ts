@@ -9,7 +9,7 @@ import {
 } from '../directive/switch.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
-import type { DirectiveDefinition } from './directives.ts';
+import type { DirectiveDefinition } from './directive-definition.ts';
 import type { Switches } from './switches.ts';
 
 export interface PauseSeams {

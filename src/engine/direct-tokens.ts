@@ -11,7 +11,7 @@ import {
 } from '../directive/token.ts';
 import type { ApiTokenRow } from '../ledger/directives.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { DirectiveDefinition } from './directives.ts';
+import type { DirectiveDefinition } from './directive-definition.ts';
 
 /** So that a token that leaked into a file or a log can be found by its beginning. */
 const PREFIX = 'duct_';

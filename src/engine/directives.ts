@@ -1,84 +1,39 @@
-import { DuctileError, messageOf, toDuctileError, type ErrorCode } from '../base/errors.ts';
+import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import type { Log } from '../base/log.ts';
-import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../config/nearest.ts';
 import {
   callerKey,
   canonical,
   isFinal,
-  isKeyTaken,
   type Directive,
   type DirectiveDraft,
-  type DirectiveStatus,
 } from '../directive/directive.ts';
 import { nounOf, type DirectiveType } from '../directive/type.ts';
-import type { DirectiveEnd, DirectiveWork } from '../ledger/directives.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import { followDirective } from './directive-signals.ts';
-import type { FollowRules } from './follow.ts';
-
-export interface DirectRequest {
-  readonly type: string;
-  readonly params: unknown;
-  readonly actor: string;
-  readonly idempotencyKey?: string;
-  readonly dryRun?: boolean;
-}
-
-export interface DirectAnswer {
-  /** Null for a dry run, which writes nothing. */
-  readonly id: string | null;
-  readonly status: DirectiveStatus;
-  readonly plan: readonly string[];
-  readonly result: JsonObject | null;
-  readonly error: string | null;
-  readonly errorCode: ErrorCode | null;
-  /** It had been asked for before; this is what became of it then. */
-  readonly repeated: boolean;
-}
-
-/** A kind of directive and how it is done. `plan` throws what would refuse it. */
-export type DirectiveDefinition<Params extends object> = DirectiveType<Params> & {
-  plan(params: Params): string[] | Promise<string[]>;
-  /** After the commit of one that completed, in the process that was asked. */
-  after?(params: Params, result: JsonObject): void | Promise<void>;
-} & (
-    | {
-        /** Pure SQL: the ledger does it in the transaction that records it. */
-        prepare(params: Params, asked: Asked): Prepared | Promise<Prepared>;
-        /** For params that the ledger cannot serve alone: what `prepare` leaves to the process. */
-        execute?(params: Params, asked: Asked): Promise<JsonObject>;
-      }
-    | {
-        /** Done by this process, while the directive is running. */
-        execute(params: Params, asked: Asked): Promise<JsonObject>;
-      }
-  );
-
-export interface Asked {
-  readonly directiveId: string;
-  readonly actor: string;
-  /** Aborted when the process stops. */
-  readonly signal: AbortSignal;
-}
-
-export interface Prepared {
-  readonly work: DirectiveWork;
-  /** What only the one who asks gets to see; it is kept nowhere. */
-  readonly reveal?: JsonObject;
-}
-
-export interface DirectivesOptions {
-  readonly ledger: Ledger;
-  readonly processId: string;
-  readonly rules: () => FollowRules;
-  /** Something was committed that others may be waiting for. */
-  readonly onChange: () => void;
-  readonly log: Log;
-}
+import type { DirectiveEnd, DirectiveWait } from '../ledger/directives.ts';
+import {
+  checkKey,
+  describeWait,
+  endFailed,
+  mismatch,
+  planned,
+  readDirective,
+  resultOf,
+  tellDirective,
+  toAnswer,
+  type DirectAnswer,
+} from './directive-answers.ts';
+import {
+  prepareWork,
+  type Asked,
+  type DirectiveDefinition,
+  type DirectivesOptions,
+  type DirectRequest,
+} from './directive-definition.ts';
+import { parseParams } from './directive-params.ts';
+import { followBegin, followDirective, followEnds, type Told } from './directive-signals.ts';
+import { WaitingDirectives } from './waiting-directives.ts';
 
 /** Between two tries to write down how a directive ended. */
 const CLOSE_RETRY_MS = 1000;
@@ -89,13 +44,21 @@ export class Directives {
   readonly #types = new Map<string, DirectiveDefinition<object>>();
   readonly #underWay = new Map<string, Promise<void>>();
   readonly #stop = new AbortController();
+  /** Those that are not done when they are asked for. */
+  readonly waiting: WaitingDirectives;
 
   constructor(options: DirectivesOptions) {
     this.#options = options;
+    this.waiting = new WaitingDirectives(options, {
+      types: this.#types,
+      askedOf: (directive) => this.#askedOf(directive),
+      finish: (definition, params, begun) => this.#finish(definition, params, begun),
+      isStopping: () => this.#stop.signal.aborted,
+    });
   }
 
   /** All types that can be asked for. */
-  get types(): readonly Pick<DirectiveType<object>, 'type' | 'summary' | 'scope' | 'params'>[] {
+  get types(): readonly Omit<DirectiveType<object>, 'sameness' | 'target'>[] {
     return [...this.#types.values()];
   }
 
@@ -105,20 +68,24 @@ export class Directives {
 
   async direct(request: DirectRequest): Promise<DirectAnswer> {
     const definition = this.#find(request.type);
-    const params = parse(definition, request.params);
+    const params = parseParams(definition, request.params);
+    const wait = this.#waitOf(definition, request);
     const draft = this.#draft(definition, params, request);
     const earlier = await this.#recall(draft);
     if (earlier !== undefined) return await this.#answerAgain(earlier);
     const plan = await definition.plan(params);
-    if (request.dryRun === true) return planned(plan);
+    if (request.dryRun === true) return planned([...plan, ...describeWait(wait)]);
     if (this.#stop.signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
-    return await this.#carryOut(definition, params, { ...draft, plan: JSON.stringify(plan) });
+    const asked = { ...draft, plan: JSON.stringify(plan) };
+    if (wait === undefined) return await this.#carryOut(definition, params, asked);
+    const { directive, isNew } = await this.waiting.putOff(asked, wait);
+    return isNew ? toAnswer(directive, false) : await this.#answerAgain(directive);
   }
 
   /** Resolves when nothing is under way; what has not ended by then is failed by whoever comes next. */
   async stop(): Promise<void> {
     this.#stop.abort();
-    await Promise.allSettled(this.#underWay.values());
+    await Promise.allSettled([...this.#underWay.values(), this.waiting.settled()]);
   }
 
   #find(type: string): DirectiveDefinition<object> {
@@ -133,17 +100,22 @@ export class Directives {
   #draft(
     definition: DirectiveDefinition<object>,
     params: object,
-    { actor, idempotencyKey }: DirectRequest,
+    { actor, actorRole, idempotencyKey, correlationId, causationId }: DirectRequest,
   ): DirectiveDraft {
     if (idempotencyKey !== undefined) checkKey(idempotencyKey);
-    const { type, scope } = definition;
+    const { type, scope, isRepeatable } = definition;
+    const id = makeId();
     return {
-      id: makeId(),
+      id,
       type,
       target: `${nounOf(type)}:${definition.target(params)}`,
       params: canonical(params as JsonObject),
       actor,
+      actorRole: actorRole ?? null,
       scope,
+      correlationId: correlationId ?? id,
+      causationId: causationId ?? null,
+      maxAttempts: isRepeatable === true ? limits.directiveAttemptsMax : 1,
       sameness:
         idempotencyKey === undefined
           ? definition.sameness(params)
@@ -163,54 +135,71 @@ export class Directives {
     return earlier;
   }
 
+  /** What keeps it from being done at once. */
+  #waitOf(
+    { type, isImmediate }: DirectiveDefinition<object>,
+    { due }: DirectRequest,
+  ): DirectiveWait | undefined {
+    const forApproval = Object.hasOwn(this.#options.approvals(), type);
+    if (due === undefined && !forApproval) return undefined;
+    if (isImmediate === true) {
+      const message = `${type} is done for the one who asks, and not later`;
+      throw new DuctileError('INPUT_INVALID', message, { place: 'run_at' });
+    }
+    return { forApproval, ...(due === undefined ? {} : { due }) };
+  }
+
   async #carryOut(
     definition: DirectiveDefinition<object>,
     params: object,
     draft: DirectiveDraft,
   ): Promise<DirectAnswer> {
-    const { ledger, processId, onChange } = this.#options;
-    const asked = { directiveId: draft.id, actor: draft.actor, signal: this.#stop.signal };
-    const prepared: Prepared =
-      'prepare' in definition
-        ? await definition.prepare(params, asked)
-        : { work: { kind: 'process' } };
-    const rules = this.#options.rules();
+    const { ledger, processId, rules } = this.#options;
+    const asked = this.#askedOf(draft);
+    const prepared = await prepareWork(definition, params, asked);
     const { directive, verdict } = await ledger.direct({
       draft,
       processId,
       work: prepared.work,
-      begin: followDirective(draft, 'requested', rules),
-      ends: {
-        completed: followDirective(draft, 'completed', rules),
-        failed: followDirective(draft, 'failed', rules),
-      },
+      begin: followBegin(draft, rules()),
+      ends: followEnds(draft, rules()),
     });
     if (verdict === 'mismatch') throw mismatch(directive);
     if (verdict === 'repeated') return await this.#answerAgain(directive);
-    const isOurs = prepared.work.kind === 'process';
-    const ended = isOurs ? await this.#execute(definition, params, asked, draft) : directive;
-    this.#tell(ended);
-    // First noticed here, then looked for: what was switched on should be found by that look.
-    if (ended.status === 'completed') await this.#follow(definition, params, ended);
-    onChange();
+    const ended = await this.#finish(definition, params, directive);
     const answer = toAnswer(ended, false);
     if (prepared.reveal === undefined || ended.status !== 'completed') return answer;
     return { ...answer, result: { ...answer.result, ...prepared.reveal } };
   }
 
+  #askedOf({ id, actor }: Pick<Directive, 'id' | 'actor'>): Asked {
+    return { directiveId: id, actor, signal: this.#stop.signal };
+  }
+
+  /** From what was begun here to its end, and whatever that leads to in this process. */
+  async #finish(
+    definition: DirectiveDefinition<object>,
+    params: object,
+    begun: Directive,
+  ): Promise<Directive> {
+    const isLeft = begun.status === 'running';
+    const ended = isLeft ? await this.#execute(definition, params, begun) : begun;
+    tellDirective(ended, this.#options.log);
+    // First noticed here, then looked for: what was switched on should be found by that look.
+    if (ended.status === 'completed') await this.#follow(definition, params, ended);
+    this.#options.onChange();
+    return ended;
+  }
+
   async #execute(
     definition: DirectiveDefinition<object>,
     params: object,
-    asked: Asked,
-    draft: DirectiveDraft,
+    draft: Told,
   ): Promise<Directive> {
     if (definition.execute === undefined) throw new Error(`nobody executes ${draft.type}`);
-    const work = definition.execute(params, asked).then(
+    const work = definition.execute(params, this.#askedOf(draft)).then(
       (result): DirectiveEnd => ({ status: 'completed', result }),
-      (thrown: unknown): DirectiveEnd => {
-        const { code, message } = toDuctileError(thrown);
-        return { status: 'failed', code, error: message.slice(0, limits.errorCharsMax) };
-      },
+      (thrown: unknown): DirectiveEnd => endFailed(toDuctileError(thrown)),
     );
     const closed = work.then((end) => this.#close(draft, end));
     this.#underWay.set(draft.id, closed);
@@ -219,7 +208,7 @@ export class Directives {
     } finally {
       this.#underWay.delete(draft.id);
     }
-    return await this.#read(draft.id).catch((cause: unknown) => {
+    return await readDirective(this.#options.ledger, draft.id).catch((cause: unknown) => {
       const message = `directive ${draft.id} has ended, but how cannot be read`;
       const hint = 'Look it up when the database is back, instead of asking again.';
       throw new DuctileError('LEDGER_UNCERTAIN', message, { hint, cause });
@@ -241,7 +230,7 @@ export class Directives {
   }
 
   /** What was done is done; until that is on the ledger, nobody is told. */
-  async #close(draft: DirectiveDraft, end: DirectiveEnd): Promise<void> {
+  async #close(draft: Told, end: DirectiveEnd): Promise<void> {
     const { ledger, processId, log } = this.#options;
     const follows = followDirective(draft, end.status, this.#options.rules());
     for (;;) {
@@ -259,7 +248,7 @@ export class Directives {
   }
 
   /** Somebody believed that this process was dead and ended it; what it did is done all the same. */
-  async #tellLost({ id }: DirectiveDraft, { status }: DirectiveEnd): Promise<void> {
+  async #tellLost({ id }: Told, { status }: DirectiveEnd): Promise<void> {
     const recorded = await this.#options.ledger.directive(id);
     if (recorded === undefined || recorded.status === status) return;
     const fields = { directive_id: id, ended: status, recorded: recorded.status };
@@ -267,64 +256,9 @@ export class Directives {
   }
 
   async #answerAgain(directive: Directive): Promise<DirectAnswer> {
-    await this.#underWay.get(directive.id);
-    const now = isFinal(directive.status) ? directive : await this.#read(directive.id);
+    const { id, status } = directive;
+    await this.#underWay.get(id);
+    const now = isFinal(status) ? directive : await readDirective(this.#options.ledger, id);
     return toAnswer(now, true);
   }
-
-  async #read(id: string): Promise<Directive> {
-    const directive = await this.#options.ledger.directive(id);
-    if (directive !== undefined) return directive;
-    throw new DuctileError('DIRECTIVE_NOT_FOUND', `there is no directive ${id}`, { place: id });
-  }
-
-  #tell({ id, type, target, actor, status, error }: Directive): void {
-    const fields = { directive_id: id, type, target, actor, status };
-    if (error === null) this.#options.log.info('directive', fields);
-    else this.#options.log.warn('directive', { ...fields, error });
-  }
-}
-
-function parse(definition: DirectiveDefinition<object>, raw: unknown): object {
-  const parsed = definition.params.safeParse(raw);
-  if (parsed.success) return parsed.data;
-  const where = { value: raw, problems: [], placeOf: () => '' };
-  const wording = { whole: 'params' };
-  const problems = describeIssues(parsed.error.issues, definition.params, where, wording);
-  const message = problems.map(({ key, message: said }) => `${key} ${said}`.trim()).join('; ');
-  const place = ['params', problems[0]?.key ?? ''].filter((part) => part !== '').join('.');
-  throw new DuctileError('INPUT_INVALID', message, { place });
-}
-
-function checkKey(key: string): void {
-  const isBounded = key !== '' && Buffer.byteLength(key) <= limits.dedupeKeyBytesMax;
-  if (isBounded && !isKeyTaken(key) && !key.includes('\u0000')) return;
-  const message = `an idempotency key has 1 to ${limits.dedupeKeyBytesMax} bytes and begins with no "auto:"`;
-  throw new DuctileError('INPUT_INVALID', message, { place: 'idempotency_key' });
-}
-
-function mismatch({ id, type }: Directive): DuctileError {
-  const message = `the idempotency key belongs to another request, the ${type} of directive ${id}`;
-  return new DuctileError('IDEMPOTENCY_MISMATCH', message, { place: 'idempotency_key' });
-}
-
-function planned(plan: readonly string[]): DirectAnswer {
-  const nothing = { result: null, error: null, errorCode: null };
-  return { id: null, status: 'requested', plan, ...nothing, repeated: false };
-}
-
-function toAnswer(directive: Directive, repeated: boolean): DirectAnswer {
-  return {
-    id: directive.id,
-    status: directive.status,
-    plan: JSON.parse(directive.plan) as string[],
-    result: resultOf(directive),
-    error: directive.error,
-    errorCode: directive.errorCode as ErrorCode | null,
-    repeated,
-  };
-}
-
-function resultOf({ result }: Directive): JsonObject | null {
-  return result === null ? null : (JSON.parse(result) as JsonObject);
 }

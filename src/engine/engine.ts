@@ -8,7 +8,10 @@ import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { Run } from '../pipeline/run.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import type { Activity } from './activity.ts';
-import type { DirectAnswer, Directives, DirectRequest } from './directives.ts';
+import type { DirectAnswer } from './directive-answers.ts';
+import type { DirectRequest } from './directive-definition.ts';
+import type { Directives } from './directives.ts';
+import type { SignalDoor } from './emit.ts';
 import type { Tokens } from './tokens.ts';
 
 /** The moving parts of one process, behind one door for the operations. */
@@ -23,8 +26,9 @@ export interface Engine {
   readonly ring: LogRing;
   readonly tokens: Tokens;
   readonly activity: Activity;
-  /** The kinds of directives that this process can be asked for. */
-  readonly directives: Pick<Directives, 'types'>;
+  readonly signals: SignalDoor;
+  /** The kinds of directives that this process can be asked for, and what waits to be done. */
+  readonly directives: Pick<Directives, 'types' | 'waiting'>;
   /** Changes something about the system, on record; a dry run says what would be done. */
   direct(request: DirectRequest): Promise<DirectAnswer>;
   /** Accepts one job: committed when it resolves. Unknown plugins and commands are refused. */

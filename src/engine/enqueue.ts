@@ -1,7 +1,7 @@
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
-import { findUnsafe } from '../base/json.ts';
+import { toKeptText } from '../base/kept-text.ts';
 import { limits } from '../base/limits.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { ContextDraft, Enqueued, Ledger } from '../ledger/ledger.ts';
@@ -90,13 +90,13 @@ function toDraft(
   plugin: Plugin,
   dedupeTtlMs: number,
 ): { job: JobDraft; context: ContextDraft | undefined } {
-  const payload = toText(submission.payload, 'payload');
+  const payload = toKeptText(submission.payload, 'payload');
   const context: ContextDraft | undefined =
     submission.context === undefined
       ? undefined
-      : { id: makeId(), accumulated: toText(submission.context, 'context') };
+      : { id: makeId(), accumulated: toKeptText(submission.context, 'context') };
   const { dedupeKey } = submission;
-  if (dedupeKey !== undefined) toText(dedupeKey, 'dedupe_key', limits.dedupeKeyBytesMax);
+  if (dedupeKey !== undefined) toKeptText(dedupeKey, 'dedupe_key', limits.dedupeKeyBytesMax);
   return {
     context,
     job: {
@@ -130,20 +130,4 @@ function untilDue(due: NonNullable<JobDraft['due']>): number {
 /** Who asks how a plugin is, or sets it up, wants to know what came of it and not of the fourth try. */
 function attemptsOf({ retry }: Plugin, command: string): number {
   return command === 'health' || command === 'init' ? 1 : retry.maxAttempts;
-}
-
-/** What somebody gave, as the ledger keeps it; refuses what cannot be kept. */
-export function toText(
-  value: unknown,
-  field: string,
-  bytesMax: number = limits.payloadBytesMax,
-): string {
-  const unsafe = findUnsafe(value, limits.jsonDepthMax);
-  if (unsafe !== undefined) {
-    throw new DuctileError('INPUT_INVALID', `${field}: ${unsafe}`, { place: field });
-  }
-  const text = JSON.stringify(value);
-  if (Buffer.byteLength(text) <= bytesMax) return text;
-  const message = `the ${field} is larger than ${bytesMax} bytes`;
-  throw new DuctileError('PAYLOAD_TOO_LARGE', message, { place: field });
 }

@@ -6,7 +6,7 @@ import { pluginName } from '../config/fields.ts';
 import type { InitWish, PluginHealth } from '../ledger/generations.ts';
 import type { ClaimablePlugin, Enqueued, Ledger } from '../ledger/ledger.ts';
 import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
-import type { DirectiveDefinition } from './directives.ts';
+import type { DirectiveDefinition } from './directive-definition.ts';
 import type { Submission } from './engine.ts';
 import type { Generation } from './generation.ts';
 

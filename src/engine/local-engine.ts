@@ -7,7 +7,7 @@ import { settlesWithin } from '../base/within.ts';
 import type { Config } from '../config/config.ts';
 import type { Job } from '../job/job.ts';
 import type { CancelAnswer } from '../job/state.ts';
-import type { Enqueued, Ledger } from '../ledger/ledger.ts';
+import type { Enqueued, Ledger, Settlement } from '../ledger/ledger.ts';
 import { noNews } from '../ledger/runs.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { Run } from '../pipeline/run.ts';
@@ -15,9 +15,11 @@ import type { Catalog } from '../plugin/catalog.ts';
 import { makeActivity } from './activity.ts';
 import { makeBases } from './bases.ts';
 import { HOST_FULL_DELAY_MS } from './conclude.ts';
-import { registerRunDirectives } from './direct-runs.ts';
-import { Directives, type DirectAnswer, type DirectRequest } from './directives.ts';
+import type { DirectAnswer } from './directive-answers.ts';
+import type { DirectRequest } from './directive-definition.ts';
+import { Directives } from './directives.ts';
 import { Dispatcher } from './dispatcher.ts';
+import type { SignalDoor } from './emit.ts';
 import type { Engine, EngineStatus, RunSubmission, StartedRun, Submission } from './engine.ts';
 import { makeDoor, type Door } from './enqueue.ts';
 import { makeExecutor } from './executor.ts';
@@ -46,6 +48,7 @@ export class LocalEngine implements Engine {
   readonly ring: LogRing;
   readonly activity = makeActivity();
   readonly directives: Directives;
+  readonly signals: SignalDoor;
   readonly tokens: TokenStore;
   readonly #parts: EngineParts;
   readonly #log: Log;
@@ -115,11 +118,7 @@ export class LocalEngine implements Engine {
       processId: this.processId,
       current: () => this.#generation,
       dispatcher: this.#dispatcher,
-      onReaped: (settlement) => {
-        this.#settled({ ...settlement, written: [] });
-        // What was given back is ready now, here and elsewhere.
-        this.#arrived([]);
-      },
+      onReaped: (settlement) => this.#reaped(settlement),
     });
     this.#runs = makeRunKeeper({
       ledger,
@@ -127,8 +126,11 @@ export class LocalEngine implements Engine {
       current: () => this.#generation,
       onQueued: () => this.#arrived([]),
       onEnded: (runIds) => this.#waiters.notice(runIds),
+      admit: () => this.#refuseWhenStopping(),
+      onEmitted: () => this.activity.notice(),
       log,
     });
+    this.signals = this.#runs.signals;
     this.#pruner = makePruner(ledger, () => this.#generation, log.child('pruner'));
     this.#scheduler = this.#makeScheduler();
     this.#reloader = this.#makeReloader();
@@ -303,6 +305,7 @@ export class LocalEngine implements Engine {
       ledger,
       processId: this.processId,
       rules: () => this.#generation.rules,
+      approvals: () => this.config.directives.approval,
       onChange: () => this.#runs.heed({ ...noNews, queued: true, advancing: true }),
       log: log.child('directive'),
     });
@@ -320,10 +323,7 @@ export class LocalEngine implements Engine {
       onPause: () => this.#pause.changed(),
       onSwitch: () => this.#refreshSwitches(),
       onSchedules: () => this.#scheduler.soon(),
-    });
-    registerRunDirectives(directives, {
-      ledger,
-      onCancel: (jobId, answer) => this.#cancelled(jobId, answer),
+      current: () => this.#generation,
       onNews: (news) => this.#runs.heed(news),
     });
     return directives;
@@ -353,6 +353,12 @@ export class LocalEngine implements Engine {
     });
   }
 
+  /** What was given back is ready now, here and elsewhere. */
+  #reaped(settlement: Settlement): void {
+    this.#settled({ ...settlement, written: [] });
+    this.#arrived([]);
+  }
+
   #settled({ verdicts, enqueued, written, news }: Settled): void {
     this.activity.notice();
     this.#waiters.notice(verdicts.keys());
@@ -375,6 +381,7 @@ export class LocalEngine implements Engine {
     await this.#pause.look();
     await this.#refreshSwitches();
     await this.#health.look();
+    await this.directives.waiting.beginDue();
   }
 
   /** When this resolves, nothing of a plugin that is off is started here any more. */

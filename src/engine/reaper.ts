@@ -84,17 +84,21 @@ async function reapOne(orphan: Orphan, staleMs: number, options: ReaperOptions):
   const closings = orphan.jobs.map((job) =>
     crashClosing(job, charged.has(job.id), 'engine_crash', 'the process that ran it died', options),
   );
-  const directives = orphan.directives.map((directive) => failUnattended(directive, options));
+  const released = orphan.directives.filter(({ attempt, maxAttempts }) => attempt < maxAttempts);
+  const directives = orphan.directives
+    .filter((directive) => !released.includes(directive))
+    .map((directive) => failUnattended(directive, options));
   const settlement = await options.ledger.reap({
     processId: orphan.processId,
     staleMs,
     closings,
     directives,
+    released,
   });
   return report(closings, settlement, options);
 }
 
-/** How far it came is not known, so it is not done again but told. */
+/** How far it came is not known, so what is not safe to repeat is not done again but told. */
 function failUnattended(directive: Directive, { rules }: ReaperOptions): DirectiveClosing {
   const { id, processId } = directive;
   const error = 'the process that executed it died';

@@ -1,6 +1,8 @@
 import type { Config } from '../config/config.ts';
 import { cancelDirective, retryDirective, type JobSeams } from './direct-jobs.ts';
+import { registerRunDirectives, type RunSeams } from './direct-runs.ts';
 import { registerScheduleDirectives } from './direct-schedules.ts';
+import { replayDirective, type SignalSeams } from './direct-signals.ts';
 import {
   pauseDirective,
   resumeDirective,
@@ -26,7 +28,7 @@ export interface Seams
   readonly onPause: () => Promise<void>;
 }
 
-export interface AllSeams extends Omit<Seams, 'configured'> {
+export interface AllSeams extends Omit<Seams, 'configured'>, RunSeams, SignalSeams {
   readonly config: () => Config;
   readonly health: Pick<HealthKeeper, 'renew'>;
   readonly reloader: Reloader;
@@ -34,13 +36,15 @@ export interface AllSeams extends Omit<Seams, 'configured'> {
   readonly onSchedules: () => void;
 }
 
-/** Those about schedules, the configuration and plugins as well. */
+/** Those about schedules, the configuration, plugins, runs and signals as well. */
 export function registerAllDirectives(directives: Directives, seams: AllSeams): void {
   const { config, catalog, health, reloader, onSchedules } = seams;
   registerDirectives(directives, { ...seams, configured: () => config().api.auth.tokens });
   registerScheduleDirectives(directives, { ...seams, onChange: onSchedules });
   directives.registerDirective(reloadDirective(reloader));
   directives.registerDirective(initDirective(health, catalog));
+  registerRunDirectives(directives, seams);
+  directives.registerDirective(replayDirective(seams));
 }
 
 /** The directives about jobs, switches and tokens. */

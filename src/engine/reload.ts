@@ -6,7 +6,7 @@ import { probe } from '../base/probe.ts';
 import type { Config } from '../config/config.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { describeChanges, findFixed } from './changes.ts';
-import type { DirectiveDefinition } from './directives.ts';
+import type { DirectiveDefinition } from './directive-definition.ts';
 import type { GenerationStatus, ReloadReport } from './engine.ts';
 import { makeGeneration, type Blueprint, type Generation } from './generation.ts';
 
@@ -158,6 +158,7 @@ export function reloadDirective(reloader: Reloader): DirectiveDefinition<object>
     type: 'config.reload',
     summary: 'Read the configuration and the plugins again, and put them in force.',
     scope: 'system:rw',
+    isImmediate: true,
     params: z.strictObject({}),
     sameness: () => 'each',
     target: () => '',

@@ -1,12 +1,12 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
+import { toKeptText } from '../base/kept-text.ts';
 import type { ContextDraft, Ledger } from '../ledger/ledger.ts';
 import type { RunDraft, RunNews } from '../ledger/runs.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import { suggest } from '../config/nearest.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { checkPayload } from '../plugin/payload.ts';
-import { toText } from './enqueue.ts';
 import type { RunSubmission, StartedRun } from './engine.ts';
 import { toStart, type Start } from './starts.ts';
 
@@ -84,13 +84,15 @@ function toDraft(
   pipeline: Pipeline,
 ): { run: RunDraft; context: ContextDraft | undefined } {
   const baggage: ContextDraft | undefined =
-    context === undefined ? undefined : { id: makeId(), accumulated: toText(context, 'context') };
+    context === undefined
+      ? undefined
+      : { id: makeId(), accumulated: toKeptText(context, 'context') };
   return {
     context: baggage,
     run: {
       id: id ?? makeId(),
       ...startOf(pipeline, { payload, context: context ?? {} }),
-      payload: toText(payload, 'payload'),
+      payload: toKeptText(payload, 'payload'),
       submittedBy,
       actor,
       firstJobId: makeId(),

@@ -2,6 +2,7 @@ import type { Log } from '../base/log.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { RunNews } from '../ledger/runs.ts';
 import { makeAdvancer, type Advancer } from './advancer.ts';
+import { makeSignalDoor, type SignalDoor } from './emit.ts';
 import { makeFollowHalt } from './follow-runtime.ts';
 import type { Generation } from './generation.ts';
 import { makeRunDoor, type RunDoor } from './run-door.ts';
@@ -13,12 +14,16 @@ export interface RunKeeperOptions {
   /** Jobs were queued. */
   readonly onQueued: () => void;
   readonly onEnded: (runIds: readonly string[]) => void;
+  /** Throws while nothing is accepted. */
+  readonly admit: () => void;
+  readonly onEmitted: () => void;
   readonly log: Log;
 }
 
-/** The part of an engine that is about runs of pipelines. */
+/** The part of an engine that is about runs of pipelines, and about the signals that start them. */
 export interface RunKeeper {
   readonly door: RunDoor;
+  readonly signals: SignalDoor;
   readonly advancer: Advancer;
   /** Tells everybody whom it concerns what a transaction did to runs. */
   heed(news: RunNews): void;
@@ -50,5 +55,13 @@ export function makeRunKeeper(options: RunKeeperOptions): RunKeeper {
     catalog: () => current().catalog,
     onNews: heed,
   });
-  return { door, advancer, heed };
+  const signals = makeSignalDoor({
+    ledger,
+    rules: () => current().rules,
+    catalog: () => current().catalog,
+    admit: options.admit,
+    onEmitted: options.onEmitted,
+    onNews: heed,
+  });
+  return { door, signals, advancer, heed };
 }

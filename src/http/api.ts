@@ -6,6 +6,7 @@ import type { JsonOutput, Operation } from '../operations/define.ts';
 import { invoke } from '../operations/invoke.ts';
 import { answerOnce, type Answer } from '../operations/once.ts';
 import { fromRequest } from '../operations/wire.ts';
+import { fromCloudEvent, readCloudEvent } from '../signal/cloudevent.ts';
 import { readBody, type Body } from './body.ts';
 import { Exchange } from './exchange.ts';
 import type { Gate } from './gate.ts';
@@ -63,8 +64,9 @@ async function serve(options: ApiOptions, router: Router, exchange: Exchange): P
   const context: Context = { ...base, principal, hungUp: () => hungUp(exchange) };
   const params = decodeSegments(paramsOf(place, segments));
   const body = method === 'POST' ? await readBody(exchange.request) : undefined;
-  const parts = { params, query: readQuery(exchange.url, route), body: body?.value };
+  const query = readQuery(exchange.url, route);
   try {
+    const parts = { params, query, body: contentOf(exchange, route, body) };
     const input = fromRequest(route.fields, route.surface, parts);
     if (route.surface.isStream === true && !wantsJson(exchange)) {
       const admit = () => gate.admit(exchange, route);
@@ -73,6 +75,13 @@ async function serve(options: ApiOptions, router: Router, exchange: Exchange): P
   } catch (thrown) {
     throw inPath(toDuctileError(thrown), route, params);
   }
+}
+
+/** What was sent, in the words of the operation. */
+function contentOf({ request }: Exchange, { surface }: Route, body: Body | undefined): unknown {
+  if (surface.takesCloudEvents !== true) return body?.value;
+  const event = readCloudEvent(request.headers, body?.value);
+  return event === undefined ? body?.value : fromCloudEvent(event);
 }
 
 interface Asked {
@@ -86,25 +95,38 @@ async function answer(
   context: Context,
   { route, input, body }: Asked,
 ): Promise<void> {
-  const run = async (as: Context): Promise<Answer> => {
-    const output = await invoke(route.operation, as, input);
+  const run = async (as: Context, toOther = same): Promise<Answer> => {
+    const output = toOther(await invoke(route.operation, as, input));
     const isPlan = output['dry_run'] === true;
     const status = isPlan ? 200 : (route.surface.status?.(output) ?? 200);
     return { status, text: `${JSON.stringify(output)}\n` };
   };
   const key = exchange.request.headers['idempotency-key'];
   if (body === undefined || typeof key !== 'string') {
-    const { status, text } = await run(context);
-    exchange.answer(status, text);
+    const form = formOf(exchange, route);
+    const { status, text } = await run(context, form?.toOther);
+    exchange.answer(status, text, form?.type);
     return;
   }
   const { url, path } = exchange;
-  const asked = Buffer.concat([Buffer.from(`${url.slice(path.length)}\n`), body.bytes]);
+  // Of a CloudEvent, headers may have been part of what was asked.
+  const event = route.surface.takesCloudEvents === true ? JSON.stringify(input) : '';
+  const asked = Buffer.concat([Buffer.from(`${url.slice(path.length)}\n${event}`), body.bytes]);
   const keyed = { key, route: `POST ${path}`, asked, isSecret: route.surface.isSecret === true };
   const { status, text, repeated } = await answerOnce(context, keyed, run);
   if (repeated) exchange.extra.push('idempotency-replayed', 'true');
   exchange.answer(status, text);
 }
+
+/** The form of the answer that the client accepts, when it is not ours. */
+function formOf({ request }: Exchange, { surface }: Route) {
+  const [accepted = ''] = (request.headers.accept ?? '').split(/[;,]/);
+  const type = accepted.trim().toLowerCase();
+  const toOther = new Map(Object.entries(surface.otherForms ?? {})).get(type);
+  return toOther === undefined ? undefined : { type, toOther };
+}
+
+const same = (output: JsonOutput): JsonOutput => output;
 
 function findRoute(
   places: readonly Place[],

@@ -110,7 +110,12 @@ function intentInvariants(d: Dialect): readonly Invariant[] {
     [
       'directives whose end and error contradict each other',
       `select count(*) as n from ${d.table('directives')}
-        where (status = 'failed') <> (error is not null)`,
+        where (status = 'failed') <> (error_message is not null)`,
+    ],
+    [
+      'directives that began although they wait for approval',
+      `select count(*) as n from ${d.table('directives')}
+        where awaiting_approval <> 0 and (attempt > 0 or status not in ('requested', 'cancelled'))`,
     ],
     [
       'jobs that are retried twice at once',

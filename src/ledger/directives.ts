@@ -12,6 +12,16 @@ import type { BreakerFilter, PauseRequest } from './schedules.ts';
 export interface DirectiveVerbs {
   /** Records a directive, and what is pure SQL is done and ended in the same transaction. */
   direct(request: DirectRequest): Promise<Directed>;
+  /** Begins one that waited; undefined when it may not begin yet, or somebody else was first. */
+  startDirective(start: DirectiveStart): Promise<Directive | undefined>;
+  /** Lets one begin that waits for approval; false when it does not. */
+  approveDirective(decision: DirectiveDecision): Promise<boolean>;
+  /** Ends one that has not begun; false when it has. */
+  cancelDirective(decision: DirectiveDecision): Promise<boolean>;
+  /** Those of these types that may begin now, the oldest first. */
+  dueDirectives(types: readonly string[], limit: number): Promise<Directive[]>;
+  /** What was asked for and what ended within a time, and the signals of that time. */
+  directiveStatistics(windowMs: number): Promise<DirectiveStatistics>;
   /** Ends one that a process executed; false when somebody ended it before. */
   closeDirective(closing: DirectiveClosing): Promise<boolean>;
   /** Cancels each of these, in one transaction. */
@@ -36,10 +46,28 @@ export interface DirectRequest {
   readonly draft: DirectiveDraft;
   readonly processId: string;
   readonly work: DirectiveWork;
-  /** What follows when it is left to a process. */
+  /** Nothing is done yet: what for, and until when at least. */
+  readonly wait?: DirectiveWait;
+  /** What follows when it waits, or is left to a process. */
   readonly begin?: Consequences;
   /** What follows its end, whichever that will be. */
   readonly ends: Readonly<Record<'completed' | 'failed', Consequences>>;
+}
+
+export interface DirectiveWait {
+  readonly forApproval: boolean;
+  readonly due?: { readonly at: Timestamp } | { readonly inMs: number };
+}
+
+/** As a request, for one that is on the ledger. */
+export interface DirectiveStart extends Pick<DirectRequest, 'processId' | 'work' | 'ends'> {
+  readonly directive: Directive;
+  readonly begin: Consequences;
+}
+
+export interface DirectiveDecision extends Consequences {
+  readonly id: string;
+  readonly actor: string;
 }
 
 export interface Consequences {
@@ -48,9 +76,13 @@ export interface Consequences {
   readonly runs?: readonly RunDraft[];
 }
 
-/** `process`: executed outside of the database, and ended with `closeDirective`. */
+/**
+ * `process`: executed outside of the database, and ended with `closeDirective`. `refused`: it made sense
+ * when it was asked for, and does not any more.
+ */
 export type DirectiveWork =
   | { readonly kind: 'process' }
+  | { readonly kind: 'refused'; readonly end: DirectiveFailure }
   | { readonly kind: 'job.cancel'; readonly jobId: string }
   | { readonly kind: 'job.retry'; readonly retry: Retry }
   | { readonly kind: 'system.pause'; readonly paused: boolean }
@@ -124,12 +156,23 @@ export interface DirectiveClosing extends Consequences {
 
 export type DirectiveEnd =
   | { readonly status: 'completed'; readonly result: JsonObject }
-  | {
-      readonly status: 'failed';
-      readonly code: ErrorCode;
-      readonly error: string;
-      readonly result?: JsonObject;
-    };
+  | DirectiveFailure;
+
+export interface DirectiveFailure {
+  readonly status: 'failed';
+  readonly code: ErrorCode;
+  readonly error: string;
+  readonly details?: JsonObject;
+  readonly result?: JsonObject;
+}
+
+export interface DirectiveStatistics {
+  readonly requested: number;
+  /** By how they ended. */
+  readonly ended: Readonly<Partial<Record<DirectiveStatus, number>>>;
+  /** Up to the rows that a summary looks at. */
+  readonly signals: number;
+}
 
 export interface DirectiveFilter {
   readonly type?: string;

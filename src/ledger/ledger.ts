@@ -10,6 +10,7 @@ import type { DirectiveClosing, DirectiveVerbs } from './directives.ts';
 import type { GenerationVerbs } from './generations.ts';
 import type { Followers, RunDraft, RunNews, RunVerbs } from './runs.ts';
 import type { ScheduleVerbs } from './schedules.ts';
+import type { SignalVerbs } from './signals.ts';
 
 /**
  * A tenant's durable record, in the verbs of the domain. Each writing verb is one whole transaction,
@@ -17,7 +18,8 @@ import type { ScheduleVerbs } from './schedules.ts';
  * transaction from parts. Verbs take and return plain data. Ids and tokens are made by the caller,
  * so that a verb whose answer was lost can be asked again and has happened once.
  */
-export interface Ledger extends DirectiveVerbs, GenerationVerbs, RunVerbs, ScheduleVerbs {
+export interface Ledger
+  extends DirectiveVerbs, GenerationVerbs, RunVerbs, ScheduleVerbs, SignalVerbs {
   readonly kind: 'sqlite' | 'postgres';
 
   /** Accepts work: committed when it resolves. */
@@ -52,7 +54,6 @@ export interface Ledger extends DirectiveVerbs, GenerationVerbs, RunVerbs, Sched
   countJobs(filter: JobFilter): Promise<number>;
   attempts(jobIds: readonly string[]): Promise<Attempt[]>;
   attemptsOf(filter: AttemptFilter): Promise<Attempt[]>;
-  signals(filter: SignalFilter): Promise<Signal[]>;
   /** What was recorded after a place, in an order that nothing is ever added before. */
   events(after: EventPlace, limit: EventLimit): Promise<EventRows>;
   eventEnd(): Promise<EventPlace>;
@@ -180,6 +181,8 @@ export interface ReapRequest {
   readonly staleMs: number;
   readonly closings: readonly Closing[];
   readonly directives?: readonly DirectiveClosing[];
+  /** Directives that are to be begun anew. */
+  readonly released?: readonly Pick<Directive, 'id' | 'processId'>[];
 }
 
 export interface OrphanRequest {
@@ -272,6 +275,8 @@ export interface JobFilter {
   readonly idPrefix?: string;
   readonly rootJobId?: string;
   readonly parentJobId?: string;
+  /** Only jobs that this signal caused. */
+  readonly sourceEventId?: string;
   /** Only jobs that follow from one of these, or do its work again. */
   readonly causedBy?: readonly string[];
   readonly submittedBy?: string;
@@ -301,13 +306,6 @@ export interface AttemptFilter {
   readonly since?: Timestamp;
   /** Keyset page, oldest first: what ended after this one. */
   readonly after?: { readonly completedAt: Timestamp; readonly logId: string };
-  readonly limit: number;
-}
-
-export interface SignalFilter {
-  readonly id?: string;
-  readonly type?: string;
-  readonly jobId?: string;
   readonly limit: number;
 }
 

@@ -26,8 +26,8 @@ import {
 import { prune } from './queries/prune.ts';
 import { text } from './queries/row.ts';
 import { exchange, settle } from './queries/settle.ts';
-import { listSignals } from './queries/signal.ts';
 import { listFacts, readState } from './queries/state.ts';
+import { makeSignalVerbs } from './signal-verbs.ts';
 import { readInThread, type Reading } from './sqlite-thread.ts';
 import { openSqlite } from './sqlite.ts';
 
@@ -113,6 +113,7 @@ export function makeLedger(
     ...makeGenerationVerbs(store),
     ...makeEventVerbs(store),
     ...makeRunVerbs(store),
+    ...makeSignalVerbs(store),
     followHalts,
     claim: (request) => write(['claim'], (tx) => claim(tx, request)),
     settle: (closings, request) =>
@@ -135,7 +136,6 @@ export function makeLedger(
     countJobs: (filter) => read((session) => countJobs(session, filter)),
     attempts: (jobIds) => read((session) => attemptsOf(session, jobIds)),
     attemptsOf: (filter) => read((session) => listAttempts(session, filter)),
-    signals: (filter) => read((session) => listSignals(session, filter)),
     facts: (plugin, limit, factType) =>
       read((session) => listFacts(session, plugin, limit, factType)),
     state: (plugin) => read((session) => readState(session, plugin)),

@@ -148,6 +148,8 @@ export interface RunFilter {
   readonly status?: readonly RunStatus[];
   readonly idPrefix?: string;
   readonly rootJobId?: string;
+  /** Those that this signal started. */
+  readonly sourceEventId?: string;
   /** The one that goes on with the work of this run. */
   readonly revivedFrom?: string;
   readonly beforeSeq?: number;

@@ -12,7 +12,7 @@ const windowField = duration({ minMs: 1000, maxMs: 366 * DAY_MS })
 
 export const analyticsSummary = defineOperation({
   name: 'analytics.summary',
-  summary: 'Count how attempts ended, as a whole and for each command of each plugin.',
+  summary: 'Count directives, signals and how attempts ended, for each command of each plugin.',
   effect: 'read',
   scope: 'jobs:status:ro',
   needs: 'ledger',
@@ -21,6 +21,10 @@ export const analyticsSummary = defineOperation({
     window: z.string(),
     stats: z.record(z.string(), z.int()).describe('attempts by how they ended'),
     truncated: z.boolean().describe('there were more attempts; only the latest are counted'),
+    directives: z
+      .object({ requested: z.int(), completed: z.int(), failed: z.int(), cancelled: z.int() })
+      .describe('those that were asked for, and those that ended, in that time'),
+    signals_emitted: z.int().describe('at most as many as attempts are counted'),
     commands: z.array(
       z.object({
         plugin: z.string(),
@@ -54,6 +58,8 @@ export const analyticsSummary = defineOperation({
   },
   async run({ engine: { ledger } }, { window }) {
     const { groups, truncated } = await ledger.attemptStatistics(window);
+    const { requested, ended, signals } = await ledger.directiveStatistics(window);
+    const { completed = 0, failed = 0, cancelled = 0 } = ended;
     const stats = Object.fromEntries(attemptStatuses.map((status) => [status, 0]));
     const commands = new Map<string, Tally>();
     for (const group of groups) {
@@ -74,6 +80,8 @@ export const analyticsSummary = defineOperation({
       window: formatDuration(window),
       stats,
       truncated,
+      directives: { requested, completed, failed, cancelled },
+      signals_emitted: signals,
       commands: [...commands.values()].map(showTally),
     };
   },

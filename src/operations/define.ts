@@ -46,6 +46,10 @@ export interface HttpSurface {
   readonly body?: string;
   /** Answers also when discovery needs a token: it is for monitors, which have none. */
   readonly isForMonitors?: boolean;
+  /** A CloudEvent may come in the place of the body. */
+  readonly takesCloudEvents?: boolean;
+  /** The answer in another form, for a client that accepts only that media type. */
+  readonly otherForms?: Readonly<Record<string, (output: JsonOutput) => JsonOutput>>;
   /** Pages of events, which a client that does not ask for JSON gets one by one as they come. */
   readonly isStream?: boolean;
   /** The answer is shown once: it is not kept for whoever asks again with the same key. */

@@ -1,4 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
+import type { Followers } from '../ledger/runs.ts';
 import type { Graph } from '../pipeline/graph.ts';
 import type { Context } from './context.ts';
 import { listDenied, type Denied } from './scopes.ts';
@@ -38,6 +39,21 @@ export function refuseDeniedSteps(
   }
 }
 
+/** Nor when it follows from a signal that the token reports. */
+export function refuseDeniedFollowers(
+  context: Pick<Context, 'engine' | 'principal'>,
+  { jobs, runs }: Followers,
+): void {
+  for (const { plugin, command } of listDenied(context.principal.scopes)) {
+    if (!jobs.some((job) => job.plugin === plugin && job.command === command)) continue;
+    throw new DuctileError('FORBIDDEN', `the token denies ${plugin} ${command}, a handler of it`);
+  }
+  for (const { pipeline: name } of runs) {
+    const pipeline = context.engine.pipelines.find((one) => one.name === name);
+    if (pipeline !== undefined) refuseDeniedSteps(context, pipeline);
+  }
+}
+
 /** Directives after which steps of a run are done. */
 const goesOn: ReadonlySet<string> = new Set(['run.approve', 'run.retry_from', 'run.revive']);
 
@@ -60,6 +76,8 @@ async function reachOf(
 ): Promise<Reach | undefined> {
   const { plugin, command, job_id: jobId } = params;
   if (type === 'plugin.init' && plugin !== undefined) return { plugin, command: 'init' };
+  // Whatever handles them is run, and which that will be is seen only then.
+  if (type === 'signal.replay') return {};
   if (type !== 'job.retry') return undefined;
   if (typeof jobId === 'string') return await engine.ledger.job(jobId);
   return {

@@ -1,12 +1,14 @@
-import { DuctileError } from '../base/errors.ts';
+import { DuctileError, type ErrorCode } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { isFinal } from '../directive/directive.ts';
-import type { DirectAnswer, DirectRequest } from '../engine/directives.ts';
+import type { DirectAnswer } from '../engine/directive-answers.ts';
+import type { DirectRequest } from '../engine/directive-definition.ts';
 import type { Context } from './context.ts';
 import { refuseDenied } from './denied.ts';
+import { roleOf } from './scopes.ts';
 
 /** What may be answered to whoever changes something by a directive, whatever it is. */
-export const directErrors = ['BUSY', 'DIRECTIVE_FAILED', 'STOPPING'] as const;
+export const directErrors = ['APPROVAL_NEEDED', 'BUSY', 'DIRECTIVE_FAILED', 'STOPPING'] as const;
 
 /** Changes something on the caller's behalf; what was refused or failed is thrown. */
 export async function direct(
@@ -23,12 +25,17 @@ export async function direct(
   });
   const id = answer.id ?? '';
   if (answer.status === 'completed') return { ...answer, id, result: answer.result ?? {} };
-  const message = answer.error ?? `the directive ${id} is ${answer.status}`;
-  // While another host has it under way, nothing may sound as if it had ended.
-  const code = isFinal(answer.status) ? (answer.errorCode ?? 'DIRECTIVE_FAILED') : 'BUSY';
-  throw new DuctileError(code, message, {
+  const state = answer.awaitingApproval ? 'waiting for approval' : answer.status;
+  const message = answer.error ?? `the directive ${id} is ${state}`;
+  throw new DuctileError(codeOf(answer), message, {
     details: { directive_id: id, directive_status: answer.status },
   });
+}
+
+/** While it waits or another host has it under way, nothing may sound as if it had ended. */
+function codeOf({ status, errorCode, awaitingApproval }: DirectAnswer): ErrorCode {
+  if (isFinal(status)) return errorCode ?? 'DIRECTIVE_FAILED';
+  return awaitingApproval ? 'APPROVAL_NEEDED' : 'BUSY';
 }
 
 /** What a directive would do, in sentences. */
@@ -43,10 +50,11 @@ export async function planDirective(
 /** The one way from an operation to a directive; its answer is given as it is. */
 export async function askDirective(
   context: Context,
-  request: Omit<DirectRequest, 'actor' | 'params'> & { readonly params: object },
+  request: Omit<DirectRequest, 'actor' | 'actorRole' | 'params'> & { readonly params: object },
 ): Promise<DirectAnswer> {
   await refuseDenied(context, request.type, request.params);
-  return await context.engine.direct({ ...request, actor: context.principal.actor });
+  const { actor, scopes } = context.principal;
+  return await context.engine.direct({ ...request, actor, actorRole: roleOf(scopes) });
 }
 
 /** A text that a result is known to hold. */

@@ -1,10 +1,13 @@
 import * as z from 'zod';
-import { DuctileError } from '../base/errors.ts';
 import { text } from '../base/fields.ts';
-import { directiveStatuses, shownKey, type Directive } from '../directive/directive.ts';
+import { limits } from '../base/limits.ts';
+import { directiveStatuses, isFinal, shownKey, type Directive } from '../directive/directive.ts';
+import { readDirective } from '../engine/directive-answers.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
-import { askDirective, planDirective } from './direct.ts';
+import { askDirective } from './direct.ts';
+import { answerShape, showAnswer } from './directive-answer.ts';
+import { dueFields, dueOf } from './due.ts';
 import { cursor, limit } from './job.ts';
 import { parseStored, showSignal, signalShape } from './shapes.ts';
 
@@ -16,12 +19,23 @@ export const directiveShape = z.object({
   status: z.enum(directiveStatuses),
   params: z.unknown(),
   actor: z.string(),
+  actor_role: z.string().nullable().describe('what the actor was then'),
   scope: z.string().describe('what it asks of a token'),
+  correlation_id: z.string().describe('what it belongs to; its own id unless somebody said'),
+  causation_id: z.string().nullable().describe('the signal or directive that led to it'),
   idempotency_key: z.string(),
   plan: z.array(z.string()).describe('what it was going to do'),
   result: z.unknown(),
   error_code: z.string().nullable(),
   error: z.string().nullable(),
+  error_details: z.unknown().describe('the place and whatever else the error told'),
+  awaiting_approval: z.boolean(),
+  approved_by: z.string().nullable(),
+  approved_at: z.string().nullable(),
+  cancelled_by: z.string().nullable(),
+  run_at: z.string().nullable().describe('not begun before; null when it was begun at once'),
+  attempt: z.int().describe('how often it was begun'),
+  max_attempts: z.int().describe('how often it is begun when processes die over it'),
   process_id: z.string(),
   requested_at: z.string(),
   started_at: z.string().nullable(),
@@ -97,10 +111,7 @@ export const inspectDirective = defineOperation({
   http: { method: 'GET', path: '/directives/:id' },
   cli: { positionals: ['id'], examples: ['ductile directive inspect 0199a1b2-…'] },
   async run({ engine: { ledger } }, { id }) {
-    const directive = await ledger.directive(id);
-    if (directive === undefined) {
-      throw new DuctileError('DIRECTIVE_NOT_FOUND', `there is no directive ${id}`, { place: id });
-    }
+    const directive = await readDirective(ledger, id);
     const [signal] = await ledger.signals({ id: directive.signalId, limit: 1 });
     return {
       ...showDirective(directive),
@@ -108,6 +119,10 @@ export const inspectDirective = defineOperation({
     };
   },
 });
+
+const identifier = text()
+  .max(limits.eventTypeBytesMax)
+  .refine((value) => !value.includes('\u0000'), 'must not contain U+0000');
 
 export const requestDirective = defineOperation({
   name: 'directive.request',
@@ -119,17 +134,12 @@ export const requestDirective = defineOperation({
     type: text().describe('what is to be done, such as job.cancel'),
     params: z.record(z.string(), z.unknown()).default({}).describe('a JSON object'),
     idempotency_key: text().optional().describe('asking again with the same key is asking once'),
+    ...dueFields,
+    correlation_id: identifier.optional().describe('what it belongs to; its own id unless set'),
+    causation_id: identifier.optional().describe('the signal or directive that led to it'),
   }),
-  output: z.object({
-    directive_id: z.string(),
-    status: z.enum(directiveStatuses),
-    plan: z.array(z.string()),
-    result: z.unknown(),
-    error_code: z.string().nullable(),
-    error: z.string().nullable(),
-    repeated: z.boolean().describe('it had been asked for before; this is what became of it'),
-  }),
-  errors: ['IDEMPOTENCY_MISMATCH', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'STOPPING'],
+  output: answerShape,
+  errors: ['FORBIDDEN', 'IDEMPOTENCY_MISMATCH', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'STOPPING'],
   http: {
     method: 'POST',
     path: '/directives',
@@ -141,26 +151,34 @@ export const requestDirective = defineOperation({
     examples: ['ductile directive request plugin.disable --params \'{"plugin":"mail"}\' --dry-run'],
     exitCode: ({ status }) => (status === 'failed' ? 1 : 0),
   },
-  async run(context, { type, params, idempotency_key: given }) {
+  async run(context, { idempotency_key: given, ...input }) {
     const { subjectId } = context;
     const key = given ?? (subjectId === undefined ? undefined : `request:${subjectId}`);
-    const answer = await askDirective(context, {
-      type,
-      params,
-      ...(key === undefined ? {} : { idempotencyKey: key }),
-    });
-    return {
-      directive_id: answer.id ?? '',
-      status: answer.status,
-      plan: [...answer.plan],
-      result: answer.result,
-      error_code: answer.errorCode,
-      error: answer.error,
-      repeated: answer.repeated,
-    };
+    const keyed = key === undefined ? {} : { idempotencyKey: key };
+    return showAnswer(await askDirective(context, { ...requestOf(input), ...keyed }));
   },
-  plan: (context, { type, params }) => planDirective(context, type, params),
+  async plan(context, input) {
+    return [...(await askDirective(context, { ...requestOf(input), dryRun: true })).plan];
+  },
 });
+
+function requestOf(input: {
+  readonly type: string;
+  readonly params: object;
+  readonly correlation_id?: string | undefined;
+  readonly causation_id?: string | undefined;
+  readonly run_at?: string | undefined;
+  readonly delay?: number | undefined;
+}) {
+  const { type, params, correlation_id: correlationId, causation_id: causationId } = input;
+  return {
+    type,
+    params,
+    ...dueOf(input),
+    ...(correlationId === undefined ? {} : { correlationId }),
+    ...(causationId === undefined ? {} : { causationId }),
+  };
+}
 
 function showDirective(directive: Directive): z.output<typeof directiveShape> {
   return {
@@ -171,12 +189,23 @@ function showDirective(directive: Directive): z.output<typeof directiveShape> {
     status: directive.status,
     params: parseStored(directive.params),
     actor: directive.actor,
+    actor_role: directive.actorRole,
     scope: directive.scope,
+    correlation_id: directive.correlationId,
+    causation_id: directive.causationId,
     idempotency_key: shownKey(directive),
     plan: JSON.parse(directive.plan) as string[],
     result: parseStored(directive.result),
     error_code: directive.errorCode,
     error: directive.error,
+    error_details: parseStored(directive.errorDetails),
+    awaiting_approval: directive.awaitingApproval && !isFinal(directive.status),
+    approved_by: directive.approvedBy,
+    approved_at: directive.approvedAt,
+    cancelled_by: directive.cancelledBy,
+    run_at: directive.runAt,
+    attempt: directive.attempt,
+    max_attempts: directive.maxAttempts,
     process_id: directive.processId,
     requested_at: directive.requestedAt,
     started_at: directive.startedAt,

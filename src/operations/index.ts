@@ -21,6 +21,7 @@ import {
   pluginOpenapi,
 } from './discovery.ts';
 import { tailSignals } from './events.ts';
+import { approveDirective, cancelDirective } from './directive-decide.ts';
 import { inspectDirective, listDirectives, requestDirective } from './directive.ts';
 import { pluginFacts } from './facts.ts';
 import { initPlugin, pluginHealth } from './health.ts';
@@ -46,6 +47,9 @@ import {
   previewSchedule,
   resumeSchedule,
 } from './schedule.ts';
+import { emitSignal } from './signal-emit.ts';
+import { replaySignals } from './signal-replay.ts';
+import { listSignals, showSignalOperation } from './signal.ts';
 import { systemSelfcheck } from './selfcheck.ts';
 import {
   systemBackup,
@@ -115,11 +119,17 @@ export const operations: readonly Operation[] = [
   listDirectives,
   inspectDirective,
   requestDirective,
+  approveDirective,
+  cancelDirective,
   createToken,
   listTokens,
   revokeToken,
   rotateToken,
   tailSignals,
+  listSignals,
+  showSignalOperation,
+  emitSignal,
+  replaySignals,
   systemIndex,
   makeSystemOpenapi(() => operations),
   systemManifest,

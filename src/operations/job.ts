@@ -10,6 +10,7 @@ import type { Context } from './context.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
 import { findById } from './find.ts';
+import { isVisible } from './sight.ts';
 import {
   attemptShape,
   jobShape,
@@ -141,7 +142,7 @@ export const inspectJob = defineOperation({
     positionals: ['id'],
     examples: ['ductile job inspect 0199a1b2', 'ductile job inspect 0199a1b2 -v'],
   },
-  async run({ engine }, { id }) {
+  async run({ engine, principal }, { id }) {
     const job = await findJob({ engine }, id);
     const { ledger } = engine;
     const { parentJobId, sourceEventId } = job;
@@ -158,8 +159,8 @@ export const inspectJob = defineOperation({
       payload: parseStored(job.payload),
       result: parseStored(attempts.at(-1)?.result ?? null),
       attempts: attempts.map(showAttempt),
-      signals: signals.map(showSignal),
-      cause: cause === undefined ? null : showSignal(cause),
+      signals: signals.filter((signal) => isVisible(signal, principal)).map(showSignal),
+      cause: cause === undefined || !isVisible(cause, principal) ? null : showSignal(cause),
       parent: parent === undefined ? null : showJob(parent),
       children: children.map(showJob),
     };

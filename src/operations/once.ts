@@ -64,6 +64,8 @@ export async function answerOnce(
  * that failed, such as one that was interrupted. With its key kept it would fail for ever.
  */
 function isOver({ kind, details }: DuctileError): boolean {
+  // It is on record and waits, so asking again is asking for the same.
+  if (details?.['directive_status'] === 'requested') return false;
   return kind.status < 500 || details?.['directive_status'] === 'failed';
 }
 

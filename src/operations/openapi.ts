@@ -3,6 +3,7 @@ import { catalogue, type ErrorCode } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { ManifestCommand } from '../plugin/manifest.ts';
+import { CLOUDEVENT_TYPE } from '../signal/cloudevent.ts';
 import { isOffered, statusesOf, type HttpSurface, type Operation } from './define.ts';
 import { describeNeed } from './scopes.ts';
 
@@ -225,7 +226,7 @@ function describeOperation(
     summary,
     tags: [noun],
     parameters,
-    ...(body.length === 0 ? {} : { requestBody: toBody(body, schema) }),
+    ...(body.length === 0 ? {} : { requestBody: toBody(body, schema, http) }),
     responses: { ...errorResponses(operation), ...goodResponses(operation, http) },
     security: scope === undefined ? [] : bearer,
     ...(scope === undefined
@@ -273,7 +274,11 @@ function goodResponses(operation: Operation, http: HttpSurface): Record<string, 
 
 function okContent(http: HttpSurface, schema: Record<string, unknown>): Record<string, unknown> {
   const events = { 'text/event-stream': { schema: { type: 'string' } } };
-  return http.isStream === true ? { ...events, ...jsonContent(schema) } : jsonContent(schema);
+  return {
+    ...(http.isStream === true ? events : {}),
+    ...jsonContent(schema),
+    ...anyObject(Object.keys(http.otherForms ?? {})),
+  };
 }
 
 function toParameter(
@@ -297,6 +302,7 @@ function toParameter(
 function toBody(
   fields: readonly (readonly [string, Record<string, unknown>])[],
   { required = [] }: Schema,
+  { takesCloudEvents = false }: HttpSurface,
 ): Record<string, unknown> {
   const needed = fields.map(([field]) => field).filter((field) => required.includes(field));
   const schema = {
@@ -304,7 +310,13 @@ function toBody(
     properties: Object.fromEntries(fields),
     ...(needed.length === 0 ? {} : { required: needed }),
   };
-  return { required: needed.length > 0, content: jsonContent(schema) };
+  const events = takesCloudEvents ? anyObject([CLOUDEVENT_TYPE]) : {};
+  return { required: needed.length > 0, content: { ...jsonContent(schema), ...events } };
+}
+
+/** Forms whose schema is somebody else's to say. */
+function anyObject(types: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(types.map((type) => [type, { schema: { type: 'object' } }]));
 }
 
 /** What each operation may answer, besides what any request may be answered. */

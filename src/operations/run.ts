@@ -3,17 +3,17 @@ import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { duration, moment, text } from '../base/fields.ts';
+import { duration, text } from '../base/fields.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import { suggest } from '../config/nearest.ts';
 import type { Attempt } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
 import { isTerminal } from '../job/state.ts';
-import type { Submission } from '../engine/engine.ts';
 import type { Enqueued } from '../ledger/ledger.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
+import { dueFields, dueOf } from './due.ts';
 import { showProblem } from './plugin.ts';
 import type { Need } from './scopes.ts';
 import { jobShape, parseStored, showJob } from './shapes.ts';
@@ -35,10 +35,7 @@ const runInput = z.strictObject({
   dedupe_ttl: duration({ maxMs: limits.delayMsMax })
     .optional()
     .describe('how long its success blocks others with the same key'),
-  run_at: moment().optional().describe('start it at this time, not before'),
-  delay: duration({ minMs: 0, maxMs: limits.delayMsMax })
-    .optional()
-    .describe('start it after this time, not before'),
+  ...dueFields,
 });
 
 const runOutput = jobShape.partial().extend({
@@ -166,15 +163,6 @@ async function submit(context: Context, wanted: RunInput): Promise<Submitted> {
     ...dueOf(wanted),
   });
   return { ...enqueued, plugin, command };
-}
-
-function dueOf({ run_at: at, delay: inMs }: RunInput): Pick<Submission, 'due'> {
-  if (at !== undefined && inMs !== undefined) {
-    const message = 'give either run_at or delay, not both';
-    throw new DuctileError('INPUT_INVALID', message, { place: 'delay' });
-  }
-  if (at !== undefined) return { due: { at } };
-  return inMs === undefined ? {} : { due: { inMs } };
 }
 
 /** From its commit on, no failure may sound as if nothing had been accepted. */

@@ -141,6 +141,8 @@ export const signalShape = z.object({
   signal_id: id,
   type: z.string(),
   source: z.string(),
+  subject_type: z.string().nullable(),
+  subject_id: z.string().nullable(),
   data: z.unknown(),
   metadata: z.unknown(),
   hops: z.int(),
@@ -148,7 +150,11 @@ export const signalShape = z.object({
   causation_id: id.nullable(),
   job_id: id.nullable(),
   job_attempt: z.int().nullable(),
+  visibility: z.string().describe('`admin_only` ones are shown to administrators alone'),
+  dedupe_key: z.string().nullable(),
+  source_event_id: z.string().nullable().describe("the source's own id for it"),
   occurred_at: time,
+  inserted_at: time,
 });
 
 export function showSignal(signal: Signal): z.output<typeof signalShape> {
@@ -156,6 +162,8 @@ export function showSignal(signal: Signal): z.output<typeof signalShape> {
     signal_id: signal.id,
     type: signal.type,
     source: signal.source,
+    subject_type: signal.subjectType,
+    subject_id: signal.subjectId,
     data: parseStored(signal.data),
     metadata: parseStored(signal.metadata),
     hops: signal.hops,
@@ -163,7 +171,11 @@ export function showSignal(signal: Signal): z.output<typeof signalShape> {
     causation_id: signal.causationId,
     job_id: signal.jobId,
     job_attempt: signal.jobAttempt,
+    visibility: signal.visibility,
+    dedupe_key: signal.dedupeKey,
+    source_event_id: signal.sourceEventId,
     occurred_at: signal.occurredAt,
+    inserted_at: signal.insertedAt,
   };
 }
 

@@ -33,6 +33,13 @@ test.each<[string, string, unknown]>([
     { type: 'plugin.disable', params: { plugin: 'mail' }, idempotency_key: 'k' },
   ],
   [
+    'directive request system.pause --delay 5m --correlation-id c1',
+    'directive.request',
+    { type: 'system.pause', delay: '5m', correlation_id: 'c1' },
+  ],
+  ['directive approve 0199 --dry-run', 'directive.approve', { id: '0199', dry_run: true }],
+  ['directive cancel 0199', 'directive.cancel', { id: '0199' }],
+  [
     'job list --submitted-by api --from 2026-11-15T00:00:00Z --query refused',
     'job.list',
     { submitted_by: 'api', from: '2026-11-15T00:00:00Z', query: 'refused' },

@@ -38,10 +38,12 @@ export async function fillCrowd({ kind, sql }: Bench, rows: number): Promise<voi
   await sql(`insert into job_dedupe (dedupe_key, plugin, command, job_id, blocks_until)
     ${numbers} select 'key ' || i, 'plugin ' || (i % 20), 'handle', 'job ' || i,
       case when i % 100 < 70 then ${at(`${rows / 2} - i`)} end from n where i % 10 = 9`);
-  await sql(`insert into directives (id, type, target, params, actor, scope, idempotency_key, status,
-      plan, process_id, signal_id, requested_at, started_at, completed_at)
+  await sql(`insert into directives (id, type, target, params, actor, scope, correlation_id,
+      idempotency_key, status, plan, attempt, max_attempts, process_id, signal_id, requested_at,
+      started_at, completed_at)
     ${numbers} select 'directive ' || i, 'type ' || (i % 20), 'target ' || (i % 1000), '{}', 'api',
-      's', 'key ' || i, 'completed', '[]', 'p', 'signal ' || i, ${old}, ${old}, ${old}
+      's', 'directive ' || i, 'key ' || i, 'completed', '[]', 1, 1, 'p', 'signal ' || i, ${old},
+      ${old}, ${old}
       from n where true`);
   await sql(`insert into idempotency_keys (actor, route, key, body_digest, subject_id, created_at)
     ${numbers} select 'api', 'POST /a', 'key ' || i, 'd', 'job ' || i, ${old} from n where true`);

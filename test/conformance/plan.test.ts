@@ -19,6 +19,7 @@ import {
   signalOf,
   strict,
   succeed,
+  waiting,
 } from './words.ts';
 
 const rows = 20_000;
@@ -70,6 +71,13 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
   'find a directive': ({ ledger }) => ledger.directive('directive 77'),
   'list the newest directives': ({ ledger }) => ledger.directives({ limit: 10 }),
   'list directives of a type': ({ ledger }) => ledger.directives({ type: 'type 3', limit: 10 }),
+  'look for directives that are due': ({ ledger }) => ledger.dueDirectives(['type 3'], 10),
+  'begin a directive that waited': async ({ ledger }) => {
+    const { begin, ...asked } = waiting({ due: { inMs: 0 } });
+    const { directive } = await ledger.direct({ ...asked, begin });
+    return ledger.startDirective({ ...asked, begin, directive });
+  },
+  'count directives of an hour': ({ ledger }) => ledger.directiveStatistics(3_600_000),
   'open a key': ({ ledger }) => ledger.openKey(keyed('key 77')),
   'find a job': ({ ledger }) => ledger.job('job 77'),
   'find its attempts': ({ ledger }) => ledger.attempts(['job 77', 'job 78']),
@@ -80,6 +88,19 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
   'list attempts from a moment on': ({ ledger }) =>
     ledger.attemptsOf({ since: LONG_AGO, limit: 10 }),
   'list signals of a job': ({ ledger }) => ledger.signals({ jobId: 'job 77', limit: 10 }),
+  'emit signals': ({ ledger }) => {
+    const common = { type: 'a.b', source: 'api', data: '{}', hops: 1, correlationId: 'c' };
+    const keys = { causationId: 'signal 7', dedupeKey: 'k', sourceEventId: 'e' };
+    const signals = ['emitted', 'again'].map((id) => ({ id, ...common, ...keys }));
+    return ledger.emit(signals.map((signal) => ({ signal, jobs: [draft()], runs: [] })));
+  },
+  'list the newest signals': ({ ledger }) => ledger.signals({ limit: 10 }),
+  'list signals of a chain': ({ ledger }) => ledger.signals({ correlationId: 'c', limit: 10 }),
+  'list what a signal led to': ({ ledger }) => ledger.signals({ causationId: 'c', limit: 10 }),
+  'list signals about something': ({ ledger }) =>
+    ledger.signals({ subjectType: 'order', subjectId: '7', limit: 10 }),
+  'list jobs of a signal': ({ ledger }) => ledger.jobs({ sourceEventId: 'c', limit: 10 }),
+  'list runs of a signal': ({ ledger }) => ledger.runs({ sourceEventId: 'c', limit: 10 }),
   'look for what is due': ({ ledger }) => ledger.dueSchedules({ now: LONG_AGO, limit: 10 }),
   'fire what is due': async ({ ledger }) => {
     const { due } = await ledger.dueSchedules({ now: FAR_AHEAD, limit: 5 });

@@ -11,7 +11,13 @@ import {
   endSucceeded,
   type Ending,
 } from '../../src/job/outcome.ts';
-import type { DirectiveWork, DirectRequest, RequestKey } from '../../src/ledger/directives.ts';
+import type {
+  DirectiveStart,
+  DirectiveWait,
+  DirectiveWork,
+  DirectRequest,
+  RequestKey,
+} from '../../src/ledger/directives.ts';
 import type {
   ClaimablePlugin,
   ClaimedJob,
@@ -190,7 +196,11 @@ export function pausing(
     target: 'system:',
     params: '{}',
     actor: 'api:test',
+    actorRole: null,
     scope: 'system:rw',
+    correlationId: id,
+    causationId: null,
+    maxAttempts: 1,
     sameness: 'toggle',
     plan: '["It would be paused."]',
     signalId: makeId(),
@@ -211,6 +221,16 @@ export function pausing(
   });
   const ends = { completed: end('completed'), failed: end('failed') };
   return { draft: directive, processId: 'p1', work, ends };
+}
+
+/** A directive that pauses the ledger when it is begun, and waits until then. */
+export function waiting(
+  wait: Partial<DirectiveWait> = {},
+  given: Partial<DirectiveDraft> = {},
+): DirectRequest & Pick<DirectiveStart, 'begin'> {
+  const asked = pausing({ sameness: 'each', ...given });
+  const begin = { signals: [], jobs: [] };
+  return { ...asked, wait: { forApproval: false, ...wait }, begin };
 }
 
 export function keyed(key: string, given: Partial<RequestKey> = {}): RequestKey {

@@ -144,7 +144,11 @@ describe.each(databases)('directives on %s', (database) => {
     expect(await second).toMatchObject({ id, status: 'completed', repeated: true });
     expect(runs).toHaveLength(1);
     const told = await ledger.signals({ limit: 9 });
-    expect(told.map(({ type }) => type)).toEqual(['directive.completed', 'directive.requested']);
+    expect(told.map(({ type }) => type)).toEqual([
+      'directive.completed',
+      'directive.started',
+      'directive.requested',
+    ]);
   });
 
   test('of this process that fail say why', async () => {

@@ -1,6 +1,7 @@
 /** What tests ask of an engine by directive, in short. */
 import { DuctileError } from '../../src/base/errors.ts';
-import type { DirectAnswer } from '../../src/engine/directives.ts';
+import type { DirectAnswer } from '../../src/engine/directive-answers.ts';
+import type { DirectRequest } from '../../src/engine/directive-definition.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { Job } from '../../src/job/job.ts';
 
@@ -29,7 +30,7 @@ export function ask(
   engine: Engine,
   type: string,
   params: object,
-  more: { idempotencyKey?: string; dryRun?: boolean } = {},
+  more: Partial<Omit<DirectRequest, 'type' | 'params'>> = {},
 ): Promise<DirectAnswer> {
   return engine.direct({ type, params, actor: 'cli:ann', ...more });
 }

@@ -40,6 +40,7 @@ export interface Setup {
   readonly routes?: readonly JsonObject[];
   readonly pipelines?: readonly JsonObject[];
   readonly service?: JsonObject;
+  readonly directives?: JsonObject;
 }
 
 /** A configuration directory with its state; instances of it can be opened one after another. */
@@ -142,6 +143,7 @@ function toConfig(setup: Setup): JsonObject {
     plugins: { ...(Object.fromEntries(plugins) as JsonObject), ...setup.aliases },
     routes: [...(setup.routes ?? [])],
     ...(setup.pipelines === undefined ? {} : { pipelines: [...setup.pipelines] }),
+    ...(setup.directives === undefined ? {} : { directives: setup.directives }),
   };
 }
 

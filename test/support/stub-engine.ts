@@ -6,7 +6,9 @@ import { LogRing } from '../../src/base/log-ring.ts';
 import { makeLogger } from '../../src/base/log.ts';
 import type { Config } from '../../src/config/config.ts';
 import { makeActivity } from '../../src/engine/activity.ts';
+import type { Approvals } from '../../src/directive/approval.ts';
 import { Directives } from '../../src/engine/directives.ts';
+import { makeSignalDoor } from '../../src/engine/emit.ts';
 import type { Engine, EngineStatus, Submission } from '../../src/engine/engine.ts';
 import { registerDirectives } from '../../src/engine/register.ts';
 import { makeSwitches } from '../../src/engine/switches.ts';
@@ -24,6 +26,8 @@ export interface StubEngine extends Engine {
   /** What `status()` says on top of the usual. */
   set(status: Partial<EngineStatus>): void;
   readonly submitted: Submission[];
+  /** What waits for approval. */
+  approvals: Approvals;
   /** Called by `waitFor` before it answers, as the place where a real engine would work. */
   work: (jobId: string) => Promise<void>;
 }
@@ -55,6 +59,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     ledger,
     processId: status.processId,
     rules: () => ({ targetsOf: () => [], hopsMax: 32, dedupeTtlMs: 60_000 }),
+    approvals: () => engine.approvals,
     onChange: () => undefined,
     log: makeLogger({ level: 'error', format: 'text', destination: { write: () => true } }),
   });
@@ -82,7 +87,16 @@ export async function makeStubEngine(): Promise<StubEngine> {
     ring: new LogRing(),
     tokens: { find: () => Promise.resolve(undefined) },
     activity: makeActivity(),
+    signals: makeSignalDoor({
+      ledger,
+      rules: () => ({ targetsOf: () => [], hopsMax: 32, dedupeTtlMs: 60_000 }),
+      catalog: () => engine.catalog,
+      admit: () => undefined,
+      onEmitted: () => undefined,
+      onNews: () => undefined,
+    }),
     submitted: [],
+    approvals: {},
     work: () => Promise.resolve(),
     async submit(submission) {
       engine.submitted.push(submission);

@@ -24,6 +24,10 @@ function showDirective(output: JsonOutput, printer: Printer): void {
     ['target', output['target']],
     ['status', output['status']],
     ['by', `${showCell(output['actor'])} (needs ${showCell(output['scope'])})`],
+    ['waits', output['awaiting_approval'] === true ? 'for approval' : null],
+    ['approved by', output['approved_by']],
+    ['cancelled by', output['cancelled_by']],
+    ['not before', output['run_at']],
     ['requested', output['requested_at']],
     ['started', output['started_at']],
     ['completed', output['completed_at']],
@@ -36,6 +40,10 @@ function showDirective(output: JsonOutput, printer: Printer): void {
   if (!printer.isVerbose) return;
   printer.pairs([
     ['process', output['process_id']],
+    ['attempt', output['attempt']],
+    ['correlation', output['correlation_id']],
+    ['causation', output['causation_id']],
+    ['error details', filled(output['error_details'])],
     ['idempotency key', output['idempotency_key']],
     ['signal id', rowOf(output['signal'])['signal_id']],
   ]);

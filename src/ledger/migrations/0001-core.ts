@@ -161,6 +161,12 @@ function signals(d: Dialect): string[] {
       where job_id is not null`,
     `create unique index signals_dedupe on ${signal} (source, dedupe_key)
       where dedupe_key is not null`,
+    `create unique index signals_provider on ${signal} (source, source_event_id)
+      where source_event_id is not null`,
+    `create index signals_cause on ${signal} (causation_id) where causation_id is not null`,
+    `create index signals_subject on ${signal} (subject_type, subject_id)
+      where subject_id is not null`,
+    `create index signals_occurred on ${signal} (occurred_at)`,
     `create index signals_type on ${signal} (type, seq)`,
     `create index signals_correlation on ${signal} (correlation_id)`,
     `create index signals_inserted on ${signal} (inserted_at)`,

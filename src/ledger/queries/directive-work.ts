@@ -1,5 +1,4 @@
 import type { ErrorCode } from '../../base/errors.ts';
-import type { DirectiveDraft } from '../../directive/directive.ts';
 import { isTerminal, type CancelAnswer } from '../../job/state.ts';
 import type { Transaction } from '../dialect.ts';
 import type { DirectiveEnd, DirectiveWork, Retry, RetryAnswer } from '../directives.ts';
@@ -21,8 +20,9 @@ type SqlWork = Exclude<DirectiveWork, { readonly kind: 'process' }>;
 export async function perform(
   tx: Transaction,
   work: SqlWork,
-  { actor }: DirectiveDraft,
+  actor: string,
 ): Promise<DirectiveEnd> {
+  if (work.kind === 'refused') return work.end;
   if (work.kind === 'job.cancel') return endCancel(work.jobId, await cancel(tx, work.jobId));
   if (work.kind === 'job.retry') return endRetry(work.retry, await retry(tx, work.retry));
   if (work.kind === 'plugin.switch') return switchPlugin(tx, work.plugin, work.enabled, actor);

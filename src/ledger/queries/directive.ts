@@ -5,13 +5,14 @@ import {
   type DirectiveDraft,
   type DirectiveStatus,
 } from '../../directive/directive.ts';
-import type { Row, Session, Transaction, Value } from '../dialect.ts';
+import type { Dialect, Row, Session, Transaction, Value } from '../dialect.ts';
 import type {
   Consequences,
   Directed,
   DirectiveClosing,
   DirectiveEnd,
   DirectiveFilter,
+  DirectiveWait,
   DirectRequest,
 } from '../directives.ts';
 import { perform } from './directive-work.ts';
@@ -33,7 +34,8 @@ export async function direct(tx: Transaction, request: DirectRequest): Promise<D
   const key = await keyOf(tx, draft, epoch);
   const [earlier] = await select(tx, new Where().equals({ idempotency_key: key }), 1);
   if (earlier !== undefined) return compare(earlier, draft);
-  const end = work.kind === 'process' ? undefined : await perform(tx, work, draft);
+  const isLeft = request.wait !== undefined || work.kind === 'process';
+  const end = isLeft ? undefined : await perform(tx, work, draft.actor);
   await insert(tx, request, key, end);
   const follows = end === undefined ? request.begin : request.ends[end.status];
   if (follows !== undefined) await follow(tx, follows);
@@ -46,8 +48,8 @@ export async function closeDirective(tx: Transaction, closing: DirectiveClosing)
   const { id, processId, end } = closing;
   const { dialect } = tx;
   const closed = await tx.run(
-    `update ${dialect.table('directives')} set status = ?, result = ?, error_code = ?, error = ?,
-      completed_at = ${dialect.now}
+    `update ${dialect.table('directives')} set status = ?, result = ?, error_kind = ?,
+      error_message = ?, error_details = ?, completed_at = ${dialect.now}
       where id = ? and status = 'running' and process_id = ? returning id`,
     [end.status, ...endValues(end), id, processId],
   );
@@ -88,7 +90,7 @@ export async function listUnattended(
   const rows = await session.run(
     `select d.* from ${dialect.table('directives')} d
       left join ${dialect.table('processes')} p on p.id = d.process_id
-      where d.completed_at is null and d.process_id <> ?
+      where d.completed_at is null and d.status = 'running' and d.process_id <> ?
         and (p.last_heartbeat_at <= (select ${dialect.nowPlus('?')})
           or p.id is null and d.started_at <= (select ${dialect.nowPlus('?')}))
       order by d.seq`,
@@ -98,7 +100,7 @@ export async function listUnattended(
 }
 
 /** One at a time over all hosts, so that a generation is what it was when it is written down. */
-async function lockDirectives(tx: Transaction): Promise<string> {
+export async function lockDirectives(tx: Transaction): Promise<string> {
   const [row] = await tx.run(
     `select value from ${tx.dialect.table('ledger_meta')} where key = 'epoch'
       ${tx.dialect.forUpdate}`,
@@ -130,39 +132,62 @@ function compare(earlier: Directive, draft: DirectiveDraft): Directed {
 
 async function insert(
   tx: Transaction,
-  { draft, processId }: DirectRequest,
+  { draft, processId, wait }: DirectRequest,
   key: string,
   end: DirectiveEnd | undefined,
 ): Promise<void> {
-  const { now } = tx.dialect;
+  const { dialect } = tx;
+  const { now } = dialect;
+  const [runAt, ...dueValues] = dueOf(dialect, wait);
   await tx.run(
-    `insert into ${tx.dialect.table('directives')} (id, type, target, params, actor, scope,
-      idempotency_key, status, plan, result, error_code, error, process_id, signal_id,
-      requested_at, started_at, completed_at)
-      values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ${now}, ${now}, ${end === undefined ? 'null' : now})`,
+    `insert into ${dialect.table('directives')} (id, type, target, params, actor, actor_role, scope,
+      correlation_id, causation_id, idempotency_key, status, plan, result, error_kind,
+      error_message, error_details, awaiting_approval, attempt, max_attempts, process_id, signal_id,
+      requested_at, started_at, completed_at, run_at)
+      values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ${now},
+        ${wait === undefined ? now : 'null'}, ${end === undefined ? 'null' : now},
+        ${runAt})`,
     [
       draft.id,
       draft.type,
       draft.target,
       draft.params,
       draft.actor,
+      draft.actorRole,
       draft.scope,
+      draft.correlationId,
+      draft.causationId,
       key,
-      end?.status ?? 'running',
+      end?.status ?? (wait === undefined ? 'running' : 'requested'),
       draft.plan,
       ...endValues(end),
+      wait?.forApproval === true ? 1 : 0,
+      wait === undefined ? 1 : 0,
+      draft.maxAttempts,
       processId,
       draft.signalId,
+      ...dueValues,
     ],
   );
 }
 
-function endValues(end: DirectiveEnd | undefined): [Value, Value, Value] {
-  const result = end?.result === undefined ? null : JSON.stringify(end.result);
-  return end?.status === 'failed' ? [result, end.code, end.error] : [result, null, null];
+/** When it may begin, as SQL and its value: from now on, unless it is told. */
+function dueOf(dialect: Dialect, wait: DirectiveWait | undefined): [sql: string, ...Value[]] {
+  if (wait === undefined) return ['null'];
+  if (wait.due === undefined) return [dialect.now];
+  return 'at' in wait.due ? ['?', wait.due.at] : [dialect.nowPlus('?'), wait.due.inMs];
 }
 
-async function follow(tx: Transaction, { signals, jobs, runs = [] }: Consequences): Promise<void> {
+function endValues(end: DirectiveEnd | undefined): [Value, Value, Value, Value] {
+  const result = end?.result === undefined ? null : JSON.stringify(end.result);
+  if (end?.status !== 'failed') return [result, null, null, '{}'];
+  return [result, end.code, end.error, JSON.stringify(end.details ?? {})];
+}
+
+export async function follow(
+  tx: Transaction,
+  { signals, jobs, runs = [] }: Consequences,
+): Promise<void> {
   await enqueue(tx, { signals, jobs });
   await beginRuns(tx, runs);
 }
@@ -176,7 +201,7 @@ async function select(session: Session, where: Where, limit: number): Promise<Di
   return rows.map(toDirective);
 }
 
-function toDirective(row: Row): Directive {
+export function toDirective(row: Row): Directive {
   return {
     seq: int(row, 'seq'),
     id: text(row, 'id'),
@@ -184,13 +209,24 @@ function toDirective(row: Row): Directive {
     target: text(row, 'target'),
     params: text(row, 'params'),
     actor: text(row, 'actor'),
+    actorRole: textOrNull(row, 'actor_role'),
     scope: text(row, 'scope'),
+    correlationId: text(row, 'correlation_id'),
+    causationId: textOrNull(row, 'causation_id'),
     idempotencyKey: text(row, 'idempotency_key'),
     status: text(row, 'status') as DirectiveStatus,
     plan: text(row, 'plan'),
     result: textOrNull(row, 'result'),
-    errorCode: textOrNull(row, 'error_code'),
-    error: textOrNull(row, 'error'),
+    errorCode: textOrNull(row, 'error_kind'),
+    error: textOrNull(row, 'error_message'),
+    errorDetails: text(row, 'error_details'),
+    awaitingApproval: int(row, 'awaiting_approval') !== 0,
+    approvedBy: textOrNull(row, 'approved_by'),
+    approvedAt: textOrNull(row, 'approved_at'),
+    cancelledBy: textOrNull(row, 'cancelled_by'),
+    runAt: textOrNull(row, 'run_at'),
+    attempt: int(row, 'attempt'),
+    maxAttempts: int(row, 'max_attempts'),
     processId: text(row, 'process_id'),
     signalId: text(row, 'signal_id'),
     requestedAt: text(row, 'requested_at'),

@@ -44,6 +44,7 @@ function whereJobs(filter: JobFilter, dialect: Dialect): Where {
     command: filter.command,
     parent_job_id: filter.parentJobId,
     submitted_by: filter.submittedBy,
+    source_event_id: filter.sourceEventId,
   });
   if (filter.rootJobId !== undefined) {
     // Most jobs are their own root; the index of lineages has only the others.

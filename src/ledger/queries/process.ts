@@ -11,6 +11,7 @@ import type {
 } from '../ledger.ts';
 import { noNews } from '../runs.ts';
 import { freeBranches } from './advance-release.ts';
+import { releaseDirective } from './directive-wait.ts';
 import { closeDirective, listUnattended } from './directive.ts';
 import { int, jobColumns, text, toJob } from './row.ts';
 import { settle, type Settled } from './settle.ts';
@@ -79,6 +80,7 @@ export async function reap(tx: Transaction, request: ReapRequest): Promise<Settl
   }
   const settled = await settle(tx, request.closings);
   for (const closing of request.directives ?? []) await closeDirective(tx, closing);
+  for (const directive of request.released ?? []) await releaseDirective(tx, directive);
   await freeBranches(tx, request.processId, true);
   await leave(tx, request.processId);
   return settled;

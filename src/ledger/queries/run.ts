@@ -18,6 +18,7 @@ export async function listRuns(session: Session, filter: RunFilter): Promise<Run
   const where = new Where().equals({
     pipeline: filter.pipeline,
     root_job_id: filter.rootJobId,
+    source_event_id: filter.sourceEventId,
     revived_from: filter.revivedFrom,
   });
   if (filter.status !== undefined) {

@@ -1,11 +1,36 @@
 import type { Signal, SignalDraft } from '../../signal/signal.ts';
-import { defineRows, type Row, type Session, type Transaction } from '../dialect.ts';
-import type { SignalFilter } from '../ledger.ts';
+import {
+  defineRows,
+  type Dialect,
+  type Row,
+  type RowsWriter,
+  type Session,
+  type Transaction,
+} from '../dialect.ts';
+import type { SignalFilter, SignalGroup } from '../signals.ts';
 import { int, intOrNull, text, textOrNull } from './row.ts';
 import { Where } from './where.ts';
 
 export function insertSignals(tx: Transaction, signals: readonly SignalDraft[]): void {
   tx.send(insert, signals.map(toRow));
+  wakeWaiting(tx, signals);
+}
+
+/** Adds those whose key and provider's id nobody of their source has had; says which. */
+export async function insertNewSignals(
+  tx: Transaction,
+  signals: readonly SignalDraft[],
+): Promise<Set<string>> {
+  const rows = await tx.each(insertNew, signals.map(toRow));
+  const added = new Set(rows.map((row) => text(row, 'id')));
+  wakeWaiting(
+    tx,
+    signals.filter(({ id }) => added.has(id)),
+  );
+  return added;
+}
+
+function wakeWaiting(tx: Transaction, signals: readonly SignalDraft[]): void {
   const first = new Map<string, string>();
   for (const { id, type } of signals) if (!first.has(type)) first.set(type, id);
   const woken = [...first].map(([type, id]) => ({ type, id }));
@@ -26,35 +51,66 @@ const wake = defineRows({
     where run_branches.waits_for = ${r('type')} and run_branches.waits_for is not null`,
 });
 
+const columns = {
+  id: 'text',
+  type: 'text',
+  source: 'text',
+  subject_type: 'text',
+  subject_id: 'text',
+  data: 'text',
+  metadata: 'text',
+  hops: 'int',
+  correlation_id: 'text',
+  inherits: 'int',
+  causation_id: 'text',
+  visibility: 'text',
+  dedupe_key: 'text',
+  source_event_id: 'text',
+  job_id: 'text',
+  job_attempt: 'int',
+  event_index: 'int',
+  occurred_at: 'text',
+} as const;
+
+function insertInto(r: RowsWriter, d: Dialect): string {
+  return `insert into ${d.table('signals')}
+    (id, type, source, subject_type, subject_id, data, metadata, hops, correlation_id,
+      causation_id, visibility, dedupe_key, source_event_id, job_id, job_attempt, event_index,
+      occurred_at, inserted_at)
+    select ${r('id')}, ${r('type')}, ${r('source')}, ${r('subject_type')}, ${r('subject_id')},
+      ${r('data')}, ${r('metadata')}, ${r('hops')},
+      case when ${r('inherits')} = 0 then ${r('correlation_id')} else ${inherited(r, d)} end,
+      ${r('causation_id')}, ${r('visibility')}, ${r('dedupe_key')}, ${r('source_event_id')},
+      ${r('job_id')}, ${r('job_attempt')}, ${r('event_index')},
+      coalesce(${r('occurred_at')}, ${d.now}), ${d.now}
+      ${r.from}
+    where true`;
+}
+
+/** What a chain began with names all of it: the signal before, or the one that caused its first job. */
+function inherited(r: RowsWriter, d: Dialect): string {
+  const signals = d.table('signals');
+  return `coalesce(
+    (select c.correlation_id from ${signals} c where c.id = ${r('causation_id')}),
+    (select c.correlation_id from ${d.table('job_queue')} j
+      join ${signals} c on c.id = j.source_event_id where j.id = ${r('correlation_id')}),
+    ${r('correlation_id')})`;
+}
+
 /** A signal that is already there is the same one, told again after a lost answer. */
 const insert = defineRows({
-  columns: {
-    id: 'text',
-    type: 'text',
-    source: 'text',
-    subject_type: 'text',
-    subject_id: 'text',
-    data: 'text',
-    metadata: 'text',
-    hops: 'int',
-    correlation_id: 'text',
-    causation_id: 'text',
-    visibility: 'text',
-    job_id: 'text',
-    job_attempt: 'int',
-    event_index: 'int',
-  },
-  sql: (r, d) => `insert into ${d.table('signals')}
-    (id, type, source, subject_type, subject_id, data, metadata, hops, correlation_id,
-      causation_id, visibility, job_id, job_attempt, event_index, occurred_at, inserted_at)
-    select ${r('id')}, ${r('type')}, ${r('source')}, ${r('subject_type')}, ${r('subject_id')},
-      ${r('data')}, ${r('metadata')}, ${r('hops')}, ${r('correlation_id')}, ${r('causation_id')},
-      ${r('visibility')}, ${r('job_id')}, ${r('job_attempt')}, ${r('event_index')}, ${d.now}, ${d.now}
-      ${r.from}
-    where true on conflict (id) do nothing`,
+  columns,
+  sql: (r, d) => `${insertInto(r, d)} on conflict (id) do nothing`,
+});
+
+/** Who comes second waits for the end of who came first, and adds nothing when that was committed. */
+const insertNew = defineRows({
+  columns,
+  sql: (r, d) => `${insertInto(r, d)} on conflict do nothing returning id`,
 });
 
 function toRow(signal: SignalDraft): Row {
+  const hasCause = signal.causationId !== undefined || signal.jobId !== undefined;
   return {
     id: signal.id,
     type: signal.type,
@@ -65,11 +121,15 @@ function toRow(signal: SignalDraft): Row {
     metadata: signal.metadata ?? '{}',
     hops: signal.hops,
     correlation_id: signal.correlationId,
+    inherits: hasCause && signal.isCorrelated !== true ? 1 : 0,
     causation_id: signal.causationId ?? null,
     visibility: signal.visibility ?? 'internal',
+    dedupe_key: signal.dedupeKey ?? null,
+    source_event_id: signal.sourceEventId ?? null,
     job_id: signal.jobId ?? null,
     job_attempt: signal.jobAttempt ?? null,
     event_index: signal.eventIndex ?? null,
+    occurred_at: signal.occurredAt ?? null,
   };
 }
 
@@ -96,13 +156,55 @@ const selectAwaited = defineRows({
 });
 
 export async function listSignals(session: Session, filter: SignalFilter): Promise<Signal[]> {
-  const where = new Where().equals({ id: filter.id, type: filter.type, job_id: filter.jobId });
+  const where = whereSignals(filter);
   const rows = await session.run(
     `select * from ${session.dialect.table('signals')} where ${where.text}
-      order by seq desc limit ?`,
+      order by seq ${filter.order === 'oldest' ? 'asc' : 'desc'} limit ?`,
     [...where.values, filter.limit],
   );
   return rows.map(toSignal);
+}
+
+/** How many there are of each kind, among the oldest that fit. */
+export async function groupSignals(session: Session, filter: SignalFilter): Promise<SignalGroup[]> {
+  const where = whereSignals(filter);
+  const rows = await session.run(
+    `select source, type, count(*) as n from (select source, type
+        from ${session.dialect.table('signals')} where ${where.text} order by seq limit ?) found
+      group by source, type order by source, type`,
+    [...where.values, filter.limit],
+  );
+  return rows.map((row) => ({
+    source: text(row, 'source'),
+    type: text(row, 'type'),
+    count: int(row, 'n'),
+  }));
+}
+
+function whereSignals(filter: SignalFilter): Where {
+  const where = new Where().equals({
+    id: filter.id,
+    type: filter.type,
+    source: filter.source,
+    subject_type: filter.subjectType,
+    subject_id: filter.subjectId,
+    correlation_id: filter.correlationId,
+    causation_id: filter.causationId,
+    dedupe_key: filter.dedupeKey,
+    source_event_id: filter.sourceEventId,
+    job_id: filter.jobId,
+    visibility: filter.visibility,
+  });
+  if (filter.idPrefix !== undefined) {
+    where.and('id >= ? and id < ?', filter.idPrefix, `${filter.idPrefix}~`);
+  }
+  if (filter.from !== undefined) where.and('occurred_at >= ?', filter.from);
+  if (filter.to !== undefined) where.and('occurred_at < ?', filter.to);
+  if (filter.upToSeq !== undefined) where.and('seq <= ?', filter.upToSeq);
+  if (filter.beforeSeq !== undefined) {
+    where.and(filter.order === 'oldest' ? 'seq > ?' : 'seq < ?', filter.beforeSeq);
+  }
+  return where;
 }
 
 export function toSignal(row: Row): Signal {
@@ -122,6 +224,8 @@ export function toSignal(row: Row): Signal {
     jobId: textOrNull(row, 'job_id'),
     jobAttempt: intOrNull(row, 'job_attempt'),
     eventIndex: intOrNull(row, 'event_index'),
+    dedupeKey: textOrNull(row, 'dedupe_key'),
+    sourceEventId: textOrNull(row, 'source_event_id'),
     occurredAt: text(row, 'occurred_at'),
     insertedAt: text(row, 'inserted_at'),
   };

@@ -1,5 +1,6 @@
 import { limits } from '../../base/limits.ts';
 import type { Session } from '../dialect.ts';
+import type { DirectiveStatistics } from '../directives.ts';
 import type { AttemptStatistics, QueueStatistics } from '../generations.ts';
 import { int, text } from './row.ts';
 
@@ -65,5 +66,33 @@ export async function queueStatistics(
       delayed: int(row, 'held'),
       running: int(row, 'running'),
     })),
+  };
+}
+
+export async function directiveStatistics(
+  session: Session,
+  windowMs: number,
+): Promise<DirectiveStatistics> {
+  const { dialect } = session;
+  const since = `(select ${dialect.nowPlus('?')})`;
+  const directives = dialect.table('directives');
+  const [asked] = await session.run(
+    `select count(*) as n from ${directives} where requested_at > ${since}`,
+    [-windowMs],
+  );
+  const ended = await session.run(
+    `select status, count(*) as n from (select status from ${directives}
+      where completed_at > ${since} order by completed_at desc limit ?) latest group by status`,
+    [-windowMs, limits.statisticsRowsMax],
+  );
+  const [emitted] = await session.run(
+    `select count(*) as n from (select seq from ${dialect.table('signals')}
+      where inserted_at > ${since} limit ?) latest`,
+    [-windowMs, limits.statisticsRowsMax],
+  );
+  return {
+    requested: int(asked ?? {}, 'n'),
+    ended: Object.fromEntries(ended.map((row) => [text(row, 'status'), int(row, 'n')])),
+    signals: int(emitted ?? {}, 'n'),
   };
 }

@@ -1,0 +1,42 @@
+import { toCloudEvent, type ShownSignal } from '../signal/cloudevent.ts';
+import { ask } from './ask.ts';
+import type { Input } from './ask.ts';
+import type { Common, Session } from './options.ts';
+import { rowsOf } from './views/parts.ts';
+
+export interface ExportOptions extends Common {
+  readonly type?: string;
+  readonly source?: string;
+  readonly subject?: string;
+  readonly correlationId?: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly cloudevents?: boolean;
+}
+
+const PAGE_ROWS = 500;
+
+/** Writes signals, oldest first, one JSON text to a line, page by page: however many there are. */
+export async function exportSignals(session: Session, options: ExportOptions): Promise<number> {
+  const { type, source, subject, correlationId, from, to, cloudevents } = options;
+  const wanted = { type, source, subject, correlation_id: correlationId, from, to };
+  const filter: Input = Object.fromEntries(
+    Object.entries(wanted).filter(([, value]) => value !== undefined),
+  );
+  let cursor: unknown = undefined;
+  do {
+    const page = await ask(session, options, 'signal.list', {
+      ...filter,
+      ...(cursor === undefined ? {} : { cursor }),
+      order: 'oldest',
+      limit: PAGE_ROWS,
+    });
+    const lines = rowsOf(page['signals']).map((row) => {
+      const told = cloudevents === true ? toCloudEvent(row as unknown as ShownSignal) : row;
+      return `${JSON.stringify(told)}\n`;
+    });
+    if (lines.length > 0) session.io.stdout.write(lines.join(''));
+    cursor = page['next_cursor'];
+  } while (typeof cursor === 'string');
+  return 0;
+}

@@ -1,0 +1,69 @@
+import type { JsonOutput } from '../../operations/define.ts';
+import { showCell } from '../print.ts';
+import type { Printer } from '../print.ts';
+import { section } from './parts.ts';
+import type { View } from './parts.ts';
+
+export const signalViews: Readonly<Record<string, View>> = {
+  'signal.emit': showEmitted,
+  'signal.replay': showReplay,
+  'signal.show': showSignal,
+};
+
+function showEmitted({ signal_id: id, created }: JsonOutput, printer: Printer): void {
+  const before = created === true ? '' : ', which was reported before; nothing was done';
+  printer.line(`signal ${showCell(id)}${before}`);
+}
+
+function showReplay(output: JsonOutput, printer: Printer): void {
+  const { signals, jobs, runs, unhandled } = output;
+  if (signals === 0) return printer.line('There are no such signals; nothing was started.');
+  printer.line(`signals handled again: ${showCell(signals)}`);
+  printer.line(`jobs started: ${showCell(jobs)}, runs started: ${showCell(runs)}`);
+  if (unhandled !== 0) printer.line(`${showCell(unhandled)} of them are handled by nothing now.`);
+  printer.line(`On record as directive ${showCell(output['directive_id'])}.`);
+}
+
+function showSignal(output: JsonOutput, printer: Printer): void {
+  const parts = [output['subject_type'], output['subject_id']].filter((part) => part !== null);
+  const subject = parts.map(showCell).join('/');
+  printer.pairs([
+    ['signal', output['signal_id']],
+    ['type', output['type']],
+    ['source', output['source']],
+    ['subject', subject === '' ? null : subject],
+    ['occurred', output['occurred_at']],
+    ['recorded', output['inserted_at']],
+    ['correlation', output['correlation_id']],
+    ['caused by', output['causation_id']],
+    ['emitted by job', output['job_id']],
+    ['visibility', output['visibility'] === 'internal' ? null : output['visibility']],
+  ]);
+  printer.block('data', JSON.stringify(output['data'], null, 2));
+  section(printer, 'Jobs', output['jobs'], [
+    ['ID', 'job_id'],
+    ['PLUGIN', 'plugin'],
+    ['COMMAND', 'command'],
+    ['STATUS', 'status'],
+    ['BY', 'submitted_by'],
+  ]);
+  section(printer, 'Runs', output['runs'], [
+    ['ID', 'run_id'],
+    ['PIPELINE', 'pipeline'],
+    ['STATUS', 'status'],
+    ['BY', 'submitted_by'],
+  ]);
+  section(printer, 'Signals', output['signals'], [
+    ['ID', 'signal_id'],
+    ['TYPE', 'type'],
+    ['SOURCE', 'source'],
+    ['OCCURRED', 'occurred_at'],
+  ]);
+  if (!printer.isVerbose) return;
+  printer.pairs([
+    ['dedupe key', output['dedupe_key']],
+    ["source's own id", output['source_event_id']],
+    ['hops', output['hops']],
+    ['metadata', output['metadata']],
+  ]);
+}

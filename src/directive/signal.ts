@@ -1,0 +1,47 @@
+import * as z from 'zod';
+import { moment } from '../base/fields.ts';
+import { limits } from '../base/limits.ts';
+import type { DirectiveType } from './type.ts';
+
+/** Which signals: one by its id, or all that a filter finds. */
+export interface ReplayChoice {
+  readonly signal_id?: string | undefined;
+  readonly type?: string | undefined;
+  readonly source?: string | undefined;
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+  /** Only this one of those that handle them: a plugin, `<plugin>.<command>` or `pipeline:<name>`. */
+  readonly handler?: string | undefined;
+  readonly limit: number;
+}
+
+const fields = {
+  type: z.string().min(1).max(limits.eventTypeBytesMax).optional(),
+  source: z.string().min(1).max(limits.eventTypeBytesMax).optional(),
+  from: moment().optional(),
+  to: moment().optional(),
+};
+
+export const replayType: DirectiveType<ReplayChoice> = {
+  type: 'signal.replay',
+  summary: 'Let signals be handled once more, by what the configuration says now.',
+  // What was done once is done again, also for signals that only administrators may see.
+  scope: 'system:rw',
+  params: z
+    .strictObject({
+      signal_id: z.string().min(1).optional().describe('one signal by its id'),
+      ...fields,
+      handler: z.string().min(1).max(limits.eventTypeBytesMax).optional(),
+      limit: z.int().min(1).max(limits.bulkJobsMax).default(limits.bulkJobsUsual),
+    })
+    .refine(isOneOrFiltered, {
+      error: 'must name either one signal_id or a filter: type, source, from or to',
+    }),
+  sameness: () => 'each',
+  target: ({ signal_id: id, type, source }) => id ?? `*:${type ?? '*'}:${source ?? '*'}`,
+};
+
+function isOneOrFiltered(choice: Readonly<Record<string, unknown>>): boolean {
+  const isFiltered = Object.keys(fields).some((name) => choice[name] !== undefined);
+  return (choice['signal_id'] !== undefined) !== isFiltered;
+}

@@ -1,0 +1,73 @@
+import type { JsonObject } from '../base/json.ts';
+import type { Log } from '../base/log.ts';
+import type { Approvals } from '../directive/approval.ts';
+import type { DirectiveType } from '../directive/type.ts';
+import type { DirectiveWait, DirectiveWork } from '../ledger/directives.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { FollowRules } from './follow.ts';
+
+export interface DirectRequest {
+  readonly type: string;
+  readonly params: unknown;
+  readonly actor: string;
+  /** What the caller is now, such as `owner`. */
+  readonly actorRole?: string;
+  readonly idempotencyKey?: string;
+  readonly dryRun?: boolean;
+  /** Done then and not before; at once unless told. */
+  readonly due?: NonNullable<DirectiveWait['due']>;
+  readonly correlationId?: string;
+  readonly causationId?: string;
+}
+
+/** A kind of directive and how it is done. `plan` throws what would refuse it. */
+export type DirectiveDefinition<Params extends object> = DirectiveType<Params> & {
+  plan(params: Params): string[] | Promise<string[]>;
+  /** After the commit of one that completed, in the process that was asked. */
+  after?(params: Params, result: JsonObject): void | Promise<void>;
+} & (
+    | {
+        /** Pure SQL: the ledger does it in the transaction that records it. */
+        prepare(params: Params, asked: Asked): Prepared | Promise<Prepared>;
+        /** For params that the ledger cannot serve alone: what `prepare` leaves to the process. */
+        execute?(params: Params, asked: Asked): Promise<JsonObject>;
+      }
+    | {
+        /** Done by this process, while the directive is running. */
+        execute(params: Params, asked: Asked): Promise<JsonObject>;
+      }
+  );
+
+export interface Asked {
+  readonly directiveId: string;
+  readonly actor: string;
+  /** Aborted when the process stops. */
+  readonly signal: AbortSignal;
+}
+
+export interface Prepared {
+  readonly work: DirectiveWork;
+  /** What only the one who asks gets to see; it is kept nowhere. */
+  readonly reveal?: JsonObject;
+}
+
+export interface DirectivesOptions {
+  readonly ledger: Ledger;
+  readonly processId: string;
+  readonly rules: () => FollowRules;
+  /** What waits for somebody's approval. */
+  readonly approvals: () => Approvals;
+  /** Something was committed that others may be waiting for. */
+  readonly onChange: () => void;
+  readonly log: Log;
+}
+
+/** What the ledger is asked to do; `process` where this process does it. */
+export async function prepareWork(
+  definition: DirectiveDefinition<object>,
+  params: object,
+  asked: Asked,
+): Promise<Prepared> {
+  if ('prepare' in definition) return await definition.prepare(params, asked);
+  return { work: { kind: 'process' } };
+}

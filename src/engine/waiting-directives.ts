@@ -1,0 +1,165 @@
+import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import { explainRefusal, type Decider } from '../directive/approval.ts';
+import { isFinal, type Directive, type DirectiveDraft } from '../directive/directive.ts';
+import type { DirectiveWait } from '../ledger/directives.ts';
+import {
+  endFailed,
+  mismatch,
+  notWaiting,
+  readDirective,
+  tellDirective,
+  toAnswer,
+  type DirectAnswer,
+} from './directive-answers.ts';
+import {
+  prepareWork,
+  type Asked,
+  type DirectiveDefinition,
+  type DirectivesOptions,
+  type Prepared,
+} from './directive-definition.ts';
+import { parseParams } from './directive-params.ts';
+import { followDirective, followEnds } from './directive-signals.ts';
+
+export interface WaitingSeams {
+  readonly types: ReadonlyMap<string, DirectiveDefinition<object>>;
+  readonly askedOf: (directive: Directive) => Asked;
+  /** From what was begun here to its end. */
+  readonly finish: (
+    definition: DirectiveDefinition<object>,
+    params: object,
+    begun: Directive,
+  ) => Promise<Directive>;
+  readonly isStopping: () => boolean;
+}
+
+/** Directives that are not done when they are asked for: until somebody approves, or for later. */
+export class WaitingDirectives {
+  readonly #options: DirectivesOptions;
+  readonly #seams: WaitingSeams;
+  readonly #beginning = new Map<string, Promise<void>>();
+
+  constructor(options: DirectivesOptions, seams: WaitingSeams) {
+    this.#options = options;
+    this.#seams = seams;
+  }
+
+  /** Records one that waits, unless it was asked for before. */
+  async putOff(
+    draft: DirectiveDraft,
+    wait: DirectiveWait,
+  ): Promise<{ directive: Directive; isNew: boolean }> {
+    const { ledger, processId, rules, log } = this.#options;
+    const { directive, verdict } = await ledger.direct({
+      draft,
+      processId,
+      work: { kind: 'process' },
+      wait,
+      begin: followDirective(draft, 'requested', rules()),
+      ends: followEnds(draft, rules()),
+    });
+    if (verdict === 'mismatch') throw mismatch(directive);
+    const isNew = verdict === 'recorded';
+    if (isNew) tellDirective(directive, log);
+    return { directive, isNew };
+  }
+
+  /** Lets one begin that waits for approval; here and now, unless it is for later. */
+  async approve(id: string, by: Decider): Promise<DirectAnswer> {
+    const { ledger, rules, log } = this.#options;
+    const directive = await readDirective(ledger, id);
+    this.refuseApproval(directive, by);
+    const follows = followDirective(directive, 'approved', rules());
+    const isOurs = await ledger.approveDirective({ id, actor: by.actor, ...follows });
+    const now = await readDirective(ledger, id);
+    // Whoever approved it before is told what became of it.
+    if (now.approvedBy !== by.actor) throw notWaiting(now);
+    if (isOurs) tellDirective(now, log);
+    if (!isFinal(now.status)) await this.#begin(now);
+    return toAnswer(await readDirective(ledger, id), !isOurs);
+  }
+
+  refuseApproval(directive: Directive, by: Decider): void {
+    const { id, status, awaitingApproval, approvedBy } = directive;
+    const isOpen = awaitingApproval && status === 'requested';
+    if (!isOpen && approvedBy !== by.actor) throw notWaiting(directive);
+    const refusal = explainRefusal(directive, by, this.#options.approvals());
+    if (refusal !== undefined) throw new DuctileError('FORBIDDEN', refusal, { place: id });
+  }
+
+  /** Ends one before it begins. */
+  async cancel(id: string, by: Pick<Decider, 'actor'>): Promise<DirectAnswer> {
+    const { ledger, rules, log, onChange } = this.#options;
+    const directive = await readDirective(ledger, id);
+    const follows = followDirective(directive, 'cancelled', rules());
+    const isOurs = await ledger.cancelDirective({ id, actor: by.actor, ...follows });
+    const now = await readDirective(ledger, id);
+    if (now.status !== 'cancelled') throw notWaiting(now);
+    if (isOurs) tellDirective(now, log);
+    onChange();
+    return toAnswer(now, !isOurs);
+  }
+
+  /** Begins what has waited long enough, and leaves it under way. */
+  async beginDue(): Promise<void> {
+    if (this.#seams.isStopping()) return;
+    const types = [...this.#seams.types.keys()];
+    const due = await this.#options.ledger.dueDirectives(types, limits.directivesBegunMax);
+    for (const directive of due) void this.#begin(directive);
+  }
+
+  /** Resolves when none is being begun or under way. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#beginning.values());
+  }
+
+  /** Unless somebody else begins it; what goes wrong is tried again with the next look. */
+  #begin(directive: Directive): Promise<void> {
+    const { id } = directive;
+    const known = this.#beginning.get(id);
+    if (known !== undefined) return known;
+    const beginning = this.#beginWaiting(directive)
+      .catch((error: unknown) => {
+        const fields = { directive_id: id, type: directive.type, error: messageOf(error) };
+        this.#options.log.warn('a directive could not be begun yet', fields);
+      })
+      .finally(() => this.#beginning.delete(id));
+    this.#beginning.set(id, beginning);
+    return beginning;
+  }
+
+  async #beginWaiting(directive: Directive): Promise<void> {
+    const { ledger, processId, rules } = this.#options;
+    const { types, askedOf, finish, isStopping } = this.#seams;
+    const definition = types.get(directive.type);
+    if (definition === undefined || isStopping()) return;
+    const params = JSON.parse(directive.params) as object;
+    const { work } = await prepareLate(definition, params, askedOf(directive));
+    const begun = await ledger.startDirective({
+      directive,
+      processId,
+      work,
+      begin: followDirective(directive, 'started', rules()),
+      ends: followEnds(directive, rules()),
+    });
+    if (begun !== undefined) await finish(definition, params, begun);
+  }
+}
+
+/** What made sense when it was asked for may not any more; then that is its end. */
+async function prepareLate(
+  definition: DirectiveDefinition<object>,
+  params: object,
+  asked: Asked,
+): Promise<Prepared> {
+  try {
+    const known = parseParams(definition, params);
+    await definition.plan(known);
+    return await prepareWork(definition, known, asked);
+  } catch (thrown) {
+    const error = toDuctileError(thrown);
+    if (error.kind.retryable) throw error;
+    return { work: { kind: 'refused', end: endFailed(error) } };
+  }
+}
