@@ -3,7 +3,7 @@ import type { Job } from '../job/job.ts';
 import type { Ending } from '../job/outcome.ts';
 import { isTerminal } from '../job/state.ts';
 import type { Closing } from '../ledger/ledger.ts';
-import type { HaltReason } from '../pipeline/run.ts';
+import { haltReasonOf } from '../pipeline/run.ts';
 
 /** What the end of a job means to the branch that stood still for it; nothing to other jobs. */
 type Arriving = Pick<Closing, 'arrival'>;
@@ -17,10 +17,4 @@ export function arriveFailed(job: Job, ending: Ending, error: string | null): Ar
   if (job.branchId === null || !isTerminal(ending.status)) return {};
   const reason = haltReasonOf(ending);
   return { arrival: { kind: 'failed', reason, error: error ?? `the job is ${ending.status}` } };
-}
-
-function haltReasonOf({ status, reason }: Ending): HaltReason {
-  if (status === 'cancelled') return 'cancelled';
-  if (status === 'timed_out') return 'timeout';
-  return reason === 'crashes_exhausted' ? 'crashes_exhausted' : 'retries_exhausted';
 }

@@ -1,4 +1,5 @@
 import type { Timestamp } from '../base/clock.ts';
+import type { Ending } from '../job/outcome.ts';
 
 /** `queued`: others of its concurrency key are under way. */
 export const runStatuses = ['queued', 'running', 'succeeded', 'halted', 'cancelled'] as const;
@@ -40,6 +41,13 @@ export const haltReasons = [
   'cancelled',
 ] as const;
 export type HaltReason = (typeof haltReasons)[number];
+
+/** Why a branch cannot go on whose job has ended so. */
+export function haltReasonOf({ status, reason }: Ending): HaltReason {
+  if (status === 'cancelled') return 'cancelled';
+  if (status === 'timed_out') return 'timeout';
+  return reason === 'crashes_exhausted' ? 'crashes_exhausted' : 'retries_exhausted';
+}
 
 export interface Run {
   readonly seq: number;

@@ -3,7 +3,7 @@ import type { Job } from '../../job/job.ts';
 import type { Ending } from '../../job/outcome.ts';
 import { isTerminal } from '../../job/state.ts';
 import type { Arrival } from '../../pipeline/move.ts';
-import type { HaltReason } from '../../pipeline/run.ts';
+import { haltReasonOf } from '../../pipeline/run.ts';
 import { defineRows, together, type Transaction } from '../dialect.ts';
 import type { Closing } from '../ledger.ts';
 import { noNews, type RunNews } from '../runs.ts';
@@ -76,12 +76,6 @@ function toArrival(closing: Closing): JobArrival[] {
 function arrivalOf(ending: Ending, error: string): Arrival {
   if (ending.status === 'succeeded') return { kind: 'done', events: [], result: null };
   return { kind: 'failed', reason: haltReasonOf(ending), error };
-}
-
-function haltReasonOf({ status, reason }: Ending): HaltReason {
-  if (status === 'cancelled') return 'cancelled';
-  if (status === 'timed_out') return 'timeout';
-  return reason === 'crashes_exhausted' ? 'crashes_exhausted' : 'retries_exhausted';
 }
 
 async function moveAll(tx: Transaction, arrivals: readonly JobArrival[]): Promise<RunNews> {
