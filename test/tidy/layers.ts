@@ -17,6 +17,8 @@ const levels: readonly (readonly string[])[] = [
 const pure = new Set(levels[1]);
 /** Pure folders that the other pure folders may use. */
 const shared = new Set(['job', 'signal']);
+/** What else a pure folder may use: a webhook has quiet hours, and signatures are only arithmetic. */
+const granted = new Set(['webhook schedule', 'webhook node:crypto']);
 const surfaces = new Set(['http', 'cli', 'mcp']);
 const behindOperations = new Set(['engine', 'ledger']);
 const drivers = new Set(['pg', 'node:sqlite']);
@@ -51,6 +53,7 @@ function judge(path: string, { specifier, isType }: Import): string | undefined 
 
 function judgePackage(from: string, specifier: string, isType: boolean): string | undefined {
   if (drivers.has(specifier) && from !== 'ledger') return 'only the ledger speaks to a database';
+  if (granted.has(`${from} ${specifier}`)) return undefined;
   if (specifier.startsWith('node:') && pure.has(from) && !isType) return `${from} is pure`;
   return undefined;
 }
@@ -61,6 +64,7 @@ function judgeFolder(from: string, to: string): string | undefined {
   if (surfaces.has(from) && behindOperations.has(to)) return `${from} asks operations, never ${to}`;
   if (levelOf(to) < levelOf(from)) return undefined;
   if (levelOf(to) > levelOf(from)) return `${to} stands further right than ${from}`;
+  if (granted.has(`${from} ${to}`)) return undefined;
   return pure.has(from) && shared.has(to) ? undefined : `${from} and ${to} do not know each other`;
 }
 

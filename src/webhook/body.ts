@@ -1,0 +1,120 @@
+import { toDuctileError } from '../base/errors.ts';
+import { isObject, type JsonObject } from '../base/json.ts';
+import { parseStrictJson } from '../base/json-text.ts';
+import { fromCloudEvent, readCloudEvent } from '../signal/cloudevent.ts';
+import { isForm, readForm } from './form.ts';
+import { hasHeader, takeHeader, type HookRequest } from './request.ts';
+
+export type ReadBody =
+  | {
+      readonly ok: true;
+      readonly payload: JsonObject;
+      /** What a CloudEvent said of itself, as the report of a signal. */
+      readonly event?: JsonObject;
+    }
+  | { readonly ok: false; readonly fault: BodyFault; readonly message: string };
+
+export type BodyFault = MediaFault | 'invalid_json' | 'body_must_be_object' | 'invalid_event';
+export type MediaFault = 'media_type_unsupported';
+
+export type MediaType = 'json' | 'form' | 'event';
+
+/** `json` takes nothing else, as document 4 has it. */
+export type Accepts = 'json' | 'all';
+
+/**
+ * What the body is, by what was declared and by nothing else; undefined when that is not taken.
+ * Headers that came twice declare nothing.
+ */
+export function mediaTypeOf(request: HookRequest, accepts: Accepts): MediaType | undefined {
+  const encoding = takeHeader(request, 'content-encoding');
+  const isPlain = encoding.ok
+    ? encoding.value.toLowerCase() === 'identity'
+    : encoding.reason === 'header_missing';
+  const type = takeHeader(request, 'content-type');
+  if (!isPlain || !type.ok) return undefined;
+  const { value } = type;
+  const media = CLOUDEVENTS.test(value) ? 'event' : otherThanEvent(value, request);
+  return media === 'json' || accepts === 'all' ? media : undefined;
+}
+
+/** The body as an object, which is what payloads are. */
+export function readBody(request: HookRequest, accepts: Accepts): ReadBody {
+  const media = mediaTypeOf(request, accepts);
+  if (media === undefined) {
+    return refuse('media_type_unsupported', 'the declared type of the body is not accepted');
+  }
+  if (media === 'form') return readFields(request.rawBody);
+  const text = decode(request.rawBody);
+  if (text === undefined) return refuse('invalid_json', 'the body is not UTF-8');
+  const parsed = parseStrictJson(text);
+  if (!parsed.ok) return refuse('invalid_json', `the body ${parsed.fault}`);
+  if (media === 'event') return readEvent(request, parsed.value);
+  if (!isObject(parsed.value)) return refuse('body_must_be_object', 'the body is not an object');
+  return { ok: true, payload: parsed.value };
+}
+
+const UTF_8 = String.raw`\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?$`;
+const JSON_TYPE = new RegExp(String.raw`^application\/(?:[\w.+-]+\+)?json${UTF_8}`, 'i');
+/** One event as JSON. A batch is several deliveries in one, which cannot be answered as one. */
+const CLOUDEVENTS = new RegExp(String.raw`^application\/cloudevents\+json${UTF_8}`, 'i');
+const CLOUDEVENTS_OTHER = /^application\/cloudevents/i;
+
+function otherThanEvent(type: string, request: HookRequest): MediaType | undefined {
+  if (CLOUDEVENTS_OTHER.test(type)) return undefined;
+  if (JSON_TYPE.test(type)) return hasHeader(request, 'ce-specversion') ? 'event' : 'json';
+  return isForm(type) ? 'form' : undefined;
+}
+
+/** A byte order mark stays, and is no JSON. */
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function decode(bytes: Buffer): string | undefined {
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+function readFields(bytes: Buffer): ReadBody {
+  const form = readForm(bytes);
+  if (!form.ok) return refuse('invalid_json', `the body ${form.fault}`);
+  const wrapped = unwrap(form.fields);
+  if (wrapped !== undefined) return { ok: true, payload: wrapped };
+  const payload = Object.fromEntries(
+    [...form.fields].map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
+  );
+  // Through the same gate as every other stranger's text: what a ledger cannot keep stays outside.
+  const parsed = parseStrictJson(JSON.stringify(payload));
+  if (!parsed.ok) return refuse('invalid_json', `the body ${parsed.fault}`);
+  return { ok: true, payload: parsed.value as JsonObject };
+}
+
+/** GitHub and Slack put JSON into the one field `payload` of a form. */
+function unwrap(fields: ReadonlyMap<string, readonly string[]>): JsonObject | undefined {
+  const [text, more] = fields.get('payload') ?? [];
+  if (text === undefined || more !== undefined || fields.size > 1) return undefined;
+  const parsed = parseStrictJson(text);
+  return parsed.ok && isObject(parsed.value) ? parsed.value : undefined;
+}
+
+function readEvent(request: HookRequest, value: unknown): ReadBody {
+  const headers = new Map<string, string>();
+  for (const [name, text] of request.headers) {
+    if (name !== 'content-type' && !name.startsWith('ce-')) continue;
+    if (headers.has(name)) return refuse('invalid_event', `${name} came twice`);
+    headers.set(name, text);
+  }
+  try {
+    const event = fromCloudEvent(readCloudEvent(Object.fromEntries(headers), value));
+    const { data } = event;
+    return { ok: true, payload: isObject(data) ? data : {}, event };
+  } catch (thrown) {
+    return refuse('invalid_event', toDuctileError(thrown).message);
+  }
+}
+
+function refuse(fault: BodyFault, message: string): ReadBody {
+  return { ok: false, fault, message };
+}

@@ -1,0 +1,232 @@
+import * as z from 'zod';
+import { credentialIn } from '../base/credential-ref.ts';
+import { duration, flag, section, text } from '../base/fields.ts';
+import { limits } from '../base/limits.ts';
+import { makeBearer } from './bearer.ts';
+import type { Report } from './hook-target.ts';
+import { algorithms, encodings, keyEncodings, keyOf, type KeyForm } from './mac.ts';
+import { parsePattern } from './pattern.ts';
+import { parsePayload, toPart } from './payload.ts';
+import { presetNames, presets, type PresetName } from './presets.ts';
+import type { Scheme } from './scheme.ts';
+import type { SignedScheme } from './signed.ts';
+
+export const authModes = ['bearer', 'hmac', 'signed', ...presetNames] as const;
+export type AuthMode = (typeof authModes)[number];
+
+const secret = z
+  .string()
+  .regex(/\S/, 'must not be blank')
+  .max(limits.tokenCharsMax)
+  .refine((value) => !/\$\{[^}]*\}/.test(value), {
+    error: 'has a ${variable} that was not replaced',
+    params: { hint: 'Set the variable, or write the secret itself.' },
+  });
+
+/** One, or several that are good at once. */
+const secrets = z
+  .preprocess(
+    (value) => (typeof value === 'string' ? [value] : value),
+    z.array(secret).min(1).max(limits.hookSecretsMax),
+  )
+  .optional();
+
+const header = z
+  .string()
+  .max(100)
+  .regex(/^[A-Za-z0-9_-]+$/, 'must be the name of a header')
+  .transform((name) => name.toLowerCase());
+
+const pattern = z.string().transform((value, context) => {
+  const parsed = parsePattern(value);
+  if (parsed.ok) return parsed.pattern;
+  const { message, hint } = parsed;
+  context.addIssue({ code: 'custom', message, params: { hint, shown: true } });
+  return z.NEVER;
+});
+
+const payload = z.string().transform((value, context) => {
+  const parsed = parsePayload(value);
+  if (parsed.ok) return parsed.parts;
+  const { message, hint } = parsed;
+  context.addIssue({ code: 'custom', message, params: { hint, shown: true } });
+  return z.NEVER;
+});
+
+const place = z.string().transform((value, context) => {
+  const part = toPart(/^\{(.*)\}$/.exec(value)?.[1] ?? '');
+  if (part?.kind === 'header' || part?.kind === 'entry') return part;
+  const hint = 'Write {header:X-Timestamp} or {sig.t}.';
+  context.addIssue({ code: 'custom', message: 'names no place', params: { hint, shown: true } });
+  return z.NEVER;
+});
+
+const signedFields = section({
+  header,
+  separator: z.string().max(10).default(''),
+  prefix: z.string().max(50).default(''),
+  payload: payload.prefault('{body}'),
+  algorithm: z.enum(algorithms).default('sha256'),
+  encoding: z.enum(encodings).default('hex'),
+  key: z.enum(keyEncodings).default('utf8'),
+  key_prefix: z.string().max(50).default(''),
+  timestamp: place.optional(),
+  timestamp_unit: z.enum(['s', 'ms']).optional(),
+  tolerance: duration({ minMs: 1000, maxMs: limits.hookToleranceMsMax }).optional(),
+  id_field: text().max(100).optional(),
+  unique_body: flag().default(false),
+});
+
+export const authFields = {
+  auth_mode: z.enum(authModes).default('bearer'),
+  token: secrets,
+  hmac_secret: secrets,
+  hmac_header: header.optional(),
+  hmac_algorithm: z.enum(algorithms).optional(),
+  hmac_encoding: z.enum(encodings).optional(),
+  hmac_sig_prefix: z.string().max(50).optional(),
+  hmac_sig_regex: blankable(pattern),
+  hmac_payload_prefix_regex: blankable(pattern),
+  signed: signedFields.optional(),
+  delivery_header: header.optional(),
+};
+
+/** Document 4's entries have empty text where there is no pattern. */
+function blankable<T extends z.ZodType>(schema: T) {
+  return z.preprocess((value) => (value === '' ? undefined : value), schema.optional());
+}
+
+export type AuthFields = z.output<z.ZodObject<typeof authFields>>;
+
+const hmacKeys = [
+  'hmac_header',
+  'hmac_algorithm',
+  'hmac_encoding',
+  'hmac_sig_prefix',
+  'hmac_sig_regex',
+  'hmac_payload_prefix_regex',
+] as const;
+
+/** Whether the mode goes by a token, which is compared, or by a secret, which signs. */
+function hasToken(mode: AuthMode): boolean {
+  return mode === 'bearer' || mode === 'gitlab';
+}
+
+/** What the keys of authentication say against each other, and what could never be verified. */
+export function checkAuth(fields: AuthFields, report: Report): void {
+  const { auth_mode: mode, signed } = fields;
+  const isPreset = Object.hasOwn(presets, mode);
+  if (mode !== 'hmac') {
+    for (const key of hmacKeys) {
+      if (fields[key] !== undefined) report(key, 'is only for auth_mode hmac', 'Leave it out.');
+    }
+  } else if (fields.hmac_header === undefined) {
+    report('hmac_header', 'is required for auth_mode hmac', 'Name the header with the signature.');
+  }
+  if (mode !== 'signed' && signed !== undefined) {
+    report('signed', 'is only for auth_mode signed', 'Leave it out.');
+  }
+  if (mode === 'signed' && signed === undefined) {
+    report('signed', 'is required for auth_mode signed', 'Say header and payload under it.');
+  }
+  if (isPreset && fields.delivery_header !== undefined) {
+    report('delivery_header', `is known for auth_mode ${mode}`, 'Leave it out.');
+  }
+  if (signed !== undefined) checkSigned(signed, report);
+  checkSecrets(fields, report);
+}
+
+function checkSigned(signed: NonNullable<AuthFields['signed']>, report: Report): void {
+  const { timestamp, payload: parts, separator } = signed;
+  const isCovered = parts.some(
+    (part) => part.kind === timestamp?.kind && 'name' in part && part.name === timestamp.name,
+  );
+  if (timestamp !== undefined && !isCovered) {
+    report(
+      'signed.timestamp',
+      'is not part of signed.payload, so anybody could change it',
+      'Add it there, or leave it out.',
+    );
+  }
+  for (const key of ['timestamp_unit', 'tolerance'] as const) {
+    if (timestamp !== undefined || signed[key] === undefined) continue;
+    report(`signed.${key}`, 'is only for signed.timestamp', 'Say where the time stands, too.');
+  }
+  if (separator === '' && parts.some(({ kind }) => kind === 'entry')) {
+    report('signed.separator', 'is required for {sig.…}', 'Say what stands between the entries.');
+  }
+}
+
+function checkSecrets(fields: AuthFields, report: Report): void {
+  const { auth_mode: mode } = fields;
+  const [key, other] = hasToken(mode)
+    ? (['token', 'hmac_secret'] as const)
+    : (['hmac_secret', 'token'] as const);
+  if (fields[other] !== undefined) {
+    report(other, `is not for auth_mode ${mode}`, `Write it as ${key}.`);
+  }
+  const own = fields[key];
+  if (own === undefined) {
+    if (mode !== 'bearer')
+      report(key, `is required for auth_mode ${mode}`, 'Without it nothing can be verified.');
+    return;
+  }
+  const form = keyForm(fields);
+  const isUnreadable = own.some(
+    (one) => credentialIn(one) === undefined && keyOf(one, form) === undefined,
+  );
+  if (isUnreadable)
+    report(key, `is not written in ${form.encoding}`, 'Copy it as the sender shows it.');
+}
+
+function keyForm({ auth_mode: mode, signed }: AuthFields): KeyForm {
+  if (mode === 'signed' && signed !== undefined) {
+    return { encoding: signed.key, prefix: signed.key_prefix };
+  }
+  const isStandard = mode === 'standard-webhooks' || mode === 'svix';
+  return isStandard ? { encoding: 'base64', prefix: 'whsec_' } : { encoding: 'utf8', prefix: '' };
+}
+
+/** The secrets as they were written: the text itself, or `credential:NAME`. */
+export function secretsOf(fields: AuthFields): readonly string[] {
+  return (hasToken(fields.auth_mode) ? fields.token : fields.hmac_secret) ?? [];
+}
+
+export function toScheme(fields: AuthFields): Scheme {
+  const { auth_mode: mode, delivery_header: idHeader = 'idempotency-key' } = fields;
+  if (mode === 'bearer') return makeBearer([idHeader]);
+  if (mode === 'signed') return toSigned(fields, idHeader);
+  if (mode !== 'hmac') return presets[mode satisfies PresetName];
+  const algorithm = fields.hmac_algorithm ?? 'sha256';
+  return {
+    kind: 'hmac',
+    header: fields.hmac_header ?? '',
+    algorithm,
+    encoding: fields.hmac_encoding ?? 'hex',
+    prefix: fields.hmac_sig_prefix ?? `${algorithm}=`,
+    signature: fields.hmac_sig_regex,
+    payloadPrefix: fields.hmac_payload_prefix_regex,
+    idHeaders: [idHeader],
+  };
+}
+
+function toSigned({ signed }: AuthFields, idHeader: string): SignedScheme {
+  if (signed === undefined) throw new TypeError('a hook without its scheme was not checked');
+  const { timestamp: part, timestamp_unit: unit = 's', tolerance } = signed;
+  const toleranceMs = tolerance ?? limits.hookToleranceMs;
+  return {
+    kind: 'signed',
+    header: signed.header,
+    separator: signed.separator,
+    prefix: signed.prefix,
+    payload: signed.payload,
+    algorithm: signed.algorithm,
+    encoding: signed.encoding,
+    key: { encoding: signed.key, prefix: signed.key_prefix },
+    timestamp: part === undefined ? undefined : { part, unit, toleranceMs },
+    idHeaders: [idHeader],
+    idField: signed.id_field,
+    isBodyUnique: signed.unique_body,
+    hasChallenge: false,
+  };
+}

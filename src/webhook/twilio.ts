@@ -1,0 +1,77 @@
+import { isForm, readForm } from './form.ts';
+import { digestOf, findSigner, isSame, type Signing } from './mac.ts';
+import { takeHeader, type HookRequest } from './request.ts';
+import { refuse, type Refused } from './verdict.ts';
+
+/** Twilio signs the address, and of the body its fields in order or a digest in the address. */
+export interface TwilioScheme {
+  readonly kind: 'twilio';
+  readonly header: string;
+  readonly idHeaders: readonly string[];
+}
+
+const signing: Signing = {
+  algorithm: 'sha1',
+  encoding: 'base64',
+  key: { encoding: 'utf8', prefix: '' },
+};
+
+export interface TwilioSigned {
+  readonly secretIndex: number;
+  readonly replayKey: string;
+}
+
+export function verifyTwilio(
+  { header }: TwilioScheme,
+  request: HookRequest,
+  secrets: readonly string[],
+): TwilioSigned | Refused {
+  const taken = takeHeader(request, header);
+  if (!taken.ok) return refuse(taken.reason);
+  if (!URL.canParse(request.url)) return refuse('url_invalid');
+  const fields = fieldsOf(request);
+  if (typeof fields !== 'string') return fields;
+  for (const url of spellingsOf(request.url)) {
+    const secretIndex = findSigner(secrets, [taken.value], [url, fields], signing);
+    if (secretIndex !== undefined) {
+      return { secretIndex, replayKey: digestOf([request.url, '\n', fields]) };
+    }
+  }
+  return refuse('signature_wrong');
+}
+
+/** What is signed after the address. */
+function fieldsOf(request: HookRequest): string | Refused {
+  const [digest, ...more] = new URL(request.url).searchParams.getAll('bodySHA256');
+  if (more.length > 0) return refuse('url_invalid');
+  if (digest !== undefined) {
+    const actual = Buffer.from(digestOf([request.rawBody]));
+    return isSame(actual, Buffer.from(digest.toLowerCase())) ? '' : refuse('body_changed');
+  }
+  if (request.rawBody.length === 0) return '';
+  const type = takeHeader(request, 'content-type');
+  if (!type.ok || !isForm(type.value)) return refuse('body_unsigned');
+  const form = readForm(request.rawBody);
+  if (!form.ok) return refuse('signature_malformed');
+  return [...form.fields]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([name, values]) =>
+      [...new Set(values)].toSorted((a, b) => (a < b ? -1 : 1)).map((value) => name + value),
+    )
+    .join('');
+}
+
+const PORTS: Readonly<Record<string, string>> = { 'https:': '443', 'http:': '80' };
+
+/** The address as it is, and with its usual port said or not: which one was signed differs. */
+function spellingsOf(url: string): string[] {
+  const { protocol, host, port } = new URL(url);
+  const usual = PORTS[protocol];
+  if (usual === undefined || port !== '') return [url];
+  // Only behind the host as it was written: everything else in it stays byte for byte.
+  const start = url.indexOf('//') + 2;
+  const written = /^[^/?#]*/.exec(url.slice(start))?.[0] ?? host;
+  const bare = written.endsWith(`:${usual}`) ? written.slice(0, -usual.length - 1) : written;
+  const rest = url.slice(start + written.length);
+  return [`${bare}${rest}`, `${bare}:${usual}${rest}`].map((tail) => url.slice(0, start) + tail);
+}

@@ -1,0 +1,53 @@
+/** What verifying a delivery gives. Only the log and the delivery's row hear why it was refused. */
+export type Verdict = Accepted | Refused | Challenge;
+
+export interface Accepted {
+  readonly kind: 'accepted';
+  /** What the sender calls the delivery, the same when it is sent again. */
+  readonly deliveryId?: string;
+  /** When it was signed, as far as the signature covers that. */
+  readonly timestampMs?: number;
+  /** Which of the secrets it was. */
+  readonly secretIndex: number;
+  /**
+   * A digest of what was signed, where the same bytes twice can only be a replay: a delivery's id
+   * is often not covered by the signature, and whoever has a copy can send it under a new one.
+   */
+  readonly replayKey?: string;
+}
+
+export interface Refused {
+  readonly kind: 'refused';
+  readonly reason: Refusal;
+}
+
+/** The sender asks whether this is the right address, and wants to hear this. */
+export interface Challenge {
+  readonly kind: 'challenge';
+  readonly answer: string;
+}
+
+export const refusals = [
+  'secret_missing',
+  'header_missing',
+  'header_repeated',
+  'header_too_long',
+  'token_wrong',
+  'signature_malformed',
+  'signatures_too_many',
+  'signature_wrong',
+  'prefix_unmatched',
+  'value_ambiguous',
+  'timestamp_malformed',
+  'timestamp_old',
+  'timestamp_ahead',
+  'url_invalid',
+  'body_unsigned',
+  'body_changed',
+] as const;
+
+export type Refusal = (typeof refusals)[number];
+
+export function refuse(reason: Refusal): Refused {
+  return { kind: 'refused', reason };
+}

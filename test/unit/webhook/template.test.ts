@@ -1,0 +1,31 @@
+import { describe, expect, test } from 'vitest';
+import { renderTemplate } from '../../../src/webhook/template.ts';
+
+describe('a template', () => {
+  test.each([
+    ['W-30', 'Hi {{name}}!', { name: 'Ada' }, 'Hi Ada!'],
+    ['W-31', 'Hi {{name}}', { other: 1 }, 'Hi {{?name}}'],
+    ['W-32', 'Hi', { name: 'Ada' }, 'Hi'],
+    ['W-33', '{{a}}', {}, '{{?a}}'],
+    ['W-34', '{{n}} {{f}}', { n: 42, f: 1.5 }, '42 1.5'],
+    ['W-35', '[{{e}}]', { e: '' }, '[]'],
+    ['W-35', '{{z}} {{f}}', { z: 0, f: false }, '0 false'],
+    ['W-36', '{{n}}', { n: null }, '{{?n}}'],
+    ['W-37', '{{a}}{{a}} {{a}}', { a: 'x' }, 'xx x'],
+    ['W-38', '{{a}}', { a: '{{b}}', b: 'secret' }, '{{b}}'],
+    ['W-38', '{{a}}b}}', { a: '{{', b: 'secret' }, '{{b}}'],
+    ['W-38', '{{a}}', { a: '$& $1 $$' }, '$& $1 $$'],
+    ['W-39', '{{ a }} {{a.b}} {{a-b}} {{}} {a}', { a: 1 }, '{{ a }} {{a.b}} {{a-b}} {{}} {a}'],
+    ['W-39', '{{größe_1}} {{名}}', { größe_1: 'L', 名: 'n' }, 'L n'],
+    ['W-39', '{{{a}}}', { a: 1 }, '{1}'],
+    ['W-40', '{{o}} {{l}}', { o: { b: [1, null] }, l: ['x'] }, '{"b":[1,null]} ["x"]'],
+    ['W-31', '{{constructor}} {{toString}}', {}, '{{?constructor}} {{?toString}}'],
+  ])('%s %s of %j', (_case, template, payload, expected) => {
+    expect(renderTemplate(template, payload)).toBe(expected);
+  });
+
+  test('does not grow without bounds', () => {
+    const payload = { a: 'x'.repeat(100_000) };
+    expect(() => renderTemplate('{{a}}'.repeat(1000), payload)).toThrow(/longer than 1048576/);
+  });
+});

@@ -1,0 +1,223 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { makeBearer, pickTokens } from '../../../src/webhook/bearer.ts';
+import { makeEndpointScheme, type HmacScheme } from '../../../src/webhook/hmac.ts';
+import { parsePattern } from '../../../src/webhook/pattern.ts';
+import type { HookRequest } from '../../../src/webhook/request.ts';
+import type { SignedScheme } from '../../../src/webhook/signed.ts';
+import { verify } from '../../../src/webhook/verify.ts';
+import { AT, BODY, makeRequest, sign } from './support.ts';
+
+const bearer = makeBearer(['idempotency-key']);
+
+function patternOf(text: string) {
+  const parsed = parsePattern(text);
+  if (!parsed.ok) throw new Error(parsed.message);
+  return parsed.pattern;
+}
+
+function hmac(differences: Partial<HmacScheme> = {}): HmacScheme {
+  return { ...makeEndpointScheme('X-Sig'), ...differences };
+}
+
+function outcome(verdict: ReturnType<typeof verify>): string {
+  return verdict.kind === 'refused' ? verdict.reason : verdict.kind;
+}
+
+const judge = (scheme: HmacScheme, headers: Record<string, string>, body = BODY): string =>
+  outcome(verify(scheme, makeRequest(headers, body), ['topsecret'], AT));
+
+describe('bearer', () => {
+  test.each([
+    ['Bearer tok', 'accepted'],
+    ['Bearer toc', 'token_wrong'],
+    ['Bearer tok ', 'token_wrong'],
+    ['Bearer to', 'token_wrong'],
+    ['Bearer ', 'token_wrong'],
+    ['Bearer', 'token_wrong'],
+    ['bearer tok', 'token_wrong'],
+    ['Bearer  tok', 'token_wrong'],
+    ['Basic tok', 'token_wrong'],
+    ['tok', 'token_wrong'],
+    ['Bearer tök', 'token_wrong'],
+    ['Bearer tоk', 'token_wrong'],
+    [`Bearer ${'t'.repeat(5000)}`, 'header_too_long'],
+    ['', 'header_missing'],
+  ])('W-01, W-12, W-13 %j is %s', (authorization, expected) => {
+    expect(outcome(verify(bearer, makeRequest({ authorization }), ['tok'], AT))).toBe(expected);
+  });
+
+  test('W-01 without its header, or with two, is refused', () => {
+    expect(outcome(verify(bearer, makeRequest({}), ['tok'], AT))).toBe('header_missing');
+    const twice = makeRequest([
+      ['authorization', 'Bearer tok'],
+      ['authorization', 'Bearer tok'],
+    ]);
+    expect(outcome(verify(bearer, twice, ['tok'], AT))).toBe('header_repeated');
+  });
+
+  test('W-02 a hook’s own tokens shut the global one out', () => {
+    expect(pickTokens(['own'], 'global')).toEqual(['own']);
+    expect(pickTokens([], 'global')).toEqual(['global']);
+    expect(pickTokens([], '')).toEqual([]);
+    expect(pickTokens([], undefined)).toEqual([]);
+    const empty = makeRequest({ authorization: 'Bearer ' });
+    expect(outcome(verify(bearer, empty, [], AT))).toBe('secret_missing');
+    expect(outcome(verify(bearer, empty, ['', 'x'], AT))).toBe('token_wrong');
+  });
+
+  test('a delivery may be named by its idempotency key', () => {
+    const headers = { authorization: 'Bearer tok', 'idempotency-key': 'k' };
+    const verdict = verify(bearer, makeRequest(headers), ['other', 'tok'], AT);
+    expect(verdict).toEqual({ kind: 'accepted', secretIndex: 1, deliveryId: 'k' });
+  });
+});
+
+describe('generic HMAC', () => {
+  const hex = sign('topsecret', BODY);
+
+  test('W-04 its vectors', () => {
+    expect(judge(hmac(), { 'x-sig': `sha256=${hex}` })).toBe('accepted');
+    expect(judge(hmac(), { 'x-sig': hex })).toBe('accepted');
+    expect(hex).toBe('b9a510080ef5cedb995294a452aa2dfd4ab044e902075e4c1811a249a84d8f16');
+    const sha1 = hmac({ algorithm: 'sha1', prefix: 'sha1=' });
+    expect(judge(sha1, { 'x-sig': 'sha1=7f80a3200da3366c39605a0bb342dcec98429e7d' })).toBe(
+      'accepted',
+    );
+    const sha512 = sign('topsecret', BODY, 'sha512');
+    expect(judge(hmac({ algorithm: 'sha512', prefix: '' }), { 'x-sig': sha512 })).toBe('accepted');
+  });
+
+  test.each([
+    [{ 'x-sig': '' }, 'header_missing'],
+    [{}, 'header_missing'],
+    [{ 'x-sig': 'sha256=' }, 'signature_wrong'],
+    [{ 'x-sig': 'none' }, 'signature_wrong'],
+    [{ 'x-sig': `sha512=${hex}` }, 'signature_wrong'],
+    [{ 'x-sig': `sha256=${hex.toUpperCase()}` }, 'signature_wrong'],
+    [{ 'x-sig': `sha256=${Buffer.from(hex, 'hex').toString('base64')}` }, 'signature_wrong'],
+    [{ 'x-sig': `sha256=${hex.slice(1)}` }, 'signature_wrong'],
+    [{ 'x-sig': `sha256=${hex}00` }, 'signature_wrong'],
+    [{ 'x-sig': 'sha256=é€😀' }, 'signature_wrong'],
+    [{ authorization: 'Bearer topsecret' }, 'header_missing'],
+  ])('W-04, W-07, W-12, W-13 %j is %s', (headers, expected) => {
+    expect(judge(hmac(), headers)).toBe(expected);
+  });
+
+  test('W-04 the body is what was signed, byte for byte', () => {
+    const headers = { 'x-sig': hex };
+    const reserialised = JSON.stringify(JSON.parse(BODY), null, 1);
+    for (const body of [reserialised, `${BODY} `, BODY.replace('ping', 'pong'), '']) {
+      expect(judge(hmac(), headers, body)).toBe('signature_wrong');
+    }
+  });
+
+  test('W-05 base64', () => {
+    const base64 = hmac({ encoding: 'base64', prefix: '' });
+    expect(judge(base64, { 'x-sig': 'uaUQCA71ztuZUpSkUqot/UqwROkCB15MGBGiSahNjxY=' })).toBe(
+      'accepted',
+    );
+    for (const wrong of [
+      'uaUQCA71ztuZUpSkUqot/UqwROkCB15MGBGiSahNjxY',
+      'uaUQCA71ztuZUpSkUqot_UqwROkCB15MGBGiSahNjxY=',
+      hex,
+    ]) {
+      expect(judge(base64, { 'x-sig': wrong })).toBe('signature_wrong');
+    }
+  });
+
+  const stripe = hmac({
+    prefix: 'v9=',
+    signature: patternOf('v1=([a-f0-9]+)'),
+    payloadPrefix: patternOf(String.raw`t=(\d+)`),
+  });
+  const timed = sign('topsecret', `1700000000.${BODY}`);
+
+  test('W-06 a pattern finds the signature and what was signed before the body', () => {
+    expect(judge(stripe, { 'x-sig': `t=1700000000,v1=${timed}` })).toBe('accepted');
+    expect(judge(stripe, { 'x-sig': `t=1700000001,v1=${timed}` })).toBe('signature_wrong');
+    expect(judge(stripe, { 'x-sig': `t=1700000000,v9=${timed}` })).toBe('signature_malformed');
+    expect(judge(stripe, { 'x-sig': 'junk' })).toBe('signature_malformed');
+  });
+
+  test('W-06 one with the time before the signature, as document 4’s tools have it', () => {
+    const slackLike = hmac({
+      signature: patternOf(':([a-f0-9]+)$'),
+      payloadPrefix: patternOf(String.raw`v0=(\d+):`),
+    });
+    expect(judge(slackLike, { 'x-sig': `v0=1700000000:${timed}` })).toBe('accepted');
+  });
+
+  test('W-08 what should be signed before the body and is not there is no bare body', () => {
+    expect(judge(stripe, { 'x-sig': `v1=${hex}` })).toBe('prefix_unmatched');
+    expect(judge(stripe, { 'x-sig': `t=,v1=${hex}` })).toBe('prefix_unmatched');
+  });
+
+  test('W-09 the second of two signatures is enough, a ninth is too many', () => {
+    const wrong = 'v1=00,';
+    expect(judge(stripe, { 'x-sig': `t=1700000000,${wrong}v1=${timed}` })).toBe('accepted');
+    const eight = `t=1700000000,${wrong.repeat(8)}v1=${timed}`;
+    expect(judge(stripe, { 'x-sig': eight })).toBe('signatures_too_many');
+  });
+
+  test('another endpoint’s secret is none', () => {
+    const request = makeRequest({ 'x-sig': hex });
+    expect(outcome(verify(hmac(), request, ['other'], AT))).toBe('signature_wrong');
+    expect(outcome(verify(hmac(), request, ['other', 'topsecret'], AT))).toBe('accepted');
+  });
+});
+
+describe('the general form', () => {
+  const scheme: SignedScheme = {
+    kind: 'signed',
+    header: 'x-sig',
+    separator: ';',
+    prefix: 's:',
+    payload: [
+      { kind: 'method' },
+      { kind: 'text', text: ' ' },
+      { kind: 'url' },
+      { kind: 'text', text: '\n' },
+      { kind: 'header', name: 'x-time' },
+      { kind: 'text', text: '|' },
+      { kind: 'body' },
+    ],
+    algorithm: 'sha512',
+    encoding: 'base64',
+    key: { encoding: 'hex', prefix: 'k_' },
+    timestamp: { part: { kind: 'header', name: 'x-time' }, unit: 'ms', toleranceMs: 1000 },
+    idHeaders: ['x-id'],
+    idField: undefined,
+    isBodyUnique: false,
+    hasChallenge: false,
+  };
+  const made = (time: string, url: string): HookRequest => {
+    const text = `POST ${url}\n${time}|${BODY}`;
+    const signature = sign(Buffer.from('00ff', 'hex'), text, 'sha512', 'base64');
+    return makeRequest({ 'x-sig': `a;s:${signature}`, 'x-time': time, 'x-id': '9' }, BODY, url);
+  };
+
+  test('signs the address, the method and headers, with a key of any form', () => {
+    const verdict = verify(scheme, made(`${AT}`, 'https://a/b'), ['k_00ff'], AT + 999);
+    expect(verdict).toMatchObject({ kind: 'accepted', deliveryId: '9', timestampMs: AT });
+    const moved = { ...made(`${AT}`, 'https://a/b'), url: 'https://a/c' };
+    expect(outcome(verify(scheme, moved, ['k_00ff'], AT))).toBe('signature_wrong');
+    expect(outcome(verify(scheme, made(`${AT}`, 'u'), ['00ff'], AT + 1001))).toBe('timestamp_old');
+  });
+
+  test('a secret that is no key matches nothing', () => {
+    expect(outcome(verify(scheme, made(`${AT}`, 'u'), ['not hex'], AT))).toBe('signature_wrong');
+  });
+});
+
+test('nothing that a stranger sends throws or is accepted', () => {
+  const latin1 = fc.uint8Array().map((bytes) => Buffer.from(bytes).toString('latin1'));
+  const word = fc.oneof(latin1, fc.string());
+  const schemes = [bearer, hmac(), hmac({ signature: patternOf('(.*)') })];
+  fc.assert(
+    fc.property(fc.constantFrom(...schemes), word, word, word, (scheme, value, body, url) => {
+      const headers = { authorization: value, 'x-sig': value };
+      return verify(scheme, makeRequest(headers, body, url), ['s'], AT).kind === 'refused';
+    }),
+  );
+});
