@@ -1,3 +1,4 @@
+import { askThread } from './ask-thread.ts';
 import type { Row, Session } from './dialect.ts';
 import { classify, sqliteDialect } from './sqlite.ts';
 
@@ -41,17 +42,11 @@ export async function readInThread<T>(
   const stop = (): void => void worker.terminate();
   givenUp?.addEventListener('abort', stop);
   if (givenUp?.aborted === true) stop();
-  const run = (sql: string): Promise<Row[]> =>
-    new Promise((resolve, reject) => {
-      const onExit = (): void => reject(new Error('the thread that read the ledger has ended'));
-      worker.once('exit', onExit);
-      worker.once('message', ({ rows, failure }: Told) => {
-        worker.off('exit', onExit);
-        if (failure === undefined) resolve(rows ?? []);
-        else reject(classify(Object.assign(new Error(failure.message), failure)));
-      });
-      worker.postMessage(sql, []);
-    });
+  const run = async (sql: string): Promise<Row[]> => {
+    const { rows, failure } = await askThread<Told>(worker, sql);
+    if (failure === undefined) return rows ?? [];
+    throw classify(Object.assign(new Error(failure.message), failure));
+  };
   try {
     return await work({ dialect: sqliteDialect, run });
   } finally {

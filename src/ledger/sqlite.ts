@@ -1,5 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import type { Log } from '../base/log.ts';
 import {
   tryParts,
   type Dialect,
@@ -13,6 +15,7 @@ import {
 } from './dialect.ts';
 import { afterCommit, beforeCommit } from './fault.ts';
 import { compileRun, toRuns } from './rows.ts';
+import { makeCheckpoints } from './sqlite-checkpoint.ts';
 import { openReader, openWriter, sqliteCode } from './sqlite-file.ts';
 
 const NOW = `strftime('%Y-%m-%dT%H:%M:%fZ', 'now')`;
@@ -37,6 +40,8 @@ export const sqliteDialect: Dialect = {
   unbegun: undefined,
   lastJobGiven: undefined,
   newTransaction: undefined,
+  size: `(p.page_count - f.freelist_count) * s.page_size
+    from pragma_page_count p, pragma_freelist_count f, pragma_page_size s`,
   // One writer meets nobody.
   isConflict: () => false,
   parameter: (index) => `?${index}`,
@@ -63,7 +68,7 @@ interface Unit {
  * One file, one writing connection, one reading one. The writes of one turn of the event loop share
  * one transaction, each in a savepoint of its own; whoever asked is answered after the commit.
  */
-export function openSqlite(path: string): SqliteStore {
+export function openSqlite(path: string, log?: Pick<Log, 'warn'>): SqliteStore {
   const writer = openWriter(path);
   const transaction = makeSession(writer);
   let reader: Session | undefined;
@@ -81,10 +86,22 @@ export function openSqlite(path: string): SqliteStore {
       for (const pause of pauses.splice(0)) await pause();
       const units = waiting;
       waiting = [];
-      if (units.length > 0) await runGroup(writer, transaction, units);
+      if (units.length === 0) continue;
+      const left = await runGroup(writer, transaction, units);
+      waiting = [...left, ...waiting];
+      checkpoints.committed();
     }
     flushing = undefined;
   };
+  const between: SqliteStore['between'] = (work) => {
+    if (closed) return Promise.reject(closedError());
+    return new Promise((resolve, reject) => {
+      pauses.push(() => work().then(resolve, reject));
+      flushing ??= flush();
+    });
+  };
+  const warn = (message: string, error: unknown): void => log?.warn(message, { path, error });
+  const checkpoints = makeCheckpoints({ path, writer, between, warn });
 
   return {
     dialect: sqliteDialect,
@@ -116,16 +133,11 @@ export function openSqlite(path: string): SqliteStore {
           }),
       );
     },
-    between(work) {
-      if (closed) return Promise.reject(closedError());
-      return new Promise((resolve, reject) => {
-        pauses.push(() => work().then(resolve, reject));
-        flushing ??= flush();
-      });
-    },
+    between,
     async close() {
       closed = true;
-      await flushing;
+      // The last one that has the file open is to be the writer: it leaves one clean file.
+      await Promise.all([flushing, checkpoints.end()]);
       readerDb?.close();
       writer.close();
     },
@@ -154,14 +166,21 @@ type Result =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly error: unknown };
 
-/** Runs a turn's units in one transaction; if the database itself gives up on it, one by one. */
-async function runGroup(db: DatabaseSync, tx: Transaction, units: readonly Unit[]): Promise<void> {
+/**
+ * Runs a turn's units in one transaction; if the database itself gives up on it, one by one. What it
+ * returns was not begun: the turn was long enough.
+ */
+async function runGroup(
+  db: DatabaseSync,
+  tx: Transaction,
+  units: readonly Unit[],
+): Promise<readonly Unit[]> {
   try {
     db.exec('begin immediate');
   } catch (error) {
     // Somebody else has the file: each alone would only wait for it once more.
     for (const unit of units) unit.reject(classify(error));
-    return;
+    return [];
   }
   let results: Result[];
   try {
@@ -170,9 +189,10 @@ async function runGroup(db: DatabaseSync, tx: Transaction, units: readonly Unit[
     rollback(db);
     if (units.length === 1) units.forEach((unit) => unit.reject(classify(error)));
     else for (const unit of units) await runGroup(db, tx, [unit]);
-    return;
+    return [];
   }
-  units.forEach((unit, index) => answer(unit, results[index]));
+  units.slice(0, results.length).forEach((unit, index) => answer(unit, results[index]));
+  return units.slice(results.length);
 }
 
 async function runTogether(
@@ -181,7 +201,10 @@ async function runTogether(
   units: readonly Unit[],
 ): Promise<Result[]> {
   const results: Result[] = [];
+  const since = performance.now();
   for (const unit of units) {
+    // Each is short; many of them would hold up whoever does not write.
+    if (results.length > 0 && performance.now() - since > limits.sliceMs) break;
     if (units.length > 1) db.exec('savepoint unit');
     try {
       results.push({ ok: true, value: await unit.work(tx) });
