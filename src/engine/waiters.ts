@@ -4,81 +4,118 @@ import { isTerminal } from '../job/state.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { isRunOver, type Run } from '../pipeline/run.ts';
 
-/** How often something that may end on another host is looked at. */
-const LOOK_MS = 500;
+/** How often is looked without being told: telling may fail, and then nobody waits for ever. */
+const LOOK_MS = 5000;
 
 export interface Waiters {
   waitFor(jobId: string, timeoutMs: number, signal?: AbortSignal): Promise<Job>;
   waitForRun(runId: string, timeoutMs: number, signal?: AbortSignal): Promise<Run>;
-  /** These jobs were settled, or these runs ended, in this process. */
-  notice(ids: Iterable<string>): void;
 }
 
-/** Callers that stay on the line until a job or a run has ended, here or on another host. */
-export function makeWaiters(ledger: Pick<Ledger, 'job' | 'run'>): Waiters {
-  const nudges = new Map<string, Set<() => void>>();
+/** What can be waited for, as it was found. */
+interface Found<T> {
+  readonly found: T & { readonly awaitedBy: string | null };
+  readonly isOver: boolean;
+}
 
-  const nudged = (id: string, ms: number, signal: AbortSignal | undefined): Promise<void> =>
-    new Promise((resolve) => {
-      const waiting = nudges.get(id) ?? new Set();
-      nudges.set(id, waiting);
-      const done = (): void => {
-        clearTimeout(timer);
-        signal?.removeEventListener('abort', done);
-        waiting.delete(done);
-        if (waiting.size === 0) nudges.delete(id);
-        resolve();
-      };
-      const timer = setTimeout(done, ms);
-      signal?.addEventListener('abort', done);
-      waiting.add(done);
-    });
+type WaitingLedger = Pick<Ledger, 'job' | 'run' | 'listener' | 'onEnds' | 'awaitEnd'>;
+
+/** Callers that stay on the line until a job or a run has ended, here or on another host. */
+export function makeWaiters(ledger: WaitingLedger, lookMs = LOOK_MS): Waiters {
+  const bells = makeBells();
+  let isListening = false;
+
+  /** Only from the first that waits on: most processes that open a ledger never wait. */
+  const listen = (): void => {
+    if (isListening) return;
+    isListening = true;
+    ledger.onEnds((ids) => bells.ring(ids));
+  };
 
   /** Looks until what it finds is over, the time is, or nobody wants to know any more. */
   const wait = async <T>(
-    id: string,
+    { what, id }: { readonly what: 'job' | 'run'; readonly id: string },
     timeoutMs: number,
-    look: () => Promise<{ readonly found: T; readonly isOver: boolean }>,
+    look: () => Promise<Found<T>>,
     signal?: AbortSignal,
   ): Promise<T> => {
+    if (timeoutMs > 0) listen();
     const until = performance.now() + timeoutMs;
-    for (;;) {
-      const { found, isOver } = await look();
-      const left = until - performance.now();
-      if (isOver || left <= 0 || signal?.aborted === true) return found;
-      await nudged(id, Math.min(LOOK_MS, left), signal);
+    for (let isKnown = false; ;) {
+      // Hung up before looking: what is told meanwhile must not be missed.
+      const bell = bells.hang(id);
+      try {
+        const { found, isOver } = await look();
+        const left = until - performance.now();
+        if (isOver || left <= 0 || signal?.aborted === true) return found;
+        const isNew = !isKnown && found.awaitedBy !== ledger.listener;
+        isKnown = true;
+        // It may end before that is written, and then nobody would tell: so look again.
+        if (isNew) await ledger.awaitEnd(what, id);
+        else await bell.rung(Math.min(lookMs, left), signal);
+      } finally {
+        bell.takeDown();
+      }
     }
   };
 
   return {
-    waitFor: (jobId, timeoutMs, signal) =>
-      wait(
-        jobId,
-        timeoutMs,
-        async () => {
-          const job = await ledger.job(jobId);
-          if (job === undefined) {
-            throw new DuctileError('JOB_NOT_FOUND', `there is no job ${jobId}`);
-          }
-          return { found: job, isOver: isTerminal(job.status) };
-        },
-        signal,
-      ),
-    waitForRun: (runId, timeoutMs, signal) =>
-      wait(
-        runId,
-        timeoutMs,
-        async () => {
-          const run = await ledger.run(runId);
-          if (run === undefined) {
-            throw new DuctileError('RUN_NOT_FOUND', `there is no run ${runId}`);
-          }
-          return { found: run, isOver: isRunOver(run.status) };
-        },
-        signal,
-      ),
-    notice(ids) {
-      for (const id of ids) for (const nudge of nudges.get(id) ?? []) nudge();
+    waitFor: (id, timeoutMs, signal) => {
+      const look = async () => {
+        const found = await ledger.job(id);
+        if (found === undefined) throw new DuctileError('JOB_NOT_FOUND', `there is no job ${id}`);
+        return { found, isOver: isTerminal(found.status) };
+      };
+      return wait<Job>({ what: 'job', id }, timeoutMs, look, signal);
+    },
+    waitForRun: (id, timeoutMs, signal) => {
+      const look = async () => {
+        const found = await ledger.run(id);
+        if (found === undefined) throw new DuctileError('RUN_NOT_FOUND', `there is no run ${id}`);
+        return { found, isOver: isRunOver(found.status) };
+      };
+      return wait<Run>({ what: 'run', id }, timeoutMs, look, signal);
+    },
+  };
+}
+
+interface Bell {
+  /** Resolves when it has been rung since it hangs, when the time is over, or when the signal says so. */
+  rung(ms: number, signal: AbortSignal | undefined): Promise<void>;
+  takeDown(): void;
+}
+
+/** One for each that waits; those of one id ring together, and without an id all do. */
+function makeBells(): {
+  hang(id: string): Bell;
+  ring(ids: readonly string[] | undefined): void;
+} {
+  const hanging = new Map<string, Set<() => void>>();
+
+  const hang = (id: string): Bell => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const ofId = hanging.get(id) ?? new Set();
+    hanging.set(id, ofId.add(resolve));
+    return {
+      async rung(ms, signal) {
+        const timer = setTimeout(resolve, ms);
+        const done = () => resolve();
+        signal?.addEventListener('abort', done);
+        await promise;
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', done);
+      },
+      takeDown() {
+        ofId.delete(resolve);
+        if (ofId.size === 0) hanging.delete(id);
+      },
+    };
+  };
+
+  return {
+    hang,
+    ring(ids = [...hanging.keys()]) {
+      for (const id of ids) for (const ring of hanging.get(id) ?? []) ring();
     },
   };
 }

@@ -6,8 +6,9 @@ import type {
   EventRows,
   JobEvent,
   Position,
+  RunEvent,
   SignalEvent,
-} from '../ledger/ledger.ts';
+} from '../ledger/events.ts';
 import { RUNTIME_SOURCE } from '../signal/signal.ts';
 import { showAttempt, showSignal, signalShape } from './shapes.ts';
 
@@ -36,11 +37,12 @@ export interface Merged {
  * what was read of it: later ones of the others would come before it.
  */
 export function mergeEvents(rows: EventRows, from: EventPlace): Merged {
-  const { jobs, signals, attempts, isPending } = rows;
+  const { jobs, signals, attempts, runs, isPending } = rows;
   const heads: Head[] = [
     { kind: 'jobs', at: 0, isCut: jobs.isCut, rows: jobs.rows.map(fromJob) },
     { kind: 'signals', at: 0, isCut: signals.isCut, rows: signals.rows.map(fromSignal) },
     { kind: 'attempts', at: 0, isCut: attempts.isCut, rows: attempts.rows.map(fromAttempt) },
+    { kind: 'runs', at: 0, isCut: runs.isCut, rows: runs.rows.map(fromRun) },
   ];
   const merged: PlacedEvent[] = [];
   let place = from;
@@ -57,7 +59,7 @@ export function mergeEvents(rows: EventRows, from: EventPlace): Merged {
     place = { ...place, [head.kind]: position };
     merged.push({ event: row.event, isHidden: row.isHidden, place });
   }
-  const end = { jobs: jobs.end, signals: signals.end, attempts: attempts.end };
+  const end = { jobs: jobs.end, signals: signals.end, attempts: attempts.end, runs: runs.end };
   return { merged, end, more: false, isPending };
 }
 
@@ -136,4 +138,32 @@ function fromAttempt(attempt: AttemptEvent): Entry {
     occurred_at: attempt.completedAt,
   };
   return { recordedAt: attempt.completedAt, position: attempt.position, event, isHidden: false };
+}
+
+/** A run that halted is told by a signal of its own. */
+function fromRun(run: RunEvent): Entry {
+  const data = {
+    run_id: run.id,
+    pipeline: run.pipeline,
+    status: run.status,
+    submitted_by: run.submittedBy,
+    actor: run.actor,
+    created_at: run.createdAt,
+    started_at: run.startedAt,
+    completed_at: run.completedAt,
+    parent_job_id: run.parentJobId,
+    source_event_id: run.sourceEventId,
+    root_job_id: run.rootJobId,
+    revived_from: run.revivedFrom,
+  };
+  const event = {
+    event_id: run.id,
+    type: `run.${run.status}`,
+    source: RUNTIME_SOURCE,
+    data,
+    correlation_id: run.rootJobId,
+    job_id: null,
+    occurred_at: run.completedAt,
+  };
+  return { recordedAt: run.completedAt, position: run.position, event, isHidden: false };
 }

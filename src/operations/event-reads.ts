@@ -1,5 +1,6 @@
 import { limits } from '../base/limits.ts';
-import type { EventPlace, EventRows, Ledger } from '../ledger/ledger.ts';
+import type { EventPlace, EventRows } from '../ledger/events.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 
 /** The reads of all who follow a ledger: those at the same place share one, and few run at once. */
 export interface SharedReads {

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
-import type { EventPlace } from '../ledger/ledger.ts';
+import type { EventPlace } from '../ledger/events.ts';
 import type { Context } from './context.ts';
 import { epochOf, readCursor, writeCursor } from './cursor.ts';
 import { defineOperation, type JsonOutput, type Operation } from './define.ts';
@@ -21,7 +21,8 @@ const typePattern = z
 
 export const tailSignals = defineOperation({
   name: 'signal.tail',
-  summary: 'Show signals, accepted jobs and the ends of attempts, from now on or after a cursor.',
+  summary:
+    'Show signals, accepted jobs, ends of attempts and of runs, from now on or after a cursor.',
   effect: 'read',
   scope: 'events:ro',
   input: z.strictObject({
@@ -53,7 +54,11 @@ export const tailSignals = defineOperation({
   http: { method: 'GET', path: '/events', isStream: true },
   cli: {
     flags: { limit: '-n, --limit <count>' },
-    examples: ['ductile signal tail --after start', "ductile signal tail --type 'job.*'"],
+    examples: [
+      "ductile signal tail --follow --type 'order.*'",
+      'ductile signal tail --after start',
+    ],
+    follow: true,
     table: {
       rows: 'events',
       columns: [
@@ -109,7 +114,12 @@ export function waitForEvents({ engine }: Context, ms: number, signal: AbortSign
 
 const KIND = 'e';
 const NOWHERE = { tx: 0, seq: 0 };
-const START: EventPlace = { jobs: NOWHERE, signals: NOWHERE, attempts: NOWHERE };
+const START: EventPlace = {
+  jobs: NOWHERE,
+  signals: NOWHERE,
+  attempts: NOWHERE,
+  runs: NOWHERE,
+};
 
 async function findPlace(
   reads: SharedReads,
@@ -118,17 +128,17 @@ async function findPlace(
 ): Promise<{ place: EventPlace; reset: boolean }> {
   if (after === 'start') return { place: START, reset: false };
   if (after === undefined) return { place: await reads.end(), reset: false };
-  const numbers = readCursor(KIND, epoch, after, 6);
+  const numbers = readCursor(KIND, epoch, after, 8);
   if (numbers === 'reset') return { place: await reads.end(), reset: true };
   const at = (index: number) => ({ tx: numbers[index] ?? 0, seq: numbers[index + 1] ?? 0 });
-  return { place: { jobs: at(0), signals: at(2), attempts: at(4) }, reset: false };
+  return { place: { jobs: at(0), signals: at(2), attempts: at(4), runs: at(6) }, reset: false };
 }
 
-function toCursor(epoch: string, { jobs, signals, attempts }: EventPlace): string {
+function toCursor(epoch: string, { jobs, signals, attempts, runs }: EventPlace): string {
   return writeCursor(
     KIND,
     epoch,
-    [jobs, signals, attempts].flatMap(({ tx, seq }) => [tx, seq]),
+    [jobs, signals, attempts, runs].flatMap(({ tx, seq }) => [tx, seq]),
   );
 }
 

@@ -47,8 +47,9 @@ export async function fillCrowd({ kind, sql }: Bench, rows: number): Promise<voi
       from n where true`);
   await sql(`insert into idempotency_keys (actor, route, key, body_digest, subject_id, created_at)
     ${numbers} select 'api', 'POST /a', 'key ' || i, 'd', 'job ' || i, ${old} from n where true`);
-  await sql(`insert into api_tokens (id, name, digest, scopes, created_by, created_at, revoked_at)
-    ${numbers} select 'token ' || i, 'name', 'digest ' || i, '[]', 'api', ${old}, ${old}
+  await sql(`insert into api_tokens (id, name, digest, scopes, role, created_by, created_at,
+      revoked_at)
+    ${numbers} select 'token ' || i, 'name', 'digest ' || i, '[]', 'owner', 'api', ${old}, ${old}
       from n where true`);
   await sql(`insert into config_snapshots (id, hash, config, plugins, reason, generation, process_id,
       created_at, last_used_at)
@@ -66,13 +67,19 @@ export async function fillCrowd({ kind, sql }: Bench, rows: number): Promise<voi
       reason, created_at)
     ${numbers} select 'transition ' || i, 'plugin ' || (i % 20), 'poll', 'closed', 'open',
       'failure_threshold', ${old} from n where true`);
+  await sql(`insert into tenants (slug, title, status, due_at, created_by, created_at, updated_at)
+    ${numbers} select 'tenant' || i, 't', 'active', ${old}, 'api', ${old}, ${old}
+      from n where true`);
+  await sql(`insert into tenant_keys (kind, key, slug, created_at)
+    ${numbers} select 'token', 'digest ' || i, 'tenant' || i, ${old} from n where true`);
   await fillRuns(sql, numbers, old);
   await sql(`insert into processes (id, host, pid, version, slots, spawner, plugins, started_at,
       last_heartbeat_at)
     ${numbers} select 'process ' || (i - 1), 'host', 1, '1', 1, 'node', '[]', ${at('0')}, ${at('0')}
       from n where i <= 4`);
   await sql('update storage_sequences set value = ?', [rows]);
-  await sql('analyze');
+  // SQLite gets no statistics from the program, so neither here; PostgreSQL makes its own.
+  if (kind === 'postgres') await sql('analyze');
 }
 
 /** Runs that are over, with a branch and a step each; of a hundred branches, one waits. */
@@ -80,7 +87,7 @@ async function fillRuns(sql: Bench['sql'], numbers: string, old: string): Promis
   const open = (value: string): string => `case when i % 100 = 99 then ${value} end`;
   const ended = (value: string): string => `case when i % 100 <> 99 then ${value} end`;
   await sql(`insert into pipeline_definitions (hash, name, graph, created_at, last_used_at)
-    ${numbers} select 'hash ' || i, 'flow', '{}', ${old}, ${old} from n where true`);
+    ${numbers} select 'hash ' || i, 'flow', '{"nodes":{}}', ${old}, ${old} from n where true`);
   await sql(`insert into pipeline_runs (id, pipeline, definition_hash, status, payload, submitted_by,
       actor, source_event_id, first_job_id, root_job_id, lineage, created_at, completed_at)
     ${numbers} select 'run ' || i, 'flow ' || (i % 20), 'hash ' || i,

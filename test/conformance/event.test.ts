@@ -1,19 +1,45 @@
 /** Following what is recorded: an order that later commits only add to. */
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { EventPlace } from '../../src/ledger/ledger.ts';
+import type { EventPlace, EventRows, Position } from '../../src/ledger/events.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
 import { eventually } from '../support/instance.ts';
+import { task } from '../unit/pipeline/graphs.ts';
+import { carryOn, claimSteps, define, done, start } from './run-words.ts';
 import { databases, openBench, openRaw, range } from './support.ts';
-import { draft } from './words.ts';
+import { draft, fail, pausing } from './words.ts';
 
 const NOWHERE = { tx: 0, seq: 0 };
-const START: EventPlace = { jobs: NOWHERE, signals: NOWHERE, attempts: NOWHERE };
+const START: EventPlace = {
+  jobs: NOWHERE,
+  signals: NOWHERE,
+  attempts: NOWHERE,
+  runs: NOWHERE,
+};
 const AMPLE = { rows: 10, bytes: 1_000_000 };
 
 function signal(type: string, data = '{}'): SignalDraft {
   const id = makeId();
   return { id, type, source: 'test', data, hops: 0, correlationId: id };
+}
+
+/** Reads page by page, from the start; `readPage` says whether all of 40 were seen. */
+function followBy(
+  ledger: Ledger,
+  read: (page: EventRows) => { readonly found: string[]; readonly next: Partial<EventPlace> },
+): { readonly seen: readonly string[]; readonly readPage: () => Promise<boolean> } {
+  const seen: string[] = [];
+  let place = START;
+  return {
+    seen,
+    async readPage() {
+      const { found, next } = read(await ledger.events(place, { ...AMPLE, rows: 3 }));
+      seen.push(...found);
+      place = { ...place, ...next };
+      return seen.length >= 40;
+    },
+  };
 }
 
 describe.each(databases)('events on %s', (kind) => {
@@ -25,14 +51,10 @@ describe.each(databases)('events on %s', (kind) => {
         (n % 2 === 0 ? ledger : second).enqueue({ jobs: [], signals: [signal(`n.${n}`)] }),
       ),
     );
-    const seen: string[] = [];
-    let place = START;
-    const readPage = async (): Promise<boolean> => {
-      const { signals } = await ledger.events(place, { ...AMPLE, rows: 3 });
-      seen.push(...signals.rows.map(({ type }) => type));
-      place = { ...place, signals: signals.end };
-      return seen.length >= 40;
-    };
+    const { seen, readPage } = followBy(ledger, ({ signals }) => ({
+      found: signals.rows.map(({ type }) => type),
+      next: { signals: signals.end },
+    }));
     // Transactions of others on the same server may hold them up for a while.
     await eventually('all were read', readPage);
     await writing;
@@ -61,14 +83,10 @@ describe.each(databases)('events on %s', (kind) => {
     const writing = Promise.all(
       ids.map((id, n) => (n % 2 === 0 ? ledger : second).enqueue({ jobs: [draft({ id })] })),
     );
-    const seen: string[] = [];
-    let place = START;
-    const readPage = async (): Promise<boolean> => {
-      const { jobs } = await ledger.events(place, { ...AMPLE, rows: 3 });
-      seen.push(...jobs.rows.map(({ id }) => id));
-      place = { ...place, jobs: jobs.end };
-      return seen.length >= 40;
-    };
+    const { seen, readPage } = followBy(ledger, ({ jobs }) => ({
+      found: jobs.rows.map(({ id }) => id),
+      next: { jobs: jobs.end },
+    }));
     await eventually('all were read', readPage);
     await writing;
     expect([...seen].sort()).toEqual([...ids].sort());
@@ -89,6 +107,79 @@ describe.each(databases)('events on %s', (kind) => {
     if (kind === 'sqlite') expect(ids).toEqual(['new']);
   });
 
+  test('of ended runs are read once each, in the order of their ends, while many end', async () => {
+    const { ledger, open } = await openBench(kind);
+    const second = kind === 'postgres' ? await open() : ledger;
+    const graph = await define(ledger, [task('a')]);
+    for (const _ of range(40)) await start(ledger, graph);
+    const claimed = await claimSteps(ledger, graph);
+    // Those that began last end first.
+    const writing = Promise.all(
+      claimed.toReversed().map((job, n) => (n % 2 === 0 ? ledger : second).settle([done(job)])),
+    );
+    const { seen, readPage } = followBy(ledger, ({ runs }) => ({
+      found: runs.rows.map(({ id }) => id),
+      next: { runs: runs.end },
+    }));
+    await eventually('all were read', readPage);
+    await writing;
+    expect([...seen].sort()).toEqual(claimed.map(({ runId }) => runId ?? '').sort());
+    await readPage();
+    expect(seen).toHaveLength(40);
+  });
+
+  test('of runs tell what succeeded and what was cancelled; of what halted, a signal does', async () => {
+    const { ledger } = await openBench(kind);
+    const graph = await define(ledger, [task('a')]);
+    const [first, second, third] = [
+      await start(ledger, graph),
+      await start(ledger, graph),
+      await start(ledger, graph),
+    ];
+    const cancel = { kind: 'run.cancel', runId: third.id } as const;
+    await ledger.direct(pausing({ sameness: 'each' }, cancel));
+    const end = (await ledger.eventEnd()).runs;
+    const [one, two] = await claimSteps(ledger, graph);
+    if (one === undefined || two === undefined) throw new Error('two jobs were expected');
+    await ledger.settle([fail(two)]);
+    await ledger.settle([done(one)]);
+    const ends = (after: Position) =>
+      eventually('the last is there', async () => {
+        const { rows } = (await ledger.events({ ...START, runs: after }, AMPLE)).runs;
+        return rows.at(-1)?.id === first.id && rows.map(({ id, status }) => [id, status]);
+      });
+    const both = [
+      [third.id, 'cancelled'],
+      [first.id, 'succeeded'],
+    ];
+    expect(await ends(NOWHERE)).toEqual(both);
+    if (kind === 'sqlite') expect(await ends(end)).toEqual(both.slice(1));
+    expect(await ledger.signals({ type: 'run.halted', limit: 5 })).toMatchObject([
+      { subjectId: second.id },
+    ]);
+  });
+
+  test('of runs go on when those are gone that ended last', async () => {
+    const { ledger, sql } = await openBench(kind);
+    const graph = await define(ledger, [task('a')]);
+    for (const _ of range(3)) await start(ledger, graph);
+    await carryOn(ledger, graph);
+    const last = await eventually('all can be seen', async () => {
+      const { rows, end } = (await ledger.events(START, AMPLE)).runs;
+      return rows.length === 3 && end;
+    });
+    for (const table of ['run_steps', 'run_branches', 'pipeline_runs', 'job_queue']) {
+      await sql(`delete from ${table}`);
+    }
+    const next = await start(ledger, graph);
+    await carryOn(ledger, graph);
+    const ids = await eventually('the next is there', async () => {
+      const { rows } = (await ledger.events({ ...START, runs: last }, AMPLE)).runs;
+      return rows.length > 0 && rows.map(({ id }) => id);
+    });
+    expect(ids).toEqual([next.id]);
+  });
+
   test('are read in pages of no more bytes than asked for, and never less than one', async () => {
     const { ledger } = await openBench(kind);
     const large = JSON.stringify({ text: 'x'.repeat(1000) });
@@ -96,12 +187,13 @@ describe.each(databases)('events on %s', (kind) => {
     await ledger.enqueue({ jobs: [], signals: types.map((type) => signal(type, large)) });
     const pages: string[][] = [];
     for (const bytes of [2500, 10]) {
+      const wanted = pages.flat().length + types.length;
       let place = START;
       await eventually('all were read', async () => {
         const { signals } = await ledger.events(place, { rows: 10, bytes });
         place = { ...place, signals: signals.end };
         if (signals.rows.length > 0) pages.push(signals.rows.map(({ type }) => type));
-        return !signals.isCut && pages.flat().length % types.length === 0;
+        return !signals.isCut && pages.flat().length === wanted;
       });
     }
     expect(pages.map((page) => page.length)).toEqual([2, 2, 1, 1, 1, 1, 1, 1]);
@@ -148,4 +240,17 @@ test('a schema from another PostgreSQL has its order and its epoch begun anew', 
     return signals.rows.length === 2 && signals.rows.map(({ type }) => type);
   });
   expect(types).toEqual(['moved', 'later']);
+});
+
+test('ends of runs come behind those that were copied from a ledger with other numbers', async () => {
+  const { ledger, sql } = await openBench('sqlite');
+  const graph = await define(ledger, [task('a')]);
+  await start(ledger, graph);
+  await carryOn(ledger, graph);
+  await sql('update pipeline_runs set end_tx = 9000000');
+  const { runs } = await ledger.eventEnd();
+  const next = await start(ledger, graph);
+  await carryOn(ledger, graph);
+  const { rows } = (await ledger.events({ ...START, runs }, AMPLE)).runs;
+  expect(rows.map(({ id }) => id)).toEqual([next.id]);
 });

@@ -51,6 +51,8 @@ async function explainSqlite({ open, sql }: Bench): Promise<Explainer> {
 const settings = [
   `session_preload_libraries = 'auto_explain'`,
   'auto_explain.log_min_duration = 0',
+  'auto_explain.log_analyze = on',
+  'auto_explain.log_timing = off',
   'client_min_messages = log',
 ];
 

@@ -120,7 +120,7 @@ describe.each(databases)('cancelling a run on %s', (kind) => {
 });
 
 describe.each(databases)('cancelling a wide run on %s', (kind) => {
-  const width = 3 * limits.advanceBatchMax;
+  const width = 3 * limits.sweepBatchMax;
 
   /** All of it is begun, and nothing of it runs. */
   async function cancelWide(ledger: Ledger): Promise<{ graph: Graph; id: string }> {
@@ -132,7 +132,7 @@ describe.each(databases)('cancelling a wide run on %s', (kind) => {
     await advanceAll(ledger);
     const { result } = await cancel(ledger, id);
     expect(JSON.parse(result ?? '')).toMatchObject({
-      cancelled_jobs: limits.advanceBatchMax,
+      cancelled_jobs: limits.sweepBatchMax,
       sweeping: true,
     });
     return { graph, id };
@@ -160,7 +160,7 @@ describe.each(databases)('cancelling a wide run on %s', (kind) => {
       steps.push([verdict, await queued(ledger)]);
     }
     expect(steps).toEqual([
-      ['more', limits.advanceBatchMax],
+      ['more', limits.sweepBatchMax],
       ['more', 0],
       ['done', 0],
     ]);

@@ -1,4 +1,5 @@
 import { makeToken } from '../../base/ids.ts';
+import type { RunStatus } from '../../pipeline/run.ts';
 import { together, type Row, type Session, type Transaction } from '../dialect.ts';
 import type {
   AttemptEvent,
@@ -8,8 +9,9 @@ import type {
   EventRows,
   JobEvent,
   Position,
+  RunEvent,
   SignalEvent,
-} from '../ledger.ts';
+} from '../events.ts';
 import type { Sight } from './event-horizon.ts';
 import { writeMeta } from './meta.ts';
 import { int, text, textOrNull, toAttempt } from './row.ts';
@@ -26,23 +28,26 @@ export async function listEvents(
   sight: Sight,
 ): Promise<EventRows> {
   const txBelow = sight.reach?.txBelow ?? sight.settledBelow;
-  const [jobs, [signals, attempts]] = await together(
-    listJobs(session, after.jobs, limit.rows, sight),
+  const [[jobs, runs], [signals, attempts]] = await together(
+    together(
+      listJobs(session, after.jobs, limit.rows, sight),
+      listAfter(session, runSource, after.runs, limit, txBelow),
+    ),
     together(
       listAfter(session, signalSource, after.signals, limit, txBelow),
       listAfter(session, attemptSource, after.attempts, limit, txBelow),
     ),
   );
-  return { jobs, signals, attempts, isPending: sight.isPending };
+  return { jobs, signals, attempts, runs, isPending: sight.isPending };
 }
 
 /** The place behind everything that was recorded so far. */
 export async function endOfEvents(session: Session, sight: Sight): Promise<EventPlace> {
-  const [jobs, [signals, attempts]] = await together(
-    endOfJobs(session, sight),
-    together(endOf(session, 'signals', sight), endOf(session, 'job_log', sight)),
+  const [[jobs, runs], [signals, attempts]] = await together(
+    together(endOfJobs(session, sight), endOf(session, runSource, sight)),
+    together(endOf(session, signalSource, sight), endOf(session, attemptSource, sight)),
   );
-  return { jobs, signals, attempts };
+  return { jobs, signals, attempts, runs };
 }
 
 /**
@@ -53,18 +58,26 @@ export async function endOfEvents(session: Session, sight: Sight): Promise<Event
 export async function adoptEvents(tx: Transaction): Promise<void> {
   const { dialect } = tx;
   if (dialect.unbegun === undefined) return;
-  const tables = [dialect.table('signals'), dialect.table('job_log')];
-  const foreign = tables.map(
-    (table) => `select 1 as one from ${table} where tx >= ${dialect.unbegun}`,
+  const sources = [signalSource, attemptSource, runSource].map(({ table, tx: column }) => {
+    return { table: dialect.table(table), column };
+  });
+  const foreign = sources.map(
+    ({ table, column }) => `select 1 as one from ${table} where ${column} >= ${dialect.unbegun}`,
   );
   const found = await tx.run(`${foreign.join(' union all ')} limit 1`);
   if (found.length === 0) return;
-  for (const table of tables) await tx.run(`update ${table} set tx = 0 where tx > 0`);
+  for (const { table, column } of sources) {
+    await tx.run(`update ${table} set ${column} = 0 where ${column} > 0`);
+  }
   await writeMeta(tx, 'epoch', makeToken());
 }
 
 interface Source<T> {
-  readonly table: 'job_log' | 'signals';
+  readonly table: 'job_log' | 'signals' | 'pipeline_runs';
+  /** The column that has the transaction. */
+  readonly tx: 'tx' | 'end_tx';
+  /** Whether it orders them also where there is one writer, whose rows are not added in this order. */
+  readonly isOrdered: boolean;
   readonly columns: string;
   /** The part of a row that may be large. */
   readonly bytes: string;
@@ -73,6 +86,8 @@ interface Source<T> {
 
 const signalSource: Source<SignalEvent> = {
   table: 'signals',
+  tx: 'tx',
+  isOrdered: false,
   columns: '*',
   bytes: 'octet_length(data) + octet_length(metadata)',
   toEvent: (row) => ({ ...toSignal(row), position: toPosition(row) }),
@@ -81,6 +96,8 @@ const signalSource: Source<SignalEvent> = {
 /** What an attempt said may be large, and is for those who ask for it. */
 const attemptSource: Source<AttemptEvent> = {
   table: 'job_log',
+  tx: 'tx',
+  isOrdered: false,
   columns: `seq, tx, id, job_id, plugin, command, status, cause, attempt, submitted_by,
     created_at, started_at, completed_at, last_error, stderr_truncated, exit_code, signal, pid,
     queue_ms, spawn_ms, run_ms, settle_ms, process_id, claim_token, parent_job_id, source_event_id`,
@@ -88,21 +105,47 @@ const attemptSource: Source<AttemptEvent> = {
   toEvent: (row) => ({ ...toAttempt(row), position: toPosition(row) }),
 };
 
+/** Without what it was given and gave, which may be large. */
+const runSource: Source<RunEvent> = {
+  table: 'pipeline_runs',
+  tx: 'end_tx',
+  isOrdered: true,
+  columns: `seq, end_tx as tx, id, pipeline, status, submitted_by, actor, source_event_id,
+    parent_job_id, root_job_id, revived_from, created_at, started_at, completed_at`,
+  bytes: '0',
+  toEvent: (row) => ({
+    id: text(row, 'id'),
+    pipeline: text(row, 'pipeline'),
+    status: text(row, 'status') as RunStatus,
+    submittedBy: text(row, 'submitted_by'),
+    actor: text(row, 'actor'),
+    sourceEventId: textOrNull(row, 'source_event_id'),
+    parentJobId: textOrNull(row, 'parent_job_id'),
+    rootJobId: text(row, 'root_job_id'),
+    revivedFrom: textOrNull(row, 'revived_from'),
+    createdAt: text(row, 'created_at'),
+    startedAt: textOrNull(row, 'started_at'),
+    completedAt: text(row, 'completed_at'),
+    position: toPosition(row),
+  }),
+};
+
 /** How large the rows are is asked first, so that no more of them are read than fit. */
 async function listAfter<T>(
   session: Session,
-  { table, columns, bytes, toEvent }: Source<T>,
+  source: Source<T>,
   after: Position,
   limit: EventLimit,
   txBelow: number,
 ): Promise<EventList<T>> {
+  const { table, tx, columns, bytes, toEvent } = source;
   const name = session.dialect.table(table);
-  const isAfter = comparer(session, '>');
-  const isUpTo = comparer(session, '<=');
+  const isAfter = comparer(session, source, '>');
+  const isUpTo = comparer(session, source, '<=');
   const isAlone = session.dialect.settledBelow === undefined;
   const sizes = await session.run(
-    `select tx, seq, ${bytes} as bytes from ${name}
-      where ${isAfter.text} ${isAlone ? '' : 'and tx < ?'} order by ${isAfter.order} limit ?`,
+    `select ${tx} as tx, seq, ${bytes} as bytes from ${name}
+      where ${isAfter.text} ${isAlone ? '' : `and ${tx} < ?`} order by ${isAfter.order} limit ?`,
     [...isAfter.values(after), ...(isAlone ? [] : [txBelow]), limit.rows],
   );
   const fitting = takeFitting(sizes, limit.bytes);
@@ -171,14 +214,17 @@ function toJobEvent(row: Row): JobEvent {
 /** The last row that can be seen, and not a moment: readers that begin at the same row are together. */
 async function endOf(
   session: Session,
-  table: 'job_log' | 'signals',
+  { table, tx, isOrdered }: Pick<Source<unknown>, 'table' | 'tx' | 'isOrdered'>,
   { settledBelow }: Sight,
 ): Promise<Position> {
   const { dialect } = session;
   const isAlone = dialect.settledBelow === undefined;
+  const isByNumber = isAlone && !isOrdered;
+  const isRecorded = isByNumber ? 'true' : `${tx} is not null`;
+  const isSeen = isAlone ? isRecorded : `${tx} < ?`;
+  const order = isByNumber ? 'seq desc' : `${tx} desc, seq desc`;
   const [row] = await session.run(
-    `select tx, seq from ${dialect.table(table)}
-      ${isAlone ? 'order by seq desc' : 'where tx < ? order by tx desc, seq desc'} limit 1`,
+    `select ${tx} as tx, seq from ${dialect.table(table)} where ${isSeen} order by ${order} limit 1`,
     isAlone ? [] : [settledBelow],
   );
   return row === undefined ? { tx: 0, seq: 0 } : toPosition(row);
@@ -206,13 +252,18 @@ interface Comparer {
   readonly values: (position: Position) => number[];
 }
 
-function comparer({ dialect }: Session, sign: '>' | '<='): Comparer {
-  if (dialect.settledBelow === undefined) {
+function comparer(
+  { dialect }: Session,
+  { tx: column, isOrdered }: Pick<Source<unknown>, 'tx' | 'isOrdered'>,
+  sign: '>' | '<=',
+): Comparer {
+  if (dialect.settledBelow === undefined && !isOrdered) {
     return { text: `seq ${sign} ?`, order: 'seq', values: ({ seq }) => [seq] };
   }
   return {
-    text: `(tx, seq) ${sign} (?, ?)`,
-    order: 'tx, seq',
+    // SQLite does not conclude from the comparison that there is a number, as its index wants it.
+    text: `${column} is not null and (${column}, seq) ${sign} (?, ?)`,
+    order: `${column}, seq`,
     values: ({ tx, seq }) => [tx, seq],
   };
 }

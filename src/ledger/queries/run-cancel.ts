@@ -1,6 +1,7 @@
 import type { Transaction } from '../dialect.ts';
 import type { DirectiveEnd } from '../directives.ts';
 import { text, textOrNull } from './row.ts';
+import { numberEnds } from './run-end.ts';
 import { toRun, type RunRow } from './run-row.ts';
 import { askToStop, sweep } from './run-sweep.ts';
 
@@ -18,10 +19,12 @@ export async function cancelRun(tx: Transaction, runId: string): Promise<Directi
     return { status: 'completed', result: { run_id: runId, outcome: 'unchanged', was: status } };
   }
   await tx.run(
-    `update ${tx.dialect.table('pipeline_runs')} set status = 'cancelled',
-      completed_at = ${tx.dialect.now} where id = ?`,
-    [runId],
+    `update ${tx.dialect.table('pipeline_runs')} set status = 'cancelled', due_at = null,
+      held_key = null, completed_at = ${tx.dialect.now},
+      end_tx = ${tx.dialect.newTransaction ?? '?'} where id = ?`,
+    [...(await numberEnds(tx)), runId],
   );
+  tx.ends?.note(run);
   await askToStop(tx, running);
   const kept = await takeRoot(tx, runId);
   const { cancelled, stopping, left } = await sweep(tx, runId, { after: runId, kept });

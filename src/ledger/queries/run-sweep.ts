@@ -42,24 +42,24 @@ export async function sweep(
   const { dialect } = tx;
   const rows = await tx.run(
     `select id from ${dialect.table('run_branches')} where id > ? and id < ?
-      and completed_at is null order by id limit ${limits.advanceBatchMax}`,
+      and completed_at is null order by id limit ${limits.sweepBatchMax}`,
     [after, `${runId}~`],
   );
   const ids = rows.map((row) => text(row, 'id'));
-  const isLast = ids.length < limits.advanceBatchMax;
-  const ended = isLast ? [runId, ...ids] : ids;
-  const open: Job[] = [];
-  if (isLast) open.push(...(await openJobs(tx, { first: runId, last: runId })));
+  const isLast = ids.length < limits.sweepBatchMax;
   const [first, last] = [ids[0], ids.at(-1)];
-  if (first !== undefined && last !== undefined)
-    open.push(...(await openJobs(tx, { first, last })));
+  // All that is open between the first and the last of them, and in the end the root.
+  const slices: Slice[] = [
+    ...(isLast ? [{ first: runId, last: runId }] : []),
+    ...(first === undefined || last === undefined ? [] : [{ first, last }]),
+  ];
+  const open: Job[] = [];
+  for (const slice of slices) open.push(...(await openJobs(tx, slice)));
   const queued = open.filter((job) => job.status === 'queued');
   await cancelQueued(tx, queued);
   const stopping = open.filter((job) => job.status === 'running').map(({ id }) => id);
   await askToStop(tx, stopping);
-  const named = ended.map((id) => ({ id }));
-  await tx.each(endBranch, named);
-  await tx.each(endSteps, named, [runId]);
+  for (const slice of slices) await endSlice(tx, runId, slice);
   const left: Sweeping | undefined = isLast
     ? undefined
     : { kind: 'sweep', after: last ?? after, kept };
@@ -99,13 +99,14 @@ async function openJobs(tx: Transaction, { first, last }: Slice): Promise<Job[]>
   return rows.map(toJob);
 }
 
+/** They are settled as if they were no steps: their branches are ended here, and not moved on. */
 async function cancelQueued(tx: Transaction, jobs: readonly Job[]): Promise<void> {
   if (jobs.length === 0) return;
   const report = bareReport('cancelled', 'cancelled', 'its run was cancelled before it started');
   await settle(
     tx,
     jobs.map((job) => ({
-      job,
+      job: { ...job, runId: null, branchId: null },
       claimToken: null,
       report,
       ending: endCancelled(job),
@@ -129,18 +130,19 @@ const requestStop = defineRows({
     where job_queue.id = ${r('id')} and job_queue.status = 'running'`,
 });
 
-const endBranch = defineRows({
-  columns: { id: 'text' },
-  sql: (r, d) => `update ${d.table('run_branches')} set status = 'cancelled',
-      completed_at = ${d.now}, due_at = null, deadline_at = null, waits_for = null,
+/** In one statement each, not one for each branch: of a wide run there are many. */
+async function endSlice(tx: Transaction, runId: string, { first, last }: Slice): Promise<void> {
+  const { dialect } = tx;
+  await tx.run(
+    `update ${dialect.table('run_branches')} set status = 'cancelled',
+      completed_at = ${dialect.now}, due_at = null, deadline_at = null, waits_for = null,
       claim_token = null, claimed_by = null
-    ${r.from} where run_branches.id = ${r('id')} and run_branches.completed_at is null`,
-});
-
-const endSteps = defineRows({
-  columns: { id: 'text' },
-  sql: (r, d) => `update ${d.table('run_steps')} set status = 'cancelled',
-      completed_at = ${d.now}
-    ${r.from} where run_steps.run_id = ${r.common(0)} and run_steps.branch_id = ${r('id')}
-      and run_steps.status = 'waiting'`,
-});
+      where id >= ? and id <= ? and completed_at is null`,
+    [first, last],
+  );
+  await tx.run(
+    `update ${dialect.table('run_steps')} set status = 'cancelled', completed_at = ${dialect.now}
+      where run_id = ? and branch_id >= ? and branch_id <= ? and status = 'waiting'`,
+    [runId, first, last],
+  );
+}

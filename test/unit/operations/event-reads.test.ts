@@ -1,12 +1,13 @@
 /** Those who follow a ledger read together. */
 import { expect, test } from 'vitest';
 import { limits } from '../../../src/base/limits.ts';
-import type { EventPlace, EventRows, Ledger } from '../../../src/ledger/ledger.ts';
+import type { EventPlace, EventRows } from '../../../src/ledger/events.ts';
+import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { sharedReads } from '../../../src/operations/event-reads.ts';
 
 function placeAt(seq: number): EventPlace {
   const at = { tx: 0, seq };
-  return { jobs: at, signals: at, attempts: at };
+  return { jobs: at, signals: at, attempts: at, runs: at };
 }
 
 /** Answers when it is told to; `asked` are the places of the reads that have begun. */
@@ -17,7 +18,7 @@ function makeSlowLedger() {
     events({ jobs }: EventPlace): Promise<EventRows> {
       asked.push(jobs.seq);
       const none = { rows: [], isCut: false, end: jobs };
-      const rows = { jobs: none, signals: none, attempts: none, isPending: false };
+      const rows = { jobs: none, signals: none, attempts: none, runs: none, isPending: false };
       return new Promise((resolve) => answers.push(() => resolve(rows)));
     },
   } as unknown as Ledger;

@@ -1,0 +1,34 @@
+import type { Store } from './dialect.ts';
+import type { Ledger } from './ledger.ts';
+import {
+  expiredClaims,
+  heartbeat,
+  leave,
+  listProcesses,
+  orphans,
+  reap,
+  unrunnable,
+} from './queries/process.ts';
+
+type ProcessVerb =
+  | 'reap'
+  | 'heartbeat'
+  | 'leave'
+  | 'orphans'
+  | 'unrunnable'
+  | 'expiredClaims'
+  | 'processes';
+
+/** Processes that live, leave or die, and what they leave behind. */
+export function makeProcessVerbs({ read, write }: Store): Pick<Ledger, ProcessVerb> {
+  return {
+    reap: (request) =>
+      write(['reap'], async (tx) => ({ ...(await reap(tx, request)), claimed: [] })),
+    heartbeat: (beat) => write(['heartbeat'], (tx) => heartbeat(tx, beat)),
+    leave: (processId) => write(['other'], (tx) => leave(tx, processId)),
+    orphans: (request) => read((session) => orphans(session, request)),
+    unrunnable: (request) => read((session) => unrunnable(session, request)),
+    expiredClaims: () => read(expiredClaims),
+    processes: () => read(listProcesses),
+  };
+}
