@@ -1,9 +1,11 @@
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
+import { makeGatherer } from '../base/gather.ts';
 import { makeId } from '../base/ids.ts';
+import type { JsonObject } from '../base/json.ts';
 import { toKeptText } from '../base/kept-text.ts';
 import { limits } from '../base/limits.ts';
-import type { JobDraft } from '../job/job.ts';
+import type { Dedupe, JobDraft } from '../job/job.ts';
 import type { ContextDraft, Enqueued, Ledger } from '../ledger/ledger.ts';
 import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import { checkPayload } from '../plugin/payload.ts';
@@ -14,14 +16,12 @@ export interface Door {
   submit(submission: Submission): Promise<Enqueued>;
 }
 
-interface Waiting {
+/** A job as it is put on the ledger, with the baggage that it begins with. */
+export interface DraftedJob {
   readonly job: JobDraft;
   readonly context: ContextDraft | undefined;
-  readonly resolve: (enqueued: Enqueued) => void;
-  readonly reject: (error: unknown) => void;
 }
 
-/** What was submitted in one turn of the event loop is one batch and one commit. */
 export function makeDoor(
   ledger: Ledger,
   catalog: () => Catalog,
@@ -30,46 +30,34 @@ export function makeDoor(
   /** Something was accepted that is due in this time. */
   onDelayed: (ms: number) => void,
 ): Door {
-  let waiting: Waiting[] = [];
-
-  const enqueue = async (batch: readonly Waiting[]): Promise<void> => {
-    try {
-      const enqueued = await ledger.enqueue({
-        jobs: batch.map(({ job }) => job),
-        contexts: batch.flatMap(({ context }) => (context === undefined ? [] : [context])),
-      });
-      batch.forEach(({ job, resolve }, index) => resolve(enqueued[index] ?? { jobId: job.id }));
-      onEnqueued(enqueued);
-      // The database's clock decides; ours only says when to look.
-      for (const { job } of batch) if (job.due !== undefined) onDelayed(untilDue(job.due));
-    } catch (error) {
-      // What the ledger refuses of one is no reason to refuse the others that came with it.
-      if (batch.length > 1 && !(error instanceof DuctileError)) {
-        for (const one of batch) await enqueue([one]);
-      } else for (const { reject } of batch) reject(error);
-    }
-  };
-
-  const flush = (): void => {
-    const batch = waiting;
-    waiting = [];
-    void enqueue(batch);
-  };
-
+  const enqueue = makeGatherer<DraftedJob, Enqueued>(async (batch) => {
+    const enqueued = await ledger.enqueue({
+      jobs: batch.map(({ job }) => job),
+      contexts: batch.flatMap(({ context }) => context ?? []),
+    });
+    onEnqueued(enqueued);
+    for (const { job } of batch) if (job.due !== undefined) onDelayed(untilDue(job.due));
+    return enqueued;
+  });
   return {
-    async submit(submission) {
-      const plugin = findPlugin(submission, catalog());
-      const draft = toDraft(submission, plugin, dedupeTtlMs());
-      // Most commands have no schema, and their jobs should not wait for a turn of their own.
-      if (plugin.manifest.commands[submission.command]?.inputSchema !== undefined) {
-        await checkPayload(plugin, submission.command, submission.payload);
-      }
-      return await new Promise((resolve, reject) => {
-        if (waiting.length === 0) setImmediate(flush);
-        waiting.push({ ...draft, resolve, reject });
-      });
-    },
+    submit: async (submission) =>
+      await enqueue(await draftJob(submission, catalog(), dedupeTtlMs())),
   };
+}
+
+/** Refuses what there is no such plugin for, or what its command could not take. */
+export async function draftJob(
+  submission: Submission,
+  catalog: Catalog,
+  dedupeTtlMs: number,
+): Promise<DraftedJob> {
+  const plugin = findPlugin(submission, catalog);
+  const draft = toDraft(submission, plugin, dedupeTtlMs);
+  // Most commands have no schema, and their jobs should not wait for a turn of their own.
+  if (plugin.manifest.commands[submission.command]?.inputSchema !== undefined) {
+    await checkPayload(plugin, submission.command, submission.payload);
+  }
+  return draft;
 }
 
 function findPlugin(submission: Submission, catalog: Catalog): Plugin {
@@ -85,18 +73,10 @@ function findPlugin(submission: Submission, catalog: Catalog): Plugin {
   return plugin;
 }
 
-function toDraft(
-  submission: Submission,
-  plugin: Plugin,
-  dedupeTtlMs: number,
-): { job: JobDraft; context: ContextDraft | undefined } {
+function toDraft(submission: Submission, plugin: Plugin, dedupeTtlMs: number): DraftedJob {
   const payload = toKeptText(submission.payload, 'payload');
-  const context: ContextDraft | undefined =
-    submission.context === undefined
-      ? undefined
-      : { id: makeId(), accumulated: toKeptText(submission.context, 'context') };
-  const { dedupeKey } = submission;
-  if (dedupeKey !== undefined) toKeptText(dedupeKey, 'dedupe_key', limits.dedupeKeyBytesMax);
+  const context = toContext(submission.context);
+  const dedupe = toDedupe(submission, dedupeTtlMs);
   return {
     context,
     job: {
@@ -107,22 +87,33 @@ function toDraft(
       submittedBy: submission.submittedBy,
       actor: submission.actor,
       maxAttempts: attemptsOf(plugin, submission.command),
-      ...(dedupeKey === undefined
+      ...(dedupe === undefined
         ? {}
-        : {
-            dedupe: {
-              key: dedupeKey,
-              ttlMs: submission.dedupeTtlMs ?? dedupeTtlMs,
-              blockInFlight: false,
-            },
-          }),
+        : { dedupe: { ...dedupe, blockInFlight: submission.blockInFlight ?? false } }),
       ...(submission.due === undefined ? {} : { due: submission.due }),
+      ...(submission.isAwaited === true ? { isAwaited: true } : {}),
       ...(context === undefined ? {} : { eventContextId: context.id }),
     },
   };
 }
 
-function untilDue(due: NonNullable<JobDraft['due']>): number {
+/** The baggage that a chain begins with. */
+export function toContext(baggage: JsonObject | undefined): ContextDraft | undefined {
+  if (baggage === undefined) return undefined;
+  return { id: makeId(), accumulated: toKeptText(baggage, 'context') };
+}
+
+export function toDedupe(
+  { dedupeKey: key, dedupeTtlMs }: Pick<Submission, 'dedupeKey' | 'dedupeTtlMs'>,
+  usualTtlMs: number,
+): Pick<Dedupe, 'key' | 'ttlMs'> | undefined {
+  if (key === undefined) return undefined;
+  toKeptText(key, 'dedupe_key', limits.dedupeKeyBytesMax);
+  return { key, ttlMs: dedupeTtlMs ?? usualTtlMs };
+}
+
+/** The database's clock decides; ours only says when to look. */
+export function untilDue(due: NonNullable<JobDraft['due']>): number {
   const ms = 'inMs' in due ? due.inMs : fromTimestamp(due.at) - Date.now();
   return Math.min(ms, limits.timerMsMax);
 }

@@ -1,73 +1,111 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
+import { makeGatherer } from '../base/gather.ts';
 import { makeId } from '../base/ids.ts';
 import { toKeptText } from '../base/kept-text.ts';
-import type { ContextDraft, Ledger } from '../ledger/ledger.ts';
-import type { RunDraft, RunNews } from '../ledger/runs.ts';
+import type { ContextDraft, Enqueued, Ledger } from '../ledger/ledger.ts';
+import type { RunDraft, RunNews, RunStart } from '../ledger/runs.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import { suggest } from '../config/nearest.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { checkPayload } from '../plugin/payload.ts';
-import type { RunSubmission, StartedRun } from './engine.ts';
+import type { RunSubmission, StartedRun, Triggered, TriggerSubmission } from './engine.ts';
+import { draftJob, toContext, toDedupe, untilDue, type DraftedJob } from './enqueue.ts';
 import { toStart, type Start } from './starts.ts';
 
 export interface RunDoorOptions {
   readonly ledger: Pick<Ledger, 'startRuns'>;
   readonly pipelines: () => readonly Pipeline[];
   readonly catalog: () => Catalog;
+  readonly dedupeTtlMs: () => number;
   readonly onNews: (news: RunNews) => void;
+  readonly onEnqueued: (enqueued: readonly Enqueued[]) => void;
+  /** A job was accepted that is due in this time. */
+  readonly onDelayed: (ms: number) => void;
 }
 
 /** Where runs come in that somebody asks for by name. */
 export interface RunDoor {
   start(submission: RunSubmission): Promise<StartedRun>;
+  /** With a job beside them, in one commit. */
+  trigger(submission: TriggerSubmission): Promise<Triggered>;
 }
 
-interface Waiting {
+interface Wanted {
+  readonly job: DraftedJob | undefined;
+  readonly runs: readonly DraftedRun[];
+}
+
+interface Given {
+  readonly job: Enqueued | undefined;
+  readonly runs: readonly RunStart[];
+}
+
+interface DraftedRun {
   readonly run: RunDraft;
   readonly context: ContextDraft | undefined;
-  readonly resolve: () => void;
-  readonly reject: (error: unknown) => void;
+  readonly hasFirstJob: boolean;
 }
 
-/** As with jobs, what comes in one turn of the event loop is one batch and one commit. */
-export function makeRunDoor({ ledger, pipelines, catalog, onNews }: RunDoorOptions): RunDoor {
-  let waiting: Waiting[] = [];
+export function makeRunDoor(options: RunDoorOptions): RunDoor {
+  const { pipelines, catalog, dedupeTtlMs } = options;
+  const begin = makeGatherer<Wanted, Given>((batch) => write(batch, options));
 
-  const enqueue = async (batch: readonly Waiting[]): Promise<void> => {
-    try {
-      const news = await ledger.startRuns({
-        jobs: [],
-        runs: batch.map(({ run }) => run),
-        contexts: batch.flatMap(({ context }) => (context === undefined ? [] : [context])),
-      });
-      for (const { resolve } of batch) resolve();
-      onNews(news);
-    } catch (error) {
-      if (batch.length > 1 && !(error instanceof DuctileError)) {
-        for (const one of batch) await enqueue([one]);
-      } else for (const { reject } of batch) reject(error);
-    }
+  const draftRun = async (submission: RunSubmission): Promise<DraftedRun> => {
+    const pipeline = findPipeline(submission.pipeline, pipelines());
+    const draft = toDraft(submission, pipeline, dedupeTtlMs());
+    await checkFirst(pipeline, submission, catalog());
+    return draft;
   };
 
-  const flush = (): void => {
-    const batch = waiting;
-    waiting = [];
-    void enqueue(batch);
+  const trigger = async ({ job, runs }: TriggerSubmission): Promise<Triggered> => {
+    const draftedJob =
+      job === undefined ? undefined : await draftJob(job, catalog(), dedupeTtlMs());
+    const draftedRuns = await Promise.all(runs.map(draftRun));
+    const given = await begin({ job: draftedJob, runs: draftedRuns });
+    return {
+      job: given.job,
+      runs: given.runs.flatMap((one, at) => toStarted(one, draftedRuns[at])),
+    };
   };
 
   return {
+    trigger,
     async start(submission) {
-      const pipeline = findPipeline(submission.pipeline, pipelines());
-      const draft = toDraft(submission, pipeline);
-      await checkFirst(pipeline, submission, catalog());
-      await new Promise<void>((resolve, reject) => {
-        if (waiting.length === 0) setImmediate(flush);
-        waiting.push({ ...draft, resolve, reject });
-      });
-      const { id: runId, firstJobId } = draft.run;
-      return { runId, jobId: firstTask(pipeline) === undefined ? undefined : firstJobId };
+      const { runs } = await trigger({ job: undefined, runs: [submission] });
+      const [started] = runs;
+      if (started === undefined) throw new Error('the ledger told nothing of a run');
+      return started;
     },
   };
+}
+
+async function write(
+  batch: readonly Wanted[],
+  { ledger, onNews, onEnqueued, onDelayed }: RunDoorOptions,
+): Promise<Given[]> {
+  const drafts = batch.flatMap(({ job, runs }) => [...(job === undefined ? [] : [job]), ...runs]);
+  const jobs = batch.flatMap(({ job }) => job?.job ?? []);
+  const started = await ledger.startRuns({
+    jobs,
+    runs: batch.flatMap(({ runs }) => runs.map(({ run }) => run)),
+    contexts: drafts.flatMap(({ context }) => context ?? []),
+  });
+  onNews(started);
+  if (jobs.length > 0) onEnqueued(started.jobs);
+  for (const { due } of jobs) if (due !== undefined) onDelayed(untilDue(due));
+  const [jobsLeft, runsLeft] = [[...started.jobs], [...started.runs]];
+  return batch.map(({ job, runs }) => ({
+    job: job === undefined ? undefined : jobsLeft.shift(),
+    runs: runsLeft.splice(0, runs.length),
+  }));
+}
+
+function toStarted(
+  { runId, status, duplicateOf }: RunStart,
+  draft: DraftedRun | undefined,
+): StartedRun {
+  const jobId = draft?.hasFirstJob === true ? draft.run.firstJobId : undefined;
+  return { runId, status, jobId, ...(duplicateOf === undefined ? {} : { duplicateOf }) };
 }
 
 export function findPipeline(name: string, pipelines: readonly Pipeline[]): Pipeline {
@@ -79,24 +117,24 @@ export function findPipeline(name: string, pipelines: readonly Pipeline[]): Pipe
   });
 }
 
-function toDraft(
-  { id, payload, context, submittedBy, actor }: RunSubmission,
-  pipeline: Pipeline,
-): { run: RunDraft; context: ContextDraft | undefined } {
-  const baggage: ContextDraft | undefined =
-    context === undefined
-      ? undefined
-      : { id: makeId(), accumulated: toKeptText(context, 'context') };
+function toDraft(submission: RunSubmission, pipeline: Pipeline, usualTtlMs: number): DraftedRun {
+  const { id = makeId(), payload, context, submittedBy, actor, due, isAwaited } = submission;
+  const baggage = toContext(context);
+  const dedupe = toDedupe(submission, usualTtlMs);
   return {
     context: baggage,
+    hasFirstJob: firstTask(pipeline) !== undefined,
     run: {
-      id: id ?? makeId(),
+      id,
       ...startOf(pipeline, { payload, context: context ?? {} }),
       payload: toKeptText(payload, 'payload'),
       submittedBy,
       actor,
       firstJobId: makeId(),
       ...(baggage === undefined ? {} : { eventContextId: baggage.id }),
+      ...(dedupe === undefined ? {} : { dedupe }),
+      ...(due === undefined ? {} : { due }),
+      ...(isAwaited === true ? { isAwaited } : {}),
     },
   };
 }

@@ -1,7 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
-import type { JobDraft, SubmittedBy } from '../job/job.ts';
+import type { Dedupe, JobDraft, SubmittedBy } from '../job/job.ts';
 import type { Graph } from '../pipeline/graph.ts';
 import type { Branch, Run, RunStatus, Step, StepStatus } from '../pipeline/run.ts';
 import type { SignalDraft } from '../signal/signal.ts';
@@ -58,6 +58,24 @@ export interface RunDraft {
   readonly eventContextId?: string;
   /** It waits while as many of the same key are under way. */
   readonly concurrency?: { readonly key: string; readonly limit: number };
+  /** Whoever begins it waits for its end. */
+  readonly isAwaited?: boolean;
+  /** It does not begin before. */
+  readonly due?: NonNullable<JobDraft['due']>;
+  /** While another run of its pipeline has this key, it is not added. */
+  readonly dedupe?: RunDedupe;
+}
+
+/** Held while the run is open, and for this time after its success. */
+export type RunDedupe = Pick<Dedupe, 'key' | 'ttlMs'>;
+
+/** What became of a draft; `duplicateOf` names the run that has its key: nothing was added then. */
+export interface RunStart {
+  readonly runId: string;
+  /** Of the run that was begun; of the one that has the key otherwise. */
+  readonly status: RunStatus;
+  readonly duplicateOf?: string;
+  readonly dedupeKey?: string;
 }
 
 /** A run that cannot go on. */
@@ -97,8 +115,6 @@ export interface AdvanceRequest {
 
 /** What else happened in a transaction that moved runs. */
 export interface RunNews {
-  /** Runs that are over. */
-  readonly ended: readonly string[];
   /** Branches were left for an advancer. */
   readonly advancing: boolean;
   /** Jobs were queued. */
@@ -107,6 +123,8 @@ export interface RunNews {
   readonly dueInMs: number | undefined;
   /** Branches that could not be moved on, and were left for an advancer because of that. */
   readonly failures?: readonly AdvancementFailure[];
+  /** Runs that were not begun, because others have their keys. */
+  readonly dropped?: readonly RunStart[];
 }
 
 export interface AdvancementFailure {
@@ -114,17 +132,18 @@ export interface AdvancementFailure {
   readonly error: string;
 }
 
-export const noNews: RunNews = { ended: [], advancing: false, queued: false, dueInMs: undefined };
+export const noNews: RunNews = { advancing: false, queued: false, dueInMs: undefined };
 
 export function joinNews(news: readonly RunNews[]): RunNews {
   const dues = news.flatMap(({ dueInMs }) => (dueInMs === undefined ? [] : [dueInMs]));
   const failures = news.flatMap((one) => one.failures ?? []);
+  const dropped = news.flatMap((one) => one.dropped ?? []);
   return {
-    ended: news.flatMap(({ ended }) => ended),
     advancing: news.some(({ advancing }) => advancing),
     queued: news.some(({ queued }) => queued),
     dueInMs: dues.length === 0 ? undefined : Math.min(...dues),
     ...(failures.length === 0 ? {} : { failures }),
+    ...(dropped.length === 0 ? {} : { dropped }),
   };
 }
 

@@ -1,6 +1,7 @@
 import type * as z from 'zod';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
-import { isObject } from '../base/json.ts';
+import { isObject, type JsonObject } from '../base/json.ts';
+import { REDACTED } from '../base/secrets.ts';
 import { authorize } from './access.ts';
 import type { Context } from './context.ts';
 import type { JsonOutput, Operation } from './define.ts';
@@ -36,9 +37,14 @@ function takeDryRun({ plan }: Operation, raw: unknown): { dryRun: boolean; rest:
 }
 
 /** What explains an input is loaded with the first one that is wrong. */
-async function refuse({ input }: Operation, raw: unknown, issues: Issues): Promise<DuctileError> {
+async function refuse(
+  { input, secrets = [] }: Operation,
+  raw: unknown,
+  issues: Issues,
+): Promise<DuctileError> {
   const { describeIssues } = await import('../config/issues.ts');
-  const where = { value: raw, problems: [], placeOf: () => '' };
+  const value = isObject(raw) ? hide(raw, secrets) : raw;
+  const where = { value, problems: [], placeOf: () => '' };
   const problems = describeIssues(issues, input, where, { whole: 'the request' });
   const [first] = problems;
   const hints = new Set(problems.map(({ hint }) => hint));
@@ -48,4 +54,10 @@ async function refuse({ input }: Operation, raw: unknown, issues: Issues): Promi
     ...(first === undefined || first.key === '' ? {} : { place: first.key }),
     ...(hint === undefined ? {} : { hint }),
   });
+}
+
+/** What is wrong with a secret is told without it. */
+function hide(raw: Readonly<JsonObject>, secrets: readonly string[]): JsonObject {
+  const hidden = secrets.filter((field) => raw[field] !== undefined && raw[field] !== null);
+  return { ...raw, ...Object.fromEntries(hidden.map((field) => [field, REDACTED])) };
 }

@@ -1,17 +1,18 @@
 import * as z from 'zod';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
-import type { JsonObject } from '../base/json.ts';
 import { text } from '../base/fields.ts';
-import type { StartedRun } from '../engine/engine.ts';
+import type { RunSubmission, StartedRun } from '../engine/engine.ts';
 import { findPipeline } from '../engine/run-door.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import { isRunOver, type Run } from '../pipeline/run.ts';
 import type { Context } from './context.ts';
 import { refuseDeniedSteps } from './denied.ts';
 import { defineOperation } from './define.ts';
+import { dueOf } from './due.ts';
 import { readParts, showSteps } from './run-list.ts';
 import { runShape, showRun, stepShape } from './run-shapes.ts';
 import { parseStored } from './shapes.ts';
+import { isForLater, startFields, startOf } from './start.ts';
 import { boundWait, waitField, whileWaiting } from './waiting.ts';
 
 const runInput = z.strictObject({
@@ -21,24 +22,23 @@ const runInput = z.strictObject({
   wait: waitField()
     .optional()
     .describe('how long to wait for the end of the run (of a synchronous one: its timeout)'),
-  context: z
-    .record(z.string(), z.unknown())
-    .optional()
-    .describe('baggage for the run, a JSON object'),
+  ...startFields,
 });
 
 export const runOutput = runShape.partial().extend({
   ...runShape.pick({ run_id: true, pipeline: true, status: true }).shape,
   job_id: z.string().nullable().describe('the job of its first step, when that is one'),
+  duplicate: z
+    .boolean()
+    .optional()
+    .describe('another run has the dedupe key, and this is that one; nothing was started'),
   timeout_exceeded: z.boolean().optional().describe('it had not ended when the wait was over'),
   result: z.unknown().optional().describe('what its last step gave'),
   tree: z.array(stepShape).optional().describe('every step that was taken, in order'),
   complete: z.boolean().optional().describe('false when there were more steps than can be shown'),
 });
 
-type RunInput = Pick<z.input<typeof runInput>, 'pipeline' | 'context'> & {
-  readonly payload: Record<string, unknown>;
-};
+type RunInput = Omit<z.output<typeof runInput>, 'wait' | 'async'>;
 type RunOutput = z.output<typeof runOutput>;
 
 export const runPipeline = defineOperation({
@@ -57,6 +57,8 @@ export const runPipeline = defineOperation({
     'PAYLOAD_TOO_LARGE',
     'PIPELINE_NOT_FOUND',
     'STOPPING',
+    'TENANT_LIMIT',
+    'TENANT_SUSPENDED',
   ],
   http: {
     method: 'POST',
@@ -78,14 +80,19 @@ export const runPipeline = defineOperation({
   async run(context, { wait, async: atOnce, ...wanted }) {
     const pipeline = findPipeline(wanted.pipeline, context.engine.pipelines);
     refuseDeniedSteps(context, pipeline);
-    const waitMs = atOnce ? 0 : boundWait(context, waitOf(pipeline, wait));
-    const begin = () => startRun(context, wanted, waitMs);
+    const asked = wait ?? (isForLater(wanted) ? false : undefined);
+    const waitMs = atOnce ? 0 : boundWait(context, runWaitOf(pipeline, asked));
+    const begin = async () => {
+      const submission = runSubmissionOf(context, wanted, waitMs > 0);
+      return await tellRun(context, submission, await context.engine.startRun(submission), waitMs);
+    };
     // Who waits is admitted before anything is accepted.
     return await (waitMs === 0 ? begin() : whileWaiting(context, begin));
   },
-  plan(context, { pipeline: name }) {
+  plan(context, { pipeline: name, ...wish }) {
     const pipeline = findPipeline(name, context.engine.pipelines);
     refuseDeniedSteps(context, pipeline);
+    dueOf(wish);
     const { first, hash } = pipeline.graph;
     return Promise.resolve([
       `A run of ${name} (definition ${hash.slice(0, HASH_SHOWN)}) would begin with ${first}.`,
@@ -96,47 +103,46 @@ export const runPipeline = defineOperation({
 const HASH_SHOWN = 12;
 
 /** Who says nothing about waiting gets what the pipeline says. */
-export function waitOf({ mode, timeoutMs }: Pipeline, asked?: boolean | number): number {
+export function runWaitOf({ mode, timeoutMs }: Pipeline, asked?: boolean | number): number {
   if (typeof asked === 'number') return asked;
   const isWanted = asked ?? mode === 'synchronous';
   return isWanted ? timeoutMs : 0;
 }
 
-/** For callers who were admitted, if they wait. */
-export async function startRun(
+export function runSubmissionOf(
   context: Context,
   wanted: RunInput,
+  isAwaited: boolean,
+): RunSubmission {
+  return { pipeline: wanted.pipeline, ...startOf(context, wanted, isAwaited) };
+}
+
+/**
+ * What became of a run that was asked for. Without waiting nothing is read back, unless the same may
+ * have been asked for before, or all is over already.
+ */
+export async function tellRun(
+  context: Context,
+  { pipeline }: Pick<RunSubmission, 'pipeline'>,
+  started: StartedRun,
   waitMs: number,
 ): Promise<RunOutput> {
-  if (waitMs === 0) return await accept(context, wanted);
-  const started = await start(context, wanted);
-  return await told(started.runId, () => answer(context, started, waitMs));
+  const { jobId, status, duplicateOf } = started;
+  const runId = duplicateOf ?? started.runId;
+  if (waitMs > 0) return await told(runId, () => answer(context, started, waitMs));
+  const isNew = context.subjectId === undefined && duplicateOf === undefined;
+  if (isNew && !isRunOver(status))
+    return { run_id: runId, job_id: jobId ?? null, pipeline, status };
+  return await told(runId, async () => show(await context.engine.waitForRun(runId, 0), started));
 }
 
-function start(context: Context, wanted: RunInput): Promise<StartedRun> {
-  const { engine, principal, submittedBy, subjectId } = context;
-  const { pipeline, payload, context: baggage } = wanted;
-  return engine.startRun({
-    ...(subjectId === undefined ? {} : { id: subjectId }),
-    pipeline,
-    payload: payload as JsonObject,
-    submittedBy,
-    actor: principal.actor,
-    ...(baggage === undefined ? {} : { context: baggage as JsonObject }),
-  });
-}
-
-/** Nothing is read back, unless the same may have been asked for before. */
-async function accept(context: Context, wanted: RunInput): Promise<RunOutput> {
-  const started = await start(context, wanted);
-  const { runId, jobId } = started;
-  if (context.subjectId === undefined) {
-    return { run_id: runId, job_id: jobId ?? null, pipeline: wanted.pipeline, status: 'queued' };
-  }
-  return await told(runId, async () => {
-    const run = await context.engine.waitForRun(runId, 0);
-    return { ...showRun(run), job_id: firstJobOf(run, started) };
-  });
+function show(run: Run, started: StartedRun): RunOutput {
+  const isDuplicate = started.duplicateOf !== undefined;
+  return {
+    ...showRun(run),
+    job_id: firstJobOf(run, started),
+    ...(isDuplicate ? { duplicate: true } : {}),
+  };
 }
 
 async function answer(
@@ -145,10 +151,10 @@ async function answer(
   waitMs: number,
 ): Promise<RunOutput> {
   const gone = hungUp?.();
-  const run = await engine.waitForRun(started.runId, waitMs, gone);
+  const run = await engine.waitForRun(started.duplicateOf ?? started.runId, waitMs, gone);
   // With an error no answer is kept for its key: who asks again waits for the same run.
   if (gone?.aborted === true) throw new DuctileError('DEADLINE_EXCEEDED', 'the caller hung up');
-  const shown = { ...showRun(run), job_id: firstJobOf(run, started) };
+  const shown = { duplicate: false, ...show(run, started) };
   if (!isRunOver(run.status)) return { ...shown, timeout_exceeded: true };
   const { steps, branches, complete } = await readParts(engine.ledger, run);
   return {
@@ -160,10 +166,14 @@ async function answer(
   };
 }
 
-/** A run that was begun by an earlier request of the same key has the job of then. */
-function firstJobOf({ rootJobId, parentJobId }: Run, { jobId }: StartedRun): string | null {
+/** A run that was begun by an earlier request has the job of then, if it began a lineage. */
+function firstJobOf(
+  { rootJobId, parentJobId }: Run,
+  { jobId, duplicateOf }: StartedRun,
+): string | null {
   if (jobId === undefined) return null;
-  return parentJobId === null ? rootJobId : jobId;
+  if (parentJobId === null) return rootJobId;
+  return duplicateOf === undefined ? jobId : null;
 }
 
 /** From its commit on, no failure may sound as if nothing had been accepted. */

@@ -55,6 +55,7 @@ export const listRuns = defineOperation({
         ['REASON', 'halt_reason'],
         ['AT STEP', 'halted_at_step'],
         ['CREATED', 'created_at'],
+        ['DUE', 'due_at'],
         ['COMPLETED', 'completed_at'],
         ['MS', 'duration_ms', 'detail'],
         ['BY', 'submitted_by', 'detail'],

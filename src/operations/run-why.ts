@@ -22,6 +22,7 @@ export type Wait = z.output<typeof waitShape>;
 /** Why a run has not ended, in sentences. */
 export async function explainRun(ledger: Ledger, run: Run): Promise<Wait[]> {
   if (run.completedAt !== null) return [];
+  if (run.dueAt !== null) return [tell(undefined, 'its time has not come', { until: run.dueAt })];
   if (run.status === 'queued') {
     return [tell(undefined, 'its turn among the runs of its concurrency key has not come')];
   }

@@ -1,11 +1,10 @@
 import * as z from 'zod';
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
-import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { duration, text } from '../base/fields.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import { suggest } from '../config/nearest.ts';
+import type { Submission } from '../engine/engine.ts';
 import type { Attempt } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
 import { isTerminal } from '../job/state.ts';
@@ -13,10 +12,11 @@ import type { Enqueued } from '../ledger/ledger.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
-import { dueFields, dueOf } from './due.ts';
+import { dueOf } from './due.ts';
 import { showProblem } from './plugin.ts';
 import type { Need } from './scopes.ts';
 import { jobShape, parseStored, showJob } from './shapes.ts';
+import { startFields, startOf } from './start.ts';
 import { boundWait, waitField, whileWaiting } from './waiting.ts';
 
 const runInput = z.strictObject({
@@ -27,18 +27,10 @@ const runInput = z.strictObject({
   payload: z.record(z.string(), z.unknown()).default({}).describe('a JSON object'),
   async: z.boolean().default(false).describe('answer at once, whatever is said about waiting'),
   wait: waitField().default(false).describe('how long to wait for the end of the job'),
-  context: z
-    .record(z.string(), z.unknown())
-    .optional()
-    .describe('baggage for the chain, a JSON object'),
-  dedupe_key: text().optional().describe('jobs with the same key are done once'),
-  dedupe_ttl: duration({ maxMs: limits.delayMsMax })
-    .optional()
-    .describe('how long its success blocks others with the same key'),
-  ...dueFields,
+  ...startFields,
 });
 
-const runOutput = jobShape.partial().extend({
+export const jobOutput = jobShape.partial().extend({
   ...jobShape.pick({ job_id: true, status: true, plugin: true, command: true }).shape,
   duplicate: z
     .boolean()
@@ -56,7 +48,7 @@ export const runPlugin = defineOperation({
   effect: 'write',
   scope: needOf,
   input: runInput,
-  output: runOutput,
+  output: jobOutput,
   errors: [
     'BUSY',
     'COMMAND_NOT_FOUND',
@@ -67,6 +59,8 @@ export const runPlugin = defineOperation({
     'PLUGIN_INVALID',
     'PLUGIN_NOT_FOUND',
     'STOPPING',
+    'TENANT_LIMIT',
+    'TENANT_SUSPENDED',
   ],
   http: {
     method: 'POST',
@@ -90,19 +84,22 @@ export const runPlugin = defineOperation({
         : 1,
   },
   async run(context, { wait, async: atOnce, ...wanted }) {
-    const asked = typeof wait === 'number' ? wait : wait ? limits.jobWaitMs : 0;
-    const waitMs = atOnce ? 0 : boundWait(context, asked);
-    if (waitMs === 0) return accept(context, wanted);
-    return whileWaiting(context, () => acceptAndWait(context, wanted, waitMs));
+    const waitMs = atOnce ? 0 : boundWait(context, jobWaitOf(wait));
+    const begin = async () => {
+      const submission = submissionOf(context, wanted, waitMs > 0);
+      return await tellJob(context, submission, await context.engine.submit(submission), waitMs);
+    };
+    return await (waitMs === 0 ? begin() : whileWaiting(context, begin));
   },
   plan(context, input) {
     const { name, command, type } = choose(context, input);
+    dueOf(input);
     return Promise.resolve([`A job of ${name} ${command} (a ${type} command) would be queued.`]);
   },
 });
 
 type RunInput = Omit<z.output<typeof runInput>, 'wait' | 'async'>;
-type RunOutput = z.output<typeof runOutput>;
+type RunOutput = z.output<typeof jobOutput>;
 
 /** A command that only reads needs less than one that writes; one that is unknown is not found. */
 export function needOf({ engine }: Context, { plugin, command }: Wanted): Need {
@@ -116,53 +113,38 @@ export function needOf({ engine }: Context, { plugin, command }: Wanted): Need {
   };
 }
 
-/** Nothing is read back: what was accepted is known, and callers that wait for nothing are many. */
-async function accept(context: Context, wanted: RunInput): Promise<RunOutput> {
-  const { plugin, command, jobId, duplicateOf } = await submit(context, wanted);
-  if (duplicateOf === undefined) return { job_id: jobId, status: 'queued', plugin, command };
-  const { job } = await readAccepted(context, duplicateOf, 0);
-  return { ...showJob(job), duplicate: true };
+export function jobWaitOf(asked: boolean | number): number {
+  if (typeof asked === 'number') return asked;
+  return asked ? limits.jobWaitMs : 0;
 }
 
-async function acceptAndWait(
+export function submissionOf(context: Context, wanted: RunInput, isAwaited: boolean): Submission {
+  const { name: plugin, command } = choose(context, wanted);
+  return { plugin, command, ...startOf(context, wanted, isAwaited) };
+}
+
+/**
+ * What became of a job that was asked for. Without waiting nothing is read back but of a duplicate:
+ * what was accepted is known, and callers that wait for nothing are many.
+ */
+export async function tellJob(
   context: Context,
-  wanted: RunInput,
+  { plugin, command }: Submission,
+  { jobId, duplicateOf }: Enqueued,
   waitMs: number,
 ): Promise<RunOutput> {
-  const { jobId, duplicateOf } = await submit(context, wanted);
+  const isDuplicate = duplicateOf !== undefined;
+  if (waitMs === 0 && !isDuplicate) return { job_id: jobId, status: 'queued', plugin, command };
   const { job, attempt } = await readAccepted(context, duplicateOf ?? jobId, waitMs);
+  if (waitMs === 0) return { ...showJob(job), duplicate: true };
   return {
     ...showJob(job),
-    duplicate: duplicateOf !== undefined,
+    duplicate: isDuplicate,
     timeout_exceeded: !isTerminal(job.status),
     duration_ms: durationOf(job),
     result: parseStored(attempt?.result ?? null),
     stderr: attempt?.stderr ?? null,
   };
-}
-
-interface Submitted extends Enqueued {
-  readonly plugin: string;
-  readonly command: string;
-}
-
-async function submit(context: Context, wanted: RunInput): Promise<Submitted> {
-  const { engine, principal, submittedBy, subjectId } = context;
-  const { payload, dedupe_key: dedupeKey, context: baggage } = wanted;
-  const { name: plugin, command } = choose(context, wanted);
-  const enqueued = await engine.submit({
-    ...(subjectId === undefined ? {} : { id: subjectId }),
-    plugin,
-    command,
-    payload: payload as JsonObject,
-    submittedBy,
-    actor: principal.actor,
-    ...(baggage === undefined ? {} : { context: baggage as JsonObject }),
-    ...(dedupeKey === undefined ? {} : { dedupeKey }),
-    ...(wanted.dedupe_ttl === undefined ? {} : { dedupeTtlMs: wanted.dedupe_ttl }),
-    ...dueOf(wanted),
-  });
-  return { ...enqueued, plugin, command };
 }
 
 /** From its commit on, no failure may sound as if nothing had been accepted. */

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { formatDuration } from '../base/duration.ts';
-import { count, duration, section, text } from '../base/fields.ts';
+import { count, duration, flag, section, text } from '../base/fields.ts';
 import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseBaggage } from './baggage.ts';
@@ -137,6 +137,7 @@ export const pipelineSchema = section({
     second: section({ key: reference, limit: count(1) }),
   }).optional(),
   on_halt: text().optional(),
+  shared: flag().default(false),
   steps,
 }).superRefine(
   (given, context) => {

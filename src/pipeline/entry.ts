@@ -19,6 +19,8 @@ export interface PipelineEntry {
   readonly maxFanout: number;
   readonly concurrency: { readonly key: Template; readonly limit: number } | undefined;
   readonly onHalt: string | undefined;
+  /** Whether every tenant has it too. */
+  readonly shared: boolean;
   readonly steps: readonly StepEntry[];
   /** Where in the files something of it stands. */
   readonly locate: Locate;
@@ -138,6 +140,7 @@ export function toPipelineEntry(parsed: ParsedPipeline, locate: Locate): Pipelin
     concurrency:
       typeof concurrency === 'number' ? { key: { value: name }, limit: concurrency } : concurrency,
     onHalt: parsed.on_halt,
+    shared: parsed.shared,
     steps: toSteps(parsed.steps, ['steps'], namer(parsed.steps)),
     locate,
   };

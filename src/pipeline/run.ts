@@ -1,7 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Ending } from '../job/outcome.ts';
 
-/** `queued`: others of its concurrency key are under way. */
+/** `queued`: its time has not come, or others of its concurrency key are under way. */
 export const runStatuses = ['queued', 'running', 'succeeded', 'halted', 'cancelled'] as const;
 export type RunStatus = (typeof runStatuses)[number];
 
@@ -74,7 +74,12 @@ export interface Run {
   readonly runtimeCaused: boolean;
   readonly eventContextId: string | null;
   readonly concurrencyKey: string | null;
+  /** While it waits for that moment. */
+  readonly dueAt: Timestamp | null;
+  readonly dedupeKey: string | null;
   readonly revivedFrom: string | null;
+  /** The listener that is told of its end. */
+  readonly awaitedBy: string | null;
   readonly createdAt: Timestamp;
   readonly startedAt: Timestamp | null;
   readonly completedAt: Timestamp | null;

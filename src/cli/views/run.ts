@@ -69,7 +69,10 @@ function showStarted(output: JsonOutput, printer: Printer): void {
     ]);
     return;
   }
-  showHead(output, printer, [['result', shortJson(output['result'], printer)]]);
+  showHead(output, printer, [
+    ['note', output['duplicate'] === true ? 'it has the dedupe key; nothing was started' : null],
+    ['result', shortJson(output['result'], printer)],
+  ]);
   section(printer, 'Steps', output['tree'], [
     ['STEP', 'step'],
     ['BRANCH', 'branch'],
@@ -111,9 +114,11 @@ function showHead(
     ['error', message],
     ['by', `${showCell(run['submitted_by'])} (${showCell(run['actor'])})`],
     ['signal', run['source_event_id']],
+    ['dedupe key', run['dedupe_key']],
     ['revives', run['revived_from']],
     ['revived as', run['revived_as']],
     ['created', run['created_at']],
+    ['due', run['due_at']],
     ['started', run['started_at']],
     ['completed', run['completed_at']],
     ['took', typeof duration === 'number' ? `${duration}ms` : null],

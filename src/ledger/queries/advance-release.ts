@@ -1,12 +1,14 @@
 import { limits } from '../../base/limits.ts';
+import type { HaltReason } from '../../pipeline/run.ts';
 import type { Transaction } from '../dialect.ts';
 import { noNews, type ReleaseBranchRequest, type RunNews } from '../runs.ts';
 import { closeAdvancement } from './advance.ts';
 import { lockBranches } from './arrive.ts';
-import { Effects } from './effects.ts';
+import { Effects, type MovedBranch } from './effects.ts';
 import { failBranch } from './failing.ts';
 import { climb } from './join.ts';
 import { text } from './row.ts';
+import type { BranchRow, RunRow } from './run-row.ts';
 import { inSavepoint } from './savepoint.ts';
 import { toStands } from './standing.ts';
 
@@ -33,6 +35,7 @@ export async function releaseBranch(
       return effects.news;
     });
     if (halted.isDone) return halted.value;
+    if (isUnbegun(branch)) return await haltUnbegun(tx, run, branch, { reason, message: told });
   }
   // Even where halting it is what fails, it is not held for ever.
   const delayMs = limits.advancementBackoffMs * 2 ** Math.min(tries - 1, DOUBLED_MAX);
@@ -45,6 +48,35 @@ export async function releaseBranch(
 }
 
 const DOUBLED_MAX = 12;
+
+/** A root that has not come to its first step. */
+function isUnbegun({ parentId, node }: BranchRow): boolean {
+  return parentId === null && node === '';
+}
+
+/** Nothing of its definition is needed for that, which may be what keeps it from beginning. */
+async function haltUnbegun(
+  tx: Transaction,
+  run: RunRow,
+  branch: BranchRow,
+  { reason, message }: { readonly reason: HaltReason; readonly message: string },
+): Promise<RunNews> {
+  const root: MovedBranch = {
+    ...branch,
+    status: 'halted',
+    haltReason: reason,
+    haltMessage: message,
+    claimToken: null,
+    claimedBy: null,
+    due: undefined,
+    wasPlain: false,
+  };
+  const effects = new Effects();
+  effects.put(root, false);
+  effects.endRun({ run, root, context: {} });
+  await climb(tx, effects);
+  return effects.news;
+}
 
 /** What a process holds is free again; when it died under it, each branch has met one more crash. */
 export async function freeBranches(

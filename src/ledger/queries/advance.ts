@@ -20,7 +20,7 @@ import { climb, readJoin } from './join.ts';
 import { beginChildren, moveOn, roomOf, type Opening } from './moving.ts';
 import { int, text, textOrNull } from './row.ts';
 import { toBranch, type BranchRow } from './run-row.ts';
-import { beginQueued, recallNews } from './run-start.ts';
+import { beginDue, beginQueued, recallNews } from './run-start.ts';
 import { isSweeping, sweep, type Sweeping } from './run-sweep.ts';
 import { findGraph, toStands, type Stand } from './standing.ts';
 
@@ -37,7 +37,10 @@ export async function claimBranches(
     [processId],
   );
   if (known.length === 0 || limit <= 0) return { branchIds: [], nextInMs: undefined };
-  if (!tx.again) await beginQueued(tx, limit);
+  if (!tx.again) {
+    await beginDue(tx, limit);
+    await beginQueued(tx, limit);
+  }
   const earlier = tx.again
     ? await tx.run(`select id from ${branches} where claimed_by = ? and claim_token = ?`, [
         processId,
@@ -109,12 +112,17 @@ const insertAdvancements = defineRows({
 async function nextDue(tx: Transaction): Promise<number | undefined> {
   const { dialect } = tx;
   const [row] = await tx.run(
-    `select b.due_at as due, ${dialect.now} as now from ${dialect.table('run_branches')} b
-      where ${isClaimable(dialect)} order by b.due_at limit 1`,
+    `select (select b.due_at from ${dialect.table('run_branches')} b where ${isClaimable(dialect)}
+        order by b.due_at limit 1) as branch,
+      (select due_at from ${dialect.table('pipeline_runs')} where due_at is not null
+        order by due_at limit 1) as run,
+      ${dialect.now} as now`,
   );
-  const due = textOrNull(row ?? {}, 'due');
-  if (row === undefined || due === null) return undefined;
-  return Math.max(0, fromTimestamp(due) - fromTimestamp(text(row, 'now')));
+  if (row === undefined) return undefined;
+  const dues = ['branch', 'run'].flatMap((what) => textOrNull(row, what) ?? []);
+  const [first] = dues.toSorted();
+  if (first === undefined) return undefined;
+  return Math.max(0, fromTimestamp(first) - fromTimestamp(text(row, 'now')));
 }
 
 /** What the branches of a wide block gave, read before the transaction that uses it. */

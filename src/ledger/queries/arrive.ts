@@ -6,7 +6,7 @@ import type { Arrival } from '../../pipeline/move.ts';
 import { haltReasonOf } from '../../pipeline/run.ts';
 import { defineRows, together, type Transaction } from '../dialect.ts';
 import type { Closing } from '../ledger.ts';
-import { noNews, type RunNews } from '../runs.ts';
+import { noNews, type Advancement, type RunNews } from '../runs.ts';
 import { Effects } from './effects.ts';
 import { climb } from './join.ts';
 import { moveOn } from './moving.ts';
@@ -43,16 +43,11 @@ export async function arrive(tx: Transaction, closed: readonly Closing[]): Promi
   );
   const isLeft = new Set(left.map((row) => text(row, 'id')));
   const failed = arrivals.filter(({ branchId }) => isLeft.has(branchId));
-  await tx.each(
-    recordFailed,
-    failed.map(({ job, runId, branchId }) => ({
-      id: makeId(),
-      run_id: runId,
-      branch_id: branchId,
-      node: job.stepId ?? '',
-      process_id: job.claimedBy ?? '',
-      error,
-    })),
+  await recordFailures(
+    tx,
+    failed.map(({ job, runId, branchId }) => {
+      return { runId, branchId, node: job.stepId ?? '', processId: job.claimedBy ?? '', error };
+    }),
   );
   const failures = failed.map(({ branchId }) => ({ branchId, error }));
   return { ...noNews, advancing: true, failures };
@@ -152,7 +147,26 @@ const leaveToAdvancer = defineRows({
     returning run_branches.id`,
 });
 
-/** A try of the process whose job it was. */
+/** A try at moving a branch on that failed where its cause was written. */
+export async function recordFailures(
+  tx: Transaction,
+  failures: readonly Pick<Advancement, 'runId' | 'branchId' | 'node' | 'processId' | 'error'>[],
+): Promise<void> {
+  await tx.each(
+    recordFailed,
+    failures.map(({ runId, branchId, node, processId, error }) => {
+      return {
+        id: makeId(),
+        run_id: runId,
+        branch_id: branchId,
+        node,
+        process_id: processId,
+        error,
+      };
+    }),
+  );
+}
+
 const recordFailed = defineRows({
   columns: {
     id: 'text',

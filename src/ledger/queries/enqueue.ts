@@ -20,8 +20,15 @@ export async function enqueue(tx: Transaction, batch: EnqueueBatch): Promise<Enq
   const fresh = jobs.filter((job) => !duplicates.has(job.id));
   const isDelayed = ({ due }: JobDraft): boolean =>
     due !== undefined && ('at' in due || due.inMs > 0);
-  tx.send(insertJobs, fresh.filter((job) => !isDelayed(job)).map(toRow));
-  tx.send(insertDelayedJobs, fresh.filter(isDelayed).map(toDelayedRow));
+  const listener = tx.ends?.listener ?? null;
+  tx.send(
+    insertJobs,
+    fresh.filter((job) => !isDelayed(job)).map((job) => toRow(job, listener)),
+  );
+  tx.send(
+    insertDelayedJobs,
+    fresh.filter(isDelayed).map((job) => toDelayedRow(job, listener)),
+  );
   return batch.jobs.map((job) => toAnswer(job, duplicates));
 }
 
@@ -40,7 +47,10 @@ function toAnswer(job: JobDraft, duplicates: ReadonlyMap<string, string>): Enque
 
 /** Of jobs that have no key and are ready now. */
 export function insertPlainJobs(tx: Transaction, jobs: readonly JobDraft[]): void {
-  tx.send(insertJobs, jobs.map(toRow));
+  tx.send(
+    insertJobs,
+    jobs.map((job) => toRow(job, null)),
+  );
 }
 
 export function insertContexts(tx: Transaction, contexts: readonly ContextDraft[]): void {
@@ -98,6 +108,7 @@ const jobColumns = {
   base_key: 'text',
   timeout_ms: 'int',
   backoff_ms: 'int',
+  awaited_by: 'text',
 } as const;
 
 function insertInto(r: RowsWriter, d: Dialect, readyAt: string, dueAt: string): string {
@@ -105,14 +116,14 @@ function insertInto(r: RowsWriter, d: Dialect, readyAt: string, dueAt: string): 
     (id, plugin, command, payload, status, max_attempts, submitted_by, actor, dedupe_key,
       dedupe_ttl_ms, parent_job_id, source_event_id, root_job_id, retry_of, idempotency_key, hops,
       runtime_caused, event_context_id, schedule_id, schedule_slot, init_for, run_id, branch_id, step_id,
-      base_key, timeout_ms, backoff_ms, created_at, ready_at, next_retry_at)
+      base_key, timeout_ms, backoff_ms, awaited_by, created_at, ready_at, next_retry_at)
     select ${r('id')}, ${r('plugin')}, ${r('command')}, ${r('payload')}, 'queued',
       ${r('max_attempts')}, ${r('submitted_by')}, ${r('actor')}, ${r('dedupe_key')},
       ${r('dedupe_ttl_ms')}, ${r('parent_job_id')}, ${r('source_event_id')}, ${r('root_job_id')},
       ${r('retry_of')}, ${r('idempotency_key')}, ${r('hops')}, ${r('runtime_caused')},
       ${r('event_context_id')}, ${r('schedule_id')}, ${r('schedule_slot')}, ${r('init_for')},
       ${r('run_id')}, ${r('branch_id')}, ${r('step_id')}, ${r('base_key')}, ${r('timeout_ms')},
-      ${r('backoff_ms')}, ${d.now}, ${readyAt}, ${dueAt} ${r.from}
+      ${r('backoff_ms')}, ${r('awaited_by')}, ${d.now}, ${readyAt}, ${dueAt} ${r.from}
     where true on conflict (id) do nothing`;
 }
 
@@ -135,16 +146,16 @@ const insertDelayedJobs = defineRows({
   },
 });
 
-function toDelayedRow(job: JobDraft): Row {
+function toDelayedRow(job: JobDraft, listener: string | null): Row {
   const { due = { inMs: 0 } } = job;
   return {
-    ...toRow(job),
+    ...toRow(job, listener),
     due_at: 'at' in due ? due.at : null,
     delay_ms: 'at' in due ? 0 : due.inMs,
   };
 }
 
-function toRow(job: JobDraft): Row {
+function toRow(job: JobDraft, listener: string | null): Row {
   return {
     id: job.id,
     plugin: job.plugin,
@@ -172,5 +183,6 @@ function toRow(job: JobDraft): Row {
     base_key: job.baseKey ?? null,
     timeout_ms: job.timeoutMs ?? null,
     backoff_ms: job.backoffMs ?? null,
+    awaited_by: job.isAwaited === true ? listener : null,
   };
 }

@@ -117,6 +117,8 @@ const runColumns = [
   'runtime_caused',
   'concurrency_key',
   'concurrency_limit',
+  'dedupe_key',
+  'dedupe_ttl_ms',
 ];
 
 /** What is due, waited for or claimed is not copied: nothing of an ended run is. */

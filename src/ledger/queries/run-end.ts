@@ -5,9 +5,9 @@ import { RUNTIME_SOURCE, type SignalDraft } from '../../signal/signal.ts';
 import { defineRows, type Row, type Transaction } from '../dialect.ts';
 import { limits } from '../../base/limits.ts';
 import { flush } from './branch-write.ts';
-import type { Effects, RunEnd } from './effects.ts';
+import type { Effects, MovedBranch, RunEnd } from './effects.ts';
 import { keyOfStep } from './moving.ts';
-import { text, textOrNull } from './row.ts';
+import { int, text, textOrNull } from './row.ts';
 import { insertRuns, leaveRoots } from './run-insert.ts';
 import type { RunRow } from './run-row.ts';
 import { areAwaited } from './signal.ts';
@@ -26,7 +26,9 @@ export async function closeRuns(tx: Transaction, effects: Effects): Promise<void
   tx.send(
     endRuns,
     ends.map((end) => toEndRow(end, leaves.get(end.run.id)?.[0]?.node)),
+    await numberEnds(tx),
   );
+  for (const { run } of ends) tx.ends?.note(run);
   for (const end of halted) {
     const graph = await findGraph(tx, end.run.definitionHash);
     const signal = tellHalt(effects, end, leaves.get(end.run.id) ?? [], graph);
@@ -34,6 +36,22 @@ export async function closeRuns(tx: Transaction, effects: Effects): Promise<void
   }
   const isAwaited = await areAwaited(tx, effects.signals);
   if (isAwaited) effects.leaveToAdvancer();
+}
+
+/**
+ * Where one writes, ends have numbers of their own, one for those of a transaction, and higher than
+ * all in a copy of a ledger that had others; elsewhere the transaction has one. A run that halted
+ * needs none, because its signal tells of it.
+ */
+export async function numberEnds(tx: Transaction): Promise<number[]> {
+  const { dialect } = tx;
+  if (dialect.newTransaction !== undefined) return [];
+  const [row = {}] = await tx.run(
+    `insert into ${dialect.table('storage_sequences')} as s (name, value) values ('run_ends',
+        1 + coalesce((select max(end_tx) from ${dialect.table('pipeline_runs')}), 0))
+      on conflict (name) do update set value = max(s.value + 1, excluded.value) returning value`,
+  );
+  return [int(row, 'value')];
 }
 
 /** Routes and pipelines that wait for halts get theirs; a run that begins so is left to an advancer. */
@@ -68,7 +86,11 @@ const endRuns = defineRows({
   },
   sql: (r, d) => `update ${d.table('pipeline_runs')} set status = ${r('status')},
       output = ${r('output')}, halt_reason = ${r('reason')}, halt_message = ${r('message')},
-      halted_at_step = ${r('step')}, completed_at = ${d.now}
+      halted_at_step = ${r('step')}, completed_at = ${d.now},
+      end_tx = case when ${r('status')} <> 'halted' then ${d.newTransaction ?? r.common(0, 'int')} end,
+      held_key = case when ${r('status')} = 'succeeded' then pipeline_runs.held_key end,
+      held_until = case when ${r('status')} = 'succeeded' and pipeline_runs.held_key is not null
+        then ${d.nowPlus('pipeline_runs.dedupe_ttl_ms')} end
     ${r.from}
     where pipeline_runs.id = ${r('id')} and pipeline_runs.status = 'running'`,
 });
@@ -81,8 +103,13 @@ function toEndRow({ run, root }: RunEnd, leafNode: string | undefined): Row {
     output: root.output,
     reason: root.haltReason,
     message: root.haltMessage,
-    step: isHalted ? (leafNode ?? root.node) : null,
+    step: isHalted ? stepOf(root, leafNode) : null,
   };
+}
+
+/** None, when the run never came to its first. */
+function stepOf(root: MovedBranch, leafNode = root.node): string | null {
+  return leafNode === '' ? null : leafNode;
 }
 
 /** A branch that could not go on by itself, not because branches of its own could not. */
@@ -120,7 +147,7 @@ function tellHalt(
     pipeline: run.pipeline,
     reason: root.haltReason,
     message: root.haltMessage,
-    halted_at_step: leaves[0]?.node ?? root.node,
+    halted_at_step: stepOf(root, leaves[0]?.node),
     branches: leaves.map(({ id, node, reason, message }) => ({
       branch_id: id,
       step_id: node,

@@ -3,12 +3,18 @@ import type { RunDraft } from '../runs.ts';
 import { text } from './row.ts';
 import type { RunRow } from './run-row.ts';
 
-/** Accepts runs, each once; gives those that are new. */
+/** Adds runs, each once and of each dedupe key one; gives those that are new. */
 export async function insertRuns(
   tx: Transaction,
   drafts: readonly RunDraft[],
+  /** Of those that have to wait for their time. */
+  dueAt: ReadonlyMap<string, string> = new Map(),
 ): Promise<RunDraft[]> {
-  const rows = await tx.each(insert, drafts.map(toRow));
+  const listener = tx.ends?.listener ?? null;
+  const rows = await tx.each(
+    insert,
+    drafts.map((draft) => toRow(draft, listener, dueAt.get(draft.id) ?? null)),
+  );
   const isNew = new Set(rows.map((row) => text(row, 'id')));
   return drafts.filter(({ id }) => isNew.has(id));
 }
@@ -47,26 +53,33 @@ const insert = defineRows({
     event_context_id: 'text',
     concurrency_key: 'text',
     concurrency_limit: 'int',
+    awaited_by: 'text',
+    due_at: 'text',
+    dedupe_key: 'text',
+    dedupe_ttl_ms: 'int',
   },
   sql: (r, d) => `insert into ${d.table('pipeline_runs')}
     (id, pipeline, definition_hash, status, payload, submitted_by, actor, source_event_id,
       parent_job_id, first_job_id, root_job_id, lineage, hops, runtime_caused, event_context_id,
-      concurrency_key, concurrency_limit, created_at, started_at)
+      concurrency_key, concurrency_limit, awaited_by, due_at, dedupe_key, dedupe_ttl_ms, held_key,
+      created_at, started_at)
     select ${r('id')}, ${r('pipeline')}, ${r('definition_hash')}, ${r('status')}, ${r('payload')},
       ${r('submitted_by')}, ${r('actor')}, ${r('source_event_id')}, ${r('parent_job_id')},
       ${r('first_job_id')}, ${r('root_job_id')}, ${r('lineage')}, ${r('hops')},
       ${r('runtime_caused')}, ${r('event_context_id')}, ${r('concurrency_key')},
-      ${r('concurrency_limit')}, ${d.now}, case when ${r('status')} = 'running' then ${d.now} end
+      ${r('concurrency_limit')}, ${r('awaited_by')}, ${r('due_at')}, ${r('dedupe_key')},
+      ${r('dedupe_ttl_ms')}, ${r('dedupe_key')}, ${d.now},
+      case when ${r('status')} = 'running' then ${d.now} end
       ${r.from}
-    where true on conflict (id) do nothing returning id`,
+    where true on conflict do nothing returning id`,
 });
 
-function toRow(draft: RunDraft): Row {
+function toRow(draft: RunDraft, listener: string | null, dueAt: string | null): Row {
   return {
     id: draft.id,
     pipeline: draft.pipeline,
     definition_hash: draft.definitionHash,
-    status: draft.concurrency === undefined ? 'running' : 'queued',
+    status: draft.concurrency === undefined && dueAt === null ? 'running' : 'queued',
     payload: draft.payload,
     submitted_by: draft.submittedBy,
     actor: draft.actor,
@@ -80,6 +93,10 @@ function toRow(draft: RunDraft): Row {
     event_context_id: draft.eventContextId ?? null,
     concurrency_key: draft.concurrency?.key ?? null,
     concurrency_limit: draft.concurrency?.limit ?? null,
+    awaited_by: draft.isAwaited === true ? listener : null,
+    due_at: dueAt,
+    dedupe_key: draft.dedupe?.key ?? null,
+    dedupe_ttl_ms: draft.dedupe?.ttlMs ?? null,
   };
 }
 

@@ -1,4 +1,4 @@
-import type { Transaction } from '../dialect.ts';
+import type { Dialect, Transaction } from '../dialect.ts';
 import type { PruneRequest } from '../ledger.ts';
 import { text } from './row.ts';
 
@@ -17,12 +17,10 @@ export async function pruneRuns(
 ): Promise<number> {
   const { dialect } = tx;
   const runs = dialect.table('pipeline_runs');
-  const old = await tx.run(
-    `select id from ${runs} where completed_at is not null
-      and completed_at <= (select ${dialect.nowPlus('?')})
-      order by completed_at limit ${RUNS_AT_ONCE} ${dialect.skipLocked}`,
-    [-olderThanMs],
-  );
+  const old = await tx.run(`${selectOldRuns(dialect)} ${dialect.skipLocked}`, [
+    -olderThanMs,
+    RUNS_AT_ONCE,
+  ]);
   let gone = 0;
   for (const row of old) {
     const id = text(row, 'id');
@@ -35,6 +33,14 @@ export async function pruneRuns(
   }
   // Fewer than were asked for would mean that there are no more.
   return old.length === RUNS_AT_ONCE ? limit : Math.min(gone, limit);
+}
+
+/** It takes the age in (negative) milliseconds and the number of runs. */
+export function selectOldRuns(dialect: Dialect): string {
+  return `select id from ${dialect.table('pipeline_runs')} where completed_at is not null
+    and completed_at <= (select ${dialect.nowPlus('?')})
+    and (held_until is null or held_until <= (select ${dialect.now}))
+    order by completed_at limit ?`;
 }
 
 async function prunePart(

@@ -1,10 +1,13 @@
+import type { RunStatus } from '../../pipeline/run.ts';
 import { defineRows, type Row, type Transaction } from '../dialect.ts';
-import { joinNews, noNews, type RunDraft, type RunNews } from '../runs.ts';
+import { joinNews, noNews, type RunDraft, type RunNews, type RunStart } from '../runs.ts';
+import { recordFailures } from './arrive.ts';
 import { Effects } from './effects.ts';
 import { climb, readRuns } from './join.ts';
 import { moveOn } from './moving.ts';
 import { text } from './row.ts';
-import { insertRuns, leaveRoots } from './run-insert.ts';
+import { acceptRuns } from './run-accept.ts';
+import { leaveRoots } from './run-insert.ts';
 import type { BranchRow, RunRow } from './run-row.ts';
 import { inSavepoint } from './savepoint.ts';
 import { findGraph, toStands } from './standing.ts';
@@ -13,34 +16,41 @@ import { findGraph, toStands } from './standing.ts';
  * Accepts runs, each once. Those that need not wait for others begin at once, and go as far as they
  * can; the rest is begun by whoever advances.
  */
-export async function beginRuns(tx: Transaction, drafts: readonly RunDraft[]): Promise<RunNews> {
-  if (drafts.length === 0) return noNews;
-  const accepted = await insertRuns(tx, drafts);
-  if (tx.again && accepted.length < drafts.length) {
-    return await recallNews(
-      tx,
-      drafts.map(({ id }) => id),
-    );
-  }
-  const free = accepted.filter(({ concurrency }) => concurrency === undefined);
-  const waits = { ...noNews, advancing: free.length < accepted.length };
-  const begun = await beginRoots(
-    tx,
-    free.map(({ id }) => id),
-  );
-  return joinNews([waits, begun]);
+export async function beginRuns(tx: Transaction, drafts: readonly RunDraft[]): Promise<Begun> {
+  if (drafts.length === 0) return { news: noNews, runs: [] };
+  const { starts, free, areInLine, dueInMs, repeated } = await acceptRuns(tx, drafts);
+  const dropped = starts.filter(({ duplicateOf }) => duplicateOf !== undefined);
+  const waits = { ...noNews, advancing: areInLine, dueInMs, dropped };
+  const { news, endedAs } = await beginRoots(tx, free);
+  const recalled = tx.again && repeated.length > 0 ? await recallNews(tx, repeated) : noNews;
+  // A run may be over where it begins.
+  const runs = starts.map((start) => {
+    const status = endedAs.get(start.duplicateOf ?? start.runId);
+    return status === undefined ? start : { ...start, status };
+  });
+  return { news: joinNews([waits, news, recalled]), runs };
+}
+
+export interface Begun {
+  readonly news: RunNews;
+  /** What became of each draft, in their order. */
+  readonly runs: readonly RunStart[];
 }
 
 /** What a commit may have led to whose answer was lost; looking once too often does no harm. */
 export async function recallNews(tx: Transaction, runIds: readonly string[]): Promise<RunNews> {
   const runs = [...(await readRuns(tx, [...new Set(runIds)])).values()];
-  const ended = runs.filter(({ completedAt }) => completedAt !== null).map(({ id }) => id);
-  return { ended, advancing: true, queued: true, dueInMs: 0 };
+  for (const run of runs) if (run.completedAt !== null) tx.ends?.note(run);
+  return { advancing: true, queued: true, dueInMs: 0 };
 }
 
 /** Gives runs that are under way their first branch, and moves it on. */
-async function beginRoots(tx: Transaction, runIds: readonly string[]): Promise<RunNews> {
-  if (runIds.length === 0) return noNews;
+async function beginRoots(
+  tx: Transaction,
+  runIds: readonly string[],
+): Promise<Pick<Effects, 'news' | 'endedAs'>> {
+  const endedAs = new Map<string, RunStatus>();
+  if (runIds.length === 0) return { news: noNews, endedAs };
   const runs = [...(await readRuns(tx, runIds)).values()];
   const moved = await inSavepoint(tx, async (inner) => {
     const pairs: { run: RunRow; branch: BranchRow }[] = [];
@@ -50,16 +60,33 @@ async function beginRoots(tx: Transaction, runIds: readonly string[]): Promise<R
       moveOn(effects, stand, { arrival: { kind: 'start' }, isNew: true });
     }
     await climb(inner, effects);
-    return effects.news;
+    return effects;
   });
   if (moved.isDone) return moved.value;
+  if (runs.length > 1) return await beginEach(tx, runIds);
   await leaveRoots(tx, runs);
   const { error } = moved;
-  return {
-    ...noNews,
-    advancing: true,
-    failures: runs.map(({ id: branchId }) => ({ branchId, error })),
-  };
+  await recordFailures(
+    tx,
+    runs.map(({ id }) => ({ runId: id, branchId: id, node: '', processId: '', error })),
+  );
+  const failures = runs.map(({ id: branchId }) => ({ branchId, error }));
+  return { news: { ...noNews, advancing: true, failures }, endedAs };
+}
+
+/** What one of them cannot do is no reason to leave the others. */
+async function beginEach(
+  tx: Transaction,
+  runIds: readonly string[],
+): Promise<Pick<Effects, 'news' | 'endedAs'>> {
+  const news: RunNews[] = [];
+  const endedAs = new Map<string, RunStatus>();
+  for (const id of runIds) {
+    const begun = await beginRoots(tx, [id]);
+    news.push(begun.news);
+    for (const [runId, status] of begun.endedAs) endedAs.set(runId, status);
+  }
+  return { news: joinNews(news), endedAs };
 }
 
 async function rootOf(tx: Transaction, run: RunRow): Promise<BranchRow> {
@@ -106,13 +133,41 @@ async function rootOf(tx: Transaction, run: RunRow): Promise<BranchRow> {
   };
 }
 
+/** Runs whose time has come are under way, or in line with others of their concurrency key. */
+export async function beginDue(tx: Transaction, limit: number): Promise<void> {
+  const { dialect } = tx;
+  const due = await tx.run(
+    `select id from ${dialect.table('pipeline_runs')} where due_at is not null
+      and due_at <= (select ${dialect.now}) order by due_at limit ? ${dialect.skipLocked}`,
+    [limit],
+  );
+  if (due.length === 0) return;
+  const begun = await tx.each(
+    startDue,
+    due.map((row) => ({ id: text(row, 'id') })),
+  );
+  const free = begun.filter((row) => row['status'] === 'running').map((row) => text(row, 'id'));
+  await leaveRoots(tx, [...(await readRuns(tx, free)).values()]);
+}
+
+const startDue = defineRows({
+  columns: { id: 'text' },
+  sql: (r, d) => `update ${d.table('pipeline_runs')} set due_at = null,
+      status = case when concurrency_key is null then 'running' else 'queued' end,
+      started_at = case when concurrency_key is null then ${d.now} end
+    ${r.from}
+    where pipeline_runs.id = ${r('id')} and pipeline_runs.due_at is not null
+    returning pipeline_runs.id, pipeline_runs.status`,
+});
+
 /** Queued runs for which there is room, oldest first, are under way: their roots are left to advance. */
 export async function beginQueued(tx: Transaction, limit: number): Promise<void> {
   const { dialect } = tx;
   const table = dialect.table('pipeline_runs');
   const waiting = await tx.run(
     `select concurrency_key as key, min(seq) as first from ${table}
-      where concurrency_key is not null and completed_at is null and status = 'queued'
+      where concurrency_key is not null and completed_at is null and due_at is null
+        and status = 'queued'
       group by concurrency_key order by 2 limit ?`,
     [limit],
   );
@@ -130,7 +185,8 @@ export async function beginQueued(tx: Transaction, limit: number): Promise<void>
 async function beginOfKey(tx: Transaction, key: string, limit: number): Promise<Row[]> {
   const { dialect } = tx;
   const table = dialect.table('pipeline_runs');
-  const isOfKey = `concurrency_key = ? and concurrency_key is not null and completed_at is null`;
+  const isOfKey = `concurrency_key = ? and concurrency_key is not null and completed_at is null
+    and due_at is null`;
   const [counted] = await tx.run(
     `select count(*) as n from ${table} where ${isOfKey} and status = 'running'`,
     [key],

@@ -54,6 +54,11 @@ describe('an event', () => {
     const again = followEvents(job, [{ type: 'made', payload: 7 }], rules, 0).runs;
     expect(again.map(({ lineage }) => lineage)).toEqual(runs.map(({ lineage }) => lineage));
     expect(new Set(runs.map(({ lineage }) => lineage)).size).toBe(2);
+    for (const run of runs) expect(run).not.toHaveProperty('dedupe');
+    const keyed = { type: 'made', payload: 7, dedupeKey: 'k' };
+    for (const { dedupe } of followEvents(job, [keyed], rules, 0).runs) {
+      expect(dedupe).toEqual({ key: 'k', ttlMs: 1000 });
+    }
   });
 
   test('is counted as unmatched only when neither route nor pipeline wants it', () => {
