@@ -1,11 +1,13 @@
 import { toTimestamp } from '../base/clock.ts';
-import { DuctileError, messageOf } from '../base/errors.ts';
+import { DuctileError, messageOf, type ErrorCode } from '../base/errors.ts';
 import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { probe } from '../base/probe.ts';
-import { bareReport } from '../job/attempt.ts';
-import { endFailed, endReleased } from '../job/outcome.ts';
+import { bareReport, type AttemptReport } from '../job/attempt.ts';
+import { endFailed, endReleased, type Failure } from '../job/outcome.ts';
+import type { RetryPolicy } from '../job/retry.ts';
+import { isTerminal } from '../job/state.ts';
 import type { ClaimedJob, Closing } from '../ledger/ledger.ts';
 import { lookupCommand, type Plugin } from '../plugin/catalog.ts';
 import type { ProcessEnd, ProcessSpec, RunOptions } from '../plugin/process.ts';
@@ -13,9 +15,12 @@ import { decodeResponse, encodeRequest } from '../plugin/protocol.ts';
 import { arriveFailed } from './arrive.ts';
 import type { Base, Bases } from './bases.ts';
 import { conclude } from './conclude.ts';
-import { followDeath, type FollowRules } from './follow.ts';
+import type { Credentials } from './credentials.ts';
+import { followDeath, noConsequences, type FollowRules } from './follow.ts';
 import type { Generation } from './generation.ts';
+import type { Keep } from './keep.ts';
 import { nameOf } from './settle.ts';
+import { withoutSecrets } from './unseen.ts';
 
 export interface ExecutorOptions {
   /** Starts the plugin, or hands the request to one that was started ahead, and waits for its end. */
@@ -27,6 +32,9 @@ export interface ExecutorOptions {
   ) => Promise<ProcessEnd>;
   /** What lies beneath the payloads of jobs that are part of a block. */
   readonly bases: Bases;
+  readonly credentials: Pick<Credentials, 'reveal'>;
+  /** What signals may show, and what is kept sealed beside them. */
+  readonly keep: Keep;
   /** The machine had no room for another process. */
   readonly onHostFull: () => void;
   readonly log: Log;
@@ -48,6 +56,8 @@ export function makeExecutor(options: ExecutorOptions): Execute {
     try {
       return await attempt(job, plugin, { signal, generation }, options);
     } catch (error) {
+      const isUnset = error instanceof DuctileError && Object.hasOwn(unset, error.code);
+      if (isUnset) return failUnset(job, plugin, error, generation.rules);
       return release(job, error, options.log);
     }
   };
@@ -64,19 +74,25 @@ async function attempt(
   const usual = toSpec(plugin, job.command, environment);
   const spec = { ...usual, timeoutMs: job.timeoutMs ?? usual.timeoutMs };
   const base = job.baseKey === null ? undefined : await options.bases(job.baseKey);
-  const request = toRequest(job, plugin, spec.timeoutMs, base);
+  const { config, mask } = await options.credentials.reveal(plugin);
+  const request = toRequest(job, { name: plugin.name, config }, spec.timeoutMs, base);
   probe('spawn.before');
   log.debug('attempt started', { ...nameOf(job), attempt: job.attempt });
-  const end = await options.run(plugin, spec, request, {
+  const whole = await options.run(plugin, spec, request, {
     signal,
     onStarted: () => probe('spawn.after'),
   });
   probe('run.after-exit');
+  // Before anything is read from it, so that nothing behind this line has ever seen a value.
+  const end = mask === undefined ? whole : withoutSecrets(whole, mask);
   const reply = decodeResponse(end);
   if (reply.kind === 'unstarted' && reply.hostFull) options.onHostFull();
   log.debug('attempt ended', { ...nameOf(job), attempt: job.attempt, how: reply.kind });
   if (reply.kind === 'ok' && reply.warning !== undefined) log.warn(reply.warning, nameOf(job));
-  return conclude({ job, plugin, reply, end }, { rules, random: Math.random(), nowMs: Date.now() });
+  return conclude(
+    { job, plugin, reply, end },
+    { rules, keep: options.keep, random: Math.random(), nowMs: Date.now() },
+  );
 }
 
 export function toSpec(
@@ -98,7 +114,7 @@ export function toSpec(
 
 function toRequest(
   job: ClaimedJob,
-  plugin: Plugin,
+  plugin: Pick<Plugin, 'name' | 'config'>,
   timeoutMs: number,
   base: Base | undefined,
 ): Buffer {
@@ -136,9 +152,43 @@ function asObject(text: string): JsonObject {
 /** The plugin is known here, but not what is asked of it: no further attempt could help. */
 function refuse(job: ClaimedJob, rules: FollowRules): Closing {
   const error = `the plugin ${job.plugin} has no command ${job.command}`;
-  const report = { ...bareReport('failed', 'unknown_command', error), queueMs: job.queueMs };
-  const ending = endFailed(job, report, 'final', { maxAttempts: 1, backoffBaseMs: 0 }, 0);
-  const consequences = followDeath(job, { ...ending, error }, rules, Date.now());
+  return failUnstarted(job, bareReport('failed', 'unknown_command', error), rules);
+}
+
+/**
+ * A credential that is not there is a mistake in the configuration, which trying again does not mend;
+ * one that this host has not the key of may open on another.
+ */
+const unset: Readonly<Partial<Record<ErrorCode, Failure>>> = {
+  CREDENTIAL_NOT_FOUND: 'final',
+  CREDENTIAL_KEY_MISSING: 'retryable',
+  CREDENTIAL_KEY_INVALID: 'retryable',
+};
+
+function failUnset(
+  job: ClaimedJob,
+  { retry }: Plugin,
+  { code, message }: DuctileError,
+  rules: FollowRules,
+): Closing {
+  const report = bareReport('failed', 'credential', message);
+  return failUnstarted(job, report, rules, unset[code], retry);
+}
+
+function failUnstarted(
+  job: ClaimedJob,
+  bare: AttemptReport,
+  rules: FollowRules,
+  how: Failure = 'final',
+  { maxAttempts, backoffBaseMs }: RetryPolicy = { maxAttempts: 1, backoffBaseMs: 0 },
+): Closing {
+  const report = { ...bare, queueMs: job.queueMs };
+  const { error } = report;
+  const policy = { maxAttempts, backoffBaseMs: job.backoffMs ?? backoffBaseMs };
+  const ending = endFailed(job, report, how, policy, Math.random());
+  const consequences = isTerminal(ending.status)
+    ? followDeath(job, { ...ending, error }, rules, Date.now())
+    : noConsequences();
   const arriving = arriveFailed(job, ending, error);
   return { job, claimToken: job.claimToken, report, ending, ...consequences, ...arriving };
 }

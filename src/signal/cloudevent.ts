@@ -57,7 +57,13 @@ export function readCloudEvent(headers: Headers, body: unknown): unknown {
   return given({ ...Object.fromEntries(attributes), data: body as Json | undefined });
 }
 
+/** Of the headers that carry the attributes. */
 const PREFIX = 'ce-';
+
+/** Whether whoever asks speaks of CloudEvents in headers, and so wants the answer. */
+export function wantsBinary(headers: Headers): boolean {
+  return headers[`${PREFIX}specversion`] === SPEC_VERSION;
+}
 
 function decode(name: string, value: string): string {
   try {
@@ -96,6 +102,26 @@ export function toCloudEvent(signal: ShownSignal): JsonObject {
     causationid: signal.causation_id ?? undefined,
     datacontenttype: 'application/json',
     data: signal.data as Json,
+  });
+}
+
+/** A signal as a CloudEvent in binary mode: its attributes for headers, and its data alone. */
+export function toBinaryCloudEvent(signal: ShownSignal): {
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly data: Json;
+} {
+  const { data = null, datacontenttype: _, ...attributes } = toCloudEvent(signal);
+  const headers = Object.entries(attributes).flatMap(([name, value]) =>
+    typeof value === 'string' ? [[`${PREFIX}${name}`, encode(value)] as const] : [],
+  );
+  return { headers, data };
+}
+
+/** What a header cannot hold, and what encodes it. */
+function encode(value: string): string {
+  return value.replaceAll(/[^\u0021-\u007e]|["%]/gu, (sign) => {
+    const bytes = [...Buffer.from(sign)];
+    return bytes.map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('');
   });
 }
 

@@ -1,4 +1,4 @@
-import { isObject } from '../base/json.ts';
+import { isObject, type Json } from '../base/json.ts';
 import { maskText, REDACTED } from '../base/secrets.ts';
 
 export interface SecretFound {
@@ -10,12 +10,60 @@ export interface SecretFound {
 
 /** The first place that holds what no signal may: signals are kept, shown and told again like logs. */
 export function findSecret(value: unknown, path: string): SecretFound | undefined {
+  return holdsSecret(value) ? findAt(value, path) : undefined;
+}
+
+/** Without the places: nearly every value has nothing to tell. */
+function holdsSecret(value: unknown): boolean {
+  if (typeof value === 'string') return maskText(value) !== value;
+  if (Array.isArray(value)) return value.some(holdsSecret);
+  if (!isObject(value)) return false;
+  return Object.keys(value).some((key) => {
+    const inner = value[key];
+    return isNamedSecret(key, inner) || holdsSecret(inner);
+  });
+}
+
+function findAt(value: unknown, path: string): SecretFound | undefined {
   if (typeof value === 'string') {
     return maskText(value) === value ? undefined : { path, rule: 'looks like a token or password' };
   }
   if (Array.isArray(value)) return findAmong(value.entries(), (at) => `${path}[${String(at)}]`);
   if (!isObject(value)) return undefined;
   return findAmong(Object.entries(value), (key) => `${path}.${key}`);
+}
+
+export interface Masked {
+  /** The same one when there was nothing to mask. */
+  readonly value: Json;
+  /** Where something was. */
+  readonly paths: readonly string[];
+}
+
+/** A copy that may be kept, for what comes from where it cannot be refused. */
+export function maskData(value: Json, path: string): Masked {
+  if (!holdsSecret(value)) return { value, paths: [] };
+  const paths: string[] = [];
+  return { value: maskAt(value, path, paths), paths };
+}
+
+function maskAt(value: Json, path: string, paths: string[]): Json {
+  if (typeof value === 'string') {
+    const masked = maskText(value);
+    if (masked !== value) paths.push(path);
+    return masked;
+  }
+  if (Array.isArray(value)) {
+    return value.map((inner, index) => maskAt(inner, `${path}[${index}]`, paths));
+  }
+  if (!isObject(value)) return value;
+  const entries = Object.entries(value).map(([key, inner]): [string, Json] => {
+    const at = `${path}.${key}`;
+    if (!isNamedSecret(key, inner)) return [key, maskAt(inner, at, paths)];
+    paths.push(at);
+    return [key, REDACTED];
+  });
+  return Object.fromEntries(entries);
 }
 
 type Place = string | number;
@@ -25,13 +73,17 @@ function findAmong(
   pathOf: (place: Place) => string,
 ): SecretFound | undefined {
   for (const [place, inner] of entries) {
-    if (typeof place === 'string' && names.has(toSnake(place)) && isFilled(inner)) {
+    if (typeof place === 'string' && isNamedSecret(place, inner)) {
       return { path: pathOf(place), rule: `is called ${place}` };
     }
-    const found = findSecret(inner, pathOf(place));
+    const found = findAt(inner, pathOf(place));
     if (found !== undefined) return found;
   }
   return undefined;
+}
+
+function isNamedSecret(name: string, value: unknown): boolean {
+  return name.length <= NAME_CHARS_MAX && names.has(toSnake(name)) && isFilled(value);
 }
 
 /** Exactly these, however they are spelled: `page_token` or `password_policy` are nobody's secret. */
@@ -67,7 +119,13 @@ const names: ReadonlySet<string> = new Set([
   'x_api_key',
 ]);
 
+/** A name only gets longer when it is spelled with `_`. */
+const NAME_CHARS_MAX = Math.max(...[...names].map((name) => name.length));
+
+const plainName = /^[a-z_]+$/;
+
 function toSnake(name: string): string {
+  if (plainName.test(name)) return name;
   const words = name.replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2').replaceAll(/[-. ]/g, '_');
   return words.toLowerCase();
 }

@@ -1,4 +1,5 @@
 import type { Timestamp } from '../base/clock.ts';
+import type { Sealed } from '../base/seal.ts';
 
 /** The source of the runtime's own signals. Plugins' signals carry `plugin:<name>`. */
 export const RUNTIME_SOURCE = 'ductile';
@@ -24,6 +25,8 @@ export interface SignalDraft {
   /** JSON text. */
   readonly data: string;
   readonly metadata?: string;
+  /** What `data` was before something in it was masked. */
+  readonly sealed?: Sealed;
   readonly hops: number;
   readonly correlationId: string;
   readonly causationId?: string;
@@ -39,6 +42,8 @@ export interface SignalDraft {
   readonly sourceEventId?: string;
   /** Its correlation was named by whoever reports it, and is not that of its cause. */
   readonly isCorrelated?: boolean;
+  /** No directive is asked for because of it: it comes from one that was asked for so. */
+  readonly isQuiet?: boolean;
 }
 
 /** A row of signals. */

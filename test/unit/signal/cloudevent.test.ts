@@ -1,5 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { fromCloudEvent, readCloudEvent, toCloudEvent } from '../../../src/signal/cloudevent.ts';
+import {
+  fromCloudEvent,
+  readCloudEvent,
+  toBinaryCloudEvent,
+  toCloudEvent,
+} from '../../../src/signal/cloudevent.ts';
 
 const event = {
   specversion: '1.0',
@@ -101,4 +106,18 @@ test('a signal goes out as a CloudEvent', () => {
     data: { n: 1 },
   });
   expect(toCloudEvent({ ...signal, subject_id: null })).not.toHaveProperty('subject');
+  const evil = { ...signal, type: 'found\r\nset-cookie: é"%' };
+  const { headers, data } = toBinaryCloudEvent(evil);
+  expect(data).toEqual({ n: 1 });
+  expect(Object.fromEntries(headers)).toEqual({
+    'ce-specversion': '1.0',
+    'ce-id': 's-1',
+    'ce-type': 'found%0D%0Aset-cookie:%20%C3%A9%22%25',
+    'ce-source': 'plugin:mail%2520box',
+    'ce-subject': '42',
+    'ce-time': '2026-11-15T12:00:00.000Z',
+    'ce-recordedtime': '2026-11-15T12:00:01.000Z',
+    'ce-correlationid': 'c',
+  });
+  expect(readCloudEvent(Object.fromEntries(headers), data)).toMatchObject({ type: evil.type });
 });

@@ -1,0 +1,8 @@
+import type { Config } from '../config/config.ts';
+import { makeKeyRing } from '../engine/key-ring.ts';
+import { makeVault, type Vault } from '../engine/vault.ts';
+
+/** With the keys of the environment and of the state directory. */
+export function openVault({ state }: Pick<Config, 'state'>): Vault {
+  return makeVault(makeKeyRing({ directory: state.dir, environment: process.env }));
+}

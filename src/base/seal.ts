@@ -1,0 +1,81 @@
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+
+/** AES-256-GCM under a key of its own, which is sealed with the key named here. */
+export interface Sealed {
+  readonly keyId: string;
+  /** Scheme, wrapped key, nonce, tag and ciphertext as one text. */
+  readonly text: string;
+}
+
+export const KEY_BYTES = 32;
+
+/** Where the environment has one key or several, the newest first; each as base64 or hex. */
+export const KEY_VARIABLES = ['DUCTILE_CREDENTIAL_KEY', 'DUCTILE_CREDENTIAL_KEYS'] as const;
+
+/** One of the keys that only this installation has; its id tells nothing of it. */
+export interface MasterKey {
+  readonly id: string;
+  readonly wrapping: Buffer;
+  readonly printing: Buffer;
+}
+
+/** Separate keys for separate purposes, so that none of them tells of another. */
+export function makeMasterKey(secret: Uint8Array): MasterKey {
+  if (secret.length !== KEY_BYTES) throw new Error(`a key has ${KEY_BYTES} bytes`);
+  const derive = (purpose: string, bytes: number): Buffer =>
+    Buffer.from(hkdfSync('sha256', secret, '', `ductile ${purpose}`, bytes));
+  return {
+    id: derive('key id', 6).toString('hex'),
+    wrapping: derive('key wrapping', KEY_BYTES),
+    printing: derive('fingerprint', KEY_BYTES),
+  };
+}
+
+/** The purpose is bound in: what was sealed for one thing does not open for another. */
+export function seal(clear: string, purpose: string, key: MasterKey): Sealed {
+  const own = randomBytes(KEY_BYTES);
+  const wrapped = encrypt(own, key.wrapping, `key ${purpose}`);
+  const text = encrypt(Buffer.from(clear), own, `text ${purpose}`);
+  return { keyId: key.id, text: [SCHEME, wrapped, text].join('.') };
+}
+
+/** Throws when it was changed, or sealed for another purpose or with another key. */
+export function unseal({ text }: Sealed, purpose: string, key: MasterKey): string {
+  const [scheme, wrapped = '', sealed = ''] = text.split('.');
+  if (scheme !== SCHEME) throw new Error('it is sealed in a way that is not known');
+  const own = decrypt(wrapped, key.wrapping, `key ${purpose}`);
+  return decrypt(sealed, own, `text ${purpose}`).toString();
+}
+
+/** Equal for equal values, and without the key nobody can find the value by trying. */
+export function fingerprint(value: string, purpose: string, key: MasterKey): string {
+  const mac = createHmac('sha256', key.printing).update(`${purpose}\n`).update(value);
+  return `${key.id}:${mac.digest('base64url').slice(0, FINGERPRINT_CHARS)}`;
+}
+
+const SCHEME = 'v1';
+const FINGERPRINT_CHARS = 22;
+const CIPHER = 'aes-256-gcm';
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+/** Nonce, tag and ciphertext. */
+function encrypt(clear: Buffer, key: Buffer, purpose: string): string {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
+  cipher.setAAD(Buffer.from(purpose));
+  const body = Buffer.concat([cipher.update(clear), cipher.final()]);
+  return Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64url');
+}
+
+function decrypt(sealed: string, key: Buffer, purpose: string): Buffer {
+  const bytes = Buffer.from(sealed, 'base64url');
+  const nonce = bytes.subarray(0, NONCE_BYTES);
+  const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
+  decipher.setAAD(Buffer.from(purpose));
+  decipher.setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
+  return Buffer.concat([
+    decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES)),
+    decipher.final(),
+  ]);
+}

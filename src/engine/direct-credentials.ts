@@ -1,0 +1,108 @@
+import { findCredentials } from '../base/credential-ref.ts';
+import { formatDuration } from '../base/duration.ts';
+import { DuctileError } from '../base/errors.ts';
+import { makeId } from '../base/ids.ts';
+import { limits } from '../base/limits.ts';
+import {
+  deleteCredentialType,
+  setCredentialType,
+  type CredentialChoice,
+  type NewCredential,
+} from '../directive/credential.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Catalog } from '../plugin/catalog.ts';
+import type { DirectiveDefinition } from './directive-definition.ts';
+import { guardFirstKey, purposes, type Vault } from './vault.ts';
+
+export interface CredentialSeams {
+  readonly ledger: Ledger;
+  readonly vault: Vault;
+  readonly catalog: () => Catalog;
+}
+
+export function setCredentialDirective(seams: CredentialSeams): DirectiveDefinition<NewCredential> {
+  const { ledger, vault, catalog } = seams;
+  return {
+    ...setCredentialType,
+    async resolve(params, { secret, dryRun }) {
+      if (secret !== undefined) checkValue(secret);
+      if (dryRun === true) return params;
+      await guardFirstKey(vault, ledger);
+      const value = mustHave(secret);
+      return { ...params, fingerprint: vault.fingerprint(value, purposes.credential(params.name)) };
+    },
+    async plan({ name, provider, expires_in_ms: lifeMs }) {
+      const before = await ledger.credential(name);
+      const whose = provider === undefined ? '' : ` of ${provider}`;
+      const life = lifeMs === undefined ? '' : `, good for ${formatDuration(lifeMs)}`;
+      if (before === undefined) {
+        return [`A credential ${name}${whose} would be kept${life}.`, ...tellUse(name, catalog())];
+      }
+      return [
+        `The credential ${name}${whose} would get another value${life}.`,
+        'The value that it has would be gone for good.',
+        ...tellUse(name, catalog()),
+      ];
+    },
+    prepare({ name, provider = null, expires_in_ms: expiresInMs }, { secret }) {
+      const sealed = vault.seal(mustHave(secret), purposes.credential(name));
+      const credential = { id: makeId(), name, provider, sealed, expiresInMs };
+      return { work: { kind: 'credential.set', credential } };
+    },
+  };
+}
+
+export function deleteCredentialDirective({
+  ledger,
+  catalog,
+}: CredentialSeams): DirectiveDefinition<CredentialChoice> {
+  return {
+    ...deleteCredentialType,
+    async plan({ name }) {
+      if ((await ledger.credential(name)) === undefined) {
+        const message = `there is no credential ${name}`;
+        throw new DuctileError('CREDENTIAL_NOT_FOUND', message, { place: 'name' });
+      }
+      return [
+        `The credential ${name} would be gone, and its value with it; this cannot be undone.`,
+        ...tellUse(name, catalog()),
+      ];
+    },
+    prepare: ({ name }) => ({ work: { kind: 'credential.delete', name } }),
+  };
+}
+
+/** The plugins whose configuration asks for it. */
+export function usersOf(name: string, { plugins }: Catalog): string[] {
+  return [...plugins.values()]
+    .filter(({ config }) => findCredentials(config).some((use) => use.name === name))
+    .map((plugin) => plugin.name);
+}
+
+function tellUse(name: string, catalog: Catalog): string[] {
+  const users = usersOf(name, catalog);
+  if (users.length === 0) return ['No plugin asks for it now.'];
+  return [`It is asked for by ${users.join(', ')}; their next attempts meet the change.`];
+}
+
+/** Neither of them says anything about the value. */
+function checkValue(value: string): void {
+  const { credentialCharsMin: min, credentialBytesMax: max } = limits;
+  const refuse = (why: string): DuctileError =>
+    new DuctileError('INPUT_INVALID', `the value ${why}`, { place: 'value' });
+  if (value.length < min) {
+    // Shorter ones would be found, and masked, in everything that a plugin prints.
+    throw refuse(`has fewer than ${min} characters`);
+  }
+  if (Buffer.byteLength(value) > max) throw refuse(`is larger than ${max} bytes`);
+  if (value.includes('\u0000')) throw refuse('contains the character U+0000');
+  if (!value.isWellFormed()) throw refuse('is not well-formed text');
+}
+
+function mustHave(secret: string | undefined): string {
+  if (secret !== undefined) return secret;
+  throw new DuctileError('INPUT_INVALID', 'the value is missing', {
+    place: 'value',
+    hint: 'Use `ductile credential set`, which asks for it; no directive holds one.',
+  });
+}

@@ -1,0 +1,71 @@
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { fingerprint, seal, unseal, type MasterKey, type Sealed } from '../base/seal.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { KeyRing } from './key-ring.ts';
+
+/** Seals and opens with the keys of this installation; the keys themselves never leave it. */
+export interface Vault {
+  /** The key that seals from now on; made on first use. */
+  readonly keyId: string;
+  seal(clear: string, purpose: string): Sealed;
+  /** Throws CREDENTIAL_KEY_MISSING when it was sealed with a key that is not here. */
+  open(sealed: Sealed, purpose: string): string;
+  /** Equal for equal values; it tells nothing of the value to who has not the key. */
+  fingerprint(value: string, purpose: string): string;
+  /** Makes a new key that seals from now on, once for each reason; undefined where keys are given. */
+  renew(reason: string): string | undefined;
+  /** Makes no first key from now on: something is sealed with one that is not here. */
+  refuseFirst(): void;
+  /** Where its keys come from, in words. */
+  readonly place: string;
+  /** Which keys are here, the newest first; none is made for that. */
+  readonly keyIds: readonly string[];
+}
+
+/** What a text was sealed for: it opens for nothing else. */
+export const purposes = {
+  credential: (name: string) => `credential ${name}`,
+  payload: (signalId: string) => `signal ${signalId}`,
+} as const;
+
+/** Before the first key is made: who lost theirs must hear of it, and not get another one. */
+export async function guardFirstKey(
+  vault: Vault,
+  ledger: Pick<Ledger, 'sealCounts'>,
+): Promise<void> {
+  if (vault.keyIds.length === 0 && (await ledger.sealCounts()).length > 0) vault.refuseFirst();
+}
+
+export function makeVault(ring: KeyRing): Vault {
+  return {
+    get keyId() {
+      return ring.newest().id;
+    },
+    seal: (clear, purpose) => seal(clear, purpose, ring.newest()),
+    open(sealed, purpose) {
+      const key = mustFind(ring, sealed.keyId);
+      try {
+        return unseal(sealed, purpose, key);
+      } catch (error) {
+        const message = `what was sealed for ${purpose} does not open: ${messageOf(error)}`;
+        const hint = 'It was changed, or belongs to something else: set it anew.';
+        throw new DuctileError('CREDENTIAL_KEY_INVALID', message, { hint, cause: error });
+      }
+    },
+    fingerprint: (value, purpose) => fingerprint(value, purpose, ring.newest()),
+    renew: (reason) => ring.renew(reason)?.id,
+    refuseFirst: () => ring.refuseFirst(),
+    place: ring.place,
+    get keyIds() {
+      return ring.all().map(({ id }) => id);
+    },
+  };
+}
+
+function mustFind(ring: KeyRing, keyId: string): MasterKey {
+  const key = ring.find(keyId);
+  if (key !== undefined) return key;
+  throw new DuctileError('CREDENTIAL_KEY_MISSING', `the key ${keyId} is not here`, {
+    place: ring.place,
+  });
+}

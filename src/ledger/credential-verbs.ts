@@ -1,0 +1,24 @@
+import type { CredentialVerbs } from './credentials.ts';
+import type { Store } from './dialect.ts';
+import {
+  countSeals,
+  findCredential,
+  findSealedPayloads,
+  listCredentials,
+  listSealedUnder,
+  noteCredentialUse,
+  reseal,
+} from './queries/credential.ts';
+
+export function makeCredentialVerbs({ read, write }: Store): CredentialVerbs {
+  return {
+    credentials: () => read(listCredentials),
+    credential: (name) => read((session) => findCredential(session, name)),
+    noteCredentialUse: (names) => write(['other'], (tx) => noteCredentialUse(tx, names)),
+    sealedPayloads: (ids) => read((session) => findSealedPayloads(session, ids)),
+    sealCounts: () => read(countSeals),
+    sealedUnder: (keyId, after, limit) =>
+      read((session) => listSealedUnder(session, keyId, after, limit)),
+    reseal: (changes) => write(['other'], (tx) => reseal(tx, changes)),
+  };
+}

@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
+import { databases } from '../support/instance.ts';
+import { everythingOn, leaksOf } from '../support/sinks.ts';
+
+const value = 'Pl4nted-value-0123456789';
+const reader = 'reader-token-0123456789abcdef';
+
+describe.each(databases)('credentials over HTTP on %s', (database) => {
+  let api: TestApi;
+  const answers: string[] = [];
+  const ask = async (path: string, how: Parameters<TestApi['ask']>[1] = {}): Promise<Reply> => {
+    const reply = await api.ask(path, how);
+    answers.push(reply.text, JSON.stringify(reply.headers));
+    return reply;
+  };
+  const post = (path: string, body: object, headers: Record<string, string> = {}) =>
+    ask(path, { body: JSON.stringify(body), headers });
+
+  beforeAll(async () => {
+    const tokens = [
+      { name: 'owner', token: 'owner-token-0123456789abcdef', scopes: ['*'] },
+      { name: 'reader', token: reader, scopes: ['credentials:ro'] },
+    ];
+    api = await startApi({ database, api: { auth: { tokens } } });
+  });
+  afterAll(() => api.close());
+
+  test('are set once for a key, listed and shown without their values', async () => {
+    const body = { name: 'github', value, provider: 'github', expires: '90d' };
+    const key = { 'idempotency-key': 'once' };
+    const first = await post('/credentials', body, key);
+    expect(first).toMatchObject({ status: 200, body: { name: 'github', created: true } });
+    const again = await post('/credentials', body, key);
+    expect(again.body).toEqual(first.body);
+    expect(await post('/credentials', { ...body, value: `${value}-2` }, key)).toMatchObject({
+      status: 422,
+      body: { code: 'IDEMPOTENCY_MISMATCH' },
+    });
+    const shown = await ask('/credentials/github', { token: reader });
+    expect(shown.body).toMatchObject({
+      name: 'github',
+      provider: 'github',
+      status: 'active',
+      used_by: [],
+    });
+    expect((await ask('/credentials')).body).toEqual({ credentials: [shown.body] });
+    expect(await ask('/credentials/nobody')).toMatchObject({
+      status: 404,
+      body: { code: 'CREDENTIAL_NOT_FOUND' },
+    });
+  });
+
+  test('are refused without an echo of what was wrong', async () => {
+    const bad = [
+      { name: 'a', value: 12345678901 },
+      { name: 'a', value: [value] },
+      { name: 'a', value: 'qzx' },
+      { name: 'a', value: `${value}\u0000` },
+      { name: 'a', value: `${value}\ud800` },
+      { name: 'a', value: value.repeat(4000) },
+      { name: 'a b', value },
+      { name: 'a', valeu: value },
+    ];
+    for (const body of bad) {
+      const { status, text } = await post('/credentials', body);
+      expect(status, text).toBe(400);
+      expect(text).not.toMatch(/12345678901|qzx/);
+    }
+    const request = { type: 'credential.set', params: { name: 'a', value } };
+    expect((await post('/directives', request)).status).toBe(400);
+    const empty = { type: 'credential.set', params: { name: 'a' } };
+    expect((await post('/directives', empty)).text).toContain('the value is missing');
+    const denied = { body: JSON.stringify({ name: 'a', value }), token: reader };
+    expect((await ask('/credentials', denied)).status).toBe(403);
+    expect((await ask('/credentials/a')).status).toBe(404);
+  });
+
+  test('are planned before they are changed, deleted and sealed anew', async () => {
+    const planned = await post('/credentials', { name: 'github', value, dry_run: true });
+    expect(planned.body['plan']).toContain('The value that it has would be gone for good.');
+    const keyBefore = (await ask('/credentials/github')).body['key_id'];
+    const rotated = await post('/credentials/rotate-key', {});
+    expect(rotated.body).toMatchObject({ resealed: 1, left: 0, tenants: 0 });
+    const keyAfter = (await ask('/credentials/github')).body['key_id'];
+    expect(keyAfter).toBe(rotated.body['key_id']);
+    expect(keyAfter).not.toBe(keyBefore);
+    const removal = await post('/credentials/github/delete', { dry_run: true });
+    expect(JSON.stringify(removal.body)).toContain('cannot be undone');
+    expect(await post('/credentials/github/delete', {})).toMatchObject({ status: 200 });
+    expect((await post('/credentials/github/delete', {})).status).toBe(404);
+  });
+
+  test('have left their values in no answer, table or log', async () => {
+    for (const path of ['/directives', '/signals', '/jobs', '/config/view', '/events?limit=100']) {
+      const { status } = await ask(path, { headers: { accept: 'application/json' } });
+      expect(status, path).toBe(200);
+    }
+    const sinks: Record<string, string> = {
+      ...(await everythingOn(api.server.instance.engine.ledger)),
+      answers: answers.join('\n'),
+      log: JSON.stringify(api.records),
+    };
+    expect(sinks['directives']).toContain('fingerprint');
+    expect(leaksOf(sinks, [value, Buffer.from(value).toString('base64')])).toEqual([]);
+  });
+});

@@ -1,0 +1,66 @@
+/** Credentials of tenants: each has its own, all are sealed with the keys of the process. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startApi, type TestApi } from '../support/api-server.ts';
+import { databases } from '../support/instance.ts';
+import { dropTenants, makeTenant, type TestTenant } from '../support/tenants.ts';
+
+const value = 'Pl4nted-value-0123456789';
+
+describe.each(databases)('credentials of tenants on %s', (database) => {
+  let api: TestApi;
+  let acme: TestTenant;
+  let other: TestTenant;
+
+  beforeAll(async () => {
+    api = await startApi({ database, tenants: { trust: 'shared' } });
+    acme = await makeTenant(api);
+    other = await makeTenant(api);
+  }, 60_000);
+  afterAll(async () => {
+    const { state } = api.server.instance.config;
+    await api.close();
+    await dropTenants(state, [acme.slug, other.slug]);
+  });
+
+  test('are seen by their own people alone, and set by its admins', async () => {
+    expect((await acme.post('/credentials', { name: 'api', value })).status).toBe(200);
+    expect((await acme.ask('/credentials/api')).status).toBe(200);
+    expect((await other.ask('/credentials/api')).status).toBe(404);
+    expect((await api.ask('/credentials/api')).status).toBe(404);
+    const member = await acme.makeToken('member', { role: 'member' });
+    const service = await acme.makeToken('service', {
+      role: 'service',
+      scopes: ['credentials:rw'],
+    });
+    const admin = await acme.makeToken('admin', { role: 'admin' });
+    const again = { name: 'api', value: `${value}-2` };
+    expect((await acme.post('/credentials', again, member)).status).toBe(403);
+    expect((await acme.post('/credentials', again, service)).status).toBe(403);
+    expect((await acme.post('/credentials/rotate-key', {}, admin)).status).toBe(403);
+    expect(await acme.post('/credentials', again, admin)).toMatchObject({
+      status: 200,
+      body: { created: false },
+    });
+  });
+
+  test('are sealed anew with those of the root ledger, each on the record of its own', async () => {
+    expect((await api.ask('/credentials', post({ name: 'root', value }))).status).toBe(200);
+    const before = (await acme.ask('/credentials/api')).body['key_id'];
+    const rotated = await api.ask('/credentials/rotate-key', post({}));
+    expect(rotated.body).toMatchObject({ resealed: 1, tenants: 2, tenants_failed: [] });
+    const after = (await acme.ask('/credentials/api')).body['key_id'];
+    expect(after).toBe(rotated.body['key_id']);
+    expect(after).not.toBe(before);
+    const { body } = await acme.ask('/directives?type=credential.rotate');
+    expect(body['directives']).toMatchObject([{ status: 'completed', result: { resealed: 1 } }]);
+    // A tenant's own rotation makes no key: those belong to the process.
+    expect((await acme.post('/credentials/rotate-key')).body).toMatchObject({
+      key_id: after,
+      resealed: 0,
+    });
+  });
+});
+
+function post(body: object): { readonly body: string } {
+  return { body: JSON.stringify(body) };
+}

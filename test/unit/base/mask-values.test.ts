@@ -1,0 +1,64 @@
+import { describe, expect, test } from 'vitest';
+import { makeValueMask } from '../../../src/base/mask-values.ts';
+
+const value = 'p/a"s\\s wörd';
+const mask = makeValueMask([{ value, shown: '[it]' }]);
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
+
+describe('a text without known values', () => {
+  test.each([
+    ['as it is', value],
+    ['in JSON', JSON.stringify(value).slice(1, -1)],
+    ['in JSON with escaped slashes', JSON.stringify(value).slice(1, -1).replaceAll('/', '\\/')],
+    ['in ASCII JSON', JSON.stringify(value).slice(1, -1).replaceAll('ö', '\\u00f6')],
+    ['percent-encoded', encodeURIComponent(value)],
+    ['of a form', encodeURIComponent(value).replaceAll('%20', '+')],
+  ])('has none of it %s', (_, form) => {
+    expect(mask.text(`<${form}> and <${form}>`)).toBe('<[it]> and <[it]>');
+  });
+
+  test.each(['', 'u:', 'us:', 'usr:'])('has none of it in base64 behind %j', (before) => {
+    const masked = mask.text(base64(`${before}${value}${before}`));
+    expect(masked).toContain('[it]');
+    const [inner = ''] = masked.split('[it]').filter((part) => part.length > 8);
+    expect(inner).toBe('');
+  });
+
+  test('has none of the lines of a long value', () => {
+    const lines = ['-----BEGIN KEY-----', 'MIIEvQIBADANBgkqhkiG9w0B', 'AQ', '-----END KEY-----'];
+    const pem = makeValueMask([{ value: lines.join('\n'), shown: '[pem]' }]);
+    expect(pem.text(`x ${lines[1]} y`)).toBe('x [pem] y');
+    expect(pem.text('short AQ stays')).toBe('short AQ stays');
+  });
+
+  test('that was cut off does not end with the beginning of one', () => {
+    expect(mask.cutText(`so ${value.slice(0, 6)}`)).toBe('so [it]');
+    expect(mask.cutText('so p/')).toBe('so p/');
+    expect(mask.cutText('nothing')).toBe('nothing');
+  });
+
+  test('knows the longer one of two that begin alike', () => {
+    const two = makeValueMask([
+      { value: 'abcd', shown: '[short]' },
+      { value: 'abcdefgh', shown: '[long]' },
+    ]);
+    expect(two.text('abcdefgh abcd')).toBe('[long] [short]');
+  });
+});
+
+describe('a value of JSON without known values', () => {
+  test('has none in texts and keys, however deep, nor as a number', () => {
+    const pin = makeValueMask([{ value: '123456', shown: '[pin]' }]);
+    expect(pin.json({ a: [{ x123456: 'is 123456' }], b: 123456, c: 1234567, d: null })).toEqual({
+      a: [{ 'x[pin]': 'is [pin]' }],
+      b: '[pin]',
+      c: 1234567,
+      d: null,
+    });
+  });
+
+  test('is the very same when there is nothing in it', () => {
+    const clean = { a: [1, 'two', { three: null }] };
+    expect(mask.json(clean)).toBe(clean);
+  });
+});
