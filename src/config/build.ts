@@ -45,9 +45,11 @@ export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltC
     directory,
     service: buildService(parsed.service),
     state: buildState(parsed[stateKey] ?? {}, stateKey, context),
-    pluginRoots: buildRoots(parsed.plugin_roots, context),
+    pluginRoots: buildRoots(parsed.plugin_roots, 'plugin_roots', context),
+    packageRoots: buildRoots(parsed.package_roots, 'package_roots', context),
     plugins: makeRecord(plugins),
     pluginDefaults: buildPlugin(pluginSchema.parse({}), file),
+    onlyListed: false,
     routes: parsed.routes.map((route, index) => buildRoute(route, placeOf(['routes', index]))),
     pipelines: parsed.pipelines.map((pipeline, index) =>
       toPipelineEntry(pipeline, (below) => {
@@ -55,7 +57,9 @@ export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltC
         return { place: placeOf(path), key: keyText(path) };
       }),
     ),
+    handlers: [],
     directives: { approval: makeRecord(Object.entries(parsed.directives.approval)) },
+    tenants: { trust: parsed.tenants.trust, idleMs: parsed.tenants.idle },
     api: buildApi(parsed, context),
   };
 }
@@ -102,17 +106,20 @@ function buildAdmission({ admission, strict_mode }: ParsedConfig['service']): Ad
   };
 }
 
-function buildRoots(parsed: readonly string[], context: BuildContext): PluginRoot[] {
+function buildRoots(
+  parsed: readonly string[],
+  key: 'plugin_roots' | 'package_roots',
+  context: BuildContext,
+): PluginRoot[] {
   const roots = new Map<string, PluginRoot>();
   for (const [index, written] of parsed.entries()) {
     const path = resolvePath(written, context.directory, context.home);
-    if (!roots.has(path))
-      roots.set(path, { path, place: context.placeOf(['plugin_roots', index]) });
+    if (!roots.has(path)) roots.set(path, { path, place: context.placeOf([key, index]) });
   }
   return [...roots.values()];
 }
 
-function buildPlugin(parsed: ParsedPlugin, place: string): PluginConfig {
+export function buildPlugin(parsed: ParsedPlugin, place: string): PluginConfig {
   return {
     enabled: parsed.enabled,
     uses: parsed.uses,
@@ -131,16 +138,18 @@ function buildPlugin(parsed: ParsedPlugin, place: string): PluginConfig {
       resetAfterMs: parsed.circuit_breaker.reset_after,
     },
     maxOutstandingPolls: parsed.max_outstanding_polls,
+    shared: parsed.shared,
     place,
   };
 }
 
-function buildRoute(parsed: ParsedConfig['routes'][number], place: string): RouteConfig {
+export function buildRoute(parsed: ParsedConfig['routes'][number], place: string): RouteConfig {
   return {
     from: parsed.from,
     eventType: parsed.event_type,
     to: parsed.to,
     command: parsed.command,
+    shared: parsed.shared,
     place,
   };
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
+import { credentialIn, credentialName } from '../base/credential-ref.ts';
 import { formatDuration } from '../base/duration.ts';
 import { canonical, isObject } from '../base/json.ts';
 import type { Json, JsonObject } from '../base/json.ts';
@@ -65,6 +66,11 @@ function fillKeys(
   return filled;
 }
 
+/** So does the name of a credential. */
+function isReference(text: string): boolean {
+  return credentialName.test(credentialIn(text) ?? '');
+}
+
 function replaceSecrets(
   value: unknown,
   path: Path,
@@ -75,6 +81,7 @@ function replaceSecrets(
   if (typeof value === 'string') {
     // What is wholly a variable says where the secret is and not what it is.
     if (/^\$\{\w+\}$/.test(value)) return value;
+    if (path[0] === 'plugins' && isReference(value)) return value;
     return isSecret || isSecretPath(path) ? replace(value) : other(value);
   }
   if (Array.isArray(value)) {

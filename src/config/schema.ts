@@ -1,7 +1,9 @@
 import { availableParallelism } from 'node:os';
 import * as z from 'zod';
-import { isObject } from '../base/json.ts';
+import { credentialName, findCredentials } from '../base/credential-ref.ts';
+import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { KEY_VARIABLES } from '../base/seal.ts';
 import { count, duration, flag, section, text, timer } from '../base/fields.ts';
 import { commandName, pluginName, secret, timezone } from './fields.ts';
 import { approvalList, approvalMap, type Approvals } from '../directive/approval.ts';
@@ -14,7 +16,10 @@ const BEATS_BEFORE_REAP = 3;
 
 const environmentName = z
   .string()
-  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be the name of an environment variable');
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be the name of an environment variable')
+  .refine((name) => !KEY_VARIABLES.some((one) => one === name), {
+    error: 'is the key of all credentials, which no plugin may see',
+  });
 
 const service = section({
   name: text().default('ductile'),
@@ -87,7 +92,7 @@ const state = section({
 const plugin = section({
   enabled: flag().default(true),
   uses: pluginName().optional(),
-  config: z.record(z.string(), z.unknown()).default({}),
+  config: z.record(z.string(), z.unknown()).superRefine(checkCredentials).default({}),
   retry: section({
     max_attempts: count(1).default(limits.attemptsMax),
     backoff_base: duration().default(limits.backoffBaseMs),
@@ -104,6 +109,7 @@ const plugin = section({
     reset_after: duration().default(limits.breakerResetAfterMs),
   }).prefault({}),
   max_outstanding_polls: count(1).default(1),
+  shared: flag().default(false),
 });
 
 const route = section({
@@ -111,6 +117,7 @@ const route = section({
   event_type: text(),
   to: pluginName(),
   command: commandName().optional(),
+  shared: flag().default(false),
 });
 
 const directives = section({
@@ -118,6 +125,11 @@ const directives = section({
     first: approvalList,
     second: approvalMap,
   }).default({}),
+});
+
+const tenants = section({
+  trust: z.enum(['isolated', 'shared']).default('isolated'),
+  idle: timer(0).default(limits.tenantIdleMs),
 });
 
 const scopes = z.array(text());
@@ -168,6 +180,7 @@ export const configSchema = section({
   state: state.optional(),
   database: state.optional(),
   plugin_roots: z.array(text()).min(1),
+  package_roots: z.array(text()).default([]),
   plugins: z.record(pluginName(), plugin).default({}),
   routes: z.array(route).default([]),
   pipelines: z
@@ -176,6 +189,7 @@ export const configSchema = section({
     .superRefine(checkPipelineNames, { when: ({ value }) => Array.isArray(value) })
     .default([]),
   directives: directives.prefault({}),
+  tenants: tenants.prefault({}),
   api: api.prefault({}),
   tokens: z.array(namedToken).default([]),
 })
@@ -188,9 +202,27 @@ export const configSchema = section({
   .superRefine(checkParallelism, { when: valid('service') });
 
 export const pluginSchema = plugin;
+export const routeSchema = route;
 
 export type ParsedConfig = z.output<typeof configSchema>;
 export type ParsedPlugin = z.output<typeof plugin>;
+
+/** A slip of the pen would be handed to the plugin as if it were the secret. */
+function checkCredentials(
+  config: Readonly<Record<string, unknown>>,
+  context: { addIssue(issue: z.core.$ZodSuperRefineIssue): void },
+): void {
+  // The document was scanned for what JSON cannot hold.
+  for (const { name, path } of findCredentials(config as JsonObject)) {
+    if (credentialName.test(name)) continue;
+    context.addIssue({
+      code: 'custom',
+      path: [...path],
+      message: 'does not name a credential; write credential:<name>',
+      input: name,
+    });
+  }
+}
 
 /** Looks at entries that have other faults too, so that all is said at once. */
 function checkScheduleIds(

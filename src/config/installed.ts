@@ -1,0 +1,171 @@
+import { createHash } from 'node:crypto';
+import * as z from 'zod';
+import { section } from '../base/fields.ts';
+import { canonical, isObject, type JsonObject } from '../base/json.ts';
+import type { Provides } from '../package/package.ts';
+import { toPipelineEntry } from '../pipeline/entry.ts';
+import { pipelineSchema } from '../pipeline/entry-schema.ts';
+import { buildPlugin, buildRoute } from './build.ts';
+import type { Config } from './config.ts';
+import { keyText, type Path } from './document.ts';
+import { redact } from './effective.ts';
+import { pluginName } from './fields.ts';
+import { deepFreeze, makeRecord } from './freeze.ts';
+import { handlerSchema } from './handler.ts';
+import { describeIssues } from './issues.ts';
+import { configInvalid, makeProblem, type Problem } from './problem.ts';
+import { pluginSchema, routeSchema } from './schema.ts';
+
+/** What an installation brings, in the words of the configuration file. */
+export interface Installed {
+  readonly id: string;
+  readonly slug: string;
+  readonly version: string;
+  readonly provides: Provides;
+}
+
+/** Which installations definitions were made with, and which of them had to be left out. */
+export interface InstalledState {
+  /** That of the ledger's installations as a whole. */
+  readonly version: number;
+  readonly refused: readonly RefusedInstallation[];
+}
+
+export interface RefusedInstallation {
+  readonly id: string;
+  readonly slug: string;
+  readonly reason: string;
+}
+
+/**
+ * The definitions of the files and of installations as one, read with the same schemas. Throws what is
+ * wrong with an installation, as CONFIG_INVALID; a name that is taken is that too.
+ */
+export function withInstallations(base: Config, installed: readonly Installed[]): Config {
+  if (installed.length === 0) return base;
+  let config = base;
+  const problems: Problem[] = [];
+  for (const one of installed) {
+    const read = readInstallation(one);
+    const found = [...read.problems, ...findCollisions(config, one)];
+    if (read.parsed === undefined || found.length > 0) problems.push(...found);
+    else config = extend(config, one, read.parsed);
+  }
+  if (problems.length > 0) throw configInvalid(problems);
+  const text = canonical([base.fingerprint, installed]);
+  const fingerprint = createHash('sha256').update(text).digest('hex');
+  return deepFreeze({ ...config, fingerprint, redacted: showAll(base, installed) });
+}
+
+export function placeOf({ slug, version }: Pick<Installed, 'slug' | 'version'>): string {
+  return `installation ${slug}@${version}`;
+}
+
+const schema = section({
+  plugins: z.record(pluginName(), pluginSchema),
+  routes: z.array(routeSchema),
+  pipelines: z.array(pipelineSchema),
+  handlers: z.array(handlerSchema),
+});
+
+type Parsed = z.output<typeof schema>;
+
+/** One by itself, with what is wrong with it. */
+export function readInstallation(one: Installed): {
+  readonly parsed: Parsed | undefined;
+  readonly problems: readonly Problem[];
+} {
+  const place = placeOf(one);
+  const { provides } = one;
+  const parsed = schema.safeParse(provides);
+  const problems = findShared(provides, place);
+  if (parsed.success) return { parsed: parsed.data, problems };
+  const document = { value: provides, problems: [], placeOf: () => place };
+  return {
+    parsed: undefined,
+    problems: [...problems, ...describeIssues(parsed.error.issues, schema, document)],
+  };
+}
+
+/** What an installation brings is its own ledger's, so there is nobody to share it with. */
+function findShared({ plugins, routes, pipelines }: Provides, place: string): Problem[] {
+  const entries: (readonly [Path, unknown])[] = [
+    ...Object.entries(plugins).map(([name, entry]) => [['plugins', name], entry] as const),
+    ...routes.map((entry, index) => [['routes', index], entry] as const),
+    ...pipelines.map((entry, index) => [['pipelines', index], entry] as const),
+  ];
+  return entries
+    .filter(([, entry]) => isObject(entry) && Object.hasOwn(entry, 'shared'))
+    .map(([path]) => {
+      const message = 'is for the configuration files; what a package brings belongs to one ledger';
+      return makeProblem(place, keyText([...path, 'shared']), message, 'Leave it away.');
+    });
+}
+
+function findCollisions({ plugins, pipelines }: Config, one: Installed): Problem[] {
+  const place = placeOf(one);
+  const problems: Problem[] = [];
+  for (const name of Object.keys(one.provides.plugins)) {
+    const other = plugins[name];
+    if (other === undefined) continue;
+    problems.push(makeProblem(place, keyText(['plugins', name]), takenBy(other.place)));
+  }
+  for (const [index, { name }] of one.provides.pipelines.entries()) {
+    const other = pipelines.find((pipeline) => pipeline.name === name);
+    if (other === undefined) continue;
+    const key = keyText(['pipelines', index, 'name']);
+    problems.push(makeProblem(place, key, takenBy(other.locate([]).place)));
+  }
+  return problems;
+}
+
+function takenBy(place: string): string {
+  return `is a name that is taken already (${place})`;
+}
+
+function extend(config: Config, one: Installed, parsed: Parsed): Config {
+  const place = placeOf(one);
+  const { id, slug, version } = one;
+  const plugins = Object.entries(parsed.plugins).map(
+    ([name, plugin]) => [name, buildPlugin(plugin, place)] as const,
+  );
+  return {
+    ...config,
+    plugins: makeRecord([...Object.entries(config.plugins), ...plugins]),
+    routes: [...config.routes, ...parsed.routes.map((route) => buildRoute(route, place))],
+    pipelines: [
+      ...config.pipelines,
+      ...parsed.pipelines.map((pipeline, index) =>
+        toPipelineEntry(pipeline, (below) => ({
+          place,
+          key: keyText(['pipelines', index, ...below]),
+        })),
+      ),
+    ],
+    handlers: [
+      ...config.handlers,
+      ...parsed.handlers.map((handler, index) => ({
+        name: `${slug}/${index + 1}`,
+        on: handler.on,
+        from: handler.from,
+        directive: handler.directive,
+        params: handler.params,
+        installation: { id, slug, version },
+        place,
+      })),
+    ],
+  };
+}
+
+function showAll({ redacted }: Config, installed: readonly Installed[]): JsonObject {
+  const shown = installed.map(({ provides }) => redact(provides) as JsonObject);
+  const listOf = (key: string) => [redacted, ...shown].flatMap((one) => one[key] ?? []);
+  const plugins = [redacted, ...shown].map((one) => one['plugins'] ?? {});
+  return {
+    ...redacted,
+    plugins: Object.assign({}, ...plugins) as JsonObject,
+    routes: listOf('routes'),
+    pipelines: listOf('pipelines'),
+    handlers: listOf('handlers'),
+  };
+}

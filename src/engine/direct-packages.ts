@@ -1,0 +1,237 @@
+import { DuctileError } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { Installed } from '../config/installed.ts';
+import { findPackages, pickPackage, type Packages } from '../config/packages.ts';
+import {
+  disableType,
+  enableType,
+  installType,
+  uninstallType,
+  upgradeType,
+  type InstallationChoice,
+  type InstallChoice,
+  type UpgradeChoice,
+} from '../directive/package.ts';
+import type { DirectiveType } from '../directive/type.ts';
+import type {
+  InstallationChange,
+  InstallationContent,
+  InstallationRow,
+} from '../ledger/installations.ts';
+import type { Package, Provides } from '../package/package.ts';
+import { compareProvisions, describeProvisions, provisionsOf } from '../package/provision.ts';
+import { compareVersions } from '../package/version.ts';
+import type { DirectiveDefinition } from './directive-definition.ts';
+import type { Directives } from './directives.ts';
+import type { Generation } from './generation.ts';
+import { makeContent, readStanding, refuseUnfit, type InstallerSeams } from './installer.ts';
+import { toInstalled } from './installations.ts';
+
+export interface PackageSeams extends InstallerSeams<Generation> {
+  /** Where packages are looked for. */
+  readonly packageRoots: () => readonly string[];
+  /** What is installed has changed. */
+  readonly onInstalled: () => Promise<void>;
+}
+
+export function registerPackageDirectives(directives: Directives, seams: PackageSeams): void {
+  directives.registerDirective(installDirective(seams));
+  directives.registerDirective(upgradeDirective(seams));
+  directives.registerDirective(switchDirective(seams, enableType, 'installed'));
+  directives.registerDirective(switchDirective(seams, disableType, 'disabled'));
+  directives.registerDirective(switchDirective(seams, uninstallType, 'uninstalled'));
+}
+
+/** The installation's id is the directive's, so that every signal of it can name it. */
+function installDirective(seams: PackageSeams): DirectiveDefinition<InstallChoice> {
+  const { ledger } = seams;
+  const prepare = async (choice: InstallChoice, id: string) => {
+    const found = pick(seams, choice.package_slug, choice.version);
+    const { version: plannedAt, rows } = await readStanding(ledger);
+    const there = rows.find(({ slug }) => slug === found.slug);
+    if (there !== undefined) throw installed(there);
+    const content = await makeContent(found, choice.config, ledger);
+    refuseUnfit(found, toOne(id, found, content), rows, seams);
+    return { found, content, plannedAt };
+  };
+  return {
+    ...installType,
+    resolve: (choice) =>
+      Promise.resolve({
+        ...choice,
+        version: pick(seams, choice.package_slug, choice.version).version,
+      }),
+    async plan(choice) {
+      const { found, content } = await prepare(choice, '');
+      return [
+        `${found.slug} ${found.version} (${found.title}) would be installed.`,
+        ...describeProvisions(content.provisions, 'added'),
+      ];
+    },
+    async prepare(choice, { directiveId }) {
+      const { found, content, plannedAt } = await prepare(choice, directiveId);
+      const { slug } = found;
+      const installation = { id: directiveId, slug, directiveId, plannedAt, ...content };
+      return { work: { kind: 'package.install', installation } };
+    },
+    after: seams.onInstalled,
+  };
+}
+
+function upgradeDirective(seams: PackageSeams): DirectiveDefinition<UpgradeChoice> {
+  const { ledger } = seams;
+  const prepare = async (choice: UpgradeChoice) => {
+    const { version: plannedAt, rows } = await readStanding(ledger);
+    const row = mustFind(rows, choice);
+    const found = pick(seams, choice.package_slug, choice.version);
+    const config = choice.config ?? (JSON.parse(row.config) as JsonObject);
+    const content = await makeContent(found, config, ledger);
+    refuseBackwards(row, content, choice);
+    const others = rows.filter(({ id }) => id !== row.id);
+    refuseUnfit(found, toOne(row.id, found, content), others, seams);
+    return { row, found, content, plannedAt };
+  };
+  return {
+    ...upgradeType,
+    async resolve(choice) {
+      const { version } = pick(seams, choice.package_slug, choice.version);
+      return { ...choice, version, ...(await idOf(seams, choice)) };
+    },
+    async plan(choice) {
+      const { row, found, content } = await prepare(choice);
+      const change = compareProvisions(provisionsIn(row), content.provisions);
+      const words = choice.config === undefined ? '' : ', with another configuration';
+      return [
+        `${found.slug} would go from ${row.version} to ${found.version}${words}.`,
+        ...describeProvisions(change.added, 'added'),
+        ...describeProvisions(change.removed, 'taken away'),
+        ...(row.status === 'disabled' ? ['It is disabled and would stay so.'] : []),
+      ];
+    },
+    async prepare(choice, { directiveId }) {
+      const { row, content, plannedAt } = await prepare(choice);
+      const to = row.status === 'disabled' ? 'disabled' : 'installed';
+      const change: InstallationChange = { ...nameOf(row), directiveId, plannedAt, to, content };
+      return { work: { kind: 'package.change', change } };
+    },
+    after: seams.onInstalled,
+  };
+}
+
+function switchDirective(
+  seams: PackageSeams,
+  type: DirectiveType<InstallationChoice>,
+  to: InstallationChange['to'],
+): DirectiveDefinition<InstallationChoice> {
+  const prepare = async (choice: InstallationChoice) => {
+    const { version: plannedAt, rows } = await readStanding(seams.ledger);
+    const row = mustFind(rows, choice);
+    const others = rows.filter(({ id }) => id !== row.id);
+    if (to === 'installed') refuseUnfit(undefined, toInstalled(row), others, seams);
+    return { row, plannedAt };
+  };
+  return {
+    ...type,
+    resolve: async (choice) => ({ ...choice, ...(await idOf(seams, choice)) }),
+    async plan(choice) {
+      const { row } = await prepare(choice);
+      const memory = 'The state and the facts of its plugins would be deleted, for good.';
+      return [...planSwitch(row, to), ...(choice.purge === true ? [memory] : [])];
+    },
+    async prepare(choice, { directiveId }) {
+      const { row, plannedAt } = await prepare(choice);
+      const plugins = provisionsIn(row).filter(({ kind }) => kind === 'plugin');
+      const purge = choice.purge === true ? plugins.map(({ name }) => name) : [];
+      const change = { ...nameOf(row), directiveId, plannedAt, to, purge };
+      return { work: { kind: 'package.change', change } };
+    },
+    after: seams.onInstalled,
+  };
+}
+
+function planSwitch(row: InstallationRow, to: InstallationChange['to']): string[] {
+  const { slug, version, status } = row;
+  const isThere = to === 'installed' ? status === 'installed' : status === to;
+  if (isThere) return [`${slug} ${version} is ${to} already; nothing would change.`];
+  const all = provisionsIn(row);
+  if (to === 'installed') {
+    return [`${slug} ${version} would be in force again.`, ...describeProvisions(all, 'added')];
+  }
+  const gone = describeProvisions(all, to === 'disabled' ? 'out of force' : 'taken away');
+  const jobs = 'Jobs of its plugins that wait die when nobody has them in time.';
+  if (to === 'disabled') return [`${slug} ${version} would be disabled.`, ...gone, jobs];
+  const end = 'This cannot be undone: installing it again is a new installation.';
+  return [`${slug} ${version} would be uninstalled.`, ...gone, jobs, end];
+}
+
+function refuseBackwards(
+  row: InstallationRow,
+  content: InstallationContent,
+  { allow_downgrade: mayGoBack }: UpgradeChoice,
+): void {
+  const { slug, version } = row;
+  const isSame =
+    version === content.version &&
+    row.hash === content.hash &&
+    row.configChecksum === content.configChecksum;
+  if (isSame) {
+    const message = `${slug} is at ${version} with this configuration already`;
+    const hint = 'Nothing was changed. Name another version with --at, or say more with --with.';
+    throw new DuctileError('PACKAGE_REFUSED', message, { place: 'version', hint });
+  }
+  if (compareVersions(content.version, version) >= 0 || mayGoBack) return;
+  throw new DuctileError('PACKAGE_REFUSED', `${content.version} is older than ${version}`, {
+    place: 'version',
+    hint: 'Say --allow-downgrade if that is what you want.',
+  });
+}
+
+function pick({ packageRoots }: PackageSeams, slug: string, version: string): Package {
+  const packages: Packages = findPackages(packageRoots());
+  return pickPackage(packages, slug, version);
+}
+
+function installed({ slug, version, status }: InstallationRow): DuctileError {
+  const how = status === 'disabled' ? ' and disabled' : '';
+  return new DuctileError(
+    'PACKAGE_INSTALLED',
+    `${slug} is installed already, at ${version}${how}`,
+    {
+      place: 'package_slug',
+    },
+  );
+}
+
+/** Of the one that is installed, or of the last that was: asking again for its end is asking once. */
+async function idOf(
+  { ledger }: PackageSeams,
+  { package_slug: slug, installation_id: given }: InstallationChoice,
+): Promise<{ installation_id?: string }> {
+  if (given !== undefined) return {};
+  const rows = await ledger.installations({ slug, withEnded: true });
+  const row = rows.find(({ status }) => status !== 'uninstalled') ?? rows.at(-1);
+  return row === undefined ? {} : { installation_id: row.id };
+}
+
+function mustFind(
+  rows: readonly InstallationRow[],
+  { package_slug: wanted, installation_id: id }: InstallationChoice,
+): InstallationRow {
+  const found = rows.find((row) => row.slug === wanted && (id === undefined || row.id === id));
+  if (found !== undefined) return found;
+  throw new DuctileError('INSTALLATION_NOT_FOUND', `${wanted} is not installed`, {
+    place: 'package_slug',
+  });
+}
+
+function provisionsIn({ slug, provisioned }: InstallationRow) {
+  return provisionsOf(slug, JSON.parse(provisioned) as Provides);
+}
+
+function toOne(id: string, { slug, version }: Package, content: InstallationContent): Installed {
+  return { id, slug, version, provides: JSON.parse(content.provisioned) as Provides };
+}
+
+function nameOf({ id, slug }: InstallationRow): { id: string; slug: string } {
+  return { id, slug };
+}

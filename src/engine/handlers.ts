@@ -1,0 +1,153 @@
+import { messageOf } from '../base/errors.ts';
+import { makeId } from '../base/ids.ts';
+import { isObject, type Json, type JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import type { Log } from '../base/log.ts';
+import type { Config } from '../config/config.ts';
+import type { HandlerConfig } from '../config/handler.ts';
+import { suggest } from '../config/nearest.ts';
+import { makeProblem, type Problem } from '../config/problem.ts';
+import { automaticKey, canonical } from '../directive/directive.ts';
+import { cancelType } from '../directive/job.ts';
+import { cancelRunType } from '../directive/run.ts';
+import { pauseScheduleType, resetBreakerType, resumeScheduleType } from '../directive/schedule.ts';
+import { disableType, enableType, pauseType, resumeType } from '../directive/switch.ts';
+import { nounOf, type DirectiveType } from '../directive/type.ts';
+import type { AskedDirective, AsksOf } from '../ledger/directives.ts';
+import { render } from '../pipeline/template.ts';
+import { RUNTIME_SOURCE, senderOf, type SignalDraft } from '../signal/signal.ts';
+
+/** On whose behalf a handler asks; the installation has the rights of an admin of its ledger. */
+export function installationActor(slug: string): string {
+  return `${ACTOR}${slug}`;
+}
+
+export function isInstallation(actor: string): boolean {
+  return actor.startsWith(ACTOR);
+}
+
+/** The package on whose behalf somebody acts, if it is one. */
+export function packageBehind(actor: string): string | undefined {
+  return isInstallation(actor) ? actor.slice(ACTOR.length) : undefined;
+}
+
+const ACTOR = 'installation:';
+export const HANDLER_ROLE = 'admin';
+
+/**
+ * What a handler may ask for: what stops, lets go on or ends something. None of them makes work of its
+ * own, so that no handler can keep itself busy.
+ */
+const types: ReadonlyMap<string, DirectiveType<object>> = new Map(
+  [
+    cancelType,
+    cancelRunType,
+    pauseScheduleType,
+    resumeScheduleType,
+    resetBreakerType,
+    enableType,
+    disableType,
+    pauseType,
+    resumeType,
+  ].map((type) => [type.type, type]),
+);
+
+/** What is wrong with the handlers of a configuration. */
+export function checkHandlers(handlers: readonly HandlerConfig[]): Problem[] {
+  return handlers.flatMap(({ directive, name, place }) => {
+    if (types.has(directive)) return [];
+    const message = `asks for ${directive}, which is nothing that a handler may ask for`;
+    const hint = suggest(directive, [...types.keys()], 'directives that it may ask for');
+    return [makeProblem(place, `handlers ${name}`, message, hint)];
+  });
+}
+
+/** What the signals of a ledger ask for, under the configuration in force. */
+export function makeAsksOf(config: () => Config, log: Log): AsksOf {
+  // A transaction may be tried again, and then asks for the same.
+  const asked = new WeakMap<SignalDraft, readonly AskedDirective[]>();
+  return (signal) => {
+    const { handlers, service, directives } = config();
+    if (handlers.length === 0 || signal.hops > service.maxHops) return [];
+    const known = asked.get(signal);
+    if (known !== undefined) return known;
+    const sender = senderOf(signal.source);
+    const drafts = handlers
+      .filter(({ on, from = sender }) => on === signal.type && from === sender)
+      .flatMap((handler) => {
+        const forApproval = Object.hasOwn(directives.approval, handler.directive);
+        const made = draft(handler, signal, log);
+        return made === undefined ? [] : [{ ...made, forApproval }];
+      });
+    if (drafts.length > 0) asked.set(signal, drafts);
+    return drafts;
+  };
+}
+
+function draft(
+  handler: HandlerConfig,
+  signal: SignalDraft,
+  log: Log,
+): Omit<AskedDirective, 'forApproval'> | undefined {
+  const { installation, directive, name } = handler;
+  const type = types.get(directive);
+  const params = type === undefined ? undefined : paramsOf(handler, type, signal, log);
+  if (type === undefined || params === undefined) return undefined;
+  const id = makeId();
+  const target = `${nounOf(directive)}:${type.target(params)}`;
+  const actor = installationActor(installation.slug);
+  const payload: JsonObject = {
+    directive_id: id,
+    type: directive,
+    target,
+    actor,
+    status: 'requested',
+  };
+  return {
+    draft: {
+      id,
+      type: directive,
+      target,
+      params: canonical(params as JsonObject),
+      actor,
+      actorRole: HANDLER_ROLE,
+      scope: type.scope,
+      sameness: { key: automaticKey(`handler:${installation.id}`, name, signal.id) },
+      correlationId: signal.correlationId,
+      causationId: signal.id,
+      maxAttempts: type.isRepeatable === true ? limits.directiveAttemptsMax : 1,
+      plan: JSON.stringify([`${name} of the installation ${installation.slug} asks for it.`]),
+      signalId: makeId(),
+    },
+    signal: {
+      id: makeId(),
+      type: 'directive.requested',
+      source: RUNTIME_SOURCE,
+      subjectType: 'directive',
+      subjectId: id,
+      data: JSON.stringify(payload),
+      hops: signal.hops + 1,
+      correlationId: signal.correlationId,
+      causationId: signal.id,
+      isQuiet: true,
+    },
+  };
+}
+
+/** Undefined when the signal does not have what the handler needs; then the log says so. */
+function paramsOf(
+  { params, name }: HandlerConfig,
+  type: DirectiveType<object>,
+  signal: SignalDraft,
+  log: Log,
+): object | undefined {
+  try {
+    const data = JSON.parse(signal.data) as Json;
+    const payload = isObject(data) ? data : { value: data };
+    return type.params.parse(render(params, { payload, context: {} }));
+  } catch (thrown) {
+    const fields = { handler: name, signal_id: signal.id, type: signal.type };
+    log.warn('a handler cannot ask for what it should', { ...fields, reason: messageOf(thrown) });
+    return undefined;
+  }
+}

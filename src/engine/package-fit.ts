@@ -1,0 +1,166 @@
+import { isObject } from '../base/json.ts';
+import type { Config } from '../config/config.ts';
+import { placeOf, type Installed } from '../config/installed.ts';
+import { suggest } from '../config/nearest.ts';
+import type { InstallationRow } from '../ledger/installations.ts';
+import { isOpen } from '../package/fill.ts';
+import type { Package, Provides, RequiredPlugin } from '../package/package.ts';
+import { provisionsOf } from '../package/provision.ts';
+import { parseRange, satisfies } from '../package/version.ts';
+import { stepsIn } from '../pipeline/entry.ts';
+import type { Catalog, Plugin } from '../plugin/catalog.ts';
+import type { Blueprint } from './generation.ts';
+
+export interface Fit {
+  /** Undefined when only what it provides is at hand, as when it is enabled again. */
+  readonly found: Package | undefined;
+  readonly one: Installed;
+  readonly others: readonly InstallationRow[];
+  readonly catalog: Catalog;
+  /** Whether the catalog is the one with what it provides. */
+  readonly isInForce?: boolean;
+}
+
+interface Misfit {
+  readonly message: string;
+  readonly hint?: string;
+}
+
+/** Why a package does not fit into a ledger, as far as names and plugins can tell. */
+export function checkFit(fit: Fit): Misfit | undefined {
+  if (fit.isInForce === true) return checkRequired(fit) ?? checkCode(fit);
+  return checkAbsent(fit) ?? checkNames(fit) ?? checkUses(fit);
+}
+
+/** Without looking at their commands: what is not there at all is said first. */
+function checkAbsent({ found, catalog }: Fit): Misfit | undefined {
+  for (const { plugin } of found?.requires ?? []) {
+    if (catalog.found.has(plugin) || catalog.plugins.has(plugin)) continue;
+    const known = [...new Set([...catalog.plugins.keys(), ...catalog.found])].sort();
+    return {
+      message: `it asks for the plugin ${plugin}, which is in no plugin root`,
+      hint: suggest(plugin, known, 'plugins'),
+    };
+  }
+  return undefined;
+}
+
+/** A name belongs to one; that of a plugin with code of its own belongs to that. */
+function checkNames({ one, others, catalog }: Fit): Misfit | undefined {
+  const taken = new Map<string, string>();
+  for (const { slug, provisioned } of others) {
+    for (const { kind, name } of provisionsOf(slug, JSON.parse(provisioned) as Provides)) {
+      taken.set(`${kind} ${name}`, slug);
+    }
+  }
+  for (const { kind, name } of provisionsOf(one.slug, one.provides)) {
+    const other = taken.get(`${kind} ${name}`);
+    if (other !== undefined) {
+      return { message: `its ${kind} ${name} has a name that the installation ${other} has` };
+    }
+    if (kind === 'plugin' && catalog.found.has(name)) {
+      const hint = 'Give it a name of its own, and name the plugin with `uses`.';
+      return { message: `its plugin ${name} has the name of a plugin with code`, hint };
+    }
+  }
+  return undefined;
+}
+
+/** What it does not ask for, it does not get: whoever reads the manifest must see what it uses. */
+function checkUses({ found, one }: Fit): Misfit | undefined {
+  if (found === undefined) return undefined;
+  const required = new Set(found.requires.map(({ plugin }) => plugin));
+  const own = new Set(Object.keys(one.provides.plugins));
+  for (const [name, plugin] of Object.entries(one.provides.plugins)) {
+    const uses = isObject(plugin) ? plugin['uses'] : undefined;
+    if (typeof uses === 'string' && (required.has(uses) || own.has(uses))) continue;
+    const said = typeof uses === 'string' ? `uses ${uses}` : 'says no `uses`';
+    const hint = 'Name the plugin with the code under uses, and under requires.';
+    return { message: `its plugin ${name} ${said}, which the package does not require`, hint };
+  }
+  return undefined;
+}
+
+/** The same for what its routes and the steps of its pipelines have done. */
+export function checkTargets(
+  found: Package,
+  one: Installed,
+  { config, catalog }: Pick<Blueprint, 'config' | 'catalog'>,
+): Misfit | undefined {
+  const mine = new Set([
+    ...found.requires.map(({ plugin }) => plugin),
+    ...Object.keys(one.provides.plugins),
+  ]);
+  for (const [what, target] of targetsOf(one, config)) {
+    const dot = target.lastIndexOf('.');
+    const plugin = catalog.plugins.has(target) || dot < 0 ? target : target.slice(0, dot);
+    if (mine.has(plugin)) continue;
+    const hint = 'Name it under requires, or bring a plugin of its own that uses it.';
+    return { message: `${what} is for ${plugin}, which the package does not require`, hint };
+  }
+  return undefined;
+}
+
+type Target = readonly [what: string, to: string];
+
+function targetsOf(one: Installed, { routes, pipelines }: Config): Target[] {
+  const place = placeOf(one);
+  return [
+    ...routes
+      .filter((route) => route.place === place)
+      .map(({ eventType, to }): Target => [`its route of ${eventType}`, to]),
+    ...pipelines
+      .filter(({ locate }) => locate([]).place === place)
+      .flatMap(({ name, onHalt, steps }) => [
+        ...stepsIn(steps).flatMap((step): Target[] =>
+          step.mode === 'uses' ? [[`the step ${step.id} of its pipeline ${name}`, step.uses]] : [],
+        ),
+        ...[onHalt ?? []].flat().map((to): Target => [`on_halt of its pipeline ${name}`, to]),
+      ]),
+  ];
+}
+
+/** Commands and versions, as the plugins of the new catalog have them. */
+function checkRequired({ found, catalog }: Fit): Misfit | undefined {
+  const plugins = [...catalog.plugins.values()];
+  for (const required of found?.requires ?? []) {
+    const plugin = plugins.find(({ name, uses }) => (uses ?? name) === required.plugin);
+    if (plugin === undefined) {
+      return { message: `it asks for the plugin ${required.plugin}, which did not load` };
+    }
+    const fault = compare(required, plugin);
+    if (fault !== undefined) return fault;
+  }
+  return undefined;
+}
+
+/** What decides which programs a plugin runs is code, and a package has none of its own. */
+function checkCode({ found, catalog }: Fit): Misfit | undefined {
+  for (const [name, entry] of Object.entries(found?.provides.plugins ?? {})) {
+    const config = isObject(entry) ? entry['config'] : undefined;
+    for (const key of catalog.plugins.get(name)?.manifest.configKeys.operator ?? []) {
+      const said = isObject(config) ? config[key] : undefined;
+      if (said === undefined || isOpen(said)) continue;
+      const hint = 'Ask for it in config_schema, and write ${config.…} there.';
+      return { message: `its plugin ${name} brings ${key} of its own, which would be code`, hint };
+    }
+  }
+  return undefined;
+}
+
+function compare(
+  { plugin, commands, version }: RequiredPlugin,
+  { manifest }: Plugin,
+): Misfit | undefined {
+  const known = Object.keys(manifest.commands);
+  const missing = commands.find((command) => !known.includes(command));
+  if (missing !== undefined) {
+    return {
+      message: `it asks for the command ${missing}, which the plugin ${plugin} does not have`,
+      hint: suggest(missing, known, 'commands'),
+    };
+  }
+  const range = version === undefined ? undefined : parseRange(version);
+  if (range === undefined || satisfies(manifest.version, range)) return undefined;
+  return { message: `it asks for ${plugin} ${version ?? ''}, and ${manifest.version} is here` };
+}

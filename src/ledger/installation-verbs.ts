@@ -1,0 +1,17 @@
+import type { Store } from './dialect.ts';
+import type { InstallationVerbs } from './installations.ts';
+import {
+  installationsVersion,
+  listInstallations,
+  listProvenance,
+  noteInstallation,
+} from './queries/installation.ts';
+
+export function makeInstallationVerbs({ read, write }: Store): InstallationVerbs {
+  return {
+    installations: (filter) => read((session) => listInstallations(session, filter)),
+    installationsVersion: () => read(installationsVersion),
+    noteInstallation: (id, error) => write(['other'], (tx) => noteInstallation(tx, id, error)),
+    provenance: (installationId) => read((session) => listProvenance(session, installationId)),
+  };
+}

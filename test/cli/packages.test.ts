@@ -1,0 +1,112 @@
+/** Packages from the command line, without a server. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeEach, expect, test } from 'vitest';
+import { cliHost } from '../../src/app/cli-host.ts';
+import { makeDirectory } from '../support/directory.ts';
+import { run } from '../support/fake-cli.ts';
+import { manifest, writePackage } from '../support/packages.ts';
+import { shell } from '../support/plugin-program.ts';
+import { writePlugin } from '../support/plugin-tree.ts';
+
+let directory: string;
+
+beforeEach(async () => {
+  directory = await makeDirectory();
+  mkdirSync(join(directory, 'plugins'));
+  const program = shell('cat > /dev/null; echo \'{"status":"ok","result":"done"}\'');
+  const commands = 'commands: {poll: {}}';
+  const files = { name: 'worker', entrypoint: 'run', program, commands };
+  await writePlugin(join(directory, 'plugins', 'worker'), files);
+  await writePackage(
+    join(directory, 'packages', 'greeter'),
+    manifest({
+      requires: [{ plugin: 'worker' }],
+      config_schema: {
+        type: 'object',
+        required: ['word'],
+        properties: { word: { type: 'string' } },
+      },
+      plugins: { greeting: { uses: 'worker', config: { word: '${config.word}' } } },
+    }),
+  );
+  writeFileSync(
+    join(directory, 'config.yaml'),
+    'plugin_roots: [./plugins]\npackage_roots: [./packages]\nstate:\n  path: ./data/state.db\n',
+  );
+});
+
+const ductile = (...argv: string[]) =>
+  run([...argv, '--config', directory], { host: { ...cliHost } });
+
+test('is installed, shown and taken away, and what it brought can be run', async () => {
+  const listed = await ductile('package', 'list');
+  expect(listed.out).toMatch(/greeter\s+1\.0\.0/);
+  const refused = await ductile('package', 'install', 'greeter');
+  expect([refused.code, refused.err]).toEqual([
+    2,
+    expect.stringContaining('config.word is missing'),
+  ]);
+  const words = ['package', 'install', 'greeter', '--with', '{"word":"hi"}'];
+  const plan = await ductile(...words, '--dry-run');
+  expect(plan.out).toContain('1 plugin would be added: greeting.');
+  expect((await ductile(...words)).code).toBe(0);
+  const shown = await ductile('installation', 'show', 'greeter');
+  expect(shown.out).toMatch(/status\s+installed/);
+  expect(shown.out).toMatch(/plugin\s+greeting/);
+  expect((await ductile('plugin', 'list')).out).toContain('greeting');
+  expect((await ductile('package', 'uninstall', 'greeter')).code).toBe(0);
+  expect((await ductile('installation', 'list')).out).toBe('Nothing is installed.\n');
+  expect((await ductile('plugin', 'list')).out).not.toContain('greeting');
+});
+
+test('is judged where it is written, without a configuration', async () => {
+  const at = join(directory, 'packages', 'greeter');
+  expect(await ductile('package', 'validate', at)).toMatchObject({
+    code: 0,
+    out: 'greeter 1.0.0 is a package.\n',
+  });
+  writeFileSync(join(at, 'install.sh'), 'rm');
+  const { code, out } = await ductile('package', 'validate', at);
+  expect([code, out]).toEqual([1, expect.stringContaining('install.sh: the file could be code')]);
+});
+
+test('tells of packages that cannot be used: in the list, to the doctor and to who wants one', async () => {
+  const broken = join(directory, 'packages', 'broken');
+  await writePackage(broken, manifest({ slug: 'broken' }));
+  writeFileSync(join(broken, 'run.sh'), 'echo');
+  const listed = await ductile('package', 'list');
+  expect(listed.out).toMatch(/Problems\n.*could be code[^]*broken/);
+  const wanted = await ductile('package', 'install', 'broken');
+  expect(wanted.err).toContain('`ductile package list` says why');
+  const found = await ductile('doctor');
+  expect([found.code, found.out]).toEqual([0, expect.stringContaining('could be code')]);
+});
+
+test('shows what may be said as a table, and the last one that was taken away', async () => {
+  expect((await ductile('package', 'show', 'greeter')).out).toMatch(/word\s+string\s+required/);
+  await ductile('package', 'install', 'greeter', '--with', '{"word":"hi"}');
+  await ductile('package', 'uninstall', 'greeter');
+  const shown = await ductile('installation', 'show', 'greeter');
+  expect(shown.out).toMatch(/status\s+uninstalled/);
+});
+
+test('keeps no secret, whatever its key was called by who installs it', async () => {
+  await writePackage(
+    join(directory, 'packages', 'keeper'),
+    manifest({
+      slug: 'keeper',
+      requires: [{ plugin: 'worker' }],
+      config_schema: { type: 'object', properties: { word: { type: 'string' } } },
+      plugins: { kept: { uses: 'worker', config: { password: '${config.word}' } } },
+    }),
+  );
+  const { code, err } = await ductile(
+    'package',
+    'install',
+    'keeper',
+    '--with',
+    '{"word":"hunter2"}',
+  );
+  expect([code, err]).toEqual([2, expect.stringContaining('plugins.kept.config.password')]);
+});

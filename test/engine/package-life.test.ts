@@ -1,0 +1,105 @@
+/** Installations that wait, that are overtaken, and what their handlers do while jobs run. */
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { ask } from '../support/direct.ts';
+import { databases, eventually, makePlace } from '../support/instance.ts';
+import { manifest, told, toldTypes } from '../support/packages.ts';
+import { python } from '../support/plugin-program.ts';
+
+const worker = {
+  program: python(`
+if payload.get("fail"): fail(retry=False)
+events = [{"type": "disk.full", "payload": {"plugin": "worker"}}] if payload.get("tell") else []
+ok(events=events, state_updates={"seen": 1})`),
+};
+const greeter = manifest({
+  requires: [{ plugin: 'worker' }],
+  plugins: { greeting: { uses: 'worker' } },
+});
+const choice = { package_slug: 'greeter' };
+
+describe.each(databases)('an installation on %s', (database) => {
+  test('that waits for approval is checked again when it begins', async () => {
+    const directives = { approval: ['package.install'] };
+    const setup = { database, plugins: { worker }, packages: { greeter }, directives };
+    const place = await makePlace(setup);
+    const { engine, ledger } = await place.start();
+    const first = await ask(engine, 'package.install', choice);
+    expect(first).toMatchObject({ status: 'requested', awaitingApproval: true });
+    expect(engine.catalog.plugins.has('greeting')).toBe(false);
+    const approver = { actor: 'cli:bob', isOwner: true };
+    await engine.directives.waiting.approve(first.id ?? '', approver);
+    expect(engine.catalog.plugins.has('greeting')).toBe(true);
+    await ask(engine, 'package.uninstall', choice);
+    const second = await ask(engine, 'package.install', choice);
+    await rm(join(place.directory, 'packages', 'greeter'), { recursive: true });
+    const answer = await engine.directives.waiting.approve(second.id ?? '', approver);
+    expect(answer).toMatchObject({ status: 'failed', errorCode: 'PACKAGE_NOT_FOUND' });
+    expect(await ledger.installations({})).toEqual([]);
+    const types = (await toldTypes(ledger)).filter((type) => type.startsWith('package.install'));
+    expect(types).toEqual([
+      'package.install.requested',
+      'package.install.started',
+      'package.install.completed',
+      'package.install.requested',
+      'package.install.started',
+      'package.install.failed',
+    ]);
+    const failed = (await told(ledger)).find(({ type }) => type === 'package.install.failed');
+    expect(failed).toMatchObject({
+      subjectType: 'package_installation',
+      subjectId: second.id,
+      dedupeKey: `pkg_install_fail:root:${second.id}:1`,
+    });
+  });
+
+  test('stays in force over a reload, and its plugins forget only when they are told to', async () => {
+    const place = await makePlace({ database, plugins: { worker }, packages: { greeter } });
+    const { engine, ledger, run } = await place.start();
+    await ask(engine, 'package.install', choice);
+    const plan = await ask(engine, 'config.reload', {}, { dryRun: true });
+    expect(plan.plan).toEqual(['Nothing would change.']);
+    await ask(engine, 'config.reload', {});
+    expect(await run('greeting')).toMatchObject({ status: 'succeeded' });
+    await ask(engine, 'package.uninstall', choice);
+    expect(await ledger.state('greeting')).toBe('{"seen":1}');
+    await ask(engine, 'package.install', choice);
+    await ask(engine, 'package.uninstall', { ...choice, purge: true });
+    expect(await ledger.state('greeting')).toBe('{}');
+  });
+
+  test('asks by its handlers for what follows from an event of a job, in its commit', async () => {
+    const keeper = manifest({
+      slug: 'keeper',
+      handlers: [
+        {
+          on: 'disk.full',
+          from: 'worker',
+          directive: 'plugin.disable',
+          params: { plugin: '{payload.plugin}' },
+        },
+        { on: 'disk.full', from: 'somebody', directive: 'system.pause' },
+        { on: 'job.dead', directive: 'system.pause', params: { plugin: '{payload.nothing}' } },
+      ],
+    });
+    const packages = { keeper };
+    const place = await makePlace({ database, plugins: { worker }, packages });
+    const { engine, ledger, run, records } = await place.start();
+    await ask(engine, 'package.install', { package_slug: 'keeper' });
+    await run('worker', { fail: true });
+    await eventually('it says why it cannot', () =>
+      records.some(({ message }) => message === 'a handler cannot ask for what it should'),
+    );
+    await run('worker', { tell: true });
+    const [asked] = await ledger.directives({ type: 'plugin.disable', limit: 10 });
+    expect(asked).toMatchObject({ actor: 'installation:keeper', target: 'plugin:worker' });
+    await eventually('it is done', async () => (await ledger.switchedOff()).length === 1);
+    expect(await ledger.directives({ type: 'system.pause', limit: 10 })).toEqual([]);
+    await ask(engine, 'package.disable', { package_slug: 'keeper' });
+    await ask(engine, 'plugin.enable', { plugin: 'worker' });
+    await run('worker', { tell: true });
+    expect(await ledger.directives({ type: 'plugin.disable', limit: 10 })).toHaveLength(1);
+    expect(await ledger.check()).toEqual([]);
+  });
+});

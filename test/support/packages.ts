@@ -1,0 +1,34 @@
+/** Packages for tests: a directory with a manifest each. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { JsonObject } from '../../src/base/json.ts';
+import type { Signal } from '../../src/signal/signal.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+
+/** A manifest over the least that each must have. JSON is YAML. */
+export function manifest(more: JsonObject = {}): JsonObject {
+  return {
+    manifest_spec: 'ductile.package',
+    manifest_version: 1,
+    slug: 'greeter',
+    version: '1.0.0',
+    title: 'Greets',
+    category: 'operations',
+    ...more,
+  };
+}
+
+export async function writePackage(directory: string, content: JsonObject): Promise<void> {
+  await mkdir(directory, { recursive: true });
+  const file = join(directory, 'package.yaml');
+  await writeFile(file, JSON.stringify(content, undefined, 2), { mode: 0o644 });
+}
+
+/** The types of all signals, the oldest first. */
+export async function toldTypes(ledger: Ledger): Promise<string[]> {
+  return (await told(ledger)).map(({ type }) => type);
+}
+
+export function told(ledger: Ledger): Promise<Signal[]> {
+  return ledger.signals({ limit: 500, order: 'oldest' });
+}
