@@ -4,11 +4,13 @@
  * END: feeding, draining with caps, timeout, grace, kill, reaping. It blocks on nothing.
  *
  *   spawner [LOCKFILE [MARKER_PREFIX]]      frames on stdin and stdout (wire.h)
+ *   spawner --confine …                     becomes a plugin that sees less (confine.h)
  *
  * It lives as long as the engine holds its stdin open. When that ends, so does everything below.
  * Build: cc -O2 -o spawner native/spawner.c
  */
 #include "base.h"
+#include "confine.h"
 #include "events.h"
 #include "life.h"
 #include "lock.h"
@@ -73,7 +75,9 @@ static void on_start(unsigned char *body, size_t length) {
   uint64_t received = now_us();
   uint32_t env_count = get_u32(body + 25), strings_length = get_u32(body + 29);
   if (strings_length > length - 33 || env_count > strings_length) bad_frame();
-  char **strings = split_strings(body + 33, strings_length, env_count + 2);
+  uint32_t wrapper_count = body[4] >> START_WRAPPER_SHIFT;
+  char **strings = split_strings(body + 33, strings_length, wrapper_count + 2 + env_count);
+  char **words = strings + wrapper_count;
   Run *run = run_take();
   run->id = get_u32(body);
   run->held = (body[4] & START_HOLD) != 0;
@@ -86,8 +90,8 @@ static void on_start(unsigned char *body, size_t length) {
     refuse(run, ECANCELED, leaving ? BY_SHUTDOWN : BY_FENCE);
     return;
   }
-  remember_marker(run, strings + 2);
-  int error = start_process(run, strings[0], strings[1], strings + 2);
+  remember_marker(run, words + 2);
+  int error = start_process(run, strings, wrapper_count, words[1], words + 2);
   run->since_us = now_us();
   run->spawn_us = run->since_us - received;
   if (error != 0) {
@@ -287,6 +291,7 @@ static void turn(void) {
 }
 
 int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "--confine") == 0) return confine(argc, argv);
   close_inherited();
   signals_open();
   events_open();

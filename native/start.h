@@ -90,8 +90,7 @@ static int make_pipes(int ours[3], int theirs[3]) {
   return 0;
 }
 
-static int spawn_with(pid_t *pid, char *entrypoint, const char *cwd, char **env, int theirs[3]) {
-  char *const argv[] = {entrypoint, NULL};
+static int spawn_with(pid_t *pid, char *const *argv, const char *cwd, char **env, int theirs[3]) {
   posix_spawn_file_actions_t actions;
   int error = posix_spawn_file_actions_init(&actions);
   if (error != 0) return error;
@@ -100,22 +99,25 @@ static int spawn_with(pid_t *pid, char *entrypoint, const char *cwd, char **env,
   }
 #if HAS_ADDCHDIR
   if (error == 0) error = posix_spawn_file_actions_addchdir_np(&actions, cwd);
-  if (error == 0) error = posix_spawn(pid, entrypoint, &actions, &spawn_attributes, argv, env);
+  if (error == 0) error = posix_spawn(pid, argv[0], &actions, &spawn_attributes, argv, env);
 #else
   /* The spawner goes there itself: it has one thread and no relative path, so nobody notices. */
   if (error == 0 && chdir(cwd) < 0) error = errno;
-  if (error == 0) error = posix_spawn(pid, entrypoint, &actions, &spawn_attributes, argv, env);
+  if (error == 0) error = posix_spawn(pid, argv[0], &actions, &spawn_attributes, argv, env);
   if (chdir("/") < 0) die("chdir");
 #endif
   posix_spawn_file_actions_destroy(&actions);
   return error;
 }
 
-/* 0, or the errno for which nothing runs. */
-static int start_process(Run *run, char *entrypoint, const char *cwd, char **env) {
+/* 0, or the errno for which nothing runs. The words are those of the wrapper and the entrypoint. */
+static int start_process(Run *run, char **words, size_t wrappers, const char *cwd, char **env) {
+  char *argv[START_WRAPPER_MAX + 2];
+  memcpy(argv, words, (wrappers + 1) * sizeof *argv);
+  argv[wrappers + 1] = NULL;
   int theirs[3] = {-1, -1, -1};
   int error = make_pipes(run->fd, theirs);
-  if (error == 0) error = spawn_with(&run->pid, entrypoint, cwd, env, theirs);
+  if (error == 0) error = spawn_with(&run->pid, argv, cwd, env, theirs);
   close_three(theirs);
   if (error != 0) {
     close_three(run->fd);

@@ -5,7 +5,8 @@
  *   HELLO    "DUCT" | u16 version | u8 rung          READY    (empty)
  *   START    u32 id | u8 flags | u32 timeout_ms | u32 grace_ms | u32 drain_ms | u32 stdout_max
  *            | u32 stderr_max | u32 env_count | u32 strings_length | strings | stdin
- *            strings: entrypoint, cwd, then KEY=VALUE each, every one ended by a NUL
+ *            flags: 1 held, the rest is how many strings the wrapper has
+ *            strings: wrapper, entrypoint, cwd, then KEY=VALUE each, every one ended by a NUL
  *   FEED     u32 id | u32 timeout_ms | stdin         STOP     u32 id | u8 reason
  *   RENEW    u32 ms                                  BYE      (empty)
  *   STARTED  u32 id | u32 pid                        SPOILED  u32 id
@@ -20,10 +21,10 @@
 #include "base.h"
 #include "events.h"
 
-enum { WIRE_VERSION = 1, RUNG_NATIVE = 1, FRAME_MAX = 256 * 1024 * 1024 };
+enum { WIRE_VERSION = 2, RUNG_NATIVE = 1, FRAME_MAX = 256 * 1024 * 1024 };
 enum { START = 1, FEED = 2, STOP = 3, RENEW = 4, BYE = 5 };
 enum { HELLO = 16, READY = 17, STARTED = 18, SPOILED = 19, END = 20 };
-enum { START_HOLD = 1 };
+enum { START_HOLD = 1, START_WRAPPER_SHIFT = 1, START_WRAPPER_MAX = 127 };
 enum { EXITED = 0, SIGNALLED = 1, UNSTARTED = 2 };
 enum { STDOUT_OVERFLOWED = 1, STDERR_TRUNCATED = 2, HOST_FULL = 4 };
 typedef enum { NOT_STOPPED, BY_TIMEOUT, BY_CANCEL, BY_OUTPUT, BY_FENCE, BY_SHUTDOWN } Reason;

@@ -14,9 +14,13 @@ export const cliHost: CliHost = {
     const { restore } = await import('./local.ts');
     return restore(config, from);
   },
+  async import(config, from, dryRun) {
+    const { importAll } = await import('./transfer.ts');
+    return importAll(config, from, dryRun);
+  },
   async migrate(config) {
-    const { migrateLedger } = await import('./local.ts');
-    return migrateLedger(config);
+    const { migrateAll } = await import('./transfer.ts');
+    return migrateAll(config);
   },
   async openLocal(config, need) {
     if (need === 'files') {
@@ -33,7 +37,10 @@ export const cliHost: CliHost = {
   },
   async findSocket(given) {
     const { locateState } = await import('./locate.ts');
-    const { findSocket, socketOwner } = await import('../http/socket.ts');
-    return findSocket(socketOwner((await locateState(given)).dir));
+    const { findSocket, readControlKey, socketOwner } = await import('../http/socket.ts');
+    const owner = socketOwner((await locateState(given)).dir);
+    const socketPath = await findSocket(owner);
+    if (socketPath === undefined) return undefined;
+    return { socketPath, key: readControlKey(socketPath, owner) };
   },
 };

@@ -1,24 +1,24 @@
-import { delimiter, dirname, join } from 'node:path';
+import { join } from 'node:path';
 import type { FileLock } from '../base/file-lock.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
-import { loadConfig } from '../config/load.ts';
-import { configInvalid } from '../config/problem.ts';
-import { checkRoutes } from '../engine/check.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { LocalEngine } from '../engine/local-engine.ts';
-import { checkPipelines } from '../engine/pipelines.ts';
 import { makeRunner } from '../engine/runner.ts';
+import type { TenantKeeper } from '../engine/tenants.ts';
+import { makeTurns } from '../engine/turns.ts';
 import { takeInstanceLock } from '../ledger/instance-lock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openLedger } from '../ledger/open.ts';
-import { loadCatalog } from '../plugin/catalog.ts';
+import { refuseLate } from '../operations/directive-late.ts';
 import type { HostLog } from '../plugin/helper.ts';
 import { makeHost } from '../plugin/host.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
-import { pluginEnvironment } from '../plugin/protocol.ts';
-import { findPluginDrift } from '../plugin/seal.ts';
+import { readAgain, readBlueprint } from './blueprint.ts';
+import { isolate } from './isolate.ts';
 import { findPlace } from './place.ts';
+import { openVault } from './vault.ts';
+import { openTenants } from './tenant-engine.ts';
 
 /** One process of the runtime with everything it owns. */
 export interface Instance {
@@ -43,18 +43,26 @@ export async function openInstance(
   const lock = config.state.kind === 'sqlite' ? takeInstanceLock(config.state.dir) : undefined;
   let ledger: Ledger;
   try {
-    ledger = await openLedger(config.state, signal);
+    ledger = await openLedger(config.state, signal, log);
   } catch (error) {
     lock?.release();
     throw error;
   }
   const engine = makeEngine(blueprint, ledger, log);
+  try {
+    await engine.extend();
+  } catch (error) {
+    await closeAll(engine, ledger, lock);
+    throw error;
+  }
   return { config, engine, log, close: () => closeAll(engine, ledger, lock) };
 }
 
 /** An engine that is never started, over a ledger that is only looked at. */
-export function openOnlooker(config: Config, ledger: Ledger, log: Log): LocalEngine {
-  return makeEngine(readBlueprint(config), ledger, log);
+export async function openOnlooker(config: Config, ledger: Ledger, log: Log): Promise<LocalEngine> {
+  const engine = makeEngine(readBlueprint(config), ledger, log);
+  await engine.extend();
+  return engine;
 }
 
 async function closeAll(
@@ -70,39 +78,6 @@ async function closeAll(
   }
 }
 
-/**
- * From configuration to all that is read with it; throws what the configuration gets wrong. What runs
- * decides too what may take its place.
- */
-function readBlueprint(config: Config, inForce: Config = config): Blueprint {
-  const catalog = loadCatalog(config);
-  const { routes, problems, warnings } = checkRoutes(config.routes, catalog);
-  const checked = checkPipelines(config.pipelines, catalog);
-  const wrong = [...problems, ...checked.problems];
-  if (wrong.length > 0) throw configInvalid(wrong);
-  const drift = findPluginDrift(config, catalog);
-  const mustStay = [config, inForce].some(({ service }) => service.admission.failOnDrift);
-  if (mustStay && drift.length > 0) throw configInvalid(drift);
-  const allWarnings = [
-    ...config.warnings,
-    ...catalog.warnings,
-    ...warnings,
-    ...checked.warnings,
-    ...drift,
-  ];
-  const faults = [...catalog.problems, ...allWarnings];
-  const isStrict = [config, inForce].some(({ service }) => service.admission.validateConfigOnBoot);
-  if (isStrict && faults.length > 0) throw configInvalid(faults);
-  return {
-    config,
-    catalog,
-    routes,
-    pipelines: checked.pipelines,
-    warnings: allWarnings,
-    environment: environmentOf(config),
-  };
-}
-
 function makeEngine(blueprint: Blueprint, ledger: Ledger, log: Log): LocalEngine {
   const { config } = blueprint;
   const place = findPlace();
@@ -116,23 +91,40 @@ function makeEngine(blueprint: Blueprint, ledger: Ledger, log: Log): LocalEngine
     lockPath: config.state.kind === 'sqlite' ? join(config.state.dir, 'spawner.lock') : undefined,
     log: tell,
   });
-  return new LocalEngine({
+  const turns = makeTurns(() => engine.config.service.maxWorkers);
+  const isolation = once(() => isolate(config));
+  const vault = openVault(config);
+  const tenants: TenantKeeper = openTenants({
+    root: ledger,
+    current: () => engine.blueprint,
+    isPaused: () => engine.isPaused,
+    host,
+    turns,
+    isolation,
+    vault,
+    log,
+  });
+  const engine: LocalEngine = new LocalEngine({
     blueprint,
-    load: (inForce) => {
-      const { file, service } = inForce;
-      return readBlueprint(loadConfig({ given: file, admission: service.admission }), inForce);
-    },
+    load: readAgain,
+    compile: (extended) => readBlueprint(extended, engine.config),
+    shippedPackages: place.packages,
     ledger,
     host,
     runner: makeRunner(host, makePrewarmPool({ host, log: tell })),
     version: place.version,
+    vault,
+    turns,
+    tenants,
+    isolation,
+    authorize: refuseLate,
     log,
   });
+  return engine;
 }
 
-/** Our own Node comes first on the path, so that plugins in TypeScript find one that is new enough. */
-function environmentOf({ service }: Config): Record<string, string> {
-  const env = pluginEnvironment(process.env, service.pluginEnvPassthrough);
-  const path = [dirname(process.execPath), env['PATH'] ?? ''].filter((part) => part !== '');
-  return { ...env, PATH: path.join(delimiter) };
+/** Only when it is asked for, because it starts a program. */
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => (made ??= { value: make() }).value;
 }

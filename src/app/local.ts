@@ -5,7 +5,6 @@ import type { LocalDoor } from '../cli/host.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { takeInstanceLock } from '../ledger/instance-lock.ts';
-import { openLedger } from '../ledger/open.ts';
 import { openToLook, refuseOlder, schemaOf } from '../ledger/reading.ts';
 import { restoreLedger } from '../ledger/restore.ts';
 import { ownerOf } from '../operations/context.ts';
@@ -49,21 +48,10 @@ export async function openToWrite(given: string | undefined): Promise<LocalDoor>
 export async function openToRead(given: string | undefined): Promise<LocalDoor> {
   const config = loadConfig({ given });
   const ledger = await openToLook(config.state);
-  const engine = openOnlooker(config, ledger, quietLog());
+  const engine = await openOnlooker(config, ledger, quietLog());
   const principal = ownerOf(localActor());
   const caller = new LocalCaller({ engine, principal, submittedBy: 'cli' });
   return { caller, close: () => ledger.close() };
-}
-
-/** Brings the ledger to this program's schema, which nobody may be using. */
-export async function migrateLedger(given: string | undefined): Promise<JsonOutput> {
-  const { state } = loadConfig({ given });
-  return alone(state, async () => {
-    const before = await schemaOf(state);
-    const ledger = await openLedger(state);
-    await ledger.close();
-    return { schema_before: before ?? null, schema: (await schemaOf(state)) ?? null };
-  });
 }
 
 /** Puts a backup in the place of the ledger, which nobody may be using. */
@@ -75,7 +63,8 @@ export async function restore(given: string | undefined, from: string): Promise<
   });
 }
 
-async function alone<T>(state: Config['state'], work: () => Promise<T>): Promise<T> {
+/** While nobody else has the ledger. */
+export async function alone<T>(state: Config['state'], work: () => Promise<T>): Promise<T> {
   const lock = state.kind === 'sqlite' ? takeInstanceLock(state.dir) : undefined;
   try {
     return await work();

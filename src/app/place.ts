@@ -8,6 +8,7 @@ export interface Place {
   readonly nodeSpawner: string;
   readonly nativeSpawner: string;
   readonly plugins: string;
+  readonly packages: string;
 }
 
 export function findPlace(from: string = import.meta.dirname): Place {
@@ -15,6 +16,7 @@ export function findPlace(from: string = import.meta.dirname): Place {
   const bundled = join(root, 'dist', 'node-spawner.js');
   const source = join(root, 'src', 'plugin', 'spawner', 'node-spawner.ts');
   const packed = join(root, 'dist', 'plugins');
+  const packedPackages = join(root, 'dist', 'packages');
   const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     version: string;
   };
@@ -24,6 +26,7 @@ export function findPlace(from: string = import.meta.dirname): Place {
     nodeSpawner: existsSync(bundled) ? bundled : source,
     nativeSpawner: join(root, 'build', `spawner-${process.platform}-${process.arch}`),
     plugins: existsSync(packed) ? packed : join(root, 'plugins'),
+    packages: existsSync(packedPackages) ? packedPackages : join(root, 'packages'),
   };
 }
 

@@ -91,6 +91,7 @@ export async function openServer(
   try {
     const opened = (instance = await openInstance(config, log, signal));
     signal.throwIfAborted();
+    await refuseUnsafe(opened);
     signal.addEventListener('abort', () => void opened.engine.stop());
     surfaces = await openSurfaces(opened);
     await opened.engine.start();
@@ -101,6 +102,11 @@ export async function openServer(
     if (!signal.aborted) throw error;
     throw new DuctileError('STOPPING', 'it was stopped before it was ready', { cause: error });
   }
+}
+
+/** With tenants there, nothing is started whose plugins could look into what is another's. */
+async function refuseUnsafe({ engine }: Instance): Promise<void> {
+  if ((await engine.ledger.tenants()).length > 0) engine.refuseUnisolated();
 }
 
 async function closeServer(instance: Instance, surfaces: Surfaces | undefined): Promise<void> {

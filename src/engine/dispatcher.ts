@@ -5,6 +5,7 @@ import type { ClaimablePlugin, ClaimedJob, ClaimRequest, Closing } from '../ledg
 import type { Generation } from './generation.ts';
 import type { Settled, Settler } from './settle.ts';
 import { Slots } from './slots.ts';
+import type { Turns } from './turns.ts';
 import { releaseUnstarted } from './unstarted.ts';
 
 const RETRY_MS_MIN = 100;
@@ -27,7 +28,9 @@ interface Held {
 export interface DispatcherOptions {
   readonly settler: Settler;
   readonly processId: string;
-  readonly slots: () => number;
+  readonly turns: Turns;
+  /** How many may run at once in this ledger, here or elsewhere; undefined for no limit. */
+  readonly most: () => number | undefined;
   /** What new claims are made under; their attempts run with it, whatever comes meanwhile. */
   readonly generation: () => Generation;
   readonly plugins: (generation: Generation) => readonly ClaimablePlugin[];
@@ -65,11 +68,13 @@ export class Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    this.#slots = new Slots(
-      options.slots,
-      (held, waitedMs) => this.#attempt(held, waitedMs),
-      (held) => this.#giveBack(held),
-    );
+    this.#slots = new Slots({
+      turns: options.turns,
+      most: options.most,
+      run: (held, waitedMs) => this.#attempt(held, waitedMs),
+      giveBack: (held) => this.#giveBack(held),
+      onSpare: () => this.#lookAgain(),
+    });
   }
 
   get running(): readonly ClaimedJob[] {
@@ -110,8 +115,17 @@ export class Dispatcher {
   /** There may be something to do, or more room to do it. */
   wake(): void {
     this.#slots.fill();
-    this.#wanted = true;
-    this.#schedule();
+    this.#lookAgain();
+  }
+
+  /** Whether nothing is held and nothing waits to be written. */
+  get isIdle(): boolean {
+    return this.#held.size === 0 && this.#ended.length === 0 && !this.#turning;
+  }
+
+  /** Leaves its places to others; nothing runs any more. */
+  leave(): void {
+    this.#slots.leave();
   }
 
   /** The host is short of processes or memory: claims wait, and nobody is charged. */
@@ -143,13 +157,18 @@ export class Dispatcher {
 
   /** Resolves when nothing runs and nothing waits to be settled. */
   async drained(): Promise<void> {
-    if (this.#held.size === 0 && this.#ended.length === 0 && !this.#turning) return;
+    if (this.isIdle) return;
     await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
   /** Gives up on a ledger that does not answer; whoever comes next recovers what waited for it. */
   abandon(): void {
     this.#abandoned = true;
+  }
+
+  #lookAgain(): void {
+    this.#wanted = true;
+    this.#schedule();
   }
 
   #schedule(): void {
@@ -182,6 +201,7 @@ export class Dispatcher {
     const free = this.#freeSlots(closings);
     const generation = this.#options.generation();
     const claim = free > 0 ? this.#toClaim(free, generation) : undefined;
+    if (claim === undefined) this.#waitForTurn();
     if (claim === undefined && closings.length === 0) return;
     if (claim !== undefined) this.#pendingTokens.add(claim.token);
     let settled: Settled;
@@ -195,17 +215,37 @@ export class Dispatcher {
     if (!this.#claiming) this.#giveWaitingBack();
     onSettled(settled);
     // A full answer may mean that more is ready than was asked for.
-    if (settled.claimed.length === free && this.#freeSlots([]) > 0) this.#wanted = true;
+    const mayBeMore = free > 0 && settled.claimed.length === free;
+    if (mayBeMore && this.#freeSlots([]) > 0) this.#wanted = true;
+    else if (mayBeMore) this.#waitForTurn();
+    if (!this.#wanted) this.#slots.pass();
+  }
+
+  #waitForTurn(): void {
+    if (this.#mayClaim) this.#slots.want();
+    else this.#slots.pass();
+  }
+
+  get #mayClaim(): boolean {
+    return this.#claiming && performance.now() >= this.#pausedUntil;
   }
 
   #toClaim(slots: number, generation: Generation): ClaimRequest {
-    const { processId, plugins } = this.#options;
+    const { processId, plugins, most } = this.#options;
     const { snapshotId } = generation;
-    return { processId, token: makeToken(), slots, plugins: plugins(generation), snapshotId };
+    const workersMax = most();
+    return {
+      processId,
+      token: makeToken(),
+      slots,
+      plugins: plugins(generation),
+      snapshotId,
+      ...(workersMax === undefined ? {} : { workersMax }),
+    };
   }
 
   #freeSlots(closings: readonly Closing[]): number {
-    if (!this.#claiming || performance.now() < this.#pausedUntil) return 0;
+    if (!this.#mayClaim) return 0;
     const ending = closings.filter(({ job, claimToken }) =>
       this.#held.has(claimKey(job.id, claimToken)),
     );

@@ -2,16 +2,21 @@ import type { Timestamp } from '../base/clock.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { LogRing } from '../base/log-ring.ts';
 import type { Config } from '../config/config.ts';
+import type { RefusedInstallation } from '../config/installed.ts';
+import type { Packages } from '../config/packages.ts';
 import type { Job, JobDraft, SubmittedBy } from '../job/job.ts';
 import type { Enqueued, Ledger } from '../ledger/ledger.ts';
+import type { TenantRow } from '../ledger/tenants.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
-import type { Run } from '../pipeline/run.ts';
+import type { Run, RunStatus } from '../pipeline/run.ts';
 import type { Catalog } from '../plugin/catalog.ts';
+import type { Isolation } from '../plugin/isolation.ts';
 import type { Activity } from './activity.ts';
 import type { DirectAnswer } from './directive-answers.ts';
 import type { DirectRequest } from './directive-definition.ts';
 import type { Directives } from './directives.ts';
 import type { SignalDoor } from './emit.ts';
+import type { Counts } from './tally.ts';
 import type { Tokens } from './tokens.ts';
 
 /** The moving parts of one process, behind one door for the operations. */
@@ -22,6 +27,14 @@ export interface Engine {
   readonly pipelines: readonly Pipeline[];
   readonly ledger: Ledger;
   readonly processId: string;
+  /** Whose ledger it is; undefined for the root one. */
+  readonly tenant: string | undefined;
+  /** The other ledgers of this process; undefined for who has none. */
+  readonly tenants: Tenants | undefined;
+  /** By what plugins of tenants are kept out of the ledgers of others; it is tried out. */
+  isolation(): Isolation['tier'];
+  /** The keys that this process opens secrets with, the newest first. */
+  readonly keyIds: readonly string[];
   /** What this process said lately. */
   readonly ring: LogRing;
   readonly tokens: Tokens;
@@ -29,6 +42,10 @@ export interface Engine {
   readonly signals: SignalDoor;
   /** The kinds of directives that this process can be asked for, and what waits to be done. */
   readonly directives: Pick<Directives, 'types' | 'waiting'>;
+  /** The installations that could not be put in force here, and why. */
+  readonly refused: readonly RefusedInstallation[];
+  /** The packages that can be installed, read anew. */
+  packages(): Packages;
   /** Changes something about the system, on record; a dry run says what would be done. */
   direct(request: DirectRequest): Promise<DirectAnswer>;
   /** Accepts one job: committed when it resolves. Unknown plugins and commands are refused. */
@@ -37,6 +54,8 @@ export interface Engine {
   waitFor(jobId: string, timeoutMs: number, givenUp?: AbortSignal): Promise<Job>;
   /** Starts a run of a pipeline by its name: committed when it resolves. */
   startRun(submission: RunSubmission): Promise<StartedRun>;
+  /** Accepts a job and runs in one commit, or none of them. */
+  trigger(submission: TriggerSubmission): Promise<Triggered>;
   /** As `waitFor`; it also ends when the signal says so. */
   waitForRun(runId: string, timeoutMs: number, signal?: AbortSignal): Promise<Run>;
   status(): EngineStatus;
@@ -57,7 +76,11 @@ export interface Submission {
   readonly dedupeKey?: string;
   /** How long its success blocks others with the same key; the configuration's time otherwise. */
   readonly dedupeTtlMs?: number;
+  /** Whether a job of the key that is under way blocks it too, not only one that succeeded. */
+  readonly blockInFlight?: boolean;
   readonly due?: NonNullable<JobDraft['due']>;
+  /** Whoever submits it will wait for its end. */
+  readonly isAwaited?: boolean;
 }
 
 export interface RunSubmission {
@@ -69,12 +92,35 @@ export interface RunSubmission {
   readonly actor: string;
   /** Baggage that it begins with. */
   readonly context?: JsonObject;
+  /** A run of the pipeline that has the key is under way, or succeeded: nothing is started. */
+  readonly dedupeKey?: string;
+  /** How long its success blocks others with the same key; the configuration's time otherwise. */
+  readonly dedupeTtlMs?: number;
+  readonly due?: NonNullable<JobDraft['due']>;
+  /** Whoever submits it will wait for its end. */
+  readonly isAwaited?: boolean;
 }
 
 export interface StartedRun {
   readonly runId: string;
+  /** As it was committed; of the run that has its key, when it is a duplicate. */
+  readonly status: RunStatus;
   /** The job of its first step; undefined when that is none. */
   readonly jobId: string | undefined;
+  /** The run that has its key: nothing was started. */
+  readonly duplicateOf?: string;
+}
+
+/** A job and runs that are accepted together. */
+export interface TriggerSubmission {
+  readonly job: Submission | undefined;
+  readonly runs: readonly RunSubmission[];
+}
+
+export interface Triggered {
+  readonly job: Enqueued | undefined;
+  /** In the order in which they were asked for. */
+  readonly runs: readonly StartedRun[];
 }
 
 export interface EngineStatus {
@@ -92,6 +138,8 @@ export interface EngineStatus {
   readonly spawner: 'native' | 'node';
   readonly uptimeMs: number;
   readonly plugins: number;
+  /** What this process has done since it started. */
+  readonly counts: Counts;
 }
 
 export interface GenerationStatus {
@@ -108,4 +156,27 @@ export interface ReloadReport {
   readonly by: string;
   /** Why it changed nothing. */
   readonly refused: string | undefined;
+}
+
+/**
+ * The ledgers of this process besides the root one. One is opened, with an engine over it, when
+ * somebody asks for it or when something is due in it, and closed again when nothing is to be done
+ * there: a thousand tenants that do nothing are a thousand rows and no more.
+ */
+export interface Tenants {
+  /** Its engine, awake until the visit ends; throws TENANT_NOT_FOUND, TENANT_UNAVAILABLE. */
+  visit(slug: string): Promise<Visit>;
+  /** Something may be due in some of them: look now. */
+  soon(): void;
+  /** Stops its engine and closes its ledger; nobody gets in until it is `release`d. */
+  seclude(slug: string): Promise<void>;
+  release(slug: string): void;
+  /** Which are awake now. */
+  readonly awake: readonly string[];
+}
+
+export interface Visit {
+  readonly engine: Engine;
+  readonly tenant: TenantRow;
+  end(): void;
 }

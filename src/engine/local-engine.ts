@@ -1,157 +1,119 @@
 import { DuctileError } from '../base/errors.ts';
-import { makeId } from '../base/ids.ts';
-import type { Log } from '../base/log.ts';
 import type { LogRing } from '../base/log-ring.ts';
-import type { Service } from '../base/service.ts';
 import { settlesWithin } from '../base/within.ts';
 import type { Config } from '../config/config.ts';
+import type { RefusedInstallation } from '../config/installed.ts';
+import { findPackages, type Packages } from '../config/packages.ts';
 import type { Job } from '../job/job.ts';
-import type { CancelAnswer } from '../job/state.ts';
-import type { Enqueued, Ledger, Settlement } from '../ledger/ledger.ts';
-import { noNews } from '../ledger/runs.ts';
+import type { Enqueued, Ledger } from '../ledger/ledger.ts';
+import type { Outlook } from '../ledger/outlook.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { Run } from '../pipeline/run.ts';
-import type { Catalog } from '../plugin/catalog.ts';
-import { makeActivity } from './activity.ts';
-import { makeBases } from './bases.ts';
-import { HOST_FULL_DELAY_MS } from './conclude.ts';
+import type { Catalog, Plugin } from '../plugin/catalog.ts';
+import type { Isolation } from '../plugin/isolation.ts';
+import type { Activity } from './activity.ts';
 import type { DirectAnswer } from './directive-answers.ts';
 import type { DirectRequest } from './directive-definition.ts';
-import { Directives } from './directives.ts';
-import { Dispatcher } from './dispatcher.ts';
+import type { Directives } from './directives.ts';
 import type { SignalDoor } from './emit.ts';
-import type { Engine, EngineStatus, RunSubmission, StartedRun, Submission } from './engine.ts';
-import { makeDoor, type Door } from './enqueue.ts';
-import { makeExecutor } from './executor.ts';
-import { makeGeneration, tellSchemas, type Generation } from './generation.ts';
-import { hasInit, makeHealthKeeper, type HealthKeeper } from './health.ts';
+import type {
+  Engine,
+  EngineStatus,
+  RunSubmission,
+  StartedRun,
+  Submission,
+  Triggered,
+  TriggerSubmission,
+  Tenants,
+} from './engine.ts';
+import { tellSchemas, type Blueprint } from './generation.ts';
+import { hasInit } from './health.ts';
 import { drain, endStart, LAST_WRITES_MS, startInSteps, takeLeave } from './lifecycle.ts';
 import type { EngineParts } from './parts.ts';
-import { Pause } from './pause.ts';
-import { makePruner } from './pruner.ts';
-import { makeReloader, type Reloader } from './reload.ts';
-import { registerAllDirectives } from './register.ts';
-import { makeRunKeeper, type RunKeeper } from './runs.ts';
-import { makeScheduler, type Scheduler } from './scheduler.ts';
-import { makeSettler, type Settled } from './settle.ts';
-import { tellDropped, tellEnd } from './tell.ts';
-import { makeSwitches, type Switches } from './switches.ts';
-import { makeTokenStore, type TokenStore } from './token-store.ts';
-import { makeVitals, type Vitals } from './vitals.ts';
-import { makeWaiters, type Waiters } from './waiters.ts';
-import { makeWaker, type Waker } from './wake.ts';
+import type { Quota } from './quota.ts';
+import type { TokenStore } from './token-store.ts';
+import { refuseUnisolated } from './unisolated.ts';
+import { Wiring } from './wiring.ts';
 
-/** The moving parts, wired: each is one file, and this one says who tells whom. */
+/** The engine of this process: what can be asked of it, and how it starts and stops. */
 export class LocalEngine implements Engine {
   readonly ledger: Ledger;
-  readonly processId = makeId();
+  readonly processId: string;
+  readonly tenant: string | undefined;
+  readonly tenants: Tenants | undefined;
   readonly ring: LogRing;
-  readonly activity = makeActivity();
+  readonly activity: Activity;
   readonly directives: Directives;
   readonly signals: SignalDoor;
   readonly tokens: TokenStore;
   readonly #parts: EngineParts;
-  readonly #log: Log;
-  readonly #jobLog: Log;
+  readonly #wiring: Wiring;
   readonly #startedAt = performance.now();
-  readonly #switches: Switches;
-  readonly #pause: Pause;
-  readonly #door: Door;
-  readonly #waiters: Waiters;
-  readonly #dispatcher: Dispatcher;
-  readonly #waker: Waker;
-  readonly #vitals: Vitals;
-  readonly #pruner: Service;
-  readonly #reloader: Reloader;
-  readonly #health: HealthKeeper;
-  readonly #scheduler: Scheduler;
-  readonly #runs: RunKeeper;
-  #generation: Generation;
   #state: 'stopped' | 'starting' | 'running' | 'stopping' = 'stopped';
   #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
 
   constructor(parts: EngineParts) {
-    const { blueprint, ledger, log } = parts;
-    this.#parts = parts;
-    this.#generation = makeGeneration(blueprint, 1, log);
-    this.ledger = ledger;
-    this.ring = log.ring;
-    this.#log = log.child('engine');
-    this.#jobLog = log.child('job');
-    this.#waiters = makeWaiters(ledger);
-    this.#switches = makeSwitches(ledger);
-    this.#pause = new Pause({
-      ledger,
+    const wiring = new Wiring(parts, {
       isRunning: () => this.#state === 'running',
-      open: () => this.#dispatcher.open(),
-      shut: () => this.#dispatcher.shut(),
-      log: this.#log,
-    });
-    this.#health = makeHealthKeeper({
-      ledger,
-      current: () => this.#generation,
-      onChange: () => this.#arrived([]),
-      withhold: (isMeant) => this.#dispatcher.withhold(isMeant),
-      log: log.child('health'),
-    });
-    this.#door = makeDoor(
-      ledger,
-      () => this.catalog,
-      () => this.config.service.dedupeTtlMs,
-      (enqueued) => this.#arrived(enqueued),
-      (ms) => this.#waker.dueIn(ms),
-    );
-    this.#dispatcher = this.#makeDispatcher();
-    this.#waker = makeWaker({
-      ledger,
-      pollMs: () => this.config.service.pollIntervalMs,
-      onWork: () => {
-        this.#dispatcher.wake();
-        this.#runs.advancer.soon();
-      },
-      onLook: () => this.#look(),
-      log: log.child('waker'),
-    });
-    this.#vitals = makeVitals({
-      ...parts,
-      processId: this.processId,
-      current: () => this.#generation,
-      dispatcher: this.#dispatcher,
-      onReaped: (settlement) => this.#reaped(settlement),
-    });
-    this.#runs = makeRunKeeper({
-      ledger,
-      processId: this.processId,
-      current: () => this.#generation,
-      onQueued: () => this.#arrived([]),
-      onEnded: (runIds) => this.#waiters.notice(runIds),
       admit: () => this.#refuseWhenStopping(),
-      onEmitted: () => this.activity.notice(),
-      log,
+      status: () => this.status(),
+      authorize: (principal, directive) => parts.authorize(this, principal, directive),
     });
-    this.signals = this.#runs.signals;
-    this.#pruner = makePruner(ledger, () => this.#generation, log.child('pruner'));
-    this.#scheduler = this.#makeScheduler();
-    this.#reloader = this.#makeReloader();
-    this.tokens = makeTokenStore({
-      ledger,
-      configured: () => this.config.api.auth.tokens,
-      log: log.child('tokens'),
-    });
-    this.directives = this.#makeDirectives();
+    this.#parts = parts;
+    this.#wiring = wiring;
+    this.ledger = parts.ledger;
+    this.ring = parts.log.ring;
+    this.processId = wiring.processId;
+    this.tenant = parts.tenant?.slug;
+    this.tenants = parts.tenants;
+    this.activity = wiring.activity;
+    this.directives = wiring.directives;
+    this.signals = guard(wiring.runs.signals, wiring.quota);
+    this.tokens = wiring.tokens;
+  }
+
+  /** Throws when plugins of tenants would see what is not theirs. */
+  refuseUnisolated(): void {
+    refuseUnisolated(this.config, this.#parts.isolation);
+  }
+
+  isolation(): Isolation['tier'] {
+    return this.#parts.isolation?.().tier ?? 'none';
   }
 
   get config(): Config {
-    return this.#generation.config;
+    return this.#wiring.generation.config;
+  }
+
+  /** All that is in force. */
+  get blueprint(): Blueprint {
+    return this.#wiring.generation;
+  }
+
+  get keyIds(): readonly string[] {
+    return this.#wiring.vault.keyIds;
   }
 
   get catalog(): Catalog {
-    return this.#generation.catalog;
+    return this.#wiring.generation.catalog;
   }
 
   get pipelines(): readonly Pipeline[] {
-    return this.#generation.pipelines;
+    return this.#wiring.generation.pipelines;
+  }
+
+  get refused(): readonly RefusedInstallation[] {
+    return this.#wiring.generation.installed?.refused ?? [];
+  }
+
+  packages(): Packages {
+    return findPackages(this.#wiring.packageRoots);
+  }
+
+  /** For an engine that is asked without being started: what is installed counts too. */
+  extend(): Promise<void> {
+    return this.#wiring.extend();
   }
 
   direct(request: DirectRequest): Promise<DirectAnswer> {
@@ -160,33 +122,49 @@ export class LocalEngine implements Engine {
 
   async startRun(submission: RunSubmission): Promise<StartedRun> {
     this.#refuseWhenStopping();
-    return await this.#runs.door.start(submission);
+    return await this.#wiring.quota.within(one, () => this.#wiring.runs.door.start(submission));
   }
 
   waitForRun(runId: string, timeoutMs: number, signal?: AbortSignal): Promise<Run> {
-    return this.#waiters.waitForRun(runId, timeoutMs, signal);
+    return this.#wiring.waiters.waitForRun(runId, timeoutMs, signal);
   }
 
   async submit(submission: Submission): Promise<Enqueued> {
     this.#refuseWhenStopping();
-    const plugin = this.catalog.plugins.get(submission.plugin);
-    if (submission.command === 'init' && plugin !== undefined && hasInit(plugin)) {
-      return this.#health.renew(plugin, submission);
-    }
-    return this.#door.submit(submission);
+    const plugin = this.#findInit(submission);
+    if (plugin !== undefined) return this.#wiring.health.renew(plugin, submission);
+    return await this.#wiring.quota.within(one, () => this.#wiring.door.submit(submission));
+  }
+
+  async trigger({ job, runs }: TriggerSubmission): Promise<Triggered> {
+    this.#refuseWhenStopping();
+    const { door } = this.#wiring.runs;
+    // An init is no job like others: there is one for each configuration, whoever asks.
+    const init = job !== undefined && this.#findInit(job) !== undefined ? job : undefined;
+    const wanted = { job: init === undefined ? job : undefined, runs };
+    const begun = init === undefined ? undefined : await this.submit(init);
+    const asked = { jobs: runs.length + (wanted.job === undefined ? 0 : 1), signals: 0 };
+    if (asked.jobs === 0) return { job: begun, runs: [] };
+    const given = await this.#wiring.quota.within(asked, () => door.trigger(wanted));
+    return begun === undefined ? given : { ...given, job: begun };
+  }
+
+  #findInit({ plugin: name, command }: Submission): Plugin | undefined {
+    const plugin = command === 'init' ? this.catalog.plugins.get(name) : undefined;
+    return plugin !== undefined && hasInit(plugin) ? plugin : undefined;
   }
 
   waitFor(jobId: string, timeoutMs: number, givenUp?: AbortSignal): Promise<Job> {
-    return this.#waiters.waitFor(jobId, timeoutMs, givenUp);
+    return this.#wiring.waiters.waitFor(jobId, timeoutMs, givenUp);
   }
 
   status(): EngineStatus {
-    const { running } = this.#dispatcher;
-    const trouble = this.#dispatcher.trouble ?? this.#vitals.heartbeat.trouble;
-    const healthy = this.#pause.isOn ? 'paused' : this.#state;
+    const { running } = this.#wiring.dispatcher;
+    const trouble = this.#wiring.dispatcher.trouble ?? this.#wiring.vitals.heartbeat.trouble;
+    const healthy = this.#wiring.pause.isOn ? 'paused' : this.#state;
     return {
       processId: this.processId,
-      generation: this.#reloader.status(),
+      generation: this.#wiring.reloader.status(),
       state: trouble === undefined || this.#state === 'stopping' ? healthy : 'degraded',
       detail: trouble,
       slots: this.config.service.maxWorkers,
@@ -194,17 +172,49 @@ export class LocalEngine implements Engine {
       spawner: this.#parts.host.rung,
       uptimeMs: Math.round(performance.now() - this.#startedAt),
       plugins: this.catalog.plugins.size,
+      counts: this.#wiring.tally.counts(),
     };
   }
 
   /** Calls back when a reload begins and when it has ended. */
   watchReloads(listener: (isUnderWay: boolean) => void): void {
-    this.#reloader.watch(listener);
+    this.#wiring.reloader.watch(listener);
+  }
+
+  get isPaused(): boolean {
+    return this.#wiring.pause.isOn;
+  }
+
+  /** What is to be done in it, so as to see whether it may sleep. */
+  async outlook(): Promise<Outlook> {
+    const outlook = await this.ledger.outlook();
+    const isRunning = outlook.isRunning || !this.#wiring.dispatcher.isIdle;
+    return { ...outlook, isRunning };
+  }
+
+  /** What the process has in force is another now. */
+  async renew(): Promise<void> {
+    await this.#wiring.reloader.reload('system');
+  }
+
+  /** Others may have made something ready. */
+  nudge(): void {
+    this.#wiring.waker.dueIn(0);
+  }
+
+  /** Starts nothing more, until it is told to go on; resolves when what runs has ended. */
+  async rest(): Promise<void> {
+    await this.#wiring.dispatcher.shut();
+    await this.#wiring.dispatcher.drained();
+  }
+
+  goOn(): void {
+    if (this.#state === 'running' && !this.isPaused) this.#wiring.dispatcher.open();
   }
 
   /** Whether the parts still turn. */
   isSound(): boolean {
-    return this.#vitals.isSound();
+    return this.#wiring.vitals.isSound();
   }
 
   start(): Promise<void> {
@@ -214,187 +224,71 @@ export class LocalEngine implements Engine {
   async stop(): Promise<void> {
     if (this.#state !== 'stopped') this.#stopping ??= this.#stop();
     await this.#stopping;
+    // Whoever only looks into tenants never starts.
+    await this.#parts.tenants?.stop();
   }
 
   async #start(): Promise<void> {
     this.#state = 'starting';
-    const beating = [this.#waker, this.#vitals.reaper, this.#pruner, this.tokens, this.#scheduler];
-    const parts = [...beating, this.#runs.advancer];
+    const { waker, vitals, pruner, scheduler, runs, reloader, health } = this.#wiring;
+    const parts = [waker, vitals.reaper, pruner, this.tokens, scheduler, runs.advancer];
     const steps = [
       // The helper is ready only when no helper of an earlier engine lives, so neither does its work.
       () => this.#parts.host.start(),
-      () => this.#parts.runner.prewarm(this.#generation),
-      () => this.#vitals.heartbeat.start(),
-      () => this.#reloader.begin(),
-      () => this.#health.require(),
-      () => this.#vitals.recover(),
-      () => this.#pause.begin(),
-      () => this.#switches.refresh(),
+      () => this.#wiring.extend(),
+      () => this.#parts.runner.prewarm(this.#wiring.generation),
+      () => vitals.heartbeat.start(),
+      () => reloader.begin(),
+      () => health.require(),
+      () => this.#wiring.installations.note(this.#wiring.generation.installed),
+      () => vitals.recover(),
+      () => this.#wiring.pause.begin(),
+      () => this.#wiring.switches.refresh(),
+      () => this.#wiring.credentials.start(),
       () => this.#open(),
       ...parts.map((part) => () => part.start()),
+      () => this.#parts.tenants?.start(),
     ];
     await startInSteps(steps, () => this.#stopping !== undefined);
   }
 
   #open(): void {
     this.#state = 'running';
-    if (!this.#pause.isOn) this.#dispatcher.open();
-    void tellSchemas(this.#generation, this.#parts.log);
+    if (!this.#wiring.pause.isOn) this.#wiring.dispatcher.open();
+    void tellSchemas(this.#wiring.generation, this.#parts.log);
   }
 
   async #stop(): Promise<void> {
     const starting = this.#state === 'starting' ? this.#starting : undefined;
     this.#state = 'stopping';
-    void this.#dispatcher.shut();
+    const others = this.#parts.tenants?.stop();
+    const { dispatcher, scheduler, waker, vitals, pruner, runs } = this.#wiring;
+    const log = this.#parts.log.child('engine');
+    void dispatcher.shut();
     if (starting !== undefined) await endStart(starting, this.#parts.host);
-    const beating = [this.#scheduler, this.#waker, this.#vitals.reaper, this.#pruner];
-    for (const part of [...beating, this.#runs.advancer]) await part.stop();
-    await drain(this.#dispatcher, this.config.service.shutdownTimeoutMs, this.#log);
+    for (const part of [scheduler, waker, vitals.reaper, pruner, runs.advancer]) await part.stop();
+    await drain(dispatcher, this.config.service.shutdownTimeoutMs, log);
     await settlesWithin(this.directives.stop(), LAST_WRITES_MS);
     await this.tokens.stop();
-    await this.#vitals.heartbeat.stop();
-    await takeLeave(this.ledger, this.processId, this.#log);
+    await this.#wiring.credentials.stop();
+    // Their attempts run in the host of this one, which is there for as long as it beats.
+    await others;
+    await vitals.heartbeat.stop();
+    await takeLeave(this.ledger, this.processId, log);
     this.#parts.runner.stop();
     await this.#parts.host.stop();
+    dispatcher.leave();
     this.#state = 'stopped';
   }
 
   #refuseWhenStopping(): void {
     if (this.#state === 'stopping') throw new DuctileError('STOPPING', 'the engine is stopping');
   }
+}
 
-  #makeDispatcher(): Dispatcher {
-    const { ledger, runner, log } = this.#parts;
-    return new Dispatcher({
-      settler: makeSettler(ledger, () => this.#generation.rules, log.child('settle')),
-      processId: this.processId,
-      slots: () => this.config.service.maxWorkers,
-      generation: () => this.#generation,
-      plugins: (generation) =>
-        this.#health.limit(generation).filter(({ name }) => !this.#switches.isOff(name)),
-      execute: makeExecutor({
-        run: runner.run,
-        bases: makeBases((key) => ledger.basePayload(key)),
-        onHostFull: () => this.#dispatcher.rest(HOST_FULL_DELAY_MS),
-        log: log.child('executor'),
-      }),
-      onSettled: (settled) => this.#settled(settled),
-      log: log.child('dispatcher'),
-    });
-  }
+const one = { jobs: 1, signals: 0 };
 
-  #makeScheduler(): Scheduler {
-    const { ledger, log } = this.#parts;
-    return makeScheduler({
-      ledger,
-      config: () => this.config,
-      catalog: () => this.catalog,
-      holdOf: (plugin) => {
-        if (this.#switches.isOff(plugin)) return 'plugin_disabled';
-        return this.#health.isWell(plugin) ? undefined : 'plugin_unhealthy';
-      },
-      onFired: () => this.#arrived([]),
-      onCancelled: (jobId, answer) => this.#cancelled(jobId, answer),
-      log: log.child('scheduler'),
-    });
-  }
-
-  #makeDirectives(): Directives {
-    const { ledger, log } = this.#parts;
-    const directives = new Directives({
-      ledger,
-      processId: this.processId,
-      rules: () => this.#generation.rules,
-      approvals: () => this.config.directives.approval,
-      onChange: () => this.#runs.heed({ ...noNews, queued: true, advancing: true }),
-      log: log.child('directive'),
-    });
-    registerAllDirectives(directives, {
-      ledger,
-      config: () => this.config,
-      catalog: () => this.catalog,
-      health: this.#health,
-      reloader: this.#reloader,
-      switches: this.#switches,
-      tokens: this.tokens,
-      status: () => this.status(),
-      onCancel: (jobId, answer) => this.#cancelled(jobId, answer),
-      onQueued: () => this.#arrived([]),
-      onPause: () => this.#pause.changed(),
-      onSwitch: () => this.#refreshSwitches(),
-      onSchedules: () => this.#scheduler.soon(),
-      current: () => this.#generation,
-      onNews: (news) => this.#runs.heed(news),
-    });
-    return directives;
-  }
-
-  #makeReloader(): Reloader {
-    const { load, ledger, log, runner } = this.#parts;
-    return makeReloader({
-      processId: this.processId,
-      current: () => this.#generation,
-      load,
-      ledger,
-      // Whether plugins are well under it must be known before the first claim.
-      prepare: () => this.#health.learn(),
-      // From here on nothing may fail: half a reload would be neither the old nor the new one.
-      adopt: (generation) => {
-        this.#generation = generation;
-        void tellSchemas(generation, log);
-        runner.prewarm(generation);
-        this.#vitals.heartbeat.soon();
-        this.#scheduler.soon();
-        this.#waker.dueIn(0);
-        this.#dispatcher.wake();
-      },
-      follow: () => this.#health.require(),
-      log,
-    });
-  }
-
-  /** What was given back is ready now, here and elsewhere. */
-  #reaped(settlement: Settlement): void {
-    this.#settled({ ...settlement, written: [] });
-    this.#arrived([]);
-  }
-
-  #settled({ verdicts, enqueued, written, news }: Settled): void {
-    this.activity.notice();
-    this.#waiters.notice(verdicts.keys());
-    this.#runs.heed(news);
-    if (enqueued.length > 0) this.#arrived(enqueued);
-    for (const closing of written) {
-      tellEnd(closing, this.#jobLog);
-      if (closing.ending.delayMs > 0) this.#waker.dueIn(closing.ending.delayMs);
-    }
-    if (written.some(({ job }) => job.command === 'init')) void this.#health.look();
-  }
-
-  #arrived(enqueued: readonly Enqueued[]): void {
-    tellDropped(enqueued, this.#log);
-    this.#dispatcher.wake();
-    this.ledger.hint();
-  }
-
-  async #look(): Promise<void> {
-    await this.#pause.look();
-    await this.#refreshSwitches();
-    await this.#health.look();
-    await this.directives.waiting.beginDue();
-  }
-
-  /** When this resolves, nothing of a plugin that is off is started here any more. */
-  async #refreshSwitches(): Promise<void> {
-    await this.#switches.refresh();
-    if (this.#switches.off.length > 0) {
-      await this.#dispatcher.withhold((plugin) => this.#switches.isOff(plugin));
-    }
-  }
-
-  /** Another host that runs it learns of it with its next heartbeat. */
-  #cancelled(jobId: string, answer: CancelAnswer): void {
-    if (answer === 'requested') this.#dispatcher.stopJob(jobId, 'cancelled');
-    if (answer === 'cancelled') this.#waiters.notice([jobId]);
-  }
+function guard(door: SignalDoor, quota: Quota): SignalDoor {
+  const told = { jobs: 0, signals: 1 };
+  return { ...door, emit: (submission) => quota.within(told, () => door.emit(submission)) };
 }

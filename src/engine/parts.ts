@@ -1,9 +1,16 @@
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { Isolation } from '../plugin/isolation.ts';
 import type { Host } from '../plugin/process.ts';
+import type { Directive } from '../directive/directive.ts';
+import type { Engine } from './engine.ts';
 import type { Blueprint } from './generation.ts';
 import type { Runner } from './runner.ts';
+import type { Principal } from './tokens.ts';
+import type { TenantKeeper, TenantSelf } from './tenants.ts';
+import type { Turns } from './turns.ts';
+import type { Vault } from './vault.ts';
 
 /** What an engine is made of; whoever makes it owns the ledger. */
 export interface EngineParts {
@@ -11,9 +18,25 @@ export interface EngineParts {
   readonly blueprint: Blueprint;
   /** Reads everything again, under the rules of what is in force; throws what is wrong with it. */
   readonly load: (inForce: Config) => Blueprint;
+  /** The same for a configuration that is at hand: with what installations bring. */
+  readonly compile: (config: Config) => Blueprint;
   readonly ledger: Ledger;
   readonly host: Host;
   readonly runner: Runner;
   readonly version: string;
+  /** What seals and opens secrets; all ledgers of a process share it. */
+  readonly vault: Vault;
+  /** The directory of the packages that come with the program; undefined for none. */
+  readonly shippedPackages?: string | undefined;
+  /** The places of the process, when others share them. */
+  readonly turns?: Turns | undefined;
+  /** The other ledgers of this process; only the engine of the root ledger has them. */
+  readonly tenants?: TenantKeeper | undefined;
+  /** How plugins of tenants are kept out of what is not theirs; only for the root ledger. */
+  readonly isolation?: (() => Isolation) | undefined;
+  /** Undefined for the root ledger. */
+  readonly tenant?: TenantSelf | undefined;
+  /** Throws when somebody may not have this done any more, which waited for a while. */
+  readonly authorize: (engine: Engine, principal: Principal, directive: Directive) => Promise<void>;
   readonly log: Log;
 }

@@ -1,3 +1,5 @@
+import type { Seat, Turns } from './turns.ts';
+
 /** A job that is claimed ahead should find a free slot within this time. */
 const AHEAD_MS = 20;
 /** When it has not after this time, others may have it. */
@@ -10,39 +12,45 @@ interface Waiting<T> {
   readonly sinceMs: number;
 }
 
+export interface SlotsOptions<T> {
+  readonly turns: Turns;
+  /** How many may run at once at most. */
+  readonly most: () => number | undefined;
+  /** Runs it to its end; never rejects. */
+  readonly run: (held: T, waitedMs: number) => Promise<void>;
+  readonly giveBack: (held: readonly T[]) => void;
+  /** A place is kept, and nothing waits for it. */
+  readonly onSpare: () => void;
+}
+
 /**
- * The places of this process in which attempts run, and the claims that wait for one. Where attempts
+ * The places in which attempts of this ledger run, and the claims that wait for one. Where attempts
  * take seconds none waits: another host could have it. Where they take milliseconds, a place that
  * waited for the next claim would be empty for much of its time.
  */
 export class Slots<T> {
-  readonly #count: () => number;
-  /** Runs it to its end; never rejects. */
-  readonly #run: (held: T, waitedMs: number) => Promise<void>;
-  readonly #giveBack: (held: readonly T[]) => void;
+  readonly #options: SlotsOptions<T>;
+  readonly #seat: Seat;
   readonly #waiting: Waiting<T>[] = [];
-  #busy = 0;
   #meanMs = Infinity;
   #watched = false;
 
-  constructor(
-    count: () => number,
-    run: (held: T, waitedMs: number) => Promise<void>,
-    giveBack: (held: readonly T[]) => void,
-  ) {
-    this.#count = count;
-    this.#run = run;
-    this.#giveBack = giveBack;
+  constructor(options: SlotsOptions<T>) {
+    this.#options = options;
+    this.#seat = options.turns.join(options.most, () => {
+      this.fill();
+      if (this.#seat.isKept) options.onSpare();
+    });
   }
 
   /** How many claims may be held: one for each slot, and one for each that will soon be free. */
   get capacity(): number {
-    const count = this.#count();
+    const count = this.#seat.places;
     return count + Math.min(count, Math.floor((count * AHEAD_MS) / this.#meanMs));
   }
 
   enter(held: T): void {
-    if (this.#busy < this.#count()) {
+    if (this.#seat.take()) {
       this.#start(held, 0);
     } else {
       this.#waiting.push({ held, sinceMs: performance.now() });
@@ -59,20 +67,32 @@ export class Slots<T> {
 
   /** Lets those begin that wait, as far as there is room: an attempt has ended, or there are more slots. */
   fill(): void {
-    while (this.#busy < this.#count()) {
+    while (this.#waiting.length > 0 && this.#seat.take()) {
       const next = this.#waiting.shift();
-      if (next === undefined) return;
-      this.#start(next.held, performance.now() - next.sinceMs);
+      if (next !== undefined) this.#start(next.held, performance.now() - next.sinceMs);
     }
+  }
+
+  /** There is more to claim than there is room for. */
+  want(): void {
+    this.#seat.want();
+  }
+
+  /** Nothing was found for the place that is kept. */
+  pass(): void {
+    this.#seat.pass();
+  }
+
+  /** It takes no more turns; what runs has ended. */
+  leave(): void {
+    this.#seat.leave();
   }
 
   #start(held: T, waitedMs: number): void {
     const beganAt = performance.now();
-    this.#busy += 1;
-    void this.#run(held, waitedMs).then(() => {
-      this.#busy -= 1;
+    void this.#options.run(held, waitedMs).then(() => {
       this.#learn(performance.now() - beganAt);
-      this.fill();
+      this.#seat.give();
     });
   }
 
@@ -92,7 +112,7 @@ export class Slots<T> {
     const late = new Set(
       this.#waiting.filter(({ sinceMs }) => sinceMs <= latest).map(({ held }) => held),
     );
-    this.#giveBack(this.withdraw((held) => late.has(held)));
+    this.#options.giveBack(this.withdraw((held) => late.has(held)));
     const [first] = this.#waiting;
     if (first !== undefined) this.#watchFor(Math.max(1, first.sinceMs - latest));
   }

@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { catalogue, DuctileError, toDuctileError, type ErrorCode } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import type { Admission } from '../operations/access.ts';
 import type { Context } from '../operations/context.ts';
 import type { JsonOutput, Operation } from '../operations/define.ts';
 import { invoke } from '../operations/invoke.ts';
 import { answerOnce, type Answer } from '../operations/once.ts';
 import { fromRequest } from '../operations/wire.ts';
-import { fromCloudEvent, readCloudEvent } from '../signal/cloudevent.ts';
+import { fromCloudEvent, readCloudEvent, wantsBinary } from '../signal/cloudevent.ts';
 import { readBody, type Body } from './body.ts';
 import { Exchange } from './exchange.ts';
 import type { Gate } from './gate.ts';
@@ -47,7 +48,7 @@ export function makeApi(options: ApiOptions): Handler {
 }
 
 async function serve(options: ApiOptions, router: Router, exchange: Exchange): Promise<void> {
-  const { gate, base } = options;
+  const { gate } = options;
   inspectRequest(exchange);
   if (gate.receive(exchange)) return;
   const segments = splitPath(exchange.path);
@@ -55,13 +56,30 @@ async function serve(options: ApiOptions, router: Router, exchange: Exchange): P
   const { method = '' } = exchange.request;
   const found = findRoute(places, method === 'HEAD' ? 'GET' : method);
   const known = found?.route ?? places[0]?.routes.values().next().value;
-  const principal = await gate.admit(exchange, known);
-  if (found === undefined) {
-    refuseMethod(exchange, places, method);
-    return;
+  const admission = await gate.admit(exchange, known);
+  try {
+    if (found === undefined) refuseMethod(exchange, places, method);
+    else await serveRoute(options, exchange, { ...found, segments, admission });
+  } finally {
+    admission.leave();
   }
-  const { route, place } = found;
-  const context: Context = { ...base, principal, hungUp: () => hungUp(exchange) };
+}
+
+interface Found {
+  readonly route: Route;
+  readonly place: Place;
+  readonly segments: readonly string[];
+  readonly admission: Admission;
+}
+
+async function serveRoute(
+  { gate, base, streams }: ApiOptions,
+  exchange: Exchange,
+  { route, place, segments, admission }: Found,
+): Promise<void> {
+  const { engine, principal } = admission;
+  const context: Context = { ...base, engine, principal, hungUp: () => hungUp(exchange) };
+  const { method } = exchange.request;
   const params = decodeSegments(paramsOf(place, segments));
   const body = method === 'POST' ? await readBody(exchange.request) : undefined;
   const query = readQuery(exchange.url, route);
@@ -69,12 +87,19 @@ async function serve(options: ApiOptions, router: Router, exchange: Exchange): P
     const parts = { params, query, body: contentOf(exchange, route, body) };
     const input = fromRequest(route.fields, route.surface, parts);
     if (route.surface.isStream === true && !wantsJson(exchange)) {
-      const admit = () => gate.admit(exchange, route);
-      await options.streams.open(exchange, context, { operation: route.operation, input, admit });
+      const admit = () => admitAgain(gate, exchange, route);
+      await streams.open(exchange, context, { operation: route.operation, input, admit });
     } else await answer(exchange, context, { route, input, body });
   } catch (thrown) {
     throw inPath(toDuctileError(thrown), route, params);
   }
+}
+
+/** Who the caller is by now; the visit that it came with goes on. */
+async function admitAgain(gate: Gate, exchange: Exchange, route: Route) {
+  const again = await gate.admit(exchange, route);
+  again.leave();
+  return again.principal;
 }
 
 /** What was sent, in the words of the operation. */
@@ -111,7 +136,9 @@ async function answer(
   const { url, path } = exchange;
   // Of a CloudEvent, headers may have been part of what was asked.
   const event = route.surface.takesCloudEvents === true ? JSON.stringify(input) : '';
-  const asked = Buffer.concat([Buffer.from(`${url.slice(path.length)}\n${event}`), body.bytes]);
+  // Not even a digest is kept of a secret: one that is short could be found by trying.
+  const bytes = route.operation.secrets === undefined ? body.bytes : Buffer.alloc(0);
+  const asked = Buffer.concat([Buffer.from(`${url.slice(path.length)}\n${event}`), bytes]);
   const keyed = { key, route: `POST ${path}`, asked, isSecret: route.surface.isSecret === true };
   const { status, text, repeated } = await answerOnce(context, keyed, run);
   if (repeated) exchange.extra.push('idempotency-replayed', 'true');
@@ -119,7 +146,16 @@ async function answer(
 }
 
 /** The form of the answer that the client accepts, when it is not ours. */
-function formOf({ request }: Exchange, { surface }: Route) {
+function formOf({ request, extra }: Exchange, { surface }: Route) {
+  const { binaryForm } = surface;
+  if (binaryForm !== undefined && wantsBinary(request.headers)) {
+    const toOther = (output: JsonOutput): JsonOutput => {
+      const { headers, data } = binaryForm(output);
+      extra.push(...headers.flat());
+      return data as JsonOutput;
+    };
+    return { type: 'application/json', toOther };
+  }
   const [accepted = ''] = (request.headers.accept ?? '').split(/[;,]/);
   const type = accepted.trim().toLowerCase();
   const toOther = new Map(Object.entries(surface.otherForms ?? {})).get(type);

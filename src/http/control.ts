@@ -2,10 +2,10 @@ import type { Log } from '../base/log.ts';
 import type { Context } from '../operations/context.ts';
 import { operations } from '../operations/index.ts';
 import { makeApi } from './api.ts';
-import { openGate, tokenGate, type Gate } from './gate.ts';
+import { controlGate, tokenGate, type Gate } from './gate.ts';
 import { listen } from './listen.ts';
 import type { Listener } from './listen.ts';
-import { clearSocket, socketPath } from './socket.ts';
+import { clearSocket, removeControlKey, socketPath, writeControlKey } from './socket.ts';
 import type { SocketOwner } from './socket.ts';
 import { makeStreams } from './stream.ts';
 
@@ -20,11 +20,19 @@ export async function listenControl(
 ): Promise<Listener> {
   const path = socketPath(owner);
   await clearSocket(path, owner);
+  const rules = { key: writeControlKey(path, owner), owner: context.principal };
   // The socket is made before the call returns, so it has no wider rights for even a moment.
   const before = process.umask(SOCKET_UMASK);
-  const listening = open(context, openGate(context.principal), { path }, log);
+  const listening = open(context, controlGate(context, rules), { path }, log);
   process.umask(before);
-  return listening;
+  const listener = await listening;
+  return {
+    address: listener.address,
+    async close() {
+      await listener.close();
+      removeControlKey(path, owner);
+    },
+  };
 }
 
 export interface ApiAddress {

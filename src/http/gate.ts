@@ -1,7 +1,15 @@
+import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { accessRules, ANONYMOUS, identify } from '../operations/access.ts';
+import {
+  accessRules,
+  admitHere,
+  ANONYMOUS,
+  identify,
+  isGuarded,
+  type Admission,
+} from '../operations/access.ts';
 import type { Context } from '../operations/context.ts';
 import { allowOrigin } from './cors.ts';
 import type { Exchange } from './exchange.ts';
@@ -9,24 +17,53 @@ import { hasRepeated, inspectHost } from './inspect.ts';
 import type { Route } from './router.ts';
 import { addressOf, makeTries } from './tries.ts';
 
-export type Principal = Context['principal'];
-
 /** Who is let in, before anything else is looked at. */
 export interface Gate {
   /** Refuses, or answers a browser's question before its question: then true. */
   receive(exchange: Exchange): boolean;
   /** Who asks, for a place that may not exist; throws when a token is needed and none is good. */
-  admit(exchange: Exchange, route: Route | undefined): Principal | Promise<Principal>;
+  admit(exchange: Exchange, route: Route | undefined): Promise<Admission>;
 }
 
-/** The control socket: whoever can open it is its owner. */
-export function openGate(owner: Principal): Gate {
-  return { receive: () => false, admit: () => owner };
+export interface ControlRules {
+  /** What only those know who can read the state directory. */
+  readonly key: string;
+  readonly owner: Context['principal'];
+}
+
+/**
+ * The control socket: whoever can open it is its owner, unless they show a token and are its bearer.
+ * A plugin of a tenant that is kept out of the state directory may be able to open it all the same,
+ * but it cannot read the key.
+ */
+export function controlGate(base: Base, { key, owner }: ControlRules): Gate {
+  const bearers = makeBearers(base);
+  const expected = Buffer.from(`Control ${key}`);
+  let guarded = false;
+  return {
+    receive: () => false,
+    async admit(exchange) {
+      const { authorization } = exchange.request.headers;
+      if (authorization === undefined) {
+        // Once there is a tenant, there may always be a plugin of it.
+        guarded ||= await isGuarded(base);
+        if (guarded) throw new DuctileError('UNAUTHORIZED', 'the key of this socket is needed');
+        return admitHere(base, owner);
+      }
+      const given = Buffer.from(authorization);
+      if (given.length === expected.length && timingSafeEqual(given, expected)) {
+        return admitHere(base, owner);
+      }
+      const admission = await bearers(exchange, bearerOf(exchange));
+      if (admission !== undefined && admission !== 'spent') return admission;
+      throw refusal(admission);
+    },
+  };
 }
 
 /** The API: a token for everything but what is open to everybody. */
-export function tokenGate(base: Pick<Context, 'engine'>, listenHost: string): Gate {
-  const tries = makeTries();
+export function tokenGate(base: Base, listenHost: string): Gate {
+  const bearers = makeBearers(base);
   return {
     receive(exchange) {
       const { allowedOrigins } = accessRules(base);
@@ -35,22 +72,31 @@ export function tokenGate(base: Pick<Context, 'engine'>, listenHost: string): Ga
     },
     async admit(exchange, route) {
       const { sseQueryToken, discovery } = accessRules(base);
-      const presented = findToken(exchange, route, sseQueryToken);
-      const principal =
-        presented === undefined
-          ? undefined
-          : await tries.spend(addressOf(exchange.request), presented, () =>
-              identify(base, presented),
-            );
-      if (principal !== undefined && principal !== 'spent') return principal;
-      if (isOpen(route, discovery)) return ANONYMOUS;
-      if (principal === 'spent') {
-        throw new DuctileError('TRIES_SPENT', 'too many wrong tokens came from this address');
-      }
-      // The same for every reason, so that nothing is learned from a try.
-      throw new DuctileError('UNAUTHORIZED', 'a valid token is needed');
+      const admission = await bearers(exchange, findToken(exchange, route, sseQueryToken));
+      if (admission !== undefined && admission !== 'spent') return admission;
+      if (isOpen(route, discovery)) return admitHere(base, ANONYMOUS);
+      throw refusal(admission);
     },
   };
+}
+
+type Base = Pick<Context, 'engine'>;
+
+/** Whose token it is, for as many wrong ones as an address may show. */
+function makeBearers(base: Base) {
+  const tries = makeTries();
+  return async ({ request }: Exchange, presented: string | undefined) =>
+    presented === undefined
+      ? undefined
+      : await tries.spend(addressOf(request), presented, () => identify(base, presented));
+}
+
+function refusal(admission: 'spent' | undefined): DuctileError {
+  if (admission === 'spent') {
+    return new DuctileError('TRIES_SPENT', 'too many wrong tokens came from this address');
+  }
+  // The same for every reason, so that nothing is learned from a try.
+  return new DuctileError('UNAUTHORIZED', 'a valid token is needed');
 }
 
 function isOpen(route: Route | undefined, discovery: 'open' | 'token'): boolean {
@@ -60,19 +106,21 @@ function isOpen(route: Route | undefined, discovery: 'open' | 'token'): boolean 
 
 /** From the header; from the query only for a stream of events, where the operator wants that. */
 function findToken(
-  { request, url }: Exchange,
+  exchange: Exchange,
   route: Route | undefined,
   isQueryAllowed: boolean,
 ): string | undefined {
-  const header = request.headers.authorization;
-  if (header !== undefined) {
-    const token = /^bearer ([\x21-\x7e]+)$/i.exec(header)?.[1];
-    const isOne = !hasRepeated(request) || countOf(request) === 1;
-    const isUsable = (token ?? '').length <= limits.tokenCharsMax && isOne;
-    return isUsable ? token : undefined;
-  }
+  if (exchange.request.headers.authorization !== undefined) return bearerOf(exchange);
   if (!isQueryAllowed || route?.surface.isStream !== true) return undefined;
-  return new URLSearchParams(url.slice(url.indexOf('?'))).get('token') ?? undefined;
+  return (
+    new URLSearchParams(exchange.url.slice(exchange.url.indexOf('?'))).get('token') ?? undefined
+  );
+}
+
+function bearerOf({ request }: Exchange): string | undefined {
+  const token = /^bearer ([\x21-\x7e]+)$/i.exec(request.headers.authorization ?? '')?.[1];
+  const isOne = !hasRepeated(request) || countOf(request) === 1;
+  return (token ?? '').length <= limits.tokenCharsMax && isOne ? token : undefined;
 }
 
 /** Of two tokens the parser shows the first; nobody can know which one was meant. */

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { createHash, randomBytes } from 'node:crypto';
+import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
@@ -46,6 +46,37 @@ export async function findSocket(
   return undefined;
 }
 
+/** What proves to a socket that whoever asks can read the state directory. */
+export function readControlKey(path: string, { stateDir }: KeyOwner): string | undefined {
+  try {
+    return readFileSync(keyPath(path, stateDir), 'utf8').trim();
+  } catch {
+    // There is none, or it is not for us: then the socket decides.
+    return undefined;
+  }
+}
+
+/** A new one for each process that listens. */
+export function writeControlKey(path: string, { stateDir }: KeyOwner): string {
+  const key = randomBytes(32).toString('hex');
+  const file = keyPath(path, stateDir);
+  mkdirSync(stateDir, { recursive: true, mode: DIRECTORY_MODE });
+  rmSync(file, { force: true });
+  writeFileSync(file, `${key}\n`, { mode: 0o600, flag: 'wx' });
+  return key;
+}
+
+export function removeControlKey(path: string, { stateDir }: KeyOwner): void {
+  rmSync(keyPath(path, stateDir), { force: true });
+}
+
+type KeyOwner = Pick<SocketOwner, 'stateDir'>;
+
+/** In the state directory always, wherever the socket is: that is what plugins are kept out of. */
+function keyPath(path: string, stateDir: string): string {
+  return join(stateDir, `${basename(path)}.key`);
+}
+
 /** Makes room for a socket: removes those that nobody answers on, and refuses to disturb a live one. */
 export async function clearSocket(path: string, owner: SocketOwner): Promise<void> {
   const { stateDir, uid } = owner;
@@ -70,7 +101,9 @@ export async function clearSocket(path: string, owner: SocketOwner): Promise<voi
 async function removeDead(owner: SocketOwner): Promise<void> {
   const { directory, stem } = socketPlace(owner);
   for (const path of listSockets(directory, stem)) {
-    if (lstatSync(path).isSocket() && !(await hasListener(path))) rmSync(path, { force: true });
+    if (!lstatSync(path).isSocket() || (await hasListener(path))) continue;
+    rmSync(path, { force: true });
+    removeControlKey(path, owner);
   }
 }
 

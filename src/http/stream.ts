@@ -5,7 +5,8 @@ import type { Context } from '../operations/context.ts';
 import type { JsonOutput, Operation } from '../operations/define.ts';
 import { readEventPage, waitForEvents, type EventPage } from '../operations/events.ts';
 import type { Exchange } from './exchange.ts';
-import type { Principal } from './gate.ts';
+
+type Principal = Context['principal'];
 
 /** The open streams of a listener. */
 export interface EventStreams {
@@ -18,36 +19,37 @@ export interface AskedStream {
   readonly operation: Operation;
   readonly input: JsonOutput;
   /** Who the caller is by now; throws when they would not be let in any more. */
-  readonly admit: () => Principal | Promise<Principal>;
+  readonly admit: () => Promise<Principal>;
 }
 
 export function makeStreams(): EventStreams {
   const counts = new Map<string, number>();
   const stop = new AbortController();
   let total = 0;
-  const change = (actor: string, by: 1 | -1): void => {
+  const change = (caller: string, by: 1 | -1): void => {
     total += by;
-    const left = (counts.get(actor) ?? 0) + by;
-    if (left === 0) counts.delete(actor);
-    else counts.set(actor, left);
+    const left = (counts.get(caller) ?? 0) + by;
+    if (left === 0) counts.delete(caller);
+    else counts.set(caller, left);
   };
   return {
     async open(exchange, context, asked) {
-      const { actor } = context.principal;
+      const { tenant = '', actor } = context.principal;
+      const caller = `${tenant} ${actor}`;
       const isFull =
         total >= limits.eventStreamsMax ||
-        (counts.get(actor) ?? 0) >= limits.eventStreamsPerTokenMax;
+        (counts.get(caller) ?? 0) >= limits.eventStreamsPerTokenMax;
       if (isFull || stop.signal.aborted) {
         throw new DuctileError('BUSY', 'there are too many open streams of events');
       }
-      change(actor, 1);
+      change(caller, 1);
       const left = new AbortController();
       exchange.response.once('close', () => left.abort());
       const over = AbortSignal.any([stop.signal, left.signal]);
       try {
         await send(exchange, context, { ...asked, over });
       } finally {
-        change(actor, -1);
+        change(caller, -1);
         // What failed before the answer began is still to be told in the ordinary way.
         if (exchange.response.headersSent) exchange.response.end();
       }

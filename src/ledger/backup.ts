@@ -10,6 +10,7 @@ import { readInThread } from './sqlite-thread.ts';
 import { openSqlite, type SqliteStore } from './sqlite.ts';
 
 const PAGES_PER_STEP = 256;
+const ROWS_PER_PAGE = 1000;
 
 /** Copies a running ledger through its own writing connection, checks the copy, then names it. */
 export async function backupSqlite(store: SqliteStore, target: string): Promise<void> {
@@ -112,6 +113,18 @@ function removeDatabase(path: string): void {
 
 /** Brings one table in pages, all from the same snapshot. */
 export type PagesOf = (table: TableName) => AsyncIterable<Row[]>;
+
+/** The pages of a ledger that is a file. */
+export async function* filePages(db: DatabaseSync, table: TableName): AsyncGenerator<Row[]> {
+  let page: Row[] = [];
+  for (const row of db.prepare(`select * from ${table}`).iterate()) {
+    page.push(row as Row);
+    if (page.length < ROWS_PER_PAGE) continue;
+    yield page;
+    page = [];
+  }
+  if (page.length > 0) yield page;
+}
 
 /** Liveness and the schema's own history belong to the place, not to the record. */
 const LEFT_OUT: ReadonlySet<TableName> = new Set(['processes', 'schema_migrations']);

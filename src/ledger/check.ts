@@ -1,3 +1,4 @@
+import { canonical } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { runInvariants } from './check-runs.ts';
 import type { Dialect } from './dialect.ts';
@@ -33,6 +34,7 @@ export async function checkLedger(session: Reading): Promise<string[]> {
     ...runningInvariants(d),
     ...jobInvariants(d),
     ...intentInvariants(d),
+    ...installationInvariants(d),
     ...runInvariants(d),
   ]);
 }
@@ -100,6 +102,11 @@ function jobInvariants(d: Dialect): readonly Invariant[] {
         select 1 from ${log} l where l.id = ${attemptIdIn('s.job_id', 's.job_attempt')}
           and l.status <> 'succeeded')`,
     ],
+    [
+      'sealed payloads without their signals',
+      `select count(*) as n from ${d.table('sealed_payloads')} p where not exists (
+        select 1 from ${d.table('signals')} s where s.id = p.signal_id)`,
+    ],
   ];
 }
 
@@ -134,3 +141,31 @@ function intentInvariants(d: Dialect): readonly Invariant[] {
     ],
   ];
 }
+
+/** Of packages, and of what belongs to them: a name without an owner could never be given again. */
+function installationInvariants(d: Dialect): readonly Invariant[] {
+  const installations = d.table('package_installations');
+  const provisions = d.table('installation_provisions');
+  return [
+    [
+      'provisions of packages that are not installed',
+      `select count(*) as n from ${provisions} p where p.removed_at is null
+        and coalesce((select i.status from ${installations} i where i.id = p.installation_id),
+          'uninstalled') = 'uninstalled'`,
+    ],
+    [
+      'installations whose state and error contradict each other',
+      `select count(*) as n from ${installations}
+        where (status = 'failed') <> (last_error is not null)`,
+    ],
+    [
+      'installations that say that they provide something, and own nothing',
+      `select count(*) as n from ${installations} i where i.status <> 'uninstalled'
+        and i.provisioned <> '${nothingProvided}' and (select count(*) from ${provisions} p
+          where p.installation_id = i.id and p.removed_at is null) = 0`,
+    ],
+  ];
+}
+
+/** As it is written down: a package need not bring anything. */
+const nothingProvided = canonical({ plugins: {}, routes: [], pipelines: [], handlers: [] });

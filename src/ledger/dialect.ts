@@ -1,5 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 
+import type { AsksOf } from './directives.ts';
 import type { FollowHalt } from './runs.ts';
 
 /** What differs between the two databases. Nothing outside this folder knows which one it is. */
@@ -36,6 +37,8 @@ export interface Dialect {
   readonly lastJobGiven: string | undefined;
   /** The number of a transaction that begins with this; undefined where there is one writer. */
   readonly newTransaction: string | undefined;
+  /** What `select` gives the bytes that the ledger takes. */
+  readonly size: string;
   /** Whether it failed only because of another transaction, so that trying again helps. */
   isConflict(error: unknown): boolean;
   /** The nth parameter, and "is one of the values in the nth parameter", which is a list. */
@@ -68,6 +71,12 @@ export const tables = [
   'run_steps',
   'run_advancements',
   'run_payloads',
+  'credentials',
+  'sealed_payloads',
+  'package_installations',
+  'installation_provisions',
+  'tenants',
+  'tenant_keys',
   'processes',
   'ledger_meta',
   'schema_migrations',
@@ -87,6 +96,19 @@ export interface Session {
   each(statement: RowsStatement, rows: readonly Row[], common?: readonly Value[]): Promise<Row[]>;
 }
 
+/** A job or a run that is over, and which listener asked to be told of it. */
+export interface End {
+  readonly id: string;
+  readonly awaitedBy: string | null;
+}
+
+/** The ends of a transaction under way. */
+export interface NotedEnds {
+  /** The name of the ledger's own listener. */
+  readonly listener: string;
+  note(end: End): void;
+}
+
 /** Inside a writing transaction. `again`: an earlier try may have been committed unnoticed. */
 export interface Transaction extends Session {
   readonly again: boolean;
@@ -95,6 +117,10 @@ export interface Transaction extends Session {
   send(statement: RowsStatement, rows: readonly Row[], common?: readonly Value[]): void;
   /** What follows when a run halts in it; nothing, where nobody said. */
   readonly followHalt?: FollowHalt;
+  /** The directives that a signal asks for in the transaction that records it. */
+  readonly asksOf?: AsksOf;
+  /** Where ends are noted that somebody may wait for. */
+  readonly ends?: NotedEnds;
   /** Nothing will be asked after what is asked already: the commit may travel with it. */
   finish(): void;
 }
@@ -140,6 +166,7 @@ export type VerbName =
   | 'heartbeat'
   | 'fire'
   | 'advance'
+  | 'install'
   | 'prune'
   | 'other';
 

@@ -1,10 +1,11 @@
-import type { Store } from './dialect.ts';
-import type { DirectiveVerbs } from './directives.ts';
+import type { Store, VerbName } from './dialect.ts';
+import type { DirectiveVerbs, DirectRequest } from './directives.ts';
 import { cancelMany, retryMany } from './queries/directive-work.ts';
 import {
   approveDirective,
   cancelDirective,
   listDueDirectives,
+  releaseDirective,
   startDirective,
 } from './queries/directive-wait.ts';
 import { closeDirective, direct, findDirective, listDirectives } from './queries/directive.ts';
@@ -12,14 +13,15 @@ import { closeKey, openKey } from './queries/idempotency.ts';
 import { directiveStatistics } from './queries/statistics.ts';
 import { listSwitchedOff, listTokens, noteTokenUse } from './queries/token.ts';
 
-export function makeDirectiveVerbs({ read, write }: Store): DirectiveVerbs {
+export function makeDirectiveVerbs({ read, write }: Store): Omit<DirectiveVerbs, 'handleSignals'> {
   return {
-    direct: (request) => write(['other'], (tx) => direct(tx, request)),
-    startDirective: (start) => write(['other'], (tx) => startDirective(tx, start)),
+    direct: (request) => write([verbOf(request)], (tx) => direct(tx, request)),
+    startDirective: (start) => write([verbOf(start)], (tx) => startDirective(tx, start)),
     approveDirective: (decision) => write(['other'], (tx) => approveDirective(tx, decision)),
     cancelDirective: (decision) => write(['other'], (tx) => cancelDirective(tx, decision)),
     dueDirectives: (types, limit) => read((session) => listDueDirectives(session, types, limit)),
     directiveStatistics: (windowMs) => read((session) => directiveStatistics(session, windowMs)),
+    releaseDirective: (begun) => write(['other'], (tx) => releaseDirective(tx, begun, 'unspent')),
     closeDirective: (closing) => write(['other'], (tx) => closeDirective(tx, closing)),
     cancelMany: (jobIds) => write(['other'], (tx) => cancelMany(tx, jobIds)),
     retryMany: (retries) => write(['enqueue'], (tx) => retryMany(tx, retries)),
@@ -31,4 +33,9 @@ export function makeDirectiveVerbs({ read, write }: Store): DirectiveVerbs {
     openKey: (key) => write(['other'], (tx) => openKey(tx, key)),
     closeKey: (key, answer) => write(['other'], (tx) => closeKey(tx, key, answer)),
   };
+}
+
+/** Which fault points lie around this commit. */
+function verbOf({ work }: Pick<DirectRequest, 'work'>): VerbName {
+  return work.kind.startsWith('package.') ? 'install' : 'other';
 }

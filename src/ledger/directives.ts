@@ -2,9 +2,12 @@ import type { Timestamp } from '../base/clock.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Directive, DirectiveDraft, DirectiveStatus } from '../directive/directive.ts';
+import type { Role } from '../directive/role.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { CancelAnswer } from '../job/state.ts';
 import type { SignalDraft } from '../signal/signal.ts';
+import type { CredentialDraft } from './credentials.ts';
+import type { InstallationChange, InstallationDraft } from './installations.ts';
 import type { RunDraft } from './runs.ts';
 import type { BreakerFilter, PauseRequest } from './schedules.ts';
 
@@ -22,6 +25,8 @@ export interface DirectiveVerbs {
   dueDirectives(types: readonly string[], limit: number): Promise<Directive[]>;
   /** What was asked for and what ended within a time, and the signals of that time. */
   directiveStatistics(windowMs: number): Promise<DirectiveStatistics>;
+  /** Gives one back that this process will not go on with, so that the next one begins it anew. */
+  releaseDirective(begun: Pick<Directive, 'id' | 'processId'>): Promise<void>;
   /** Ends one that a process executed; false when somebody ended it before. */
   closeDirective(closing: DirectiveClosing): Promise<boolean>;
   /** Cancels each of these, in one transaction. */
@@ -29,6 +34,8 @@ export interface DirectiveVerbs {
   /** Does the work of each of these terminal jobs again, in one transaction. */
   retryMany(retries: readonly Retry[]): Promise<RetryAnswer[]>;
   directive(id: string): Promise<Directive | undefined>;
+  /** From now on: what signals ask for, and who is told after the commit that something was. */
+  handleSignals(asksOf: AsksOf, onAsked: () => void): void;
   directives(filter: DirectiveFilter): Promise<Directive[]>;
   /** The plugins that somebody switched off. */
   switchedOff(): Promise<PluginSwitch[]>;
@@ -42,13 +49,24 @@ export interface DirectiveVerbs {
   closeKey(key: RequestKey, answer: KeptAnswer | undefined): Promise<void>;
 }
 
+/** What a handler asks for because of a signal; it begins as soon as a process looks. */
+export interface AskedDirective {
+  /** Its sameness is a key. */
+  readonly draft: DirectiveDraft;
+  readonly forApproval: boolean;
+  /** That it was asked for. */
+  readonly signal: SignalDraft;
+}
+
+export type AsksOf = (signal: SignalDraft) => readonly AskedDirective[];
+
 export interface DirectRequest {
   readonly draft: DirectiveDraft;
   readonly processId: string;
   readonly work: DirectiveWork;
   /** Nothing is done yet: what for, and until when at least. */
   readonly wait?: DirectiveWait;
-  /** What follows when it waits, or is left to a process. */
+  /** What follows when it is asked for, before anything is done. */
   readonly begin?: Consequences;
   /** What follows its end, whichever that will be. */
   readonly ends: Readonly<Record<'completed' | 'failed', Consequences>>;
@@ -92,6 +110,10 @@ export type DirectiveWork =
   | { readonly kind: 'run.cancel'; readonly runId: string }
   | { readonly kind: 'run.revive'; readonly revival: Revival }
   | { readonly kind: 'run.decide'; readonly decision: Decision }
+  | { readonly kind: 'credential.set'; readonly credential: CredentialDraft }
+  | { readonly kind: 'credential.delete'; readonly name: string }
+  | { readonly kind: 'package.install'; readonly installation: InstallationDraft }
+  | { readonly kind: 'package.change'; readonly change: InstallationChange }
   | { readonly kind: 'token.create'; readonly token: TokenDraft }
   | { readonly kind: 'token.revoke'; readonly tokenId: string }
   | { readonly kind: 'token.rotate'; readonly tokenId: string; readonly digest: string };
@@ -136,6 +158,7 @@ export interface TokenDraft {
   readonly id: string;
   readonly name: string;
   readonly digest: string;
+  readonly role: Role;
   readonly scopes: readonly string[];
   /** From now, by the database's clock. */
   readonly expiresInMs: number | undefined;
@@ -179,6 +202,7 @@ export interface DirectiveFilter {
   readonly status?: readonly DirectiveStatus[];
   readonly actor?: string;
   readonly target?: string;
+  readonly awaitingApproval?: boolean;
   readonly idempotencyKey?: string;
   readonly beforeSeq?: number;
   readonly limit: number;
@@ -194,6 +218,8 @@ export interface ApiTokenRow {
   readonly id: string;
   readonly name: string;
   readonly digest: string;
+  readonly role: Role;
+  /** Those of its role are not among them. */
   readonly scopes: readonly string[];
   readonly createdBy: string;
   readonly createdAt: Timestamp;

@@ -10,6 +10,7 @@ const before: Partial<Record<VerbName, Probe>> = {
   advance: 'advance.before-commit',
   release: 'release.before-commit',
   reap: 'reap.before-commit',
+  install: 'install.before-commit',
 };
 
 const after: Partial<Record<VerbName, Probe>> = {
@@ -20,6 +21,7 @@ const after: Partial<Record<VerbName, Probe>> = {
   advance: 'advance.after-commit',
   release: 'release.after-commit',
   reap: 'reap.after-commit',
+  install: 'install.after-commit',
   heartbeat: 'heartbeat.after-commit',
   prune: 'prune.after-commit',
 };

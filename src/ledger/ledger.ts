@@ -1,16 +1,22 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Directive } from '../directive/directive.ts';
+import { history } from '../directive/prune.ts';
 import type { Attempt, AttemptReport } from '../job/attempt.ts';
 import type { Job, JobDraft } from '../job/job.ts';
 import type { Ending } from '../job/outcome.ts';
 import type { CancelAnswer, JobStatus } from '../job/state.ts';
 import type { Arrival } from '../pipeline/move.ts';
-import type { Signal, SignalDraft } from '../signal/signal.ts';
+import type { SignalDraft } from '../signal/signal.ts';
+import type { CredentialVerbs } from './credentials.ts';
 import type { DirectiveClosing, DirectiveVerbs } from './directives.ts';
+import type { EventLimit, EventPlace, EventRows } from './events.ts';
 import type { GenerationVerbs } from './generations.ts';
-import type { Followers, RunDraft, RunNews, RunVerbs } from './runs.ts';
+import type { InstallationVerbs } from './installations.ts';
+import type { Followers, RunDraft, RunNews, RunStart, RunVerbs } from './runs.ts';
 import type { ScheduleVerbs } from './schedules.ts';
+import type { OutlookVerbs } from './outlook.ts';
 import type { SignalVerbs } from './signals.ts';
+import type { TenantVerbs } from './tenants.ts';
 
 /**
  * A tenant's durable record, in the verbs of the domain. Each writing verb is one whole transaction,
@@ -19,13 +25,22 @@ import type { SignalVerbs } from './signals.ts';
  * so that a verb whose answer was lost can be asked again and has happened once.
  */
 export interface Ledger
-  extends DirectiveVerbs, GenerationVerbs, RunVerbs, ScheduleVerbs, SignalVerbs {
+  extends
+    CredentialVerbs,
+    DirectiveVerbs,
+    GenerationVerbs,
+    InstallationVerbs,
+    OutlookVerbs,
+    RunVerbs,
+    ScheduleVerbs,
+    SignalVerbs,
+    TenantVerbs {
   readonly kind: 'sqlite' | 'postgres';
 
   /** Accepts work: committed when it resolves. */
   enqueue(batch: EnqueueBatch): Promise<Enqueued[]>;
   /** Accepts runs, with what goes along with them: committed when it resolves. */
-  startRuns(batch: EnqueueBatch): Promise<RunNews>;
+  startRuns(batch: EnqueueBatch): Promise<Started>;
   /** Takes ready jobs, oldest first, within every limit, for a process that has said that it lives. */
   claim(request: ClaimRequest): Promise<ClaimedJob[]>;
   /** Closes attempts, each with all its consequences or none, and then claims in the same commit. */
@@ -37,6 +52,8 @@ export interface Ledger
   /** Queued jobs whose time has come are ready now; says when the next one will be. */
   promote(): Promise<Promotion>;
   prune(request: PruneRequest): Promise<number>;
+  /** How many that would delete, up to its limit; of runs, without their parts. */
+  countPrunable(request: PruneRequest): Promise<number>;
 
   /** A process says that it lives; answers with what the ledger believes it is running. */
   heartbeat(process: ProcessBeat): Promise<HeartbeatAnswer>;
@@ -70,6 +87,16 @@ export interface Ledger
   onHint(listener: () => void): void;
   /** Tells other processes that work is ready; a hint that may be lost. */
   hint(): void;
+  /** The name under which rows say that this ledger's user waits for their end. */
+  readonly listener: string;
+  /**
+   * Calls back, after their commit, with jobs and runs that may be over: those that ended here, and
+   * those that ended elsewhere and are awaited here. Undefined: any may be, because telling was
+   * interrupted. Looking is the truth, as with hints.
+   */
+  onEnds(listener: (ids: readonly string[] | undefined) => void): void;
+  /** Has the end of something told here that was not enqueued as awaited from here. */
+  awaitEnd(what: 'job' | 'run', id: string): Promise<void>;
   backup(path: string): Promise<void>;
   /** Every inconsistency that the database and our own invariants can show; empty when sound. */
   check(): Promise<string[]>;
@@ -94,6 +121,12 @@ export interface ContextDraft {
   readonly accumulated: string;
 }
 
+/** What became of each job and run of a batch, in their order. */
+export interface Started extends RunNews {
+  readonly jobs: readonly Enqueued[];
+  readonly runs: readonly RunStart[];
+}
+
 /** `duplicateOf` names the job that already does or did this work; nothing was added then. */
 export interface Enqueued {
   readonly jobId: string;
@@ -105,6 +138,8 @@ export interface ClaimRequest {
   readonly processId: string;
   readonly token: string;
   readonly slots: number;
+  /** How many may run at once in this ledger, whoever runs them. */
+  readonly workersMax?: number;
   /** What this process knows how to run; it claims nothing else. */
   readonly plugins: readonly ClaimablePlugin[];
   /** The configuration that the claimed jobs will run with. */
@@ -209,23 +244,7 @@ export interface UnrunnableRequest {
   readonly limit: number;
 }
 
-export const prunable = [
-  'jobs',
-  'attempts',
-  'signals',
-  'facts',
-  'contexts',
-  'dedupe',
-  'directives',
-  'transitions',
-  'keys',
-  'tokens',
-  'snapshots',
-  'health',
-  'schedules',
-  'runs',
-  'definitions',
-] as const;
+export const prunable = [...history, 'dedupe', 'keys'] as const;
 export type Prunable = (typeof prunable)[number];
 
 export interface PruneRequest {
@@ -309,61 +328,6 @@ export interface AttemptFilter {
   readonly limit: number;
 }
 
-/** Where a reader is, in a table of rows that are only ever added. */
-export interface Position {
-  readonly tx: number;
-  readonly seq: number;
-}
-
-export interface EventPlace {
-  readonly jobs: Position;
-  readonly signals: Position;
-  readonly attempts: Position;
-}
-
-/** Of each kind; one row is given however large it is. */
-export interface EventLimit {
-  readonly rows: number;
-  readonly bytes: number;
-}
-
-/** A job as it was accepted, without what changes later. */
-export type JobEvent = Pick<
-  Job,
-  | 'id'
-  | 'plugin'
-  | 'command'
-  | 'maxAttempts'
-  | 'submittedBy'
-  | 'actor'
-  | 'dedupeKey'
-  | 'createdAt'
-  | 'parentJobId'
-  | 'sourceEventId'
-  | 'rootJobId'
-  | 'retryOf'
-  | 'scheduleId'
-> & { readonly position: Position };
-export type SignalEvent = Signal & { readonly position: Position };
-/** Without what the attempt printed. */
-export type AttemptEvent = Attempt & { readonly position: Position };
-
-export interface EventRows {
-  readonly jobs: EventList<JobEvent>;
-  readonly signals: EventList<SignalEvent>;
-  readonly attempts: EventList<AttemptEvent>;
-  /** Others are still writing what comes next. */
-  readonly isPending: boolean;
-}
-
-export interface EventList<T> {
-  readonly rows: readonly T[];
-  /** There is more that can be had at once. */
-  readonly isCut: boolean;
-  /** Behind all that there is by now. */
-  readonly end: Position;
-}
-
 export interface Fact {
   readonly seq: number;
   readonly plugin: string;
@@ -382,4 +346,13 @@ export interface QueueCounts {
   readonly oldestReadyAt: Timestamp | null;
 }
 
-export type MetaKey = 'attempts_pruned_to' | 'epoch' | 'paused' | 'restored_from';
+export type MetaKey =
+  | 'attempts_pruned_to'
+  | 'epoch'
+  | 'installations_version'
+  | 'paused'
+  | 'pruned_at'
+  | 'schedules'
+  | 'restored_from'
+  | 'restoring'
+  | 'tenant_of';

@@ -6,9 +6,21 @@ import { schedules } from './migrations/0002-schedules.ts';
 import { directives } from './migrations/0003-directives.ts';
 import { generations } from './migrations/0004-generations.ts';
 import { runs } from './migrations/0005-runs.ts';
+import { credentials } from './migrations/0006-credentials.ts';
+import { packages } from './migrations/0007-packages.ts';
+import { tenants } from './migrations/0008-tenants.ts';
 import type { Migration } from './migrations/migration.ts';
 
-export const migrations: readonly Migration[] = [core, schedules, directives, generations, runs];
+export const migrations: readonly Migration[] = [
+  core,
+  schedules,
+  directives,
+  generations,
+  runs,
+  credentials,
+  packages,
+  tenants,
+];
 export const schemaVersion = Math.max(...migrations.map(({ version }) => version));
 
 /** Brings a ledger to this program's schema, inside one transaction; says what was applied. */

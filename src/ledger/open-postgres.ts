@@ -4,9 +4,11 @@ import { checkLedger, glanceAtLedger } from './check.ts';
 import type { Store, Transaction } from './dialect.ts';
 import type { Ledger } from './ledger.ts';
 import { migrate } from './migrate.ts';
-import { makeNotifier, type Notifier } from './notify.ts';
+import type { Notifier } from './notifier.ts';
+import { makeNotifier } from './notify.ts';
 import { openPostgres } from './postgres.ts';
 import { adoptEvents } from './queries/event.ts';
+import { readMeta } from './queries/meta.ts';
 
 export interface PostgresParts {
   readonly store: Store;
@@ -19,8 +21,9 @@ export async function openPostgresParts(
   url: string,
   schema: string,
   signal?: AbortSignal,
+  connectionsMax?: number,
 ): Promise<PostgresParts> {
-  const store = openPostgres(url, schema);
+  const store = openPostgres(url, schema, connectionsMax);
   signal?.addEventListener('abort', () => store.cut(), { once: true });
   try {
     await store.write(['other'], async (tx) => {
@@ -28,6 +31,7 @@ export async function openPostgresParts(
       await tx.run(tx.dialect.lockClaims ?? 'select 1');
       await ensureSchema(tx, store.schema);
       await migrate(tx);
+      await refuseUnfinished(tx, store.schema);
       await adoptEvents(tx);
     });
   } catch (error) {
@@ -40,9 +44,9 @@ export async function openPostgresParts(
     });
   }
   // A hint writes nothing, and whoever waits for it should not wait for the disk.
-  const notify = `select set_config('synchronous_commit', 'off', true), pg_notify(?, '')`;
-  const notifier = makeNotifier(url, schema, (channel) =>
-    store.read((session) => session.run(notify, [channel])),
+  const notify = `select set_config('synchronous_commit', 'off', true), pg_notify(?, ?)`;
+  const notifier = makeNotifier(url, schema, (channel, payload) =>
+    store.read((session) => session.run(notify, [channel, payload])),
   );
   return {
     store,
@@ -53,6 +57,16 @@ export async function openPostgresParts(
       quickCheck: () => store.read(glanceAtLedger),
     },
   };
+}
+
+/** Half a record must not be worked with as if it were the whole. */
+async function refuseUnfinished(tx: Transaction, schema: string): Promise<void> {
+  if ((await readMeta(tx, 'restoring')) === undefined) return;
+  const message = `putting a backup into the schema ${schema} was interrupted`;
+  throw new DuctileError('BACKUP_INVALID', message, {
+    place: 'state.url',
+    hint: 'Import or restore it again: what is there of it is replaced.',
+  });
 }
 
 /** Asked first, because `if not exists` still wants the right to create where the schema exists. */

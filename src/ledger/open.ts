@@ -1,12 +1,19 @@
+import { limits } from '../base/limits.ts';
+import type { Log } from '../base/log.ts';
 import { backupSqlite } from './backup.ts';
 import { checkLedger, checkSqliteFile, glanceAtLedger, glanceAtSqliteFile } from './check.ts';
 import type { Store, VerbName } from './dialect.ts';
+import { makeCredentialVerbs } from './credential-verbs.ts';
 import { makeDirectiveVerbs } from './directive-verbs.ts';
+import type { AsksOf } from './directives.ts';
+import { withEnds } from './ends.ts';
 import { makeEventVerbs } from './event-verbs.ts';
 import { makeGenerationVerbs } from './generation-verbs.ts';
+import { makeInstallationVerbs } from './installation-verbs.ts';
 import type { Closing, Ledger } from './ledger.ts';
 import { migrate, schemaVersion } from './migrate.ts';
-import type { Notifier } from './notify.ts';
+import { silent, type Notifier } from './notifier.ts';
+import { makeProcessVerbs } from './process-verbs.ts';
 import { makeRunVerbs } from './run-verbs.ts';
 import type { FollowHalt } from './runs.ts';
 import { makeScheduleVerbs } from './schedule-verbs.ts';
@@ -14,34 +21,39 @@ import { attemptsOf, listAttempts } from './queries/attempt.ts';
 import { claim } from './queries/claim.ts';
 import { cancel, countJobs, countQueue, findJob, listJobs, promote } from './queries/job.ts';
 import { readMeta, writeMeta } from './queries/meta.ts';
-import {
-  expiredClaims,
-  heartbeat,
-  leave,
-  listProcesses,
-  orphans,
-  reap,
-  unrunnable,
-} from './queries/process.ts';
-import { prune } from './queries/prune.ts';
+import { countPrunable, prune } from './queries/prune.ts';
 import { text } from './queries/row.ts';
 import { exchange, settle } from './queries/settle.ts';
 import { listFacts, readState } from './queries/state.ts';
 import { makeSignalVerbs } from './signal-verbs.ts';
 import { readInThread, type Reading } from './sqlite-thread.ts';
 import { openSqlite } from './sqlite.ts';
+import { makeOutlookVerbs } from './outlook-verbs.ts';
+import { makeTenantVerbs } from './tenant-verbs.ts';
 
 export type LedgerPlace =
   | { readonly kind: 'sqlite'; readonly path: string }
   | { readonly kind: 'postgres'; readonly url: string; readonly schema: string };
 
 /** Opens a ledger and brings its schema up to date. The signal ends what waits for other hosts. */
-export async function openLedger(place: LedgerPlace, signal?: AbortSignal): Promise<Ledger> {
-  return place.kind === 'sqlite' ? openSqliteLedger(place.path) : openPostgresLedger(place, signal);
+export async function openLedger(
+  place: LedgerPlace,
+  signal?: AbortSignal,
+  log?: Pick<Log, 'warn'>,
+  tenancy?: Tenancy,
+): Promise<Ledger> {
+  return place.kind === 'sqlite'
+    ? openSqliteLedger(place.path, log)
+    : openPostgresLedger(place, signal, tenancy);
 }
 
-async function openSqliteLedger(path: string): Promise<Ledger> {
-  const store = openSqlite(path);
+/** A ledger beside the root one: it has few connections, and the root's hints are for it too. */
+export interface Tenancy {
+  readonly hint: () => void;
+}
+
+async function openSqliteLedger(path: string, log?: Pick<Log, 'warn'>): Promise<Ledger> {
+  const store = openSqlite(path, log);
   try {
     await store.write(['other'], async (tx) => {
       await migrate(tx);
@@ -54,8 +66,7 @@ async function openSqliteLedger(path: string): Promise<Ledger> {
   // One process writes, so nobody else makes work ready and there is nobody to tell.
   const closed = new AbortController();
   const notifier: Notifier = {
-    onHint: () => undefined,
-    hint: () => undefined,
+    ...silent,
     close: () => Promise.resolve(closed.abort()),
   };
   const examine = (...checks: readonly ((reading: Reading) => Promise<string[]>)[]) =>
@@ -78,11 +89,13 @@ async function openSqliteLedger(path: string): Promise<Ledger> {
 async function openPostgresLedger(
   { url, schema }: Extract<LedgerPlace, { kind: 'postgres' }>,
   signal: AbortSignal | undefined,
+  tenancy: Tenancy | undefined,
 ): Promise<Ledger> {
   // Who works on a file never loads the driver.
   const { openPostgresParts } = await import('./open-postgres.ts');
-  const { store, notifier, care } = await openPostgresParts(url, schema, signal);
-  return makeLedger(store, notifier, care);
+  const connections = tenancy === undefined ? undefined : limits.tenantConnectionsMax;
+  const { store, notifier, care } = await openPostgresParts(url, schema, signal, connections);
+  return makeLedger(store, tenancy === undefined ? notifier : { ...silent, ...tenancy }, care);
 }
 
 export function makeLedger(
@@ -90,7 +103,8 @@ export function makeLedger(
   notifier: Notifier,
   care: Pick<Ledger, 'backup' | 'check' | 'quickCheck'>,
 ): Ledger {
-  const { store, followHalts } = withFollower(plainStore);
+  const { store: tellingStore, ...telling } = withEnds(plainStore, notifier);
+  const { store, followHalts, handleSignals } = withFollower(tellingStore);
   const { read, write } = store;
   const copies = new Set<Promise<void>>();
   let closing: Promise<void> | undefined;
@@ -109,28 +123,28 @@ export function makeLedger(
       return copy;
     },
     ...makeDirectiveVerbs(store),
+    ...makeCredentialVerbs(store),
     ...makeScheduleVerbs(store),
     ...makeGenerationVerbs(store),
+    ...makeInstallationVerbs(store),
     ...makeEventVerbs(store),
     ...makeRunVerbs(store),
     ...makeSignalVerbs(store),
+    ...makeProcessVerbs(store),
+    ...makeTenantVerbs(store),
+    ...makeOutlookVerbs(store),
     followHalts,
+    handleSignals,
     claim: (request) => write(['claim'], (tx) => claim(tx, request)),
     settle: (closings, request) =>
       write(verbsOf(closings, request !== undefined), async (tx) => {
         if (request !== undefined) return await exchange(tx, closings, request);
         return { ...(await settle(tx, closings)), claimed: [] };
       }),
-    reap: (request) =>
-      write(['reap'], async (tx) => ({ ...(await reap(tx, request)), claimed: [] })),
     cancel: (jobId) => write(['other'], (tx) => cancel(tx, jobId)),
     promote: () => write(['other'], promote),
     prune: (request) => write(['prune'], (tx) => prune(tx, request)),
-    heartbeat: (beat) => write(['heartbeat'], (tx) => heartbeat(tx, beat)),
-    leave: (processId) => write(['other'], (tx) => leave(tx, processId)),
-    orphans: (request) => read((session) => orphans(session, request)),
-    unrunnable: (request) => read((session) => unrunnable(session, request)),
-    expiredClaims: () => read(expiredClaims),
+    countPrunable: (request) => read((session) => countPrunable(session, request)),
     job: (id) => read((session) => findJob(session, id)),
     jobs: (filter) => read((session) => listJobs(session, filter)),
     countJobs: (filter) => read((session) => countJobs(session, filter)),
@@ -140,7 +154,6 @@ export function makeLedger(
       read((session) => listFacts(session, plugin, limit, factType)),
     state: (plugin) => read((session) => readState(session, plugin)),
     counts: () => read(countQueue),
-    processes: () => read(listProcesses),
     now: () =>
       read(async (session) => {
         const [row] = await session.run(`select ${session.dialect.now} as now`);
@@ -148,21 +161,39 @@ export function makeLedger(
       }),
     meta: (key) => read((session) => readMeta(session, key)),
     setMeta: (key, value) => write(['other'], (tx) => writeMeta(tx, key, value)),
-    onHint: (listener) => notifier.onHint(listener),
-    hint: () => notifier.hint(),
+    ...telling,
     close: () => (closing ??= close()),
   };
 }
 
-/** A store whose transactions know what follows when a run halts in them, once somebody has said it. */
+/** A store whose transactions know what follows from what happens in them, once somebody has said it. */
 function withFollower(store: Store): {
   readonly store: Store;
   readonly followHalts: Ledger['followHalts'];
+  readonly handleSignals: Ledger['handleSignals'];
 } {
   let followHalt: FollowHalt | undefined;
-  const write: Store['write'] = (names, work) =>
-    store.write(names, (tx) => work(followHalt === undefined ? tx : { ...tx, followHalt }));
-  return { store: { ...store, write }, followHalts: (follow) => void (followHalt = follow) };
+  let handling: { readonly asksOf: AsksOf; readonly onAsked: () => void } | undefined;
+  const write: Store['write'] = async (names, work) => {
+    let isAsked = false;
+    const asksOf: AsksOf = (signal) => {
+      const asked = handling?.asksOf(signal) ?? [];
+      if (asked.length > 0) isAsked = true;
+      return asked;
+    };
+    const more = {
+      ...(followHalt === undefined ? {} : { followHalt }),
+      ...(handling === undefined ? {} : { asksOf }),
+    };
+    const answer = await store.write(names, (tx) => work({ ...tx, ...more }));
+    if (isAsked) handling?.onAsked();
+    return answer;
+  };
+  return {
+    store: { ...store, write },
+    followHalts: (follow) => void (followHalt = follow),
+    handleSignals: (asksOf, onAsked) => void (handling = { asksOf, onAsked }),
+  };
 }
 
 /** Which fault points lie around this commit. */

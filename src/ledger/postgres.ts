@@ -71,6 +71,9 @@ export function makePostgresDialect(schema: string): Dialect {
     lastJobGiven: `(select case when is_called then last_value else last_value - 1 end
       from "${schema}".job_queue_seq_seq)`,
     newTransaction: 'pg_current_xact_id()::text::bigint',
+    size: `coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint from pg_catalog.pg_class c
+      join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+      where n.nspname = '${schema}' and c.relkind = 'r'`,
     isConflict,
     parameter: (index, type) => `$${index}::${type === 'int' ? 'bigint' : 'text'}`,
     among: (index, type) => `= any($${index}::${type === 'int' ? 'bigint' : 'text'}[])`,
@@ -78,11 +81,15 @@ export function makePostgresDialect(schema: string): Dialect {
   };
 }
 
-export function openPostgres(connectionString: string, schema: string): PostgresStore {
+export function openPostgres(
+  connectionString: string,
+  schema: string,
+  connectionsMax = CONNECTIONS_MAX,
+): PostgresStore {
   const dialect = makePostgresDialect(schema);
   const pool = new pg.Pool({
     connectionString,
-    max: CONNECTIONS_MAX,
+    max: connectionsMax,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     statement_timeout: STATEMENT_TIMEOUT_MS,
     query_timeout: ANSWER_TIMEOUT_MS,

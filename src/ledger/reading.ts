@@ -4,6 +4,7 @@ import { checkLedger, glanceAtLedger } from './check.ts';
 import type { Store } from './dialect.ts';
 import type { Ledger } from './ledger.ts';
 import { migrate, refuseNewer, schemaVersion } from './migrate.ts';
+import { silent } from './notifier.ts';
 import { makeLedger } from './open.ts';
 import type { LedgerPlace } from './open.ts';
 import { storeOver } from './sqlite.ts';
@@ -15,12 +16,7 @@ import { openToRead, pragma } from './sqlite-file.ts';
  */
 export async function openToLook(place: LedgerPlace): Promise<Ledger> {
   const store = await openStore(place);
-  const notifier = {
-    onHint: () => undefined,
-    hint: () => undefined,
-    close: () => Promise.resolve(),
-  };
-  return makeLedger(store, notifier, {
+  return makeLedger(store, silent, {
     backup: () => Promise.reject(new Error('a ledger that is only looked at is not copied')),
     check: () => store.read(checkLedger),
     quickCheck: () => store.read(glanceAtLedger),

@@ -3,18 +3,18 @@ import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
-import { copyTables, syncPath } from './backup.ts';
+import { copyTables, filePages, syncPath } from './backup.ts';
 import { checkSqliteFile } from './check.ts';
-import type { Row, TableName, Transaction } from './dialect.ts';
-import { migrate, refuseNewer } from './migrate.ts';
+import type { TableName, Transaction } from './dialect.ts';
+import { migrate, refuseNewer, schemaVersion } from './migrate.ts';
 import { openLedger, type LedgerPlace } from './open.ts';
 import { openPostgres, type PostgresStore } from './postgres.ts';
 import { writeMeta } from './queries/meta.ts';
+import { openToLook, schemaOf } from './reading.ts';
 import { APPLICATION_ID, pragma } from './sqlite-file.ts';
 import { readInThread } from './sqlite-thread.ts';
 import { openSqlite } from './sqlite.ts';
-
-const ROWS_PER_PAGE = 1000;
+import { removeLedger } from './tenant-place.ts';
 
 export interface Restored {
   /** Where the record went that was there before, if there was one. */
@@ -69,10 +69,7 @@ async function restoreSqlite(from: string, path: string): Promise<Restored> {
   const draft = `${path}.partial`;
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   copyFileSync(from, draft);
-  syncPath(draft);
-  renameSync(draft, path);
-  syncPath(dirname(path));
-  const store = openSqlite(path);
+  const store = openSqlite(draft);
   try {
     await store.write(['other'], async (tx) => {
       await migrate(tx);
@@ -81,6 +78,10 @@ async function restoreSqlite(from: string, path: string): Promise<Restored> {
   } finally {
     await store.close();
   }
+  // In its place it is whole, and paused.
+  syncPath(draft);
+  renameSync(draft, path);
+  syncPath(dirname(path));
   return { previous };
 }
 
@@ -88,20 +89,43 @@ async function restorePostgres(
   from: string,
   place: Extract<LedgerPlace, { kind: 'postgres' }>,
 ): Promise<void> {
+  if (await isUnfinished(place)) await removeLedger(place);
   await (await openLedger(place)).close();
   const store = openPostgres(place.url, place.schema);
   const file = new DatabaseSync(from, { readOnly: true });
   try {
     await refuseUsed(store);
+    // Rows come in many transactions: until the last one nobody else may open it.
+    await store.write(['other'], (tx) => writeMeta(tx, 'restoring', from));
     await copyTables((table) => filePages(file, table), store);
     await store.write(['other'], async (tx) => {
       for (const [table, column] of identities)
         await continueIdentity(tx, store.schema, table, column);
       await beginAnew(tx, from);
+      await tx.run(`delete from ${tx.dialect.table('ledger_meta')} where key = 'restoring'`);
     });
   } finally {
     file.close();
     await store.close();
+  }
+}
+
+/** Whether somebody was stopped while they filled it. */
+export async function isUnfinished(place: LedgerPlace): Promise<boolean> {
+  return place.kind === 'postgres' && (await noteOf(place, 'restoring')) !== undefined;
+}
+
+/** What a ledger says of how it came to be; undefined where there is none. */
+export async function noteOf(
+  place: LedgerPlace,
+  key: 'restoring' | 'restored_from',
+): Promise<string | undefined> {
+  if ((await schemaOf(place)) !== schemaVersion) return undefined;
+  const own = await openToLook(place);
+  try {
+    return await own.meta(key);
+  } finally {
+    await own.close();
   }
 }
 
@@ -121,17 +145,6 @@ async function refuseUsed(store: PostgresStore): Promise<void> {
     place: 'state.url',
     hint: 'Restore into a new schema: name it with ?schema= in state.url.',
   });
-}
-
-async function* filePages(db: DatabaseSync, table: TableName): AsyncGenerator<Row[]> {
-  let page: Row[] = [];
-  for (const row of db.prepare(`select * from ${table}`).iterate()) {
-    page.push(row as Row);
-    if (page.length < ROWS_PER_PAGE) continue;
-    yield page;
-    page = [];
-  }
-  if (page.length > 0) yield page;
 }
 
 const identities = [

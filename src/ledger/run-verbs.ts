@@ -31,10 +31,10 @@ export function makeRunVerbs({
       }),
     startRuns: (batch) =>
       write(['enqueue'], async (tx) => {
-        await enqueue(tx, batch);
-        const begun = await beginRuns(tx, batch.runs ?? []);
-        const advancing = begun.advancing || (await areAwaited(tx, batch.signals ?? []));
-        return { ...begun, advancing };
+        const jobs = await enqueue(tx, batch);
+        const { news, runs } = await beginRuns(tx, batch.runs ?? []);
+        const advancing = news.advancing || (await areAwaited(tx, batch.signals ?? []));
+        return { ...news, advancing, jobs, runs };
       }),
     rememberDefinitions: (graphs) => write(['other'], (tx) => rememberDefinitions(tx, graphs)),
     claimBranches: (request) => write(['other'], (tx) => claimBranches(tx, request)),

@@ -9,6 +9,11 @@ export interface SignalVerbs {
    * told, and leads to nothing. Committed when it resolves.
    */
   emit(emissions: readonly Emission[]): Promise<Emitted>;
+  /**
+   * Lets some signals be handled once more, one step of a directive that a process executes; undefined
+   * when that is not its any more. What it did so far is kept in the same commit.
+   */
+  replay(step: ReplayStep): Promise<Replayed | undefined>;
   signals(filter: SignalFilter): Promise<Signal[]>;
   /** How many there are of each source and type, among the oldest that fit. */
   signalGroups(filter: SignalFilter): Promise<SignalGroup[]>;
@@ -17,6 +22,43 @@ export interface SignalVerbs {
 /** The jobs carry no dedupe keys: the signal itself is there once. */
 export interface Emission extends Followers {
   readonly signal: SignalDraft;
+  /** If it was reported before, it is handled again all the same. */
+  readonly rerun?: boolean;
+}
+
+export interface ReplayStep extends Followers {
+  readonly directiveId: string;
+  readonly processId: string;
+  /** Also what was done well, or is under way, for the same signal. */
+  readonly force: boolean;
+  readonly before: ReplayProgress;
+  /** The last signal of this step. */
+  readonly cursor: number;
+  /** Of this step: how many there are, and how many of them nothing handles. */
+  readonly signals: number;
+  readonly unhandled: number;
+  /** Of this step: what was masked in them cannot be opened, so they were left out. */
+  readonly unopened: number;
+}
+
+/** How far a replay is, and what it has done. */
+export interface ReplayProgress {
+  /** The last signal that was looked at, and the last one that was there when it began. */
+  readonly cursor: number;
+  readonly upTo: number;
+  readonly signals: number;
+  readonly jobs: number;
+  readonly runs: number;
+  /** Jobs and runs that were left out, because the like was done well or is under way. */
+  readonly skipped: number;
+  readonly unhandled: number;
+  /** Signals that were left out, because what was masked in them cannot be opened. */
+  readonly unopened: number;
+}
+
+export interface Replayed {
+  readonly progress: ReplayProgress;
+  readonly news: RunNews;
 }
 
 export interface Emitted {
@@ -52,6 +94,8 @@ export interface SignalFilter {
   /** Keyset page: rows behind this one, in the order of the list. */
   readonly beforeSeq?: number;
   readonly order?: 'newest' | 'oldest';
+  /** No more than this much text in data; one is read however large it is. */
+  readonly bytesMax?: number;
   readonly limit: number;
 }
 

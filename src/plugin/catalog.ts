@@ -42,15 +42,17 @@ export interface Catalog {
   readonly disabled: ReadonlySet<string>;
   /** Names of all plugins under the roots that can be read, in use or not. */
   readonly found: ReadonlySet<string>;
+  /** All that was found, for others who use it otherwise. */
+  readonly bases: Bases;
 }
 
 /**
  * Finds and checks all plugins. One that is bad is left out and reported; only what the
  * configuration itself gets wrong is thrown, as CONFIG_INVALID.
  */
-export function loadCatalog(config: Config): Catalog {
-  const found = findBases(config);
-  const names = [...new Set([...Object.keys(config.plugins), ...found.bases.keys()])];
+export function loadCatalog(config: Config, found: Bases = findBases(config)): Catalog {
+  const others = config.onlyListed ? [] : found.bases.keys();
+  const names = [...new Set([...Object.keys(config.plugins), ...others])];
   const enabled = names.filter((name) => settingsOf(config, name).enabled);
   const faults = enabled.flatMap((name) => checkUses(name, config, found));
   if (faults.length > 0) throw configInvalid(faults);
@@ -66,6 +68,7 @@ export function loadCatalog(config: Config): Catalog {
     dormant,
     disabled: new Set(names.filter((name) => !settingsOf(config, name).enabled)),
     found: new Set([...found.bases.keys(), ...found.problems.map(({ plugin }) => plugin)]),
+    bases: found,
   };
 }
 

@@ -241,7 +241,7 @@ function toReason({ reason }: AbortSignal): StopReason {
   return reason === 'shutdown' ? 'shutdown' : 'cancelled';
 }
 
-function hasNul({ entrypoint, cwd, env }: ProcessSpec): boolean {
-  if (entrypoint.includes('\0') || cwd.includes('\0')) return true;
+function hasNul({ entrypoint, cwd, env, wrapper = [] }: ProcessSpec): boolean {
+  if ([...wrapper, entrypoint, cwd].some((word) => word.includes('\0'))) return true;
   return Object.entries(env).some(([key, value]) => key.includes('\0') || value.includes('\0'));
 }

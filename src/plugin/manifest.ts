@@ -33,6 +33,8 @@ export interface Manifest {
   readonly configKeys: {
     readonly required: readonly string[];
     readonly optional: readonly string[];
+    /** Of those, what decides which programs it runs: no package says them of its own. */
+    readonly operator: readonly string[];
   };
   readonly stopwatch: { readonly maxSubs: number };
 }
@@ -132,6 +134,8 @@ const manifest = {
   config_keys: section({
     required: z.array(text()).default([]),
     optional: z.array(text()).default([]),
+    // Those that decide what it runs: whoever sets it up says them, never a package.
+    operator: z.array(text()).default([]),
   }).prefault({}),
   stopwatch: section({
     max_subs: count(MAX_SUBS.least, MAX_SUBS.most).default(MAX_SUBS.usual),

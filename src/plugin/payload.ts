@@ -20,11 +20,22 @@ export async function checkPayload(
   const check = await checkOf(plugin, command, schema);
   const fault = check(payload);
   if (fault === undefined) return;
-  const place = placeOf(fault);
+  const place = placeOf('payload', fault);
   throw new DuctileError('INPUT_INVALID', `${place} ${sayWhy(fault)}`, {
     place,
     hint: `See what ${plugin.name} ${command} takes with \`ductile plugin list --json\`.`,
   });
+}
+
+/** What a schema does not allow about a value, and where under `root`; undefined when it is allowed. */
+export async function findMismatch(
+  what: string,
+  schema: Readonly<JsonObject>,
+  value: JsonObject,
+  root: string,
+): Promise<{ readonly place: string; readonly message: string } | undefined> {
+  const fault = (await compile(what, schema))(value);
+  return fault === undefined ? undefined : { place: placeOf(root, fault), message: sayWhy(fault) };
 }
 
 /**
@@ -59,18 +70,18 @@ function checkOf(plugin: Plugin, command: string, schema: Readonly<JsonObject>):
   checks.set(plugin, known);
   const found = known.get(command);
   if (found !== undefined) return found;
-  const made = compile(`${plugin.name} ${command}`, schema);
+  const made = compile(`input_schema of ${plugin.name} ${command}`, schema);
   known.set(command, made);
   // A busy machine may have been the reason, so the next payload is worth another try.
   made.catch(() => known.delete(command));
   return made;
 }
 
-async function compile(name: string, schema: Readonly<JsonObject>): Promise<Check> {
+async function compile(what: string, schema: Readonly<JsonObject>): Promise<Check> {
   // Loaded when the first payload is to be checked: most commands of the program never need it.
   const { Ajv2020 } = await import('ajv/dist/2020.js');
   const refuse = (why: string, cause?: unknown): DuctileError =>
-    new DuctileError('PLUGIN_INVALID', `the input_schema of ${name} ${why}`, { cause });
+    new DuctileError('PLUGIN_INVALID', `the ${what} ${why}`, { cause });
   if (JSON.stringify(schema).length > limits.inputSchemaCharsMax) {
     throw refuse(`has more than ${limits.inputSchemaCharsMax} characters`);
   }
@@ -92,17 +103,30 @@ async function compile(name: string, schema: Readonly<JsonObject>): Promise<Chec
     throw refuse(`cannot be used: ${messageOf(thrown)}`, thrown);
   }
   const run = (payload: JsonObject): ErrorObject | undefined =>
-    validate(payload) ? undefined : validate.errors?.[0];
+    validate(payload) ? undefined : chooseError(validate.errors ?? []);
   if (!hasKey(schema, (key) => costly.has(key))) return run;
   return (payload) => {
     try {
       return withinTime(limits.inputCheckMs, () => run(payload));
     } catch (thrown) {
-      const message = `the payload cannot be checked against the input_schema of ${name}`;
+      const message = `the payload cannot be checked against the ${what}`;
       const hint = `It took longer than ${limits.inputCheckMs} ms; simplify its patterns.`;
       throw new DuctileError('INPUT_INVALID', message, { place: 'payload', hint, cause: thrown });
     }
   };
+}
+
+/** Of alternatives that all lack a field, the first one alone would mislead. */
+function chooseError(errors: readonly ErrorObject[]): ErrorObject | undefined {
+  const [first] = errors;
+  const last = errors.at(-1);
+  if (last?.keyword !== 'anyOf' && last?.keyword !== 'oneOf') return first;
+  const missing = errors.slice(0, -1).map(({ keyword, params, instancePath }) => {
+    const isHere = keyword === 'required' && instancePath === last.instancePath;
+    return isHere ? (params as Record<string, unknown>)['missingProperty'] : undefined;
+  });
+  const isPlain = missing.length > 1 && missing.every((name) => typeof name === 'string');
+  return isPlain ? { ...last, message: `needs ${missing.join(' or ')}` } : first;
 }
 
 /** With these the time of a check can grow much faster than the payload. */
@@ -121,7 +145,7 @@ function hasKey(value: unknown, isMeant: (key: string) => boolean): boolean {
   return Object.entries(value).some(([key, inner]) => isMeant(key) || hasKey(inner, isMeant));
 }
 
-function placeOf({ instancePath, keyword, params }: ErrorObject): string {
+function placeOf(root: string, { instancePath, keyword, params }: ErrorObject): string {
   const steps = instancePath
     .split('/')
     .slice(1)
@@ -132,17 +156,17 @@ function placeOf({ instancePath, keyword, params }: ErrorObject): string {
       : (params as Record<string, unknown>)['additionalProperty'];
   const path = typeof named === 'string' ? [...steps, named] : steps;
   const place = path.map((step) => (/^\d+$/.test(step) ? `[${step}]` : `.${step}`)).join('');
-  return `payload${place}`.slice(0, limits.errorCharsMax);
+  return `${root}${place}`.slice(0, limits.errorCharsMax);
 }
 
 function sayWhy({ keyword, message, params }: ErrorObject): string {
   if (keyword === 'required') return 'is missing';
   if (keyword === 'additionalProperties' || keyword === 'unevaluatedProperties') {
-    return 'is not a field that the command takes';
+    return 'is not a field that is known here';
   }
   if (keyword === 'enum') {
     const allowed = (params as Record<string, unknown>)['allowedValues'];
     return `must be one of ${JSON.stringify(allowed)}`;
   }
-  return message ?? 'is not what the command takes';
+  return message ?? 'is not what is asked for';
 }

@@ -4,6 +4,8 @@ export interface ProcessSpec {
   /** Absolute path of the program; it gets no arguments. */
   readonly entrypoint: string;
   readonly cwd: string;
+  /** What it is started through: a program with its arguments, the last of which it will be. */
+  readonly wrapper?: readonly string[];
   /** The whole environment: nothing is inherited. */
   readonly env: Readonly<Record<string, string>>;
   /** From the start of the process (or, prewarmed, from its request) until SIGTERM to its group. */

@@ -8,6 +8,7 @@ import type { SignalDraft } from '../../src/signal/signal.ts';
 import { openRaw } from '../conformance/support.ts';
 import { OWNER, startApi, type TestApi } from '../support/api-server.ts';
 import { databases, eventually } from '../support/instance.ts';
+import { makePrincipal } from '../../src/engine/tokens.ts';
 
 interface Frame {
   readonly id: string;
@@ -142,7 +143,7 @@ describe.each(databases)('on %s', (database) => {
   });
 
   test('a cursor of a ledger that was replaced is answered with a reset', async () => {
-    const cursor = Buffer.from('e.00000000.1.1.1.1.1.1').toString('base64url');
+    const cursor = Buffer.from('e.00000000.1.1.1.1.1.1.1.1').toString('base64url');
     const reader = await follow(api, '?type=after.*', { 'last-event-id': cursor });
     await eventually('it is told', () => reader.frames.length > 0);
     expect(types(reader)).toEqual(['reset']);
@@ -250,7 +251,7 @@ test('a stream ends when its token may not read events any more', async () => {
   const reader = await follow(api);
   const ended = once(reader.response, 'close');
   const { tokens } = api.server.instance.engine;
-  vi.spyOn(tokens, 'find').mockResolvedValue({ actor: 'token:owner', scopes: ['jobs:ro'] });
+  vi.spyOn(tokens, 'find').mockResolvedValue(makePrincipal('token:owner', ['jobs:ro']));
   const now = performance.now.bind(performance);
   vi.spyOn(performance, 'now').mockImplementation(() => now() + limits.eventHeartbeatMs);
   onTestFinished(() => void vi.restoreAllMocks());

@@ -74,7 +74,7 @@ describe.each(databases)('on %s', (database) => {
   test('an ordinary pipeline is accepted, and runs', async () => {
     const { status, body } = await start('plain', '{"payload":{"a":1}}');
     expect(status).toBe(202);
-    expect(body).toMatchObject({ pipeline: 'plain', status: 'queued' });
+    expect(body).toMatchObject({ pipeline: 'plain', status: 'running' });
     const { engine } = api.server.instance;
     const run = await engine.waitForRun(String(body['run_id']), 15_000);
     expect(run).toMatchObject({ status: 'succeeded', payload: '{"a":1}', actor: 'token:owner' });
@@ -139,7 +139,7 @@ describe.each(databases)('on %s', (database) => {
     const both = await api.ask('/trigger/teller/poll', { body: '{"payload":{"a":1}}' });
     expect(both).toMatchObject({
       status: 202,
-      body: { status: 'queued', runs: [{ pipeline: 'beside', status: 'queued' }] },
+      body: { status: 'queued', runs: [{ pipeline: 'beside', status: 'running' }] },
     });
     const { ledger } = api.server.instance.engine;
     expect(await ledger.job(String(both.body['job_id']))).toMatchObject({ plugin: 'teller' });

@@ -155,12 +155,15 @@ test('a dry run says what would follow', async () => {
   const api = await open();
   expect((await post(api, { ...paid, dry_run: true })).body).toEqual({
     dry_run: true,
-    plan: ['A signal order.paid of shop would be recorded.', 'A run of care would begin.'],
+    plan: [
+      'A signal order.paid of shop would be recorded; it cannot be taken back.',
+      'A run of care would begin.',
+    ],
   });
   const keyed = { ...paid, source_event_id: 'e' };
   const id = String((await post(api, keyed)).body['signal_id']);
   expect((await post(api, { ...keyed, dry_run: true })).body['plan']).toEqual([
-    `It is signal ${id} already; nothing would be done.`,
+    `It is signal ${id} already; nothing would be recorded.`,
   ]);
 });
 
@@ -183,6 +186,15 @@ test('CloudEvents come in whole or in headers, and go out', async () => {
   const shown = await api.ask(`/signals/${id}`, { headers: accept });
   expect(shown.headers['content-type']).toBe('application/cloudevents+json');
   expect(shown.body).toMatchObject({ ...event, id, data: { n: 1 }, correlationid: id });
+  const binary = await api.ask(`/signals/${id}`, { headers: { 'ce-specversion': '1.0' } });
+  expect(binary.body).toEqual({ n: 1 });
+  expect(binary.headers).toMatchObject({
+    'content-type': 'application/json',
+    'ce-specversion': '1.0',
+    'ce-id': id,
+    'ce-type': 'order.paid',
+    'ce-source': '/shops/1',
+  });
   const batch = { 'content-type': 'application/cloudevents-batch+json' };
   expect((await post(api, [event], { headers: batch })).status).toBe(415);
   const wrong = await post(api, { ...event, specversion: '2' }, { headers: whole });

@@ -59,11 +59,21 @@ function run(d: Dialect): string[] {
       concurrency_key ${text},
       concurrency_limit ${int},
       revived_from ${text},
+      awaited_by ${text},
+      end_tx ${int},
+      due_at ${text},
+      dedupe_key ${text},
+      dedupe_ttl_ms ${int},
+      held_key ${text},
+      held_until ${text},
       created_at ${text} not null,
       started_at ${text},
       completed_at ${text},
       check ((completed_at is not null) = (status not in ('queued', 'running'))),
-      check ((status = 'halted') = (halt_reason is not null))
+      check ((status = 'halted') = (halt_reason is not null)),
+      check (due_at is null or status = 'queued'),
+      check (held_key is null or (status in ('queued', 'running') and held_until is null)
+        or (status = 'succeeded' and held_until is not null))
     )`,
     `create unique index pipeline_runs_revived on ${table} (revived_from)
       where revived_from is not null`,
@@ -75,10 +85,17 @@ function run(d: Dialect): string[] {
     `create index pipeline_runs_context on ${table} (event_context_id)
       where event_context_id is not null`,
     `create index pipeline_runs_open on ${table} (status, seq) where completed_at is null`,
+    // Those whose time has not come are not in line yet.
     `create index pipeline_runs_keyed on ${table} (concurrency_key, status, seq)
-      where concurrency_key is not null and completed_at is null`,
+      where concurrency_key is not null and completed_at is null and due_at is null`,
+    `create index pipeline_runs_due on ${table} (due_at) where due_at is not null`,
+    // One run at a time has a dedupe key of its pipeline, whichever hosts ask for it.
+    `create unique index pipeline_runs_held on ${table} (held_key, pipeline)
+      where held_key is not null`,
     `create index pipeline_runs_completed on ${table} (completed_at)
       where completed_at is not null`,
+    // In which a reader can follow the ends: by their transaction or, with one writer, by a counter.
+    `create index pipeline_runs_ends on ${table} (end_tx, seq) where end_tx is not null`,
   ];
 }
 
@@ -199,7 +216,7 @@ function jobs(d: Dialect): string[] {
   const { int, text } = d.types;
   const table = d.table('job_queue');
   return [
-    ...['run_id', 'branch_id', 'step_id', 'base_key'].map(
+    ...['run_id', 'branch_id', 'step_id', 'base_key', 'awaited_by'].map(
       (column) => `alter table ${table} add column ${column} ${text}`,
     ),
     `alter table ${table} add column timeout_ms ${int}`,

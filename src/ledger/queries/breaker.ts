@@ -207,7 +207,7 @@ function openedAt(
 
 /** Without a job it was somebody who reset it. */
 function toSignal(breaker: BreakerRow, state: BreakerState, job?: Closing['job']): SignalDraft {
-  const { plugin, command, failureCount } = breaker;
+  const { plugin, command, failureCount, state: from } = breaker;
   const id = makeId();
   const [opened, closed] = breakerSignals;
   return {
@@ -219,6 +219,7 @@ function toSignal(breaker: BreakerRow, state: BreakerState, job?: Closing['job']
     data: JSON.stringify({
       plugin,
       command,
+      from_state: from,
       failure_count: failureCount,
       job_id: job?.id ?? null,
     }),

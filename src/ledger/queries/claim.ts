@@ -87,7 +87,10 @@ async function takeOnce(
   if (running === undefined) return { claimed: [], passedOver: false };
   const { plugins } = request;
   const heads = running.suspects > 0 ? await readHeads(tx, plugins, slots, false) : all;
-  const { chosen, passedOver } = choose(withinLimits(heads, plugins, running), slots);
+  const { chosen, passedOver } = choose(
+    withinLimits(heads, plugins, running),
+    Math.min(slots, placesLeft(request, running)),
+  );
   const leases = new Map(plugins.map((plugin) => [plugin.name, plugin]));
   const nowMs = fromTimestamp(running.now);
   const rows = chosen.map((head) => ({
@@ -147,6 +150,13 @@ function withinLimits(
     free.set(plugin, left - 1);
     return left > 0;
   });
+}
+
+/** Of what the whole ledger may run at once. */
+function placesLeft({ workersMax }: ClaimRequest, { byPlugin }: RunningCounts): number {
+  if (workersMax === undefined) return Infinity;
+  const running = [...byPlugin.values()].reduce((sum, count) => sum + count, 0);
+  return Math.max(0, workersMax - running);
 }
 
 interface RunningCounts {

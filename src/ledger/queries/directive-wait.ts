@@ -70,15 +70,19 @@ export async function cancelDirective(
   return cancelled.length > 0;
 }
 
-/** Gives back what a dead process had begun, so that another one begins it anew. */
+/**
+ * Gives back what a process had begun, so that another one begins it anew; `unspent` when it stopped
+ * of its own will, which is none of the tries that a directive has.
+ */
 export async function releaseDirective(
   tx: Transaction,
   { id, processId }: Pick<Directive, 'id' | 'processId'>,
+  charge: 'spent' | 'unspent' = 'spent',
 ): Promise<void> {
   const { dialect } = tx;
   await tx.run(
     `update ${dialect.table('directives')} set status = 'requested', started_at = null,
-      run_at = coalesce(run_at, ${dialect.now})
+      attempt = attempt - ${charge === 'spent' ? 0 : 1}, run_at = coalesce(run_at, ${dialect.now})
       where id = ? and status = 'running' and process_id = ?`,
     [id, processId],
   );

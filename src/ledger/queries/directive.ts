@@ -1,6 +1,7 @@
 import { limits } from '../../base/limits.ts';
 import {
   automaticKey,
+  isLatest,
   type Directive,
   type DirectiveDraft,
   type DirectiveStatus,
@@ -34,11 +35,11 @@ export async function direct(tx: Transaction, request: DirectRequest): Promise<D
   const key = await keyOf(tx, draft, epoch);
   const [earlier] = await select(tx, new Where().equals({ idempotency_key: key }), 1);
   if (earlier !== undefined) return compare(earlier, draft);
+  if (request.begin !== undefined) await follow(tx, request.begin);
   const isLeft = request.wait !== undefined || work.kind === 'process';
   const end = isLeft ? undefined : await perform(tx, work, draft.actor);
   await insert(tx, request, key, end);
-  const follows = end === undefined ? request.begin : request.ends[end.status];
-  if (follows !== undefined) await follow(tx, follows);
+  if (end !== undefined) await follow(tx, request.ends[end.status]);
   const [directive] = await select(tx, new Where().equals({ id: draft.id }), 1);
   if (directive === undefined) throw new Error('a directive was not recorded');
   return { directive, verdict: 'recorded' };
@@ -66,10 +67,15 @@ export async function listDirectives(
   session: Session,
   filter: DirectiveFilter,
 ): Promise<Directive[]> {
-  const { type, actor, target, idempotencyKey, status, beforeSeq, limit } = filter;
+  const { type, actor, target, idempotencyKey, awaitingApproval, status, beforeSeq, limit } =
+    filter;
   const where = new Where().equals({ type, actor, target, idempotency_key: idempotencyKey });
   if (status !== undefined) {
     where.and(`status in (${status.map(() => '?').join(', ')})`, ...status);
+  }
+  if (awaitingApproval !== undefined) {
+    const waits = `status = 'requested' and awaiting_approval = 1`;
+    where.and(awaitingApproval ? waits : `not (${waits})`);
   }
   if (beforeSeq !== undefined) where.and('seq < ?', beforeSeq);
   return select(session, where, limit);
@@ -116,6 +122,11 @@ async function keyOf(tx: Transaction, draft: DirectiveDraft, epoch: string): Pro
   const { id, type, target, sameness } = draft;
   if (typeof sameness === 'object') return sameness.key;
   if (sameness === 'each') return automaticKey(type, target, id);
+  if (sameness === 'latest') {
+    const [last] = await select(tx, new Where().equals({ target }), 1);
+    if (last !== undefined && isLatest(last, draft)) return last.idempotencyKey;
+    return automaticKey(type, target, id);
+  }
   const [row] = await tx.run(
     `select id from ${tx.dialect.table('directives')} where target = ?
       and (type <> ? or status in ('failed', 'cancelled')) order by seq desc limit 1`,
@@ -225,6 +236,7 @@ export function toDirective(row: Row): Directive {
     approvedAt: textOrNull(row, 'approved_at'),
     cancelledBy: textOrNull(row, 'cancelled_by'),
     runAt: textOrNull(row, 'run_at'),
+    progress: textOrNull(row, 'progress'),
     attempt: int(row, 'attempt'),
     maxAttempts: int(row, 'max_attempts'),
     processId: text(row, 'process_id'),

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../base/json.ts';
 import type { JobDraft } from '../../job/job.ts';
-import type { StepStatus } from '../../pipeline/run.ts';
+import type { RunStatus, StepStatus } from '../../pipeline/run.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
 import type { ContextDraft } from '../ledger.ts';
 import type { RunNews } from '../runs.ts';
@@ -61,8 +61,9 @@ export class Effects {
   readonly signals: SignalDraft[] = [];
   readonly jobs: JobDraft[] = [];
   readonly runEnds: RunEnd[] = [];
+  /** How the runs ended that did, written already or not. */
+  readonly endedAs = new Map<string, RunStatus>();
   readonly #endedOf = new Map<string, Ended>();
-  readonly #ended: string[] = [];
   #begunCount = 0;
   #advancing = false;
   #queued = false;
@@ -92,7 +93,7 @@ export class Effects {
 
   endRun(end: RunEnd): void {
     this.runEnds.push(end);
-    this.#ended.push(end.run.id);
+    this.endedAs.set(end.run.id, end.root.status === 'halted' ? 'halted' : 'succeeded');
     // Others of its key may begin now.
     if (end.run.concurrencyKey !== null) this.#advancing = true;
   }
@@ -112,7 +113,6 @@ export class Effects {
 
   get news(): RunNews {
     return {
-      ended: this.#ended,
       advancing: this.#advancing,
       queued: this.#queued,
       dueInMs: this.#dueInMs,

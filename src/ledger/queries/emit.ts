@@ -1,6 +1,6 @@
 import type { SignalDraft } from '../../signal/signal.ts';
 import type { Transaction } from '../dialect.ts';
-import { noNews, type RunNews } from '../runs.ts';
+import { joinNews, noNews, type Followers, type RunNews } from '../runs.ts';
 import type { Emission, Emitted, ToldSignal } from '../signals.ts';
 import { enqueue } from './enqueue.ts';
 import { text } from './row.ts';
@@ -19,8 +19,22 @@ export async function emit(tx: Transaction, emissions: readonly Emission[]): Pro
   for (const signal of signals) {
     told.push(added.has(signal.id) ? asNew(signal) : await findEarlier(tx, signal));
   }
+  const again = emissions.flatMap((emission, index) => handleAgain(emission, told[index]));
+  const all = again.length === 0 ? news : joinNews([news, await startAll(tx, again)]);
   // What an earlier try did of it, whose answer was lost, is to be noticed all the same.
-  return { told, news: tx.again ? { ...news, advancing: true, queued: true } : news };
+  return { told, news: tx.again ? { ...all, advancing: true, queued: true } : all };
+}
+
+/** What handles a signal that was there before, if that was asked for: in its name, as a replay. */
+function handleAgain({ rerun, jobs, runs }: Emission, told: ToldSignal | undefined): Followers[] {
+  if (rerun !== true || told === undefined || told.created) return [];
+  const mark = { sourceEventId: told.signalId, submittedBy: 'replay' } as const;
+  return [
+    {
+      jobs: jobs.map((job) => ({ ...job, ...mark })),
+      runs: runs.map((run) => ({ ...run, ...mark })),
+    },
+  ];
 }
 
 /** Nobody can have reported it before, and nothing handles it. */
@@ -39,15 +53,19 @@ async function record(tx: Transaction, signals: readonly SignalDraft[]): Promise
 
 async function follow(tx: Transaction, fresh: readonly Emission[]): Promise<RunNews> {
   if (fresh.length === 0) return noNews;
-  const jobs = fresh.flatMap((emission) => emission.jobs);
-  if (jobs.length > 0) await enqueue(tx, { jobs });
-  const begun = await beginRuns(
-    tx,
-    fresh.flatMap(({ runs }) => runs),
-  );
+  const begun = await startAll(tx, fresh);
   const signals = fresh.map(({ signal }) => signal);
-  const advancing = begun.advancing || (await areAwaited(tx, signals));
-  return { ...begun, advancing, queued: begun.queued || jobs.length > 0 };
+  return { ...begun, advancing: begun.advancing || (await areAwaited(tx, signals)) };
+}
+
+async function startAll(tx: Transaction, followers: readonly Followers[]): Promise<RunNews> {
+  const jobs = followers.flatMap((one) => one.jobs);
+  if (jobs.length > 0) await enqueue(tx, { jobs });
+  const { news } = await beginRuns(
+    tx,
+    followers.flatMap(({ runs }) => runs),
+  );
+  return { ...news, queued: news.queued || jobs.length > 0 };
 }
 
 function asNew({ id }: SignalDraft): ToldSignal {

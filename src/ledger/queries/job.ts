@@ -8,7 +8,7 @@ import type { JobFilter, Promotion, QueueCounts } from '../ledger.ts';
 import { int, jobColumns, text, textOrNull, toJob } from './row.ts';
 import { settle } from './settle.ts';
 import { isReady, withWaiting } from './waiting.ts';
-import { Where } from './where.ts';
+import { orderOf, Where } from './where.ts';
 
 export async function findJob(session: Session, id: string, lock = ''): Promise<Job | undefined> {
   const [row] = await session.run(
@@ -22,7 +22,7 @@ export async function listJobs(session: Session, filter: JobFilter): Promise<Job
   const where = whereJobs(filter, session.dialect);
   const rows = await session.run(
     `select ${jobColumns} from ${session.dialect.table('job_queue')}
-      where ${where.text} order by seq ${filter.order === 'oldest' ? 'asc' : 'desc'} limit ?`,
+      where ${where.text} ${orderOf(filter)} limit ?`,
     [...where.values, filter.limit],
   );
   return rows.map(toJob);
@@ -38,7 +38,9 @@ export async function countJobs(session: Session, filter: JobFilter): Promise<nu
   return int(row ?? {}, 'n');
 }
 
+/** Alternatives are lists of rows: with `or`, the newest would be looked for among all jobs. */
 function whereJobs(filter: JobFilter, dialect: Dialect): Where {
+  const jobs = dialect.table('job_queue');
   const where = new Where().equals({
     plugin: filter.plugin,
     command: filter.command,
@@ -49,7 +51,12 @@ function whereJobs(filter: JobFilter, dialect: Dialect): Where {
   if (filter.rootJobId !== undefined) {
     // Most jobs are their own root; the index of lineages has only the others.
     const root = filter.rootJobId;
-    where.and('(id = ? or (root_job_id = ? and root_job_id <> id))', root, root);
+    where.and(
+      `seq in (select seq from ${jobs} where id = ?
+        union all select seq from ${jobs} where root_job_id = ? and root_job_id <> id)`,
+      root,
+      root,
+    );
   }
   if (filter.idPrefix !== undefined) {
     // A range that the index of ids can walk; `~` sorts behind everything in an id.
@@ -61,7 +68,8 @@ function whereJobs(filter: JobFilter, dialect: Dialect): Where {
   if (filter.causedBy !== undefined) {
     const marks = filter.causedBy.map(() => '?').join(', ');
     where.and(
-      `(parent_job_id in (${marks}) or retry_of in (${marks}))`,
+      `seq in (select seq from ${jobs} where parent_job_id in (${marks})
+        union all select seq from ${jobs} where retry_of in (${marks}))`,
       ...filter.causedBy,
       ...filter.causedBy,
     );
@@ -76,9 +84,7 @@ function whereJobs(filter: JobFilter, dialect: Dialect): Where {
     where.and(`lower(last_error) like lower(?) escape '!'`, pattern);
   }
   if (filter.notRetried === true) {
-    where.and(
-      `not exists (select 1 from ${dialect.table('job_queue')} r where r.retry_of = job_queue.id)`,
-    );
+    where.and(`not exists (select 1 from ${jobs} r where r.retry_of = job_queue.id)`);
   }
   if (filter.upToSeq !== undefined) where.and('seq <= ?', filter.upToSeq);
   if (filter.beforeSeq !== undefined) {

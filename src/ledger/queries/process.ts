@@ -95,12 +95,13 @@ export async function orphans(session: Session, request: OrphanRequest): Promise
       where id <> ? and last_heartbeat_at <= (select ${dialect.nowPlus('?')})`,
     [request.self, cut],
   );
+  // By an expression: SQLite would rather walk over all jobs in their order than sort the few that run.
   const left = await session.run(
     `select ${jobColumns} from ${dialect.table('job_queue')}
       left join ${dialect.table('processes')} on processes.id = job_queue.claimed_by
       where job_queue.status = 'running' and job_queue.claimed_by <> ?
         and (processes.id is null or processes.last_heartbeat_at <= (select ${dialect.nowPlus('?')}))
-      order by job_queue.seq`,
+      order by job_queue.seq + 0`,
     [request.self, cut],
   );
   const directives = await listUnattended(session, request.self, request.staleMs);

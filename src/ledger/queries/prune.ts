@@ -1,15 +1,34 @@
-import type { Dialect, Row, Transaction } from '../dialect.ts';
+import type { Dialect, Row, Session, TableName, Transaction } from '../dialect.ts';
 import type { MetaKey, Prunable, PruneRequest } from '../ledger.ts';
-import { text } from './row.ts';
-import { pruneRuns } from './run-prune.ts';
+import { dropSealedPayloads } from './credential.ts';
+import { int, text } from './row.ts';
+import { pruneRuns, selectOldRuns } from './run-prune.ts';
 
 /** Deletes a bounded number of rows that are past their time; says how many went. */
 export async function prune(tx: Transaction, request: PruneRequest): Promise<number> {
   const { what } = request;
   if (what === 'runs') return await pruneRuns(tx, request);
-  const gone = await tx.run(statements[what](tx.dialect), [-request.olderThanMs, request.limit]);
+  const { dialect } = tx;
+  const { table, key, returns, select } = prunings[what];
+  const gone = await tx.run(
+    `delete from ${dialect.table(table)} where ${key} in (${select(dialect, dialect.skipLocked)})
+      returning ${returns}`,
+    [-request.olderThanMs, request.limit],
+  );
   if (what === 'attempts' && gone.length > 0) await notePruned(tx, gone);
+  if (what === 'signals') dropSealedPayloads(tx, gone);
   return gone.length;
+}
+
+/** How many rows that would delete, up to its limit. */
+export async function countPrunable(
+  session: Session,
+  { what, olderThanMs, limit }: PruneRequest,
+): Promise<number> {
+  const { dialect } = session;
+  const old = what === 'runs' ? selectOldRuns(dialect) : prunings[what].select(dialect, '');
+  const [row] = await session.run(`select count(*) as n from (${old}) old`, [-olderThanMs, limit]);
+  return int(row ?? {}, 'n');
 }
 
 /** How far the history is gone, so that a check can tell what was pruned from what was lost. */
@@ -23,98 +42,158 @@ async function notePruned(tx: Transaction, gone: readonly Row[]): Promise<void> 
   );
 }
 
-/**
- * Each takes the age in (negative) milliseconds and the number of rows. Rows that may change are
- * locked as they are chosen, so that one that is given a new life meanwhile is not deleted.
- */
-const statements: Readonly<Record<Exclude<Prunable, 'runs'>, (d: Dialect) => string>> = {
+interface Pruning {
+  readonly table: TableName;
+  /** The columns that name a row. */
+  readonly key: string;
+  readonly returns: string;
+  /**
+   * The keys of rows that are past their time. It takes the age in (negative) milliseconds and the
+   * number of rows. Rows that may change are locked as they are chosen, so that one that is given a
+   * new life meanwhile is not deleted.
+   */
+  readonly select: (d: Dialect, lock: string) => string;
+}
+
+const prunings: Readonly<Record<Exclude<Prunable, 'runs'>, Pruning>> = {
   // An interval counts from the completion of its last job, so that one stays until the next; and
   // a run, which may wait for long or be revived, has its baggage from its jobs.
-  jobs: (d) => `delete from ${d.table('job_queue')} where seq in (
-    select j.seq from ${d.table('job_queue')} j
+  jobs: {
+    table: 'job_queue',
+    key: 'seq',
+    returns: 'seq',
+    select: (d) => `select j.seq from ${d.table('job_queue')} j
       where j.completed_at <= (select ${d.nowPlus('?')})
         and not exists (select 1 from ${d.table('schedules')} s where s.plugin = j.plugin
           and s.schedule_id = j.schedule_id and s.last_job_id = j.id and s.mode = 'every'
           and s.status <> 'retired')
         and not exists (select 1 from ${d.table('pipeline_runs')} r where r.id = j.run_id)
-      order by j.completed_at limit ?) returning seq`,
-  attempts: (d) => `delete from ${d.table('job_log')} where id in (
-    select l.id from ${d.table('job_log')} l
+      order by j.completed_at limit ?`,
+  },
+  attempts: {
+    table: 'job_log',
+    key: 'id',
+    returns: 'completed_at',
+    select: (d) => `select l.id from ${d.table('job_log')} l
       where l.completed_at <= (select ${d.nowPlus('?')})
         and not exists (select 1 from ${d.table('job_queue')} j where j.id = l.job_id
           and j.completed_at is null)
-      order by l.completed_at limit ?) returning completed_at`,
+      order by l.completed_at limit ?`,
+  },
   // A signal stays as long as a job or run that it caused is open, however old it is.
-  signals: (d) => `with cut as (select ${d.nowPlus('?')} as at)
-    delete from ${d.table('signals')} where seq in (
-      select s.seq from ${d.table('signals')} s
+  signals: {
+    table: 'signals',
+    key: 'seq',
+    returns: 'id',
+    select: (
+      d,
+    ) => `with cut as (select ${d.nowPlus('?')} as at) select s.seq from ${d.table('signals')} s
         where s.inserted_at <= (select at from cut) and s.occurred_at <= (select at from cut)
           and not exists (select 1 from ${d.table('job_queue')} j where j.source_event_id = s.id
             and j.completed_at is null)
           and not exists (select 1 from ${d.table('pipeline_runs')} r
             where r.source_event_id = s.id and r.completed_at is null)
-        order by s.inserted_at limit ?) returning seq`,
+        order by s.inserted_at limit ?`,
+  },
   // The latest fact of a plugin is its memory, not its history.
-  facts: (d) => `delete from ${d.table('plugin_facts')} where seq in (
-    select f.seq from ${d.table('plugin_facts')} f
+  facts: {
+    table: 'plugin_facts',
+    key: 'seq',
+    returns: 'seq',
+    select: (d) => `select f.seq from ${d.table('plugin_facts')} f
       where f.created_at <= (select ${d.nowPlus('?')})
         and exists (select 1 from ${d.table('plugin_facts')} n
           where n.plugin_name = f.plugin_name and n.seq > f.seq)
-      order by f.created_at limit ?) returning seq`,
-  contexts: (d) => `delete from ${d.table('event_context')} where id in (
-    select c.id from ${d.table('event_context')} c
+      order by f.created_at limit ?`,
+  },
+  contexts: {
+    table: 'event_context',
+    key: 'id',
+    returns: 'id',
+    select: (d) => `select c.id from ${d.table('event_context')} c
       where c.created_at <= (select ${d.nowPlus('?')})
         and not exists (select 1 from ${d.table('job_queue')} j where j.event_context_id = c.id)
         and not exists (select 1 from ${d.table('pipeline_runs')} r
           where r.event_context_id = c.id)
-      order by c.created_at limit ?) returning id`,
+      order by c.created_at limit ?`,
+  },
   // Whoever works with it says so; its jobs go before it does.
-  snapshots: (d) => `delete from ${d.table('config_snapshots')} where id in (
-    select s.id from ${d.table('config_snapshots')} s
+  snapshots: {
+    table: 'config_snapshots',
+    key: 'id',
+    returns: 'id',
+    select: (d) => `select s.id from ${d.table('config_snapshots')} s
       where s.last_used_at <= (select ${d.nowPlus('?')})
-      order by s.last_used_at limit ?) returning id`,
+      order by s.last_used_at limit ?`,
+  },
   // The latest configuration of a plugin is the one in use.
-  health: (d) => `delete from ${d.table('plugin_health')}
-    where (plugin_name, kind, fingerprint) in (
-      select h.plugin_name, h.kind, h.fingerprint from ${d.table('plugin_health')} h
+  health: {
+    table: 'plugin_health',
+    key: '(plugin_name, kind, fingerprint)',
+    returns: 'plugin_name',
+    select: (d) => `select h.plugin_name, h.kind, h.fingerprint from ${d.table('plugin_health')} h
         where h.seen_at <= (select ${d.nowPlus('?')}) and exists (
           select 1 from ${d.table('plugin_health')} n where n.plugin_name = h.plugin_name
             and n.kind = h.kind and n.seen_at > h.seen_at)
-        order by h.seen_at limit ?)
-    returning plugin_name`,
-  dedupe: (d) => `delete from ${d.table('job_dedupe')}
-    where (dedupe_key, plugin, command) in (
-      select k.dedupe_key, k.plugin, k.command from ${d.table('job_dedupe')} k
+        order by h.seen_at limit ?`,
+  },
+  dedupe: {
+    table: 'job_dedupe',
+    key: '(dedupe_key, plugin, command)',
+    returns: 'dedupe_key',
+    select: (d, lock) => `select k.dedupe_key, k.plugin, k.command from ${d.table('job_dedupe')} k
         where k.blocks_until <= (select ${d.nowPlus('?')}) order by k.blocks_until limit ?
-        ${d.skipLocked})
-    returning dedupe_key`,
-  transitions: (d) => `delete from ${d.table('circuit_breaker_transitions')} where id in (
-    select id from ${d.table('circuit_breaker_transitions')}
-      where created_at <= (select ${d.nowPlus('?')}) order by created_at limit ?) returning id`,
+        ${lock}`,
+  },
+  transitions: {
+    table: 'circuit_breaker_transitions',
+    key: 'id',
+    returns: 'id',
+    select: (d) => `select id from ${d.table('circuit_breaker_transitions')}
+      where created_at <= (select ${d.nowPlus('?')}) order by created_at limit ?`,
+  },
   // While its jobs are there, they hold the slots that one of its name would number from the start.
-  schedules: (d) => `delete from ${d.table('schedules')} where (plugin, schedule_id) in (
-    select s.plugin, s.schedule_id from ${d.table('schedules')} s
+  schedules: {
+    table: 'schedules',
+    key: '(plugin, schedule_id)',
+    returns: 'plugin',
+    select: (d, lock) => `select s.plugin, s.schedule_id from ${d.table('schedules')} s
       where s.status = 'retired' and s.updated_at <= (select ${d.nowPlus('?')})
         and not exists (select 1 from ${d.table('job_queue')} j where j.plugin = s.plugin
           and j.schedule_id = s.schedule_id)
-      order by s.updated_at limit ? ${d.skipLocked})
-    returning plugin`,
+      order by s.updated_at limit ? ${lock}`,
+  },
   // Whoever works with it says so.
-  definitions: (d) => `delete from ${d.table('pipeline_definitions')} where hash in (
-    select p.hash from ${d.table('pipeline_definitions')} p
+  definitions: {
+    table: 'pipeline_definitions',
+    key: 'hash',
+    returns: 'hash',
+    select: (d) => `select p.hash from ${d.table('pipeline_definitions')} p
       where p.last_used_at <= (select ${d.nowPlus('?')})
         and not exists (select 1 from ${d.table('pipeline_runs')} r
           where r.definition_hash = p.hash)
-      order by p.last_used_at limit ?) returning hash`,
-  directives: (d) => `delete from ${d.table('directives')} where seq in (
-    select seq from ${d.table('directives')}
-      where completed_at <= (select ${d.nowPlus('?')}) order by completed_at limit ?) returning seq`,
-  keys: (d) => `delete from ${d.table('idempotency_keys')} where (actor, route, key) in (
-    select k.actor, k.route, k.key from ${d.table('idempotency_keys')} k
-      where k.created_at <= (select ${d.nowPlus('?')}) order by k.created_at limit ?)
-    returning key`,
-  tokens: (d) => `delete from ${d.table('api_tokens')} where id in (
-    select id from ${d.table('api_tokens')}
+      order by p.last_used_at limit ?`,
+  },
+  directives: {
+    table: 'directives',
+    key: 'seq',
+    returns: 'seq',
+    select: (d) => `select seq from ${d.table('directives')}
+      where completed_at <= (select ${d.nowPlus('?')}) order by completed_at limit ?`,
+  },
+  keys: {
+    table: 'idempotency_keys',
+    key: '(actor, route, key)',
+    returns: 'key',
+    select: (d) => `select k.actor, k.route, k.key from ${d.table('idempotency_keys')} k
+      where k.created_at <= (select ${d.nowPlus('?')}) order by k.created_at limit ?`,
+  },
+  tokens: {
+    table: 'api_tokens',
+    key: 'id',
+    returns: 'id',
+    select: (d) => `select id from ${d.table('api_tokens')}
       where coalesce(revoked_at, expires_at) <= (select ${d.nowPlus('?')})
-      order by coalesce(revoked_at, expires_at) limit ?) returning id`,
+      order by coalesce(revoked_at, expires_at) limit ?`,
+  },
 };

@@ -3,6 +3,7 @@ import type { Dialect, Transaction } from '../dialect.ts';
 import type { DirectiveEnd, Revival } from '../directives.ts';
 import { holdBack } from './held.ts';
 import { int, text } from './row.ts';
+import { inheritKey } from './run-accept.ts';
 import { lockRun, noRun } from './run-cancel.ts';
 import { copyRun, copySteps } from './run-copy.ts';
 import type { RunRow } from './run-row.ts';
@@ -26,6 +27,7 @@ export async function reviveRun(
   const plan = revival.from === undefined ? undefined : await findRewind(tx, run, revival.from);
   if (plan !== undefined && 'status' in plan) return plan;
   await copyRun(tx, revival, actor);
+  await inheritKey(tx, revival);
   if (plan !== undefined) await rewind(tx, revival, plan);
   await copySteps(tx, revival, plan?.isDropped);
   await beginAgain(tx, revival.id);

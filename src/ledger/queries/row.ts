@@ -49,6 +49,7 @@ export const jobColumns = [
   'base_key',
   'timeout_ms',
   'backoff_ms',
+  'awaited_by',
 ]
   .map((column) => `job_queue.${column}`)
   .join(', ');
@@ -119,6 +120,7 @@ export function toJob(row: Row): Job {
     baseKey: textOrNull(row, 'base_key'),
     timeoutMs: intOrNull(row, 'timeout_ms'),
     backoffMs: intOrNull(row, 'backoff_ms'),
+    awaitedBy: textOrNull(row, 'awaited_by'),
   };
 }
 

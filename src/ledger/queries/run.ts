@@ -4,7 +4,7 @@ import { defineRows, type Session, type Transaction } from '../dialect.ts';
 import type { Advancement, BranchFilter, RunFilter, StepFilter } from '../runs.ts';
 import { text } from './row.ts';
 import { toAdvancement, toBranch, toRun, toStep, type BranchRow } from './run-row.ts';
-import { Where } from './where.ts';
+import { orderOf, Where } from './where.ts';
 
 export async function findRun(session: Session, id: string): Promise<Run | undefined> {
   const [row] = await session.run(
@@ -30,7 +30,7 @@ export async function listRuns(session: Session, filter: RunFilter): Promise<Run
   if (filter.beforeSeq !== undefined) where.and('seq < ?', filter.beforeSeq);
   const rows = await session.run(
     `select * from ${session.dialect.table('pipeline_runs')} where ${where.text}
-      order by seq desc limit ?`,
+      ${orderOf(filter)} limit ?`,
     [...where.values, filter.limit],
   );
   return rows.map(toRun);

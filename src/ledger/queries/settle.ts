@@ -9,7 +9,7 @@ import { claim, look, take } from './claim.ts';
 import { recordDedupe } from './dedupe.ts';
 import { enqueue, recall } from './enqueue.ts';
 import { fence, fenceColumns, toFenceRow } from './fence.ts';
-import { text } from './row.ts';
+import { text, textOrNull } from './row.ts';
 import { beginRuns, recallNews } from './run-start.ts';
 import { areAwaited } from './signal.ts';
 import { applyState, noPlan, planState, type StatePlan } from './state.ts';
@@ -60,6 +60,11 @@ async function close(tx: Transaction, closings: readonly Closing[]): Promise<Set
   // A fixed order of locks: whoever fires with `if_running: cancel` takes jobs by their numbers too.
   const ordered = closings.toSorted((a, b) => a.job.seq - b.job.seq);
   const rows = await tx.each(closeUnderFence, ordered.map(toCloseRow));
+  for (const row of rows) {
+    if (row['completed_at'] !== null) {
+      tx.ends?.note({ id: text(row, 'id'), awaitedBy: textOrNull(row, 'awaited_by') });
+    }
+  }
   return new Set(rows.map((row) => text(row, 'id')));
 }
 
@@ -77,6 +82,7 @@ async function follow(tx: Transaction, { tried, closedIds, plan }: Closed): Prom
   for (const { job } of closed) verdicts.set(job.id, 'settled');
   const refused = tried.filter(({ job }) => !closedIds.has(job.id));
   const told = await explainRefusals(tx, refused, verdicts);
+  for (const { job } of told) tx.ends?.note(job);
   insertAttempts(tx, closed);
   await recordDedupe(tx, closed);
   const signals = closed.flatMap((closing) => closing.signals);
@@ -111,7 +117,7 @@ async function moveRuns(
     readonly runs: readonly RunDraft[];
   },
 ): Promise<RunNews> {
-  const begun = await beginRuns(tx, runs);
+  const { news: begun } = await beginRuns(tx, runs);
   return joinNews([begun, await arrive(tx, closed), await recallMoves(tx, told)]);
 }
 
@@ -150,7 +156,7 @@ const closeUnderFence = defineRows({
       suspect = ${r('suspect')}, claim_token = null, claimed_by = null, claim_expires_at = null
     ${r.from}
     where ${fence(r, 'job_queue')}
-    returning job_queue.id`,
+    returning job_queue.id, job_queue.completed_at, job_queue.awaited_by`,
 });
 
 function toCloseRow(closing: Closing): Row {

@@ -8,12 +8,16 @@ import {
   type Transaction,
 } from '../dialect.ts';
 import type { SignalFilter, SignalGroup } from '../signals.ts';
+import { insertAsked } from './asked.ts';
+import { insertSealedPayloads } from './credential.ts';
 import { int, intOrNull, text, textOrNull } from './row.ts';
-import { Where } from './where.ts';
+import { orderOf, Where } from './where.ts';
 
 export function insertSignals(tx: Transaction, signals: readonly SignalDraft[]): void {
   tx.send(insert, signals.map(toRow));
+  insertSealedPayloads(tx, signals);
   wakeWaiting(tx, signals);
+  ask(tx, signals);
 }
 
 /** Adds those whose key and provider's id nobody of their source has had; says which. */
@@ -23,11 +27,24 @@ export async function insertNewSignals(
 ): Promise<Set<string>> {
   const rows = await tx.each(insertNew, signals.map(toRow));
   const added = new Set(rows.map((row) => text(row, 'id')));
-  wakeWaiting(
-    tx,
-    signals.filter(({ id }) => added.has(id)),
-  );
+  const fresh = signals.filter(({ id }) => added.has(id));
+  insertSealedPayloads(tx, fresh);
+  wakeWaiting(tx, fresh);
+  ask(tx, fresh);
   return added;
+}
+
+/** What signals ask for is recorded with them; that it was asked for asks for nothing. */
+function ask(tx: Transaction, signals: readonly SignalDraft[]): void {
+  const { asksOf } = tx;
+  if (asksOf === undefined) return;
+  const asked = signals.flatMap((signal) => (signal.isQuiet === true ? [] : asksOf(signal)));
+  if (asked.length === 0) return;
+  insertAsked(tx, asked);
+  tx.send(
+    insert,
+    asked.map(({ signal }) => toRow(signal)),
+  );
 }
 
 function wakeWaiting(tx: Transaction, signals: readonly SignalDraft[]): void {
@@ -157,11 +174,18 @@ const selectAwaited = defineRows({
 
 export async function listSignals(session: Session, filter: SignalFilter): Promise<Signal[]> {
   const where = whereSignals(filter);
-  const rows = await session.run(
-    `select * from ${session.dialect.table('signals')} where ${where.text}
-      order by seq ${filter.order === 'oldest' ? 'asc' : 'desc'} limit ?`,
-    [...where.values, filter.limit],
-  );
+  const order = orderOf(filter);
+  const page = `select * from ${session.dialect.table('signals')} where ${where.text}
+    ${order} limit ?`;
+  const values = [...where.values, filter.limit];
+  const { bytesMax } = filter;
+  const rows = await (bytesMax === undefined
+    ? session.run(page, values)
+    : session.run(
+        `select * from (select page.*, sum(length(data)) over (${order}) - length(data) as before
+          from (${page}) page) measured where before < ? ${order}`,
+        [...values, bytesMax],
+      ));
   return rows.map(toSignal);
 }
 

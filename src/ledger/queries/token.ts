@@ -1,4 +1,5 @@
 import { limits } from '../../base/limits.ts';
+import type { Role } from '../../directive/role.ts';
 import type { Row, Session, Transaction } from '../dialect.ts';
 import type { ApiTokenRow, DirectiveEnd, PluginSwitch, TokenDraft } from '../directives.ts';
 import { int, text, textOrNull } from './row.ts';
@@ -25,12 +26,13 @@ export async function createToken(
   }
   const expires = token.expiresInMs === undefined ? 'null' : dialect.nowPlus('?');
   const [made] = await tx.run(
-    `insert into ${tokens} (id, name, digest, scopes, created_by, created_at, expires_at)
-      values (?, ?, ?, ?, ?, ${dialect.now}, ${expires}) returning expires_at`,
+    `insert into ${tokens} (id, name, digest, role, scopes, created_by, created_at,
+      expires_at) values (?, ?, ?, ?, ?, ?, ${dialect.now}, ${expires}) returning expires_at`,
     [
       token.id,
       token.name,
       token.digest,
+      token.role,
       JSON.stringify(token.scopes),
       actor,
       ...(token.expiresInMs === undefined ? [] : [token.expiresInMs]),
@@ -39,6 +41,7 @@ export async function createToken(
   const result = {
     token_id: token.id,
     name: token.name,
+    role: token.role,
     scopes: [...token.scopes],
     expires_at: textOrNull(made ?? {}, 'expires_at'),
   };
@@ -112,6 +115,7 @@ function toToken(row: Row): ApiTokenRow {
     id: text(row, 'id'),
     name: text(row, 'name'),
     digest: text(row, 'digest'),
+    role: text(row, 'role') as Role,
     scopes: JSON.parse(text(row, 'scopes')) as string[],
     createdBy: text(row, 'created_by'),
     createdAt: text(row, 'created_at'),

@@ -22,3 +22,18 @@ export class Where {
     return this;
   }
 }
+
+/**
+ * The order of a list. Those whose ids begin alike come in the order of their ids, which is that of
+ * time too: by their numbers, the newest would be looked for among all rows.
+ */
+export function orderOf({
+  idPrefix,
+  order = 'newest',
+}: {
+  readonly idPrefix?: string;
+  readonly order?: 'newest' | 'oldest';
+}): string {
+  const column = idPrefix === undefined ? 'seq' : 'id';
+  return `order by ${column} ${order === 'oldest' ? 'asc' : 'desc'}`;
+}

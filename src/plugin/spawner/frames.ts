@@ -5,7 +5,9 @@
 import { DuctileError } from '../../base/errors.ts';
 import type { ProcessSpec, StopReason } from '../process.ts';
 
-export const WIRE_VERSION = 1;
+export const WIRE_VERSION = 2;
+/** So many words fit in what is left of the flags of a start. */
+const WRAPPER_WORDS_MAX = 127;
 const FRAME_BYTES_MAX = 256 * 1024 * 1024;
 const U32_MAX = 0xffff_ffff;
 const MAGIC = 'DUCT';
@@ -193,7 +195,9 @@ export function makeFrameReader(onFrame: (frame: Buffer) => void): FrameReader {
 
 function encodeStart({ id, hold, spec, request }: Start): Buffer[] {
   const env = Object.entries(spec.env);
-  let text = `${spec.entrypoint}\0${spec.cwd}\0`;
+  const { wrapper = [] } = spec;
+  if (wrapper.length > WRAPPER_WORDS_MAX) throw badFrame(`a wrapper of ${wrapper.length} words`);
+  let text = [...wrapper, spec.entrypoint, spec.cwd, ''].join('\0');
   for (const [key, value] of env) text += `${key}=${value}\0`;
   const textBytes = Buffer.byteLength(text);
   const fixed = 5 + START_FIXED_BYTES;
@@ -201,7 +205,7 @@ function encodeStart({ id, hold, spec, request }: Start): Buffer[] {
   head.writeUInt32LE(fixed - 4 + textBytes + request.length, 0);
   head[4] = types.start;
   let at = head.writeUInt32LE(id, 5);
-  at = head.writeUInt8(hold ? 1 : 0, at);
+  at = head.writeUInt8((hold ? 1 : 0) | (wrapper.length << 1), at);
   const { timeoutMs, killGraceMs, drainMs, stdoutBytesMax, stderrBytesMax } = spec;
   for (const number of [timeoutMs, killGraceMs, drainMs, stdoutBytesMax, stderrBytesMax]) {
     at = head.writeUInt32LE(toU32(number), at);
@@ -214,12 +218,14 @@ function encodeStart({ id, hold, spec, request }: Start): Buffer[] {
 
 function decodeStart(body: Buffer): Start {
   const textEnd = START_FIXED_BYTES + body.readUInt32LE(29);
-  const [entrypoint = '', cwd = '', ...pairs] = body
-    .toString('utf8', START_FIXED_BYTES, textEnd - 1)
-    .split('\0');
+  const flags = body.readUInt8(4);
+  const words = body.toString('utf8', START_FIXED_BYTES, textEnd - 1).split('\0');
+  const wrapper = words.splice(0, flags >> 1);
+  const [entrypoint = '', cwd = '', ...pairs] = words;
   const spec: ProcessSpec = {
     entrypoint,
     cwd,
+    ...(wrapper.length === 0 ? {} : { wrapper }),
     env: Object.fromEntries(pairs.map(toEntry)),
     timeoutMs: body.readUInt32LE(5),
     killGraceMs: body.readUInt32LE(9),
@@ -227,7 +233,7 @@ function decodeStart(body: Buffer): Start {
     stdoutBytesMax: body.readUInt32LE(17),
     stderrBytesMax: body.readUInt32LE(21),
   };
-  const hold = body[4] === 1;
+  const hold = (flags & 1) !== 0;
   return { type: 'start', id: body.readUInt32LE(0), hold, spec, request: body.subarray(textEnd) };
 }
 

@@ -61,9 +61,10 @@ export class NodeRun {
 
   /** Some errors are thrown and others come as an event: both mean that nothing runs. */
   begin(): void {
-    const { entrypoint, cwd, env } = this.#start.spec;
+    const { entrypoint, cwd, env, wrapper = [] } = this.#start.spec;
+    const [program, ...args] = [...wrapper, entrypoint];
     try {
-      this.#child = spawn(entrypoint, [], { cwd, env, detached: true, stdio: 'pipe' });
+      this.#child = spawn(program, args, { cwd, env, detached: true, stdio: 'pipe' });
     } catch (error) {
       this.refuse(errnoOf(error), undefined);
       return;

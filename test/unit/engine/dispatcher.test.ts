@@ -3,6 +3,7 @@ import { DuctileError } from '../../../src/base/errors.ts';
 import { makeLogger } from '../../../src/base/log.ts';
 import { Dispatcher } from '../../../src/engine/dispatcher.ts';
 import type { Generation } from '../../../src/engine/generation.ts';
+import { makeTurns } from '../../../src/engine/turns.ts';
 import { bareReport } from '../../../src/job/attempt.ts';
 import { endReleased } from '../../../src/job/outcome.ts';
 import type { Settled } from '../../../src/engine/settle.ts';
@@ -30,7 +31,8 @@ class World {
     this.dispatcher = new Dispatcher({
       settler: { settle: (closings, claim) => this.#settle(closings, claim) },
       processId: 'me',
-      slots: () => slots,
+      turns: makeTurns(() => slots),
+      most: () => undefined,
       generation: () => generation,
       plugins: () => [],
       execute: (job, signal) => this.#execute(job, signal),

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Slots } from '../../../src/engine/slots.ts';
+import { makeTurns } from '../../../src/engine/turns.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -16,14 +17,16 @@ function makeSlots(given: number | (() => number)): {
 } {
   const begun: (readonly [number, number])[] = [];
   const back: number[] = [];
-  const slots = new Slots<number>(
-    typeof given === 'function' ? given : () => given,
-    (ms, waitedMs) => {
+  const slots = new Slots<number>({
+    turns: makeTurns(typeof given === 'function' ? given : () => given),
+    most: () => undefined,
+    run: (ms, waitedMs) => {
       begun.push([ms, waitedMs]);
       return new Promise((resolve) => setTimeout(resolve, ms));
     },
-    (held) => void back.push(...held),
-  );
+    giveBack: (held) => void back.push(...held),
+    onSpare: () => undefined,
+  });
   return { slots, begun, back };
 }
 

@@ -1,0 +1,45 @@
+/** Tenants of an instance that is measured: made without directives, which are not what is measured. */
+import { copyFileSync } from 'node:fs';
+import { toTimestamp } from '../../src/base/clock.ts';
+import type { Config } from '../../src/config/config.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import type { Visit } from '../../src/engine/engine.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import { openLedger } from '../../src/ledger/open.ts';
+import { tenantPlace } from '../../src/ledger/tenant-place.ts';
+
+const tomorrow = toTimestamp(Date.now() + 86_400_000);
+const limits = { workers: null, queueLength: null, signalsPerMinute: null, storageBytes: null };
+
+/** So many, each with a ledger in which nothing is: one is made, the others are copies of it. */
+export async function makeTenants(
+  root: Ledger,
+  { state }: Config,
+  count: number,
+): Promise<string[]> {
+  const slugs = Array.from({ length: count }, (_, index) => `t${index}`);
+  const paths = slugs.map((slug) => pathOf(state, slug));
+  const [first = '', ...others] = paths;
+  await (await openLedger({ kind: 'sqlite', path: first })).close();
+  for (const path of others) copyFileSync(first, path);
+  await Promise.all(
+    slugs.map(async (slug) => {
+      await root.addTenant({ slug, title: slug, limits, createdBy: 'bench' });
+      await root.moveTenant(slug, ['creating'], 'active');
+      // It has been seen to that nothing is to be done in it.
+      await root.noteTenantDue(slug, { at: tomorrow });
+    }),
+  );
+  return slugs;
+}
+
+export async function enter({ tenants }: Pick<Engine, 'tenants'>, slug: string): Promise<Visit> {
+  if (tenants === undefined) throw new Error('the engine has no tenants');
+  return await tenants.visit(slug);
+}
+
+function pathOf(state: Config['state'], slug: string): string {
+  const place = tenantPlace(state, slug);
+  if (place.kind !== 'sqlite') throw new Error('tenants are measured on SQLite');
+  return place.path;
+}

@@ -1,0 +1,129 @@
+import { createHash } from 'node:crypto';
+import { limits } from '../base/limits.ts';
+import type { Log } from '../base/log.ts';
+import type { Config } from '../config/config.ts';
+import { makeFacadeHost } from '../engine/facade-host.ts';
+import type { Blueprint } from '../engine/generation.ts';
+import { LocalEngine } from '../engine/local-engine.ts';
+import { makeRunner } from '../engine/runner.ts';
+import { makeTenants } from '../engine/tenant-keeper.ts';
+import type { TenantKeeper } from '../engine/tenants.ts';
+import type { Turns } from '../engine/turns.ts';
+import { refuseUnisolated } from '../engine/unisolated.ts';
+import type { Vault } from '../engine/vault.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { openLedger } from '../ledger/open.ts';
+import { tenantPlace } from '../ledger/tenant-place.ts';
+import type { TenantRow } from '../ledger/tenants.ts';
+import { refuseLate } from '../operations/directive-late.ts';
+import { confined, type Isolation } from '../plugin/isolation.ts';
+import { makePrewarmPool } from '../plugin/prewarm.ts';
+import type { Host } from '../plugin/process.ts';
+import { compileForTenant, readTenantBlueprint } from './blueprint.ts';
+import { findPlace } from './place.ts';
+
+/** What the ledgers of tenants share with the root one in this process. */
+export interface Household {
+  readonly root: Ledger;
+  /** What is in force for the root ledger. */
+  readonly current: () => Blueprint;
+  readonly isPaused: () => boolean;
+  readonly host: Host;
+  readonly turns: Turns;
+  readonly isolation: () => Isolation;
+  readonly vault: Vault;
+  readonly log: Log;
+}
+
+export function openTenants(household: Household): TenantKeeper {
+  const { root, current, log } = household;
+  return makeTenants({
+    root,
+    pollMs: () => current().config.service.pollIntervalMs,
+    openLedger: (row) => openTenantLedger(row, household),
+    makeEngine: (row, ledger) => Promise.resolve(makeTenantEngine(row, ledger, household)),
+    schedules: () => nameSchedules(current().config),
+    log: log.child('tenants'),
+  });
+}
+
+/** Empty when there are none, so that nobody is woken for nothing. */
+function nameSchedules({ plugins }: Config): string {
+  const shared = Object.entries(plugins)
+    .filter(
+      ([, { shared: isShared, enabled, schedules }]) => isShared && enabled && schedules.length > 0,
+    )
+    .map(([name, { schedules }]) => [name, schedules]);
+  if (shared.length === 0) return '';
+  return createHash('sha256').update(JSON.stringify(shared)).digest('hex');
+}
+
+/** On PostgreSQL the others hear of work in it from the root ledger, where it is due now. */
+function openTenantLedger({ slug }: TenantRow, { root, current, log }: Household): Promise<Ledger> {
+  const place = tenantPlace(current().config.state, slug);
+  const tell = async (): Promise<void> => {
+    await root.noteTenantDue(slug, 'now').catch(() => undefined);
+    root.hint();
+  };
+  return openLedger(place, undefined, log.forTenant(slug), { hint: rarely(tell) });
+}
+
+/** The first at once; those that come soon after it are one. */
+function rarely(tell: () => Promise<void>): () => void {
+  let quiet: NodeJS.Timeout | undefined;
+  let isOwed = false;
+  const call = (): void => {
+    isOwed = quiet !== undefined;
+    if (isOwed) return;
+    void tell();
+    quiet = setTimeout(() => {
+      quiet = undefined;
+      if (isOwed) call();
+    }, limits.tenantAgainMs).unref();
+  };
+  return call;
+}
+
+function makeTenantEngine(
+  row: () => TenantRow,
+  ledger: Ledger,
+  { root, current, isPaused, host: shared, turns, isolation, vault, log: whole }: Household,
+): LocalEngine {
+  const { config } = current();
+  const { slug } = row();
+  const { version, packages } = findPlace();
+  refuseUnisolated(config, isolation);
+  const facade = makeFacadeHost(shared);
+  const isConfined = config.tenants.trust === 'isolated';
+  const host = isConfined ? confined(facade, isolation().wrapper) : facade;
+  const log = whole.forTenant(slug);
+  const spawnerLog = log.child('spawner');
+  const pool = makePrewarmPool({
+    host,
+    log: (level, message, fields) => spawnerLog[level](message, fields),
+  });
+  const read = (): Blueprint => readTenantBlueprint(current(), version);
+  return new LocalEngine({
+    blueprint: read(),
+    load: read,
+    compile: (extended) => compileForTenant(extended, current(), version),
+    shippedPackages: packages,
+    ledger,
+    host,
+    runner: makeRunner(host, pool),
+    version,
+    vault,
+    turns,
+    tenant: {
+      slug,
+      row,
+      isHeld: isPaused,
+      async addKey(kind, key) {
+        await root.addTenantKey(kind, key, slug);
+      },
+      dropKey: (kind, key) => root.dropTenantKey(kind, key),
+    },
+    authorize: refuseLate,
+    log,
+  });
+}

@@ -1,0 +1,69 @@
+import { messageOf } from '../base/errors.ts';
+import type { Config } from '../config/config.ts';
+import { loadConfig } from '../config/load.ts';
+import { openLedger, type LedgerPlace } from '../ledger/open.ts';
+import { schemaOf } from '../ledger/reading.ts';
+import { tenantPlace } from '../ledger/tenant-place.ts';
+import { importLedgers, planImport } from '../ledger/transfer.ts';
+import type { JsonOutput } from '../operations/define.ts';
+import { alone } from './local.ts';
+
+/** Brings every ledger to this program's schema; one that cannot be is reported and harms no other. */
+export async function migrateAll(given: string | undefined): Promise<JsonOutput> {
+  const { state } = loadConfig({ given });
+  return alone(state, async () => {
+    const root = await migrateOne(state);
+    const tenants = await migrateTenants(state);
+    return tenants.length === 0 ? root : { ...root, tenants };
+  });
+}
+
+/** Puts what was exported in the place of the ledgers, which nobody may be using. */
+export async function importAll(
+  given: string | undefined,
+  from: string,
+  dryRun: boolean,
+): Promise<JsonOutput> {
+  const { state } = loadConfig({ given });
+  if (dryRun) return { dry_run: true, plan: await planImport(from, state) };
+  return alone(state, async () => {
+    const { ledgers } = await importLedgers(from, state);
+    return {
+      imported_from: from,
+      ledgers: ledgers.map(({ tenant, tables }) => ({
+        tenant,
+        rows: Object.values(tables).reduce((sum, { rows }) => sum + rows, 0),
+        same: true,
+      })),
+      paused: true,
+    };
+  });
+}
+
+async function migrateOne(place: LedgerPlace) {
+  const before = await schemaOf(place);
+  await (await openLedger(place)).close();
+  return { schema_before: before ?? null, schema: (await schemaOf(place)) ?? null };
+}
+
+/** One after another: nobody waits for it, and the database has others to serve. */
+async function migrateTenants(state: Config['state']) {
+  const root = await openLedger(state);
+  const reports = [];
+  try {
+    for (const { slug, schemaVersion } of await root.tenants()) {
+      try {
+        const done = await migrateOne(tenantPlace(state, slug));
+        await root.noteTenantSchema(slug, { version: done.schema ?? 0, error: null });
+        reports.push({ slug, ...done, error: null });
+      } catch (thrown) {
+        const error = messageOf(thrown);
+        await root.noteTenantSchema(slug, { version: schemaVersion ?? 0, error });
+        reports.push({ slug, schema_before: schemaVersion, schema: schemaVersion, error });
+      }
+    }
+  } finally {
+    await root.close();
+  }
+  return reports;
+}

@@ -1,0 +1,35 @@
+import type { Host, RunOptions } from '../plugin/process.ts';
+
+/**
+ * The host of the process for one ledger beside others: it is there as long as the process is, so it
+ * is neither started nor stopped here. What one ledger fails to renew ends its own attempts alone.
+ */
+export function makeFacadeHost(host: Host): Host {
+  let fence = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const fenced = <T extends RunOptions>(options: T | undefined): T & RunOptions => {
+    const { signal } = options ?? {};
+    const both = signal === undefined ? fence.signal : AbortSignal.any([signal, fence.signal]);
+    return { ...(options as T), signal: both };
+  };
+  return {
+    get rung() {
+      return host.rung;
+    },
+    start: () => Promise.resolve(),
+    run: (spec, request, options) => host.run(spec, request, fenced(options)),
+    hold(spec) {
+      const held = host.hold(spec);
+      return { ...held, feed: (request, options) => held.feed(request, fenced(options)) };
+    },
+    renew(ms) {
+      clearTimeout(timer);
+      if (fence.signal.aborted) fence = new AbortController();
+      timer = setTimeout(() => fence.abort('shutdown'), ms).unref();
+    },
+    stop() {
+      clearTimeout(timer);
+      return Promise.resolve();
+    },
+  };
+}

@@ -1,0 +1,188 @@
+import { DuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Usage } from '../ledger/outlook.ts';
+import type { TenantLimits, TenantRow } from '../ledger/tenants.ts';
+import type { SkipReason } from '../schedule/overlap.ts';
+import type { TenantSelf } from './tenants.ts';
+
+/** What a tenant may use of what all share, at the doors through which work comes in. */
+export interface Quota {
+  /** Has it done, if there is room for it; throws TENANT_SUSPENDED or TENANT_LIMIT otherwise. */
+  within<T>(asked: Asked, work: () => Promise<T>): Promise<T>;
+  /** How many attempts may run at once, wherever; undefined for no limit. */
+  workers(): number | undefined;
+  /** Why no schedule fires for the time being, as far as is known. */
+  held(): Extract<SkipReason, 'tenant_limit' | 'tenant_suspended'> | undefined;
+  /** Learns what is used by now, where that decides anything. */
+  review(): Promise<void>;
+}
+
+/** What somebody brings. */
+export interface Asked {
+  readonly jobs: number;
+  readonly signals: number;
+}
+
+/** Whoever is alone has everything. */
+export const unlimited: Quota = {
+  within: (_asked, work) => work(),
+  workers: () => undefined,
+  held: () => undefined,
+  review: () => Promise.resolve(),
+};
+
+/** What was counted, and what came on top of it since. */
+interface Tally {
+  readonly usage: Usage;
+  readonly countedAt: number;
+  /** Something was under way meanwhile, which may be in it twice. */
+  readonly isBlurred: boolean;
+  readonly tookMs: number;
+  jobs: number;
+  signals: number;
+}
+
+/**
+ * Counting costs what there is up to the limit, so what was let in is added to what was counted, and
+ * it is counted again only when that reaches a limit. On several hosts each counts for itself: what
+ * they let in between two counts can pass the limit by as much.
+ */
+export function makeQuota(
+  ledger: Pick<Ledger, 'usage'>,
+  { row: tenant, isHeld }: Pick<TenantSelf, 'row' | 'isHeld'>,
+): Quota {
+  let tally: Tally | undefined;
+  let counting: Promise<Tally> | undefined;
+  let underWay: Asked = { jobs: 0, signals: 0 };
+  /** All that ever was: what came in while it was counted is the difference. */
+  let letIn: Asked = { jobs: 0, signals: 0 };
+  const atWork = new Set<Promise<unknown>>();
+
+  const count = async (): Promise<Tally> => {
+    const { queueLength, signalsPerMinute } = tenant().limits;
+    // What is under way, or comes in meanwhile, may be in the count or not: it is better counted twice than not at all.
+    const countedAt = performance.now();
+    const before = minus(underWay, letIn);
+    const wasAtWork = atWork.size > 0;
+    const usage = await ledger.usage({ queued: queueLength ?? 0, signals: signalsPerMinute ?? 0 });
+    const more = plus(before, letIn);
+    const isBlurred = wasAtWork || more.jobs + more.signals > 0;
+    return (tally = { ...more, countedAt, isBlurred, usage, tookMs: ageOf({ countedAt }) });
+  };
+  const recount = (): Promise<Tally> =>
+    (counting ??= count().finally(() => (counting = undefined)));
+
+  const fresh = async (asked: Asked): Promise<Tally> => {
+    const known = tally ?? (await recount());
+    const exceeded = findExceeded(known, asked, tenant().limits);
+    if (exceeded !== undefined && known.isBlurred) {
+      // Nobody is turned away for what was only counted twice.
+      await Promise.allSettled(atWork);
+      return await recount();
+    }
+    return isStale(known, exceeded !== undefined, tenant().limits) ? await recount() : known;
+  };
+
+  const admit = async (asked: Asked): Promise<void> => {
+    refuseSuspended(tenant());
+    if (isLimited(tenant().limits)) {
+      const exceeded = findExceeded(await fresh(asked), asked, tenant().limits);
+      if (exceeded !== undefined) throw overLimit(exceeded, tenant());
+    }
+    letIn = plus(letIn, asked);
+    // In place: others may have this very tally in hand.
+    if (tally !== undefined) Object.assign(tally, plus(tally, asked));
+  };
+
+  return {
+    async within(asked, work) {
+      await admit(asked);
+      underWay = plus(underWay, asked);
+      const working = work();
+      atWork.add(working);
+      try {
+        return await working;
+      } finally {
+        atWork.delete(working);
+        underWay = minus(underWay, asked);
+      }
+    },
+    workers() {
+      const { status, limits: most } = tenant();
+      return status !== 'active' || isHeld() ? 0 : (most.workers ?? undefined);
+    },
+    held() {
+      if (tenant().status !== 'active') return 'tenant_suspended';
+      if (tally === undefined) return undefined;
+      const exceeded = findExceeded(tally, { jobs: 1, signals: 0 }, tenant().limits);
+      return exceeded === undefined ? undefined : 'tenant_limit';
+    },
+    async review() {
+      if (!isLimited(tenant().limits)) return;
+      if (tally === undefined || mayCountAgain(tally)) await recount();
+    },
+  };
+}
+
+function plus(one: Asked, other: Asked): Asked {
+  return { jobs: one.jobs + other.jobs, signals: one.signals + other.signals };
+}
+
+function minus(one: Asked, other: Asked): Asked {
+  return { jobs: one.jobs - other.jobs, signals: one.signals - other.signals };
+}
+
+function isLimited({ queueLength, signalsPerMinute, storageBytes }: TenantLimits): boolean {
+  return queueLength !== null || signalsPerMinute !== null || storageBytes !== null;
+}
+
+interface Exceeded {
+  readonly limit: 'queue_length' | 'signals_per_minute' | 'storage_bytes';
+  readonly most: number;
+}
+
+function findExceeded(
+  { usage, jobs, signals }: Tally,
+  asked: Asked,
+  { queueLength, signalsPerMinute, storageBytes }: TenantLimits,
+): Exceeded | undefined {
+  if (queueLength !== null && asked.jobs > 0 && usage.queued + jobs + asked.jobs > queueLength) {
+    return { limit: 'queue_length', most: queueLength };
+  }
+  const told = usage.signals + signals + asked.signals;
+  if (signalsPerMinute !== null && asked.signals > 0 && told > signalsPerMinute) {
+    return { limit: 'signals_per_minute', most: signalsPerMinute };
+  }
+  if (storageBytes !== null && usage.bytes >= storageBytes) {
+    return { limit: 'storage_bytes', most: storageBytes };
+  }
+  return undefined;
+}
+
+function isStale(known: Tally, isExceeded: boolean, { storageBytes }: TenantLimits): boolean {
+  if (isExceeded) return mayCountAgain(known);
+  return storageBytes !== null && ageOf(known) >= limits.tenantStorageMs;
+}
+
+/** However much there is to count, that takes a small part of the time. */
+function mayCountAgain(known: Tally): boolean {
+  return ageOf(known) >= Math.max(limits.tenantCountMs, known.tookMs * COUNT_EVERY);
+}
+
+/** Of the time that a count took. */
+const COUNT_EVERY = 50;
+
+function ageOf({ countedAt }: Pick<Tally, 'countedAt'>): number {
+  return performance.now() - countedAt;
+}
+
+function refuseSuspended({ slug, status }: TenantRow): void {
+  if (status === 'active') return;
+  throw new DuctileError('TENANT_SUSPENDED', `the tenant ${slug} is ${status}`);
+}
+
+function overLimit({ limit, most }: Exceeded, { slug }: TenantRow): DuctileError {
+  const message = `the tenant ${slug} has reached its limit ${limit}, which is ${most}`;
+  return new DuctileError('TENANT_LIMIT', message, { place: limit, details: { limit, most } });
+}

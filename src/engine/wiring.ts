@@ -1,0 +1,391 @@
+import { DuctileError } from '../base/errors.ts';
+import { makeId } from '../base/ids.ts';
+import type { Log } from '../base/log.ts';
+import type { Service } from '../base/service.ts';
+import type { Config } from '../config/config.ts';
+import type { Directive } from '../directive/directive.ts';
+import { retentionType } from '../directive/prune.ts';
+import type { CancelAnswer } from '../job/state.ts';
+import type { Enqueued, Settlement } from '../ledger/ledger.ts';
+import { noNews } from '../ledger/runs.ts';
+import { RUNTIME_SOURCE } from '../signal/signal.ts';
+import { makeActivity } from './activity.ts';
+import { makeBases } from './bases.ts';
+import { HOST_FULL_DELAY_MS } from './conclude.ts';
+import { makeCredentials, type Credentials } from './credentials.ts';
+import { Directives } from './directives.ts';
+import { Dispatcher } from './dispatcher.ts';
+import type { EngineStatus } from './engine.ts';
+import { makeDoor, type Door } from './enqueue.ts';
+import { makeExecutor } from './executor.ts';
+import { makeGeneration, tellSchemas, type Generation } from './generation.ts';
+import { makeHealthKeeper, type HealthKeeper } from './health.ts';
+import { makeKeep } from './keep.ts';
+import type { EngineParts } from './parts.ts';
+import { Pause } from './pause.ts';
+import { makePruner } from './pruner.ts';
+import { makeQuota, unlimited, type Quota } from './quota.ts';
+import { makeAsksOf } from './handlers.ts';
+import { makeInstallationKeeper, type InstallationKeeper } from './installations.ts';
+import { makeReloader, type Reloader } from './reload.ts';
+import { registerAllDirectives } from './register.ts';
+import { makeRunKeeper, type RunKeeper } from './runs.ts';
+import { makeScheduler, type Scheduler } from './scheduler.ts';
+import { makeSettler, type Settled } from './settle.ts';
+import { makeTally, type Tally } from './tally.ts';
+import { tellDropped, tellEnd } from './tell.ts';
+import { seamsOfTenancy } from './tenancy.ts';
+import { makeSwitches, type Switches } from './switches.ts';
+import { makeTokenStore, type TokenStore } from './token-store.ts';
+import { isToken, type Principal } from './tokens.ts';
+import type { Vault } from './vault.ts';
+import { makeTurns } from './turns.ts';
+import { makeVitals, type Vitals } from './vitals.ts';
+import { makeWaiters, type Waiters } from './waiters.ts';
+import { makeWaker, type Waker } from './wake.ts';
+
+/** What the parts must know of the engine as a whole. */
+export interface EngineLife {
+  isRunning(): boolean;
+  /** Throws while nothing is accepted. */
+  admit(): void;
+  status(): EngineStatus;
+  /** Throws when this one may not have it done any more. */
+  authorize(principal: Principal, directive: Directive): Promise<void>;
+}
+
+/** The moving parts, wired: each is one file, and this one says who tells whom. */
+export class Wiring {
+  readonly processId = makeId();
+  readonly activity = makeActivity();
+  readonly tally: Tally;
+  readonly directives: Directives;
+  readonly vault: Vault;
+  readonly credentials: Credentials;
+  readonly tokens: TokenStore;
+  readonly switches: Switches;
+  readonly pause: Pause;
+  readonly door: Door;
+  readonly waiters: Waiters;
+  readonly quota: Quota;
+  readonly dispatcher: Dispatcher;
+  readonly waker: Waker;
+  readonly vitals: Vitals;
+  readonly pruner: Service;
+  readonly reloader: Reloader;
+  readonly installations: InstallationKeeper;
+  readonly health: HealthKeeper;
+  readonly scheduler: Scheduler;
+  readonly runs: RunKeeper;
+  /** What is in force now; a reload puts another in its place. */
+  generation: Generation;
+  readonly #parts: EngineParts;
+  readonly #life: EngineLife;
+  readonly #log: Log;
+  readonly #jobLog: Log;
+
+  constructor(parts: EngineParts, life: EngineLife) {
+    const { blueprint, ledger, log } = parts;
+    this.#parts = parts;
+    this.#life = life;
+    this.generation = makeGeneration(blueprint, 1, log);
+    this.#log = log.child('engine');
+    this.#jobLog = log.child('job');
+    const { vault } = parts;
+    this.vault = vault;
+    this.credentials = makeCredentials({ ledger, vault, log: log.child('credentials') });
+    this.tally = makeTally(parts.tenant?.slug);
+    const { tenant } = parts;
+    this.quota = tenant === undefined ? unlimited : makeQuota(ledger, tenant);
+    this.waiters = makeWaiters(ledger);
+    this.switches = makeSwitches(ledger);
+    this.pause = new Pause({
+      ledger,
+      isRunning: () => life.isRunning(),
+      open: () => this.dispatcher.open(),
+      shut: () => this.dispatcher.shut(),
+      log: this.#log,
+    });
+    this.health = this.#makeHealth();
+    this.door = makeDoor(
+      ledger,
+      () => this.generation.catalog,
+      () => this.#config.service.dedupeTtlMs,
+      (enqueued) => this.#arrived(enqueued),
+      (ms) => this.waker.dueIn(ms),
+    );
+    this.dispatcher = this.#makeDispatcher();
+    this.waker = makeWaker({
+      ledger,
+      pollMs: () => this.#config.service.pollIntervalMs,
+      onWork: () => {
+        parts.tenants?.soon();
+        this.dispatcher.wake();
+        this.runs.advancer.soon();
+      },
+      onLook: () => this.#look(),
+      log: log.child('waker'),
+    });
+    this.vitals = this.#makeVitals();
+    this.runs = this.#makeRuns();
+    this.pruner = makePruner({
+      ledger,
+      current: () => this.generation,
+      retain: () => this.#retain(),
+      log: log.child('pruner'),
+    });
+    this.scheduler = this.#makeScheduler();
+    this.reloader = this.#makeReloader();
+    this.installations = this.#makeInstallations();
+    this.tokens = makeTokenStore({
+      ledger,
+      configured: () => this.#config.api.auth.tokens,
+      tenant: parts.tenant?.slug,
+      log: log.child('tokens'),
+    });
+    this.directives = this.#makeDirectives();
+  }
+
+  get #config(): Config {
+    return this.generation.config;
+  }
+
+  #makeHealth(): HealthKeeper {
+    const { ledger, log } = this.#parts;
+    return makeHealthKeeper({
+      ledger,
+      current: () => this.generation,
+      onChange: () => this.#arrived([]),
+      withhold: (isMeant) => this.dispatcher.withhold(isMeant),
+      log: log.child('health'),
+    });
+  }
+
+  #makeVitals(): Vitals {
+    return makeVitals({
+      ...this.#parts,
+      processId: this.processId,
+      current: () => this.generation,
+      dispatcher: this.dispatcher,
+      onReaped: (settlement) => this.#reaped(settlement),
+      onDeath: async () => this.#parts.tenants?.mourn(),
+    });
+  }
+
+  #makeRuns(): RunKeeper {
+    const { ledger, log } = this.#parts;
+    return makeRunKeeper({
+      ledger,
+      processId: this.processId,
+      current: () => this.generation,
+      onQueued: (enqueued) => this.#arrived(enqueued),
+      onDelayed: (ms) => this.waker.dueIn(ms),
+      admit: () => this.#life.admit(),
+      onEmitted: (signals) => {
+        this.tally.emitted(signals);
+        this.activity.notice();
+      },
+      log,
+    });
+  }
+
+  #makeDispatcher(): Dispatcher {
+    const { ledger, runner, log } = this.#parts;
+    return new Dispatcher({
+      settler: makeSettler(ledger, () => this.generation.rules, log.child('settle')),
+      processId: this.processId,
+      turns: this.#parts.turns ?? makeTurns(() => this.#config.service.maxWorkers),
+      most: () => this.quota.workers(),
+      generation: () => this.generation,
+      plugins: (generation) =>
+        this.health.limit(generation).filter(({ name }) => !this.switches.isOff(name)),
+      execute: makeExecutor({
+        run: runner.run,
+        bases: makeBases((key) => ledger.basePayload(key)),
+        credentials: this.credentials,
+        keep: makeKeep(this.vault, log.child('executor')),
+        onHostFull: () => this.dispatcher.rest(HOST_FULL_DELAY_MS),
+        log: log.child('executor'),
+      }),
+      onSettled: (settled) => this.#settled(settled),
+      log: log.child('dispatcher'),
+    });
+  }
+
+  #makeScheduler(): Scheduler {
+    const { ledger, log } = this.#parts;
+    return makeScheduler({
+      ledger,
+      config: () => this.#config,
+      catalog: () => this.generation.catalog,
+      holdOf: (plugin) => {
+        const held = this.quota.held();
+        if (held !== undefined) return held;
+        if (this.switches.isOff(plugin)) return 'plugin_disabled';
+        return this.health.isWell(plugin) ? undefined : 'plugin_unhealthy';
+      },
+      onFired: () => this.#arrived([]),
+      onCancelled: (jobId, answer) => this.#cancelled(jobId, answer),
+      log: log.child('scheduler'),
+    });
+  }
+
+  #makeDirectives(): Directives {
+    const { ledger, log } = this.#parts;
+    const directives = new Directives({
+      ledger,
+      processId: this.processId,
+      rules: () => ({ ...this.generation.rules, tenant: this.#parts.tenant?.slug }),
+      approvals: () => this.#config.directives.approval,
+      authorize: (directive) => this.#authorize(directive),
+      tally: this.tally,
+      onChange: () => this.runs.heed({ ...noNews, queued: true, advancing: true }),
+      log: log.child('directive'),
+    });
+    registerAllDirectives(directives, {
+      ledger,
+      config: () => this.#config,
+      catalog: () => this.generation.catalog,
+      health: this.health,
+      reloader: this.reloader,
+      switches: this.switches,
+      tokens: this.tokens,
+      vault: this.vault,
+      status: () => this.#life.status(),
+      onCancel: (jobId, answer) => this.#cancelled(jobId, answer),
+      onQueued: () => this.#arrived([]),
+      onPause: () => this.pause.changed(),
+      onSwitch: () => this.#refreshSwitches(),
+      onSchedules: () => this.scheduler.soon(),
+      processId: this.processId,
+      within: (asked, work) => this.quota.within(asked, work),
+      current: () => this.generation,
+      onNews: (news) => this.runs.heed(news),
+      ...seamsOfTenancy(this.#parts, () => this.#config),
+      compile: this.#parts.compile,
+      packageRoots: () => this.packageRoots,
+      onInstalled: () => this.installations.look(),
+    });
+    return directives;
+  }
+
+  async #retain(): Promise<void> {
+    const request = { type: retentionType.type, params: {}, actor: RUNTIME_SOURCE };
+    const { error } = await this.directives.direct(request);
+    if (error !== null) this.#log.warn('history was not pruned', { error });
+  }
+
+  /** Only tokens can be made to do less; whoever has none speaks for the operator or an installation. */
+  async #authorize(directive: Directive): Promise<void> {
+    const { actor, type } = directive;
+    if (!isToken(actor)) return;
+    const principal = await this.tokens.holderOf(actor);
+    if (principal === undefined) {
+      throw new DuctileError('FORBIDDEN', `${actor}, who asked for ${type}, is gone`);
+    }
+    await this.#life.authorize(principal, directive);
+  }
+
+  /** Where packages are looked for; the first of two that are alike counts. */
+  get packageRoots(): readonly string[] {
+    const configured = this.#config.packageRoots.map(({ path }) => path);
+    return [...configured, ...[this.#parts.shippedPackages ?? []].flat()];
+  }
+
+  /** What the engine begins with has what is installed in it; nothing is written. */
+  async extend(): Promise<void> {
+    const { blueprint, log } = this.#parts;
+    const extended = await this.installations.extend(blueprint);
+    if (extended !== blueprint) this.generation = makeGeneration(extended, 1, log);
+  }
+
+  #makeInstallations(): InstallationKeeper {
+    const { ledger, compile, log } = this.#parts;
+    const asksOf = makeAsksOf(() => this.#config, log.child('handlers'));
+    ledger.handleSignals(asksOf, () => this.waker.dueIn(0));
+    return makeInstallationKeeper({
+      ledger,
+      isRunning: () => this.#life.isRunning(),
+      current: () => this.generation,
+      compile,
+      renew: () => this.reloader.renew(),
+      log: log.child('installations'),
+    });
+  }
+
+  #makeReloader(): Reloader {
+    const { load, ledger, log, runner } = this.#parts;
+    return makeReloader({
+      processId: this.processId,
+      current: () => this.generation,
+      load,
+      compile: this.#parts.compile,
+      extend: (files) => this.installations.extend(files),
+      ledger,
+      // Whether plugins are well under it must be known before the first claim.
+      prepare: () => this.health.learn(),
+      // From here on nothing may fail: half a reload would be neither the old nor the new one.
+      adopt: (generation) => {
+        this.generation = generation;
+        this.#parts.tenants?.renew();
+        void tellSchemas(generation, log);
+        runner.prewarm(generation);
+        this.vitals.heartbeat.soon();
+        this.scheduler.soon();
+        this.waker.dueIn(0);
+        this.dispatcher.wake();
+      },
+      follow: async () => {
+        await this.health.require();
+        await this.installations.note(this.generation.installed);
+      },
+      log,
+    });
+  }
+
+  /** What was given back is ready now, here and elsewhere. */
+  #reaped(settlement: Settlement): void {
+    this.#settled({ ...settlement, written: [] });
+    this.#arrived([]);
+  }
+
+  #settled({ enqueued, written, news }: Settled): void {
+    this.activity.notice();
+    this.runs.heed(news);
+    if (enqueued.length > 0) this.#arrived(enqueued);
+    for (const closing of written) {
+      this.tally.emitted(closing.signals);
+      tellEnd(closing, this.#jobLog);
+      if (closing.ending.delayMs > 0) this.waker.dueIn(closing.ending.delayMs);
+    }
+    if (written.some(({ job }) => job.command === 'init')) void this.health.look();
+  }
+
+  #arrived(enqueued: readonly Enqueued[]): void {
+    tellDropped(enqueued, this.#log);
+    this.dispatcher.wake();
+    this.#parts.ledger.hint();
+  }
+
+  async #look(): Promise<void> {
+    await this.quota.review();
+    await this.pause.look();
+    await this.#refreshSwitches();
+    await this.installations.look();
+    await this.health.look();
+    await this.directives.waiting.beginDue();
+  }
+
+  /** When this resolves, nothing of a plugin that is off is started here any more. */
+  async #refreshSwitches(): Promise<void> {
+    await this.switches.refresh();
+    if (this.switches.off.length > 0) {
+      await this.dispatcher.withhold((plugin) => this.switches.isOff(plugin));
+    }
+  }
+
+  /** Another host that runs it learns of it with its next heartbeat. */
+  #cancelled(jobId: string, answer: CancelAnswer): void {
+    if (answer === 'requested') this.dispatcher.stopJob(jobId, 'cancelled');
+  }
+}

@@ -1,0 +1,11 @@
+import type { Store } from './dialect.ts';
+import type { OutlookVerbs } from './outlook.ts';
+import { notePruned, readOutlook, readUsage } from './queries/outlook.ts';
+
+export function makeOutlookVerbs({ read, write }: Store): OutlookVerbs {
+  return {
+    outlook: () => read(readOutlook),
+    usage: (upTo) => read((session) => readUsage(session, upTo)),
+    notePruned: () => write(['other'], notePruned),
+  };
+}

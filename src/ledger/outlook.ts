@@ -1,0 +1,33 @@
+/** What lies before a ledger, and what is in it: to tell whether it may be closed for a while. */
+export interface OutlookVerbs {
+  outlook(): Promise<Outlook>;
+  /** Counted no further than asked for. */
+  usage(upTo: UsageLimits): Promise<Usage>;
+  /** What is past its retention has been deleted. */
+  notePruned(): Promise<void>;
+}
+
+export interface Outlook {
+  /** Something could be started now. */
+  readonly isReady: boolean;
+  /** Something is under way, here or elsewhere, or was when its process died. */
+  readonly isRunning: boolean;
+  /** Runs wait for others of their kind; whether one may begin is for an engine to see. */
+  readonly isInLine: boolean;
+  /** Until the next thing is due, by the database's clock; not positive when it is. */
+  readonly nextInMs: number | undefined;
+  /** Since what is past its retention was deleted last; undefined when it never was. */
+  readonly prunedMs: number | undefined;
+}
+
+export interface UsageLimits {
+  readonly queued: number;
+  readonly signals: number;
+}
+
+export interface Usage {
+  readonly queued: number;
+  /** Of the last minute, but for what the runtime says of itself. */
+  readonly signals: number;
+  readonly bytes: number;
+}

@@ -1,0 +1,36 @@
+import type { Store } from './dialect.ts';
+import {
+  addTenant,
+  addTenantKey,
+  dropTenantKey,
+  dueTenants,
+  findTenant,
+  forgetTenant,
+  listTenants,
+  moveTenant,
+  noteAllTenantsDue,
+  noteTenantDue,
+  noteTenantSchema,
+  setTenantLimits,
+  tenantOfKey,
+} from './queries/tenant.ts';
+import type { TenantVerbs } from './tenants.ts';
+
+export function makeTenantVerbs({ read, write }: Store): TenantVerbs {
+  return {
+    tenants: () => read(listTenants),
+    tenant: (slug) => read((session) => findTenant(session, slug)),
+    addTenant: (draft) => write(['other'], (tx) => addTenant(tx, draft)),
+    moveTenant: (slug, from, to) => write(['other'], (tx) => moveTenant(tx, slug, from, to)),
+    setTenantLimits: (slug, limits) => write(['other'], (tx) => setTenantLimits(tx, slug, limits)),
+    forgetTenant: (slug) => write(['other'], (tx) => forgetTenant(tx, slug)),
+    dueTenants: (limit) => read((session) => dueTenants(session, limit)),
+    noteTenantDue: (slug, due) => write(['other'], (tx) => noteTenantDue(tx, slug, due)),
+    noteAllTenantsDue: () => write(['other'], noteAllTenantsDue),
+    noteTenantSchema: (slug, report) =>
+      write(['other'], (tx) => noteTenantSchema(tx, slug, report)),
+    addTenantKey: (kind, key, slug) => write(['other'], (tx) => addTenantKey(tx, kind, key, slug)),
+    dropTenantKey: (kind, key) => write(['other'], (tx) => dropTenantKey(tx, kind, key)),
+    tenantOfKey: (kind, key) => read((session) => tenantOfKey(session, kind, key)),
+  };
+}

@@ -1,0 +1,229 @@
+import { createHash } from 'node:crypto';
+import { createReadStream, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import * as z from 'zod';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { syncPath } from './backup.ts';
+import { digestLedger, type Digests } from './digest.ts';
+import { refuseNewer, schemaVersion } from './migrate.ts';
+import { openLedger, type LedgerPlace } from './open.ts';
+import { schemaOf } from './reading.ts';
+import { isUnfinished, noteOf, restoreLedger } from './restore.ts';
+import type { Ledger } from './ledger.ts';
+import { removeLedger, tenantPlace, type RootPlace } from './tenant-place.ts';
+
+const MANIFEST = 'manifest.json';
+const ROOT_FILE = 'root.db';
+
+const manifestSchema = z.object({
+  format: z.literal(1),
+  schema_version: z.int(),
+  ledgers: z
+    .array(
+      z.object({
+        /** Null for the root ledger. */
+        tenant: z.string().nullable(),
+        file: z.string().regex(/^[a-z0-9_]+\.db$/),
+        sha256: z.string(),
+        tables: z.record(z.string(), z.object({ rows: z.int(), hash: z.string() })),
+      }),
+    )
+    .min(1),
+});
+
+type Manifest = z.output<typeof manifestSchema>;
+export type MovedLedger = Manifest['ledgers'][number];
+
+/** What was moved, ledger by ledger. */
+export interface Moved {
+  readonly ledgers: readonly MovedLedger[];
+}
+
+/**
+ * Copies every ledger into a directory of its own, while they are in use: each is as it was at one
+ * moment, the root ledger last, so that no tenant is missing that it knows of.
+ */
+export async function exportLedgers(
+  root: Ledger,
+  place: RootPlace,
+  directory: string,
+): Promise<Moved> {
+  claimDirectory(directory);
+  const ledgers: MovedLedger[] = [];
+  for (const { slug, status } of await root.tenants()) {
+    if (status === 'creating' || status === 'deleting') continue;
+    const own = await openLedger(tenantPlace(place, slug));
+    try {
+      ledgers.push(await copyOut(own, directory, { tenant: slug, file: `org_${slug}.db` }));
+    } finally {
+      await own.close();
+    }
+  }
+  ledgers.push(await copyOut(root, directory, { tenant: null, file: ROOT_FILE }));
+  const manifest: Manifest = { format: 1, schema_version: schemaVersion, ledgers };
+  // Written last: a directory without it is none that was finished.
+  const path = join(directory, MANIFEST);
+  writeFileSync(path, `${JSON.stringify(manifest, undefined, 2)}\n`, { mode: 0o600, flag: 'wx' });
+  syncPath(path);
+  syncPath(directory);
+  return { ledgers };
+}
+
+/**
+ * Puts what was exported in the place of the ledgers of a configuration, and reads all of it again to
+ * see that it is the same. The root ledger comes last: until then nothing knows of the others.
+ */
+export async function importLedgers(directory: string, place: RootPlace): Promise<Moved> {
+  const manifest = await checkExport(directory);
+  const ordered = manifest.ledgers.toSorted((a, b) => Number(!a.tenant) - Number(!b.tenant));
+  for (const moved of ordered) await refuseUsed(moved, directory, place);
+  const begun: LedgerPlace[] = [];
+  try {
+    for (const moved of ordered) {
+      const to = placeOf(place, moved);
+      if (await isLeftOver(moved, directory, to)) await removeLedger(to);
+      if ((await schemaOf(to)) === undefined) begun.push(to);
+      await restoreLedger(join(directory, moved.file), to);
+      compare(moved, await digestLedger(to));
+    }
+  } catch (error) {
+    // Half of it would stand in the way of the next try.
+    for (const made of begun) await removeLedger(made);
+    throw error;
+  }
+  await wakeAll(place);
+  return { ledgers: manifest.ledgers };
+}
+
+/** What an import would do, checked as far as it can be without doing it. */
+export async function planImport(directory: string, place: RootPlace): Promise<string[]> {
+  const { ledgers } = await checkExport(directory);
+  for (const moved of ledgers) await refuseUsed(moved, directory, place);
+  return ledgers.map((moved) => {
+    const rows = Object.values(moved.tables).reduce((sum, table) => sum + table.rows, 0);
+    return `${moved.tenant ?? 'The root ledger'} would be put in its place, with ${rows} rows.`;
+  });
+}
+
+async function copyOut(
+  ledger: Ledger,
+  directory: string,
+  { tenant, file }: Pick<MovedLedger, 'tenant' | 'file'>,
+): Promise<MovedLedger> {
+  const path = join(directory, file);
+  await ledger.backup(path);
+  const copied = await digestLedger({ kind: 'sqlite', path });
+  return { tenant, file, sha256: await hashFile(path), tables: { ...copied } };
+}
+
+/** Only who made it may read it. */
+function claimDirectory(directory: string): void {
+  try {
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    if (readdirSync(directory).length === 0) return;
+  } catch (error) {
+    throw new DuctileError('BACKUP_INVALID', `it cannot be written to: ${messageOf(error)}`, {
+      place: directory,
+    });
+  }
+  throw new DuctileError('BACKUP_INVALID', 'the directory is not empty', {
+    place: directory,
+    hint: 'Name a directory that does not exist yet.',
+  });
+}
+
+async function checkExport(directory: string): Promise<Manifest> {
+  const manifest = readManifest(directory);
+  refuseNewer(manifest.schema_version);
+  for (const { file, sha256 } of manifest.ledgers) {
+    const path = join(directory, file);
+    const found = await hashFile(path).catch((error: unknown) => messageOf(error));
+    if (found === sha256) continue;
+    throw new DuctileError('BACKUP_INVALID', 'it is not the file that was exported', {
+      place: path,
+      hint: 'Copy the whole directory again, or export again.',
+    });
+  }
+  return manifest;
+}
+
+function readManifest(directory: string): Manifest {
+  const path = join(directory, MANIFEST);
+  try {
+    return manifestSchema.parse(JSON.parse(readFileSync(path, 'utf8')));
+  } catch (error) {
+    throw new DuctileError('BACKUP_INVALID', `there is no sound export: ${messageOf(error)}`, {
+      place: path,
+      hint: 'Name a directory that `ductile system export` wrote.',
+    });
+  }
+}
+
+function placeOf(root: RootPlace, { tenant }: MovedLedger): LedgerPlace {
+  return tenant === null ? root : tenantPlace(root, tenant);
+}
+
+/**
+ * What whoever was killed in the middle of the same import has left. The root ledger comes last: as
+ * long as that is not used, nobody knows of the others.
+ */
+async function isLeftOver(
+  { tenant, file }: MovedLedger,
+  directory: string,
+  to: LedgerPlace,
+): Promise<boolean> {
+  if (await isUnfinished(to)) return true;
+  return tenant !== null && (await noteOf(to, 'restored_from')) === join(directory, file);
+}
+
+async function refuseUsed(moved: MovedLedger, directory: string, root: RootPlace): Promise<void> {
+  const place = placeOf(root, moved);
+  if ((await schemaOf(place)) === undefined) return;
+  if (await isLeftOver(moved, directory, place)) return;
+  const own = await openLedger(place);
+  try {
+    const found = await Promise.all([
+      own.jobs({ limit: 1 }),
+      own.signals({ limit: 1 }),
+      own.directives({ limit: 1 }),
+      own.tokens(),
+      own.credentials(),
+      own.tenants(),
+    ]);
+    if (found.every(({ length }) => length === 0)) return;
+  } finally {
+    await own.close();
+  }
+  const name = place.kind === 'sqlite' ? place.path : place.schema;
+  throw new DuctileError('BACKUP_INVALID', 'there is a ledger already', {
+    place: name,
+    hint: 'Import into a new state.path or schema.',
+  });
+}
+
+function compare({ tenant, tables }: MovedLedger, found: Digests): void {
+  const now: Readonly<Record<string, { readonly rows: number; readonly hash: string }>> = found;
+  for (const [table, expected] of Object.entries(tables)) {
+    const { rows, hash } = now[table] ?? { rows: 0, hash: '' };
+    if (rows === expected.rows && hash === expected.hash) continue;
+    const message = `${table} of ${tenant ?? 'the root ledger'} is not the same after the import`;
+    throw new DuctileError('BACKUP_INVALID', message, { details: { expected, rows, hash } });
+  }
+}
+
+/** When something is due in them was true where they came from. */
+async function wakeAll(place: RootPlace): Promise<void> {
+  const root = await openLedger(place);
+  try {
+    for (const { slug } of await root.tenants()) await root.noteTenantDue(slug, 'now');
+  } finally {
+    await root.close();
+  }
+}
+
+async function hashFile(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(path), hash);
+  return hash.digest('hex');
+}

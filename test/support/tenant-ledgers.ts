@@ -1,0 +1,45 @@
+/** Tenants for tests: made behind the back of directives, gone when the test is over. */
+import { randomBytes } from 'node:crypto';
+import { onTestFinished } from 'vitest';
+import type { Config } from '../../src/config/config.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import { openLedger } from '../../src/ledger/open.ts';
+import { removeLedger, tenantPlace } from '../../src/ledger/tenant-place.ts';
+import type { TenantLimits } from '../../src/ledger/tenants.ts';
+
+const noLimits: TenantLimits = {
+  workers: null,
+  queueLength: null,
+  signalsPerMinute: null,
+  storageBytes: null,
+};
+
+/** Its slug, which no other test has; it is active, and asleep. */
+export async function makeTenant(
+  root: Ledger,
+  { state }: Config,
+  limits: Partial<TenantLimits> = {},
+): Promise<string> {
+  const slug = `org_${randomBytes(6).toString('hex')}`;
+  const place = tenantPlace(state, slug);
+  onTestFinished(() => removeLedger(place));
+  const draft = { slug, title: slug, createdBy: 'test', limits: { ...noLimits, ...limits } };
+  await root.addTenant(draft);
+  await (await openLedger(place)).close();
+  await root.moveTenant(slug, ['creating'], 'active');
+  return slug;
+}
+
+/** Works on its ledger while nobody else has it open. */
+export async function withTenantLedger<T>(
+  { state }: Config,
+  slug: string,
+  work: (ledger: Ledger) => Promise<T>,
+): Promise<T> {
+  const ledger = await openLedger(tenantPlace(state, slug));
+  try {
+    return await work(ledger);
+  } finally {
+    await ledger.close();
+  }
+}

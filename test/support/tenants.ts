@@ -1,0 +1,51 @@
+/** Tenants for tests. On PostgreSQL their schemas lie beside those of other tests. */
+import { makeToken } from '../../src/base/ids.ts';
+import { removeLedger, tenantPlace, type RootPlace } from '../../src/ledger/tenant-place.ts';
+import type { Reply, TestApi } from './api-server.ts';
+
+/** A name that nobody else has. */
+export function makeSlug(): string {
+  return `t${makeToken()
+    .replaceAll(/[^a-z0-9]/g, '')
+    .slice(0, 20)}`;
+}
+
+export interface TestTenant {
+  readonly slug: string;
+  /** Of its owner. */
+  readonly token: string;
+  ask(path: string, as?: string): Promise<Reply>;
+  post(path: string, body?: object, as?: string): Promise<Reply>;
+  /** Another token of it. */
+  makeToken(
+    name: string,
+    may: { readonly role?: string; readonly scopes?: string[] },
+  ): Promise<string>;
+}
+
+export async function makeTenant(api: TestApi, more: object = {}): Promise<TestTenant> {
+  const slug = makeSlug();
+  const body = JSON.stringify({ slug, ...more });
+  const made = await api.ask('/tenants', { body });
+  if (made.status !== 201) throw new Error(`no tenant was made: ${made.text}`);
+  const token = String(made.body['token']);
+  const post: TestTenant['post'] = (path, sent = {}, as = token) =>
+    api.ask(path, { body: JSON.stringify(sent), token: as });
+  return {
+    slug,
+    token,
+    ask: (path, as = token) => api.ask(path, { token: as }),
+    post,
+    async makeToken(name, may) {
+      const reply = await post('/tokens', { name, ...may });
+      if (reply.status !== 201) throw new Error(`no token was made: ${reply.text}`);
+      return String(reply.body['token']);
+    },
+  };
+}
+
+/** Whatever is left of them: with SQLite it goes with the directory. */
+export async function dropTenants(place: RootPlace, slugs: readonly string[]): Promise<void> {
+  if (place.kind === 'sqlite') return;
+  for (const slug of slugs) await removeLedger(tenantPlace(place, slug));
+}
