@@ -93,6 +93,10 @@ export const limits = {
   tokenLifeMsMax: 10 * 365 * DAY,
   scopesMax: 100,
   scopeCharsMax: 300,
+  /** A secret for plugins: shorter ones would be found in anything that a plugin prints. */
+  credentialCharsMin: 4,
+  credentialBytesMax: 64 * KIB,
+  credentialProviderCharsMax: 100,
   /** How long a process may act on what it last heard about the ledger's tokens. */
   tokenFreshMs: 1 * SECOND,
   tokenUseEveryMs: 30 * SECOND,
@@ -105,9 +109,13 @@ export const limits = {
   bulkJobsMax: 100_000,
   bulkJobsUsual: 10_000,
   bulkStepJobs: 200,
+  /** Text of the signals that one step of a replay reads; one is read however large it is. */
+  replayStepBytes: 4 * MIB,
   /** Rows that one step of the pruner deletes. */
   pruneRowsMax: 1000,
   pruneEveryMs: 1 * MINUTE,
+  /** How often history is looked through for what is past its retention. */
+  retainEveryMs: 1 * HOUR,
   /** How often a schedule may be due at most, and how far it may look ahead. */
   scheduleMsMin: 100,
   scheduleMsMax: 3650 * DAY,
@@ -136,6 +144,16 @@ export const limits = {
   /** Rows of one page of a list. */
   pageRowsMax: 1000,
   busyTimeoutMs: 5 * SECOND,
+  /** Pages of SQLite's journal from which on a thread folds it in, and from which on a commit does. */
+  journalPages: 1000,
+  journalPagesNet: 4000,
+  /** How long that thread stays without work, and until it is tried again after it failed. */
+  checkpointIdleMs: 10 * SECOND,
+  checkpointRetryMs: 1 * MINUTE,
+  tenantSlugCharsMax: 40,
+  tenantTitleCharsMax: 200,
+  /** How long other hosts get to leave the ledger of a tenant that is to be removed. */
+  tenantLeaveMs: 60 * SECOND,
   /** The longest wait that is asked of a timer; Node's own overflow at 24.8 days and fire at once. */
   timerMsMax: 24 * DAY,
   /** How often schedules are looked at. */
@@ -173,6 +191,12 @@ export const limits = {
   /** Problems of one file that are listed; who has more starts with these. */
   problemsMax: 100,
   manifestBytesMax: 256 * KIB,
+  /** Packages: in one root, files of one and how large and deep they are, its installer's words. */
+  packagesMax: 1000,
+  packageFilesMax: 100,
+  packageFileBytesMax: 256 * KIB,
+  packageDepthMax: 4,
+  packageConfigBytesMax: 64 * KIB,
   /** The schema of one command's payload, and how long a check against it and its compiling may take. */
   inputSchemaCharsMax: 64 * KIB,
   inputCheckMs: 200,
@@ -193,7 +217,9 @@ export const limits = {
   inlineFanoutMax: 100,
   /** Branches that an advancer begins in one transaction, and outputs that it reads at once: so many
    * that others have their turn after a few milliseconds. */
-  advanceBatchMax: 200,
+  advanceBatchMax: 100,
+  /** Branches of a cancelled run that are ended in one transaction. */
+  sweepBatchMax: 250,
   /** The largest payload that a branch with an open wide block keeps in its own row. */
   branchPayloadBytesMax: 4 * KIB,
   /** How long a branch may be claimed without being moved before others take it. */
@@ -264,6 +290,68 @@ export const limits = {
   healthMs: 2 * SECOND,
   /** How long a caller may wait for the end of the job that it started. */
   jobWaitMs: 5 * MINUTE,
+  /** How long a tenant in which nothing is to be done stays awake after the last visit. */
+  tenantIdleMs: 10 * SECOND,
+  /** And one in which nobody was, but something was due. */
+  tenantLingerMs: 1 * SECOND,
+  /** How often it is seen whether one may sleep; what is due sooner than this keeps it awake. */
+  tenantLookMs: 500,
+  tenantSoonMs: 2 * SECOND,
+  /** How often it is seen at most whether one is due. */
+  tenantAgainMs: 100,
+  /** Tenants that are woken at once, and awake at once: each has files and threads, or connections. */
+  tenantsWakingMax: 4,
+  tenantsAwakeMax: { sqlite: 256, postgres: 24 },
+  tenantConnectionsMax: 2,
+  /** How long one that has work stays awake when others wait for its place. */
+  tenantTurnMs: 5 * SECOND,
+  /** How long a visitor waits for one to wake, and until one that did not is tried again. */
+  tenantWakeMs: 10 * SECOND,
+  tenantRetryMs: 1 * SECOND,
+  tenantRetryMsMax: 5 * MINUTE,
+  /** How often what is past its retention is deleted in one that has nothing else to do. */
+  tenantPruneMs: 1 * DAY,
+  /** How often what it uses is counted again while it is at one of its limits, and its bytes. */
+  tenantCountMs: 100,
+  tenantStorageMs: 5 * SECOND,
+  /** How long a place is kept for a ledger whose turn it is. */
+  turnMs: 1 * SECOND,
+  /** A webhook's id in its address, its title and its description, its template and its instruction. */
+  hookIdCharsMax: 64,
+  hookTitleCharsMax: 200,
+  hookDescriptionCharsMax: 4 * KIB,
+  promptTemplateCharsMax: 64 * KIB,
+  /** What a template becomes; it is part of a job's payload. */
+  promptCharsMax: 1 * MIB,
+  /** Parameters that a webhook adds to the command line of its agent, and one of them. */
+  cliParametersMax: 100,
+  cliParameterCharsMax: 4 * KIB,
+  /** The body of one delivery: its payload must fit into a job's. */
+  hookBodyBytesMax: 1 * MIB,
+  /** Verified deliveries of one webhook in a minute, unless it says otherwise, and at most. */
+  hookRateUsual: 600,
+  hookRateMax: 600_000,
+  /** Deliveries of one source that may fail their verification in a minute. */
+  hookFailuresMax: 100,
+  /** Webhooks and sources of which it is kept how much they did in the last minute. */
+  hookWindowsMax: 10_000,
+  /** How long a source that delivered well is let in whatever else comes from it. */
+  hookProvenMs: 1 * DAY,
+  /** Secrets of one webhook that are good at once, and signatures that one delivery may carry. */
+  hookSecretsMax: 8,
+  hookSignaturesMax: 8,
+  /** A header that is verified, and how far from now the time in it may be. */
+  hookHeaderCharsMax: 4 * KIB,
+  hookToleranceMs: 5 * MINUTE,
+  hookToleranceMsMax: 1 * DAY,
+  /** The id of a delivery; a longer one is kept as its digest. */
+  deliveryIdCharsMax: 255,
+  /** What Slack wants to hear back. */
+  hookChallengeCharsMax: 1 * KIB,
+  /** A pattern for headers, and the steps that it is compiled to. */
+  patternCharsMax: 256,
+  patternStepsMax: 1000,
+  patternDepthMax: 16,
   /** The longest path of a Unix socket that every platform takes. */
   socketPathBytesMax: 100,
 } as const;

@@ -19,6 +19,8 @@ export interface Log {
   error(message: string, fields?: LogFields): void;
   /** The same log, speaking for a part of the program. */
   child(component: string): Log;
+  /** The same log, speaking for a tenant, which gets to see its own lines alone. */
+  forTenant(tenant: string): Log;
   /** What was said lately. */
   readonly ring: LogRing;
 }
@@ -38,23 +40,25 @@ export interface LineWriter {
 export function makeLogger({ level, format, destination = standardOutput() }: LogOptions): Log {
   const write = format === 'json' ? jsonWriter(destination) : textWriter(destination);
   const lowest = (): number => logLevels.indexOf(typeof level === 'function' ? level() : level);
-  const ring = new LogRing();
-  const log = (component: string): Log => {
+  const whole = new LogRing();
+  const log = (component: string, tenant?: string, ring: LogRing = whole): Log => {
     const at =
       (here: LogLevel) =>
       (message: string, fields: LogFields = {}): void => {
         if (logLevels.indexOf(here) < lowest()) return;
-        const prepared = prepare(fields);
+        const prepared = prepare(tenant === undefined ? fields : { tenant, ...fields });
         write(here, component, message, prepared);
         const timestamp = toTimestamp(Date.now());
-        ring.add({ timestamp, level: here, component, message, fields: prepared });
+        const line = { timestamp, level: here, component, message, fields: prepared };
+        for (const one of new Set([ring, whole])) one.add(line);
       };
     return {
       debug: at('debug'),
       info: at('info'),
       warn: at('warn'),
       error: at('error'),
-      child: log,
+      child: (part) => log(part, tenant, ring),
+      forTenant: (slug) => log(component, slug, new LogRing()),
       ring,
     };
   };

@@ -23,7 +23,15 @@ export const probes = [
   'release.before-commit',
   'release.after-commit',
   'prune.after-commit',
+  'install.before-commit',
+  'install.after-commit',
   'reload.before-swap',
+  'rotate.after-key',
+  'rotate.after-step',
+  'tenant.before-ledger',
+  'tenant.after-ledger',
+  'tenant.before-removal',
+  'tenant.after-removal',
 ] as const;
 
 export type Probe = (typeof probes)[number];

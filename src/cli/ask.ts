@@ -20,7 +20,8 @@ export async function ask(
   const isHere = definition.needs === 'files';
   const target = isHere ? undefined : await findTarget(session, options);
   if (target !== undefined) return new HttpCaller(target).call(name, input);
-  if (definition.needs === 'server') throw serverNeeded(`${definition.noun} ${definition.action}`);
+  if (definition.needs === 'server' || (options.token !== undefined && !isHere))
+    throw serverNeeded(`${definition.noun} ${definition.action}`);
   const door = await session.host.openLocal(options.config, needOf(definition, input));
   try {
     return await door.caller.call(name, input);

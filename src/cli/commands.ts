@@ -13,6 +13,8 @@ export interface CommandDefinition extends Omit<CliSurface, 'exitCode'> {
   readonly summary: string;
   readonly effect: Effect;
   readonly fields: readonly (FieldSchema & { readonly field: string })[];
+  /** Fields that are read from standard input, or asked for without being shown. */
+  readonly secrets: readonly string[];
   readonly needs: Operation['needs'];
   /** How a server is asked for it; undefined when it has no route. */
   readonly http: Pick<HttpSurface, 'method' | 'path' | 'body'> | undefined;
@@ -44,6 +46,7 @@ function describe(operation: Operation, cli: CliSurface): CommandDefinition {
     summary,
     effect,
     needs,
+    secrets: operation.secrets ?? [],
     fields: [...describeInput(operation)].map(([field, schema]) => ({ field, ...schema })),
     http: isOffered(http) ? { method: http.method, path: http.path, ...bodyOf(http) } : undefined,
     answers: Object.keys(output.shape),

@@ -9,6 +9,7 @@ import { decodeText } from '../operations/request.ts';
 import type { FieldSchema } from '../operations/request.ts';
 import type { CommandDefinition } from './commands.ts';
 import type { CliIo } from './host.ts';
+import { readSecret } from './secret.ts';
 
 /** One field of an operation's input on the command line. */
 interface Flag {
@@ -33,7 +34,8 @@ export function addFlags(
   surface: CommandDefinition,
   positionals: readonly string[],
 ): ReadInput {
-  const flags = surface.fields.map(({ field, ...schema }): Flag => {
+  const open = surface.fields.filter(({ field }) => !surface.secrets.includes(field));
+  const flags = open.map(({ field, ...schema }): Flag => {
     if (!positionals.includes(field)) return addOptions(command, field, schema, surface);
     return { field, schema, attribute: undefined, fileAttribute: undefined };
   });
@@ -53,6 +55,10 @@ export function addFlags(
       const isPath = surface.paths?.includes(flag.field) === true && typeof value === 'string';
       if (value !== undefined) input[flag.field] = isPath ? resolve(io.cwd, value) : value;
     }
+    // Nobody stays on the line for what is for later, who did not say so.
+    const isForLater = input['delay'] !== undefined || input['run_at'] !== undefined;
+    if (isForLater && command.getOptionValueSource('wait') === 'default') delete input['wait'];
+    for (const field of surface.secrets) input[field] = await readSecret(field, io);
     return input;
   };
 }

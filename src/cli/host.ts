@@ -13,12 +13,20 @@ export interface CliHost {
   demo(options: DemoOptions): Promise<number>;
   /** Puts a backup in the place of the ledger; what it answers is printed. */
   restore(config: string | undefined, from: string): Promise<JsonOutput>;
-  /** Brings the ledger to this program's schema; what it answers is printed. */
+  /** Puts what was exported in the place of all ledgers; with `dryRun` it says what would be done. */
+  import(config: string | undefined, from: string, dryRun: boolean): Promise<JsonOutput>;
+  /** Brings all ledgers to this program's schema; what it answers is printed. */
   migrate(config: string | undefined): Promise<JsonOutput>;
   /** The control socket of the process that runs here, if one does. */
-  findSocket(config: string | undefined): Promise<string | undefined>;
+  findSocket(config: string | undefined): Promise<FoundSocket | undefined>;
   /** Does without a server: opens the ledger itself. */
   openLocal(config: string | undefined, need: LocalNeed): Promise<LocalDoor>;
+}
+
+export interface FoundSocket {
+  readonly socketPath: string;
+  /** What shows that this is the operator and not something that runs for a tenant. */
+  readonly key?: string | undefined;
 }
 
 /**
@@ -44,6 +52,10 @@ export interface CliIo {
   readonly stdout: TextWriter;
   readonly stderr: TextWriter;
   readonly stdin: AsyncIterable<Uint8Array | string>;
+  /** Whether a person types standard input. */
+  readonly isInTTY: boolean;
+  /** Whether what is typed is not shown, and comes key by key. */
+  setHidden(isHidden: boolean): void;
   /** Whether a person sees standard output. */
   readonly isTTY: boolean;
   /** Whether a person sees standard error, where progress is shown. */
@@ -84,6 +96,8 @@ export function processIo(): CliIo {
     get stdin() {
       return process.stdin as AsyncIterable<Uint8Array | string>;
     },
+    isInTTY: isatty(0),
+    setHidden: (isHidden) => void process.stdin.setRawMode(isHidden),
     isTTY: stdout.isTTY,
     isErrTTY: isatty(2),
     hasColors: stdout.isTTY && stdout.hasColors(),

@@ -47,8 +47,9 @@ export async function findTarget(
     warnOfPlainHttp(target, io);
     return target;
   }
-  const socketPath = await host.findSocket(config);
-  return socketPath === undefined ? undefined : { socketPath };
+  const found = await host.findSocket(config);
+  // A token of the environment is for the server that is named there.
+  return found === undefined ? undefined : { ...found, token: named(token) };
 }
 
 const warned = new WeakSet<CliIo>();

@@ -2,16 +2,19 @@ import { resolve } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import type { Command } from 'commander';
 import { DuctileError } from '../base/errors.ts';
+import { isObject } from '../base/json.ts';
 import type { JsonOutput } from '../operations/define.ts';
 import { makePrinter } from './options.ts';
 import type { Common, Session } from './options.ts';
 import { version } from './version.ts';
-import { showPlain, showPlan } from './views.ts';
+import { showPlan } from './views.ts';
+import { showMoved } from './views/system.ts';
 
 /** Commands that are no operations: they are about this program, or work where no server runs. */
 export function addOwnCommands(program: Command, system: Command, session: Session): void {
   addStart(system, session);
   addRestore(system, session);
+  addImport(system, session);
   addMigrate(system, session);
   addDemo(program, session);
   addLogs(program, session);
@@ -54,16 +57,35 @@ function addRestore(system: Command, session: Session): void {
     });
 }
 
+function addImport(system: Command, session: Session): void {
+  const { host, io } = session;
+  system
+    .command('import')
+    .description(
+      'Put exported ledgers in their places, on either database; nothing may be running.',
+    )
+    .requiredOption('--from <directory>', 'a directory that `system export` wrote')
+    .option('--dry-run', 'check everything, say what would happen, and do nothing')
+    .addHelpText('after', '\nExamples:\n  $ ductile system import --from ./moved')
+    .action(async ({ from, dryRun }: { from: string; dryRun?: boolean }, command: Command) => {
+      const options = readLocal(command);
+      const path = resolve(io.cwd, from);
+      report(session, options, await host.import(options.config, path, dryRun === true));
+    });
+}
+
 function addMigrate(system: Command, session: Session): void {
   system
     .command('migrate')
-    .description('Bring the ledger to the schema of this program, as a start of the service does.')
+    .description('Bring all ledgers to the schema of this program, as a start of the service does.')
     .option('--dry-run', 'say what would happen, and do nothing')
     .addHelpText('after', '\nExamples:\n  $ ductile system migrate')
     .action(async ({ dryRun }: { dryRun?: boolean }, command: Command) => {
       const options = readLocal(command);
-      const plan = 'Changes of the schema that the ledger does not have yet would be made.';
-      report(session, options, dryRun === true ? plan : await session.host.migrate(options.config));
+      const plan = 'Changes of the schema that the ledgers do not have yet would be made.';
+      const told = dryRun === true ? plan : await session.host.migrate(options.config);
+      report(session, options, told);
+      if (typeof told !== 'string' && hasFault(told)) session.exitCode = 1;
     });
 }
 
@@ -168,12 +190,17 @@ function readLocal(command: Command): Common {
   });
 }
 
+/** A tenant whose ledger stays as it was. */
+function hasFault({ tenants }: JsonOutput): boolean {
+  return Array.isArray(tenants) && tenants.some((one) => isObject(one) && one['error'] !== null);
+}
+
 function report({ io }: Session, options: Common, told: JsonOutput | string): void {
   const printer = makePrinter(io, options);
   const output = typeof told === 'string' ? { dry_run: true, plan: [told] } : told;
   if (options.json === true) printer.json(output);
-  else if (typeof told === 'string') showPlan(output, printer);
-  else showPlain(output, printer);
+  else if (output['dry_run'] === true) showPlan(output, printer);
+  else showMoved(output, printer);
 }
 
 function collect(value: string, before: readonly string[] = []): readonly string[] {

@@ -1,9 +1,11 @@
 import { Command, CommanderError, Option } from 'commander';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { ask } from './ask.ts';
+import type { Input } from './ask.ts';
 import { commands } from './commands.ts';
 import type { CommandDefinition } from './commands.ts';
 import { addFlags } from './flags.ts';
+import { follow } from './follow.ts';
 import type { CliHost, CliIo } from './host.ts';
 import { describeNoun } from './nouns.ts';
 import type { Common, Session } from './options.ts';
@@ -48,7 +50,10 @@ export function makeProgram(session: Session, words: readonly string[]): Command
     .version(version, '-V, --version')
     .option('--config <path>', 'the configuration, a directory or a file')
     .option('--url <address>', 'a server elsewhere (also DUCTILE_URL)')
-    .option('--token <token>', 'for that server; DUCTILE_TOKEN is better, others cannot see it')
+    .option(
+      '--token <token>',
+      'who asks, there or here; DUCTILE_TOKEN is better: others cannot see it',
+    )
     .option('--json', 'print the answer, or the error, as JSON')
     .option('-v, --verbose', 'show more')
     .option('--no-color', 'no colours (also NO_COLOR)')
@@ -68,8 +73,12 @@ export function makeProgram(session: Session, words: readonly string[]): Command
     const { noun, action, alias, positionals, isDefault = false } = definition;
     if (said.has(noun)) {
       const parent = parents.get(noun) ?? program;
-      const command = parent.command(action, { isDefault }).description(definition.summary);
-      const isMeant = isDefault || said.has(action);
+      const names = [action, ...(definition.also ?? [])];
+      const command = parent
+        .command(action, { isDefault })
+        .aliases(names.slice(1))
+        .description(definition.summary);
+      const isMeant = isDefault || names.some((name) => said.has(name));
       if (isMeant) addOperation(command, definition, positionals, session);
     }
     if (alias === undefined || !said.has(alias.name)) continue;
@@ -113,6 +122,9 @@ function addOperation(
   if (definition.watch === true) {
     command.addOption(new Option('--watch [interval]', 'look again and again (every 2s)'));
   }
+  if (definition.follow === true) {
+    command.addOption(new Option('-f, --follow', 'show what comes, until Ctrl-C'));
+  }
   command
     .description(definition.summary)
     .addHelpText('after', examplesText(definition.examples))
@@ -130,6 +142,11 @@ async function perform(
   options: Common & Record<string, unknown>,
 ): Promise<void> {
   const { io } = session;
+  if (definition.follow === true && options['follow'] === true) {
+    const lookAfter = (from: Input) => ask(session, options, definition.name, from);
+    session.exitCode = await follow(io, { definition, options, input, look: lookAfter });
+    return;
+  }
   const look = () => ask(session, options, definition.name, input);
   const intervalMs = definition.watch === true ? readInterval(options['watch']) : undefined;
   if (intervalMs !== undefined) {
@@ -155,7 +172,8 @@ function usageError({ message }: CommanderError, argv: readonly string[]): Ducti
   const [said = '', guess] = message.replace(/^error: /, '').split('\n');
   const asked = ['ductile', ...commandWords(argv), '--help'].join(' ');
   const hint = guess?.replaceAll(/[()]/g, '') ?? `See \`${asked}\`.`;
-  return new DuctileError('INPUT_INVALID', said, { hint });
+  // What was given too much may be a secret.
+  return new DuctileError('INPUT_INVALID', said.replace(/(but got \d+): .*$/, '$1'), { hint });
 }
 
 /** The noun and the action that the words begin with, as far as they are known. */

@@ -1,9 +1,10 @@
-import type { JsonOutput } from '../operations/define.ts';
+import type { JsonOutput, Table } from '../operations/define.ts';
 import type { CommandDefinition } from './commands.ts';
 import type { CliIo } from './host.ts';
 import { makePrinter } from './options.ts';
 import type { Common } from './options.ts';
-import { rowsOf } from './views/parts.ts';
+import type { Printer } from './print.ts';
+import { rowsOf, showProblems } from './views/parts.ts';
 import { showPlain, showPlan, views } from './views.ts';
 
 /** Prints an answer as it was asked for. */
@@ -17,8 +18,14 @@ export function show(
   if (options.json === true) printer.json(output);
   else if (output['dry_run'] === true) showPlan(output, printer);
   else if (name in views) views[name]?.(output, printer);
-  else if (table !== undefined) printer.table(rowsOf(output[table.rows]), table);
+  else if (table !== undefined) showTable(table, output, printer);
   else showPlain(output, printer);
+}
+
+/** What was left out of the list for its faults is told behind it. */
+function showTable(table: Table, output: JsonOutput, printer: Printer): void {
+  printer.table(rowsOf(output[table.rows]), table);
+  showProblems(rowsOf(output['problems']), printer);
 }
 
 /** 0 unless the answer is bad news, which the operation itself knows best. */

@@ -4,9 +4,15 @@ import https from 'node:https';
 import { text } from 'node:stream/consumers';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
+import type { FoundSocket } from './host.ts';
 
 /** The server that is asked: the one that runs here, or one elsewhere. */
-export type Target = { readonly socketPath: string } | RemoteTarget;
+export type Target = SocketTarget | RemoteTarget;
+
+export interface SocketTarget extends FoundSocket {
+  /** Of who asks as its bearer instead of as the operator. */
+  readonly token?: string | undefined;
+}
 
 export interface RemoteTarget {
   readonly url: URL;
@@ -71,19 +77,27 @@ function optionsOf(target: Target, { method, path, body, headers = {} }: Exchang
   const usual = body === undefined ? {} : { 'content-type': 'application/json' };
   const common = { method, agent: false as const };
   if (!('url' in target)) {
-    const { socketPath } = target;
-    return { ...common, socketPath, path, headers: { ...usual, ...headers } };
+    const { socketPath, token, key } = target;
+    const shown = token === undefined ? proof(key) : bearer(token);
+    return { ...common, socketPath, path, headers: { ...usual, ...shown, ...headers } };
   }
   const { url, token } = target;
-  const bearer = token === undefined ? {} : { authorization: `Bearer ${token}` };
   return {
     ...common,
     hostname: url.hostname.replace(/^\[(.*)\]$/, '$1'),
     port: url.port,
     // A server may stand behind a path of a proxy.
     path: `${url.pathname.replace(/\/$/, '')}${path}`,
-    headers: { ...usual, ...bearer, ...headers },
+    headers: { ...usual, ...bearer(token), ...headers },
   };
+}
+
+function bearer(token: string | undefined): Record<string, string> {
+  return token === undefined ? {} : { authorization: `Bearer ${token}` };
+}
+
+function proof(key: string | undefined): Record<string, string> {
+  return key === undefined ? {} : { authorization: `Control ${key}` };
 }
 
 function unreachable(target: Target, thrown: unknown): DuctileError {

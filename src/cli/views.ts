@@ -8,6 +8,7 @@ import { showCancel, showJob, showLogs, showRetry } from './views/job.ts';
 import { showCoreLog } from './views/logs.ts';
 import { listOf } from './views/parts.ts';
 import type { View } from './views/parts.ts';
+import { packageViews } from './views/package.ts';
 import { pipelineViews } from './views/pipeline.ts';
 import { showPlugin, showPlugins, showRun } from './views/plugin.ts';
 import { runViews } from './views/run.ts';
@@ -19,6 +20,7 @@ export const views: Readonly<Record<string, View>> = {
   ...configViews,
   ...controlViews,
   ...runViews,
+  ...packageViews,
   ...pipelineViews,
   ...signalViews,
   'system.status': showStatus,

@@ -2,6 +2,7 @@ import type { JsonObject } from '../base/json.ts';
 import type { Approvals } from '../directive/approval.ts';
 import type { PipelineEntry } from '../pipeline/entry.ts';
 import type { Schedule } from '../schedule/schedule.ts';
+import type { HandlerConfig } from './handler.ts';
 import type { Problem } from './problem.ts';
 
 /** The configuration in force: checked, complete with defaults, frozen. Durations are milliseconds. */
@@ -13,13 +14,20 @@ export interface Config {
   readonly service: ServiceConfig;
   readonly state: StateConfig;
   readonly pluginRoots: readonly PluginRoot[];
+  /** Where packages are looked for, besides those that come with the program. */
+  readonly packageRoots: readonly PluginRoot[];
   /** By name, disabled ones included; the record has no prototype. */
   readonly plugins: Readonly<Record<string, PluginConfig>>;
   /** What a plugin gets that is found but not listed. */
   readonly pluginDefaults: PluginConfig;
+  /** Whether what is found but not listed is not there, as it is for tenants. */
+  readonly onlyListed: boolean;
   readonly routes: readonly RouteConfig[];
   readonly pipelines: readonly PipelineEntry[];
+  /** What signals ask for by directive; only installations bring them. */
+  readonly handlers: readonly HandlerConfig[];
   readonly directives: DirectivesConfig;
+  readonly tenants: TenantsConfig;
   readonly api: ApiConfig;
   /** Every file that was read, in the order in which they were merged. */
   readonly files: readonly ConfigFile[];
@@ -115,6 +123,8 @@ export interface PluginConfig {
   readonly circuitBreaker: CircuitBreakerConfig;
   /** Queued and running polls of one schedule before it waits. */
   readonly maxOutstandingPolls: number;
+  /** Whether every tenant has it too. */
+  readonly shared: boolean;
   readonly place: string;
 }
 
@@ -135,12 +145,20 @@ export interface RouteConfig {
   readonly to: string;
   /** Undefined when only `to` says it. */
   readonly command: string | undefined;
+  readonly shared: boolean;
   readonly place: string;
 }
 
 export interface DirectivesConfig {
   /** What waits until somebody approves it. */
   readonly approval: Approvals;
+}
+
+export interface TenantsConfig {
+  /** `isolated`: with a tenant, plugins do not see the directories of the state and configuration. */
+  readonly trust: 'isolated' | 'shared';
+  /** How long one in which nothing is to be done stays awake after the last visit. */
+  readonly idleMs: number;
 }
 
 export interface ApiConfig {

@@ -27,6 +27,7 @@ export type Category =
   | 'permissions'
   | 'security'
   | 'plugins'
+  | 'packages'
   | 'routes'
   | 'pipelines'
   | 'schedules'

@@ -45,10 +45,13 @@ export const meanings: Readonly<Record<string, string>> = {
   'state.dir': 'with `state.url`: the directory of the control socket; `./data` unless set',
   database: 'another name for `state`',
   plugin_roots: 'directories that are searched for plugins, in order; required',
+  package_roots: 'directories that are searched for packages, besides those that come with Ductile',
   'plugins.<name>.enabled': 'whether it is loaded',
   'plugins.<name>.uses':
     'the plugin whose code runs under this name, with config and state of its own',
-  'plugins.<name>.config': 'what the plugin gets as `config`; `${VAR}` is replaced in texts',
+  'plugins.<name>.config':
+    'what the plugin gets as `config`; `${VAR}` is replaced in texts, `credential:<name>` is the ' +
+    'secret of that name',
   'plugins.<name>.retry.max_attempts': 'failures before the job is given up',
   'plugins.<name>.retry.backoff_base': 'the delay before the second try; it doubles each time',
   'plugins.<name>.timeouts': 'by command; poll 60s, handle 120s, health 10s, init 30s, others 60s',
@@ -59,11 +62,13 @@ export const meanings: Readonly<Record<string, string>> = {
   'plugins.<name>.circuit_breaker.threshold':
     'failures in a row of a scheduled command before it pauses',
   'plugins.<name>.circuit_breaker.reset_after': 'how long it pauses before one try',
+  'plugins.<name>.shared': 'whether every tenant has it too, with this configuration',
   'plugins.<name>.max_outstanding_polls': 'queued and running jobs of one schedule before it waits',
   'routes[].from': 'only events of this plugin',
   'routes[].event_type': 'the exact type; required',
   'routes[].to': 'a plugin, or `plugin.command`; required',
   'routes[].command': 'the command, `handle` unless set',
+  'routes[].shared': 'whether every tenant has it too',
   'pipelines[].name': 'what it is called by `call`, the API and the command line; required',
   'pipelines[].on': 'the exact type of the events that start it; without it only its name does',
   'pipelines[].from_plugin': 'only events of this plugin',
@@ -75,8 +80,12 @@ export const meanings: Readonly<Record<string, string>> = {
     'branches of one `foreach`, or of one step with several events; 10000 unless set',
   'pipelines[].concurrency':
     'runs of it at once; or `key` and `limit`: runs at once with the same key, others wait',
+  'pipelines[].shared': 'whether every tenant has it too',
   'pipelines[].on_halt': '`plugin.command` that gets a job when a run halts',
   'pipelines[].steps': 'what it does; see the page about pipelines; required',
+  'tenants.idle': 'How long the ledger of a tenant stays open after the last request for it.',
+  'tenants.trust':
+    '`isolated`: plugins of tenants do not see the state and the configuration; `shared`: they do',
   'directives.approval':
     'types of directives that wait until somebody else than the one who asks, or an owner, ' +
     'approves them: a list of types, or a map from type to the actors who may approve',

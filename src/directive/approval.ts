@@ -4,8 +4,15 @@ import { text } from '../base/fields.ts';
 /** The types that can wait for somebody's approval: all that need not be done where they are asked. */
 export const approvable = [
   'breaker.reset',
+  'credential.delete',
+  'credential.rotate',
   'job.cancel',
   'job.retry',
+  'package.disable',
+  'package.enable',
+  'package.install',
+  'package.uninstall',
+  'package.upgrade',
   'plugin.disable',
   'plugin.enable',
   'plugin.init',
@@ -17,7 +24,13 @@ export const approvable = [
   'schedule.resume',
   'signal.replay',
   'system.pause',
+  'system.prune',
   'system.resume',
+  'tenant.create',
+  'tenant.delete',
+  'tenant.limit',
+  'tenant.resume',
+  'tenant.suspend',
   'token.revoke',
 ] as const;
 

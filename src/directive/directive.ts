@@ -18,9 +18,10 @@ export function isFinal(status: DirectiveStatus): boolean {
 
 /**
  * When two requests are the same one. `toggle`: as long as nothing else was done to the target, so
- * that pause, resume, pause are three. `each`: never, unless the caller says so with a key.
+ * that pause, resume, pause are three. `latest`: as long as it is the last thing that was asked of the
+ * target, so that upgrades to two versions are two. `each`: never, unless the caller says so with a key.
  */
-export type Sameness = 'toggle' | 'each' | { readonly key: string };
+export type Sameness = 'toggle' | 'latest' | 'each' | { readonly key: string };
 
 /** What somebody wants changed, before it is on the ledger. The ids are made by whoever asks. */
 export interface DirectiveDraft {
@@ -76,6 +77,8 @@ export interface Directive {
   readonly cancelledBy: string | null;
   /** Not begun before this; null for what was begun when it was asked for. */
   readonly runAt: Timestamp | null;
+  /** JSON text: how far it is, kept with each step so that whoever begins it anew goes on there. */
+  readonly progress: string | null;
   /** How often it was begun. */
   readonly attempt: number;
   readonly maxAttempts: number;
@@ -85,6 +88,12 @@ export interface Directive {
   readonly requestedAt: Timestamp;
   readonly startedAt: Timestamp | null;
   readonly completedAt: Timestamp | null;
+}
+
+/** Whether asking for something is asking again for what was asked of the same target last. */
+export function isLatest(last: Directive, draft: Pick<DirectiveDraft, 'type' | 'params'>): boolean {
+  const isOver = last.status === 'failed' || last.status === 'cancelled';
+  return !isOver && last.type === draft.type && last.params === draft.params;
 }
 
 /** Keys that callers may not choose begin so. */

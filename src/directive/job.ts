@@ -21,6 +21,7 @@ export interface JobChoice {
 
 export const cancelType: DirectiveType<JobChoice> = {
   type: 'job.cancel',
+  lasting: 'A cancelled job stays cancelled; `ductile job retry` does its work as a new one.',
   summary: 'Stop jobs: queued ones never start, running ones are stopped.',
   scope: 'jobs:rw',
   params: choiceOf(open),
@@ -31,6 +32,7 @@ export const cancelType: DirectiveType<JobChoice> = {
 
 export const retryType: DirectiveType<JobChoice> = {
   type: 'job.retry',
+  lasting: 'What the jobs do cannot be undone.',
   summary: 'Do the work of ended jobs again, as new jobs.',
   scope: 'jobs:rw',
   params: choiceOf(ended),

@@ -23,12 +23,15 @@ export interface DecisionChoice extends RunChoice {
   readonly why?: string | undefined;
 }
 
+const STEPS = 'What the steps do cannot be undone, and a run is taken up again once.';
+
 const runId = z.string().min(1).describe('one run by its id');
 const step = z.string().min(1).max(limits.stepNameCharsMax);
 const context = z.boolean().default(true).describe('whether the new run has its baggage');
 
 export const cancelRunType: DirectiveType<RunChoice> = {
   type: 'run.cancel',
+  lasting: 'A cancelled run stays cancelled; `ductile run retry-from` does its work in a new one.',
   summary: 'Stop a run: queued work never starts, running processes are stopped.',
   scope: 'runs:rw',
   params: z.strictObject({ run_id: runId }),
@@ -38,6 +41,7 @@ export const cancelRunType: DirectiveType<RunChoice> = {
 
 export const reviveRunType: DirectiveType<ReviveChoice> = {
   type: 'run.revive',
+  lasting: STEPS,
   summary: 'Go on with a halted run in a new one, without repeating what succeeded.',
   scope: 'runs:rw',
   params: z.strictObject({ run_id: runId, context }),
@@ -48,6 +52,7 @@ export const reviveRunType: DirectiveType<ReviveChoice> = {
 
 export const retryFromType: DirectiveType<RetryFromChoice> = {
   type: 'run.retry_from',
+  lasting: STEPS,
   summary: 'Do a step of an ended run again in a new one, and everything after it.',
   scope: 'runs:rw',
   params: z.strictObject({
@@ -61,6 +66,7 @@ export const retryFromType: DirectiveType<RetryFromChoice> = {
 
 export const decideType: DirectiveType<DecisionChoice> = {
   type: 'run.approve',
+  lasting: 'What was decided stays decided.',
   summary: 'Say yes or no to a step that waits for a person.',
   scope: 'runs:rw',
   params: z.strictObject({

@@ -22,6 +22,7 @@ export const resumeScheduleType = scheduleType(
 
 export const resetBreakerType: DirectiveType<BreakerChoice> = {
   type: 'breaker.reset',
+  lasting: 'The failures that were counted are not counted any more.',
   summary: 'Close the circuit breakers of a plugin, so that its schedules fire again.',
   scope: 'system:rw',
   params: z.strictObject({ plugin: z.string().min(1), command: z.string().min(1).optional() }),

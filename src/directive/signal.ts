@@ -12,6 +12,8 @@ export interface ReplayChoice {
   readonly to?: string | undefined;
   /** Only this one of those that handle them: a plugin, `<plugin>.<command>` or `pipeline:<name>`. */
   readonly handler?: string | undefined;
+  /** Also by what handled them well before, or does so now. */
+  readonly force: boolean;
   readonly limit: number;
 }
 
@@ -27,11 +29,18 @@ export const replayType: DirectiveType<ReplayChoice> = {
   summary: 'Let signals be handled once more, by what the configuration says now.',
   // What was done once is done again, also for signals that only administrators may see.
   scope: 'system:rw',
+  lasting: 'What the handlers do cannot be undone; jobs that have not started can be cancelled.',
+  isRepeatable: true,
+  isResumable: true,
   params: z
     .strictObject({
       signal_id: z.string().min(1).optional().describe('one signal by its id'),
       ...fields,
       handler: z.string().min(1).max(limits.eventTypeBytesMax).optional(),
+      force: z
+        .boolean()
+        .default(false)
+        .describe('also by what handled them well before, or does so now'),
       limit: z.int().min(1).max(limits.bulkJobsMax).default(limits.bulkJobsUsual),
     })
     .refine(isOneOrFiltered, {

@@ -1,8 +1,9 @@
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
+import { roleOf, roles, type Role } from './role.ts';
 import type { DirectiveType } from './type.ts';
 
-/** Whoever gets the text of a token may do what it may, so only who may do everything makes one. */
+/** Whoever gets the text of a token may do what it may, so only who may do everything renews any. */
 const OWNER = '*';
 
 /** `read` alone is no scope; `jobs:ro`, `echo:allow:poll`, `*` and `read:*` are. */
@@ -14,6 +15,7 @@ const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, {
 
 export interface NewToken {
   readonly name: string;
+  readonly role?: Role | undefined;
   readonly scopes: readonly string[];
   readonly expires_in_ms?: number | undefined;
 }
@@ -25,19 +27,31 @@ export interface TokenChoice {
 export const createTokenType: DirectiveType<NewToken> = {
   type: 'token.create',
   summary: 'Make a token for the API; its text is shown once.',
-  scope: OWNER,
+  scope: 'tokens:rw',
+  role: 'admin',
   isImmediate: true,
-  params: z.strictObject({
-    name,
-    scopes: z
-      .array(z.string().max(limits.scopeCharsMax).regex(scopePattern, { error: 'is no scope' }))
-      .min(1)
-      .max(limits.scopesMax),
-    expires_in_ms: z.int().min(1000).max(limits.tokenLifeMsMax).optional(),
-  }),
+  params: z
+    .strictObject({
+      name,
+      role: z.enum(roles).optional(),
+      scopes: z
+        .array(z.string().max(limits.scopeCharsMax).regex(scopePattern, { error: 'is no scope' }))
+        .max(limits.scopesMax)
+        .default([]),
+      expires_in_ms: z.int().min(1000).max(limits.tokenLifeMsMax).optional(),
+    })
+    .refine(({ role = 'service', scopes }) => role !== 'service' || scopes.length > 0, {
+      path: ['scopes'],
+      error: 'or a role must say what the token may do',
+    }),
   sameness: () => 'each',
   target: (params) => params.name,
 };
+
+/** What it will be: without a role it is what its scopes make it. */
+export function roleOfNew({ role, scopes }: Pick<NewToken, 'role' | 'scopes'>): Role {
+  return role === undefined || scopes.includes('*') ? roleOf(scopes) : role;
+}
 
 export const revokeTokenType = choiceType(
   'token.revoke',
@@ -58,6 +72,7 @@ function choiceType(type: string, scope: string, summary: string): DirectiveType
     type,
     summary,
     scope,
+    lasting: 'The text that is in use now is worthless then, for ever.',
     params: z.strictObject({ token: z.string().min(1).describe('its name or id') }),
     sameness: () => 'each',
     target: ({ token }) => token,

@@ -68,7 +68,7 @@ export function makeAdvancer(options: AdvancerOptions): Advancer {
     /** The step under way is finished; whoever comes next goes on where it stopped. */
     async stop() {
       isStopping = true;
-      alarm.stop();
+      await alarm.stop();
       await loop.stop();
     },
   };

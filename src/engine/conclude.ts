@@ -14,6 +14,7 @@ import {
   type Consequences,
   type FollowRules,
 } from './follow.ts';
+import type { Keep } from './keep.ts';
 
 /** How long a job waits when the machine had no room to start it. */
 export const HOST_FULL_DELAY_MS = 1000;
@@ -29,6 +30,8 @@ export interface EndedAttempt {
 
 export interface ConcludeInput {
   readonly rules: FollowRules;
+  /** What signals may show; nothing is sealed unless told. */
+  readonly keep?: Keep;
   readonly random: number;
   readonly nowMs: number;
 }
@@ -41,7 +44,7 @@ export function conclude(attempt: EndedAttempt, input: ConcludeInput): Closing {
   const closing = { job, claimToken: job.claimToken, report, ending };
   if (reply.kind === 'ok') {
     const state = toStateChange(plugin, job.command, reply);
-    const followed = followEvents(job, reply.events, input.rules, input.nowMs);
+    const followed = followEvents(job, reply.events, input.rules, input.nowMs, input.keep);
     const payloads = reply.events.map(({ payload }) => payload);
     return {
       ...closing,

@@ -24,9 +24,12 @@ export interface RunSeams {
   readonly ledger: Ledger;
   /** The end of a job was asked for. */
   readonly onCancel: (jobId: string, answer: CancelAnswer) => void;
-  /** Runs have ended, or can be moved on. */
+  /** Runs can be moved on. */
   readonly onNews: (news: RunNews) => void;
 }
+
+/** So many are counted for a plan. */
+const OPEN_COUNTED_MAX = 100;
 
 export function registerRunDirectives(directives: Directives, seams: RunSeams): void {
   directives.registerDirective(cancelRunDirective(seams));
@@ -48,18 +51,21 @@ function cancelRunDirective({
         return [`${nameOf(run)} is ${run.status} already; nothing would change.`];
       }
       if (run.status === 'queued') return [`${nameOf(run)} would never begin.`];
+      const { length } = await ledger.branches({ runId: id, open: true, limit: OPEN_COUNTED_MAX });
+      const open = `${length}${length === OPEN_COUNTED_MAX ? ' or more' : ''} of its branches`;
       return [
         `${nameOf(run)} would be cancelled: what is queued never starts, what runs is stopped.`,
+        `${open} would end with it.`,
       ];
     },
     prepare: ({ run_id: runId }) => ({ work: { kind: 'run.cancel', runId } }),
-    after({ run_id: runId }, { outcome, stopping }) {
+    after(_choice, { outcome, stopping }) {
       if (outcome !== 'cancelled') return;
       for (const jobId of Array.isArray(stopping) ? stopping : []) {
         if (typeof jobId === 'string') onCancel(jobId, 'requested');
       }
       // Another one of its key may begin.
-      onNews({ ...noNews, ended: [runId], advancing: true });
+      onNews({ ...noNews, advancing: true });
     },
   };
 }

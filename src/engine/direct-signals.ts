@@ -1,33 +1,27 @@
-import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
-import type { Json, JsonObject } from '../base/json.ts';
-import { limits } from '../base/limits.ts';
 import { suggest } from '../config/nearest.ts';
 import { replayType, type ReplayChoice } from '../directive/signal.ts';
-import type { JobDraft } from '../job/job.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import type { Followers, RunDraft, RunNews } from '../ledger/runs.ts';
-import type { SignalFilter, SignalGroup } from '../ledger/signals.ts';
-import { RUNTIME_SOURCE, senderOf, type Signal } from '../signal/signal.ts';
-import type { Asked, DirectiveDefinition } from './directive-definition.ts';
-import { followSignal } from './follow-runtime.ts';
+import type { SignalGroup } from '../ledger/signals.ts';
+import { senderOf } from '../signal/signal.ts';
+import type { DirectiveDefinition } from './directive-definition.ts';
 import type { Generation } from './generation.ts';
+import {
+  isHandler,
+  isPipeline,
+  PIPELINE,
+  replay,
+  replayFilterOf,
+  type ReplaySeams,
+} from './replay.ts';
 
-export interface SignalSeams {
-  readonly ledger: Ledger;
-  readonly current: () => Generation;
-  /** Jobs were queued, or runs have begun. */
-  readonly onNews: (news: RunNews) => void;
-}
-
-export function replayDirective(seams: SignalSeams): DirectiveDefinition<ReplayChoice> {
+export function replayDirective(seams: ReplaySeams): DirectiveDefinition<ReplayChoice> {
   const { ledger, current } = seams;
   return {
     ...replayType,
     async plan(choice) {
       refuseUnknown(choice, current());
-      const { limit } = choice;
-      const groups = await ledger.signalGroups({ ...filterOf(choice), limit });
+      const { limit, force } = choice;
+      const groups = await ledger.signalGroups({ ...replayFilterOf(choice), limit });
       const found = sum(groups.map(({ count }) => count));
       if (choice.signal_id !== undefined && found === 0) {
         const message = `there is no signal ${choice.signal_id}`;
@@ -38,87 +32,14 @@ export function replayDirective(seams: SignalSeams): DirectiveDefinition<ReplayC
         `${counted(found, 'signal')} would be handled again.`,
         ...planHandlers(groups, choice, current()),
         ...(isCut ? ['These are the oldest, as many as the limit allows; more may fit.'] : []),
-        'What this starts has new idempotency keys: whatever the handlers did, they do again.',
+        force
+          ? 'What this starts has new idempotency keys: whatever the handlers did, they do again.'
+          : 'What a handler has done well for a signal, or is about to do, is left out.',
       ];
     },
     execute: (choice, asked) => replay(seams, choice, asked),
   };
 }
-
-/** From the oldest to what was the newest when it began, some at a time, each step one commit. */
-async function replay(
-  { ledger, current, onNews }: SignalSeams,
-  choice: ReplayChoice,
-  asked: Asked,
-): Promise<JsonObject> {
-  const [newest] = await ledger.signals({ limit: 1 });
-  const counts = { signals: 0, jobs: 0, runs: 0, unhandled: 0 };
-  let cursor = 0;
-  while (counts.signals < choice.limit) {
-    if (asked.signal.aborted) {
-      throw new DuctileError('STOPPING', `stopped after ${counts.signals} signals`);
-    }
-    const signals = await ledger.signals({
-      ...filterOf(choice),
-      order: 'oldest',
-      beforeSeq: cursor,
-      upToSeq: newest?.seq ?? 0,
-      limit: Math.min(limits.bulkStepJobs, choice.limit - counts.signals),
-    });
-    const last = signals.at(-1);
-    if (last === undefined) break;
-    cursor = last.seq;
-    const followed = signals.map((signal) => followAgain(signal, choice, asked, current()));
-    const jobs = followed.flatMap((one) => one.jobs);
-    const runs = followed.flatMap((one) => one.runs);
-    if (jobs.length + runs.length > 0) {
-      const news = await ledger.startRuns({ jobs, runs });
-      onNews({ ...news, queued: news.queued || jobs.length > 0 });
-    }
-    counts.signals += signals.length;
-    counts.jobs += jobs.length;
-    counts.runs += runs.length;
-    counts.unhandled += followed.filter((one) => one.jobs.length + one.runs.length === 0).length;
-  }
-  return counts;
-}
-
-function followAgain(
-  signal: Signal,
-  { handler }: ReplayChoice,
-  { actor, directiveId }: Asked,
-  { rules }: Generation,
-): Followers {
-  const { id, type, source, hops } = signal;
-  if (hops > rules.hopsMax) return { jobs: [], runs: [] };
-  const payload = JSON.parse(signal.data) as Json;
-  const draft = { id, type, source, hops };
-  const { jobs, runs } = followSignal(draft, { payload, context: {} }, rules, {
-    submittedBy: 'replay',
-    actor,
-    runtimeCaused: source === RUNTIME_SOURCE,
-    key: `replay:${directiveId}:${id}`,
-    atMs: fromTimestamp(signal.occurredAt),
-  });
-  if (handler === undefined) return { jobs, runs };
-  return {
-    jobs: jobs.filter((job) => isHandler(handler, job)),
-    runs: runs.filter((run) => isPipeline(handler, run)),
-  };
-}
-
-function isHandler(
-  handler: string,
-  { plugin, command }: Pick<JobDraft, 'plugin' | 'command'>,
-): boolean {
-  return handler === plugin || handler === `${plugin}.${command}`;
-}
-
-function isPipeline(handler: string, { pipeline }: Pick<RunDraft, 'pipeline'>): boolean {
-  return handler === `${PIPELINE}${pipeline}`;
-}
-
-const PIPELINE = 'pipeline:';
 
 function refuseUnknown({ handler }: ReplayChoice, { routes, pipelines }: Generation): void {
   if (handler === undefined) return;
@@ -133,10 +54,10 @@ function refuseUnknown({ handler }: ReplayChoice, { routes, pipelines }: Generat
   });
 }
 
-/** Which pipelines begin may hang on what a signal says, so of those it is the most there can be. */
+/** Which pipelines begin may hang on what a signal says, so all of it is the most there can be. */
 function planHandlers(
   groups: readonly SignalGroup[],
-  { handler }: ReplayChoice,
+  { handler, force }: ReplayChoice,
   { rules, pipelines }: Generation,
 ): string[] {
   const jobs = new Map<string, number>();
@@ -155,21 +76,13 @@ function planHandlers(
   }
   if (jobs.size + runs.size === 0)
     return ['Nothing handles them now, so nothing would be started.'];
+  const most = force ? '' : 'Up to ';
   return [
-    ...[...jobs].map(([name, count]) => `${counted(count, 'job')} of ${name} would be queued.`),
+    ...[...jobs].map(
+      ([name, count]) => `${most}${counted(count, 'job')} of ${name} would be queued.`,
+    ),
     ...[...runs].map(([name, count]) => `Up to ${counted(count, 'run')} of ${name} would begin.`),
   ];
-}
-
-function filterOf(choice: ReplayChoice): Omit<SignalFilter, 'limit'> {
-  const { signal_id: id, type, source, from, to } = choice;
-  return {
-    ...(id === undefined ? {} : { id }),
-    ...(type === undefined ? {} : { type }),
-    ...(source === undefined ? {} : { source }),
-    ...(from === undefined ? {} : { from }),
-    ...(to === undefined ? {} : { to }),
-  };
 }
 
 function counted(count: number, noun: string): string {

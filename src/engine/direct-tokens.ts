@@ -2,9 +2,11 @@ import { createHash, randomBytes } from 'node:crypto';
 import { formatDuration } from '../base/duration.ts';
 import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
+import type { JsonObject } from '../base/json.ts';
 import {
   createTokenType,
   revokeTokenType,
+  roleOfNew,
   rotateTokenType,
   type NewToken,
   type TokenChoice,
@@ -22,12 +24,16 @@ export interface TokenSeams {
   /** Names that the configuration has given away. */
   readonly configured: () => readonly { readonly name: string }[];
   readonly refresh: () => Promise<void>;
+  /** Makes a token lead to this ledger, where it is not the root one. */
+  readonly lead?: ((digest: string) => Promise<void>) | undefined;
+  /** A token that is refused from now on leads here no more. */
+  readonly unlead?: ((digest: string) => Promise<void>) | undefined;
 }
 
 export function createTokenDirective(seams: TokenSeams): DirectiveDefinition<NewToken> {
   return {
     ...createTokenType,
-    async plan({ name, scopes, expires_in_ms: lifeMs }) {
+    async plan({ name, role, scopes, expires_in_ms: lifeMs }) {
       const tokens = [...seams.configured(), ...(await seams.ledger.tokens())];
       if (tokens.some((token) => token.name === name)) {
         throw new DuctileError('TOKEN_EXISTS', `there is a token named ${name} already`, {
@@ -35,11 +41,15 @@ export function createTokenDirective(seams: TokenSeams): DirectiveDefinition<New
         });
       }
       const life = lifeMs === undefined ? 'for ever' : `for ${formatDuration(lifeMs)}`;
-      return [`A token ${name} would be made that may ${scopes.join(', ')}, good ${life}.`];
+      const may = scopes.length === 0 ? 'what its role may' : scopes.join(', ');
+      const what = roleOfNew({ role, scopes });
+      return [`A token ${name} would be made, ${what}, that may ${may}, good ${life}.`];
     },
-    prepare({ name, scopes, expires_in_ms: expiresInMs }) {
+    async prepare({ name, role: wanted, scopes, expires_in_ms: expiresInMs }) {
       const { clear, digest } = makeToken();
-      const token = { id: makeId(), name, digest, scopes, expiresInMs };
+      const role = roleOfNew({ role: wanted, scopes });
+      const token = { id: makeId(), name, digest, role, scopes, expiresInMs };
+      await seams.lead?.(digest);
       return { work: { kind: 'token.create', token }, reveal: { token: clear } };
     },
     after: () => seams.refresh(),
@@ -47,6 +57,7 @@ export function createTokenDirective(seams: TokenSeams): DirectiveDefinition<New
 }
 
 export function revokeTokenDirective(seams: TokenSeams): DirectiveDefinition<TokenChoice> {
+  const outgoing: Outgoing = new Map();
   return {
     ...revokeTokenType,
     async plan({ token }) {
@@ -54,14 +65,16 @@ export function revokeTokenDirective(seams: TokenSeams): DirectiveDefinition<Tok
       return [`The token ${name} would be refused from now on.`];
     },
     async prepare({ token }) {
-      const { id } = await mustFind(seams, token);
+      const { id, digest } = await mustFind(seams, token);
+      outgoing.set(id, digest);
       return { work: { kind: 'token.revoke', tokenId: id } };
     },
-    after: () => seams.refresh(),
+    after: (_, result) => refuseOld(result, outgoing, seams),
   };
 }
 
 export function rotateTokenDirective(seams: TokenSeams): DirectiveDefinition<TokenChoice> {
+  const outgoing: Outgoing = new Map();
   return {
     ...rotateTokenType,
     async plan({ token }) {
@@ -69,12 +82,30 @@ export function rotateTokenDirective(seams: TokenSeams): DirectiveDefinition<Tok
       return [`The token ${name} would get a new text; the one in use would be refused.`];
     },
     async prepare({ token }) {
-      const { id } = await mustFind(seams, token);
+      const { id, digest: old } = await mustFind(seams, token);
       const { clear, digest } = makeToken();
+      outgoing.set(id, old);
+      await seams.lead?.(digest);
       return { work: { kind: 'token.rotate', tokenId: id, digest }, reveal: { token: clear } };
     },
-    after: () => seams.refresh(),
+    after: (_, result) => refuseOld(result, outgoing, seams),
   };
+}
+
+/** By the id of a token, what led to it until the directive that is under way. */
+type Outgoing = Map<string, string>;
+
+/** When this is interrupted, what leads here leads to a ledger that knows no such token. */
+async function refuseOld(
+  { token_id: id }: JsonObject,
+  outgoing: Outgoing,
+  { refresh, unlead }: TokenSeams,
+): Promise<void> {
+  await refresh();
+  const digest = typeof id === 'string' ? outgoing.get(id) : undefined;
+  if (typeof id !== 'string' || digest === undefined) return;
+  outgoing.delete(id);
+  await unlead?.(digest);
 }
 
 function makeToken(): { clear: string; digest: string } {

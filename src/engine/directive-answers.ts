@@ -10,8 +10,10 @@ import {
   type Directive,
   type DirectiveStatus,
 } from '../directive/directive.ts';
+import type { DirectiveType } from '../directive/type.ts';
 import type { DirectiveFailure, DirectiveWait } from '../ledger/directives.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { packageBehind } from './handlers.ts';
 
 export interface DirectAnswer {
   /** Null for a dry run, which writes nothing. */
@@ -44,6 +46,15 @@ export function planned(plan: readonly string[]): DirectAnswer {
   const nothing = { result: null, error: null, errorCode: null };
   const waits = { awaitingApproval: false, runAt: null };
   return { id: null, status: 'requested', plan, ...nothing, ...waits, repeated: false };
+}
+
+/** What of it cannot be undone, if anything would be done at all. */
+export function describeLasting(
+  { lasting }: Pick<DirectiveType<object>, 'lasting'>,
+  plan: readonly string[],
+): string[] {
+  const isIdle = plan.length === 1 && plan[0]?.endsWith('nothing would change.') === true;
+  return lasting === undefined || isIdle ? [] : [lasting];
 }
 
 /** What keeps a directive from being done at once, in sentences. */
@@ -104,6 +115,22 @@ export async function readDirective(
   throw new DuctileError('DIRECTIVE_NOT_FOUND', `there is no directive ${id}`, { place: id });
 }
 
+/** Of one about a package or asked for by one: which, and of which version once that is known. */
+function packageOf({ type, params, result, actor }: Directive): JsonObject {
+  const asking = packageBehind(actor);
+  if (asking !== undefined) return { package_slug: asking };
+  if (!type.startsWith('package.')) return {};
+  const known = {
+    ...(JSON.parse(params) as JsonObject),
+    ...(JSON.parse(result ?? '{}') as JsonObject),
+  };
+  const { package_slug: slug, version } = known;
+  return {
+    ...(typeof slug === 'string' ? { package_slug: slug } : {}),
+    ...(typeof version === 'string' ? { package_version: version } : {}),
+  };
+}
+
 /** One line of the log for each thing that becomes of a directive. */
 export function tellDirective(directive: Directive, log: Log): void {
   const { error, causationId, awaitingApproval, attempt } = directive;
@@ -115,6 +142,7 @@ export function tellDirective(directive: Directive, log: Log): void {
     status: directive.status,
     correlation_id: directive.correlationId,
     ...(causationId === null ? {} : { causation_id: causationId }),
+    ...packageOf(directive),
     ...(awaitingApproval ? { awaiting_approval: true } : {}),
     ...(attempt > 1 ? { attempt } : {}),
   };

@@ -1,10 +1,12 @@
 import type { JsonObject } from '../base/json.ts';
 import type { Log } from '../base/log.ts';
 import type { Approvals } from '../directive/approval.ts';
+import type { Directive } from '../directive/directive.ts';
 import type { DirectiveType } from '../directive/type.ts';
 import type { DirectiveWait, DirectiveWork } from '../ledger/directives.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { FollowRules } from './follow.ts';
+import type { Tally } from './tally.ts';
 
 export interface DirectRequest {
   readonly type: string;
@@ -14,6 +16,8 @@ export interface DirectRequest {
   readonly actorRole?: string;
   readonly idempotencyKey?: string;
   readonly dryRun?: boolean;
+  /** A value that goes beside the params, because those are recorded. */
+  readonly secret?: string;
   /** Done then and not before; at once unless told. */
   readonly due?: NonNullable<DirectiveWait['due']>;
   readonly correlationId?: string;
@@ -22,6 +26,11 @@ export interface DirectRequest {
 
 /** A kind of directive and how it is done. `plan` throws what would refuse it. */
 export type DirectiveDefinition<Params extends object> = DirectiveType<Params> & {
+  /** What the caller left open, as it is when it is asked for: what is recorded says what was meant. */
+  resolve?(
+    params: Params,
+    request: Pick<DirectRequest, 'secret' | 'dryRun'>,
+  ): Params | Promise<Params>;
   plan(params: Params): string[] | Promise<string[]>;
   /** After the commit of one that completed, in the process that was asked. */
   after?(params: Params, result: JsonObject): void | Promise<void>;
@@ -41,6 +50,10 @@ export type DirectiveDefinition<Params extends object> = DirectiveType<Params> &
 export interface Asked {
   readonly directiveId: string;
   readonly actor: string;
+  /** How far it was when another process had it; null when it begins. */
+  readonly progress: JsonObject | null;
+  /** What came beside the params of one that is done at once; kept nowhere. */
+  readonly secret?: string | undefined;
   /** Aborted when the process stops. */
   readonly signal: AbortSignal;
 }
@@ -57,8 +70,11 @@ export interface DirectivesOptions {
   readonly rules: () => FollowRules;
   /** What waits for somebody's approval. */
   readonly approvals: () => Approvals;
+  /** Throws when the one who asked may not have it done any more. */
+  readonly authorize: (directive: Directive) => Promise<void>;
   /** Something was committed that others may be waiting for. */
   readonly onChange: () => void;
+  readonly tally: Tally;
   readonly log: Log;
 }
 

@@ -2,21 +2,34 @@ import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Directive } from '../directive/directive.ts';
 import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
-import type { Consequences, FollowRules } from './follow.ts';
+import { noConsequences, type Consequences, type FollowRules } from './follow.ts';
 import { followRuntime } from './follow-runtime.ts';
+import { isInstallation } from './handlers.ts';
+import { withPackage } from './package-signals.ts';
 
 /** What is told of a directive, on the ledger or before. */
 export type Told = Pick<
   Directive,
-  'id' | 'type' | 'target' | 'actor' | 'signalId' | 'correlationId'
+  'id' | 'type' | 'target' | 'params' | 'actor' | 'signalId' | 'correlationId'
 >;
 
-type Moment = 'requested' | 'approved' | 'started' | 'completed' | 'failed' | 'cancelled';
+/** What becomes of a directive, each told by a signal. */
+export type DirectiveMoment =
+  | 'requested'
+  | 'approved'
+  | 'started'
+  | 'completed'
+  | 'failed'
+  | 'cancelled';
 
-const ends: ReadonlySet<Moment> = new Set(['completed', 'failed', 'cancelled']);
+const ends: ReadonlySet<DirectiveMoment> = new Set(['completed', 'failed', 'cancelled']);
 
 /** The lifecycle signal of a moment of a directive, and what waits for it. */
-export function followDirective(told: Told, moment: Moment, rules: FollowRules): Consequences {
+export function followDirective(
+  told: Told,
+  moment: DirectiveMoment,
+  rules: FollowRules,
+): Consequences {
   const { id, type, target, actor } = told;
   const payload: JsonObject = { directive_id: id, type, target, actor, status: moment };
   const signal: SignalDraft = {
@@ -30,19 +43,36 @@ export function followDirective(told: Told, moment: Moment, rules: FollowRules):
     correlationId: told.correlationId,
     causationId: id,
   };
-  return { signals: [signal], ...followRuntime(signal, { payload, context: {} }, rules) };
+  const all = withPackage([{ signal, payload }], told, moment, rules.tenant ?? ROOT);
+  if (isInstallation(actor)) {
+    // What an installation asked for must not lead to its asking again.
+    const signals = all.map((one): SignalDraft => ({ ...one.signal, isQuiet: true }));
+    return { ...noConsequences(), signals };
+  }
+  return joinAll(
+    all.map((one) => ({
+      signals: [one.signal],
+      ...followRuntime(one.signal, { payload: one.payload, context: {} }, rules),
+    })),
+  );
 }
+
+/** How keys name the ledger that belongs to no tenant. */
+const ROOT = 'root';
 
 /** Of one that begins when it is asked for: both in the same commit, in this order. */
 export function followBegin(told: Told, rules: FollowRules): Consequences {
-  const [asked, begun] = [
+  return joinAll([
     followDirective(told, 'requested', rules),
     followDirective(told, 'started', rules),
-  ];
+  ]);
+}
+
+function joinAll(parts: readonly Consequences[]): Consequences {
   return {
-    signals: [...asked.signals, ...begun.signals],
-    jobs: [...asked.jobs, ...begun.jobs],
-    runs: [...asked.runs, ...begun.runs],
+    signals: parts.flatMap(({ signals }) => signals),
+    jobs: parts.flatMap(({ jobs }) => jobs),
+    runs: parts.flatMap(({ runs }) => runs),
   };
 }
 

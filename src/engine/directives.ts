@@ -7,6 +7,7 @@ import {
   callerKey,
   canonical,
   isFinal,
+  isLatest,
   type Directive,
   type DirectiveDraft,
 } from '../directive/directive.ts';
@@ -14,6 +15,7 @@ import { nounOf, type DirectiveType } from '../directive/type.ts';
 import type { DirectiveEnd, DirectiveWait } from '../ledger/directives.ts';
 import {
   checkKey,
+  describeLasting,
   describeWait,
   endFailed,
   mismatch,
@@ -68,16 +70,21 @@ export class Directives {
 
   async direct(request: DirectRequest): Promise<DirectAnswer> {
     const definition = this.#find(request.type);
-    const params = parseParams(definition, request.params);
+    const given = parseParams(definition, request.params);
+    const params = (await definition.resolve?.(given, request)) ?? given;
     const wait = this.#waitOf(definition, request);
     const draft = this.#draft(definition, params, request);
     const earlier = await this.#recall(draft);
     if (earlier !== undefined) return await this.#answerAgain(earlier);
     const plan = await definition.plan(params);
-    if (request.dryRun === true) return planned([...plan, ...describeWait(wait)]);
+    if (request.dryRun === true) {
+      return planned([...plan, ...describeLasting(definition, plan), ...describeWait(wait)]);
+    }
     if (this.#stop.signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
     const asked = { ...draft, plan: JSON.stringify(plan) };
-    if (wait === undefined) return await this.#carryOut(definition, params, asked);
+    if (wait === undefined) {
+      return await this.#carryOut(definition, params, asked, request.secret);
+    }
     const { directive, isNew } = await this.waiting.putOff(asked, wait);
     return isNew ? toAnswer(directive, false) : await this.#answerAgain(directive);
   }
@@ -127,8 +134,13 @@ export class Directives {
 
   /** Asked before the plan: what was done once may not be possible a second time. */
   async #recall(draft: DirectiveDraft): Promise<Directive | undefined> {
-    if (typeof draft.sameness === 'string') return undefined;
-    const { key: idempotencyKey } = draft.sameness;
+    const { sameness, target } = draft;
+    if (sameness === 'latest') {
+      const [last] = await this.#options.ledger.directives({ target, limit: 1 });
+      return last !== undefined && isLatest(last, draft) ? last : undefined;
+    }
+    if (typeof sameness === 'string') return undefined;
+    const { key: idempotencyKey } = sameness;
     const [earlier] = await this.#options.ledger.directives({ idempotencyKey, limit: 1 });
     if (earlier === undefined) return undefined;
     if (earlier.type !== draft.type || earlier.params !== draft.params) throw mismatch(earlier);
@@ -153,10 +165,11 @@ export class Directives {
     definition: DirectiveDefinition<object>,
     params: object,
     draft: DirectiveDraft,
+    secret: string | undefined,
   ): Promise<DirectAnswer> {
-    const { ledger, processId, rules } = this.#options;
+    const { ledger, processId, rules, tally } = this.#options;
     const asked = this.#askedOf(draft);
-    const prepared = await prepareWork(definition, params, asked);
+    const prepared = await prepareWork(definition, params, { ...asked, secret });
     const { directive, verdict } = await ledger.direct({
       draft,
       processId,
@@ -166,14 +179,17 @@ export class Directives {
     });
     if (verdict === 'mismatch') throw mismatch(directive);
     if (verdict === 'repeated') return await this.#answerAgain(directive);
+    for (const moment of ['requested', 'started'] as const) tally.directive(directive, moment);
     const ended = await this.#finish(definition, params, directive);
     const answer = toAnswer(ended, false);
     if (prepared.reveal === undefined || ended.status !== 'completed') return answer;
     return { ...answer, result: { ...answer.result, ...prepared.reveal } };
   }
 
-  #askedOf({ id, actor }: Pick<Directive, 'id' | 'actor'>): Asked {
-    return { directiveId: id, actor, signal: this.#stop.signal };
+  #askedOf({ id, actor, progress }: Pick<Directive, 'id' | 'actor'> & Partial<Directive>): Asked {
+    const isBegun = progress !== undefined && progress !== null;
+    const reached = isBegun ? (JSON.parse(progress) as JsonObject) : null;
+    return { directiveId: id, actor, progress: reached, signal: this.#stop.signal };
   }
 
   /** From what was begun here to its end, and whatever that leads to in this process. */
@@ -185,8 +201,11 @@ export class Directives {
     const isLeft = begun.status === 'running';
     const ended = isLeft ? await this.#execute(definition, params, begun) : begun;
     tellDirective(ended, this.#options.log);
+    const { status } = ended;
+    if (status !== 'requested' && status !== 'running')
+      this.#options.tally.directive(ended, status);
     // First noticed here, then looked for: what was switched on should be found by that look.
-    if (ended.status === 'completed') await this.#follow(definition, params, ended);
+    if (status === 'completed') await this.#follow(definition, params, ended);
     this.#options.onChange();
     return ended;
   }
@@ -194,14 +213,18 @@ export class Directives {
   async #execute(
     definition: DirectiveDefinition<object>,
     params: object,
-    draft: Told,
+    draft: Directive,
   ): Promise<Directive> {
     if (definition.execute === undefined) throw new Error(`nobody executes ${draft.type}`);
     const work = definition.execute(params, this.#askedOf(draft)).then(
       (result): DirectiveEnd => ({ status: 'completed', result }),
       (thrown: unknown): DirectiveEnd => endFailed(toDuctileError(thrown)),
     );
-    const closed = work.then((end) => this.#close(draft, end));
+    const closed = work.then((end) =>
+      definition.isResumable === true && isInterrupted(end)
+        ? this.#options.ledger.releaseDirective({ ...draft, processId: this.#options.processId })
+        : this.#close(draft, end),
+    );
     this.#underWay.set(draft.id, closed);
     try {
       await closed;
@@ -261,4 +284,9 @@ export class Directives {
     const now = isFinal(status) ? directive : await readDirective(this.#options.ledger, id);
     return toAnswer(now, true);
   }
+}
+
+/** Somebody stopped the process, not the work. */
+function isInterrupted(end: DirectiveEnd): boolean {
+  return end.status === 'failed' && end.code === 'STOPPING';
 }

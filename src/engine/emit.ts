@@ -1,5 +1,6 @@
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
+import { makeGatherer } from '../base/gather.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -7,7 +8,7 @@ import type { RunNews } from '../ledger/runs.ts';
 import type { Emission, ToldSignal } from '../ledger/signals.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { toSignalDraft, type SignalReport } from '../signal/envelope.ts';
-import { senderOf } from '../signal/signal.ts';
+import { senderOf, type SignalDraft } from '../signal/signal.ts';
 import { followSignal } from './follow-runtime.ts';
 import type { FollowRules } from './follow.ts';
 
@@ -16,6 +17,8 @@ export interface SignalSubmission extends SignalReport {
   /** Made by the caller when the same request may come again; a new one otherwise. */
   readonly id?: string | undefined;
   readonly actor: string;
+  /** If it was reported before, it is handled again all the same. */
+  readonly rerun?: boolean;
 }
 
 export interface EmitOptions {
@@ -25,7 +28,7 @@ export interface EmitOptions {
   /** Throws while nothing is accepted. */
   readonly admit: () => void;
   /** Something was recorded that others may be waiting to see. */
-  readonly onEmitted: () => void;
+  readonly onEmitted: (signals: readonly SignalDraft[]) => void;
   readonly onNews: (news: RunNews) => void;
 }
 
@@ -37,48 +40,20 @@ export interface SignalDoor {
   foresee(submission: SignalSubmission): Emission;
 }
 
-interface Waiting {
-  readonly emission: Emission;
-  readonly resolve: (told: ToldSignal) => void;
-  readonly reject: (error: unknown) => void;
-}
-
-/** As with jobs, what comes in one turn of the event loop is one batch and one commit. */
 export function makeSignalDoor(options: EmitOptions): SignalDoor {
   const { ledger, onNews } = options;
-  let waiting: Waiting[] = [];
-
-  const record = async (batch: readonly Waiting[]): Promise<void> => {
-    try {
-      const { told, news } = await ledger.emit(batch.map(({ emission }) => emission));
-      batch.forEach(({ emission, resolve }, index) =>
-        resolve(told[index] ?? { signalId: emission.signal.id, created: true }),
-      );
-      onNews(news);
-      options.onEmitted();
-    } catch (error) {
-      // What the ledger refuses of one is no reason to refuse the others that came with it.
-      if (batch.length > 1 && !(error instanceof DuctileError)) {
-        for (const one of batch) await record([one]);
-      } else for (const { reject } of batch) reject(error);
-    }
-  };
-
-  const flush = (): void => {
-    const batch = waiting;
-    waiting = [];
-    void record(batch);
-  };
-
+  const record = makeGatherer<Emission, ToldSignal>(async (emissions) => {
+    const { told, news } = await ledger.emit(emissions);
+    onNews(news);
+    const isNew = (_: Emission, index: number): boolean => told[index]?.created === true;
+    options.onEmitted(emissions.filter(isNew).map(({ signal }) => signal));
+    return told;
+  });
   return {
     foresee: (submission) => toEmission(submission, options),
     async emit(submission) {
       options.admit();
-      const emission = toEmission(submission, options);
-      return await new Promise((resolve, reject) => {
-        if (waiting.length === 0) setImmediate(flush);
-        waiting.push({ emission, resolve, reject });
-      });
+      return await record(toEmission(submission, options));
     },
   };
 }
@@ -101,7 +76,8 @@ function toEmission(
     atMs: occurredAt === undefined ? nowMs : fromTimestamp(occurredAt),
   });
   if (followers.jobs.length + followers.runs.length === 0) current.onUnmatched?.(signal);
-  return { signal, ...followers };
+  const isAgain = submission.rerun === true ? { rerun: true } : {};
+  return { signal, ...followers, ...isAgain };
 }
 
 /** A route with `from: <plugin>` trusts that the plugin itself said it. */

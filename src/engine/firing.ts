@@ -8,7 +8,10 @@ import { allowedFrom, planDue, type Plan } from '../schedule/plan.ts';
 import { toNextDue, type Entry } from './timetable.ts';
 
 /** Why nothing of a plugin is fired for the time being. */
-export type Held = Extract<SkipReason, 'plugin_disabled' | 'plugin_unhealthy'>;
+export type Held = Extract<
+  SkipReason,
+  'plugin_disabled' | 'plugin_unhealthy' | 'tenant_limit' | 'tenant_suspended'
+>;
 
 interface Times {
   readonly nowMs: number;

@@ -2,10 +2,12 @@ import { createHash } from 'node:crypto';
 import { toTimestamp } from '../base/clock.ts';
 import { makeId } from '../base/ids.ts';
 import { isObject, type Json, type JsonObject } from '../base/json.ts';
+import { maskText } from '../base/secrets.ts';
 import type { Job, JobDraft } from '../job/job.ts';
 import type { Followers, RunDraft } from '../ledger/runs.ts';
 import { breakerSignals } from '../schedule/breaker.ts';
 import { pluginSource, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
+import { keepMasked, REDACTED_KEY, type Keep } from './keep.ts';
 import { toRunPayload, type StartsOf } from './starts.ts';
 
 /** An event as a plugin emitted it. */
@@ -32,6 +34,8 @@ export interface FollowRules {
   readonly startsOf?: StartsOf;
   readonly hopsMax: number;
   readonly dedupeTtlMs: number;
+  /** Whose ledger this is; undefined for the root one. */
+  readonly tenant?: string | undefined;
   /** A signal that no route and no pipeline wanted. */
   readonly onUnmatched?: (signal: SignalDraft) => void;
 }
@@ -50,26 +54,36 @@ export function followEvents(
   events: readonly EmittedEvent[],
   rules: FollowRules,
   nowMs: number,
+  keep: Keep = keepMasked,
 ): Consequences {
   const followed = breakerFollower(job, rules, nowMs);
   const result: Consequences = { ...noConsequences(), ...followed };
   const hops = job.hops + 1;
   events.forEach((event, index) => {
-    const signal: SignalDraft = {
-      ...causedBy(job, index),
-      type: event.type,
-      source: pluginSource(job.plugin),
-      data: JSON.stringify(event.payload),
-      ...(event.dedupeKey === undefined
-        ? {}
-        : { metadata: JSON.stringify({ dedupe_key: event.dedupeKey }) }),
-      hops,
-    };
+    const signal = toSignal(job, event, index, keep);
     result.signals.push(signal);
     if (hops > rules.hopsMax) addLoopIncident(result, job, signal, index, rules);
     else addFollowers(result, job, signal, event, rules, nowMs);
   });
   return result;
+}
+
+function toSignal(job: Job, event: EmittedEvent, index: number, keep: Keep): SignalDraft {
+  const cause = causedBy(job, index);
+  const { data, redacted, sealed } = keep(event.payload, cause.id);
+  const metadata: JsonObject = {
+    ...(event.dedupeKey === undefined ? {} : { dedupe_key: event.dedupeKey }),
+    ...(redacted.length === 0 ? {} : { [REDACTED_KEY]: [...redacted] }),
+  };
+  return {
+    ...cause,
+    type: event.type,
+    source: pluginSource(job.plugin),
+    data,
+    ...(Object.keys(metadata).length === 0 ? {} : { metadata: JSON.stringify(metadata) }),
+    ...(sealed === undefined ? {} : { sealed }),
+    hops: job.hops + 1,
+  };
 }
 
 export function noConsequences(): Consequences {
@@ -92,7 +106,7 @@ export function followDeath(
     command: job.command,
     status: end.status,
     reason: end.reason,
-    error: end.error,
+    error: end.error === null ? null : maskText(end.error),
     attempt: job.attempt,
     parent_job_id: job.parentJobId,
   };
@@ -235,7 +249,7 @@ function addRuns(
   job: Job,
   signal: SignalDraft,
   event: EmittedEvent,
-  { startsOf }: FollowRules,
+  { startsOf, dedupeTtlMs }: FollowRules,
 ): number {
   const payload = toRunPayload(event.payload);
   const read = () => ({ payload, context: contextOf(job) });
@@ -253,6 +267,9 @@ function addRuns(
       sourceEventId: signal.id,
       rootJobId: job.rootJobId,
       lineage: childKey(job, signal.eventIndex ?? 0, place, target),
+      ...(event.dedupeKey === undefined
+        ? {}
+        : { dedupe: { key: event.dedupeKey, ttlMs: dedupeTtlMs } }),
       ...inherited(signal, job),
     });
   });

@@ -1,6 +1,7 @@
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
+import type { InstalledState } from '../config/installed.ts';
 import { describeProblem, type Problem } from '../config/problem.ts';
 import type { ClaimablePlugin } from '../ledger/ledger.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
@@ -18,8 +19,13 @@ export interface Blueprint {
   readonly pipelines: readonly Pipeline[];
   /** What does not keep it from being used. */
   readonly warnings: readonly Problem[];
+  /** What the files alone say, when installations bring more. */
+  readonly base?: Config;
+  readonly installed?: InstalledState;
   /** The environment of plugins, already reduced to what they may see. */
   readonly environment: Readonly<Record<string, string>>;
+  /** Where the same is read again and again, and is the same; a new one otherwise. */
+  readonly snapshotId?: string;
 }
 
 /**
@@ -43,7 +49,7 @@ export function makeGeneration(blueprint: Blueprint, number: number, log: Log): 
   return Object.freeze({
     ...blueprint,
     number,
-    snapshotId: makeId(),
+    snapshotId: blueprint.snapshotId ?? makeId(),
     loadedAtMs: Date.now(),
     rules: makeFollowRules(blueprint, log.child('router')),
     claimable: plugins.map((plugin) => toClaimable(plugin, config)),

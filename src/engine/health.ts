@@ -138,6 +138,7 @@ export function initDirective(
     type: 'plugin.init',
     summary: 'Run the init of a plugin again; its other jobs wait until it has succeeded.',
     scope: 'plugin:rw',
+    lasting: 'What the init does cannot be undone.',
     params: z.strictObject({ plugin: pluginName() }),
     sameness: () => 'each',
     target: ({ plugin }) => plugin,

@@ -2,20 +2,30 @@ import { messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
+import { history } from '../directive/prune.ts';
 import { prunable, type Ledger, type Prunable } from '../ledger/ledger.ts';
 import type { Generation } from './generation.ts';
 import { retentionOf } from './rules.ts';
 
-/** Steps of one kind in one round; what is left waits for the next one. */
-const STEPS_MAX = 20;
+export interface PrunerOptions {
+  readonly ledger: Ledger;
+  readonly current: () => Pick<Generation, 'config' | 'pipelines' | 'snapshotId'>;
+  /** Deletes history, on record. */
+  readonly retain: () => Promise<void>;
+  readonly log: Log;
+}
 
-/** Deletes what is past its retention, in small steps, so that work is never kept waiting by it. */
-export function makePruner(
-  ledger: Ledger,
-  current: () => Pick<Generation, 'config' | 'pipelines' | 'snapshotId'>,
-  log: Log,
-): Service {
-  return makeLoop({
+/**
+ * Deletes what is past its retention. Keys whose time is over go at once and without a word; history
+ * goes less often, and that it went is history too.
+ */
+export function makePruner({ ledger, current, retain, log }: PrunerOptions): Service {
+  const over = new AbortController();
+  let retainAt = -Infinity;
+  const onError = (error: unknown): void => {
+    if (!over.signal.aborted) log.error('pruning failed', { error: messageOf(error) });
+  };
+  const loop = makeLoop({
     name: 'pruner',
     everyMs: () => limits.pruneEveryMs,
     atOnce: true,
@@ -24,25 +34,50 @@ export function makePruner(
       await ledger.touchSnapshot(snapshotId);
       await ledger.rememberDefinitions(pipelines.map(({ graph }) => graph));
       const retentionMs = retentionOf(config);
-      for (const what of prunable) {
-        const pruned = await pruneKind(ledger, what, retentionMs[what]);
-        if (pruned > 0) log.debug('rows past their retention were deleted', { what, rows: pruned });
+      for (const what of passing) {
+        const pruned = await pruneKind(ledger, what, retentionMs[what], over.signal);
+        if (pruned > 0) log.debug('rows past their time were deleted', { what, rows: pruned });
       }
+      if (performance.now() < retainAt) return;
+      retainAt = performance.now() + limits.retainEveryMs;
+      // It may take long, and is ended with the other directives when the engine stops.
+      if (await isAnyOld(ledger, retentionMs)) void retain().catch(onError);
+      await ledger.notePruned();
     },
-    onError: (error) => log.error('pruning failed', { error: messageOf(error) }),
+    onError,
   });
+  return {
+    ...loop,
+    stop() {
+      over.abort();
+      return loop.stop();
+    },
+  };
+}
+
+const passing = prunable.filter((what) => !history.some((kind) => kind === what));
+
+async function isAnyOld(
+  ledger: Ledger,
+  retentionMs: Readonly<Record<Prunable, number>>,
+): Promise<boolean> {
+  for (const what of history) {
+    const old = await ledger.countPrunable({ what, olderThanMs: retentionMs[what], limit: 1 });
+    if (old > 0) return true;
+  }
+  return false;
 }
 
 export async function pruneKind(
   ledger: Ledger,
   what: Prunable,
   olderThanMs: number,
+  signal?: AbortSignal,
 ): Promise<number> {
   let total = 0;
-  for (let step = 0; step < STEPS_MAX; step += 1) {
+  for (;;) {
     const gone = await ledger.prune({ what, olderThanMs, limit: limits.pruneRowsMax });
     total += gone;
-    if (gone < limits.pruneRowsMax) break;
+    if (gone < limits.pruneRowsMax || signal?.aborted === true) return total;
   }
-  return total;
 }

@@ -24,6 +24,8 @@ export interface ReaperOptions {
   /** Whether this process was itself well for long enough to judge others. */
   readonly mayJudge: () => boolean;
   readonly onReaped: (settlement: Settlement) => void;
+  /** Before a dead process is forgotten: what it left elsewhere would not be looked for after that. */
+  readonly onDeath: () => Promise<void>;
   readonly log: Log;
 }
 
@@ -80,6 +82,7 @@ export function makeReaper(options: ReaperOptions): Reaper {
 }
 
 async function reapOne(orphan: Orphan, staleMs: number, options: ReaperOptions): Promise<number> {
+  await options.onDeath();
   const charged = blame(orphan.jobs);
   const closings = orphan.jobs.map((job) =>
     crashClosing(job, charged.has(job.id), 'engine_crash', 'the process that ran it died', options),

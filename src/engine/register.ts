@@ -2,7 +2,14 @@ import type { Config } from '../config/config.ts';
 import { cancelDirective, retryDirective, type JobSeams } from './direct-jobs.ts';
 import { registerRunDirectives, type RunSeams } from './direct-runs.ts';
 import { registerScheduleDirectives } from './direct-schedules.ts';
-import { replayDirective, type SignalSeams } from './direct-signals.ts';
+import {
+  deleteCredentialDirective,
+  setCredentialDirective,
+  type CredentialSeams,
+} from './direct-credentials.ts';
+import { backupDirective, exportDirective } from './direct-backup.ts';
+import { pruneDirective, retentionDirective } from './direct-prune.ts';
+import { replayDirective } from './direct-signals.ts';
 import {
   pauseDirective,
   resumeDirective,
@@ -16,19 +23,33 @@ import {
   rotateTokenDirective,
   type TokenSeams,
 } from './direct-tokens.ts';
+import { registerPackageDirectives, type PackageSeams } from './direct-packages.ts';
 import type { Directives } from './directives.ts';
 import { initDirective, type HealthKeeper } from './health.ts';
 import { reloadDirective, type Reloader } from './reload.ts';
+import type { ReplaySeams } from './replay.ts';
+import { rotateKeyDirective } from './rotate-key.ts';
+import { registerTenantDirectives } from './direct-tenants.ts';
+import type { TenancySeams } from './tenancy.ts';
 import type { TokenStore } from './token-store.ts';
+import type { Vault } from './vault.ts';
 
 export interface Seams
-  extends JobSeams, SwitchSeams, Omit<PauseSeams, 'refresh'>, Pick<TokenSeams, 'configured'> {
+  extends JobSeams, SwitchSeams, Omit<PauseSeams, 'refresh'>, Omit<TokenSeams, 'refresh'> {
   readonly tokens: Pick<TokenStore, 'refresh'>;
   /** Whether the system is paused may have changed. */
   readonly onPause: () => Promise<void>;
 }
 
-export interface AllSeams extends Omit<Seams, 'configured'>, RunSeams, SignalSeams {
+export interface AllSeams
+  extends
+    Omit<Seams, 'configured' | 'lead' | 'unlead'>,
+    RunSeams,
+    ReplaySeams,
+    CredentialSeams,
+    PackageSeams,
+    TenancySeams {
+  readonly vault: Vault;
   readonly config: () => Config;
   readonly health: Pick<HealthKeeper, 'renew'>;
   readonly reloader: Reloader;
@@ -41,10 +62,23 @@ export function registerAllDirectives(directives: Directives, seams: AllSeams): 
   const { config, catalog, health, reloader, onSchedules } = seams;
   registerDirectives(directives, { ...seams, configured: () => config().api.auth.tokens });
   registerScheduleDirectives(directives, { ...seams, onChange: onSchedules });
-  directives.registerDirective(reloadDirective(reloader));
+  if (!seams.isTenant) {
+    directives.registerDirective(reloadDirective(reloader));
+    directives.registerDirective(backupDirective(seams));
+    directives.registerDirective(exportDirective(seams));
+  }
+  if (seams.tenants !== undefined) registerTenantDirectives(directives, seams.tenants);
   directives.registerDirective(initDirective(health, catalog));
   registerRunDirectives(directives, seams);
+  registerPackageDirectives(directives, seams);
   directives.registerDirective(replayDirective(seams));
+  directives.registerDirective(pruneDirective(seams));
+  directives.registerDirective(retentionDirective(seams));
+  directives.registerDirective(setCredentialDirective(seams));
+  directives.registerDirective(deleteCredentialDirective(seams));
+  const isRoot = !seams.isTenant;
+  const { tenants } = seams.tenants ?? {};
+  directives.registerDirective(rotateKeyDirective({ ...seams, tenants, isRoot }));
 }
 
 /** The directives about jobs, switches and tokens. */

@@ -14,6 +14,9 @@ export interface ReloaderOptions {
   readonly processId: string;
   readonly current: () => Generation;
   readonly load: (inForce: Config) => Blueprint;
+  readonly compile: (config: Config) => Blueprint;
+  /** With what is installed. */
+  readonly extend: (files: Blueprint) => Promise<Blueprint>;
   readonly ledger: Ledger;
   /** What must be known of a generation before it is put in force. */
   readonly prepare: () => Promise<void>;
@@ -29,8 +32,10 @@ export interface Reloader {
   begin(): Promise<void>;
   /** One at a time; either all of it is in force when it resolves, or nothing has changed. */
   reload(actor: string): Promise<Reloaded>;
+  /** The same for what is installed, with the files as they were read last. */
+  renew(): Promise<Reloaded>;
   /** What a reload would change, or why it would not, in sentences. */
-  plan(): string[];
+  plan(): Promise<string[]>;
   status(): GenerationStatus;
   /** Calls back when one begins and when it has ended. */
   watch(listener: (isUnderWay: boolean) => void): void;
@@ -52,12 +57,12 @@ export function makeReloader(options: ReloaderOptions): Reloader {
   let underWay: Promise<unknown> = Promise.resolve();
   let onReload: (isUnderWay: boolean) => void = () => undefined;
 
-  const attempt = async (actor: string): Promise<Reloaded> => {
+  const attempt = async (actor: string, read: () => Blueprint): Promise<Reloaded> => {
     const at = toTimestamp(Date.now());
     const before = current();
     onReload(true);
     try {
-      const blueprint = read(options);
+      const blueprint = await options.extend(read());
       const next = makeGeneration(blueprint, before.number + 1, parent);
       await options.prepare();
       await record(next, 'reload', options);
@@ -79,16 +84,24 @@ export function makeReloader(options: ReloaderOptions): Reloader {
     }
   };
 
+  const inTurn = (work: () => Promise<Reloaded>): Promise<Reloaded> => {
+    const answer = underWay.then(work);
+    underWay = answer.catch(() => undefined);
+    return answer;
+  };
+
   return {
     begin: () => record(current(), 'start', options),
     reload(actor) {
-      const answer = underWay.then(() => attempt(actor));
-      underWay = answer.catch(() => undefined);
-      return answer;
+      return inTurn(() => attempt(actor, () => readFiles(options)));
     },
-    plan() {
+    renew() {
+      return inTurn(() => attempt('installations', () => filesOf(current(), options)));
+    },
+    async plan() {
       try {
-        const changes = describeChanges(current(), read(options));
+        const next = await options.extend(readFiles(options));
+        const changes = describeChanges(current(), next);
         return changes.length === 0 ? ['Nothing would change.'] : changes;
       } catch (thrown) {
         return [`It would be refused: ${messageOf(thrown)}`];
@@ -124,7 +137,12 @@ async function record(
   });
 }
 
-function read({ load, current }: ReloaderOptions): Blueprint {
+/** What the files said when they were read last, without what is installed. */
+function filesOf({ base, ...inForce }: Generation, { compile }: ReloaderOptions): Blueprint {
+  return base === undefined ? inForce : compile(base);
+}
+
+function readFiles({ load, current }: ReloaderOptions): Blueprint {
   const inForce = current().config;
   let blueprint: Blueprint;
   try {

@@ -1,22 +1,25 @@
 import type { Log } from '../base/log.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { Enqueued, Ledger } from '../ledger/ledger.ts';
 import type { RunNews } from '../ledger/runs.ts';
+import type { SignalDraft } from '../signal/signal.ts';
 import { makeAdvancer, type Advancer } from './advancer.ts';
 import { makeSignalDoor, type SignalDoor } from './emit.ts';
 import { makeFollowHalt } from './follow-runtime.ts';
 import type { Generation } from './generation.ts';
 import { makeRunDoor, type RunDoor } from './run-door.ts';
+import { tellDroppedRuns } from './tell.ts';
 
 export interface RunKeeperOptions {
   readonly ledger: Ledger;
   readonly processId: string;
   readonly current: () => Generation;
-  /** Jobs were queued. */
-  readonly onQueued: () => void;
-  readonly onEnded: (runIds: readonly string[]) => void;
+  /** Jobs were queued; those that were asked for here, or none of those. */
+  readonly onQueued: (enqueued: readonly Enqueued[]) => void;
+  /** A job was accepted that is due in this time. */
+  readonly onDelayed: (ms: number) => void;
   /** Throws while nothing is accepted. */
   readonly admit: () => void;
-  readonly onEmitted: () => void;
+  readonly onEmitted: (signals: readonly SignalDraft[]) => void;
   readonly log: Log;
 }
 
@@ -30,15 +33,15 @@ export interface RunKeeper {
 }
 
 export function makeRunKeeper(options: RunKeeperOptions): RunKeeper {
-  const { ledger, processId, current, onQueued, onEnded, log } = options;
+  const { ledger, processId, current, onQueued, log } = options;
   ledger.followHalts(makeFollowHalt(() => current().rules));
-  const heed = ({ ended, advancing, queued, dueInMs, failures = [] }: RunNews): void => {
+  const heed = ({ advancing, queued, dueInMs, failures = [], dropped = [] }: RunNews): void => {
+    tellDroppedRuns(dropped, log);
     for (const { branchId, error } of failures) {
       const fields = { branch_id: branchId, error };
       log.error('a branch could not be moved on where its job was settled', fields);
     }
-    if (ended.length > 0) onEnded(ended);
-    if (queued) onQueued();
+    if (queued) onQueued([]);
     if (advancing) advancer.soon();
     if (dueInMs !== undefined) advancer.dueIn(dueInMs);
   };
@@ -53,7 +56,10 @@ export function makeRunKeeper(options: RunKeeperOptions): RunKeeper {
     ledger,
     pipelines: () => current().pipelines,
     catalog: () => current().catalog,
+    dedupeTtlMs: () => current().config.service.dedupeTtlMs,
     onNews: heed,
+    onEnqueued: onQueued,
+    onDelayed: options.onDelayed,
   });
   const signals = makeSignalDoor({
     ledger,

@@ -2,6 +2,7 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { isTerminal } from '../job/state.ts';
 import type { Closing, Enqueued } from '../ledger/ledger.ts';
+import type { RunStart } from '../ledger/runs.ts';
 import { nameOf } from './settle.ts';
 
 /** Tells the log how an attempt ended, once that is on the ledger. */
@@ -33,7 +34,14 @@ export function tellEnd({ job, report, ending }: Closing, log: Log): void {
 export function tellDropped(enqueued: readonly Enqueued[], log: Log): void {
   for (const { duplicateOf, dedupeKey } of enqueued) {
     if (duplicateOf === undefined) continue;
-    const fields = { dedupe_key: dedupeKey, existing_job_id: duplicateOf };
-    log.info('dropped: the same work is done or under way', fields);
+    log.info(DROPPED, { dedupe_key: dedupeKey, existing_job_id: duplicateOf });
   }
 }
+
+export function tellDroppedRuns(dropped: readonly RunStart[], log: Log): void {
+  for (const { duplicateOf, dedupeKey } of dropped) {
+    log.info(DROPPED, { dedupe_key: dedupeKey, existing_run_id: duplicateOf });
+  }
+}
+
+const DROPPED = 'dropped: the same work is done or under way';

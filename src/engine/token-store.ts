@@ -4,8 +4,9 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import type { ApiToken } from '../config/config.ts';
+import { roleScopes } from '../directive/role.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { findConfigured, type Principal, type Tokens } from './tokens.ts';
+import { configuredHolder, findConfigured, type Principal, type Tokens } from './tokens.ts';
 
 export interface TokenStore extends Tokens, Service {
   /** Reads those of the ledger again, before anybody else is let in. */
@@ -15,6 +16,8 @@ export interface TokenStore extends Tokens, Service {
 export interface TokenStoreOptions {
   readonly ledger: Ledger;
   readonly configured: () => readonly ApiToken[];
+  /** Whose they are; undefined for those of the root ledger. */
+  readonly tenant?: string | undefined;
   readonly log: Log;
 }
 
@@ -27,7 +30,8 @@ interface Known {
  * The tokens of the configuration and those of the ledger. The ledger is read at most once in a
  * while, however many ask; that a token was used is written down for many requests at once.
  */
-export function makeTokenStore({ ledger, configured, log }: TokenStoreOptions): TokenStore {
+export function makeTokenStore(options: TokenStoreOptions): TokenStore {
+  const { ledger, configured, tenant, log } = options;
   let known: ReadonlyMap<string, Known> = new Map();
   let readAt = -Infinity;
   let reading: Promise<void> | undefined;
@@ -39,10 +43,10 @@ export function makeTokenStore({ ledger, configured, log }: TokenStoreOptions): 
     known = new Map(
       tokens
         .filter(({ expired }) => !expired)
-        .map(({ id, name, digest, scopes }) => [
-          digest,
-          { id, principal: { actor: `token:${name}`, scopes } },
-        ]),
+        .map(({ id, name, digest, role, scopes: own }) => {
+          const scopes = [...roleScopes[role], ...own];
+          return [digest, { id, principal: { actor: `token:${name}`, scopes, role, tenant } }];
+        }),
     );
     readAt = at;
   };
@@ -81,6 +85,12 @@ export function makeTokenStore({ ledger, configured, log }: TokenStoreOptions): 
       if (found === undefined) return undefined;
       used.add(found.id);
       return found.principal;
+    },
+    async holderOf(actor) {
+      const own = configuredHolder(configured(), actor);
+      if (own !== undefined) return own;
+      await refresh();
+      return [...known.values()].find(({ principal }) => principal.actor === actor)?.principal;
     },
     async stop() {
       await loop.stop();

@@ -1,16 +1,22 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { ApiToken } from '../config/config.ts';
+import { roleOf, type Role } from '../directive/role.ts';
 
 /** Somebody who asks, and what they may ask for. */
 export interface Principal {
   /** Who exactly, such as `cli:ann` or `token:deploy`. */
   readonly actor: string;
   readonly scopes: readonly string[];
+  readonly role: Role;
+  /** Whose ledger it is about, by the token alone; undefined for the root one. */
+  readonly tenant: string | undefined;
 }
 
 export interface Tokens {
   /** Whose token this is; undefined for one that is unknown, expired or revoked. */
   find(presented: string): Promise<Principal | undefined>;
+  /** What the token of this actor may do now; undefined when there is none any more. */
+  holderOf(actor: string): Promise<Principal | undefined>;
 }
 
 /**
@@ -30,6 +36,19 @@ export function findConfigured(
   return found;
 }
 
+/** Whether it is by a token that somebody acts; all others are known to the process itself. */
+export function isToken(actor: string): boolean {
+  return actor.startsWith('token:');
+}
+
+/** The token of the configuration that acts under this name. */
+export function configuredHolder(
+  tokens: readonly ApiToken[],
+  actor: string,
+): Principal | undefined {
+  return tokens.map((token) => prepare(token).principal).find((one) => one.actor === actor);
+}
+
 interface Prepared {
   readonly expected: Buffer;
   readonly principal: Principal;
@@ -40,9 +59,19 @@ const prepared = new WeakMap<ApiToken, Prepared>();
 function prepare(token: ApiToken): Prepared {
   let known = prepared.get(token);
   if (known === undefined) {
-    const principal = { actor: `token:${token.name}`, scopes: token.scopes };
+    const principal = makePrincipal(`token:${token.name}`, token.scopes);
     known = { expected: Buffer.from(token.digest, 'hex'), principal };
     prepared.set(token, known);
   }
   return known;
+}
+
+/** Somebody of whom nothing but the scopes is known, in the root ledger. */
+export function makePrincipal(actor: string, scopes: readonly string[]): Principal {
+  return { actor, scopes, role: roleOf(scopes), tenant: undefined };
+}
+
+/** What is kept of a token: it cannot be approached guess by guess, so that it is looked up tells nothing. */
+export function digestOf(token: string): string {
+  return hash('sha256', token, 'hex');
 }

@@ -17,6 +17,8 @@ export interface VitalsOptions {
   readonly host: Host;
   readonly dispatcher: Pick<Dispatcher, 'stopAll' | 'stopJob' | 'holds' | 'close'>;
   readonly onReaped: (settlement: Settlement) => void;
+  /** A process is about to be forgotten that had died. */
+  readonly onDeath: () => Promise<void>;
   readonly log: Log;
 }
 
@@ -48,6 +50,7 @@ export function makeVitals(options: VitalsOptions): Vitals {
       return since !== undefined && performance.now() - since >= service().reapAfterMs;
     },
     onReaped,
+    onDeath: options.onDeath,
     log: log.child('reaper'),
   });
   return {

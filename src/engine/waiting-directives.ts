@@ -50,7 +50,7 @@ export class WaitingDirectives {
     draft: DirectiveDraft,
     wait: DirectiveWait,
   ): Promise<{ directive: Directive; isNew: boolean }> {
-    const { ledger, processId, rules, log } = this.#options;
+    const { ledger, processId, rules, tally, log } = this.#options;
     const { directive, verdict } = await ledger.direct({
       draft,
       processId,
@@ -61,13 +61,16 @@ export class WaitingDirectives {
     });
     if (verdict === 'mismatch') throw mismatch(directive);
     const isNew = verdict === 'recorded';
-    if (isNew) tellDirective(directive, log);
+    if (isNew) {
+      tellDirective(directive, log);
+      tally.directive(directive, 'requested');
+    }
     return { directive, isNew };
   }
 
   /** Lets one begin that waits for approval; here and now, unless it is for later. */
   async approve(id: string, by: Decider): Promise<DirectAnswer> {
-    const { ledger, rules, log } = this.#options;
+    const { ledger, rules, tally, log } = this.#options;
     const directive = await readDirective(ledger, id);
     this.refuseApproval(directive, by);
     const follows = followDirective(directive, 'approved', rules());
@@ -75,7 +78,10 @@ export class WaitingDirectives {
     const now = await readDirective(ledger, id);
     // Whoever approved it before is told what became of it.
     if (now.approvedBy !== by.actor) throw notWaiting(now);
-    if (isOurs) tellDirective(now, log);
+    if (isOurs) {
+      tellDirective(now, log);
+      tally.directive(now, 'approved');
+    }
     if (!isFinal(now.status)) await this.#begin(now);
     return toAnswer(await readDirective(ledger, id), !isOurs);
   }
@@ -85,18 +91,23 @@ export class WaitingDirectives {
     const isOpen = awaitingApproval && status === 'requested';
     if (!isOpen && approvedBy !== by.actor) throw notWaiting(directive);
     const refusal = explainRefusal(directive, by, this.#options.approvals());
-    if (refusal !== undefined) throw new DuctileError('FORBIDDEN', refusal, { place: id });
+    if (refusal === undefined) return;
+    const hint = 'It waits until then; `ductile directive cancel` ends it.';
+    throw new DuctileError('FORBIDDEN', refusal, { place: id, hint });
   }
 
   /** Ends one before it begins. */
   async cancel(id: string, by: Pick<Decider, 'actor'>): Promise<DirectAnswer> {
-    const { ledger, rules, log, onChange } = this.#options;
+    const { ledger, rules, tally, log, onChange } = this.#options;
     const directive = await readDirective(ledger, id);
     const follows = followDirective(directive, 'cancelled', rules());
     const isOurs = await ledger.cancelDirective({ id, actor: by.actor, ...follows });
     const now = await readDirective(ledger, id);
     if (now.status !== 'cancelled') throw notWaiting(now);
-    if (isOurs) tellDirective(now, log);
+    if (isOurs) {
+      tellDirective(now, log);
+      tally.directive(now, 'cancelled');
+    }
     onChange();
     return toAnswer(now, !isOurs);
   }
@@ -130,12 +141,17 @@ export class WaitingDirectives {
   }
 
   async #beginWaiting(directive: Directive): Promise<void> {
-    const { ledger, processId, rules } = this.#options;
+    const { ledger, processId, rules, authorize, tally } = this.#options;
     const { types, askedOf, finish, isStopping } = this.#seams;
     const definition = types.get(directive.type);
     if (definition === undefined || isStopping()) return;
     const params = JSON.parse(directive.params) as object;
-    const { work } = await prepareLate(definition, params, askedOf(directive));
+    const { work } = await prepareLate(async () => {
+      await authorize(directive);
+      const known = parseParams(definition, params);
+      await definition.plan(known);
+      return await prepareWork(definition, known, askedOf(directive));
+    });
     const begun = await ledger.startDirective({
       directive,
       processId,
@@ -143,20 +159,16 @@ export class WaitingDirectives {
       begin: followDirective(directive, 'started', rules()),
       ends: followEnds(directive, rules()),
     });
-    if (begun !== undefined) await finish(definition, params, begun);
+    if (begun === undefined) return;
+    tally.directive(begun, 'started');
+    await finish(definition, params, begun);
   }
 }
 
-/** What made sense when it was asked for may not any more; then that is its end. */
-async function prepareLate(
-  definition: DirectiveDefinition<object>,
-  params: object,
-  asked: Asked,
-): Promise<Prepared> {
+/** What made sense when it was asked for, or was allowed, may not be any more: then that is its end. */
+async function prepareLate(prepare: () => Promise<Prepared>): Promise<Prepared> {
   try {
-    const known = parseParams(definition, params);
-    await definition.plan(known);
-    return await prepareWork(definition, known, asked);
+    return await prepare();
   } catch (thrown) {
     const error = toDuctileError(thrown);
     if (error.kind.retryable) throw error;

@@ -24,11 +24,8 @@ export interface WakerOptions {
  * this process's own commits only make it sooner; looking is the truth.
  */
 export function makeWaker({ ledger, pollMs, onWork, onLook, log }: WakerOptions): Waker {
-  let looking: Promise<void> = Promise.resolve();
   let isStarted = false;
-  const alarm = makeAlarm(() => {
-    looking = look();
-  });
+  const alarm = makeAlarm(() => look());
 
   const look = async (): Promise<void> => {
     let nextInMs = pollMs();
@@ -50,10 +47,7 @@ export function makeWaker({ ledger, pollMs, onWork, onLook, log }: WakerOptions)
       ledger.onHint(onWork);
       await look();
     },
-    async stop() {
-      alarm.stop();
-      await looking;
-    },
+    stop: () => alarm.stop(),
     dueIn: (ms) => {
       if (isStarted) alarm.in(ms);
     },

@@ -22,6 +22,7 @@ export const causes = [
   'protocol',
   'spawn',
   'unknown_command',
+  'credential',
   'state_too_large',
   'settle_error',
   'engine_crash',

@@ -52,6 +52,8 @@ export interface JobDraft {
   /** How long an attempt may take, and what its retries' delay grows from, instead of the plugin's. */
   readonly timeoutMs?: number;
   readonly backoffMs?: number;
+  /** Whoever enqueues it waits for its end. */
+  readonly isAwaited?: boolean;
 }
 
 export interface Dedupe {
@@ -116,4 +118,6 @@ export interface Job {
   /** Its own, instead of the plugin's. */
   readonly timeoutMs: number | null;
   readonly backoffMs: number | null;
+  /** The listener that is told of its end. */
+  readonly awaitedBy: string | null;
 }

@@ -1,12 +1,19 @@
-import { DuctileError } from '../base/errors.ts';
+import { DuctileError, toDuctileError } from '../base/errors.ts';
 import type { ApiConfig } from '../config/config.ts';
-import type { Principal } from '../engine/tokens.ts';
+import type { Tenants, Visit } from '../engine/engine.ts';
+import { digestOf, type Principal } from '../engine/tokens.ts';
 import type { Context } from './context.ts';
 import type { Operation } from './define.ts';
 import { allows, describeNeed } from './scopes.ts';
 
 /** The one check of rights: refuses what the principal's scopes do not cover. */
-export function authorize({ scope }: Operation, context: Context, input: unknown): void {
+export function authorize(operation: Operation, context: Context, input: unknown): void {
+  const { scope, isForRoot } = operation;
+  if (isForRoot === true && context.principal.tenant !== undefined) {
+    throw new DuctileError('FORBIDDEN', 'this is for the operator of the whole system', {
+      hint: 'A token of a tenant reaches what is in its own ledger, and nothing else.',
+    });
+  }
   const need = typeof scope === 'function' ? scope(context, input) : scope;
   if (need === undefined || allows(context.principal.scopes, need)) return;
   throw new DuctileError('FORBIDDEN', 'the token does not allow this', {
@@ -15,16 +22,67 @@ export function authorize({ scope }: Operation, context: Context, input: unknown
 }
 
 /** Whoever shows no token. */
-export const ANONYMOUS: Principal = { actor: 'anonymous', scopes: [] };
+export const ANONYMOUS: Principal = {
+  actor: 'anonymous',
+  scopes: [],
+  role: 'service',
+  tenant: undefined,
+};
 
 type Base = Pick<Context, 'engine'>;
 
-/** Whose token this is; undefined for one that gives no access. */
-export function identify({ engine }: Base, presented: string): Promise<Principal | undefined> {
-  return engine.tokens.find(presented);
+/** Somebody who was let in, and the engine of the ledger that is theirs. */
+export interface Admission extends Base {
+  readonly principal: Principal;
+  /** Said when everything that they asked for is answered. */
+  leave(): void;
+}
+
+/** Somebody who is let into the root ledger. */
+export function admitHere({ engine }: Base, principal: Principal): Admission {
+  return { engine, principal, leave: () => undefined };
+}
+
+/**
+ * Whose token this is; undefined for one that gives no access. Which ledger it is about is known from
+ * the token alone: the root ledger says to which one it leads, and that one whether it is good.
+ */
+export async function identify(base: Base, presented: string): Promise<Admission | undefined> {
+  const { tokens, tenants, ledger } = base.engine;
+  const own = await tokens.find(presented);
+  if (own !== undefined) return admitHere(base, own);
+  if (tenants === undefined) return undefined;
+  const slug = await ledger.tenantOfKey('token', digestOf(presented));
+  const visit = slug === undefined ? undefined : await visitIfThere(tenants, slug);
+  if (visit === undefined) return undefined;
+  try {
+    const { engine } = visit;
+    const principal = await engine.tokens.find(presented);
+    if (principal !== undefined) return { engine, principal, leave: () => visit.end() };
+  } catch (error) {
+    visit.end();
+    throw error;
+  }
+  visit.end();
+  return undefined;
+}
+
+async function visitIfThere(tenants: Tenants, slug: string): Promise<Visit | undefined> {
+  try {
+    return await tenants.visit(slug);
+  } catch (thrown) {
+    if (toDuctileError(thrown).code === 'TENANT_NOT_FOUND') return undefined;
+    throw thrown;
+  }
 }
 
 /** What the configuration of now says about callers of the API. */
 export function accessRules({ engine }: Base): ApiConfig {
   return engine.config.api;
+}
+
+/** Whether plugins that may open the control socket may not use it. */
+export async function isGuarded({ engine }: Base): Promise<boolean> {
+  if (engine.config.tenants.trust === 'shared') return false;
+  return (await engine.ledger.tenants()).length > 0;
 }

@@ -20,6 +20,7 @@ export const initConfig = defineOperation({
   name: 'config.init',
   summary: 'Write a configuration that works at once.',
   effect: 'write',
+  isForRoot: true,
   scope: 'config:rw',
   needs: 'files',
   input: z.strictObject({
@@ -52,6 +53,7 @@ export const backupConfig = defineOperation({
   name: 'config.backup',
   summary: 'Pack all files of the configuration into an archive.',
   effect: 'write',
+  isForRoot: true,
   scope: 'config:rw',
   needs: 'files',
   input: z.strictObject({
@@ -89,6 +91,7 @@ export const restoreConfig = defineOperation({
   name: 'config.restore',
   summary: 'Put the files of an archive in the place of the configuration, and lock them.',
   effect: 'destroy',
+  isForRoot: true,
   scope: 'config:rw',
   needs: 'files',
   input: z.strictObject({ archive: z.string().describe('a file that `config backup` wrote') }),

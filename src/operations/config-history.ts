@@ -22,6 +22,7 @@ export const configHistory = defineOperation({
   name: 'config.history',
   summary: 'List the configurations that processes worked with, newest first.',
   effect: 'read',
+  isForRoot: true,
   scope: 'config:ro',
   needs: 'ledger',
   input: z.strictObject({

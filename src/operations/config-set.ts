@@ -32,6 +32,7 @@ export const setConfig = defineOperation({
   name: 'config.set',
   summary: 'Change one key in its file; comments stay, and an invalid result is refused.',
   effect: 'write',
+  isForRoot: true,
   scope: 'config:rw',
   needs: 'files',
   input: z.strictObject({
@@ -62,6 +63,7 @@ export const unsetConfig = defineOperation({
   name: 'config.unset',
   summary: 'Take one key, or one entry of a list, out of its file.',
   effect: 'write',
+  isForRoot: true,
   scope: 'config:rw',
   needs: 'files',
   input: z.strictObject({ path: address, apply }),

@@ -32,6 +32,7 @@ export const lockConfig = defineOperation({
   name: 'config.lock',
   summary: 'Accept the files of the configuration and its plugins as they are now.',
   effect: 'write',
+  isForRoot: true,
   scope: 'config:rw',
   needs: 'files',
   input: z.strictObject({}),
@@ -97,6 +98,7 @@ export const showConfig = defineOperation({
   name: 'config.show',
   summary: 'Show the configuration as it is written in all its files, without secrets.',
   effect: 'read',
+  isForRoot: true,
   scope: 'config:ro',
   needs: 'files',
   input: z.strictObject({
@@ -126,6 +128,7 @@ export const getConfig = defineOperation({
   name: 'config.get',
   summary: 'Show one key, and where it is set.',
   effect: 'read',
+  isForRoot: true,
   scope: 'config:ro',
   needs: 'files',
   input: z.strictObject({ path: address }),
@@ -177,6 +180,7 @@ export const diffConfig = defineOperation({
   name: 'config.diff',
   summary: 'Compare the configuration with what was locked, or with a backup.',
   effect: 'read',
+  isForRoot: true,
   scope: 'config:ro',
   needs: 'files',
   input: z.strictObject({
@@ -206,6 +210,7 @@ export const schemaConfig = defineOperation({
   name: 'config.schema',
   summary: 'Print the JSON Schema of the configuration, for editors.',
   effect: 'read',
+  isForRoot: true,
   scope: undefined,
   needs: 'files',
   input: z.strictObject({}),
@@ -222,6 +227,7 @@ export const viewConfig = defineOperation({
   name: 'config.view',
   summary: 'Show the configuration that is in force, without secrets.',
   effect: 'read',
+  isForRoot: true,
   scope: 'config:ro',
   input: z.strictObject({}),
   output: z.object({

@@ -1,6 +1,8 @@
+import type { Config } from '../config/config.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { Principal } from '../engine/tokens.ts';
+import { makePrincipal, type Principal } from '../engine/tokens.ts';
 import type { SubmittedBy } from '../job/job.ts';
+import type { Isolation } from '../plugin/isolation.ts';
 
 /** On whose behalf an operation runs, and on what. */
 export interface Context {
@@ -22,11 +24,13 @@ export interface ConfigPlace {
   readonly given: string | undefined;
   /** The directory of the plugins that come with the program. */
   readonly shippedPlugins: string;
+  /** How plugins of tenants would be kept apart here; it is tried out. */
+  readonly isolation?: (config: Config) => Isolation;
 }
 
 /** Whoever may open the control socket, and the local command line: all rights, by name. */
 export function ownerOf(actor: string): Principal {
-  return { actor, scopes: OWNER_SCOPES };
+  return makePrincipal(actor, OWNER_SCOPES);
 }
 
 const OWNER_SCOPES: readonly string[] = ['*'];

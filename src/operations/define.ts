@@ -11,7 +11,11 @@ export interface Operation {
   readonly effect: Effect;
   /** What a token must allow; undefined when the operation is open to everybody. */
   readonly scope: Need | undefined | ((context: Context, input: unknown) => Need);
+  /** It is about the process or its files, which tenants share: no token of a tenant may ask it. */
+  readonly isForRoot?: boolean;
   readonly input: z.ZodObject;
+  /** Fields of the input that are shown and kept nowhere; on the command line they are no arguments. */
+  readonly secrets?: readonly string[];
   readonly output: z.ZodObject;
   readonly errors: readonly ErrorCode[];
   readonly http: HttpSurface | Absent;
@@ -50,6 +54,11 @@ export interface HttpSurface {
   readonly takesCloudEvents?: boolean;
   /** The answer in another form, for a client that accepts only that media type. */
   readonly otherForms?: Readonly<Record<string, (output: JsonOutput) => JsonOutput>>;
+  /** The answer with a part of it in headers, for a client that itself speaks so. */
+  readonly binaryForm?: (output: JsonOutput) => {
+    readonly headers: readonly (readonly [name: string, value: string])[];
+    readonly data: unknown;
+  };
   /** Pages of events, which a client that does not ask for JSON gets one by one as they come. */
   readonly isStream?: boolean;
   /** The answer is shown once: it is not kept for whoever asks again with the same key. */
@@ -62,6 +71,8 @@ export interface HttpSurface {
 
 export interface CliSurface {
   readonly positionals?: readonly string[];
+  /** Older or other names of the same action. */
+  readonly also?: readonly string[];
   /** Flags that are not simply the field's name, such as `-n, --limit <count>`. */
   readonly flags?: Readonly<Record<string, string>>;
   /** What the command line assumes where the operation itself assumes something else. */
@@ -74,6 +85,8 @@ export interface CliSurface {
   readonly isDefault?: boolean;
   /** A list that people like to look at again and again. */
   readonly watch?: boolean;
+  /** Pages that go on after their cursor: `--follow` shows what comes, until Ctrl-C. */
+  readonly follow?: boolean;
   /** A shorter spelling without the noun. */
   readonly alias?: { readonly name: string; readonly positionals?: readonly string[] };
   /** 0 unless the answer is bad news. */

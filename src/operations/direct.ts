@@ -5,7 +5,7 @@ import type { DirectAnswer } from '../engine/directive-answers.ts';
 import type { DirectRequest } from '../engine/directive-definition.ts';
 import type { Context } from './context.ts';
 import { refuseDenied } from './denied.ts';
-import { roleOf } from './scopes.ts';
+import { refuseLesser } from './least-role.ts';
 
 /** What may be answered to whoever changes something by a directive, whatever it is. */
 export const directErrors = ['APPROVAL_NEEDED', 'BUSY', 'DIRECTIVE_FAILED', 'STOPPING'] as const;
@@ -15,11 +15,13 @@ export async function direct(
   context: Context,
   type: string,
   params: object,
+  more: Pick<DirectRequest, 'secret'> = {},
 ): Promise<DirectAnswer & { readonly id: string; readonly result: JsonObject }> {
   const { subjectId } = context;
   const answer = await askDirective(context, {
     type,
     params,
+    ...more,
     // Whoever asks again with the key of a request asks for the same directive.
     ...(subjectId === undefined ? {} : { idempotencyKey: `request:${subjectId}` }),
   });
@@ -52,9 +54,10 @@ export async function askDirective(
   context: Context,
   request: Omit<DirectRequest, 'actor' | 'actorRole' | 'params'> & { readonly params: object },
 ): Promise<DirectAnswer> {
+  await refuseLesser(context, request.type, request.params);
   await refuseDenied(context, request.type, request.params);
-  const { actor, scopes } = context.principal;
-  return await context.engine.direct({ ...request, actor, actorRole: roleOf(scopes) });
+  const { actor, role } = context.principal;
+  return await context.engine.direct({ ...request, actor, actorRole: role });
 }
 
 /** A text that a result is known to hold. */

@@ -8,7 +8,7 @@ import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { refuseDenied } from './denied.ts';
 import { answerShape, showAnswer } from './directive-answer.ts';
-import { allows, roleOf } from './scopes.ts';
+import { allows } from './scopes.ts';
 
 const input = z.strictObject({ id: text().describe('the id of the directive') });
 const errors = [
@@ -70,8 +70,8 @@ export const cancelDirective = defineOperation({
   },
 });
 
-function deciderOf({ principal: { actor, scopes } }: Context): Decider {
-  return { actor, isOwner: roleOf(scopes) === 'owner' };
+function deciderOf({ principal: { actor, role } }: Context): Decider {
+  return { actor, isOwner: role === 'owner' };
 }
 
 /** Whoever decides about a directive must be allowed what it does. */

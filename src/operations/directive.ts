@@ -3,6 +3,7 @@ import { text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import { directiveStatuses, isFinal, shownKey, type Directive } from '../directive/directive.ts';
 import { readDirective } from '../engine/directive-answers.ts';
+import { RUNTIME_SOURCE } from '../signal/signal.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
 import { askDirective } from './direct.ts';
@@ -10,6 +11,7 @@ import { answerShape, showAnswer } from './directive-answer.ts';
 import { dueFields, dueOf } from './due.ts';
 import { cursor, limit } from './job.ts';
 import { parseStored, showSignal, signalShape } from './shapes.ts';
+import { sightOf } from './sight.ts';
 
 export const directiveShape = z.object({
   directive_id: z.string(),
@@ -34,6 +36,7 @@ export const directiveShape = z.object({
   approved_at: z.string().nullable(),
   cancelled_by: z.string().nullable(),
   run_at: z.string().nullable().describe('not begun before; null when it was begun at once'),
+  progress: z.unknown().describe('how far it is, of those that go on where they were'),
   attempt: z.int().describe('how often it was begun'),
   max_attempts: z.int().describe('how often it is begun when processes die over it'),
   process_id: z.string(),
@@ -53,6 +56,7 @@ export const listDirectives = defineOperation({
     status: z.array(z.enum(directiveStatuses)).min(1).optional().describe('only in these states'),
     actor: text().optional().describe('only what this one asked for'),
     target: text().optional().describe('only what changed this, such as plugin:mail'),
+    awaiting_approval: z.boolean().optional().describe('only what waits for approval, or does not'),
     limit,
     cursor: cursor.optional(),
   }),
@@ -64,7 +68,7 @@ export const listDirectives = defineOperation({
   http: { method: 'GET', path: '/directives' },
   cli: {
     flags: { status: '-s, --status <states>', limit: '-n, --limit <count>' },
-    examples: ['ductile directive list', 'ductile directive list --type job.cancel'],
+    examples: ['ductile directive list', 'ductile directive list --awaiting-approval'],
     watch: true,
     table: {
       rows: 'directives',
@@ -81,7 +85,8 @@ export const listDirectives = defineOperation({
       empty: 'There are no such directives.',
     },
   },
-  async run({ engine: { ledger } }, { cursor: after, type, status, actor, target, limit: rows }) {
+  async run({ engine: { ledger } }, { cursor: after, limit: rows, ...filter }) {
+    const { type, status, actor, target, awaiting_approval: awaitingApproval } = filter;
     const epoch = await epochOf(ledger);
     const directives = await ledger.directives({
       limit: rows,
@@ -89,6 +94,7 @@ export const listDirectives = defineOperation({
       ...(status === undefined ? {} : { status }),
       ...(actor === undefined ? {} : { actor }),
       ...(target === undefined ? {} : { target }),
+      ...(awaitingApproval === undefined ? {} : { awaitingApproval }),
       ...(after === undefined ? {} : { beforeSeq: continueAfter('d', epoch, after) }),
     });
     const last = directives.length === rows ? directives.at(-1) : undefined;
@@ -99,24 +105,30 @@ export const listDirectives = defineOperation({
   },
 });
 
-export const inspectDirective = defineOperation({
-  name: 'directive.inspect',
-  summary: 'Show one directive with the signal of its end.',
+export const showDirectiveOperation = defineOperation({
+  name: 'directive.show',
+  summary: 'Show one directive with the signals of its life.',
   effect: 'read',
   needs: 'ledger',
   scope: 'directives:ro',
   input: z.strictObject({ id: text().describe('the id of the directive') }),
-  output: directiveShape.extend({ signal: signalShape.nullable() }),
+  output: directiveShape.extend({
+    signals: z.array(signalShape).describe('what was told of it, the oldest first'),
+  }),
   errors: ['DIRECTIVE_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/directives/:id' },
-  cli: { positionals: ['id'], examples: ['ductile directive inspect 0199a1b2-…'] },
-  async run({ engine: { ledger } }, { id }) {
+  cli: { positionals: ['id'], also: ['inspect'], examples: ['ductile directive show 0199a1b2-…'] },
+  async run({ engine: { ledger }, principal }, { id }) {
     const directive = await readDirective(ledger, id);
-    const [signal] = await ledger.signals({ id: directive.signalId, limit: 1 });
-    return {
-      ...showDirective(directive),
-      signal: signal === undefined ? null : showSignal(signal),
-    };
+    const signals = await ledger.signals({
+      subjectType: 'directive',
+      subjectId: id,
+      source: RUNTIME_SOURCE,
+      ...sightOf(principal),
+      order: 'oldest',
+      limit: limits.pageRowsMax,
+    });
+    return { ...showDirective(directive), signals: signals.map(showSignal) };
   },
 });
 
@@ -204,6 +216,7 @@ function showDirective(directive: Directive): z.output<typeof directiveShape> {
     approved_at: directive.approvedAt,
     cancelled_by: directive.cancelledBy,
     run_at: directive.runAt,
+    progress: parseStored(directive.progress),
     attempt: directive.attempt,
     max_attempts: directive.maxAttempts,
     process_id: directive.processId,

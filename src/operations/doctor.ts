@@ -1,19 +1,26 @@
+import { readdirSync } from 'node:fs';
 import * as z from 'zod';
+import { catalogue } from '../base/errors.ts';
+import { isObject } from '../base/json.ts';
+import type { Config } from '../config/config.ts';
 import { toFinding } from '../config/findings.ts';
-import type { Finding } from '../config/findings.ts';
+import type { Finding, Severity } from '../config/findings.ts';
 import { readConfig } from '../config/load.ts';
 import type { LoadOptions, Reading } from '../config/load.ts';
+import { findPackages } from '../config/packages.ts';
 import { makeProblem } from '../config/problem.ts';
 import { diagnose, diagnoseSchemas } from '../engine/doctor.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { findingsShape, showFindings } from './findings.ts';
+import { findOnLedger } from './ledger-findings.ts';
 import { explainScope } from './scope-check.ts';
 
 export const checkConfig = defineOperation({
   name: 'config.check',
   summary: 'Check the configuration: every finding with its place and what to do.',
   effect: 'read',
+  isForRoot: true,
   scope: 'config:ro',
   needs: 'files',
   input: z.strictObject({
@@ -39,6 +46,7 @@ export const systemDoctor = defineOperation({
   name: 'system.doctor',
   summary: 'Look for everything that is wrong or unwise, and say what to do about it.',
   effect: 'read',
+  isForRoot: true,
   scope: 'system:ro',
   needs: 'files',
   input: z.strictObject({}),
@@ -50,7 +58,13 @@ export const systemDoctor = defineOperation({
     exitCode: ({ errors }) => (errors === 0 ? 0 : 1),
   },
   async run(context) {
-    return showFindings(await examineAll(readConfig(loadOptions(context))));
+    const reading = readConfig(loadOptions(context));
+    return showFindings([
+      ...(await examineAll(reading)),
+      ...(await findTier(reading, context)),
+      // Without a server only files are looked at.
+      ...(context.place === undefined ? await findOnLedger(context.engine.ledger) : []),
+    ]);
   },
 });
 
@@ -62,13 +76,54 @@ export function loadOptions(context: Context): LoadOptions {
 
 /** What is worth a validator that takes a moment to load, too. */
 async function examineAll(reading: Reading): Promise<Finding[]> {
-  return [...examine(reading), ...(await diagnoseSchemas(reading))];
+  return [...examine(reading), ...(await diagnoseSchemas(reading)), ...findBroken(reading)];
+}
+
+/** Packages that cannot be installed; nothing else is harmed by them. */
+function findBroken({ config }: Reading): Finding[] {
+  const roots = config?.packageRoots.map(({ path }) => path) ?? [];
+  return findPackages(roots).problems.map((one) => toFinding('warning', 'packages', one));
 }
 
 /** All that can be found, scopes included, whose meaning only the operations know. */
 export function examine(reading: Reading): Finding[] {
   const findings = diagnose(reading, Date.now());
   return [...findings, ...findScopes(reading)];
+}
+
+/** By what plugins of tenants are kept apart, where there are tenants or somebody thinks of them. */
+async function findTier({ config, document }: Reading, context: Context): Promise<Finding[]> {
+  if (config === undefined) return [];
+  const isMeant = isObject(document.value) && 'tenants' in document.value;
+  const isThere = await hasTenants(config, context);
+  if (!isMeant && !isThere) return [];
+  const told = (severity: Severity, message: string, hint: string) =>
+    toFinding(severity, 'security', makeProblem(config.file, 'tenants.trust', message, hint));
+  if (config.tenants.trust === 'shared') {
+    const hint = 'Set it to isolated unless all of them trust each other.';
+    return [told('warning', 'lets plugins of tenants see the ledgers of others', hint)];
+  }
+  const { place } = context;
+  const tier = place === undefined ? context.engine.isolation() : place.isolation?.(config).tier;
+  if (tier === undefined || tier === 'none') {
+    const message = 'is isolated, and there is no way here to keep plugins of tenants apart';
+    const severity = isThere ? 'error' : 'warning';
+    return [told(severity, message, catalogue.TENANT_NOT_ISOLATED.hint)];
+  }
+  return [
+    told('info', `is isolated: plugins of tenants are kept apart by ${tier}`, 'All is well.'),
+  ];
+}
+
+/** Without a server only files are looked at: with PostgreSQL nobody knows then. */
+async function hasTenants({ state }: Config, context: Context): Promise<boolean> {
+  if (context.place === undefined) return (await context.engine.ledger.tenants()).length > 0;
+  if (state.kind === 'postgres') return false;
+  try {
+    return readdirSync(state.dir).some((name) => /^org_\w+\.db$/.test(name));
+  } catch {
+    return false;
+  }
 }
 
 function findScopes({ config }: Reading): Finding[] {

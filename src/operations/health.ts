@@ -133,6 +133,7 @@ async function check({ engine, principal, submittedBy }: Context, plugin: Plugin
     payload: {},
     submittedBy,
     actor: principal.actor,
+    isAwaited: true,
   });
   const patienceMs = plugin.timeoutMs('health') + limits.killGraceMs + limits.drainMs;
   const job = await engine.waitFor(jobId, Math.min(2 * patienceMs, limits.jobWaitMs));

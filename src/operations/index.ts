@@ -22,18 +22,29 @@ import {
 } from './discovery.ts';
 import { tailSignals } from './events.ts';
 import { approveDirective, cancelDirective } from './directive-decide.ts';
-import { inspectDirective, listDirectives, requestDirective } from './directive.ts';
+import { listDirectives, requestDirective, showDirectiveOperation } from './directive.ts';
+import { systemExport } from './export.ts';
 import { pluginFacts } from './facts.ts';
 import { initPlugin, pluginHealth } from './health.ts';
 import { cancelJob, cancelJobs, retryJob, retryJobs } from './job-control.ts';
 import { inspectJob, listJobs } from './job.ts';
+import { listInstallations, showInstallation } from './installation.ts';
 import { listLogs, systemLogs } from './logs.ts';
+import {
+  disablePackage,
+  enablePackage,
+  installPackage,
+  uninstallPackage,
+  upgradePackage,
+} from './package-change.ts';
+import { listPackages, showPackage, validatePackage } from './package.ts';
 import { checkPipeline } from './pipeline-check.ts';
 import { runPipeline } from './pipeline-run.ts';
 import { testPipeline } from './pipeline-test.ts';
 import { graphPipeline, listPipelines, showPipelineOperation } from './pipeline.ts';
 import { listPlugins } from './plugin.ts';
 import { disablePlugin, enablePlugin } from './plugin-switch.ts';
+import { systemPrune } from './prune.ts';
 import { listQueue } from './queue.ts';
 import { systemReload } from './reload.ts';
 import { approveStep, cancelRun, rejectStep, retryRunFrom, reviveRun } from './run-control.ts';
@@ -59,6 +70,23 @@ import {
   systemResume,
   systemStatus,
 } from './system.ts';
+import {
+  createTenant,
+  deleteTenant,
+  limitTenant,
+  listTenants,
+  resumeTenant,
+  showTenantOperation,
+  suspendTenant,
+  tokenTenant,
+} from './tenant.ts';
+import {
+  deleteCredential,
+  listCredentials,
+  rotateKey,
+  setCredential,
+  showCredential,
+} from './credential.ts';
 import { createToken, listTokens, revokeToken, rotateToken } from './token.ts';
 import { jobTree } from './tree.ts';
 import { triggerPlugin } from './trigger.ts';
@@ -68,8 +96,10 @@ export const operations: readonly Operation[] = [
   systemStatus,
   systemCheck,
   systemBackup,
+  systemExport,
   systemPause,
   systemResume,
+  systemPrune,
   systemHealth,
   systemReload,
   systemSelfcheck,
@@ -117,10 +147,23 @@ export const operations: readonly Operation[] = [
   enablePlugin,
   disablePlugin,
   listDirectives,
-  inspectDirective,
+  showDirectiveOperation,
   requestDirective,
   approveDirective,
   cancelDirective,
+  createTenant,
+  listTenants,
+  showTenantOperation,
+  suspendTenant,
+  resumeTenant,
+  limitTenant,
+  deleteTenant,
+  tokenTenant,
+  setCredential,
+  listCredentials,
+  showCredential,
+  deleteCredential,
+  rotateKey,
   createToken,
   listTokens,
   revokeToken,
@@ -130,6 +173,16 @@ export const operations: readonly Operation[] = [
   showSignalOperation,
   emitSignal,
   replaySignals,
+  listPackages,
+  showPackage,
+  validatePackage,
+  installPackage,
+  upgradePackage,
+  enablePackage,
+  disablePackage,
+  uninstallPackage,
+  listInstallations,
+  showInstallation,
   systemIndex,
   makeSystemOpenapi(() => operations),
   systemManifest,

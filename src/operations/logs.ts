@@ -80,6 +80,7 @@ export const systemLogs = defineOperation({
   summary: 'Show what the server itself said lately, oldest first.',
   effect: 'read',
   needs: 'server',
+  isForRoot: true,
   scope: 'system:ro',
   input: z.strictObject({
     level: z.enum(logLevels).optional().describe('only this level and worse'),

@@ -6,6 +6,7 @@ export const systemReload = defineOperation({
   name: 'system.reload',
   summary: 'Put the changed configuration and plugins in force, while work goes on.',
   effect: 'write',
+  isForRoot: true,
   scope: 'system:rw',
   needs: 'server',
   input: z.strictObject({}),
@@ -25,7 +26,9 @@ export const systemReload = defineOperation({
     const { id, result } = await direct(context, 'config.reload', {});
     const { generation, config_snapshot_id, reloaded_at, changes } = resultShape.parse(result);
     const message =
-      changes.length === 0 ? 'Nothing has changed.' : `${changes.length} changes are in force.`;
+      changes.length === 0
+        ? 'Nothing has changed.'
+        : `${changes.length === 1 ? '1 change is' : `${changes.length} changes are`} in force.`;
     const what = { generation, config_snapshot_id, reloaded_at, changes, message };
     return { status: 'ok' as const, ...what, directive_id: id };
   },

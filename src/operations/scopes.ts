@@ -40,11 +40,6 @@ export function allows(granted: readonly string[], need: Need): boolean {
   return typeof need === 'string' ? allowsNoun(grants, need) : allowsPlugin(grants, need);
 }
 
-/** What somebody with these scopes is; whoever may do everything is an owner. */
-export function roleOf(granted: readonly string[]): 'owner' | 'member' {
-  return readGrants(granted).all ? 'owner' : 'member';
-}
-
 /** A command that is never allowed. */
 export interface Denied {
   readonly plugin: string;
@@ -91,6 +86,9 @@ const synonyms: Readonly<Record<string, string>> = {
   run: 'runs',
   token: 'tokens',
   directive: 'directives',
+  credential: 'credentials',
+  installation: 'installations',
+  package: 'packages',
 };
 
 function allowsNoun(grants: Grants, need: string): boolean {

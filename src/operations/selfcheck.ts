@@ -1,6 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import * as z from 'zod';
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
+import { findCredentials } from '../base/credential-ref.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { settlesWithin } from '../base/within.ts';
@@ -21,12 +22,14 @@ const checkShape = z.object({
 });
 
 type Finding = Omit<z.output<typeof checkShape>, 'name'>;
-type Check = (context: Context) => Promise<Finding>;
+/** Undefined for what is not there to be examined. */
+type Check = (context: Context) => Promise<Finding | undefined>;
 
 export const systemSelfcheck = defineOperation({
   name: 'system.selfcheck',
   summary: 'Examine the process, its ledger, its configuration and its plugins in a few seconds.',
   effect: 'read',
+  isForRoot: true,
   scope: 'system:ro',
   input: z.strictObject({}),
   output: z.object({
@@ -51,14 +54,16 @@ export const systemSelfcheck = defineOperation({
   },
   async run(context) {
     const checks: z.output<typeof checkShape>[] = [];
+    let pending = '';
     const work = (async () => {
       for (const [name, check] of Object.entries(all)) {
-        checks.push({ name, ...(await check(context).catch(failed)) });
+        pending = name;
+        const found = await check(context).catch(failed);
+        if (found !== undefined) checks.push({ name, ...found });
       }
     })();
     if (!(await settlesWithin(work, limits.selfcheckMs))) {
       const message = `the self-check was not over within ${limits.selfcheckMs / 1000} s`;
-      const pending = Object.keys(all)[checks.length] ?? '';
       throw new DuctileError('DEADLINE_EXCEEDED', message, { place: pending, details: { checks } });
     }
     const ok = checks.every(({ status }) => status !== 'fail');
@@ -107,10 +112,46 @@ const all: Readonly<Record<string, Check>> = {
     return isRefused ? { status: 'warn', detail: `a reload now: ${first}` } : fine;
   },
 
+  /** One tenant's fault is none of the others', but somebody should know. */
+  async tenants({ engine }) {
+    const rows = await engine.ledger.tenants();
+    if (rows.length === 0) return undefined;
+    const bad = rows.flatMap(({ slug, schemaError }) =>
+      schemaError === null ? [] : [`${slug} (${schemaError})`],
+    );
+    if (bad.length > 0) return { status: 'warn', detail: `not up to date: ${bad.join('; ')}` };
+    const { trust } = engine.config.tenants;
+    const how = trust === 'shared' ? 'which see each other' : `kept apart by ${engine.isolation()}`;
+    return { status: 'ok', detail: `there are ${rows.length}, ${how}` };
+  },
+
   plugins({ engine: { catalog } }) {
     const names = [...new Set(catalog.problems.map(({ plugin }) => plugin))];
     if (names.length === 0) return Promise.resolve(fine);
     return Promise.resolve({ status: 'warn', detail: `not loaded: ${names.join(', ')}` });
+  },
+
+  async installations({ engine: { ledger } }) {
+    const rows = await ledger.installations({});
+    if (rows.length === 0) return undefined;
+    const failures = rows.flatMap(({ slug, lastError }) =>
+      lastError === null ? [] : [`${slug} (${lastError})`],
+    );
+    if (failures.length === 0) return { status: 'ok', detail: `${rows.length} packages` };
+    return { status: 'warn', detail: `not in force: ${failures.join('; ')}` };
+  },
+
+  /** What plugins ask for must be there, and open here. */
+  async credentials({ engine: { ledger, catalog, keyIds } }) {
+    const counts = await ledger.sealCounts();
+    const lost = counts.filter(({ keyId }) => !keyIds.includes(keyId)).map(({ keyId }) => keyId);
+    if (lost.length > 0) return { status: 'fail', detail: `keys not here: ${lost.join(', ')}` };
+    const wanted = [...catalog.plugins.values()].flatMap(({ config }) => findCredentials(config));
+    const good = (await ledger.credentials()).filter(({ isExpired }) => !isExpired);
+    const missing = new Set(wanted.map(({ name }) => name));
+    for (const { name } of good) missing.delete(name);
+    if (missing.size === 0) return fine;
+    return { status: 'warn', detail: `missing or past their time: ${[...missing].join(', ')}` };
   },
 
   /** Of two definitions only one is in force: hosts should have the same. */

@@ -26,6 +26,10 @@ const reportInput = z.strictObject({
     .string()
     .optional()
     .describe("the source's own id for it; of one source, such a signal is there once"),
+  rerun: z
+    .boolean()
+    .default(false)
+    .describe('if it was reported before, it is handled again all the same, as by a replay'),
   visibility: z
     .enum(['internal', 'admin_only'])
     .default('internal')
@@ -40,7 +44,9 @@ export const emitSignal = defineOperation({
   input: reportInput,
   output: z.object({
     signal_id: z.string(),
-    created: z.boolean().describe('false when it had been reported before; nothing was done then'),
+    created: z
+      .boolean()
+      .describe('false when it had been reported before; then nothing was recorded'),
   }),
   errors: [
     'FORBIDDEN',
@@ -49,6 +55,8 @@ export const emitSignal = defineOperation({
     'LEDGER_UNCERTAIN',
     'PAYLOAD_TOO_LARGE',
     'STOPPING',
+    'TENANT_LIMIT',
+    'TENANT_SUSPENDED',
   ],
   http: {
     method: 'POST',
@@ -79,9 +87,13 @@ export const emitSignal = defineOperation({
     refuseDeniedFollowers(context, emission);
     const { signal, jobs, runs } = emission;
     const earlier = await findEarlier(context, signal);
-    if (earlier !== undefined) return [`It is signal ${earlier} already; nothing would be done.`];
+    const first =
+      earlier === undefined
+        ? `A signal ${signal.type} of ${signal.source} would be recorded; it cannot be taken back.`
+        : `It is signal ${earlier} already; nothing would be recorded.`;
+    if (earlier !== undefined && !input.rerun) return [first];
     return [
-      `A signal ${signal.type} of ${signal.source} would be recorded.`,
+      first,
       ...jobs.map(({ plugin, command }) => `A job of ${plugin}.${command} would be queued.`),
       ...runs.map(({ pipeline }) => `A run of ${pipeline} would begin.`),
     ];
@@ -104,6 +116,7 @@ function toSubmission(
     dedupeKey: input.dedupe_key,
     sourceEventId: input.source_event_id,
     visibility: input.visibility,
+    rerun: input.rerun,
   };
 }
 

@@ -15,6 +15,10 @@ const replayInput = z.strictObject({
   handler: text()
     .optional()
     .describe('only by this: a plugin, <plugin>.<command> or pipeline:<name>; all unless told'),
+  force: z
+    .boolean()
+    .default(false)
+    .describe('also by what handled them well before, or does so now'),
   limit: z
     .int()
     .min(1)
@@ -34,9 +38,22 @@ export const replaySignals = defineOperation({
     signals: z.int().describe('how many were found'),
     jobs: z.int().describe('new jobs'),
     runs: z.int().describe('new runs'),
+    skipped: z.int().describe('jobs and runs left out: the like was done well or is under way'),
     unhandled: z.int().describe('signals that nothing handles now'),
+    unopened: z.int().describe('signals left out: what was masked in them cannot be opened'),
   }),
-  errors: [...directErrors, 'FORBIDDEN', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SIGNAL_NOT_FOUND'],
+  errors: [
+    ...directErrors,
+    'CREDENTIAL_KEY_INVALID',
+    'CREDENTIAL_KEY_MISSING',
+    'FORBIDDEN',
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+    'SIGNAL_MASKED',
+    'SIGNAL_NOT_FOUND',
+    'TENANT_LIMIT',
+    'TENANT_SUSPENDED',
+  ],
   http: { method: 'POST', path: '/signals/replay' },
   cli: {
     positionals: ['id'],
@@ -44,6 +61,7 @@ export const replaySignals = defineOperation({
     examples: [
       'ductile signal replay 0199a1b2 --dry-run',
       'ductile signal replay --type order.paid --from 2026-11-15T00:00:00Z --handler mail.handle',
+      'ductile signal replay 0199a1b2 --force',
     ],
   },
   async run(context, input) {
@@ -54,7 +72,9 @@ export const replaySignals = defineOperation({
       signals: count('signals'),
       jobs: count('jobs'),
       runs: count('runs'),
+      skipped: count('skipped'),
       unhandled: count('unhandled'),
+      unopened: count('unopened'),
     };
   },
   async plan(context, input) {

@@ -2,7 +2,12 @@ import * as z from 'zod';
 import { moment, text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import type { SignalFilter } from '../ledger/signals.ts';
-import { CLOUDEVENT_TYPE, toCloudEvent, type ShownSignal } from '../signal/cloudevent.ts';
+import {
+  CLOUDEVENT_TYPE,
+  toBinaryCloudEvent,
+  toCloudEvent,
+  type ShownSignal,
+} from '../signal/cloudevent.ts';
 import { splitSubject } from '../signal/envelope.ts';
 import type { Signal } from '../signal/signal.ts';
 import type { Context } from './context.ts';
@@ -103,6 +108,7 @@ export const showSignalOperation = defineOperation({
     otherForms: {
       [CLOUDEVENT_TYPE]: (output) => toCloudEvent(output as unknown as ShownSignal),
     },
+    binaryForm: (output) => toBinaryCloudEvent(output as unknown as ShownSignal),
   },
   cli: {
     positionals: ['id'],

@@ -1,7 +1,7 @@
-import { isAbsolute } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
+import { copyPath } from '../directive/backup.ts';
 import type { GenerationStatus } from '../engine/engine.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
@@ -40,6 +40,15 @@ export const systemStatus = defineOperation({
         .describe('the last one that was asked for, and why it changed nothing'),
     }),
     queue: queueShape,
+    counts: z
+      .object({
+        signals_emitted: z.int(),
+        directives_requested: z.int(),
+        directives_completed: z.int(),
+        directives_failed: z.int(),
+        directives_cancelled: z.int(),
+      })
+      .describe('by this process, since it started'),
     plugins: z.object({
       loaded: z.int(),
       unhealthy: z
@@ -75,7 +84,7 @@ export const systemStatus = defineOperation({
   async run(context) {
     const { ledger, catalog } = context.engine;
     const { running, uptimeMs, slots, spawner, plugins } = context.engine.status();
-    const { generation } = context.engine.status();
+    const { generation, counts: done } = context.engine.status();
     const [counts, processes, health] = await Promise.all([
       ledger.counts(),
       ledger.processes(),
@@ -93,6 +102,13 @@ export const systemStatus = defineOperation({
         delayed: counts.delayed,
         running: counts.running,
         oldest_ready_at: counts.oldestReadyAt,
+      },
+      counts: {
+        signals_emitted: done.signalsEmitted,
+        directives_requested: done.directivesRequested,
+        directives_completed: done.directivesCompleted,
+        directives_failed: done.directivesFailed,
+        directives_cancelled: done.directivesCancelled,
       },
       generation: showGeneration(generation),
       plugins: { loaded: plugins, ...showHealth(health), ...showProblems(catalog) },
@@ -171,28 +187,24 @@ export const systemBackup = defineOperation({
   name: 'system.backup',
   summary: 'Copy the ledger into a file while it is in use.',
   effect: 'write',
+  isForRoot: true,
   scope: 'system:rw',
   input: z.strictObject({
-    to: z
-      .string()
-      .refine(isAbsolute, 'must be an absolute path, since the server writes it')
-      .describe('the file to write; it must not exist yet'),
+    to: copyPath.describe('the file to write; it must not exist yet'),
   }),
-  output: z.object({ path: z.string() }),
-  errors: ['BACKUP_INVALID', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  output: z.object({ path: z.string(), directive_id: z.string() }),
+  errors: [...directErrors, 'BACKUP_INVALID', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'POST', path: '/system/backup' },
   cli: {
     flags: { to: '--to <file>' },
     paths: ['to'],
     examples: ['ductile system backup --to ductile-backup.db'],
   },
-  async run({ engine: { ledger } }, { to }) {
-    await ledger.backup(to);
-    return { path: to };
+  async run(context, input) {
+    const { id } = await direct(context, 'system.backup', input);
+    return { path: input.to, directive_id: id };
   },
-  plan({ engine: { ledger } }, { to }) {
-    return Promise.resolve([`The ${ledger.kind} ledger would be copied to ${to}.`]);
-  },
+  plan: (context, input) => planDirective(context, 'system.backup', input),
 });
 
 export const systemPause = defineOperation({

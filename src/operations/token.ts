@@ -1,6 +1,8 @@
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
 import { duration, text } from '../base/fields.ts';
+import { roleOf, roles, type Role } from '../directive/role.ts';
+import { roleOfNew } from '../directive/token.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective, textIn } from './direct.ts';
 
@@ -18,10 +20,11 @@ export const createToken = defineOperation({
   name: 'token.create',
   summary: 'Make a token for the API; its text is shown once.',
   effect: 'write',
-  scope: '*',
+  scope: 'tokens:rw',
   input: z.strictObject({
     name: text().describe('what it is called, in lists and as the actor of what it does'),
-    scopes: z.array(text()).min(1).describe('what it may do, such as jobs:ro'),
+    role: z.enum(roles).optional().describe('owner, admin, member, or service: its scopes alone'),
+    scopes: z.array(text()).default([]).describe('what it may do besides, such as jobs:ro'),
     expires: duration({ minMs: 1000, maxMs: limits.tokenLifeMsMax })
       .optional()
       .describe('how long it is good (for ever unless told)'),
@@ -29,6 +32,7 @@ export const createToken = defineOperation({
   output: z.object({
     token_id: z.string(),
     name: z.string(),
+    role: z.enum(roles),
     scopes: z.array(z.string()),
     expires_at: z.string().nullable(),
     ...fresh,
@@ -39,7 +43,7 @@ export const createToken = defineOperation({
     positionals: ['name'],
     examples: [
       'ductile token create deploy --scopes plugin:rw,jobs:ro --expires 90d',
-      'ductile token create admin --scopes "*" --dry-run',
+      'ductile token create ann --role admin --dry-run',
     ],
   },
   async run(context, input) {
@@ -47,6 +51,7 @@ export const createToken = defineOperation({
     return {
       token_id: textIn(result, 'token_id'),
       name: input.name,
+      role: roleOfNew(input),
       scopes: input.scopes,
       expires_at: textOrNull(result['expires_at']),
       token: textOrNull(result['token']),
@@ -67,7 +72,8 @@ export const listTokens = defineOperation({
       z.object({
         name: z.string(),
         token_id: z.string().nullable().describe('null for one of the configuration'),
-        scopes: z.array(z.string()),
+        role: z.enum(roles),
+        scopes: z.array(z.string()).describe('besides those of its role'),
         place: z.string().describe('the file and line of the configuration, or `ledger`'),
         created_by: z.string().nullable(),
         created_at: z.string().nullable(),
@@ -89,6 +95,7 @@ export const listTokens = defineOperation({
       rows: 'tokens',
       columns: [
         ['NAME', 'name'],
+        ['ROLE', 'role'],
         ['SCOPES', 'scopes'],
         ['PLACE', 'place'],
         ['EXPIRES', 'expires_at'],
@@ -105,6 +112,7 @@ export const listTokens = defineOperation({
     const configured = config.api.auth.tokens.map(({ name, scopes, place }) => ({
       name,
       token_id: null,
+      role: roleOf(scopes),
       scopes: [...scopes],
       place,
       created_by: null,
@@ -117,6 +125,7 @@ export const listTokens = defineOperation({
     const kept = (await ledger.tokens()).map((token) => ({
       name: token.name,
       token_id: token.id,
+      role: token.role,
       scopes: [...token.scopes],
       place: 'ledger',
       created_by: token.createdBy,
@@ -181,12 +190,14 @@ export const rotateToken = defineOperation({
 
 interface Wanted {
   readonly name: string;
+  readonly role?: Role | undefined;
   readonly scopes: readonly string[];
   readonly expires?: number | undefined;
 }
 
-function toParams({ name, scopes, expires }: Wanted): object {
-  return { name, scopes, ...(expires === undefined ? {} : { expires_in_ms: expires }) };
+function toParams({ name, role, scopes, expires }: Wanted): object {
+  const wanted = role === undefined ? { name, scopes } : { name, role, scopes };
+  return { ...wanted, ...(expires === undefined ? {} : { expires_in_ms: expires }) };
 }
 
 function textOrNull(value: unknown): string | null {

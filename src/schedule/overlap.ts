@@ -7,7 +7,9 @@ export type SkipReason =
   | 'outstanding_limit'
   | 'circuit_open'
   | 'plugin_disabled'
-  | 'plugin_unhealthy';
+  | 'plugin_unhealthy'
+  | 'tenant_limit'
+  | 'tenant_suspended';
 
 export interface Guard {
   readonly ifRunning: IfRunning;

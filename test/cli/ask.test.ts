@@ -40,6 +40,19 @@ describe('what is asked for', () => {
     ['system backup --to /tmp/copy.db', 'system.backup', { to: '/tmp/copy.db' }],
     ['plugin run mail', 'plugin.run', { plugin: 'mail', wait: '5m' }],
     ['run mail', 'plugin.run', { plugin: 'mail', wait: '5m' }],
+    ['run list', 'run.list', {}],
+    ['run show 0199', 'run.show', { id: '0199' }],
+    [
+      'run retry-from 0199 publish',
+      'run.retry-from',
+      { id: '0199', step: 'publish', context: true },
+    ],
+    ['run shown', 'plugin.run', { plugin: 'shown', wait: '5m' }],
+    [
+      'pipeline run digest --delay 5m --dedupe-key 7 --dedupe-ttl 1h --no-wait',
+      'pipeline.run',
+      { pipeline: 'digest', delay: '5m', dedupe_key: '7', dedupe_ttl: '1h', wait: false },
+    ],
     ['plugin run mail --no-wait', 'plugin.run', { plugin: 'mail', wait: false }],
     ['plugin run mail --wait 30s', 'plugin.run', { plugin: 'mail', wait: '30s' }],
     [
@@ -94,7 +107,7 @@ describe('what is asked for', () => {
     }).listen(path);
     await once(server, 'listening');
     const { out, asked, code } = await run(['job', 'list', '-n', '2'], {
-      host: { findSocket: () => Promise.resolve(path) },
+      host: { findSocket: () => Promise.resolve({ socketPath: path }) },
     });
     server.close();
     expect(out).toContain('GET /jobs?limit=2');
@@ -137,6 +150,9 @@ describe('help', () => {
     for (const noun of ['system', 'plugin', 'job', 'queue']) expect(out).toMatch(`\n  ${noun} `);
     const [nouns = '', short = ''] = out.split('Short forms:');
     expect(nouns).not.toMatch(/\n {2}(status|plugins|doctor|reload) /);
+    // Both a noun and a short form, and in each place what it is there.
+    expect(nouns.match(/\n {2}run .*/g)).toEqual([expect.stringMatching(/Pipelines under way/)]);
+    expect(short.match(/\n {2}run .*/g)).toEqual([expect.stringMatching(/plugin/)]);
     for (const name of ['status', 'run', 'doctor']) expect(short).toMatch(`\n  ${name} `);
   });
 

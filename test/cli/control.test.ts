@@ -26,7 +26,7 @@ test.each<[string, string, unknown]>([
     'directive.list',
     { type: 'job.cancel', status: ['failed'] },
   ],
-  ['directive inspect 0199', 'directive.inspect', { id: '0199' }],
+  ['directive show 0199', 'directive.show', { id: '0199' }],
   [
     'directive request plugin.disable --params {"plugin":"mail"} --idempotency-key k',
     'directive.request',
@@ -48,6 +48,12 @@ test.each<[string, string, unknown]>([
     'plugin run mail --no-wait --delay 5m --dedupe-key 7 --dedupe-ttl 1h',
     'plugin.run',
     { plugin: 'mail', wait: false, delay: '5m', dedupe_key: '7', dedupe_ttl: '1h' },
+  ],
+  ['plugin run mail --delay 5m', 'plugin.run', { plugin: 'mail', delay: '5m' }],
+  [
+    'plugin run mail --delay 5m --wait 6m',
+    'plugin.run',
+    { plugin: 'mail', delay: '5m', wait: '6m' },
   ],
   [
     'plugin run mail --no-wait --run-at 2026-11-15T00:00:00Z',

@@ -139,7 +139,7 @@ describe.each(Object.entries(places))('%s', (_, placeOf) => {
     const inputs: Record<string, object> = {
       'job.inspect': { id: '0199' },
       'job.tree': { id: '0199' },
-      'directive.inspect': { id: '0199' },
+      'directive.show': { id: '0199' },
       'plugin.facts': { plugin: 'echo' },
     };
     for (const { name, needs } of operations) {

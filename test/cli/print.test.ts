@@ -58,7 +58,7 @@ describe('errors', () => {
 
   test('of a server that is gone in the middle say so', async () => {
     const { err, code } = await run(['job', 'list'], {
-      host: { findSocket: () => Promise.resolve('/nowhere/ductile.sock') },
+      host: { findSocket: () => Promise.resolve({ socketPath: '/nowhere/ductile.sock' }) },
     });
     expect([code, err]).toEqual([1, expect.stringContaining('SERVER_UNREACHABLE')]);
   });

@@ -66,6 +66,18 @@ test('pipeline run: tells that a run goes on after the wait', async () => {
   expect(out).toContain('It goes on; `ductile run show r1` tells how far it is.');
 });
 
+test('pipeline run: tells of a duplicate, and of a run for later when it is due', async () => {
+  const dueAt = '2040-01-01T00:00:00.000Z';
+  const later = { ...shown, status: 'queued', halt_reason: null, due_at: dueAt, dedupe_key: 'k' };
+  const line = ['pipeline', 'run', 'digest', '--no-wait'];
+  const { out, code } = await run(line, { answer: { ...later, duplicate: true } });
+  expect(code).toBe(0);
+  expect(out).toMatch(/\ndue +2040-01-01/);
+  expect(out).toMatch(/\ndedupe key +k\n/);
+  expect(out).toContain('nothing was started');
+  expect((await run(line, { answer: later })).out).not.toContain('nothing was started');
+});
+
 test('run tree: branches stand under the step that opened them', async () => {
   const nodes = [
     { depth: 0, kind: 'foreach', name: 'each', status: 'succeeded' },

@@ -79,9 +79,12 @@ test('reports and replays say what became of them', async () => {
     (await run(['signal', 'emit', 'a.b'], { answer: { signal_id: 's', created } })).out;
   expect(await emit(true)).toBe('signal s\n');
   expect(await emit(false)).toContain('reported before');
-  const counts = { directive_id: 'd', signals: 3, jobs: 2, runs: 1, unhandled: 1 };
+  const none = { skipped: 0, unopened: 0 };
+  const counts = { directive_id: 'd', signals: 3, jobs: 2, runs: 1, unhandled: 1, ...none };
   const replay = async (answer: object) =>
     (await run(['signal', 'replay', '--type', 'a.b'], { answer: { ...answer } })).out;
   expect(await replay(counts)).toMatch(/again: 3\njobs started: 2, runs started: 1\n1 of them/);
+  expect(await replay({ ...counts, skipped: 4 })).toContain('4 (--force does them)');
+  expect(await replay({ ...counts, unopened: 5 })).toContain('cannot be opened: 5');
   expect(await replay({ ...counts, signals: 0 })).toMatch(/nothing was started/);
 });

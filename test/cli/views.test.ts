@@ -13,7 +13,7 @@ async function look(argv: readonly string[], answer: Readonly<Record<string, unk
   return out;
 }
 
-test('directive inspect: who, what, the plan and how it ended', async () => {
+test('directive show: who, what, the plan and how it ended', async () => {
   const out = await look(['directive', 'inspect', 'd1'], {
     directive_id: 'd1',
     type: 'config.reload',
@@ -31,7 +31,7 @@ test('directive inspect: who, what, the plan and how it ended', async () => {
     requested_at: WHEN,
     started_at: null,
     completed_at: WHEN,
-    signal: { signal_id: 's1', type: 'directive.failed', data: {} },
+    signals: [{ signal_id: 's1', type: 'directive.failed', occurred_at: WHEN, data: {} }],
   });
   expect(out).toBe(`directive  d1
 type       config.reload
@@ -41,10 +41,13 @@ by         cli:me (needs system:rw)
 requested  ${WHEN}
 completed  ${WHEN}
 error      it is wrong (RELOAD_REFUSED)
-signal     directive.failed
 plan
   One thing would be done.
   And another.
+
+Signals
+OCCURRED                  TYPE
+${WHEN}  directive.failed
 `);
 });
 

@@ -153,7 +153,7 @@ describe('logs', () => {
     expect([local.code, local.calls, local.asked]).toEqual([1, [], [['findSocket', undefined]]]);
     expect(local.err).toContain('no server runs here');
     const gone = await run(['logs', '--core'], {
-      host: { findSocket: () => Promise.resolve(path) },
+      host: { findSocket: () => Promise.resolve({ socketPath: path }) },
     });
     expect(gone.err).toContain('SERVER_UNREACHABLE');
   });
@@ -164,6 +164,48 @@ describe('logs', () => {
   ])('%j is refused', async (argv, words) => {
     const { code, err } = await run(argv);
     expect([code, err]).toEqual([2, expect.stringContaining(words)]);
+  });
+});
+
+describe('signal tail --follow', () => {
+  const event = (type: string) => ({ type, source: 'shop', occurred_at: '2026', cursor: type });
+  const page = (cursor: string, types: readonly string[], more = false) => ({
+    events: types.map(event),
+    cursor,
+    more,
+    pending: false,
+    reset: false,
+  });
+
+  test('goes on after its cursor, at once where there is more', async () => {
+    const pages = [page('a', ['one.seen']), page('b', ['two.seen'], true), page('c', [])];
+    let at = 0;
+    const { out, code, calls } = await run(['signal', 'tail', '-f', '--type', 'seen'], {
+      answer: () => pages[at++] ?? page('c', []),
+      io: endAfter(2),
+    });
+    expect(code).toBe(0);
+    expect(out).toBe('2026  one.seen  shop  -\n2026  two.seen  shop  -\n');
+    const type = ['seen'];
+    expect(calls).toEqual([
+      ['signal.tail', { type }],
+      ['signal.tail', { type, after: 'a' }],
+      ['signal.tail', { type, after: 'b' }],
+    ]);
+  });
+
+  test('waits for a server that is away, and writes JSON lines', async () => {
+    let looks = 0;
+    const { out, err } = await run(['signal', 'tail', '--follow', '--json'], {
+      answer: () => {
+        looks += 1;
+        if (looks === 2) throw new DuctileError('SERVER_UNREACHABLE', 'away');
+        return page('a', looks === 3 ? ['one.seen'] : []);
+      },
+      io: endAfter(3),
+    });
+    expect(JSON.parse(out)).toMatchObject({ type: 'one.seen' });
+    expect(err).toContain('away');
   });
 });
 

@@ -13,6 +13,7 @@ function creating(name: string, expiresInMs?: number) {
     id: makeId(),
     name,
     digest: `digest of ${name}`,
+    role: 'service' as const,
     scopes: ['jobs:ro'],
     expiresInMs,
   };

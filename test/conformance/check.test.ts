@@ -49,4 +49,37 @@ describe.each(databases)('checking a ledger on %s', (kind) => {
       expect(await repeatedScans(bench, statement), statement).toEqual([]);
     }
   });
+
+  test('finds what packages own or do not own against the record', async () => {
+    const { ledger, sql } = await openBench(kind);
+    const provides = '{"handlers":[],"pipelines":[],"plugins":{"a":{}},"routes":[]}';
+    const install = (id: string, status: string, provisioned: string): Promise<unknown> =>
+      sql(`insert into package_installations (id, slug, version, hash, status, config,
+          config_checksum, provisioned, revision, directive_id, installed_by, installed_at, updated_at)
+        values ('${id}', '${id}', '1.0.0', 'h', '${status}', '{}', 'c', '${provisioned}', 1, 'd',
+          'test', 't', 't')`);
+    const own = (id: string, name: string, removed: string): Promise<unknown> =>
+      sql(`insert into installation_provisions
+        (installation_id, kind, name, provisioned_at, removed_at)
+        values ('${id}', 'plugin', '${name}', 't', ${removed})`);
+    await install('sound', 'installed', provides);
+    await own('sound', 'a', 'null');
+    await install('slim', 'installed', provides.replace('"a":{}', ''));
+    await install('past', 'uninstalled', provides);
+    await own('past', 'a', "'t'");
+    expect(await ledger.check()).toEqual([]);
+    await install('gone', 'uninstalled', provides);
+    await own('gone', 'b', 'null');
+    await own('never', 'c', 'null');
+    await install('empty', 'disabled', provides);
+    await install('silent', 'failed', provides);
+    await own('silent', 'd', 'null');
+    expect(await ledger.check()).toEqual([
+      '2 provisions of packages that are not installed',
+      '1 installations whose state and error contradict each other',
+      '1 installations that say that they provide something, and own nothing',
+    ]);
+    await sql('delete from package_installations');
+    await sql('delete from installation_provisions');
+  });
 });

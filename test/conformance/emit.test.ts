@@ -3,6 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { Emission } from '../../src/ledger/signals.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
+import { task } from '../unit/pipeline/graphs.ts';
+import { define, runOf } from './run-words.ts';
 import { databases, only, openBench, range } from './support.ts';
 import { draft, settleOne, signalOf, startOne, succeed } from './words.ts';
 
@@ -47,6 +49,17 @@ describe.each(databases)('what is reported to %s', (kind) => {
     expect(told).toEqual([{ signalId: first.signal.id, created: false }]);
     expect(news.queued).toBe(false);
     expect(await dump()).toEqual(before);
+  });
+
+  test('twice under one key begins its run once', async () => {
+    const { ledger } = await openBench(kind);
+    const graph = await define(ledger, [task('a')]);
+    const keyed = () => ({ ...report({ dedupeKey: 'k' }), runs: [runOf(graph)] });
+    const answers = await Promise.all(range(6).map(() => ledger.emit([keyed()])));
+    expect(answers.filter(({ news }) => news.queued)).toHaveLength(1);
+    expect(await ledger.runs({ limit: 9 })).toHaveLength(1);
+    await ledger.emit([{ ...keyed(), signal: report({ dedupeKey: 'other' }).signal }]);
+    expect(await ledger.runs({ limit: 9 })).toHaveLength(2);
   });
 
   test("is one by its source's own id, and another of another source", async () => {

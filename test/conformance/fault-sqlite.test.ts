@@ -2,6 +2,7 @@
 import { DatabaseSync, StatementSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
+import { limits } from '../../src/base/limits.ts';
 import type * as files from '../../src/ledger/sqlite-file.ts';
 import { openBench, range } from './support.ts';
 import {
@@ -228,8 +229,23 @@ describe('the event loop', () => {
 
   test('has one commit for all that is asked for in one of its turns', async () => {
     const { ledger } = await open();
+    vi.spyOn(performance, 'now').mockReturnValue(0);
     const exec = vi.spyOn(DatabaseSync.prototype, 'exec');
     await Promise.all(range(50).map(() => ledger.enqueue({ jobs: [draft()] })));
     expect(exec.mock.calls.filter(([text]) => text === 'commit')).toHaveLength(1);
+  });
+
+  test('leaves what would take it too long to its next turns, in order', async () => {
+    const { ledger } = await open();
+    let now = 0;
+    vi.spyOn(performance, 'now').mockImplementation(() => (now += limits.sliceMs));
+    const exec = vi.spyOn(DatabaseSync.prototype, 'exec');
+    const jobs = range(9).map(() => draft());
+    await Promise.all(jobs.map((job) => ledger.enqueue({ jobs: [job] })));
+    const commits = exec.mock.calls.filter(([text]) => text === 'commit').length;
+    expect(commits).toBeGreaterThan(1);
+    expect(commits).toBeLessThan(9);
+    const found = await ledger.jobs({ order: 'oldest', limit: 10 });
+    expect(found.map(({ id }) => id)).toEqual(jobs.map(({ id }) => id));
   });
 });

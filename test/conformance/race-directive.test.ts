@@ -52,7 +52,8 @@ describe('two that direct', () => {
     await barrier.hold(`select 1 from ledger_meta where key = 'epoch' for update`);
     const ask = () => {
       const id = makeId();
-      const token = { id, name: 'deploy', digest: id, scopes: ['*'], expiresInMs: undefined };
+      const may = { role: 'owner', scopes: ['*'] } as const;
+      const token = { id, name: 'deploy', digest: id, ...may, expiresInMs: undefined };
       const draft = { type: 'token.create', target: 'token:deploy', sameness: 'each' } as const;
       return pausing(draft, { kind: 'token.create', token });
     };

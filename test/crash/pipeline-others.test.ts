@@ -69,8 +69,8 @@ test.each(databases)('on %s, killed while it cancels a wide run', { timeout }, a
   const opened = await openLedger(place.config.state);
   await opened.setMeta('paused', '1');
   await opened.close();
-  const batches = 3;
-  const width = batches * limits.advanceBatchMax;
+  const width = 3 * limits.sweepBatchMax;
+  const batches = Math.ceil(width / limits.advanceBatchMax);
   const payload = { items: Array.from({ length: width }, (_, index) => index) };
   // The block is begun first; the next one but one that it moves is a part of the cancelling.
   const victim = launch(place.directory, `advance.after-commit:kill:${batches + 1}`);

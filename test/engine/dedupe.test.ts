@@ -53,6 +53,36 @@ describe.each(databases)('a dedupe key on %s', (database) => {
     expect(children.map(({ dedupeKey }) => dedupeKey)).toEqual(['order-7', 'x']);
   });
 
+  test('of an event holds for the runs that it starts as well', async () => {
+    const steps = [{ id: 'work', uses: 'first.poll' }];
+    const place = await makePlace({
+      database,
+      plugins: { source: { program: emits }, first: { program: succeeds } },
+      pipelines: [
+        { name: 'one', on: 'made', steps },
+        { name: 'two', on: 'made', steps },
+      ],
+    });
+    const { run, ledger, engine, records } = await place.start();
+    await run('source', { events: [keyed, keyed] });
+    const begun = await ledger.runs({ limit: 9 });
+    expect(begun.toReversed().map(({ pipeline, dedupeKey }) => [pipeline, dedupeKey])).toEqual([
+      ['one', 'order-7'],
+      ['two', 'order-7'],
+    ]);
+    for (const { id } of begun) {
+      expect((await engine.waitForRun(id, 20_000)).status).toBe('succeeded');
+    }
+    await run('source', { events: [keyed] });
+    expect(await ledger.runs({ limit: 9 })).toHaveLength(2);
+    const drops = records.filter(({ message }) => message.startsWith('dropped'));
+    expect(drops).toHaveLength(4);
+    const existing = new Set(drops.map((drop) => drop['existing_run_id']));
+    expect(existing).toEqual(new Set(begun.map(({ id }) => id)));
+    await run('source', { events: [{ ...keyed, dedupe_key: 'order-8' }] });
+    expect(await ledger.runs({ limit: 9 })).toHaveLength(4);
+  });
+
   test('is free again when its job failed for good', async () => {
     const settings = { retry: { max_attempts: 1 } };
     const plugins = { worker: { program: alwaysFails, settings } };

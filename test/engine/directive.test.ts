@@ -7,6 +7,7 @@ import { limits } from '../../src/base/limits.ts';
 import { makeLogger } from '../../src/base/log.ts';
 import type { Directives } from '../../src/engine/directives.ts';
 import { makeTokenStore } from '../../src/engine/token-store.ts';
+import { makePrincipal } from '../../src/engine/tokens.ts';
 import { pausing } from '../conformance/words.ts';
 import { ask, pause, resume } from '../support/direct.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
@@ -241,7 +242,10 @@ describe.each(databases)('many jobs at once on %s', (database) => {
     const kept = await submit('two');
     const filter = { plugin: 'one', status: ['queued'] };
     const { plan } = await ask(engine, 'job.cancel', filter, { dryRun: true });
-    expect(plan).toEqual(['5 jobs would be cancelled.']);
+    expect(plan).toEqual([
+      '5 jobs would be cancelled.',
+      expect.stringContaining('stays cancelled'),
+    ]);
     const limited = await ask(engine, 'job.cancel', { ...filter, limit: 2 });
     expect(limited.result).toEqual({ jobs: 2, cancelled: 2 });
     expect((await ledger.job(ids[0] ?? ''))?.status).toBe('cancelled');
@@ -280,7 +284,7 @@ describe.each(databases)('a token on %s', (database) => {
     const params = { name: 'deploy', scopes: ['jobs:ro'] };
     const { result } = await ask(engine, 'token.create', params);
     const text = textOf(result, 'token');
-    const principal = { actor: 'token:deploy', scopes: ['jobs:ro'] };
+    const principal = makePrincipal('token:deploy', ['jobs:ro']);
     expect(await engine.tokens.find(text)).toEqual(principal);
     expect(await engine.tokens.find(`${text}x`)).toBeUndefined();
     const rotated = await ask(engine, 'token.rotate', { token: 'deploy' });

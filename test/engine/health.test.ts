@@ -136,6 +136,7 @@ test('a sound process passes its own examination', async () => {
     'disk',
     'configuration',
     'plugins',
+    'credentials',
     'schedules',
     'health',
   ]);

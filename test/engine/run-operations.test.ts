@@ -17,6 +17,7 @@ import { jobTree } from '../../src/operations/tree.ts';
 import { databases, eventually, makePlace, type Database } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';
 import { finish, outputOf, startRun } from '../support/runs.ts';
+import { makePrincipal } from '../../src/engine/tokens.ts';
 
 /** Fails until its gate is open. */
 const moody = python(`
@@ -206,7 +207,7 @@ describe.each(databases)('runs as operators see them on %s', (database) => {
   test('what a token denies is not done for it by a run either', async () => {
     const { instance, context } = await begin(database);
     const halted = await finish(instance, 'moods', { items: [] });
-    const principal = { actor: 'token:x', scopes: ['*', 'moody:deny:poll'] };
+    const principal = makePrincipal('token:x', ['*', 'moody:deny:poll']);
     await expect(
       invoke(reviveRun, { ...context, principal }, { id: halted.id }),
     ).rejects.toMatchObject({ code: 'FORBIDDEN' });

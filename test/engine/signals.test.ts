@@ -118,10 +118,11 @@ describe.each(databases)('a replay on %s', (database) => {
   test('starts what handles the signals now, marked, under new keys', async () => {
     const { engine, ledger } = await open();
     const before = await ledger.jobs({ plugin: 'mail', limit: 99 });
-    const { status, result } = await ask(engine, 'signal.replay', { type: 'order.paid' });
+    const choice = { type: 'order.paid', force: true };
+    const { status, result } = await ask(engine, 'signal.replay', choice);
     expect({ status, result }).toEqual({
       status: 'completed',
-      result: { signals: 3, jobs: 3, runs: 2, unhandled: 0 },
+      result: { signals: 3, jobs: 3, runs: 2, skipped: 0, unhandled: 0, unopened: 0 },
     });
     const again = await ledger.jobs({ plugin: 'mail', submittedBy: 'replay', limit: 99 });
     expect(again.map(({ sourceEventId }) => sourceEventId)).toEqual(
@@ -139,7 +140,7 @@ describe.each(databases)('a replay on %s', (database) => {
     const { engine, ledger } = await open();
     const [newest] = await ledger.signals({ type: 'order.paid', limit: 1 });
     const counts = async (params: object) => {
-      const { result } = await ask(engine, 'signal.replay', params);
+      const { result } = await ask(engine, 'signal.replay', { force: true, ...params });
       return [result?.['signals'], result?.['jobs'], result?.['runs'], result?.['unhandled']];
     };
     expect(await counts({ signal_id: newest?.id })).toEqual([1, 1, 1, 0]);
@@ -157,9 +158,10 @@ describe.each(databases)('a replay on %s', (database) => {
     const { plan } = await ask(engine, 'signal.replay', { source: 'shop' }, { dryRun: true });
     expect(plan).toEqual([
       '3 signals would be handled again.',
-      '3 jobs of mail.handle would be queued.',
+      'Up to 3 jobs of mail.handle would be queued.',
       'Up to 3 runs of thanks would begin.',
-      'What this starts has new idempotency keys: whatever the handlers did, they do again.',
+      'What a handler has done well for a signal, or is about to do, is left out.',
+      'What the handlers do cannot be undone; jobs that have not started can be cancelled.',
     ]);
     expect(await ledger.jobs({ limit: 99 })).toEqual(before);
   });

@@ -9,6 +9,7 @@ import type { JsonObject } from '../../src/base/json.ts';
 import { makeDirectory } from './directory.ts';
 import { collectLog, type Database, type LogRecords } from './instance.ts';
 import { shell, succeeds } from './plugin-program.ts';
+import { writePackage } from './packages.ts';
 import { writeConfig, writePlugin } from './plugin-tree.ts';
 import { makeSchemaUrl } from './postgres.ts';
 
@@ -44,6 +45,13 @@ export interface ApiSetup {
   readonly api?: JsonObject;
   readonly service?: JsonObject;
   readonly pipelines?: readonly JsonObject[];
+  /** Entries of the configuration for its plugins, by name. */
+  readonly plugins?: JsonObject;
+  readonly tenants?: JsonObject;
+  /** Manifests of packages, by the directory that they are in. */
+  readonly packages?: Readonly<Record<string, JsonObject>>;
+  /** Puts more into its directory before it starts. */
+  readonly prepare?: (directory: string) => Promise<void>;
 }
 
 const sleeps = shell('cat > /dev/null; exec sleep 60');
@@ -51,7 +59,7 @@ const emits = shell(`cat > /dev/null
 echo '{"status":"ok","result":"told","events":[{"type":"thing.told","payload":{"n":1}}]}'`);
 
 export async function startApi(setup: ApiSetup = {}): Promise<TestApi> {
-  const { database, api, service, pipelines = [] } = setup;
+  const { database, api, service, pipelines = [], plugins: settings = {}, tenants = {} } = setup;
   const directory = await makeDirectory();
   const plugins: readonly (readonly [string, string, string])[] = [
     [
@@ -67,6 +75,10 @@ export async function startApi(setup: ApiSetup = {}): Promise<TestApi> {
     const files = { name, entrypoint: 'run', program, commands: `commands: ${commands}` };
     await writePlugin(join(directory, 'plugins', name), files);
   }
+  for (const [name, manifest] of Object.entries(setup.packages ?? {})) {
+    await writePackage(join(directory, 'packages', name), manifest);
+  }
+  await setup.prepare?.(directory);
   const state =
     database === 'postgres' ? { url: await makeSchemaUrl() } : { path: './state/ledger.db' };
   const config = await writeConfig(
@@ -75,7 +87,10 @@ export async function startApi(setup: ApiSetup = {}): Promise<TestApi> {
       service: { max_workers: 4, poll_interval: '20ms', shutdown_timeout: '10ms', ...service },
       state,
       plugin_roots: ['./plugins'],
+      ...(setup.packages === undefined ? {} : { package_roots: ['./packages'] }),
+      plugins: settings,
       pipelines: [...pipelines],
+      tenants,
       api: {
         enabled: true,
         listen: '127.0.0.1:0',

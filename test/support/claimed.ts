@@ -57,5 +57,6 @@ function makeRunning(id: string): Job {
     baseKey: null,
     timeoutMs: null,
     backoffMs: null,
+    awaitedBy: null,
   };
 }

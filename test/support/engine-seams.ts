@@ -2,12 +2,14 @@
 import { join } from 'node:path';
 import type { Instance } from '../../src/app/instance.ts';
 import { findPlace } from '../../src/app/place.ts';
+import { openVault } from '../../src/app/vault.ts';
 import type { Log } from '../../src/base/log.ts';
 import type { Config } from '../../src/config/config.ts';
 import { checkRoutes } from '../../src/engine/check.ts';
 import { LocalEngine } from '../../src/engine/local-engine.ts';
 import { checkPipelines } from '../../src/engine/pipelines.ts';
 import { makeRunner, type Runner } from '../../src/engine/runner.ts';
+import { refuseLate } from '../../src/operations/directive-late.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { loadCatalog } from '../../src/plugin/catalog.ts';
@@ -41,10 +43,13 @@ export async function openSeamed(
   const engine = new LocalEngine({
     blueprint,
     load: () => blueprint,
+    compile: () => blueprint,
     ledger,
     host,
     runner: seams.runner?.(runner) ?? runner,
     version,
+    vault: openVault(config),
+    authorize: refuseLate,
     log,
   });
   const close = async (): Promise<void> => {

@@ -38,6 +38,7 @@ export async function run(argv: readonly string[], script: Script = {}): Promise
     start: ask('start', 0),
     demo: ask('demo', 0),
     restore: ask('restore', { restored_from: 'x' }),
+    import: ask('import', { imported_from: 'x' }),
     migrate: ask('migrate', { schema: 4 }),
     findSocket: ask('findSocket', undefined),
     async openLocal(config, need) {
@@ -60,6 +61,8 @@ export async function run(argv: readonly string[], script: Script = {}): Promise
     stderr: { write: (text) => (written.err += text) },
     stdin: (async function* () {})(),
     isTTY: false,
+    isInTTY: false,
+    setHidden: () => undefined,
     isErrTTY: false,
     hasColors: false,
     columns: 80,

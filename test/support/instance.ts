@@ -16,6 +16,7 @@ import type { Job } from '../../src/job/job.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { makeDirectory } from './directory.ts';
 import { openSeamed, type Seams } from './engine-seams.ts';
+import { writePackage } from './packages.ts';
 import { writeConfig, writePlugin } from './plugin-tree.ts';
 import { makeSchemaUrl } from './postgres.ts';
 
@@ -41,6 +42,9 @@ export interface Setup {
   readonly pipelines?: readonly JsonObject[];
   readonly service?: JsonObject;
   readonly directives?: JsonObject;
+  /** Manifests of packages, by the directory that they are in. */
+  readonly packages?: Readonly<Record<string, JsonObject>>;
+  readonly tenants?: JsonObject;
 }
 
 /** A configuration directory with its state; instances of it can be opened one after another. */
@@ -96,6 +100,9 @@ export async function makePlace(setup: Setup): Promise<TestPlace> {
     const files = { name, entrypoint: 'run', program, commands: `commands: ${commands}`, extra };
     await writePlugin(join(directory, 'plugins', name), files);
   }
+  for (const [name, manifest] of Object.entries(setup.packages ?? {})) {
+    await writePackage(join(directory, 'packages', name), manifest);
+  }
   const state =
     setup.database === 'postgres' ? { url: await makeSchemaUrl() } : { path: './state/ledger.db' };
   return openPlace(directory, setup, state);
@@ -140,10 +147,12 @@ function toConfig(setup: Setup): JsonObject {
       ...setup.service,
     },
     plugin_roots: ['./plugins'],
+    ...(setup.packages === undefined ? {} : { package_roots: ['./packages'] }),
     plugins: { ...(Object.fromEntries(plugins) as JsonObject), ...setup.aliases },
     routes: [...(setup.routes ?? [])],
     ...(setup.pipelines === undefined ? {} : { pipelines: [...setup.pipelines] }),
     ...(setup.directives === undefined ? {} : { directives: setup.directives }),
+    ...(setup.tenants === undefined ? {} : { tenants: setup.tenants }),
   };
 }
 

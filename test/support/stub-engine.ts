@@ -10,8 +10,10 @@ import type { Approvals } from '../../src/directive/approval.ts';
 import { Directives } from '../../src/engine/directives.ts';
 import { makeSignalDoor } from '../../src/engine/emit.ts';
 import type { Engine, EngineStatus, Submission } from '../../src/engine/engine.ts';
+import { backupDirective } from '../../src/engine/direct-backup.ts';
 import { registerDirectives } from '../../src/engine/register.ts';
 import { makeSwitches } from '../../src/engine/switches.ts';
+import { makeTally } from '../../src/engine/tally.ts';
 import { bareReport } from '../../src/job/attempt.ts';
 import type { AttemptReport } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
@@ -54,15 +56,19 @@ export async function makeStubEngine(): Promise<StubEngine> {
     spawner: 'node',
     uptimeMs: 61_500,
     plugins: 2,
+    counts: makeTally().counts(),
   };
   const directives = new Directives({
     ledger,
     processId: status.processId,
     rules: () => ({ targetsOf: () => [], hopsMax: 32, dedupeTtlMs: 60_000 }),
     approvals: () => engine.approvals,
+    authorize: () => Promise.resolve(),
+    tally: makeTally(),
     onChange: () => undefined,
     log: makeLogger({ level: 'error', format: 'text', destination: { write: () => true } }),
   });
+  directives.registerDirective(backupDirective({ ledger }));
   registerDirectives(directives, {
     ledger,
     catalog: () => engine.catalog,
@@ -79,13 +85,19 @@ export async function makeStubEngine(): Promise<StubEngine> {
     },
   });
   const engine: StubEngine = {
-    config: {} as Config,
+    config: { tenants: { trust: 'isolated' } } as Config,
     catalog: makeCatalog(),
     pipelines: [],
     ledger,
     processId: status.processId,
+    tenant: undefined,
+    tenants: undefined,
+    isolation: () => 'none' as const,
+    refused: [],
+    packages: () => ({ packages: [], problems: [] }),
+    keyIds: [],
     ring: new LogRing(),
-    tokens: { find: () => Promise.resolve(undefined) },
+    tokens: { find: () => Promise.resolve(undefined), holderOf: () => Promise.resolve(undefined) },
     activity: makeActivity(),
     signals: makeSignalDoor({
       ledger,
@@ -125,6 +137,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
       return mustFind(ledger, jobId);
     },
     startRun: () => Promise.reject(new Error('nothing is started here')),
+    trigger: () => Promise.reject(new Error('nothing is started here')),
     async waitForRun(runId) {
       const run = await ledger.run(runId);
       if (run === undefined) throw new DuctileError('RUN_NOT_FOUND', `there is no run ${runId}`);
@@ -199,6 +212,7 @@ function makeCatalog(): Catalog {
     dormant: new Map([['vault', ['token']]]),
     disabled: new Set(['asleep']),
     found: new Set(['asleep']),
+    bases: { bases: new Map(), problems: [], warnings: [] },
   };
 }
 
@@ -229,7 +243,7 @@ function makePlugin(name: string, types: Readonly<Record<string, 'read' | 'write
       prewarm: false,
       commands: Object.assign(Object.create(null), Object.fromEntries(commands)),
       factOutputs: [],
-      configKeys: { required: [], optional: [] },
+      configKeys: { required: [], optional: [], operator: [] },
       stopwatch: { maxSubs: 32 },
     },
     directory: `/plugins/${name}`,

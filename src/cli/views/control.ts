@@ -6,7 +6,11 @@ import type { View } from './parts.ts';
 
 /** What changes the system, or keeps it from working. */
 export const controlViews: Readonly<Record<string, View>> = {
-  'directive.inspect': showDirective,
+  'directive.show': showDirective,
+  'tenant.create': showTenantToken,
+  'tenant.limit': showTenant,
+  'tenant.show': showTenant,
+  'tenant.token': showTenantToken,
   'token.create': showToken,
   'token.rotate': showToken,
   'plugin.health': showHealth,
@@ -34,18 +38,22 @@ function showDirective(output: JsonOutput, printer: Printer): void {
     ['params', filled(output['params'])],
     ['result', filled(output['result'])],
     ['error', code === null ? error : `${showCell(error)} (${showCell(code)})`],
-    ['signal', rowOf(output['signal'])['type']],
   ]);
   printer.block('plan', listOf(output['plan']).map(String).join('\n'));
+  section(printer, 'Signals', output['signals'], [
+    ['OCCURRED', 'occurred_at'],
+    ['TYPE', 'type'],
+    ['ID', 'signal_id', 'detail'],
+  ]);
   if (!printer.isVerbose) return;
   printer.pairs([
     ['process', output['process_id']],
     ['attempt', output['attempt']],
+    ['progress', filled(output['progress'])],
     ['correlation', output['correlation_id']],
     ['causation', output['causation_id']],
     ['error details', filled(output['error_details'])],
     ['idempotency key', output['idempotency_key']],
-    ['signal id', rowOf(output['signal'])['signal_id']],
   ]);
 }
 
@@ -57,6 +65,7 @@ function showToken(output: JsonOutput, printer: Printer): void {
   const { name, token } = output;
   printer.pairs([
     ['name', name],
+    ['role', output['role']],
     ['scopes', output['scopes']],
     ['expires', output['expires_at']],
     ['token', token],
@@ -67,6 +76,33 @@ function showToken(output: JsonOutput, printer: Printer): void {
     );
   }
   printer.line('Keep the token now: it is not shown again.');
+}
+
+function showTenantToken(output: JsonOutput, printer: Printer): void {
+  const { token } = output;
+  printer.pairs([
+    ['tenant', output['slug']],
+    ['status', output['status']],
+    ['token name', output['token_name']],
+    ['token', token],
+    ['directive', output['directive_id']],
+  ]);
+  const lost = `ductile tenant token ${showCell(output['slug'])} NAME`;
+  printer.line(
+    token === null
+      ? `The token was made before, and is not shown again; \`${lost}\` makes another.`
+      : 'Keep the token now: it is not shown again.',
+  );
+}
+
+function showTenant(output: JsonOutput, printer: Printer): void {
+  const { limits, ...rest } = output;
+  const set = Object.entries(rowOf(limits)).filter(([, most]) => most !== null);
+  const words = set.map(([name, most]) => `${name.replaceAll('_', ' ')} ${showCell(most)}`);
+  printer.pairs([
+    ...Object.entries(rest).map(([name, value]) => [name.replaceAll('_', ' '), value] as const),
+    ['limits', words.length === 0 ? 'none' : words.join(', ')],
+  ]);
 }
 
 function showHealth(output: JsonOutput, printer: Printer): void {

@@ -11,15 +11,23 @@ export const signalViews: Readonly<Record<string, View>> = {
 };
 
 function showEmitted({ signal_id: id, created }: JsonOutput, printer: Printer): void {
-  const before = created === true ? '' : ', which was reported before; nothing was done';
+  const before = created === true ? '' : ', which was reported before';
   printer.line(`signal ${showCell(id)}${before}`);
 }
 
 function showReplay(output: JsonOutput, printer: Printer): void {
-  const { signals, jobs, runs, unhandled } = output;
+  const { signals, jobs, runs, skipped, unhandled, unopened } = output;
   if (signals === 0) return printer.line('There are no such signals; nothing was started.');
   printer.line(`signals handled again: ${showCell(signals)}`);
   printer.line(`jobs started: ${showCell(jobs)}, runs started: ${showCell(runs)}`);
+  if (skipped !== 0) {
+    printer.line(
+      `left out, done well before or under way: ${showCell(skipped)} (--force does them)`,
+    );
+  }
+  if (unopened !== 0) {
+    printer.line(`left out, what was masked in them cannot be opened: ${showCell(unopened)}`);
+  }
   if (unhandled !== 0) printer.line(`${showCell(unhandled)} of them are handled by nothing now.`);
   printer.line(`On record as directive ${showCell(output['directive_id'])}.`);
 }

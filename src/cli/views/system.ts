@@ -1,7 +1,7 @@
 import { formatDuration } from '../../base/duration.ts';
 import type { JsonOutput } from '../../operations/define.ts';
 import { showCell } from '../print.ts';
-import type { Printer } from '../print.ts';
+import type { Printer, Row } from '../print.ts';
 import { listOf, rowOf, rowsOf, section, showProblems } from './parts.ts';
 
 export function showStatus(output: JsonOutput, printer: Printer): void {
@@ -21,6 +21,7 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
     ['spawner', isHere ? output['spawner'] : null],
     ['queue', `${waiting}, ${showCell(queue['running'])} running${isHere ? ` (${slots})` : ''}`],
     ['waiting since', queue['oldest_ready_at']],
+    ['since start', isHere ? showCounts(rowOf(output['counts'])) : null],
     ['plugins', `${showCell(plugins['loaded'])} loaded, ${problems.length} with problems`],
   ]);
   showProblems(problems, printer);
@@ -42,9 +43,35 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
   ]);
 }
 
+function showCounts(counts: Row): string | null {
+  const { signals_emitted: signals } = counts;
+  if (signals === undefined) return null;
+  const ends = ['completed', 'failed', 'cancelled'].map(
+    (end) => `${showCell(counts[`directives_${end}`])} ${end}`,
+  );
+  const asked = showCell(counts['directives_requested']);
+  return `${showCell(signals)} signals; ${asked} directives: ${ends.join(', ')}`;
+}
+
 export function showCheck(output: JsonOutput, printer: Printer): void {
   const problems = listOf(output['problems']);
   if (problems.length === 0) return printer.line('The ledger is sound.');
   printer.line(`The ledger has ${problems.length} problems:`);
   for (const problem of problems) printer.line(`  ${showCell(problem)}`);
+}
+
+/** What was done to each ledger stands in lines of its own. */
+export function showMoved({ ledgers, tenants, ...rest }: JsonOutput, printer: Printer): void {
+  printer.pairs(Object.entries(rest).map(([name, value]) => [name.replaceAll('_', ' '), value]));
+  section(printer, 'Ledgers', ledgers, [
+    ['TENANT', 'tenant'],
+    ['ROWS', 'rows'],
+    ['SAME', 'same'],
+  ]);
+  section(printer, 'Tenants', tenants, [
+    ['TENANT', 'slug'],
+    ['BEFORE', 'schema_before'],
+    ['SCHEMA', 'schema'],
+    ['ERROR', 'error'],
+  ]);
 }

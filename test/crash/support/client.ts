@@ -1,6 +1,8 @@
 /** Somebody who asks for work over the control socket and remembers what became of each request. */
 import { request } from 'node:http';
+import { dirname } from 'node:path';
 import type { JsonObject } from '../../../src/base/json.ts';
+import { readControlKey } from '../../../src/http/socket.ts';
 import type { Wish } from './recorder.ts';
 
 /**
@@ -81,7 +83,8 @@ function judgeFailure(error: NodeJS.ErrnoException): Omit<Operation, 'ref'> {
 
 function send(socketPath: string, method: string, path: string, body?: object): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const exchange = request({ socketPath, method, path, agent: false }, (response) => {
+    const headers = proofOf(socketPath);
+    const exchange = request({ socketPath, method, path, headers, agent: false }, (response) => {
       let text = '';
       response.setEncoding('utf8').on('data', (part: string) => (text += part));
       response.on('error', reject).on('end', () => {
@@ -91,4 +94,10 @@ function send(socketPath: string, method: string, path: string, body?: object): 
     exchange.setTimeout(patienceMs, () => exchange.destroy(new Error('no answer came')));
     exchange.on('error', reject).end(body === undefined ? undefined : JSON.stringify(body));
   });
+}
+
+/** With tenants, whoever asks must show that they can read the state directory. */
+function proofOf(socketPath: string): Record<string, string> {
+  const key = readControlKey(socketPath, { stateDir: dirname(socketPath) });
+  return key === undefined ? {} : { authorization: `Control ${key}` };
 }

@@ -27,6 +27,14 @@ const elsewhere = [
   'fire.after-commit',
   'advance.before-commit',
   'advance.after-commit',
+  'install.before-commit',
+  'install.after-commit',
+  'rotate.after-key',
+  'rotate.after-step',
+  'tenant.before-ledger',
+  'tenant.after-ledger',
+  'tenant.before-removal',
+  'tenant.after-removal',
 ] as const;
 type Here = Exclude<Probe, (typeof elsewhere)[number]>;
 const here = probes.filter((probe): probe is Here => !elsewhere.some((one) => one === probe));

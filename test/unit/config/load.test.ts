@@ -362,10 +362,18 @@ api: {enabled: true, listen: "[::1]:0", auth: {api_key: k3y}}
       place: `${config.file}:3:3`,
     });
     expect(config.routes).toEqual([
-      { from: 'a', eventType: 'x.y', to: 'a.b', command: undefined, place: `${config.file}:8:5` },
+      {
+        from: 'a',
+        eventType: 'x.y',
+        shared: false,
+        to: 'a.b',
+        command: undefined,
+        place: `${config.file}:8:5`,
+      },
       {
         from: undefined,
         eventType: 'z',
+        shared: false,
         to: 'base',
         command: 'sync',
         place: `${config.file}:9:5`,

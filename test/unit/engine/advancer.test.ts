@@ -33,7 +33,7 @@ class Fake {
         advance: ({ branchId }) => this.#advance(branchId),
         releaseBranch: ({ branchId, error, triesMax }) => {
           this.releases.push({ branchId, error, triesMax });
-          return Promise.resolve({ ...noNews, ended: [`run of ${branchId}`] });
+          return Promise.resolve({ ...noNews, dueInMs: 77 });
         },
       },
       processId: 'me',
@@ -129,7 +129,7 @@ describe('the advancer', () => {
     const triesMax = limits.advancementTriesMax;
     expect(fake.releases).toEqual([{ branchId: 'bad', error: 'no such node', triesMax }]);
     expect(fake.batches).toEqual(['good']);
-    expect(fake.news.flatMap(({ ended }) => ended)).toEqual(['run of bad']);
+    expect(fake.news).toContainEqual({ ...noNews, dueInMs: 77 });
     await fake.advancer.stop();
   });
 

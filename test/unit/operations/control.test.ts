@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { makeId } from '../../../src/base/ids.ts';
 import { callerKey, canonical } from '../../../src/directive/directive.ts';
-import type { Principal } from '../../../src/engine/tokens.ts';
+import { makePrincipal, type Principal } from '../../../src/engine/tokens.ts';
 import type { DirectRequest } from '../../../src/ledger/directives.ts';
 import { ownerOf } from '../../../src/operations/context.ts';
 import type { JsonOutput } from '../../../src/operations/define.ts';
@@ -96,7 +96,7 @@ describe('jobs.cancel and jobs.retry', () => {
     const filter = { plugin: 'mail', older_than: '0s' };
     expect(await ask('jobs.cancel', { ...filter, dry_run: true })).toEqual({
       dry_run: true,
-      plan: ['3 jobs would be cancelled.'],
+      plan: ['3 jobs would be cancelled.', expect.stringContaining('stays cancelled')],
     });
     expect(await ask('jobs.cancel', filter)).toMatchObject({ jobs: 3, cancelled: 3, requested: 0 });
     expect(await ask('job.list', { status: ['queued'] })).toMatchObject({
@@ -221,7 +221,7 @@ describe('tokens', () => {
   });
 
   test('are made by owners only, on either way', async () => {
-    const principal = { actor: 'token:x', scopes: ['tokens:rw', 'directives:rw'] };
+    const principal = makePrincipal('token:x', ['tokens:rw', 'directives:rw']);
     const params = { name: 'mine', scopes: ['*'] };
     for (const asked of [
       ask('token.create', params, { principal }),
@@ -311,19 +311,22 @@ test('an init is not retried, because only a new one sets the plugin up', async 
 describe('directive.request', () => {
   test('asks for anything by its type, with the scope that the type wants', async () => {
     const request = { type: 'system.pause', idempotency_key: 'k' };
-    const principal = { actor: 'token:ops', scopes: ['system:rw'] };
+    const principal = makePrincipal('token:ops', ['system:rw']);
     const first = await ask('directive.request', request, { principal });
     expect(first).toMatchObject({ status: 'completed', repeated: false, result: { paused: true } });
     const again = await ask('directive.request', request, { principal });
     expect(again).toEqual({ ...first, repeated: true });
     expect(engine.status().state).toBe('paused');
-    expect(await ask('directive.inspect', { id: first['directive_id'] })).toMatchObject({
+    expect(await ask('directive.show', { id: first['directive_id'] })).toMatchObject({
       actor: 'token:ops',
       scope: 'system:rw',
       idempotency_key: 'k',
-      signal: { type: 'directive.completed', correlation_id: first['directive_id'] },
+      signals: ['requested', 'started', 'completed'].map((moment) => ({
+        type: `directive.${moment}`,
+        correlation_id: first['directive_id'],
+      })),
     });
-    const reader = { actor: 'token:r', scopes: ['directives:rw'] };
+    const reader = makePrincipal('token:r', ['directives:rw']);
     const refused = ask('directive.request', { type: 'system.resume' }, { principal: reader });
     await expect(refused).rejects.toMatchObject({ code: 'FORBIDDEN' });
     const other = { ...request, type: 'system.resume' };
@@ -332,7 +335,7 @@ describe('directive.request', () => {
     });
     // What one caller calls `k` is nothing to another.
     expect(await ask('directive.request', other)).toMatchObject({ repeated: false });
-    await expect(ask('directive.inspect', { id: 'nobody' })).rejects.toMatchObject({
+    await expect(ask('directive.show', { id: 'nobody' })).rejects.toMatchObject({
       code: 'DIRECTIVE_NOT_FOUND',
     });
   });

@@ -1,6 +1,6 @@
 /** Who may let a directive be done, and who may take it back. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Principal } from '../../../src/engine/tokens.ts';
+import { makePrincipal, type Principal } from '../../../src/engine/tokens.ts';
 import { ownerOf } from '../../../src/operations/context.ts';
 import type { JsonOutput } from '../../../src/operations/define.ts';
 import { operations } from '../../../src/operations/index.ts';
@@ -22,7 +22,7 @@ afterEach(async () => {
 const ann = ownerOf('cli:ann');
 
 function token(name: string, ...scopes: string[]): Principal {
-  return { actor: `token:${name}`, scopes };
+  return makePrincipal(`token:${name}`, scopes);
 }
 
 async function ask(name: string, input: unknown, principal: Principal = ann): Promise<JsonOutput> {
@@ -57,9 +57,9 @@ describe('directive.approve', () => {
     const done = await ask('directive.approve', { id }, other);
     expect(done).toMatchObject({ status: 'completed', awaiting_approval: false });
     expect(engine.status().state).toBe('paused');
-    expect(await ask('directive.inspect', { id })).toMatchObject({
+    expect(await ask('directive.show', { id })).toMatchObject({
       actor: 'token:ops',
-      actor_role: 'member',
+      actor_role: 'service',
       approved_by: 'token:other',
       awaiting_approval: false,
     });

@@ -1,0 +1,18 @@
+/** Signals reported to the engine, so many in flight; nothing handles them. */
+import { z } from 'zod';
+import { payload } from '../settings.ts';
+import { openWithoutProcesses, placeShape } from './ductile.ts';
+import { inFlight, measure, timed } from './harness.ts';
+
+const shape = placeShape.extend({ jobs: z.number(), atOnce: z.number() });
+const WARM_UP = 1000;
+
+await measure(shape, async ({ config, jobs, atOnce }) => {
+  const engine = await openWithoutProcesses(config);
+  const { type } = payload;
+  const told = { type, source: 'shop', data: payload.payload, actor: 'bench' };
+  const emit = (count: number): Promise<number> =>
+    inFlight(atOnce, count, () => engine.signals.emit(told));
+  await emit(WARM_UP);
+  return await timed(() => emit(jobs));
+});

@@ -1,0 +1,49 @@
+import type { Config } from '../config/config.ts';
+import { backupType, exportType, type CopyChoice } from '../directive/backup.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { exportLedgers } from '../ledger/transfer.ts';
+import type { DirectiveDefinition } from './directive-definition.ts';
+
+export interface CopySeams {
+  /** The root one. */
+  readonly ledger: Ledger;
+  readonly config: () => Config;
+}
+
+export function backupDirective({
+  ledger,
+}: Pick<CopySeams, 'ledger'>): DirectiveDefinition<CopyChoice> {
+  return {
+    ...backupType,
+    plan: ({ to }) => [`The ${ledger.kind} ledger would be copied to ${to}.`],
+    async execute({ to }) {
+      await ledger.backup(to);
+      return { path: to };
+    },
+  };
+}
+
+export function exportDirective({ ledger, config }: CopySeams): DirectiveDefinition<CopyChoice> {
+  return {
+    ...exportType,
+    async plan({ to }) {
+      const count = (await ledger.tenants()).length;
+      return [
+        `The ${ledger.kind} root ledger and those of ${count} tenants would be copied into ${to}.`,
+        'The key of credentials is not copied: it stays in the state directory.',
+      ];
+    },
+    async execute({ to }) {
+      const { ledgers } = await exportLedgers(ledger, config().state, to);
+      return {
+        path: to,
+        ledgers: ledgers.map(({ tenant, file, sha256, tables }) => ({
+          tenant,
+          file,
+          sha256,
+          rows: Object.values(tables).reduce((sum, { rows }) => sum + rows, 0),
+        })),
+      };
+    },
+  };
+}

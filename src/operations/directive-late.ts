@@ -1,0 +1,27 @@
+import { DuctileError } from '../base/errors.ts';
+import type { Directive } from '../directive/directive.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { Principal } from '../engine/tokens.ts';
+import { refuseDenied } from './denied.ts';
+import { refuseLesser } from './least-role.ts';
+import { allows } from './scopes.ts';
+
+/**
+ * Whoever asked for a directive that waited must still be allowed what it does when it begins: a token
+ * may do less by then than it might.
+ */
+export async function refuseLate(
+  engine: Engine,
+  principal: Principal,
+  { type, scope, params: text }: Pick<Directive, 'type' | 'scope' | 'params'>,
+): Promise<void> {
+  if (!allows(principal.scopes, scope)) {
+    throw new DuctileError('FORBIDDEN', `${principal.actor} may not do ${type} any more`, {
+      details: { scope },
+    });
+  }
+  const context = { engine, principal, submittedBy: 'directive' } as const;
+  const params = JSON.parse(text) as object;
+  await refuseLesser(context, type, params);
+  await refuseDenied(context, type, params);
+}

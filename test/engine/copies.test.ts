@@ -1,0 +1,47 @@
+/** Copies of the ledgers: who had one made is on record, in the ledger and in the copy. */
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { openLedger } from '../../src/ledger/open.ts';
+import { restoreLedger } from '../../src/ledger/restore.ts';
+import { invoke } from '../../src/operations/invoke.ts';
+import { operations } from '../../src/operations/index.ts';
+import { ownerOf } from '../../src/operations/context.ts';
+import { makeDirectory } from '../support/directory.ts';
+import { databases, makePlace } from '../support/instance.ts';
+import { succeeds } from '../support/plugin-program.ts';
+
+describe.each(databases)('a copy of %s', (database) => {
+  test.each(['system.backup', 'system.export'])('by %s is on record', async (name) => {
+    const place = await makePlace({ database, plugins: { worker: { program: succeeds } } });
+    const instance = await place.start();
+    const { engine, ledger } = instance;
+    const operation = operations.find((one) => one.name === name);
+    if (operation === undefined) throw new Error(`there is no ${name}`);
+    const to = join(await makeDirectory(), 'copy');
+    const context = { engine, principal: ownerOf('cli:ann'), submittedBy: 'cli' } as const;
+    const plan = await invoke(operation, context, { to, dry_run: true });
+    expect(plan['plan']).toEqual([
+      expect.stringContaining(to),
+      ...(plan['plan'] as string[]).slice(1),
+    ]);
+    expect(await ledger.directives({ limit: 9 })).toEqual([]);
+    const answer = await invoke(operation, context, { to });
+    const id = String(answer['directive_id']);
+    expect(await ledger.directive(id)).toMatchObject({
+      type: name,
+      actor: 'cli:ann',
+      status: 'completed',
+      target: `system:${to}`,
+    });
+    // What is under way in the copy is not under way where it is put in place.
+    const file = name === 'system.export' ? join(to, 'root.db') : to;
+    const elsewhere = await makePlace({ plugins: { worker: { program: succeeds } } });
+    await restoreLedger(file, elsewhere.config.state);
+    const copied = await openLedger(elsewhere.config.state);
+    expect(await copied.directive(id)).toMatchObject({ actor: 'cli:ann', status: 'running' });
+    await copied.close();
+    const other = await elsewhere.start();
+    expect(await other.ledger.directive(id)).toMatchObject({ status: 'failed' });
+    expect(await other.ledger.check()).toEqual([]);
+  });
+});

@@ -1,0 +1,56 @@
+/** Packages and tenants that are not well are found by whoever looks, and nobody else is harmed. */
+import { writeFile } from 'node:fs/promises';
+import { expect, test } from 'vitest';
+import { tenantPlace } from '../../src/ledger/tenant-place.ts';
+import { ownerOf, type Context } from '../../src/operations/context.ts';
+import { systemDoctor } from '../../src/operations/doctor.ts';
+import { findingsShape } from '../../src/operations/findings.ts';
+import { systemSelfcheck } from '../../src/operations/selfcheck.ts';
+import { ask } from '../support/direct.ts';
+import { eventually, makePlace } from '../support/instance.ts';
+import { manifest } from '../support/packages.ts';
+import { succeeds } from '../support/plugin-program.ts';
+
+test('doctor and selfcheck name them and say why', async () => {
+  const greeter = manifest({
+    requires: [{ plugin: 'worker' }],
+    plugins: { greeting: { uses: 'worker' } },
+  });
+  const place = await makePlace({
+    plugins: { worker: { program: succeeds } },
+    packages: { greeter },
+    tenants: { trust: 'shared' },
+  });
+  const { engine, ledger } = await place.start();
+  const { id } = await ask(engine, 'package.install', { package_slug: 'greeter' });
+  await ledger.noteInstallation(id ?? '', 'plugins.worker is not in any plugin root');
+  const limits = { workers: null, queueLength: null, signalsPerMinute: null, storageBytes: null };
+  await ledger.addTenant({ slug: 'bad', title: 'bad', limits, createdBy: 'test' });
+  const own = tenantPlace(place.config.state, 'bad');
+  await writeFile('path' in own ? own.path : '', 'this is no ledger, though it is in its place');
+  await ledger.moveTenant('bad', ['creating'], 'active');
+  engine.tenants?.soon();
+  await eventually('it was tried', async () => (await ledger.tenant('bad'))?.schemaError !== null);
+
+  const context: Context = { engine, principal: ownerOf('cli:test'), submittedBy: 'cli' };
+  const { findings } = findingsShape.parse(await systemDoctor.run(context, {}));
+  const told = findings.map(({ category, key, message }) => `${category} ${key} ${message}`);
+  expect(told).toContainEqual(
+    expect.stringMatching(/^packages package greeter is installed and not in force: .*worker/),
+  );
+  expect(told).toContainEqual(
+    expect.stringMatching(/^state tenant bad has a ledger that does not open: ./),
+  );
+  const { ok, checks } = await systemSelfcheck.run(context, {});
+  expect(ok).toBe(true);
+  expect(checks).toContainEqual({
+    name: 'installations',
+    status: 'warn',
+    detail: expect.stringMatching(/^not in force: greeter \(.*worker/) as string,
+  });
+  expect(checks).toContainEqual({
+    name: 'tenants',
+    status: 'warn',
+    detail: expect.stringMatching(/^not up to date: bad \(./) as string,
+  });
+});

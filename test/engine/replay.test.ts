@@ -1,0 +1,182 @@
+/** Replays: what they leave out, what they do again, and where they go on. */
+import { describe, expect, test } from 'vitest';
+import { limits } from '../../src/base/limits.ts';
+import { makeId } from '../../src/base/ids.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import { ask, pause, resume } from '../support/direct.ts';
+import { databases, eventually, makePlace, type Database } from '../support/instance.ts';
+import { python, succeeds } from '../support/plugin-program.ts';
+
+const routes = [{ event_type: 'order.paid', to: 'mail' }];
+const thanks = { name: 'thanks', on: 'order.paid', steps: [{ id: 'thank', uses: 'other.poll' }] };
+const failsOnce = python('ok() if os.path.exists("../../gate-mended") else fail(retry=False)');
+
+/** As if somebody had reported them, many at once. */
+async function emitMany(ledger: Ledger, count: number, data = '{"n":1}'): Promise<void> {
+  const emissions = Array.from({ length: count }, () => {
+    const id = makeId();
+    const signal = { id, type: 'order.paid', source: 'shop', data, hops: 1, correlationId: id };
+    return { signal, jobs: [], runs: [] };
+  });
+  await ledger.emit(emissions);
+}
+
+async function open(database: Database, mail = succeeds) {
+  const place = await makePlace({
+    database,
+    plugins: { mail: { program: mail }, other: { program: succeeds } },
+    routes,
+    pipelines: [thanks],
+  });
+  return { place, ...(await place.start()) };
+}
+
+const reported = { type: 'order.paid', source: 'shop', data: {}, actor: 'token:shop' };
+
+describe.each(databases)('a replay on %s', (database) => {
+  test('S-26 leaves out what was handled well, and does it again when it is forced to', async () => {
+    const { engine, ledger, ended } = await open(database);
+    const { signalId } = await engine.signals.emit(reported);
+    const [job] = await ledger.jobs({ plugin: 'mail', limit: 9 });
+    const [run] = await ledger.runs({ sourceEventId: signalId, limit: 9 });
+    expect((await ended(job?.id ?? '')).status).toBe('succeeded');
+    expect((await engine.waitForRun(run?.id ?? '', 20_000)).status).toBe('succeeded');
+    const counts = { signals: 1, unhandled: 0, unopened: 0 };
+    const safe = await ask(engine, 'signal.replay', { signal_id: signalId });
+    expect(safe.result).toEqual({ ...counts, jobs: 0, runs: 0, skipped: 2 });
+    expect(await ledger.jobs({ submittedBy: 'replay', limit: 9 })).toEqual([]);
+    const one = await ask(engine, 'signal.replay', {
+      signal_id: signalId,
+      handler: 'mail',
+      force: true,
+    });
+    expect(one.result).toEqual({ ...counts, jobs: 1, runs: 0, skipped: 0 });
+    const all = await ask(engine, 'signal.replay', { signal_id: signalId, force: true });
+    expect(all.result).toEqual({ ...counts, jobs: 1, runs: 1, skipped: 0 });
+  });
+
+  test('S-26 takes up what failed, or what nothing handled then', async () => {
+    const { place, engine, ledger, ended } = await open(database, failsOnce);
+    await emitMany(ledger, 1);
+    const { signalId } = await engine.signals.emit(reported);
+    const [failed] = await ledger.jobs({ plugin: 'mail', limit: 9 });
+    expect((await ended(failed?.id ?? '')).status).toBe('failed');
+    await place.openGate('mended');
+    const { result } = await ask(engine, 'signal.replay', { source: 'shop', handler: 'mail' });
+    expect(result).toMatchObject({ signals: 2, jobs: 2, skipped: 0 });
+    const again = await ledger.jobs({ plugin: 'mail', submittedBy: 'replay', limit: 9 });
+    for (const { id } of again) expect((await ended(id)).status).toBe('succeeded');
+    expect(again.map(({ sourceEventId }) => sourceEventId)).toContain(signalId);
+    const { result: third } = await ask(engine, 'signal.replay', {
+      source: 'shop',
+      handler: 'mail',
+    });
+    expect(third).toMatchObject({ signals: 2, jobs: 0, skipped: 2 });
+  });
+
+  test('that another process had begun goes on after its last step', async () => {
+    const { engine, ledger, place } = await open(database);
+    await pause(engine);
+    const steps = 3;
+    await emitMany(ledger, steps * limits.bulkStepJobs);
+    // The process dies after its first step: what it did stays, the directive is given back.
+    const { id } = await ask(
+      engine,
+      'signal.replay',
+      { type: 'order.paid', handler: 'mail' },
+      {
+        due: { at: '2999-01-01T00:00:00.000Z' },
+      },
+    );
+    const signals = await ledger.signals({
+      type: 'order.paid',
+      order: 'oldest',
+      limit: limits.bulkStepJobs,
+    });
+    const done = { jobs: signals.length, runs: 0, skipped: 0, unhandled: 0, unopened: 0 };
+    const progress = {
+      cursor: signals.at(-1)?.seq,
+      upTo: (await ledger.signals({ type: 'order.paid', limit: 1 }))[0]?.seq,
+      signals: signals.length,
+      ...done,
+    };
+    await place.sql(
+      `update directives set progress = ?, attempt = 1, run_at = '2000-01-01T00:00:00.000Z'
+        where id = ?`,
+      JSON.stringify(progress),
+      id,
+    );
+    const ended = await eventually('it has ended', async () => {
+      const directive = await ledger.directive(id ?? '');
+      return directive?.status === 'completed' && directive;
+    });
+    const total = steps * limits.bulkStepJobs;
+    expect(JSON.parse(ended.result ?? '')).toMatchObject({ signals: total, jobs: total });
+    // Those of the step that was done before are not started here again.
+    const jobs = await ledger.countJobs({ plugin: 'mail', limit: total });
+    expect(jobs).toBe(total - signals.length);
+    expect(ended.attempt).toBe(2);
+    await resume(engine);
+  });
+
+  test('of a process that stops is given back, and ended by the next one', async () => {
+    const { engine, ledger, place, close } = await open(database);
+    await pause(engine);
+    await emitMany(ledger, 5 * limits.bulkStepJobs);
+    const asked = ask(engine, 'signal.replay', { type: 'order.paid', handler: 'mail' });
+    const id = await eventually('it has begun', async () => {
+      const [directive] = await ledger.directives({ type: 'signal.replay', limit: 1 });
+      return directive !== undefined && directive.progress !== null && directive.id;
+    });
+    await close();
+    const { status } = await asked.catch(() => ({ status: 'unknown' }));
+    const next = await place.start();
+    const ended = await eventually('it has ended', async () => {
+      const directive = await next.ledger.directive(id);
+      return directive?.status === 'completed' && directive;
+    });
+    // Where the machine was quick, it had ended before it was told to stop.
+    expect(ended.attempt).toBe(1);
+    expect(['completed', 'requested', 'unknown']).toContain(status);
+    const jobs = await next.ledger.jobs({ plugin: 'mail', limit: 1000 });
+    expect(new Set(jobs.map(({ sourceEventId }) => sourceEventId)).size).toBe(1000);
+    expect(jobs).toHaveLength(1000);
+  });
+
+  test('reads no more at once than fits, however large signals are', async () => {
+    const { engine, ledger } = await open(database);
+    await pause(engine);
+    const large = JSON.stringify({ text: 'x'.repeat(limits.payloadBytesMax - 100) });
+    await emitMany(ledger, 6, large);
+    const page = { type: 'order.paid', order: 'oldest', limit: 9 } as const;
+    const first = await ledger.signals({ ...page, bytesMax: limits.replayStepBytes });
+    expect(first.length).toBeLessThan(6);
+    expect(await ledger.signals({ ...page, bytesMax: 1 })).toHaveLength(1);
+    const { result } = await ask(engine, 'signal.replay', { type: 'order.paid', handler: 'mail' });
+    expect(result).toMatchObject({ signals: 6, jobs: 6 });
+  });
+});
+
+describe.each(databases)('a signal that was reported before, on %s', (database) => {
+  test('S-06 starts nothing, unless that is asked for', async () => {
+    const { engine, ledger } = await open(database);
+    await pause(engine);
+    const keyed = { ...reported, dedupeKey: 'once' };
+    const { signalId } = await engine.signals.emit(keyed);
+    expect(await engine.signals.emit(keyed)).toEqual({ signalId, created: false });
+    expect(await ledger.jobs({ plugin: 'mail', limit: 9 })).toHaveLength(1);
+    const again = await engine.signals.emit({ ...keyed, rerun: true });
+    expect(again).toEqual({ signalId, created: false });
+    expect(await ledger.signals({ type: 'order.paid', limit: 9 })).toHaveLength(1);
+    const jobs = await ledger.jobs({ plugin: 'mail', order: 'oldest', limit: 9 });
+    expect(jobs.map(({ submittedBy }) => submittedBy)).toEqual(['route', 'replay']);
+    const [one, two] = jobs.map(({ idempotencyKey }) => idempotencyKey);
+    expect(one).not.toBe(two);
+    expect(await ledger.runs({ sourceEventId: signalId, limit: 9 })).toHaveLength(2);
+    // What is new is just handled, whatever was asked for.
+    const fresh = await engine.signals.emit({ ...reported, dedupeKey: 'other', rerun: true });
+    expect(fresh.created).toBe(true);
+    const own = await ledger.jobs({ plugin: 'mail', sourceEventId: fresh.signalId, limit: 9 });
+    expect(own.map(({ submittedBy }) => submittedBy)).toEqual(['route']);
+  });
+});

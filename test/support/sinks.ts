@@ -1,0 +1,32 @@
+/** Looking for what must be nowhere. */
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { tables } from '../../src/ledger/dialect.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import { makeDirectory } from './directory.ts';
+
+/** Every value of every table, by table: a ledger of either kind is copied into a file and read there. */
+export async function everythingOn(ledger: Ledger): Promise<Record<string, string>> {
+  const copy = join(await makeDirectory(), 'copy.db');
+  await ledger.backup(copy);
+  const file = new DatabaseSync(copy, { readOnly: true });
+  try {
+    const dump = tables.map((table) => [
+      table,
+      JSON.stringify(file.prepare(`select * from ${table}`).all()),
+    ]);
+    return Object.fromEntries(dump) as Record<string, string>;
+  } finally {
+    file.close();
+  }
+}
+
+/** Where one of these texts is found, by the names of the sinks. */
+export function leaksOf(
+  sinks: Readonly<Record<string, string>>,
+  secrets: readonly string[],
+): string[] {
+  return Object.entries(sinks)
+    .filter(([, text]) => secrets.some((secret) => text.includes(secret)))
+    .map(([name]) => name);
+}
