@@ -14,6 +14,8 @@ export interface Setup {
   readonly prewarm?: number;
   /** With a token for the API. */
   readonly api?: boolean;
+  /** With tenants who have the plugin too. */
+  readonly tenants?: boolean;
   /** Its pipelines, in YAML, of steps of the plugin of this name. */
   readonly pipelines?: (plugin: string) => string;
 }
@@ -60,6 +62,7 @@ async function configOf(setup: Setup, root: string, plugin: string): Promise<str
 state: ${state}
 plugin_roots: [${JSON.stringify(root)}]
 plugins:
-  ${plugin}: { prewarm: ${setup.prewarm ?? 0} }
+  ${plugin}: { prewarm: ${setup.prewarm ?? 0}, shared: ${setup.tenants === true} }
+tenants: { trust: shared }
 ${setup.api === true ? api : ''}${setup.pipelines?.(plugin) ?? ''}`;
 }

@@ -1,4 +1,6 @@
 import type { Row, Table } from './frame.ts';
+import { signalTable } from './rows-signals.ts';
+import { tenantTable } from './rows-tenants.ts';
 
 /** The goals. A row whose arm nobody has written yet says so in the report. */
 export const tables: readonly Table[] = [
@@ -302,6 +304,8 @@ export const tables: readonly Table[] = [
       },
     ],
   },
+  tenantTable,
+  signalTable,
   {
     title: 'Memory of the engine: SQLite, a process for each job',
     rows: [resident('23a', 20, 2), resident('23b', 60, 20)],

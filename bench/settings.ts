@@ -40,8 +40,17 @@ export const settings = {
   chainProcessSamples: Math.max(3, Math.round(8 * scale)),
   chainsAtOnce: scaled(2000),
   foreachWidth: scaled(100_000),
+  /** Signals that are reported, and that are handled once more. */
+  emitSignals: scaled(8_000),
+  replaySignals: scaled(100_000),
   /** Synchronous requests, and starts of a process to compare them with. */
   syncSamples: scaled(60),
+  /** What one tenant has queued while another waits for one job after the other. */
+  tenantQueued: scaled(100_000),
+  tenantSamples: Math.max(5, Math.round(30 * scale)),
+  tenantPauseMs: 1000,
+  idleTenants: scaled(1000),
+  idleSeconds: 10,
   memoryJobs: Math.max(1000, scaled(20_000)),
   programTimeoutMs: 120_000,
   prepareTimeoutMs: 600_000,

@@ -1,6 +1,7 @@
 /**
- * Puts the shipped plugins into dist/plugins for the published package. Node does not strip types
- * below node_modules, so plugins in TypeScript go there as one JavaScript file each.
+ * Puts the shipped plugins into dist/plugins, and the packages beside them, for the published package.
+ * Node does not strip types below node_modules, so plugins in TypeScript go there as one JavaScript
+ * file each.
  */
 import { chmod, cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -32,4 +33,7 @@ for (const plugin of await readdir(source)) {
   await chmod(program, 0o755);
   await writeFile(manifest, text.replace('entrypoint: run.ts', 'entrypoint: run.js'));
 }
-console.log('wrote dist/plugins');
+const packages = join(root, 'dist', 'packages');
+await rm(packages, { recursive: true, force: true });
+await cp(join(root, 'packages'), packages, { recursive: true });
+console.log('wrote dist/plugins and dist/packages');

@@ -1,6 +1,6 @@
-import { canSetUp, setUp, type Setup } from '../ductile.ts';
+import type { Setup } from '../ductile.ts';
 import type { Arm } from '../frame.ts';
-import { runNode } from '../program.ts';
+import { setUpArm } from '../set-up-arm.ts';
 import { settings } from '../settings.ts';
 
 const { chainSteps: steps, chainSamples, chainProcessSamples, chainsAtOnce } = settings;
@@ -64,13 +64,7 @@ export default [
 ];
 
 function arm(name: string, setup: Setup, program: string, input: object): Arm {
-  return {
-    name,
-    available: async () => await canSetUp(setup),
-    async run() {
-      return await runNode(program, { ...(await setUp(setup)), ...input });
-    },
-  };
+  return setUpArm(name, { setup, program, input });
 }
 
 function pipelines(plugin: string): string {

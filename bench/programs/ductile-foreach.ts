@@ -2,7 +2,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { z } from 'zod';
 import { openWithoutProcesses, placeShape, refuseFailures } from './ductile.ts';
-import { measure, percentile, round, timed } from './harness.ts';
+import { growthOf, measure, round, timed } from './harness.ts';
 
 const shape = placeShape.extend({ width: z.number() });
 const SAMPLE_MS = 50;
@@ -33,11 +33,3 @@ await measure(shape, async ({ config, width }) => {
   await engine.stop();
   return { ...measures, longestMs: round(delay.max / 1e6), growth: growthOf(resident) };
 });
-
-/** The last fifth against the second: in the first one the memory of the work itself is taken. */
-function growthOf(samples: readonly number[]): number {
-  const fifth = Math.ceil(samples.length / 5);
-  const early = percentile(samples.slice(fifth, 2 * fifth), 0.5);
-  const late = percentile(samples.slice(-fifth), 0.5);
-  return Math.round((late / early) * 100) / 100;
-}

@@ -1,8 +1,10 @@
 /** What the programs that run the product share. */
 import { z } from 'zod';
+import { openVault } from '../../src/app/vault.ts';
 import { makeId, makeToken } from '../../src/base/ids.ts';
 import { makeLogger, type Log } from '../../src/base/log.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import { checkRoutes } from '../../src/engine/check.ts';
 import { checkPipelines } from '../../src/engine/pipelines.ts';
 import { LocalEngine } from '../../src/engine/local-engine.ts';
 import { bareReport } from '../../src/job/attempt.ts';
@@ -127,7 +129,7 @@ export async function openWithoutProcesses(
   const blueprint = {
     config,
     catalog,
-    routes: [],
+    routes: checkRoutes(config.routes, catalog).routes,
     pipelines: checkPipelines(config.pipelines, catalog).pipelines,
     warnings: [],
     environment: {},
@@ -135,6 +137,7 @@ export async function openWithoutProcesses(
   return new LocalEngine({
     blueprint,
     load: () => blueprint,
+    compile: () => blueprint,
     ledger: await openLedger(config.state),
     host: noHost,
     runner: {
@@ -146,6 +149,8 @@ export async function openWithoutProcesses(
       stop: () => undefined,
     },
     version: '0',
+    vault: openVault(config),
+    authorize: () => Promise.resolve(),
     log: errorLog(),
   });
 }

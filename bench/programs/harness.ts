@@ -91,6 +91,14 @@ export function percentile(samples: readonly number[], share: number): number {
   return Math.round((sorted[at] ?? 0) * 1000) / 1000;
 }
 
+/** Of memory: the last fifth against the second; in the first one that of the work itself is taken. */
+export function growthOf(samples: readonly number[]): number {
+  const fifth = Math.ceil(samples.length / 5);
+  const early = percentile(samples.slice(fifth, 2 * fifth), 0.5);
+  const late = percentile(samples.slice(-fifth), 0.5);
+  return Math.round((late / early) * 100) / 100;
+}
+
 export function round(value: number): number {
   return Math.round(value * 10) / 10;
 }

@@ -1,0 +1,21 @@
+import { canSetUp, setUp, type Setup } from './ductile.ts';
+import type { Arm } from './frame.ts';
+import { runNode, type ProgramOptions } from './program.ts';
+
+/** What one program measures in a place that is set up for it. */
+export interface Measured {
+  readonly setup: Setup;
+  readonly program: string;
+  readonly input: object;
+  readonly options?: ProgramOptions;
+}
+
+export function setUpArm(name: string, { setup, program, input, options }: Measured): Arm {
+  return {
+    name,
+    available: async () => await canSetUp(setup),
+    async run() {
+      return await runNode(program, { ...(await setUp(setup)), ...input }, options);
+    },
+  };
+}
