@@ -1,6 +1,7 @@
 import type { Row, Table } from './frame.ts';
 import { signalTable } from './rows-signals.ts';
 import { tenantTable } from './rows-tenants.ts';
+import { webhookTable } from './rows-webhooks.ts';
 
 /** The goals. A row whose arm nobody has written yet says so in the report. */
 export const tables: readonly Table[] = [
@@ -306,6 +307,7 @@ export const tables: readonly Table[] = [
   },
   tenantTable,
   signalTable,
+  webhookTable,
   {
     title: 'Memory of the engine: SQLite, a process for each job',
     rows: [resident('23a', 20, 2), resident('23b', 60, 20)],

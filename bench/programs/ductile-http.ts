@@ -30,7 +30,7 @@ await measure(shape, async ({ config, plugin, connections, store }) => {
     warmUpSeconds: settings.warmUpSeconds,
     seconds: settings.httpSeconds,
     path: `/plugin/${plugin}/handle`,
-    token: BENCH_TOKEN,
+    proof: ['authorization', `Bearer ${BENCH_TOKEN}`],
     body: JSON.stringify({ payload }),
   });
   await listener.close();

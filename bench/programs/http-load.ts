@@ -12,7 +12,8 @@ const shape = z.object({
   warmUpSeconds: z.number(),
   seconds: z.number(),
   path: z.string(),
-  token: z.string(),
+  /** Name and value of the header that proves who asks. */
+  proof: z.tuple([z.string(), z.string()]),
   body: z.string(),
 });
 
@@ -20,7 +21,7 @@ const ACCEPTED = Buffer.from('HTTP/1.1 202');
 
 await measure(shape, async ({ port, connections, warmUpSeconds, seconds, ...asked }) => {
   const request = Buffer.from(
-    `POST ${asked.path} HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\nauthorization: Bearer ${asked.token}\r\n` +
+    `POST ${asked.path} HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\n${asked.proof.join(': ')}\r\n` +
       `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(asked.body)}\r\n\r\n${asked.body}`,
   );
   const startAt = performance.now() + warmUpSeconds * 1000;

@@ -36,6 +36,7 @@ export async function runServer(given: string | undefined): Promise<number> {
     pid: process.pid,
     control: surfaces.control,
     ...(surfaces.api === undefined ? {} : { api: surfaces.api }),
+    ...(surfaces.webhooks === undefined ? {} : { webhooks: surfaces.webhooks }),
     ledger: instance.engine.ledger.kind,
     plugins: instance.engine.catalog.plugins.size,
     spawner: instance.engine.status().spawner,

@@ -1,4 +1,4 @@
-import { listenApi, listenControl } from '../http/control.ts';
+import { listenApi, listenControl, listenHooks } from '../http/control.ts';
 import type { Listener } from '../http/listen.ts';
 import { socketOwner } from '../http/socket.ts';
 import { ownerOf, type Context } from '../operations/context.ts';
@@ -10,6 +10,8 @@ export interface Surfaces {
   readonly control: string;
   /** Undefined when the API is off. */
   readonly api: string | undefined;
+  /** Undefined when webhooks have no listener of their own. */
+  readonly webhooks: string | undefined;
   close(): Promise<void>;
 }
 
@@ -23,19 +25,29 @@ export async function openSurfaces({ config, engine, log }: Instance): Promise<S
     httpLog,
   );
   const listeners: Listener[] = [control];
-  let api: Listener | undefined;
+  const open = async (opening: Promise<Listener>): Promise<string> => {
+    const listener = await opening;
+    listeners.push(listener);
+    return `http://${listener.address}`;
+  };
+  const closeAll = async (): Promise<void> => {
+    await Promise.all(listeners.map((listener) => listener.close()));
+  };
+  let [api, webhooks]: (string | undefined)[] = [];
   try {
-    if (config.api.enabled) api = await listenApi(config.api, engine, httpLog);
-    if (api !== undefined) listeners.push(api);
+    if (config.api.enabled) api = await open(listenApi(config.api, engine, httpLog));
+    if (config.webhooks.enabled) {
+      await engine.webhooks.requireSecrets();
+      webhooks = await open(listenHooks(config.webhooks, engine, log.child('webhooks')));
+    }
   } catch (error) {
-    await control.close();
+    await closeAll();
     throw error;
   }
   return {
     control: control.address,
-    api: api === undefined ? undefined : `http://${api.address}`,
-    async close() {
-      await Promise.all(listeners.map((listener) => listener.close()));
-    },
+    api,
+    webhooks,
+    close: closeAll,
   };
 }

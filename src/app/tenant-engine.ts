@@ -118,9 +118,7 @@ function makeTenantEngine(
       slug,
       row,
       isHeld: isPaused,
-      async addKey(kind, key) {
-        await root.addTenantKey(kind, key, slug);
-      },
+      addKey: (kind, key) => root.addTenantKey(kind, key, slug),
       dropKey: (kind, key) => root.dropTenantKey(kind, key),
     },
     authorize: refuseLate,

@@ -185,6 +185,9 @@ export const catalogue = {
   URL_TOO_LONG: kind(414, 2, false, 'Put long values into the body.'),
   TOKEN_EXISTS: kind(409, 1, false, 'Choose another name, or revoke or rotate that token.'),
   TOKEN_NOT_FOUND: kind(404, 1, false, 'List them with `ductile token list`.'),
+  WEBHOOK_EXISTS: kind(409, 1, false, 'Choose another id, or change that webhook.'),
+  WEBHOOK_NOT_FOUND: kind(404, 1, false, 'List them with `ductile webhook list`.'),
+  DELIVERY_NOT_FOUND: kind(404, 1, false, 'List them with `ductile webhook deliveries`.'),
   INTERNAL: kind(500, 1, false, 'This is a defect of Ductile; please report it with the log.'),
 } as const satisfies Record<string, ErrorKind>;
 

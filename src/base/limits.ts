@@ -318,6 +318,7 @@ export const limits = {
   turnMs: 1 * SECOND,
   /** A webhook's id in its address, its title and its description, its template and its instruction. */
   hookIdCharsMax: 64,
+  hookPathCharsMax: 200,
   hookTitleCharsMax: 200,
   hookDescriptionCharsMax: 4 * KIB,
   promptTemplateCharsMax: 64 * KIB,
@@ -333,6 +334,18 @@ export const limits = {
   hookRateMax: 600_000,
   /** Deliveries of one source that may fail their verification in a minute. */
   hookFailuresMax: 100,
+  /** Refused deliveries of one webhook in a minute that are written down. */
+  hookRefusalsKept: 60,
+  /** What is kept of the address that a proxy names. */
+  hookSourceChars: 100,
+  /** What is kept of one header of a delivery. */
+  hookHeaderKeptChars: 500,
+  /** When a sender is to try again whose target is not there. */
+  hookRetryAfterSeconds: 60,
+  /** How long a process goes by what it knows of the webhooks that others may change. */
+  hookFreshMs: 1 * SECOND,
+  /** How long the secret of a webhook may stay good after it was rotated. */
+  hookKeepOldMsMax: 30 * DAY,
   /** Webhooks and sources of which it is kept how much they did in the last minute. */
   hookWindowsMax: 10_000,
   /** How long a source that delivered well is let in whatever else comes from it. */

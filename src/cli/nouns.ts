@@ -16,6 +16,7 @@ const nouns: Readonly<Record<string, string>> = {
   system: 'The service as a whole: start, status, backup.',
   tenant: 'Ledgers beside the first, for others who share this service.',
   token: 'Who may use the API.',
+  webhook: 'Places where others deliver what starts work.',
 };
 
 /** What a noun stands for; a new one without a sentence yet goes by its name. */

@@ -19,6 +19,7 @@ import { pluginSchema } from './schema.ts';
 import type { ParsedConfig, ParsedPlugin } from './schema.ts';
 import { buildState } from './state.ts';
 import { buildTokens } from './tokens.ts';
+import { buildWebhooks } from './webhooks.ts';
 import type { TokenContext } from './tokens.ts';
 
 export interface BuildContext {
@@ -61,6 +62,11 @@ export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltC
     directives: { approval: makeRecord(Object.entries(parsed.directives.approval)) },
     tenants: { trust: parsed.tenants.trust, idleMs: parsed.tenants.idle },
     api: buildApi(parsed, context),
+    webhooks: buildWebhooks(parsed.webhooks, {
+      ...context,
+      readAddress: (listen, path) => readAddress(listen, path, context),
+      tokens: new Map(parsed.tokens.map(({ name, key }) => [name, key])),
+    }),
   };
 }
 
@@ -155,24 +161,27 @@ export function buildRoute(parsed: ParsedConfig['routes'][number], place: string
 }
 
 /** `host:port`, `[::1]:port`, or `:port` for all interfaces. */
-function buildApi(parsed: ParsedConfig, context: BuildContext): ApiConfig {
-  const { enabled, listen, discovery } = parsed.api;
+function readAddress(
+  listen: string,
+  path: Path,
+  { report }: BuildContext,
+): { host: string; port: number } {
   const match = /^(?:\[([^\]]*)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(listen);
   const port = Number(match?.[3]);
   const usable =
     match !== null && port <= 65_535 && (match[1] === undefined || isIP(match[1]) === 6);
   if (!usable) {
-    context.report(
-      ['api', 'listen'],
-      'is not an address',
-      'Write host:port, as in 127.0.0.1:8080.',
-    );
+    report(path, 'is not an address', 'Write host:port, as in 127.0.0.1:8080.');
   }
+  return { host: match?.[1] || match?.[2] || '0.0.0.0', port };
+}
+
+function buildApi(parsed: ParsedConfig, context: BuildContext): ApiConfig {
+  const { enabled, listen, discovery } = parsed.api;
   const isGuarded = buildAdmission(parsed.service).requireApiAuth;
   return {
     enabled,
-    host: match?.[1] || match?.[2] || '0.0.0.0',
-    port,
+    ...readAddress(listen, ['api', 'listen'], context),
     auth: { tokens: buildTokens(parsed, context) },
     maxConcurrentSync: parsed.api.max_concurrent_sync,
     maxSyncTimeoutMs: parsed.api.max_sync_timeout,

@@ -2,6 +2,7 @@ import type { JsonObject } from '../base/json.ts';
 import type { Approvals } from '../directive/approval.ts';
 import type { PipelineEntry } from '../pipeline/entry.ts';
 import type { Schedule } from '../schedule/schedule.ts';
+import type { Order } from '../webhook/chain.ts';
 import type { HandlerConfig } from './handler.ts';
 import type { Problem } from './problem.ts';
 
@@ -29,6 +30,7 @@ export interface Config {
   readonly directives: DirectivesConfig;
   readonly tenants: TenantsConfig;
   readonly api: ApiConfig;
+  readonly webhooks: WebhooksConfig;
   /** Every file that was read, in the order in which they were merged. */
   readonly files: readonly ConfigFile[];
   /** Changes whenever anything in force does; it tells nothing about the secrets in it. */
@@ -175,6 +177,33 @@ export interface ApiConfig {
   readonly discovery: 'open' | 'token';
   /** Whether `/events` takes its token from the query, for browsers that cannot send a header. */
   readonly sseQueryToken: boolean;
+}
+
+export interface WebhooksConfig {
+  /** Whether they have a listener of their own. */
+  readonly enabled: boolean;
+  readonly host: string;
+  readonly port: number;
+  /** In which order a delivery is checked. */
+  readonly order: Order;
+  /** Addresses and subnets whose word about where a request came from counts. */
+  readonly trustedProxies: readonly string[];
+  /** What senders see of the address, without a path. */
+  readonly publicUrl: string | undefined;
+  readonly endpoints: readonly EndpointConfig[];
+}
+
+/** A webhook that the files say: its path, what it starts, and how it is signed. */
+export interface EndpointConfig {
+  readonly path: string;
+  readonly plugin: string;
+  readonly command: string;
+  readonly secretRef: string;
+  /** Undefined when `tokens.yaml` has none of that name: then it is a credential. */
+  readonly secret: string | undefined;
+  readonly signatureHeader: string;
+  readonly maxBodyBytes: number;
+  readonly place: string;
 }
 
 export interface ApiToken {

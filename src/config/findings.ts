@@ -93,15 +93,16 @@ function isSecretFile(path: string, files: Reading['files']): boolean {
   return isHigh || /(^|\/)[^/]*\.env[^/]*$/.test(path);
 }
 
-function findExposure({ document }: Reading, { api, service }: Config): Finding[] {
+function findExposure({ document }: Reading, { api, webhooks, service }: Config): Finding[] {
   const findings: Finding[] = [];
   const warn = (path: Path, message: string, hint: string): void => {
     const problem = makeProblem(document.placeOf(path), keyText(path), message, hint);
     findings.push(toFinding('warning', 'security', problem));
   };
-  if (api.enabled && !isLoopback(api)) {
+  for (const [key, listener] of Object.entries({ api, webhooks })) {
+    if (!listener.enabled || isLoopback(listener)) continue;
     const hint = 'Listen on 127.0.0.1 and let a proxy with TLS speak to the network.';
-    warn(['api', 'listen'], 'is reachable from other machines, and speaks HTTP without TLS', hint);
+    warn([key, 'listen'], 'is reachable from other machines, and speaks HTTP without TLS', hint);
   }
   if (api.allowedOrigins.includes('*')) {
     const hint = 'List the origins of the pages that may ask.';
@@ -140,7 +141,7 @@ function listTokens(value: unknown): Path[] {
   ];
 }
 
-function isLoopback({ host }: ApiConfig): boolean {
+function isLoopback({ host }: Pick<ApiConfig, 'host'>): boolean {
   if (isIP(host) === 0) return host === 'localhost';
   return host === '::1' || host.startsWith('127.');
 }

@@ -15,6 +15,7 @@ export function forTenant(config: Config): Config {
     routes: config.routes.filter(({ shared }) => shared),
     pipelines: config.pipelines.filter(({ shared }) => shared),
     api: { ...config.api, auth: { tokens: [] } },
+    webhooks: { ...config.webhooks, endpoints: [] },
     // The directives that a tenant asks for are approved by its own people, or by nobody.
     directives: { approval: {} },
     fingerprint: createHash('sha256').update(`tenant ${config.fingerprint}`).digest('hex'),

@@ -102,6 +102,23 @@ export const meanings: Readonly<Record<string, string>> = {
     '`open`: plugins, skills and OpenAPI need no token; `token`: they do, ' +
     'as they do unless set with `service.admission.require_api_auth`',
   'api.sse_query_token': 'whether `/events` takes its token from the query too',
+  'webhooks.enabled':
+    'whether webhooks have a listener of their own; yes when `listen` or `endpoints` is set',
+  'webhooks.listen': 'its address and port; `127.0.0.1:8081` unless set',
+  'webhooks.order':
+    '`strict`: nothing is looked at that is not verified; `compat`: the body is read first, and ' +
+    'JSON is all that is taken',
+  'webhooks.trusted_proxies':
+    'addresses and subnets of proxies whose `X-Forwarded-For` says where a request came from',
+  'webhooks.public_url':
+    'what senders see of the address, as in `https://hooks.example.org`; some sign it',
+  'webhooks.endpoints[].path': 'where it is on that listener, such as `/hook/github`; required',
+  'webhooks.endpoints[].plugin': 'the plugin that gets a job for each delivery; required',
+  'webhooks.endpoints[].command': 'its command, `handle` unless set',
+  'webhooks.endpoints[].secret_ref':
+    'a name in `tokens.yaml`, or else a credential: the secret of its HMAC-SHA256; required',
+  'webhooks.endpoints[].signature_header': 'the header with the signature; required',
+  'webhooks.endpoints[].max_body_size': 'the largest body, in bytes or as `512KB`; 1MB unless set',
   'tokens[].name': 'in `tokens.yaml`: what the token is called; required',
   'tokens[].key': 'the secret itself; better `${VAR}` than plain; required',
   'tokens[].scopes': 'what it may do, if no file says so',

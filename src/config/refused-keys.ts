@@ -65,10 +65,6 @@ const refusals: Readonly<Record<string, Refusal>> = {
     hint: 'Remove it.',
   },
   'pipelines.*.steps.*.relay': noRelay,
-  webhooks: {
-    message: 'is not supported: requests come in through the API',
-    hint: 'Let the sender POST to /plugin/<name>/handle with a token of its own, see api.auth.tokens.',
-  },
   tcc_paths: { message: 'is not supported', hint: 'Remove it; the system asks when it has to.' },
   instances: noRelay,
   remote_ingress: noRelay,

@@ -10,6 +10,7 @@ import { approvalList, approvalMap, type Approvals } from '../directive/approval
 import { either } from '../pipeline/entry-fields.ts';
 import { pipelineSchema } from '../pipeline/entry-schema.ts';
 import { scheduleEntry } from '../schedule/entry.ts';
+import { webhooksSchema } from './webhooks.ts';
 
 /** A process that misses fewer beats than this must not be taken for dead. */
 const BEATS_BEFORE_REAP = 3;
@@ -191,6 +192,7 @@ export const configSchema = section({
   directives: directives.prefault({}),
   tenants: tenants.prefault({}),
   api: api.prefault({}),
+  webhooks: webhooksSchema.prefault({}),
   tokens: z.array(namedToken).default([]),
 })
   .refine((set) => set.state === undefined || set.database === undefined, {

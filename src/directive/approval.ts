@@ -32,6 +32,9 @@ export const approvable = [
   'tenant.resume',
   'tenant.suspend',
   'token.revoke',
+  'webhook.delete',
+  'webhook.replay',
+  'webhook.update',
 ] as const;
 
 /** By type, who may approve; nobody named is everybody who may ask for it. */

@@ -17,6 +17,7 @@ export const history = [
   'schedules',
   'runs',
   'definitions',
+  'deliveries',
 ] as const;
 export type History = (typeof history)[number];
 

@@ -11,6 +11,8 @@ const fixed: readonly (readonly [key: string, valueOf: (config: Config) => unkno
   ['state', ({ state }) => state],
   ['api.enabled', ({ api }) => api.enabled],
   ['api.listen', ({ api }) => [api.host, api.port]],
+  ['webhooks.enabled', ({ webhooks }) => webhooks.enabled],
+  ['webhooks.listen', ({ webhooks }) => [webhooks.host, webhooks.port]],
   ['service.spawner', ({ service }) => service.spawner],
   ['service.log_format', ({ service }) => service.logFormat],
 ];

@@ -16,6 +16,7 @@ import type { DirectAnswer } from './directive-answers.ts';
 import type { DirectRequest } from './directive-definition.ts';
 import type { Directives } from './directives.ts';
 import type { SignalDoor } from './emit.ts';
+import type { HookDoor, Webhooks } from './hooks.ts';
 import type { Counts } from './tally.ts';
 import type { Tokens } from './tokens.ts';
 
@@ -40,6 +41,10 @@ export interface Engine {
   readonly tokens: Tokens;
   readonly activity: Activity;
   readonly signals: SignalDoor;
+  /** The webhooks of this ledger. */
+  readonly hooks: HookDoor;
+  /** Where deliveries to any ledger come in; only the root's is asked. */
+  readonly webhooks: Webhooks;
   /** The kinds of directives that this process can be asked for, and what waits to be done. */
   readonly directives: Pick<Directives, 'types' | 'waiting'>;
   /** The installations that could not be put in force here, and why. */

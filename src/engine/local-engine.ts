@@ -31,8 +31,10 @@ import { hasInit } from './health.ts';
 import { drain, endStart, LAST_WRITES_MS, startInSteps, takeLeave } from './lifecycle.ts';
 import type { EngineParts } from './parts.ts';
 import type { Quota } from './quota.ts';
+import type { HookDoor, Webhooks } from './hooks.ts';
 import type { TokenStore } from './token-store.ts';
 import { refuseUnisolated } from './unisolated.ts';
+import { makeWebhooks } from './webhooks.ts';
 import { Wiring } from './wiring.ts';
 
 /** The engine of this process: what can be asked of it, and how it starts and stops. */
@@ -46,6 +48,8 @@ export class LocalEngine implements Engine {
   readonly directives: Directives;
   readonly signals: SignalDoor;
   readonly tokens: TokenStore;
+  readonly hooks: HookDoor;
+  readonly webhooks: Webhooks;
   readonly #parts: EngineParts;
   readonly #wiring: Wiring;
   readonly #startedAt = performance.now();
@@ -71,6 +75,14 @@ export class LocalEngine implements Engine {
     this.directives = wiring.directives;
     this.signals = guard(wiring.runs.signals, wiring.quota);
     this.tokens = wiring.tokens;
+    this.hooks = wiring.runs.hooks;
+    this.webhooks = makeWebhooks({
+      door: wiring.runs.hooks,
+      config: () => this.config.webhooks,
+      ledger: parts.ledger,
+      tenants: parts.tenants,
+      log: parts.log.child('webhooks'),
+    });
   }
 
   /** Throws when plugins of tenants would see what is not theirs. */

@@ -32,6 +32,7 @@ import { rotateKeyDirective } from './rotate-key.ts';
 import { registerTenantDirectives } from './direct-tenants.ts';
 import type { TenancySeams } from './tenancy.ts';
 import type { TokenStore } from './token-store.ts';
+import { registerWebhookDirectives, type WebhookSeams } from './direct-webhooks.ts';
 import type { Vault } from './vault.ts';
 
 export interface Seams
@@ -48,6 +49,7 @@ export interface AllSeams
     ReplaySeams,
     CredentialSeams,
     PackageSeams,
+    WebhookSeams,
     TenancySeams {
   readonly vault: Vault;
   readonly config: () => Config;
@@ -71,6 +73,7 @@ export function registerAllDirectives(directives: Directives, seams: AllSeams): 
   directives.registerDirective(initDirective(health, catalog));
   registerRunDirectives(directives, seams);
   registerPackageDirectives(directives, seams);
+  registerWebhookDirectives(directives, seams);
   directives.registerDirective(replayDirective(seams));
   directives.registerDirective(pruneDirective(seams));
   directives.registerDirective(retentionDirective(seams));

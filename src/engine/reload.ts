@@ -18,8 +18,8 @@ export interface ReloaderOptions {
   /** With what is installed. */
   readonly extend: (files: Blueprint) => Promise<Blueprint>;
   readonly ledger: Ledger;
-  /** What must be known of a generation before it is put in force. */
-  readonly prepare: () => Promise<void>;
+  /** What must be known of a generation before it is put in force; throws what is against it. */
+  readonly prepare: (next: Generation) => Promise<void>;
   /** Puts it in force; cannot fail. */
   readonly adopt: (generation: Generation) => void;
   /** What is to be done under it; when it fails now, it is done later. */
@@ -64,7 +64,7 @@ export function makeReloader(options: ReloaderOptions): Reloader {
     try {
       const blueprint = await options.extend(read());
       const next = makeGeneration(blueprint, before.number + 1, parent);
-      await options.prepare();
+      await options.prepare(next);
       await record(next, 'reload', options);
       probe('reload.before-swap');
       options.adopt(next);

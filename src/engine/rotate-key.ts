@@ -28,7 +28,7 @@ export function rotateKeyDirective(seams: KeySeams): DirectiveDefinition<object>
       return [
         ...planKey(seams),
         `Credentials to be sealed anew: ${total(counts, 'credentials')}; payloads of signals: ` +
-          `${total(counts, 'payloads')}.`,
+          `${total(counts, 'payloads')}; secrets of webhooks: ${total(counts, 'webhooks')}.`,
         ...(others.length === 0 ? [] : [`Tenants whose own follow: ${others.length}.`]),
         'The old keys still open old backups; keep them as long as those.',
       ];
@@ -130,6 +130,9 @@ async function othersOf({ ledger, tenants }: KeySeams): Promise<string[]> {
     .map(({ slug }) => slug);
 }
 
-function total(counts: readonly SealCount[], what: 'credentials' | 'payloads'): number {
+function total(
+  counts: readonly SealCount[],
+  what: 'credentials' | 'payloads' | 'webhooks',
+): number {
   return counts.reduce((sum, count) => sum + count[what], 0);
 }

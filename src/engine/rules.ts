@@ -83,6 +83,7 @@ export function retentionOf({ service }: Config): Record<Prunable, number> {
     schedules: service.jobLogRetentionMs,
     runs: service.jobQueueRetentionMs,
     definitions: service.jobQueueRetentionMs,
+    deliveries: service.signalRetentionMs,
     transitions: service.breakerTransitionsRetentionMs,
     // Each key carries its own end.
     dedupe: 0,

@@ -40,27 +40,20 @@ interface Given {
   readonly runs: readonly RunStart[];
 }
 
-interface DraftedRun {
+export interface DraftedRun {
   readonly run: RunDraft;
   readonly context: ContextDraft | undefined;
   readonly hasFirstJob: boolean;
 }
 
 export function makeRunDoor(options: RunDoorOptions): RunDoor {
-  const { pipelines, catalog, dedupeTtlMs } = options;
+  const { catalog, dedupeTtlMs } = options;
   const begin = makeGatherer<Wanted, Given>((batch) => write(batch, options));
-
-  const draftRun = async (submission: RunSubmission): Promise<DraftedRun> => {
-    const pipeline = findPipeline(submission.pipeline, pipelines());
-    const draft = toDraft(submission, pipeline, dedupeTtlMs());
-    await checkFirst(pipeline, submission, catalog());
-    return draft;
-  };
 
   const trigger = async ({ job, runs }: TriggerSubmission): Promise<Triggered> => {
     const draftedJob =
       job === undefined ? undefined : await draftJob(job, catalog(), dedupeTtlMs());
-    const draftedRuns = await Promise.all(runs.map(draftRun));
+    const draftedRuns = await Promise.all(runs.map((run) => draftRun(run, options)));
     const given = await begin({ job: draftedJob, runs: draftedRuns });
     return {
       job: given.job,
@@ -77,6 +70,21 @@ export function makeRunDoor(options: RunDoorOptions): RunDoor {
       return started;
     },
   };
+}
+
+/** Refuses what there is no such pipeline for, or what its first step could not take. */
+export async function draftRun(
+  submission: RunSubmission,
+  {
+    pipelines,
+    catalog,
+    dedupeTtlMs,
+  }: Pick<RunDoorOptions, 'pipelines' | 'catalog' | 'dedupeTtlMs'>,
+): Promise<DraftedRun> {
+  const pipeline = findPipeline(submission.pipeline, pipelines());
+  const draft = toDraft(submission, pipeline, dedupeTtlMs());
+  await checkFirst(pipeline, submission, catalog());
+  return draft;
 }
 
 async function write(

@@ -6,8 +6,12 @@ import { makeAdvancer, type Advancer } from './advancer.ts';
 import { makeSignalDoor, type SignalDoor } from './emit.ts';
 import { makeFollowHalt } from './follow-runtime.ts';
 import type { Generation } from './generation.ts';
+import { makeHookDoor } from './hook-door.ts';
+import type { HookDoor } from './hooks.ts';
+import type { Quota } from './quota.ts';
 import { makeRunDoor, type RunDoor } from './run-door.ts';
 import { tellDroppedRuns } from './tell.ts';
+import type { Vault } from './vault.ts';
 
 export interface RunKeeperOptions {
   readonly ledger: Ledger;
@@ -20,6 +24,8 @@ export interface RunKeeperOptions {
   /** Throws while nothing is accepted. */
   readonly admit: () => void;
   readonly onEmitted: (signals: readonly SignalDraft[]) => void;
+  readonly vault: Vault;
+  readonly quota: Quota;
   readonly log: Log;
 }
 
@@ -28,6 +34,8 @@ export interface RunKeeper {
   readonly door: RunDoor;
   readonly signals: SignalDoor;
   readonly advancer: Advancer;
+  /** Where what strangers deliver comes in, once it is verified. */
+  readonly hooks: HookDoor;
   /** Tells everybody whom it concerns what a transaction did to runs. */
   heed(news: RunNews): void;
 }
@@ -69,5 +77,6 @@ export function makeRunKeeper(options: RunKeeperOptions): RunKeeper {
     onEmitted: options.onEmitted,
     onNews: heed,
   });
-  return { door, signals, advancer, heed };
+  const hooks = makeHookDoor({ ...options, onNews: heed, log: log.child('webhooks') });
+  return { door, signals, advancer, hooks, heed };
 }

@@ -19,7 +19,12 @@ export function seamsOfTenancy(parts: EngineParts, config: () => Config): Tenanc
   const { ledger, tenant, tenants, isolation } = parts;
   return {
     isTenant: tenant !== undefined,
-    lead: tenant === undefined ? undefined : (digest) => tenant.addKey('token', digest),
+    lead:
+      tenant === undefined
+        ? undefined
+        : async (digest) => {
+            await tenant.addKey('token', digest);
+          },
     unlead: tenant === undefined ? undefined : (digest) => tenant.dropKey('token', digest),
     tenants:
       tenants === undefined

@@ -26,6 +26,7 @@ export interface Vault {
 export const purposes = {
   credential: (name: string) => `credential ${name}`,
   payload: (signalId: string) => `signal ${signalId}`,
+  webhook: (hookId: string) => `webhook ${hookId}`,
 } as const;
 
 /** Before the first key is made: who lost theirs must hear of it, and not get another one. */

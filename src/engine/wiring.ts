@@ -42,6 +42,7 @@ import type { Vault } from './vault.ts';
 import { makeTurns } from './turns.ts';
 import { makeVitals, type Vitals } from './vitals.ts';
 import { makeWaiters, type Waiters } from './waiters.ts';
+import { requireSecrets } from './webhooks.ts';
 import { makeWaker, type Waker } from './wake.ts';
 
 /** What the parts must know of the engine as a whole. */
@@ -181,6 +182,8 @@ export class Wiring {
       onQueued: (enqueued) => this.#arrived(enqueued),
       onDelayed: (ms) => this.waker.dueIn(ms),
       admit: () => this.#life.admit(),
+      vault: this.vault,
+      quota: this.quota,
       onEmitted: (signals) => {
         this.tally.emitted(signals);
         this.activity.notice();
@@ -265,6 +268,8 @@ export class Wiring {
       compile: this.#parts.compile,
       packageRoots: () => this.packageRoots,
       onInstalled: () => this.installations.look(),
+      hooks: this.runs.hooks,
+      tenant: this.#parts.tenant,
     });
     return directives;
   }
@@ -323,7 +328,10 @@ export class Wiring {
       extend: (files) => this.installations.extend(files),
       ledger,
       // Whether plugins are well under it must be known before the first claim.
-      prepare: () => this.health.learn(),
+      prepare: async ({ config }) => {
+        if (config.webhooks.enabled) await requireSecrets(config.webhooks, this.runs.hooks);
+        await this.health.learn();
+      },
       // From here on nothing may fail: half a reload would be neither the old nor the new one.
       adopt: (generation) => {
         this.generation = generation;

@@ -11,6 +11,7 @@ import { fromCloudEvent, readCloudEvent, wantsBinary } from '../signal/cloudeven
 import { readBody, type Body } from './body.ts';
 import { Exchange } from './exchange.ts';
 import type { Gate } from './gate.ts';
+import type { HookServer } from './hooks.ts';
 import { inspectRequest } from './inspect.ts';
 import { decodeSegments, readQuery } from './query.ts';
 import { makeRouter, paramsOf, splitPath, type Place, type Route, type Router } from './router.ts';
@@ -21,6 +22,8 @@ export interface ApiOptions {
   readonly operations: readonly Operation[];
   readonly gate: Gate;
   readonly streams: EventStreams;
+  /** Answers what is delivered to a webhook, and says so; undefined where nothing is. */
+  readonly hooks?: HookServer | undefined;
   readonly log: Log;
 }
 
@@ -50,6 +53,8 @@ export function makeApi(options: ApiOptions): Handler {
 async function serve(options: ApiOptions, router: Router, exchange: Exchange): Promise<void> {
   const { gate } = options;
   inspectRequest(exchange);
+  // Whoever delivers proves it in another way, and comes under whatever name a tunnel has.
+  if (await options.hooks?.(exchange)) return;
   if (gate.receive(exchange)) return;
   const segments = splitPath(exchange.path);
   const places = router.find(segments);
@@ -81,7 +86,8 @@ async function serveRoute(
   const context: Context = { ...base, engine, principal, hungUp: () => hungUp(exchange) };
   const { method } = exchange.request;
   const params = decodeSegments(paramsOf(place, segments));
-  const body = method === 'POST' ? await readBody(exchange.request) : undefined;
+  const isRead = method === 'GET' || method === 'HEAD';
+  const body = isRead ? undefined : await readBody(exchange.request);
   const query = readQuery(exchange.url, route);
   try {
     const parts = { params, query, body: contentOf(exchange, route, body) };
@@ -139,7 +145,12 @@ async function answer(
   // Not even a digest is kept of a secret: one that is short could be found by trying.
   const bytes = route.operation.secrets === undefined ? body.bytes : Buffer.alloc(0);
   const asked = Buffer.concat([Buffer.from(`${url.slice(path.length)}\n${event}`), bytes]);
-  const keyed = { key, route: `POST ${path}`, asked, isSecret: route.surface.isSecret === true };
+  const keyed = {
+    key,
+    route: `${exchange.request.method ?? ''} ${path}`,
+    asked,
+    isSecret: route.surface.isSecret === true,
+  };
   const { status, text, repeated } = await answerOnce(context, keyed, run);
   if (repeated) exchange.extra.push('idempotency-replayed', 'true');
   exchange.answer(status, text);

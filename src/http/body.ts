@@ -11,14 +11,16 @@ export interface Body {
 
 /** The whole body as JSON, within its limit, whether its length was told or it came in chunks. */
 export async function readBody(request: IncomingMessage): Promise<Body> {
-  refuseLength(Number(request.headers['content-length'] ?? 0));
-  const bytes = await readBounded(request);
+  const bytes = await readBytes(request, limits.requestBytesMax);
+  if (bytes === undefined) throw tooLarge();
   if (bytes.length === 0) return { bytes, value: undefined };
   refuseMedia(request);
   return { bytes, value: parse(bytes) };
 }
 
-function readBounded(request: IncomingMessage): Promise<Buffer> {
+/** The whole body as it came; undefined when there is more than that, and then the rest is not read. */
+export function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer | undefined> {
+  if (Number(request.headers['content-length'] ?? 0) > bytesMax) return Promise.resolve(undefined);
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
@@ -27,10 +29,10 @@ function readBounded(request: IncomingMessage): Promise<Buffer> {
     request.on('data', (chunk: Buffer) => {
       size += chunk.length;
       chunks.push(chunk);
-      if (size <= limits.requestBytesMax) return;
+      if (size <= bytesMax) return;
       request.pause();
       request.removeAllListeners('data');
-      reject(tooLarge());
+      resolve(undefined);
     });
     request.once('end', () => {
       request.off('close', cut);
@@ -40,10 +42,6 @@ function readBounded(request: IncomingMessage): Promise<Buffer> {
     request.once('error', cut);
     request.once('close', cut);
   });
-}
-
-function refuseLength(bytes: number): void {
-  if (bytes > limits.requestBytesMax) throw tooLarge();
 }
 
 function tooLarge(): DuctileError {

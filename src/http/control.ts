@@ -3,6 +3,7 @@ import type { Context } from '../operations/context.ts';
 import { operations } from '../operations/index.ts';
 import { makeApi } from './api.ts';
 import { controlGate, tokenGate, type Gate } from './gate.ts';
+import { makeHookListener, makeHookServer, type HookServer } from './hooks.ts';
 import { listen } from './listen.ts';
 import type { Listener } from './listen.ts';
 import { clearSocket, removeControlKey, socketPath, writeControlKey } from './socket.ts';
@@ -47,7 +48,16 @@ export function listenApi(
   log: Log,
 ): Promise<Listener> {
   const base = { engine, submittedBy: 'api' } as const;
-  return open(base, tokenGate(base, host), { host, port }, log);
+  return open(base, tokenGate(base, host), { host, port }, log, makeHookServer(base));
+}
+
+/** The listener of webhooks, for whoever can prove that they may deliver. */
+export function listenHooks(
+  { host, port }: ApiAddress,
+  engine: Context['engine'],
+  log: Log,
+): Promise<Listener> {
+  return listen(makeHookListener({ engine }, log), { host, port });
 }
 
 async function open(
@@ -55,10 +65,11 @@ async function open(
   gate: Gate,
   place: Parameters<typeof listen>[1],
   log: Log,
+  hooks?: HookServer,
 ): Promise<Listener> {
   const streams = makeStreams();
   const base = { engine, submittedBy };
-  const listener = await listen(makeApi({ base, operations, gate, streams, log }), place);
+  const listener = await listen(makeApi({ base, operations, gate, streams, hooks, log }), place);
   return {
     address: listener.address,
     async close() {

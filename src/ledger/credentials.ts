@@ -52,8 +52,8 @@ export interface SealedPayload {
 }
 
 export interface SealedThing {
-  readonly kind: 'credential' | 'payload';
-  /** A credential's name, a payload's signal. */
+  readonly kind: 'credential' | 'payload' | 'webhook';
+  /** A credential's name, a payload's signal, a webhook's id. */
   readonly id: string;
   readonly sealed: Sealed;
 }
@@ -68,4 +68,5 @@ export interface SealCount {
   readonly keyId: string;
   readonly credentials: number;
   readonly payloads: number;
+  readonly webhooks: number;
 }

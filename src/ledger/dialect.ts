@@ -77,6 +77,8 @@ export const tables = [
   'installation_provisions',
   'tenants',
   'tenant_keys',
+  'webhooks',
+  'webhook_deliveries',
   'processes',
   'ledger_meta',
   'schema_migrations',

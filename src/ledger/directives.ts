@@ -10,6 +10,7 @@ import type { CredentialDraft } from './credentials.ts';
 import type { InstallationChange, InstallationDraft } from './installations.ts';
 import type { RunDraft } from './runs.ts';
 import type { BreakerFilter, PauseRequest } from './schedules.ts';
+import type { WebhookChange, WebhookDraft } from './webhooks.ts';
 
 /** What a ledger can do with directives, and with what only directives change. */
 export interface DirectiveVerbs {
@@ -112,6 +113,9 @@ export type DirectiveWork =
   | { readonly kind: 'run.decide'; readonly decision: Decision }
   | { readonly kind: 'credential.set'; readonly credential: CredentialDraft }
   | { readonly kind: 'credential.delete'; readonly name: string }
+  | { readonly kind: 'webhook.create'; readonly webhook: WebhookDraft }
+  | { readonly kind: 'webhook.change'; readonly change: WebhookChange }
+  | { readonly kind: 'webhook.delete'; readonly hookId: string }
   | { readonly kind: 'package.install'; readonly installation: InstallationDraft }
   | { readonly kind: 'package.change'; readonly change: InstallationChange }
   | { readonly kind: 'token.create'; readonly token: TokenDraft }

@@ -17,6 +17,7 @@ import type { ScheduleVerbs } from './schedules.ts';
 import type { OutlookVerbs } from './outlook.ts';
 import type { SignalVerbs } from './signals.ts';
 import type { TenantVerbs } from './tenants.ts';
+import type { WebhookVerbs } from './webhooks.ts';
 
 /**
  * A tenant's durable record, in the verbs of the domain. Each writing verb is one whole transaction,
@@ -34,7 +35,8 @@ export interface Ledger
     RunVerbs,
     ScheduleVerbs,
     SignalVerbs,
-    TenantVerbs {
+    TenantVerbs,
+    WebhookVerbs {
   readonly kind: 'sqlite' | 'postgres';
 
   /** Accepts work: committed when it resolves. */

@@ -9,6 +9,7 @@ import { runs } from './migrations/0005-runs.ts';
 import { credentials } from './migrations/0006-credentials.ts';
 import { packages } from './migrations/0007-packages.ts';
 import { tenants } from './migrations/0008-tenants.ts';
+import { webhooks } from './migrations/0009-webhooks.ts';
 import type { Migration } from './migrations/migration.ts';
 
 export const migrations: readonly Migration[] = [
@@ -20,6 +21,7 @@ export const migrations: readonly Migration[] = [
   credentials,
   packages,
   tenants,
+  webhooks,
 ];
 export const schemaVersion = Math.max(...migrations.map(({ version }) => version));
 

@@ -30,6 +30,7 @@ import { readInThread, type Reading } from './sqlite-thread.ts';
 import { openSqlite } from './sqlite.ts';
 import { makeOutlookVerbs } from './outlook-verbs.ts';
 import { makeTenantVerbs } from './tenant-verbs.ts';
+import { makeWebhookVerbs } from './webhook-verbs.ts';
 
 export type LedgerPlace =
   | { readonly kind: 'sqlite'; readonly path: string }
@@ -132,6 +133,7 @@ export function makeLedger(
     ...makeSignalVerbs(store),
     ...makeProcessVerbs(store),
     ...makeTenantVerbs(store),
+    ...makeWebhookVerbs(store),
     ...makeOutlookVerbs(store),
     followHalts,
     handleSignals,

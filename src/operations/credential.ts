@@ -162,7 +162,9 @@ export const rotateKey = defineOperation({
   input: z.strictObject({}),
   output: z.object({
     key_id: z.string().describe('the key that seals from now on'),
-    resealed: z.int().describe('credentials and payloads of signals that it seals now'),
+    resealed: z
+      .int()
+      .describe('credentials, payloads of signals and secrets of webhooks that it seals now'),
     left: z.int().describe('what could not be opened, and is as it was'),
     left_reason: z.string().nullable(),
     tenants: z.int().describe('tenants whose secrets were sealed anew as well'),

@@ -41,7 +41,7 @@ export interface Absent {
 
 /** Input comes from the path, the query and, unless it only reads, from a JSON body. */
 export interface HttpSurface {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   /** With `:field` for input that stands in the path; `:field?` at the end may be left out. */
   readonly path: string;
   /** Older or other names of the same place. */

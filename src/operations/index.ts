@@ -90,6 +90,15 @@ import {
 import { createToken, listTokens, revokeToken, rotateToken } from './token.ts';
 import { jobTree } from './tree.ts';
 import { triggerPlugin } from './trigger.ts';
+import { listDeliveries, replayDelivery, testWebhook } from './webhook-delivery.ts';
+import {
+  addWebhook,
+  editWebhook,
+  listWebhooks,
+  removeWebhook,
+  rotateWebhook,
+  showWebhookOperation,
+} from './webhook.ts';
 
 /** Everything that can be asked; the surfaces are loops over this list. */
 export const operations: readonly Operation[] = [
@@ -164,6 +173,15 @@ export const operations: readonly Operation[] = [
   showCredential,
   deleteCredential,
   rotateKey,
+  addWebhook,
+  editWebhook,
+  listWebhooks,
+  showWebhookOperation,
+  removeWebhook,
+  rotateWebhook,
+  listDeliveries,
+  replayDelivery,
+  testWebhook,
   createToken,
   listTokens,
   revokeToken,

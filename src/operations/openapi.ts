@@ -215,7 +215,7 @@ function describeOperation(
   const schema = toSchema(input, 'input');
   const fields = Object.entries(schema.properties ?? {});
   const isInBody = (field: string): boolean =>
-    !inPath.has(field) && http.method === 'POST' && (http.body ?? field) === field;
+    !inPath.has(field) && http.method !== 'GET' && (http.body ?? field) === field;
   const parameters = fields
     .filter(([field]) => !isInBody(field))
     .map(([field, property]) => toParameter(field, property, inPath, schema));

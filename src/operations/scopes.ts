@@ -89,6 +89,7 @@ const synonyms: Readonly<Record<string, string>> = {
   credential: 'credentials',
   installation: 'installations',
   package: 'packages',
+  webhook: 'webhooks',
 };
 
 function allowsNoun(grants: Grants, need: string): boolean {

@@ -58,8 +58,8 @@ export const manifestSchema = section({
 export function refuseKey(key: string): { message: string; hint: string } | undefined {
   if (key === 'webhooks') {
     return {
-      message: 'cannot come from a package: webhooks come from the configuration',
-      hint: 'Name the type of the signal in the docs of the package, and let whoever installs it set up the webhook.',
+      message: 'cannot come from a package: whoever installs it opens them',
+      hint: 'Say in its description which type of signal it waits for; see `ductile webhook add`.',
     };
   }
   if (!codeKeys.has(key)) return undefined;

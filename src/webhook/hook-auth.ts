@@ -107,6 +107,11 @@ const hmacKeys = [
   'hmac_payload_prefix_regex',
 ] as const;
 
+/** The key under which an entry has its secrets. */
+export function secretKeyOf(mode: AuthMode): 'token' | 'hmac_secret' {
+  return hasToken(mode) ? 'token' : 'hmac_secret';
+}
+
 /** Whether the mode goes by a token, which is compared, or by a secret, which signs. */
 function hasToken(mode: AuthMode): boolean {
   return mode === 'bearer' || mode === 'gitlab';
@@ -189,7 +194,7 @@ function keyForm({ auth_mode: mode, signed }: AuthFields): KeyForm {
 
 /** The secrets as they were written: the text itself, or `credential:NAME`. */
 export function secretsOf(fields: AuthFields): readonly string[] {
-  return (hasToken(fields.auth_mode) ? fields.token : fields.hmac_secret) ?? [];
+  return fields[secretKeyOf(fields.auth_mode)] ?? [];
 }
 
 export function toScheme(fields: AuthFields): Scheme {

@@ -48,14 +48,23 @@ export function findSigner(
   for (const [index, secret] of secrets.entries()) {
     const bytes = keyOf(secret, key);
     if (bytes === undefined) continue;
-    const mac = createHmac(algorithm, bytes);
-    for (const part of parts) mac.update(part);
-    const expected = Buffer.from(mac.digest(encoding));
+    const expected = Buffer.from(sign(bytes, parts, { algorithm, encoding }));
     for (const signature of signatures) {
       if (isSame(expected, Buffer.from(signature))) found ??= index;
     }
   }
   return found;
+}
+
+/** The signature as it is written. */
+export function sign(
+  key: Buffer,
+  parts: readonly (string | Buffer)[],
+  { algorithm, encoding }: Pick<Signing, 'algorithm' | 'encoding'>,
+): string {
+  const mac = createHmac(algorithm, key);
+  for (const part of parts) mac.update(part);
+  return mac.digest(encoding);
 }
 
 /** Which secret is the token; the digests are compared, so that its length stays unknown too. */

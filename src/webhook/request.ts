@@ -10,6 +10,15 @@ export interface HookRequest {
   readonly rawBody: Buffer;
 }
 
+/** A delivery as a listener has read it. */
+export interface Incoming {
+  readonly request: HookRequest;
+  /** Where it came from, as far as proxies are trusted. */
+  readonly source: string;
+  /** There was more than any webhook takes; the rest was not read. */
+  readonly isOversize: boolean;
+}
+
 export type HeaderFault = 'header_missing' | 'header_repeated' | 'header_too_long';
 
 export type TakenHeader =

@@ -62,7 +62,9 @@ describe.each(databases)('credentials on %s', (kind) => {
     const signals = [1, 2].map(() => signal({ sealed: sealed('k1', 'v1.p.q') }));
     await ledger.emit(signals.map((one) => ({ signal: one, jobs: [], runs: [] })));
     await ledger.enqueue({ jobs: [], signals: [signal({ sealed: sealed('k1') })] });
-    expect(await ledger.sealCounts()).toEqual([{ keyId: 'k1', credentials: 3, payloads: 3 }]);
+    expect(await ledger.sealCounts()).toEqual([
+      { keyId: 'k1', credentials: 3, payloads: 3, webhooks: 0 },
+    ]);
     const found: SealedThing[] = [];
     for (;;) {
       const page = await ledger.sealedUnder('k1', found.at(-1), 2);
@@ -81,8 +83,8 @@ describe.each(databases)('credentials on %s', (kind) => {
     const after = sealed('k2', 'v1.x.y');
     expect(await ledger.reseal(found.map((thing) => ({ ...thing, after })))).toBe(5);
     expect(await ledger.sealCounts()).toEqual([
-      { keyId: 'k1', credentials: 1, payloads: 0 },
-      { keyId: 'k2', credentials: 2, payloads: 3 },
+      { keyId: 'k1', credentials: 1, payloads: 0, webhooks: 0 },
+      { keyId: 'k2', credentials: 2, payloads: 3, webhooks: 0 },
     ]);
     expect((await ledger.credential('b'))?.sealed.text).toBe('v1.new.er');
     expect(await ledger.reseal([])).toBe(0);

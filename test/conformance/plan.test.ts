@@ -304,6 +304,7 @@ const indexes = {
   transitions: 'circuit_breaker_transitions_created',
   runs: 'pipeline_runs_completed',
   definitions: 'pipeline_definitions_used',
+  deliveries: 'webhook_deliveries_age',
 };
 
 describe.each(databases)('with many rows on %s', (kind) => {

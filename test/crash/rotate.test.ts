@@ -57,7 +57,7 @@ describe.each(databases)('a server on %s that is killed while it rotates the key
       expect(file.trim().split('\n')).toHaveLength(2);
       const after = await openLedger(place.config.state);
       expect(await after.sealCounts()).toEqual([
-        { keyId: vault.keyId, credentials: 0, payloads: total },
+        { keyId: vault.keyId, credentials: 0, payloads: total, webhooks: 0 },
       ]);
       const opened = (await after.sealedPayloads(ids)).map(({ signalId, sealed }) => [
         vault.open(sealed, purposes.payload(signalId)),

@@ -35,6 +35,8 @@ export interface TestApi {
   readonly records: LogRecords;
   /** Asks as the owner unless told otherwise. */
   ask(path: string, how?: Ask): Promise<Reply>;
+  /** Asks the listener of webhooks, without a token. */
+  deliver(path: string, how?: Ask): Promise<Reply>;
   /** Sends bytes and gives what comes back until the server hangs up, or has said enough. */
   raw(bytes: string | Buffer, enough?: RegExp): Promise<string>;
   close(): Promise<void>;
@@ -48,6 +50,10 @@ export interface ApiSetup {
   /** Entries of the configuration for its plugins, by name. */
   readonly plugins?: JsonObject;
   readonly tenants?: JsonObject;
+  readonly webhooks?: JsonObject;
+  /** The entries of `tokens.yaml`. */
+  readonly tokens?: readonly JsonObject[];
+  readonly routes?: readonly JsonObject[];
   /** Manifests of packages, by the directory that they are in. */
   readonly packages?: Readonly<Record<string, JsonObject>>;
   /** Puts more into its directory before it starts. */
@@ -91,6 +97,9 @@ export async function startApi(setup: ApiSetup = {}): Promise<TestApi> {
       plugins: settings,
       pipelines: [...pipelines],
       tenants,
+      routes: [...(setup.routes ?? [])],
+      ...(setup.webhooks === undefined ? {} : { webhooks: setup.webhooks }),
+      ...(setup.tokens === undefined ? {} : { tokens: [...setup.tokens] }),
       api: {
         enabled: true,
         listen: '127.0.0.1:0',
@@ -107,6 +116,10 @@ export async function startApi(setup: ApiSetup = {}): Promise<TestApi> {
     server,
     records,
     ask: (path, how) => ask(port, path, how),
+    deliver: (path, how) => {
+      const at = Number(server.surfaces.webhooks?.split(':').at(-1));
+      return ask(at, path, { token: undefined, ...how });
+    },
     raw: (bytes, enough) => raw(port, bytes, enough),
     close: () => server.close(),
   };

@@ -45,6 +45,7 @@ export interface Setup {
   /** Manifests of packages, by the directory that they are in. */
   readonly packages?: Readonly<Record<string, JsonObject>>;
   readonly tenants?: JsonObject;
+  readonly webhooks?: JsonObject;
 }
 
 /** A configuration directory with its state; instances of it can be opened one after another. */
@@ -153,6 +154,7 @@ function toConfig(setup: Setup): JsonObject {
     ...(setup.pipelines === undefined ? {} : { pipelines: [...setup.pipelines] }),
     ...(setup.directives === undefined ? {} : { directives: setup.directives }),
     ...(setup.tenants === undefined ? {} : { tenants: setup.tenants }),
+    ...(setup.webhooks === undefined ? {} : { webhooks: setup.webhooks }),
   };
 }
 

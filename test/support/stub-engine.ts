@@ -107,6 +107,20 @@ export async function makeStubEngine(): Promise<StubEngine> {
       onEmitted: () => undefined,
       onNews: () => undefined,
     }),
+    hooks: {
+      store: {
+        find: () => Promise.resolve(undefined),
+        credential: () => Promise.resolve(undefined),
+        refresh: () => Promise.resolve(),
+      },
+      take: () => Promise.reject(new Error('nothing is delivered here')),
+      note: () => undefined,
+    },
+    webhooks: {
+      receive: () => Promise.reject(new Error('nothing is delivered here')),
+      receiveAt: () => undefined,
+      requireSecrets: () => Promise.resolve(),
+    },
     submitted: [],
     approvals: {},
     work: () => Promise.resolve(),

@@ -27,7 +27,7 @@ answers is in [operations](operations.md) and, for programs, at \`/openapi.json\
 
 Any endpoint that needs a token may also answer 401 (no valid token) and 403 (the token lacks the
 scope); any may answer 400, 404, 405, 408, 413, 414, 415, 417, 421 or 431 to a request that is not
-sound, and 503 when the database is away. Endpoints that take \`POST\` take an \`Idempotency-Key\`, and
+sound, and 503 when the database is away. All but \`GET\` take an \`Idempotency-Key\`, and
 answer 422 when the key belongs to another request.
 
 | endpoint | scope | statuses | operation |

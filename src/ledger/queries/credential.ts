@@ -150,18 +150,23 @@ const selectPayload = defineRows({
 export async function countSeals(session: Session): Promise<SealCount[]> {
   const count = (table: TableName): Promise<Row[]> =>
     session.run(
-      `select key_id, count(*) as n from ${session.dialect.table(table)} group by key_id`,
+      `select key_id, count(*) as n from ${session.dialect.table(table)}
+        where key_id is not null group by key_id`,
     );
   const [credentials, payloads] = [await count('credentials'), await count('sealed_payloads')];
+  const webhooks = await count('webhooks');
   const numberOf = (rows: readonly Row[], keyId: string): number => {
     const row = rows.find((one) => one['key_id'] === keyId);
     return row === undefined ? 0 : int(row, 'n');
   };
-  const keyIds = new Set([...credentials, ...payloads].map((row) => text(row, 'key_id')));
+  const keyIds = new Set(
+    [...credentials, ...payloads, ...webhooks].map((row) => text(row, 'key_id')),
+  );
   return [...keyIds].toSorted().map((keyId) => ({
     keyId,
     credentials: numberOf(credentials, keyId),
     payloads: numberOf(payloads, keyId),
+    webhooks: numberOf(webhooks, keyId),
   }));
 }
 
@@ -186,7 +191,7 @@ export async function listSealedUnder(
   return things;
 }
 
-const kinds = ['credential', 'payload'] as const;
+const kinds = ['credential', 'payload', 'webhook'] as const;
 
 export async function reseal(tx: Transaction, changes: readonly Reseal[]): Promise<number> {
   let count = 0;
@@ -206,6 +211,7 @@ export async function reseal(tx: Transaction, changes: readonly Reseal[]): Promi
 const places = {
   credential: { table: 'credentials', key: 'name' },
   payload: { table: 'sealed_payloads', key: 'signal_id' },
+  webhook: { table: 'webhooks', key: 'id' },
 } as const satisfies Record<
   SealedThing['kind'],
   { readonly table: TableName; readonly key: string }

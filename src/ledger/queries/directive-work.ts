@@ -15,6 +15,7 @@ import { text } from './row.ts';
 import { cancelRun } from './run-cancel.ts';
 import { pauseSchedule } from './schedule.ts';
 import { createToken, revokeToken, rotateToken } from './token.ts';
+import { changeWebhook, createWebhook, deleteWebhook } from './webhook.ts';
 
 type SqlWork = Exclude<DirectiveWork, { readonly kind: 'process' }>;
 
@@ -35,6 +36,9 @@ export async function perform(
   if (work.kind === 'run.decide') return decide(tx, work.decision, actor);
   if (work.kind === 'credential.set') return setCredential(tx, work.credential, actor);
   if (work.kind === 'credential.delete') return deleteCredential(tx, work.name);
+  if (work.kind === 'webhook.create') return createWebhook(tx, work.webhook, actor);
+  if (work.kind === 'webhook.change') return changeWebhook(tx, work.change, actor);
+  if (work.kind === 'webhook.delete') return deleteWebhook(tx, work.hookId);
   if (work.kind === 'package.install') return install(tx, work.installation, actor);
   if (work.kind === 'package.change') return changeInstallation(tx, work.change);
   if (work.kind === 'token.create') return createToken(tx, work.token, actor);

@@ -174,6 +174,16 @@ const prunings: Readonly<Record<Exclude<Prunable, 'runs'>, Pruning>> = {
           where r.definition_hash = p.hash)
       order by p.last_used_at limit ?`,
   },
+  // As long as its signal is there, the same delivery is told from a new one.
+  deliveries: {
+    table: 'webhook_deliveries',
+    key: 'seq',
+    returns: 'seq',
+    select: (d) => `select w.seq from ${d.table('webhook_deliveries')} w
+      where w.received_at <= (select ${d.nowPlus('?')})
+        and not exists (select 1 from ${d.table('signals')} s where s.id = w.signal_id)
+      order by w.received_at limit ?`,
+  },
   directives: {
     table: 'directives',
     key: 'seq',

@@ -158,12 +158,19 @@ export async function addTenantKey(
   slug: string,
 ): Promise<boolean> {
   const { dialect: d } = tx;
+  // The root ledger has webhooks of its own, at the same addresses.
+  if (kind === 'hook' && (await isOwnHook(tx, key))) return false;
   await tx.run(
     `insert into ${d.table('tenant_keys')} (kind, key, slug, created_at) values (?, ?, ?, ${d.now})
       on conflict (kind, key) do nothing`,
     [kind, key, slug],
   );
   return (await tenantOfKey(tx, kind, key)) === slug;
+}
+
+async function isOwnHook(tx: Transaction, id: string): Promise<boolean> {
+  const rows = await tx.run(`select id from ${tx.dialect.table('webhooks')} where id = ?`, [id]);
+  return rows.length > 0;
 }
 
 export async function dropTenantKey(

@@ -35,8 +35,12 @@ export interface Stage {
   judge(): Promise<Verdict>;
 }
 
-export async function makeStage(database: Database, service: JsonObject = {}): Promise<Stage> {
-  const place = await makePlace(setUp(database, service));
+export async function makeStage(
+  database: Database,
+  service: JsonObject = {},
+  more: Pick<Parameters<typeof makePlace>[0], 'webhooks'> = {},
+): Promise<Stage> {
+  const place = await makePlace({ ...setUp(database, service), ...more });
   const servers = new Map<Server, string>();
   let turn = 0;
   const client = makeClient(() => {

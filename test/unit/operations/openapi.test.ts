@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { ownerOf } from '../../../src/operations/context.ts';
-import { isOffered } from '../../../src/operations/define.ts';
+import { isOffered, type HttpSurface } from '../../../src/operations/define.ts';
 import { operations } from '../../../src/operations/index.ts';
 import { invoke } from '../../../src/operations/invoke.ts';
 import { makeStubEngine, type StubEngine } from '../../support/stub-engine.ts';
@@ -42,7 +42,7 @@ const documentShape = z.strictObject({
   info: z.strictObject({ title: z.string(), version: z.string() }),
   paths: z.record(
     z.string().startsWith('/'),
-    z.partialRecord(z.enum(['get', 'post']), operationShape),
+    z.partialRecord(z.enum(['get', 'post', 'patch', 'delete']), operationShape),
   ),
   components: z.strictObject({
     securitySchemes: z.strictObject({
@@ -70,6 +70,10 @@ async function describeApi(name: string, input: object = {}): Promise<Document> 
   const context = { engine, principal: ownerOf('cli:ann'), submittedBy: 'cli' } as const;
   const output = await invoke(operation, context, input);
   return documentShape.parse(JSON.parse(JSON.stringify(output)));
+}
+
+function methodOf({ method }: HttpSurface) {
+  return method.toLowerCase() as Lowercase<HttpSurface['method']>;
 }
 
 function operationsOf({ paths }: Document) {
@@ -113,7 +117,7 @@ describe('the whole document', () => {
     for (const { http, name, scope } of operations) {
       if (!isOffered(http)) continue;
       const path = http.path.replace(/\?$/, '').replaceAll(/:(\w+)/g, '{$1}');
-      const method = http.method === 'GET' ? 'get' : 'post';
+      const method = methodOf(http);
       const described = document.paths[path]?.[method];
       expect([name, described !== undefined]).toEqual([name, true]);
       expect([name, described?.security]).toEqual([
@@ -128,7 +132,7 @@ describe('the whole document', () => {
     for (const { http, name, effect } of operations) {
       if (!isOffered(http)) continue;
       const path = http.path.replace(/\?$/, '').replaceAll(/:(\w+)/g, '{$1}');
-      const described = paths[path]?.[http.method === 'GET' ? 'get' : 'post'];
+      const described = paths[path]?.[methodOf(http)];
       const takes = described?.parameters?.some((parameter) => parameter.name === 'dry_run');
       expect([name, takes ?? false]).toEqual([name, effect !== 'read']);
     }

@@ -1,0 +1,111 @@
+import { BlockList, isIP } from 'node:net';
+import * as z from 'zod';
+import { count, flag, section, text } from '../base/fields.ts';
+import { limits } from '../base/limits.ts';
+import { orders } from '../webhook/chain.ts';
+import type { WebhooksConfig } from './config.ts';
+import type { Path } from './document.ts';
+import { commandName, pluginName } from './fields.ts';
+
+const UNITS: Readonly<Record<string, number>> = { B: 1, KB: 1024, MB: 1024 * 1024 };
+
+/** Bytes as a number, or with a unit, as in `1MB`. */
+const bodySize = z.preprocess(
+  (value) => {
+    const match = typeof value === 'string' ? /^(\d{1,9})\s*(B|KB|MB)$/i.exec(value) : null;
+    if (match === null) return value;
+    return Number(match[1]) * (UNITS[(match[2] ?? '').toUpperCase()] ?? 1);
+  },
+  count(1, limits.hookBodyBytesMax),
+);
+
+const endpoint = section({
+  path: z
+    .string()
+    .max(limits.hookPathCharsMax)
+    .regex(/^\/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-]$/, 'must be a path such as /hook/github')
+    .refine((path) => !/^\/(?:healthz?$|hooks\/)/.test(path), 'is taken: it has another meaning'),
+  plugin: pluginName(),
+  command: commandName().default('handle'),
+  secret_ref: text(),
+  signature_header: z
+    .string()
+    .max(100)
+    .regex(/^[A-Za-z0-9_-]+$/, 'must be the name of a header'),
+  max_body_size: bodySize.default(limits.hookBodyBytesMax),
+});
+
+/** The keys of `webhooks`. */
+export const webhooksSchema = section({
+  enabled: flag().optional(),
+  listen: text().optional(),
+  order: z.enum(orders).default('strict'),
+  trusted_proxies: z.array(text()).default([]),
+  public_url: z
+    .string()
+    .regex(/^https?:\/\/[^\s/?#]+$/, 'must be a scheme and a host, as in https://hooks.example.org')
+    .optional(),
+  endpoints: z.array(endpoint).default([]),
+});
+
+export interface WebhooksContext {
+  readonly placeOf: (path: Path) => string;
+  readonly report: (path: Path, message: string, hint?: string) => void;
+  readonly readAddress: (
+    listen: string,
+    path: Path,
+  ) => { readonly host: string; readonly port: number };
+  /** The keys of `tokens.yaml`, by their names. */
+  readonly tokens: ReadonlyMap<string, string>;
+}
+
+export function buildWebhooks(
+  parsed: z.output<typeof webhooksSchema>,
+  { placeOf, report, readAddress, tokens }: WebhooksContext,
+): WebhooksConfig {
+  const paths = new Set<string>();
+  const endpoints = parsed.endpoints.map((entry, index) => {
+    const path = ['webhooks', 'endpoints', index];
+    if (paths.has(entry.path)) report([...path, 'path'], 'is taken by another endpoint');
+    paths.add(entry.path);
+    return {
+      path: entry.path,
+      plugin: entry.plugin,
+      command: entry.command,
+      secretRef: entry.secret_ref,
+      secret: tokens.get(entry.secret_ref),
+      signatureHeader: entry.signature_header,
+      maxBodyBytes: entry.max_body_size,
+      place: placeOf(path),
+    };
+  });
+  for (const [index, proxy] of parsed.trusted_proxies.entries()) {
+    if (addProxy(new BlockList(), proxy)) continue;
+    const hint = 'Write an address or a subnet, as in 127.0.0.1 or 10.0.0.0/8.';
+    report(['webhooks', 'trusted_proxies', index], 'is no address', hint);
+  }
+  return {
+    enabled: parsed.enabled ?? (parsed.listen !== undefined || endpoints.length > 0),
+    ...readAddress(parsed.listen ?? '127.0.0.1:8081', ['webhooks', 'listen']),
+    order: parsed.order,
+    trustedProxies: parsed.trusted_proxies,
+    publicUrl: parsed.public_url,
+    endpoints,
+  };
+}
+
+/** False for what is neither an address nor a subnet. */
+export function addProxy(list: BlockList, proxy: string): boolean {
+  const [address = '', bits, more] = proxy.split('/');
+  const kind = isIP(address);
+  if (kind === 0 || more !== undefined) return false;
+  const family = kind === 6 ? 'ipv6' : 'ipv4';
+  if (bits === undefined) {
+    list.addAddress(address, family);
+    return true;
+  }
+  const prefix = Number(bits);
+  if (!/^\d{1,3}$/.test(bits) || prefix > (kind === 6 ? 128 : 32)) return false;
+  list.addSubnet(address, prefix, family);
+  return true;
+}

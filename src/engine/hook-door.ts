@@ -1,0 +1,81 @@
+import { toDuctileError, type DuctileError } from '../base/errors.ts';
+import { makeGatherer } from '../base/gather.ts';
+import { makeId } from '../base/ids.ts';
+import type { Log } from '../base/log.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { RunNews } from '../ledger/runs.ts';
+import type { DeliveryDraft, ToldDelivery } from '../ledger/webhooks.ts';
+import type { SignalDraft } from '../signal/signal.ts';
+import { draftEmission } from './hook-emission.ts';
+import { makeHookStore } from './hook-store.ts';
+import type { Failed, HookDoor, VerifiedDelivery } from './hooks.ts';
+import type { Generation } from './generation.ts';
+import { makeKeep } from './keep.ts';
+import type { Quota } from './quota.ts';
+import type { Vault } from './vault.ts';
+
+export interface HookDoorOptions {
+  readonly ledger: Ledger;
+  readonly vault: Vault;
+  readonly current: () => Generation;
+  readonly quota: Quota;
+  /** Throws while nothing is accepted. */
+  readonly admit: () => void;
+  readonly onEmitted: (signals: readonly SignalDraft[]) => void;
+  readonly onNews: (news: RunNews) => void;
+  readonly log: Log;
+}
+
+export function makeHookDoor(options: HookDoorOptions): HookDoor {
+  const { ledger, vault, current, quota, log } = options;
+  const keep = makeKeep(vault, log);
+  const receive = makeGatherer<DeliveryDraft, ToldDelivery>(async (drafts) => {
+    const { told, news } = await ledger.receive(drafts);
+    options.onNews(news);
+    const isNew = (_: DeliveryDraft, index: number): boolean => told[index]?.isNew === true;
+    options.onEmitted(drafts.filter(isNew).map(({ emission }) => emission.signal));
+    return told;
+  });
+
+  const draft = async (verified: VerifiedDelivery): Promise<DeliveryDraft> => {
+    const id = makeId();
+    const { target, payload, event, ...rest } = verified;
+    const { hookId, deliveryId } = rest;
+    const delivered = { hookId, target, payload, event, sourceEventId: deliveryId ?? id };
+    return { id, ...rest, emission: await draftEmission(delivered, current(), keep) };
+  };
+
+  return {
+    store: makeHookStore({ ledger, vault, log }),
+    async take(verified) {
+      options.admit();
+      const drafted = await draft(verified).catch((thrown: unknown) =>
+        noteFailed(toDuctileError(thrown), verified, ledger),
+      );
+      if ('error' in drafted) return drafted;
+      const { jobs, runs } = drafted.emission;
+      const asked = { jobs: jobs.length + runs.length, signals: 1 };
+      const told = await quota.within(asked, () => receive(drafted));
+      const isForJob = told.isNew && verified.target.kind === 'command';
+      return { ...told, jobId: isForJob ? jobs[0]?.id : undefined };
+    },
+    note(refused) {
+      ledger
+        .noteDelivery({ ...refused, id: makeId(), verdict: 'refused' })
+        .catch((error: unknown) => log.warn('a refused delivery was not written down', { error }));
+    },
+  };
+}
+
+/** What its target cannot take; what is wrong with this process is thrown on. */
+async function noteFailed(
+  error: DuctileError,
+  { hookId, deliveryId, source, headers, bodyBytes }: VerifiedDelivery,
+  ledger: Ledger,
+): Promise<Failed> {
+  if (error.code === 'INTERNAL') throw error;
+  const about = { hookId, deliveryId, source, headers, bodyBytes };
+  const reason = error.message;
+  await ledger.noteDelivery({ ...about, id: makeId(), verdict: 'failed', reason });
+  return { error };
+}

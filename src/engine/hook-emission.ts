@@ -1,0 +1,113 @@
+import { makeId } from '../base/ids.ts';
+import type { JsonObject } from '../base/json.ts';
+import { toKeptText } from '../base/kept-text.ts';
+import { limits } from '../base/limits.ts';
+import type { JobDraft } from '../job/job.ts';
+import type { RunDraft } from '../ledger/runs.ts';
+import type { Emission } from '../ledger/signals.ts';
+import type { SignalDraft } from '../signal/signal.ts';
+import type { Target } from '../webhook/hook-target.ts';
+import { draftJob } from './enqueue.ts';
+import type { Delivered } from './hooks.ts';
+import { followSignal } from './follow-runtime.ts';
+import { toEnvelope } from './follow.ts';
+import type { Generation } from './generation.ts';
+import { REDACTED_KEY, type Keep } from './keep.ts';
+import { draftRun } from './run-door.ts';
+
+/** The type of the signal of a delivery whose webhook names none. */
+export const RECEIVED = 'webhook.received';
+
+/**
+ * The signal of a delivery, the job or the run that its webhook is for, and whatever else wants such
+ * signals. Throws what keeps the target from taking it.
+ */
+export async function draftEmission(
+  delivered: Delivered,
+  generation: Generation,
+  keep: Keep,
+): Promise<Emission> {
+  const signal = toSignal(delivered, keep);
+  const { payload, target } = delivered;
+  const atMs = Date.now();
+  const followed = followSignal(signal, { payload, context: {} }, generation.rules, {
+    submittedBy: 'route',
+    actor: signal.source,
+    runtimeCaused: false,
+    key: signal.id,
+    atMs,
+  });
+  const jobs =
+    target.kind === 'command' ? [await toJob(delivered, target, signal, generation)] : [];
+  const runs =
+    target.kind === 'pipeline' ? [await toRun(delivered, target, signal, generation)] : [];
+  const all = { jobs: [...jobs, ...followed.jobs], runs: [...runs, ...followed.runs] };
+  if (all.jobs.length + all.runs.length === 0) generation.rules.onUnmatched?.(signal);
+  return { signal, ...all };
+}
+
+export function hookSource(hookId: string): string {
+  return `webhook:${hookId}`;
+}
+
+function toSignal(
+  { hookId, target, sourceEventId, payload, event }: Delivered,
+  keep: Keep,
+): SignalDraft {
+  const id = makeId();
+  toKeptText(payload, 'body', limits.payloadBytesMax);
+  const { data, redacted, sealed } = keep(payload, id);
+  const { data: _data, ...about } = event ?? {};
+  const metadata: JsonObject = {
+    schema_version: 1,
+    ...(event === undefined ? {} : { event: about }),
+    ...(redacted.length === 0 ? {} : { [REDACTED_KEY]: [...redacted] }),
+  };
+  return {
+    id,
+    type: target.kind === 'signal' ? target.type : RECEIVED,
+    source: hookSource(hookId),
+    subjectType: 'webhook',
+    subjectId: hookId,
+    data,
+    metadata: toKeptText(metadata, 'metadata', limits.signalMetadataBytesMax),
+    ...(sealed === undefined ? {} : { sealed }),
+    hops: 1,
+    correlationId: id,
+    sourceEventId,
+  };
+}
+
+async function toJob(
+  { payload }: Delivered,
+  { plugin, command }: Extract<Target, { kind: 'command' }>,
+  signal: SignalDraft,
+  { catalog, config }: Generation,
+): Promise<JobDraft> {
+  const asked = { plugin, command, payload, submittedBy: 'webhook', actor: signal.source } as const;
+  const { job } = await draftJob(asked, catalog, config.service.dedupeTtlMs);
+  const event = { type: signal.type, payload };
+  const envelope = toEnvelope(event, signal.source, signal.id, Date.now());
+  return {
+    ...job,
+    ...(command === 'handle' ? { payload: envelope } : {}),
+    sourceEventId: signal.id,
+    idempotencyKey: `${signal.id}:target`,
+    hops: signal.hops,
+  };
+}
+
+async function toRun(
+  { payload }: Delivered,
+  { pipeline }: Extract<Target, { kind: 'pipeline' }>,
+  signal: SignalDraft,
+  { pipelines, catalog, config }: Generation,
+): Promise<RunDraft> {
+  const asked = { pipeline, payload, submittedBy: 'webhook', actor: signal.source } as const;
+  const { run } = await draftRun(asked, {
+    pipelines: () => pipelines,
+    catalog: () => catalog,
+    dedupeTtlMs: () => config.service.dedupeTtlMs,
+  });
+  return { ...run, sourceEventId: signal.id, lineage: `${signal.id}:target`, hops: signal.hops };
+}

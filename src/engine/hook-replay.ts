@@ -1,0 +1,69 @@
+import { DuctileError } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import { replayDeliveryType, type DeliveryChoice } from '../directive/webhook.ts';
+import type { DeliveryRow } from '../ledger/webhooks.ts';
+import type { DirectiveDefinition } from './directive-definition.ts';
+import type { HookDoor, KnownHook } from './hooks.ts';
+import { describeTarget } from './hook-secrets.ts';
+import { draftEmission } from './hook-emission.ts';
+import { keepMasked, readExact } from './keep.ts';
+import type { ReplaySeams } from './replay.ts';
+import { toRunPayload } from './starts.ts';
+
+export interface DeliverySeams extends Omit<ReplaySeams, 'processId'> {
+  readonly hooks: HookDoor;
+}
+
+/** What was delivered is handled again in the name of its signal, by what its webhook starts now. */
+export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefinition<DeliveryChoice> {
+  const { ledger, vault, current, onNews } = seams;
+  return {
+    ...replayDeliveryType,
+    async plan({ delivery_id: id }) {
+      const { known } = await find(id, seams);
+      return [`The delivery would be handled once more: ${describeTarget(known.hook)}.`];
+    },
+    async execute({ delivery_id: id }) {
+      const { delivery, known } = await find(id, seams);
+      const [signal] = await ledger.signals({ id: delivery.signalId ?? '', limit: 1 });
+      if (signal === undefined) {
+        throw new DuctileError('SIGNAL_NOT_FOUND', 'the signal of that delivery is gone');
+      }
+      const [exact] = await readExact([signal], ledger, vault);
+      if (exact === undefined || 'refused' in exact)
+        throw exact?.refused ?? new Error('no payload');
+      const delivered = {
+        hookId: delivery.hookId,
+        target: known.hook.target,
+        sourceEventId: signal.sourceEventId ?? delivery.id,
+        payload: toRunPayload(exact.payload),
+        event: undefined,
+      };
+      // The signal is there: of this one only what follows is written.
+      const emission = await draftEmission(delivered, current(), keepMasked);
+      const { news } = await ledger.emit([{ ...emission, rerun: true }]);
+      onNews(news);
+      const result: JsonObject = {
+        signal_id: signal.id,
+        jobs: emission.jobs.length,
+        runs: emission.runs.length,
+      };
+      return result;
+    },
+  };
+}
+
+async function find(
+  id: string,
+  { ledger, hooks }: DeliverySeams,
+): Promise<{ delivery: DeliveryRow; known: KnownHook }> {
+  const [delivery] = await ledger.deliveries({ id, limit: 1 });
+  if (delivery?.signalId === undefined || delivery.signalId === null) {
+    const message = `no delivery ${id} was taken`;
+    throw new DuctileError('DELIVERY_NOT_FOUND', message, { place: 'delivery_id' });
+  }
+  const known = await hooks.store.find(delivery.hookId);
+  if (known !== undefined) return { delivery, known };
+  const message = `there is no webhook ${delivery.hookId} any more, or not on the ledger`;
+  throw new DuctileError('WEBHOOK_NOT_FOUND', message);
+}

@@ -1,0 +1,119 @@
+import { credentialIn } from '../base/credential-ref.ts';
+import { messageOf } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import type { Log } from '../base/log.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { WebhookRow } from '../ledger/webhooks.ts';
+import { pickTokens } from '../webhook/bearer.ts';
+import { hookEntry, toHook, type Hook } from '../webhook/hook.ts';
+import { secretKeyOf, type AuthMode } from '../webhook/hook-auth.ts';
+import type { HookStore } from './hooks.ts';
+import { purposes, type Vault } from './vault.ts';
+
+/** A secret as it is sealed: some are only good until a moment, after another took their place. */
+export interface KeptSecret {
+  readonly secret: string;
+  readonly until_ms?: number;
+}
+
+/** The credential that is the token of all bearer webhooks without one of their own. */
+export const GLOBAL_TOKEN = 'webhook-token';
+
+export interface HookStoreOptions {
+  readonly ledger: Pick<Ledger, 'webhooks' | 'credential'>;
+  readonly vault: Pick<Vault, 'open'>;
+  readonly log: Log;
+}
+
+interface Opened {
+  readonly row: WebhookRow;
+  readonly hook: Hook;
+  readonly kept: readonly KeptSecret[];
+}
+
+/** Read at most once in a while, however many deliveries come. */
+export function makeHookStore({ ledger, vault, log }: HookStoreOptions): HookStore {
+  let known: ReadonlyMap<string, Opened> = new Map();
+  let readAt = -Infinity;
+  let reading: Promise<void> | undefined;
+
+  const open = (row: WebhookRow): Opened[] => {
+    const before = known.get(row.id);
+    if (before !== undefined && isSame(before.row, row)) return [{ ...before, row }];
+    try {
+      return [openRow(row, vault)];
+    } catch (error) {
+      log.error('a webhook cannot be used', { hook_id: row.id, error: messageOf(error) });
+      return [];
+    }
+  };
+  const read = async (): Promise<void> => {
+    const at = performance.now();
+    const rows = await ledger.webhooks();
+    known = new Map(rows.flatMap(open).map((opened) => [opened.row.id, opened]));
+    readAt = at;
+  };
+  const credential = async (name: string): Promise<string | undefined> => {
+    const found = await ledger.credential(name);
+    if (found === undefined || found.isExpired) return undefined;
+    return vault.open(found.sealed, purposes.credential(name));
+  };
+  const reveal = async (secret: string): Promise<string[]> => {
+    const name = credentialIn(secret);
+    return name === undefined ? [secret] : [(await credential(name)) ?? []].flat();
+  };
+
+  return {
+    credential,
+    async find(id) {
+      if (performance.now() - readAt >= limits.hookFreshMs) {
+        await (reading ??= read().finally(() => (reading = undefined)));
+      }
+      const opened = known.get(id);
+      if (opened === undefined) return undefined;
+      const { hook } = opened;
+      const good = opened.kept.filter(({ until_ms: until = Infinity }) => Date.now() < until);
+      const own = (await Promise.all(good.map(({ secret }) => reveal(secret)))).flat();
+      // Only where it never had one: a reference that leads nowhere is no reason to take another.
+      const isGlobal = hook.auth.kind === 'token' && opened.kept.length === 0;
+      const secrets = isGlobal ? pickTokens([], await credential(GLOBAL_TOKEN)) : own;
+      return { hook, secrets };
+    },
+    async refresh() {
+      // One that is under way may have seen the ledger as it was before.
+      await reading?.catch(() => undefined);
+      await (reading ??= read().finally(() => (reading = undefined)));
+    },
+  };
+}
+
+function isSame(a: WebhookRow, b: WebhookRow): boolean {
+  return a.settings === b.settings && a.sealed?.text === b.sealed?.text;
+}
+
+function openRow(row: WebhookRow, vault: Pick<Vault, 'open'>): Opened {
+  const kept = openSecrets(row, vault);
+  const settings = JSON.parse(row.settings) as JsonObject;
+  const entry = toEntry(row.id, settings, kept);
+  return { row, kept, hook: toHook(hookEntry.parse(entry)).hook };
+}
+
+export function openSecrets(
+  { id, sealed }: Pick<WebhookRow, 'id' | 'sealed'>,
+  vault: Pick<Vault, 'open'>,
+): readonly KeptSecret[] {
+  if (sealed === null) return [];
+  return JSON.parse(vault.open(sealed, purposes.webhook(id))) as KeptSecret[];
+}
+
+/** An entry as it is written, with its secrets at their place. */
+export function toEntry(
+  id: string,
+  settings: Readonly<JsonObject>,
+  kept: readonly KeptSecret[],
+): JsonObject {
+  const mode = (settings['auth_mode'] ?? 'bearer') as AuthMode;
+  const secrets = kept.map(({ secret }) => secret);
+  return { ...settings, id, ...(secrets.length === 0 ? {} : { [secretKeyOf(mode)]: secrets }) };
+}

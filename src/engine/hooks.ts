@@ -1,0 +1,65 @@
+import type { DuctileError } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { DeliveryDraft, ToldDelivery, UntakenDelivery } from '../ledger/webhooks.ts';
+import type { Answer } from '../webhook/chain.ts';
+import type { Hook } from '../webhook/hook.ts';
+import type { Target } from '../webhook/hook-target.ts';
+import type { Incoming } from '../webhook/request.ts';
+
+/** Where strangers come in: one for the whole process, whichever ledger a webhook is in. */
+export interface Webhooks {
+  /** The one with this id; committed before it says that it was accepted. */
+  receive(hookId: string, incoming: Incoming): Promise<Answer>;
+  /** The one of the configuration at this path; undefined when there is none. */
+  receiveAt(path: string, incoming: Incoming): Promise<Answer> | undefined;
+  /** Throws when an endpoint of the configuration has no secret to be verified with. */
+  requireSecrets(): Promise<void>;
+}
+
+/** The webhooks of one ledger, and where their verified deliveries come in. */
+export interface HookDoor {
+  readonly store: HookStore;
+  /** Committed when it resolves; what its target cannot take is written down, too. */
+  take(verified: VerifiedDelivery): Promise<Taken | Failed>;
+  /** Writes down what was refused; whoever sent it does not wait for that. */
+  note(refused: Omit<UntakenDelivery, 'id' | 'verdict'>): void;
+}
+
+export interface HookStore {
+  find(id: string): Promise<KnownHook | undefined>;
+  /** The value of a credential now; undefined when there is none. */
+  credential(name: string): Promise<string | undefined>;
+  /** Reads them again, before anything else is delivered. */
+  refresh(): Promise<void>;
+}
+
+/** A webhook, and what its deliveries may be signed with now. */
+export interface KnownHook {
+  readonly hook: Hook;
+  readonly secrets: readonly string[];
+}
+
+/** What was delivered, and to whom. */
+export interface Delivered {
+  readonly hookId: string;
+  readonly target: Target;
+  /** Names the delivery among those of the same webhook. */
+  readonly sourceEventId: string;
+  readonly payload: JsonObject;
+  /** What a CloudEvent said of itself. */
+  readonly event: JsonObject | undefined;
+}
+
+export interface VerifiedDelivery
+  extends
+    Pick<DeliveryDraft, 'deliveryId' | 'replayKey' | 'source' | 'headers' | 'bodyBytes'>,
+    Omit<Delivered, 'sourceEventId'> {}
+
+export interface Taken extends ToldDelivery {
+  /** The job that it is for; undefined when it is for something else, or was taken before. */
+  readonly jobId: string | undefined;
+}
+
+export interface Failed {
+  readonly error: DuctileError;
+}

@@ -1,0 +1,240 @@
+import { DuctileError, toDuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import type { Log } from '../base/log.ts';
+import { isSecretName, maskText, REDACTED } from '../base/secrets.ts';
+import type { EndpointConfig, WebhooksConfig } from '../config/config.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { mediaTypeOf, readBody } from '../webhook/body.ts';
+import {
+  answerAccepted,
+  decide,
+  type Answer,
+  type Entrance,
+  type Go,
+  type Stop,
+} from '../webhook/chain.ts';
+import { makeEndpointScheme } from '../webhook/hmac.ts';
+import { makeLimiter, type Limiter } from '../webhook/limiter.ts';
+import type { Incoming } from '../webhook/request.ts';
+import { findDeliveryId, verify } from '../webhook/verify.ts';
+import type { Tenants } from './engine.ts';
+import type { Failed, HookDoor, KnownHook, Webhooks } from './hooks.ts';
+
+export interface WebhooksOptions {
+  readonly door: HookDoor;
+  readonly config: () => WebhooksConfig;
+  readonly ledger: Pick<Ledger, 'tenantOfKey'>;
+  readonly tenants: Tenants | undefined;
+  readonly log: Log;
+}
+
+/** A webhook and the ledger that it is in, until `leave`. */
+interface Located {
+  readonly known: KnownHook;
+  readonly door: HookDoor;
+  leave(): void;
+}
+
+export function makeWebhooks(options: WebhooksOptions): Webhooks {
+  const { door, config } = options;
+  const limiter = makeLimiter();
+  const receive = async (
+    entrance: Entrance,
+    incoming: Incoming,
+    find: () => Promise<Located | undefined>,
+  ): Promise<Answer> => {
+    // Whoever has failed too often costs nothing more than this.
+    const isLetIn = limiter.checkSource(incoming.source, performance.now()).ok;
+    const located = isLetIn ? await find() : undefined;
+    try {
+      return await answer(options, limiter, { entrance, incoming, located });
+    } finally {
+      located?.leave();
+    }
+  };
+  return {
+    receive: (hookId, incoming) => receive('managed', incoming, () => locate(options, hookId)),
+    receiveAt(path, incoming) {
+      const endpoint = config().endpoints.find((one) => one.path === path);
+      if (endpoint === undefined) return undefined;
+      return receive('static', incoming, async () => ({
+        known: await toKnown(endpoint, door),
+        door,
+        leave: () => undefined,
+      }));
+    },
+    requireSecrets: () => requireSecrets(config(), door),
+  };
+}
+
+/** Throws when an endpoint has no secret to be verified with. */
+export async function requireSecrets(
+  { endpoints }: Pick<WebhooksConfig, 'endpoints'>,
+  door: HookDoor,
+): Promise<void> {
+  for (const endpoint of endpoints) {
+    if ((await toKnown(endpoint, door)).secrets.length === 0) throw unresolved(endpoint);
+  }
+}
+
+interface Asked {
+  readonly entrance: Entrance;
+  readonly incoming: Incoming;
+  readonly located: Located | undefined;
+}
+
+async function answer(
+  { config, log }: WebhooksOptions,
+  limiter: Limiter,
+  { entrance, incoming, located }: Asked,
+): Promise<Answer> {
+  const { request, source, isOversize } = incoming;
+  const known = located?.known;
+  const accepts = config().order === 'compat' ? 'json' : 'all';
+  const nowMs = performance.now();
+  const decision = decide(config().order, entrance, {
+    source: () => limiter.checkSource(source, nowMs),
+    isTooLarge: () =>
+      isOversize || request.rawBody.length > (known?.hook.maxBodyBytes ?? limits.hookBodyBytesMax),
+    isMediaAccepted: () => mediaTypeOf(request, accepts) !== undefined,
+    hook: () => stateOf(known),
+    verdict: () => {
+      const { hook, secrets } = mustKnow(known);
+      return verify(hook.auth, request, secrets, Date.now());
+    },
+    rate: () => {
+      const { id, ratePerMinute } = mustKnow(known).hook;
+      return limiter.spend(`hook ${id}`, ratePerMinute, nowMs);
+    },
+    body: () => readBody(request, accepts),
+  });
+  if (decision.kind === 'stop') {
+    if (decision.isCharged) limiter.chargeSource(source, nowMs);
+    else if (decision.outcome !== 'source_limited') limiter.trustSource(source, nowMs);
+    noteStop(decision, limiter, { entrance, incoming, located });
+    log.debug('a delivery was not taken', { hook_id: known?.hook.id, reason: decision.outcome });
+    return decision.answer;
+  }
+  limiter.trustSource(source, nowMs);
+  return await take(decision, incoming, mustKnow(located));
+}
+
+/** Only of webhooks that are there, and not more than so many: strangers do not fill the ledger. */
+function noteStop(
+  { outcome, answer: { status } }: Stop,
+  limiter: Limiter,
+  { incoming, located }: Asked,
+): void {
+  if (located === undefined || status === 200 || status === 404 || status === 429) return;
+  const { hook } = located.known;
+  const isKept = limiter.spend(`refused ${hook.id}`, limits.hookRefusalsKept, performance.now()).ok;
+  if (!isKept) return;
+  located.door.note({ ...describe(incoming), hookId: hook.id, deliveryId: null, reason: outcome });
+}
+
+async function take(
+  { accepted, payload, event }: Go,
+  incoming: Incoming,
+  { known: { hook }, door }: Located,
+): Promise<Answer> {
+  const deliveryId = findDeliveryId(hook.auth, accepted.deliveryId, payload, event) ?? null;
+  const taken = await door.take({
+    ...describe(incoming),
+    hookId: hook.id,
+    target: hook.target,
+    deliveryId,
+    replayKey: accepted.replayKey ?? null,
+    payload,
+    event,
+  });
+  if ('error' in taken) return answerFailed(taken);
+  const { status, body } = answerAccepted(hook.id, taken.signalId, !taken.isNew);
+  const job = taken.jobId === undefined ? {} : { job_id: taken.jobId };
+  return { status, body: { ...body, ...job } };
+}
+
+/** What is missing here may be there when it is sent again; what cannot be taken never will be. */
+function answerFailed({ error }: Failed): Answer {
+  if (error.kind.status === 404) {
+    const body = { error: 'target_unavailable' };
+    return { status: 503, body, retryAfterSeconds: limits.hookRetryAfterSeconds };
+  }
+  return { status: 422, body: { error: 'payload_refused' } };
+}
+
+function stateOf(known: KnownHook | undefined): 'unknown' | 'disabled' | 'enabled' {
+  if (known === undefined) return 'unknown';
+  return known.hook.enabled ? 'enabled' : 'disabled';
+}
+
+async function locate(
+  { door, ledger, tenants }: WebhooksOptions,
+  hookId: string,
+): Promise<Located | undefined> {
+  const known = await door.store.find(hookId);
+  if (known !== undefined) return { known, door, leave: () => undefined };
+  if (tenants === undefined || hookId.length > limits.hookIdCharsMax) return undefined;
+  const slug = await ledger.tenantOfKey('hook', hookId);
+  const visit = slug === undefined ? undefined : await visitIfThere(tenants, slug);
+  if (visit === undefined) return undefined;
+  try {
+    const { hooks } = visit.engine;
+    const theirs = await hooks.store.find(hookId);
+    if (theirs !== undefined) return { known: theirs, door: hooks, leave: () => visit.end() };
+  } catch (error) {
+    visit.end();
+    throw error;
+  }
+  visit.end();
+  return undefined;
+}
+
+async function visitIfThere(tenants: Tenants, slug: string) {
+  try {
+    return await tenants.visit(slug);
+  } catch (thrown) {
+    if (toDuctileError(thrown).code === 'TENANT_NOT_FOUND') return undefined;
+    throw thrown;
+  }
+}
+
+async function toKnown(endpoint: EndpointConfig, { store }: HookDoor): Promise<KnownHook> {
+  const { path, plugin, command, secretRef, signatureHeader, maxBodyBytes } = endpoint;
+  const secret = endpoint.secret ?? (await store.credential(secretRef)) ?? '';
+  return {
+    secrets: secret.trim() === '' ? [] : [secret],
+    hook: {
+      id: path,
+      title: path,
+      description: '',
+      enabled: true,
+      target: { kind: 'command', plugin, command },
+      auth: makeEndpointScheme(signatureHeader),
+      maxBodyBytes,
+      ratePerMinute: limits.hookRateMax,
+    },
+  };
+}
+
+function unresolved({ path, secretRef, place }: EndpointConfig): DuctileError {
+  const message = `the webhook ${path} has no secret: neither tokens.yaml nor a credential is called ${secretRef}`;
+  const hint = `Add it to tokens.yaml, or run \`ductile credential set ${secretRef}\`.`;
+  return new DuctileError('CONFIG_INVALID', message, { place, hint });
+}
+
+function describe({ request, source }: Incoming) {
+  const headers = request.headers.map(([name, value]) => [name, redactHeader(name, value)]);
+  return { source, headers: JSON.stringify(headers), bodyBytes: request.rawBody.length };
+}
+
+const PROOF = /auth|cookie|signature|hmac|token|secret|key/;
+
+function redactHeader(name: string, value: string): string {
+  if (PROOF.test(name) || isSecretName(name)) return REDACTED;
+  return maskText(value.slice(0, limits.hookHeaderKeptChars));
+}
+
+function mustKnow<T>(known: T | undefined): T {
+  if (known === undefined) throw new TypeError('the chain asked about a webhook that is not there');
+  return known;
+}

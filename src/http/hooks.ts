@@ -1,0 +1,147 @@
+import type { RequestListener } from 'node:http';
+import { BlockList, isIPv6 } from 'node:net';
+import { DuctileError, toDuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import type { Log } from '../base/log.ts';
+import { addProxy } from '../config/webhooks.ts';
+import type { Context } from '../operations/context.ts';
+import {
+  hasEndpoint,
+  hookRules,
+  receiveAt,
+  receiveHook,
+  tellHealth,
+} from '../operations/hook-receive.ts';
+import type { Answer } from '../webhook/chain.ts';
+import type { Incoming } from '../webhook/request.ts';
+import { readBytes } from './body.ts';
+import { Exchange } from './exchange.ts';
+import { inspectRequest } from './inspect.ts';
+import { addressOf } from './tries.ts';
+
+/** Answers what is for a webhook; false for all else. */
+export type HookServer = (exchange: Exchange) => Promise<boolean>;
+
+type Base = Pick<Context, 'engine'>;
+
+const HOOK = /^\/hooks\/([^/]+)$/;
+
+/** Deliveries to webhooks by their ids. */
+export function makeHookServer(base: Base): HookServer {
+  const proxies = makeProxies(base);
+  return async (exchange) => {
+    const id = HOOK.exec(exchange.path)?.[1];
+    if (id === undefined) return false;
+    refuseMethod(exchange);
+    const incoming = await readIncoming(exchange, base, proxies());
+    reply(exchange, await receiveHook(base, id, incoming), incoming);
+    return true;
+  };
+}
+
+/** The listener of webhooks: those by id, those of the configuration, and what monitors ask. */
+export function makeHookListener(base: Base, log: Log): RequestListener {
+  const byId = makeHookServer(base);
+  const proxies = makeProxies(base);
+  const serve = async (exchange: Exchange): Promise<void> => {
+    inspectRequest(exchange);
+    const { path, request } = exchange;
+    const isAsked = request.method === 'GET' || request.method === 'HEAD';
+    if (isAsked && path === '/healthz') return reply(exchange, await tellHealth(base));
+    if (isAsked && path === '/health') {
+      return reply(exchange, { status: 200, body: { status: 'ok' } });
+    }
+    if (await byId(exchange)) return undefined;
+    if (!hasEndpoint(base, path)) {
+      throw new DuctileError('ENDPOINT_NOT_FOUND', `there is no ${path} here`);
+    }
+    refuseMethod(exchange);
+    const incoming = await readIncoming(exchange, base, proxies());
+    const answer = await receiveAt(base, path, incoming);
+    if (answer === undefined) {
+      throw new DuctileError('ENDPOINT_NOT_FOUND', `there is no ${path} here`);
+    }
+    return reply(exchange, answer, incoming);
+  };
+  return (request, response) => {
+    const exchange = new Exchange(request, response);
+    serve(exchange).catch((thrown: unknown) => {
+      const error = toDuctileError(thrown);
+      if (error.code === 'INTERNAL')
+        log.error('a delivery failed', { error: error.cause ?? error });
+      exchange.refuse(error);
+    });
+  };
+}
+
+function refuseMethod({ request, extra }: Exchange): void {
+  if (request.method === 'POST') return;
+  extra.push('allow', 'POST');
+  throw new DuctileError('METHOD_NOT_ALLOWED', `${request.method ?? ''} is not possible here`);
+}
+
+async function readIncoming(exchange: Exchange, base: Base, proxies: BlockList): Promise<Incoming> {
+  const { request, url } = exchange;
+  const bytes = await readBytes(request, limits.hookBodyBytesMax);
+  const headers: [string, string][] = [];
+  for (let at = 0; at < request.rawHeaders.length; at += 2) {
+    headers.push([(request.rawHeaders[at] ?? '').toLowerCase(), request.rawHeaders[at + 1] ?? '']);
+  }
+  const isProxied = isTrusted(request.socket.remoteAddress ?? '', proxies);
+  const seen = hookRules(base).publicUrl ?? originOf(exchange, isProxied);
+  return {
+    request: {
+      method: request.method ?? '',
+      url: `${seen}${url}`,
+      headers,
+      rawBody: bytes ?? Buffer.alloc(0),
+    },
+    source: isProxied ? sourceOf(exchange, proxies) : addressOf(request),
+    isOversize: bytes === undefined,
+  };
+}
+
+function originOf({ request: { headers } }: Exchange, isProxied: boolean): string {
+  const given = headers['x-forwarded-proto'];
+  const scheme = isProxied && given === 'https' ? 'https' : 'http';
+  return `${scheme}://${headers.host ?? ''}`;
+}
+
+/** The last address that no proxy of ours has: what stands before it, anybody may have written. */
+function sourceOf({ request }: Exchange, proxies: BlockList): string {
+  const given = [request.headers['x-forwarded-for'] ?? []].flat().join(',');
+  const hops = given.split(',').map((hop) => hop.trim());
+  const source = hops.findLast((hop) => hop !== '' && !isTrusted(hop, proxies));
+  if (source === undefined) return addressOf(request);
+  // Who has one address of IPv6 has all that begin with the same four groups.
+  return isIPv6(source) ? source.split(':', 4).join(':') : source.slice(0, limits.hookSourceChars);
+}
+
+function isTrusted(address: string, proxies: BlockList): boolean {
+  const plain = address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
+  return proxies.check(plain, isIPv6(plain) ? 'ipv6' : 'ipv4');
+}
+
+/** Made anew when a reload brings another list. */
+function makeProxies(base: Base): () => BlockList {
+  let of: readonly string[] | undefined;
+  let list = new BlockList();
+  return () => {
+    const { trustedProxies } = hookRules(base);
+    if (trustedProxies === of) return list;
+    of = trustedProxies;
+    list = new BlockList();
+    for (const proxy of trustedProxies) addProxy(list, proxy);
+    return list;
+  };
+}
+
+function reply(exchange: Exchange, answer: Answer, incoming?: Incoming): void {
+  const { status, body, retryAfterSeconds } = answer;
+  if (retryAfterSeconds !== undefined) {
+    exchange.extra.push('retry-after', String(retryAfterSeconds));
+  }
+  // What is left of a body that was too large is not worth reading.
+  if (incoming?.isOversize === true) exchange.extra.push('connection', 'close');
+  exchange.answer(status, `${JSON.stringify(body)}\n`);
+}

@@ -1,0 +1,175 @@
+import { defineRows, type Row, type Session, type Transaction } from '../dialect.ts';
+import { noNews } from '../runs.ts';
+import type {
+  DeliveryDraft,
+  DeliveryFilter,
+  DeliveryRow,
+  Received,
+  ToldDelivery,
+  UntakenDelivery,
+} from '../webhooks.ts';
+import { emit } from './emit.ts';
+import { int, text, textOrNull } from './row.ts';
+import { Where } from './where.ts';
+
+/** Each that is new with its signal and what that causes, in one transaction. */
+export async function receive(
+  tx: Transaction,
+  deliveries: readonly DeliveryDraft[],
+): Promise<Received> {
+  const added = await insertDeliveries(tx, deliveries);
+  const fresh = deliveries.filter(({ id }) => added.has(id));
+  const earlier = new Map<string, ToldDelivery>();
+  for (const one of deliveries) {
+    if (!added.has(one.id)) earlier.set(one.id, await findEarlier(tx, one));
+  }
+  countTriggers(tx, fresh);
+  const emitted =
+    fresh.length === 0
+      ? { told: [], news: noNews }
+      : await emit(
+          tx,
+          fresh.map(({ emission }) => emission),
+        );
+  const told = new Map(earlier);
+  for (const [index, { id }] of fresh.entries()) {
+    const { signalId, created } = mustHave(emitted.told[index], id);
+    told.set(id, { signalId, isNew: created });
+    // Its delivery was forgotten, its signal was not: that one is what it came to.
+    if (!created) await pointAt(tx, id, signalId);
+  }
+  const news = tx.again ? { ...emitted.news, advancing: true, queued: true } : emitted.news;
+  return { told: deliveries.map(({ id }) => mustHave(told.get(id), id)), news };
+}
+
+async function insertDeliveries(
+  tx: Transaction,
+  deliveries: readonly DeliveryDraft[],
+): Promise<ReadonlySet<string>> {
+  const rows = deliveries.map(({ id, hookId, deliveryId, replayKey, emission, ...rest }) => ({
+    id,
+    hook_id: hookId,
+    delivery_id: deliveryId,
+    replay_key: replayKey,
+    source: rest.source,
+    headers: rest.headers,
+    body_bytes: rest.bodyBytes,
+    signal_id: emission.signal.id,
+  }));
+  const added = await tx.each(insertDelivery, rows);
+  return new Set(added.map((row) => text(row, 'id')));
+}
+
+const insertDelivery = defineRows({
+  columns: {
+    id: 'text',
+    hook_id: 'text',
+    delivery_id: 'text',
+    replay_key: 'text',
+    source: 'text',
+    headers: 'text',
+    body_bytes: 'int',
+    signal_id: 'text',
+  },
+  sql: (r, d) => `insert into ${d.table('webhook_deliveries')} (id, hook_id, verdict, delivery_id,
+      replay_key, source, headers, body_bytes, signal_id, received_at)
+    select ${r('id')}, ${r('hook_id')}, 'accepted', ${r('delivery_id')}, ${r('replay_key')},
+      ${r('source')}, ${r('headers')}, ${r('body_bytes')}, ${r('signal_id')}, ${d.now} ${r.from}
+    where true on conflict do nothing returning id`,
+});
+
+/** The one that was taken. By its own id, it is this very one, told again after a lost answer. */
+async function findEarlier(
+  tx: Transaction,
+  { id, hookId, deliveryId, replayKey }: DeliveryDraft,
+): Promise<ToldDelivery> {
+  const [row] = await tx.run(
+    `update ${tx.dialect.table('webhook_deliveries')}
+      set duplicates = duplicates + case when id = ? then 0 else 1 end
+      where seq = (select min(w.seq) from ${tx.dialect.table('webhook_deliveries')} w
+        where w.id = ? or (w.hook_id = ? and w.verdict = 'accepted'
+          and (w.delivery_id = ? or w.replay_key = ?)))
+      returning id, signal_id`,
+    [id, id, hookId, deliveryId, replayKey],
+  );
+  if (row === undefined) throw new Error(`delivery ${id} is neither new nor known`);
+  return { signalId: text(row, 'signal_id'), isNew: text(row, 'id') === id };
+}
+
+function countTriggers(tx: Transaction, fresh: readonly DeliveryDraft[]): void {
+  const counts = new Map<string, number>();
+  for (const { hookId } of fresh) counts.set(hookId, (counts.get(hookId) ?? 0) + 1);
+  // In one order for all hosts, so that two of them cannot wait for each other.
+  const ids = [...counts.keys()].toSorted();
+  const rows = ids.map((id) => ({ id, count: counts.get(id) ?? 0 }));
+  if (rows.length > 0) tx.send(countTrigger, rows);
+}
+
+const countTrigger = defineRows({
+  columns: { id: 'text', count: 'int' },
+  sql: (r, d) => `update ${d.table('webhooks')}
+    set trigger_count = trigger_count + ${r('count')}, last_triggered_at = ${d.now},
+      last_error = null ${r.from}
+    where webhooks.id = ${r('id')}`,
+});
+
+async function pointAt(tx: Transaction, id: string, signalId: string): Promise<void> {
+  await tx.run(`update ${tx.dialect.table('webhook_deliveries')} set signal_id = ? where id = ?`, [
+    signalId,
+    id,
+  ]);
+}
+
+export async function noteDelivery(tx: Transaction, delivery: UntakenDelivery): Promise<void> {
+  const { dialect: d } = tx;
+  const { id, hookId, deliveryId, verdict, reason, source, headers, bodyBytes } = delivery;
+  await tx.run(
+    `insert into ${d.table('webhook_deliveries')} (id, hook_id, verdict, reason, delivery_id,
+        source, headers, body_bytes, received_at)
+      values (?, ?, ?, ?, ?, ?, ?, ?, ${d.now}) on conflict do nothing`,
+    [id, hookId, verdict, reason, deliveryId, source, headers, bodyBytes],
+  );
+  if (verdict !== 'failed') return;
+  await tx.run(
+    `update ${d.table('webhooks')} set trigger_count = trigger_count + 1,
+      last_triggered_at = ${d.now}, last_error = ? where id = ?`,
+    [reason, hookId],
+  );
+}
+
+export async function listDeliveries(
+  session: Session,
+  filter: DeliveryFilter,
+): Promise<DeliveryRow[]> {
+  const { hookId, id, verdict, beforeSeq, limit } = filter;
+  const where = new Where().equals({ hook_id: hookId, id, verdict });
+  if (beforeSeq !== undefined) where.and('seq < ?', beforeSeq);
+  const rows = await session.run(
+    `select * from ${session.dialect.table('webhook_deliveries')} where ${where.text}
+      order by seq desc limit ?`,
+    [...where.values, limit],
+  );
+  return rows.map(toDelivery);
+}
+
+function toDelivery(row: Row): DeliveryRow {
+  return {
+    seq: int(row, 'seq'),
+    id: text(row, 'id'),
+    hookId: text(row, 'hook_id'),
+    verdict: text(row, 'verdict') as DeliveryRow['verdict'],
+    reason: textOrNull(row, 'reason'),
+    deliveryId: textOrNull(row, 'delivery_id'),
+    source: text(row, 'source'),
+    headers: text(row, 'headers'),
+    bodyBytes: int(row, 'body_bytes'),
+    signalId: textOrNull(row, 'signal_id'),
+    duplicates: int(row, 'duplicates'),
+    receivedAt: text(row, 'received_at'),
+  };
+}
+
+function mustHave<T>(found: T | undefined, id: string): T {
+  if (found === undefined) throw new Error(`nothing was told of delivery ${id}`);
+  return found;
+}

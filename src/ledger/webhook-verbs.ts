@@ -1,0 +1,14 @@
+import type { Store } from './dialect.ts';
+import { listDeliveries, noteDelivery, receive } from './queries/delivery.ts';
+import { findWebhook, listWebhooks } from './queries/webhook.ts';
+import type { WebhookVerbs } from './webhooks.ts';
+
+export function makeWebhookVerbs({ read, write }: Store): WebhookVerbs {
+  return {
+    webhooks: () => read(listWebhooks),
+    webhook: (id) => read((session) => findWebhook(session, id)),
+    receive: (deliveries) => write(['enqueue'], (tx) => receive(tx, deliveries)),
+    noteDelivery: (delivery) => write(['other'], (tx) => noteDelivery(tx, delivery)),
+    deliveries: (filter) => read((session) => listDeliveries(session, filter)),
+  };
+}

@@ -1,0 +1,104 @@
+import type { Timestamp } from '../base/clock.ts';
+import type { Sealed } from '../base/seal.ts';
+import type { RunNews } from './runs.ts';
+import type { Emission } from './signals.ts';
+
+/** What a ledger can do with webhooks. They are made, changed and deleted by directives. */
+export interface WebhookVerbs {
+  webhooks(): Promise<WebhookRow[]>;
+  webhook(id: string): Promise<WebhookRow | undefined>;
+  /**
+   * Takes verified deliveries in, each with its signal and all that follows from it; what was taken
+   * before is told, and leads to nothing. Committed when it resolves.
+   */
+  receive(deliveries: readonly DeliveryDraft[]): Promise<Received>;
+  /** Writes down what was not taken, and why. */
+  noteDelivery(delivery: UntakenDelivery): Promise<void>;
+  deliveries(filter: DeliveryFilter): Promise<DeliveryRow[]>;
+}
+
+export interface WebhookRow {
+  readonly id: string;
+  /** JSON text: its entry without its secrets. */
+  readonly settings: string;
+  /** Its secrets; null when it has none of its own. */
+  readonly sealed: Sealed | null;
+  readonly createdBy: string;
+  readonly createdAt: Timestamp;
+  readonly updatedBy: string;
+  readonly updatedAt: Timestamp;
+  readonly triggerCount: number;
+  readonly lastTriggeredAt: Timestamp | null;
+  /** Why the last delivery that was verified was not taken; null when it was. */
+  readonly lastError: string | null;
+}
+
+export interface WebhookDraft {
+  readonly id: string;
+  readonly settings: string;
+  readonly sealed: Sealed | null;
+}
+
+/** What is not named stays. */
+export interface WebhookChange {
+  readonly id: string;
+  /** When it was last changed as far as whoever changes it knows; nothing is done otherwise. */
+  readonly seenAt: Timestamp;
+  readonly settings?: string;
+  readonly sealed?: Sealed;
+}
+
+interface Delivery {
+  readonly id: string;
+  readonly hookId: string;
+  /** What the sender calls it. */
+  readonly deliveryId: string | null;
+  /** Where it came from, as far as proxies are trusted. */
+  readonly source: string;
+  /** JSON text; what could be secret is not in it. */
+  readonly headers: string;
+  readonly bodyBytes: number;
+}
+
+export interface DeliveryDraft extends Delivery {
+  /** A digest of what was signed, where the same twice can only be a replay. */
+  readonly replayKey: string | null;
+  readonly emission: Emission;
+}
+
+export interface UntakenDelivery extends Delivery {
+  /** `failed`: it was verified, and its target could not take it. */
+  readonly verdict: 'failed' | 'refused';
+  readonly reason: string;
+}
+
+export interface Received {
+  /** One for each delivery, in their order. */
+  readonly told: readonly ToldDelivery[];
+  readonly news: RunNews;
+}
+
+export interface ToldDelivery {
+  readonly signalId: string;
+  /** False when it was taken before. */
+  readonly isNew: boolean;
+}
+
+export interface DeliveryRow extends Delivery {
+  readonly seq: number;
+  readonly verdict: 'accepted' | 'failed' | 'refused';
+  readonly reason: string | null;
+  readonly signalId: string | null;
+  /** How often the same came again. */
+  readonly duplicates: number;
+  readonly receivedAt: Timestamp;
+}
+
+export interface DeliveryFilter {
+  readonly hookId?: string;
+  readonly id?: string;
+  readonly verdict?: DeliveryRow['verdict'];
+  /** Keyset page: rows with a smaller seq than this, the newest first. */
+  readonly beforeSeq?: number;
+  readonly limit: number;
+}

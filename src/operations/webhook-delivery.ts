@@ -1,0 +1,160 @@
+import * as z from 'zod';
+import { text } from '../base/fields.ts';
+import { DuctileError } from '../base/errors.ts';
+import { makeId } from '../base/ids.ts';
+import { limits } from '../base/limits.ts';
+import type { HookRequest } from '../webhook/request.ts';
+import { signRequest } from '../webhook/sign.ts';
+import { continueAfter, epochOf, writeCursor } from './cursor.ts';
+import { defineOperation } from './define.ts';
+import { direct, directErrors, planDirective, textIn } from './direct.ts';
+import { deliveryShape, hookId, showDelivery } from './webhook-shapes.ts';
+
+const deliveryId = text().describe('the id of a delivery');
+
+export const listDeliveries = defineOperation({
+  name: 'webhook.deliveries',
+  summary: 'List what was delivered to webhooks, the newest first, and what became of it.',
+  effect: 'read',
+  scope: 'webhooks:ro',
+  needs: 'ledger',
+  input: z.strictObject({
+    id: text().optional().describe('only of this webhook'),
+    verdict: z
+      .enum(['accepted', 'failed', 'refused'])
+      .optional()
+      .describe('failed: verified, but its target could not take it'),
+    cursor: text().optional().describe('goes on after a page'),
+    limit: z.int().min(1).max(limits.pageRowsMax).default(50).describe('how many'),
+  }),
+  output: z.object({
+    deliveries: z.array(deliveryShape),
+    next_cursor: z.string().nullable().describe('null when this was the last page'),
+  }),
+  errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/webhooks/deliveries' },
+  cli: {
+    positionals: ['id'],
+    examples: ['ductile webhook deliveries deploys --verdict refused'],
+    table: {
+      rows: 'deliveries',
+      columns: [
+        ['ID', 'delivery_id'],
+        ['WEBHOOK', 'hook_id'],
+        ['VERDICT', 'verdict'],
+        ['REASON', 'reason'],
+        ['SOURCE', 'source'],
+        ['BYTES', 'body_bytes'],
+        ['SIGNAL', 'signal_id'],
+        ['AGAIN', 'duplicates', 'detail'],
+        ['RECEIVED', 'received_at'],
+      ],
+      empty: 'Nothing was delivered.',
+    },
+  },
+  async run({ engine: { ledger } }, { id, verdict, cursor, limit }) {
+    const epoch = await epochOf(ledger);
+    const rows = await ledger.deliveries({
+      ...(id === undefined ? {} : { hookId: id }),
+      ...(verdict === undefined ? {} : { verdict }),
+      ...(cursor === undefined ? {} : { beforeSeq: continueAfter('w', epoch, cursor) }),
+      limit,
+    });
+    const last = rows.length === limit ? rows.at(-1) : undefined;
+    return {
+      deliveries: rows.map(showDelivery),
+      next_cursor: last === undefined ? null : writeCursor('w', epoch, [last.seq]),
+    };
+  },
+});
+
+export const replayDelivery = defineOperation({
+  name: 'webhook.replay',
+  summary: 'Let a delivery be handled once more, by what its webhook starts now.',
+  effect: 'write',
+  scope: 'webhooks:rw',
+  input: z.strictObject({ delivery_id: deliveryId }),
+  output: z.object({
+    signal_id: z.string(),
+    jobs: z.int(),
+    runs: z.int(),
+    directive_id: z.string(),
+  }),
+  errors: [
+    ...directErrors,
+    'COMMAND_NOT_FOUND',
+    'DELIVERY_NOT_FOUND',
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+    'PIPELINE_NOT_FOUND',
+    'PLUGIN_NOT_FOUND',
+    'SIGNAL_MASKED',
+    'SIGNAL_NOT_FOUND',
+    'WEBHOOK_NOT_FOUND',
+  ],
+  http: { method: 'POST', path: '/webhooks/deliveries/:delivery_id/replay' },
+  cli: { positionals: ['delivery_id'], examples: ['ductile webhook replay 0199a1b2'] },
+  async run(context, input) {
+    const { id, result } = await direct(context, 'webhook.replay', input);
+    return {
+      signal_id: textIn(result, 'signal_id'),
+      jobs: Number(result['jobs']),
+      runs: Number(result['runs']),
+      directive_id: id,
+    };
+  },
+  plan: (context, input) => planDirective(context, 'webhook.replay', input),
+});
+
+export const testWebhook = defineOperation({
+  name: 'webhook.test',
+  summary: 'Deliver something to a webhook, signed as its sender would.',
+  effect: 'write',
+  scope: 'webhooks:rw',
+  needs: 'server',
+  input: z.strictObject({
+    id: hookId,
+    payload: z
+      .record(z.string(), z.unknown())
+      .default({ test: true })
+      .describe('what is delivered, as JSON'),
+  }),
+  output: z.object({
+    status: z.int().describe('what the sender would be answered'),
+    answer: z.record(z.string(), z.unknown()),
+  }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'STOPPING', 'WEBHOOK_NOT_FOUND'],
+  http: { method: 'POST', path: '/webhooks/:id/test' },
+  cli: {
+    positionals: ['id'],
+    examples: ['ductile webhook test deploys', `ductile webhook test deploys --payload '{"n":1}'`],
+    exitCode: ({ status }) => (Number(status) < 300 ? 0 : 1),
+  },
+  async run({ engine }, { id, payload }) {
+    const known = await engine.hooks.store.find(id);
+    if (known === undefined) {
+      throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${id}`, { place: 'id' });
+    }
+    const plain: HookRequest = {
+      method: 'POST',
+      url: `http://localhost/hooks/${id}`,
+      headers: [['content-type', 'application/json']],
+      rawBody: Buffer.from(JSON.stringify(payload)),
+    };
+    const [secret = ''] = known.secrets;
+    const named = { id: `test-${makeId()}`, nowMs: Date.now() };
+    const signed = signRequest(known.hook.auth, plain, secret, named);
+    if (signed === undefined) {
+      const message = 'only its sender can sign for a webhook of this form';
+      throw new DuctileError('INPUT_INVALID', message, { place: 'id' });
+    }
+    const request = { ...plain, headers: [...plain.headers, ...signed] };
+    const incoming = { request, source: 'test', isOversize: false };
+    const { status, body } = await engine.webhooks.receive(id, incoming);
+    return { status, answer: body };
+  },
+  plan: (_context, { id }) =>
+    Promise.resolve([
+      `Something would be delivered to ${id}, and whatever that starts is started.`,
+    ]),
+});

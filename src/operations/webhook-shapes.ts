@@ -1,0 +1,122 @@
+import * as z from 'zod';
+import { text } from '../base/fields.ts';
+import type { JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import type { DeliveryRow, WebhookRow } from '../ledger/webhooks.ts';
+import { agentModes } from '../webhook/hook-target.ts';
+import { authModes } from '../webhook/hook-auth.ts';
+import { algorithms, encodings } from '../webhook/mac.ts';
+
+/** The keys of a webhook as they are written; what they say against each other is said later. */
+export const settingsFields = {
+  title: text().max(limits.hookTitleCharsMax).optional().describe('what people call it'),
+  description: z
+    .string()
+    .max(limits.hookDescriptionCharsMax)
+    .optional()
+    .describe('more about it, for people'),
+  enabled: z.boolean().optional().describe('whether anything is taken; yes unless told'),
+  plugin: text().optional().describe('the plugin that gets a job for each delivery'),
+  command: text().optional().describe('its command; handle unless told'),
+  pipeline: text().optional().describe('or the pipeline that gets a run'),
+  signal: text().optional().describe('or the type of the signal, for routes and pipelines'),
+  mode: z.enum(agentModes).optional().describe('or an agent, which is not possible yet'),
+  auth_mode: z
+    .enum(authModes)
+    .optional()
+    .describe('how deliveries are verified; bearer unless told'),
+  hmac_header: text().optional().describe('for hmac: the header with the signature'),
+  hmac_algorithm: z.enum(algorithms).optional().describe('for hmac: sha256 unless told'),
+  hmac_encoding: z.enum(encodings).optional().describe('for hmac: hex unless told'),
+  hmac_sig_prefix: z.string().optional().describe('for hmac: taken off the signature'),
+  hmac_sig_regex: z.string().optional().describe('for hmac: finds the signature in its header'),
+  hmac_payload_prefix_regex: z
+    .string()
+    .optional()
+    .describe('for hmac: finds what is signed before the body, with a dot between'),
+  signed: z.record(z.string(), z.unknown()).optional().describe('for signed: the general form'),
+  delivery_header: text().optional().describe('the header with the id of a delivery'),
+  max_body_bytes: z
+    .int()
+    .min(1)
+    .max(limits.hookBodyBytesMax)
+    .optional()
+    .describe('the largest body; 1 MB unless told'),
+  rate_limit_per_minute: z
+    .int()
+    .min(0)
+    .max(limits.hookRateMax)
+    .optional()
+    .describe('verified deliveries; 600 unless told'),
+};
+
+export const hookId = text().describe('its id, which is its address: /hooks/<id>');
+const time = z.string().describe('UTC, ISO 8601 with milliseconds');
+
+export const webhookShape = z.object({
+  id: z.string(),
+  path: z.string().describe('where it is on both listeners'),
+  ...settingsFields,
+  title: z.string(),
+  description: z.string(),
+  enabled: z.boolean(),
+  auth_mode: z.enum(authModes),
+  has_own_secret: z.boolean().describe('false when the global token counts'),
+  created_by: z.string(),
+  created_at: time,
+  updated_by: z.string(),
+  updated_at: time,
+  trigger_count: z.int().describe('verified deliveries, those that came again not counted'),
+  last_triggered_at: time.nullable(),
+  last_error: z.string().nullable().describe('why the last one was not taken'),
+});
+
+export function showWebhook(row: WebhookRow): z.output<typeof webhookShape> {
+  const settings = JSON.parse(row.settings) as JsonObject & { readonly title: string };
+  return {
+    description: '',
+    enabled: true,
+    auth_mode: 'bearer',
+    ...settings,
+    id: row.id,
+    path: `/hooks/${row.id}`,
+    has_own_secret: row.sealed !== null,
+    created_by: row.createdBy,
+    created_at: row.createdAt,
+    updated_by: row.updatedBy,
+    updated_at: row.updatedAt,
+    trigger_count: row.triggerCount,
+    last_triggered_at: row.lastTriggeredAt,
+    last_error: row.lastError,
+  };
+}
+
+export const deliveryShape = z.object({
+  delivery_id: z.string(),
+  hook_id: z.string(),
+  verdict: z.enum(['accepted', 'failed', 'refused']),
+  reason: z.string().nullable().describe('why it was not accepted; the sender is not told'),
+  sender_id: z.string().nullable().describe('what the sender calls it'),
+  source: z.string().describe('the address that it came from'),
+  headers: z.array(z.array(z.string())).describe('what could be secret is taken out'),
+  body_bytes: z.int(),
+  signal_id: z.string().nullable(),
+  duplicates: z.int().describe('how often the same came again, and started nothing'),
+  received_at: time,
+});
+
+export function showDelivery(row: DeliveryRow): z.output<typeof deliveryShape> {
+  return {
+    delivery_id: row.id,
+    hook_id: row.hookId,
+    verdict: row.verdict,
+    reason: row.reason,
+    sender_id: row.deliveryId,
+    source: row.source,
+    headers: JSON.parse(row.headers) as string[][],
+    body_bytes: row.bodyBytes,
+    signal_id: row.signalId,
+    duplicates: row.duplicates,
+    received_at: row.receivedAt,
+  };
+}

@@ -1,0 +1,221 @@
+import * as z from 'zod';
+import { duration, text } from '../base/fields.ts';
+import { DuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import { defineOperation } from './define.ts';
+import { direct, directErrors, planDirective, textIn } from './direct.ts';
+import { hookId, settingsFields, showWebhook, webhookShape } from './webhook-shapes.ts';
+
+const directiveId = z.string().describe('the record of this change');
+const secret = z
+  .string()
+  .nullable()
+  .describe('the secret that was made for it, shown this once; null when none was');
+const credential = text()
+  .optional()
+  .describe('the credential that is its secret; one is made and shown once unless told');
+const keyErrors = ['CREDENTIAL_KEY_INVALID', 'CREDENTIAL_KEY_MISSING'] as const;
+const targetErrors = ['COMMAND_NOT_FOUND', 'PIPELINE_NOT_FOUND', 'PLUGIN_NOT_FOUND'] as const;
+const usual = [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'] as const;
+
+export const addWebhook = defineOperation({
+  name: 'webhook.add',
+  summary: 'Open a webhook: a place where others may deliver, once they prove who they are.',
+  effect: 'write',
+  scope: 'webhooks:rw',
+  input: z.strictObject({
+    ...settingsFields,
+    id: hookId.optional(),
+    title: settingsFields.title.unwrap().describe('what people call it'),
+    credential,
+  }),
+  output: z.object({
+    id: z.string(),
+    path: z.string(),
+    secret,
+    global_token: z.string().nullable().describe('shown when it was made for this first webhook'),
+    directive_id: directiveId,
+  }),
+  errors: [...usual, ...keyErrors, ...targetErrors, 'CREDENTIAL_NOT_FOUND', 'WEBHOOK_EXISTS'],
+  http: { method: 'POST', path: '/webhooks', isSecret: true, status: () => 201, statuses: [201] },
+  cli: {
+    positionals: ['id'],
+    flags: { enabled: '--enabled <bool>' },
+    examples: [
+      'ductile webhook add deploys --title Deploys --plugin echo --auth-mode github',
+      'ductile webhook add payments --title Payments --signal order.paid --auth-mode stripe --credential stripe',
+    ],
+  },
+  async run(context, input) {
+    const { id, result } = await direct(context, 'webhook.create', toCreate(input));
+    const hook = textIn(result, 'id');
+    return {
+      id: hook,
+      path: `/hooks/${hook}`,
+      secret: textOrNull(result['secret']),
+      global_token: textOrNull(result['global_token']),
+      directive_id: id,
+    };
+  },
+  plan: (context, input) => planDirective(context, 'webhook.create', toCreate(input)),
+});
+
+export const editWebhook = defineOperation({
+  name: 'webhook.edit',
+  summary: 'Change what a webhook does, or how its deliveries are verified.',
+  effect: 'write',
+  scope: 'webhooks:rw',
+  input: z.strictObject({
+    ...settingsFields,
+    id: hookId,
+    unset: z.array(text()).default([]).describe('keys that are to be as if they were not said'),
+  }),
+  output: z.object({ id: z.string(), changed: z.boolean(), directive_id: directiveId }),
+  errors: [...usual, ...targetErrors, 'WEBHOOK_NOT_FOUND'],
+  http: { method: 'PATCH', path: '/webhooks/:id' },
+  cli: {
+    positionals: ['id'],
+    flags: { enabled: '--enabled <bool>' },
+    examples: [
+      'ductile webhook edit deploys --enabled=false',
+      'ductile webhook edit deploys --pipeline deploy --unset plugin',
+    ],
+  },
+  async run(context, input) {
+    const { id } = await direct(context, 'webhook.update', toUpdate(input));
+    return { id: input.id, changed: true, directive_id: id };
+  },
+  plan: (context, input) => planDirective(context, 'webhook.update', toUpdate(input)),
+});
+
+export const listWebhooks = defineOperation({
+  name: 'webhook.list',
+  summary: 'List the webhooks, without their secrets.',
+  effect: 'read',
+  scope: 'webhooks:ro',
+  needs: 'ledger',
+  input: z.strictObject({}),
+  output: z.object({ webhooks: z.array(webhookShape) }),
+  errors: ['LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/webhooks' },
+  cli: {
+    examples: ['ductile webhook list'],
+    isDefault: true,
+    table: {
+      rows: 'webhooks',
+      columns: [
+        ['ID', 'id'],
+        ['TITLE', 'title'],
+        ['ENABLED', 'enabled'],
+        ['AUTH', 'auth_mode'],
+        ['COUNT', 'trigger_count'],
+        ['LAST', 'last_triggered_at'],
+        ['ERROR', 'last_error'],
+        ['PATH', 'path', 'detail'],
+      ],
+      empty: 'There are no webhooks.',
+    },
+  },
+  async run({ engine: { ledger } }) {
+    return { webhooks: (await ledger.webhooks()).map(showWebhook) };
+  },
+});
+
+export const showWebhookOperation = defineOperation({
+  name: 'webhook.show',
+  summary: 'Show one webhook; its secret is shown to nobody.',
+  effect: 'read',
+  scope: 'webhooks:ro',
+  needs: 'ledger',
+  input: z.strictObject({ id: hookId }),
+  output: webhookShape,
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'WEBHOOK_NOT_FOUND'],
+  http: { method: 'GET', path: '/webhooks/:id' },
+  cli: { positionals: ['id'], examples: ['ductile webhook show deploys'] },
+  async run({ engine: { ledger } }, { id }) {
+    const found = await ledger.webhook(id);
+    if (found !== undefined) return showWebhook(found);
+    throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${id}`, { place: 'id' });
+  },
+});
+
+export const removeWebhook = defineOperation({
+  name: 'webhook.remove',
+  summary: 'Close a webhook; what is delivered to it from then on is not found.',
+  effect: 'destroy',
+  scope: 'webhooks:rw',
+  input: z.strictObject({ id: hookId }),
+  output: z.object({ id: z.string(), removed: z.boolean(), directive_id: directiveId }),
+  errors: [...usual, 'WEBHOOK_NOT_FOUND'],
+  http: { method: 'DELETE', path: '/webhooks/:id' },
+  cli: { positionals: ['id'], examples: ['ductile webhook remove deploys'] },
+  async run(context, input) {
+    const { id } = await direct(context, 'webhook.delete', input);
+    return { id: input.id, removed: true, directive_id: id };
+  },
+  plan: (context, input) => planDirective(context, 'webhook.delete', input),
+});
+
+export const rotateWebhook = defineOperation({
+  name: 'webhook.rotate',
+  summary: 'Put another secret in the place of the one that a webhook has.',
+  effect: 'write',
+  scope: 'webhooks:rw',
+  input: z.strictObject({
+    id: hookId,
+    credential,
+    keep_old: duration({ minMs: 1000, maxMs: limits.hookKeepOldMsMax })
+      .optional()
+      .describe('how long the secret of now stays good; not at all unless told'),
+  }),
+  output: z.object({ id: z.string(), secret, directive_id: directiveId }),
+  errors: [...usual, ...keyErrors, ...targetErrors, 'CREDENTIAL_NOT_FOUND', 'WEBHOOK_NOT_FOUND'],
+  http: { method: 'POST', path: '/webhooks/:id/rotate', isSecret: true },
+  cli: {
+    positionals: ['id'],
+    examples: ['ductile webhook rotate deploys --keep-old 1d'],
+  },
+  async run(context, input) {
+    const { id, result } = await direct(context, 'webhook.rotate', toRotate(input));
+    return { id: input.id, secret: textOrNull(result['secret']), directive_id: id };
+  },
+  plan: (context, input) => planDirective(context, 'webhook.rotate', toRotate(input)),
+});
+
+interface Given extends Readonly<Record<string, unknown>> {
+  readonly id?: string | undefined;
+  readonly credential?: string | undefined;
+}
+
+function toCreate({ id, credential: name, ...settings }: Given): object {
+  return {
+    settings: said(settings),
+    ...(id === undefined ? {} : { id }),
+    ...(name === undefined ? {} : { credential: name }),
+  };
+}
+
+function toUpdate({
+  id,
+  unset,
+  ...settings
+}: Given & { readonly unset: readonly string[] }): object {
+  const gone = Object.fromEntries(unset.map((key) => [key, null]));
+  return { id, changes: { ...gone, ...said(settings) } };
+}
+
+function toRotate({ id, credential: name, keep_old: keepMs }: Given): object {
+  return {
+    id,
+    ...(name === undefined ? {} : { credential: name }),
+    ...(keepMs === undefined ? {} : { keep_old_ms: keepMs }),
+  };
+}
+
+function said(settings: Readonly<Record<string, unknown>>): object {
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}

@@ -1,0 +1,59 @@
+/** Webhooks of tenants: one address for each, found without a token, kept in their own ledger. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
+import { databases } from '../support/instance.ts';
+import { dropTenants, makeTenant, type TestTenant } from '../support/tenants.ts';
+
+describe.each(databases)('on %s', { timeout: 120_000 }, (database) => {
+  let api: TestApi;
+  const made: string[] = [];
+  beforeAll(async () => {
+    const webhooks = { listen: '127.0.0.1:0' };
+    api = await startApi({ database, webhooks, plugins: { echo: { shared: true } } });
+  });
+  afterAll(async () => {
+    const { state } = api.server.instance.config;
+    await api.close();
+    await dropTenants(state, made);
+  });
+
+  async function make(): Promise<TestTenant> {
+    const tenant = await makeTenant(api);
+    made.push(tenant.slug);
+    return tenant;
+  }
+
+  const entry = { title: 'T', plugin: 'echo', auth_mode: 'gitlab' };
+  const deliver = (id: string, secret: unknown): Promise<Reply> =>
+    api.deliver(`/hooks/${id}`, { body: '{}', headers: { 'x-gitlab-token': String(secret) } });
+
+  test('a delivery reaches the ledger of its tenant, and no other', async () => {
+    const [ann, bob] = [await make(), await make()];
+    const of = await ann.post('/webhooks', { ...entry, id: 'anns' });
+    expect(of.status).toBe(201);
+    const { secret } = of.body;
+    expect((await deliver('anns', secret)).status).toBe(202);
+    expect((await deliver('anns', 'wrong')).status).toBe(401);
+    const tested = await ann.post('/webhooks/anns/test');
+    expect(tested.body).toMatchObject({ status: 202 });
+    expect((await bob.post('/webhooks/anns/test')).status).toBe(404);
+    expect((await ann.ask('/jobs')).body['jobs']).toHaveLength(2);
+    expect((await bob.ask('/jobs')).body['jobs']).toEqual([]);
+    expect((await api.ask('/jobs')).body['jobs']).toEqual([]);
+    expect((await bob.ask('/webhooks/anns')).status).toBe(404);
+    const removed = await api.ask('/webhooks/anns', { method: 'DELETE', token: ann.token });
+    expect(removed.status).toBe(200);
+    expect((await deliver('anns', secret)).status).toBe(404);
+  });
+
+  test('an address is given away once', async () => {
+    const [ann, bob] = [await make(), await make()];
+    expect((await ann.post('/webhooks', { ...entry, id: 'one' })).status).toBe(201);
+    expect((await bob.post('/webhooks', { ...entry, id: 'one' })).status).toBe(409);
+    const asRoot = await api.ask('/webhooks', { body: JSON.stringify({ ...entry, id: 'one' }) });
+    expect(asRoot.status).toBe(409);
+    const own = await api.ask('/webhooks', { body: JSON.stringify({ ...entry, id: 'two' }) });
+    expect(own.status).toBe(201);
+    expect((await bob.post('/webhooks', { ...entry, id: 'two' })).status).toBe(409);
+  });
+});
