@@ -1,10 +1,13 @@
 import { defineConfig } from 'vitest/config';
+import Sequence from './tools/sequence.ts';
 
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     pool: 'forks',
-    maxWorkers: 2,
+    // One more than two cores can do: many tests wait for a disk or for a process to end.
+    maxWorkers: 3,
+    sequence: { sequencer: Sequence },
     testTimeout: 30_000,
     hookTimeout: 60_000,
     globalSetup: ['test/support/postgres-server.ts'],
