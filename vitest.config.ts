@@ -1,17 +1,30 @@
 import { defineConfig } from 'vitest/config';
 import Sequence from './tools/sequence.ts';
 
+const units = 'test/unit/**/*.test.ts';
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
     pool: 'forks',
     // One more than two cores can do: many tests wait for a disk or for a process to end.
     maxWorkers: 3,
     sequence: { sequencer: Sequence },
     testTimeout: 30_000,
     hookTimeout: 60_000,
-    globalSetup: ['test/support/postgres-server.ts'],
     setupFiles: ['test/support/leaks.ts'],
     reporters: ['default', './tools/reporter.ts'],
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'whole',
+          include: ['test/**/*.test.ts'],
+          exclude: [units],
+          globalSetup: ['test/support/postgres-server.ts'],
+        },
+      },
+      // What a file needs at its end is asked for with `atEnd`, so a worker may run many of them.
+      { extends: true, test: { name: 'unit', include: [units], isolate: false } },
+    ],
   },
 });

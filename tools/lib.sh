@@ -34,7 +34,11 @@ is_installed() {
 # The stamp carries the time the build began. Folders are compared too: a deleted file shows there.
 is_built() {
   [ -f "$root/dist/.stamp" ] || return 1
-  newer=$(cd "$root" && find src native tools/build.ts package-lock.json -newer dist/.stamp 2>/dev/null | head -n 1)
+  newer=$(
+    cd "$root" &&
+      find src native web tools/build.ts tools/build-ui.ts package-lock.json -newer dist/.stamp 2>/dev/null |
+      head -n 1
+  )
   [ -z "$newer" ]
 }
 
@@ -75,6 +79,55 @@ run_quietly() {
   "$@" >"$output" 2>&1 && return
   cat "$output" >&2
   return 1
+}
+
+# Whether the tests of the dashboard are among those that these arguments of vitest name.
+wants_browser() {
+  named=
+  for argument in "$@"; do
+    case $argument in
+    -*) ;;
+    test | test/ui* | ui*) return 0 ;;
+    *) named=yes ;;
+    esac
+  done
+  [ -z "$named" ]
+}
+
+# The tests of the dashboard run in a real browser, which root can install here.
+bring_browser() {
+  for browser in /usr/bin/chromium /usr/bin/chromium-browser /usr/bin/google-chrome; do
+    if [ -x "$browser" ]; then return; fi
+  done
+  order='apt-get install -y --no-install-recommends chromium'
+  if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+    say 'installing Chromium for the tests of the dashboard (once)…'
+    mkdir -p "$root/build"
+    run_quietly "$root/build/browser.log" install_browser && return
+  fi
+  fail "the tests of the dashboard need Chromium: $order"
+}
+
+install_browser() { apt-get update && DEBIAN_FRONTEND=noninteractive $order; }
+
+# Where tests keep what dies with them: in memory, which waits for no disk, if there is plenty of it
+# and programs may be run there.
+pick_memory() {
+  free=$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')
+  if [ "${free:-0}" -gt 4000000 ] && runs_programs /dev/shm; then
+    printf /dev/shm
+  else
+    printf %s "${TMPDIR:-/tmp}"
+  fi
+}
+
+runs_programs() {
+  probe=$(mktemp "$1/ductile-XXXXXX" 2>/dev/null) || return 1
+  printf '#!/bin/sh\n' >"$probe"
+  chmod 700 "$probe"
+  "$probe" 2>/dev/null && runs=0 || runs=1
+  rm -f "$probe"
+  return $runs
 }
 
 # run_step NAME COMMAND…: runs it and says how long it took.

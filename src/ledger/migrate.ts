@@ -10,6 +10,8 @@ import { credentials } from './migrations/0006-credentials.ts';
 import { packages } from './migrations/0007-packages.ts';
 import { tenants } from './migrations/0008-tenants.ts';
 import { webhooks } from './migrations/0009-webhooks.ts';
+import { dependency } from './migrations/0010-dependency.ts';
+import { incidents } from './migrations/0011-incidents.ts';
 import type { Migration } from './migrations/migration.ts';
 
 export const migrations: readonly Migration[] = [
@@ -22,6 +24,8 @@ export const migrations: readonly Migration[] = [
   packages,
   tenants,
   webhooks,
+  dependency,
+  incidents,
 ];
 export const schemaVersion = Math.max(...migrations.map(({ version }) => version));
 
@@ -39,7 +43,8 @@ export async function migrate(tx: Transaction): Promise<string[]> {
   refuseNewer(current);
   const pending = migrations.filter(({ version }) => version > current);
   for (const { version, name, statements } of pending) {
-    for (const statement of statements(dialect)) await tx.run(statement);
+    // All of them travel at once: a new ledger has more than a hundred.
+    await Promise.all(statements(dialect).map((statement) => tx.run(statement)));
     await tx.run(`insert into ${table} (version, name, applied_at) values (?, ?, ${dialect.now})`, [
       version,
       name,

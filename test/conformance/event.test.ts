@@ -9,6 +9,9 @@ import { task } from '../unit/pipeline/graphs.ts';
 import { carryOn, claimSteps, define, done, start } from './run-words.ts';
 import { databases, openBench, openRaw, range } from './support.ts';
 import { draft, fail, pausing } from './words.ts';
+import { useOwnServer } from '../support/postgres.ts';
+
+useOwnServer();
 
 const NOWHERE = { tx: 0, seq: 0 };
 const START: EventPlace = {

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { tables } from '../../src/ledger/dialect.ts';
 import { migrations, schemaVersion } from '../../src/ledger/migrate.ts';
@@ -78,8 +79,9 @@ describe.each(databases)('opening a ledger on %s', (kind) => {
 
 describe('a PostgreSQL user of few rights', () => {
   test('opens a ledger in a schema that was made for it', async () => {
-    const place = await makePostgresPlace();
-    const role = `${place.schema}_role`;
+    const anywhere = await makePostgresPlace();
+    const place = { ...anywhere, schema: 'its_own' };
+    const role = `role_${randomBytes(6).toString('hex')}`;
     const admin = makeClient(place.url);
     await admin.connect();
     onTestFinished(async () => {
@@ -95,7 +97,7 @@ describe('a PostgreSQL user of few rights', () => {
     const ledger = await openLedger({ ...place, url: url.href });
     await ledger.enqueue({ jobs: [draft()] });
     await ledger.close();
-    const elsewhere = { ...place, url: url.href, schema: `${place.schema}_other` };
+    const elsewhere = { ...place, url: url.href, schema: 'another' };
     await expect(openLedger(elsewhere)).rejects.toMatchObject({
       code: 'LEDGER_UNAVAILABLE',
       message: expect.stringContaining('permission denied'),

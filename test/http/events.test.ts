@@ -9,6 +9,9 @@ import { openRaw } from '../conformance/support.ts';
 import { OWNER, startApi, type TestApi } from '../support/api-server.ts';
 import { databases, eventually } from '../support/instance.ts';
 import { makePrincipal } from '../../src/engine/tokens.ts';
+import { useOwnServer } from '../support/postgres.ts';
+
+useOwnServer();
 
 interface Frame {
   readonly id: string;

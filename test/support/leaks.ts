@@ -1,13 +1,18 @@
 /** Set up for every test file: it may leave no process behind, however it ends. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll } from 'vitest';
-import { findDescendants, type ProcessInfo } from './processes.ts';
+import { doChores } from './at-end.ts';
+import { endWithRun } from './orphan.ts';
+import { findDescendants, kill } from './processes.ts';
 
 const graceMs = 3_000;
 const everyMs = 20;
 
+endWithRun();
+
 // Registered before every hook of the file, so it runs after all of them.
 afterAll(async () => {
+  await doChores();
   const deadline = performance.now() + graceMs;
   let left = await findDescendants(process.pid);
   while (left.length > 0 && performance.now() < deadline) {
@@ -19,19 +24,3 @@ afterAll(async () => {
   const names = left.map(({ pid, command }) => `  ${pid} ${command}`).join('\n');
   throw new Error(`this file left processes running (they were killed now):\n${names}`);
 });
-
-// The test run itself was killed: nobody waits for this worker any more.
-process.once('disconnect', () => {
-  void findDescendants(process.pid).then((left) => {
-    left.forEach(kill);
-    process.kill(process.pid, 'SIGKILL');
-  });
-});
-
-function kill({ pid }: ProcessInfo): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // It ended between the look and the signal.
-  }
-}

@@ -40,3 +40,11 @@ async function readProcess(name: string): Promise<ProcessInfo | undefined> {
     return undefined;
   }
 }
+
+export function kill({ pid }: ProcessInfo): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It ended between the look and the signal.
+  }
+}

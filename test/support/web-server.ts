@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll } from 'vitest';
+import { atEnd } from './at-end.ts';
 
 export interface Received {
   readonly method: string;
@@ -18,8 +18,6 @@ export interface WebServer {
 
 type Answerer = (request: Received, response: ServerResponse) => void;
 
-const stops: (() => Promise<void>)[] = [];
-
 /** A web server on this machine for the tests of one file; it is stopped after them. */
 export async function startWebServer(answer: Answerer): Promise<WebServer> {
   const received: Received[] = [];
@@ -34,14 +32,10 @@ export async function startWebServer(answer: Answerer): Promise<WebServer> {
     });
   });
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  stops.push(async () => {
+  atEnd(async () => {
     server.closeAllConnections();
     await new Promise((done) => server.close(done));
   });
   const { port } = server.address() as AddressInfo;
   return { port, url: `http://127.0.0.1:${port}`, received };
 }
-
-afterAll(async () => {
-  for (const stop of stops.splice(0)) await stop();
-});

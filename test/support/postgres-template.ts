@@ -1,0 +1,28 @@
+import pg from 'pg';
+import { openLedger } from '../../src/ledger/open.ts';
+import { startPostgres, type PostgresServer } from './postgres-process.ts';
+
+/** Where the empty ledger is that the databases of tests are copies of. */
+export const TEMPLATE = { database: 'template', schema: 'ledger' };
+
+/** These data live as long as the tests, so a crash of the machine may lose them. */
+const durabilityOff = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off'];
+const settings = [...durabilityOff, 'max_connections=200', 'shared_buffers=64MB'];
+
+/** A server with such a database on it. */
+export async function startTemplate(): Promise<PostgresServer> {
+  const server = await startPostgres(settings);
+  await makeTemplate(server.url);
+  return server;
+}
+
+async function makeTemplate(serverUrl: string): Promise<void> {
+  const client = new pg.Client({ connectionString: serverUrl });
+  await client.connect();
+  await client.query(`create database ${TEMPLATE.database}`);
+  await client.end();
+  const url = new URL(serverUrl);
+  url.pathname = `/${TEMPLATE.database}`;
+  const ledger = await openLedger({ kind: 'postgres', url: url.href, schema: TEMPLATE.schema });
+  await ledger.close();
+}
