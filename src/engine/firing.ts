@@ -21,7 +21,7 @@ interface Times {
 /** What is asked of the ledger for a schedule that has come due. */
 export function makeFiring(entry: Entry, due: DueSchedule, times: Times, held?: Held): Firing {
   const plan = planDue(entry.timed, toState(due), times.nowMs, times.graceMs);
-  if (held === 'plugin_unhealthy' && plan.kind === 'fire' && plan.slots.length > 0) {
+  if (held === 'plugin_unhealthy' && plan.kind === 'fire') {
     return waitForPlugin(entry, due, times.nowMs);
   }
   const { command } = entry.timed.schedule;
@@ -37,8 +37,10 @@ export function makeFiring(entry: Entry, due: DueSchedule, times: Times, held?: 
 }
 
 function act(entry: Entry, due: DueSchedule, plan: Plan): Firing['act'] {
-  if (plan.kind === 'wait') return { kind: 'wait' };
-  if (plan.slots.length === 0) return skip('missed');
+  if (plan.kind === 'wait') {
+    return { kind: 'wait', ...(plan.reason === undefined ? {} : { reason: plan.reason }) };
+  }
+  if (plan.kind === 'skip') return skip(plan.reason);
   const { timed, settings } = entry;
   return {
     kind: 'fire',
@@ -98,5 +100,6 @@ function toJob({ timed, payload, maxAttempts }: Entry, seq: number): JobDraft {
     actor: `schedule:${plugin}/${schedule.id}`,
     maxAttempts,
     schedule: { id: schedule.id, slot: `${generation}:${seq}` },
+    ...(schedule.dependency === undefined ? {} : { dependencyKey: schedule.dependency }),
   };
 }

@@ -52,7 +52,7 @@ export function makeEntry(
 ): Entry {
   const payload = JSON.stringify(schedule.payload);
   return {
-    timed: makeTimed(plugin, schedule, config.service.timezone),
+    timed: makeTimed(plugin, schedule, config.service),
     settings,
     payload,
     maxAttempts: settings.retry.maxAttempts,
@@ -86,7 +86,7 @@ export function isOtherwise(
   const schedule = settings?.schedules.find(({ id }) => id === row.scheduleId);
   if (settings?.enabled !== true || schedule === undefined || row.status === 'retired')
     return false;
-  return makeTimed(row.plugin, schedule, config.service.timezone).generation !== row.generation;
+  return makeTimed(row.plugin, schedule, config.service).generation !== row.generation;
 }
 
 /** The row of an entry as it is when the ledger sees it for the first time. */

@@ -26,6 +26,8 @@ export interface JobDraft {
   readonly actor: string;
   readonly maxAttempts: number;
   readonly dedupe?: Dedupe;
+  /** Of all jobs with the same one, at most one runs at any time; first come, first served. */
+  readonly dependencyKey?: string;
   /** Not before this: a time, or from its acceptance on, by the database's clock. */
   readonly due?: { readonly at: Timestamp } | { readonly inMs: number };
   readonly parentJobId?: string;
@@ -86,6 +88,7 @@ export interface Job {
   readonly actor: string;
   readonly dedupeKey: string | null;
   readonly dedupeTtlMs: number | null;
+  readonly dependencyKey: string | null;
   readonly createdAt: Timestamp;
   readonly readyAt: Timestamp;
   readonly startedAt: Timestamp | null;

@@ -1,5 +1,7 @@
 import type { Store } from './dialect.ts';
 import type { OutlookVerbs } from './outlook.ts';
+import { readHolder } from './queries/dependency.ts';
+import { readLine } from './queries/line.ts';
 import { notePruned, readOutlook, readUsage } from './queries/outlook.ts';
 
 export function makeOutlookVerbs({ read, write }: Store): OutlookVerbs {
@@ -7,5 +9,7 @@ export function makeOutlookVerbs({ read, write }: Store): OutlookVerbs {
     outlook: () => read(readOutlook),
     usage: (upTo) => read((session) => readUsage(session, upTo)),
     notePruned: () => write(['other'], notePruned),
+    dependencyHolder: (key) => read((session) => readHolder(session, key)),
+    line: (job) => read((session) => readLine(session, job)),
   };
 }

@@ -1,3 +1,5 @@
+import type { Job } from '../job/job.ts';
+
 /** What lies before a ledger, and what is in it: to tell whether it may be closed for a while. */
 export interface OutlookVerbs {
   outlook(): Promise<Outlook>;
@@ -5,7 +7,36 @@ export interface OutlookVerbs {
   usage(upTo: UsageLimits): Promise<Usage>;
   /** What is past its retention has been deleted. */
   notePruned(): Promise<void>;
+  /** What stands before a queued job. */
+  line(job: Pick<Job, 'plugin' | 'seq'>): Promise<Line>;
+  /** The job that runs with a dependency key; when none does, the first of those that wait for it. */
+  dependencyHolder(key: string): Promise<DependencyHolder | undefined>;
 }
+
+export interface DependencyHolder {
+  readonly id: string;
+  readonly isRunning: boolean;
+}
+
+export interface Line {
+  /** What runs in this ledger, wherever. */
+  readonly running: readonly RunningJob[];
+  /** Ready jobs of its plugin that came before it, counted up to a limit. */
+  readonly ahead: number;
+}
+
+export type RunningJob = Pick<
+  Job,
+  | 'id'
+  | 'plugin'
+  | 'command'
+  | 'startedAt'
+  | 'claimExpiresAt'
+  | 'claimedBy'
+  | 'dedupeKey'
+  | 'dependencyKey'
+  | 'suspect'
+>;
 
 export interface Outlook {
   /** Something could be started now. */

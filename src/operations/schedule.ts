@@ -94,6 +94,7 @@ export const listSchedulerJobs = defineOperation({
   errors: ['LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/scheduler/jobs' },
   cli: { absent: '`schedule list` says the same' },
+  mcp: { absent: '`schedule_list` says the same' },
   async run(context) {
     const rows = await readAll(context, { retired: false });
     return { jobs: rows.map((row) => showSchedule(context, row)) };

@@ -8,7 +8,15 @@ import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { refuseDeniedSteps } from './denied.ts';
 import { runOutput, runPipeline, runSubmissionOf, runWaitOf, tellRun } from './pipeline-run.ts';
-import { jobOutput, jobWaitOf, needOf, runPlugin, submissionOf, tellJob } from './run.ts';
+import {
+  dependencyField,
+  jobOutput,
+  jobWaitOf,
+  needOf,
+  runPlugin,
+  submissionOf,
+  tellJob,
+} from './run.ts';
 import { isForLater, startFields } from './start.ts';
 import { boundWait, waitField, whileWaiting } from './waiting.ts';
 
@@ -19,6 +27,7 @@ const triggerInput = z.strictObject({
   async: z.boolean().default(false).describe('answer at once, also for a synchronous pipeline'),
   wait: waitField().optional().describe('how long to wait for the ends of the job and of all runs'),
   ...startFields,
+  dependency: dependencyField,
 });
 
 type Triggered = z.output<typeof triggerInput>;
@@ -50,6 +59,7 @@ export const triggerPlugin = defineOperation({
     status: (answer) => (isAnswered(answer) ? 200 : 202),
   },
   cli: { absent: '`plugin run` and `pipeline run` start each of them by its name' },
+  mcp: { absent: '`plugin_run` and `pipeline_run` start each of them by its name' },
   async run(context, input) {
     const wanted = toWanted(context, input);
     const waits = [wanted.jobWaitMs, ...wanted.runs.map(({ waitMs }) => waitMs)];
@@ -84,7 +94,7 @@ interface WantedRun {
  * pipeline says, and does not wait for the job.
  */
 function toWanted(context: Context, input: Triggered): Wanted {
-  const { plugin, command, async: atOnce, wait, ...wish } = input;
+  const { plugin, command, async: atOnce, wait, dependency, ...wish } = input;
   const pipelines = findWanted(context, input);
   for (const pipeline of pipelines) refuseDeniedSteps(context, pipeline);
   const bound = (ms: number): number => (atOnce ? 0 : boundWait(context, ms));
@@ -99,7 +109,8 @@ function toWanted(context: Context, input: Triggered): Wanted {
   // Where a pipeline answers to the name, there need not be such a command.
   if (pipelines.length > 0 && !hasCommand(context, input))
     return { job: undefined, jobWaitMs: 0, runs };
-  const submission = submissionOf(context, { plugin, command, ...wish }, jobWaitMs > 0);
+  const asJob = { plugin, command, dependency, ...wish };
+  const submission = submissionOf(context, asJob, jobWaitMs > 0);
   // As the runs do, and as the jobs and runs of an event: one that is under way blocks too.
   return { job: { ...submission, blockInFlight: true }, jobWaitMs, runs };
 }

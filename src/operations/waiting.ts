@@ -3,7 +3,7 @@ import { formatDuration } from '../base/duration.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { duration } from '../base/fields.ts';
-import type { Engine } from '../engine/engine.ts';
+import { joinLine } from '../engine/line.ts';
 import type { Context } from './context.ts';
 
 /** Whether to wait for an end, or for how long. */
@@ -13,11 +13,16 @@ export function waitField() {
   });
 }
 
-const waiting = new WeakMap<Engine, number>();
-
 /** How long a caller may stay on the line: callers of the API no longer than its configuration says. */
-export function boundWait({ engine, submittedBy }: Context, ms: number): number {
+export function boundWait({ engine, principal, submittedBy }: Context, ms: number): number {
+  // A job that waits keeps its slot: with none left, it would wait for itself.
+  if (principal.cause !== undefined && isFull(engine)) return 0;
   return submittedBy === 'api' ? Math.min(ms, engine.config.api.maxSyncTimeoutMs) : ms;
+}
+
+function isFull(engine: Context['engine']): boolean {
+  const { slots, running } = engine.status();
+  return running.length >= slots;
 }
 
 /**
@@ -27,16 +32,15 @@ export function boundWait({ engine, submittedBy }: Context, ms: number): number 
 export async function whileWaiting<T>(context: Context, work: () => Promise<T>): Promise<T> {
   const { engine, submittedBy } = context;
   if (submittedBy !== 'api') return work();
-  const count = waiting.get(engine) ?? 0;
-  const { maxConcurrentSync } = engine.config.api;
-  if (count >= maxConcurrentSync) {
+  const leave = joinLine(engine);
+  if (leave === undefined) {
+    const { maxConcurrentSync } = engine.config.api;
     const message = `${maxConcurrentSync} requests wait for the end of their job already`;
     throw new DuctileError('BUSY', message, { place: 'api.max_concurrent_sync' });
   }
-  waiting.set(engine, count + 1);
   try {
     return await work();
   } finally {
-    waiting.set(engine, (waiting.get(engine) ?? 1) - 1);
+    leave();
   }
 }

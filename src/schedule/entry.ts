@@ -1,9 +1,11 @@
 import * as z from 'zod';
-import { isObject, type JsonObject } from '../base/json.ts';
 import { parseDuration } from '../base/duration.ts';
+import { count, dependencyKey } from '../base/fields.ts';
+import { isObject, type JsonObject } from '../base/json.ts';
 import { parseCron, type Cron } from './cron.ts';
 import { parseDistance, parseEvery } from './every.ts';
 import { accept, refuse, type Parsed } from './parsed.ts';
+import { quietActions } from './quiet.ts';
 import { catchUps, ifRunnings, type Schedule, type Timing } from './schedule.ts';
 import { isWithin, leaveTime, makeWindow, parseWindow, type Constraints } from './window.ts';
 import { daysIn, isTimezone } from './zone.ts';
@@ -35,6 +37,10 @@ const shape = {
   if_running: z.enum(ifRunnings).default('skip'),
   only_between: read(parseWindow).optional(),
   timezone: read(parseTimezone).optional(),
+  quiet_start: count(0, 23).optional(),
+  quiet_end: count(0, 23).optional(),
+  quiet_action: z.enum(quietActions).default('skip'),
+  dependency: dependencyKey().optional(),
   not_on: z.array(weekday()).default([]),
   preferred_window: windowTimes
     .transform(({ start, end }, context) => take(makeWindow(start, end), context))
@@ -67,6 +73,9 @@ export function toSchedule(entry: ScheduleEntry): Schedule {
     notOn: [...new Set(entry.not_on)].sort((a, b) => a - b),
     preferredWindow: entry.preferred_window,
     timezone: entry.timezone,
+    quiet: { start: entry.quiet_start, end: entry.quiet_end },
+    quietAction: entry.quiet_action,
+    dependency: entry.dependency,
   };
 }
 
@@ -102,7 +111,19 @@ function checkTogether(entry: Fields, context: z.core.$RefinementCtx): void {
     report(key, 'leaves no time at which it could be due');
   } else if (entry.cron !== undefined && !canCome(entry.cron.value, constraints)) {
     report('cron', 'never comes at a time that only_between and not_on allow');
+  } else if (entry.cron !== undefined && isAlwaysQuiet(entry, entry.cron.value)) {
+    const hint = 'Say quiet_action: defer, or other hours.';
+    report('cron', 'comes only in quiet hours, in which it is left out', hint);
   }
+}
+
+/** As far as the entry itself says it, and nothing moves its times. */
+function isAlwaysQuiet(entry: Fields, { hours }: Cron): boolean {
+  const { quiet_start: start, quiet_end: end } = entry;
+  if (start === undefined || end === undefined || start === end) return false;
+  const isMoved = entry.jitter > 0 || entry.preferred_window !== undefined;
+  if (entry.quiet_action === 'defer' || isMoved) return false;
+  return hours.every((hour) => isWithin({ start: start * 60, end: end * 60 }, hour * 60));
 }
 
 function canCome(cron: Cron, { onlyBetween, notOn }: Constraints): boolean {

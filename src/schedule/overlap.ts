@@ -3,6 +3,7 @@ import type { IfRunning } from './schedule.ts';
 /** Why a due time passes without a job. */
 export type SkipReason =
   | 'missed'
+  | 'quiet_hours'
   | 'already_running'
   | 'outstanding_limit'
   | 'circuit_open'

@@ -2,6 +2,7 @@ import { limits } from '../base/limits.ts';
 import { nextCron } from './cron-next.ts';
 import { addEvery, countEvery } from './every.ts';
 import { digestOf, fractionOf } from './hash.ts';
+import { quietUntil, type QuietHours } from './quiet.ts';
 import type { Schedule } from './schedule.ts';
 import { findObstacle, moveInto, type Constraints } from './window.ts';
 import { zoneOf, type Zone } from './zone.ts';
@@ -11,16 +12,24 @@ export interface Timed {
   readonly plugin: string;
   readonly schedule: Schedule;
   readonly zone: Zone;
-  /** Changes with whatever changes the due times. */
+  /** The quiet hours of those that say nothing else. */
+  readonly usualQuiet: QuietHours;
+  /** Changes with whatever changes the due times; quiet hours leave out or put off what is due. */
   readonly generation: string;
 }
 
-export function makeTimed(plugin: string, schedule: Schedule, serviceTimezone: string): Timed {
-  const zone = zoneOf(schedule.timezone ?? serviceTimezone);
+/** What counts where an entry says nothing. */
+export interface Usual {
+  readonly timezone: string;
+  readonly quietHours: QuietHours;
+}
+
+export function makeTimed(plugin: string, schedule: Schedule, usual: Usual): Timed {
+  const zone = zoneOf(schedule.timezone ?? usual.timezone);
   const { timing, command, jitterMs, onlyBetween, notOn, preferredWindow } = schedule;
   const parts = [timing.mode, timing.text, command, zone.name, jitterMs];
   const generation = digestOf(JSON.stringify([...parts, onlyBetween, notOn, preferredWindow]));
-  return { plugin, schedule, zone, generation };
+  return { plugin, schedule, zone, usualQuiet: usual.quietHours, generation };
 }
 
 /** A time at which something is due, before and after jitter. */
@@ -56,23 +65,34 @@ export interface DueState extends Slot {
 
 /**
  * `wait`: it is not due yet after all. `fire`: the times to make a job for, oldest first, and when it
- * is due again; none of them when they were missed and are not made up for.
+ * is due again. `skip`: there are none, because they were missed and are not made up for, or quiet.
  */
 export type Plan =
-  | { readonly kind: 'wait'; readonly next: Slot }
-  | { readonly kind: 'fire'; readonly slots: readonly number[]; readonly next: Slot | undefined };
+  | { readonly kind: 'wait'; readonly next: Slot; readonly reason?: 'quiet_hours' }
+  | { readonly kind: 'fire'; readonly slots: readonly number[]; readonly next: Slot | undefined }
+  | {
+      readonly kind: 'skip';
+      readonly reason: 'missed' | 'quiet_hours';
+      readonly next: Slot | undefined;
+    };
 
 /** What is to be done about a schedule whose due time has come. */
 export function planDue(timed: Timed, state: DueState, nowMs: number, graceMs: number): Plan {
   const { timing, catchUp } = timed.schedule;
   const { seq } = state;
-  const due = timing.mode === 'every' ? countFromCompletion(timed, state) : state;
-  if (due.dueMs > nowMs) return { kind: 'wait', next: due };
-  if (!isLate(timed, due, nowMs, graceMs)) {
-    const from = timing.mode === 'every' ? nowMs : due.slotMs;
-    return { kind: 'fire', slots: [due.slotMs], next: nextSlot(timed, seq + 1, from) };
+  const counted = timing.mode === 'every' ? countFromCompletion(timed, state) : state;
+  const due = deferred(timed, seq, counted);
+  if (due.dueMs > nowMs) {
+    return { kind: 'wait', next: due, ...(due === counted ? {} : { reason: 'quiet_hours' }) };
   }
-  const isOnce = timing.mode === 'at' || timing.mode === 'after';
+  if (!isLate(timed, due, nowMs, graceMs)) {
+    const next = nextSlot(timed, seq + 1, timing.mode === 'every' ? nowMs : due.slotMs);
+    if (quietEnd(timed, due.dueMs) !== undefined) {
+      return { kind: 'skip', reason: 'quiet_hours', next };
+    }
+    return { kind: 'fire', slots: [due.slotMs], next };
+  }
+  const isOnce = isDueOnce(timed);
   const allowedMs = allowedFrom(timed, nowMs);
   if (allowedMs > nowMs && (isOnce || catchUp !== 'skip')) {
     return { kind: 'wait', next: { slotMs: due.slotMs, dueMs: allowedMs } };
@@ -81,9 +101,41 @@ export function planDue(timed: Timed, state: DueState, nowMs: number, graceMs: n
   return planMissed(timed, due, seq, nowMs);
 }
 
-/** The first moment from this one on that the windows of a schedule allow. */
-export function allowedFrom({ schedule, zone }: Timed, ms: number): number {
-  return moveInto(schedule, ms, zone) ?? ms;
+/** The first moment from this one on that the windows and the quiet hours of a schedule allow. */
+export function allowedFrom(timed: Timed, ms: number): number {
+  const { schedule, zone } = timed;
+  let allowed = ms;
+  for (let round = 0; round < ROUNDS_MAX; round += 1) {
+    const within = moveInto(schedule, allowed, zone) ?? allowed;
+    const end = quietEnd(timed, within);
+    if (end === undefined) return within;
+    allowed = end;
+  }
+  return ms;
+}
+
+/** Until when it is quiet for a schedule at this moment; undefined when it is not. */
+export function quietEnd({ schedule, usualQuiet, zone }: Timed, ms: number): number | undefined {
+  return quietUntil(schedule.quiet, usualQuiet, ms, zone);
+}
+
+/** A time in quiet hours moves to their end when it is put off and not left out. */
+export function deferred<S extends Slot>(timed: Timed, seq: number, slot: S): S | Slot {
+  if (!isPutOff(timed)) return slot;
+  const end = quietEnd(timed, slot.dueMs);
+  if (end === undefined) return slot;
+  const moved = placed(timed, seq, end, 1);
+  if (moved === undefined) return { slotMs: end, dueMs: end };
+  return quietEnd(timed, moved.dueMs) === undefined ? moved : { ...moved, dueMs: moved.slotMs };
+}
+
+/** What comes only once is never left out: it would never come at all. */
+function isPutOff(timed: Timed): boolean {
+  return timed.schedule.quietAction === 'defer' || isDueOnce(timed);
+}
+
+function isDueOnce({ schedule: { timing } }: Timed): boolean {
+  return timing.mode === 'at' || timing.mode === 'after';
 }
 
 /** What was put off has another due time; that it is late is told by its slot. */
@@ -106,10 +158,13 @@ function countFromCompletion(timed: Timed, state: DueState): Slot {
 function planMissed(timed: Timed, due: Slot, seq: number, nowMs: number): Plan {
   const { catchUp } = timed.schedule;
   if (catchUp === 'skip') {
-    return { kind: 'fire', slots: [], next: nextOnGrid(timed, due, seq, nowMs) };
+    return { kind: 'skip', reason: 'missed', next: nextOnGrid(timed, due, seq, nowMs) };
   }
-  const slots = catchUp === 'run_once' ? [due.slotMs] : missedSlots(timed, due, seq, nowMs);
-  return { kind: 'fire', slots, next: nextSlot(timed, seq + slots.length, nowMs) };
+  const most = catchUp === 'run_once' ? 1 : limits.catchUpJobsMax;
+  const slots = missedSlots(timed, due, seq, { nowMs, most });
+  const next = nextSlot(timed, seq + Math.max(1, slots.length), nowMs);
+  if (slots.length === 0) return { kind: 'skip', reason: 'quiet_hours', next };
+  return { kind: 'fire', slots, next };
 }
 
 /** Of an interval, the grid that the missed time lies on goes on. */
@@ -121,20 +176,37 @@ function nextOnGrid(timed: Timed, due: Slot, seq: number, nowMs: number): Slot |
   return placed(timed, seq + 1, base, 1);
 }
 
-/** The oldest of the times that were missed, as many as are made up for. */
-function missedSlots(timed: Timed, due: Slot, seq: number, nowMs: number): number[] {
-  const { timing } = timed.schedule;
-  const slots = [due.slotMs];
-  while (slots.length < limits.catchUpJobsMax) {
-    const last = slots.at(-1) ?? nowMs;
-    const next =
-      timing.mode === 'every'
-        ? placed(timed, seq, addEvery(timing.every, last, 1, timed.zone), 0)
-        : nextSlot(timed, seq + slots.length, last);
-    if (next === undefined || next.slotMs > nowMs) break;
-    slots.push(next.slotMs);
+/** The oldest of the times that were missed, as many as are made up for; what was quiet is not one. */
+function missedSlots(
+  timed: Timed,
+  due: Slot,
+  seq: number,
+  { nowMs, most }: { readonly nowMs: number; readonly most: number },
+): number[] {
+  const slots: number[] = [];
+  let slot: Slot | undefined = due;
+  for (let round = 0; round < MISSED_ROUNDS_MAX && slots.length < most; round += 1) {
+    if (slot === undefined || slot.slotMs > nowMs) break;
+    const { slotMs } = slot;
+    const end = quietEnd(timed, slotMs);
+    const put = end === undefined || !isPutOff(timed) ? slotMs : allowedFrom(timed, end);
+    if (put > nowMs) break;
+    const isLeftOut = end !== undefined && put === slotMs;
+    if (!isLeftOut) slots.push(put);
+    slot = missedAfter(timed, seq + slots.length, slotMs, isLeftOut ? end - 1 : put);
   }
   return slots;
+}
+
+/** More than there are days and jobs to make up for in some years. */
+const MISSED_ROUNDS_MAX = 2000;
+
+/** The first time after a moment; of an interval on the grid of the one before. */
+function missedAfter(timed: Timed, seq: number, lastMs: number, afterMs: number): Slot | undefined {
+  const { timing } = timed.schedule;
+  if (timing.mode !== 'every') return nextSlot(timed, seq, afterMs);
+  const times = countEvery(timing.every, lastMs, afterMs, timed.zone);
+  return placed(timed, seq, addEvery(timing.every, lastMs, times, timed.zone), 0);
 }
 
 /** Rounds that find a time within windows: leap days on all weekdays take seven. */

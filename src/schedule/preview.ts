@@ -3,7 +3,7 @@ import { limits } from '../base/limits.ts';
 import { nextCron } from './cron-next.ts';
 import type { Cron } from './cron.ts';
 import { addEvery } from './every.ts';
-import { firstSlot, nextSlot, type Slot, type Timed } from './plan.ts';
+import { deferred, firstSlot, nextSlot, quietEnd, type Slot, type Timed } from './plan.ts';
 import { findObstacle } from './window.ts';
 import { localOf } from './zone.ts';
 
@@ -130,11 +130,32 @@ function* cronTimes({ timed, state }: Previewed, fromMs: number, toMs: number): 
     }
     const slot = nextSlot(timed, seq, ms - 1);
     if (slot === undefined || slot.dueMs > toMs) return;
+    const { due, quiet } = hush(timed, seq, slot);
+    if (due.dueMs > toMs) return;
     const moved = isSkippedByClocks(timing.cron, localOf(zone, ms)) ? 'clock_change' : undefined;
-    yield { atMs: slot.dueMs, fires: true, reason: obstacle ?? moved };
-    after = slot.slotMs;
+    yield {
+      atMs: due.dueMs,
+      fires: quiet !== 'skipped',
+      reason: reasonOf(quiet) ?? obstacle ?? moved,
+    };
+    after = due.slotMs;
     seq += 1;
   }
+}
+
+/** What quiet hours make of a time: as when it is fired. */
+function hush(
+  timed: Timed,
+  seq: number,
+  slot: Slot,
+): { readonly due: Slot; readonly quiet: 'skipped' | 'deferred' | undefined } {
+  const due = deferred(timed, seq, slot);
+  if (due !== slot) return { due, quiet: 'deferred' };
+  return { due, quiet: quietEnd(timed, due.dueMs) === undefined ? undefined : 'skipped' };
+}
+
+function reasonOf(quiet: 'skipped' | 'deferred' | undefined): string | undefined {
+  return quiet === undefined ? undefined : 'quiet_hours';
 }
 
 /** Whether clocks showed no such time, so that it comes at another one. */
@@ -150,8 +171,11 @@ function* otherTimes({ timed, state }: Previewed, fromMs: number, toMs: number):
   let slot = state ?? firstSlot(timed, seq, fromMs);
   let wanted = slot === undefined ? fromMs : wantedFirst(timed, slot, fromMs);
   while (slot !== undefined && Math.max(slot.dueMs, fromMs) <= toMs) {
-    const atMs = Math.max(slot.dueMs, fromMs);
-    yield { atMs, fires: true, reason: findObstacle(schedule, wanted, zone) };
+    const { due, quiet } = hush(timed, seq, slot);
+    const atMs = Math.max(due.dueMs, fromMs);
+    if (atMs > toMs) return;
+    const reason = reasonOf(quiet) ?? findObstacle(schedule, wanted, zone);
+    yield { atMs, fires: quiet !== 'skipped', reason };
     seq += 1;
     slot = nextSlot(timed, seq, atMs);
     if (timing.mode === 'every') wanted = addEvery(timing.every, atMs, 1, zone);

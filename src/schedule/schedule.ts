@@ -1,6 +1,7 @@
 import type { JsonObject } from '../base/json.ts';
 import type { Cron } from './cron.ts';
 import type { Every } from './every.ts';
+import type { QuietAction, QuietHours } from './quiet.ts';
 import type { DayWindow } from './window.ts';
 
 /** When a command of a plugin is due: one entry of `plugins.<name>.schedules`, checked and frozen. */
@@ -18,6 +19,11 @@ export interface Schedule {
   readonly preferredWindow: DayWindow | undefined;
   /** An IANA name; undefined leaves it to `service.timezone`. */
   readonly timezone: string | undefined;
+  /** Each side that is not said is that of `service.quiet_hours`. */
+  readonly quiet: QuietHours;
+  readonly quietAction: QuietAction;
+  /** Its jobs share this dependency key. */
+  readonly dependency: string | undefined;
 }
 
 /** `text` is what the operator wrote. */

@@ -7,6 +7,9 @@ export interface ModelJob {
   readonly id: string;
   readonly plugin: string;
   readonly target: string | undefined;
+  readonly dependencyKey: string | undefined;
+  /** As the ledger says: nobody else can know which came first in one millisecond. */
+  readyAt: string;
   status: JobStatus;
   attempt: number;
   delayed: boolean;
@@ -37,7 +40,7 @@ export class Model {
       }
       this.#keys.set(target, { jobId: id, by: 'work' });
     }
-    this.jobs.push({ ...fresh, id, plugin, target });
+    this.jobs.push({ ...fresh, id, plugin, target, dependencyKey: draft.dependencyKey });
     return { jobId: id };
   }
 
@@ -50,6 +53,7 @@ export class Model {
       const cap = plugins.find(({ name }) => name === job.plugin)?.parallelism ?? 0;
       if (running.filter(({ plugin }) => plugin === job.plugin).length >= cap) continue;
       if (job.target !== undefined && running.some(({ target }) => target === job.target)) continue;
+      if (job.dependencyKey !== undefined && this.#firstInLine(job.dependencyKey) !== job) continue;
       if (job.suspect && running.some(({ suspect, owner }) => suspect && owner === processId))
         continue;
       Object.assign(job, { status: 'running', token, owner: processId });
@@ -110,6 +114,15 @@ export class Model {
     return due.length;
   }
 
+  /** Of those with the key that are due, unless one runs. */
+  #firstInLine(key: string): ModelJob | undefined {
+    const open = this.jobs.filter(({ dependencyKey }) => dependencyKey === key);
+    const due = open.filter(({ status, delayed }) => status === 'queued' && !delayed);
+    if (open.some(({ status }) => status === 'running')) return undefined;
+    // Those who were asked for first stand first, and sorting keeps that.
+    return due.toSorted((a, b) => (a.readyAt < b.readyAt ? -1 : a.readyAt > b.readyAt ? 1 : 0))[0];
+  }
+
   #find(id: string): ModelJob | undefined {
     return this.jobs.find((job) => job.id === id);
   }
@@ -122,6 +135,7 @@ export class Model {
 }
 
 const fresh = {
+  readyAt: '',
   status: 'queued',
   attempt: 1,
   delayed: false,

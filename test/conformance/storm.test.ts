@@ -34,12 +34,13 @@ describe.each(databases)('a storm on %s', (kind) => {
         .toSorted(),
     );
     const jobs = await ledger.jobs({ limit: 10_000 });
-    expect(jobs).toHaveLength(rounds + threads * rounds);
+    expect(jobs).toHaveLength(rounds + 2 * threads * rounds);
     expect(new Set(jobs.map(({ status }) => status))).toEqual(new Set(['succeeded']));
     const succeeded = raced.flatMap((one) => one.succeeded);
     expect(succeeded.toSorted()).toEqual(jobs.map(({ id }) => id).toSorted());
     expect(raced.map(({ fenced }) => fenced)).toEqual(names.map(() => 0));
     expect(Math.max(...raced.map(({ runningMax }) => runningMax))).toBeLessThanOrEqual(parallelism);
+    expect(Math.max(...raced.map(({ inTurnMax }) => inTurnMax))).toBe(1);
 
     const attempts = await ledger.attempts(jobs.map(({ id }) => id));
     expect(attempts.map(({ attempt }) => attempt)).toEqual(jobs.flatMap(() => [1, 2]));

@@ -1,14 +1,9 @@
 import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts';
-import {
-  defineRows,
-  together,
-  type Dialect,
-  type Row,
-  type RowsStatement,
-  type Transaction,
-} from '../dialect.ts';
+import { defineRows, together, type Dialect, type Row, type Transaction } from '../dialect.ts';
 import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from '../ledger.ts';
-import { int, intOrNull, jobColumns, text, toJob } from './row.ts';
+import { readCompanions, toClaimed } from './companion.ts';
+import { anyInLine, hasNoKey, makeLineReader } from './dependency.ts';
+import { int, intOrNull, jobColumns, text } from './row.ts';
 
 /**
  * Takes up to `slots` ready jobs, oldest first, for a process that the ledger knows; the last thing
@@ -86,7 +81,9 @@ async function takeOnce(
 ): Promise<Round> {
   if (running === undefined) return { claimed: [], passedOver: false };
   const { plugins } = request;
-  const heads = running.suspects > 0 ? await readHeads(tx, plugins, slots, false) : all;
+  const suspects = running.suspects === 0;
+  const free = suspects ? all : await readHeads(tx, plugins, slots, suspects);
+  const heads = running.anyInLine ? await withKeyed(tx, free, request, { slots, running }) : free;
   const { chosen, passedOver } = choose(
     withinLimits(heads, plugins, running),
     Math.min(slots, placesLeft(request, running)),
@@ -118,21 +115,57 @@ async function readHeads(
   slots: number,
   suspects: boolean,
 ): Promise<Row[]> {
-  const toRow = ({ name, parallelism, init }: ClaimablePlugin): Row => ({
-    plugin: name,
-    heads: Math.min(parallelism, slots),
-    suspects: suspects ? 1 : 0,
-    fingerprint: init?.fingerprint ?? '',
-  });
-  const open = plugins.filter(({ init }) => init?.isHeld !== true);
   const caredFor = plugins.filter(({ init }) => init !== undefined);
   const [heads, care] = await together(
-    tx.each(selectHeads, open.map(toRow)),
-    tx.each(selectCare, caredFor.map(toRow)),
+    tx.each(selectHeads, toAsked(openOf(plugins), slots, suspects)),
+    tx.each(selectCare, toAsked(caredFor, slots, suspects)),
   );
   // What a plugin needs to be well comes first; where nothing is held back, both find it.
   const found = new Set(care.map((head) => head['seq']));
   return [...care, ...heads.filter((head) => !found.has(head['seq'] ?? null))];
+}
+
+/** Those that are not held back until they are well. */
+function openOf(plugins: readonly ClaimablePlugin[]): ClaimablePlugin[] {
+  return plugins.filter(({ init }) => init?.isHeld !== true);
+}
+
+function toAsked(plugins: readonly ClaimablePlugin[], slots: number, suspects: boolean): Row[] {
+  return plugins.map(({ name, parallelism, init }) => ({
+    plugin: name,
+    heads: Math.min(parallelism, slots),
+    suspects: suspects ? 1 : 0,
+    fingerprint: init?.fingerprint ?? '',
+  }));
+}
+
+/** Beside those heads, the first in the line of each key; of plugins that are full nobody is asked for. */
+async function withKeyed(
+  tx: Transaction,
+  heads: readonly Row[],
+  { plugins }: ClaimRequest,
+  { slots, running }: { readonly slots: number; readonly running: RunningCounts },
+): Promise<readonly Row[]> {
+  const hasPlace = ({ name, parallelism }: ClaimablePlugin): boolean =>
+    parallelism > (running.byPlugin.get(name) ?? 0);
+  const asked = toAsked(openOf(plugins).filter(hasPlace), slots, running.suspects === 0);
+  return merge(heads, await readFirstInLine(tx, asked), slots, plugins);
+}
+
+/** As many of each plugin as if there had been one line of them; what it needs to be well stays first. */
+function merge(
+  heads: readonly Row[],
+  keyed: readonly Row[],
+  slots: number,
+  plugins: readonly ClaimablePlugin[],
+): Row[] {
+  if (keyed.length === 0) return [...heads];
+  const isCare = ({ care }: Row): boolean => care === 1;
+  const left = new Map(
+    plugins.map(({ name, parallelism }) => [name, Math.min(parallelism, slots)]),
+  );
+  const inOrder = [...heads.filter((head) => !isCare(head)), ...keyed].toSorted(bySeq);
+  return [...heads.filter(isCare), ...inOrder.filter((head) => countDown(left, head))];
 }
 
 /** As many heads of each plugin as may run beside those that do. */
@@ -144,12 +177,19 @@ function withinLimits(
   const free = new Map(
     plugins.map(({ name, parallelism }) => [name, parallelism - (running.byPlugin.get(name) ?? 0)]),
   );
-  return heads.filter((head) => {
-    const plugin = text(head, 'plugin');
-    const left = free.get(plugin) ?? 0;
-    free.set(plugin, left - 1);
-    return left > 0;
-  });
+  return heads.filter((head) => countDown(free, head));
+}
+
+/** Whether its plugin has one left; if so, it is taken. */
+function countDown(left: Map<string, number>, head: Row): boolean {
+  const plugin = text(head, 'plugin');
+  const count = left.get(plugin) ?? 0;
+  left.set(plugin, count - 1);
+  return count > 0;
+}
+
+function bySeq(one: Row, two: Row): number {
+  return int(one, 'seq') - int(two, 'seq');
 }
 
 /** Of what the whole ledger may run at once. */
@@ -163,6 +203,8 @@ interface RunningCounts {
   readonly byPlugin: ReadonlyMap<string, number>;
   /** Suspects that this process runs. */
   readonly suspects: number;
+  /** Whether a job waits that has a dependency key. */
+  readonly anyInLine: boolean;
   /** By the database's clock. */
   readonly now: Timestamp;
 }
@@ -172,7 +214,8 @@ async function countRunning(
   processId: string,
 ): Promise<RunningCounts | undefined> {
   const rows = await tx.run(
-    `select counted.plugin, counted.running, counted.suspects, ${tx.dialect.now} as now
+    `select counted.plugin, counted.running, counted.suspects, ${tx.dialect.now} as now,
+      case when ${anyInLine(tx.dialect)} then 1 else 0 end as in_line
       from ${tx.dialect.table('processes')} p left join (
         select plugin, count(*) as running,
           sum(case when suspect = 1 and claimed_by = ? then 1 else 0 end) as suspects
@@ -186,6 +229,7 @@ async function countRunning(
   return {
     byPlugin: new Map(counted.map((row) => [text(row, 'plugin'), int(row, 'running')])),
     suspects: counted.reduce((sum, row) => sum + int(row, 'suspects'), 0),
+    anyInLine: int(first, 'in_line') === 1,
     now: text(first, 'now'),
   };
 }
@@ -202,14 +246,18 @@ function isFreeOfKey(d: Dialect): string {
       and x.dedupe_key = h.dedupe_key and x.plugin = h.plugin and x.command = h.command))`;
 }
 
+const headColumns =
+  'h.seq, h.plugin, h.command, h.dedupe_key, h.suspect, h.event_context_id, h.timeout_ms';
+
+const readFirstInLine = makeLineReader({ columns: headColumns, isFree: isFreeOfKey });
+
 const selectHeads = defineRows({
   columns: { plugin: 'text', heads: 'int', suspects: 'int' },
   sql: (r, d) =>
     `select q.* from ${r.lateral(
-      `select h.seq, h.plugin, h.command, h.dedupe_key, h.suspect, h.event_context_id, h.timeout_ms
-      from ${d.table('job_queue')} h
+      `select ${headColumns} from ${d.table('job_queue')} h
       where h.plugin = ${r('plugin')} and h.status = 'queued' and h.next_retry_at is null
-        and h.suspect <= ${r('suspects')} and h.init_for is null and ${isFreeOfKey(d)}
+        and ${hasNoKey('h')} and h.suspect <= ${r('suspects')} and h.init_for is null and ${isFreeOfKey(d)}
       order by h.seq limit ${unplanned(r('heads'))} ${d.skipLocked}`,
     )}`,
 });
@@ -219,10 +267,9 @@ const selectCare = defineRows({
   columns: { plugin: 'text', heads: 'int', suspects: 'int', fingerprint: 'text' },
   sql: (r, d) =>
     `select q.* from ${r.lateral(
-      `select h.seq, h.plugin, h.command, h.dedupe_key, h.suspect, h.event_context_id, h.timeout_ms
-      from ${d.table('job_queue')} h
+      `select ${headColumns}, 1 as care from ${d.table('job_queue')} h
       where h.plugin = ${r('plugin')} and h.status = 'queued' and h.next_retry_at is null
-        and h.command in ('init', 'health') and h.suspect <= ${r('suspects')}
+        and h.dependency_key is null and h.command in ('init', 'health') and h.suspect <= ${r('suspects')}
         and (h.init_for is null or h.init_for = ${r('fingerprint')}) and ${isFreeOfKey(d)}
       order by h.seq limit ${unplanned(r('heads'))} ${d.skipLocked}`,
     )}`,
@@ -233,7 +280,7 @@ function choose(
   heads: readonly Row[],
   slots: number,
 ): { readonly chosen: readonly Row[]; readonly passedOver: boolean } {
-  const ordered = heads.toSorted((a, b) => int(a, 'seq') - int(b, 'seq'));
+  const ordered = heads.toSorted(bySeq);
   const lastOf = new Map(ordered.map((head) => [head['plugin'], int(head, 'seq')]));
   const keys = new Set<string>();
   const chosen: Row[] = [];
@@ -301,63 +348,3 @@ async function readBack(tx: Transaction, token: string): Promise<ClaimedJob[]> {
   const companions = await readCompanions(tx, rows);
   return rows.map((row) => toClaimed(row, companions)).sort((a, b) => a.seq - b.seq);
 }
-
-/** What attempts need besides their own rows; many jobs share one text. */
-interface Companions {
-  readonly states: ReadonlyMap<string, string>;
-  readonly contexts: ReadonlyMap<string, string>;
-}
-
-async function readCompanions(tx: Transaction, jobs: readonly Row[]): Promise<Companions> {
-  const [states, contexts] = await together(
-    readTexts(tx, selectStates, jobs, 'plugin'),
-    readTexts(tx, selectContexts, jobs, 'event_context_id'),
-  );
-  return { states, contexts };
-}
-
-function toClaimed(row: Row, { states, contexts }: Companions): ClaimedJob {
-  const job = toJob(row);
-  const startedAt = text(row, 'started_at');
-  return {
-    ...job,
-    claimToken: text(row, 'claim_token'),
-    startedAt,
-    state: states.get(job.plugin) ?? '{}',
-    context: contexts.get(job.eventContextId ?? '') ?? '{}',
-    queueMs: Math.max(0, fromTimestamp(startedAt) - fromTimestamp(job.readyAt)),
-  };
-}
-
-async function readTexts(
-  tx: Transaction,
-  statement: RowsStatement,
-  jobs: readonly Row[],
-  column: string,
-): Promise<Map<string, string>> {
-  const keys = new Set(jobs.map((row) => row[column] ?? null));
-  keys.delete(null);
-  const rows = await tx.each(
-    statement,
-    [...keys].map((key) => ({ key })),
-  );
-  return new Map(rows.map((row) => [text(row, 'key'), text(row, 'value')]));
-}
-
-const selectStates = defineRows({
-  columns: { key: 'text' },
-  sql: (r, d) =>
-    `select q.key, q.value from ${r.lateral(
-      `select s.plugin_name as key, s.state as value from ${d.table('plugin_state')} s
-      where s.plugin_name = ${r('key')}`,
-    )}`,
-});
-
-const selectContexts = defineRows({
-  columns: { key: 'text' },
-  sql: (r, d) =>
-    `select q.key, q.value from ${r.lateral(
-      `select c.id as key, c.accumulated_json as value from ${d.table('event_context')} c
-      where c.id = ${r('key')}`,
-    )}`,
-});

@@ -91,6 +91,7 @@ const jobColumns = {
   actor: 'text',
   dedupe_key: 'text',
   dedupe_ttl_ms: 'int',
+  dependency_key: 'text',
   parent_job_id: 'text',
   source_event_id: 'text',
   root_job_id: 'text',
@@ -114,17 +115,18 @@ const jobColumns = {
 function insertInto(r: RowsWriter, d: Dialect, readyAt: string, dueAt: string): string {
   return `insert into ${d.table('job_queue')}
     (id, plugin, command, payload, status, max_attempts, submitted_by, actor, dedupe_key,
-      dedupe_ttl_ms, parent_job_id, source_event_id, root_job_id, retry_of, idempotency_key, hops,
-      runtime_caused, event_context_id, schedule_id, schedule_slot, init_for, run_id, branch_id, step_id,
-      base_key, timeout_ms, backoff_ms, awaited_by, created_at, ready_at, next_retry_at)
-    select ${r('id')}, ${r('plugin')}, ${r('command')}, ${r('payload')}, 'queued',
+      dedupe_ttl_ms, dependency_key, parent_job_id, source_event_id, root_job_id, retry_of,
+      idempotency_key, hops, runtime_caused, event_context_id, schedule_id, schedule_slot,
+      init_for, run_id, branch_id, step_id, base_key, timeout_ms, backoff_ms, awaited_by,
+      created_at, ready_at, next_retry_at)
+    ${r.values(`${r('id')}, ${r('plugin')}, ${r('command')}, ${r('payload')}, 'queued',
       ${r('max_attempts')}, ${r('submitted_by')}, ${r('actor')}, ${r('dedupe_key')},
-      ${r('dedupe_ttl_ms')}, ${r('parent_job_id')}, ${r('source_event_id')}, ${r('root_job_id')},
-      ${r('retry_of')}, ${r('idempotency_key')}, ${r('hops')}, ${r('runtime_caused')},
+      ${r('dedupe_ttl_ms')}, ${r('dependency_key')}, ${r('parent_job_id')}, ${r('source_event_id')},
+      ${r('root_job_id')}, ${r('retry_of')}, ${r('idempotency_key')}, ${r('hops')}, ${r('runtime_caused')},
       ${r('event_context_id')}, ${r('schedule_id')}, ${r('schedule_slot')}, ${r('init_for')},
       ${r('run_id')}, ${r('branch_id')}, ${r('step_id')}, ${r('base_key')}, ${r('timeout_ms')},
-      ${r('backoff_ms')}, ${r('awaited_by')}, ${d.now}, ${readyAt}, ${dueAt} ${r.from}
-    where true on conflict (id) do nothing`;
+      ${r('backoff_ms')}, ${r('awaited_by')}, ${d.now}, ${readyAt}, ${dueAt}`)}
+    on conflict (id) do nothing`;
 }
 
 const insertJobs = defineRows({
@@ -166,6 +168,7 @@ function toRow(job: JobDraft, listener: string | null): Row {
     actor: job.actor,
     dedupe_key: job.dedupe?.key ?? null,
     dedupe_ttl_ms: job.dedupe?.ttlMs ?? null,
+    dependency_key: job.dependencyKey ?? null,
     parent_job_id: job.parentJobId ?? null,
     source_event_id: job.sourceEventId ?? null,
     root_job_id: job.rootJobId ?? job.id,

@@ -54,7 +54,8 @@ export function makeClient(control: () => string | undefined): Client {
     history,
     async enqueue(wish = {}) {
       const ref = (lastRef += 1);
-      const asking = ask('POST', '/plugin/recorder', { payload: { ref, ...wish } });
+      const query = wish.key === undefined ? '' : `?dependency=${encodeURIComponent(wish.key)}`;
+      const asking = ask('POST', `/plugin/recorder${query}`, { payload: { ref, ...wish } });
       const operation: Operation = { ref, ...(await asking.then(judge, judgeFailure)) };
       // Where nobody was, nothing was asked.
       if (operation.code !== NOBODY) history.push(operation);

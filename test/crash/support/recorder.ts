@@ -14,6 +14,8 @@ export interface Wish {
   /** Every attempt with a smaller number never ends by itself. */
   readonly hang_before?: number;
   readonly padding?: string;
+  /** Its dependency key. */
+  readonly key?: string;
 }
 
 /** A line of the record. */
@@ -26,7 +28,7 @@ export interface RecordLine {
   readonly pid: number;
   /** When the process was born, in the kernel's ticks: pids come back, this does not. */
   readonly born: string;
-  /** Processes of earlier attempts at the same job that lived when this one started. */
+  /** Processes of earlier attempts at the same job, or of its key, that lived when this one started. */
   readonly survivors: readonly number[];
 }
 
@@ -43,11 +45,14 @@ def born(pid):
         return ""
     return "" if fields[0] in "ZX" else fields[19]
 
+key = payload.get("key")
+
 def survivors():
-    if attempt == 1 or not os.path.exists(config["file"]):
+    if (attempt == 1 and key is None) or not os.path.exists(config["file"]):
         return []
+    wanted = [request["job_id"]] if key is None else [request["job_id"], json.dumps({"key": key})[1:-1]]
     with open(config["file"]) as file:
-        mine = [json.loads(line) for line in file if request["job_id"] in line]
+        mine = [json.loads(line) for line in file if any(word in line for word in wanted)]
     return [line["pid"] for line in mine if line["phase"] == "start" and born(line["pid"]) == line["born"]]
 
 def record(phase, alive=()):
@@ -60,6 +65,7 @@ def record(phase, alive=()):
         "pid": me,
         "born": born(me),
         "survivors": alive,
+        **({} if key is None else {"key": key}),
     })
     file = os.open(config["file"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     os.write(file, (line + "\\n").encode())

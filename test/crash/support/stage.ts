@@ -38,9 +38,10 @@ export interface Stage {
 export async function makeStage(
   database: Database,
   service: JsonObject = {},
-  more: Pick<Parameters<typeof makePlace>[0], 'webhooks'> = {},
+  { plugins, ...more }: Pick<Parameters<typeof makePlace>[0], 'webhooks' | 'plugins'> = {},
 ): Promise<Stage> {
-  const place = await makePlace({ ...setUp(database, service), ...more });
+  const usual = setUp(database, service);
+  const place = await makePlace({ ...usual, ...more, plugins: { ...usual.plugins, ...plugins } });
   const servers = new Map<Server, string>();
   let turn = 0;
   const client = makeClient(() => {

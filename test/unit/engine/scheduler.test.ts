@@ -54,6 +54,7 @@ async function live(
   const service = {
     tickIntervalMs: given.tickMs ?? 60_000,
     timezone: 'Europe/Berlin',
+    quietHours: {},
     reapAfterMs: 1000,
   };
   const config = { service, plugins: { echo: settings } } as unknown as Config;
@@ -189,7 +190,7 @@ test('what was left to a host that is gone since is retired', async () => {
   const retired: ScheduleKey[] = [];
   let known = ['gone'];
   const row = { plugin: 'gone', scheduleId: 'default' } as ScheduleRow;
-  const service = { tickIntervalMs: 60_000, timezone: 'UTC', reapAfterMs: 5000 };
+  const service = { tickIntervalMs: 60_000, timezone: 'UTC', quietHours: {}, reapAfterMs: 5000 };
   const config = { service, plugins: {} } as unknown as Config;
   const catalog = { plugins: new Map(), problems: [] } as unknown as Catalog;
   const scheduler = makeScheduler({

@@ -15,6 +15,9 @@ describe('a schedule entry', () => {
       notOn: [],
       preferredWindow: undefined,
       timezone: undefined,
+      quiet: { start: undefined, end: undefined },
+      quietAction: 'skip',
+      dependency: undefined,
     });
   });
 
@@ -80,6 +83,13 @@ describe('a schedule entry', () => {
     [{ every: '1h', catch_up: 'always' }, 'catch_up: '],
     [{ at: '2027-02-31T08:00:00Z' }, 'at: is not a moment'],
     [{ every: '1h', when: 'late' }, ': Unrecognized key'],
+    [{ every: '1h', quiet_start: 24 }, 'quiet_start: '],
+    [{ every: '1h', quiet_end: -1 }, 'quiet_end: '],
+    [{ every: '1h', quiet_action: 'wait' }, 'quiet_action: '],
+    [{ cron: '0 22-23 * * *', quiet_start: 21, quiet_end: 8 }, 'cron: comes only in quiet hours'],
+    [{ every: '1h', dependency: ' ' }, 'dependency: must not be blank'],
+    [{ every: '1h', dependency: 'a\u0000' }, 'dependency: must not have control characters'],
+    [{ every: '1h', dependency: 'a'.repeat(201) }, 'dependency: '],
   ])('%j is refused', (entry, message) => {
     expect(faults(entry).join('\n')).toContain(message);
   });

@@ -1,13 +1,18 @@
 import { scheduleEntry, toSchedule } from '../../../src/schedule/entry.ts';
 import { makeTimed, type Timed } from '../../../src/schedule/plan.ts';
+import type { QuietHours } from '../../../src/schedule/quiet.ts';
 import type { Schedule } from '../../../src/schedule/schedule.ts';
 
 export function schedule(entry: Readonly<Record<string, unknown>>): Schedule {
   return toSchedule(scheduleEntry.parse(entry));
 }
 
-export function timed(entry: Readonly<Record<string, unknown>>, zone = 'UTC'): Timed {
-  return makeTimed('echo', schedule(entry), zone);
+export function timed(
+  entry: Readonly<Record<string, unknown>>,
+  timezone = 'UTC',
+  quietHours: QuietHours = { start: undefined, end: undefined },
+): Timed {
+  return makeTimed('echo', schedule(entry), { timezone, quietHours });
 }
 
 /** What is wrong with an entry: key, colon, message. */

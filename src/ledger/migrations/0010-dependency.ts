@@ -1,0 +1,39 @@
+import type { Dialect } from '../dialect.ts';
+import type { Migration } from './migration.ts';
+
+/** Jobs of which only one at a time may run, whatever their plugins. */
+export const dependency: Migration = {
+  version: 10,
+  name: 'dependency',
+  statements: (d) => [
+    `alter table ${d.table('job_queue')} add column dependency_key ${d.types.text}`,
+    ...queue(d),
+    ...keys(d),
+  ],
+};
+
+/** Those with a key stand behind the others of their plugin, so that nobody has to walk past them. */
+function queue(d: Dialect): string[] {
+  return [
+    `drop index ${d.table('job_queue_ready')}`,
+    `create index job_queue_ready on ${d.table('job_queue')}
+      (plugin, coalesce(dependency_key, ''), seq, next_retry_at)
+      where status = 'queued' and next_retry_at is null`,
+  ];
+}
+
+/**
+ * The line of each key, those in line by their plugins, and the backstop of "never two at once",
+ * should a claim ever miss it.
+ */
+function keys(d: Dialect): string[] {
+  const jobs = d.table('job_queue');
+  return [
+    `create index job_queue_keyed on ${jobs} (dependency_key, ready_at, seq)
+      where status = 'queued' and next_retry_at is null and dependency_key is not null`,
+    `create index job_queue_in_line on ${jobs} (plugin, (seq + 0))
+      where status = 'queued' and next_retry_at is null and dependency_key is not null`,
+    `create unique index job_queue_dependency on ${jobs} (dependency_key)
+      where status = 'running' and dependency_key is not null`,
+  ];
+}

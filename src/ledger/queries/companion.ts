@@ -1,0 +1,70 @@
+import { fromTimestamp } from '../../base/clock.ts';
+import {
+  defineRows,
+  together,
+  type Row,
+  type RowsStatement,
+  type Transaction,
+} from '../dialect.ts';
+import type { ClaimedJob } from '../ledger.ts';
+import { text, toJob } from './row.ts';
+
+/** What attempts need besides their own rows; many jobs share one text. */
+export interface Companions {
+  readonly states: ReadonlyMap<string, string>;
+  readonly contexts: ReadonlyMap<string, string>;
+}
+
+export async function readCompanions(tx: Transaction, jobs: readonly Row[]): Promise<Companions> {
+  const [states, contexts] = await together(
+    readTexts(tx, selectStates, jobs, 'plugin'),
+    readTexts(tx, selectContexts, jobs, 'event_context_id'),
+  );
+  return { states, contexts };
+}
+
+export function toClaimed(row: Row, { states, contexts }: Companions): ClaimedJob {
+  const job = toJob(row);
+  const startedAt = text(row, 'started_at');
+  return {
+    ...job,
+    claimToken: text(row, 'claim_token'),
+    startedAt,
+    state: states.get(job.plugin) ?? '{}',
+    context: contexts.get(job.eventContextId ?? '') ?? '{}',
+    queueMs: Math.max(0, fromTimestamp(startedAt) - fromTimestamp(job.readyAt)),
+  };
+}
+
+async function readTexts(
+  tx: Transaction,
+  statement: RowsStatement,
+  jobs: readonly Row[],
+  column: string,
+): Promise<Map<string, string>> {
+  const keys = new Set(jobs.map((row) => row[column] ?? null));
+  keys.delete(null);
+  const rows = await tx.each(
+    statement,
+    [...keys].map((key) => ({ key })),
+  );
+  return new Map(rows.map((row) => [text(row, 'key'), text(row, 'value')]));
+}
+
+const selectStates = defineRows({
+  columns: { key: 'text' },
+  sql: (r, d) =>
+    `select q.key, q.value from ${r.lateral(
+      `select s.plugin_name as key, s.state as value from ${d.table('plugin_state')} s
+      where s.plugin_name = ${r('key')}`,
+    )}`,
+});
+
+const selectContexts = defineRows({
+  columns: { key: 'text' },
+  sql: (r, d) =>
+    `select q.key, q.value from ${r.lateral(
+      `select c.id as key, c.accumulated_json as value from ${d.table('event_context')} c
+      where c.id = ${r('key')}`,
+    )}`,
+});
