@@ -5,18 +5,21 @@ import type { Config } from '../config/config.ts';
 import { makeFacadeHost } from '../engine/facade-host.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { LocalEngine } from '../engine/local-engine.ts';
+import type { Meters } from '../engine/meters.ts';
+import type { Reach, RunTokens } from '../engine/run-tokens.ts';
 import { makeRunner } from '../engine/runner.ts';
 import { makeTenants } from '../engine/tenant-keeper.ts';
 import type { TenantKeeper } from '../engine/tenants.ts';
+import type { Tracer } from '../engine/tracer.ts';
 import type { Turns } from '../engine/turns.ts';
-import { refuseUnisolated } from '../engine/unisolated.ts';
+import { refuseUnisolated, type IsolationOf } from '../engine/unisolated.ts';
 import type { Vault } from '../engine/vault.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openLedger } from '../ledger/open.ts';
 import { tenantPlace } from '../ledger/tenant-place.ts';
 import type { TenantRow } from '../ledger/tenants.ts';
 import { refuseLate } from '../operations/directive-late.ts';
-import { confined, type Isolation } from '../plugin/isolation.ts';
+import { confined } from '../plugin/isolation.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
 import type { Host } from '../plugin/process.ts';
 import { compileForTenant, readTenantBlueprint } from './blueprint.ts';
@@ -30,8 +33,12 @@ export interface Household {
   readonly isPaused: () => boolean;
   readonly host: Host;
   readonly turns: Turns;
-  readonly isolation: () => Isolation;
+  readonly isolation: IsolationOf;
   readonly vault: Vault;
+  readonly runTokens: RunTokens;
+  readonly reach: Reach;
+  readonly meters: Meters;
+  readonly tracer: Tracer;
   readonly log: Log;
 }
 
@@ -84,18 +91,17 @@ function rarely(tell: () => Promise<void>): () => void {
   return call;
 }
 
-function makeTenantEngine(
-  row: () => TenantRow,
-  ledger: Ledger,
-  { root, current, isPaused, host: shared, turns, isolation, vault, log: whole }: Household,
-): LocalEngine {
+function makeTenantEngine(row: () => TenantRow, ledger: Ledger, household: Household): LocalEngine {
+  const { root, current, isPaused, host: shared, turns, isolation, vault, log: whole } = household;
   const { config } = current();
   const { slug } = row();
   const { version, packages } = findPlace();
   refuseUnisolated(config, isolation);
   const facade = makeFacadeHost(shared);
-  const isConfined = config.tenants.trust === 'isolated';
-  const host = isConfined ? confined(facade, isolation().wrapper) : facade;
+  const host = confined(facade, () => {
+    const { config: now } = current();
+    return now.tenants.trust === 'isolated' ? isolation(now).wrapper : [];
+  });
   const log = whole.forTenant(slug);
   const spawnerLog = log.child('spawner');
   const pool = makePrewarmPool({
@@ -113,6 +119,10 @@ function makeTenantEngine(
     runner: makeRunner(host, pool),
     version,
     vault,
+    runTokens: household.runTokens,
+    meters: household.meters,
+    tracer: household.tracer,
+    reach: household.reach,
     turns,
     tenant: {
       slug,

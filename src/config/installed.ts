@@ -5,6 +5,7 @@ import { canonical, isObject, type JsonObject } from '../base/json.ts';
 import type { Provides } from '../package/package.ts';
 import { toPipelineEntry } from '../pipeline/entry.ts';
 import { pipelineSchema } from '../pipeline/entry-schema.ts';
+import { packagedHook, secretKeys } from '../webhook/packaged.ts';
 import { buildPlugin, buildRoute } from './build.ts';
 import type { Config } from './config.ts';
 import { keyText, type Path } from './document.ts';
@@ -66,6 +67,7 @@ const schema = section({
   routes: z.array(routeSchema),
   pipelines: z.array(pipelineSchema),
   handlers: z.array(handlerSchema),
+  webhooks: z.array(packagedHook),
 });
 
 type Parsed = z.output<typeof schema>;
@@ -78,7 +80,7 @@ export function readInstallation(one: Installed): {
   const place = placeOf(one);
   const { provides } = one;
   const parsed = schema.safeParse(provides);
-  const problems = findShared(provides, place);
+  const problems = [...findReserved(provides, place), ...findSecrets(provides, place)];
   if (parsed.success) return { parsed: parsed.data, problems };
   const document = { value: provides, problems: [], placeOf: () => place };
   return {
@@ -87,19 +89,42 @@ export function readInstallation(one: Installed): {
   };
 }
 
-/** What an installation brings is its own ledger's, so there is nobody to share it with. */
-function findShared({ plugins, routes, pipelines }: Provides, place: string): Problem[] {
+/**
+ * What an installation brings is its own ledger's, so there is nobody to share it with; and what its
+ * jobs may ask of the system is for the operator to say, not for whoever wrote the package.
+ */
+function findReserved({ plugins, routes, pipelines }: Provides, place: string): Problem[] {
   const entries: (readonly [Path, unknown])[] = [
     ...Object.entries(plugins).map(([name, entry]) => [['plugins', name], entry] as const),
     ...routes.map((entry, index) => [['routes', index], entry] as const),
     ...pipelines.map((entry, index) => [['pipelines', index], entry] as const),
   ];
-  return entries
-    .filter(([, entry]) => isObject(entry) && Object.hasOwn(entry, 'shared'))
-    .map(([path]) => {
-      const message = 'is for the configuration files; what a package brings belongs to one ledger';
-      return makeProblem(place, keyText([...path, 'shared']), message, 'Leave it away.');
-    });
+  return entries.flatMap(([path, entry]) =>
+    Object.entries(reserved)
+      .filter(([key]) => isObject(entry) && Object.hasOwn(entry, key))
+      .map(([key, why]) => {
+        const message = `is for the configuration files; ${why}`;
+        return makeProblem(place, keyText([...path, key]), message, 'Leave it away.');
+      }),
+  );
+}
+
+const reserved: Readonly<Record<string, string>> = {
+  shared: 'what a package brings belongs to one ledger',
+  api_access: 'a package does not give itself rights',
+};
+
+/** Whoever has the package could read it, so it would be no secret. */
+function findSecrets({ webhooks }: Provides, place: string): Problem[] {
+  return webhooks.flatMap((entry, index) =>
+    secretKeys
+      .filter((key) => Object.hasOwn(entry, key))
+      .map((key) => {
+        const hint = 'Leave it away: one is made, or name a credential with `credential`.';
+        const message = 'is a secret, and a package holds none';
+        return makeProblem(place, keyText(['webhooks', index, key]), message, hint);
+      }),
+  );
 }
 
 function findCollisions({ plugins, pipelines }: Config, one: Installed): Problem[] {

@@ -63,7 +63,7 @@ export function pickPackage(found: Packages, slug: string, version: string): Pac
   }
   const slugs = [...new Set(packages.map((one) => one.slug))];
   throw new DuctileError('PACKAGE_NOT_FOUND', `there is no package ${slug}`, {
-    place: 'package_slug',
+    place: slug,
     hint: explainBroken(found, slug) ?? suggest(slug, slugs, 'packages'),
   });
 }

@@ -103,6 +103,6 @@ function choiceType(type: string, summary: string): DirectiveType<TenantChoice> 
     type,
     summary,
     params: z.strictObject({ slug: tenantSlug }),
-    sameness: () => 'each',
+    sameness: () => 'toggle',
   };
 }

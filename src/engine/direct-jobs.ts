@@ -8,7 +8,9 @@ import { isTerminal, type CancelAnswer } from '../job/state.ts';
 import type { Retry } from '../ledger/directives.ts';
 import type { JobFilter, Ledger } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
+import { hopsBehind } from './cause.ts';
 import type { Asked, DirectiveDefinition } from './directive-definition.ts';
+import type { Quota } from './quota.ts';
 
 export interface JobSeams {
   readonly ledger: Ledger;
@@ -17,6 +19,8 @@ export interface JobSeams {
   readonly onCancel: (jobId: string, answer: CancelAnswer) => void;
   /** Jobs were queued. */
   readonly onQueued: () => void;
+  /** What a tenant may have waiting counts here as at any other door. */
+  readonly within: Quota['within'];
 }
 
 export function cancelDirective(seams: JobSeams): DirectiveDefinition<JobChoice> {
@@ -66,17 +70,23 @@ export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> 
     async prepare({ job_id: jobId }, asked) {
       if (jobId === undefined) return { work: { kind: 'process' } };
       const job = await mustFind(ledger, jobId);
-      return { work: { kind: 'job.retry', retry: toRetry(seams, job, asked) } };
+      const hops = await hopsBehind(asked.actor, ledger);
+      return { work: { kind: 'job.retry', retry: toRetry(seams, job, asked, hops) }, jobs: 1 };
     },
-    execute: (choice, asked) =>
-      inSteps(seams, 'retry', choice, asked, async (jobs) => {
+    async execute(choice, asked) {
+      const hops = await hopsBehind(asked.actor, ledger);
+      return await inSteps(seams, 'retry', choice, asked, async (jobs) => {
         const { plugins } = seams.catalog();
         const inits = jobs.filter(isInit);
         const wanted = jobs.filter((job) => !isInit(job) && !isStep(job));
         const known = wanted.filter(({ plugin }) => plugins.has(plugin));
         // Whoever walks over the same jobs at this moment has seen that nobody retried them, too.
-        const retries = known.map((job) => ({ ...toRetry(seams, job, asked), isFirst: true }));
-        const answers = await ledger.retryMany(retries);
+        const retries = known.map((job) => ({
+          ...toRetry(seams, job, asked, hops),
+          isFirst: true,
+        }));
+        const brings = { jobs: retries.length, signals: 0 };
+        const answers = await seams.within(brings, () => ledger.retryMany(retries));
         seams.onQueued();
         return [
           ...answers.map(({ kind }) => kind),
@@ -84,7 +94,8 @@ export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> 
           ...Array<PassedOver>(inits.length).fill('init'),
           ...Array<PassedOver>(jobs.length - wanted.length - inits.length).fill('run_step'),
         ];
-      }),
+      });
+    },
   };
 }
 
@@ -92,9 +103,9 @@ export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> 
 const passedOver = ['unknown_plugin', 'init', 'run_step'] as const;
 type PassedOver = (typeof passedOver)[number];
 
-function toRetry({ catalog }: JobSeams, job: Job, { actor }: Asked): Retry {
+function toRetry({ catalog }: JobSeams, job: Job, { actor }: Asked, hops: number): Retry {
   const maxAttempts = catalog().plugins.get(job.plugin)?.retry.maxAttempts ?? job.maxAttempts;
-  return { of: job.id, job: draftRetry(job, { id: makeId(), actor, maxAttempts }) };
+  return { of: job.id, job: draftRetry(job, { id: makeId(), actor, maxAttempts, hops }) };
 }
 
 function refuseUnknown({ catalog }: JobSeams, { plugin }: Job): void {

@@ -18,7 +18,7 @@ import type {
   InstallationContent,
   InstallationRow,
 } from '../ledger/installations.ts';
-import type { Package, Provides } from '../package/package.ts';
+import { readProvides, type Package } from '../package/package.ts';
 import { compareProvisions, describeProvisions, provisionsOf } from '../package/provision.ts';
 import { compareVersions } from '../package/version.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
@@ -26,8 +26,9 @@ import type { Directives } from './directives.ts';
 import type { Generation } from './generation.ts';
 import { makeContent, readStanding, refuseUnfit, type InstallerSeams } from './installer.ts';
 import { toInstalled } from './installations.ts';
+import { heedHooks, moveHooks, refuseHooks, type HookSeams } from './package-hooks.ts';
 
-export interface PackageSeams extends InstallerSeams<Generation> {
+export interface PackageSeams extends InstallerSeams<Generation>, HookSeams {
   /** Where packages are looked for. */
   readonly packageRoots: () => readonly string[];
   /** What is installed has changed. */
@@ -50,9 +51,12 @@ function installDirective(seams: PackageSeams): DirectiveDefinition<InstallChoic
     const { version: plannedAt, rows } = await readStanding(ledger);
     const there = rows.find(({ slug }) => slug === found.slug);
     if (there !== undefined) throw installed(there);
-    const content = await makeContent(found, choice.config, ledger);
-    refuseUnfit(found, toOne(id, found, content), rows, seams);
-    return { found, content, plannedAt };
+    const content = await makeContent(found, choice.config, seams);
+    const one = toOne(id, found, content);
+    refuseUnfit(found, one, rows, seams);
+    const hooks = { row: undefined, webhooks: one.provides.webhooks, isOn: true };
+    await refuseHooks(hooks, seams);
+    return { found, content, plannedAt, hooks };
   };
   return {
     ...installType,
@@ -69,12 +73,13 @@ function installDirective(seams: PackageSeams): DirectiveDefinition<InstallChoic
       ];
     },
     async prepare(choice, { directiveId }) {
-      const { found, content, plannedAt } = await prepare(choice, directiveId);
+      const { found, content, plannedAt, hooks } = await prepare(choice, directiveId);
       const { slug } = found;
-      const installation = { id: directiveId, slug, directiveId, plannedAt, ...content };
-      return { work: { kind: 'package.install', installation } };
+      const { webhooks, ...revealed } = await moveHooks(hooks, seams);
+      const installation = { id: directiveId, slug, directiveId, plannedAt, webhooks, ...content };
+      return { work: { kind: 'package.install', installation }, ...revealed };
     },
-    after: seams.onInstalled,
+    after: (_choice, result) => heed(seams, result),
   };
 }
 
@@ -85,11 +90,15 @@ function upgradeDirective(seams: PackageSeams): DirectiveDefinition<UpgradeChoic
     const row = mustFind(rows, choice);
     const found = pick(seams, choice.package_slug, choice.version);
     const config = choice.config ?? (JSON.parse(row.config) as JsonObject);
-    const content = await makeContent(found, config, ledger);
+    const content = await makeContent(found, config, seams);
     refuseBackwards(row, content, choice);
     const others = rows.filter(({ id }) => id !== row.id);
-    refuseUnfit(found, toOne(row.id, found, content), others, seams);
-    return { row, found, content, plannedAt };
+    const one = toOne(row.id, found, content);
+    refuseUnfit(found, one, others, seams);
+    const isOn = row.status !== 'disabled';
+    const hooks = { row, webhooks: one.provides.webhooks, isOn };
+    await refuseHooks(hooks, seams);
+    return { row, found, content, plannedAt, hooks };
   };
   return {
     ...upgradeType,
@@ -109,12 +118,16 @@ function upgradeDirective(seams: PackageSeams): DirectiveDefinition<UpgradeChoic
       ];
     },
     async prepare(choice, { directiveId }) {
-      const { row, content, plannedAt } = await prepare(choice);
-      const to = row.status === 'disabled' ? 'disabled' : 'installed';
-      const change: InstallationChange = { ...nameOf(row), directiveId, plannedAt, to, content };
-      return { work: { kind: 'package.change', change } };
+      const { row, content, plannedAt, hooks } = await prepare(choice);
+      const to = hooks.isOn ? 'installed' : 'disabled';
+      const { webhooks, ...revealed } = await moveHooks(hooks, seams);
+      const planned = { directiveId, plannedAt, to, content, webhooks } as const;
+      return {
+        work: { kind: 'package.change', change: { ...nameOf(row), ...planned } },
+        ...revealed,
+      };
     },
-    after: seams.onInstalled,
+    after: (_choice, result) => heed(seams, result),
   };
 }
 
@@ -142,11 +155,20 @@ function switchDirective(
       const { row, plannedAt } = await prepare(choice);
       const plugins = provisionsIn(row).filter(({ kind }) => kind === 'plugin');
       const purge = choice.purge === true ? plugins.map(({ name }) => name) : [];
-      const change = { ...nameOf(row), directiveId, plannedAt, to, purge };
-      return { work: { kind: 'package.change', change } };
+      const left = to === 'uninstalled' ? [] : readProvides(row.provisioned).webhooks;
+      const isOn = to === 'installed';
+      const { webhooks, ...revealed } = await moveHooks({ row, webhooks: left, isOn }, seams);
+      const change = { ...nameOf(row), directiveId, plannedAt, to, purge, webhooks };
+      return { work: { kind: 'package.change', change }, ...revealed };
     },
-    after: seams.onInstalled,
+    after: (_choice, result) => heed(seams, result),
   };
+}
+
+/** First what its webhooks start, then what they are. */
+async function heed(seams: PackageSeams, result: JsonObject): Promise<void> {
+  await seams.onInstalled();
+  await heedHooks(seams, result);
 }
 
 function planSwitch(row: InstallationRow, to: InstallationChange['to']): string[] {
@@ -197,7 +219,7 @@ function installed({ slug, version, status }: InstallationRow): DuctileError {
     'PACKAGE_INSTALLED',
     `${slug} is installed already, at ${version}${how}`,
     {
-      place: 'package_slug',
+      place: slug,
     },
   );
 }
@@ -220,16 +242,16 @@ function mustFind(
   const found = rows.find((row) => row.slug === wanted && (id === undefined || row.id === id));
   if (found !== undefined) return found;
   throw new DuctileError('INSTALLATION_NOT_FOUND', `${wanted} is not installed`, {
-    place: 'package_slug',
+    place: wanted,
   });
 }
 
 function provisionsIn({ slug, provisioned }: InstallationRow) {
-  return provisionsOf(slug, JSON.parse(provisioned) as Provides);
+  return provisionsOf(slug, readProvides(provisioned));
 }
 
 function toOne(id: string, { slug, version }: Package, content: InstallationContent): Installed {
-  return { id, slug, version, provides: JSON.parse(content.provisioned) as Provides };
+  return { id, slug, version, provides: readProvides(content.provisioned) };
 }
 
 function nameOf({ id, slug }: InstallationRow): { id: string; slug: string } {

@@ -13,11 +13,13 @@ import {
   type RunChoice,
 } from '../directive/run.ts';
 import type { CancelAnswer } from '../job/state.ts';
+import type { Revival } from '../ledger/directives.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { noNews, type RunNews } from '../ledger/runs.ts';
 import type { NodeKind } from '../pipeline/graph.ts';
 import { answerOf, type Run, type Step } from '../pipeline/run.ts';
-import type { DirectiveDefinition } from './directive-definition.ts';
+import { hopsBehind } from './cause.ts';
+import type { Asked, DirectiveDefinition, Prepared } from './directive-definition.ts';
 import type { Directives } from './directives.ts';
 
 export interface RunSeams {
@@ -86,12 +88,8 @@ function reviveDirective({ ledger, onNews }: RunSeams): DirectiveDefinition<Revi
         ...tellContext(context),
       ];
     },
-    prepare: ({ run_id: of, context }) => ({
-      work: {
-        kind: 'run.revive',
-        revival: { of, id: makeId(), firstJobId: makeId(), withContext: context },
-      },
-    }),
+    prepare: ({ run_id: of, context }, asked) =>
+      prepareRevival(ledger, { of, withContext: context }, asked),
     after: () => onNews({ ...noNews, advancing: true }),
   };
 }
@@ -120,14 +118,20 @@ function retryFromDirective({ ledger, onNews }: RunSeams): DirectiveDefinition<R
         ...tellContext(context),
       ];
     },
-    prepare: ({ run_id: of, step: from, context }) => ({
-      work: {
-        kind: 'run.revive',
-        revival: { of, id: makeId(), firstJobId: makeId(), withContext: context, from },
-      },
-    }),
+    prepare: ({ run_id: of, step: from, context }, asked) =>
+      prepareRevival(ledger, { of, withContext: context, from }, asked),
     after: () => onNews({ ...noNews, advancing: true }),
   };
+}
+
+async function prepareRevival(
+  ledger: Ledger,
+  wanted: Pick<Revival, 'of' | 'withContext' | 'from'>,
+  { actor }: Asked,
+): Promise<Prepared> {
+  const hops = await hopsBehind(actor, ledger);
+  const revival = { ...wanted, id: makeId(), firstJobId: makeId(), hops };
+  return { work: { kind: 'run.revive', revival }, jobs: 1 };
 }
 
 function decideDirective({ ledger, onNews }: RunSeams): DirectiveDefinition<DecisionChoice> {

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fromTimestamp } from '../base/clock.ts';
-import { DuctileError } from '../base/errors.ts';
+import { DuctileError, messageOf } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { probe } from '../base/probe.ts';
@@ -16,11 +15,11 @@ import {
   type TenantDeletion,
   type TenantLimitParams,
 } from '../directive/tenant.ts';
-import type { Ledger, ProcessRow } from '../ledger/ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import { schemaVersion } from '../ledger/migrate.ts';
 import { openLedger } from '../ledger/open.ts';
 import { openToLook, schemaOf } from '../ledger/reading.ts';
-import { removeLedger, tenantPlace, type RootPlace } from '../ledger/tenant-place.ts';
+import { hostIn, removeLedger, tenantPlace, type RootPlace } from '../ledger/tenant-place.ts';
 import type { TenantLimits, TenantRow, TenantStatus } from '../ledger/tenants.ts';
 import type { Asked, DirectiveDefinition } from './directive-definition.ts';
 import type { Directives } from './directives.ts';
@@ -201,15 +200,20 @@ function deleteDirective(seams: TenantSeams): DirectiveDefinition<TenantDeletion
   };
 }
 
+/** One that cannot be read can be removed all the same. */
 async function countJobs({ state }: TenantSeams, slug: string): Promise<string> {
   const place = tenantPlace(state(), slug);
-  if ((await schemaOf(place).catch(() => undefined)) === undefined) return 'it has no ledger yet';
-  const own = await openToLook(place);
   try {
-    const { ready, delayed, running } = await own.counts();
-    return `${ready + delayed} jobs wait in it, ${running} run`;
-  } finally {
-    await own.close();
+    if ((await schemaOf(place)) === undefined) return 'it has no ledger yet';
+    const own = await openToLook(place);
+    try {
+      const { ready, delayed, running } = await own.counts();
+      return `${ready + delayed} jobs wait in it, ${running} run`;
+    } finally {
+      await own.close();
+    }
+  } catch (error) {
+    return `what is in it cannot be told (${messageOf(error)})`;
   }
 }
 
@@ -217,25 +221,17 @@ async function countJobs({ state }: TenantSeams, slug: string): Promise<string> 
 async function everybodyLeft(seams: TenantSeams, slug: string, { signal }: Asked): Promise<void> {
   const { state, reapAfterMs } = seams;
   const place = tenantPlace(state(), slug);
-  if (place.kind === 'sqlite' || (await schemaOf(place)) === undefined) return;
-  const own = await openLedger(place);
-  try {
-    const deadline = performance.now() + limits.tenantLeaveMs;
-    for (;;) {
-      const oldest = fromTimestamp(await own.now()) - reapAfterMs();
-      const lives = ({ lastHeartbeatAt }: ProcessRow) => fromTimestamp(lastHeartbeatAt) > oldest;
-      const alive = (await own.processes()).find(lives);
-      if (alive === undefined) return;
-      if (performance.now() > deadline) {
-        const message = `${slug} is still in use by a process on ${alive.host}`;
-        throw new DuctileError('TENANT_UNAVAILABLE', message, {
-          hint: 'Stop that process, or wait until it is known to be dead; then delete it again.',
-        });
-      }
-      await sleep(LOOK_MS, undefined, { signal });
+  const deadline = performance.now() + limits.tenantLeaveMs;
+  for (;;) {
+    const host = await hostIn(place, reapAfterMs());
+    if (host === undefined) return;
+    if (performance.now() > deadline) {
+      const message = `${slug} is still in use by a process on ${host}`;
+      throw new DuctileError('TENANT_UNAVAILABLE', message, {
+        hint: 'Stop that process, or wait until it is known to be dead; then delete it again.',
+      });
     }
-  } finally {
-    await own.close();
+    await sleep(LOOK_MS, undefined, { signal });
   }
 }
 

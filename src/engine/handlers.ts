@@ -4,7 +4,9 @@ import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
-import type { HandlerConfig } from '../config/handler.ts';
+import { handlerSchema, type HandlerConfig } from '../config/handler.ts';
+import type { Path } from '../config/document.ts';
+import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../config/nearest.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
 import { automaticKey, canonical } from '../directive/directive.ts';
@@ -14,24 +16,24 @@ import { pauseScheduleType, resetBreakerType, resumeScheduleType } from '../dire
 import { disableType, enableType, pauseType, resumeType } from '../directive/switch.ts';
 import { nounOf, type DirectiveType } from '../directive/type.ts';
 import type { AskedDirective, AsksOf } from '../ledger/directives.ts';
-import { render } from '../pipeline/template.ts';
+import { INSTALLATION_ACTOR, type Package, type Provides } from '../package/package.ts';
+import { render, type Template } from '../pipeline/template.ts';
 import { RUNTIME_SOURCE, senderOf, type SignalDraft } from '../signal/signal.ts';
 
 /** On whose behalf a handler asks; the installation has the rights of an admin of its ledger. */
 export function installationActor(slug: string): string {
-  return `${ACTOR}${slug}`;
+  return `${INSTALLATION_ACTOR}${slug}`;
 }
 
 export function isInstallation(actor: string): boolean {
-  return actor.startsWith(ACTOR);
+  return actor.startsWith(INSTALLATION_ACTOR);
 }
 
 /** The package on whose behalf somebody acts, if it is one. */
 export function packageBehind(actor: string): string | undefined {
-  return isInstallation(actor) ? actor.slice(ACTOR.length) : undefined;
+  return isInstallation(actor) ? actor.slice(INSTALLATION_ACTOR.length) : undefined;
 }
 
-const ACTOR = 'installation:';
 export const HANDLER_ROLE = 'admin';
 
 /**
@@ -52,14 +54,68 @@ const types: ReadonlyMap<string, DirectiveType<object>> = new Map(
   ].map((type) => [type.type, type]),
 );
 
-/** What is wrong with the handlers of a configuration. */
-export function checkHandlers(handlers: readonly HandlerConfig[]): Problem[] {
-  return handlers.flatMap(({ directive, name, place }) => {
-    if (types.has(directive)) return [];
-    const message = `asks for ${directive}, which is nothing that a handler may ask for`;
-    const hint = suggest(directive, [...types.keys()], 'directives that it may ask for');
-    return [makeProblem(place, `handlers ${name}`, message, hint)];
+type Asking = Pick<HandlerConfig, 'name' | 'directive' | 'params' | 'place'>;
+
+/** What is wrong with handlers, as far as that can be told before there is a signal. */
+export function checkHandlers(handlers: readonly Asking[]): Problem[] {
+  return handlers.flatMap(({ directive, name, place, params }) => {
+    const type = types.get(directive);
+    if (type === undefined) {
+      const message = `asks for ${directive}, which is nothing that a handler may ask for`;
+      const hint = suggest(directive, [...types.keys()], 'directives that it may ask for');
+      return [makeProblem(place, `handlers ${name}`, message, hint)];
+    }
+    return checkParams(params, type).map(({ key, message, hint }) =>
+      makeProblem(place, `handlers ${name} params${key === '' ? '' : `.${key}`}`, message, hint),
+    );
   });
+}
+
+/** The same for a package by itself; what only an installation can say of them is left out. */
+export function checkPackaged(
+  { slug, place }: Pick<Package, 'slug' | 'place'>,
+  { handlers }: Pick<Provides, 'handlers'>,
+): Problem[] {
+  const asking = handlers.flatMap((entry, index): Asking[] => {
+    const read = handlerSchema.safeParse(entry);
+    return read.success ? [{ ...read.data, name: `${slug}/${index + 1}`, place }] : [];
+  });
+  return checkHandlers(asking);
+}
+
+/** What is filled in later is taken to be right. */
+function checkParams(params: Template, type: DirectiveType<object>): Problem[] {
+  const open: Path[] = [];
+  const value = sampleOf(params, [], open);
+  const parsed = type.params.safeParse(value);
+  if (parsed.success) return [];
+  const issues = parsed.error.issues.filter(
+    (issue) => issue.code === 'unrecognized_keys' || !open.some((path) => meet(issue.path, path)),
+  );
+  const where = { value, problems: [], placeOf: () => '' };
+  return describeIssues(issues, type.params, where, { whole: 'as a whole' });
+}
+
+/** One lies within the other. */
+function meet(one: readonly PropertyKey[], other: Path): boolean {
+  const length = Math.min(one.length, other.length);
+  return one.slice(0, length).every((key, index) => key === other[index]);
+}
+
+/** A value of the same form, with anything where something is to be filled in: those places are `open`. */
+function sampleOf(template: Template, path: Path, open: Path[]): Json {
+  if ('list' in template) {
+    return template.list.map((item, index) => sampleOf(item, [...path, index], open));
+  }
+  if ('map' in template) {
+    const entries = Object.entries(template.map);
+    return Object.fromEntries(
+      entries.map(([key, inner]) => [key, sampleOf(inner, [...path, key], open)]),
+    );
+  }
+  if ('value' in template) return template.value;
+  open.push(path);
+  return 'open';
 }
 
 /** What the signals of a ledger ask for, under the configuration in force. */

@@ -10,7 +10,7 @@ import {
 import { configInvalid } from '../config/problem.ts';
 import type { InstallationRow } from '../ledger/installations.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { Provides } from '../package/package.ts';
+import { readProvides } from '../package/package.ts';
 import type { Blueprint } from './generation.ts';
 import { checkHandlers } from './handlers.ts';
 
@@ -79,7 +79,7 @@ function isRefusal(error: unknown): boolean {
 }
 
 export function toInstalled({ id, slug, version, provisioned }: InstallationRow): Installed {
-  return { id, slug, version, provides: JSON.parse(provisioned) as Provides };
+  return { id, slug, version, provides: readProvides(provisioned) };
 }
 
 /** All of it compiled; throws what does not fit, as CONFIG_INVALID. */

@@ -12,12 +12,13 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { configChecksum } from '../package/checksum.ts';
 import { fill, withDefaults } from '../package/fill.ts';
 import type { Package } from '../package/package.ts';
-import { provisionsOf } from '../package/provision.ts';
+import { addressWebhooks, provisionsOf } from '../package/provision.ts';
 import { findMismatch } from '../plugin/payload.ts';
 import { findSecret } from '../signal/secret.ts';
 import type { Blueprint } from './generation.ts';
 import { compileWith, toInstalled } from './installations.ts';
 import { checkFit, checkTargets } from './package-fit.ts';
+import { refuseTargets, type HookSeams } from './package-hooks.ts';
 
 export interface InstallerSeams<Current extends Blueprint = Blueprint> {
   readonly ledger: Ledger;
@@ -42,18 +43,19 @@ export async function readStanding(ledger: Ledger): Promise<Standing> {
 export async function makeContent(
   found: Package,
   given: JsonObject,
-  ledger: Ledger,
+  { ledger, tenant }: Pick<HookSeams, 'ledger' | 'tenant'>,
 ): Promise<InstallationContent> {
   const { slug, version, hash, configSchema } = found;
   refuseUnkept(given);
   const config = withDefaults(configSchema, given);
   await refuseMismatch(found, config);
-  const { provides, faults } = fill(found.provides, config);
+  const { provides: filled, faults } = fill(found.provides, config);
   if (faults.length > 0) {
     throw packageInvalid(
       faults.map(({ at, message }) => makeProblem(found.place, keyText(at), message)),
     );
   }
+  const provides = addressWebhooks(filled, { slug, tenant: tenant?.slug });
   refuseSecrets(provides.plugins, 'plugins');
   await refuseUnknownCredentials(provides.plugins, ledger);
   return {
@@ -93,6 +95,7 @@ export function refuseUnfit(
     checkFit({ found, one, others: [], catalog: next.catalog, isInForce: true }) ??
     (found === undefined ? undefined : checkTargets(found, one, next));
   if (unmet !== undefined) throw refused(one, unmet.message, unmet.hint);
+  refuseTargets(one, next);
 }
 
 function refused(one: Installed, message: string, hint?: string): DuctileError {

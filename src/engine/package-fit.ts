@@ -1,10 +1,10 @@
-import { isObject } from '../base/json.ts';
+import { isObject, type Json } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
 import { placeOf, type Installed } from '../config/installed.ts';
 import { suggest } from '../config/nearest.ts';
 import type { InstallationRow } from '../ledger/installations.ts';
 import { isOpen } from '../package/fill.ts';
-import type { Package, Provides, RequiredPlugin } from '../package/package.ts';
+import { readProvides, type Package, type RequiredPlugin } from '../package/package.ts';
 import { provisionsOf } from '../package/provision.ts';
 import { parseRange, satisfies } from '../package/version.ts';
 import { stepsIn } from '../pipeline/entry.ts';
@@ -49,7 +49,7 @@ function checkAbsent({ found, catalog }: Fit): Misfit | undefined {
 function checkNames({ one, others, catalog }: Fit): Misfit | undefined {
   const taken = new Map<string, string>();
   for (const { slug, provisioned } of others) {
-    for (const { kind, name } of provisionsOf(slug, JSON.parse(provisioned) as Provides)) {
+    for (const { kind, name } of provisionsOf(slug, readProvides(provisioned))) {
       taken.set(`${kind} ${name}`, slug);
     }
   }
@@ -91,6 +91,15 @@ export function checkTargets(
     ...found.requires.map(({ plugin }) => plugin),
     ...Object.keys(one.provides.plugins),
   ]);
+  for (const { id, pipeline } of one.provides.webhooks) {
+    const own = one.provides.pipelines.map(({ name }) => name);
+    if (typeof pipeline !== 'string' || own.includes(pipeline)) continue;
+    const hint = 'Bring the pipeline with it, or let the webhook make a signal.';
+    return {
+      message: `its webhook ${textOf(id)} is for the pipeline ${pipeline}, which is not its`,
+      hint,
+    };
+  }
   for (const [what, target] of targetsOf(one, config)) {
     const dot = target.lastIndexOf('.');
     const plugin = catalog.plugins.has(target) || dot < 0 ? target : target.slice(0, dot);
@@ -117,7 +126,14 @@ function targetsOf(one: Installed, { routes, pipelines }: Config): Target[] {
         ),
         ...[onHalt ?? []].flat().map((to): Target => [`on_halt of its pipeline ${name}`, to]),
       ]),
+    ...one.provides.webhooks.flatMap(({ id, plugin }): Target[] =>
+      typeof plugin === 'string' ? [[`its webhook ${textOf(id)}`, plugin]] : [],
+    ),
   ];
+}
+
+function textOf(value: Json | undefined): string {
+  return typeof value === 'string' ? value : '';
 }
 
 /** Commands and versions, as the plugins of the new catalog have them. */

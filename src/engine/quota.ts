@@ -4,24 +4,18 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Usage } from '../ledger/outlook.ts';
 import type { TenantLimits, TenantRow } from '../ledger/tenants.ts';
 import type { SkipReason } from '../schedule/overlap.ts';
+import type { Brought, Within } from './admission.ts';
 import type { TenantSelf } from './tenants.ts';
 
 /** What a tenant may use of what all share, at the doors through which work comes in. */
 export interface Quota {
-  /** Has it done, if there is room for it; throws TENANT_SUSPENDED or TENANT_LIMIT otherwise. */
-  within<T>(asked: Asked, work: () => Promise<T>): Promise<T>;
+  readonly within: Within;
   /** How many attempts may run at once, wherever; undefined for no limit. */
   workers(): number | undefined;
   /** Why no schedule fires for the time being, as far as is known. */
   held(): Extract<SkipReason, 'tenant_limit' | 'tenant_suspended'> | undefined;
   /** Learns what is used by now, where that decides anything. */
   review(): Promise<void>;
-}
-
-/** What somebody brings. */
-export interface Asked {
-  readonly jobs: number;
-  readonly signals: number;
 }
 
 /** Whoever is alone has everything. */
@@ -54,9 +48,9 @@ export function makeQuota(
 ): Quota {
   let tally: Tally | undefined;
   let counting: Promise<Tally> | undefined;
-  let underWay: Asked = { jobs: 0, signals: 0 };
+  let underWay: Brought = { jobs: 0, signals: 0 };
   /** All that ever was: what came in while it was counted is the difference. */
-  let letIn: Asked = { jobs: 0, signals: 0 };
+  let letIn: Brought = { jobs: 0, signals: 0 };
   const atWork = new Set<Promise<unknown>>();
 
   const count = async (): Promise<Tally> => {
@@ -73,7 +67,7 @@ export function makeQuota(
   const recount = (): Promise<Tally> =>
     (counting ??= count().finally(() => (counting = undefined)));
 
-  const fresh = async (asked: Asked): Promise<Tally> => {
+  const fresh = async (asked: Brought): Promise<Tally> => {
     const known = tally ?? (await recount());
     const exceeded = findExceeded(known, asked, tenant().limits);
     if (exceeded !== undefined && known.isBlurred) {
@@ -84,7 +78,7 @@ export function makeQuota(
     return isStale(known, exceeded !== undefined, tenant().limits) ? await recount() : known;
   };
 
-  const admit = async (asked: Asked): Promise<void> => {
+  const admit = async (asked: Brought): Promise<void> => {
     refuseSuspended(tenant());
     if (isLimited(tenant().limits)) {
       const exceeded = findExceeded(await fresh(asked), asked, tenant().limits);
@@ -125,11 +119,11 @@ export function makeQuota(
   };
 }
 
-function plus(one: Asked, other: Asked): Asked {
+function plus(one: Brought, other: Brought): Brought {
   return { jobs: one.jobs + other.jobs, signals: one.signals + other.signals };
 }
 
-function minus(one: Asked, other: Asked): Asked {
+function minus(one: Brought, other: Brought): Brought {
   return { jobs: one.jobs - other.jobs, signals: one.signals - other.signals };
 }
 
@@ -144,7 +138,7 @@ interface Exceeded {
 
 function findExceeded(
   { usage, jobs, signals }: Tally,
-  asked: Asked,
+  asked: Brought,
   { queueLength, signalsPerMinute, storageBytes }: TenantLimits,
 ): Exceeded | undefined {
   if (queueLength !== null && asked.jobs > 0 && usage.queued + jobs + asked.jobs > queueLength) {

@@ -2,13 +2,13 @@ import { DuctileError } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
 import type { Isolation } from '../plugin/isolation.ts';
 
+/** How plugins of tenants are kept apart under a configuration: what it names is hidden from them. */
+export type IsolationOf = (config: Config) => Isolation;
+
 /** Throws when plugins of tenants would see the ledgers of others, and nobody said that they may. */
-export function refuseUnisolated(
-  { tenants }: Pick<Config, 'tenants'>,
-  isolation: (() => Isolation) | undefined,
-): void {
-  if (tenants.trust === 'shared') return;
-  const { tier, reason } = isolation?.() ?? { tier: 'none', reason: 'it is not known here' };
+export function refuseUnisolated(config: Config, isolation: IsolationOf | undefined): void {
+  if (config.tenants.trust === 'shared') return;
+  const { tier, reason } = isolation?.(config) ?? { tier: 'none', reason: 'it is not known here' };
   if (tier !== 'none') return;
   const message = `plugins cannot be kept out of other ledgers: ${reason ?? 'no way was found'}`;
   throw new DuctileError('TENANT_NOT_ISOLATED', message, { place: 'tenants.trust' });

@@ -1,6 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { InstallationStatus } from '../package/package.ts';
 import type { Provision } from '../package/provision.ts';
+import type { WebhookChange, WebhookDraft } from './webhooks.ts';
 
 /** What a ledger can do with installations; they are changed by directives alone. */
 export interface InstallationVerbs {
@@ -36,6 +37,14 @@ export interface InstallationDraft extends InstallationContent {
   readonly slug: string;
   readonly directiveId: string;
   readonly plannedAt: number;
+  readonly webhooks: WebhookMoves;
+}
+
+/** What becomes of webhooks together with the installation that brings them. */
+export interface WebhookMoves {
+  readonly opened: readonly WebhookDraft[];
+  readonly changed: readonly Omit<WebhookChange, 'seenAt'>[];
+  readonly closed: readonly string[];
 }
 
 export interface InstallationChange {
@@ -46,6 +55,7 @@ export interface InstallationChange {
   readonly to: 'installed' | 'disabled' | 'uninstalled';
   /** What it becomes; what it is, when undefined. */
   readonly content?: InstallationContent;
+  readonly webhooks: WebhookMoves;
   /** Plugins whose state and facts go with it. */
   readonly purge?: readonly string[];
 }

@@ -1,4 +1,6 @@
 import * as z from 'zod';
+import { text } from '../base/fields.ts';
+import { isObject, type JsonObject } from '../base/json.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective, textIn } from './direct.ts';
@@ -7,23 +9,39 @@ import { slug } from './package.ts';
 const config = z
   .record(z.string(), z.unknown())
   .describe('what its config_schema asks for; secrets as credential:<name>');
-const version = z.string().default('latest').describe('`latest` is the newest that is no trial');
+const version = text()
+  .max(64)
+  .default('latest')
+  .describe('`latest` is the newest that is no trial');
 
 const output = z.object({
   installation_id: z.string(),
   package: z.string(),
   version: z.string(),
   provisioned: z.record(z.string(), z.int()).optional().describe('how many of each kind it brings'),
+  webhooks: z
+    .array(
+      z.object({
+        id: z.string(),
+        path: z.string(),
+        secret: z.string().nullable().describe('the one that was made for it, shown this once'),
+      }),
+    )
+    .optional()
+    .describe('those that it brings'),
   directive_id: z.string().describe('the record of this change'),
 });
 
 const errors = [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'] as const;
 const packageErrors = [
   ...errors,
+  'CREDENTIAL_KEY_INVALID',
+  'CREDENTIAL_KEY_MISSING',
   'CREDENTIAL_NOT_FOUND',
   'PACKAGE_INVALID',
   'PACKAGE_NOT_FOUND',
   'PACKAGE_REFUSED',
+  'WEBHOOK_EXISTS',
 ] as const;
 
 export const installPackage = defineOperation({
@@ -34,7 +52,7 @@ export const installPackage = defineOperation({
   input: z.strictObject({ package: slug, version, config: config.default({}) }),
   output,
   errors: [...packageErrors, 'PACKAGE_INSTALLED'],
-  http: { method: 'POST', path: '/packages/:package/install' },
+  http: { method: 'POST', path: '/packages/:package/install', isSecret: true },
   cli: {
     positionals: ['package'],
     flags: { config: '--with <json>', version: '--at <version>' },
@@ -60,7 +78,7 @@ export const upgradePackage = defineOperation({
   }),
   output,
   errors: [...packageErrors, 'INSTALLATION_NOT_FOUND'],
-  http: { method: 'POST', path: '/packages/:package/upgrade' },
+  http: { method: 'POST', path: '/packages/:package/upgrade', isSecret: true },
   cli: {
     positionals: ['package'],
     flags: { config: '--with <json>', version: '--at <version>' },
@@ -103,7 +121,7 @@ export const uninstallPackage = defineOperation({
 });
 
 function switchOperation(verb: 'enable' | 'disable', summary: string) {
-  const type = `package.${verb}`;
+  const type = `package.${verb}` as const;
   return defineOperation({
     name: type,
     summary,
@@ -131,7 +149,25 @@ async function change(
     package: textIn(result, 'package_slug'),
     version: textIn(result, 'version'),
     ...(provisioned === undefined ? {} : { provisioned: provisioned as Record<string, number> }),
+    ...showHooks(result),
     directive_id: id,
+  };
+}
+
+/** Secrets come beside what is on record, in the one answer to who asked. */
+function showHooks({ webhooks, secrets }: JsonObject) {
+  if (!Array.isArray(webhooks)) return {};
+  const ids = webhooks.filter((hook) => typeof hook === 'string');
+  const made = isObject(secrets) ? secrets : {};
+  return {
+    webhooks: ids.map((hook) => {
+      const secret = made[hook];
+      return {
+        id: hook,
+        path: `/hooks/${hook}`,
+        secret: typeof secret === 'string' ? secret : null,
+      };
+    }),
   };
 }
 

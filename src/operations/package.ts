@@ -4,13 +4,14 @@ import type { JsonObject } from '../base/json.ts';
 import { readInstallation } from '../config/installed.ts';
 import { pickPackage, readPackage } from '../config/packages.ts';
 import type { InstallationRow } from '../ledger/installations.ts';
+import { checkPackaged } from '../engine/handlers.ts';
 import { fill, withDefaults } from '../package/fill.ts';
 import type { Package } from '../package/package.ts';
-import { provisionsOf } from '../package/provision.ts';
+import { addressWebhooks, provisionsOf } from '../package/provision.ts';
 import { defineOperation } from './define.ts';
 import { problemsShape, showProblem } from './plugin.ts';
 
-export const slug = text().describe('the name of the package, such as folder-notify');
+export const slug = text().max(64).describe('the name of the package, such as folder-notify');
 const version = z.string().describe('a semantic version');
 
 const summaryShape = {
@@ -110,7 +111,10 @@ export const showPackage = defineOperation({
         commands: [...commands],
         version: range ?? null,
       })),
-      provides: provisionsOf(one.slug, one.provides),
+      provides: provisionsOf(
+        one.slug,
+        addressWebhooks(one.provides, { slug: one.slug, tenant: engine.tenant }),
+      ),
       hash: one.hash,
       place: engine.tenant === undefined ? one.place : null,
     };
@@ -151,10 +155,7 @@ export const validatePackage = defineOperation({
   },
   run: (_context, { directory, config }) => {
     const found = readPackage(directory);
-    const deeper =
-      found.package === undefined || config === undefined
-        ? []
-        : checkFilled(found.package, config as JsonObject);
+    const deeper = found.package === undefined ? [] : checkContent(found.package, config);
     const problems = [...found.problems, ...deeper].map(showProblem);
     return Promise.resolve({
       valid: problems.length === 0,
@@ -166,12 +167,18 @@ export const validatePackage = defineOperation({
   },
 });
 
+/** As far as it goes before anybody says what the package asks for. */
+function checkContent(one: Package, config: Readonly<Record<string, unknown>> | undefined) {
+  if (config !== undefined) return checkFilled(one, config as JsonObject);
+  return checkPackaged(one, one.provides);
+}
+
 function checkFilled(one: Package, given: JsonObject) {
   const { provides, faults } = fill(one.provides, withDefaults(one.configSchema, given));
   const { slug: name, version: at, place } = one;
   const { problems } = readInstallation({ id: '', slug: name, version: at, provides });
   const unfilled = faults.map(({ at: path, message }) => ({ place, key: path.join('.'), message }));
-  return [...unfilled, ...problems];
+  return [...unfilled, ...problems, ...checkPackaged(one, provides)];
 }
 
 function summarise(

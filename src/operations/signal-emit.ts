@@ -1,6 +1,8 @@
 import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
 import { moment } from '../base/fields.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
 import type { SignalSubmission } from '../engine/emit.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 import type { Context } from './context.ts';
@@ -36,34 +38,39 @@ const reportInput = z.strictObject({
     .describe('`admin_only`: shown to administrators alone'),
 });
 
+const errors = [
+  'FORBIDDEN',
+  'HOPS_EXCEEDED',
+  'INPUT_INVALID',
+  'LEDGER_UNAVAILABLE',
+  'LEDGER_UNCERTAIN',
+  'PAYLOAD_TOO_LARGE',
+  'STOPPING',
+  'TENANT_LIMIT',
+  'TENANT_SUSPENDED',
+] as const;
+
+const toldShape = z.object({
+  signal_id: z.string(),
+  created: z
+    .boolean()
+    .describe('false when it had been reported before; then nothing was recorded'),
+});
+
 export const emitSignal = defineOperation({
   name: 'signal.emit',
   summary: 'Report what happened: routes and pipelines that wait for it begin.',
   effect: 'write',
   scope: 'events:rw',
   input: reportInput,
-  output: z.object({
-    signal_id: z.string(),
-    created: z
-      .boolean()
-      .describe('false when it had been reported before; then nothing was recorded'),
-  }),
-  errors: [
-    'FORBIDDEN',
-    'INPUT_INVALID',
-    'LEDGER_UNAVAILABLE',
-    'LEDGER_UNCERTAIN',
-    'PAYLOAD_TOO_LARGE',
-    'STOPPING',
-    'TENANT_LIMIT',
-    'TENANT_SUSPENDED',
-  ],
+  output: toldShape,
+  errors,
   http: {
     method: 'POST',
     path: '/signals',
     status: ({ created }) => (created === true ? 201 : 200),
     statuses: [200, 201],
-    takesCloudEvents: true,
+    takesCloudEvents: 'one',
   },
   cli: {
     positionals: ['type'],
@@ -100,8 +107,63 @@ export const emitSignal = defineOperation({
   },
 });
 
+export const emitSignals = defineOperation({
+  name: 'signal.emit-many',
+  summary: 'Report many things that happened: all of them are recorded, or none.',
+  effect: 'write',
+  scope: 'events:rw',
+  input: z.strictObject({
+    signals: z.array(reportInput).min(1).max(limits.signalsReportedMax).describe('in their order'),
+  }),
+  output: z.object({ signals: z.array(toldShape).describe('one for each, in their order') }),
+  errors,
+  http: { method: 'POST', path: '/signals/batch', takesCloudEvents: 'many' },
+  cli: { absent: 'a person reports one thing; programs post many' },
+  async run(context, { signals: reports }) {
+    const { signals } = context.engine;
+    const submissions = reports.map((report) => toOneOfMany(context, report));
+    const isLimited = listDenied(context.principal.scopes).length > 0;
+    for (const [index, submission] of submissions.entries()) {
+      const emission = at(index, () => signals.foresee(submission));
+      if (isLimited) refuseDeniedFollowers(context, emission);
+    }
+    const told = await signals.emitAll(submissions);
+    return { signals: told.map(({ signalId, created }) => ({ signal_id: signalId, created })) };
+  },
+  plan(context, { signals: reports }) {
+    const { signals } = context.engine;
+    const emissions = reports.map((report, index) =>
+      at(index, () => signals.foresee(toOneOfMany(context, report))),
+    );
+    for (const emission of emissions) refuseDeniedFollowers(context, emission);
+    const jobs = emissions.reduce((sum, one) => sum + one.jobs.length, 0);
+    const runs = emissions.reduce((sum, one) => sum + one.runs.length, 0);
+    return Promise.resolve([
+      `${emissions.length} signals would be recorded, but for those that are there already.`,
+      `Up to ${jobs} jobs would be queued and ${runs} runs would begin.`,
+    ]);
+  },
+});
+
+/** What is wrong with one of many is told with its place among them. */
+function at<T>(index: number, work: () => T): T {
+  try {
+    return work();
+  } catch (thrown) {
+    if (!(thrown instanceof DuctileError)) throw thrown;
+    const { code, message, hint, place } = thrown;
+    const where = [`signals[${index}]`, place ?? []].flat().join('.');
+    throw new DuctileError(code, `signals[${index}]: ${message}`, { place: where, hint });
+  }
+}
+
+/** The id of the request is one, and they are many: the source's own ids tell what came before. */
+function toOneOfMany(context: Context, report: z.output<typeof reportInput>): SignalSubmission {
+  return { ...toSubmission(context, report), id: undefined };
+}
+
 function toSubmission(
-  { principal, subjectId }: Context,
+  { principal, subjectId, traceparent }: Context,
   input: z.output<typeof reportInput>,
 ): SignalSubmission {
   return {
@@ -117,6 +179,8 @@ function toSubmission(
     sourceEventId: input.source_event_id,
     visibility: input.visibility,
     rerun: input.rerun,
+    traceparent,
+    ...(principal.cause === undefined ? {} : { cause: principal.cause }),
   };
 }
 

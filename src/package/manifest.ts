@@ -52,16 +52,11 @@ export const manifestSchema = section({
   routes: z.array(entry).default([]),
   pipelines: z.array(entry).default([]),
   handlers: z.array(entry).default([]),
+  webhooks: z.array(entry).default([]),
 });
 
 /** Keys that are refused with more to say than that nobody knows them. */
 export function refuseKey(key: string): { message: string; hint: string } | undefined {
-  if (key === 'webhooks') {
-    return {
-      message: 'cannot come from a package: whoever installs it opens them',
-      hint: 'Say in its description which type of signal it waits for; see `ductile webhook add`.',
-    };
-  }
   if (!codeKeys.has(key)) return undefined;
   return {
     message: 'would be code: a package is metadata alone',
@@ -91,7 +86,7 @@ export function toPackage(
   parsed: ParsedPackage,
   found: Pick<Package, 'hash' | 'directory' | 'place'>,
 ): Package {
-  const { config_schema: configSchema, plugins, routes, pipelines, handlers } = parsed;
+  const { config_schema: configSchema, plugins, routes, pipelines, handlers, webhooks } = parsed;
   return {
     slug: parsed.slug,
     version: parsed.version,
@@ -106,6 +101,7 @@ export function toPackage(
       routes: routes as JsonObject[],
       pipelines: pipelines as JsonObject[],
       handlers: handlers as JsonObject[],
+      webhooks: webhooks as JsonObject[],
     },
     ...found,
   };

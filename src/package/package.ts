@@ -33,7 +33,17 @@ export interface Provides {
   readonly routes: readonly JsonObject[];
   readonly pipelines: readonly JsonObject[];
   readonly handlers: readonly JsonObject[];
+  /** Without their secrets; rows of the ledger from the installation on. */
+  readonly webhooks: readonly JsonObject[];
 }
+
+/** What an installation was given, as it is on record; older ones know fewer kinds. */
+export function readProvides(provisioned: string): Provides {
+  return { webhooks: [], ...(JSON.parse(provisioned) as Omit<Provides, 'webhooks'>) };
+}
+
+/** Whoever acts for an installation is called so, with its slug behind. */
+export const INSTALLATION_ACTOR = 'installation:';
 
 export const installationStatuses = ['installed', 'disabled', 'failed', 'uninstalled'] as const;
 export type InstallationStatus = (typeof installationStatuses)[number];

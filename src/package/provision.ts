@@ -3,13 +3,13 @@ import type { Provides } from './package.ts';
 
 /** One thing that a package brings into a ledger, under a name that is there once. */
 export interface Provision {
-  readonly kind: 'plugin' | 'schedule' | 'route' | 'pipeline' | 'handler';
+  readonly kind: 'plugin' | 'schedule' | 'route' | 'pipeline' | 'handler' | 'webhook';
   readonly name: string;
 }
 
 /** Everything that an installation of it brings. */
 export function provisionsOf(slug: string, provides: Provides): Provision[] {
-  const { plugins, routes, pipelines, handlers } = provides;
+  const { plugins, routes, pipelines, handlers, webhooks } = provides;
   return [
     ...Object.entries(plugins).flatMap(([name, plugin]) => [
       { kind: 'plugin', name } as const,
@@ -24,7 +24,24 @@ export function provisionsOf(slug: string, provides: Provides): Provision[] {
       kind: 'handler' as const,
       name: `${slug}/${index + 1} ${textOf(handler['on'])} → ${textOf(handler['directive'])}`,
     })),
+    ...webhooks.map((webhook) => ({ kind: 'webhook' as const, name: textOf(webhook['id']) })),
   ];
+}
+
+/**
+ * The ids of webhooks are addresses, and one address leads to one webhook of all ledgers: so they say
+ * whose they are.
+ */
+export function addressWebhooks(
+  provides: Provides,
+  owner: { readonly slug: string; readonly tenant: string | undefined },
+): Provides {
+  const prefix = [owner.tenant ?? [], owner.slug].flat().join('-');
+  const webhooks = provides.webhooks.map((webhook) => {
+    const { id } = webhook;
+    return typeof id === 'string' ? { ...webhook, id: `${prefix}-${id}` } : webhook;
+  });
+  return { ...provides, webhooks };
 }
 
 function schedulesOf(plugin: Json): string[] {
@@ -59,4 +76,11 @@ export function describeProvisions(provisions: readonly Provision[], how: string
   });
 }
 
-const kinds: readonly Provision['kind'][] = ['plugin', 'schedule', 'route', 'pipeline', 'handler'];
+const kinds: readonly Provision['kind'][] = [
+  'plugin',
+  'schedule',
+  'route',
+  'pipeline',
+  'handler',
+  'webhook',
+];

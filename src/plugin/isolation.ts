@@ -42,9 +42,12 @@ export function findIsolation(wish: IsolationWish): Isolation {
   );
 }
 
-/** A host whose processes all are started through something. */
-export function confined(host: Host, wrapper: readonly string[]): Host {
-  const wrap = (spec: ProcessSpec): ProcessSpec => ({ ...spec, wrapper });
+/** A host whose processes all are started through something, as that is when they are. */
+export function confined(host: Host, wrapperNow: () => readonly string[]): Host {
+  const wrap = (spec: ProcessSpec): ProcessSpec => {
+    const wrapper = wrapperNow();
+    return wrapper.length === 0 ? spec : { ...spec, wrapper };
+  };
   return {
     get rung() {
       return host.rung;

@@ -2,6 +2,7 @@ import { DuctileError } from '../base/errors.ts';
 import { isObject, type Json, type JsonObject } from '../base/json.ts';
 
 export const CLOUDEVENT_TYPE = 'application/cloudevents+json';
+export const CLOUDEVENT_BATCH_TYPE = 'application/cloudevents-batch+json';
 
 const SPEC_VERSION = '1.0';
 
@@ -37,6 +38,30 @@ function toData(data: Json | undefined): JsonObject {
   return isObject(data) ? data : { value: data };
 }
 
+/** Whether a request carries many of them. */
+export function isBatch(headers: Headers): boolean {
+  return mediaTypeOf(headers) === CLOUDEVENT_BATCH_TYPE;
+}
+
+/** What each CloudEvent of a batch says; what is wrong with one is told with its place in it. */
+export function fromCloudEvents(batch: unknown): JsonObject[] {
+  if (!Array.isArray(batch)) throw refuse('body', 'must be a list of CloudEvents');
+  return batch.map((event, index) => {
+    try {
+      return fromCloudEvent(event);
+    } catch (thrown) {
+      if (!(thrown instanceof DuctileError)) throw thrown;
+      const place = `[${index}].${thrown.place ?? ''}`;
+      throw new DuctileError(thrown.code, `[${index}] ${thrown.message}`, { place });
+    }
+  });
+}
+
+function mediaTypeOf(headers: Headers): string {
+  const [type = ''] = String(headers['content-type'] ?? '').split(';');
+  return type.trim().toLowerCase();
+}
+
 type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /**
@@ -44,10 +69,10 @@ type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
  * undefined when it carries none.
  */
 export function readCloudEvent(headers: Headers, body: unknown): unknown {
-  const [type = ''] = String(headers['content-type'] ?? '').split(';');
-  if (type.trim().toLowerCase() === CLOUDEVENT_TYPE) return body;
-  if (/^application\/cloudevents/i.test(type)) {
-    const message = `CloudEvents are taken one by one, as ${CLOUDEVENT_TYPE}`;
+  const type = mediaTypeOf(headers);
+  if (type === CLOUDEVENT_TYPE) return body;
+  if (type.startsWith('application/cloudevents')) {
+    const message = `CloudEvents are taken as ${CLOUDEVENT_TYPE} or ${CLOUDEVENT_BATCH_TYPE}`;
     throw new DuctileError('MEDIA_TYPE_UNSUPPORTED', message, { place: 'content-type' });
   }
   if (headers[`${PREFIX}specversion`] === undefined) return undefined;

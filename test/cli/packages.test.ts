@@ -66,6 +66,24 @@ test('is judged where it is written, without a configuration', async () => {
     code: 0,
     out: 'greeter 1.0.0 is a package.\n',
   });
+  const handlers = [
+    { on: 'a.b', directive: 'system.reboot' },
+    { on: 'a.b', directive: 'plugin.disable', params: { plugin: '{payload.plugin}' } },
+    { on: 'a.b', directive: 'plugin.disable', params: { plugin: 7, hard: true } },
+    { on: 'a.b', directive: 'job.cancel', params: { job_id: '{payload.job}', limit: 'many' } },
+  ];
+  const asking = { ...manifest({ slug: 'asking' }), handlers };
+  await writePackage(join(directory, 'asking'), asking);
+  const judged = await ductile('package', 'validate', join(directory, 'asking'));
+  const wrong = [
+    'handlers asking/1 asks for system.reboot, which is nothing that a handler may ask for',
+    'handlers asking/3 params.plugin must be text, not 7',
+    'handlers asking/3 params.hard is not a known key',
+    'handlers asking/4 params.limit must be a whole number',
+  ];
+  expect(judged.code).toBe(1);
+  for (const sentence of wrong) expect(judged.out).toContain(sentence);
+  expect(judged.out).not.toContain('asking/2');
   writeFileSync(join(at, 'install.sh'), 'rm');
   const { code, out } = await ductile('package', 'validate', at);
   expect([code, out]).toEqual([1, expect.stringContaining('install.sh: the file could be code')]);

@@ -19,8 +19,14 @@ const timeout = 120_000;
 const greeter = manifest({
   requires: [{ plugin: 'worker' }],
   plugins: { greeting: { uses: 'worker' } },
+  webhooks: [{ id: 'greeting', title: 'Greetings', signal: 'greeting.came', auth_mode: 'github' }],
 });
-const next = { ...greeter, version: '1.1.0', plugins: { salute: { uses: 'worker' } } };
+const next = {
+  ...greeter,
+  version: '1.1.0',
+  plugins: { salute: { uses: 'worker' } },
+  webhooks: [{ id: 'salute', title: 'Salutes', signal: 'salute.came', auth_mode: 'github' }],
+};
 
 function open(database: Database, packages: Record<string, JsonObject> = {}): Promise<TestPlace> {
   return makePlace({
@@ -51,6 +57,7 @@ async function standing(place: TestPlace) {
     const directives = await ledger.directives({ limit: 10 });
     return {
       installations: rows.map(({ version, status }) => `${version} ${status}`),
+      webhooks: (await ledger.webhooks()).map(({ id }) => id),
       directives: directives.map(({ type, status }) => `${type} ${status}`),
       signals: (await toldTypes(ledger)).filter((type) => /^(package|directive)\./.test(type)),
       faults: await ledger.check(),
@@ -71,11 +78,12 @@ const trail = [
 
 const whole = {
   installations: ['1.0.0 installed'],
+  webhooks: ['greeter-greeting'],
   directives: ['package.install completed'],
   signals: trail,
   faults: [],
 };
-const nothing = { installations: [], directives: [], signals: [], faults: [] };
+const nothing = { installations: [], webhooks: [], directives: [], signals: [], faults: [] };
 
 describe.each(databases)('an installation on %s whose server is killed', (database) => {
   test.each([
@@ -83,7 +91,7 @@ describe.each(databases)('an installation on %s whose server is killed', (databa
     ['install.after-commit', whole],
     ['reload.before-swap', whole],
   ])(
-    'at %s is nothing or all of it, and done once when asked for again',
+    'P-09 at %s is nothing or all of it, and done once when asked for again',
     { timeout },
     async (probe, left) => {
       const place = await open(database);
@@ -122,6 +130,8 @@ describe.each(databases)('an installation on %s whose server is killed', (databa
         const names = (body['plugins'] as { name: string }[]).map(({ name }) => name);
         expect(names.filter((name) => name !== 'worker')).toEqual([plugin]);
         await second.server.stop();
+        const { webhooks, faults } = await standing(place);
+        expect({ webhooks, faults }).toEqual({ webhooks: [`greeter-${plugin}`], faults: [] });
       }
     },
   );

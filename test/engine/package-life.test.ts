@@ -80,7 +80,7 @@ describe.each(databases)('an installation on %s', (database) => {
           params: { plugin: '{payload.plugin}' },
         },
         { on: 'disk.full', from: 'somebody', directive: 'system.pause' },
-        { on: 'job.dead', directive: 'system.pause', params: { plugin: '{payload.nothing}' } },
+        { on: 'job.dead', directive: 'plugin.disable', params: { plugin: '{payload.nothing}' } },
       ],
     });
     const packages = { keeper };
@@ -102,4 +102,16 @@ describe.each(databases)('an installation on %s', (database) => {
     expect(await ledger.directives({ type: 'plugin.disable', limit: 10 })).toHaveLength(1);
     expect(await ledger.check()).toEqual([]);
   });
+});
+
+test('what is found at the start is told once, with what is installed', async () => {
+  const broken = { ...worker, manifest: 'config_keys: 5' };
+  const place = await makePlace({ plugins: { worker, broken }, packages: { greeter } });
+  const first = await place.start();
+  await ask(first.engine, 'package.install', choice);
+  await first.close();
+  const { records, engine } = await place.start();
+  expect(engine.catalog.plugins.has('greeting')).toBe(true);
+  const lines = records.filter(({ message }) => message.startsWith('plugin not loaded'));
+  expect(lines).toHaveLength(1);
 });

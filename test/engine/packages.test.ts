@@ -82,7 +82,7 @@ describe.each(databases)('packages on %s', (database) => {
     ]);
   });
 
-  test('P-02 a double click is one installation and one directive', async () => {
+  test('P-02 P-03 a double click is one installation and one directive', async () => {
     const { engine, ledger } = await (await open(database)).start();
     const [first, second] = await Promise.all([install(engine), install(engine)]);
     const third = await install(engine);
@@ -90,6 +90,8 @@ describe.each(databases)('packages on %s', (database) => {
     expect([first, second, third].map(({ status }) => status)).toEqual(Array(3).fill('completed'));
     expect(await ledger.installations({ withEnded: true })).toHaveLength(1);
     expect(await ledger.directives({ limit: 10 })).toHaveLength(1);
+    const brought = await ledger.provenance(first.id ?? '');
+    expect(brought.map(({ kind }) => kind).toSorted()).toEqual(['plugin', 'route', 'schedule']);
     expect((await toldTypes(ledger)).filter((type) => type.startsWith('package.'))).toHaveLength(3);
   });
 
@@ -304,6 +306,8 @@ describe.each(databases)('packages on %s', (database) => {
     const { engine, ledger } = await place.start();
     await ask(engine, 'plugin.enable', { plugin: 'worker' });
     await install(engine, { package_slug: 'keeper' });
+    const countOf = () => engine.status().counts.directivesRequested;
+    const before = countOf();
     const data = { plugin: 'worker' };
     const said = { type: 'site.down', source: 'monitor', data, actor: 'api:monitor' };
     const { signalId } = await engine.signals.emit(said);
@@ -311,6 +315,7 @@ describe.each(databases)('packages on %s', (database) => {
       const [found] = await ledger.directives({ type: 'plugin.disable', limit: 1 });
       return found?.status === 'completed' ? found : undefined;
     });
+    expect(countOf()).toBeGreaterThan(before);
     expect(asked).toMatchObject({
       actor: 'installation:keeper',
       actorRole: 'admin',

@@ -2,6 +2,7 @@
 import { readdirSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { expect, onTestFinished, test } from 'vitest';
 import { openInstance } from '../../src/app/instance.ts';
 import type { JsonObject } from '../../src/base/json.ts';
@@ -9,9 +10,12 @@ import type { LocalEngine } from '../../src/engine/local-engine.ts';
 import { readPackage } from '../../src/config/packages.ts';
 import { ask } from '../support/direct.ts';
 import { makeDirectory } from '../support/directory.ts';
+import { claudeSays, makeFakeAgent } from '../support/fake-agent.ts';
 import { collectLog, eventually } from '../support/instance.ts';
 import { pluginsRoot } from '../support/plugin-process.ts';
 import { writeConfig } from '../support/plugin-tree.ts';
+import { deliverPush } from '../support/push.ts';
+import { startTelegramServer } from '../support/telegram-server.ts';
 import { startWebServer } from '../support/web-server.ts';
 
 const root = resolve(import.meta.dirname, '../../packages');
@@ -32,9 +36,10 @@ async function started(directory: string): Promise<LocalEngine> {
   return engine;
 }
 
-async function install(engine: LocalEngine, slug: string, config: JsonObject): Promise<void> {
+async function install(engine: LocalEngine, slug: string, config: JsonObject): Promise<JsonObject> {
   const answer = await ask(engine, 'package.install', { package_slug: slug, config });
   expect(answer).toMatchObject({ status: 'completed', error: null });
+  return answer.result ?? {};
 }
 
 async function linesOf(file: string): Promise<string[]> {
@@ -47,12 +52,57 @@ async function linesOf(file: string): Promise<string[]> {
 
 test('all of them are packages', () => {
   const slugs = readdirSync(root).toSorted();
-  expect(slugs).toEqual(['folder-notify', 'page-changes', 'push-to-command', 'site-watch']);
+  expect(slugs).toEqual([
+    'daily-briefing',
+    'folder-notify',
+    'page-changes',
+    'push-to-command',
+    'site-watch',
+  ]);
   for (const slug of slugs) {
     const { package: found, problems } = readPackage(join(root, slug));
     expect(problems).toEqual([]);
     expect(found?.slug).toBe(slug);
   }
+});
+
+test('daily-briefing sends what the agent wrote, and why it did not', { timeout }, async () => {
+  const directory = await makeDirectory();
+  await mkdir(join(directory, 'briefing'));
+  const telegram = await startTelegramServer();
+  const claude = await makeFakeAgent('claude');
+  const engine = await started(directory);
+  await ask(engine, 'credential.set', { name: 'bot' }, { secret: telegram.token });
+  await install(engine, 'daily-briefing', {
+    tasks_dir: directory,
+    task_folder: 'briefing',
+    prompt: 'What is new?',
+    providers: { claude: { command: [claude.program] } },
+    bot_token: 'credential:bot',
+    chat: 77,
+    telegram_url: telegram.url,
+    journal_dir: join(directory, 'journal'),
+  });
+  const fire = async (): Promise<void> => {
+    const database = new DatabaseSync(join(directory, 'state/ledger.db'), { timeout: 5000 });
+    const update = database.prepare('update schedules set next_due_at = ?, next_slot_at = ?');
+    await eventually('its schedule is there', () => {
+      const now = new Date().toISOString();
+      return update.run(now, now).changes > 0;
+    });
+    database.close();
+  };
+  await claude.behave({ stdout: claudeSays('Nothing.') });
+  await fire();
+  await eventually('it has told', () => telegram.sent.length === 1);
+  await claude.behave({ code: 3, stderr: 'no credit' });
+  await fire();
+  await eventually('it has told of the failure', () => telegram.sent.length === 2);
+  expect(telegram.sent).toEqual([
+    { chat_id: '77', text: 'Briefing\n\nNothing.' },
+    { chat_id: '77', text: 'Briefing: error:exit_3: no credit' },
+  ]);
+  expect((await claude.calls())[0]?.argv.at(-1)).toMatch(/^What is new\?/);
 });
 
 test('folder-notify tells of a file that was put there', { timeout }, async () => {
@@ -117,20 +167,17 @@ test('site-watch tells once when a site is down, and once when it is up', { time
   ]);
 });
 
-test('push-to-command runs its command for a push to its branch alone', { timeout }, async () => {
+test('push-to-command runs its command for a signed push to its branch', { timeout }, async () => {
   const directory = await makeDirectory();
   const engine = await started(directory);
   const command = ['cp', '/dev/null', join(directory, 'pushed-{after}')];
-  await install(engine, 'push-to-command', { command });
-  const push = (ref: string, after: string) =>
-    engine.signals.emit({
-      type: 'github.push',
-      source: 'webhook:github',
-      data: { ref, after },
-      actor: 'api:test',
-    });
-  await push('refs/heads/other', 'no');
-  await push('refs/heads/main', 'abc123');
+  const { secrets } = await install(engine, 'push-to-command', { command });
+  const secret = (secrets as Record<string, string>)['push-to-command-github'] ?? '';
+  const push = (ref: string, after: string, signedWith = secret) =>
+    deliverPush(engine, 'push-to-command-github', signedWith, { ref, after });
+  expect(await push('refs/heads/main', 'forged', 'not the secret')).toBe(401);
+  expect(await push('refs/heads/other', 'no')).toBe(202);
+  expect(await push('refs/heads/main', 'abc123')).toBe(202);
   await eventually('the command ran', () => readdirSync(directory).includes('pushed-abc123'));
-  expect(readdirSync(directory)).not.toContain('pushed-no');
+  expect(readdirSync(directory).filter((name) => name.startsWith('pushed-'))).toHaveLength(1);
 });

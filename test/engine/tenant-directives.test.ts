@@ -8,6 +8,7 @@ import { schemaVersion } from '../../src/ledger/migrate.ts';
 import { tenantPlace } from '../../src/ledger/tenant-place.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { schemaOf } from '../../src/ledger/reading.ts';
+import { openRaw } from '../conformance/support.ts';
 import { collectLog, databases, eventually, makePlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { dropTenants, makeSlug } from '../support/tenants.ts';
@@ -69,6 +70,45 @@ test(
     expect(await schemaOf(tenantPlace(place.config.state, slug))).toBeUndefined();
   },
 );
+
+test('one whose ledger is newer than the program, or broken, can be removed', async () => {
+  const place = await makePlace({ database: 'postgres', plugins });
+  const { state } = place.config;
+  const { engine } = await place.start();
+  const ask = (type: string, params: object) => engine.direct({ type, params, actor: 'test' });
+  for (const harm of [
+    'update schema_migrations set version = version + 900',
+    'drop table processes cascade',
+  ]) {
+    const slug = makeSlug();
+    onTestFinished(() => dropTenants(state, [slug]));
+    await ask('tenant.create', { slug });
+    const own = tenantPlace(state, slug);
+    const raw = openRaw(own);
+    await raw.run(harm);
+    await raw.close();
+    const answer = await ask('tenant.delete', { slug, confirm: slug });
+    expect(answer).toMatchObject({ status: 'completed', result: { deleted: true } });
+    expect(await schemaOf(own)).toBeUndefined();
+  }
+});
+
+test('to suspend what is suspended is asking once', async () => {
+  const place = await makePlace({ plugins, tenants: { trust: 'shared' } });
+  const { engine, ledger } = await place.start();
+  const ask = (type: string) => engine.direct({ type, params: { slug: 'acme' }, actor: 'test' });
+  await ask('tenant.create');
+  const first = await ask('tenant.suspend');
+  const again = await ask('tenant.suspend');
+  expect(again).toMatchObject({ id: first.id, repeated: true, result: { status: 'suspended' } });
+  expect(await ask('tenant.resume')).toMatchObject({ repeated: false });
+  expect(await ask('tenant.resume')).toMatchObject({
+    repeated: true,
+    result: { status: 'active' },
+  });
+  expect(await ask('tenant.suspend')).toMatchObject({ repeated: false });
+  expect(await ledger.directives({ target: 'tenant:acme', limit: 9 })).toHaveLength(4);
+});
 
 test('X-06: a ledger that cannot be migrated is reported, and the others are', async () => {
   const place = await makePlace({ plugins });

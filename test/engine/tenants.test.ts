@@ -13,6 +13,7 @@ import {
   type TestPlace,
 } from '../support/instance.ts';
 import { notesJob, python, succeeds } from '../support/plugin-program.ts';
+import { ask } from '../support/direct.ts';
 import { makeTenant } from '../support/tenant-ledgers.ts';
 
 const shared = { shared: true };
@@ -131,6 +132,55 @@ describe.each(databases)('tenants on %s', (database) => {
         engine.signals.emit({ type: 'a.b', source: 'api', data: {}, actor: 'test' });
       await Promise.all([emit(), emit(), emit()]);
       await expect(emit()).rejects.toMatchObject({ details: { limit: 'signals_per_minute' } });
+    });
+  });
+
+  test('are kept to them by what is done again, too', async () => {
+    const [place, instance] = await open({
+      plugins: { ...plugins, failing: { program: python('fail(retry=False)'), settings: shared } },
+      pipelines: [{ name: 'halts', shared: true, steps: [{ id: 'one', uses: 'failing.poll' }] }],
+    });
+    const slug = await makeTenant(instance.ledger, place.config);
+    await within(instance, slug, async (engine) => {
+      const { jobId } = await engine.submit(submission('failing'));
+      await engine.waitFor(jobId, 15_000);
+      const { runId } = await engine.startRun({
+        pipeline: 'halts',
+        payload: {},
+        submittedBy: 'api',
+        actor: 'test',
+      });
+      await engine.waitForRun(runId, 15_000);
+      const later = submission('worker', { due: { inMs: HOUR_MS } });
+      const untilRefused = (code: string) =>
+        eventually(`it is ${code}`, () =>
+          engine.submit(later).then(
+            () => false,
+            (error: { code: string }) => error.code === code,
+          ),
+        );
+      const requests = [
+        ['job.retry', { job_id: jobId }],
+        ['run.revive', { run_id: runId }],
+        ['run.retry_from', { run_id: runId, step: 'one' }],
+      ] as const;
+      const refused = async (code: string): Promise<void> => {
+        for (const [type, params] of requests) {
+          await expect(ask(engine, type, params), type).rejects.toMatchObject({ code });
+        }
+        const all = await ask(engine, 'job.retry', { plugin: 'failing', limit: 9 });
+        expect(all).toMatchObject({ status: 'failed', errorCode: code });
+      };
+      const none = { workers: null, signalsPerMinute: null, storageBytes: null };
+      await instance.ledger.setTenantLimits(slug, { ...none, queueLength: 1 });
+      tenantsOf(instance).soon();
+      await untilRefused('TENANT_LIMIT');
+      await refused('TENANT_LIMIT');
+      await instance.ledger.moveTenant(slug, ['active'], 'suspended');
+      tenantsOf(instance).soon();
+      await untilRefused('TENANT_SUSPENDED');
+      await refused('TENANT_SUSPENDED');
+      expect(await engine.ledger.jobs({ plugin: 'failing', limit: 9 })).toHaveLength(2);
     });
   });
 

@@ -14,13 +14,14 @@ const greeter = manifest({
   },
   plugins: { greeting: { uses: 'echo', config: { word: '${config.word}' } } },
   pipelines: [{ name: 'greet', on: 'greet.now', steps: [{ uses: 'greeting.poll' }] }],
+  webhooks: [{ id: 'in', title: 'Greetings', signal: 'greet.came' }],
 });
 
 describe.each(databases)('packages over the API on %s', { timeout: 120_000 }, (database) => {
   let api: TestApi;
   const made: string[] = [];
   beforeAll(async () => {
-    const broken = manifest({ slug: 'broken', webhooks: [] });
+    const broken = manifest({ slug: 'broken', script: 'x' });
     api = await startApi({ database, packages: { greeter, broken } });
   });
   afterAll(async () => {
@@ -37,13 +38,14 @@ describe.each(databases)('packages over the API on %s', { timeout: 120_000 }, (d
     const mine = (body['packages'] as { slug: string }[]).filter(({ slug }) => slug === 'greeter');
     expect(mine).toMatchObject([{ version: '1.0.0', installed: null, status: null }]);
     const said = (body['problems'] as { message: string }[]).map(({ message }) => message);
-    expect(said).toEqual([expect.stringContaining('webhooks cannot come from a package')]);
+    expect(said).toEqual([expect.stringContaining('script would be code')]);
     const shown = await api.ask('/packages/greeter');
     expect(shown.body).toMatchObject({
       requires: [{ plugin: 'echo', commands: ['poll'], version: null }],
       provides: [
         { kind: 'plugin', name: 'greeting' },
         { kind: 'pipeline', name: 'greet' },
+        { kind: 'webhook', name: 'greeter-in' },
       ],
     });
     expect((await api.ask('/packages/greter')).body).toMatchObject({ code: 'PACKAGE_NOT_FOUND' });
@@ -58,8 +60,15 @@ describe.each(databases)('packages over the API on %s', { timeout: 120_000 }, (d
       status: 400,
       body: { code: 'INPUT_INVALID', place: 'config.wrod' },
     });
+    const unknown = await post('/packages/greetr/install');
+    expect(unknown.body).toMatchObject({ code: 'PACKAGE_NOT_FOUND', place: 'greetr' });
     const { status, body } = await post('/packages/greeter/install', { config: { word: 'hi' } });
     expect(status).toBe(200);
+    const short = String(body['directive_id']).slice(0, -4);
+    expect((await api.ask(`/directives/${short}`)).body).toMatchObject({
+      directive_id: body['directive_id'],
+      signals: expect.arrayContaining([expect.objectContaining({ type: 'directive.completed' })]),
+    });
     expect(body).toMatchObject({ package: 'greeter', version: '1.0.0' });
     const other = await post('/packages/greeter/install');
     expect(other).toMatchObject({ status: 409, body: { code: 'PACKAGE_INSTALLED' } });
@@ -110,6 +119,21 @@ describe.each(databases)('packages over the API on %s', { timeout: 120_000 }, (d
     expect((await two.ask('/installations')).body).toEqual({ installations: [] });
     expect((await two.post('/plugin/greeting/poll', { payload: {} })).status).toBe(404);
     expect((await api.ask('/installations')).body).toEqual({ installations: [] });
+    // An address leads to one webhook, whoever else has the same package.
+    const other = await two.post('/packages/greeter/install');
+    for (const [tenant, { body }] of [
+      [one, installed],
+      [two, other],
+    ] as const) {
+      const id = `${tenant.slug}-greeter-in`;
+      const [hook] = body['webhooks'] as { id: string; path: string; secret: string }[];
+      expect(hook).toMatchObject({ id, path: `/hooks/${id}` });
+      const sent = await api.ask(`/hooks/${id}`, { body: '{}', token: hook?.secret ?? '' });
+      expect(sent.status).toBe(202);
+      expect((await tenant.ask('/signals?type=greet.came')).body['signals']).toHaveLength(1);
+    }
+    await two.post('/packages/greeter/uninstall');
+    expect((await api.ask(`/hooks/${two.slug}-greeter-in`, { body: '{}' })).status).toBe(404);
     const { body } = await one.ask('/signals?type=package.install.completed');
     expect(body['signals']).toMatchObject([
       {

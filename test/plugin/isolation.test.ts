@@ -50,7 +50,7 @@ describe.runIf(process.platform === 'linux').each(ways)('with %s', (tier) => {
           writeFileSync(entrypoint, `#!/bin/sh\n${script}\n`);
           chmodSync(entrypoint, 0o755);
           const spec = makeSpec('', { entrypoint, env: { PATH: path ?? '' } });
-          const end = await confined(host, isolation.wrapper).run(spec, nothing);
+          const end = await confined(host, () => isolation.wrapper).run(spec, nothing);
           return { out: end.stdout.toString(), code: end.exit };
         },
       };

@@ -61,6 +61,11 @@ function showChange(output: JsonOutput, printer: Printer): void {
     ['brought', words.join(', ')],
     ['directive', output['directive_id']],
   ]);
+  section(printer, 'Webhooks (a secret is shown this once)', output['webhooks'], [
+    ['ID', 'id'],
+    ['PATH', 'path'],
+    ['SECRET', 'secret'],
+  ]);
 }
 
 function showValidity(output: JsonOutput, printer: Printer): void {

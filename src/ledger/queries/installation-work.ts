@@ -1,10 +1,13 @@
 import { defineRows, type Transaction } from '../dialect.ts';
 import type { DirectiveEnd } from '../directives.ts';
-import type { InstallationChange, InstallationDraft } from '../installations.ts';
+import type { InstallationChange, InstallationDraft, WebhookMoves } from '../installations.ts';
+import type { JsonObject } from '../../base/json.ts';
+import { INSTALLATION_ACTOR } from '../../package/package.ts';
 import type { Provision } from '../../package/provision.ts';
 import { installationsVersion } from './installation.ts';
 import { writeMeta } from './meta.ts';
 import { int, text } from './row.ts';
+import { findTakenWebhook, moveWebhooks, taken } from './webhook.ts';
 
 /** Whoever asks holds the lock of directives, so nobody changes another installation meanwhile. */
 export async function install(
@@ -23,8 +26,8 @@ export async function install(
     const error = `${slug} is installed already, at version ${text(there, 'version')}`;
     return { status: 'failed', code: 'PACKAGE_INSTALLED', error };
   }
-  const stale = await renew(tx, draft.plannedAt);
-  if (stale !== undefined) return stale;
+  const refused = (await refuseTaken(tx, draft)) ?? (await renew(tx, draft.plannedAt));
+  if (refused !== undefined) return refused;
   await tx.run(
     `insert into ${table} (id, slug, version, hash, status, config, config_checksum, provisioned,
       revision, directive_id, installed_by, installed_at, updated_at)
@@ -42,9 +45,10 @@ export async function install(
     ],
   );
   provide(tx, id, provisions);
+  await moveWebhooks(tx, draft.webhooks, `${INSTALLATION_ACTOR}${slug}`);
   return {
     status: 'completed',
-    result: { ...nameOf(draft), version, provisioned: count(provisions) },
+    result: { ...nameOf(draft), version, ...tell(draft) },
   };
 }
 
@@ -55,8 +59,8 @@ export async function changeInstallation(
 ): Promise<DirectiveEnd> {
   const { dialect } = tx;
   const { id, slug, to, content } = change;
-  const stale = await renew(tx, change.plannedAt);
-  if (stale !== undefined) return stale;
+  const refused = (await refuseTaken(tx, change)) ?? (await renew(tx, change.plannedAt));
+  if (refused !== undefined) return refused;
   const values =
     content === undefined
       ? []
@@ -83,9 +87,10 @@ export async function changeInstallation(
     await takeAway(tx, id, kept);
     provide(tx, id, content?.provisions ?? []);
   }
+  await moveWebhooks(tx, change.webhooks, `${INSTALLATION_ACTOR}${slug}`);
   const purged = await purge(tx, change.purge ?? []);
   const version = text(row, 'version');
-  const more = content === undefined ? {} : { provisioned: count(content.provisions) };
+  const more = tell({ provisions: content?.provisions, webhooks: change.webhooks });
   const result = { ...nameOf(change), version, revision: int(row, 'revision'), ...more };
   return { status: 'completed', result: { ...result, status: to, ...purged } };
 }
@@ -166,6 +171,30 @@ function keyOf({ kind, name }: { readonly kind: string; readonly name: string })
 
 function nameOf({ id, slug }: { readonly id: string; readonly slug: string }) {
   return { installation_id: id, package_slug: slug };
+}
+
+/** What it brings by now, and which webhooks are gone with what it was. */
+function tell({
+  provisions,
+  webhooks: { closed },
+}: {
+  readonly provisions: readonly Provision[] | undefined;
+  readonly webhooks: WebhookMoves;
+}): JsonObject {
+  const hooks = (provisions ?? []).filter(({ kind }) => kind === 'webhook');
+  return {
+    ...(provisions === undefined ? {} : { provisioned: count(provisions) }),
+    ...(hooks.length === 0 ? {} : { webhooks: hooks.map(({ name }) => name) }),
+    ...(closed.length === 0 ? {} : { closed_webhooks: [...closed] }),
+  };
+}
+
+async function refuseTaken(
+  tx: Transaction,
+  { webhooks }: { readonly webhooks: WebhookMoves },
+): Promise<DirectiveEnd | undefined> {
+  const id = await findTakenWebhook(tx, webhooks);
+  return id === undefined ? undefined : taken(id);
 }
 
 function count(provisions: readonly Provision[]): Record<string, number> {

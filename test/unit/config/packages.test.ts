@@ -53,11 +53,6 @@ describe('a package with code of its own is refused', () => {
   });
 });
 
-test('webhooks come from the configuration', async () => {
-  const [problem] = await problemsOf(manifest({ webhooks: [] }));
-  expect(problem).toContain('webhooks cannot come from a package');
-});
-
 test('all that is wrong is said at once, each with its place', async () => {
   const wrong = { slug: 'Greeter', version: '1.0', category: 'fun', requires: [{ version: 'x' }] };
   const problems = await problemsOf(manifest(wrong));

@@ -4,7 +4,7 @@ import { fill, isOpen, withDefaults } from '../../../src/package/fill.ts';
 import type { Provides } from '../../../src/package/package.ts';
 
 function filled(plugins: JsonObject, config: JsonObject) {
-  const provides: Provides = { plugins, routes: [], pipelines: [], handlers: [] };
+  const provides: Provides = { plugins, routes: [], pipelines: [], handlers: [], webhooks: [] };
   const answer = fill(provides, config);
   return { plugins: answer.provides.plugins, faults: answer.faults };
 }

@@ -1,0 +1,215 @@
+import type { Output } from '../api/types.ts';
+import { link, type Route } from '../route.ts';
+import { ask } from '../ui/ask.tsx';
+import { Card, Empty, Facts, Head, Loaded } from '../ui/parts.tsx';
+import { Status } from '../ui/status.tsx';
+import { Table, type Column } from '../ui/table.tsx';
+import { Line, Maybe, Text } from '../ui/text.tsx';
+import { useCall } from '../ui/use-call.ts';
+import { SchemaForm } from '../plugin/schema-form.tsx';
+
+type Package = Output<'package.list'>['packages'][number];
+
+export function PackagesPage() {
+  const packages = useCall('package.list', {}, ['package.', 'directive.']);
+  return (
+    <>
+      <Head title="Packages" about="plugins, schedules and pipelines that belong together" />
+      <Loaded call={packages}>
+        {({ packages: rows, problems }) => (
+          <>
+            {problems.length > 0 && (
+              <Card title="Cannot be used" tone="alarm">
+                <ul class="plain-list">
+                  {problems.map(({ place, message }) => (
+                    <li>
+                      <Text value={message} />{' '}
+                      <span class="soft">
+                        <Text value={place} />
+                      </span>
+                    </li>
+                  ))}
+                </ul>
+              </Card>
+            )}
+            {rows.length === 0 ? (
+              <Empty command="ductile config set package_roots.0=./packages --apply">
+                There is no package. Say where they are:
+              </Empty>
+            ) : (
+              <Table
+                label="Packages"
+                rows={rows}
+                columns={columns}
+                keyOf={({ slug }) => slug}
+                href={({ slug }) => link('packages', { id: slug })}
+              />
+            )}
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+const columns: readonly Column<Package>[] = [
+  {
+    title: 'Package',
+    kind: 'grow',
+    cell: ({ slug, title }) => (
+      <>
+        <a class="name" href={link('packages', { id: slug })}>
+          <Text value={title} />
+        </a>
+        <span class="soft small">
+          <Line value={slug} />
+        </span>
+      </>
+    ),
+  },
+  {
+    title: 'State',
+    cell: ({ status }) =>
+      status === null ? <span class="none">not installed</span> : <Status value={status} />,
+  },
+  { title: 'Category', from: 'middle', cell: ({ category }) => <Text value={category} /> },
+  { title: 'Installed', from: 'middle', cell: ({ installed }) => <Maybe value={installed} /> },
+  { title: 'Newest', cell: ({ version }) => <Text value={version} /> },
+];
+
+export function PackagePage({ route }: { readonly route: Route }) {
+  const slug = route.id ?? '';
+  const shown = useCall('package.show', { package: slug }, ['package.', 'directive.']);
+  return (
+    <Loaded call={shown}>
+      {(one) => {
+        const isIn = one.installed !== null && one.status !== 'uninstalled';
+        return (
+          <>
+            <Head
+              title={<Text value={one.title} />}
+              about={
+                <>
+                  {isIn ? <Status value={one.status ?? 'installed'} /> : 'not installed'}
+                  <Text value={slug} />
+                </>
+              }
+            >
+              {isIn && <Switches one={one} reload={shown.reload} />}
+            </Head>
+            <div class="columns">
+              <div>
+                <Card title="What it is">
+                  <p class="pad">
+                    <Text value={one.description} lines />
+                  </p>
+                </Card>
+                {!isIn && (
+                  <Card title="Install it">
+                    <SchemaForm
+                      schema={one.config_schema}
+                      word="Install"
+                      submit={(config) => install(slug, config, shown.reload)}
+                    />
+                  </Card>
+                )}
+                <Card title="What it brings">
+                  <ul class="plain-list">
+                    {one.provides.map(({ kind, name }) => (
+                      <li>
+                        <span class="soft">
+                          <Text value={kind} />
+                        </span>{' '}
+                        <Text value={name} />
+                      </li>
+                    ))}
+                  </ul>
+                </Card>
+              </div>
+              <PackageFacts one={one} />
+            </div>
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function PackageFacts({ one }: { readonly one: Output<'package.show'> }) {
+  return (
+    <Card title="Facts">
+      <Facts
+        facts={[
+          ['Newest', <Text value={one.version} />],
+          ['Versions', <Text value={one.versions.join(', ')} />],
+          ['Installed', <Maybe value={one.installed} />],
+          ['Category', <Text value={one.category} />],
+          [
+            'Needs',
+            <Text value={one.requires.map(({ plugin }) => plugin).join(', ') || 'nothing'} />,
+          ],
+          [
+            'Hash',
+            <code class="id wrap">
+              <Text value={one.hash} />
+            </code>,
+          ],
+        ]}
+      />
+    </Card>
+  );
+}
+
+interface SwitchesProps {
+  readonly one: Output<'package.show'>;
+  readonly reload: () => void;
+}
+
+const verbs = {
+  enable: 'It is in force again.',
+  disable: 'It is out of force.',
+  upgrade: 'The newest version is in force.',
+  uninstall: 'It is uninstalled.',
+} as const;
+
+function Switches({ one: { slug, status, installed, version }, reload }: SwitchesProps) {
+  const change = (verb: keyof typeof verbs): void =>
+    ask({
+      title: `${verb[0]?.toUpperCase()}${verb.slice(1)} ${slug}?`,
+      word: `${verb[0]?.toUpperCase()}${verb.slice(1)}`,
+      name: `package.${verb}`,
+      input: { package: slug },
+      done() {
+        reload();
+        return verbs[verb];
+      },
+    });
+  return (
+    <>
+      {installed !== version && (
+        <button type="button" class="main" onClick={() => change('upgrade')}>
+          Upgrade to <Text value={version} />
+        </button>
+      )}
+      <button type="button" onClick={() => change(status === 'disabled' ? 'enable' : 'disable')}>
+        {status === 'disabled' ? 'Enable' : 'Disable'}
+      </button>
+      <button type="button" class="danger" onClick={() => change('uninstall')}>
+        Uninstall
+      </button>
+    </>
+  );
+}
+
+function install(slug: string, config: Record<string, unknown>, reload: () => void): void {
+  ask({
+    title: `Install ${slug}?`,
+    word: 'Install',
+    name: 'package.install',
+    input: { package: slug, config },
+    done() {
+      reload();
+      return 'It is installed and in force.';
+    },
+  });
+}

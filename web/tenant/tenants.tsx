@@ -1,0 +1,88 @@
+import type { Tenant } from '../api/types.ts';
+import { link } from '../route.ts';
+import { bytes, count } from '../text/time.ts';
+import { Empty, Head, Loaded } from '../ui/parts.tsx';
+import { Status } from '../ui/status.tsx';
+import { Table, type Column } from '../ui/table.tsx';
+import { Text, Time } from '../ui/text.tsx';
+import { useCall } from '../ui/use-call.ts';
+import { turnTenant } from './turn.ts';
+
+export function TenantsPage() {
+  const tenants = useCall('tenant.list', {}, ['tenant.', 'directive.']);
+  return (
+    <>
+      <Head title="Tenants" about="each with a ledger of its own" />
+      <Loaded call={tenants}>
+        {({ tenants: rows }) =>
+          rows.length === 0 ? (
+            <Empty command="ductile tenant create acme">
+              There is no tenant besides you. Make one:
+            </Empty>
+          ) : (
+            <Table
+              label="Tenants"
+              rows={rows}
+              columns={columns(tenants.reload)}
+              keyOf={({ slug }) => slug}
+              href={({ slug }) => link('tenants', { id: slug })}
+            />
+          )
+        }
+      </Loaded>
+    </>
+  );
+}
+
+function columns(reload: () => void): readonly Column<Tenant>[] {
+  return [
+    {
+      title: 'Tenant',
+      kind: 'grow',
+      cell: ({ slug, title, schema_error }) => (
+        <>
+          <a class="name" href={link('tenants', { id: slug })}>
+            <Text value={title} />{' '}
+            <span class="soft">
+              <Text value={slug} />
+            </span>
+          </a>
+          {schema_error !== null && (
+            <span class="error-line">
+              <Text value={schema_error} />
+            </span>
+          )}
+        </>
+      ),
+    },
+    { title: 'Status', cell: ({ status }) => <Status value={status} /> },
+    { title: 'Open', from: 'middle', cell: ({ awake }) => (awake ? 'here' : '–') },
+    { title: 'Limits', from: 'middle', cell: ({ limits }) => <Text value={limitsText(limits)} /> },
+    { title: 'Due', from: 'wide', kind: 'number', cell: ({ due_at }) => <Time at={due_at} /> },
+    { title: 'Made', kind: 'number', cell: ({ created_at }) => <Time at={created_at} /> },
+    {
+      title: '',
+      kind: 'act',
+      cell: (tenant) => (
+        <button type="button" onClick={() => turnTenant(tenant, reload)}>
+          {tenant.status === 'suspended' ? 'Resume' : 'Suspend'}
+        </button>
+      ),
+    },
+  ];
+}
+
+function limitsText({
+  workers,
+  queue_length,
+  signals_per_minute,
+  storage_bytes,
+}: Tenant['limits']): string {
+  const told = [
+    workers === null ? '' : `${workers} workers`,
+    queue_length === null ? '' : `${count(queue_length)} queued`,
+    signals_per_minute === null ? '' : `${count(signals_per_minute)} signals/min`,
+    storage_bytes === null ? '' : bytes(storage_bytes),
+  ].filter((part) => part !== '');
+  return told.length === 0 ? 'none' : told.join(', ');
+}
