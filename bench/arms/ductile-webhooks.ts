@@ -1,24 +1,47 @@
 import { canSetUp, setUp, type Setup } from '../ductile.ts';
-import type { Arm } from '../frame.ts';
+import type { Arm, Measures } from '../frame.ts';
 import { runNode } from '../program.ts';
+import { setUpArm } from '../set-up-arm.ts';
 
 const sqlite: Setup = { ledger: 'sqlite', plugin: 'static', slots: 8, api: true };
 
 export default [
-  arm('Ductile, SQLite, webhook, 64 connections', 'ledger'),
-  arm('the same server, no ledger, webhook', 'none'),
+  intake('Ductile, SQLite, webhook, 64 connections', 'ledger'),
+  intake('the same server, no ledger, webhook', 'none'),
+  answer(32),
+  answer(8),
+  answer(1),
+  ...refusals({
+    'refused: no such webhook': 'unknownMs',
+    'refused: a webhook that is switched off': 'disabledMs',
+    'refused: the first character of the proof is wrong': 'firstWrongMs',
+    'refused: the last character of the proof is wrong': 'lastWrongMs',
+  }),
 ];
 
-function arm(name: string, store: 'ledger' | 'none'): Arm {
-  return {
+function intake(name: string, store: 'ledger' | 'none'): Arm {
+  const input = { connections: 64, store };
+  return setUpArm(name, { setup: sqlite, program: 'ductile-webhooks', input });
+}
+
+function answer(connections: number): Arm {
+  const name = `Ductile, SQLite, webhook to answer, connections: ${connections}`;
+  const setup = { ...sqlite, slots: connections === 1 ? 1 : 8 };
+  return setUpArm(name, { setup, program: 'ductile-respond', input: { connections } });
+}
+
+/** All kinds are timed in one program: between two, more differs than what is looked for. */
+function refusals(kinds: Readonly<Record<string, string>>): Arm[] {
+  const runs = new Map<number, Promise<Measures>>();
+  const run = async (seed: number): Promise<Measures> =>
+    await runNode('ductile-refusals', { ...(await setUp(sqlite)), seed });
+  return Object.entries(kinds).map(([name, kind]) => ({
     name,
     available: async () => await canSetUp(sqlite),
-    async run() {
-      return await runNode('ductile-webhooks', {
-        ...(await setUp(sqlite)),
-        connections: 64,
-        store,
-      });
+    async run(repetition) {
+      const running = runs.get(repetition) ?? run(repetition);
+      runs.set(repetition, running);
+      return { p50Ms: (await running)[kind] ?? 0 };
     },
-  };
+  }));
 }

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { count, flag, section, text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import { orders } from '../webhook/chain.ts';
+import { checkRespond, respondFields, waitOf } from '../webhook/hook.ts';
 import type { WebhooksConfig } from './config.ts';
 import type { Path } from './document.ts';
 import { commandName, pluginName } from './fields.ts';
@@ -19,6 +20,9 @@ const bodySize = z.preprocess(
   count(1, limits.hookBodyBytesMax),
 );
 
+/** The plugin of agents that comes with the program. */
+export const USUAL_AGENT = 'agent';
+
 const endpoint = section({
   path: z
     .string()
@@ -33,6 +37,7 @@ const endpoint = section({
     .max(100)
     .regex(/^[A-Za-z0-9_-]+$/, 'must be the name of a header'),
   max_body_size: bodySize.default(limits.hookBodyBytesMax),
+  ...respondFields,
 });
 
 /** The keys of `webhooks`. */
@@ -40,6 +45,7 @@ export const webhooksSchema = section({
   enabled: flag().optional(),
   listen: text().optional(),
   order: z.enum(orders).default('strict'),
+  agent: pluginName().default(USUAL_AGENT),
   trusted_proxies: z.array(text()).default([]),
   public_url: z
     .string()
@@ -68,6 +74,7 @@ export function buildWebhooks(
     const path = ['webhooks', 'endpoints', index];
     if (paths.has(entry.path)) report([...path, 'path'], 'is taken by another endpoint');
     paths.add(entry.path);
+    checkRespond(entry, (key, message, hint) => report([...path, key], message, hint));
     return {
       path: entry.path,
       plugin: entry.plugin,
@@ -76,6 +83,7 @@ export function buildWebhooks(
       secret: tokens.get(entry.secret_ref),
       signatureHeader: entry.signature_header,
       maxBodyBytes: entry.max_body_size,
+      waitMs: waitOf(entry),
       place: placeOf(path),
     };
   });
@@ -88,6 +96,7 @@ export function buildWebhooks(
     enabled: parsed.enabled ?? (parsed.listen !== undefined || endpoints.length > 0),
     ...readAddress(parsed.listen ?? '127.0.0.1:8081', ['webhooks', 'listen']),
     order: parsed.order,
+    agent: parsed.agent,
     trustedProxies: parsed.trusted_proxies,
     publicUrl: parsed.public_url,
     endpoints,

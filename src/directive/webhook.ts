@@ -11,7 +11,7 @@ const id = z
   // The API has something else at that place.
   .refine((name) => name !== 'deliveries', 'is taken');
 
-/** Params are on record, so secrets are not among them: they are made, or are credentials. */
+/** Params are on record, so secrets are not among them: they are made, credentials, or come beside. */
 const settings = z
   .record(z.string(), z.unknown())
   .refine((given) => !('token' in given) && !('hmac_secret' in given), {
@@ -20,12 +20,17 @@ const settings = z
 
 const credential = z.string().regex(credentialName, 'must name a credential').optional();
 
+/** Of a secret that the caller brought: it tells nothing of it, and whether it is the same one. */
+const fingerprint = z.string().min(1).optional();
+
 export interface NewWebhook {
   readonly id?: string | undefined;
   /** Its entry, with the keys of the configuration of webhooks. */
   readonly settings: JsonObject;
   /** The credential that is its secret. */
   readonly credential?: string | undefined;
+  /** Of the secret that came beside. */
+  readonly fingerprint?: string | undefined;
 }
 
 export interface WebhookEdit {
@@ -37,6 +42,8 @@ export interface WebhookEdit {
 export interface WebhookRotation {
   readonly id: string;
   readonly credential?: string | undefined;
+  /** Of the secret that came beside. */
+  readonly fingerprint?: string | undefined;
   /** How long the secrets of now stay good. */
   readonly keep_old_ms?: number | undefined;
 }
@@ -57,7 +64,7 @@ export const createWebhookType: DirectiveType<NewWebhook> = {
   scope,
   role: 'admin',
   isImmediate: true,
-  params: z.strictObject({ id: id.optional(), settings, credential }),
+  params: z.strictObject({ id: id.optional(), settings, credential, fingerprint }),
   sameness: () => 'each',
   target: (params) => params.id ?? '',
 };
@@ -81,6 +88,7 @@ export const rotateWebhookType: DirectiveType<WebhookRotation> = {
   params: z.strictObject({
     id,
     credential,
+    fingerprint,
     keep_old_ms: z.int().min(0).max(limits.hookKeepOldMsMax).optional(),
   }),
   sameness: () => 'each',

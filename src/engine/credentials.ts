@@ -3,7 +3,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
-import { makeValueMask, type ValueMask } from '../base/mask-values.ts';
+import type { KnownSecret } from '../base/mask-values.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Plugin } from '../plugin/catalog.ts';
@@ -12,8 +12,7 @@ import { guardFirstKey, purposes, type Vault } from './vault.ts';
 /** A plugin's configuration with its credentials in it, and what must be told to nobody. */
 export interface Revealed {
   readonly config: Readonly<JsonObject>;
-  /** Undefined when it has no credentials. */
-  readonly mask: ValueMask | undefined;
+  readonly secrets: readonly KnownSecret[];
 }
 
 /** Hands credentials out, each time an attempt asks: what was changed or taken away counts at once. */
@@ -57,14 +56,11 @@ export function makeCredentials({ ledger, vault, log }: CredentialsOptions): Cre
     ...loop,
     async reveal({ config }) {
       const names = namesIn(config);
-      if (names.length === 0) return { config, mask: undefined };
+      if (names.length === 0) return { config, secrets: [] };
       const values = new Map<string, string>();
       for (const name of names) values.set(name, await valueOf(name));
       const secrets = [...values].map(([name, value]) => ({ value, shown: shownFor(name) }));
-      return {
-        config: fillCredentials(config, (name) => values.get(name) ?? ''),
-        mask: makeValueMask(secrets),
-      };
+      return { config: fillCredentials(config, (name) => values.get(name) ?? ''), secrets };
     },
     async start() {
       await guardFirstKey(vault, ledger);

@@ -13,14 +13,23 @@ import {
 } from '../directive/webhook.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { WebhookChange, WebhookRow } from '../ledger/webhooks.ts';
+import { lookupCommand, type Catalog } from '../plugin/catalog.ts';
 import { hookEntry, toHook, type Hook } from '../webhook/hook.ts';
-import type { DirectiveDefinition } from './directive-definition.ts';
+import type { DirectiveDefinition, DirectRequest } from './directive-definition.ts';
 import type { Directives } from './directives.ts';
+import { packageBehind } from './handlers.ts';
 import { findPipeline } from './run-door.ts';
-import type { Generation } from './generation.ts';
+import type { Blueprint } from './generation.ts';
 import type { HookDoor } from './hooks.ts';
 import { replayDeliveryDirective, type DeliverySeams } from './hook-replay.ts';
-import { describeTarget, makeHookId, makeSecret, rotateSecrets } from './hook-secrets.ts';
+import {
+  describeTarget,
+  inventSecret,
+  keepGiven,
+  makeHookId,
+  makeSecret,
+  rotateSecrets,
+} from './hook-secrets.ts';
 import { GLOBAL_TOKEN, openSecrets, toEntry, type KeptSecret } from './hook-store.ts';
 import type { TenantSelf } from './tenants.ts';
 import { guardFirstKey, purposes, type Vault } from './vault.ts';
@@ -28,7 +37,7 @@ import { guardFirstKey, purposes, type Vault } from './vault.ts';
 export interface WebhookSeams extends Omit<DeliverySeams, 'vault'> {
   readonly vault: Vault;
   /** Whose webhooks they are; undefined for those of the root ledger. */
-  readonly tenant: Pick<TenantSelf, 'addKey' | 'dropKey'> | undefined;
+  readonly tenant: Pick<TenantSelf, 'slug' | 'addKey' | 'dropKey'> | undefined;
 }
 
 export function registerWebhookDirectives(directives: Directives, seams: WebhookSeams): void {
@@ -48,30 +57,40 @@ function createDirective(
   seams: WebhookSeams,
   keepToken: (secret: string, actor: string) => Promise<void>,
 ): DirectiveDefinition<NewWebhook> {
-  const { ledger, vault, hooks, tenant } = seams;
+  const { ledger, vault, hooks, tenant, current } = seams;
   return {
     ...createWebhookType,
-    resolve: ({ id = makeHookId(), ...rest }) => ({ id, ...rest }),
-    async plan({ id = '', settings, credential }) {
-      if ((await ledger.webhook(id)) !== undefined) throw taken(id);
+    async resolve({ id: said, ...rest }, asked) {
+      const { secret } = asked;
+      const id = said ?? (await chooseId(asked, seams));
+      if (secret !== undefined) checkEntry(id, rest.settings, [keepGiven(secret)], current());
+      return { id, ...rest, ...(await nameSecret(id, rest.credential, asked, seams)) };
+    },
+    async plan({ id = '', settings, credential, fingerprint }) {
+      if ((await ledger.webhook(id)) !== undefined) throw describeTaken(id);
       await requireCredential(credential, hooks);
       const mode = modeOf(settings);
-      const hook = checkEntry(id, settings, secretsFor(settings, credential), seams);
+      // One that was brought has been looked at, and is not here any more.
+      const isGiven = fingerprint !== undefined;
+      const kept = isGiven ? [{ secret: inventSecret(mode) }] : secretsFor(settings, credential);
+      const hook = checkEntry(id, settings, kept, current());
       const what = describeTarget(hook);
       return [`A webhook would be opened at /hooks/${id}, for ${what}, verified as ${mode}.`];
     },
-    async prepare({ id = '', settings, credential }, { actor }) {
+    async prepare({ id = '', settings, credential, fingerprint }, { actor, secret }) {
       await guardFirstKey(vault, ledger);
-      const kept = secretsFor(settings, credential);
+      const isGiven = fingerprint !== undefined;
+      const kept = isGiven ? [keepGiven(secret)] : secretsFor(settings, credential);
       const reveal: JsonObject = {};
       const [own] = kept;
-      if (own !== undefined && credential === undefined) reveal['secret'] = own.secret;
+      const isMade = credential === undefined && !isGiven;
+      if (own !== undefined && isMade) reveal['secret'] = own.secret;
       if (own === undefined && (await hooks.store.credential(GLOBAL_TOKEN)) === undefined) {
         const token = makeSecret('bearer');
         await keepToken(token, actor);
         reveal['global_token'] = token;
       }
-      if (tenant !== undefined && !(await tenant.addKey('hook', id))) throw taken(id);
+      if (tenant !== undefined && !(await tenant.addKey('hook', id))) throw describeTaken(id);
       const sealed = kept.length === 0 ? null : seal(id, kept, vault);
       const webhook = { id, settings: JSON.stringify(settings), sealed };
       return { work: { kind: 'webhook.create', webhook }, reveal };
@@ -81,13 +100,14 @@ function createDirective(
 }
 
 function updateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookEdit> {
-  const { ledger, vault, hooks } = seams;
+  const { ledger, vault, hooks, current } = seams;
   const change = async ({ id, changes }: WebhookEdit): Promise<WebhookChange> => {
     const row = await mustFind(id, ledger);
+    refuseProvided(row);
     const merged = { ...(JSON.parse(row.settings) as JsonObject), ...changes };
     const left = Object.entries(merged).filter(([, value]) => value !== null);
     const settings = Object.fromEntries(left);
-    checkEntry(id, settings, openSecrets(row, vault), seams);
+    checkEntry(id, settings, openSecrets(row, vault), current());
     return { id, seenAt: row.updatedAt, settings: JSON.stringify(settings) };
   };
   return {
@@ -103,25 +123,31 @@ function updateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookEdit> 
 }
 
 function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotation> {
-  const { ledger, vault, hooks } = seams;
+  const { ledger, vault, hooks, current } = seams;
   return {
     ...rotateWebhookType,
+    resolve: async (params, asked) => ({
+      ...params,
+      ...(await nameSecret(params.id, params.credential, asked, seams)),
+    }),
     async plan({ id, credential, keep_old_ms: keepMs = 0 }) {
       await requireCredential(credential, hooks);
       await mustFind(id, ledger);
       const old = keepMs === 0 ? 'would not be good any more' : 'would stay good for a while';
       return [`The webhook ${id} would get another secret; the one of now ${old}.`];
     },
-    async prepare({ id, credential, keep_old_ms: keepMs = 0 }) {
+    async prepare({ id, credential, fingerprint, keep_old_ms: keepMs = 0 }, asked) {
       await guardFirstKey(vault, ledger);
       const row = await mustFind(id, ledger);
       const settings = JSON.parse(row.settings) as JsonObject;
-      const secret = refer(credential) ?? makeSecret(modeOf(settings));
+      const given = fingerprint === undefined ? undefined : keepGiven(asked.secret).secret;
+      const secret = given ?? refer(credential) ?? makeSecret(modeOf(settings));
       const kept = rotateSecrets(openSecrets(row, vault), secret, keepMs, Date.now());
       if (kept.length > limits.hookSecretsMax) throw tooMany();
-      checkEntry(id, settings, kept, seams);
+      checkEntry(id, settings, kept, current());
       const change = { id, seenAt: row.updatedAt, sealed: seal(id, kept, vault) };
-      const reveal = credential === undefined ? { secret } : {};
+      const isMade = credential === undefined && given === undefined;
+      const reveal = isMade ? { secret } : {};
       return { work: { kind: 'webhook.change', change }, reveal };
     },
     after: () => hooks.store.refresh(),
@@ -133,7 +159,7 @@ function deleteDirective(seams: WebhookSeams): DirectiveDefinition<WebhookChoice
   return {
     ...deleteWebhookType,
     async plan({ id }) {
-      await mustFind(id, ledger);
+      refuseProvided(await mustFind(id, ledger));
       return [`The webhook ${id} would be closed; what came through it stays on record.`];
     },
     prepare: ({ id }) => ({ work: { kind: 'webhook.delete', hookId: id } }),
@@ -144,11 +170,39 @@ function deleteDirective(seams: WebhookSeams): DirectiveDefinition<WebhookChoice
   };
 }
 
-function seal(id: string, kept: readonly KeptSecret[], vault: Vault) {
+export function seal(id: string, kept: readonly KeptSecret[], vault: Vault) {
   return vault.seal(JSON.stringify(kept), purposes.webhook(id));
 }
 
-function modeOf(settings: Readonly<JsonObject>): string {
+/** Whoever asks again with the same key asks for the same webhook. */
+async function chooseId(
+  { idempotencyKey: key, dryRun = false }: Pick<DirectRequest, 'idempotencyKey' | 'dryRun'>,
+  { ledger, vault }: WebhookSeams,
+): Promise<string> {
+  if (key === undefined || dryRun) return makeHookId();
+  await guardFirstKey(vault, ledger);
+  return makeHookId(vault.fingerprint(key, purposes.webhook('')));
+}
+
+/** What the record of a change says of a secret that was brought. */
+async function nameSecret(
+  id: string,
+  credential: string | undefined,
+  { secret, dryRun = false }: Pick<DirectRequest, 'secret' | 'dryRun'>,
+  { ledger, vault }: WebhookSeams,
+): Promise<{ readonly fingerprint?: string }> {
+  if (secret === undefined) return {};
+  keepGiven(secret);
+  if (credential !== undefined) {
+    const message = 'secret and credential exclude each other';
+    throw new DuctileError('INPUT_INVALID', message, { place: 'secret' });
+  }
+  if (dryRun) return { fingerprint: 'given' };
+  await guardFirstKey(vault, ledger);
+  return { fingerprint: vault.fingerprint(secret, purposes.webhook(id)) };
+}
+
+export function modeOf(settings: Readonly<JsonObject>): string {
   const { auth_mode: mode } = settings;
   return typeof mode === 'string' ? mode : 'bearer';
 }
@@ -161,28 +215,26 @@ function secretsFor(settings: Readonly<JsonObject>, credential: string | undefin
   return mode === 'bearer' ? [] : [{ secret: makeSecret(mode) }];
 }
 
-function refer(credential: string | undefined): string | undefined {
+export function refer(credential: string | undefined): string | undefined {
   return credential === undefined ? undefined : `credential:${credential}`;
 }
 
-async function requireCredential(name: string | undefined, { store }: HookDoor): Promise<void> {
+export async function requireCredential(
+  name: string | undefined,
+  { store }: HookDoor,
+): Promise<void> {
   if (name === undefined || (await store.credential(name)) !== undefined) return;
   const message = `there is no credential ${name}`;
   throw new DuctileError('CREDENTIAL_NOT_FOUND', message, { place: 'credential' });
 }
 
 /** Throws what is wrong with it, in the words of its keys. */
-function checkEntry(
+export function checkEntry(
   id: string,
   settings: Readonly<JsonObject>,
   kept: readonly KeptSecret[],
-  { current }: WebhookSeams,
+  inForce: Blueprint,
 ): Hook {
-  if (settings['mode'] !== undefined) {
-    const message = 'mode starts an agent, and agents are not there yet';
-    const hint = 'Name a plugin, a pipeline or a signal instead.';
-    throw new DuctileError('INPUT_INVALID', message, { place: 'mode', hint });
-  }
   const read = hookEntry.safeParse(toEntry(id, settings, kept));
   if (!read.success) {
     const [issue] = read.error.issues;
@@ -195,20 +247,27 @@ function checkEntry(
     });
   }
   const { hook } = toHook(read.data);
-  checkTarget(hook, current());
+  checkTarget(hook, inForce);
   return hook;
 }
 
-function checkTarget({ target }: Hook, { catalog, pipelines }: Generation): void {
+function checkTarget({ target }: Hook, { catalog, pipelines, config }: Blueprint): void {
   if (target.kind === 'pipeline') findPipeline(target.pipeline, pipelines);
-  if (target.kind !== 'command') return;
-  const plugin = catalog.plugins.get(target.plugin);
+  if (target.kind === 'command') checkCommand(target.plugin, target.command, catalog);
+  if (target.kind !== 'agent') return;
+  const hint = 'Set it up under plugins, or name another one with webhooks.agent.';
+  checkCommand(config.webhooks.agent, target.mode === 'wake' ? 'turn' : 'task', catalog, hint);
+}
+
+function checkCommand(name: string, command: string, { plugins }: Catalog, hint?: string): void {
+  const more = hint === undefined ? {} : { hint };
+  const plugin = plugins.get(name);
   if (plugin === undefined) {
-    throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${target.plugin}`);
+    throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, more);
   }
-  if (plugin.manifest.commands[target.command] !== undefined) return;
-  const message = `the plugin ${plugin.name} has no command ${target.command}`;
-  throw new DuctileError('COMMAND_NOT_FOUND', message);
+  if (lookupCommand(plugin, command) !== undefined) return;
+  const message = `the plugin ${name} has no command ${command}`;
+  throw new DuctileError('COMMAND_NOT_FOUND', message, more);
 }
 
 async function mustFind(id: string, ledger: Pick<Ledger, 'webhook'>): Promise<WebhookRow> {
@@ -217,7 +276,17 @@ async function mustFind(id: string, ledger: Pick<Ledger, 'webhook'>): Promise<We
   throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${id}`, { place: 'id' });
 }
 
-function taken(id: string): DuctileError {
+/** It would be another than its package says, and come back with the next change of that. */
+function refuseProvided({ id, createdBy }: WebhookRow): void {
+  const slug = packageBehind(createdBy);
+  if (slug === undefined) return;
+  throw new DuctileError('WEBHOOK_PROVIDED', `the webhook ${id} comes from the package ${slug}`, {
+    place: 'id',
+    hint: `See \`ductile package upgrade|disable|uninstall ${slug}\`; only its secret is yours.`,
+  });
+}
+
+export function describeTaken(id: string): DuctileError {
   return new DuctileError('WEBHOOK_EXISTS', `there is a webhook ${id} already`, { place: 'id' });
 }
 

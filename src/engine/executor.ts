@@ -19,7 +19,9 @@ import type { Credentials } from './credentials.ts';
 import { followDeath, noConsequences, type FollowRules } from './follow.ts';
 import type { Generation } from './generation.ts';
 import type { Keep } from './keep.ts';
+import type { GrantAccess } from './run-tokens.ts';
 import { nameOf } from './settle.ts';
+import { traceparentOf } from './spans.ts';
 import { withoutSecrets } from './unseen.ts';
 
 export interface ExecutorOptions {
@@ -33,6 +35,8 @@ export interface ExecutorOptions {
   /** What lies beneath the payloads of jobs that are part of a block. */
   readonly bases: Bases;
   readonly credentials: Pick<Credentials, 'reveal'>;
+  /** What an attempt may ask of the API while it runs. */
+  readonly grantAccess: GrantAccess;
   /** What signals may show, and what is kept sealed beside them. */
   readonly keep: Keep;
   /** The machine had no room for another process. */
@@ -72,19 +76,32 @@ async function attempt(
   const { log } = options;
   const { rules, environment } = generation;
   const usual = toSpec(plugin, job.command, environment);
-  const spec = { ...usual, timeoutMs: job.timeoutMs ?? usual.timeoutMs };
+  const traceparent = traceparentOf(job);
+  const spec = {
+    ...usual,
+    // What was started ahead has an environment already.
+    ...(plugin.prewarm > 0 ? {} : { env: { ...environment, TRACEPARENT: traceparent } }),
+    timeoutMs: job.timeoutMs ?? usual.timeoutMs,
+  };
   const base = job.baseKey === null ? undefined : await options.bases(job.baseKey);
-  const { config, mask } = await options.credentials.reveal(plugin);
-  const request = toRequest(job, { name: plugin.name, config }, spec.timeoutMs, base);
-  probe('spawn.before');
-  log.debug('attempt started', { ...nameOf(job), attempt: job.attempt });
-  const whole = await options.run(plugin, spec, request, {
-    signal,
-    onStarted: () => probe('spawn.after'),
-  });
+  const { config, secrets } = await options.credentials.reveal(plugin);
+  const deadlineMs = Date.now() + spec.timeoutMs;
+  const access = options.grantAccess(job, plugin, deadlineMs);
+  const told = { name: plugin.name, config, api: access?.api, traceparent };
+  const begin = async (): Promise<ProcessEnd> => {
+    const request = toRequest(job, told, deadlineMs, base);
+    probe('spawn.before');
+    log.debug('attempt started', { ...nameOf(job), attempt: job.attempt });
+    return await options.run(plugin, spec, request, {
+      signal,
+      onStarted: () => probe('spawn.after'),
+    });
+  };
+  // Whatever goes wrong, from here on nobody has a use for the token.
+  const whole = await begin().finally(() => access?.end());
   probe('run.after-exit');
   // Before anything is read from it, so that nothing behind this line has ever seen a value.
-  const end = mask === undefined ? whole : withoutSecrets(whole, mask);
+  const end = withoutSecrets(whole, access === undefined ? secrets : [...secrets, access.secret]);
   const reply = decodeResponse(end);
   if (reply.kind === 'unstarted' && reply.hostFull) options.onHostFull();
   log.debug('attempt ended', { ...nameOf(job), attempt: job.attempt, how: reply.kind });
@@ -112,10 +129,16 @@ export function toSpec(
   };
 }
 
+/** What an attempt tells its plugin besides the job. */
+interface Told extends Pick<Plugin, 'name' | 'config'> {
+  readonly api: JsonObject | undefined;
+  readonly traceparent: string;
+}
+
 function toRequest(
   job: ClaimedJob,
-  plugin: Pick<Plugin, 'name' | 'config'>,
-  timeoutMs: number,
+  plugin: Told,
+  deadlineMs: number,
   base: Base | undefined,
 ): Buffer {
   const payload = JSON.parse(job.payload) as Json;
@@ -138,7 +161,9 @@ function toRequest(
             beneath: base?.without(isObject(payload) ? Object.keys(payload) : []) ?? NOTHING,
           },
         }),
-    deadlineAt: toTimestamp(Date.now() + timeoutMs),
+    deadlineAt: toTimestamp(deadlineMs),
+    traceparent: plugin.traceparent,
+    ...(plugin.api === undefined ? {} : { api: plugin.api }),
   });
 }
 
@@ -168,10 +193,11 @@ const unset: Readonly<Partial<Record<ErrorCode, Failure>>> = {
 function failUnset(
   job: ClaimedJob,
   { retry }: Plugin,
-  { code, message }: DuctileError,
+  { code, message, hint }: DuctileError,
   rules: FollowRules,
 ): Closing {
-  const report = bareReport('failed', 'credential', message);
+  const told = hint === undefined ? message : `${message}. ${hint}`;
+  const report = bareReport('failed', 'credential', told);
   return failUnstarted(job, report, rules, unset[code], retry);
 }
 

@@ -6,12 +6,14 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { RunNews } from '../ledger/runs.ts';
 import type { DeliveryDraft, ToldDelivery } from '../ledger/webhooks.ts';
 import type { SignalDraft } from '../signal/signal.ts';
+import { untilDue } from './enqueue.ts';
 import { draftEmission } from './hook-emission.ts';
 import { makeHookStore } from './hook-store.ts';
 import type { Failed, HookDoor, VerifiedDelivery } from './hooks.ts';
 import type { Generation } from './generation.ts';
 import { makeKeep } from './keep.ts';
 import type { Quota } from './quota.ts';
+import { makeTurnedAway } from './turned-away.ts';
 import type { Vault } from './vault.ts';
 
 export interface HookDoorOptions {
@@ -23,6 +25,8 @@ export interface HookDoorOptions {
   readonly admit: () => void;
   readonly onEmitted: (signals: readonly SignalDraft[]) => void;
   readonly onNews: (news: RunNews) => void;
+  /** A job was accepted that is due in this time. */
+  readonly onDelayed: (ms: number) => void;
   readonly log: Log;
 }
 
@@ -33,20 +37,37 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
     const { told, news } = await ledger.receive(drafts);
     options.onNews(news);
     const isNew = (_: DeliveryDraft, index: number): boolean => told[index]?.isNew === true;
-    options.onEmitted(drafts.filter(isNew).map(({ emission }) => emission.signal));
+    const fresh = drafts.filter(isNew);
+    options.onEmitted(fresh.map(({ emission }) => emission.signal));
+    for (const { due } of fresh.flatMap(({ emission }) => emission.jobs)) {
+      if (due !== undefined) options.onDelayed(untilDue(due));
+    }
     return told;
   });
 
   const draft = async (verified: VerifiedDelivery): Promise<DeliveryDraft> => {
     const id = makeId();
-    const { target, payload, event, ...rest } = verified;
+    const {
+      title,
+      target,
+      payload,
+      event,
+      traceparent,
+      hops,
+      isAwaited = false,
+      ...rest
+    } = verified;
     const { hookId, deliveryId } = rest;
-    const delivered = { hookId, target, payload, event, sourceEventId: deliveryId ?? id };
-    return { id, ...rest, emission: await draftEmission(delivered, current(), keep) };
+    const sourceEventId = deliveryId ?? id;
+    const what = { hookId, title, target, payload, event, traceparent };
+    const from = hops === undefined ? {} : { hops };
+    const delivered = { ...what, ...from, isAwaited, sourceEventId };
+    return { id, ...rest, ...(await draftEmission(delivered, current(), keep)) };
   };
 
   return {
     store: makeHookStore({ ledger, vault, log }),
+    turnedAway: makeTurnedAway(),
     async take(verified) {
       options.admit();
       const drafted = await draft(verified).catch((thrown: unknown) =>
@@ -56,8 +77,15 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
       const { jobs, runs } = drafted.emission;
       const asked = { jobs: jobs.length + runs.length, signals: 1 };
       const told = await quota.within(asked, () => receive(drafted));
-      const isForJob = told.isNew && verified.target.kind === 'command';
-      return { ...told, jobId: isForJob ? jobs[0]?.id : undefined };
+      const skipped = told.isNew ? drafted.skipped : undefined;
+      const isStarted = told.isNew && skipped === undefined;
+      const startedBy = isStarted ? verified.target.kind : 'signal';
+      return {
+        ...told,
+        jobId: startedBy === 'command' || startedBy === 'agent' ? jobs[0]?.id : undefined,
+        runId: startedBy === 'pipeline' ? runs[0]?.id : undefined,
+        skipped,
+      };
     },
     note(refused) {
       ledger

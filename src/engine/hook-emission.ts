@@ -8,8 +8,9 @@ import type { Emission } from '../ledger/signals.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 import type { Target } from '../webhook/hook-target.ts';
 import { draftJob } from './enqueue.ts';
+import { draftAgent, type AgentWork } from './hook-agent.ts';
 import type { Delivered } from './hooks.ts';
-import { followSignal } from './follow-runtime.ts';
+import { followSignal, within } from './follow-runtime.ts';
 import { toEnvelope } from './follow.ts';
 import type { Generation } from './generation.ts';
 import { REDACTED_KEY, type Keep } from './keep.ts';
@@ -26,7 +27,7 @@ export async function draftEmission(
   delivered: Delivered,
   generation: Generation,
   keep: Keep,
-): Promise<Emission> {
+): Promise<DraftedEmission> {
   const signal = toSignal(delivered, keep);
   const { payload, target } = delivered;
   const atMs = Date.now();
@@ -37,13 +38,31 @@ export async function draftEmission(
     key: signal.id,
     atMs,
   });
-  const jobs =
-    target.kind === 'command' ? [await toJob(delivered, target, signal, generation)] : [];
+  const { jobs, skipped } = await draftJobs(delivered, signal, generation);
   const runs =
     target.kind === 'pipeline' ? [await toRun(delivered, target, signal, generation)] : [];
   const all = { jobs: [...jobs, ...followed.jobs], runs: [...runs, ...followed.runs] };
-  if (all.jobs.length + all.runs.length === 0) generation.rules.onUnmatched?.(signal);
-  return { signal, ...all };
+  const isUnmatched = all.jobs.length + all.runs.length === 0 && skipped === undefined;
+  if (isUnmatched) generation.rules.onUnmatched?.(signal);
+  return { emission: within({ signal, ...all }, delivered.traceparent), skipped };
+}
+
+export interface DraftedEmission {
+  readonly emission: Emission;
+  /** Why the target was left alone, although nothing went wrong. */
+  readonly skipped: string | undefined;
+}
+
+async function draftJobs(
+  delivered: Delivered,
+  signal: SignalDraft,
+  generation: Generation,
+): Promise<AgentWork> {
+  const { target } = delivered;
+  if (target.kind === 'agent') return await draftAgent(delivered, target, signal, generation);
+  const jobs =
+    target.kind === 'command' ? [await toJob(delivered, target, signal, generation)] : [];
+  return { jobs, skipped: undefined };
 }
 
 export function hookSource(hookId: string): string {
@@ -51,7 +70,7 @@ export function hookSource(hookId: string): string {
 }
 
 function toSignal(
-  { hookId, target, sourceEventId, payload, event }: Delivered,
+  { hookId, target, sourceEventId, payload, event, hops = 1 }: Delivered,
   keep: Keep,
 ): SignalDraft {
   const id = makeId();
@@ -72,19 +91,20 @@ function toSignal(
     data,
     metadata: toKeptText(metadata, 'metadata', limits.signalMetadataBytesMax),
     ...(sealed === undefined ? {} : { sealed }),
-    hops: 1,
+    hops,
     correlationId: id,
     sourceEventId,
   };
 }
 
 async function toJob(
-  { payload }: Delivered,
+  { payload, isAwaited = false }: Delivered,
   { plugin, command }: Extract<Target, { kind: 'command' }>,
   signal: SignalDraft,
   { catalog, config }: Generation,
 ): Promise<JobDraft> {
-  const asked = { plugin, command, payload, submittedBy: 'webhook', actor: signal.source } as const;
+  const by = { submittedBy: 'webhook', actor: signal.source, isAwaited } as const;
+  const asked = { plugin, command, payload, ...by };
   const { job } = await draftJob(asked, catalog, config.service.dedupeTtlMs);
   const event = { type: signal.type, payload };
   const envelope = toEnvelope(event, signal.source, signal.id, Date.now());
@@ -98,12 +118,13 @@ async function toJob(
 }
 
 async function toRun(
-  { payload }: Delivered,
+  { payload, isAwaited = false }: Delivered,
   { pipeline }: Extract<Target, { kind: 'pipeline' }>,
   signal: SignalDraft,
   { pipelines, catalog, config }: Generation,
 ): Promise<RunDraft> {
-  const asked = { pipeline, payload, submittedBy: 'webhook', actor: signal.source } as const;
+  const by = { submittedBy: 'webhook', actor: signal.source, isAwaited } as const;
+  const asked = { pipeline, payload, ...by };
   const { run } = await draftRun(asked, {
     pipelines: () => pipelines,
     catalog: () => catalog,

@@ -2,6 +2,7 @@ import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { replayDeliveryType, type DeliveryChoice } from '../directive/webhook.ts';
 import type { DeliveryRow } from '../ledger/webhooks.ts';
+import { hopsBehind } from './cause.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
 import type { HookDoor, KnownHook } from './hooks.ts';
 import { describeTarget } from './hook-secrets.ts';
@@ -16,14 +17,14 @@ export interface DeliverySeams extends Omit<ReplaySeams, 'processId'> {
 
 /** What was delivered is handled again in the name of its signal, by what its webhook starts now. */
 export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefinition<DeliveryChoice> {
-  const { ledger, vault, current, onNews } = seams;
+  const { ledger, vault, within, current, onNews } = seams;
   return {
     ...replayDeliveryType,
     async plan({ delivery_id: id }) {
       const { known } = await find(id, seams);
       return [`The delivery would be handled once more: ${describeTarget(known.hook)}.`];
     },
-    async execute({ delivery_id: id }) {
+    async execute({ delivery_id: id }, { actor }) {
       const { delivery, known } = await find(id, seams);
       const [signal] = await ledger.signals({ id: delivery.signalId ?? '', limit: 1 });
       if (signal === undefined) {
@@ -34,14 +35,18 @@ export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefiniti
         throw exact?.refused ?? new Error('no payload');
       const delivered = {
         hookId: delivery.hookId,
+        title: known.hook.title,
         target: known.hook.target,
         sourceEventId: signal.sourceEventId ?? delivery.id,
         payload: toRunPayload(exact.payload),
         event: undefined,
+        isReplayed: true,
+        hops: Math.max(signal.hops, await hopsBehind(actor, ledger)),
       };
       // The signal is there: of this one only what follows is written.
-      const emission = await draftEmission(delivered, current(), keepMasked);
-      const { news } = await ledger.emit([{ ...emission, rerun: true }]);
+      const { emission } = await draftEmission(delivered, current(), keepMasked);
+      const brings = { jobs: emission.jobs.length + emission.runs.length, signals: 0 };
+      const { news } = await within(brings, () => ledger.emit([{ ...emission, rerun: true }]));
       onNews(news);
       const result: JsonObject = {
         signal_id: signal.id,

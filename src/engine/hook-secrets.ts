@@ -1,5 +1,7 @@
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
+import { credentialIn } from '../base/credential-ref.ts';
 import { DuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
 import type { Hook } from '../webhook/hook.ts';
 import type { KeptSecret } from './hook-store.ts';
 
@@ -11,20 +13,27 @@ const given: ReadonlySet<string> = new Set(['stripe', 'slack', 'shopify', 'twili
 /** A secret for whoever is to sign, in the form in which they take it. */
 export function makeSecret(mode: string): string {
   if (given.has(mode)) {
-    const message = `credential is required for auth_mode ${mode}, whose sender makes the secret`;
-    const hint = 'Keep it with `ductile credential set <name>`, and name that credential.';
+    const message = `a secret is required for auth_mode ${mode}, whose sender makes it`;
+    const hint = 'Give it with --secret-stdin, or keep it with `credential set` and name that.';
     throw new DuctileError('INPUT_INVALID', message, { place: 'credential', hint });
   }
+  return inventSecret(mode);
+}
+
+/** One in the form of the mode, whoever it is that makes them. */
+export function inventSecret(mode: string): string {
   const bytes = randomBytes(SECRET_BYTES);
-  if (mode === 'standard-webhooks') return `whsec_${bytes.toString('base64')}`;
+  if (mode === 'standard-webhooks' || mode === 'svix') return `whsec_${bytes.toString('base64')}`;
   // Hexadecimal is good as text, as hexadecimal and as base64.
   return bytes.toString('hex');
 }
 
-/** An id that nobody guesses. */
-export function makeHookId(): string {
-  return randomBytes(12).toString('hex');
+/** An id that nobody guesses. With a seed, which is no less secret, it is the same each time. */
+export function makeHookId(seed: string = randomBytes(SECRET_BYTES).toString('hex')): string {
+  return hash('sha256', seed, 'hex').slice(0, HOOK_ID_CHARS);
 }
+
+const HOOK_ID_CHARS = 24;
 
 /** The new one before those of now, which are good for a while longer. */
 export function rotateSecrets(
@@ -43,5 +52,23 @@ export function describeTarget({ target }: Hook): string {
   if (target.kind === 'command') return `a job of ${target.plugin}.${target.command}`;
   if (target.kind === 'pipeline') return `a run of ${target.pipeline}`;
   if (target.kind === 'signal') return `a signal ${target.type}`;
-  return 'an agent';
+  if (target.mode === 'wake') return 'a turn of an agent with each allowed user';
+  return `a task of an agent in ${target.taskFolder}`;
+}
+
+/** A secret that the caller brought, as it is kept. */
+export function keepGiven(secret: string | undefined): KeptSecret {
+  if (secret === undefined) {
+    const hint = 'Use `ductile webhook`, which asks for it; no directive holds one.';
+    throw new DuctileError('INPUT_INVALID', 'the secret is missing', { place: 'secret', hint });
+  }
+  const { credentialCharsMin: min } = limits;
+  if (secret.length < min) {
+    const message = `the secret has fewer than ${min} characters`;
+    throw new DuctileError('INPUT_INVALID', message, { place: 'secret' });
+  }
+  if (credentialIn(secret) === undefined) return { secret };
+  const hint = 'Name the credential with --credential.';
+  const message = 'the secret is the name of a credential, not a secret';
+  throw new DuctileError('INPUT_INVALID', message, { place: 'secret', hint });
 }

@@ -1,3 +1,4 @@
+import type { TurnedAway } from './turned-away.ts';
 import type { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { DeliveryDraft, ToldDelivery, UntakenDelivery } from '../ledger/webhooks.ts';
@@ -23,6 +24,8 @@ export interface HookDoor {
   take(verified: VerifiedDelivery): Promise<Taken | Failed>;
   /** Writes down what was refused; whoever sent it does not wait for that. */
   note(refused: Omit<UntakenDelivery, 'id' | 'verdict'>): void;
+  /** What came too fast is counted here, and not written down. */
+  readonly turnedAway: TurnedAway;
 }
 
 export interface HookStore {
@@ -42,12 +45,22 @@ export interface KnownHook {
 /** What was delivered, and to whom. */
 export interface Delivered {
   readonly hookId: string;
+  /** What people call the webhook. */
+  readonly title: string;
   readonly target: Target;
   /** Names the delivery among those of the same webhook. */
   readonly sourceEventId: string;
   readonly payload: JsonObject;
   /** What a CloudEvent said of itself. */
   readonly event: JsonObject | undefined;
+  /** Where in a trace its sender stands. */
+  readonly traceparent?: string | undefined;
+  /** Whoever sent it waits for the end of what it starts. */
+  readonly isAwaited?: boolean;
+  /** It came before, and somebody wants it handled once more. */
+  readonly isReplayed?: boolean;
+  /** How far from its first cause it is; a stranger's delivery is one. */
+  readonly hops?: number;
 }
 
 export interface VerifiedDelivery
@@ -58,6 +71,10 @@ export interface VerifiedDelivery
 export interface Taken extends ToldDelivery {
   /** The job that it is for; undefined when it is for something else, or was taken before. */
   readonly jobId: string | undefined;
+  /** Or the run. */
+  readonly runId: string | undefined;
+  /** Why its target was left alone, although nothing went wrong. */
+  readonly skipped: string | undefined;
 }
 
 export interface Failed {

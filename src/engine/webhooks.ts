@@ -17,11 +17,15 @@ import { makeEndpointScheme } from '../webhook/hmac.ts';
 import { makeLimiter, type Limiter } from '../webhook/limiter.ts';
 import type { Incoming } from '../webhook/request.ts';
 import { findDeliveryId, verify } from '../webhook/verify.ts';
+import { traceparentIn } from './observe-webhooks.ts';
 import type { Tenants } from './engine.ts';
-import type { Failed, HookDoor, KnownHook, Webhooks } from './hooks.ts';
+import { waitForEnd, type Waiter } from './hook-end.ts';
+import type { Failed, HookDoor, KnownHook, Taken, Webhooks } from './hooks.ts';
+import { joinLine } from './line.ts';
 
 export interface WebhooksOptions {
   readonly door: HookDoor;
+  readonly engine: Waiter;
   readonly config: () => WebhooksConfig;
   readonly ledger: Pick<Ledger, 'tenantOfKey'>;
   readonly tenants: Tenants | undefined;
@@ -32,11 +36,12 @@ export interface WebhooksOptions {
 interface Located {
   readonly known: KnownHook;
   readonly door: HookDoor;
+  readonly engine: Waiter;
   leave(): void;
 }
 
 export function makeWebhooks(options: WebhooksOptions): Webhooks {
-  const { door, config } = options;
+  const { door, engine, config } = options;
   const limiter = makeLimiter();
   const receive = async (
     entrance: Entrance,
@@ -60,6 +65,7 @@ export function makeWebhooks(options: WebhooksOptions): Webhooks {
       return receive('static', incoming, async () => ({
         known: await toKnown(endpoint, door),
         door,
+        engine,
         leave: () => undefined,
       }));
     },
@@ -116,7 +122,7 @@ async function answer(
     return decision.answer;
   }
   limiter.trustSource(source, nowMs);
-  return await take(decision, incoming, mustKnow(located));
+  return await takeAndTell(decision, incoming, mustKnow(located), log);
 }
 
 /** Only of webhooks that are there, and not more than so many: strangers do not fill the ledger. */
@@ -125,37 +131,75 @@ function noteStop(
   limiter: Limiter,
   { incoming, located }: Asked,
 ): void {
-  if (located === undefined || status === 200 || status === 404 || status === 429) return;
+  if (located === undefined || status === 200 || status === 404) return;
   const { hook } = located.known;
+  if (status === 429) return located.door.turnedAway.note(hook.id, performance.now());
   const isKept = limiter.spend(`refused ${hook.id}`, limits.hookRefusalsKept, performance.now()).ok;
   if (!isKept) return;
   located.door.note({ ...describe(incoming), hookId: hook.id, deliveryId: null, reason: outcome });
+}
+
+/** Whoever finds no place on the line is not turned away: what they sent is taken, and goes on. */
+async function takeAndTell(
+  decision: Go,
+  incoming: Incoming,
+  located: Located,
+  log: Log,
+): Promise<Answer> {
+  const { hook } = located.known;
+  const leave = hook.waitMs > 0 ? joinLine(located.engine) : undefined;
+  try {
+    const taken = await take(decision, incoming, located, leave !== undefined);
+    if ('error' in taken) return answerFailed(taken);
+    const accepted = tellTaken(hook.id, taken);
+    if (leave === undefined) return accepted;
+    const { engine } = located;
+    const end = await waitForEnd(engine, taken, hook.waitMs, incoming.hungUp?.()).catch(
+      (error: unknown) => {
+        // It is committed, so nothing may sound as if it had to be sent again.
+        log.warn('what a delivery came to cannot be read', { error });
+        return undefined;
+      },
+    );
+    return end === undefined ? accepted : { status: 200, body: { ...accepted.body, ...end } };
+  } finally {
+    leave?.();
+  }
 }
 
 async function take(
   { accepted, payload, event }: Go,
   incoming: Incoming,
   { known: { hook }, door }: Located,
-): Promise<Answer> {
-  const deliveryId = findDeliveryId(hook.auth, accepted.deliveryId, payload, event) ?? null;
-  const taken = await door.take({
+  isAwaited: boolean,
+): Promise<Taken | Failed> {
+  return await door.take({
     ...describe(incoming),
     hookId: hook.id,
+    title: hook.title,
     target: hook.target,
-    deliveryId,
+    deliveryId: findDeliveryId(hook.auth, accepted.deliveryId, payload, event) ?? null,
     replayKey: accepted.replayKey ?? null,
     payload,
     event,
+    isAwaited,
+    traceparent: traceparentIn(incoming),
+    ...(incoming.hops === undefined ? {} : { hops: incoming.hops }),
   });
-  if ('error' in taken) return answerFailed(taken);
-  const { status, body } = answerAccepted(hook.id, taken.signalId, !taken.isNew);
-  const job = taken.jobId === undefined ? {} : { job_id: taken.jobId };
-  return { status, body: { ...body, ...job } };
+}
+
+function tellTaken(hookId: string, taken: Taken): Answer {
+  const { signalId, isNew, jobId, runId, skipped } = taken;
+  const { status, body } = answerAccepted(hookId, signalId, !isNew);
+  const job = jobId === undefined ? {} : { job_id: jobId };
+  const run = runId === undefined ? {} : { run_id: runId };
+  const left = skipped === undefined ? {} : { skipped: skipped.replace(/^skipped:/, '') };
+  return { status, body: { ...body, ...job, ...run, ...left } };
 }
 
 /** What is missing here may be there when it is sent again; what cannot be taken never will be. */
 function answerFailed({ error }: Failed): Answer {
-  if (error.kind.status === 404) {
+  if (error.kind.status === 404 || error.kind.status === 503) {
     const body = { error: 'target_unavailable' };
     return { status: 503, body, retryAfterSeconds: limits.hookRetryAfterSeconds };
   }
@@ -168,19 +212,21 @@ function stateOf(known: KnownHook | undefined): 'unknown' | 'disabled' | 'enable
 }
 
 async function locate(
-  { door, ledger, tenants }: WebhooksOptions,
+  { door, engine, ledger, tenants }: WebhooksOptions,
   hookId: string,
 ): Promise<Located | undefined> {
   const known = await door.store.find(hookId);
-  if (known !== undefined) return { known, door, leave: () => undefined };
+  if (known !== undefined) return { known, door, engine, leave: () => undefined };
   if (tenants === undefined || hookId.length > limits.hookIdCharsMax) return undefined;
   const slug = await ledger.tenantOfKey('hook', hookId);
   const visit = slug === undefined ? undefined : await visitIfThere(tenants, slug);
   if (visit === undefined) return undefined;
   try {
-    const { hooks } = visit.engine;
-    const theirs = await hooks.store.find(hookId);
-    if (theirs !== undefined) return { known: theirs, door: hooks, leave: () => visit.end() };
+    const { engine: theirs } = visit;
+    const found = await theirs.hooks.store.find(hookId);
+    if (found !== undefined) {
+      return { known: found, door: theirs.hooks, engine: theirs, leave: () => visit.end() };
+    }
   } catch (error) {
     visit.end();
     throw error;
@@ -199,7 +245,7 @@ async function visitIfThere(tenants: Tenants, slug: string) {
 }
 
 async function toKnown(endpoint: EndpointConfig, { store }: HookDoor): Promise<KnownHook> {
-  const { path, plugin, command, secretRef, signatureHeader, maxBodyBytes } = endpoint;
+  const { path, plugin, command, secretRef, signatureHeader, maxBodyBytes, waitMs } = endpoint;
   const secret = endpoint.secret ?? (await store.credential(secretRef)) ?? '';
   return {
     secrets: secret.trim() === '' ? [] : [secret],
@@ -212,6 +258,7 @@ async function toKnown(endpoint: EndpointConfig, { store }: HookDoor): Promise<K
       auth: makeEndpointScheme(signatureHeader),
       maxBodyBytes,
       ratePerMinute: limits.hookRateMax,
+      waitMs,
     },
   };
 }

@@ -98,6 +98,7 @@ async function readIncoming(exchange: Exchange, base: Base, proxies: BlockList):
     },
     source: isProxied ? sourceOf(exchange, proxies) : addressOf(request),
     isOversize: bytes === undefined,
+    hungUp: () => exchange.hungUp(),
   };
 }
 

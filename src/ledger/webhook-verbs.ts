@@ -1,5 +1,11 @@
 import type { Store } from './dialect.ts';
-import { listDeliveries, noteDelivery, receive } from './queries/delivery.ts';
+import {
+  lastDeliveries,
+  listAgentJobs,
+  listDeliveries,
+  noteDelivery,
+  receive,
+} from './queries/delivery.ts';
 import { findWebhook, listWebhooks } from './queries/webhook.ts';
 import type { WebhookVerbs } from './webhooks.ts';
 
@@ -10,5 +16,7 @@ export function makeWebhookVerbs({ read, write }: Store): WebhookVerbs {
     receive: (deliveries) => write(['enqueue'], (tx) => receive(tx, deliveries)),
     noteDelivery: (delivery) => write(['other'], (tx) => noteDelivery(tx, delivery)),
     deliveries: (filter) => read((session) => listDeliveries(session, filter)),
+    lastDeliveries: (hookId) => read((session) => lastDeliveries(session, hookId)),
+    agentJobs: (signalIds) => read((session) => listAgentJobs(session, signalIds)),
   };
 }

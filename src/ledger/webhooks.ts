@@ -1,5 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Sealed } from '../base/seal.ts';
+import type { AgentJob } from '../webhook/outcome.ts';
 import type { RunNews } from './runs.ts';
 import type { Emission } from './signals.ts';
 
@@ -15,6 +16,15 @@ export interface WebhookVerbs {
   /** Writes down what was not taken, and why. */
   noteDelivery(delivery: UntakenDelivery): Promise<void>;
   deliveries(filter: DeliveryFilter): Promise<DeliveryRow[]>;
+  /** The last of each webhook that was verified, or of one of them. */
+  lastDeliveries(hookId?: string): Promise<DeliveryRow[]>;
+  /** The jobs that told an agent of deliveries, by their signals, in the order they were made. */
+  agentJobs(signalIds: readonly string[]): Promise<AgentJobRow[]>;
+}
+
+export interface AgentJobRow extends AgentJob {
+  readonly id: string;
+  readonly signalId: string;
 }
 
 export interface WebhookRow {
@@ -64,6 +74,8 @@ export interface DeliveryDraft extends Delivery {
   /** A digest of what was signed, where the same twice can only be a replay. */
   readonly replayKey: string | null;
   readonly emission: Emission;
+  /** Why its target was left alone, although nothing went wrong. */
+  readonly skipped?: string | undefined;
 }
 
 export interface UntakenDelivery extends Delivery {
@@ -86,7 +98,8 @@ export interface ToldDelivery {
 
 export interface DeliveryRow extends Delivery {
   readonly seq: number;
-  readonly verdict: 'accepted' | 'failed' | 'refused';
+  /** `skipped`: it was accepted, and its target was left alone for the reason. */
+  readonly verdict: 'accepted' | 'skipped' | 'failed' | 'refused';
   readonly reason: string | null;
   readonly signalId: string | null;
   /** How often the same came again. */

@@ -1,5 +1,7 @@
 import { DuctileError, toDuctileError } from '../base/errors.ts';
+import { RUN_TOKEN } from '../base/secrets.ts';
 import type { ApiConfig } from '../config/config.ts';
+import type { TelemetryConfig } from '../config/telemetry.ts';
 import type { Tenants, Visit } from '../engine/engine.ts';
 import { digestOf, type Principal } from '../engine/tokens.ts';
 import type { Context } from './context.ts';
@@ -29,6 +31,9 @@ export const ANONYMOUS: Principal = {
   tenant: undefined,
 };
 
+/** Whoever reads figures where the operator let everybody do that. */
+export const SCRAPER: Principal = { ...ANONYMOUS, actor: 'scraper', scopes: ['metrics:ro'] };
+
 type Base = Pick<Context, 'engine'>;
 
 /** Somebody who was let in, and the engine of the ledger that is theirs. */
@@ -49,6 +54,7 @@ export function admitHere({ engine }: Base, principal: Principal): Admission {
  */
 export async function identify(base: Base, presented: string): Promise<Admission | undefined> {
   const { tokens, tenants, ledger } = base.engine;
+  if (isRunToken(presented)) return await identifyRun(base, presented);
   const own = await tokens.find(presented);
   if (own !== undefined) return admitHere(base, own);
   if (tenants === undefined) return undefined;
@@ -67,6 +73,19 @@ export async function identify(base: Base, presented: string): Promise<Admission
   return undefined;
 }
 
+/** Nobody guesses one of these, and no ledger is asked about it. */
+export function isRunToken(presented: string): boolean {
+  return presented.startsWith(RUN_TOKEN);
+}
+
+async function identifyRun(base: Base, presented: string): Promise<Admission | undefined> {
+  const { runTokens, tenants } = base.engine;
+  const principal = runTokens.find(presented);
+  if (principal?.tenant === undefined) return principal && admitHere(base, principal);
+  const visit = tenants && (await visitIfThere(tenants, principal.tenant));
+  return visit && { engine: visit.engine, principal, leave: () => visit.end() };
+}
+
 async function visitIfThere(tenants: Tenants, slug: string): Promise<Visit | undefined> {
   try {
     return await tenants.visit(slug);
@@ -77,8 +96,10 @@ async function visitIfThere(tenants: Tenants, slug: string): Promise<Visit | und
 }
 
 /** What the configuration of now says about callers of the API. */
-export function accessRules({ engine }: Base): ApiConfig {
-  return engine.config.api;
+export function accessRules({
+  engine: { config },
+}: Base): ApiConfig & Pick<TelemetryConfig, 'metrics'> {
+  return { ...config.api, metrics: config.telemetry.metrics };
 }
 
 /** Whether plugins that may open the control socket may not use it. */

@@ -2,13 +2,20 @@ import { DuctileError, type ErrorCode } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { isFinal } from '../directive/directive.ts';
 import type { DirectAnswer } from '../engine/directive-answers.ts';
+import { refuseDecision, refuseLoop } from '../engine/cause.ts';
 import type { DirectRequest } from '../engine/directive-definition.ts';
 import type { Context } from './context.ts';
 import { refuseDenied } from './denied.ts';
 import { refuseLesser } from './least-role.ts';
 
 /** What may be answered to whoever changes something by a directive, whatever it is. */
-export const directErrors = ['APPROVAL_NEEDED', 'BUSY', 'DIRECTIVE_FAILED', 'STOPPING'] as const;
+export const directErrors = [
+  'APPROVAL_NEEDED',
+  'BUSY',
+  'DIRECTIVE_FAILED',
+  'HOPS_EXCEEDED',
+  'STOPPING',
+] as const;
 
 /** Changes something on the caller's behalf; what was refused or failed is thrown. */
 export async function direct(
@@ -18,7 +25,7 @@ export async function direct(
   more: Pick<DirectRequest, 'secret'> = {},
 ): Promise<DirectAnswer & { readonly id: string; readonly result: JsonObject }> {
   const { subjectId } = context;
-  const answer = await askDirective(context, {
+  const answer = await askInWords(context, {
     type,
     params,
     ...more,
@@ -46,8 +53,23 @@ export async function planDirective(
   type: string,
   params: object,
 ): Promise<string[]> {
-  return [...(await askDirective(context, { type, params, dryRun: true })).plan];
+  return [...(await askInWords(context, { type, params, dryRun: true })).plan];
 }
+
+/** Whoever asks by another operation has never heard of params. */
+async function askInWords(...asked: Parameters<typeof askDirective>): Promise<DirectAnswer> {
+  try {
+    return await askDirective(...asked);
+  } catch (thrown) {
+    const isAbout = thrown instanceof DuctileError && thrown.place?.startsWith(PARAMS) === true;
+    if (!isAbout) throw thrown;
+    const { code, message, hint, details = {}, place = '' } = thrown;
+    const told = { hint, details, place: place.slice(PARAMS.length), cause: thrown };
+    throw new DuctileError(code, message, told);
+  }
+}
+
+const PARAMS = 'params.';
 
 /** The one way from an operation to a directive; its answer is given as it is. */
 export async function askDirective(
@@ -56,9 +78,27 @@ export async function askDirective(
 ): Promise<DirectAnswer> {
   await refuseLesser(context, request.type, request.params);
   await refuseDenied(context, request.type, request.params);
-  const { actor, role } = context.principal;
-  return await context.engine.direct({ ...request, actor, actorRole: role });
+  const { engine, principal } = context;
+  if (request.type === DECISION) refuseDecision(principal, 'a step that waits');
+  if (startsWork.has(request.type)) refuseLoop(principal.cause, engine.config.service.maxHops);
+  const { actor, role, cause } = principal;
+  const chain = cause && { correlationId: cause.rootJobId, causationId: cause.jobId };
+  // A handler of the runtime's own signals must not cause another one of them for itself.
+  const isQuiet = cause?.runtimeCaused === true;
+  return await engine.direct({ ...request, ...chain, isQuiet, actor, actorRole: role });
 }
+
+const DECISION = 'run.approve';
+
+/** Directives after which something is run that they name; the last in a chain may not ask for them. */
+const startsWork: ReadonlySet<string> = new Set([
+  'job.retry',
+  'plugin.init',
+  'run.retry_from',
+  'run.revive',
+  'signal.replay',
+  'webhook.replay',
+]);
 
 /** A text that a result is known to hold. */
 export function textIn(result: Readonly<JsonObject>, name: string): string {

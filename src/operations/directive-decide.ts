@@ -3,6 +3,7 @@ import { DuctileError } from '../base/errors.ts';
 import { text } from '../base/fields.ts';
 import type { Decider } from '../directive/approval.ts';
 import type { Directive } from '../directive/directive.ts';
+import { refuseDecision } from '../engine/cause.ts';
 import { notWaiting, readDirective } from '../engine/directive-answers.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
@@ -76,6 +77,7 @@ function deciderOf({ principal: { actor, role } }: Context): Decider {
 
 /** Whoever decides about a directive must be allowed what it does. */
 async function findApprovable(context: Context, id: string): Promise<Directive> {
+  refuseDecision(context.principal, `the directive ${id}`);
   const directive = await readDirective(context.engine.ledger, id);
   if (!allows(context.principal.scopes, directive.scope)) throw forbidden(directive);
   await refuseDenied(context, directive.type, JSON.parse(directive.params) as object);

@@ -1,16 +1,17 @@
 import * as z from 'zod';
 import { text } from '../base/fields.ts';
+import { parseStored } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { directiveStatuses, isFinal, shownKey, type Directive } from '../directive/directive.ts';
-import { readDirective } from '../engine/directive-answers.ts';
 import { RUNTIME_SOURCE } from '../signal/signal.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
 import { askDirective } from './direct.ts';
 import { answerShape, showAnswer } from './directive-answer.ts';
 import { dueFields, dueOf } from './due.ts';
+import { findById } from './find.ts';
 import { cursor, limit } from './job.ts';
-import { parseStored, showSignal, signalShape } from './shapes.ts';
+import { showSignal, signalShape } from './shapes.ts';
 import { sightOf } from './sight.ts';
 
 export const directiveShape = z.object({
@@ -111,7 +112,7 @@ export const showDirectiveOperation = defineOperation({
   effect: 'read',
   needs: 'ledger',
   scope: 'directives:ro',
-  input: z.strictObject({ id: text().describe('the id of the directive') }),
+  input: z.strictObject({ id: text().describe('the id of the directive, or its beginning') }),
   output: directiveShape.extend({
     signals: z.array(signalShape).describe('what was told of it, the oldest first'),
   }),
@@ -119,10 +120,15 @@ export const showDirectiveOperation = defineOperation({
   http: { method: 'GET', path: '/directives/:id' },
   cli: { positionals: ['id'], also: ['inspect'], examples: ['ductile directive show 0199a1b2-…'] },
   async run({ engine: { ledger }, principal }, { id }) {
-    const directive = await readDirective(ledger, id);
+    const directive = await findById(id, {
+      noun: 'directive',
+      missing: 'DIRECTIVE_NOT_FOUND',
+      exact: () => ledger.directive(id),
+      beginning: (page) => ledger.directives(page),
+    });
     const signals = await ledger.signals({
       subjectType: 'directive',
-      subjectId: id,
+      subjectId: directive.id,
       source: RUNTIME_SOURCE,
       ...sightOf(principal),
       order: 'oldest',

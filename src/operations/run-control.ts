@@ -65,6 +65,8 @@ export const reviveRun = defineOperation({
     'RUN_NOT_FOUND',
     'RUN_NOT_HALTED',
     'RUN_REVIVED',
+    'TENANT_LIMIT',
+    'TENANT_SUSPENDED',
   ],
   http: { method: 'POST', path: '/runs/:id/revive', status: () => 202, statuses: [202] },
   cli: {
@@ -98,6 +100,8 @@ export const retryRunFrom = defineOperation({
     'RUN_REVIVED',
     'STEP_AMBIGUOUS',
     'STEP_NOT_FOUND',
+    'TENANT_LIMIT',
+    'TENANT_SUSPENDED',
   ],
   http: { method: 'POST', path: '/runs/:id/retry-from', status: () => 202, statuses: [202] },
   cli: {

@@ -3,6 +3,8 @@ import * as z from 'zod';
 import { duration, text } from '../base/fields.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { TRACE_KEY } from '../base/trace.ts';
+import { refuseLoop } from '../engine/cause.ts';
 import type { RunSubmission } from '../engine/engine.ts';
 import type { Context } from './context.ts';
 import { dueFields, dueOf } from './due.ts';
@@ -30,22 +32,34 @@ export interface StartWish {
 
 /** What a job and a run have in common, when somebody asks for one. */
 export function startOf(
-  { principal, submittedBy, subjectId }: Context,
+  { engine, principal, submittedBy, subjectId, traceparent }: Context,
   wish: StartWish & { readonly payload: Record<string, unknown> },
   isAwaited: boolean,
 ): Omit<RunSubmission, 'pipeline'> {
   const { payload, context, dedupe_key: dedupeKey, dedupe_ttl: dedupeTtlMs } = wish;
+  const { cause } = principal;
+  if (cause !== undefined) refuseLoop(cause, engine.config.service.maxHops);
   return {
     ...(subjectId === undefined ? {} : { id: subjectId }),
     payload: payload as JsonObject,
     submittedBy,
     actor: principal.actor,
-    ...(context === undefined ? {} : { context: context as JsonObject }),
+    ...baggageOf(context as JsonObject | undefined, traceparent),
     ...(dedupeKey === undefined ? {} : { dedupeKey }),
     ...(dedupeTtlMs === undefined ? {} : { dedupeTtlMs }),
     ...dueOf(wish),
     isAwaited,
+    ...(cause === undefined ? {} : { cause }),
   };
+}
+
+/** The trace that it belongs to is part of what a chain carries. */
+function baggageOf(
+  context: JsonObject | undefined,
+  traceparent: string | undefined,
+): { context?: JsonObject } {
+  if (traceparent === undefined) return context === undefined ? {} : { context };
+  return { context: { [TRACE_KEY]: traceparent, ...context } };
 }
 
 /** Nobody stays on the line for it who did not say so. */

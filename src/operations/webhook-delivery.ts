@@ -1,14 +1,11 @@
 import * as z from 'zod';
 import { text } from '../base/fields.ts';
-import { DuctileError } from '../base/errors.ts';
-import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
-import type { HookRequest } from '../webhook/request.ts';
-import { signRequest } from '../webhook/sign.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective, textIn } from './direct.ts';
-import { deliveryShape, hookId, showDelivery } from './webhook-shapes.ts';
+import { outcomesOf } from './webhook-outcome.ts';
+import { deliveryShape, showDelivery, verdicts } from './webhook-shapes.ts';
 
 const deliveryId = text().describe('the id of a delivery');
 
@@ -21,9 +18,9 @@ export const listDeliveries = defineOperation({
   input: z.strictObject({
     id: text().optional().describe('only of this webhook'),
     verdict: z
-      .enum(['accepted', 'failed', 'refused'])
+      .enum(verdicts)
       .optional()
-      .describe('failed: verified, but its target could not take it'),
+      .describe('failed: verified, but its target could not take it; skipped: in quiet hours'),
     cursor: text().optional().describe('goes on after a page'),
     limit: z.int().min(1).max(limits.pageRowsMax).default(50).describe('how many'),
   }),
@@ -42,6 +39,7 @@ export const listDeliveries = defineOperation({
         ['ID', 'delivery_id'],
         ['WEBHOOK', 'hook_id'],
         ['VERDICT', 'verdict'],
+        ['STATUS', 'status'],
         ['REASON', 'reason'],
         ['SOURCE', 'source'],
         ['BYTES', 'body_bytes'],
@@ -61,8 +59,9 @@ export const listDeliveries = defineOperation({
       limit,
     });
     const last = rows.length === limit ? rows.at(-1) : undefined;
+    const outcomes = await outcomesOf(ledger, rows);
     return {
-      deliveries: rows.map(showDelivery),
+      deliveries: rows.map((row) => showDelivery(row, outcomes.get(row.id))),
       next_cursor: last === undefined ? null : writeCursor('w', epoch, [last.seq]),
     };
   },
@@ -82,10 +81,12 @@ export const replayDelivery = defineOperation({
   }),
   errors: [
     ...directErrors,
+    'AGENT_UNAVAILABLE',
     'COMMAND_NOT_FOUND',
     'DELIVERY_NOT_FOUND',
     'INPUT_INVALID',
     'LEDGER_UNAVAILABLE',
+    'PAYLOAD_TOO_LARGE',
     'PIPELINE_NOT_FOUND',
     'PLUGIN_NOT_FOUND',
     'SIGNAL_MASKED',
@@ -104,57 +105,4 @@ export const replayDelivery = defineOperation({
     };
   },
   plan: (context, input) => planDirective(context, 'webhook.replay', input),
-});
-
-export const testWebhook = defineOperation({
-  name: 'webhook.test',
-  summary: 'Deliver something to a webhook, signed as its sender would.',
-  effect: 'write',
-  scope: 'webhooks:rw',
-  needs: 'server',
-  input: z.strictObject({
-    id: hookId,
-    payload: z
-      .record(z.string(), z.unknown())
-      .default({ test: true })
-      .describe('what is delivered, as JSON'),
-  }),
-  output: z.object({
-    status: z.int().describe('what the sender would be answered'),
-    answer: z.record(z.string(), z.unknown()),
-  }),
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'STOPPING', 'WEBHOOK_NOT_FOUND'],
-  http: { method: 'POST', path: '/webhooks/:id/test' },
-  cli: {
-    positionals: ['id'],
-    examples: ['ductile webhook test deploys', `ductile webhook test deploys --payload '{"n":1}'`],
-    exitCode: ({ status }) => (Number(status) < 300 ? 0 : 1),
-  },
-  async run({ engine }, { id, payload }) {
-    const known = await engine.hooks.store.find(id);
-    if (known === undefined) {
-      throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${id}`, { place: 'id' });
-    }
-    const plain: HookRequest = {
-      method: 'POST',
-      url: `http://localhost/hooks/${id}`,
-      headers: [['content-type', 'application/json']],
-      rawBody: Buffer.from(JSON.stringify(payload)),
-    };
-    const [secret = ''] = known.secrets;
-    const named = { id: `test-${makeId()}`, nowMs: Date.now() };
-    const signed = signRequest(known.hook.auth, plain, secret, named);
-    if (signed === undefined) {
-      const message = 'only its sender can sign for a webhook of this form';
-      throw new DuctileError('INPUT_INVALID', message, { place: 'id' });
-    }
-    const request = { ...plain, headers: [...plain.headers, ...signed] };
-    const incoming = { request, source: 'test', isOversize: false };
-    const { status, body } = await engine.webhooks.receive(id, incoming);
-    return { status, answer: body };
-  },
-  plan: (_context, { id }) =>
-    Promise.resolve([
-      `Something would be delivered to ${id}, and whatever that starts is started.`,
-    ]),
 });

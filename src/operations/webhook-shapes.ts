@@ -4,8 +4,42 @@ import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { DeliveryRow, WebhookRow } from '../ledger/webhooks.ts';
 import { agentModes } from '../webhook/hook-target.ts';
+import type { AgentOutcome } from '../webhook/outcome.ts';
+import { quietActions } from '../schedule/quiet.ts';
+import { responses } from '../webhook/hook.ts';
 import { authModes } from '../webhook/hook-auth.ts';
 import { algorithms, encodings } from '../webhook/mac.ts';
+
+/** What a webhook with a mode has besides. */
+const agentFields = {
+  prompt_template: text().optional().describe('for mode: what the agent is told, with {{field}}'),
+  instruction: text()
+    .optional()
+    .describe('for mode: what stands before it, outside of the safety boundary'),
+  task_folder: text().optional().describe('for cron_task: the folder that it works in'),
+  provider: text().optional().describe("for cron_task: claude, codex or another; the agent's own"),
+  model: text().optional().describe("for cron_task: the model; the agent's own unless told"),
+  reasoning_effort: text().optional().describe("for cron_task: the agent's own unless told"),
+  cli_parameters: z
+    .array(z.string())
+    .optional()
+    .describe('for cron_task: more parameters of its command line, a JSON array'),
+  quiet_start: z.int().min(0).max(23).optional().describe('for cron_task: the first quiet hour'),
+  quiet_end: z
+    .int()
+    .min(0)
+    .max(23)
+    .optional()
+    .describe('for cron_task: the first hour that is not; service.quiet_hours unless told'),
+  quiet_action: z
+    .enum(quietActions)
+    .optional()
+    .describe('for cron_task: skip what comes in quiet hours, or defer it; skip unless told'),
+  timezone: text().optional().describe('for cron_task: of the quiet hours; service.timezone'),
+  dependency: text()
+    .optional()
+    .describe('for cron_task: of all jobs with the same key, one runs at a time'),
+};
 
 /** The keys of a webhook as they are written; what they say against each other is said later. */
 export const settingsFields = {
@@ -20,7 +54,11 @@ export const settingsFields = {
   command: text().optional().describe('its command; handle unless told'),
   pipeline: text().optional().describe('or the pipeline that gets a run'),
   signal: text().optional().describe('or the type of the signal, for routes and pipelines'),
-  mode: z.enum(agentModes).optional().describe('or an agent, which is not possible yet'),
+  mode: z
+    .enum(agentModes)
+    .optional()
+    .describe('or an agent: cron_task, a fresh session; wake, a turn with each allowed user'),
+  ...agentFields,
   auth_mode: z
     .enum(authModes)
     .optional()
@@ -48,6 +86,13 @@ export const settingsFields = {
     .max(limits.hookRateMax)
     .optional()
     .describe('verified deliveries; 600 unless told'),
+  respond: z
+    .enum(responses)
+    .optional()
+    .describe('accepted at once, or the result of the job or run; accepted unless told'),
+  respond_within: text()
+    .optional()
+    .describe('for result: how long a sender waits before it is told accepted; 10s unless told'),
 };
 
 export const hookId = text().describe('its id, which is its address: /hooks/<id>');
@@ -68,10 +113,18 @@ export const webhookShape = z.object({
   updated_at: time,
   trigger_count: z.int().describe('verified deliveries, those that came again not counted'),
   last_triggered_at: time.nullable(),
-  last_error: z.string().nullable().describe('why the last one was not taken'),
+  last_error: z.string().nullable().describe('why the last one was not taken, or failed'),
+  last_status: z
+    .string()
+    .nullable()
+    .describe('for mode: success, pending, skipped:… or error:…; null when nothing is known'),
+  last_detail: z.string().nullable().describe('for mode: more about the error'),
 });
 
-export function showWebhook(row: WebhookRow): z.output<typeof webhookShape> {
+export function showWebhook(
+  row: WebhookRow,
+  outcome?: AgentOutcome,
+): z.output<typeof webhookShape> {
   const settings = JSON.parse(row.settings) as JsonObject & { readonly title: string };
   return {
     description: '',
@@ -87,14 +140,19 @@ export function showWebhook(row: WebhookRow): z.output<typeof webhookShape> {
     updated_at: row.updatedAt,
     trigger_count: row.triggerCount,
     last_triggered_at: row.lastTriggeredAt,
-    last_error: row.lastError,
+    last_error: outcome === undefined ? row.lastError : outcome.error,
+    last_status: outcome?.status ?? null,
+    last_detail: outcome?.detail ?? null,
   };
 }
+
+export const verdicts = ['accepted', 'skipped', 'failed', 'refused'] as const;
 
 export const deliveryShape = z.object({
   delivery_id: z.string(),
   hook_id: z.string(),
-  verdict: z.enum(['accepted', 'failed', 'refused']),
+  verdict: z.enum(verdicts),
+  status: z.string().nullable().describe('of an agent: success, pending, skipped:… or error:…'),
   reason: z.string().nullable().describe('why it was not accepted; the sender is not told'),
   sender_id: z.string().nullable().describe('what the sender calls it'),
   source: z.string().describe('the address that it came from'),
@@ -105,11 +163,15 @@ export const deliveryShape = z.object({
   received_at: time,
 });
 
-export function showDelivery(row: DeliveryRow): z.output<typeof deliveryShape> {
+export function showDelivery(
+  row: DeliveryRow,
+  outcome?: AgentOutcome,
+): z.output<typeof deliveryShape> {
   return {
     delivery_id: row.id,
     hook_id: row.hookId,
     verdict: row.verdict,
+    status: outcome?.status ?? null,
     reason: row.reason,
     sender_id: row.deliveryId,
     source: row.source,

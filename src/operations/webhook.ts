@@ -2,8 +2,10 @@ import * as z from 'zod';
 import { duration, text } from '../base/fields.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
+import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
-import { direct, directErrors, planDirective, textIn } from './direct.ts';
+import { askDirective, direct, directErrors, planDirective, textIn } from './direct.ts';
+import { lastOutcomes } from './webhook-outcome.ts';
 import { hookId, settingsFields, showWebhook, webhookShape } from './webhook-shapes.ts';
 
 const directiveId = z.string().describe('the record of this change');
@@ -14,6 +16,10 @@ const secret = z
 const credential = text()
   .optional()
   .describe('the credential that is its secret; one is made and shown once unless told');
+const brought = z
+  .string()
+  .optional()
+  .describe('the secret itself, which its sender made; it is sealed, and shown nowhere');
 const keyErrors = ['CREDENTIAL_KEY_INVALID', 'CREDENTIAL_KEY_MISSING'] as const;
 const targetErrors = ['COMMAND_NOT_FOUND', 'PIPELINE_NOT_FOUND', 'PLUGIN_NOT_FOUND'] as const;
 const usual = [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'] as const;
@@ -28,7 +34,9 @@ export const addWebhook = defineOperation({
     id: hookId.optional(),
     title: settingsFields.title.unwrap().describe('what people call it'),
     credential,
+    secret: brought,
   }),
+  secrets: ['secret'],
   output: z.object({
     id: z.string(),
     path: z.string(),
@@ -43,11 +51,13 @@ export const addWebhook = defineOperation({
     flags: { enabled: '--enabled <bool>' },
     examples: [
       'ductile webhook add deploys --title Deploys --plugin echo --auth-mode github',
-      'ductile webhook add payments --title Payments --signal order.paid --auth-mode stripe --credential stripe',
+      'ductile webhook add payments --title Payments --signal order.paid --auth-mode stripe --secret-stdin',
+      "ductile webhook add triage --title Triage --mode cron_task --task-folder triage --prompt-template '{{issue}}'",
     ],
   },
   async run(context, input) {
-    const { id, result } = await direct(context, 'webhook.create', toCreate(input));
+    const asked = toCreate(input);
+    const { id, result } = await direct(context, 'webhook.create', asked, beside(input));
     const hook = textIn(result, 'id');
     return {
       id: hook,
@@ -57,7 +67,7 @@ export const addWebhook = defineOperation({
       directive_id: id,
     };
   },
-  plan: (context, input) => planDirective(context, 'webhook.create', toCreate(input)),
+  plan: (context, input) => plan(context, 'webhook.create', toCreate(input), input),
 });
 
 export const editWebhook = defineOperation({
@@ -71,7 +81,7 @@ export const editWebhook = defineOperation({
     unset: z.array(text()).default([]).describe('keys that are to be as if they were not said'),
   }),
   output: z.object({ id: z.string(), changed: z.boolean(), directive_id: directiveId }),
-  errors: [...usual, ...targetErrors, 'WEBHOOK_NOT_FOUND'],
+  errors: [...usual, ...targetErrors, 'WEBHOOK_NOT_FOUND', 'WEBHOOK_PROVIDED'],
   http: { method: 'PATCH', path: '/webhooks/:id' },
   cli: {
     positionals: ['id'],
@@ -110,6 +120,7 @@ export const listWebhooks = defineOperation({
         ['AUTH', 'auth_mode'],
         ['COUNT', 'trigger_count'],
         ['LAST', 'last_triggered_at'],
+        ['STATUS', 'last_status'],
         ['ERROR', 'last_error'],
         ['PATH', 'path', 'detail'],
       ],
@@ -117,7 +128,9 @@ export const listWebhooks = defineOperation({
     },
   },
   async run({ engine: { ledger } }) {
-    return { webhooks: (await ledger.webhooks()).map(showWebhook) };
+    const rows = await ledger.webhooks();
+    const outcomes = await lastOutcomes(ledger, rows);
+    return { webhooks: rows.map((row) => showWebhook(row, outcomes.get(row.id))) };
   },
 });
 
@@ -134,7 +147,9 @@ export const showWebhookOperation = defineOperation({
   cli: { positionals: ['id'], examples: ['ductile webhook show deploys'] },
   async run({ engine: { ledger } }, { id }) {
     const found = await ledger.webhook(id);
-    if (found !== undefined) return showWebhook(found);
+    if (found !== undefined) {
+      return showWebhook(found, (await lastOutcomes(ledger, [found])).get(id));
+    }
     throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${id}`, { place: 'id' });
   },
 });
@@ -146,7 +161,7 @@ export const removeWebhook = defineOperation({
   scope: 'webhooks:rw',
   input: z.strictObject({ id: hookId }),
   output: z.object({ id: z.string(), removed: z.boolean(), directive_id: directiveId }),
-  errors: [...usual, 'WEBHOOK_NOT_FOUND'],
+  errors: [...usual, 'WEBHOOK_NOT_FOUND', 'WEBHOOK_PROVIDED'],
   http: { method: 'DELETE', path: '/webhooks/:id' },
   cli: { positionals: ['id'], examples: ['ductile webhook remove deploys'] },
   async run(context, input) {
@@ -164,10 +179,12 @@ export const rotateWebhook = defineOperation({
   input: z.strictObject({
     id: hookId,
     credential,
+    secret: brought,
     keep_old: duration({ minMs: 1000, maxMs: limits.hookKeepOldMsMax })
       .optional()
       .describe('how long the secret of now stays good; not at all unless told'),
   }),
+  secrets: ['secret'],
   output: z.object({ id: z.string(), secret, directive_id: directiveId }),
   errors: [...usual, ...keyErrors, ...targetErrors, 'CREDENTIAL_NOT_FOUND', 'WEBHOOK_NOT_FOUND'],
   http: { method: 'POST', path: '/webhooks/:id/rotate', isSecret: true },
@@ -176,18 +193,31 @@ export const rotateWebhook = defineOperation({
     examples: ['ductile webhook rotate deploys --keep-old 1d'],
   },
   async run(context, input) {
-    const { id, result } = await direct(context, 'webhook.rotate', toRotate(input));
+    const asked = toRotate(input);
+    const { id, result } = await direct(context, 'webhook.rotate', asked, beside(input));
     return { id: input.id, secret: textOrNull(result['secret']), directive_id: id };
   },
-  plan: (context, input) => planDirective(context, 'webhook.rotate', toRotate(input)),
+  plan: (context, input) => plan(context, 'webhook.rotate', toRotate(input), input),
 });
 
 interface Given extends Readonly<Record<string, unknown>> {
   readonly id?: string | undefined;
   readonly credential?: string | undefined;
+  readonly secret?: string | undefined;
 }
 
-function toCreate({ id, credential: name, ...settings }: Given): object {
+/** What goes beside the params, because those are recorded. */
+function beside({ secret: value }: Given): { readonly secret?: string } {
+  return value === undefined ? {} : { secret: value };
+}
+
+async function plan(context: Context, type: string, params: object, input: Given) {
+  const asked = { type, params, dryRun: true, ...beside(input) };
+  return [...(await askDirective(context, asked)).plan];
+}
+
+function toCreate(given: Given): object {
+  const { id, credential: name, secret: _secret, ...settings } = given;
   return {
     settings: said(settings),
     ...(id === undefined ? {} : { id }),

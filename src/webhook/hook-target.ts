@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { count, text } from '../base/fields.ts';
+import { count, dependencyKey, text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import { quietActions, type QuietAction, type QuietHours } from '../schedule/quiet.ts';
 import { isTimezone } from '../schedule/zone.ts';
@@ -94,7 +94,7 @@ export const targetFields = {
       params: { hint: 'Write an IANA name, such as Europe/Lisbon or UTC.', shown: true },
     })
     .optional(),
-  dependency: text().max(200).optional(),
+  dependency: dependencyKey().optional(),
 };
 
 export type TargetFields = z.output<z.ZodObject<typeof targetFields>>;

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { count, flag, section, text } from '../base/fields.ts';
+import { count, duration, flag, section, text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import { authFields, checkAuth, secretsOf, toScheme } from './hook-auth.ts';
 import { checkTarget, targetFields, toTarget, type Report, type Target } from './hook-target.ts';
@@ -15,9 +15,23 @@ export interface Hook {
   readonly auth: Scheme;
   readonly maxBodyBytes: number;
   readonly ratePerMinute: number;
+  /** How long a sender is kept on the line for what its delivery came to; not at all when zero. */
+  readonly waitMs: number;
 }
 
-const fields = {
+/** What a sender is told: that its delivery was taken, or what came of it. */
+export const responses = ['accepted', 'result'] as const;
+
+/** The keys that say so, of webhooks and of endpoints. */
+export const respondFields = {
+  respond: z.enum(responses).default('accepted'),
+  respond_within: duration({ minMs: 1000, maxMs: limits.hookRespondMsMax }).optional(),
+};
+
+export type RespondFields = z.output<z.ZodObject<typeof respondFields>>;
+
+/** What can be said of a webhook. */
+export const hookFields = {
   id: z
     .string()
     .max(limits.hookIdCharsMax)
@@ -27,23 +41,30 @@ const fields = {
   enabled: flag().default(true),
   max_body_bytes: count(1, limits.hookBodyBytesMax).default(limits.hookBodyBytesMax),
   rate_limit_per_minute: count(0, limits.hookRateMax).default(limits.hookRateUsual),
+  ...respondFields,
   ...targetFields,
   ...authFields,
 };
 
 /** A webhook as it is written, with the keys of document 4 and its secrets. */
-export const hookEntry = section(fields).superRefine(
-  (entry, context) => {
-    const report: Report = (key, message, hint) => {
-      context.addIssue({ code: 'custom', path: key.split('.'), message, params: { hint } });
-    };
-    checkTarget(entry, report);
-    checkAuth(entry, report);
-  },
-  { when: ({ issues }) => issues.length === 0 },
-);
+export const hookEntry = section(hookFields).superRefine(checkHook, {
+  when: ({ issues }) => issues.length === 0,
+});
 
 export type HookEntry = z.output<typeof hookEntry>;
+
+/** What its keys say against each other. */
+export function checkHook(entry: HookEntry, context: z.RefinementCtx): void {
+  const report: Report = (key, message, hint) => {
+    context.addIssue({ code: 'custom', path: key.split('.'), message, params: { hint } });
+  };
+  checkTarget(entry, report);
+  checkRespond(entry, report);
+  if (entry.respond === 'result' && entry.plugin === undefined && entry.pipeline === undefined) {
+    report('respond', 'result is only for plugin and pipeline', 'Leave it out.');
+  }
+  checkAuth(entry, report);
+}
 
 export interface HookWithSecrets {
   readonly hook: Hook;
@@ -61,6 +82,16 @@ export function toHook(entry: HookEntry): HookWithSecrets {
     auth: toScheme(entry),
     maxBodyBytes: entry.max_body_bytes,
     ratePerMinute: entry.rate_limit_per_minute,
+    waitMs: waitOf(entry),
   };
   return { hook, secrets: secretsOf(entry) };
+}
+
+export function checkRespond({ respond, respond_within: within }: RespondFields, report: Report) {
+  if (respond === 'result' || within === undefined) return;
+  report('respond_within', 'is only for respond result', 'Leave it out.');
+}
+
+export function waitOf({ respond, respond_within: within }: RespondFields): number {
+  return respond === 'result' ? (within ?? limits.hookRespondMs) : 0;
 }

@@ -17,6 +17,10 @@ export interface Incoming {
   readonly source: string;
   /** There was more than any webhook takes; the rest was not read. */
   readonly isOversize: boolean;
+  /** Says when whoever sent it is gone. */
+  readonly hungUp?: () => AbortSignal;
+  /** How far from its first cause it is, where a running job has it delivered. */
+  readonly hops?: number;
 }
 
 export type HeaderFault = 'header_missing' | 'header_repeated' | 'header_too_long';

@@ -48,7 +48,7 @@ sys.stderr.write(token)
 sys.exit(3)`);
 
 describe.each(databases)('a credential on %s', (database) => {
-  test('reaches the plugin in its request, and is found in no sink', async () => {
+  test('X-01 reaches the plugin in its request, and is found in no sink', async () => {
     const place = await makePlace({
       database,
       plugins: {
@@ -107,12 +107,12 @@ describe.each(databases)('a credential on %s', (database) => {
     });
     const job = await run('worker');
     expect(job).toMatchObject({ status: 'failed', reason: 'credential', attempt: 1 });
-    expect(job.lastError).toBe('there is no credential api');
+    expect(job.lastError).toMatch(/^there is no credential api\. Set it with .*credential set api/);
     expect(await attempts(job.id)).toMatchObject([{ cause: 'credential', pid: null }]);
     await set(engine, 'api', 'value-one');
     expect(await run('worker')).toMatchObject({ status: 'succeeded' });
     await place.sql("update credentials set expires_at = '2020-01-01T00:00:00.000Z'");
-    expect((await run('worker')).lastError).toBe('the credential api is past its time');
+    expect((await run('worker')).lastError).toMatch(/^the credential api is past its time\. /);
     await engine.direct({ type: 'credential.delete', params: { name: 'api' }, actor });
     expect(await run('worker')).toMatchObject({ status: 'failed', reason: 'credential' });
     expect(await place.notes()).toEqual(['ran']);
@@ -217,7 +217,7 @@ describe.each(databases)('a signal that may not show all on %s', (database) => {
 });
 
 describe.each(databases)('rotating the key on %s', (database) => {
-  test('seals all anew with a new one; the old still opens what is left, and once is enough', async () => {
+  test('X-03 seals all anew with a new one; the old still opens what is left, and once is enough', async () => {
     const place = await makePlace({
       database,
       plugins: {

@@ -229,7 +229,9 @@ test('what cannot be a webhook is refused with its key', async () => {
   const api = await open();
   const refused = async (entry: JsonObject): Promise<Reply> =>
     await api.ask('/webhooks', { body: JSON.stringify({ title: 'T', id: 'h', ...entry }) });
-  expect((await refused({ mode: 'wake' })).text).toContain('agents are not there yet');
+  expect((await refused({ mode: 'wake' })).text).toContain('prompt_template is required');
+  const agent = await refused({ mode: 'wake', prompt_template: '{{a}}' });
+  expect(agent).toMatchObject({ status: 404, body: { code: 'PLUGIN_NOT_FOUND' } });
   expect((await refused({ plugin: 'none' })).status).toBe(404);
   expect((await refused({})).status).toBe(400);
   expect((await refused({ plugin: 'echo', id: 'No Such' })).status).toBe(400);
@@ -353,4 +355,20 @@ test('a key of the caller makes a change once, also with PATCH', async () => {
   const first = await edit('{"title":"A"}');
   expect(await edit('{"title":"A"}')).toMatchObject({ status: 200, body: first.body });
   expect((await edit('{"title":"B"}')).status).toBe(422);
+});
+
+test('asking again with the same key opens no second webhook', async () => {
+  const api = await open();
+  const ask = (entry: JsonObject, key: string): Promise<Reply> =>
+    api.ask('/webhooks', { body: JSON.stringify(entry), headers: { 'idempotency-key': key } });
+  const made = { title: 'T', signal: 'a.b', auth_mode: 'github' };
+  const [first, again] = [await ask(made, 'k-1'), await ask(made, 'k-1')];
+  expect([first.status, again.status]).toEqual([201, 201]);
+  expect(again.body).toMatchObject({ id: first.body['id'], secret: null });
+  const brought = { ...made, id: 'theirs', secret: 'the-secret-of-the-sender' };
+  expect(await ask(brought, 'k-2')).toMatchObject({ status: 201, body: { secret: null } });
+  expect((await ask(brought, 'k-2')).status).toBe(201);
+  expect((await ask({ ...brought, secret: 'another-one-of-theirs' }, 'k-2')).status).toBe(422);
+  expect((await ask({ ...made, secret: 'abc' }, 'k-3')).text).toContain('fewer than 4');
+  expect((await api.ask('/webhooks')).body['webhooks']).toHaveLength(2);
 });

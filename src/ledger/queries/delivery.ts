@@ -1,6 +1,8 @@
 import { defineRows, type Row, type Session, type Transaction } from '../dialect.ts';
+import { AGENT_KEY } from '../../webhook/outcome.ts';
 import { noNews } from '../runs.ts';
 import type {
+  AgentJobRow,
   DeliveryDraft,
   DeliveryFilter,
   DeliveryRow,
@@ -47,6 +49,7 @@ async function insertDeliveries(
   deliveries: readonly DeliveryDraft[],
 ): Promise<ReadonlySet<string>> {
   const rows = deliveries.map(({ id, hookId, deliveryId, replayKey, emission, ...rest }) => ({
+    reason: rest.skipped ?? null,
     id,
     hook_id: hookId,
     delivery_id: deliveryId,
@@ -64,6 +67,7 @@ const insertDelivery = defineRows({
   columns: {
     id: 'text',
     hook_id: 'text',
+    reason: 'text',
     delivery_id: 'text',
     replay_key: 'text',
     source: 'text',
@@ -71,11 +75,13 @@ const insertDelivery = defineRows({
     body_bytes: 'int',
     signal_id: 'text',
   },
-  sql: (r, d) => `insert into ${d.table('webhook_deliveries')} (id, hook_id, verdict, delivery_id,
-      replay_key, source, headers, body_bytes, signal_id, received_at)
-    select ${r('id')}, ${r('hook_id')}, 'accepted', ${r('delivery_id')}, ${r('replay_key')},
-      ${r('source')}, ${r('headers')}, ${r('body_bytes')}, ${r('signal_id')}, ${d.now} ${r.from}
-    where true on conflict do nothing returning id`,
+  tells: 'id',
+  sql: (r, d) => `insert into ${d.table('webhook_deliveries')} (id, hook_id, verdict, reason,
+      delivery_id, replay_key, source, headers, body_bytes, signal_id, received_at)
+    ${r.values(`${r('id')}, ${r('hook_id')}, 'accepted', ${r('reason')}, ${r('delivery_id')},
+      ${r('replay_key')}, ${r('source')}, ${r('headers')}, ${r('body_bytes')}, ${r('signal_id')},
+      ${d.now}`)}
+    on conflict do nothing`,
 });
 
 /** The one that was taken. By its own id, it is this very one, told again after a lost answer. */
@@ -142,7 +148,10 @@ export async function listDeliveries(
   filter: DeliveryFilter,
 ): Promise<DeliveryRow[]> {
   const { hookId, id, verdict, beforeSeq, limit } = filter;
-  const where = new Where().equals({ hook_id: hookId, id, verdict });
+  const stored = verdict === 'skipped' ? 'accepted' : verdict;
+  const where = new Where().equals({ hook_id: hookId, id, verdict: stored });
+  if (verdict === 'accepted') where.and('reason is null');
+  if (verdict === 'skipped') where.and('reason is not null');
   if (beforeSeq !== undefined) where.and('seq < ?', beforeSeq);
   const rows = await session.run(
     `select * from ${session.dialect.table('webhook_deliveries')} where ${where.text}
@@ -152,12 +161,53 @@ export async function listDeliveries(
   return rows.map(toDelivery);
 }
 
+export async function lastDeliveries(session: Session, hookId?: string): Promise<DeliveryRow[]> {
+  const { dialect: d } = session;
+  const deliveries = d.table('webhook_deliveries');
+  const rows = await session.run(
+    `select * from ${deliveries} where seq in (
+      select (select max(o.seq) from ${deliveries} o
+        where o.hook_id = w.id and o.verdict in ('accepted', 'failed'))
+      from ${d.table('webhooks')} w ${hookId === undefined ? '' : 'where w.id = ?'})`,
+    hookId === undefined ? [] : [hookId],
+  );
+  return rows.map(toDelivery);
+}
+
+export async function listAgentJobs(
+  session: Session,
+  signalIds: readonly string[],
+): Promise<AgentJobRow[]> {
+  if (signalIds.length === 0) return [];
+  const rows = await session.run(
+    `select id, command, status, last_error, idempotency_key, source_event_id
+      from ${session.dialect.table('job_queue')}
+      where source_event_id in (${signalIds.map(() => '?').join(', ')})
+        and idempotency_key like ? order by seq`,
+    [...signalIds, `%${AGENT_KEY}%`],
+  );
+  return rows.map((row) => ({
+    id: text(row, 'id'),
+    signalId: text(row, 'source_event_id'),
+    command: text(row, 'command'),
+    status: text(row, 'status') as AgentJobRow['status'],
+    lastError: textOrNull(row, 'last_error'),
+    idempotencyKey: text(row, 'idempotency_key'),
+  }));
+}
+
+/** What was skipped was taken: as such it is stored, and stands in the way of the same again. */
+function verdictOf(row: Row): DeliveryRow['verdict'] {
+  const stored = text(row, 'verdict') as DeliveryRow['verdict'];
+  return stored === 'accepted' && textOrNull(row, 'reason') !== null ? 'skipped' : stored;
+}
+
 function toDelivery(row: Row): DeliveryRow {
   return {
     seq: int(row, 'seq'),
     id: text(row, 'id'),
     hookId: text(row, 'hook_id'),
-    verdict: text(row, 'verdict') as DeliveryRow['verdict'],
+    verdict: verdictOf(row),
     reason: textOrNull(row, 'reason'),
     deliveryId: textOrNull(row, 'delivery_id'),
     source: text(row, 'source'),

@@ -2,10 +2,10 @@ import type { SignalDraft } from '../../signal/signal.ts';
 import type { Transaction } from '../dialect.ts';
 import { joinNews, noNews, type Followers, type RunNews } from '../runs.ts';
 import type { Emission, Emitted, ToldSignal } from '../signals.ts';
-import { enqueue } from './enqueue.ts';
+import { enqueue, insertContexts } from './enqueue.ts';
 import { text } from './row.ts';
 import { beginRuns } from './run-start.ts';
-import { areAwaited, insertNewSignals, insertSignals } from './signal.ts';
+import { areAwaited, insertAndWake, insertNewSignals } from './signal.ts';
 
 /** The signals that are new, with what they cause, in one transaction. */
 export async function emit(tx: Transaction, emissions: readonly Emission[]): Promise<Emitted> {
@@ -26,13 +26,15 @@ export async function emit(tx: Transaction, emissions: readonly Emission[]): Pro
 }
 
 /** What handles a signal that was there before, if that was asked for: in its name, as a replay. */
-function handleAgain({ rerun, jobs, runs }: Emission, told: ToldSignal | undefined): Followers[] {
+function handleAgain(emission: Emission, told: ToldSignal | undefined): Started[] {
+  const { rerun, jobs, runs, contexts = [] } = emission;
   if (rerun !== true || told === undefined || told.created) return [];
   const mark = { sourceEventId: told.signalId, submittedBy: 'replay' } as const;
   return [
     {
       jobs: jobs.map((job) => ({ ...job, ...mark })),
       runs: runs.map((run) => ({ ...run, ...mark })),
+      contexts,
     },
   ];
 }
@@ -45,8 +47,7 @@ function isPlain({ signal, jobs, runs }: Emission): boolean {
 
 /** Nothing has to be known of it before the commit, which may travel with it. */
 async function record(tx: Transaction, signals: readonly SignalDraft[]): Promise<Emitted> {
-  insertSignals(tx, signals);
-  const awaited = areAwaited(tx, signals);
+  const awaited = insertAndWake(tx, signals);
   tx.finish();
   return { told: signals.map(asNew), news: { ...noNews, advancing: await awaited } };
 }
@@ -58,7 +59,13 @@ async function follow(tx: Transaction, fresh: readonly Emission[]): Promise<RunN
   return { ...begun, advancing: begun.advancing || (await areAwaited(tx, signals)) };
 }
 
-async function startAll(tx: Transaction, followers: readonly Followers[]): Promise<RunNews> {
+type Started = Followers & Pick<Emission, 'contexts'>;
+
+async function startAll(tx: Transaction, followers: readonly Started[]): Promise<RunNews> {
+  insertContexts(
+    tx,
+    followers.flatMap(({ contexts = [] }) => contexts),
+  );
   const jobs = followers.flatMap((one) => one.jobs);
   if (jobs.length > 0) await enqueue(tx, { jobs });
   const { news } = await beginRuns(

@@ -1,5 +1,7 @@
+import { DuctileError } from '../../base/errors.ts';
 import type { Row, Session, Transaction } from '../dialect.ts';
 import type { DirectiveEnd } from '../directives.ts';
+import type { WebhookMoves } from '../installations.ts';
 import type { WebhookChange, WebhookDraft, WebhookRow } from '../webhooks.ts';
 import { int, text, textOrNull } from './row.ts';
 import { tenantOfKey } from './tenant.ts';
@@ -20,26 +22,70 @@ export async function createWebhook(
   const isTaken = row === undefined || (await tenantOfKey(tx, 'hook', id)) !== undefined;
   if (!isTaken) return { status: 'completed', result: { id } };
   if (row !== undefined) await remove(tx, id);
-  return { status: 'failed', code: 'WEBHOOK_EXISTS', error: `there is a webhook ${id} already` };
+  return taken(id);
 }
 
 export async function changeWebhook(
   tx: Transaction,
-  { id, seenAt, settings, sealed }: WebhookChange,
+  { seenAt, ...change }: WebhookChange,
   actor: string,
 ): Promise<DirectiveEnd> {
+  const { id } = change;
+  if (await update(tx, change, actor, seenAt)) return { status: 'completed', result: { id } };
+  if ((await findWebhook(tx, id)) === undefined) return missing(id);
+  const error = `the webhook ${id} was changed at the same moment, so this was not done`;
+  return { status: 'failed', code: 'BUSY', error };
+}
+
+/** With the installation that brings them; whoever has the lock of directives alone changes them. */
+export async function moveWebhooks(
+  tx: Transaction,
+  { opened, changed, closed }: WebhookMoves,
+  actor: string,
+): Promise<void> {
+  for (const id of closed) await remove(tx, id);
+  for (const change of changed) await update(tx, change, actor);
+  for (const draft of opened) {
+    const end = await createWebhook(tx, draft, actor);
+    // Half an installation must not be: the whole of it is undone.
+    if (end.status === 'failed') throw new DuctileError(end.code, end.error);
+  }
+}
+
+/** The first address among those to be opened that somebody else has. */
+export async function findTakenWebhook(
+  tx: Transaction,
+  { opened }: WebhookMoves,
+): Promise<string | undefined> {
+  for (const { id } of opened) {
+    const isTaken = (await findWebhook(tx, id)) !== undefined;
+    if (isTaken || (await tenantOfKey(tx, 'hook', id)) !== undefined) return id;
+  }
+  return undefined;
+}
+
+async function update(
+  tx: Transaction,
+  { id, settings, sealed }: Omit<WebhookChange, 'seenAt'>,
+  actor: string,
+  seenAt?: string,
+): Promise<boolean> {
   const { dialect: d } = tx;
   const [row] = await tx.run(
     `update ${d.table('webhooks')} set settings = coalesce(?, settings),
         key_id = coalesce(?, key_id), sealed = coalesce(?, sealed),
         updated_by = ?, updated_at = ${d.now}
-      where id = ? and updated_at = ? returning id`,
-    [settings ?? null, sealed?.keyId ?? null, sealed?.text ?? null, actor, id, seenAt],
+      where id = ? ${seenAt === undefined ? '' : 'and updated_at = ?'} returning id`,
+    [
+      settings ?? null,
+      sealed?.keyId ?? null,
+      sealed?.text ?? null,
+      actor,
+      id,
+      ...[seenAt ?? []].flat(),
+    ],
   );
-  if (row !== undefined) return { status: 'completed', result: { id } };
-  if ((await findWebhook(tx, id)) === undefined) return missing(id);
-  const error = `the webhook ${id} was changed at the same moment, so this was not done`;
-  return { status: 'failed', code: 'BUSY', error };
+  return row !== undefined;
 }
 
 /** What came in through it stays on record. */
@@ -63,6 +109,10 @@ export async function findWebhook(session: Session, id: string): Promise<Webhook
 
 function remove(tx: Transaction, id: string): Promise<Row[]> {
   return tx.run(`delete from ${tx.dialect.table('webhooks')} where id = ? returning id`, [id]);
+}
+
+export function taken(id: string): DirectiveEnd {
+  return { status: 'failed', code: 'WEBHOOK_EXISTS', error: `there is a webhook ${id} already` };
 }
 
 function missing(id: string): DirectiveEnd {

@@ -50,6 +50,7 @@ describe('a hook', () => {
         },
         maxBodyBytes: limits.hookBodyBytesMax,
         ratePerMinute: limits.hookRateUsual,
+        waitMs: 0,
       },
       secrets: [],
     });

@@ -1,0 +1,58 @@
+/** What the programs that deliver to webhooks share: the body, and who signs it. */
+import { createHmac } from 'node:crypto';
+import { limits } from '../../src/base/limits.ts';
+import type { LocalEngine } from '../../src/engine/local-engine.ts';
+import { textIn } from '../../src/operations/direct.ts';
+import type { Measures } from '../frame.ts';
+import { runNode } from '../program.ts';
+import { settings } from '../settings.ts';
+
+const BODY_BYTES = 1024;
+export const hookBody = JSON.stringify({ text: 'x'.repeat(BODY_BYTES - '{"text":""}'.length) });
+export const HOOK_PATH = '/hooks/bench';
+
+/** The header that proves a delivery, name and value. */
+export type Proof = readonly [name: string, value: string];
+
+export function signHook(name: string, secret: string): Proof {
+  return [name, `sha256=${createHmac('sha256', secret).update(hookBody).digest('hex')}`];
+}
+
+/** Delivers to it over so many connections; every answer must have that status. */
+export async function loadHook(
+  address: string,
+  connections: number,
+  proof: Proof,
+  status: number,
+): Promise<Measures> {
+  return await runNode('http-load', {
+    port: Number(address.split(':')[1]),
+    connections,
+    warmUpSeconds: settings.warmUpSeconds,
+    seconds: settings.httpSeconds,
+    path: HOOK_PATH,
+    proof,
+    body: hookBody,
+    status,
+  });
+}
+
+/** Opens a webhook for jobs of the plugin and says how deliveries to it are proven. */
+export async function openHook(engine: LocalEngine, plugin: string, more: object): Promise<Proof> {
+  const made = await engine.direct({
+    type: 'webhook.create',
+    actor: 'bench',
+    params: {
+      id: 'bench',
+      settings: {
+        title: 'Bench',
+        plugin,
+        auth_mode: 'hmac',
+        hmac_header: 'X-Signature',
+        rate_limit_per_minute: limits.hookRateMax,
+        ...more,
+      },
+    },
+  });
+  return signHook('x-signature', textIn(made.result ?? {}, 'secret'));
+}

@@ -1,0 +1,118 @@
+/** Webhooks on the command line: secrets that senders made, agents, and tests without a server. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { cliHost } from '../../src/app/cli-host.ts';
+import { openLedger } from '../../src/ledger/open.ts';
+import { makeDirectory } from '../support/directory.ts';
+import { run } from '../support/fake-cli.ts';
+import { succeeds } from '../support/plugin-program.ts';
+import { writePlugin } from '../support/plugin-tree.ts';
+import { everythingOn, leaksOf } from '../support/sinks.ts';
+
+const secret = 'whsec-of-the-sender-0123456789';
+
+async function* typed(text: string): AsyncGenerator<string> {
+  yield await Promise.resolve(text);
+}
+
+const answer = { id: 'a', path: '/hooks/a', secret: null, global_token: null, directive_id: 'd' };
+
+describe('`webhook add`', () => {
+  const argv = ['webhook', 'add', 'a', '--title', 'A', '--signal', 'a.b'];
+  const said = { id: 'a', title: 'A', signal: 'a.b' };
+
+  test('reads a secret from standard input only when somebody brings one', async () => {
+    const io = { stdin: typed(`${secret}\n`) };
+    const brought = await run([...argv, '--secret-stdin'], { answer, io });
+    expect(brought.calls).toEqual([['webhook.add', { ...said, secret }]]);
+    expect(brought.out + brought.err).not.toContain(secret);
+    expect((await run(argv, { answer })).calls).toEqual([['webhook.add', said]]);
+    const shown = await run([...argv, '--secret', secret], { answer });
+    expect(shown).toMatchObject({ code: 2, calls: [] });
+    expect(shown.err).not.toContain(secret);
+  });
+
+  test('takes what an agent is told, with parameters that have commas in them', async () => {
+    const agent = ['--mode', 'cron_task', '--task-folder', 't', '--prompt-template', '{{a}}'];
+    const more = ['--quiet-start', '22', '--cli-parameters', '["--allow=a,b","-v"]'];
+    const { calls } = await run(['webhook', 'add', 'a', '--title', 'A', ...agent, ...more], {
+      answer,
+    });
+    expect(calls[0]?.[1]).toMatchObject({
+      mode: 'cron_task',
+      quiet_start: 22,
+      cli_parameters: ['--allow=a,b', '-v'],
+    });
+  });
+});
+
+describe('without a server', () => {
+  test('a secret is sealed, shown nowhere, and a test says that nobody listened', async () => {
+    const directory = await makeDirectory();
+    await writePlugin(join(directory, 'plugins', 'echo'), { program: succeeds });
+    const state = 'plugin_roots: [./plugins]\nstate: { path: ./data/state.db }\n';
+    await writeFile(join(directory, 'config.yaml'), state);
+    const ask = async (words: string[], given = '') => {
+      const told = await run([...words, '--config', directory, '--json'], {
+        host: cliHost,
+        io: { stdin: typed(given) },
+      });
+      expect([told.code, told.err]).toEqual([0, '']);
+      return told.out;
+    };
+    const add = ['webhook', 'add', 'pay', '--title', 'Pay', '--plugin', 'echo'];
+    const stripe = [...add, '--auth-mode', 'stripe', '--secret-stdin'];
+    const planned = await ask([...stripe, '--dry-run'], secret);
+    expect(planned).toContain('would be opened at /hooks/pay');
+    const made = await ask(stripe, secret);
+    expect(JSON.parse(made)).toMatchObject({ id: 'pay', secret: null });
+    const tested = JSON.parse(await ask(['webhook', 'test', 'pay'])) as object;
+    expect(tested).toMatchObject({
+      status: 202,
+      via: 'in process, as nothing listens',
+      answer: { accepted: true },
+    });
+    const other = 'another-one-of-the-sender-987';
+    const rotated = await ask(['webhook', 'rotate', 'pay', '--secret-stdin'], other);
+    expect(JSON.parse(rotated)).toMatchObject({ secret: null });
+    expect(JSON.parse(await ask(['webhook', 'test', 'pay']))).toMatchObject({ status: 202 });
+    const directives = await ask(['directive', 'list']);
+    const all = [planned, made, rotated, directives, await ask(['webhook', 'show', 'pay'])];
+    for (const text of all) expect(text).not.toContain(secret);
+    const ledger = await openLedger({ kind: 'sqlite', path: join(directory, 'data', 'state.db') });
+    const sinks = await everythingOn(ledger);
+    await ledger.close();
+    expect(leaksOf(sinks, [secret, other])).toEqual([]);
+  });
+
+  test('a static endpoint for a plugin or a command that is not there is found', async () => {
+    const directory = await makeDirectory();
+    await writePlugin(join(directory, 'plugins', 'echo'), { program: succeeds });
+    const endpoint = (path: string, plugin: string): string => `
+    - { path: ${path}, ${plugin}, secret_ref: s, signature_header: X-Sig }`;
+    const endpoints = [
+      endpoint('/a', 'plugin: ecco'),
+      endpoint('/b', 'plugin: echo, command: shout'),
+      endpoint('/c', 'plugin: echo'),
+    ];
+    await writeFile(
+      join(directory, 'config.yaml'),
+      `plugin_roots: [./plugins]\nwebhooks:\n  endpoints:${endpoints.join('')}\n`,
+    );
+    const checked = await run(['config', 'check', '--config', directory, '--json'], {
+      host: cliHost,
+    });
+    expect(checked.code).toBe(1);
+    const { findings } = JSON.parse(checked.out) as { findings: Record<string, string>[] };
+    expect(findings.filter(({ category }) => category === 'webhooks')).toMatchObject([
+      {
+        severity: 'error',
+        key: 'webhooks.endpoints[0].plugin',
+        place: expect.stringMatching(/config\.yaml:4:\d+$/),
+        fix: expect.stringContaining('echo'),
+      },
+      { severity: 'error', message: expect.stringContaining('shout') },
+    ]);
+  });
+});

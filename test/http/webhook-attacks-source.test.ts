@@ -1,0 +1,123 @@
+/** Where deliveries come from cannot be made up, and an address without a secret cannot be opened. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { limits } from '../../src/base/limits.ts';
+import { startApi } from '../support/api-server.ts';
+import { mac, openAttacked, type Attacked, type Lines } from '../support/hook-attacks.ts';
+
+const BODY = '{"message":"hi"}';
+let at: Attacked;
+let secret: string;
+beforeAll(async () => {
+  at = await openAttacked({
+    webhooks: { listen: '127.0.0.1:0', trusted_proxies: ['10.0.0.0/8'] },
+  });
+  secret = await at.open('gh', { plugin: 'echo', auth_mode: 'github' });
+});
+afterAll(() => at.api.close());
+
+function signed(key: string): Lines {
+  return [['x-hub-signature-256', `sha256=${mac(key, BODY, 'hex')}`]];
+}
+
+test('22 whoever fails is counted by its address, whatever address it claims', async () => {
+  const claim = (n: number): Lines => [
+    ['x-forwarded-for', `203.0.113.${n}, 10.0.0.${n}`],
+    ['x-real-ip', `203.0.113.${n}`],
+    ['forwarded', `for=203.0.113.${n}`],
+    ['x-forwarded-for', `198.51.100.${n}`],
+  ];
+  await at.comesToNothing(async () => {
+    const statuses: number[] = [];
+    for (let n = 0; n < limits.hookFailuresMax + 3; n += 1) {
+      statuses.push((await at.post('/hooks/gh', [...signed('wrong'), ...claim(n)], BODY)).status);
+    }
+    const tried = Array.from({ length: limits.hookFailuresMax }, () => 401);
+    expect(statuses).toEqual([...tried, 429, 429, 429]);
+    const told = await at.post('/hooks/gh', [...signed(secret), ...claim(1)], BODY);
+    expect([told.status, told.text]).toEqual([429, '{"error":"rate_limited"}\n']);
+    expect(told.head).toMatch(/^retry-after: [1-9]\d*\r$/im);
+  });
+  const { deliveries } = (await at.api.ask('/webhooks/deliveries?limit=500')).body;
+  const sources = new Set((deliveries as { source: string }[]).map(({ source }) => source));
+  expect([...sources]).toEqual(['127.0.0.1']);
+  expect(deliveries).toHaveLength(limits.hookRefusalsKept);
+});
+
+describe('19 without a secret the service does not start', () => {
+  const endpoint = {
+    path: '/static',
+    plugin: 'echo',
+    secret_ref: 'of_files',
+    signature_header: 'X-Signature',
+  };
+  const webhooks = { listen: '127.0.0.1:0', endpoints: [endpoint] };
+  test.each([
+    ['an empty one', { webhooks, tokens: [{ name: 'of_files', key: '', scopes: [] }] }],
+    ['a blank one', { webhooks, tokens: [{ name: 'of_files', key: '  ', scopes: [] }] }],
+    [
+      'one that was not filled in',
+      { webhooks, tokens: [{ name: 'of_files', key: '${NOT_THERE}' }] },
+    ],
+    ['no name of one', { webhooks: { ...webhooks, endpoints: [{ ...endpoint, secret_ref: '' }] } }],
+  ])('%s', async (_, setup) => {
+    await expect(startApi(setup)).rejects.toThrow();
+  });
+
+  test('nor can a webhook be opened or left with one', async () => {
+    const empty = await at.api.ask('/credentials', { body: '{"name":"blank","value":""}' });
+    expect(empty.status).toBe(400);
+    const entry = { title: 'T', id: 'h', plugin: 'echo', auth_mode: 'stripe', credential: 'blank' };
+    const opened = await at.api.ask('/webhooks', { body: JSON.stringify(entry) });
+    expect(opened.status).toBe(404);
+  });
+
+  test('a credential that is gone leaves a webhook that nobody can deliver to', async () => {
+    await at.api.ask('/credentials', { body: '{"name":"theirs","value":"whsec_x"}' });
+    await at.open('gone', { plugin: 'echo', auth_mode: 'slack', credential: 'theirs' });
+    const deleted = await at.api.ask('/credentials/theirs/delete', { body: '{}' });
+    expect(deleted.status).toBe(200);
+    const { engine } = at.api.server.instance;
+    const known = await engine.hooks.store.find('gone');
+    expect(known?.secrets).toEqual([]);
+  });
+});
+
+const elsewhere: readonly (readonly [number, string, string])[] = [
+  [1, 'http/webhook-attacks-proof.test.ts', '1 nothing'],
+  [2, 'http/webhook-attacks-proof.test.ts', '2 empty'],
+  [3, 'http/webhook-attacks-proof.test.ts', '3 none'],
+  [4, 'http/webhook-attacks-proof.test.ts', '4 longer'],
+  [5, 'http/webhook-attacks-proof.test.ts', '5 the other encoding'],
+  [6, 'http/webhook-attacks-proof.test.ts', '6 written anew'],
+  [7, 'http/webhook-attacks-proof.test.ts', '7 with one space more'],
+  [8, 'http/webhook-attacks-proof.test.ts', '8 two headers'],
+  [9, 'http/webhook-attacks-proof.test.ts', '9 a thousand are not tried'],
+  [10, 'http/webhook-attacks-time.test.ts', '10 as %j is 401'],
+  [11, 'http/webhook-attacks-time.test.ts', '11 is good to the second'],
+  [12, 'http/webhook-attacks-time.test.ts', '12 a separator inside of a part'],
+  [13, 'http/webhook-attacks-time.test.ts', '13 the same bytes again are 200'],
+  [14, 'http/webhook-attacks-time.test.ts', '14 later they are 401'],
+  [15, 'http/webhook-attacks-time.test.ts', '15 the same bytes under an id'],
+  [16, 'http/webhook-attacks-proof.test.ts', '16 the proof of another webhook'],
+  [17, 'http/webhook-attacks-proof.test.ts', '17 the secret of another tenant'],
+  [18, 'http/webhook-attacks-time.test.ts', '18 a secret that was rotated'],
+  [
+    19,
+    'http/webhooks.test.ts',
+    'a static endpoint without a secret keeps the service from starting',
+  ],
+  [20, 'http/webhook-attacks-body.test.ts', '20 a compressed body is 415'],
+  [21, 'http/webhook-attacks-body.test.ts', '21 a body that dribbles'],
+  [21, 'http/listen.test.ts', 'that never ends its body is told so and cut off'],
+  [22, 'http/webhooks.test.ts', 'others behind the same proxy are not'],
+  [23, 'http/webhook-attacks-body.test.ts', '23 a body is what it was declared to be'],
+  [24, 'crash/webhooks.test.ts', 'a crash %s the commit leaves %i jobs'],
+  [24, 'crash/webhook-kills.test.ts', 'kills under a load of deliveries'],
+  [25, 'http/webhook-burst.test.ts', 'a burst past the limit'],
+];
+
+test.each(elsewhere)('attack %i is tried in %s: %s', async (_, file, title) => {
+  expect(await readFile(join(import.meta.dirname, '..', file), 'utf8')).toContain(title);
+});

@@ -1,0 +1,96 @@
+/** Deliveries as an attacker writes them, byte by byte, and the proof that they came to nothing. */
+import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { expect } from 'vitest';
+import { startApi, type ApiSetup, type TestApi } from './api-server.ts';
+
+export type Lines = readonly (readonly [name: string, value: string])[];
+
+export interface Told {
+  readonly status: number;
+  readonly text: string;
+  readonly head: string;
+}
+
+export interface Attacked {
+  readonly api: TestApi;
+  readonly port: number;
+  /** Opens a webhook and gives its secret. */
+  open(id: string, entry: object): Promise<string>;
+  /** Headers as they are, also those that come twice; JSON unless they say otherwise. */
+  post(path: string, lines: Lines, body: string | Buffer): Promise<Told>;
+  /** Sends pieces one after the other, and gives what comes back until the server hangs up. */
+  raw(pieces: readonly (string | Buffer)[]): Promise<string>;
+  /** Asks for this and asserts that no job, no run and no signal came of it. */
+  comesToNothing(work: () => Promise<void>): Promise<void>;
+}
+
+export async function openAttacked(setup: ApiSetup = {}): Promise<Attacked> {
+  const api = await startApi({ webhooks: { listen: '127.0.0.1:0' }, ...setup });
+  const port = Number(api.server.surfaces.webhooks?.split(':').at(-1));
+  const send = (pieces: readonly (string | Buffer)[]): Promise<string> => raw(port, pieces);
+  return {
+    api,
+    port,
+    async open(id, entry) {
+      const body = JSON.stringify({ title: 'T', id, ...entry });
+      const made = await api.ask('/webhooks', { body });
+      expect([made.status, made.text]).toEqual([201, expect.any(String)]);
+      return String(made.body['secret'] ?? made.body['global_token']);
+    },
+    async post(path, lines, body) {
+      const typed = lines.some(([name]) => name.toLowerCase() === 'content-type');
+      const all: Lines = [
+        ['host', 'hooks.example'],
+        ['connection', 'close'],
+        ...(typed ? [] : [['content-type', 'application/json'] as const]),
+        ...lines,
+        ['content-length', String(Buffer.byteLength(body))],
+      ];
+      const head = all.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+      const request = Buffer.from(`POST ${path} HTTP/1.1\r\n${head}\r\n`, 'latin1');
+      return parse(await send([Buffer.concat([request, Buffer.from(body)])]));
+    },
+    raw: send,
+    async comesToNothing(work) {
+      const before = await recordOf(api);
+      await work();
+      expect(await recordOf(api)).toEqual(before);
+    },
+  };
+}
+
+export function mac(secret: string | Buffer, text: string | Buffer, encoding: 'hex' | 'base64') {
+  return createHmac('sha256', secret).update(text).digest(encoding);
+}
+
+export function parse(said: string): Told {
+  const [head = '', ...rest] = said.split('\r\n\r\n');
+  const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(said)?.[1]);
+  return { status, head, text: rest.join('\r\n\r\n') };
+}
+
+/** What deliveries could have started; refused ones are rows that start nothing. */
+async function recordOf({ server }: TestApi): Promise<object> {
+  const { ledger } = server.instance.engine;
+  const limit = 1000;
+  const [jobs, runs, signals, deliveries] = await Promise.all([
+    ledger.jobs({ limit }),
+    ledger.runs({ limit }),
+    ledger.signals({ limit }),
+    ledger.deliveries({ verdict: 'accepted', limit }),
+  ]);
+  return [jobs, runs, signals, deliveries].map((rows) => rows.map(({ id }) => id));
+}
+
+async function raw(port: number, pieces: readonly (string | Buffer)[]): Promise<string> {
+  const socket = connect(port, '127.0.0.1').setNoDelay(true);
+  let said = '';
+  socket.setEncoding('latin1').on('data', (chunk: string) => (said += chunk));
+  socket.on('error', () => undefined);
+  const closed = once(socket, 'close');
+  for (const piece of pieces) await new Promise((done) => socket.write(piece, done));
+  await closed;
+  return said;
+}

@@ -1,0 +1,78 @@
+import type { Output } from '../api/types.ts';
+import { link } from '../route.ts';
+import { count } from '../text/time.ts';
+import { Empty, Head, Loaded } from '../ui/parts.tsx';
+import { Status } from '../ui/status.tsx';
+import { Table, type Column } from '../ui/table.tsx';
+import { Line, Text, Time } from '../ui/text.tsx';
+import { useCall } from '../ui/use-call.ts';
+
+type Webhook = Output<'webhook.list'>['webhooks'][number];
+
+export function WebhooksPage() {
+  const hooks = useCall('webhook.list', {}, ['']);
+  return (
+    <>
+      <Head title="Webhooks" about="entrances for others, each with a proof of its own" />
+      <Loaded call={hooks}>
+        {({ webhooks }) =>
+          webhooks.length === 0 ? (
+            <Empty command="ductile webhook add deploys --plugin echo">
+              There is no webhook. Make one:
+            </Empty>
+          ) : (
+            <Table
+              label="Webhooks"
+              rows={webhooks}
+              columns={columns}
+              keyOf={({ id }) => id}
+              href={({ id }) => link('webhooks', { id })}
+            />
+          )
+        }
+      </Loaded>
+    </>
+  );
+}
+
+const columns: readonly Column<Webhook>[] = [
+  {
+    title: 'Webhook',
+    kind: 'grow',
+    cell: ({ id, title, last_error }) => (
+      <>
+        <a class="name" href={link('webhooks', { id })}>
+          <Text value={title} />{' '}
+          <span class="soft">
+            <Text value={id} />
+          </span>
+        </a>
+        {last_error !== null && (
+          <span class="error-line">
+            <Line value={last_error} />
+          </span>
+        )}
+      </>
+    ),
+  },
+  { title: 'Status', cell: ({ enabled }) => <Status value={enabled ? 'enabled' : 'disabled'} /> },
+  { title: 'Starts', from: 'middle', cell: (hook) => <Line value={targetOf(hook)} /> },
+  { title: 'Proof', from: 'wide', cell: ({ auth_mode }) => <Text value={auth_mode} /> },
+  {
+    title: 'Taken',
+    from: 'middle',
+    kind: 'number',
+    cell: ({ trigger_count }) => count(trigger_count),
+  },
+  {
+    title: 'Last',
+    kind: 'number',
+    cell: ({ last_triggered_at }) => <Time at={last_triggered_at} none="never" />,
+  },
+];
+
+export function targetOf({ plugin, command, pipeline, signal, mode }: Webhook): string {
+  if (plugin !== undefined) return `${plugin} ${command ?? 'handle'}`;
+  if (pipeline !== undefined) return `pipeline ${pipeline}`;
+  return signal === undefined ? `agent, ${mode ?? ''}` : `signal ${signal}`;
+}
