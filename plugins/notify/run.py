@@ -6,7 +6,8 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # the plugin's folders stay as they were checked
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(here, "../lib"), os.path.join(here, "../../sdk/python")]
 
 import json
 import re
@@ -50,6 +51,9 @@ class Target:
         self.file = config.path("file")
         self.template = config.text("template")
         self.message_field = config.text("message_field", default="text")
+        self.fields = config.texts("fields")
+        if self.message_field in self.fields:
+            raise config.refuse("fields", "must not name config.message_field")
         self.timeout = config.whole("timeout_ms", 15_000, 1, 600_000) / 1000
         self.url = self.host = self.headers = None
         if config.text("url") is not None:
@@ -66,6 +70,8 @@ class Target:
 def compose(request, template, logs):
     payload = request.payload.values
     if template is None:
+        if request.event.get("type") == "agent.result":
+            return compose_result(payload)
         plain = payload.get("message", payload.get("text"))
         return plain if isinstance(plain, str) and plain else as_text(payload)
 
@@ -78,6 +84,13 @@ def compose(request, template, logs):
 
     # One pass: what a value contains is never looked at as a template again.
     return FIELD.sub(value_of, template)
+
+
+def compose_result(payload):
+    """Which task it was, and its answer; one that said nothing has at least ended well."""
+    heading = payload.get("title") or payload.get("task_folder")
+    body = payload.get("text") or payload.get("status")
+    return "\n\n".join(as_text(part) for part in (heading, body) if part)
 
 
 def look_up(value, keys):
@@ -143,7 +156,9 @@ def post(target, message, request):
     key = str(request.idempotency_key)
     if re.fullmatch(r"[\x21-\x7e]{1,255}", key):
         headers["Idempotency-Key"] = key
-    body = json.dumps({target.message_field: message}).encode()
+    payload = request.payload.values
+    beside = {name: payload[name] for name in target.fields if payload.get(name) is not None}
+    body = json.dumps({target.message_field: message, **beside}).encode()
     timeout = request.seconds_left(at_most=target.timeout)
     response = send("POST", target.url, headers, body, timeout, bytes_max=500)
     if response.is_success:

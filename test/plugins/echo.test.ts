@@ -137,7 +137,7 @@ describe('the JSON reader for sh', () => {
 });
 
 function extract(input: string, wanted: string): { status: number | null; stdout: string } {
-  const program = join(pluginsRoot, 'lib/json.awk');
+  const program = join(pluginsRoot, '../sdk/sh/json.awk');
   return spawnSync('awk', ['-v', `wanted=${wanted}`, '-f', program], {
     input,
     encoding: 'utf8',

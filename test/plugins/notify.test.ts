@@ -122,6 +122,24 @@ describe('notify to an address', () => {
     ]);
   });
 
+  test('posts an answer of an agent with its conversation, and a result with its title', async () => {
+    const config = { url: server.url, fields: ['conversation', 'title', 'hook_id', 'nope'] };
+    const reply = { conversation: '42', text: 'Hello.', title: null };
+    await runOk('notify', {
+      ...request(config, {}),
+      event: { type: 'agent.reply', payload: reply },
+    });
+    const result = { status: 'success', text: '', title: 'Report', hook_id: 'h1' };
+    await runOk('notify', {
+      ...request(config, {}),
+      event: { type: 'agent.result', payload: result },
+    });
+    expect(server.received.map(({ body }) => JSON.parse(body) as unknown)).toEqual([
+      { text: 'Hello.', conversation: '42' },
+      { text: 'Report\n\nsuccess', title: 'Report', hook_id: 'h1' },
+    ]);
+  });
+
   test.each([
     [400, false],
     [401, false],
@@ -179,6 +197,7 @@ describe('notify to an address', () => {
   test.each<[string, JsonObject]>([
     ['config.file', {}],
     ['config.file', { file: 'relative' }],
+    ['config.fields', { url: 'http://127.0.0.1/', fields: ['text'] }],
     ['config.url', { url: 'file:///etc/passwd' }],
     ['config.url', { url: 'ftp://127.0.0.1/' }],
     ['config.url', { url: 'http://' }],

@@ -16,16 +16,19 @@ import {
   runError,
   runPlugin,
 } from '../support/plugin-process.ts';
+import { startTelegramServer } from '../support/telegram-server.ts';
 
 interface Example {
   readonly plugins: Readonly<Record<string, { readonly config?: JsonObject }>>;
 }
 
+const telegram = await startTelegramServer();
 const database = join(await makeDirectory(), 'sound.db');
 new DatabaseSync(database).close();
 const names = readdirSync(pluginsRoot).filter((name) => name !== 'lib');
 /** Settings with which the plugin's own check passes. */
 const sound: Record<string, JsonObject> = {
+  agent: { tasks_dir: import.meta.dirname, providers: { claude: { command: ['true'] } } },
   'file-watch': { paths: [import.meta.filename] },
   'folder-watch': { path: import.meta.dirname },
   notify: { url: 'http://127.0.0.1:9/' },
@@ -38,6 +41,7 @@ const sound: Record<string, JsonObject> = {
   },
   'sqlite-query': { path: database },
   'sys-exec': { commands: { list: ['ls'] } },
+  telegram: { token: telegram.token, api_url: telegram.url },
 };
 const noRequest = {
   status: 'error',
@@ -48,6 +52,7 @@ const docs = join(pluginsRoot, '../docs/plugins/shipped');
 
 test('all of them are here', () => {
   expect(names.toSorted()).toEqual([
+    'agent',
     'echo',
     'file-watch',
     'folder-watch',
@@ -56,6 +61,7 @@ test('all of them are here', () => {
     'oauth-fetch',
     'sqlite-query',
     'sys-exec',
+    'telegram',
   ]);
 });
 

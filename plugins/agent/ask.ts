@@ -1,0 +1,108 @@
+/** One prompt to one agent: from the command line to what it said, or to how it failed. */
+import type { ApiAccess, JsonObject, Request } from '../../sdk/typescript/ductile-plugin.ts';
+import { makeEnvironment, withMcpFile } from './access.ts';
+import { toCommandLine } from './command-line.ts';
+import { Ended } from './outcome.ts';
+import { parseOutput } from './output.ts';
+import type { Parsed } from './parsed.ts';
+import { runProgram, STDOUT_BYTES_MAX, type ProgramEnd } from './process.ts';
+import type { Provider } from './providers.ts';
+import type { Choice, Settings } from './settings.ts';
+
+export interface Question {
+  readonly prompt: string;
+  readonly choice: Choice;
+  readonly session: string | undefined;
+  readonly isKept: boolean;
+  readonly cwd: string;
+}
+
+export interface Told extends Pick<Parsed, 'text' | 'session'> {
+  /** What of it goes into an event: who answered, and what it took. */
+  readonly details: JsonObject;
+  readonly isTruncated: boolean;
+}
+
+/** Much more than anybody reads, and with room for its escapes in an event. */
+const TEXT_CHARACTERS_MAX = 60_000;
+const RUN_MS_MAX = 86_400_000;
+/** What is needed between our end of time and the runtime's: to end the agent and to answer. */
+const MARGIN_MS = 2500;
+
+export async function askAgent(
+  question: Question,
+  settings: Settings,
+  request: Pick<Request, 'api' | 'msLeft'>,
+): Promise<Told> {
+  const { provider } = question.choice;
+  const end = await run(question, settings, request);
+  if (end.kind === 'unstarted') throw unstarted(provider, end.code);
+  if (end.kind === 'timeout') throw new Ended('timeout', `${provider.name} was stopped`);
+  if (end.kind === 'overflow') {
+    throw new Ended('exception', `${provider.name} wrote more than ${STDOUT_BYTES_MAX} bytes`);
+  }
+  const parsed = parseOutput(provider.output, end.stdout.toWellFormed());
+  if (end.code !== 0) {
+    const said = [parsed.fault, parsed.text, end.stderr].find((text) => text?.trim());
+    throw new Ended(`exit_${end.code}`, said ?? '');
+  }
+  if (parsed.fault !== undefined) throw new Ended('exception', parsed.fault);
+  return toTold(provider, parsed);
+}
+
+function run(
+  { choice, prompt, session, isKept, cwd }: Question,
+  { permissionMode, env }: Settings,
+  { api, msLeft }: Pick<Request, 'api' | 'msLeft'>,
+): Promise<ProgramEnd> {
+  const forFile: ApiAccess | undefined = choice.provider.kind === 'claude' ? api : undefined;
+  return withMcpFile(forFile, (mcpFile) => {
+    const told = { prompt: prompt.toWellFormed(), session, isKept };
+    const line = toCommandLine({ ...choice, ...told, permissionMode, api, mcpFile });
+    const left = msLeft(RUN_MS_MAX);
+    const marginMs = Math.min(MARGIN_MS, left * 0.3);
+    const times = { timeoutMs: left - marginMs, graceMs: marginMs * 0.6 };
+    return runProgram({ line, cwd, env: makeEnvironment(env, api), ...times });
+  });
+}
+
+function unstarted({ name, command }: Provider, code: string): Ended {
+  const [program = ''] = command;
+  if (code === 'E2BIG') {
+    return new Ended(
+      'exception',
+      'the prompt is too long for an argument; without {prompt} in its command it comes on standard input',
+    );
+  }
+  return new Ended(`cli_not_found_${name}`, `'${program}' cannot be run (${code})`);
+}
+
+function toTold(provider: Provider, parsed: Parsed): Told {
+  const { text: whole, session, usage, costUsd } = parsed;
+  const isTruncated = whole.length > TEXT_CHARACTERS_MAX;
+  const text = isTruncated ? `${whole.slice(0, TEXT_CHARACTERS_MAX)}…` : whole;
+  return {
+    // The ledger takes no U+0000, and a cut may have gone through a character.
+    text: text.toWellFormed().replaceAll('\0', '\uFFFD'),
+    session,
+    isTruncated,
+    details: {
+      provider: provider.name,
+      ...(isTruncated ? { truncated: true } : {}),
+      ...(costUsd === undefined ? {} : { cost_usd: costUsd }),
+      ...(usage === undefined ? {} : { usage }),
+    },
+  };
+}
+
+/** `success`, and what it took where that is known. */
+export function summarize({ text, details }: Told): string {
+  const { cost_usd: cost, usage } = details;
+  const counts = typeof usage === 'object' && usage !== null && !Array.isArray(usage) ? usage : {};
+  const parts = [
+    `${text.length} characters`,
+    ...(typeof counts['output_tokens'] === 'number' ? [`${counts['output_tokens']} tokens`] : []),
+    ...(typeof cost === 'number' ? [`$${cost.toFixed(4)}`] : []),
+  ];
+  return `success: ${parts.join(', ')}`;
+}

@@ -1,0 +1,146 @@
+/** What is run for one prompt. No shell reads any of it, and no prompt is taken for an option. */
+import type { ApiAccess } from '../../sdk/typescript/ductile-plugin.ts';
+import { Ended } from './outcome.ts';
+import { PLACEHOLDER } from './providers.ts';
+import type { Choice, PermissionMode } from './settings.ts';
+
+export interface Ask extends Choice {
+  readonly prompt: string;
+  readonly permissionMode: PermissionMode;
+  /** The session to go on with; undefined begins one. */
+  readonly session: string | undefined;
+  /** Whether the session is worth keeping. */
+  readonly isKept: boolean;
+  readonly api: ApiAccess | undefined;
+  /** Claude's file about our MCP server, where there is access to it. */
+  readonly mcpFile: string | undefined;
+}
+
+export interface CommandLine {
+  readonly argv: readonly [program: string, ...rest: string[]];
+  readonly stdin: string;
+}
+
+/** Linux takes no argument of more than 128 KiB. */
+const ARGUMENT_BYTES_MAX = 100_000;
+/** What the MCP server is called, and so the tools that claude has from it. */
+export const MCP_NAME = 'ductile';
+
+const SANDBOXES: Readonly<Record<PermissionMode, readonly string[]>> = {
+  default: ['--sandbox', 'read-only'],
+  plan: ['--sandbox', 'read-only'],
+  dontAsk: ['--sandbox', 'read-only'],
+  acceptEdits: ['--sandbox', 'workspace-write'],
+  bypassPermissions: ['--dangerously-bypass-approvals-and-sandbox'],
+};
+
+export function toCommandLine(ask: Ask): CommandLine {
+  if (ask.provider.kind === 'claude') return toClaude(ask);
+  return ask.provider.kind === 'codex' ? toCodex(ask) : toOther(ask);
+}
+
+function toClaude(ask: Ask): CommandLine {
+  const { session, mcpFile } = ask;
+  const begun = ask.isKept ? [] : ['--no-session-persistence'];
+  const options = [
+    '-p',
+    ...option('--output-format', 'json'),
+    ...option('--model', ask.model),
+    ...option('--effort', ask.effort),
+    ...option('--permission-mode', ask.permissionMode),
+    ...(session === undefined ? begun : ['--resume', session]),
+    // Servers from the settings of whoever logged in are not for a run that nobody watches.
+    '--strict-mcp-config',
+    ...(mcpFile === undefined
+      ? []
+      : ['--mcp-config', mcpFile, '--allowedTools', `mcp__${MCP_NAME}`]),
+    ...ask.parameters,
+  ];
+  const { arg, stdin } = place(ask.prompt);
+  return { argv: join(ask.provider.command, options, arg === undefined ? [] : ['--', arg]), stdin };
+}
+
+function toCodex(ask: Ask): CommandLine {
+  const { session, api } = ask;
+  const options = [
+    'exec',
+    '--json',
+    ...option('--color', 'never'),
+    '--skip-git-repo-check',
+    ...SANDBOXES[ask.permissionMode],
+    ...option('--model', ask.model),
+    ...(ask.effort === undefined ? [] : option('-c', `model_reasoning_effort=${ask.effort}`)),
+    ...(api === undefined ? [] : toCodexServer(api)),
+    ...ask.parameters,
+    ...(session === undefined ? [] : ['resume', session]),
+  ];
+  const { arg, stdin } = place(ask.prompt);
+  return {
+    argv: join(ask.provider.command, options, arg === undefined ? ['-'] : ['--', arg]),
+    stdin,
+  };
+}
+
+/** Codex takes the token from its environment, so no file is needed. */
+function toCodexServer({ mcpUrl }: ApiAccess): string[] {
+  const key = `mcp_servers.${MCP_NAME}`;
+  return [
+    ...option('-c', `${key}.url=${JSON.stringify(mcpUrl)}`),
+    ...option('-c', `${key}.bearer_token_env_var="DUCTILE_TOKEN"`),
+  ];
+}
+
+function toOther(ask: Ask): CommandLine {
+  const { provider, session } = ask;
+  const { command, resume = command } = provider;
+  const pattern = session === undefined ? command : resume;
+  checkPlaces(ask, pattern);
+  const values = { prompt: ask.prompt, model: ask.model, effort: ask.effort, session };
+  const hasPrompt = pattern.some((part) => part.includes('{prompt}'));
+  const filled = pattern.map((part) => {
+    const whole = part.replaceAll(PLACEHOLDER, (_match, name: keyof typeof values) => {
+      return values[name] ?? '';
+    });
+    // A text that was to be a value is not to be an option.
+    return whole.startsWith('-') && !part.startsWith('-') ? ` ${whole}` : whole;
+  });
+  const end = filled.indexOf('--');
+  const at = end === -1 ? filled.length : end;
+  return {
+    argv: join(filled.slice(0, at), ask.parameters, filled.slice(at)),
+    stdin: hasPrompt ? '' : ask.prompt,
+  };
+}
+
+/** What was asked for and has no place would be left out without a word; what has one must be known. */
+function checkPlaces({ provider, model, effort }: Ask, pattern: readonly string[]): void {
+  for (const [name, value, what] of [
+    ['model', model, 'model'],
+    ['effort', effort, 'reasoning_effort'],
+  ] as const) {
+    const hasPlace = pattern.some((part) => part.includes(`{${name}}`));
+    if (hasPlace === (value !== undefined)) continue;
+    throw new Ended(
+      'exception',
+      hasPlace
+        ? `the command of ${provider.name} has {${name}}, and no ${what} is set`
+        : `${provider.name} takes no ${what}: its command has no {${name}}`,
+    );
+  }
+}
+
+function option(name: string, value: string | undefined): string[] {
+  return value === undefined ? [] : [name, value];
+}
+
+/** One that looks like an option is never an argument, whatever an option before it may swallow. */
+function place(prompt: string): { readonly arg: string | undefined; readonly stdin: string } {
+  return prompt.startsWith('-') || Buffer.byteLength(prompt) > ARGUMENT_BYTES_MAX
+    ? { arg: undefined, stdin: prompt }
+    : { arg: prompt, stdin: '' };
+}
+
+function join(command: readonly string[], ...more: (readonly string[])[]): CommandLine['argv'] {
+  const [program = '', ...rest] = command;
+  return [program, ...rest, ...more.flat()];
+}

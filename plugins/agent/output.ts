@@ -1,0 +1,10 @@
+/** What an agent said, whatever its format. Nothing that it prints makes reading it fail. */
+import { parseClaude } from './claude-output.ts';
+import { parseCodex } from './codex-output.ts';
+import { nothing, type Parsed } from './parsed.ts';
+import type { Provider } from './providers.ts';
+
+export function parseOutput(format: Provider['output'], stdout: string): Parsed {
+  if (format === 'text') return { ...nothing, text: stdout.trim() };
+  return format === 'claude' ? parseClaude(stdout) : parseCodex(stdout);
+}

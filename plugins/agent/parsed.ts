@@ -1,0 +1,49 @@
+/** What all formats of output have in common. */
+import { isObject, type Json, type JsonObject } from '../../sdk/typescript/ductile-plugin.ts';
+
+export interface Parsed {
+  readonly text: string;
+  readonly session: string | undefined;
+  /** The agent itself says that it failed, and why. */
+  readonly fault: string | undefined;
+  readonly usage: JsonObject | undefined;
+  readonly costUsd: number | undefined;
+}
+
+/** What is shown of an output that is not in its format. */
+const RAW_CHARACTERS_MAX = 2000;
+/** Of an id that becomes an argument again. */
+const SESSION = /^[A-Za-z0-9][\w-]{0,127}$/;
+
+export const nothing: Parsed = {
+  text: '',
+  session: undefined,
+  fault: undefined,
+  usage: undefined,
+  costUsd: undefined,
+};
+
+export function rawText(stdout: string): string {
+  return stdout.trim().slice(0, RAW_CHARACTERS_MAX);
+}
+
+export function parseJson(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+export function toSession(value: Json | undefined): string | undefined {
+  return typeof value === 'string' && SESSION.test(value) ? value : undefined;
+}
+
+/** Only counts: whatever else a program puts there is not worth keeping. */
+export function toUsage(value: Json | undefined): JsonObject | undefined {
+  if (!isObject(value)) return undefined;
+  const counts = Object.entries(value).filter(
+    ([name, count]) => /^\w{1,64}$/.test(name) && typeof count === 'number',
+  );
+  return counts.length === 0 ? undefined : Object.fromEntries(counts.slice(0, 32));
+}

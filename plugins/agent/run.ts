@@ -1,0 +1,58 @@
+#!/usr/bin/env node
+/** Runs agents from their command lines: on a task, in a conversation, or to ask how things are. */
+import { accessSync, constants, statSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import {
+  ConfigError,
+  runPlugin,
+  type Answer,
+  type Request,
+} from '../../sdk/typescript/ductile-plugin.ts';
+import { scaffold } from './folder.ts';
+import { heartbeat } from './heartbeat.ts';
+import { Ended, withWords } from './outcome.ts';
+import { readSettings } from './settings.ts';
+import { task } from './task.ts';
+import { turn } from './turn.ts';
+
+await runPlugin({
+  task: withWords(task),
+  turn: withWords(turn),
+  heartbeat: withWords(heartbeat),
+  scaffold: withWords(makeFolder),
+  health,
+});
+
+async function makeFolder(request: Request): Promise<Answer> {
+  const { tasksDir } = readSettings(request);
+  const name = request.payload.text('task_folder');
+  if (name === undefined) throw new Ended('no_task_folder', '');
+  const description = request.payload.text('description') ?? 'Say here what this task is.';
+  return { result: `made ${await scaffold(tasksDir, name, description)}` };
+}
+
+function health(request: Request): Answer {
+  const { tasksDir, usual, permissionMode } = readSettings(request);
+  if (statSync(tasksDir, { throwIfNoEntry: false })?.isDirectory() !== true) {
+    throw new ConfigError(`config.tasks_dir ${tasksDir} is not a folder`);
+  }
+  const [program = ''] = usual.provider.command;
+  if (!isProgram(program)) {
+    throw new ConfigError(
+      `error:cli_not_found_${usual.provider.name}: '${program}' is not in PATH`,
+    );
+  }
+  return { result: `${usual.provider.name} can be run, permission mode ${permissionMode}` };
+}
+
+function isProgram(program: string): boolean {
+  const folders = program.includes('/') ? [''] : (process.env['PATH'] ?? '').split(delimiter);
+  return folders.some((folder) => {
+    try {
+      accessSync(join(folder, program), constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}

@@ -1,0 +1,116 @@
+/** The next turn of a conversation. */
+import type { Answer, Log, Request } from '../../sdk/typescript/ductile-plugin.ts';
+import { askAgent, summarize, type Question, type Told } from './ask.ts';
+import {
+  alone,
+  conversationFolder,
+  keepSession,
+  readConversation,
+  readSessions,
+  recallSession,
+  toState,
+  type Session,
+} from './conversation.ts';
+import { Ended } from './outcome.ts';
+import { readSettings, said, type Settings } from './settings.ts';
+
+/** How agents say that they know nothing of a session. */
+const LOST = /no conversation found|session[^.]*not found|no rollout found|no saved session/i;
+/** Left for the answer itself when a turn had to wait for another. */
+const WAIT_MS_MAX = 600_000;
+
+export async function turn(request: Request): Promise<Answer> {
+  const begunAt = new Date();
+  const settings = readSettings(request);
+  const { payload } = request;
+  const conversation = readConversation(payload);
+  if (conversation === undefined) throw payload.refuse('conversation', 'must be set');
+  const prompt = payload.text('prompt');
+  if (prompt === undefined) throw payload.refuse('prompt', 'must be set');
+  const logs: Log[] = [];
+  const cwd = await conversationFolder(settings.tasksDir, conversation);
+  const done = await alone(cwd, request.msLeft(WAIT_MS_MAX) / 2, async () => {
+    const before =
+      (await recallSession(cwd, begunAt)) ?? readSessions(request.state).get(conversation);
+    const session = payload.flag('fresh') ? undefined : usable(before, settings, logs);
+    const question = { prompt, choice: settings.usual, session, isKept: true, cwd };
+    const answer = await goOn(question, settings, request, logs);
+    if (answer.text === '') throw new Ended('no_response', '');
+    const next = nextSession(answer, settings, before);
+    await keepSession(cwd, next);
+    return { told: answer, next };
+  });
+  if (done === 'busy') throw new Ended('timeout', 'another turn of the conversation took too long');
+  const { told, next } = done;
+  const title = said(payload, 'title');
+  const hookId = said(payload, 'hook_id');
+  return {
+    result: summarize(told),
+    events: [toReply(conversation, told, title, hookId)],
+    state_updates: toState(conversation, next),
+    logs,
+  };
+}
+
+export function toReply(
+  conversation: string,
+  { text, details }: Told,
+  title: string | undefined,
+  hookId?: string,
+): NonNullable<Answer['events']>[number] {
+  return {
+    type: 'agent.reply',
+    payload: { conversation, text, title: title ?? null, hook_id: hookId ?? null, ...details },
+  };
+}
+
+export function nextSession(
+  told: Told,
+  { usual: { provider } }: Settings,
+  before: Session | undefined,
+): Session {
+  const kept = before?.provider === provider.name ? before.id : null;
+  return {
+    provider: provider.name,
+    id: told.session ?? kept,
+    turns: (before?.turns ?? 0) + 1,
+    lastAt: new Date().toISOString(),
+  };
+}
+
+/** Another provider knows nothing of it, and some have no way to go on. */
+function usable(
+  before: Session | undefined,
+  { usual: { provider } }: Settings,
+  logs: Log[],
+): string | undefined {
+  if (before === undefined) return undefined;
+  if (before.provider !== provider.name) {
+    const message = `the conversation was with ${before.provider} and begins anew with ${provider.name}`;
+    logs.push({ level: 'warn', message });
+    return undefined;
+  }
+  const canResume = provider.kind !== 'other' || provider.resume !== undefined;
+  return canResume ? (before.id ?? undefined) : undefined;
+}
+
+/** A session that the agent no longer has would end every turn to come; it begins another instead. */
+async function goOn(
+  question: Question,
+  settings: Settings,
+  request: Request,
+  logs: Log[],
+): Promise<Told> {
+  try {
+    return await askAgent(question, settings, request);
+  } catch (thrown) {
+    const isLost =
+      question.session !== undefined && thrown instanceof Ended && LOST.test(thrown.message);
+    if (!isLost) throw thrown;
+    logs.push({
+      level: 'warn',
+      message: `the session is gone, so it begins anew: ${thrown.message}`,
+    });
+    return askAgent({ ...question, session: undefined }, settings, request);
+  }
+}

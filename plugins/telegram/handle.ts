@@ -1,0 +1,32 @@
+/** An event to the chats that it is for. */
+import type { Answer, Request } from '../../sdk/typescript/ductile-plugin.ts';
+import { deliver, type Delivery } from './delivery.ts';
+import { compose } from './message.ts';
+import { chatOf, readSettings, type Settings } from './settings.ts';
+
+export async function handle(request: Request): Promise<Answer> {
+  const settings = readSettings(request.config);
+  const { values } = request.payload;
+  const chats = chatsFor(request, settings);
+  if (typeof chats === 'string') return { result: `nothing sent: ${chats}` };
+  const text = compose(request.eventType, values, settings.template);
+  const delivery: Delivery = { chats, text, settings, request };
+  const { sent, logs } = await deliver(delivery);
+  return {
+    result: `sent to ${chats.length === 1 ? `chat ${chats[0]}` : `${chats.length} chats`}`,
+    events: [{ type: 'telegram.sent', payload: { chats: [...chats], messages: sent } }],
+    logs,
+  };
+}
+
+/** Where it goes; a text says why nowhere. */
+function chatsFor({ eventType, payload, config }: Request, settings: Settings): string[] | string {
+  if (eventType !== 'agent.reply') {
+    if (settings.chats.length > 0) return [...settings.chats];
+    throw config.refuse('chats', 'must list who is told');
+  }
+  const conversation = payload.text('conversation');
+  if (conversation === undefined) throw payload.refuse('conversation', 'must be set');
+  const chat = chatOf(conversation, settings);
+  return chat === undefined ? `the conversation ${conversation} has no chat here` : [chat];
+}

@@ -1,0 +1,117 @@
+/** What agents print, in all the ways they do. */
+import { describe, expect, test } from 'vitest';
+import { stripToken } from '../../plugins/agent/heartbeat.ts';
+import { parseOutput } from '../../plugins/agent/output.ts';
+import { claudeSays, codexSays } from '../support/fake-agent.ts';
+
+const thread = '0199a213-81c0-7800-8aa1-bbab2a035a53';
+
+describe('claude', () => {
+  test('says its result, its session and what it took', () => {
+    expect(parseOutput('claude', claudeSays(' hi \n', 's-1'))).toEqual({
+      text: 'hi',
+      session: 's-1',
+      fault: undefined,
+      usage: { input_tokens: 10, output_tokens: 5 },
+      costUsd: 0.0123,
+    });
+  });
+
+  test.each([
+    [
+      'a list with the result at its end',
+      `[{"type":"system"},{"type":"result","result":"hi"},{"type":"x"}]`,
+    ],
+    ['a list without a result', `[1,{"result":"hi"}]`],
+    ['a warning before it', `Warning: old version\n{"type":"result","result":"hi"}\n`],
+    ['text that is no JSON', 'hi'],
+  ])('is understood as %s', (_what, stdout) => {
+    expect(parseOutput('claude', stdout)).toMatchObject({ text: 'hi', fault: undefined });
+  });
+
+  test.each([
+    ['', ''],
+    ['{}', ''],
+    ['{"result":null}', ''],
+    ['{"result":{"a":1}}', '{"a":1}'],
+    ['null', 'null'],
+    ['[]', '[]'],
+  ])('of %j reads %j', (stdout, text) => {
+    expect(parseOutput('claude', stdout).text).toBe(text);
+  });
+
+  test('gives no session that could be anything else as an argument', () => {
+    for (const session of ['--dangerously-skip-permissions', 'a b', '', 'x'.repeat(200)]) {
+      expect(parseOutput('claude', claudeSays('hi', session)).session).toBeUndefined();
+    }
+  });
+});
+
+describe('codex', () => {
+  test('says what came after its last tool', () => {
+    expect(parseOutput('codex', codexSays('Done.'))).toEqual({
+      text: 'Done.',
+      session: thread,
+      fault: undefined,
+      usage: { input_tokens: 7, cached_input_tokens: 1, output_tokens: 3 },
+      costUsd: undefined,
+    });
+  });
+
+  test('is read line by line, whatever else is between', () => {
+    const stdout = [
+      'reading prompt from stdin',
+      '{"type":"thread.started","thread_id":"first"}',
+      '{"type":"thread.started","thread_id":"second"}',
+      '{"type":"item.updated","item":{"type":"agent_message","text":"half"}}',
+      '{"type":"item.completed","item":{"type":"agent_message","text":"one"}}',
+      '{broken',
+      '[1,2]',
+      '{"type":"item.completed","item":{"text":"two"}}',
+      '{"type":"message","role":"assistant","content":[{"type":"output_text","text":"three"}]}',
+      '{"type":"message","role":"user","content":"not mine"}',
+      '{"type":"token_count","usage":{"input_tokens":1}}',
+    ].join('\n');
+    expect(parseOutput('codex', stdout)).toMatchObject({
+      text: 'one\n\ntwo\n\nthree',
+      session: 'first',
+      usage: { input_tokens: 1 },
+    });
+  });
+
+  test('shows no events as its answer when it said nothing', () => {
+    const stdout = '{"type":"thread.started","thread_id":"t"}\n{"type":"turn.completed"}\n';
+    expect(parseOutput('codex', stdout)).toMatchObject({
+      text: '',
+      session: 't',
+      fault: undefined,
+    });
+  });
+
+  test('shows what is no event at all as it is', () => {
+    expect(parseOutput('codex', 'command not supported').text).toBe('command not supported');
+  });
+
+  test('has failed when its turn has, and not when that was overcome', () => {
+    const error = '{"type":"error","message":"reconnecting"}\n';
+    expect(parseOutput('codex', error).fault).toBe('reconnecting');
+    expect(parseOutput('codex', `${error}{"type":"turn.completed"}`).fault).toBeUndefined();
+    expect(parseOutput('codex', '{"type":"turn.failed"}').fault).toBe('the turn failed');
+  });
+});
+
+describe('the token of a heartbeat', () => {
+  test.each([
+    ['OK', ''],
+    [' OK\n', ''],
+    ['OK OK', ''],
+    ['OK The disk is full.', 'The disk is full.'],
+    ['The disk is full. OK', 'The disk is full.'],
+    ['Say OK to it.', 'Say OK to it.'],
+    ['OKAY then', 'OKAY then'],
+    ['NOT_OK', 'NOT_OK'],
+    ['', ''],
+  ])('in %j leaves %j', (text, rest) => {
+    expect(stripToken(text, 'OK')).toBe(rest);
+  });
+});

@@ -1,0 +1,285 @@
+/** The agent plugin on a task, with programs that behave as the real ones do. */
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { withWords } from '../../plugins/agent/outcome.ts';
+import { task } from '../../plugins/agent/task.ts';
+import { makeAgentScene, type AgentScene } from '../support/agent-scene.ts';
+import { codexSays } from '../support/fake-agent.ts';
+import { commandError, commandOk } from '../support/plugin-command.ts';
+import { payloadOf, runOk } from '../support/plugin-process.ts';
+
+const runTask = withWords(task);
+let scene: AgentScene;
+
+beforeEach(async () => {
+  scene = await makeAgentScene();
+});
+
+describe('a task', () => {
+  test('is given to claude in its folder, with nothing allowed that is not allowed by default', async () => {
+    const answer = await runOk('agent', scene.task({ title: 'Report', hook_id: 'h1' }));
+    expect(answer.result).toBe('success: 12 characters, 5 tokens, $0.0123');
+    expect(answer.events).toEqual([
+      {
+        type: 'agent.result',
+        payload: {
+          status: 'success',
+          text: 'All is well.',
+          title: 'Report',
+          hook_id: 'h1',
+          task_folder: 'report',
+          provider: 'claude',
+          cost_usd: 0.0123,
+          usage: { input_tokens: 10, output_tokens: 5 },
+        },
+      },
+    ]);
+    const [call] = await scene.claude.calls();
+    const prompt = call?.argv.at(-1) ?? '';
+    expect(prompt).toMatch(/^Look after it\.\n\n.*MEMORY\.md/);
+    expect(call).toMatchObject({ cwd: join(scene.tasksDir, 'report'), stdin: '' });
+    expect(call?.argv.slice(0, -1)).toEqual([
+      '-p',
+      '--output-format',
+      'json',
+      '--permission-mode',
+      'default',
+      '--no-session-persistence',
+      '--strict-mcp-config',
+      '--',
+    ]);
+  });
+
+  test('is given to codex, which may only read', async () => {
+    const config = {
+      ...scene.settings,
+      provider: 'codex',
+      model: 'gpt-5',
+      reasoning_effort: 'high',
+    };
+    const answer = await commandOk(runTask, scene.task({}, config));
+    expect(payloadOf(answer)).toMatchObject({
+      text: 'All is well.',
+      provider: 'codex',
+      usage: { input_tokens: 7, cached_input_tokens: 1, output_tokens: 3 },
+    });
+    const [call] = await scene.codex.calls();
+    expect(call?.argv.slice(0, -1)).toEqual([
+      'exec',
+      '--json',
+      '--color',
+      'never',
+      '--skip-git-repo-check',
+      '--sandbox',
+      'read-only',
+      '--model',
+      'gpt-5',
+      '-c',
+      'model_reasoning_effort=high',
+      '--',
+    ]);
+  });
+
+  test('takes what the payload says over what the configuration says', async () => {
+    const config = {
+      ...scene.settings,
+      model: 'opus',
+      reasoning_effort: 'low',
+      permission_mode: 'plan',
+    };
+    const own = { model: 'haiku', reasoning_effort: 'max', cli_parameters: ['--max-turns', '3'] };
+    await commandOk(runTask, scene.task(own, config));
+    const [call] = await scene.claude.calls();
+    expect(call?.argv.join(' ')).toContain('--model haiku --effort max --permission-mode plan');
+    expect(call?.argv.slice(-4, -1)).toEqual(['--max-turns', '3', '--']);
+    await commandOk(runTask, scene.task({ model: '', provider: '', title: '' }, config));
+    expect((await scene.claude.calls())[1]?.argv).toContain('opus');
+    // The model of one provider is none of the other's.
+    await commandOk(runTask, scene.task({ provider: 'codex' }, config));
+    expect((await scene.codex.calls())[0]?.argv).not.toContain('opus');
+  });
+
+  test.each([
+    ['acceptEdits', ['--sandbox', 'workspace-write']],
+    ['bypassPermissions', ['--dangerously-bypass-approvals-and-sandbox']],
+  ])('lets codex do more when permission_mode is %s', async (mode, options) => {
+    await commandOk(
+      runTask,
+      scene.task({ provider: 'codex' }, { ...scene.settings, permission_mode: mode }),
+    );
+    expect((await scene.codex.calls())[0]?.argv).toEqual(expect.arrayContaining(options));
+  });
+
+  test.each([
+    '; touch pwned',
+    '$(touch pwned)',
+    '--dangerously-skip-permissions',
+    '-',
+    'a\nb "c" 💥',
+  ])('gives %j to the program as what is no option', async (prompt) => {
+    await commandOk(runTask, scene.task({ prompt }));
+    const [{ argv, stdin } = { argv: [], stdin: '' }] = await scene.claude.calls();
+    const isArgument = !prompt.startsWith('-');
+    expect(argv.at(-2) === '--').toBe(isArgument);
+    const given = isArgument ? argv.at(-1) : stdin;
+    expect(given?.startsWith(prompt)).toBe(true);
+    expect(existsSync(join(scene.tasksDir, 'report/pwned'))).toBe(false);
+  });
+
+  test('gives a prompt that is too long for an argument on standard input', async () => {
+    const prompt = 'ä'.repeat(200_000);
+    await commandOk(runTask, scene.task({ prompt }));
+    await commandOk(runTask, scene.task({ prompt, provider: 'codex' }));
+    const [call] = await scene.claude.calls();
+    expect(call?.stdin.startsWith(prompt)).toBe(true);
+    expect(call?.argv).not.toContain('--');
+    expect((await scene.codex.calls())[0]).toMatchObject({
+      stdin: call?.stdin,
+      argv: expect.arrayContaining(['-']),
+    });
+  });
+
+  test('shows the agent nothing of the environment but what it needs', async () => {
+    const config = { ...scene.settings, env: { ANTHROPIC_API_KEY: 'k' } };
+    await runOk('agent', scene.task({}, config));
+    const names = Object.keys((await scene.claude.calls())[0]?.env ?? {});
+    expect(names.filter((name) => !name.startsWith('__')).toSorted()).toEqual([
+      'ANTHROPIC_API_KEY',
+      'HOME',
+      'LANG',
+      'PATH',
+    ]);
+  });
+});
+
+describe('access to the API', () => {
+  const api = {
+    url: 'http://127.0.0.1:1',
+    mcp_url: 'http://127.0.0.1:1/mcp',
+    token: 'job-token-1',
+  };
+
+  test('is in the environment, and for claude in a file that is gone afterwards', async () => {
+    await commandOk(runTask, { ...scene.task(), api });
+    const [call] = await scene.claude.calls();
+    expect(call?.env).toMatchObject({
+      DUCTILE_URL: api.url,
+      DUCTILE_TOKEN: api.token,
+      DUCTILE_MCP_URL: api.mcp_url,
+    });
+    const servers = {
+      ductile: { type: 'http', url: api.mcp_url, headers: { Authorization: 'Bearer job-token-1' } },
+    };
+    expect(JSON.parse(call?.mcp?.text ?? '')).toEqual({ mcpServers: servers });
+    expect(call?.mcp?.mode).toBe(0o600);
+    const file = call?.argv[call.argv.indexOf('--mcp-config') + 1] ?? '';
+    expect(existsSync(dirname(file))).toBe(false);
+    expect(call?.argv.join(' ')).toContain('--allowedTools mcp__ductile');
+    expect(call?.argv.join(' ')).not.toContain(api.token);
+  });
+
+  test('is named to codex without the token on its command line', async () => {
+    await commandOk(runTask, { ...scene.task({ provider: 'codex' }), api });
+    const line = (await scene.codex.calls())[0]?.argv.join(' ') ?? '';
+    expect(line).toContain(`-c mcp_servers.ductile.url="${api.mcp_url}"`);
+    expect(line).toContain('-c mcp_servers.ductile.bearer_token_env_var="DUCTILE_TOKEN"');
+    expect(line).not.toContain(api.token);
+  });
+});
+
+describe('options from a payload', () => {
+  test.each([
+    [['--dangerously-skip-permissions']],
+    [['--permission-mode', 'bypassPermissions']],
+    [['--permission-mode=bypassPermissions']],
+    [['--allowedTools', 'Bash']],
+    [['--max-turns', '3', 'resume']],
+    [['--verbose', 'prompt']],
+    [['--max-turns']],
+    [['--max-turns', '--verbose']],
+    [['prompt']],
+    [['--']],
+    [['--mcp-config', '/tmp/x']],
+  ])('are refused when they would let it do more: %j', async (parameters) => {
+    const failed = await commandError(runTask, scene.task({ cli_parameters: parameters }));
+    expect(failed.error).toMatch(/^error:exception: payload\.cli_parameters /);
+    expect(await scene.claude.calls()).toEqual([]);
+  });
+
+  test('never make an option of a prompt', async () => {
+    const prompt = '--dangerously-skip-permissions';
+    const config = { ...scene.settings, payload_parameters: ['--settings'] };
+    await commandOk(runTask, scene.task({ prompt, cli_parameters: ['--settings'] }, config));
+    const [call] = await scene.claude.calls();
+    expect(call?.argv.join(' ')).not.toContain(prompt);
+    expect(call?.stdin).toContain(prompt);
+  });
+
+  test('are passed on when the operator allows them by name', async () => {
+    const config = { ...scene.settings, payload_parameters: ['--allowedTools'] };
+    await commandOk(
+      runTask,
+      scene.task({ cli_parameters: ['--allowedTools', 'Read,Grep'] }, config),
+    );
+    expect((await scene.claude.calls())[0]?.argv.slice(-4, -1)).toEqual([
+      '--allowedTools',
+      'Read,Grep',
+      '--',
+    ]);
+  });
+
+  test.each([
+    ['model', '--dangerously-skip-permissions'],
+    ['model', 'a b'],
+    ['reasoning_effort', 'high"\n[sandbox]'],
+    ['provider', '../claude'],
+  ])('a %s of %j is refused', async (key, value) => {
+    const failed = await commandError(runTask, scene.task({ [key]: value }));
+    expect(failed).toMatchObject({
+      retry: false,
+      error: expect.stringContaining(`payload.${key}`),
+    });
+    expect(failed.error).toMatch(/^error:exception/);
+  });
+});
+
+describe('another program', () => {
+  test('gets its prompt where the operator says, never as an option', async () => {
+    await scene.claude.behave({ stdout: ' plain words \n' });
+    const command = [scene.claude.program, '--model={model}', '--ask', '{prompt}'];
+    const config = {
+      ...scene.settings,
+      providers: { mine: { command } },
+      provider: 'mine',
+      model: 'm1',
+    };
+    const answer = await commandOk(runTask, scene.task({ prompt: '--yes' }, config));
+    expect(payloadOf(answer)).toMatchObject({ text: 'plain words', provider: 'mine' });
+    const [call] = await scene.claude.calls();
+    expect(call?.argv.slice(0, 2)).toEqual(['--model=m1', '--ask']);
+    expect(call?.argv[2]).toMatch(/^ --yes/);
+  });
+
+  test('gets its prompt on standard input when there is no place for it', async () => {
+    await scene.claude.behave({ stdout: codexSays('as codex') });
+    const mine = { command: [scene.claude.program, 'run'], output: 'codex' };
+    const answer = await runOk(
+      'agent',
+      scene.task({ provider: 'mine' }, { ...scene.settings, providers: { mine } }),
+    );
+    expect(payloadOf(answer)).toMatchObject({ text: 'as codex' });
+    expect(await scene.claude.calls()).toMatchObject([
+      { argv: ['run'], stdin: expect.stringMatching(/^Look after it/) },
+    ]);
+  });
+
+  test('that has no place for an effort or a model refuses them loudly', async () => {
+    const config = { ...scene.settings, providers: { mine: { command: [scene.claude.program] } } };
+    for (const own of [{ reasoning_effort: 'high' }, { model: 'm' }]) {
+      const failed = await commandError(runTask, scene.task({ provider: 'mine', ...own }, config));
+      expect(failed.error).toMatch(/^error:exception: mine takes no (reasoning_effort|model)/);
+    }
+    expect(await scene.claude.calls()).toEqual([]);
+  });
+});

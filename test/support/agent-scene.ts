@@ -1,0 +1,38 @@
+/** A place with two agents and a task folder, for the tests of the plugin that runs them. */
+import { mkdir, realpath } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { JsonObject } from '../../src/base/json.ts';
+import { makeDirectory } from './directory.ts';
+import { claudeSays, codexSays, makeFakeAgent, type FakeAgent } from './fake-agent.ts';
+import type { RequestParts } from './plugin-process.ts';
+
+export interface AgentScene {
+  readonly tasksDir: string;
+  readonly claude: FakeAgent;
+  readonly codex: FakeAgent;
+  /** Settings of the plugin with which it finds both. */
+  readonly settings: JsonObject;
+  /** A request for a task in the folder `report`. */
+  task(own?: JsonObject, settings?: JsonObject): RequestParts;
+}
+
+export async function makeAgentScene(): Promise<AgentScene> {
+  const tasksDir = await realpath(await makeDirectory());
+  await mkdir(join(tasksDir, 'report'));
+  const claude = await makeFakeAgent('claude');
+  const codex = await makeFakeAgent('codex');
+  await claude.behave({ stdout: claudeSays('All is well.') });
+  await codex.behave({ stdout: codexSays('All is well.') });
+  const providers = { claude: { command: [claude.program] }, codex: { command: [codex.program] } };
+  const settings = { tasks_dir: tasksDir, providers };
+  return {
+    tasksDir,
+    claude,
+    codex,
+    settings,
+    task(own = {}, config = settings) {
+      const payload = { prompt: 'Look after it.', task_folder: 'report', ...own };
+      return { command: 'task', config, payload };
+    },
+  };
+}
