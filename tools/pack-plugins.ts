@@ -1,7 +1,7 @@
 /**
- * Puts the shipped plugins into dist/plugins, and the packages beside them, for the published package.
- * Node does not strip types below node_modules, so plugins in TypeScript go there as one JavaScript
- * file each.
+ * Puts the shipped plugins into dist/plugins, and beside them the packages and what plugins are made
+ * with, for the published package. Node does not strip types below node_modules, so plugins in
+ * TypeScript go there as one JavaScript file each.
  */
 import { chmod, cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -33,7 +33,10 @@ for (const plugin of await readdir(source)) {
   await chmod(program, 0o755);
   await writeFile(manifest, text.replace('entrypoint: run.ts', 'entrypoint: run.js'));
 }
-const packages = join(root, 'dist', 'packages');
-await rm(packages, { recursive: true, force: true });
-await cp(join(root, 'packages'), packages, { recursive: true });
-console.log('wrote dist/plugins and dist/packages');
+for (const name of ['packages', 'sdk']) {
+  const directory = join(root, 'dist', name);
+  await rm(directory, { recursive: true, force: true });
+  const filter = (path: string): boolean => !path.includes('__pycache__');
+  await cp(join(root, name), directory, { recursive: true, filter });
+}
+console.log('wrote dist/plugins, dist/packages and dist/sdk');

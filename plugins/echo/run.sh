@@ -2,7 +2,7 @@
 # Answers with what it got, and misbehaves on request: a plugin for trying things out.
 set -u
 
-lib="${0%/*}/../lib"
+lib="${0%/*}/../../sdk/sh"
 . "$lib/plugin.sh"
 
 set -f

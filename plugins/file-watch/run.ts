@@ -15,7 +15,7 @@ import {
   type Log,
   type PluginEvent,
   type Request,
-} from '../lib/plugin.ts';
+} from '../../sdk/typescript/ductile-plugin.ts';
 
 const PATHS_MAX = 500;
 const SETTLED_MS = 2000;

@@ -6,7 +6,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # the plugin's folders stay as they were checked
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../sdk/python"))
 
 import fnmatch
 import hashlib

@@ -2,7 +2,7 @@
 import { request as requestHttp, type IncomingMessage, type RequestOptions } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import type { LookupFunction } from 'node:net';
-import { Failure, messageOf } from '../lib/plugin.ts';
+import { Failure, messageOf } from '../../sdk/typescript/ductile-plugin.ts';
 import { isNamed, resolveChecked, type CheckedAddress, type Guard } from './guard.ts';
 
 export interface FetchOptions {

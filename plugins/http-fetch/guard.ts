@@ -1,7 +1,7 @@
 /** Which addresses may be reached. What is connected to is what was checked, never a name again. */
 import { lookup } from 'node:dns/promises';
 import { BlockList, isIP } from 'node:net';
-import { Failure } from '../lib/plugin.ts';
+import { Failure } from '../../sdk/typescript/ductile-plugin.ts';
 
 export interface Guard {
   /** Hosts that may be asked at all; empty means every public one. */

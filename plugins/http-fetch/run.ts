@@ -10,7 +10,7 @@ import {
   type JsonObject,
   type PluginEvent,
   type Request,
-} from '../lib/plugin.ts';
+} from '../../sdk/typescript/ductile-plugin.ts';
 import { fetchChecked, type Fetched } from './fetch.ts';
 import { readHeaders, readMethod, readSettings, readUrl, type Settings } from './settings.ts';
 

@@ -1,5 +1,5 @@
 /** What the operator set and what the payload asks for, checked. */
-import type { Fields, Request } from '../lib/plugin.ts';
+import type { Fields, Request } from '../../sdk/typescript/ductile-plugin.ts';
 import { hostAndPort, type Guard } from './guard.ts';
 
 export interface Settings {

@@ -5,7 +5,8 @@ import os
 import sys
 
 sys.dont_write_bytecode = True  # the plugin's folders stay as they were checked
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(here, "../lib"), os.path.join(here, "../../sdk/python")]
 
 from ductile_plugin import PAYLOAD_BYTES_MAX, Failure, answer, encoded_size, is_storable, parse_json, run
 from http_request import read_headers, send

@@ -1,6 +1,6 @@
 # Helpers for plugins in POSIX sh. Needs awk and nothing else. A plugin begins with
 #
-#   lib="${0%/*}/../lib"
+#   lib="${0%/*}"          # where this file and json.awk are
 #   . "$lib/plugin.sh"
 #   set -f
 #   IFS="$newline"
@@ -13,6 +13,9 @@
 newline='
 '
 
+# Standard output is for the answer alone; what else is printed goes to standard error.
+exec 3>&1 1>&2
+
 # Reads standard input to its end and prints one line for each path.
 read_request() {
   LC_ALL=C awk -v wanted="$*" -f "$lib/json.awk"
@@ -20,12 +23,12 @@ read_request() {
 
 # answer_ok RESULT [MEMBERS]: RESULT is a JSON string, MEMBERS further members as JSON.
 answer_ok() {
-  printf '{"status":"ok","result":%s%s}\n' "$1" "${2:+,$2}"
+  printf '{"status":"ok","result":%s%s}\n' "$1" "${2:+,$2}" >&3
 }
 
 # answer_error MESSAGE [RETRY]: MESSAGE is a JSON string.
 answer_error() {
-  printf '{"status":"error","error":%s,"retry":%s}\n' "$1" "${2:-true}"
+  printf '{"status":"error","error":%s,"retry":%s}\n' "$1" "${2:-true}" >&3
 }
 
 # A configuration error: nothing but a change of the configuration can help.

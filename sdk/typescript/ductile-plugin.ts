@@ -1,6 +1,7 @@
 /**
  * Protocol 2 for plugins in TypeScript: one request on standard input, one answer on standard output.
  * Throw ConfigError for what only the operator can mend (exit code 78) and Failure for the rest.
+ * One file without dependencies, for Node 22.18 and later: copy it beside your plugin.
  */
 import { text as readText } from 'node:stream/consumers';
 import { inspect } from 'node:util';
@@ -20,7 +21,7 @@ export interface PluginEvent {
 }
 
 export interface Log {
-  readonly level: 'info' | 'warn' | 'error';
+  readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly message: string;
 }
 
@@ -35,22 +36,76 @@ export interface Answer {
 
 export interface Request {
   readonly command: string;
+  readonly jobId: string;
+  /** Counts the tries at this job, from 1. */
+  readonly attempt: number;
+  /** The name that the plugin runs under, which is not its manifest's when it is an alias. */
+  readonly instance: string;
   readonly config: Fields;
   /** The event's payload for `handle`, the plain one otherwise. */
   readonly payload: Fields;
   readonly state: JsonObject;
+  /** The baggage of the chain that it belongs to. */
+  readonly context: JsonObject;
+  /** The same for every attempt at the same work. */
+  readonly idempotencyKey: string;
+  /** One for each of several effects of a job, short enough for every API; also always the same. */
+  readonly keyFor: (effect: string) => string;
+  /** Kept with the attempt, whether it succeeds or fails. */
+  readonly log: Logger;
+  /** Of `handle`: what happened. */
+  readonly eventType: string;
+  /** How to reach the API for as long as this attempt runs, where `api_access` is configured. */
+  readonly api: ApiAccess | undefined;
   /** Milliseconds for the work itself: until the deadline, less what answering takes. */
-  msLeft(atMost: number): number;
+  readonly msLeft: (atMost: number) => number;
+}
+
+export class Logger {
+  readonly entries: Log[] = [];
+
+  debug(message: string): void {
+    this.#add('debug', message);
+  }
+
+  info(message: string): void {
+    this.#add('info', message);
+  }
+
+  warn(message: string): void {
+    this.#add('warn', message);
+  }
+
+  error(message: string): void {
+    this.#add('error', message);
+  }
+
+  #add(level: Log['level'], message: string): void {
+    this.entries.push({ level, message });
+  }
+}
+
+export interface ApiAccess {
+  readonly url: string;
+  readonly mcpUrl: string;
+  readonly token: string;
 }
 
 export type Command = (request: Request) => Answer | Promise<Answer>;
 
-/** Reads the request, runs its command and ends the process with the answer. */
+/**
+ * Reads the request, runs its command and ends the process with the answer. A process that was
+ * started ahead of its request waits in here, so do nothing before it that depends on the moment.
+ */
 export async function runPlugin(commands: Readonly<Record<string, Command>>): Promise<void> {
-  let reply: JsonObject | (Answer & { status: 'ok' });
+  // Standard output is for the answer alone.
+  const { error: toStderr } = console;
+  Object.assign(console, { log: toStderr, info: toStderr, debug: toStderr, dir: toStderr });
+  let request: Request | undefined;
+  let reply: Reply;
   let code = 0;
   try {
-    const request = parseRequest(await readText(process.stdin));
+    request = parseRequest(await readText(process.stdin));
     reply = { status: 'ok', ...(await findCommand(commands, request.command)(request)) };
   } catch (thrown) {
     code = thrown instanceof ConfigError ? EXIT_CONFIG : thrown instanceof Failure ? 0 : 1;
@@ -58,8 +113,46 @@ export async function runPlugin(commands: Readonly<Record<string, Command>>): Pr
     const error = messageOf(thrown).toWellFormed().replaceAll('\0', '\uFFFD');
     reply = { status: 'error', error, retry: isRetryable(thrown) };
   }
+  const logs = [...(request?.log.entries ?? []), ...(reply.logs ?? [])];
+  const whole = logs.length === 0 ? reply : { ...reply, logs };
   // Whatever is still open (a socket, a timer) must not keep the process alive after its answer.
-  process.stdout.write(`${JSON.stringify(reply)}\n`, () => process.exit(code));
+  process.stdout.write(`${JSON.stringify(whole)}\n`, () => process.exit(code));
+}
+
+type Reply =
+  | (Answer & { readonly status: 'ok' })
+  | {
+      readonly status: 'error';
+      readonly error: string;
+      readonly retry: boolean;
+      readonly logs?: readonly Log[];
+    };
+
+/** Something that happened, for routes and pipelines. With a key it causes the same work only once. */
+export function makeEvent(type: string, payload: JsonObject, dedupeKey?: string): PluginEvent {
+  return { type, payload, ...(dedupeKey === undefined ? {} : { dedupe_key: dedupeKey }) };
+}
+
+/**
+ * Of what a poll found, what no earlier one did. `seen` goes into the state under the key that it was
+ * read from; it holds the latest ids alone, so that the state does not grow for ever.
+ */
+export function findUnseen<Item>(
+  items: readonly Item[],
+  idOf: (item: Item) => string,
+  before: Json | undefined,
+  keep = 1000,
+): { readonly fresh: Item[]; readonly seen: string[] } {
+  const seen = new Set(Array.isArray(before) ? before.filter((id) => typeof id === 'string') : []);
+  const fresh: Item[] = [];
+  for (const item of items) {
+    const id = idOf(item);
+    if (!seen.has(id)) fresh.push(item);
+    // The latest stand at the end, and what is still there is late.
+    seen.delete(id);
+    seen.add(id);
+  }
+  return { fresh, seen: [...seen].slice(-Math.max(keep, items.length)) };
 }
 
 /** The configuration is wrong; trying again cannot help. */
@@ -152,27 +245,54 @@ export function encodedSize(value: Json): number {
   return Buffer.byteLength(JSON.stringify(value));
 }
 
-function parseRequest(raw: string): Request {
+/** What the runtime wrote, checked. */
+export function parseRequest(raw: string): Request {
   const message = parseObject(raw);
   if (message['protocol'] !== PROTOCOL) {
     throw new ConfigError(`this plugin speaks protocol ${PROTOCOL}`);
   }
   const command = typeof message['command'] === 'string' ? message['command'] : '';
-  const event = memberOf(message, 'event')['payload'];
-  const payload = command === 'handle' && isObject(event) ? event : memberOf(message, 'payload');
+  const { payload: data, type } = memberOf(message, 'event');
+  const payload = command === 'handle' && isObject(data) ? data : memberOf(message, 'payload');
+  const jobId = textOf(message['job_id']);
+  const idempotencyKey = textOf(message['idempotency_key']) || jobId;
   const deadlineAt = message['deadline_at'];
   const deadline = typeof deadlineAt === 'string' ? Date.parse(deadlineAt) : Number.NaN;
   const answeringMs = 500;
   return {
     command,
+    jobId,
+    attempt: typeof message['attempt'] === 'number' ? message['attempt'] : 1,
+    instance: textOf(message['instance']),
+    context: memberOf(message, 'context'),
+    log: new Logger(),
+    keyFor: (effect) => digest(`${idempotencyKey}\n${effect}`),
     config: new Fields(memberOf(message, 'config'), 'config', (text) => new ConfigError(text)),
     payload: new Fields(payload, 'payload', (text) => new Failure(text, false)),
     state: memberOf(message, 'state'),
+    idempotencyKey,
+    eventType: textOf(type),
+    api: readAccess(memberOf(message, 'api')),
     msLeft: (atMost) =>
       Number.isNaN(deadline)
         ? atMost
         : Math.max(50, Math.min(atMost, deadline - Date.now() - answeringMs)),
   };
+}
+
+function readAccess({ url, mcp_url: mcpUrl, token }: JsonObject): ApiAccess | undefined {
+  const isWhole =
+    typeof url === 'string' && typeof mcpUrl === 'string' && typeof token === 'string';
+  return isWhole ? { url, mcpUrl, token } : undefined;
+}
+
+/** Loaded when it is needed: most jobs do without, and each is a process that starts. */
+function digest(text: string): string {
+  return process.getBuiltinModule('node:crypto').createHash('sha256').update(text).digest('hex');
+}
+
+function textOf(value: Json | undefined): string {
+  return typeof value === 'string' ? value : '';
 }
 
 function parseObject(raw: string): JsonObject {

@@ -1,0 +1,27 @@
+import { DuctileError } from '../base/errors.ts';
+import type { Host } from '../plugin/process.ts';
+
+/** What plugins are made and tried with, beside the files that they are in. */
+export interface Workshop {
+  /** The directory of what they are made with. */
+  readonly sdk: string;
+  /** A host of processes of its own, not started yet. */
+  readonly makeHost: () => Host;
+  /** What a plugin finds in its environment. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** A context, of which only this counts. */
+interface Placed {
+  readonly place?: { readonly workshop?: Workshop };
+}
+
+export function workshopOf({ place }: Placed): Workshop {
+  if (place?.workshop !== undefined) return place.workshop;
+  throw new DuctileError('INTERNAL', 'an operation on files has no workshop');
+}
+
+/** A word of a command line, as a shell takes it for one. */
+export function quoteWord(word: string): string {
+  return /^[\w./~-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}

@@ -1,0 +1,167 @@
+/** The examples, each with an engine of its own: they are sound, and do what their pages say. */
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { cliHost } from '../../src/app/cli-host.ts';
+import { openInstance } from '../../src/app/instance.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import type { LocalEngine } from '../../src/engine/local-engine.ts';
+import { makeDirectory } from '../support/directory.ts';
+import { run } from '../support/fake-cli.ts';
+import { collectLog, eventually } from '../support/instance.ts';
+import { pluginsRoot } from '../support/plugin-process.ts';
+import { deliverPush } from '../support/push.ts';
+import { startWebServer } from '../support/web-server.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+const examples = resolve(import.meta.dirname, '../../examples');
+
+interface Scene {
+  readonly home: string;
+  readonly type: (...args: string[]) => Promise<string>;
+  readonly start: () => Promise<LocalEngine>;
+  /** The messages in a file of `notify`, as soon as there are so many. */
+  readonly notes: (file: string, count: number) => Promise<string[]>;
+}
+
+/** In a home of its own, and as quick as the test needs it. */
+async function setUp(name: string, edits: readonly (readonly [string, string])[]): Promise<Scene> {
+  const home = await makeDirectory();
+  const directory = join(home, 'config');
+  await mkdir(directory);
+  const written = await readFile(join(examples, name, 'config.yaml'), 'utf8');
+  let text = written.replaceAll('${HOME}', home).replace('../../plugins', pluginsRoot);
+  for (const [before, after] of edits) {
+    expect(text).toContain(before);
+    text = text.replace(before, after);
+  }
+  await writeFile(join(directory, 'config.yaml'), text);
+  return {
+    home,
+    async type(...args) {
+      const told = await run([...args, '--config', directory], {
+        host: { openLocal: (given, need) => cliHost.openLocal(given, need) },
+      });
+      expect([told.code, told.err]).toEqual([0, '']);
+      return told.out;
+    },
+    async start() {
+      const { engine, close } = await openInstance(
+        loadConfig({ given: directory }),
+        collectLog().log,
+      );
+      onTestFinished(close);
+      await engine.start();
+      return engine;
+    },
+    notes: (file, count) =>
+      eventually(`there are ${count} lines in ${file}`, async () => {
+        const lines = await readFile(join(home, file), 'utf8').catch(() => '');
+        const messages = [...lines.matchAll(/"message": "((?:[^"\\]|\\.)*)"/g)].map(
+          ([, m = '']) => m,
+        );
+        return messages.length >= count && messages;
+      }),
+  };
+}
+
+test('every example has a page, a test, and a configuration without faults', async () => {
+  const names = (await readdir(examples)).toSorted();
+  expect(names).toEqual([
+    'api-changes',
+    'folder-notify',
+    'github-deploy',
+    'inbox',
+    'nightly-backup',
+  ]);
+  for (const name of names.filter((one) => one !== 'inbox')) {
+    const { home, type } = await setUp(name, []);
+    await mkdir(join(home, 'ductile-folder/in'), { recursive: true });
+    expect([name, await type('config', 'check')]).toEqual([
+      name,
+      expect.stringMatching(/^(Nothing is wrong\.|warning .*[^]*0 errors)/),
+    ]);
+    expect(existsSync(join(examples, name, 'README.md'))).toBe(true);
+  }
+});
+
+test('folder-notify tells of files that arrive and change', async () => {
+  const { home, start, notes } = await setUp('folder-notify', [
+    ['every: 5s', 'every: 200ms'],
+    ['min_age_ms: 1000', 'min_age_ms: 0'],
+  ]);
+  const file = join(home, 'ductile-folder/in/a.txt');
+  await mkdir(join(home, 'ductile-folder/in'), { recursive: true });
+  await writeFile(file, 'one');
+  await start();
+  expect(await notes('ductile-folder/notes.jsonl', 1)).toEqual(['a.txt arrived, 3 bytes']);
+  await writeFile(file, 'another');
+  expect((await notes('ductile-folder/notes.jsonl', 2))[1]).toBe('a.txt changed');
+});
+
+test('api-changes acts on what is new, and on nothing else', async () => {
+  let body = '{"open": true}';
+  const web = await startWebServer((_request, response) => response.end(body));
+  const { home, start, notes } = await setUp('api-changes', [
+    ['http://127.0.0.1:8123', web.url],
+    ['every: 1m\n        jitter: 5s', 'every: 200ms'],
+  ]);
+  await mkdir(join(home, 'ductile-api'));
+  await start();
+  await notes('ductile-api/notes.jsonl', 1);
+  const before = web.received.length;
+  await eventually('it was asked twice more', () => web.received.length > before + 1);
+  body = '{"open": false}';
+  const told = await notes('ductile-api/notes.jsonl', 2);
+  expect(told.map((note) => note.replaceAll('\\"', '"'))).toEqual([
+    `${web.url}/status.json now says {"open": true}`,
+    `${web.url}/status.json now says {"open": false}`,
+  ]);
+  const versions = join(home, 'ductile-api/versions');
+  await eventually('both versions are kept', async () => (await readdir(versions)).length === 2);
+});
+
+test('nightly-backup packs, tries again, and raises an alarm', async () => {
+  const { home, start, notes } = await setUp('nightly-backup', [
+    ['backoff_base: 5m', 'backoff_base: 10ms'],
+  ]);
+  const data = join(home, 'ductile-backup/data');
+  await mkdir(data, { recursive: true });
+  await writeFile(join(data, 'file'), 'precious');
+  const engine = await start();
+  const backup = async () => {
+    const { jobId } = await engine.submit({
+      plugin: 'backup',
+      command: 'run',
+      payload: {},
+      submittedBy: 'api',
+      actor: 'test',
+    });
+    return engine.waitFor(jobId, 30_000);
+  };
+  expect(await backup()).toMatchObject({ status: 'succeeded' });
+  expect(existsSync(join(home, 'ductile-backup/latest.tar.gz'))).toBe(true);
+  await rm(data, { recursive: true });
+  expect(await backup()).toMatchObject({ status: 'dead', attempt: 4 });
+  expect(await notes('ductile-backup/alerts.jsonl', 1)).toEqual([
+    expect.stringMatching(/^backup run failed for good: .*exited with [12]/),
+  ]);
+});
+
+test('github-deploy deploys what is pushed to main, once', async () => {
+  const { home, type, start, notes } = await setUp('github-deploy', []);
+  await mkdir(join(home, 'ductile-deploy'));
+  const added = ['--title', 'GitHub', '--signal', 'github.push', '--auth-mode', 'github'];
+  const made = await type('webhook', 'add', 'github', ...added, '--json');
+  const { secret } = JSON.parse(made) as { secret: string };
+  const engine = await start();
+  const push = (ref: string, after: string) =>
+    deliverPush(engine, 'github', secret, { ref: `refs/heads/${ref}`, after });
+  expect(await deliverPush(engine, 'github', 'wrong', { ref: 'refs/heads/main' })).toBe(401);
+  expect(await push('topic', 'aaa')).toBe(202);
+  expect(await push('main', 'bbb')).toBe(202);
+  expect(await notes('ductile-deploy/notes.jsonl', 1)).toEqual(['deployed bbb']);
+  const files = await readdir(join(home, 'ductile-deploy'));
+  expect(files.filter((name) => name.startsWith('deployed'))).toEqual(['deployed-bbb']);
+});

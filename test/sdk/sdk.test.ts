@@ -1,0 +1,71 @@
+/** What plugins are made with: the same promises in both languages. */
+import { execFile, spawn } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { promisify } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import { findUnseen, makeEvent, parseRequest } from '../../sdk/typescript/ductile-plugin.ts';
+import { makeDirectory } from '../support/directory.ts';
+import { encodeParts } from '../support/plugin-process.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+
+test('Python: its own tests', async () => {
+  const env = {
+    ...process.env,
+    PYTHONPATH: join(root, 'sdk/python'),
+    PYTHONDONTWRITEBYTECODE: '1',
+  };
+  const script = join(import.meta.dirname, 'test_ductile_plugin.py');
+  const { stderr } = await promisify(execFile)('python3', ['-W', 'error', script], { env });
+  expect(stderr).toMatch(/Ran 8 tests[^]*OK/);
+});
+
+describe('TypeScript', () => {
+  test('what is printed does not get into the answer, and logs are kept when it fails', async () => {
+    const directory = await makeDirectory();
+    const sdk = join(root, 'sdk/typescript/ductile-plugin.ts');
+    const program = join(directory, 'run.ts');
+    await writeFile(
+      program,
+      `import { Failure, runPlugin } from ${JSON.stringify(sdk)};
+await runPlugin({
+  poll({ log }) {
+    console.log('hello');
+    log.warn('close to the limit');
+    throw new Failure('no room', false);
+  },
+});`,
+    );
+    const child = spawn(process.execPath, [program]);
+    child.stdin.end(encodeParts({ command: 'poll' }));
+    const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    expect(JSON.parse(out)).toEqual({
+      status: 'error',
+      error: 'no room',
+      retry: false,
+      logs: [{ level: 'warn', message: 'close to the limit' }],
+    });
+    expect(err).toContain('hello');
+  });
+
+  test('keys of effects are the same for every attempt, and as in Python', () => {
+    const [first, second] = [1, 2].map((attempt) =>
+      parseRequest(encodeParts({ command: 'poll', attempt, idempotency_key: 'k' })),
+    );
+    expect(first?.keyFor('mail')).toBe(second?.keyFor('mail'));
+    expect(first?.keyFor('bill')).not.toBe(first?.keyFor('mail'));
+    expect(first?.keyFor('mail')).toBe(
+      'a2dd33efdb7e0330d9d84143abbab5400c0b3625050d3f9c49c473d6c5872648',
+    );
+  });
+
+  test('only what is new comes back, and the latest ids are kept', () => {
+    const id = (item: string): string => item;
+    expect(findUnseen(['a', 'b'], id, ['a'])).toEqual({ fresh: ['b'], seen: ['a', 'b'] });
+    expect(findUnseen(['d'], id, ['a', 'b', 'c'], 2).seen).toEqual(['c', 'd']);
+    expect(findUnseen(['a', 'b', 'c'], id, null, 1).seen).toEqual(['a', 'b', 'c']);
+    expect(makeEvent('a.b', {}, 'k')).toEqual({ type: 'a.b', payload: {}, dedupe_key: 'k' });
+  });
+});
