@@ -12,6 +12,8 @@ import { isMoment } from './when.ts';
 
 export interface TailOptions extends Common {
   readonly plugin?: string | undefined;
+  readonly job?: string;
+  readonly correlation?: string;
   readonly follow?: boolean;
   readonly limit?: number;
   readonly since?: string;
@@ -71,10 +73,12 @@ interface Source {
   print(row: Row, printer: Printer): void;
 }
 
-function refuseContradictions({ core, plugin, level, component }: TailOptions): void {
+function refuseContradictions(options: TailOptions): void {
+  const { core, level, component } = options;
+  const about = options.plugin ?? options.job ?? options.correlation;
   const wrong =
     core === true
-      ? plugin !== undefined && 'a plugin, which the log of the server is not about'
+      ? about !== undefined && `${about}, which the log of the server is not about`
       : (level ?? component) !== undefined && '--level or --component without --core';
   if (wrong === false) return;
   throw new DuctileError('INPUT_INVALID', `logs was given ${wrong}`, {
@@ -84,9 +88,13 @@ function refuseContradictions({ core, plugin, level, component }: TailOptions): 
 
 /** Attempts are rows of the ledger, so a tail misses nothing, whichever process wrote them. */
 function attempts(session: Session, options: TailOptions): Source {
-  const { plugin, since, limit = LINES_USUAL } = options;
+  const { plugin, job, correlation, since, limit = LINES_USUAL } = options;
   const seen = new Map<string, number>();
-  const common: Input = plugin === undefined ? {} : { plugin };
+  const common: Input = {
+    ...(plugin === undefined ? {} : { plugin }),
+    ...(job === undefined ? {} : { job_id: job }),
+    ...(correlation === undefined ? {} : { correlation_id: correlation }),
+  };
   const look = (input: Input) => ask(session, options, 'job.logs', { ...common, ...input });
   // By the clock of the ledger until a row says when the last attempt ended.
   let from = `${OVERLAP_MS}ms`;

@@ -5,7 +5,7 @@ import type { CommandDefinition } from './commands.ts';
 import type { CliIo } from './host.ts';
 import type { Common } from './options.ts';
 import { printError, showCell } from './print.ts';
-import { show } from './show.ts';
+import { render } from './show.ts';
 import { sayTime } from './when.ts';
 import { rowsOf } from './views/parts.ts';
 import { cut } from './width.ts';
@@ -98,18 +98,4 @@ function makeRowFeed(
     for (const line of lines) if (!before.has(line)) io.stdout.write(`${line}\n`);
     before = new Set(lines);
   };
-}
-
-function render(
-  definition: CommandDefinition,
-  output: JsonOutput,
-  options: Common,
-  io: CliIo,
-): string[] {
-  let text = '';
-  const buffer: CliIo = Object.create(io, {
-    stdout: { value: { write: (part: string) => (text += part) } },
-  }) as CliIo;
-  show(definition, output, options, buffer);
-  return text.trimEnd().split('\n');
 }

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import type { Timestamp } from '../base/clock.ts';
 import { parseDuration } from '../base/duration.ts';
+import { text as textField } from '../base/fields.ts';
 import { logLevels } from '../base/log-ring.ts';
 import { pluginName } from '../config/fields.ts';
 import { attemptStatuses } from '../job/attempt.ts';
@@ -30,6 +31,9 @@ export const listLogs = defineOperation({
   input: z.strictObject({
     plugin: pluginName().optional().describe('only attempts of this plugin'),
     job_id: jobId.optional(),
+    correlation_id: textField()
+      .optional()
+      .describe('only attempts of the chain that began with this job or signal'),
     status: z.enum(attemptStatuses).optional().describe('only attempts that ended so'),
     since: since.optional(),
     cursor: z
@@ -49,6 +53,7 @@ export const listLogs = defineOperation({
     flags: {
       plugin: '-p, --plugin <name>',
       job_id: '-j, --job <id>',
+      correlation_id: '--correlation <id>',
       status: '-s, --status <state>',
       since: '--since <when>',
       cursor: '--cursor <cursor>',
@@ -57,6 +62,7 @@ export const listLogs = defineOperation({
     examples: ['ductile job logs --plugin mail -v', 'ductile job logs --job 0199a1b2'],
   },
   async run({ engine }, { plugin, job_id: id, status, limit: rows, ...from }) {
+    const { correlation_id: correlationId } = from;
     // An attempt may outlive its job's row, so a whole id is not looked up.
     const whole =
       id === undefined || id.length === ID_LENGTH ? id : (await findJob({ engine }, id)).id;
@@ -65,6 +71,7 @@ export const listLogs = defineOperation({
       limit: rows,
       ...(plugin === undefined ? {} : { plugin }),
       ...(whole === undefined ? {} : { jobId: whole }),
+      ...(correlationId === undefined ? {} : { correlationId }),
       ...(status === undefined ? {} : { status }),
       ...(from.since === undefined ? {} : { since: await readMoment(engine.ledger, from.since) }),
       ...(completedAt === undefined || logId === undefined

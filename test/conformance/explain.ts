@@ -91,11 +91,12 @@ async function explainPostgres(place: PostgresPlace): Promise<Explainer> {
 }
 
 /** A user whose settings make the server talk; the ledger's own settings stay as they are. */
-async function makeTalkativeRole({ url, schema }: PostgresPlace): Promise<{
+async function makeTalkativeRole({ url }: PostgresPlace): Promise<{
   readonly url: string;
   readonly forget: () => Promise<void>;
 }> {
-  const role = `${schema}_talks`;
+  // Roles are those of a whole server, on which every test has its own database.
+  const role = `talks_${new URL(url).pathname.slice(1)}`;
   const admin = makeClient(url);
   await admin.connect();
   await admin.query(`create role ${role} superuser login password 'p'`);

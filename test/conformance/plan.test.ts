@@ -198,6 +198,37 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
   'claim within what a tenant may run': ({ ledger }) =>
     ledger.claim(request('p1', { plugins, slots: 5, workersMax: 1000 })),
   'see what is to be done': ({ ledger }) => ledger.outlook(),
+  'see what became of the last delivery to webhooks': ({ ledger }) =>
+    ledger.lastDeliveries('hook7'),
+  'see what deliveries came to': ({ ledger }) => ledger.agentJobs(['signal 77', 'signal 78']),
+  'see who has a dependency key': ({ ledger }) => ledger.dependencyHolder('k'),
+  'see how the queue stands': ({ ledger }) => ledger.queueHeads(60_000),
+  'watch in turn': ({ ledger }) => ledger.takeWatch(1000),
+  'move incidents': ({ ledger }) => {
+    const signal = { id: 'opened', type: 'a.b', source: 'api', data: '{}', hops: 1 };
+    const emission = { signal: { ...signal, correlationId: 'c' }, jobs: [], runs: [] };
+    const closing = { signal: { ...emission.signal, id: 'closed' }, jobs: [], runs: [] };
+    const fresh = { id: 'new', kind: 'disk_full', key: 'state', count: 1, detail: '{}' } as const;
+    return ledger.moveIncidents({
+      opened: [{ ...fresh, emission }],
+      renewed: [{ id: 'old', count: 1, detail: '{}' }],
+      closed: [{ id: 'old', emission: closing }],
+    });
+  },
+  'see how jobs ended last': ({ ledger }) => ledger.lastEnds(100),
+  'list attempts of the chain of a job': ({ ledger }) =>
+    ledger.attemptsOf({ correlationId: 'job 77', limit: 10 }),
+  'list attempts of the chain of a signal': ({ ledger }) =>
+    ledger.attemptsOf({ correlationId: 'none', since: LONG_AGO, limit: 10 }),
+  'find the run that goes on with another': ({ ledger }) =>
+    ledger.runs({ revivedFrom: 'run 7', limit: 1 }),
+  'list runs of a concurrency key': ({ ledger }) =>
+    ledger.runs({ concurrencyKey: 'key 7', limit: 5 }),
+  'see who paused': ({ ledger }) =>
+    ledger.directives({ type: 'system.pause', status: ['completed'], limit: 1 }),
+  'list deliveries of a webhook': ({ ledger }) => ledger.deliveries({ hookId: 'h', limit: 5 }),
+  'see what is wrong': ({ ledger }) => ledger.incidents({ isOpen: true, limit: 9 }),
+  'see what a job is behind': ({ ledger }) => ledger.line({ plugin: 'echo', seq: 9 }),
   'find a tenant': ({ ledger }) => ledger.tenant('tenant77'),
   'look for tenants that are due': ({ ledger }) => ledger.dueTenants(10),
   'note when a tenant is due': async ({ ledger }) => {
@@ -305,6 +336,7 @@ const indexes = {
   runs: 'pipeline_runs_completed',
   definitions: 'pipeline_definitions_used',
   deliveries: 'webhook_deliveries_age',
+  incidents: 'incidents_closed',
 };
 
 describe.each(databases)('with many rows on %s', (kind) => {
@@ -319,7 +351,10 @@ describe.each(databases)('with many rows on %s', (kind) => {
     });
     expect(claimed).toHaveLength(10);
     expect({ claim: findScans(kind, claiming) }).toEqual({ claim: [] });
-    expect(claiming.flatMap(({ steps }) => steps).join()).toMatch(/job_queue_ready/);
+    const ways = claiming.flatMap(({ steps }) => steps).join();
+    expect(ways).toMatch(/job_queue_ready/);
+    expect(ways).toMatch(/job_queue_keyed/);
+    expect(ways).toMatch(/job_queue_dependency/);
     const scans: Record<string, string[]> = {};
     // What would have to look at all of them is seen to do so.
     const words = { query: 'no such words', order: 'oldest', limit: 1 } as const;

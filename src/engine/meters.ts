@@ -1,0 +1,169 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { isTerminal } from '../job/state.ts';
+import type { Closing } from '../ledger/ledger.ts';
+
+/** What one process has counted and measured since it started, for all of its ledgers. */
+export interface Meters {
+  /** These attempts have ended, and it is on the ledger. */
+  settled(closings: readonly Closing[]): void;
+  /** A transaction of the ledger took so long, from its asking to its commit. */
+  committed(ms: number): void;
+  delivered(status: number): void;
+  /** Everything so far; the lag of the event loop since it was read last. */
+  read(): readonly Family[];
+}
+
+export interface Family {
+  readonly name: string;
+  readonly type: 'counter' | 'gauge' | 'histogram';
+  readonly help: string;
+  readonly samples: readonly Sample[];
+}
+
+export interface Sample {
+  /** What comes behind the name of the family, such as `_bucket`. */
+  readonly suffix?: string | undefined;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** Values of one label; what comes after them is counted together, so that nobody can fill a monitor. */
+const LABELS_MAX = 200;
+const OTHER = '_other';
+
+const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800];
+
+export function makeMeters(): Meters {
+  const plugins = new Set<string>();
+  const jobs = new Counter();
+  const attempts = new Counter();
+  const deliveries = new Counter();
+  const phases = phaseNames.map((phase) => ({ phase, histogram: new Histogram() }));
+  const commits = new Histogram();
+  let lag: Lag | undefined;
+
+  const labelOf = (plugin: string): string => {
+    if (!plugins.has(plugin) && plugins.size >= LABELS_MAX) return OTHER;
+    plugins.add(plugin);
+    return plugin;
+  };
+
+  return {
+    settled(closings) {
+      for (const { job, report, ending } of closings) {
+        const plugin = labelOf(job.plugin);
+        attempts.add({ plugin, status: report.status });
+        if (isTerminal(ending.status)) jobs.add({ plugin, status: ending.status });
+        for (const { phase, histogram } of phases) {
+          const ms = report[`${phase}Ms`];
+          if (ms !== null) histogram.observe(ms / 1000);
+        }
+      }
+    },
+    committed: (ms) => commits.observe(ms / 1000),
+    delivered: (status) => deliveries.add({ verdict: verdictOf(status) }),
+    read() {
+      lag ??= startLag();
+      return [
+        counter('ductile_jobs_total', 'Jobs that have ended, by how.', jobs),
+        counter('ductile_attempts_total', 'Attempts that have ended, by how.', attempts),
+        {
+          name: 'ductile_attempt_phase_seconds',
+          type: 'histogram',
+          help: 'How long attempts waited in the queue, took to spawn, to run and to settle.',
+          samples: phases.flatMap(({ phase, histogram }) => histogram.samples({ phase })),
+        },
+        {
+          name: 'ductile_ledger_commit_seconds',
+          type: 'histogram',
+          help: 'How long the ledger took to settle and claim, up to the commit.',
+          samples: commits.samples({}),
+        },
+        counter('ductile_webhook_deliveries_total', 'Deliveries to webhooks.', deliveries),
+        readLag(lag),
+      ];
+    },
+  };
+}
+
+const LAG_RESOLUTION_MS = 20;
+
+type Lag = ReturnType<typeof monitorEventLoopDelay>;
+
+const phaseNames = ['queue', 'spawn', 'run', 'settle'] as const;
+
+function verdictOf(status: number): string {
+  if (status < 300) return 'accepted';
+  if (status === 429) return 'limited';
+  return status === 422 || status >= 500 ? 'failed' : 'refused';
+}
+
+/** It costs a timer, so it begins with the first who wants to know. */
+function startLag(): Lag {
+  const lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
+  lag.enable();
+  return lag;
+}
+
+function readLag(lag: Lag): Family {
+  const at = (percentile: number): number =>
+    // It measures from one look to the next, which is never less than its interval.
+    lag.count === 0 ? 0 : Math.max(0, lag.percentile(percentile) / 1e9 - LAG_RESOLUTION_MS / 1000);
+  const samples = [
+    { labels: { quantile: '0.5' }, value: at(50) },
+    { labels: { quantile: '0.99' }, value: at(99) },
+    { labels: { quantile: '1' }, value: at(100) },
+  ];
+  lag.reset();
+  return {
+    name: 'ductile_event_loop_lag_seconds',
+    type: 'gauge',
+    help: 'How late the event loop came to its timers since this was read last.',
+    samples,
+  };
+}
+
+function counter(name: string, help: string, counted: Counter): Family {
+  return { name, type: 'counter', help, samples: counted.samples() };
+}
+
+class Counter {
+  readonly #counts = new Map<string, { labels: Record<string, string>; value: number }>();
+
+  add(labels: Record<string, string>): void {
+    const key = Object.values(labels).join('\n');
+    const known = this.#counts.get(key);
+    if (known === undefined) this.#counts.set(key, { labels, value: 1 });
+    else known.value += 1;
+  }
+
+  samples(): Sample[] {
+    return [...this.#counts.values()].map((sample) => ({ ...sample }));
+  }
+}
+
+class Histogram {
+  readonly #counts = Array.from({ length: BUCKETS.length + 1 }, () => 0);
+  #sum = 0;
+
+  observe(seconds: number): void {
+    const found = BUCKETS.findIndex((most) => seconds <= most);
+    const at = found === -1 ? BUCKETS.length : found;
+    this.#counts[at] = (this.#counts[at] ?? 0) + 1;
+    this.#sum += seconds;
+  }
+
+  samples(labels: Readonly<Record<string, string>>): Sample[] {
+    let count = 0;
+    const buckets = this.#counts.map((more, index) => {
+      count += more;
+      const le = index === BUCKETS.length ? '+Inf' : String(BUCKETS[index]);
+      return { suffix: '_bucket', labels: { ...labels, le }, value: count };
+    });
+    return [
+      ...buckets,
+      { suffix: '_sum', labels, value: this.#sum },
+      { suffix: '_count', labels, value: count },
+    ];
+  }
+}

@@ -1,0 +1,213 @@
+import { fromTimestamp, type Timestamp } from '../base/clock.ts';
+import { makeId } from '../base/ids.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { Incident, IncidentKind, IncidentMoves, QueueHeads } from '../ledger/incidents.ts';
+import type { BreakerRow, DueSchedule } from '../ledger/schedules.ts';
+import type { Emission } from '../ledger/signals.ts';
+import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
+import { followRuntime } from './follow-runtime.ts';
+import type { FollowRules } from './follow.ts';
+
+/** Something that is wrong now, or went wrong since somebody last looked. */
+export interface Trouble {
+  readonly kind: IncidentKind;
+  readonly key: string;
+  /** How often it was seen since. */
+  readonly count: number;
+  readonly detail: JsonObject;
+  /** It is about the handling of what the runtime itself said: alarms about alarms end here. */
+  readonly isAlarm?: boolean;
+}
+
+export interface TroubleRules {
+  readonly overdueMs: number;
+  readonly stalledMs: number;
+  readonly quietMs: number;
+  readonly renewMs: number;
+}
+
+/** What one host looks at for all. */
+export interface Standing {
+  readonly breakers: readonly BreakerRow[];
+  /** Schedules whose time came longer ago than may be. */
+  readonly overdue: readonly DueSchedule[];
+  readonly queue: QueueHeads;
+  /** Plugins whose ready jobs are not expected to start: switched off, or as many run as may. */
+  readonly isHeld: (plugin: string) => boolean;
+  /** Nothing is started for the time being, because somebody wants it so. */
+  readonly isPaused: boolean;
+  readonly slots: number;
+  readonly disk:
+    | { readonly path: string; readonly free: number; readonly size: number }
+    | undefined;
+}
+
+/** What stands wrong, each as long as it does. */
+export function findTroubles(standing: Standing, rules: TroubleRules): Trouble[] {
+  return [
+    ...standing.breakers.filter(({ state }) => state !== 'closed').map(toBreakerTrouble),
+    ...standing.overdue.filter(({ isLastOpen }) => !isLastOpen).map(toOverdue),
+    ...findStall(standing, rules),
+    ...findFullDisk(standing),
+  ];
+}
+
+/** Those kinds that are over when they are not found any more. */
+export const standingKinds: ReadonlySet<IncidentKind> = new Set([
+  'breaker_open',
+  'schedule_overdue',
+  'queue_stalled',
+  'disk_full',
+]);
+
+/** Those that only happen: they are over when they have not happened for long. */
+const passingKinds: ReadonlySet<IncidentKind> = new Set(['poison_job', 'hops_limit']);
+
+function toBreakerTrouble(row: BreakerRow): Trouble {
+  const { plugin, command, state, failureCount, openedAt, lastJobId } = row;
+  return {
+    kind: 'breaker_open',
+    key: `${plugin}/${command}`,
+    count: 0,
+    detail: {
+      message: `the breaker of ${plugin} ${command} is open`,
+      plugin,
+      command,
+      state,
+      failures: failureCount,
+      since: openedAt,
+      job_id: lastJobId,
+    },
+  };
+}
+
+function toOverdue({ plugin, scheduleId, dueAt }: DueSchedule): Trouble {
+  return {
+    kind: 'schedule_overdue',
+    key: `${plugin}/${scheduleId}`,
+    count: 0,
+    detail: {
+      message: `the schedule ${plugin}/${scheduleId} was due and has not fired`,
+      plugin,
+      schedule_id: scheduleId,
+      due_at: dueAt,
+    },
+  };
+}
+
+function findStall(standing: Standing, { stalledMs }: TroubleRules): Trouble[] {
+  const { queue, isHeld, isPaused, slots } = standing;
+  const running = [...queue.running.values()].reduce((sum, count) => sum + count, 0);
+  // What is busy is not stalled: jobs may take long.
+  if (isPaused || queue.isMoving || (slots > 0 && running >= slots)) return [];
+  const cutMs = fromTimestamp(queue.now) - stalledMs;
+  const stuck = queue.heads.filter(
+    ({ plugin, readyAt }) => !isHeld(plugin) && fromTimestamp(readyAt) < cutMs,
+  );
+  const since = stuck.map(({ readyAt }) => readyAt).toSorted()[0];
+  if (since === undefined) return [];
+  const plugins = stuck.map(({ plugin }) => plugin).slice(0, PLUGINS_TOLD);
+  const message = 'jobs are ready, and none has been started for long';
+  return [
+    { kind: 'queue_stalled', key: 'queue', count: 0, detail: { message, since, plugins, running } },
+  ];
+}
+
+const PLUGINS_TOLD = 10;
+
+function findFullDisk({ disk }: Standing): Trouble[] {
+  if (disk === undefined || disk.free >= Math.min(disk.size * FREE_PART, FREE_BYTES)) return [];
+  const { path, free, size } = disk;
+  const message = `the disk of ${path} is nearly full`;
+  return [{ kind: 'disk_full', key: 'state', count: 0, detail: { message, path, free, size } }];
+}
+
+const FREE_PART = 0.05;
+const FREE_BYTES = 2 * 1024 ** 3;
+
+export interface Seen {
+  /** What went wrong here since the last look. */
+  readonly troubles: readonly Trouble[];
+  /** How many of those that only happen are in it. */
+  readonly passed: number;
+  /** How long ago commands, as `<plugin>/<command>`, succeeded here and have not failed after it. */
+  readonly well: ReadonlyMap<string, number>;
+}
+
+export interface Looked {
+  readonly now: Timestamp;
+  readonly open: readonly Incident[];
+  readonly seen: Seen;
+  /** What stands wrong, where this host is the one that looks. */
+  readonly standing: readonly Trouble[] | undefined;
+}
+
+/** What is to be opened, renewed and closed; each opening and closing is told. */
+export function toMoves(
+  { now, open, seen, standing }: Looked,
+  rules: TroubleRules,
+  follow: FollowRules,
+): IncidentMoves {
+  const troubles = [...seen.troubles, ...(standing ?? [])];
+  const byKey = new Map(open.map((incident) => [keyOf(incident), incident]));
+  const nowMs = fromTimestamp(now);
+  const opened = troubles.flatMap((trouble) => {
+    if (byKey.has(keyOf(trouble))) return [];
+    const id = makeId();
+    const { kind, key, count } = trouble;
+    const detail = JSON.stringify({ ...trouble.detail, routed: trouble.isAlarm !== true });
+    const incident = { id, kind, key, count: Math.max(1, count), detail };
+    return [{ ...incident, emission: toEmission('opened', incident, follow) }];
+  });
+  const renewed = troubles.flatMap((trouble) => {
+    const known = byKey.get(keyOf(trouble));
+    if (known === undefined) return [];
+    const isFresh = nowMs - fromTimestamp(known.lastSeenAt) < rules.renewMs;
+    if (trouble.count === 0 && isFresh) return [];
+    const { routed } = JSON.parse(known.detail) as JsonObject;
+    const detail = JSON.stringify({ ...trouble.detail, routed: routed ?? true });
+    return [{ id: known.id, count: trouble.count, detail }];
+  });
+  const wrong = new Set(troubles.map(keyOf));
+  const isOver = (incident: Incident): boolean => {
+    if (wrong.has(keyOf(incident))) return false;
+    if (incident.kind === 'failure_streak') {
+      // One that began elsewhere after the success is not over by it.
+      const agoMs = seen.well.get(incident.key);
+      return agoMs !== undefined && fromTimestamp(incident.openedAt) <= nowMs - agoMs;
+    }
+    if (standing === undefined) return false;
+    if (standingKinds.has(incident.kind)) return true;
+    const quietMs = nowMs - fromTimestamp(incident.lastSeenAt);
+    return passingKinds.has(incident.kind) && quietMs >= rules.quietMs;
+  };
+  const closed = open
+    .filter(isOver)
+    .map((incident) => ({ id: incident.id, emission: toEmission('closed', incident, follow) }));
+  return { opened, renewed, closed };
+}
+
+function keyOf({ kind, key }: Pick<Incident, 'kind' | 'key'>): string {
+  return `${kind} ${key}`;
+}
+
+type Told = Pick<Incident, 'id' | 'kind' | 'key' | 'count' | 'detail'>;
+
+function toEmission(moment: 'opened' | 'closed', incident: Told, rules: FollowRules): Emission {
+  const { id: incidentId, kind, key, count } = incident;
+  const detail = JSON.parse(incident.detail) as JsonObject;
+  const payload: JsonObject = { incident_id: incidentId, kind, key, count, status: moment, detail };
+  const id = makeId();
+  const signal: SignalDraft = {
+    id,
+    type: `incident.${moment}`,
+    source: RUNTIME_SOURCE,
+    subjectType: 'incident',
+    subjectId: incidentId,
+    data: JSON.stringify(payload),
+    hops: 1,
+    correlationId: incidentId,
+  };
+  if (detail['routed'] === false) return { signal, jobs: [], runs: [] };
+  return { signal, ...followRuntime(signal, { payload, context: {} }, rules) };
+}

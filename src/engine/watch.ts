@@ -1,0 +1,113 @@
+import { statfs } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { messageOf } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import type { Log } from '../base/log.ts';
+import { makeLoop, type Service } from '../base/service.ts';
+import type { StateConfig } from '../config/config.ts';
+import { fromTimestamp, toTimestamp } from '../base/clock.ts';
+import type { Closing, Ledger } from '../ledger/ledger.ts';
+import type { RunNews } from '../ledger/runs.ts';
+import type { Generation } from './generation.ts';
+import { makeOutcomes } from './outcomes.ts';
+import { findTroubles, toMoves, type Standing, type Trouble } from './troubles.ts';
+
+export interface WatchOptions {
+  readonly ledger: Ledger;
+  readonly current: () => Generation;
+  /** What is of the whole machine is not told to tenants. */
+  readonly isRoot: boolean;
+  readonly isPaused: () => boolean;
+  readonly isOff: (plugin: string) => boolean;
+  readonly onNews: (news: RunNews) => void;
+  readonly log: Log;
+}
+
+/** Keeps the incidents: what is wrong is opened once over all hosts, told, and closed when it is over. */
+export interface Watch extends Service {
+  /** Counts on from how jobs ended before, here and elsewhere. */
+  recall(): Promise<void>;
+  /** These attempts have ended, and it is on the ledger. */
+  saw(closings: readonly Closing[]): void;
+  soon(): void;
+}
+
+const OPEN = { isOpen: true, limit: limits.pageRowsMax };
+const RULES = { ...limits.incident, ...limits.incidentWatch };
+
+export function makeWatch(options: WatchOptions): Watch {
+  const { ledger, current, log } = options;
+  const rules = RULES;
+  const outcomes = makeOutcomes(rules.streak);
+  const loop = makeLoop({
+    name: 'watch',
+    everyMs: () => rules.everyMs,
+    async runOnce() {
+      const open = await ledger.incidents(OPEN);
+      const seen = outcomes.look(open);
+      const isMine = ledger.kind === 'sqlite' || (await ledger.takeWatch(rules.everyMs / 2));
+      const standing = isMine ? await lookAround(options) : undefined;
+      const now = await ledger.now();
+      const moves = toMoves({ now, open, seen, standing }, rules, current().rules);
+      if (moves.opened.length + moves.renewed.length + moves.closed.length > 0) {
+        const moved = await ledger.moveIncidents(moves);
+        options.onNews(moved.news);
+        tell(moved.opened.length, 'opened', log);
+        tell(moved.closed.length, 'closed', log);
+      }
+      outcomes.told(seen);
+    },
+    onError: (error) => log.warn('incidents could not be looked at', { error: messageOf(error) }),
+  });
+  return {
+    ...loop,
+    async recall() {
+      const [ends, open] = await Promise.all([
+        ledger.lastEnds(limits.pageRowsMax),
+        ledger.incidents(OPEN),
+      ]);
+      outcomes.recall(ends, open);
+    },
+    saw(closings) {
+      if (outcomes.note(closings)) loop.soon();
+    },
+  };
+}
+
+async function lookAround(options: WatchOptions): Promise<Trouble[]> {
+  const { ledger, current, isRoot, isPaused, isOff } = options;
+  const { config, claimable } = current();
+  const rules = RULES;
+  const [queue, breakers, processes, disk] = await Promise.all([
+    ledger.queueHeads(rules.stalledMs),
+    ledger.breakers({}),
+    ledger.processes(),
+    isRoot ? readDisk(config.state) : undefined,
+  ]);
+  const cut = toTimestamp(fromTimestamp(queue.now) - rules.overdueMs);
+  const { due } = await ledger.dueSchedules({ now: cut, limit: limits.pageRowsMax });
+  const most = new Map(claimable.map(({ name, parallelism }) => [name, parallelism]));
+  const standing: Standing = {
+    breakers,
+    overdue: due,
+    queue,
+    isHeld: (plugin) =>
+      isOff(plugin) || (queue.running.get(plugin) ?? 0) >= (most.get(plugin) ?? Infinity),
+    isPaused: isPaused(),
+    slots: processes.reduce((sum, { slots }) => sum + slots, 0),
+    disk,
+  };
+  return findTroubles(standing, rules);
+}
+
+/** Only a file of ours can fill a disk of ours. */
+async function readDisk(state: StateConfig): Promise<Standing['disk']> {
+  if (state.kind !== 'sqlite') return undefined;
+  const path = dirname(state.path);
+  const { bavail, blocks, bsize } = await statfs(path);
+  return { path, free: bavail * bsize, size: blocks * bsize };
+}
+
+function tell(count: number, moment: 'opened' | 'closed', log: Log): void {
+  if (count > 0) log.warn(`incidents ${moment}`, { count });
+}

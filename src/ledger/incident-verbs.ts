@@ -1,0 +1,21 @@
+import type { Store } from './dialect.ts';
+import type { IncidentVerbs } from './incidents.ts';
+import {
+  findIncident,
+  listIncidents,
+  moveIncidents,
+  readHeads,
+  readLastEnds,
+  takeWatch,
+} from './queries/incident.ts';
+
+export function makeIncidentVerbs({ read, write }: Store): IncidentVerbs {
+  return {
+    incidents: (filter) => read((session) => listIncidents(session, filter)),
+    incident: (id) => read((session) => findIncident(session, id)),
+    moveIncidents: (moves) => write(['enqueue'], (tx) => moveIncidents(tx, moves)),
+    takeWatch: (everyMs) => write(['other'], (tx) => takeWatch(tx, everyMs)),
+    queueHeads: (progressMs) => read((session) => readHeads(session, progressMs)),
+    lastEnds: (limit) => read((session) => readLastEnds(session, limit)),
+  };
+}

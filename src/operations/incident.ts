@@ -1,0 +1,140 @@
+import * as z from 'zod';
+import { parseStored } from '../base/json.ts';
+import { incidentKinds, type Incident } from '../ledger/incidents.ts';
+import { continueAfter, epochOf, writeCursor } from './cursor.ts';
+import { defineOperation } from './define.ts';
+import { findById } from './find.ts';
+import { cursor, limit } from './job.ts';
+import { showSignal, signalShape } from './shapes.ts';
+import { isVisible } from './sight.ts';
+
+const time = z.string().describe('UTC, ISO 8601 with milliseconds');
+
+export const incidentShape = z.object({
+  incident_id: z.string(),
+  kind: z.enum(incidentKinds),
+  key: z.string().describe('what it is about, such as mail/handle'),
+  status: z.enum(['open', 'closed']),
+  message: z.string(),
+  opened_at: time,
+  last_seen_at: time,
+  closed_at: time.nullable(),
+  count: z.int().describe('how often it was seen'),
+  detail: z.unknown(),
+});
+
+export const listIncidents = defineOperation({
+  name: 'incident.list',
+  summary: 'List what is wrong, or was, newest first.',
+  effect: 'read',
+  needs: 'ledger',
+  scope: 'incidents:ro',
+  input: z.strictObject({
+    kind: z.enum(incidentKinds).optional().describe('only this kind'),
+    all: z.boolean().default(false).describe('also those that are over'),
+    limit,
+    cursor: cursor.optional(),
+  }),
+  output: z.object({
+    incidents: z.array(incidentShape),
+    next_cursor: z.string().nullable().describe('of the next page; null at the end'),
+  }),
+  errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/incidents' },
+  cli: {
+    flags: { limit: '-n, --limit <count>' },
+    examples: ['ductile incident list', 'ductile incident list --all --kind failure_streak'],
+    isDefault: true,
+    watch: true,
+    table: {
+      rows: 'incidents',
+      columns: [
+        ['ID', 'incident_id'],
+        ['KIND', 'kind'],
+        ['KEY', 'key'],
+        ['STATUS', 'status'],
+        ['OPENED', 'opened_at'],
+        ['LAST SEEN', 'last_seen_at', 'detail'],
+        ['CLOSED', 'closed_at', 'detail'],
+        ['COUNT', 'count'],
+        ['WHAT', 'message'],
+      ],
+      empty: 'Nothing is wrong.',
+    },
+  },
+  async run({ engine: { ledger } }, { kind, all, limit: rows, cursor: after }) {
+    const epoch = await epochOf(ledger);
+    const incidents = await ledger.incidents({
+      ...(kind === undefined ? {} : { kind }),
+      ...(all ? {} : { isOpen: true }),
+      ...(after === undefined ? {} : { beforeSeq: continueAfter('i', epoch, after) }),
+      limit: rows,
+    });
+    const last = incidents.length === rows ? incidents.at(-1) : undefined;
+    return {
+      incidents: incidents.map(showIncident),
+      next_cursor: last === undefined ? null : writeCursor('i', epoch, [last.seq]),
+    };
+  },
+});
+
+export const showIncidentOperation = defineOperation({
+  name: 'incident.show',
+  summary: 'Show one incident, and what was told of it.',
+  effect: 'read',
+  needs: 'ledger',
+  scope: 'incidents:ro',
+  input: z.strictObject({
+    id: z
+      .string()
+      .toLowerCase()
+      .regex(
+        /^[0-9a-f-]{4,36}$/,
+        'must be the id of an incident, or at least its first 4 characters',
+      )
+      .describe('the id of an incident, or its beginning'),
+  }),
+  output: incidentShape.extend({
+    signals: z.array(signalShape).describe('incident.opened and incident.closed'),
+  }),
+  errors: ['INCIDENT_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/incidents/:id' },
+  cli: { positionals: ['id'], examples: ['ductile incident show 0199a1b2'] },
+  async run({ engine: { ledger }, principal }, { id }) {
+    const incident = await findById(id, {
+      noun: 'incident',
+      missing: 'INCIDENT_NOT_FOUND',
+      exact: () => ledger.incident(id),
+      beginning: (page) => ledger.incidents(page),
+    });
+    const about = { subjectType: 'incident', subjectId: incident.id } as const;
+    const signals = await ledger.signals({ ...about, order: 'oldest', limit: 2 });
+    return {
+      ...showIncident(incident),
+      signals: signals.filter((signal) => isVisible(signal, principal)).map(showSignal),
+    };
+  },
+});
+
+function showIncident(incident: Incident): z.output<typeof incidentShape> {
+  const {
+    routed: _,
+    message,
+    ...detail
+  } = z
+    .looseObject({ message: z.string().default('') })
+    .catch({ message: '' })
+    .parse(parseStored(incident.detail));
+  return {
+    incident_id: incident.id,
+    kind: incident.kind,
+    key: incident.key,
+    status: incident.closedAt === null ? 'open' : 'closed',
+    message,
+    opened_at: incident.openedAt,
+    last_seen_at: incident.lastSeenAt,
+    closed_at: incident.closedAt,
+    count: incident.count,
+    detail,
+  };
+}

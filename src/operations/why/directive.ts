@@ -1,0 +1,64 @@
+import type { Directive } from '../../directive/directive.ts';
+import { firstLine, toExplanation, type Cause, type Explanation } from './answer.ts';
+import { houseCauses, type HouseFacts } from './waits.ts';
+
+export interface DirectiveFacts {
+  readonly directive: Directive;
+  readonly house: Pick<HouseFacts, 'hosts' | 'trouble'>;
+}
+
+/** Why a change was made, was not, or waits. A paused system and a suspended tenant do not hold it. */
+export function explainDirective({ directive, house }: DirectiveFacts): Explanation {
+  const { id, type, target, actor, status, requestedAt } = directive;
+  const subject = { kind: 'directive', id, state: status } as const;
+  const origin = [
+    {
+      fact: `${actor} asked for ${type}`,
+      evidence: target === '' ? type : target,
+      at: requestedAt,
+    },
+    ...(directive.causationId === null
+      ? []
+      : [{ fact: 'because of something else', evidence: directive.causationId }]),
+  ];
+  const held =
+    status === 'requested' ? houseCauses({ ...house, paused: undefined, tenant: undefined }) : [];
+  return toExplanation(subject, [standing(directive), ...held], origin, [
+    `ductile directive show ${id}`,
+  ]);
+}
+
+function standing(directive: Directive): Cause {
+  const { id, status, runAt, attempt, processId, startedAt, completedAt } = directive;
+  if (status === 'requested' && directive.awaitingApproval) {
+    return {
+      fact: 'somebody has to approve it',
+      evidence: `it needs ${directive.scope}`,
+      movesBy: 'it begins when it is approved',
+      commands: [`ductile directive approve ${id}`, `ductile directive cancel ${id}`],
+    };
+  }
+  if (status === 'requested') {
+    return {
+      fact: runAt === null ? 'it waits for a process that can do it' : 'its time has not come',
+      evidence: 'directives have a lane of their own, which nothing else fills',
+      at: runAt,
+      movesAt: runAt,
+      movesBy: 'it begins when a process looks',
+      commands: [`ductile directive cancel ${id}`],
+    };
+  }
+  if (status === 'running') {
+    const evidence = `attempt ${attempt} on process ${processId}`;
+    return { fact: 'it is being done', evidence, at: startedAt, movesBy: 'it ends by itself' };
+  }
+  if (status === 'cancelled') {
+    const by = directive.cancelledBy ?? 'somebody';
+    return { fact: `${by} cancelled it`, evidence: 'before it began', at: completedAt };
+  }
+  if (status === 'failed') {
+    const evidence = firstLine(directive.error ?? 'no error was told');
+    return { fact: `it failed: ${directive.errorCode ?? 'UNKNOWN'}`, evidence, at: completedAt };
+  }
+  return { fact: 'it was done', evidence: `attempt ${attempt}`, at: completedAt };
+}

@@ -1,0 +1,193 @@
+import type { Timestamp } from '../../base/clock.ts';
+import { limits } from '../../base/limits.ts';
+import type { Config } from '../../config/config.ts';
+import type { Directive } from '../../directive/directive.ts';
+import { isOtherwise } from '../../engine/timetable.ts';
+import type { Job } from '../../job/job.ts';
+import { isTerminal } from '../../job/state.ts';
+import type { Engine } from '../../engine/engine.ts';
+import type { ScheduleRow } from '../../ledger/schedules.ts';
+import type { WebhookRow } from '../../ledger/webhooks.ts';
+import type { Run } from '../../pipeline/run.ts';
+import { matchRoutes } from '../../pipeline/route.ts';
+import { makeTimed } from '../../schedule/plan.ts';
+import { senderOf, type Signal } from '../../signal/signal.ts';
+import type { Context } from '../context.ts';
+import { explainRun } from '../run-why.ts';
+import { isVisible } from '../sight.ts';
+import { showWebhook } from '../webhook-shapes.ts';
+import type { Cause, Explanation } from './answer.ts';
+import { explainDirective } from './directive.ts';
+import { readBy, readHouse, readLinks, readPlugin, readWaits } from './facts.ts';
+import { findHours } from './hours.ts';
+import { explainJob } from './job.ts';
+import { explainRunFacts } from './run.ts';
+import { explainSchedule } from './schedule.ts';
+import { explainSignal } from './signal.ts';
+import { explainWebhook } from './webhook.ts';
+
+/** What was found under a name. */
+export type Found =
+  | { readonly kind: 'job'; readonly job: Job }
+  | { readonly kind: 'run'; readonly run: Run }
+  | { readonly kind: 'schedule'; readonly row: ScheduleRow }
+  | { readonly kind: 'webhook'; readonly row: WebhookRow }
+  | { readonly kind: 'signal'; readonly signal: Signal }
+  | { readonly kind: 'directive'; readonly directive: Directive };
+
+/** Reads what is on record about it; what that means is said by pure functions. */
+export async function explain(context: Context, found: Found): Promise<Explanation> {
+  const { engine } = context;
+  if (found.kind === 'job') return await ofJob(context, found.job);
+  if (found.kind === 'run') return await ofRun(context, found.run);
+  if (found.kind === 'schedule') return await ofSchedule(engine, found.row);
+  if (found.kind === 'webhook') return await ofWebhook(engine, found.row);
+  if (found.kind === 'signal') return await ofSignal(context, found.signal);
+  return explainDirective({ directive: found.directive, house: await readHouse(engine) });
+}
+
+const FEW = { limit: 5 };
+
+function seenBy({ principal }: Context): (signal: Signal) => boolean {
+  return (signal) => isVisible(signal, principal);
+}
+
+async function ofJob(context: Context, job: Job): Promise<Explanation> {
+  const { engine } = context;
+  const { ledger } = engine;
+  const { plugin, command } = job;
+  const [links, attempts, [breaker], again] = await Promise.all([
+    readLinks(ledger, { job }, seenBy(context)),
+    ledger.attempts([job.id]),
+    ledger.breakers({ plugin, command }),
+    isTerminal(job.status) ? ledger.jobs({ causedBy: [job.id], ...FEW }) : [],
+  ]);
+  return explainJob({
+    job,
+    links,
+    attempts,
+    breaker,
+    retriedAs: again.find(({ retryOf }) => retryOf === job.id)?.id,
+    waits:
+      job.status === 'queued' ? await readWaits(engine, job, await readHouse(engine)) : undefined,
+  });
+}
+
+async function ofRun(context: Context, run: Run): Promise<Explanation> {
+  const { engine } = context;
+  const { ledger } = engine;
+  const { concurrencyKey } = run;
+  const isInLine = run.status === 'queued' && run.dueAt === null && concurrencyKey !== null;
+  const [links, waits, house, [successor], rivals] = await Promise.all([
+    readLinks(ledger, { run }, seenBy(context)),
+    explainRun(ledger, run),
+    readHouse(engine),
+    ledger.runs({ revivedFrom: run.id, limit: 1 }),
+    isInLine ? ledger.runs({ concurrencyKey, ...FEW }) : [],
+  ]);
+  const jobId = waits[0]?.job_id ?? null;
+  const job = jobId === null ? undefined : await ledger.job(jobId);
+  return explainRunFacts({
+    run,
+    links,
+    waits,
+    house,
+    rivals,
+    revivedAs: successor?.id,
+    job: job?.status === 'queued' ? await readWaits(engine, job, house) : undefined,
+  });
+}
+
+async function ofSchedule(engine: Engine, row: ScheduleRow): Promise<Explanation> {
+  const { ledger, config } = engine;
+  const { plugin, command, scheduleId, lastJobId } = row;
+  const target = `schedule:${plugin}/${scheduleId}`;
+  const [now, house, facts, lastJob, [breaker], pausedBy] = await Promise.all([
+    ledger.now(),
+    readHouse(engine),
+    readPlugin(engine, plugin),
+    lastJobId === null ? undefined : ledger.job(lastJobId),
+    ledger.breakers({ plugin, command }),
+    row.status === 'paused' ? readBy(ledger, 'schedule.pause', target) : undefined,
+  ]);
+  return explainSchedule({
+    row,
+    now,
+    house,
+    plugin: facts,
+    isOtherwise: isOtherwise(config, row),
+    hours: readHours(config, row, now),
+    pausedBy,
+    lastJob,
+    breaker,
+  });
+}
+
+/** The hours of a schedule that is in the configuration and due some time. */
+function readHours(config: Config, row: ScheduleRow, now: Timestamp): Cause | undefined {
+  const { plugin, scheduleId, seq, nextSlotAt: slotAt, nextDueAt: dueAt } = row;
+  const schedule = config.plugins[plugin]?.schedules.find(({ id }) => id === scheduleId);
+  if (schedule === undefined || slotAt === null || dueAt === null) return undefined;
+  const timed = makeTimed(plugin, schedule, config.service);
+  return findHours({ timed, now, seq, slotAt, dueAt });
+}
+
+async function ofWebhook(engine: Engine, row: WebhookRow): Promise<Explanation> {
+  const [house, deliveries] = await Promise.all([
+    readHouse(engine),
+    engine.ledger.deliveries({ hookId: row.id, ...FEW }),
+  ]);
+  const { enabled, rate_limit_per_minute: rate = limits.hookRateUsual } = showWebhook(row);
+  return explainWebhook({
+    row,
+    isEnabled: enabled,
+    ratePerMinute: rate,
+    house,
+    turnedAway: engine.hooks.turnedAway.count(row.id, performance.now()),
+    missing: findMissing(engine, row),
+    deliveries,
+  });
+}
+
+/** What a webhook names and this host does not have. */
+function findMissing({ catalog, pipelines }: Engine, row: WebhookRow): string | undefined {
+  const { plugin, command = 'handle', pipeline } = showWebhook(row);
+  if (plugin !== undefined) {
+    const commands = catalog.plugins.get(plugin)?.manifest.commands;
+    if (commands === undefined) return `the plugin ${plugin}`;
+    return Object.hasOwn(commands, command) ? undefined : `the command ${plugin} ${command}`;
+  }
+  if (pipeline === undefined || pipelines.some(({ name }) => name === pipeline)) return undefined;
+  return `the pipeline ${pipeline}`;
+}
+
+async function ofSignal(context: Context, signal: Signal): Promise<Explanation> {
+  const { ledger, config } = context.engine;
+  const [links, jobs, runs, cause] = await Promise.all([
+    readLinks(ledger, { signal }, seenBy(context)),
+    ledger.jobs({ sourceEventId: signal.id, order: 'oldest', limit: limits.pageRowsMax }),
+    ledger.runs({ sourceEventId: signal.id, limit: limits.pageRowsMax }),
+    signal.jobId === null ? undefined : ledger.job(signal.jobId),
+  ]);
+  return explainSignal({
+    signal,
+    links,
+    jobs,
+    runs,
+    hopsMax: config.service.maxHops,
+    isRuntimeCaused: cause?.runtimeCaused === true,
+    takers: findTakers(context.engine, signal),
+  });
+}
+
+/** Whether a pipeline's own condition holds is not asked here: it may want what was masked. */
+function findTakers({ config, pipelines }: Engine, signal: Signal): string[] {
+  const event = { source: senderOf(signal.source), type: signal.type };
+  const routes = matchRoutes(config.routes, event).map(({ to }) => `a route to ${to}`);
+  const started = pipelines
+    .filter(
+      ({ on, fromPlugin }) => on === event.type && [undefined, event.source].includes(fromPlugin),
+    )
+    .map(({ name }) => `the pipeline ${name}`);
+  return [...routes, ...started];
+}

@@ -1,0 +1,139 @@
+import { fromTimestamp, toTimestamp } from '../../base/clock.ts';
+import { toClaimable } from '../../engine/rules.ts';
+import type { Engine } from '../../engine/engine.ts';
+import type { Job } from '../../job/job.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { Run } from '../../pipeline/run.ts';
+import type { Signal } from '../../signal/signal.ts';
+import type { Link } from './origin.ts';
+import type { By, HouseFacts, PluginFacts, WaitFacts } from './waits.ts';
+
+/** How far back a chain is told. */
+const LINKS_MAX = 7;
+
+export async function readHouse(engine: Engine): Promise<HouseFacts> {
+  const { ledger, config, quota, tenant } = engine;
+  const [processes, paused, now] = await Promise.all([
+    ledger.processes(),
+    ledger.meta('paused'),
+    ledger.now(),
+  ]);
+  const { reapAfterMs } = config.service;
+  const since = toTimestamp(fromTimestamp(now) - reapAfterMs);
+  return {
+    hosts: processes.filter(({ lastHeartbeatAt }) => lastHeartbeatAt >= since),
+    trouble: engine.status().detail,
+    paused: paused === '1' ? await readBy(ledger, 'system.pause') : undefined,
+    tenant:
+      tenant === undefined
+        ? undefined
+        : { slug: tenant, held: quota.held(), workers: quota.workers() },
+  };
+}
+
+/** Who did this last. */
+export async function readBy(ledger: Ledger, type: string, target?: string): Promise<By> {
+  const [last] = await ledger.directives({
+    type,
+    status: ['completed'],
+    ...(target === undefined ? {} : { target }),
+    limit: 1,
+  });
+  return { actor: last?.actor ?? null, at: last?.completedAt ?? null };
+}
+
+export async function readPlugin(
+  { ledger, catalog, config }: Engine,
+  name: string,
+): Promise<PluginFacts> {
+  const { reapAfterMs, runnerGraceMs } = config.service;
+  const [switches, health, live] = await Promise.all([
+    ledger.switchedOff(),
+    ledger.pluginHealth(),
+    ledger.livePlugins(reapAfterMs),
+  ]);
+  const plugin = catalog.plugins.get(name);
+  const init = health.find(
+    (row) => row.plugin === name && row.kind === 'init' && row.fingerprint === plugin?.identity,
+  );
+  const most = plugin === undefined ? Infinity : toClaimable(plugin, config).parallelism;
+  return {
+    name,
+    standing: standingOf(name, { catalog }),
+    isKnown: live.includes(name),
+    switchedOff: switches.find((one) => one.plugin === name),
+    init: init?.status === 'healthy' ? undefined : init,
+    parallelism: Number.isFinite(most) ? most : undefined,
+    runnerGraceMs,
+  };
+}
+
+function standingOf(name: string, { catalog }: Pick<Engine, 'catalog'>): PluginFacts['standing'] {
+  if (catalog.plugins.has(name)) return 'loaded';
+  if (catalog.disabled.has(name)) return 'disabled';
+  if (catalog.dormant.has(name)) return 'dormant';
+  return catalog.problems.some(({ plugin }) => plugin === name) ? 'broken' : 'unknown';
+}
+
+export async function readWaits(engine: Engine, job: Job, house: HouseFacts): Promise<WaitFacts> {
+  const { dependencyKey } = job;
+  const [plugin, line, holder] = await Promise.all([
+    readPlugin(engine, job.plugin),
+    engine.ledger.line(job),
+    dependencyKey === null ? undefined : engine.ledger.dependencyHolder(dependencyKey),
+  ]);
+  return { job, house, plugin, line, holder };
+}
+
+type Beginning = { readonly job: Job } | { readonly run: Run } | { readonly signal: Signal };
+
+/** From something back to what began it; signals that may not be seen are left out. */
+export async function readLinks(
+  ledger: Ledger,
+  from: Beginning,
+  isSeen: (signal: Signal) => boolean,
+): Promise<Link[]> {
+  const links: Link[] = [];
+  for (let link: Link | undefined = toLink(from); link !== undefined;) {
+    if (link.kind !== 'signal' || isSeen(link.signal)) links.push(link);
+    if (links.length === LINKS_MAX) {
+      links.push({ kind: 'gap', rootJobId: rootOf(link) });
+      break;
+    }
+    link = await readBefore(ledger, link);
+  }
+  return links;
+}
+
+function toLink(from: Beginning): Link {
+  if ('job' in from) return { kind: 'job', job: from.job };
+  return 'run' in from ? { kind: 'run', run: from.run } : { kind: 'signal', signal: from.signal };
+}
+
+async function readBefore(ledger: Ledger, link: Link): Promise<Link | undefined> {
+  if (link.kind === 'gap') return undefined;
+  if (link.kind === 'signal') {
+    return link.signal.jobId === null ? undefined : await readJob(ledger, link.signal.jobId);
+  }
+  if (link.kind === 'job' && link.job.runId !== null) {
+    const run = await ledger.run(link.job.runId);
+    return run === undefined ? undefined : { kind: 'run', run };
+  }
+  const { sourceEventId, parentJobId } = link.kind === 'job' ? link.job : link.run;
+  if (sourceEventId !== null) {
+    const [signal] = await ledger.signals({ id: sourceEventId, limit: 1 });
+    if (signal !== undefined) return { kind: 'signal', signal };
+  }
+  return parentJobId === null ? undefined : await readJob(ledger, parentJobId);
+}
+
+async function readJob(ledger: Ledger, id: string): Promise<Link | undefined> {
+  const job = await ledger.job(id);
+  return job === undefined ? undefined : { kind: 'job', job };
+}
+
+function rootOf(link: Link): string {
+  if (link.kind === 'gap') return link.rootJobId;
+  if (link.kind === 'signal') return link.signal.correlationId;
+  return link.kind === 'job' ? link.job.rootJobId : link.run.rootJobId;
+}

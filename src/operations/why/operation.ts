@@ -1,0 +1,122 @@
+import * as z from 'zod';
+import { DuctileError } from '../../base/errors.ts';
+import type { Context } from '../context.ts';
+import { defineOperation } from '../define.ts';
+import { findJob } from '../job.ts';
+import { findRun } from '../run-list.ts';
+import { allows } from '../scopes.ts';
+import { findSignal } from '../signal.ts';
+import { explanationShape, kinds, type Kind } from './answer.ts';
+import { explain, type Found } from './explain.ts';
+
+/** What a token must allow to ask about each. */
+const scopes: Readonly<Record<Kind, string>> = {
+  job: 'jobs:ro',
+  run: 'runs:ro',
+  schedule: 'schedules:ro',
+  webhook: 'webhooks:ro',
+  signal: 'events:ro',
+  directive: 'directives:ro',
+};
+
+const ID_PATTERN = /^[0-9a-f-]{4,36}$/;
+
+export const explainWhy = defineOperation({
+  name: 'why.explain',
+  summary:
+    'Say why something ran, did not run, or waits; when it will move, and what would move it.',
+  effect: 'read',
+  scope: (_context, { kind }) => (kind === 'any' ? 'jobs:ro' : scopes[kind]),
+  input: z.strictObject({
+    id: z
+      .string()
+      .trim()
+      .min(1)
+      .max(200)
+      .describe('an id or its beginning, the name of a webhook, or <plugin>/<schedule>'),
+    kind: z
+      .enum([...kinds, 'any'])
+      .default('any')
+      .describe('what it is; found out unless told'),
+  }),
+  output: explanationShape,
+  errors: [
+    'SUBJECT_NOT_FOUND',
+    'DIRECTIVE_NOT_FOUND',
+    'INPUT_INVALID',
+    'JOB_NOT_FOUND',
+    'LEDGER_UNAVAILABLE',
+    'RUN_NOT_FOUND',
+    'SCHEDULE_NOT_FOUND',
+    'SIGNAL_NOT_FOUND',
+    'WEBHOOK_NOT_FOUND',
+  ],
+  http: { method: 'GET', path: '/why/:kind/:id' },
+  cli: {
+    positionals: ['id'],
+    isDefault: true,
+    defaults: { kind: 'any' },
+    examples: [
+      'ductile why 0199a1b2',
+      'ductile why mail/nightly',
+      'ductile why deploys --kind webhook',
+    ],
+    watch: true,
+  },
+  async run(context, { kind, id }) {
+    return await explain(context, await find(context, kind, id));
+  },
+});
+
+async function find(context: Context, kind: Kind | 'any', id: string): Promise<Found> {
+  if (kind !== 'any') return await finders[kind](context, id);
+  const seen = kinds.filter((one) => allows(context.principal.scopes, scopes[one]));
+  for (const one of seen.filter((each) => mayBe(each, id))) {
+    const found = await finders[one](context, id).catch(ignoreMissing);
+    if (found !== undefined) return found;
+  }
+  throw new DuctileError('SUBJECT_NOT_FOUND', `nothing is called ${id}`, { place: 'id' });
+}
+
+/** What cannot be the name of such a thing is not looked for. */
+function mayBe(kind: Kind, id: string): boolean {
+  if (kind === 'schedule') return true;
+  if (kind === 'webhook') return !id.includes('/');
+  return ID_PATTERN.test(id.toLowerCase());
+}
+
+/** What begins like several things is an error that says so; what is not there may be something else. */
+function ignoreMissing(error: unknown): undefined {
+  if (error instanceof DuctileError && error.code.endsWith('_NOT_FOUND')) return undefined;
+  throw error;
+}
+
+type Finder = (context: Context, id: string) => Promise<Found>;
+
+const finders: Readonly<Record<Kind, Finder>> = {
+  job: async (context, id) => ({ kind: 'job', job: await findJob(context, id.toLowerCase()) }),
+  run: async (context, id) => ({ kind: 'run', run: await findRun(context, id.toLowerCase()) }),
+  signal: async (context, id) => ({
+    kind: 'signal',
+    signal: await findSignal(context, id.toLowerCase()),
+  }),
+  async directive({ engine: { ledger } }, id) {
+    const directive = await ledger.directive(id.toLowerCase());
+    if (directive !== undefined) return { kind: 'directive', directive };
+    throw new DuctileError('DIRECTIVE_NOT_FOUND', `there is no directive ${id}`, { place: 'id' });
+  },
+  async webhook({ engine: { ledger } }, id) {
+    const row = await ledger.webhook(id);
+    if (row !== undefined) return { kind: 'webhook', row };
+    throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${id}`, { place: 'id' });
+  },
+  async schedule({ engine: { ledger } }, id) {
+    const at = id.indexOf('/');
+    const plugin = at === -1 ? id : id.slice(0, at);
+    const scheduleId = at === -1 ? 'default' : id.slice(at + 1);
+    const [row] = await ledger.schedules({ plugin, scheduleId, limit: 1 });
+    if (row !== undefined) return { kind: 'schedule', row };
+    const message = `there is no schedule ${plugin}/${scheduleId}`;
+    throw new DuctileError('SCHEDULE_NOT_FOUND', message, { place: 'id' });
+  },
+};

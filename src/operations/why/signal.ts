@@ -1,0 +1,96 @@
+import type { Job } from '../../job/job.ts';
+import type { Run } from '../../pipeline/run.ts';
+import { RUNTIME_SOURCE, type Signal } from '../../signal/signal.ts';
+import { plural, quote, toExplanation, type Cause, type Explanation, type Fact } from './answer.ts';
+import { tellOrigin, type Link } from './origin.ts';
+
+export interface SignalFacts {
+  readonly signal: Signal;
+  /** From the signal itself back. */
+  readonly links: readonly Link[];
+  readonly jobs: readonly Job[];
+  readonly runs: readonly Run[];
+  readonly hopsMax: number;
+  /** Whether its cause was itself caused by what the runtime said. */
+  readonly isRuntimeCaused: boolean;
+  /** What would take such a signal now: routes and pipelines, each in a few words. */
+  readonly takers: readonly string[];
+}
+
+/** Why a signal started something, or nothing. */
+export function explainSignal(facts: SignalFacts): Explanation {
+  const { signal, jobs, runs } = facts;
+  const isHandled = jobs.length + runs.length > 0;
+  const state = isHandled ? 'handled' : 'unhandled';
+  const subject = { kind: 'signal', id: signal.id, state } as const;
+  const first = isHandled ? handled(facts) : unhandled(facts);
+  const followers = [...jobs.map(tellJob), ...runs.map(tellRun)].slice(0, FOLLOWERS_TOLD);
+  const origin = tellOrigin(facts.links);
+  const commands = [
+    ...jobs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
+    ...runs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
+    ...(isHandled || facts.takers.length > 0 ? [`ductile signal replay ${signal.id}`] : []),
+  ];
+  return toExplanation(subject, [first, ...once(signal), ...followers], origin, commands);
+}
+
+const FOLLOWERS_TOLD = 5;
+
+function handled({ signal, jobs, runs }: SignalFacts): Cause {
+  const parts = [
+    ...(jobs.length === 0 ? [] : [plural(jobs.length, 'job')]),
+    ...(runs.length === 0 ? [] : [plural(runs.length, 'run')]),
+  ];
+  return {
+    fact: `it started ${parts.join(' and ')}`,
+    evidence: signal.type,
+    at: signal.insertedAt,
+  };
+}
+
+function unhandled({ signal, hopsMax, isRuntimeCaused, takers }: SignalFacts): Cause {
+  const at = signal.insertedAt;
+  if (signal.hops > hopsMax) {
+    return {
+      fact: 'its chain is longer than may be, so it was recorded and not handled',
+      evidence: `hop ${signal.hops}, service.max_hops is ${hopsMax}`,
+      at,
+      commands: [`ductile signal list --correlation-id ${quote(signal.correlationId)}`],
+    };
+  }
+  if (isRuntimeCaused && signal.source === RUNTIME_SOURCE) {
+    return {
+      fact: 'it is about the handling of what the runtime said, so it was recorded and not handled',
+      evidence: 'alarms about alarms end here',
+      at,
+    };
+  }
+  if (takers.length > 0) {
+    return {
+      fact: 'nothing took it when it came; now something would',
+      evidence: takers.slice(0, FOLLOWERS_TOLD).join(', '),
+      at,
+    };
+  }
+  return {
+    fact: `no route and no pipeline takes ${signal.type} of ${signal.source}`,
+    evidence: 'routes and pipelines of the configuration in force',
+    at,
+    commands: ['ductile pipeline list', 'ductile config show'],
+  };
+}
+
+/** What was told before leads to nothing: there is one signal for a key. */
+function once({ dedupeKey, sourceEventId, source }: Signal): Fact[] {
+  const key = dedupeKey ?? sourceEventId;
+  if (key === null) return [];
+  return [{ fact: 'the same told again starts nothing', evidence: `key ${key} of ${source}` }];
+}
+
+function tellJob({ id, plugin, command, status, createdAt }: Job): Fact {
+  return { fact: `${plugin} ${command} is ${status}`, evidence: `job ${id}`, at: createdAt };
+}
+
+function tellRun({ id, pipeline, status, createdAt }: Run): Fact {
+  return { fact: `pipeline ${pipeline} is ${status}`, evidence: `run ${id}`, at: createdAt };
+}

@@ -1,0 +1,224 @@
+/** What can be seen from outside: why, incidents, figures and traces, of one server. */
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readTraceparent } from '../../src/base/trace.ts';
+import type { JsonObject } from '../../src/base/json.ts';
+import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
+import { eventually } from '../support/instance.ts';
+import { python } from '../support/plugin-program.ts';
+import { writePlugin } from '../support/plugin-tree.ts';
+import { startWebServer, type WebServer } from '../support/web-server.ts';
+
+const OUTER = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+const READER = 'reader-token-0123456789abcdef';
+const placed = python('ok(request["traceparent"] + " " + os.environ["TRACEPARENT"])');
+
+interface SentSpan {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId?: string;
+  readonly name: string;
+  readonly kind: number;
+  readonly startTimeUnixNano: string;
+  readonly endTimeUnixNano: string;
+  readonly status: { readonly code: number };
+}
+
+let api: TestApi;
+let collector: WebServer;
+
+beforeAll(async () => {
+  collector = await startWebServer((_, response) => void response.end('{}'));
+  api = await startApi({
+    telemetry: { metrics: 'open', otlp: { endpoint: collector.url, headers: { 'x-key': 'k' } } },
+    webhooks: { listen: '127.0.0.1:0' },
+    pipelines: [
+      { name: 'once', steps: [{ id: 'only', uses: 'placed.poll' }] },
+      { name: 'rests', steps: [{ uses: 'placed.poll' }, { id: 'rest', wait: '10ms' }] },
+    ],
+    routes: [{ event_type: 'order.paid', to: 'placed.poll' }],
+    plugins: { sleeper: { parallelism: 1 } },
+    api: {
+      auth: {
+        tokens: [
+          { name: 'owner', token: 'owner-token-0123456789abcdef', scopes: ['*'] },
+          { name: 'reader', token: READER, scopes: ['jobs:ro'] },
+        ],
+      },
+    },
+    prepare: async (directory) => {
+      const files = { name: 'placed', entrypoint: 'run', program: placed };
+      await writePlugin(join(directory, 'plugins', 'placed'), {
+        ...files,
+        commands: 'commands: {poll: {}}',
+      });
+    },
+  });
+});
+
+afterAll(async () => {
+  await api.close();
+});
+
+let hookToken = '';
+
+/** What its deliveries are to bring; it is shown with the first webhook alone. */
+async function openHook(hook: JsonObject): Promise<string> {
+  const { body } = await api.ask('/webhooks', { body: JSON.stringify(hook) });
+  if (typeof body['global_token'] === 'string') hookToken = body['global_token'];
+  return hookToken;
+}
+
+const idOf = ({ body }: Reply): string => String(body['job_id']);
+
+describe('why', () => {
+  test('tells who holds a waiting job, with the command that moves it', async () => {
+    const holder = idOf(await api.ask('/plugin/sleeper/poll', { body: '{}' }));
+    await eventually('it runs', async () => {
+      return (await api.ask(`/job/${holder}`)).body['status'] === 'running';
+    });
+    const waiting = idOf(await api.ask('/plugin/sleeper/poll', { body: '{}' }));
+    const { body } = await api.ask(`/why/job/${waiting}`);
+    expect(body).toMatchObject({
+      kind: 'job',
+      id: waiting,
+      state: 'queued',
+      verdict: 'The plugin sleeper runs 1 at a time.',
+      moves_at: expect.any(String),
+      commands: expect.arrayContaining([`ductile job cancel ${holder}`]),
+    });
+    expect((await api.ask(`/why/any/${waiting}`)).body).toMatchObject({ kind: 'job', id: waiting });
+    for (const id of [waiting, holder]) await api.ask(`/job/${id}/cancel`, { method: 'POST' });
+  });
+
+  test('refuses what is not there, what is no kind, and what a token may not see', async () => {
+    expect(await api.ask('/why/any/nothing')).toMatchObject({
+      status: 404,
+      body: { code: 'SUBJECT_NOT_FOUND' },
+    });
+    expect((await api.ask('/why/thing/x')).status).toBe(404);
+    expect((await api.ask('/why/schedule/a%2Fb')).body).toMatchObject({
+      code: 'SCHEDULE_NOT_FOUND',
+    });
+    expect((await api.ask('/why/run/0199', { token: READER })).status).toBe(403);
+  });
+});
+
+test('why of a webhook knows that it was sent too much', async () => {
+  const hook = { id: 'busy', title: 'Busy', plugin: 'placed', command: 'poll' };
+  const settings = { ...hook, rate_limit_per_minute: 1 };
+  const token = await openHook(settings);
+  const deliver = async (body: string): Promise<number> =>
+    (await api.deliver('/hooks/busy', { body, token })).status;
+  expect([await deliver('{"n":1}'), await deliver('{"n":2}')]).toEqual([202, 429]);
+  expect((await api.ask('/why/webhook/busy')).body).toMatchObject({
+    verdict: '1 delivery came faster than it takes them.',
+    commands: expect.arrayContaining([
+      'ductile webhook edit busy --rate-limit-per-minute 2',
+    ]) as string[],
+  });
+});
+
+test('incidents can be listed by who may', async () => {
+  expect((await api.ask('/incidents')).body).toEqual({ incidents: [], next_cursor: null });
+  expect((await api.ask('/incidents/0199a1b2')).body).toMatchObject({ code: 'INCIDENT_NOT_FOUND' });
+  expect((await api.ask('/incidents', { token: READER })).status).toBe(403);
+});
+
+test('figures are text for a monitor, JSON for who asks for it, and open where that is said', async () => {
+  await api.ask('/plugin/echo/poll?wait=10s', { body: '{}' });
+  const scraped = await api.ask('/metrics', { token: undefined });
+  expect(scraped.status).toBe(200);
+  expect(scraped.headers['content-type']).toBe('text/plain; version=0.0.4; charset=utf-8');
+  expect(scraped.text).toMatch(/^ductile_jobs_total\{plugin="echo",status="succeeded"\} \d+$/m);
+  expect(scraped.text).toMatch(/^ductile_queue_jobs\{state="ready"\} \d+$/m);
+  for (const line of scraped.text.trimEnd().split('\n')) {
+    expect(line).toMatch(/^(# (HELP|TYPE) [a-z_]+ .+|[a-z_]+(\{[^{}]*\})? [-+\d.eE]+)$/);
+  }
+  const json = await api.ask('/metrics', { headers: { accept: 'application/json' } });
+  expect(json.body).toMatchObject({ families: expect.any(Array) });
+  expect((await api.ask('/metrics', { token: READER })).status).toBe(403);
+});
+
+async function sent(): Promise<SentSpan[]> {
+  interface Sent {
+    resourceSpans: { scopeSpans: { spans: SentSpan[] }[] }[];
+  }
+  return collector.received.flatMap(({ body }) =>
+    (JSON.parse(body) as Sent).resourceSpans.flatMap(({ scopeSpans }) =>
+      scopeSpans.flatMap(({ spans }) => spans),
+    ),
+  );
+}
+
+function resultOf({ body }: Reply): string[] {
+  return String((body['result'] as Record<string, unknown>)['result']).split(' ');
+}
+
+describe('traces', () => {
+  test('a plugin is told where it stands, the collector gets the job with its phases', async () => {
+    const reply = await api.ask('/plugin/placed/poll?wait=10s', { body: '{}' });
+    const [told, environment] = resultOf(reply);
+    expect(told).toBe(environment);
+    const place = readTraceparent(told);
+    expect(place?.traceId).toBe(idOf(reply).replaceAll('-', ''));
+    const spans = await eventually('it was sent', async () => {
+      const mine = (await sent()).filter(({ traceId }) => traceId === place?.traceId);
+      return mine.length >= 6 && mine;
+    });
+    const [job, attempt, ...phases] = spans;
+    expect(job).toMatchObject({ name: 'placed poll', kind: 1, status: { code: 1 } });
+    expect(attempt).toMatchObject({ spanId: place?.spanId, parentSpanId: job?.spanId });
+    expect(phases.map(({ name }) => name)).toEqual(['queue', 'spawn', 'run', 'settle']);
+    for (const { startTimeUnixNano: start, endTimeUnixNano: end, parentSpanId } of phases) {
+      expect(parentSpanId).toBe(attempt?.spanId);
+      expect(BigInt(start) <= BigInt(end)).toBe(true);
+    }
+    expect(collector.received[0]).toMatchObject({
+      method: 'POST',
+      path: '/v1/traces',
+      headers: { 'x-key': 'k', 'content-type': 'application/json' },
+    });
+  });
+
+  test('a run that ends without a job is sent too, in the trace that it came with', async () => {
+    const other = OUTER.replaceAll(/[a-f]/g, '0');
+    const headers = { traceparent: other };
+    await api.ask('/pipeline/rests?wait=10s', { body: '{}', headers });
+    const run = await eventually('the run was sent', async () => {
+      return (await sent()).find(({ name }) => name === 'pipeline rests');
+    });
+    expect(run).toMatchObject({
+      traceId: readTraceparent(other)?.traceId,
+      parentSpanId: readTraceparent(other)?.spanId,
+      status: { code: 1 },
+    });
+  });
+
+  test('who comes with a trace finds its work in it: a job, a run, a signal, a delivery', async () => {
+    const headers = { traceparent: OUTER };
+    const job = await api.ask('/plugin/placed/poll?wait=10s', { body: '{}', headers });
+    const outer = readTraceparent(OUTER);
+    expect(readTraceparent(resultOf(job)[0])?.traceId).toBe(outer?.traceId);
+    await api.ask('/pipeline/once?wait=10s', { body: '{}', headers });
+    const order = { type: 'order.paid', source: 'shop', data: {} };
+    await api.ask('/signals', { body: JSON.stringify(order), headers });
+    const hook = { id: 'door', title: 'Door', plugin: 'placed', command: 'poll' };
+    const token = await openHook(hook);
+    expect((await api.deliver('/hooks/door', { body: '{}', token, headers })).status).toBe(202);
+    const spans = await eventually('all were sent', async () => {
+      const mine = (await sent()).filter(({ traceId }) => traceId === outer?.traceId);
+      return mine.filter(({ name }) => name === 'placed poll').length === 4 && mine;
+    });
+    const run = await eventually('the run was sent', async () => {
+      return (await sent()).find(({ name }) => name === 'pipeline once');
+    });
+    expect(run.traceId).toBe(outer?.traceId);
+    const delivery = spans.find(({ name }) => name === 'webhook door');
+    expect(delivery).toMatchObject({ kind: 2, parentSpanId: outer?.spanId });
+    const parents = spans
+      .filter(({ name }) => name === 'placed poll')
+      .map(({ parentSpanId }) => parentSpanId);
+    expect(new Set(parents)).toEqual(new Set([outer?.spanId, run.spanId, delivery?.spanId]));
+  });
+});

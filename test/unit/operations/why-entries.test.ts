@@ -1,0 +1,303 @@
+/** Why schedules, webhooks, signals and runs do what they do, with plain data. */
+import { describe, expect, test } from 'vitest';
+import type { ScheduleRow } from '../../../src/ledger/schedules.ts';
+import type { DeliveryRow, WebhookRow } from '../../../src/ledger/webhooks.ts';
+import type { Run } from '../../../src/pipeline/run.ts';
+import { explainRunFacts, type RunFacts } from '../../../src/operations/why/run.ts';
+import { explainSignal, type SignalFacts } from '../../../src/operations/why/signal.ts';
+import { explainSchedule, type ScheduleFacts } from '../../../src/operations/why/schedule.ts';
+import { explainWebhook, type WebhookFacts } from '../../../src/operations/why/webhook.ts';
+import { makeClaimed } from '../../support/claimed.ts';
+import { at, holder, hookSignal, house, later, plugin, queued } from './why-words.ts';
+
+const schedule: ScheduleRow = {
+  plugin: 'worker',
+  scheduleId: 'nightly',
+  command: 'poll',
+  mode: 'cron',
+  timing: '0 3 * * *',
+  timezone: 'UTC',
+  generation: 'g',
+  seq: 3,
+  status: 'active',
+  reason: null,
+  nextSlotAt: later,
+  nextDueAt: later,
+  firstSeenAt: at,
+  lastFiredAt: null,
+  lastJobId: null,
+  lastJobStatus: null,
+  lastSkippedAt: null,
+  lastSkipReason: null,
+};
+
+describe('a schedule', () => {
+  const explain = ({
+    row,
+    ...more
+  }: Partial<Omit<ScheduleFacts, 'row'>> & { row?: Partial<ScheduleRow> }) =>
+    explainSchedule({
+      row: { ...schedule, ...row },
+      now: at,
+      house,
+      plugin,
+      isOtherwise: false,
+      ...more,
+    });
+
+  test('that is due later says when', () => {
+    const told = explain({});
+    expect(told).toMatchObject({
+      id: 'worker/nightly',
+      verdict: 'Its time has not come.',
+      moves_at: later,
+    });
+  });
+
+  test('that is paused names who did it and how it goes on', () => {
+    const told = explain({ row: { status: 'paused' }, pausedBy: { actor: 'cli:ann', at } });
+    expect(told.chain[0]).toEqual({ fact: 'it is paused', evidence: 'paused by cli:ann', at });
+    expect(told.commands[0]).toBe('ductile schedule resume worker nightly');
+  });
+
+  test('whose breaker is open says until when', () => {
+    const breaker = {
+      plugin: 'worker',
+      command: 'poll',
+      state: 'open',
+      failureCount: 3,
+      threshold: 3,
+      openedAt: at,
+      resetAfterMs: 3_600_000,
+      probeJobId: null,
+      lastFailureAt: at,
+      lastJobId: null,
+      updatedAt: at,
+    } as const;
+    const told = explain({ breaker });
+    expect(told.moves_at).toBe(later);
+    expect(told.commands[0]).toBe('ductile system reset worker --command poll');
+  });
+
+  test('tells why the last time passed, and that intervals count from the end of a job', () => {
+    const row = { mode: 'every', lastSkippedAt: at, lastSkipReason: 'quiet_hours' } as const;
+    const told = explain({ row, lastJob: makeClaimed() });
+    expect(told.verdict).toMatch(/counts from the end of its last job/);
+    expect(told.chain.map(({ fact }) => fact)).toContain(
+      'a due time passed without a job: it was in its quiet hours',
+    );
+  });
+
+  test.each([
+    ['exhausted', /due only once/],
+    ['retired', /not in the configuration/],
+    ['invalid', /cannot be fired: no such day/],
+  ] as const)('that is %s says so', (status, verdict) => {
+    expect(explain({ row: { status, reason: 'no such day' } }).verdict).toMatch(verdict);
+  });
+});
+
+const hook: WebhookRow = {
+  id: 'deploys',
+  settings: '{"title":"Deploys"}',
+  sealed: null,
+  createdBy: 'cli:ann',
+  createdAt: at,
+  updatedBy: 'cli:bob',
+  updatedAt: at,
+  triggerCount: 1,
+  lastTriggeredAt: null,
+  lastError: null,
+};
+
+describe('a webhook', () => {
+  const explain = (more: Partial<WebhookFacts>) =>
+    explainWebhook({
+      row: hook,
+      isEnabled: true,
+      ratePerMinute: 600,
+      turnedAway: 0,
+      house,
+      missing: undefined,
+      deliveries: [],
+      ...more,
+    });
+  const delivery: DeliveryRow = {
+    id: 'delivery-1',
+    hookId: 'deploys',
+    deliveryId: null,
+    source: '10.0.0.1',
+    headers: '[]',
+    bodyBytes: 2,
+    seq: 1,
+    verdict: 'refused',
+    reason: 'bad_signature',
+    signalId: null,
+    duplicates: 0,
+    receivedAt: at,
+  };
+
+  test.each<[string, Partial<WebhookFacts>, RegExp, string]>([
+    ['is disabled', { isEnabled: false }, /disabled/, 'webhook edit deploys --enabled=true'],
+    [
+      'has no target',
+      { missing: 'the plugin x' },
+      /not there: the plugin x/,
+      'webhook show deploys',
+    ],
+    ['takes nothing', { ratePerMinute: 0 }, /limit is 0/, '--rate-limit-per-minute 600'],
+    [
+      'was sent too much',
+      { turnedAway: 3 },
+      /3 deliveries came faster/,
+      'edit deploys --rate-limit-per-minute 1200',
+    ],
+    ['was never used', {}, /nothing has ever been delivered/i, 'webhook test deploys'],
+    ['refused', { deliveries: [delivery] }, /refused \(bad_signature\)/, 'webhook rotate deploys'],
+    [
+      'failed',
+      { deliveries: [{ ...delivery, verdict: 'failed' }] },
+      /last delivery: failed/,
+      'webhook replay delivery-1',
+    ],
+    [
+      'accepted',
+      { deliveries: [{ ...delivery, verdict: 'accepted', reason: null, signalId: 'signal-1' }] },
+      /last delivery: accepted/,
+      'ductile why signal-1',
+    ],
+  ])('%s', (_, facts, verdict, command) => {
+    const told = explain(facts);
+    expect(told.verdict).toMatch(verdict);
+    expect(told.commands.join('\n')).toContain(command);
+    expect(told.chain.at(-1)?.fact).toBe('cli:ann opened it');
+  });
+
+  test('tells each delivery once', () => {
+    const told = explain({ deliveries: [delivery, { ...delivery, id: 'delivery-0' }] });
+    expect(told.chain.filter(({ fact }) => fact.includes('refused'))).toHaveLength(2);
+  });
+});
+
+const run: Run = {
+  seq: 1,
+  id: 'run-1',
+  pipeline: 'digest',
+  definitionHash: 'h',
+  status: 'running',
+  payload: '{}',
+  output: null,
+  haltReason: null,
+  haltMessage: null,
+  haltedAtStep: null,
+  submittedBy: 'api',
+  actor: 'test',
+  sourceEventId: null,
+  parentJobId: null,
+  rootJobId: 'job-1',
+  lineage: 'run-1',
+  hops: 0,
+  runtimeCaused: false,
+  eventContextId: null,
+  concurrencyKey: null,
+  dueAt: null,
+  dedupeKey: null,
+  revivedFrom: null,
+  awaitedBy: null,
+  createdAt: at,
+  startedAt: at,
+  completedAt: null,
+};
+
+describe('a run', () => {
+  const explain = (more: Partial<RunFacts>) =>
+    explainRunFacts({ run, links: [], house, waits: [], rivals: [], ...more });
+  const wait = { branch: '', step: 'ok', why: '', until: null, job_id: null, step_id: null };
+
+  test('that waits for a person says how that person answers', () => {
+    const why = 'somebody has to approve or reject it: Send?';
+    const told = explain({ waits: [{ ...wait, why, step_id: 'step-1', until: later }] });
+    expect(told.verdict).toBe('Step ok: somebody has to approve or reject it: Send?');
+    expect(told.moves_at).toBe(later);
+    expect(told.commands[0]).toBe('ductile run approve run-1 step-1');
+  });
+
+  test('whose job waits says what holds the job', () => {
+    const job = { job: queued, house, plugin: { ...plugin, parallelism: 1 } };
+    const line = { running: [holder('a')], ahead: 0 };
+    const waits = [{ ...wait, why: 'worker poll is queued', job_id: 'job-9' }];
+    const told = explain({ waits, job: { ...job, line } });
+    expect(told.chain.map(({ fact }) => fact)).toEqual([
+      'step ok: worker poll is queued',
+      'the plugin worker runs 1 at a time',
+    ]);
+  });
+
+  test('in line names those before it', () => {
+    const queuedRun: Run = { ...run, status: 'queued', concurrencyKey: 'k' };
+    const told = explain({ run: queuedRun, rivals: [{ ...run, id: 'run-0' }] });
+    expect(told.chain[0]?.evidence).toBe('run run-0 first');
+    expect(told.commands).toContain('ductile why run-0');
+  });
+
+  test('that halted is revived', () => {
+    const halted: Run = {
+      ...run,
+      status: 'halted',
+      haltReason: 'retries_exhausted',
+      haltedAtStep: 'send',
+      haltMessage: 'no route',
+      completedAt: later,
+    };
+    const told = explain({ run: halted });
+    expect(told.verdict).toBe('It halted at step send: retries_exhausted.');
+    expect(told.commands[0]).toBe('ductile run revive run-1');
+    expect(explain({ run: halted, revivedAs: 'run-2' }).commands).toEqual(['ductile why run-2']);
+  });
+});
+
+describe('a signal', () => {
+  const explain = (more: Partial<SignalFacts>) =>
+    explainSignal({
+      signal: hookSignal,
+      links: [{ kind: 'signal', signal: hookSignal }],
+      jobs: [],
+      runs: [],
+      hopsMax: 32,
+      isRuntimeCaused: false,
+      takers: [],
+      ...more,
+    });
+
+  test('that started something says what, and that the same again starts nothing', () => {
+    const told = explain({ jobs: [queued], runs: [run] });
+    expect(told).toMatchObject({ state: 'handled', verdict: 'It started 1 job and 1 run.' });
+    expect(told.chain.map(({ fact }) => fact)).toContain('the same told again starts nothing');
+    expect(told.commands).toEqual([
+      'ductile why job-9',
+      'ductile why run-1',
+      'ductile signal replay signal-1',
+    ]);
+  });
+
+  test('whose correlation somebody chose puts nothing into a command', () => {
+    const signal = { ...hookSignal, hops: 9, correlationId: 'x; rm -rf ~' };
+    expect(explain({ signal, hopsMax: 1 }).commands[0]).toBe(
+      "ductile signal list --correlation-id 'x; rm -rf ~'",
+    );
+  });
+
+  test.each<[string, Partial<SignalFacts>, RegExp]>([
+    ['nobody wants', {}, /no route and no pipeline takes webhook.received/i],
+    ['came too late in its chain', { hopsMax: 0 }, /chain is longer/],
+    ['something wants by now', { takers: ['a route to x'] }, /now something would/],
+    [
+      'is an alarm about an alarm',
+      { isRuntimeCaused: true, signal: { ...hookSignal, source: 'ductile' } },
+      /not handled/,
+    ],
+  ])('that %s', (_, facts, verdict) => {
+    expect(explain(facts)).toMatchObject({ state: 'unhandled' });
+    expect(explain(facts).verdict).toMatch(verdict);
+  });
+});

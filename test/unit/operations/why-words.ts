@@ -1,0 +1,54 @@
+/** Facts of a sound house, for the tests of why. */
+import type { Job } from '../../../src/job/job.ts';
+import type { RunningJob } from '../../../src/ledger/outlook.ts';
+import type { Signal } from '../../../src/signal/signal.ts';
+import type { HouseFacts, PluginFacts } from '../../../src/operations/why/waits.ts';
+import { makeClaimed } from '../../support/claimed.ts';
+
+export const at = '2030-01-01T00:00:00.000Z';
+export const later = '2030-01-01T01:00:00.000Z';
+
+export const house: HouseFacts = {
+  hosts: [{ id: 'process-1', host: 'here', slots: 4 }],
+  trouble: undefined,
+  paused: undefined,
+  tenant: undefined,
+};
+
+export const plugin: PluginFacts = {
+  name: 'worker',
+  standing: 'loaded',
+  isKnown: true,
+  switchedOff: undefined,
+  init: undefined,
+  parallelism: undefined,
+  runnerGraceMs: 60_000,
+};
+
+export const queued: Job = { ...makeClaimed({ id: 'job-9' }), status: 'queued', claimToken: null };
+
+export function holder(id: string, more: Partial<RunningJob> = {}): RunningJob {
+  return { ...makeClaimed({ id }), claimExpiresAt: later, ...more };
+}
+
+export const hookSignal: Signal = {
+  seq: 4,
+  id: 'signal-1',
+  type: 'webhook.received',
+  source: 'webhook:deploys',
+  subjectType: null,
+  subjectId: null,
+  data: '{}',
+  metadata: '{}',
+  hops: 1,
+  correlationId: 'signal-1',
+  causationId: null,
+  visibility: 'internal',
+  jobId: null,
+  jobAttempt: null,
+  eventIndex: null,
+  dedupeKey: null,
+  sourceEventId: 'evt_1',
+  occurredAt: at,
+  insertedAt: at,
+};
