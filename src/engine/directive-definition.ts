@@ -5,6 +5,7 @@ import type { Directive } from '../directive/directive.ts';
 import type { DirectiveType } from '../directive/type.ts';
 import type { DirectiveWait, DirectiveWork } from '../ledger/directives.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { Within } from './admission.ts';
 import type { FollowRules } from './follow.ts';
 import type { Tally } from './tally.ts';
 
@@ -20,6 +21,8 @@ export interface DirectRequest {
   readonly secret?: string;
   /** Done then and not before; at once unless told. */
   readonly due?: NonNullable<DirectiveWait['due']>;
+  /** What is told of it is recorded, and starts nothing. */
+  readonly isQuiet?: boolean;
   readonly correlationId?: string;
   readonly causationId?: string;
 }
@@ -29,7 +32,7 @@ export type DirectiveDefinition<Params extends object> = DirectiveType<Params> &
   /** What the caller left open, as it is when it is asked for: what is recorded says what was meant. */
   resolve?(
     params: Params,
-    request: Pick<DirectRequest, 'secret' | 'dryRun'>,
+    request: Pick<DirectRequest, 'secret' | 'dryRun' | 'idempotencyKey'>,
   ): Params | Promise<Params>;
   plan(params: Params): string[] | Promise<string[]>;
   /** After the commit of one that completed, in the process that was asked. */
@@ -62,6 +65,8 @@ export interface Prepared {
   readonly work: DirectiveWork;
   /** What only the one who asks gets to see; it is kept nowhere. */
   readonly reveal?: JsonObject;
+  /** How many jobs it puts into the queue, which count as at any other door. */
+  readonly jobs?: number;
 }
 
 export interface DirectivesOptions {
@@ -70,6 +75,8 @@ export interface DirectivesOptions {
   readonly rules: () => FollowRules;
   /** What waits for somebody's approval. */
   readonly approvals: () => Approvals;
+  /** Has work done that brings jobs, if there is room for them. */
+  readonly within: Within;
   /** Throws when the one who asked may not have it done any more. */
   readonly authorize: (directive: Directive) => Promise<void>;
   /** Something was committed that others may be waiting for. */
@@ -86,4 +93,13 @@ export async function prepareWork(
 ): Promise<Prepared> {
   if ('prepare' in definition) return await definition.prepare(params, asked);
   return { work: { kind: 'process' } };
+}
+
+/** Has the ledger do what was prepared. */
+export async function admitWork<T>(
+  { jobs = 0 }: Prepared,
+  { within }: Pick<DirectivesOptions, 'within'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  return jobs === 0 ? await work() : await within({ jobs, signals: 0 }, work);
 }

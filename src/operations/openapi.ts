@@ -1,10 +1,10 @@
 import * as z from 'zod';
 import { catalogue, type ErrorCode } from '../base/errors.ts';
-import { isObject } from '../base/json.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { ManifestCommand } from '../plugin/manifest.ts';
-import { CLOUDEVENT_TYPE } from '../signal/cloudevent.ts';
+import { CLOUDEVENT_BATCH_TYPE, CLOUDEVENT_TYPE } from '../signal/cloudevent.ts';
 import { isOffered, statusesOf, type HttpSurface, type Operation } from './define.ts';
+import { moveRefs } from './move-refs.ts';
 import { describeNeed } from './scopes.ts';
 
 type Document = { openapi: string } & Record<string, unknown>;
@@ -120,38 +120,6 @@ function payloadSchemas({ name, manifest }: Plugin): [string, unknown][] {
     const id = idOf(name, command);
     return [[id, moveRefs(inputSchema, `#/components/schemas/${id}`)]];
   });
-}
-
-/** Values in a schema that are data, and those that hold schemas by names of their own. */
-const DATA: ReadonlySet<string> = new Set(['const', 'default', 'enum', 'example', 'examples']);
-const NAMED: ReadonlySet<string> = new Set([
-  '$defs',
-  'definitions',
-  'dependentSchemas',
-  'patternProperties',
-  'properties',
-]);
-
-/** A schema points into itself from its own beginning, which here is not that of the document. */
-function moveRefs(schema: unknown, place: string): unknown {
-  if (Array.isArray(schema)) return schema.map((entry) => moveRefs(entry, place));
-  // One with an id of its own is the document that its pointers are about.
-  if (!isObject(schema) || typeof schema['$id'] === 'string') return schema;
-  return mapValues(schema, (value, key) => {
-    if (key === '$ref' && typeof value === 'string') return value.replace(/^#(?=\/|$)/, place);
-    if (DATA.has(key)) return value;
-    if (NAMED.has(key) && isObject(value)) return mapValues(value, (one) => moveRefs(one, place));
-    return moveRefs(value, place);
-  });
-}
-
-function mapValues(
-  object: Readonly<Record<string, unknown>>,
-  change: (value: unknown, key: string) => unknown,
-): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(object).map(([key, value]) => [key, change(value, key)]),
-  );
 }
 
 /** What every operation that changes something takes besides its own input. */
@@ -278,6 +246,7 @@ function okContent(http: HttpSurface, schema: Record<string, unknown>): Record<s
     ...(http.isStream === true ? events : {}),
     ...jsonContent(schema),
     ...anyObject(Object.keys(http.otherForms ?? {})),
+    ...(http.textForm === undefined ? {} : { 'text/plain': { schema: { type: 'string' } } }),
   };
 }
 
@@ -302,7 +271,7 @@ function toParameter(
 function toBody(
   fields: readonly (readonly [string, Record<string, unknown>])[],
   { required = [] }: Schema,
-  { takesCloudEvents = false }: HttpSurface,
+  { takesCloudEvents }: HttpSurface,
 ): Record<string, unknown> {
   const needed = fields.map(([field]) => field).filter((field) => required.includes(field));
   const schema = {
@@ -310,9 +279,16 @@ function toBody(
     properties: Object.fromEntries(fields),
     ...(needed.length === 0 ? {} : { required: needed }),
   };
-  const events = takesCloudEvents ? anyObject([CLOUDEVENT_TYPE]) : {};
+  const events = {
+    ...(takesCloudEvents === 'one' ? anyObject([CLOUDEVENT_TYPE]) : {}),
+    ...(takesCloudEvents === undefined ? {} : batchContent),
+  };
   return { required: needed.length > 0, content: { ...jsonContent(schema), ...events } };
 }
+
+const batchContent = {
+  [CLOUDEVENT_BATCH_TYPE]: { schema: { type: 'array', items: { type: 'object' } } },
+};
 
 /** Forms whose schema is somebody else's to say. */
 function anyObject(types: readonly string[]): Record<string, unknown> {

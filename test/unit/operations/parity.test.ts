@@ -2,6 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { catalogue } from '../../../src/base/errors.ts';
+import { operationToolName } from '../../../src/mcp/names.ts';
+import { operationTools, ownFields, toolPlace } from '../../../src/mcp/operation-tools.ts';
 import { isOffered } from '../../../src/operations/define.ts';
 import { operations } from '../../../src/operations/index.ts';
 import { describeInput } from '../../../src/operations/wire.ts';
@@ -44,6 +46,26 @@ describe.each(operations.map((operation) => [operation.name, operation] as const
         if ('absent' in surface) expect(surface.absent).toMatch(/\w+ \w+/);
       }
       expect(isOffered(http) || isOffered(cli)).toBe(true);
+    });
+
+    test('is a tool of agents or says why not', () => {
+      const place = toolPlace(operation);
+      const tool = operationTools().get(operationToolName(name));
+      if (typeof place !== 'string') {
+        expect([tool, place.absent]).toEqual([undefined, expect.stringMatching(/\w+ \w+/)]);
+        return;
+      }
+      // What has no route is done beside the files, where the command line can do it too.
+      expect(place === 'server' ? isOffered(http) : isOffered(cli)).toBe(true);
+      expect(tool?.description.name).toMatch(/^[a-z_]{1,64}$/);
+      expect(tool?.description.annotations.readOnlyHint).toBe(effect === 'read');
+      expect(tool?.description.annotations.destructiveHint ?? false).toBe(effect === 'destroy');
+      const own = Object.keys(ownFields(operation));
+      expect(own.filter((field) => field in input.shape)).toEqual([]);
+      expect(own.includes('dry_run')).toBe(effect !== 'read');
+      // A secret would stay in the context of a model.
+      const schema = JSON.stringify(tool?.description.inputSchema);
+      for (const secret of operation.secrets ?? []) expect(schema).not.toContain(`"${secret}"`);
     });
 
     test('has schemas that are JSON Schema, each field of the input explained', () => {

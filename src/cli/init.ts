@@ -1,0 +1,64 @@
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { ask, findCommand } from './ask.ts';
+import type { Input } from './ask.ts';
+import type { CliIo } from './host.ts';
+import type { Common, Session } from './options.ts';
+import { show } from './show.ts';
+
+export interface InitOptions extends Common {
+  readonly dir?: string;
+  /** An address, or false for none. */
+  readonly api?: string | false;
+  readonly force?: boolean;
+  readonly yes?: boolean;
+  readonly dryRun?: boolean;
+}
+
+const INIT = 'config.init';
+
+/** `config init` for somebody new: a person is asked what was not said. */
+export async function init(session: Session, options: InitOptions): Promise<void> {
+  const { io } = session;
+  const isAsked = io.isInTTY && io.isTTY && options.yes !== true && options.json !== true;
+  const { dir, api } = isAsked ? await question(io, options) : options;
+  const input: Input = {
+    ...(dir === undefined ? {} : { directory: resolve(io.cwd, dir) }),
+    ...(api === undefined ? {} : { api }),
+    ...(options.force === true ? { force: true } : {}),
+    ...(options.dryRun === true ? { dry_run: true } : {}),
+  };
+  const output = await ask(session, options, INIT, input);
+  show(findCommand(INIT), output, options, io);
+}
+
+/** At most two questions; Enter takes what stands in brackets. */
+async function question(io: CliIo, { dir, api }: InitOptions): Promise<InitOptions> {
+  const lines = linesOf(io.stdin);
+  const put = async (text: string, usual: string): Promise<string> => {
+    io.stdout.write(`${text} [${usual}] `);
+    const { value } = await lines.next();
+    const answer = typeof value === 'string' ? value.trim() : '';
+    return answer === '' ? usual : answer;
+  };
+  const home = join(homedir(), '.config', 'ductile');
+  const where = dir ?? (await put('Where should the configuration be?', home));
+  const wanted =
+    api ??
+    (await put('Where should the HTTP API listen, for agents and the dashboard? (or: no)', USUAL));
+  await lines.return(undefined);
+  const isOff = wanted === false || /^(no|n|off|none)$/i.test(wanted);
+  return { dir: where, api: isOff ? false : wanted };
+}
+
+const USUAL = '127.0.0.1:8080';
+
+async function* linesOf(input: CliIo['stdin']): AsyncGenerator<string, void> {
+  let rest = '';
+  for await (const chunk of input) {
+    const parts = (rest + chunk.toString()).split('\n');
+    rest = parts.pop() ?? '';
+    yield* parts;
+  }
+  if (rest !== '') yield rest;
+}

@@ -1,0 +1,54 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { toDuctileError } from '../base/errors.ts';
+import { ask } from './ask.ts';
+import { makePrinter } from './options.ts';
+import type { Common, Session } from './options.ts';
+import { renderSkills, type SkillPlugin } from './skill-pages.ts';
+import { rowsOf } from './views/parts.ts';
+
+export interface SkillsOptions extends Common {
+  readonly dir: string;
+}
+
+/** Writes the pages; those of an earlier time are replaced. */
+export async function exportSkills(session: Session, options: SkillsOptions): Promise<void> {
+  const { io } = session;
+  const directory = join(resolve(io.cwd, options.dir), 'ductile');
+  const pages = renderSkills(await readPlugins(session, options));
+  for (const [name, text] of pages) {
+    const path = join(directory, name);
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, text);
+  }
+  const printer = makePrinter(io, options);
+  const output = { directory, files: [...pages.keys()] };
+  if (options.json === true) printer.json(output);
+  else
+    printer.line(
+      `${pages.size} pages written; an agent begins with ${join(directory, 'SKILL.md')}`,
+    );
+}
+
+/** Without a configuration the pages about Ductile itself are still worth having. */
+async function readPlugins(
+  session: Session,
+  options: Common,
+): Promise<readonly SkillPlugin[] | undefined> {
+  try {
+    const { plugins } = await ask(session, options, 'plugin.list', {});
+    const names = rowsOf(plugins).map(({ name }) => String(name));
+    const shown: SkillPlugin[] = [];
+    for (const plugin of names) {
+      shown.push(
+        (await ask(session, options, 'plugin.inspect', { plugin })) as unknown as SkillPlugin,
+      );
+    }
+    return shown;
+  } catch (thrown) {
+    const { code } = toDuctileError(thrown);
+    if (code !== 'CONFIG_NOT_FOUND') throw thrown;
+    session.io.stderr.write('There is no configuration, so nothing is said of plugins.\n');
+    return undefined;
+  }
+}

@@ -1,0 +1,81 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { DuctileError } from '../base/errors.ts';
+import { accessRules } from '../operations/access.ts';
+import type { Context } from '../operations/context.ts';
+import { readBody } from './body.ts';
+import type { Exchange } from './exchange.ts';
+import type { Gate } from './gate.ts';
+
+/** Answers one message of an agent. */
+export type McpServer = (asked: {
+  readonly context: Context;
+  readonly headers: IncomingHttpHeaders;
+  readonly message: unknown;
+  readonly wish: { readonly isReadOnly: boolean; readonly nouns?: readonly string[] | undefined };
+}) => Promise<{
+  readonly status: number;
+  readonly type: string | undefined;
+  readonly text: string;
+}>;
+
+export const MCP_PATH = '/mcp';
+
+export interface McpDoor {
+  readonly mcp: McpServer;
+  readonly gate: Gate;
+  readonly base: Pick<Context, 'engine' | 'submittedBy'>;
+}
+
+/** Who may ask, whence and how much is decided as for every other request; then the agent is answered. */
+export async function serveMcp({ mcp, gate, base }: McpDoor, exchange: Exchange): Promise<void> {
+  const { request } = exchange;
+  refuseOrigin(exchange, accessRules(base).allowedOrigins);
+  const admission = await gate.admit(exchange, undefined);
+  try {
+    if (request.method !== 'POST') {
+      exchange.extra.push('allow', 'POST, OPTIONS');
+      if (request.method === 'OPTIONS') return exchange.answerEmpty(204);
+      const hint =
+        'Send each message in a POST; there are no sessions, and no stream to listen to.';
+      throw new DuctileError('METHOD_NOT_ALLOWED', 'messages come in a POST', { hint });
+    }
+    const { engine, principal } = admission;
+    const context = { ...base, engine, principal, hungUp: () => exchange.hungUp() };
+    const { value: message } = await readBody(request);
+    const wish = readWish(exchange);
+    const { status, type, text } = await mcp({ context, headers: request.headers, message, wish });
+    if (text === '') exchange.answerEmpty(status);
+    else exchange.answer(status, `${text}\n`, type);
+  } finally {
+    admission.leave();
+  }
+}
+
+/** A page that a stranger wrote must not use an agent's door by way of somebody's browser. */
+function refuseOrigin({ request }: Exchange, allowed: readonly string[]): void {
+  const { origin } = request.headers;
+  if (origin === undefined || allowed.includes(origin) || allowed.includes('*')) return;
+  throw new DuctileError('FORBIDDEN', 'pages of this origin may not ask here', {
+    place: 'origin',
+    hint: 'Add the origin to api.allowed_origins.',
+  });
+}
+
+function readWish({ url }: Exchange): { isReadOnly: boolean; nouns?: readonly string[] } {
+  const query = new URLSearchParams(url.includes('?') ? url.slice(url.indexOf('?')) : '');
+  for (const name of query.keys()) {
+    if (name === 'readonly' || name === 'only') continue;
+    throw new DuctileError('INPUT_INVALID', 'only readonly and only can be asked for here', {
+      place: 'query',
+    });
+  }
+  const readonly = query.get('readonly') ?? 'false';
+  // Somebody who says it in any way must never find that something was changed.
+  if (readonly !== 'true' && readonly !== 'false') {
+    throw new DuctileError('INPUT_INVALID', 'readonly must be true or false', {
+      place: 'readonly',
+    });
+  }
+  const only = query.get('only');
+  return { isReadOnly: readonly === 'true', ...(only === null ? {} : { nouns: only.split(',') }) };
+}

@@ -1,0 +1,83 @@
+import { formatDuration } from '../base/duration.ts';
+import { isObject, type JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { visible } from '../base/text.ts';
+import { moveRefs } from '../operations/move-refs.ts';
+import type { OfferedCommand } from '../operations/offer.ts';
+import { runPlugin } from '../operations/run.ts';
+import { commandToolName } from './names.ts';
+import { operationTools, ownFields } from './operation-tools.ts';
+import type { Tool } from './tool.ts';
+
+/** The commands by the names of their tools. */
+export function nameCommands(
+  commands: readonly OfferedCommand[],
+): ReadonlyMap<string, OfferedCommand> {
+  const isTaken = (name: string): boolean => operationTools().has(name);
+  return new Map(
+    commands.map((offered) => [commandToolName(offered.plugin, offered.command, isTaken), offered]),
+  );
+}
+
+export function commandTool(name: string, offered: OfferedCommand): Tool {
+  const { plugin, command, type } = offered;
+  const isRead = type === 'read';
+  return {
+    description: {
+      name,
+      description: describe(offered),
+      inputSchema: {
+        type: 'object',
+        properties: { payload: payloadSchema(offered), wait, ...ownFields(runPlugin) },
+        additionalProperties: false,
+      },
+      annotations: {
+        readOnlyHint: isRead,
+        // Only whoever wrote it knows, so the worst is assumed.
+        ...(isRead ? {} : { destructiveHint: true }),
+        openWorldHint: true,
+      },
+    },
+    operation: runPlugin,
+    effect: type,
+    toInput: ({ wait: asked = WAIT, ...given }) => ({ ...given, wait: asked, plugin, command }),
+  };
+}
+
+const WAIT = formatDuration(limits.toolWaitMs);
+
+const wait = {
+  anyOf: [{ type: 'boolean' }, { type: 'string' }],
+  description: `how long to wait for the end of the job (${WAIT}), such as 2m; false: not at all`,
+};
+
+function describe({ plugin, command, type, description }: OfferedCommand): string {
+  const effect = type === 'read' ? 'only reads' : 'may change things';
+  const own = `Run the command ${command} of the plugin ${plugin} as a job; it ${effect}.`;
+  if (description === undefined) return own;
+  return `${own} The plugin describes it as ${JSON.stringify(cut(description))}.`;
+}
+
+function payloadSchema({ inputSchema }: OfferedCommand): JsonObject {
+  if (inputSchema === undefined)
+    return { type: 'object', description: 'what the command is given' };
+  return quieten(moveRefs(inputSchema, '#/properties/payload')) as JsonObject;
+}
+
+/** What explains a schema is its author's text: it stays short, and without signs that nobody sees. */
+function quieten(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(quieten);
+  if (!isObject(schema)) return schema;
+  return Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => {
+      const isWords = (key === 'description' || key === 'title') && typeof value === 'string';
+      return [key, isWords ? cut(value) : quieten(value)];
+    }),
+  );
+}
+
+function cut(words: string): string {
+  const shown = visible(words);
+  if (shown.length <= limits.toolWordsCharsMax) return shown;
+  return `${shown.slice(0, limits.toolWordsCharsMax)}…`;
+}

@@ -1,0 +1,50 @@
+/** Agents for tests: the official client over HTTP, and a way to read what tools answer. */
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { onTestFinished } from 'vitest';
+import { isObject, type JsonObject } from '../../src/base/json.ts';
+
+export interface Answered {
+  readonly isError: boolean;
+  readonly text: string;
+  /** The JSON between the markers. */
+  readonly data: JsonObject;
+}
+
+export interface Agent {
+  readonly client: Client;
+  readonly names: () => Promise<string[]>;
+  readonly call: (name: string, given?: JsonObject) => Promise<Answered>;
+}
+
+/** An agent at the address of an API, for the time of a test. */
+export async function connect(url: string, token: string): Promise<Agent> {
+  const requestInit = { headers: { authorization: `Bearer ${token}` } };
+  const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit });
+  const client = new Client({ name: 'test', version: '1.0.0' });
+  await client.connect(transport);
+  onTestFinished(() => client.close());
+  return toAgent(client);
+}
+
+export function toAgent(client: Client): Agent {
+  return {
+    client,
+    names: async () => (await client.listTools()).tools.map(({ name }) => name),
+    async call(name, given = {}) {
+      const { content, isError } = await client.callTool({ name, arguments: given });
+      const [first] = content;
+      const text = first?.type === 'text' ? first.text : '';
+      return { isError: isError === true, text, data: readData(text) };
+    },
+  };
+}
+
+const FRAME = /^[^\n]+\n=== data (\w{20}) ===\n([^\n]*)\n=== end of data \1 ===$/;
+
+/** What stands between the markers; nothing else may stand there. */
+export function readData(text: string): JsonObject {
+  const json = FRAME.exec(text)?.[2];
+  const data: unknown = json === undefined ? undefined : JSON.parse(json);
+  if (isObject(data)) return data;
+  throw new Error(`no data between two markers in: ${text}`);
+}
