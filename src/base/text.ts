@@ -1,14 +1,27 @@
-const unseen = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu;
+// Joiners and selectors of variants are parts of some scripts and of pictures, but not of Latin words.
+const joiners = String.raw`[\u{200C}\u{200D}\u{FE00}-\u{FE0F}]`;
+const strayed = String.raw`(?<=(?:^|\p{Script=Latin})${joiners}*)${joiners}`;
+const hidden = String.raw`(?!${joiners})\p{Default_Ignorable_Code_Point}|${strayed}`;
+// A letter has a few marks at most; a pile of them is drawn over the lines above it.
+const piled = String.raw`(?<=\p{M}{4})\p{M}`;
+const unseen = new RegExp(
+  String.raw`[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]|${hidden}|${piled}`,
+  'gu',
+);
 const short: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
 /**
  * The text on one line, with everything escaped that would move a terminal's cursor, start a new
- * line or turn the direction of writing. What plugins say is shown only through this.
+ * line, turn the direction of writing or not be seen at all. What plugins say is shown only through
+ * this; in JSON it is still the same JSON.
  */
 export function visible(text: string): string {
   return text.replaceAll(unseen, (char) => short[char] ?? escapeUnicode(char));
 }
 
 function escapeUnicode(char: string): string {
-  return `\\u${(char.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`;
+  return char
+    .split('')
+    .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+    .join('');
 }

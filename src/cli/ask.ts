@@ -42,7 +42,11 @@ export function serverNeeded(what: string): DuctileError {
   });
 }
 
-function needOf({ effect, needs }: CommandDefinition, input: Input): LocalNeed {
+/** What has to be opened for it where no server runs. */
+export function needOf(
+  { effect, needs }: Pick<CommandDefinition, 'effect' | 'needs'>,
+  input: Input,
+): LocalNeed {
   if (needs === 'files') return 'files';
   if (effect !== 'read' && input['dry_run'] !== true) return 'writing';
   return needs === 'ledger' ? 'ledger' : 'reading';

@@ -39,6 +39,7 @@ export function addFlags(
     if (!positionals.includes(field)) return addOptions(command, field, schema, surface);
     return { field, schema, attribute: undefined, fileAttribute: undefined };
   });
+  const secrets = surface.secrets.map((field) => addSecret(command, field, surface));
   for (const field of positionals) {
     const schema = flags.find((flag) => flag.field === field)?.schema;
     const name = field.replaceAll('_', '-');
@@ -58,9 +59,26 @@ export function addFlags(
     // Nobody stays on the line for what is for later, who did not say so.
     const isForLater = input['delay'] !== undefined || input['run_at'] !== undefined;
     if (isForLater && command.getOptionValueSource('wait') === 'default') delete input['wait'];
-    for (const field of surface.secrets) input[field] = await readSecret(field, io);
+    for (const { field, attribute } of secrets) {
+      const isWanted = attribute === undefined || options[attribute] === true;
+      if (isWanted) input[field] = await readSecret(field, io);
+    }
     return input;
   };
+}
+
+/** A secret that may be left out is asked for only when somebody says that they bring one. */
+function addSecret(
+  command: Command,
+  field: string,
+  { fields }: CommandDefinition,
+): { readonly field: string; readonly attribute: string | undefined } {
+  const schema = fields.find((one) => one.field === field);
+  if (schema === undefined || schema.required) return { field, attribute: undefined };
+  const words = `${schema.description} (from standard input, or asked for without being shown)`;
+  const option = new Option(`--${field.replaceAll('_', '-')}-stdin`, words);
+  command.addOption(option);
+  return { field, attribute: option.attributeName() };
 }
 
 function addOptions(

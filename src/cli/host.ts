@@ -1,5 +1,6 @@
 import { isatty } from 'node:tty';
 import type { JsonOutput } from '../operations/define.ts';
+import type { FoundSocket, Target } from './transport.ts';
 
 /** Asks for operations by name, wherever they run. */
 export interface Caller {
@@ -19,14 +20,10 @@ export interface CliHost {
   migrate(config: string | undefined): Promise<JsonOutput>;
   /** The control socket of the process that runs here, if one does. */
   findSocket(config: string | undefined): Promise<FoundSocket | undefined>;
+  /** Answers an agent over standard input and output until it leaves. */
+  mcp(options: McpOptions): Promise<void>;
   /** Does without a server: opens the ledger itself. */
   openLocal(config: string | undefined, need: LocalNeed): Promise<LocalDoor>;
-}
-
-export interface FoundSocket {
-  readonly socketPath: string;
-  /** What shows that this is the operator and not something that runs for a tenant. */
-  readonly key?: string | undefined;
 }
 
 /**
@@ -41,6 +38,18 @@ export interface DemoOptions {
   /** Ends by itself after so many rounds. */
   readonly rounds?: number | undefined;
   readonly print: (line: string) => void;
+}
+
+export interface McpOptions {
+  readonly config: string | undefined;
+  readonly isReadOnly: boolean;
+  /** Only tools about these; all unless given. */
+  readonly nouns: readonly string[] | undefined;
+  /** The server to ask, looked for each time: it may come and go. */
+  readonly findTarget: () => Promise<Target | undefined>;
+  /** Whether the files of the configuration are those of whoever started this. */
+  readonly isHere: boolean;
+  readonly over: AbortSignal;
 }
 
 export interface LocalDoor {

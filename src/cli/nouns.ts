@@ -3,6 +3,7 @@ const nouns: Readonly<Record<string, string>> = {
   config: 'The configuration: check, lock, read and change it.',
   credential: 'Secrets for plugins, sealed at rest.',
   directive: 'What somebody wanted to change, and what became of it.',
+  incident: 'What is wrong, since when, and until when it was.',
   installation: 'Packages that are installed, and what each of them brought.',
   job: 'Pieces of work: what became of them and why.',
   jobs: 'Many jobs at once, chosen by what they have in common.',
@@ -16,6 +17,7 @@ const nouns: Readonly<Record<string, string>> = {
   system: 'The service as a whole: start, status, backup.',
   tenant: 'Ledgers beside the first, for others who share this service.',
   token: 'Who may use the API.',
+  why: 'Why something ran, did not run, or waits, and what would move it.',
   webhook: 'Places where others deliver what starts work.',
 };
 

@@ -1,6 +1,7 @@
 import { DuctileError } from '../base/errors.ts';
 import type { CliHost, CliIo } from './host.ts';
 import { Printer } from './print.ts';
+import type { Paper } from './print.ts';
 import { parseUrl } from './transport.ts';
 import type { RemoteTarget, Target } from './transport.ts';
 
@@ -22,7 +23,7 @@ export interface Common {
   readonly color?: boolean;
 }
 
-export function makePrinter(io: CliIo, { verbose = false, color = true }: Common): Printer {
+export function makePrinter(io: Paper, { verbose = false, color = true }: Common): Printer {
   return new Printer(io, { isVerbose: verbose, hasColors: io.hasColors && color });
 }
 

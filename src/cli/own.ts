@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { DuctileError } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import type { JsonOutput } from '../operations/define.ts';
-import { makePrinter } from './options.ts';
+import { findTarget, makePrinter } from './options.ts';
 import type { Common, Session } from './options.ts';
 import { version } from './version.ts';
 import { showPlan } from './views.ts';
@@ -16,10 +16,15 @@ export function addOwnCommands(program: Command, system: Command, session: Sessi
   addRestore(system, session);
   addImport(system, session);
   addMigrate(system, session);
+  addInit(program, session);
   addDemo(program, session);
   addLogs(program, session);
   addExport(program, session);
   addApi(program, session);
+  addUi(program, session);
+  addWatch(program, session);
+  addMcp(program, session);
+  addSkills(program, session);
   addCompletion(program, session);
   program
     .command('version')
@@ -89,6 +94,26 @@ function addMigrate(system: Command, session: Session): void {
     });
 }
 
+function addInit(program: Command, session: Session): void {
+  program
+    .command('init')
+    .description('Make a configuration that works at once, and say how to go on.')
+    .option('--dir <directory>', 'where; ~/.config/ductile unless given')
+    .option('--api <address>', 'where the HTTP API listens (127.0.0.1:8080)')
+    .option('--no-api', 'or not at all')
+    .option('--force', 'replace a config.yaml that is there')
+    .option('-y, --yes', 'ask nothing')
+    .option('--dry-run', 'say what would happen, and do nothing')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ ductile init\n  $ ductile init --dir ./automation --yes',
+    )
+    .action(async (_, command: Command) => {
+      const { init } = await import('./init.ts');
+      await init(session, command.optsWithGlobals());
+    });
+}
+
 function addDemo(program: Command, session: Session): void {
   program
     .command('demo')
@@ -110,17 +135,25 @@ function addLogs(program: Command, session: Session): void {
     .option('-f, --follow', 'go on until Ctrl-C')
     .option('-n, --limit <count>', 'how many of the latest to begin with (20)', toCount)
     .option('--since <when>', 'begin at a moment, or so long ago, such as 15m')
+    .option('-p, --plugin <name>', 'only attempts of this plugin')
+    .option('-j, --job <id>', 'only attempts of this job')
+    .option('--correlation <id>', 'only attempts of the chain that this job or signal began')
     .option('--core', 'the log of the server itself instead of the plugins')
     .option('--level <level>', 'with --core: only this level and worse (debug, info, warn, error)')
     .option('--component <name>', 'with --core: only this part of the server')
     .addHelpText(
       'after',
-      '\nExamples:\n  $ ductile logs mail --follow\n  $ ductile logs --since 15m\n  $ ductile logs --core --level warn',
+      `
+Examples:
+  $ ductile logs mail --follow
+  $ ductile logs --job 0199a1b2
+  $ ductile logs --since 15m
+  $ ductile logs --core --level warn`,
     )
     .action(async (plugin: string | undefined, _, command: Command) => {
       const { tail } = await import('./logs.ts');
       const options = command.optsWithGlobals<Common & Record<string, unknown>>();
-      session.exitCode = await tail(session, { ...options, plugin });
+      session.exitCode = await tail(session, { ...options, ...(plugin && { plugin }) });
     });
 }
 
@@ -146,6 +179,32 @@ function addExport(program: Command, session: Session): void {
     });
 }
 
+function addUi(program: Command, session: Session): void {
+  program
+    .command('ui')
+    .description('Print the address of the dashboard, and how to get a token for it.')
+    .addHelpText('after', '\nExamples:\n  $ ductile ui')
+    .action(async (_, command: Command) => {
+      const { showUi } = await import('./ui.ts');
+      session.exitCode = await showUi(session, command.optsWithGlobals<Common>());
+    });
+}
+
+function addWatch(program: Command, session: Session): void {
+  program
+    .command('watch')
+    .description('See in the terminal what runs, waits or is broken, as it happens, and act on it.')
+    .option('--once', 'print it once instead; --json does so too')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ ductile watch\n  $ ductile watch --once\n  $ ductile watch --url https://ductile.example',
+    )
+    .action(async (_, command: Command) => {
+      const { watchAll } = await import('./screen/snapshot.ts');
+      session.exitCode = await watchAll(session, command.optsWithGlobals());
+    });
+}
+
 function addApi(program: Command, session: Session): void {
   // The noun may have actions of its own; a path is none of them.
   const api = program.commands.find((command) => command.name() === 'api');
@@ -165,6 +224,47 @@ function addApi(program: Command, session: Session): void {
       const { callApi } = await import('./api.ts');
       const options = command.optsWithGlobals<Common & Record<string, unknown>>();
       session.exitCode = await callApi(session, path, options);
+    });
+}
+
+function addMcp(program: Command, session: Session): void {
+  const { host, io } = session;
+  program
+    .command('mcp')
+    .description('Give an AI agent everything as tools, over standard input and output.')
+    .option('--readonly', 'only tools that change nothing')
+    .option('--only <nouns>', 'only tools about these, such as job,plugin,schedule')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ claude mcp add ductile -- ductile mcp --readonly' +
+        '\n  $ ductile mcp --url https://ductile.example --only job,plugin',
+    )
+    .action(async (given: { readonly?: boolean; only?: string }, command: Command) => {
+      const options = command.optsWithGlobals<Common>();
+      await host.mcp({
+        config: options.config,
+        isReadOnly: given.readonly === true,
+        nouns: given.only?.split(','),
+        findTarget: () => findTarget(session, options),
+        isHere: options.url === undefined && options.token === undefined,
+        over: io.interruption(),
+      });
+    });
+}
+
+function addSkills(program: Command, session: Session): void {
+  program
+    .command('skills')
+    .description('What an AI agent has to know to work with this.')
+    .command('export')
+    .description(
+      'Write it as Markdown pages that an agent loads: one for each noun, and the plugins.',
+    )
+    .option('--dir <directory>', 'where the skill is put, as ductile/SKILL.md', 'skills')
+    .addHelpText('after', '\nExamples:\n  $ ductile skills export --dir ~/.claude/skills')
+    .action(async ({ dir }: { dir: string }, command: Command) => {
+      const { exportSkills } = await import('./skills.ts');
+      await exportSkills(session, { ...command.optsWithGlobals<Common>(), dir });
     });
 }
 

@@ -7,7 +7,10 @@ import { joinCells, layOut } from './table.ts';
 import { isMoment, sayWhen } from './when.ts';
 
 export type Row = Readonly<Record<string, unknown>>;
-type Style = Parameters<typeof styleText>[0];
+export type Style = Parameters<typeof styleText>[0];
+
+/** What is needed of a command line's surroundings to print. */
+export type Paper = Pick<CliIo, 'stdout' | 'hasColors' | 'isTTY' | 'columns' | 'now'>;
 
 export interface PrinterOptions {
   readonly isVerbose?: boolean;
@@ -18,10 +21,10 @@ export interface PrinterOptions {
 /** Writes for people: everything that comes from outside is escaped on its way. */
 export class Printer {
   readonly isVerbose: boolean;
-  readonly #io: CliIo;
+  readonly #io: Paper;
   readonly #hasColors: boolean;
 
-  constructor(io: CliIo, { isVerbose = false, hasColors = io.hasColors }: PrinterOptions = {}) {
+  constructor(io: Paper, { isVerbose = false, hasColors = io.hasColors }: PrinterOptions = {}) {
     this.#io = io;
     this.isVerbose = isVerbose;
     this.#hasColors = hasColors;
@@ -58,6 +61,16 @@ export class Printer {
     for (const line of text.trimEnd().split('\n')) this.line(`  ${visible(line)}`);
   }
 
+  /** What says more about the line before it. */
+  faint(text: string): string {
+    return this.#paint('gray', text);
+  }
+
+  /** When something was, as a person wants to read it. */
+  moment(value: unknown): string {
+    return this.#cell(value);
+  }
+
   title(text: string): void {
     this.line();
     this.line(this.#paint('bold', text));
@@ -89,7 +102,7 @@ export class Printer {
 
   /** A word for a state in its colour; anything else as it is. */
   tint(cell: string): string {
-    const style = statusStyles[cell.trim()];
+    const style = styleOf(cell.trim());
     return style === undefined ? cell : this.#paint(style, cell);
   }
 
@@ -101,6 +114,7 @@ export class Printer {
 const statusStyles: Readonly<Record<string, Style>> = {
   succeeded: 'green',
   completed: 'green',
+  passed: 'green',
   ok: 'green',
   closed: 'green',
   half_open: 'yellow',
@@ -123,6 +137,11 @@ const statusStyles: Readonly<Record<string, Style>> = {
   advancing: 'cyan',
   skipped: 'gray',
 };
+
+/** The colour of a word for a state. */
+export function styleOf(word: string): Style | undefined {
+  return statusStyles[word];
+}
 
 /** What went wrong, where, and what to do about it; standard output holds answers only. */
 export function printError(error: DuctileError, io: CliIo, asJson: boolean): void {

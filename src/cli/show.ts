@@ -1,9 +1,8 @@
 import type { JsonOutput, Table } from '../operations/define.ts';
 import type { CommandDefinition } from './commands.ts';
-import type { CliIo } from './host.ts';
 import { makePrinter } from './options.ts';
 import type { Common } from './options.ts';
-import type { Printer } from './print.ts';
+import type { Paper, Printer } from './print.ts';
 import { rowsOf, showProblems } from './views/parts.ts';
 import { showPlain, showPlan, views } from './views.ts';
 
@@ -12,7 +11,7 @@ export function show(
   { name, table }: CommandDefinition,
   output: JsonOutput,
   options: Common,
-  io: CliIo,
+  io: Paper,
 ): void {
   const printer = makePrinter(io, options);
   if (options.json === true) printer.json(output);
@@ -20,6 +19,25 @@ export function show(
   else if (name in views) views[name]?.(output, printer);
   else if (table !== undefined) showTable(table, output, printer);
   else showPlain(output, printer);
+}
+
+/** The same as lines, to be put somewhere else. */
+export function render(
+  definition: CommandDefinition,
+  output: JsonOutput,
+  options: Common,
+  paper: Omit<Paper, 'stdout'>,
+): string[] {
+  let text = '';
+  const { hasColors, isTTY, columns } = paper;
+  show(definition, output, options, {
+    hasColors,
+    isTTY,
+    columns,
+    now: () => paper.now(),
+    stdout: { write: (part: string) => (text += part) },
+  });
+  return text.trimEnd().split('\n');
 }
 
 /** What was left out of the list for its faults is told behind it. */

@@ -1,6 +1,6 @@
 import { cut, fitText, widthOf } from './width.ts';
 
-const GAP = '  ';
+export const GAP = '  ';
 const FLEXIBLE_MIN = 8;
 const COLUMN_MIN = 1;
 const ID_MIN = 8;

@@ -4,10 +4,15 @@ import https from 'node:https';
 import { text } from 'node:stream/consumers';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import type { FoundSocket } from './host.ts';
 
 /** The server that is asked: the one that runs here, or one elsewhere. */
 export type Target = SocketTarget | RemoteTarget;
+
+export interface FoundSocket {
+  readonly socketPath: string;
+  /** What shows that this is the operator and not something that runs for a tenant. */
+  readonly key?: string | undefined;
+}
 
 export interface SocketTarget extends FoundSocket {
   /** Of who asks as its bearer instead of as the operator. */

@@ -6,15 +6,18 @@ import { configViews } from './views/config.ts';
 import { controlViews } from './views/control.ts';
 import { showCancel, showJob, showLogs, showRetry } from './views/job.ts';
 import { showCoreLog } from './views/logs.ts';
+import { showMetrics } from './views/metrics.ts';
 import { listOf } from './views/parts.ts';
 import type { View } from './views/parts.ts';
 import { packageViews } from './views/package.ts';
 import { pipelineViews } from './views/pipeline.ts';
 import { showPlugin, showPlugins, showRun } from './views/plugin.ts';
+import { workshopViews } from './views/workshop.ts';
 import { runViews } from './views/run.ts';
 import { signalViews } from './views/signal.ts';
 import { showCheck, showStatus } from './views/system.ts';
 import { showTree } from './views/tree.ts';
+import { showWhy } from './views/why.ts';
 
 export const views: Readonly<Record<string, View>> = {
   ...configViews,
@@ -23,9 +26,11 @@ export const views: Readonly<Record<string, View>> = {
   ...packageViews,
   ...pipelineViews,
   ...signalViews,
+  ...workshopViews,
   'system.status': showStatus,
   'system.check': showCheck,
   'system.logs': showCoreLog,
+  'system.metrics': showMetrics,
   'plugin.list': showPlugins,
   'plugin.inspect': showPlugin,
   'plugin.run': showRun,
@@ -36,6 +41,7 @@ export const views: Readonly<Record<string, View>> = {
   'job.cancel': showCancel,
   'job.retry': showRetry,
   'job.tree': showTree,
+  'why.explain': showWhy,
 };
 
 /** For answers without a view of their own. */

@@ -5,7 +5,7 @@ export const welcome = `ductile ${version}: an automation runtime for unattended
 
 New here?
   ductile demo             a small automation at work, in a directory that is removed again
-  ductile config init      a configuration of your own, in ~/.config/ductile
+  ductile init             a configuration of your own, in ~/.config/ductile
   ductile plugin list      what there is to run
   ductile plugin run echo  run it, and wait for the answer
   ductile system start     the service, in the foreground
@@ -15,6 +15,7 @@ Something runs already?
   ductile job list         what it did
   ductile logs --follow    what it does
   ductile doctor           what is wrong, and what to do about it
+  ductile mcp              all of it as tools, for an AI agent
 
 All commands: ductile --help. Each explains itself: ductile job --help
 `;

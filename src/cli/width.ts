@@ -25,6 +25,26 @@ export function cut(text: string, columns: number): string {
   return columns > 0 ? `${kept}…` : '';
 }
 
+/** The text in lines of at most so many columns; those after the first are set in a little. */
+export function wrap(text: string, columns: number): string[] {
+  if (widthOf(text) <= columns) return [text];
+  const lines: string[] = [];
+  let kept = '';
+  let width = 0;
+  for (const { segment } of segmenter().segment(text)) {
+    const more = segmentWidth(segment);
+    if (width + more > columns && width > INDENT.length) {
+      lines.push(kept);
+      kept = INDENT;
+      width = INDENT.length;
+    }
+    kept += segment;
+    width += more;
+  }
+  return [...lines, kept];
+}
+
+const INDENT = '  ';
 const plain = /^[\x20-\x7e…]*$/;
 // Scripts of East Asia and most emoji take two columns; marks that sit on a letter take none.
 const wide = new RegExp(

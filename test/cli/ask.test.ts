@@ -172,7 +172,7 @@ describe('help', () => {
   test('the name alone invites, a noun alone explains itself with exit 1', async () => {
     const { code, out, err } = await run([]);
     expect([code, err]).toEqual([0, '']);
-    for (const first of ['ductile demo', 'ductile config init', 'ductile --help']) {
+    for (const first of ['ductile demo', 'ductile init', 'ductile --help']) {
       expect(out).toContain(first);
     }
     expect(await run(['job'])).toMatchObject({ code: 1, err: expect.stringContaining('inspect') });

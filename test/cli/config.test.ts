@@ -98,7 +98,9 @@ describe('config get and show', () => {
       source: 'default',
     });
     expect((await config(directory, 'get', 'service.nothing')).code).toBe(2);
-    expect((await config(directory, 'show', 'plugins')).out).toBe('echo:\n  enabled: true\n');
+    expect((await config(directory, 'show', 'plugins')).out).toBe(
+      'echo:\n  enabled: true\n  schedules:\n    - every: 5m\n      jitter: 30s\n',
+    );
     expect((await config(directory, 'show', 'plugin:echo', '--effective')).out).toContain(
       'max_outstanding_polls: 1',
     );

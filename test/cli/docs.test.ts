@@ -1,6 +1,6 @@
 /** What the first pages tell a newcomer to type works, in an empty home. */
 import { execFile } from 'node:child_process';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { makeDirectory } from '../support/directory.ts';
@@ -33,7 +33,7 @@ test('README.md', async () => {
   const home = await makeDirectory();
   const file = join(home, '.config/ductile/config.yaml');
   const blocks = await blocksOf('README.md', 'sh');
-  const [, first = '', look = '', flow = '', check = '', , share = ''] = blocks;
+  const [, first = '', look = '', flow = '', check = '', , share = '', see = ''] = blocks;
   expect(await type(home, first)).toMatch(/status +succeeded/);
   expect(await readFile(join(home, 'notes.jsonl'), 'utf8')).toContain('world');
   expect(await type(home, look)).toContain('Attempts');
@@ -53,7 +53,11 @@ test('README.md', async () => {
   const shared = await type(home, share);
   expect(shared).toMatch(/2 plugins would be added[^]*brought +2 plugins/);
   expect(shared).toMatch(/token +duct_[^]*acme +acme +active/);
-}, 120_000);
+
+  const seen = await type(home, see);
+  expect(seen).toMatch(/\/ui\b/);
+  expect(await readdir(join(home, 'skills'))).not.toEqual([]);
+}, 300_000);
 
 test('examples/inbox', async () => {
   const home = await makeDirectory();
@@ -66,7 +70,7 @@ test('examples/inbox', async () => {
   const used = await type(home, chosen + use.replaceAll('<run>', `$(${latest})`));
   expect(used).toMatch(/incoming +succeeded/);
   expect(used).toContain('small.txt: 1 ');
-}, 60_000);
+}, 300_000);
 
 test('docs/start', async () => {
   const home = await makeDirectory();
@@ -80,4 +84,4 @@ test('docs/start', async () => {
   expect(await type(home, use)).toMatch(/status +succeeded/);
   expect(await readFile(join(home, 'notes.jsonl'), 'utf8')).toContain('first.txt arrived');
   expect(await type(home, look)).toContain('The queue is empty.');
-}, 60_000);
+}, 300_000);

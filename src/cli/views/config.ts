@@ -9,6 +9,7 @@ export const configViews: Readonly<Record<string, View>> = {
   'system.doctor': showFindings,
   'config.check': showFindings,
   'pipeline.check': showFindings,
+  'config.init': showInit,
   'config.lock': showLock,
   'config.show': showYaml,
   'config.get': showKey,
@@ -31,6 +32,21 @@ function showFindings(output: JsonOutput, printer: Printer): void {
   const { errors, warnings } = output;
   if (errors === 0 && warnings === 0) return printer.line('Nothing is wrong.');
   printer.line(`${countOf(errors, 'error')}, ${countOf(warnings, 'warning')}`);
+}
+
+function showInit(output: JsonOutput, printer: Printer): void {
+  const { directory, files, url, token, next } = output;
+  printer.pairs([
+    ['directory', directory],
+    ['written', files],
+    ['api', url],
+    ['token', token],
+  ]);
+  if (token !== null)
+    printer.line('The token is shown this once; it is kept in .env, for you alone.');
+  printer.line('');
+  printer.line('Go on with:');
+  for (const command of listOf(next)) printer.line(`  ${showCell(command)}`);
 }
 
 function showLock(output: JsonOutput, printer: Printer): void {

@@ -19,6 +19,8 @@ export function showJob(output: JsonOutput, printer: Printer): void {
     ['run', output['run_id']],
     ['step', output['step_id']],
     ['dedupe key', output['dedupe_key']],
+    ['dependency', output['dependency']],
+    ['waiting', output['waiting']],
     ['created', output['created_at']],
     ['started', output['started_at']],
     ['completed', output['completed_at']],

@@ -1,0 +1,27 @@
+/** One event of a stream, as it was sent. */
+export interface Frame {
+  readonly id: string | undefined;
+  readonly event: string;
+  readonly data: string;
+}
+
+/** Takes a stream of server-sent events in pieces, and gives what is complete. */
+export function makeFrameReader(): (piece: string) => Frame[] {
+  let rest = '';
+  return (piece) => {
+    const parts = (rest + piece).split(/\r?\n\r?\n/);
+    rest = parts.pop() ?? '';
+    return parts.flatMap(readFrame);
+  };
+}
+
+function readFrame(text: string): Frame[] {
+  const fields = text.split(/\r?\n/).map((line) => {
+    const at = line.indexOf(':');
+    return [line.slice(0, Math.max(at, 0)), line.slice(at + 1).replace(/^ /, '')] as const;
+  });
+  const data = fields.filter(([name]) => name === 'data').map(([, value]) => value);
+  if (data.length === 0) return [];
+  const last = (wanted: string) => fields.findLast(([name]) => name === wanted)?.[1];
+  return [{ id: last('id'), event: last('event') ?? 'message', data: data.join('\n') }];
+}

@@ -1,0 +1,73 @@
+/** A program on a terminal of its own, and what a person would see there. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { onTestFinished } from 'vitest';
+import { eventually } from './instance.ts';
+
+export interface PseudoTerminal {
+  /** The lines on the screen, without colours. */
+  screen(): string[];
+  /** Everything that was written, with ␛ in the place of the escape. */
+  written(): string;
+  press(keys: string): void;
+  resize(columns: number, rows: number): void;
+  signal(number: number): void;
+  /** Waits until the screen has it. */
+  sees(what: RegExp): Promise<string>;
+  /** How the program ended, and whether the terminal is as it was before. */
+  ended(): Promise<{ readonly code: number; readonly restored: boolean }>;
+}
+
+export interface Started {
+  readonly columns: number;
+  readonly rows: number;
+  readonly env: NodeJS.ProcessEnv;
+}
+
+const script = join(import.meta.dirname, 'pseudo-terminal.py');
+
+export function startOnTerminal(
+  argv: readonly string[],
+  { columns, rows, env }: Started,
+): PseudoTerminal {
+  const child = spawn('python3', [script, `${columns}`, `${rows}`, ...argv], { env });
+  onTestFinished(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill();
+    await once(child, 'exit');
+  });
+  let written = '';
+  child.stdout.setEncoding('utf8').on('data', (piece: string) => {
+    written += piece.replaceAll('\u001b', '␛');
+  });
+  const told = text(child.stderr);
+  const screen = (): string[] => readScreen(written);
+  return {
+    screen,
+    written: () => written,
+    press: (keys) => void child.stdin.write(keys),
+    resize: (wide, high) => void child.stdin.write(`\0size ${wide} ${high}`),
+    signal: (number) => void child.stdin.write(`\0signal ${number}`),
+    sees: (what) =>
+      eventually(`the screen has ${what.source}; it is\n${screen().join('\n')}`, () => {
+        const shown = screen().join('\n');
+        return what.test(shown) && shown;
+      }).catch((thrown: unknown) => {
+        throw new Error(`${String(thrown)}\nnow it is\n${screen().join('\n')}`);
+      }),
+    ended: async () => JSON.parse(await told) as { code: number; restored: boolean },
+  };
+}
+
+/** As far as the program uses a terminal: it clears all of it, and writes whole lines to their places. */
+function readScreen(written: string): string[] {
+  const lines: string[] = [];
+  const since = written.slice(Math.max(0, written.lastIndexOf('␛[2J')));
+  for (const piece of since.split(/(?=␛\[\d+;1H)/).slice(1)) {
+    const [, row = '1', line = ''] = /^␛\[(\d+);1H␛\[K(.*)/s.exec(piece) ?? [];
+    lines[Number(row) - 1] = line.replaceAll(/␛\[[\d;?]*[A-Za-z]/g, '');
+  }
+  return Array.from(lines, (line: string | undefined) => line ?? '');
+}
