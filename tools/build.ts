@@ -6,18 +6,22 @@ import { spawnSync } from 'node:child_process';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { build, type BuildOptions, type BuildResult, type Plugin } from 'esbuild';
+import { bundleUi, type UiBundle } from './build-ui.ts';
 
 const root = dirname(import.meta.dirname);
 const dist = join(root, 'dist');
 /** Modules of Node that are large and that most command lines do without. */
 const lateModules = ['child_process', 'crypto', 'dns', 'http', 'https', 'net', 'tls'];
 /** What the command line itself does without: by the name of the file, the sources it is made of. */
-const parts: Readonly<Record<'look' | 'back', readonly string[]>> = {
+const parts: Readonly<Record<'look' | 'back' | 'mcp', readonly string[]>> = {
   look: ['src/app/lookout.ts'],
+  // Far larger than what speaks to agents with it.
+  mcp: ['src/mcp/sdk.ts'],
   back: [
     'src/app/demo.ts',
     'src/app/files.ts',
     'src/app/local.ts',
+    'src/app/mcp.ts',
     'src/app/server.ts',
     'src/config/load.ts',
     'src/ledger/open-postgres.ts',
@@ -30,7 +34,7 @@ const dayMs = 24 * 60 * 60 * 1000;
 const startedAt = performance.now();
 // The launcher compares the sources with this file's time, so it is that of the beginning.
 const stamp = await prepareStamp();
-const made = await publish(await bundle());
+const made = await publish(await bundle(), await bundleUi(root, join(dist, 'ui')));
 const native = await compileSpawner();
 await rename(stamp, join(dist, '.stamp'));
 await removeLeftovers(made);
@@ -102,9 +106,15 @@ async function bundle(): Promise<Bundle[]> {
     }),
     build({
       ...program,
+      entryPoints: parts.mcp.concat(),
+      outfile: join(dist, 'mcp.cjs'),
+      plugins: [late],
+    }),
+    build({
+      ...program,
       stdin: { ...back, loader: 'ts' },
       outfile: join(dist, 'back.cjs'),
-      plugins: [table, late],
+      plugins: [table, otherFiles(['mcp']), late],
     }),
     build({
       ...common,
@@ -117,15 +127,17 @@ async function bundle(): Promise<Bundle[]> {
   return Promise.all(results).catch(() => process.exit(1));
 }
 
-/** What a command line loads only when it needs it is in files of its own. */
-function otherFiles(): Plugin {
+/** What is loaded only when it is needed is in files of its own. */
+function otherFiles(names: readonly string[] = Object.keys(parts)): Plugin {
   return {
     name: 'other files',
     setup(bundler) {
       bundler.onResolve({ filter: /\.ts$/ }, ({ path, resolveDir, kind }) => {
         if (kind !== 'dynamic-import') return undefined;
         const source = relative(root, join(resolveDir, path));
-        const found = Object.entries(parts).find(([, sources]) => sources.includes(source));
+        const found = Object.entries(parts).find(
+          ([name, sources]) => names.includes(name) && sources.includes(source),
+        );
         return found === undefined ? undefined : { path: `./${found[0]}.cjs`, external: true };
       });
     },
@@ -158,13 +170,15 @@ function lateBuiltins(): Plugin {
   };
 }
 
-async function publish(bundles: readonly Bundle[]): Promise<Set<string>> {
+async function publish(bundles: readonly Bundle[], ui: UiBundle): Promise<Set<string>> {
   const inputs = bundles.flatMap(({ metafile }) => Object.keys(metafile.inputs));
   const files = [
-    { path: join(dist, 'NOTICES.txt'), contents: await collectNotices(inputs) },
+    { path: join(dist, 'NOTICES.txt'), contents: await collectNotices([...inputs, ...ui.inputs]) },
     ...bundles.flatMap(({ outputFiles }) => outputFiles),
+    ...ui.files,
   ];
   for (const { path, contents } of files) {
+    await mkdir(dirname(path), { recursive: true });
     await writeFile(`${path}.new`, contents);
     await rename(`${path}.new`, path);
   }
@@ -221,5 +235,5 @@ async function removeLeftovers(current: ReadonlySet<string>): Promise<void> {
 }
 
 function isBundle(path: string): boolean {
-  return !path.startsWith(join(dist, 'plugins')) && /\.c?js(\.map)?$/.test(path);
+  return !path.startsWith(join(dist, 'plugins')) && /\.(c?js(\.map)?|css|svg)$/.test(path);
 }

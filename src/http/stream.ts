@@ -3,7 +3,7 @@ import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Context } from '../operations/context.ts';
 import type { JsonOutput, Operation } from '../operations/define.ts';
-import { readEventPage, waitForEvents, type EventPage } from '../operations/events.ts';
+import { readEventPage, waitForBeat, waitForEvents, type EventPage } from '../operations/events.ts';
 import type { Exchange } from './exchange.ts';
 
 type Principal = Context['principal'];
@@ -89,7 +89,9 @@ async function send(exchange: Exchange, opened: Context, stream: Stream): Promis
       context = { ...context, principal };
     }
     const lookMs = page.pending ? limits.eventSoonMs : limits.eventLookMs;
-    if (!page.more) await waitForEvents(context, lookMs, over);
+    if (!page.more) {
+      await (input['fold'] === true ? waitForBeat(over) : waitForEvents(context, lookMs, over));
+    }
     if (!over.aborted) page = await readOn(stream, context, page.cursor);
   }
 }
@@ -125,12 +127,18 @@ async function write({ response }: Exchange, text: string, over: AbortSignal): P
   await once(response, 'drain', { signal: over }).catch(() => undefined);
 }
 
+const written = new WeakMap<EventPage['events'], string>();
+
+/** Streams that are at the same place share their events, and so what is written of them. */
 function toFrames({ events, reset, cursor }: EventPage): string {
   const first = reset ? `id: ${cursor}\nevent: reset\ndata: {"reason":"restored"}\n\n` : '';
-  return events.reduce(
-    (text, { cursor: id, ...event }) =>
-      // A type may be any text that a plugin chose; a line of its own must stay one line.
-      `${text}id: ${id}\nevent: ${event.type.replaceAll(/[\r\n\0]/g, ' ')}\ndata: ${JSON.stringify(event)}\n\n`,
-    first,
-  );
+  let text = written.get(events);
+  if (text === undefined) written.set(events, (text = events.map(toFrame).join('')));
+  return first + text;
+}
+
+function toFrame({ cursor: id, ...event }: EventPage['events'][number]): string {
+  // A type may be any text that a plugin chose; a line of its own must stay one line.
+  const type = event.type.replaceAll(/[\r\n\0]/g, ' ');
+  return `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(event)}\n\n`;
 }

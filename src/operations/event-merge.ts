@@ -63,6 +63,31 @@ export function mergeEvents(rows: EventRows, from: EventPlace): Merged {
   return { merged, end, more: false, isPending };
 }
 
+/** The latest of its type, and how many there were. */
+export interface FoldedEvent extends PlacedEvent {
+  readonly count: number;
+}
+
+/** What was merged, in sums. */
+export interface Folded extends Merged {
+  readonly merged: readonly FoldedEvent[];
+}
+
+/** Of each type the latest, in the order in which those came, and how many there were. */
+export function foldEvents(
+  merged: readonly (PlacedEvent | FoldedEvent)[],
+  keyOf: (placed: PlacedEvent) => string = ({ event }) => event.type,
+): FoldedEvent[] {
+  const latest = new Map<string, FoldedEvent>();
+  for (const placed of merged) {
+    const key = keyOf(placed);
+    const before = latest.get(key)?.count ?? 0;
+    latest.delete(key);
+    latest.set(key, { ...placed, count: before + ('count' in placed ? placed.count : 1) });
+  }
+  return [...latest.values()];
+}
+
 interface Head {
   readonly kind: keyof EventPlace;
   readonly rows: readonly Entry[];

@@ -1,16 +1,24 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
-import type { EventPlace } from '../ledger/events.ts';
+import type { EventPlace, EventRows } from '../ledger/events.ts';
 import type { Context } from './context.ts';
 import { epochOf, readCursor, writeCursor } from './cursor.ts';
 import { defineOperation, type JsonOutput, type Operation } from './define.ts';
-import { mergeEvents, placedShape } from './event-merge.ts';
-import { sharedReads, type SharedReads } from './event-reads.ts';
+import {
+  foldEvents,
+  mergeEvents,
+  placedShape,
+  type Merged,
+  type PlacedEvent,
+} from './event-merge.ts';
+import { sharedReads, untilBeat, type SharedReads } from './event-reads.ts';
 import { invoke } from './invoke.ts';
 import { seesHidden } from './sight.ts';
 
 const eventShape = placedShape.extend({
   cursor: z.string().describe('go on after this event with it'),
+  count: z.int().optional().describe('with `fold`: how many there were'),
 });
 
 type Event = z.output<typeof eventShape>;
@@ -36,6 +44,10 @@ export const tailSignals = defineOperation({
       .min(1)
       .optional()
       .describe('only these types; `job.*` are all that begin so'),
+    fold: z
+      .boolean()
+      .default(false)
+      .describe('of each type only the latest, with how many there were; once in a second'),
     limit: z
       .int()
       .min(1)
@@ -71,17 +83,18 @@ export const tailSignals = defineOperation({
       empty: 'There are no such events.',
     },
   },
-  async run({ engine: { ledger }, principal }, { after, type, limit }) {
+  async run({ engine: { ledger }, principal }, { after, type, fold, limit }) {
     const epoch = await epochOf(ledger);
     const reads = sharedReads(ledger);
-    const { place, reset } = await findPlace(reads, epoch, after);
-    const { merged, end, more, isPending } = mergeEvents(await reads.page(place, limit), place);
-    const seesAll = seesHidden(principal);
-    const wanted = makeFilter(type);
+    const { place, reset } = await findPlace(reads, epoch, { after, fold });
+    const page = fold
+      ? await reads.beats.page(place, limit)
+      : merge(await reads.page(place, limit), place);
+    const { end, more, isPending } = page;
+    // Only who has seen everything stands where those may begin who come anew.
+    if (fold && !more) reads.beats.reach(end);
     return {
-      events: merged
-        .filter(({ event, isHidden }) => wanted(event.type) && (seesAll || !isHidden))
-        .map(({ event, place: at }) => ({ cursor: toCursor(epoch, at), ...event })),
+      events: showEvents(page, epoch, { type, fold, seesAll: seesHidden(principal) }),
       cursor: toCursor(epoch, end),
       more,
       pending: isPending,
@@ -89,6 +102,44 @@ export const tailSignals = defineOperation({
     };
   },
 });
+
+const merges = new WeakMap<EventRows, Merged>();
+
+/** Rows that several share are of one place, and are merged once. */
+function merge(rows: EventRows, place: EventPlace): Merged {
+  let merged = merges.get(rows);
+  if (merged === undefined) merges.set(rows, (merged = mergeEvents(rows, place)));
+  return merged;
+}
+
+interface Wish {
+  readonly type: readonly string[] | undefined;
+  readonly fold: boolean;
+  readonly seesAll: boolean;
+}
+
+const shown = new WeakMap<Merged, Map<string, Event[]>>();
+
+/** Whoever shares a page and wishes the same shares what is shown of it too. */
+function showEvents(page: Merged, epoch: string, wish: Wish): Event[] {
+  const known = shown.get(page) ?? new Map<string, Event[]>();
+  shown.set(page, known);
+  const key = JSON.stringify(wish);
+  let events = known.get(key);
+  if (events === undefined) known.set(key, (events = selectEvents(page, epoch, wish)));
+  return events;
+}
+
+function selectEvents({ merged }: Merged, epoch: string, { type, fold, seesAll }: Wish): Event[] {
+  const wanted = makeFilter(type);
+  const seen = merged.filter(({ event, isHidden }) => wanted(event.type) && (seesAll || !isHidden));
+  const show = ({ event, place }: PlacedEvent): Event => ({
+    cursor: toCursor(epoch, place),
+    ...event,
+  });
+  if (!fold) return seen.map(show);
+  return foldEvents(seen).map((placed) => ({ ...show(placed), count: placed.count }));
+}
 
 export interface EventPage {
   readonly events: readonly Event[];
@@ -112,6 +163,11 @@ export function waitForEvents({ engine }: Context, ms: number, signal: AbortSign
   return engine.activity.wait(ms, signal);
 }
 
+/** All who are told in sums look at the same moment, because then one look is enough for them. */
+export async function waitForBeat(signal: AbortSignal): Promise<void> {
+  await sleep(untilBeat(), undefined, { signal }).catch(() => undefined);
+}
+
 const KIND = 'e';
 const NOWHERE = { tx: 0, seq: 0 };
 const START: EventPlace = {
@@ -124,10 +180,12 @@ const START: EventPlace = {
 async function findPlace(
   reads: SharedReads,
   epoch: string,
-  after: string | undefined,
+  { after, fold }: { readonly after?: string | undefined; readonly fold: boolean },
 ): Promise<{ place: EventPlace; reset: boolean }> {
   if (after === 'start') return { place: START, reset: false };
-  if (after === undefined) return { place: await reads.end(), reset: false };
+  if (after === undefined) {
+    return { place: await (fold ? reads.beats.begin() : reads.end()), reset: false };
+  }
   const numbers = readCursor(KIND, epoch, after, 8);
   if (numbers === 'reset') return { place: await reads.end(), reset: true };
   const at = (index: number) => ({ tx: numbers[index] ?? 0, seq: numbers[index + 1] ?? 0 });

@@ -1,0 +1,130 @@
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { extname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import { DuctileError } from '../base/errors.ts';
+import type { Exchange } from './exchange.ts';
+
+/** Answers what is asked under /ui, and says whether it was. */
+export type UiServer = (exchange: Exchange) => Promise<boolean>;
+
+const BASE = '/ui';
+const ASSETS = 'assets';
+const PAGE = 'index.html';
+
+/**
+ * The page runs its own files and nothing else: no script or style that stands in a page, nothing
+ * from elsewhere, and no text can become markup even by mistake.
+ */
+const ALWAYS: readonly string[] = [
+  'content-security-policy',
+  [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self'",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+  ].join('; '),
+  'cross-origin-opener-policy',
+  'same-origin',
+  'cross-origin-resource-policy',
+  'same-origin',
+  'permissions-policy',
+  'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
+  'referrer-policy',
+  'no-referrer',
+  'x-content-type-options',
+  'nosniff',
+  'vary',
+  'accept-encoding',
+];
+
+const types: ReadonlyMap<string, string> = new Map([
+  ['.html', 'text/html; charset=utf-8'],
+  ['.js', 'text/javascript; charset=utf-8'],
+  ['.css', 'text/css; charset=utf-8'],
+  ['.svg', 'image/svg+xml'],
+]);
+
+interface File {
+  readonly bytes: Buffer;
+  readonly zipped: Buffer;
+  readonly type: string;
+  readonly tag: string;
+  /** Its name changes with its content, so a browser may keep it for ever. */
+  readonly isNamedByContent: boolean;
+}
+
+/** The dashboard: a page, for every path under /ui that is no file, and the files that it is made of. */
+export function makeUi(directory: string): UiServer {
+  let reading: Promise<ReadonlyMap<string, File>> | undefined;
+  return async (exchange) => {
+    const { path, request } = exchange;
+    if (path !== BASE && !path.startsWith(`${BASE}/`)) return false;
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      exchange.extra.push('allow', 'GET, HEAD');
+      throw new DuctileError('METHOD_NOT_ALLOWED', `${request.method} is not possible here`);
+    }
+    // They are read once: a page and its files must be of the same build.
+    reading ??= readFiles(directory);
+    const files = await reading;
+    if (!files.has(PAGE)) reading = undefined;
+    const name = path.slice(BASE.length + 1);
+    const file = files.get(name.startsWith(`${ASSETS}/`) ? name : PAGE);
+    if (file === undefined) {
+      const message = files.has(PAGE) ? `there is no ${path}` : 'the dashboard was not built';
+      throw new DuctileError('ENDPOINT_NOT_FOUND', message);
+    }
+    send(exchange, file);
+    return true;
+  };
+}
+
+function send(exchange: Exchange, { bytes, zipped, type, tag, isNamedByContent }: File): void {
+  const { headers, method } = exchange.request;
+  const cache = isNamedByContent ? 'public, max-age=31536000, immutable' : 'no-cache';
+  const common = ['cache-control', cache, 'etag', tag];
+  if (headers['if-none-match'] === tag) {
+    exchange.begin(304, common, ALWAYS);
+    exchange.response.end();
+    return;
+  }
+  const isZipped = /\bgzip\b/.test(headers['accept-encoding']?.toString() ?? '');
+  const body = isZipped ? zipped : bytes;
+  const encoding = isZipped ? ['content-encoding', 'gzip'] : [];
+  const size = ['content-type', type, 'content-length', String(body.length)];
+  exchange.begin(200, [...common, ...encoding, ...size], ALWAYS);
+  exchange.response.end(method === 'HEAD' ? undefined : body);
+}
+
+async function readFiles(directory: string): Promise<ReadonlyMap<string, File>> {
+  const assets = await namesIn(join(directory, ASSETS));
+  const names = [PAGE, ...assets.map((name) => `${ASSETS}/${name}`)];
+  const files = await Promise.all(names.map((name) => read(directory, name)));
+  return new Map(
+    files.flatMap((file, at) => (file === undefined ? [] : [[names[at] ?? '', file]])),
+  );
+}
+
+function namesIn(directory: string): Promise<string[]> {
+  return readdir(directory).catch(() => []);
+}
+
+async function read(directory: string, name: string): Promise<File | undefined> {
+  const type = types.get(extname(name));
+  const bytes = await readFile(join(directory, name)).catch(() => undefined);
+  if (type === undefined || bytes === undefined) return undefined;
+  return {
+    bytes,
+    zipped: await promisify(gzip)(bytes, { level: 9 }),
+    type,
+    tag: `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`,
+    isNamedByContent: name !== PAGE,
+  };
+}

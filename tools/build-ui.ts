@@ -1,0 +1,58 @@
+/** Bundles the dashboard: a page, a script and a style whose names change with their content. */
+import { readFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { build, type Plugin } from 'esbuild';
+
+export interface UiBundle {
+  readonly files: readonly { readonly path: string; readonly contents: string | Uint8Array }[];
+  /** The sources that are in it, for their licences. */
+  readonly inputs: readonly string[];
+}
+
+export async function bundleUi(root: string, directory: string): Promise<UiBundle> {
+  const { outputFiles, metafile } = await build({
+    absWorkingDir: root,
+    write: false,
+    metafile: true,
+    bundle: true,
+    minify: true,
+    platform: 'browser',
+    target: ['chrome123', 'firefox128', 'safari17.5'],
+    format: 'esm',
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    logLevel: 'warning',
+    entryPoints: ['web/main.tsx', 'web/style/main.css', 'web/icon.svg'],
+    outdir: join(directory, 'assets'),
+    outbase: 'web',
+    entryNames: '[name]-[hash]',
+    loader: { '.svg': 'copy' },
+    plugins: [placesOfOperations()],
+  });
+  const names = new Map(
+    outputFiles.map(({ path }) => [basename(path).replace(/-[^-]+\./, '.'), basename(path)]),
+  );
+  const page = await readFile(join(root, 'web', 'index.html'), 'utf8');
+  const filled = page.replaceAll(/\{\{(.+?)\}\}/g, (_, name: string) => {
+    const found = names.get(name);
+    if (found === undefined) throw new Error(`the page wants ${name}, which was not built`);
+    return `/ui/assets/${found}`;
+  });
+  return {
+    files: [...outputFiles, { path: join(directory, 'index.html'), contents: filled }],
+    inputs: Object.keys(metafile.inputs),
+  };
+}
+
+/** The table of places is worked out here, so that the page needs nothing of the server's code. */
+function placesOfOperations(): Plugin {
+  return {
+    name: 'places of operations',
+    setup(bundler) {
+      bundler.onLoad({ filter: /\/web\/api\/places\.ts$/ }, async ({ path }) => {
+        const { places } = (await import(path)) as { places: unknown };
+        return { contents: `export const places = ${JSON.stringify(places)};`, loader: 'js' };
+      });
+    },
+  };
+}

@@ -1,0 +1,92 @@
+import { makeFrameReader } from '../../src/base/sse.ts';
+import { readToken, signOut } from './token.ts';
+import type { Event } from './types.ts';
+
+export type Link = 'connecting' | 'live' | 'lost' | 'full';
+
+export interface Listener {
+  readonly event: (event: Event) => void;
+  readonly link: (link: Link) => void;
+}
+
+const RETRY_MS = 2000;
+const FULL_MS = 30_000;
+
+/**
+ * Follows the events of the server until it is told to stop. The token is in a header, as in every
+ * other request, and so in no address; that is why this is no `EventSource`.
+ */
+export function follow(query: Readonly<Record<string, string>>, listener: Listener): () => void {
+  const stop = new AbortController();
+  void keepFollowing(query, listener, stop.signal);
+  return () => stop.abort();
+}
+
+async function keepFollowing(
+  query: Readonly<Record<string, string>>,
+  { event, link }: Listener,
+  over: AbortSignal,
+): Promise<void> {
+  let last: string | undefined;
+  while (!over.aborted) {
+    link('connecting');
+    const told = await followOnce(query, last, over, {
+      link,
+      frame(id, data) {
+        last = id ?? last;
+        event(data);
+      },
+    });
+    if (over.aborted) return;
+    link(told === 'full' ? 'full' : 'lost');
+    await pause(told === 'full' ? FULL_MS : RETRY_MS, over);
+  }
+}
+
+interface Receiver {
+  readonly link: (link: Link) => void;
+  readonly frame: (id: string | undefined, data: Event) => void;
+}
+
+async function followOnce(
+  query: Readonly<Record<string, string>>,
+  last: string | undefined,
+  over: AbortSignal,
+  { link, frame }: Receiver,
+): Promise<'ended' | 'full'> {
+  try {
+    const response = await fetch(`/events?${new URLSearchParams(query).toString()}`, {
+      signal: over,
+      cache: 'no-store',
+      credentials: 'omit',
+      headers: {
+        accept: 'text/event-stream',
+        authorization: `Bearer ${readToken() ?? ''}`,
+        ...(last === undefined ? {} : { 'last-event-id': last }),
+      },
+    });
+    if (response.status === 401) signOut('expired');
+    if (response.status === 403 || response.status === 503) return 'full';
+    if (!response.ok || response.body === null) return 'ended';
+    link('live');
+    const read = makeFrameReader();
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return 'ended';
+      for (const { id, data } of read(value)) frame(id, JSON.parse(data) as Event);
+    }
+  } catch {
+    return 'ended';
+  }
+}
+
+function pause(ms: number, over: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    over.addEventListener('abort', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,111 @@
+import type { Directive } from '../api/types.ts';
+import { link, type Route } from '../route.ts';
+import { Choice, Pager, Typed } from '../ui/filters.tsx';
+import { Empty, Head, Loaded } from '../ui/parts.tsx';
+import { Status } from '../ui/status.tsx';
+import { Table, type Column } from '../ui/table.tsx';
+import { Id, Line, Text, Time } from '../ui/text.tsx';
+import { useCall } from '../ui/use-call.ts';
+
+const states = [
+  ['', 'All'],
+  ['awaiting', 'To approve'],
+  ['completed', 'Completed'],
+  ['failed', 'Failed'],
+  ['cancelled', 'Cancelled'],
+] as const;
+
+/** Whatever was changed, by whom, and how it ended. */
+export function DirectivesPage({ route }: { readonly route: Route }) {
+  const { status, actor, target, type, cursor } = route.query;
+  const directives = useCall(
+    'directive.list',
+    {
+      ...(status === 'awaiting' ? { awaiting_approval: true } : {}),
+      ...(status && status !== 'awaiting' ? { status: [status as Directive['status']] } : {}),
+      ...(type ? { type } : {}),
+      ...(actor ? { actor } : {}),
+      ...(target ? { target } : {}),
+      ...(cursor ? { cursor } : {}),
+    },
+    cursor === undefined ? ['directive.'] : [],
+  );
+  return (
+    <>
+      <Head title="Directives" about="what was changed, by whom and how it ended" />
+      <div class="filters">
+        <Choice route={route} name="status" label="Status" options={states} />
+        <Typed route={route} name="type" label="Type" />
+        <Typed route={route} name="actor" label="Actor" />
+        <Typed route={route} name="target" label="Target" />
+      </div>
+      <Loaded call={directives}>
+        {({ directives: rows, next_cursor }) => (
+          <>
+            {rows.length === 0 ? (
+              <Empty>
+                {status === 'awaiting' ? 'Nothing waits for approval.' : 'No directive fits.'}
+              </Empty>
+            ) : (
+              <DirectiveTable directives={rows} label="Directives" />
+            )}
+            <Pager route={route} next={next_cursor} />
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+interface DirectiveTableProps {
+  readonly directives: readonly Directive[];
+  readonly label: string;
+  /** Only what fits beside other things. */
+  readonly isShort?: boolean;
+}
+
+export function DirectiveTable({ directives, label, isShort = false }: DirectiveTableProps) {
+  return (
+    <Table
+      label={label}
+      rows={directives}
+      columns={isShort ? columns.filter(({ title }) => title !== 'Id') : columns}
+      keyOf={({ directive_id }) => directive_id}
+      href={({ directive_id }) => link('directives', { id: directive_id })}
+    />
+  );
+}
+
+const columns: readonly Column<Directive>[] = [
+  {
+    title: 'Directive',
+    kind: 'grow',
+    cell: ({ directive_id, type, target, error }) => (
+      <>
+        <a class="name" href={link('directives', { id: directive_id })}>
+          <Text value={type} />{' '}
+          <span class="soft">
+            <Text value={target} />
+          </span>
+        </a>
+        {error !== null && (
+          <span class="error-line">
+            <Line value={error} />
+          </span>
+        )}
+      </>
+    ),
+  },
+  {
+    title: 'Status',
+    cell: ({ status, awaiting_approval }) => (
+      <Status
+        value={awaiting_approval ? 'awaiting_approval' : status}
+        says={awaiting_approval ? 'to approve' : status}
+      />
+    ),
+  },
+  { title: 'Id', from: 'wide', cell: ({ directive_id }) => <Id id={directive_id} /> },
+  { title: 'Actor', from: 'middle', cell: ({ actor }) => <Text value={actor} /> },
+  { title: 'Requested', kind: 'number', cell: ({ requested_at }) => <Time at={requested_at} /> },
+];

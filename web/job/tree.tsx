@@ -1,0 +1,50 @@
+import type { Output } from '../api/types.ts';
+import { link } from '../route.ts';
+import { Card } from '../ui/parts.tsx';
+import { Status } from '../ui/status.tsx';
+import { Text } from '../ui/text.tsx';
+import { useCall } from '../ui/use-call.ts';
+
+type Node = Output<'job.tree'>['jobs'][number];
+
+const DEEP_MAX = 8;
+
+/** What a job follows from and what followed; nothing when it is alone. */
+export function JobTree({ id, stamp }: { readonly id: string; readonly stamp: string }) {
+  // A chain changes when the job does; it is not worth a look at every beat.
+  const { data } = useCall('job.tree', { id }, stamp.startsWith('running') ? ['job.'] : []);
+  if (data === undefined || data.jobs.length < 2) return null;
+  return (
+    <Card title="Chain">
+      <ul class="chain">
+        {data.jobs.map((node) => (
+          <li key={node.job_id} class={`deep-${Math.min(node.depth, DEEP_MAX)}`}>
+            <Knot node={node} isHere={node.job_id === data.job_id} />
+          </li>
+        ))}
+      </ul>
+      {!data.complete && <p class="soft pad">The rest is too large to be shown.</p>}
+    </Card>
+  );
+}
+
+function Knot({ node, isHere }: { readonly node: Node; readonly isHere: boolean }) {
+  const name = (
+    <>
+      <Text value={node.plugin} />{' '}
+      <span class="soft">
+        <Text value={node.command} />
+      </span>
+    </>
+  );
+  return (
+    <>
+      {isHere ? (
+        <b aria-current="true">{name}</b>
+      ) : (
+        <a href={link('jobs', { id: node.job_id })}>{name}</a>
+      )}
+      <Status value={node.status} />
+    </>
+  );
+}

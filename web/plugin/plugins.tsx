@@ -1,0 +1,213 @@
+import type { Output } from '../api/types.ts';
+import { link, type Route } from '../route.ts';
+import { ask } from '../ui/ask.tsx';
+import { go } from '../ui/go.ts';
+import { Card, Empty, Facts, Head, Loaded } from '../ui/parts.tsx';
+import { Status } from '../ui/status.tsx';
+import { Table, type Column } from '../ui/table.tsx';
+import { Line, Maybe, Text } from '../ui/text.tsx';
+import { useCall } from '../ui/use-call.ts';
+import { SchemaForm } from './schema-form.tsx';
+
+type Plugin = Output<'plugin.list'>['plugins'][number];
+
+export function PluginsPage() {
+  const plugins = useCall('plugin.list', {}, ['directive.']);
+  return (
+    <>
+      <Head title="Plugins" about="the programs that do the work" />
+      <Loaded call={plugins}>
+        {({ plugins: rows, problems = [], dormant = {}, disabled = [] }) => (
+          <>
+            {problems.length > 0 && (
+              <Card title="Did not load" tone="alarm">
+                <ul class="plain-list">
+                  {problems.map(({ plugin, message, hint }) => (
+                    <li>
+                      <b>
+                        <Maybe value={plugin} />
+                      </b>{' '}
+                      <Text value={message} />{' '}
+                      {hint !== null && (
+                        <span class="soft">
+                          <Text value={hint} />
+                        </span>
+                      )}
+                    </li>
+                  ))}
+                </ul>
+              </Card>
+            )}
+            {rows.length === 0 ? (
+              <Empty command="ductile plugin new hello">There is no plugin. Write one:</Empty>
+            ) : (
+              <Table
+                label="Plugins"
+                rows={rows}
+                columns={columns}
+                keyOf={({ name }) => name}
+                href={({ name }) => link('plugins', { id: name })}
+              />
+            )}
+            <Rest dormant={dormant} disabled={disabled} />
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+interface RestProps {
+  readonly dormant: Readonly<Record<string, readonly string[]>>;
+  readonly disabled: readonly string[];
+}
+
+/** Plugins that are there and do nothing yet. */
+function Rest({ dormant, disabled }: RestProps) {
+  const waiting = Object.entries(dormant);
+  if (waiting.length + disabled.length === 0) return null;
+  return (
+    <p class="soft pad">
+      {waiting.map(([name, keys], at) => (
+        <>
+          {at > 0 && ', '}
+          <Text value={name} /> needs <Text value={keys.join(', ')} />
+        </>
+      ))}
+      {disabled.length > 0 && (
+        <>
+          {' '}
+          Disabled: <Text value={disabled.join(', ')} />
+        </>
+      )}
+    </p>
+  );
+}
+
+const columns: readonly Column<Plugin>[] = [
+  {
+    title: 'Plugin',
+    kind: 'grow',
+    cell: ({ name, description, reason }) => (
+      <>
+        <a class="name" href={link('plugins', { id: name })}>
+          <Text value={name} />
+        </a>
+        <span class="soft small">
+          <Line value={description} />
+        </span>
+        {reason !== null && reason !== undefined && (
+          <span class="error-line">
+            <Line value={reason} />
+          </span>
+        )}
+      </>
+    ),
+  },
+  {
+    title: 'State',
+    cell: ({ enabled = true, health }) =>
+      enabled ? (
+        <Status value={health ?? 'ok'} says={health ?? 'ready'} />
+      ) : (
+        <Status value="disabled" />
+      ),
+  },
+  {
+    title: 'Commands',
+    from: 'middle',
+    cell: ({ commands }) => <Line value={commands.join(', ')} />,
+  },
+  { title: 'Version', from: 'middle', cell: ({ version }) => <Text value={version} /> },
+  { title: 'At once', from: 'wide', kind: 'number', cell: ({ parallelism }) => parallelism },
+];
+
+/** One plugin, and a form to run each of its commands. */
+export function PluginPage({ route }: { readonly route: Route }) {
+  const name = route.id ?? '';
+  const plugin = useCall('plugin.inspect', { plugin: name });
+  const all = useCall('plugin.list', {}, ['directive.']);
+  const own = all.data?.plugins.find((one) => one.name === name);
+  return (
+    <Loaded call={plugin}>
+      {({ version, description, uses, protocol, parallelism, commands }) => (
+        <>
+          <Head
+            title={<Text value={name} />}
+            about={description === '' ? undefined : <Maybe value={description} />}
+          >
+            <a class="button" href={link('jobs', { query: { plugin: name } })}>
+              Its jobs
+            </a>
+            {own?.enabled !== undefined && (
+              <button type="button" onClick={() => turn(name, own.enabled === true, all.reload)}>
+                {own.enabled ? 'Switch off' : 'Switch on'}
+              </button>
+            )}
+          </Head>
+          <div class="columns">
+            <div>
+              {commands.map((command) => (
+                <Card
+                  key={command.name}
+                  title={<Text value={command.name} />}
+                  aside={
+                    <span class="soft">{command.type === 'read' ? 'only reads' : 'writes'}</span>
+                  }
+                >
+                  {command.description !== null && (
+                    <p class="soft pad-top">
+                      <Text value={command.description} />
+                    </p>
+                  )}
+                  <SchemaForm
+                    schema={command.input_schema}
+                    word={`Run ${command.name}`}
+                    submit={(payload) => run(name, command.name, payload)}
+                  />
+                </Card>
+              ))}
+            </div>
+            <Card title="Facts">
+              <Facts
+                facts={[
+                  ['Version', <Text value={version} />],
+                  uses === null ? undefined : ['Uses', <Text value={uses} />],
+                  ['Protocol', protocol],
+                  ['At once', parallelism],
+                  own === undefined ? undefined : ['Health', <Maybe value={own.health} />],
+                ]}
+              />
+            </Card>
+          </div>
+        </>
+      )}
+    </Loaded>
+  );
+}
+
+function run(plugin: string, command: string, payload: Record<string, unknown>): void {
+  ask({
+    title: `Run ${plugin} ${command}?`,
+    word: 'Run',
+    name: 'plugin.run',
+    input: { plugin, command, payload, async: true },
+    done({ job_id }) {
+      go(link('jobs', { id: job_id }));
+      return 'The job is queued.';
+    },
+  });
+}
+
+function turn(plugin: string, isOn: boolean, reload: () => void): void {
+  ask({
+    title: isOn ? `Switch ${plugin} off?` : `Switch ${plugin} on?`,
+    word: isOn ? 'Switch off' : 'Switch on',
+    name: isOn ? 'plugin.disable' : 'plugin.enable',
+    input: { plugin },
+    done() {
+      reload();
+      return isOn ? 'It starts nothing any more.' : 'It works again.';
+    },
+  });
+}

@@ -1,0 +1,152 @@
+import type { TargetedInputEvent } from 'preact';
+import { useId, useState } from 'preact/hooks';
+import { Text } from '../ui/text.tsx';
+import { fieldsOf, parseObject, valueOf, type Field } from './fields.ts';
+
+interface SchemaFormProps {
+  readonly schema: Readonly<Record<string, unknown>> | null | undefined;
+  readonly word: string;
+  readonly submit: (value: Record<string, unknown>) => void;
+}
+
+/** Asks for what a schema describes, field by field or as JSON. */
+export function SchemaForm({ schema, word, submit }: SchemaFormProps) {
+  const fields = fieldsOf(schema);
+  const [texts, setTexts] = useState<ReadonlyMap<string, string>>(new Map());
+  const [json, setJson] = useState<string | undefined>(fields.length === 0 ? '{}' : undefined);
+  const [wrong, setWrong] = useState('');
+  const id = useId();
+  const send = (event: Event): void => {
+    event.preventDefault();
+    try {
+      setWrong('');
+      submit(json === undefined ? valueOf(fields, texts) : parseObject(json));
+    } catch (thrown) {
+      setWrong(thrown instanceof Error ? thrown.message : String(thrown));
+    }
+  };
+  const turn = (): void => {
+    if (json !== undefined) setJson(undefined);
+    else
+      setJson(
+        JSON.stringify(
+          safely(() => valueOf(fields, texts)),
+          null,
+          2,
+        ),
+      );
+  };
+  return (
+    <form class="schema-form" onSubmit={send}>
+      {json === undefined ? (
+        fields.map((field) => (
+          <FieldRow
+            key={field.name}
+            field={field}
+            id={`${id}-${field.name}`}
+            value={texts.get(field.name) ?? field.initial}
+            set={(text) => setTexts(new Map(texts).set(field.name, text))}
+          />
+        ))
+      ) : (
+        <label class="field-row">
+          <span>Payload, a JSON object</span>
+          <textarea
+            spellcheck={false}
+            value={json}
+            onInput={(event) => setJson(event.currentTarget.value)}
+          />
+        </label>
+      )}
+      {wrong !== '' && (
+        <p class="wrong" role="alert">
+          <Text value={wrong} />
+        </p>
+      )}
+      <div class="acts">
+        <button class="main">{word}</button>
+        {fields.length > 0 && (
+          <button type="button" class="quiet" onClick={turn}>
+            {json === undefined ? 'As JSON' : 'As a form'}
+          </button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+interface FieldRowProps {
+  readonly field: Field;
+  readonly id: string;
+  readonly value: string;
+  readonly set: (text: string) => void;
+}
+
+function FieldRow({ field, id, value, set }: FieldRowProps) {
+  const { name, about, required } = field;
+  return (
+    <div class="field-row">
+      <label for={id}>
+        <Text value={name} />
+        {required && <span class="soft"> required</span>}
+      </label>
+      <Control field={field} id={id} value={value} set={set} />
+      {about !== '' && (
+        <span class="soft small">
+          <Text value={about} />
+        </span>
+      )}
+    </div>
+  );
+}
+
+function Control({ field, id, value, set }: FieldRowProps) {
+  const { kind, required, choices, isWhole } = field;
+  if (kind === 'choice' || kind === 'yes-no') {
+    const options = kind === 'choice' ? choices : ['true', 'false'];
+    return (
+      <select
+        id={id}
+        required={required}
+        value={value}
+        onChange={(event) => set(event.currentTarget.value)}
+      >
+        <option value="">–</option>
+        {options.map((option) => (
+          <option value={option}>
+            {kind === 'choice' ? option : option === 'true' ? 'yes' : 'no'}
+          </option>
+        ))}
+      </select>
+    );
+  }
+  if (kind === 'json') {
+    return (
+      <textarea
+        id={id}
+        required={required}
+        value={value}
+        onInput={(event) => set(event.currentTarget.value)}
+      />
+    );
+  }
+  const common = {
+    id,
+    required,
+    value,
+    onInput: (event: TargetedInputEvent<HTMLInputElement>) => set(event.currentTarget.value),
+  };
+  return kind === 'number' ? (
+    <input type="number" step={isWhole ? '1' : 'any'} {...common} />
+  ) : (
+    <input type="text" list={undefined} {...common} />
+  );
+}
+
+function safely(make: () => Record<string, unknown>): Record<string, unknown> {
+  try {
+    return make();
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,135 @@
+import type { Run } from '../api/types.ts';
+import { link, type Route } from '../route.ts';
+import { duration } from '../text/time.ts';
+import { ask } from '../ui/ask.tsx';
+import { Choice, Pager, Select } from '../ui/filters.tsx';
+import { go } from '../ui/go.ts';
+import { Empty, Head, Loaded } from '../ui/parts.tsx';
+import { Status } from '../ui/status.tsx';
+import { Table, type Column } from '../ui/table.tsx';
+import { Id, Line, Maybe, Text, Time } from '../ui/text.tsx';
+import { useCall } from '../ui/use-call.ts';
+
+const ROWS = 50;
+
+const states = [
+  ['', 'All'],
+  ['queued', 'Queued'],
+  ['running', 'Running'],
+  ['succeeded', 'Succeeded'],
+  ['halted', 'Halted'],
+  ['cancelled', 'Cancelled'],
+] as const;
+
+export function RunsPage({ route }: { readonly route: Route }) {
+  const { status, pipeline, cursor } = route.query;
+  const pipelines = useCall('pipeline.list', {});
+  const runs = useCall(
+    'run.list',
+    {
+      limit: ROWS,
+      ...(status ? { status: [status as Run['status']] } : {}),
+      ...(pipeline ? { pipeline } : {}),
+      ...(cursor ? { cursor } : {}),
+    },
+    cursor === undefined ? ['job.', 'run.'] : [],
+  );
+  const names = pipelines.data?.pipelines.map(({ name }) => [name, name] as const) ?? [];
+  return (
+    <>
+      <Head title="Runs" about="of pipelines, the newest first">
+        {pipeline !== undefined && pipeline !== '' && (
+          <button type="button" class="main" onClick={() => start(pipeline)}>
+            Run <Text value={pipeline} />
+          </button>
+        )}
+      </Head>
+      <div class="filters">
+        <Choice route={route} name="status" label="Status" options={states} />
+        <Select
+          route={route}
+          name="pipeline"
+          label="Pipeline"
+          options={[['', 'Any pipeline'], ...names]}
+        />
+      </div>
+      <Loaded call={runs}>
+        {({ runs: rows, next_cursor }) => (
+          <>
+            {rows.length === 0 ? (
+              <Empty command="ductile pipeline run <name>">No run fits. Start one:</Empty>
+            ) : (
+              <RunTable runs={rows} label="Runs" />
+            )}
+            <Pager route={route} next={next_cursor} />
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+function start(pipeline: string): void {
+  ask({
+    title: `Start a run of ${pipeline}?`,
+    word: 'Start the run',
+    name: 'pipeline.run',
+    input: { pipeline, async: true },
+    done({ run_id }) {
+      go(link('runs', { id: run_id }));
+      return 'The run has begun.';
+    },
+  });
+}
+
+export function RunTable({
+  runs,
+  label,
+}: {
+  readonly runs: readonly Run[];
+  readonly label: string;
+}) {
+  return (
+    <Table
+      label={label}
+      rows={runs}
+      columns={columns}
+      keyOf={({ run_id }) => run_id}
+      href={({ run_id }) => link('runs', { id: run_id })}
+    />
+  );
+}
+
+const columns: readonly Column<Run>[] = [
+  {
+    title: 'Pipeline',
+    kind: 'grow',
+    cell: ({ run_id, pipeline, halt_message }) => (
+      <>
+        <a class="name" href={link('runs', { id: run_id })}>
+          <Text value={pipeline} />
+        </a>
+        {halt_message !== null && (
+          <span class="error-line">
+            <Line value={halt_message} />
+          </span>
+        )}
+      </>
+    ),
+  },
+  { title: 'Status', cell: ({ status }) => <Status value={status} /> },
+  { title: 'Id', from: 'middle', cell: ({ run_id }) => <Id id={run_id} /> },
+  {
+    title: 'At step',
+    from: 'wide',
+    cell: ({ halted_at_step }) => <Maybe value={halted_at_step} />,
+  },
+  { title: 'By', from: 'wide', cell: ({ submitted_by }) => <Text value={submitted_by} /> },
+  {
+    title: 'Took',
+    from: 'middle',
+    kind: 'number',
+    cell: ({ duration_ms }) => duration(duration_ms),
+  },
+  { title: 'Created', kind: 'number', cell: ({ created_at }) => <Time at={created_at} /> },
+];

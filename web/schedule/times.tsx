@@ -1,0 +1,118 @@
+import type { Coming, Job } from '../api/types.ts';
+import { plain } from '../text/shown.ts';
+import { absolute } from '../text/time.ts';
+import { toneOf } from '../ui/status.tsx';
+import { marksOf, placeOf, type Span } from './axis.ts';
+
+const WIDE = 1000;
+const HIGH = 40;
+
+interface TimesProps {
+  readonly past: readonly Job[];
+  readonly coming: readonly Coming[];
+  readonly span: Span;
+  readonly now: number;
+}
+
+/** Left of now what was done, filled; right of it what is to come, hollow. */
+export function Times({ past, coming, span, now }: TimesProps) {
+  const fires = coming.filter((time) => time.fires).length;
+  const label = `${past.length} jobs in the past, ${fires} times to come`;
+  return (
+    <svg
+      class="times"
+      viewBox={`0 0 ${WIDE} ${HIGH}`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={label}
+    >
+      <line class="axis" x1={0} x2={WIDE} y1={HIGH / 2} y2={HIGH / 2} />
+      {past.map((job) => (
+        <Tick
+          key={job.job_id}
+          at={Date.parse(job.created_at)}
+          span={span}
+          style={`done ${toneOf(job.status)}`}
+          title={`${job.status.replaceAll('_', ' ')} · ${absolute(job.created_at)}`}
+        />
+      ))}
+      {coming.map((time) => (
+        <Tick
+          key={`${time.at} ${time.fires}`}
+          at={Date.parse(time.at)}
+          until={Date.parse(time.until)}
+          span={span}
+          style={styleOf(time)}
+          title={`${tell(time)} · ${absolute(time.at)}`}
+        />
+      ))}
+      <Now now={now} span={span} />
+    </svg>
+  );
+}
+
+function styleOf({ fires, count }: Coming): string {
+  if (!fires) return 'passed';
+  return count > 1 ? 'many' : 'due';
+}
+
+function tell({ fires, count, reason }: Coming): string {
+  if (!fires) return `passes: ${reason ?? ''}`;
+  return count > 1 ? `due ${count} times` : 'due';
+}
+
+interface TickProps {
+  readonly at: number;
+  readonly until?: number;
+  readonly span: Span;
+  readonly style: string;
+  readonly title: string;
+}
+
+const THIN = 5;
+
+function Tick({ at, until = at, span, style, title }: TickProps) {
+  const from = placeOf(at, span);
+  if (from === undefined) return null;
+  const to = placeOf(until, span) ?? 1;
+  const width = Math.max(THIN, (to - from) * WIDE);
+  return (
+    <rect
+      class={`tick ${style}`}
+      x={from * WIDE - THIN / 2}
+      width={width}
+      y={9}
+      height={HIGH - 18}
+      rx={2}
+    >
+      <title>{plain(title)}</title>
+    </rect>
+  );
+}
+
+function Now({ now, span }: { readonly now: number; readonly span: Span }) {
+  const at = (placeOf(now, span) ?? 0) * WIDE;
+  return <line class="now" x1={at} x2={at} y1={0} y2={HIGH} />;
+}
+
+/** The hours over all rows. */
+export function Marks({ span, now }: { readonly span: Span; readonly now: number }) {
+  const offset = new Date(now).getTimezoneOffset() * 60_000;
+  const isLong = span.to - span.from > 2 * 24 * 60 * 60 * 1000;
+  return (
+    <svg width="100%" height="18">
+      {marksOf(span, offset).map((at) => (
+        <text x={`${(placeOf(at, span) ?? 0) * 100}%`} y={13} text-anchor="middle">
+          {name(at, isLong)}
+        </text>
+      ))}
+    </svg>
+  );
+}
+
+function name(at: number, isLong: boolean): string {
+  const date = new Date(at);
+  return isLong
+    ? date.toLocaleDateString(undefined, { weekday: 'short', day: 'numeric' })
+    : date.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' });
+}

@@ -1,0 +1,63 @@
+import type { Coming, Job, Output } from '../api/types.ts';
+import type { Route } from '../route.ts';
+import { useCall, type Called } from '../ui/use-call.ts';
+import type { Span } from './axis.ts';
+
+export const ranges: readonly (readonly [value: string, text: string])[] = [
+  ['', '6 hours'],
+  ['24', '1 day'],
+  ['168', '7 days'],
+];
+
+/** Of the past no more jobs than this are asked for. */
+export const PAST_JOBS = 500;
+
+const HOUR_MS = 60 * 60 * 1000;
+const MINUTE_MS = 60 * 1000;
+
+export interface SeenTimes {
+  readonly now: number;
+  readonly span: Span;
+  readonly past: Called<Output<'job.list'>>;
+  readonly coming: Called<Output<'schedule.preview'>>;
+}
+
+/** What schedules did and what they will do, as far around now as the reader chose. */
+export function useTimes({ query }: Route, plugin?: string): SeenTimes {
+  const half = Number(query['range'] ?? '6') * HOUR_MS;
+  // To the minute, so that the same is not asked again and again.
+  const now = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS;
+  const span = { from: now - half, to: now + half };
+  const only = plugin === undefined ? {} : { plugin };
+  return {
+    now,
+    span,
+    past: useCall(
+      'job.list',
+      { submitted_by: 'scheduler', from: toStamp(span.from), limit: PAST_JOBS, ...only },
+      ['job.'],
+    ),
+    coming: useCall('schedule.preview', { from: toStamp(now), to: toStamp(span.to), ...only }, [
+      'directive.',
+    ]),
+  };
+}
+
+interface Named {
+  readonly plugin: string;
+  readonly schedule_id: string;
+}
+
+export function pastOf({ past }: SeenTimes, { plugin, schedule_id }: Named): Job[] {
+  const jobs = past.data?.jobs ?? [];
+  return jobs.filter((job) => job.plugin === plugin && job.schedule_id === schedule_id);
+}
+
+export function comingOf({ coming }: SeenTimes, { plugin, schedule_id }: Named): Coming[] {
+  const times = coming.data?.times ?? [];
+  return times.filter((time) => time.plugin === plugin && time.schedule_id === schedule_id);
+}
+
+function toStamp(ms: number): string {
+  return new Date(ms).toISOString();
+}

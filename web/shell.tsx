@@ -1,0 +1,115 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { onLink } from './api/live.ts';
+import type { Link } from './api/stream.ts';
+import { signOut } from './api/token.ts';
+import { link, type Route } from './route.ts';
+import { nouns } from './nouns.ts';
+import { Icon } from './ui/icons.tsx';
+import { Search } from './ui/search.tsx';
+import { nextTheme, readTheme, setTheme } from './ui/theme.ts';
+
+/** What stands around every page. */
+export function Shell({
+  route,
+  children,
+}: {
+  readonly route: Route;
+  readonly children: ComponentChildren;
+}) {
+  return (
+    <div class="shell">
+      <a class="skip" href="#page">
+        To the page
+      </a>
+      <nav class="nav" aria-label="Pages of the dashboard">
+        <a class="brand" href={link('overview')} aria-label="Ductile, overview">
+          <img src={document.querySelector('link[rel=icon]')?.getAttribute('href') ?? ''} alt="" />
+          <span>Ductile</span>
+        </a>
+        {nouns.map(([page, title]) => (
+          <a
+            class="nav-link"
+            href={link(page)}
+            {...(route.page === page ? { 'aria-current': 'page' as const } : {})}
+          >
+            <Icon name={page} />
+            <span>{title}</span>
+          </a>
+        ))}
+      </nav>
+      <div class="bar">
+        <Search />
+        <Live />
+        <ThemeSwitch />
+        <button
+          type="button"
+          class="icon-button"
+          aria-label="Sign out"
+          onClick={() => signOut('asked')}
+        >
+          <Icon name="leave" />
+        </button>
+      </div>
+      <main id="page" tabIndex={-1}>
+        <Lost />
+        {children}
+      </main>
+    </div>
+  );
+}
+
+const words: Readonly<Record<Link, readonly [text: string, about: string]>> = {
+  live: ['Live', 'What happens is shown as it happens'],
+  connecting: ['Connecting', 'Looking for the server'],
+  lost: ['Offline', 'The server does not answer; trying again'],
+  full: ['Every 5 s', 'No stream is to be had for this token; the page looks every 5 seconds'],
+};
+
+function useLink(): Link {
+  const [state, setState] = useState<Link>('connecting');
+  useEffect(() => onLink(setState), []);
+  return state;
+}
+
+/** Said once, over everything that is not true any more. */
+function Lost() {
+  if (useLink() !== 'lost') return null;
+  return (
+    <p class="problem" role="alert">
+      <strong>The server does not answer.</strong> What is shown is from before; it is tried again.
+    </p>
+  );
+}
+
+function Live() {
+  const state = useLink();
+  const [text, about] = words[state];
+  return (
+    <span class={`live ${state}`} title={about} role="status">
+      <i aria-hidden="true" />
+      <span>{text}</span>
+    </span>
+  );
+}
+
+function ThemeSwitch() {
+  const [theme, setShown] = useState(readTheme);
+  const turn = (): void => {
+    const next = nextTheme(theme);
+    setTheme(next);
+    setShown(next);
+  };
+  const about = theme === 'auto' ? 'Colours as the system has them' : `Colours: ${theme}`;
+  return (
+    <button
+      type="button"
+      class="icon-button"
+      aria-label={`${about}; change`}
+      title={about}
+      onClick={turn}
+    >
+      <Icon name={theme} />
+    </button>
+  );
+}

@@ -1,0 +1,53 @@
+import { useMemo, useState } from 'preact/hooks';
+import { tokens } from '../text/json.ts';
+import { bytes } from '../text/time.ts';
+import { Text } from './text.tsx';
+
+const SHOWN_CHARS = 12_000;
+
+/** A value as JSON, coloured and cut off where it becomes long. */
+export function Json({ value, label }: { readonly value: unknown; readonly label: string }) {
+  const [isWhole, setWhole] = useState(false);
+  const printed = useMemo(() => JSON.stringify(value, null, 2) ?? 'null', [value]);
+  const shown = isWhole ? printed : printed.slice(0, SHOWN_CHARS);
+  return (
+    <div class="json">
+      <pre class="printed" tabIndex={0} aria-label={label}>
+        {tokens(shown).map(({ kind, text }) =>
+          kind === 'sign' ? (
+            text
+          ) : (
+            <span class={`j-${kind}`}>
+              <Text value={text} lines />
+            </span>
+          ),
+        )}
+        {shown.length < printed.length && ' …'}
+      </pre>
+      <div class="json-tools">
+        {shown.length < printed.length && (
+          <button type="button" class="quiet" onClick={() => setWhole(true)}>
+            Show all {bytes(printed.length)}
+          </button>
+        )}
+        <Copy text={printed} what={label} />
+      </div>
+    </div>
+  );
+}
+
+const TOLD_MS = 1500;
+
+export function Copy({ text, what }: { readonly text: string; readonly what: string }) {
+  const [isDone, setDone] = useState(false);
+  const copy = async (): Promise<void> => {
+    await navigator.clipboard.writeText(text);
+    setDone(true);
+    setTimeout(() => setDone(false), TOLD_MS);
+  };
+  return (
+    <button type="button" class="quiet" aria-label={`Copy ${what}`} onClick={() => void copy()}>
+      {isDone ? 'Copied' : 'Copy'}
+    </button>
+  );
+}

@@ -1,0 +1,129 @@
+import { useEffect, useState } from 'preact/hooks';
+import { plain, pieces, shortId } from '../text/shown.ts';
+import { absolute, relative } from '../text/time.ts';
+
+const SHOWN_CHARS = 20_000;
+
+interface TextProps {
+  readonly value: string;
+  /** Line ends and tabs are shown as such. */
+  readonly lines?: boolean;
+}
+
+/** A text from anywhere: it cannot turn the writing around it, and nothing in it is invisible. */
+export function Text({ value, lines = false }: TextProps) {
+  return (
+    <bdi>
+      {pieces(value, { lines }).map(({ text, isMark }) =>
+        isMark ? (
+          <span class="mark" title={`an invisible character: ${text}`}>
+            {text}
+          </span>
+        ) : (
+          text
+        ),
+      )}
+    </bdi>
+  );
+}
+
+/** A text that may be missing: what is not there does not look like what is called so. */
+export function Maybe({ value }: { readonly value: string | null | undefined }) {
+  if (value === null || value === undefined) return <span class="none">–</span>;
+  return value === '' ? <span class="none">(empty)</span> : <Text value={value} />;
+}
+
+/** On one line, cut off where it ends, whole when pointed at. */
+export function Line({ value }: { readonly value: string | null | undefined }) {
+  if (value === null || value === undefined || value === '') return <Maybe value={value} />;
+  return (
+    <span class="line" title={plain(value.slice(0, 2000))}>
+      <Text value={value.slice(0, 400)} />
+    </span>
+  );
+}
+
+/** A long text as it was printed, with all of it on request. */
+export function Printed({ value, label }: { readonly value: string; readonly label: string }) {
+  const [isWhole, setWhole] = useState(false);
+  const shown = isWhole ? value : value.slice(0, SHOWN_CHARS);
+  return (
+    <>
+      <pre class="printed" tabIndex={0} aria-label={label}>
+        <Text value={shown} lines />
+      </pre>
+      {shown.length < value.length && (
+        <button type="button" class="quiet" onClick={() => setWhole(true)}>
+          Show all {value.length.toLocaleString('en')} characters
+        </button>
+      )}
+    </>
+  );
+}
+
+const EACH_MS = 1000;
+
+/** How long ago, and exactly when on hover. */
+export function Time({
+  at,
+  none = '–',
+}: {
+  readonly at: string | null | undefined;
+  readonly none?: string;
+}) {
+  const now = useNow(at !== null && at !== undefined);
+  if (at === null || at === undefined) return <span class="none">{none}</span>;
+  const ms = Date.parse(at);
+  if (Number.isNaN(ms)) return <Text value={at} />;
+  return (
+    <time dateTime={at} title={absolute(at)}>
+      {relative(ms, now)}
+    </time>
+  );
+}
+
+const tickers = new Set<() => void>();
+let ticking: number | undefined;
+
+/** One clock for the whole page. */
+function useNow(isWanted: boolean): number {
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    if (!isWanted) return undefined;
+    const tick = (): void => setNow(Date.now());
+    tickers.add(tick);
+    ticking ??= window.setInterval(() => {
+      if (!document.hidden) for (const each of tickers) each();
+    }, EACH_MS);
+    return () => {
+      tickers.delete(tick);
+      if (tickers.size > 0) return;
+      clearInterval(ticking);
+      ticking = undefined;
+    };
+  }, [isWanted]);
+  return now;
+}
+
+export function Id({
+  id,
+  href,
+}: {
+  readonly id: string | null | undefined;
+  readonly href?: string;
+}) {
+  if (id === null || id === undefined) return <span class="none">–</span>;
+  const text = <Text value={shortId(id)} />;
+  if (href === undefined) {
+    return (
+      <code class="id" title={plain(id)}>
+        {text}
+      </code>
+    );
+  }
+  return (
+    <a class="id" href={href} title={plain(id)}>
+      {text}
+    </a>
+  );
+}
