@@ -14,6 +14,8 @@ export interface Setup {
   readonly prewarm?: number;
   /** With a token for the API. */
   readonly api?: boolean;
+  /** With an API and tokens for so many who look at everything. */
+  readonly viewers?: number;
   /** With tenants who have the plugin too. */
   readonly tenants?: boolean;
   /** Its pipelines, in YAML, of steps of the plugin of this name. */
@@ -31,8 +33,21 @@ export interface Place {
 
 const api = `api:
   enabled: true
+  max_concurrent_sync: 64
   auth: { tokens: [{ name: bench, token: ${BENCH_TOKEN}, scopes: ['plugin:rw'] }] }
 `;
+
+export function viewerToken(number: number): string {
+  return `viewer-${number}-token-0123456789`;
+}
+
+function viewersText(count: number): string {
+  const tokens = Array.from(
+    { length: count },
+    (_, at) => `{ name: viewer${at}, token: ${viewerToken(at)}, scopes: ['*'] }`,
+  );
+  return count === 0 ? '' : `api: { enabled: true, auth: { tokens: [${tokens.join(', ')}] } }\n`;
+}
 
 /** The schema of every arm on PostgreSQL; each burst finds it dropped. */
 export const DUCTILE_SCHEMA = 'ductile_bench_ductile';
@@ -64,5 +79,5 @@ plugin_roots: [${JSON.stringify(root)}]
 plugins:
   ${plugin}: { prewarm: ${setup.prewarm ?? 0}, shared: ${setup.tenants === true} }
 tenants: { trust: shared }
-${setup.api === true ? api : ''}${setup.pipelines?.(plugin) ?? ''}`;
+${setup.api === true ? api : viewersText(setup.viewers ?? 0)}${setup.pipelines?.(plugin) ?? ''}`;
 }

@@ -15,7 +15,14 @@ export interface Machine {
 }
 
 const GIB = 1024 ** 3;
-const peers = ['graphile-worker', 'pg-boss', '@dbos-inc/dbos-sdk', 'bullmq', 'plainjob'];
+const peers = [
+  'graphile-worker',
+  'pg-boss',
+  '@dbos-inc/dbos-sdk',
+  'bullmq',
+  'plainjob',
+  'node-red',
+];
 
 export async function describeMachine(): Promise<Machine> {
   const model = cpus()[0]?.model.trim() ?? 'unknown processor';

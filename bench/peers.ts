@@ -27,6 +27,11 @@ export async function hasPeers(...names: readonly string[]): Promise<true | stri
   return true;
 }
 
+/** Where a file of a peer is, for peers that are programs. */
+export function peerFile(name: string, file: string): string {
+  return join(directory, name, file);
+}
+
 /** Peers are no dependencies, so their types are not known here: the caller states what it uses. */
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
 export function loadPeer<Module>(name: string): Module {

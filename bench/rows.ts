@@ -1,7 +1,10 @@
 import type { Row, Table } from './frame.ts';
+import { dashboardTable } from './rows-dashboard.ts';
+import { mcpTable } from './rows-mcp.ts';
 import { signalTable } from './rows-signals.ts';
+import { startTable } from './rows-start.ts';
 import { tenantTable } from './rows-tenants.ts';
-import { webhookTable } from './rows-webhooks.ts';
+import { webhookTables } from './rows-webhooks.ts';
 
 /** The goals. A row whose arm nobody has written yet says so in the report. */
 export const tables: readonly Table[] = [
@@ -307,32 +310,15 @@ export const tables: readonly Table[] = [
   },
   tenantTable,
   signalTable,
-  webhookTable,
+  ...webhookTables,
+  mcpTable,
+  dashboardTable,
   {
     title: 'Memory of the engine: SQLite, a process for each job',
     rows: [resident('23a', 20, 2), resident('23b', 60, 20)],
   },
-  {
-    title: 'Cold start of the command line, from the start of the process to its end',
-    rows: [
-      coldStart('30a', 'ductile --version', 1.6),
-      coldStart('30b', 'ductile job list --json', 3),
-    ],
-  },
+  startTable,
 ];
-
-function coldStart(id: string, arm: string, goal: number): Row {
-  return {
-    id,
-    title: `${arm}, p50`,
-    arms: [arm],
-    base: 'bare node',
-    metric: 'p50Ms',
-    unit: 'ms',
-    goal,
-    better: 'lower',
-  };
-}
 
 function rate(row: Omit<Row, 'metric' | 'unit' | 'better'>): Row {
   return { ...row, metric: 'rate', unit: 'jobs/s', better: 'higher' };

@@ -43,6 +43,8 @@ export const settings = {
   /** Signals that are reported, and that are handled once more. */
   emitSignals: scaled(8_000),
   replaySignals: scaled(100_000),
+  /** Refused deliveries of each kind whose time is compared. */
+  refusals: scaled(3000),
   /** Synchronous requests, and starts of a process to compare them with. */
   syncSamples: scaled(60),
   /** What one tenant has queued while another waits for one job after the other. */
@@ -51,6 +53,9 @@ export const settings = {
   tenantPauseMs: 1000,
   idleTenants: scaled(1000),
   idleSeconds: 10,
+  /** Jobs in the ledger, and how often the dashboard is opened, to see when they are shown. */
+  paintJobs: scaled(100_000),
+  paintSamples: scaled(15),
   memoryJobs: Math.max(1000, scaled(20_000)),
   programTimeoutMs: 120_000,
   prepareTimeoutMs: 600_000,

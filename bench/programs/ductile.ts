@@ -7,6 +7,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { checkRoutes } from '../../src/engine/check.ts';
 import { checkPipelines } from '../../src/engine/pipelines.ts';
 import { LocalEngine } from '../../src/engine/local-engine.ts';
+import { RunTokens } from '../../src/engine/run-tokens.ts';
 import { bareReport } from '../../src/job/attempt.ts';
 import type { JobDraft } from '../../src/job/job.ts';
 import { endSucceeded } from '../../src/job/outcome.ts';
@@ -150,6 +151,8 @@ export async function openWithoutProcesses(
     },
     version: '0',
     vault: openVault(config),
+    runTokens: new RunTokens(),
+    reach: { api: undefined, hooks: undefined },
     authorize: () => Promise.resolve(),
     log: errorLog(),
   });

@@ -15,20 +15,25 @@ const shape = z.object({
   /** Name and value of the header that proves who asks. */
   proof: z.tuple([z.string(), z.string()]),
   body: z.string(),
+  accept: z.string().default('application/json'),
+  /** What every answer must be. */
+  status: z.number().default(202),
 });
-
-const ACCEPTED = Buffer.from('HTTP/1.1 202');
 
 await measure(shape, async ({ port, connections, warmUpSeconds, seconds, ...asked }) => {
   const request = Buffer.from(
     `POST ${asked.path} HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\n${asked.proof.join(': ')}\r\n` +
-      `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(asked.body)}\r\n\r\n${asked.body}`,
+      `accept: ${asked.accept}\r\ncontent-type: application/json\r\n` +
+      `content-length: ${Buffer.byteLength(asked.body)}\r\n\r\n${asked.body}`,
   );
+  const good = Buffer.from(`HTTP/1.1 ${asked.status}`);
   const startAt = performance.now() + warmUpSeconds * 1000;
   const endAt = startAt + seconds * 1000;
   const latencies: number[] = [];
   await Promise.all(
-    Array.from({ length: connections }, () => drive(port, request, startAt, endAt, latencies)),
+    Array.from({ length: connections }, () =>
+      drive({ port, request, good, startAt, endAt, latencies }),
+    ),
   );
   return {
     jobs: latencies.length,
@@ -38,13 +43,17 @@ await measure(shape, async ({ port, connections, warmUpSeconds, seconds, ...aske
   };
 });
 
-function drive(
-  port: number,
-  request: Buffer,
-  startAt: number,
-  endAt: number,
-  latencies: number[],
-): Promise<void> {
+interface Drive {
+  readonly port: number;
+  readonly request: Buffer;
+  /** How every answer begins. */
+  readonly good: Buffer;
+  readonly startAt: number;
+  readonly endAt: number;
+  readonly latencies: number[];
+}
+
+function drive({ port, request, good, startAt, endAt, latencies }: Drive): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1');
     let sentAt = 0;
@@ -57,7 +66,7 @@ function drive(
     socket.on('data', (chunk) => {
       answer = answer.length === 0 ? chunk : Buffer.concat([answer, chunk]);
       if (!isWhole(answer)) return;
-      if (!answer.subarray(0, ACCEPTED.length).equals(ACCEPTED)) {
+      if (!answer.subarray(0, good.length).equals(good)) {
         reject(new Error(answer.toString('utf8', 0, 300)));
         return;
       }

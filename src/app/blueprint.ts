@@ -1,16 +1,16 @@
 import { createHash } from 'node:crypto';
-import { delimiter, dirname } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { forTenant } from '../config/for-tenant.ts';
 import { loadConfig } from '../config/load.ts';
 import { configInvalid } from '../config/problem.ts';
-import { checkRoutes } from '../engine/check.ts';
+import { checkHooks, checkRoutes } from '../engine/check.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { checkPipelines } from '../engine/pipelines.ts';
+import { checkApiAccess } from '../operations/access-check.ts';
 import type { Bases } from '../plugin/base.ts';
 import { loadCatalog } from '../plugin/catalog.ts';
-import { pluginEnvironment } from '../plugin/protocol.ts';
 import { findPluginDrift } from '../plugin/seal.ts';
+import { environmentHere } from './environment.ts';
 
 /**
  * From configuration to all that is read with it; throws what the configuration gets wrong. What runs
@@ -20,7 +20,10 @@ export function readBlueprint(config: Config, inForce: Config = config, bases?: 
   const catalog = loadCatalog(config, bases);
   const { routes, problems, warnings } = checkRoutes(config.routes, catalog);
   const checked = checkPipelines(config.pipelines, catalog);
-  const wrong = [...problems, ...checked.problems];
+  const hooks = checkHooks(config, catalog);
+  const names = new Set([...Object.keys(config.plugins), ...catalog.found]);
+  const access = checkApiAccess(config, names);
+  const wrong = [...problems, ...checked.problems, ...hooks.problems, ...access.problems];
   if (wrong.length > 0) throw configInvalid(wrong);
   const drift = findPluginDrift(config, catalog);
   const mustStay = [config, inForce].some(({ service }) => service.admission.failOnDrift);
@@ -30,6 +33,8 @@ export function readBlueprint(config: Config, inForce: Config = config, bases?: 
     ...catalog.warnings,
     ...warnings,
     ...checked.warnings,
+    ...hooks.warnings,
+    ...access.warnings,
     ...drift,
   ];
   const faults = [...catalog.problems, ...allWarnings];
@@ -41,7 +46,7 @@ export function readBlueprint(config: Config, inForce: Config = config, bases?: 
     routes,
     pipelines: checked.pipelines,
     warnings: allWarnings,
-    environment: environmentOf(config),
+    environment: environmentHere(config.service.pluginEnvPassthrough),
   };
 }
 
@@ -76,11 +81,4 @@ function nameOf({ config, catalog }: Blueprint, version: string): string {
     .slice(1)
     .map((end, index) => hex.slice(cuts[index], end))
     .join('-');
-}
-
-/** Our own Node comes first on the path, so that plugins in TypeScript find one that is new enough. */
-function environmentOf({ service }: Config): Record<string, string> {
-  const env = pluginEnvironment(process.env, service.pluginEnvPassthrough);
-  const path = [dirname(process.execPath), env['PATH'] ?? ''].filter((part) => part !== '');
-  return { ...env, PATH: path.join(delimiter) };
 }

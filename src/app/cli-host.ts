@@ -1,4 +1,5 @@
 import type { CliHost } from '../cli/host.ts';
+import { openLocal } from './open-local.ts';
 
 /** What only the whole program can do for its command line; each part is loaded when it is needed. */
 export const cliHost: CliHost = {
@@ -22,19 +23,11 @@ export const cliHost: CliHost = {
     const { migrateAll } = await import('./transfer.ts');
     return migrateAll(config);
   },
-  async openLocal(config, need) {
-    if (need === 'files') {
-      const { openFiles } = await import('./files.ts');
-      return openFiles(config);
-    }
-    if (need === 'ledger') {
-      const { openLookout } = await import('./lookout.ts');
-      const { locateState } = await import('./locate.ts');
-      return openLookout(await locateState(config));
-    }
-    const { openToRead, openToWrite } = await import('./local.ts');
-    return need === 'writing' ? openToWrite(config) : openToRead(config);
+  async mcp(options) {
+    const { runMcp } = await import('./mcp.ts');
+    return runMcp(options);
   },
+  openLocal,
   async findSocket(given) {
     const { locateState } = await import('./locate.ts');
     const { findSocket, readControlKey, socketOwner } = await import('../http/socket.ts');

@@ -1,19 +1,43 @@
 import { LocalCaller } from '../cli/callers.ts';
 import type { LocalDoor } from '../cli/host.ts';
 import { ownerOf } from '../operations/context.ts';
+import type { Workshop } from '../operations/workshop.ts';
+import { makeHost } from '../plugin/host.ts';
 import { localActor } from './actor.ts';
+import { environmentHere } from './environment.ts';
 import { isolate } from './isolate.ts';
 import { findPlace } from './place.ts';
+import type { Place } from './place.ts';
 
 /** For operations that work on the files of the configuration, also when it cannot be used. */
 export function openFiles(given: string | undefined): LocalDoor {
+  const place = findPlace();
   const caller = new LocalCaller({
     get engine(): never {
       throw new Error('an operation on files has no engine');
     },
     principal: ownerOf(localActor()),
     submittedBy: 'cli',
-    place: { given, shippedPlugins: findPlace().plugins, isolation: isolate },
+    place: {
+      given,
+      shippedPlugins: place.plugins,
+      isolation: isolate,
+      workshop: workshopAt(place),
+    },
   });
   return { caller, close: () => Promise.resolve() };
+}
+
+function workshopAt({ sdk, nativeSpawner, nodeSpawner }: Place): Workshop {
+  return {
+    sdk,
+    makeHost: () =>
+      makeHost({
+        rung: 'auto',
+        nativePath: nativeSpawner,
+        nodeScript: nodeSpawner,
+        log: () => undefined,
+      }),
+    env: environmentHere([]),
+  };
 }

@@ -4,8 +4,11 @@ import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { LocalEngine } from '../engine/local-engine.ts';
+import { RunTokens, type Reach } from '../engine/run-tokens.ts';
+import { makeMeters } from '../engine/meters.ts';
 import { makeRunner } from '../engine/runner.ts';
 import type { TenantKeeper } from '../engine/tenants.ts';
+import { makeTracer } from '../engine/tracer.ts';
 import { makeTurns } from '../engine/turns.ts';
 import { takeInstanceLock } from '../ledger/instance-lock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -15,7 +18,7 @@ import type { HostLog } from '../plugin/helper.ts';
 import { makeHost } from '../plugin/host.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
 import { readAgain, readBlueprint } from './blueprint.ts';
-import { isolate } from './isolate.ts';
+import { makeIsolation } from './isolate.ts';
 import { findPlace } from './place.ts';
 import { openVault } from './vault.ts';
 import { openTenants } from './tenant-engine.ts';
@@ -92,8 +95,16 @@ function makeEngine(blueprint: Blueprint, ledger: Ledger, log: Log): LocalEngine
     log: tell,
   });
   const turns = makeTurns(() => engine.config.service.maxWorkers);
-  const isolation = once(() => isolate(config));
+  const isolation = makeIsolation();
   const vault = openVault(config);
+  const runTokens = new RunTokens();
+  const meters = makeMeters();
+  const tracer = makeTracer({
+    config: () => engine.config.telemetry.otlp,
+    service: () => ({ name: engine.config.service.name, version: place.version }),
+    log: log.child('tracer'),
+  });
+  const reach: Reach = { api: undefined, hooks: undefined };
   const tenants: TenantKeeper = openTenants({
     root: ledger,
     current: () => engine.blueprint,
@@ -102,6 +113,10 @@ function makeEngine(blueprint: Blueprint, ledger: Ledger, log: Log): LocalEngine
     turns,
     isolation,
     vault,
+    runTokens,
+    reach,
+    meters,
+    tracer,
     log,
   });
   const engine: LocalEngine = new LocalEngine({
@@ -114,6 +129,10 @@ function makeEngine(blueprint: Blueprint, ledger: Ledger, log: Log): LocalEngine
     runner: makeRunner(host, makePrewarmPool({ host, log: tell })),
     version: place.version,
     vault,
+    runTokens,
+    reach,
+    meters,
+    tracer,
     turns,
     tenants,
     isolation,
@@ -121,10 +140,4 @@ function makeEngine(blueprint: Blueprint, ledger: Ledger, log: Log): LocalEngine
     log,
   });
   return engine;
-}
-
-/** Only when it is asked for, because it starts a program. */
-function once<T>(make: () => T): () => T {
-  let made: { readonly value: T } | undefined;
-  return () => (made ??= { value: make() }).value;
 }

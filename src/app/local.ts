@@ -7,7 +7,7 @@ import { loadConfig } from '../config/load.ts';
 import { takeInstanceLock } from '../ledger/instance-lock.ts';
 import { openToLook, refuseOlder, schemaOf } from '../ledger/reading.ts';
 import { restoreLedger } from '../ledger/restore.ts';
-import { ownerOf } from '../operations/context.ts';
+import { ownerOf, type Context } from '../operations/context.ts';
 import type { JsonOutput } from '../operations/define.ts';
 import { localActor } from './actor.ts';
 import { workOff } from './chain.ts';
@@ -44,14 +44,17 @@ export async function openToWrite(given: string | undefined): Promise<LocalDoor>
   };
 }
 
+export interface ReadingDoor extends LocalDoor {
+  readonly context: Context;
+}
+
 /** The same to look at something; nobody is disturbed. */
-export async function openToRead(given: string | undefined): Promise<LocalDoor> {
+export async function openToRead(given: string | undefined): Promise<ReadingDoor> {
   const config = loadConfig({ given });
   const ledger = await openToLook(config.state);
   const engine = await openOnlooker(config, ledger, quietLog());
-  const principal = ownerOf(localActor());
-  const caller = new LocalCaller({ engine, principal, submittedBy: 'cli' });
-  return { caller, close: () => ledger.close() };
+  const context: Context = { engine, principal: ownerOf(localActor()), submittedBy: 'cli' };
+  return { caller: new LocalCaller(context), context, close: () => ledger.close() };
 }
 
 /** Puts a backup in the place of the ledger, which nobody may be using. */

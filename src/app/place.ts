@@ -9,6 +9,10 @@ export interface Place {
   readonly nativeSpawner: string;
   readonly plugins: string;
   readonly packages: string;
+  /** What plugins are made with. */
+  readonly sdk: string;
+  /** The files of the dashboard; they are made by the build, and not there before it. */
+  readonly ui: string;
 }
 
 export function findPlace(from: string = import.meta.dirname): Place {
@@ -17,6 +21,7 @@ export function findPlace(from: string = import.meta.dirname): Place {
   const source = join(root, 'src', 'plugin', 'spawner', 'node-spawner.ts');
   const packed = join(root, 'dist', 'plugins');
   const packedPackages = join(root, 'dist', 'packages');
+  const packedSdk = join(root, 'dist', 'sdk');
   const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     version: string;
   };
@@ -27,6 +32,8 @@ export function findPlace(from: string = import.meta.dirname): Place {
     nativeSpawner: join(root, 'build', `spawner-${process.platform}-${process.arch}`),
     plugins: existsSync(packed) ? packed : join(root, 'plugins'),
     packages: existsSync(packedPackages) ? packedPackages : join(root, 'packages'),
+    sdk: existsSync(packedSdk) ? packedSdk : join(root, 'sdk'),
+    ui: join(root, 'dist', 'ui'),
   };
 }
 

@@ -1,9 +1,12 @@
 import { listenApi, listenControl, listenHooks } from '../http/control.ts';
+import { toLoopback } from '../engine/run-tokens.ts';
 import type { Listener } from '../http/listen.ts';
 import { socketOwner } from '../http/socket.ts';
+import { makeMcp } from '../mcp/serve.ts';
 import { ownerOf, type Context } from '../operations/context.ts';
 import { localActor } from './actor.ts';
 import type { Instance } from './instance.ts';
+import { findPlace } from './place.ts';
 
 /** Where a running server can be reached. */
 export interface Surfaces {
@@ -18,11 +21,13 @@ export interface Surfaces {
 export async function openSurfaces({ config, engine, log }: Instance): Promise<Surfaces> {
   const context: Context = { engine, principal: ownerOf(localActor()), submittedBy: 'cli' };
   const httpLog = log.child('http');
+  const mcp = makeMcp(findPlace().version);
   const own = config.state.kind === 'postgres' ? { processId: engine.processId } : {};
   const control = await listenControl(
     { ...socketOwner(config.state.dir), ...own },
     context,
     httpLog,
+    mcp,
   );
   const listeners: Listener[] = [control];
   const open = async (opening: Promise<Listener>): Promise<string> => {
@@ -35,7 +40,10 @@ export async function openSurfaces({ config, engine, log }: Instance): Promise<S
   };
   let [api, webhooks]: (string | undefined)[] = [];
   try {
-    if (config.api.enabled) api = await open(listenApi(config.api, engine, httpLog));
+    if (config.api.enabled) {
+      const { ui } = findPlace();
+      api = await open(listenApi({ ...config.api, ui, mcp }, engine, httpLog));
+    }
     if (config.webhooks.enabled) {
       await engine.webhooks.requireSecrets();
       webhooks = await open(listenHooks(config.webhooks, engine, log.child('webhooks')));
@@ -44,6 +52,8 @@ export async function openSurfaces({ config, engine, log }: Instance): Promise<S
     await closeAll();
     throw error;
   }
+  engine.reach.api = api && toLoopback(api);
+  engine.reach.hooks = webhooks && toLoopback(webhooks);
   return {
     control: control.address,
     api,

@@ -17,6 +17,12 @@ function kind(status: number, exit: number, retryable: boolean, hint: string): E
 }
 
 export const catalogue = {
+  AGENT_UNAVAILABLE: kind(
+    503,
+    1,
+    true,
+    'Set up the plugin that webhooks.agent names, with allowed_users in its config.',
+  ),
   ARCHIVE_INVALID: kind(400, 1, false, 'Name an archive that `ductile config backup` wrote.'),
   BACKUP_INVALID: kind(500, 1, true, 'Run the backup again; check the free space of the target.'),
   CONFIG_EXISTS: kind(409, 1, false, 'Name another directory, or say --force to replace it.'),
@@ -50,8 +56,15 @@ export const catalogue = {
   ENDPOINT_NOT_FOUND: kind(404, 2, false, 'See the reference of the HTTP endpoints.'),
   EXPECTATION_FAILED: kind(417, 2, false, 'Leave the Expect header away.'),
   FORBIDDEN: kind(403, 1, false, 'Use a token with the scope that is needed.'),
+  HANDLE_NOT_FOUND: kind(404, 1, false, 'Call the tool again, and use a handle of that answer.'),
   HEADERS_TOO_LARGE: kind(431, 2, false, 'Send fewer or shorter headers.'),
   HOST_UNKNOWN: kind(421, 2, false, 'Add the origin to api.allowed_origins.'),
+  HOPS_EXCEEDED: kind(
+    409,
+    1,
+    false,
+    'Jobs start each other in a circle; cut it, or raise service.max_hops.',
+  ),
   IDEMPOTENCY_MISMATCH: kind(
     422,
     2,
@@ -60,6 +73,7 @@ export const catalogue = {
   ),
   INPUT_INVALID: kind(400, 2, false, 'Correct the named field.'),
   INSTANCE_LOCKED: kind(409, 1, true, 'Stop the process that holds the lock, or use its socket.'),
+  INCIDENT_NOT_FOUND: kind(404, 1, false, 'List them with `ductile incident list --all`.'),
   JOB_NOT_FOUND: kind(404, 1, false, 'List jobs with `ductile job list`.'),
   JOB_OPEN: kind(409, 1, false, 'Wait for its end, or cancel it first.'),
   LEDGER_CORRUPT: kind(
@@ -128,6 +142,7 @@ export const catalogue = {
     'Nothing was changed. Put right what is named, then try again.',
   ),
   PAYLOAD_TOO_LARGE: kind(413, 2, false, 'Pass a reference to the data instead of the data.'),
+  PLUGIN_EXISTS: kind(409, 1, false, 'Choose another name, or another directory with --dir.'),
   PLUGIN_INVALID: kind(
     422,
     EXIT_CONFIG,
@@ -169,6 +184,13 @@ export const catalogue = {
   STEP_NOT_FOUND: kind(404, 1, false, 'See its steps with `ductile run show`.'),
   STEP_NOT_WAITING: kind(409, 1, false, 'See what became of it with `ductile run show`.'),
   STOPPING: kind(503, 1, true, 'The server is shutting down; ask again when it is back.'),
+  SUBJECT_NOT_FOUND: kind(
+    404,
+    1,
+    false,
+    'Give a longer part of its id, or say what it is with --kind.',
+  ),
+  TOOL_NOT_FOUND: kind(404, 2, false, 'List the tools again, and use a name as it stands there.'),
   TENANT_EXISTS: kind(409, 1, false, 'Choose another name; see `ductile tenant list`.'),
   TENANT_LIMIT: kind(429, 1, true, 'Wait until some of it is done, or ask for a higher limit.'),
   TENANT_NOT_FOUND: kind(404, 1, false, 'List them with `ductile tenant list`.'),
@@ -186,6 +208,7 @@ export const catalogue = {
   TOKEN_EXISTS: kind(409, 1, false, 'Choose another name, or revoke or rotate that token.'),
   TOKEN_NOT_FOUND: kind(404, 1, false, 'List them with `ductile token list`.'),
   WEBHOOK_EXISTS: kind(409, 1, false, 'Choose another id, or change that webhook.'),
+  WEBHOOK_PROVIDED: kind(409, 1, false, 'Change the package that brings it.'),
   WEBHOOK_NOT_FOUND: kind(404, 1, false, 'List them with `ductile webhook list`.'),
   DELIVERY_NOT_FOUND: kind(404, 1, false, 'List them with `ductile webhook deliveries`.'),
   INTERNAL: kind(500, 1, false, 'This is a defect of Ductile; please report it with the log.'),

@@ -32,6 +32,13 @@ export function text() {
   return z.string().regex(/\S/, 'must not be blank');
 }
 
+/** What jobs have in common of which one at a time may run. */
+export function dependencyKey() {
+  return text()
+    .max(limits.dependencyKeyCharsMax)
+    .regex(/^\P{Cc}*$/u, 'must not have control characters');
+}
+
 export interface DurationBounds {
   readonly minMs?: number;
   readonly maxMs?: number;

@@ -5,6 +5,16 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Stored text as the value it stands for; what a plugin printed may be no JSON at all. */
+export function parseStored(text: string | null): Json {
+  if (text === null) return null;
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return text;
+  }
+}
+
 /**
  * Why a value cannot be kept in a ledger, or undefined when it can. Both databases must agree on
  * what they accept, so what one of them cannot store (U+0000) is refused for both.

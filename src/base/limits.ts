@@ -22,10 +22,13 @@ export const limits = {
   simulationCharsMax: 4 * MIB,
   /** A dedupe key: it is part of an index, and PostgreSQL's rows there are short. */
   dedupeKeyBytesMax: 1 * KIB,
+  /** A dependency key, for the same reason. */
+  dependencyKeyCharsMax: 200,
   /** The type of an event or signal; of a posted one also its source and its correlation. */
   eventTypeBytesMax: 255,
   /** What is told about a signal beside its data, and how far in the future it may have happened. */
   signalMetadataBytesMax: 64 * KIB,
+  signalsReportedMax: 1000,
   occurredAheadMsMax: 1 * DAY,
   /** The message of one failure; the whole output is in the log. */
   errorCharsMax: 4096,
@@ -111,10 +114,9 @@ export const limits = {
   bulkStepJobs: 200,
   /** Text of the signals that one step of a replay reads; one is read however large it is. */
   replayStepBytes: 4 * MIB,
-  /** Rows that one step of the pruner deletes. */
+  /** Rows that one step of the pruner deletes, how often, and how often retention is looked at. */
   pruneRowsMax: 1000,
   pruneEveryMs: 1 * MINUTE,
-  /** How often history is looked through for what is past its retention. */
   retainEveryMs: 1 * HOUR,
   /** How often a schedule may be due at most, and how far it may look ahead. */
   scheduleMsMin: 100,
@@ -170,9 +172,8 @@ export const limits = {
   wrongTokensMax: 100,
   wrongTokensMs: 1 * MINUTE,
   wrongTokenAddressesMax: 10_000,
-  /** One configuration file or plugin manifest. */
+  /** One configuration file or plugin manifest, and the files that a configuration may be made of. */
   configBytesMax: 512 * KIB,
-  /** Files that one configuration may be made of. */
   configFilesMax: 256,
   /** Values in one such file, with aliases followed, and the aliases themselves. */
   configValuesMax: 100_000,
@@ -271,6 +272,8 @@ export const limits = {
   /** Open event streams, of everybody and of one token. */
   eventStreamsMax: 256,
   eventStreamsPerTokenMax: 32,
+  /** How often those are told who want to know of events in sums. */
+  eventBeatMs: 1 * SECOND,
   /** A sign of life on a stream without events. */
   eventHeartbeatMs: 15 * SECOND,
   /** How often a stream looks for what other hosts wrote. */
@@ -342,12 +345,17 @@ export const limits = {
   hookHeaderKeptChars: 500,
   /** When a sender is to try again whose target is not there. */
   hookRetryAfterSeconds: 60,
+  /** How long a sender may wait for what its delivery comes to, unless told, and at most. */
+  hookRespondMs: 10 * SECOND,
+  hookRespondMsMax: 1 * MINUTE,
   /** How long a process goes by what it knows of the webhooks that others may change. */
   hookFreshMs: 1 * SECOND,
   /** How long the secret of a webhook may stay good after it was rotated. */
   hookKeepOldMsMax: 30 * DAY,
   /** Webhooks and sources of which it is kept how much they did in the last minute. */
   hookWindowsMax: 10_000,
+  /** How long it is remembered that a webhook was sent more than it takes. */
+  hookTurnedAwayMs: 10 * MINUTE,
   /** How long a source that delivered well is let in whatever else comes from it. */
   hookProvenMs: 1 * DAY,
   /** Secrets of one webhook that are good at once, and signatures that one delivery may carry. */
@@ -365,6 +373,21 @@ export const limits = {
   patternCharsMax: 256,
   patternStepsMax: 1000,
   patternDepthMax: 16,
+  /** Characters of an answer to an agent: unless it asks for another size, at least and at most. */
+  toolAnswerChars: 16_000,
+  toolAnswerCharsMin: 1000,
+  toolAnswerCharsMax: 400_000,
+  /** What is kept of such answers for who wants more of one: of one caller, and of all. */
+  toolKeptCharsPerCaller: 16 * MIB,
+  toolKeptCharsMax: 64 * MIB,
+  /** The name of a tool that every client takes, and what is told of a plugin's own words. */
+  toolNameCharsMax: 64,
+  toolWordsCharsMax: 400,
+  /** How long a tool that runs a command waits for its end; clients give up after a minute. */
+  toolWaitMs: 30 * SECOND,
+  /** When something is an incident, how often that is looked at, and when what passes is over. */
+  incident: { streak: 5, overdueMs: 2 * MINUTE, stalledMs: 5 * MINUTE },
+  incidentWatch: { everyMs: 15 * SECOND, renewMs: 1 * MINUTE, quietMs: 1 * HOUR },
   /** The longest path of a Unix socket that every platform takes. */
   socketPathBytesMax: 100,
 } as const;

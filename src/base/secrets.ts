@@ -13,9 +13,13 @@ const names = [
   'cookie',
 ];
 const endings = new RegExp(`(^|_)(${names.join('|')})s?$`);
-/** Tokens that tell what they are: GitHub, Slack, OpenAI, AWS, JWT. */
+/** What the tokens of running jobs begin with. */
+export const RUN_TOKEN = 'dtr_';
+
+/** Tokens that tell what they are: our own, GitHub, Slack, OpenAI, AWS, JWT. */
 const shapes = new RegExp(
   [
+    String.raw`\b${RUN_TOKEN}[\w-]{20,}`,
     String.raw`\bgh[opsur]_\w{20,}`,
     String.raw`\bgithub_pat_\w{20,}`,
     String.raw`\bxox[abprs]-[\w-]{10,}`,
@@ -37,6 +41,7 @@ export function isSecretName(name: string): boolean {
 
 /** Every secret that can be told by its shape has one of these in it; most texts have none. */
 const hints = [
+  RUN_TOKEN,
   'gho_',
   'ghp_',
   'ghs_',

@@ -18,6 +18,7 @@ import { resolvePath } from './paths.ts';
 import { pluginSchema } from './schema.ts';
 import type { ParsedConfig, ParsedPlugin } from './schema.ts';
 import { buildState } from './state.ts';
+import { buildTelemetry } from './telemetry.ts';
 import { buildTokens } from './tokens.ts';
 import { buildWebhooks } from './webhooks.ts';
 import type { TokenContext } from './tokens.ts';
@@ -38,9 +39,11 @@ export type BuiltConfig = Omit<Config, 'files' | 'fingerprint' | 'redacted' | 'w
 export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltConfig {
   const { file, directory, placeOf } = context;
   const stateKey = parsed.database === undefined ? 'state' : 'database';
-  const plugins = Object.entries(parsed.plugins).map(
-    ([name, plugin]) => [name, buildPlugin(plugin, placeOf(['plugins', name]))] as const,
-  );
+  const plugins = Object.entries(parsed.plugins).map(([name, plugin]) => {
+    const path = ['plugins', name];
+    const built = buildPlugin(plugin, placeOf(path), (below) => placeOf([...path, ...below]));
+    return [name, built] as const;
+  });
   return {
     file,
     directory,
@@ -62,6 +65,7 @@ export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltC
     directives: { approval: makeRecord(Object.entries(parsed.directives.approval)) },
     tenants: { trust: parsed.tenants.trust, idleMs: parsed.tenants.idle },
     api: buildApi(parsed, context),
+    telemetry: buildTelemetry(parsed.telemetry),
     webhooks: buildWebhooks(parsed.webhooks, {
       ...context,
       readAddress: (listen, path) => readAddress(listen, path, context),
@@ -97,6 +101,7 @@ function buildService(parsed: ParsedConfig['service']): ServiceConfig {
     get timezone() {
       return parsed.timezone ?? hostTimezone();
     },
+    quietHours: { start: parsed.quiet_hours.start, end: parsed.quiet_hours.end },
     breakerTransitionsRetentionMs: parsed.breaker_transitions_retention,
     admission: buildAdmission(parsed),
   };
@@ -125,7 +130,13 @@ function buildRoots(
   return [...roots.values()];
 }
 
-export function buildPlugin(parsed: ParsedPlugin, place: string): PluginConfig {
+/** Whoever cannot tell where its keys are written has them all at one place. */
+export function buildPlugin(
+  parsed: ParsedPlugin,
+  place: string,
+  placeOf: (path: Path) => string = () => place,
+): PluginConfig {
+  const { api_access: access } = parsed;
   return {
     enabled: parsed.enabled,
     uses: parsed.uses,
@@ -144,6 +155,10 @@ export function buildPlugin(parsed: ParsedPlugin, place: string): PluginConfig {
       resetAfterMs: parsed.circuit_breaker.reset_after,
     },
     maxOutstandingPolls: parsed.max_outstanding_polls,
+    apiAccess: access && {
+      scopes: access.scopes,
+      places: access.scopes.map((_, index) => placeOf(['api_access', 'scopes', index])),
+    },
     shared: parsed.shared,
     place,
   };

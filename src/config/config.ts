@@ -1,10 +1,12 @@
 import type { JsonObject } from '../base/json.ts';
 import type { Approvals } from '../directive/approval.ts';
 import type { PipelineEntry } from '../pipeline/entry.ts';
+import type { QuietHours } from '../schedule/quiet.ts';
 import type { Schedule } from '../schedule/schedule.ts';
 import type { Order } from '../webhook/chain.ts';
 import type { HandlerConfig } from './handler.ts';
 import type { Problem } from './problem.ts';
+import type { TelemetryConfig } from './telemetry.ts';
 
 /** The configuration in force: checked, complete with defaults, frozen. Durations are milliseconds. */
 export interface Config {
@@ -31,6 +33,7 @@ export interface Config {
   readonly tenants: TenantsConfig;
   readonly api: ApiConfig;
   readonly webhooks: WebhooksConfig;
+  readonly telemetry: TelemetryConfig;
   /** Every file that was read, in the order in which they were merged. */
   readonly files: readonly ConfigFile[];
   /** Changes whenever anything in force does; it tells nothing about the secrets in it. */
@@ -78,6 +81,8 @@ export interface ServiceConfig {
   readonly tickIntervalMs: number;
   /** The time zone of schedules that name none, by its IANA name. */
   readonly timezone: string;
+  /** Those of schedules and webhooks that say nothing else. */
+  readonly quietHours: QuietHours;
   readonly breakerTransitionsRetentionMs: number;
   readonly admission: AdmissionConfig;
 }
@@ -125,9 +130,17 @@ export interface PluginConfig {
   readonly circuitBreaker: CircuitBreakerConfig;
   /** Queued and running polls of one schedule before it waits. */
   readonly maxOutstandingPolls: number;
+  /** What its jobs may ask of the API while they run; undefined when they are given no access. */
+  readonly apiAccess: ApiAccess | undefined;
   /** Whether every tenant has it too. */
   readonly shared: boolean;
   readonly place: string;
+}
+
+export interface ApiAccess {
+  readonly scopes: readonly string[];
+  /** Where each of them is written. */
+  readonly places: readonly string[];
 }
 
 export interface CircuitBreakerConfig {
@@ -186,6 +199,8 @@ export interface WebhooksConfig {
   readonly port: number;
   /** In which order a delivery is checked. */
   readonly order: Order;
+  /** The plugin that answers for webhooks with a mode. */
+  readonly agent: string;
   /** Addresses and subnets whose word about where a request came from counts. */
   readonly trustedProxies: readonly string[];
   /** What senders see of the address, without a path. */
@@ -203,6 +218,8 @@ export interface EndpointConfig {
   readonly secret: string | undefined;
   readonly signatureHeader: string;
   readonly maxBodyBytes: number;
+  /** How long a sender is kept on the line for what its delivery came to; not at all when zero. */
+  readonly waitMs: number;
   readonly place: string;
 }
 

@@ -62,7 +62,7 @@ function findAt(places: readonly string[], source: string | undefined): Found {
 }
 
 const FIRST_STEPS =
-  'Write one with `ductile config init`, name another with --config, or look around with `ductile demo`.';
+  'Write one with `ductile init`, name another with --config, or look around with `ductile demo`.';
 
 /** The one slip that is common enough to look for. */
 function misspelled(candidates: readonly string[]): { hint?: string } {

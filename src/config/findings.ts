@@ -31,6 +31,7 @@ export type Category =
   | 'routes'
   | 'pipelines'
   | 'schedules'
+  | 'webhooks'
   | 'state';
 
 const MIB = 1024 * 1024;

@@ -29,6 +29,10 @@ export const meanings: Readonly<Record<string, string>> = {
   'service.tick_interval':
     'schedules are looked at when one is due, and at least this often (100ms or more)',
   'service.timezone': "the time zone of schedules that name none; the host's unless set",
+  'service.quiet_hours.start':
+    'the first quiet hour (0 to 23) of schedules and webhooks that name none',
+  'service.quiet_hours.end':
+    'the first hour that is not quiet any more; nothing is quiet without both',
   'service.breaker_transitions_retention': 'how long changes of circuit breakers are kept',
   'service.strict_mode': 'the default of the four keys of `service.admission`',
   'service.admission.verify_integrity_on_boot':
@@ -62,6 +66,8 @@ export const meanings: Readonly<Record<string, string>> = {
   'plugins.<name>.circuit_breaker.threshold':
     'failures in a row of a scheduled command before it pauses',
   'plugins.<name>.circuit_breaker.reset_after': 'how long it pauses before one try',
+  'plugins.<name>.api_access.scopes':
+    'what its jobs may ask of the API while they run: each attempt gets a token that dies with it',
   'plugins.<name>.shared': 'whether every tenant has it too, with this configuration',
   'plugins.<name>.max_outstanding_polls': 'queued and running jobs of one schedule before it waits',
   'routes[].from': 'only events of this plugin',
@@ -89,6 +95,10 @@ export const meanings: Readonly<Record<string, string>> = {
   'directives.approval':
     'types of directives that wait until somebody else than the one who asks, or an owner, ' +
     'approves them: a list of types, or a map from type to the actors who may approve',
+  'telemetry.metrics': 'whether `/metrics` needs a `token` with `metrics:ro`, or is `open`',
+  'telemetry.otlp.endpoint':
+    'where traces go, in OTLP over HTTP with JSON, such as `http://localhost:4318`; required',
+  'telemetry.otlp.headers': 'headers of these requests by name, such as a token of the collector',
   'api.enabled': 'whether the HTTP API is served; it needs at least one token',
   'api.listen': 'address and port',
   'api.auth.api_key': 'one token that may do everything; `tokens` can say more',
@@ -108,6 +118,7 @@ export const meanings: Readonly<Record<string, string>> = {
   'webhooks.order':
     '`strict`: nothing is looked at that is not verified; `compat`: the body is read first, and ' +
     'JSON is all that is taken',
+  'webhooks.agent': 'the plugin that answers for webhooks with a `mode`',
   'webhooks.trusted_proxies':
     'addresses and subnets of proxies whose `X-Forwarded-For` says where a request came from',
   'webhooks.public_url':
@@ -119,6 +130,10 @@ export const meanings: Readonly<Record<string, string>> = {
     'a name in `tokens.yaml`, or else a credential: the secret of its HMAC-SHA256; required',
   'webhooks.endpoints[].signature_header': 'the header with the signature; required',
   'webhooks.endpoints[].max_body_size': 'the largest body, in bytes or as `512KB`; 1MB unless set',
+  'webhooks.endpoints[].respond':
+    'what a sender is told: `accepted`, at once, or `result`, when the job has ended',
+  'webhooks.endpoints[].respond_within':
+    'how long it waits for the result, `10s` unless set; then it is told `accepted`',
   'tokens[].name': 'in `tokens.yaml`: what the token is called; required',
   'tokens[].key': 'the secret itself; better `${VAR}` than plain; required',
   'tokens[].scopes': 'what it may do, if no file says so',

@@ -10,6 +10,7 @@ import { approvalList, approvalMap, type Approvals } from '../directive/approval
 import { either } from '../pipeline/entry-fields.ts';
 import { pipelineSchema } from '../pipeline/entry-schema.ts';
 import { scheduleEntry } from '../schedule/entry.ts';
+import { telemetrySchema } from './telemetry.ts';
 import { webhooksSchema } from './webhooks.ts';
 
 /** A process that misses fewer beats than this must not be taken for dead. */
@@ -45,6 +46,10 @@ const service = section({
   spawner: z.enum(['auto', 'native', 'node']).default('auto'),
   tick_interval: timer(100).default(limits.tickMs),
   timezone: timezone().optional(),
+  quiet_hours: section({
+    start: count(0, 23).optional(),
+    end: count(0, 23).optional(),
+  }).prefault({}),
   breaker_transitions_retention: duration().default(limits.breakerTransitionsRetentionMs),
   strict_mode: flag().default(false),
   admission: section({
@@ -110,6 +115,7 @@ const plugin = section({
     reset_after: duration().default(limits.breakerResetAfterMs),
   }).prefault({}),
   max_outstanding_polls: count(1).default(1),
+  api_access: section({ scopes: z.array(text()).min(1) }).optional(),
   shared: flag().default(false),
 });
 
@@ -193,6 +199,7 @@ export const configSchema = section({
   tenants: tenants.prefault({}),
   api: api.prefault({}),
   webhooks: webhooksSchema.prefault({}),
+  telemetry: telemetrySchema.prefault({}),
   tokens: z.array(namedToken).default([]),
 })
   .refine((set) => set.state === undefined || set.database === undefined, {

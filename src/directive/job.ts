@@ -51,10 +51,12 @@ export interface RetryDraft {
   readonly id: string;
   readonly actor: string;
   readonly maxAttempts: number;
+  /** How far from its first cause it is at least. */
+  readonly hops?: number;
 }
 
 /** The same work once more: a new job of the same lineage, under the same key for the plugin. */
-export function draftRetry(job: Job, { id, actor, maxAttempts }: RetryDraft): JobDraft {
+export function draftRetry(job: Job, { id, actor, maxAttempts, hops = 0 }: RetryDraft): JobDraft {
   return {
     id,
     plugin: job.plugin,
@@ -66,11 +68,12 @@ export function draftRetry(job: Job, { id, actor, maxAttempts }: RetryDraft): Jo
     rootJobId: job.rootJobId,
     retryOf: job.id,
     idempotencyKey: job.idempotencyKey,
-    hops: job.hops,
+    hops: Math.max(job.hops, hops),
     runtimeCaused: job.runtimeCaused,
     ...(job.parentJobId === null ? {} : { parentJobId: job.parentJobId }),
     ...(job.sourceEventId === null ? {} : { sourceEventId: job.sourceEventId }),
     ...(job.eventContextId === null ? {} : { eventContextId: job.eventContextId }),
+    ...(job.dependencyKey === null ? {} : { dependencyKey: job.dependencyKey }),
     ...(job.dedupeKey === null
       ? {}
       : { dedupe: { key: job.dedupeKey, ttlMs: job.dedupeTtlMs ?? 0, blockInFlight: true } }),

@@ -18,6 +18,7 @@ export const history = [
   'runs',
   'definitions',
   'deliveries',
+  'incidents',
 ] as const;
 export type History = (typeof history)[number];
 

@@ -1,6 +1,7 @@
-import type { RouteConfig } from '../config/config.ts';
+import type { Config, RouteConfig } from '../config/config.ts';
 import { suggest } from '../config/nearest.ts';
 import { makeProblem, sentence } from '../config/problem.ts';
+import { USUAL_AGENT } from '../config/webhooks.ts';
 import type { Problem } from '../config/problem.ts';
 import type { Route } from '../pipeline/route.ts';
 import { lookupCommand } from '../plugin/catalog.ts';
@@ -38,6 +39,36 @@ export function checkRoutes(configured: readonly RouteConfig[], catalog: Catalog
     } else routes.push({ from, eventType, ...target });
   }
   return { routes, problems, warnings };
+}
+
+export interface CheckedHooks {
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly Problem[];
+}
+
+/** Compares the webhooks of the configuration with the plugins that there are. */
+export function checkHooks(
+  { webhooks, file }: Pick<Config, 'webhooks' | 'file'>,
+  catalog: Catalog,
+): CheckedHooks {
+  const problems: Problem[] = [];
+  const warnings: Problem[] = [];
+  for (const [index, { plugin, command, place }] of webhooks.endpoints.entries()) {
+    const target = resolveTarget({ to: plugin, command }, catalog);
+    const key = `webhooks.endpoints[${index}].plugin`;
+    if ('fault' in target) problems.push(makeProblem(place, key, target.fault, target.hint));
+    else if (catalog.disabled.has(plugin)) {
+      const message = `names ${plugin}, which is disabled; nothing is taken there`;
+      warnings.push(makeProblem(place, key, message));
+    }
+  }
+  // The usual one need not be set up by those who have no agents.
+  const { agent } = webhooks;
+  if (agent !== USUAL_AGENT && !catalog.plugins.has(agent)) {
+    const message = `names ${agent}, which is not a plugin; webhooks with a mode take nothing`;
+    warnings.push(makeProblem(file, 'webhooks.agent', message));
+  }
+  return { problems, warnings };
 }
 
 interface Target {

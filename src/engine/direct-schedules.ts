@@ -114,7 +114,7 @@ function nextOf(
     ({ id }) => id === choice.schedule_id,
   );
   if (found === undefined) return undefined;
-  const timed = makeTimed(choice.plugin, found, config.service.timezone);
+  const timed = makeTimed(choice.plugin, found, config.service);
   const nowMs = fromTimestamp(now);
   const slot =
     found.timing.mode === 'cron'

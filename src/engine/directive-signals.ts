@@ -11,7 +11,10 @@ import { withPackage } from './package-signals.ts';
 export type Told = Pick<
   Directive,
   'id' | 'type' | 'target' | 'params' | 'actor' | 'signalId' | 'correlationId'
->;
+> & {
+  /** It must not lead to its being asked for again. */
+  readonly isQuiet?: boolean;
+};
 
 /** What becomes of a directive, each told by a signal. */
 export type DirectiveMoment =
@@ -44,8 +47,7 @@ export function followDirective(
     causationId: id,
   };
   const all = withPackage([{ signal, payload }], told, moment, rules.tenant ?? ROOT);
-  if (isInstallation(actor)) {
-    // What an installation asked for must not lead to its asking again.
+  if (told.isQuiet === true || isInstallation(actor)) {
     const signals = all.map((one): SignalDraft => ({ ...one.signal, isQuiet: true }));
     return { ...noConsequences(), signals };
   }

@@ -27,6 +27,7 @@ import {
   type DirectAnswer,
 } from './directive-answers.ts';
 import {
+  admitWork,
   prepareWork,
   type Asked,
   type DirectiveDefinition,
@@ -83,7 +84,7 @@ export class Directives {
     if (this.#stop.signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
     const asked = { ...draft, plan: JSON.stringify(plan) };
     if (wait === undefined) {
-      return await this.#carryOut(definition, params, asked, request.secret);
+      return await this.#carryOut(definition, params, asked, request);
     }
     const { directive, isNew } = await this.waiting.putOff(asked, wait);
     return isNew ? toAnswer(directive, false) : await this.#answerAgain(directive);
@@ -165,22 +166,25 @@ export class Directives {
     definition: DirectiveDefinition<object>,
     params: object,
     draft: DirectiveDraft,
-    secret: string | undefined,
+    { secret, isQuiet = false }: Pick<DirectRequest, 'secret' | 'isQuiet'>,
   ): Promise<DirectAnswer> {
     const { ledger, processId, rules, tally } = this.#options;
     const asked = this.#askedOf(draft);
+    const told = { ...draft, isQuiet };
     const prepared = await prepareWork(definition, params, { ...asked, secret });
-    const { directive, verdict } = await ledger.direct({
-      draft,
-      processId,
-      work: prepared.work,
-      begin: followBegin(draft, rules()),
-      ends: followEnds(draft, rules()),
-    });
+    const { directive, verdict } = await admitWork(prepared, this.#options, () =>
+      ledger.direct({
+        draft,
+        processId,
+        work: prepared.work,
+        begin: followBegin(told, rules()),
+        ends: followEnds(told, rules()),
+      }),
+    );
     if (verdict === 'mismatch') throw mismatch(directive);
     if (verdict === 'repeated') return await this.#answerAgain(directive);
     for (const moment of ['requested', 'started'] as const) tally.directive(directive, moment);
-    const ended = await this.#finish(definition, params, directive);
+    const ended = await this.#finish(definition, params, { ...directive, isQuiet });
     const answer = toAnswer(ended, false);
     if (prepared.reveal === undefined || ended.status !== 'completed') return answer;
     return { ...answer, result: { ...answer.result, ...prepared.reveal } };
@@ -196,7 +200,7 @@ export class Directives {
   async #finish(
     definition: DirectiveDefinition<object>,
     params: object,
-    begun: Directive,
+    begun: Directive & Pick<Told, 'isQuiet'>,
   ): Promise<Directive> {
     const isLeft = begun.status === 'running';
     const ended = isLeft ? await this.#execute(definition, params, begun) : begun;
@@ -213,7 +217,7 @@ export class Directives {
   async #execute(
     definition: DirectiveDefinition<object>,
     params: object,
-    draft: Directive,
+    draft: Directive & Pick<Told, 'isQuiet'>,
   ): Promise<Directive> {
     if (definition.execute === undefined) throw new Error(`nobody executes ${draft.type}`);
     const work = definition.execute(params, this.#askedOf(draft)).then(

@@ -11,7 +11,7 @@ import { loadCatalog, lookupCommand } from '../plugin/catalog.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';
 import { findPluginDrift } from '../plugin/seal.ts';
-import { checkRoutes } from './check.ts';
+import { checkHooks, checkRoutes } from './check.ts';
 import { checkPipelines } from './pipelines.ts';
 import { findCircles } from './route-circles.ts';
 
@@ -46,6 +46,7 @@ function diagnosePlugins(config: Config, catalog: Catalog, nowMs: number): Findi
   const as = (severity: Finding['severity'], category: Category) => (problem: Problem) =>
     toFinding(severity, category, problem);
   const pipelines = checkPipelines(config.pipelines, catalog);
+  const hooks = checkHooks(config, catalog);
   const circles = findCircles(config.routes, routes, catalog);
   const drifted = config.service.admission.failOnDrift ? 'error' : 'warning';
   return [
@@ -58,6 +59,8 @@ function diagnosePlugins(config: Config, catalog: Catalog, nowMs: number): Findi
     ...warnings.map(as('warning', 'routes')),
     ...circles.endless.map(as('error', 'routes')),
     ...circles.possible.map(as('warning', 'routes')),
+    ...hooks.problems.map(as('error', 'webhooks')),
+    ...hooks.warnings.map(as('warning', 'webhooks')),
     ...pipelines.problems.map(as('error', 'pipelines')),
     ...pipelines.warnings.map(as('warning', 'pipelines')),
     ...Object.keys(config.plugins).flatMap((name) => checkSchedules(name, config, catalog, nowMs)),

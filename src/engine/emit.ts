@@ -9,7 +9,8 @@ import type { Emission, ToldSignal } from '../ledger/signals.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { toSignalDraft, type SignalReport } from '../signal/envelope.ts';
 import { senderOf, type SignalDraft } from '../signal/signal.ts';
-import { followSignal } from './follow-runtime.ts';
+import { descentOf, refuseLoop, type Cause } from './cause.ts';
+import { followSignal, within } from './follow-runtime.ts';
 import type { FollowRules } from './follow.ts';
 
 /** A signal as somebody outside reports it. */
@@ -19,6 +20,10 @@ export interface SignalSubmission extends SignalReport {
   readonly actor: string;
   /** If it was reported before, it is handled again all the same. */
   readonly rerun?: boolean;
+  /** Where in a trace whoever reports it stands. */
+  readonly traceparent?: string | undefined;
+  /** The running job that reports it. */
+  readonly cause?: Cause;
 }
 
 export interface EmitOptions {
@@ -36,24 +41,31 @@ export interface EmitOptions {
 export interface SignalDoor {
   /** Committed when it resolves. */
   emit(submission: SignalSubmission): Promise<ToldSignal>;
+  /** All of them in one commit, or none; one answer for each, in their order. */
+  emitAll(submissions: readonly SignalSubmission[]): Promise<readonly ToldSignal[]>;
   /** What would follow; refuses what `emit` would refuse. */
   foresee(submission: SignalSubmission): Emission;
 }
 
 export function makeSignalDoor(options: EmitOptions): SignalDoor {
   const { ledger, onNews } = options;
-  const record = makeGatherer<Emission, ToldSignal>(async (emissions) => {
+  const write = async (emissions: readonly Emission[]): Promise<ToldSignal[]> => {
     const { told, news } = await ledger.emit(emissions);
     onNews(news);
     const isNew = (_: Emission, index: number): boolean => told[index]?.created === true;
     options.onEmitted(emissions.filter(isNew).map(({ signal }) => signal));
-    return told;
-  });
+    return [...told];
+  };
+  const record = makeGatherer<Emission, ToldSignal>(write);
   return {
     foresee: (submission) => toEmission(submission, options),
     async emit(submission) {
       options.admit();
       return await record(toEmission(submission, options));
+    },
+    async emitAll(submissions) {
+      options.admit();
+      return await write(submissions.map((one) => toEmission(one, options)));
     },
   };
 }
@@ -62,22 +74,37 @@ function toEmission(
   submission: SignalSubmission,
   { rules, catalog }: Pick<EmitOptions, 'rules' | 'catalog'>,
 ): Emission {
-  const { id = makeId(), actor, data, occurredAt } = submission;
+  const { id = makeId(), actor, data, occurredAt, cause } = submission;
   const nowMs = Date.now();
-  const signal = toSignalDraft(submission, { id, actor, nowMs });
-  refusePluginName(signal.source, catalog());
   const current = rules();
+  refuseLoop(cause, current.hopsMax);
+  const signal = { ...toSignalDraft(submission, { id, actor, nowMs }), ...placeOf(submission) };
+  refusePluginName(signal.source, catalog());
+  const { hops: _, ...descent } = descentOf(cause);
   const scope: { payload: JsonObject; context: JsonObject } = { payload: data, context: {} };
   const followers = followSignal(signal, scope, current, {
     submittedBy: 'route',
     actor: signal.source,
     runtimeCaused: false,
+    ...descent,
     key: id,
     atMs: occurredAt === undefined ? nowMs : fromTimestamp(occurredAt),
   });
   if (followers.jobs.length + followers.runs.length === 0) current.onUnmatched?.(signal);
   const isAgain = submission.rerun === true ? { rerun: true } : {};
-  return { signal, ...followers, ...isAgain };
+  return within({ signal, ...followers, ...isAgain }, submission.traceparent);
+}
+
+/** In the chain of the job that reports it, as if it had emitted it. */
+function placeOf({ cause, metadata = {} }: SignalSubmission): Partial<SignalDraft> {
+  if (cause === undefined) return {};
+  const { hops, rootJobId, sourceEventId } = cause;
+  const isPlaced = typeof metadata['correlation_id'] === 'string';
+  return {
+    hops: hops + 1,
+    ...(isPlaced ? {} : { correlationId: rootJobId }),
+    ...(isPlaced || sourceEventId === null ? {} : { causationId: sourceEventId }),
+  };
 }
 
 /** A route with `from: <plugin>` trusts that the plugin itself said it. */

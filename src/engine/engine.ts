@@ -12,12 +12,15 @@ import type { Run, RunStatus } from '../pipeline/run.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import type { Isolation } from '../plugin/isolation.ts';
 import type { Activity } from './activity.ts';
+import type { Cause } from './cause.ts';
 import type { DirectAnswer } from './directive-answers.ts';
 import type { DirectRequest } from './directive-definition.ts';
 import type { Directives } from './directives.ts';
 import type { SignalDoor } from './emit.ts';
 import type { HookDoor, Webhooks } from './hooks.ts';
+import type { Meters } from './meters.ts';
 import type { Counts } from './tally.ts';
+import type { Reach, RunTokens } from './run-tokens.ts';
 import type { Tokens } from './tokens.ts';
 
 /** The moving parts of one process, behind one door for the operations. */
@@ -32,6 +35,13 @@ export interface Engine {
   readonly tenant: string | undefined;
   /** The other ledgers of this process; undefined for who has none. */
   readonly tenants: Tenants | undefined;
+  /** What this process has counted, for all of its ledgers. */
+  readonly meters: Pick<Meters, 'read'>;
+  /** What the tenant may use now; the root ledger has everything. */
+  readonly quota: {
+    workers(): number | undefined;
+    held(): 'tenant_limit' | 'tenant_suspended' | undefined;
+  };
   /** By what plugins of tenants are kept out of the ledgers of others; it is tried out. */
   isolation(): Isolation['tier'];
   /** The keys that this process opens secrets with, the newest first. */
@@ -39,6 +49,10 @@ export interface Engine {
   /** What this process said lately. */
   readonly ring: LogRing;
   readonly tokens: Tokens;
+  /** Those of attempts that run in this process, of all ledgers. */
+  readonly runTokens: Pick<RunTokens, 'find'>;
+  /** Where this process listens. */
+  readonly reach: Readonly<Reach>;
   readonly activity: Activity;
   readonly signals: SignalDoor;
   /** The webhooks of this ledger. */
@@ -83,9 +97,13 @@ export interface Submission {
   readonly dedupeTtlMs?: number;
   /** Whether a job of the key that is under way blocks it too, not only one that succeeded. */
   readonly blockInFlight?: boolean;
+  /** Of all jobs with the same one, one runs at a time. */
+  readonly dependencyKey?: string;
   readonly due?: NonNullable<JobDraft['due']>;
   /** Whoever submits it will wait for its end. */
   readonly isAwaited?: boolean;
+  /** The running job that asks for it. */
+  readonly cause?: Cause;
 }
 
 export interface RunSubmission {
@@ -104,6 +122,8 @@ export interface RunSubmission {
   readonly due?: NonNullable<JobDraft['due']>;
   /** Whoever submits it will wait for its end. */
   readonly isAwaited?: boolean;
+  /** The running job that asks for it. */
+  readonly cause?: Cause;
 }
 
 export interface StartedRun {

@@ -9,6 +9,7 @@ import type { Dedupe, JobDraft } from '../job/job.ts';
 import type { ContextDraft, Enqueued, Ledger } from '../ledger/ledger.ts';
 import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import { checkPayload } from '../plugin/payload.ts';
+import { descentOf } from './cause.ts';
 import type { Submission } from './engine.ts';
 
 /** The one door in: everything that is accepted from outside passes here and is committed. */
@@ -77,6 +78,7 @@ function toDraft(submission: Submission, plugin: Plugin, dedupeTtlMs: number): D
   const payload = toKeptText(submission.payload, 'payload');
   const context = toContext(submission.context);
   const dedupe = toDedupe(submission, dedupeTtlMs);
+  const { dependencyKey } = submission;
   return {
     context,
     job: {
@@ -90,9 +92,11 @@ function toDraft(submission: Submission, plugin: Plugin, dedupeTtlMs: number): D
       ...(dedupe === undefined
         ? {}
         : { dedupe: { ...dedupe, blockInFlight: submission.blockInFlight ?? false } }),
+      ...(dependencyKey === undefined ? {} : { dependencyKey }),
       ...(submission.due === undefined ? {} : { due: submission.due }),
       ...(submission.isAwaited === true ? { isAwaited: true } : {}),
       ...(context === undefined ? {} : { eventContextId: context.id }),
+      ...descentOf(submission.cause),
     },
   };
 }

@@ -1,7 +1,9 @@
 import { makeId } from '../base/ids.ts';
 import type { Json, JsonObject } from '../base/json.ts';
+import { TRACE_KEY } from '../base/trace.ts';
 import type { JobDraft, SubmittedBy } from '../job/job.ts';
 import type { FollowHalt, RunDraft } from '../ledger/runs.ts';
+import type { Emission } from '../ledger/signals.ts';
 import { senderOf, type SignalDraft } from '../signal/signal.ts';
 import { toEnvelope, type Consequences, type FollowRules } from './follow.ts';
 import { toRunPayload } from './starts.ts';
@@ -30,9 +32,13 @@ export function followSignal(
 ): Followers {
   const { id: sourceEventId, type, hops } = signal;
   const source = senderOf(signal.source);
+  const targets = rules.targetsOf({ source, type });
   const common = { ...following, sourceEventId, hops };
-  const envelope = toEnvelope({ type, payload }, source, sourceEventId, atMs);
-  const jobs = rules.targetsOf({ source, type }).map((target, place): JobDraft => ({
+  // One text for all that get it, and none where nobody does, which is the most frequent case.
+  const envelope = targets.some(({ command }) => command === 'handle')
+    ? toEnvelope({ type, payload }, source, sourceEventId, atMs)
+    : '';
+  const jobs = targets.map((target, place): JobDraft => ({
     id: makeId(),
     plugin: target.plugin,
     command: target.command,
@@ -52,6 +58,19 @@ export function followSignal(
     ...common,
   }));
   return { jobs, runs };
+}
+
+/** What a signal starts belongs to the trace of whoever reported it. */
+export function within(emission: Emission, traceparent: string | undefined): Emission {
+  const { jobs, runs } = emission;
+  if (traceparent === undefined || jobs.length + runs.length === 0) return emission;
+  const eventContextId = makeId();
+  return {
+    ...emission,
+    contexts: [{ id: eventContextId, accumulated: JSON.stringify({ [TRACE_KEY]: traceparent }) }],
+    jobs: jobs.map((job) => ({ eventContextId, ...job })),
+    runs: runs.map((run) => ({ eventContextId, ...run })),
+  };
 }
 
 /** The same for a signal that the runtime gave of itself. */

@@ -44,7 +44,6 @@ export interface Generation extends Blueprint {
 
 export function makeGeneration(blueprint: Blueprint, number: number, log: Log): Generation {
   const { config, catalog } = blueprint;
-  tellFindings(blueprint, log.child('plugins'));
   const plugins = [...catalog.plugins.values()];
   return Object.freeze({
     ...blueprint,
@@ -62,7 +61,8 @@ export async function tellSchemas({ catalog }: Blueprint, log: Log): Promise<voi
   for (const problem of problems) log.child('plugins').warn(describeProblem(problem));
 }
 
-function tellFindings({ catalog, warnings }: Blueprint, log: Log): void {
+export function tellFindings({ catalog, warnings }: Blueprint, parent: Log): void {
+  const log = parent.child('plugins');
   for (const problem of catalog.problems) {
     log.error(`plugin not loaded: ${describeProblem(problem)}`, { plugin: problem.plugin });
   }

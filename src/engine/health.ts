@@ -155,12 +155,13 @@ export function initDirective(
 }
 
 function refuseDetails({ name }: Plugin, asked: InitAuthor): void {
-  const { payload = {}, context, dedupeKey, dedupeTtlMs, due } = asked;
+  const { payload = {}, context, dedupeKey, dedupeTtlMs, dependencyKey, due } = asked;
   const given = {
     payload: Object.keys(payload).length > 0,
     context: context !== undefined,
     dedupe_key: dedupeKey !== undefined,
     dedupe_ttl: dedupeTtlMs !== undefined,
+    dependency: dependencyKey !== undefined,
     run_at: due !== undefined,
   };
   const [place] = Object.entries(given).find(([, isGiven]) => isGiven) ?? [];

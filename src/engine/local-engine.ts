@@ -29,11 +29,14 @@ import type {
 import { tellSchemas, type Blueprint } from './generation.ts';
 import { hasInit } from './health.ts';
 import { drain, endStart, LAST_WRITES_MS, startInSteps, takeLeave } from './lifecycle.ts';
+import type { Meters } from './meters.ts';
 import type { EngineParts } from './parts.ts';
 import type { Quota } from './quota.ts';
 import type { HookDoor, Webhooks } from './hooks.ts';
+import type { Reach, RunTokens } from './run-tokens.ts';
 import type { TokenStore } from './token-store.ts';
 import { refuseUnisolated } from './unisolated.ts';
+import { observeWebhooks } from './observe-webhooks.ts';
 import { makeWebhooks } from './webhooks.ts';
 import { Wiring } from './wiring.ts';
 
@@ -48,6 +51,8 @@ export class LocalEngine implements Engine {
   readonly directives: Directives;
   readonly signals: SignalDoor;
   readonly tokens: TokenStore;
+  readonly runTokens: RunTokens;
+  readonly reach: Reach;
   readonly hooks: HookDoor;
   readonly webhooks: Webhooks;
   readonly #parts: EngineParts;
@@ -75,14 +80,18 @@ export class LocalEngine implements Engine {
     this.directives = wiring.directives;
     this.signals = guard(wiring.runs.signals, wiring.quota);
     this.tokens = wiring.tokens;
+    this.runTokens = parts.runTokens;
+    this.reach = parts.reach;
     this.hooks = wiring.runs.hooks;
-    this.webhooks = makeWebhooks({
+    const webhooks = makeWebhooks({
       door: wiring.runs.hooks,
+      engine: this,
       config: () => this.config.webhooks,
       ledger: parts.ledger,
       tenants: parts.tenants,
       log: parts.log.child('webhooks'),
     });
+    this.webhooks = observeWebhooks(webhooks, wiring);
   }
 
   /** Throws when plugins of tenants would see what is not theirs. */
@@ -90,8 +99,16 @@ export class LocalEngine implements Engine {
     refuseUnisolated(this.config, this.#parts.isolation);
   }
 
+  get meters(): Meters {
+    return this.#wiring.meters;
+  }
+
+  get quota(): Pick<Quota, 'workers' | 'held'> {
+    return this.#wiring.quota;
+  }
+
   isolation(): Isolation['tier'] {
-    return this.#parts.isolation?.().tier ?? 'none';
+    return this.#parts.isolation?.(this.config).tier ?? 'none';
   }
 
   get config(): Config {
@@ -120,12 +137,12 @@ export class LocalEngine implements Engine {
   }
 
   packages(): Packages {
-    return findPackages(this.#wiring.packageRoots);
+    return findPackages(this.#wiring.inForce.packageRoots);
   }
 
   /** For an engine that is asked without being started: what is installed counts too. */
   extend(): Promise<void> {
-    return this.#wiring.extend();
+    return this.#wiring.inForce.extend();
   }
 
   direct(request: DirectRequest): Promise<DirectAnswer> {
@@ -176,7 +193,7 @@ export class LocalEngine implements Engine {
     const healthy = this.#wiring.pause.isOn ? 'paused' : this.#state;
     return {
       processId: this.processId,
-      generation: this.#wiring.reloader.status(),
+      generation: this.#wiring.inForce.reloader.status(),
       state: trouble === undefined || this.#state === 'stopping' ? healthy : 'degraded',
       detail: trouble,
       slots: this.config.service.maxWorkers,
@@ -190,7 +207,7 @@ export class LocalEngine implements Engine {
 
   /** Calls back when a reload begins and when it has ended. */
   watchReloads(listener: (isUnderWay: boolean) => void): void {
-    this.#wiring.reloader.watch(listener);
+    this.#wiring.inForce.reloader.watch(listener);
   }
 
   get isPaused(): boolean {
@@ -206,12 +223,17 @@ export class LocalEngine implements Engine {
 
   /** What the process has in force is another now. */
   async renew(): Promise<void> {
-    await this.#wiring.reloader.reload('system');
+    await this.#wiring.inForce.reloader.reload('system');
   }
 
   /** Others may have made something ready. */
   nudge(): void {
     this.#wiring.waker.dueIn(0);
+  }
+
+  /** Looks for what is wrong now, and not only with the next round. */
+  lookForIncidents(): void {
+    this.#wiring.watch.soon();
   }
 
   /** Starts nothing more, until it is told to go on; resolves when what runs has ended. */
@@ -242,23 +264,25 @@ export class LocalEngine implements Engine {
 
   async #start(): Promise<void> {
     this.#state = 'starting';
-    const { waker, vitals, pruner, scheduler, runs, reloader, health } = this.#wiring;
-    const parts = [waker, vitals.reaper, pruner, this.tokens, scheduler, runs.advancer];
+    const { waker, vitals, pruner, scheduler, runs, inForce, health, watch } = this.#wiring;
+    const parts = [waker, vitals.reaper, pruner, this.tokens, scheduler, runs.advancer, watch];
     const steps = [
       // The helper is ready only when no helper of an earlier engine lives, so neither does its work.
       () => this.#parts.host.start(),
-      () => this.#wiring.extend(),
+      () => inForce.extend(),
       () => this.#parts.runner.prewarm(this.#wiring.generation),
       () => vitals.heartbeat.start(),
-      () => reloader.begin(),
+      () => inForce.reloader.begin(),
       () => health.require(),
-      () => this.#wiring.installations.note(this.#wiring.generation.installed),
+      () => inForce.installations.note(this.#wiring.generation.installed),
       () => vitals.recover(),
       () => this.#wiring.pause.begin(),
       () => this.#wiring.switches.refresh(),
       () => this.#wiring.credentials.start(),
+      () => watch.recall(),
       () => this.#open(),
       ...parts.map((part) => () => part.start()),
+      () => (this.tenant === undefined ? this.#wiring.tracer.start() : undefined),
       () => this.#parts.tenants?.start(),
     ];
     await startInSteps(steps, () => this.#stopping !== undefined);
@@ -274,11 +298,13 @@ export class LocalEngine implements Engine {
     const starting = this.#state === 'starting' ? this.#starting : undefined;
     this.#state = 'stopping';
     const others = this.#parts.tenants?.stop();
-    const { dispatcher, scheduler, waker, vitals, pruner, runs } = this.#wiring;
+    const { dispatcher, scheduler, waker, vitals, pruner, runs, watch } = this.#wiring;
     const log = this.#parts.log.child('engine');
     void dispatcher.shut();
     if (starting !== undefined) await endStart(starting, this.#parts.host);
-    for (const part of [scheduler, waker, vitals.reaper, pruner, runs.advancer]) await part.stop();
+    for (const part of [watch, scheduler, waker, vitals.reaper, pruner, runs.advancer]) {
+      await part.stop();
+    }
     await drain(dispatcher, this.config.service.shutdownTimeoutMs, log);
     await settlesWithin(this.directives.stop(), LAST_WRITES_MS);
     await this.tokens.stop();
@@ -287,6 +313,7 @@ export class LocalEngine implements Engine {
     await others;
     await vitals.heartbeat.stop();
     await takeLeave(this.ledger, this.processId, log);
+    if (this.tenant === undefined) await this.#wiring.tracer.stop();
     this.#parts.runner.stop();
     await this.#parts.host.stop();
     dispatcher.leave();
@@ -301,6 +328,10 @@ export class LocalEngine implements Engine {
 const one = { jobs: 1, signals: 0 };
 
 function guard(door: SignalDoor, quota: Quota): SignalDoor {
-  const told = { jobs: 0, signals: 1 };
-  return { ...door, emit: (submission) => quota.within(told, () => door.emit(submission)) };
+  const told = (signals: number) => ({ jobs: 0, signals });
+  return {
+    ...door,
+    emit: (submission) => quota.within(told(1), () => door.emit(submission)),
+    emitAll: (all) => quota.within(told(all.length), () => door.emitAll(all)),
+  };
 }

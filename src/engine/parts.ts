@@ -1,15 +1,18 @@
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { Isolation } from '../plugin/isolation.ts';
 import type { Host } from '../plugin/process.ts';
 import type { Directive } from '../directive/directive.ts';
 import type { Engine } from './engine.ts';
 import type { Blueprint } from './generation.ts';
+import type { Reach, RunTokens } from './run-tokens.ts';
+import type { Meters } from './meters.ts';
 import type { Runner } from './runner.ts';
 import type { Principal } from './tokens.ts';
 import type { TenantKeeper, TenantSelf } from './tenants.ts';
+import type { Tracer } from './tracer.ts';
 import type { Turns } from './turns.ts';
+import type { IsolationOf } from './unisolated.ts';
 import type { Vault } from './vault.ts';
 
 /** What an engine is made of; whoever makes it owns the ledger. */
@@ -26,14 +29,21 @@ export interface EngineParts {
   readonly version: string;
   /** What seals and opens secrets; all ledgers of a process share it. */
   readonly vault: Vault;
+  /** The tokens of attempts that run in this process, of all ledgers. */
+  readonly runTokens: RunTokens;
+  readonly reach: Reach;
   /** The directory of the packages that come with the program; undefined for none. */
   readonly shippedPackages?: string | undefined;
   /** The places of the process, when others share them. */
   readonly turns?: Turns | undefined;
+  /** What counts for all ledgers of the process; one of its own unless told. */
+  readonly meters?: Meters | undefined;
+  /** Where traces of all ledgers go; nowhere unless told. */
+  readonly tracer?: Tracer | undefined;
   /** The other ledgers of this process; only the engine of the root ledger has them. */
   readonly tenants?: TenantKeeper | undefined;
   /** How plugins of tenants are kept out of what is not theirs; only for the root ledger. */
-  readonly isolation?: (() => Isolation) | undefined;
+  readonly isolation?: IsolationOf | undefined;
   /** Undefined for the root ledger. */
   readonly tenant?: TenantSelf | undefined;
   /** Throws when somebody may not have this done any more, which waited for a while. */

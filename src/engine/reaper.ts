@@ -23,7 +23,8 @@ export interface ReaperOptions {
   readonly rules: () => ReaperRules;
   /** Whether this process was itself well for long enough to judge others. */
   readonly mayJudge: () => boolean;
-  readonly onReaped: (settlement: Settlement) => void;
+  /** With the closings that were written. */
+  readonly onReaped: (settlement: Settlement, written: readonly Closing[]) => void;
   /** Before a dead process is forgotten: what it left elsewhere would not be looked for after that. */
   readonly onDeath: () => Promise<void>;
   readonly log: Log;
@@ -213,6 +214,6 @@ function report(
       ...(ending.reason === null ? {} : { reason: ending.reason }),
     });
   }
-  if (settled.length > 0) onReaped(settlement);
+  if (settled.length > 0) onReaped(settlement, settled);
   return settled.length;
 }

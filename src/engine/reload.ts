@@ -8,7 +8,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { describeChanges, findFixed } from './changes.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
 import type { GenerationStatus, ReloadReport } from './engine.ts';
-import { makeGeneration, type Blueprint, type Generation } from './generation.ts';
+import { makeGeneration, tellFindings, type Blueprint, type Generation } from './generation.ts';
 
 export interface ReloaderOptions {
   readonly processId: string;
@@ -64,6 +64,7 @@ export function makeReloader(options: ReloaderOptions): Reloader {
     try {
       const blueprint = await options.extend(read());
       const next = makeGeneration(blueprint, before.number + 1, parent);
+      tellFindings(next, parent);
       await options.prepare(next);
       await record(next, 'reload', options);
       probe('reload.before-swap');

@@ -8,6 +8,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Followers, RunDraft, RunNews } from '../ledger/runs.ts';
 import type { ReplayProgress, SignalFilter } from '../ledger/signals.ts';
 import { RUNTIME_SOURCE, type Signal } from '../signal/signal.ts';
+import { hopsBehind } from './cause.ts';
 import type { Asked } from './directive-definition.ts';
 import { followSignal } from './follow-runtime.ts';
 import type { Generation } from './generation.ts';
@@ -36,6 +37,7 @@ export async function replay(
   asked: Asked,
 ): Promise<JsonObject> {
   let progress = await beginAt(ledger, asked);
+  const hopsLeast = await hopsBehind(asked.actor, ledger);
   while (progress.signals < choice.limit) {
     if (asked.signal.aborted) {
       throw new DuctileError('STOPPING', `stopped after ${progress.signals} signals`);
@@ -51,7 +53,9 @@ export async function replay(
     const last = signals.at(-1);
     if (last === undefined) break;
     const told = await readTold(signals, choice, { ledger, vault });
-    const followed = told.map((one) => followAgain(one, choice, asked, current()));
+    const followed = told.map((one) =>
+      followAgain({ ...one, hopsLeast }, choice, asked, current()),
+    );
     const step = {
       directiveId: asked.directiveId,
       processId,
@@ -106,12 +110,13 @@ async function readTold(
 }
 
 function followAgain(
-  { signal, payload }: Told,
+  { signal, payload, hopsLeast }: Told & { readonly hopsLeast: number },
   { handler }: ReplayChoice,
   { actor, directiveId }: Asked,
   { rules }: Generation,
 ): Followers {
-  const { id, type, source, hops } = signal;
+  const { id, type, source } = signal;
+  const hops = Math.max(signal.hops, hopsLeast);
   if (hops > rules.hopsMax) return { jobs: [], runs: [] };
   const draft = { id, type, source, hops };
   const { jobs, runs } = followSignal(draft, { payload, context: {} }, rules, {

@@ -84,6 +84,7 @@ export function retentionOf({ service }: Config): Record<Prunable, number> {
     runs: service.jobQueueRetentionMs,
     definitions: service.jobQueueRetentionMs,
     deliveries: service.signalRetentionMs,
+    incidents: service.signalRetentionMs,
     transitions: service.breakerTransitionsRetentionMs,
     // Each key carries its own end.
     dedupe: 0,

@@ -8,6 +8,7 @@ import type { Pipeline } from '../pipeline/pipeline.ts';
 import { suggest } from '../config/nearest.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { checkPayload } from '../plugin/payload.ts';
+import { descentOf } from './cause.ts';
 import type { RunSubmission, StartedRun, Triggered, TriggerSubmission } from './engine.ts';
 import { draftJob, toContext, toDedupe, untilDue, type DraftedJob } from './enqueue.ts';
 import { toStart, type Start } from './starts.ts';
@@ -143,6 +144,7 @@ function toDraft(submission: RunSubmission, pipeline: Pipeline, usualTtlMs: numb
       ...(dedupe === undefined ? {} : { dedupe }),
       ...(due === undefined ? {} : { due }),
       ...(isAwaited === true ? { isAwaited } : {}),
+      ...descentOf(submission.cause),
     },
   };
 }

@@ -1,6 +1,6 @@
 import type { Log } from '../base/log.ts';
 import type { Enqueued, Ledger } from '../ledger/ledger.ts';
-import type { RunNews } from '../ledger/runs.ts';
+import type { EndedRun, RunNews } from '../ledger/runs.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 import { makeAdvancer, type Advancer } from './advancer.ts';
 import { makeSignalDoor, type SignalDoor } from './emit.ts';
@@ -14,6 +14,8 @@ import { tellDroppedRuns } from './tell.ts';
 import type { Vault } from './vault.ts';
 
 export interface RunKeeperOptions {
+  /** Runs have come to their end, and it is on the ledger. */
+  readonly onEnded: (ended: readonly EndedRun[]) => void;
   readonly ledger: Ledger;
   readonly processId: string;
   readonly current: () => Generation;
@@ -43,7 +45,9 @@ export interface RunKeeper {
 export function makeRunKeeper(options: RunKeeperOptions): RunKeeper {
   const { ledger, processId, current, onQueued, log } = options;
   ledger.followHalts(makeFollowHalt(() => current().rules));
-  const heed = ({ advancing, queued, dueInMs, failures = [], dropped = [] }: RunNews): void => {
+  const heed = (news: RunNews): void => {
+    const { advancing, queued, dueInMs, failures = [], dropped = [], ended = [] } = news;
+    if (ended.length > 0) options.onEnded(ended);
     tellDroppedRuns(dropped, log);
     for (const { branchId, error } of failures) {
       const fields = { branch_id: branchId, error };

@@ -43,6 +43,18 @@ export function makeSettler(ledger: Ledger, rules: () => FollowRules, log: Log):
   };
 }
 
+/** Tells how long each commit took. */
+export function timed(settler: Settler, tell: (ms: number) => void): Settler {
+  return {
+    async settle(closings, claim) {
+      const began = performance.now();
+      const settled = await settler.settle(closings, claim);
+      tell(performance.now() - began);
+      return settled;
+    },
+  };
+}
+
 /**
  * Settles all together; when that fails for a reason that lies in the data, each alone, so that one
  * attempt's impossible result cannot hold up the others. The claim is then left to the next turn.

@@ -112,6 +112,8 @@ export class Slots<T> {
     const late = new Set(
       this.#waiting.filter(({ sinceMs }) => sinceMs <= latest).map(({ held }) => held),
     );
+    // Nothing ended meanwhile: to go on claiming ahead would only give back once a second.
+    if (late.size > 0) this.#meanMs = Math.max(this.#meanMs, WAIT_MS_MAX);
     this.#options.giveBack(this.withdraw((held) => late.has(held)));
     const [first] = this.#waiting;
     if (first !== undefined) this.#watchFor(Math.max(1, first.sinceMs - latest));

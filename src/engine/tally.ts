@@ -20,8 +20,10 @@ export interface Tally {
   counts(): Counts;
   emitted(signals: readonly SignalDraft[]): void;
   /** A moment of a directive, which is a signal too. */
-  directive(directive: Directive, moment: DirectiveMoment): void;
+  directive(directive: ToldDirective, moment: DirectiveMoment): void;
 }
+
+type ToldDirective = Pick<Directive, 'id' | 'type' | 'target' | 'actor' | 'correlationId'>;
 
 const emittedChannel = channel('ductile:signal:emitted');
 

@@ -1,6 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { ApiToken } from '../config/config.ts';
 import { roleOf, type Role } from '../directive/role.ts';
+import type { Cause } from './cause.ts';
 
 /** Somebody who asks, and what they may ask for. */
 export interface Principal {
@@ -10,6 +11,8 @@ export interface Principal {
   readonly role: Role;
   /** Whose ledger it is about, by the token alone; undefined for the root one. */
   readonly tenant: string | undefined;
+  /** The running job that asks, when it is one. */
+  readonly cause?: Cause;
 }
 
 export interface Tokens {

@@ -1,9 +1,11 @@
 import type { Json } from '../base/json.ts';
-import type { ValueMask } from '../base/mask-values.ts';
+import { makeValueMask, type KnownSecret, type ValueMask } from '../base/mask-values.ts';
 import type { ProcessEnd } from '../plugin/process.ts';
 
 /** The end of a process as it may be kept: whatever it printed, without the values it was given. */
-export function withoutSecrets(end: ProcessEnd, mask: ValueMask): ProcessEnd {
+export function withoutSecrets(end: ProcessEnd, secrets: readonly KnownSecret[]): ProcessEnd {
+  if (secrets.length === 0) return end;
+  const mask = makeValueMask(secrets);
   const stdout = maskOutput(end.stdout, end.stdoutOverflowed, mask);
   const stderr = maskText(end.stderr, end.stderrTruncated, mask);
   return { ...end, stdout, stderr };

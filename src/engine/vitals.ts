@@ -1,11 +1,11 @@
 import { hostname } from 'node:os';
 import type { Log } from '../base/log.ts';
-import type { Ledger, Settlement } from '../ledger/ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Host } from '../plugin/process.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import type { Generation } from './generation.ts';
 import { makeHeartbeat, type Heartbeat } from './heartbeat.ts';
-import { makeReaper, type Reaper } from './reaper.ts';
+import { makeReaper, type Reaper, type ReaperOptions } from './reaper.ts';
 import { reaperRulesOf } from './rules.ts';
 import { compareClaims } from './unheld.ts';
 
@@ -16,7 +16,7 @@ export interface VitalsOptions {
   readonly ledger: Ledger;
   readonly host: Host;
   readonly dispatcher: Pick<Dispatcher, 'stopAll' | 'stopJob' | 'holds' | 'close'>;
-  readonly onReaped: (settlement: Settlement) => void;
+  readonly onReaped: ReaperOptions['onReaped'];
   /** A process is about to be forgotten that had died. */
   readonly onDeath: () => Promise<void>;
   readonly log: Log;

@@ -13,6 +13,7 @@ import {
   type DirectAnswer,
 } from './directive-answers.ts';
 import {
+  admitWork,
   prepareWork,
   type Asked,
   type DirectiveDefinition,
@@ -146,19 +147,21 @@ export class WaitingDirectives {
     const definition = types.get(directive.type);
     if (definition === undefined || isStopping()) return;
     const params = JSON.parse(directive.params) as object;
-    const { work } = await prepareLate(async () => {
+    const prepared = await prepareLate(async () => {
       await authorize(directive);
       const known = parseParams(definition, params);
       await definition.plan(known);
       return await prepareWork(definition, known, askedOf(directive));
     });
-    const begun = await ledger.startDirective({
-      directive,
-      processId,
-      work,
-      begin: followDirective(directive, 'started', rules()),
-      ends: followEnds(directive, rules()),
-    });
+    const begun = await admitWork(prepared, this.#options, () =>
+      ledger.startDirective({
+        directive,
+        processId,
+        work: prepared.work,
+        begin: followDirective(directive, 'started', rules()),
+        ends: followEnds(directive, rules()),
+      }),
+    );
     if (begun === undefined) return;
     tally.directive(begun, 'started');
     await finish(definition, params, begun);

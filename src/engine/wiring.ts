@@ -6,7 +6,7 @@ import type { Config } from '../config/config.ts';
 import type { Directive } from '../directive/directive.ts';
 import { retentionType } from '../directive/prune.ts';
 import type { CancelAnswer } from '../job/state.ts';
-import type { Enqueued, Settlement } from '../ledger/ledger.ts';
+import type { Closing, Enqueued, Settlement } from '../ledger/ledger.ts';
 import { noNews } from '../ledger/runs.ts';
 import { RUNTIME_SOURCE } from '../signal/signal.ts';
 import { makeActivity } from './activity.ts';
@@ -18,20 +18,21 @@ import { Dispatcher } from './dispatcher.ts';
 import type { EngineStatus } from './engine.ts';
 import { makeDoor, type Door } from './enqueue.ts';
 import { makeExecutor } from './executor.ts';
-import { makeGeneration, tellSchemas, type Generation } from './generation.ts';
+import type { Generation } from './generation.ts';
 import { makeHealthKeeper, type HealthKeeper } from './health.ts';
+import { InForce } from './in-force.ts';
 import { makeKeep } from './keep.ts';
 import type { EngineParts } from './parts.ts';
 import { Pause } from './pause.ts';
+import { makeMeters, type Meters } from './meters.ts';
+import { makeObserver } from './observe.ts';
 import { makePruner } from './pruner.ts';
 import { makeQuota, unlimited, type Quota } from './quota.ts';
-import { makeAsksOf } from './handlers.ts';
-import { makeInstallationKeeper, type InstallationKeeper } from './installations.ts';
-import { makeReloader, type Reloader } from './reload.ts';
 import { registerAllDirectives } from './register.ts';
+import { makeGrantAccess } from './run-tokens.ts';
 import { makeRunKeeper, type RunKeeper } from './runs.ts';
 import { makeScheduler, type Scheduler } from './scheduler.ts';
-import { makeSettler, type Settled } from './settle.ts';
+import { makeSettler, timed, type Settled } from './settle.ts';
 import { makeTally, type Tally } from './tally.ts';
 import { tellDropped, tellEnd } from './tell.ts';
 import { seamsOfTenancy } from './tenancy.ts';
@@ -39,10 +40,11 @@ import { makeSwitches, type Switches } from './switches.ts';
 import { makeTokenStore, type TokenStore } from './token-store.ts';
 import { isToken, type Principal } from './tokens.ts';
 import type { Vault } from './vault.ts';
+import { noTracer, type Tracer } from './tracer.ts';
 import { makeTurns } from './turns.ts';
+import { makeWatch, type Watch } from './watch.ts';
 import { makeVitals, type Vitals } from './vitals.ts';
 import { makeWaiters, type Waiters } from './waiters.ts';
-import { requireSecrets } from './webhooks.ts';
 import { makeWaker, type Waker } from './wake.ts';
 
 /** What the parts must know of the engine as a whole. */
@@ -73,23 +75,26 @@ export class Wiring {
   readonly waker: Waker;
   readonly vitals: Vitals;
   readonly pruner: Service;
-  readonly reloader: Reloader;
-  readonly installations: InstallationKeeper;
+  readonly inForce: InForce;
   readonly health: HealthKeeper;
   readonly scheduler: Scheduler;
+  readonly watch: Watch;
+  readonly meters: Meters;
+  readonly tracer: Tracer;
+  readonly observer: ReturnType<typeof makeObserver>;
   readonly runs: RunKeeper;
-  /** What is in force now; a reload puts another in its place. */
-  generation: Generation;
   readonly #parts: EngineParts;
   readonly #life: EngineLife;
   readonly #log: Log;
   readonly #jobLog: Log;
 
   constructor(parts: EngineParts, life: EngineLife) {
-    const { blueprint, ledger, log } = parts;
+    const { ledger, log } = parts;
     this.#parts = parts;
     this.#life = life;
-    this.generation = makeGeneration(blueprint, 1, log);
+    this.inForce = this.#makeInForce();
+    this.meters = parts.meters ?? makeMeters();
+    this.tracer = parts.tracer ?? noTracer;
     this.#log = log.child('engine');
     this.#jobLog = log.child('job');
     const { vault } = parts;
@@ -136,8 +141,9 @@ export class Wiring {
       log: log.child('pruner'),
     });
     this.scheduler = this.#makeScheduler();
-    this.reloader = this.#makeReloader();
-    this.installations = this.#makeInstallations();
+    this.watch = this.#makeWatch();
+    const { meters, tracer, watch } = this;
+    this.observer = makeObserver({ ledger, meters, tracer, watch });
     this.tokens = makeTokenStore({
       ledger,
       configured: () => this.#config.api.auth.tokens,
@@ -147,8 +153,33 @@ export class Wiring {
     this.directives = this.#makeDirectives();
   }
 
+  /** What is in force now; a reload puts another in its place. */
+  get generation(): Generation {
+    return this.inForce.generation;
+  }
+
   get #config(): Config {
     return this.generation.config;
+  }
+
+  #makeInForce(): InForce {
+    return new InForce({
+      parts: this.#parts,
+      processId: this.processId,
+      isRunning: () => this.#life.isRunning(),
+      health: () => this.health,
+      hooks: () => this.runs.hooks,
+      onAdopted: () => {
+        this.vitals.heartbeat.soon();
+        this.scheduler.soon();
+        this.waker.dueIn(0);
+        this.dispatcher.wake();
+      },
+      onAsked: (asked) => {
+        for (const { draft } of asked) this.tally.directive(draft, 'requested');
+        this.waker.dueIn(0);
+      },
+    });
   }
 
   #makeHealth(): HealthKeeper {
@@ -168,7 +199,7 @@ export class Wiring {
       processId: this.processId,
       current: () => this.generation,
       dispatcher: this.dispatcher,
-      onReaped: (settlement) => this.#reaped(settlement),
+      onReaped: (settlement, written) => this.#reaped(settlement, written),
       onDeath: async () => this.#parts.tenants?.mourn(),
     });
   }
@@ -179,6 +210,7 @@ export class Wiring {
       ledger,
       processId: this.processId,
       current: () => this.generation,
+      onEnded: (ended) => this.observer.ended(ended),
       onQueued: (enqueued) => this.#arrived(enqueued),
       onDelayed: (ms) => this.waker.dueIn(ms),
       admit: () => this.#life.admit(),
@@ -195,7 +227,10 @@ export class Wiring {
   #makeDispatcher(): Dispatcher {
     const { ledger, runner, log } = this.#parts;
     return new Dispatcher({
-      settler: makeSettler(ledger, () => this.generation.rules, log.child('settle')),
+      settler: timed(
+        makeSettler(ledger, () => this.generation.rules, log.child('settle')),
+        (ms) => this.meters.committed(ms),
+      ),
       processId: this.processId,
       turns: this.#parts.turns ?? makeTurns(() => this.#config.service.maxWorkers),
       most: () => this.quota.workers(),
@@ -206,6 +241,7 @@ export class Wiring {
         run: runner.run,
         bases: makeBases((key) => ledger.basePayload(key)),
         credentials: this.credentials,
+        grantAccess: makeGrantAccess({ ...this.#parts, tenant: this.#parts.tenant?.slug }),
         keep: makeKeep(this.vault, log.child('executor')),
         onHostFull: () => this.dispatcher.rest(HOST_FULL_DELAY_MS),
         log: log.child('executor'),
@@ -233,6 +269,19 @@ export class Wiring {
     });
   }
 
+  #makeWatch(): Watch {
+    const { ledger, log, tenant } = this.#parts;
+    return makeWatch({
+      ledger,
+      current: () => this.generation,
+      isRoot: tenant === undefined,
+      isPaused: () => this.pause.isOn,
+      isOff: (plugin) => this.switches.isOff(plugin),
+      onNews: (news) => this.runs.heed(news),
+      log: log.child('watch'),
+    });
+  }
+
   #makeDirectives(): Directives {
     const { ledger, log } = this.#parts;
     const directives = new Directives({
@@ -240,6 +289,7 @@ export class Wiring {
       processId: this.processId,
       rules: () => ({ ...this.generation.rules, tenant: this.#parts.tenant?.slug }),
       approvals: () => this.#config.directives.approval,
+      within: (asked, work) => this.quota.within(asked, work),
       authorize: (directive) => this.#authorize(directive),
       tally: this.tally,
       onChange: () => this.runs.heed({ ...noNews, queued: true, advancing: true }),
@@ -250,7 +300,7 @@ export class Wiring {
       config: () => this.#config,
       catalog: () => this.generation.catalog,
       health: this.health,
-      reloader: this.reloader,
+      reloader: this.inForce.reloader,
       switches: this.switches,
       tokens: this.tokens,
       vault: this.vault,
@@ -266,8 +316,8 @@ export class Wiring {
       onNews: (news) => this.runs.heed(news),
       ...seamsOfTenancy(this.#parts, () => this.#config),
       compile: this.#parts.compile,
-      packageRoots: () => this.packageRoots,
-      onInstalled: () => this.installations.look(),
+      packageRoots: () => this.inForce.packageRoots,
+      onInstalled: () => this.inForce.installations.look(),
       hooks: this.runs.hooks,
       tenant: this.#parts.tenant,
     });
@@ -291,68 +341,9 @@ export class Wiring {
     await this.#life.authorize(principal, directive);
   }
 
-  /** Where packages are looked for; the first of two that are alike counts. */
-  get packageRoots(): readonly string[] {
-    const configured = this.#config.packageRoots.map(({ path }) => path);
-    return [...configured, ...[this.#parts.shippedPackages ?? []].flat()];
-  }
-
-  /** What the engine begins with has what is installed in it; nothing is written. */
-  async extend(): Promise<void> {
-    const { blueprint, log } = this.#parts;
-    const extended = await this.installations.extend(blueprint);
-    if (extended !== blueprint) this.generation = makeGeneration(extended, 1, log);
-  }
-
-  #makeInstallations(): InstallationKeeper {
-    const { ledger, compile, log } = this.#parts;
-    const asksOf = makeAsksOf(() => this.#config, log.child('handlers'));
-    ledger.handleSignals(asksOf, () => this.waker.dueIn(0));
-    return makeInstallationKeeper({
-      ledger,
-      isRunning: () => this.#life.isRunning(),
-      current: () => this.generation,
-      compile,
-      renew: () => this.reloader.renew(),
-      log: log.child('installations'),
-    });
-  }
-
-  #makeReloader(): Reloader {
-    const { load, ledger, log, runner } = this.#parts;
-    return makeReloader({
-      processId: this.processId,
-      current: () => this.generation,
-      load,
-      compile: this.#parts.compile,
-      extend: (files) => this.installations.extend(files),
-      ledger,
-      // Whether plugins are well under it must be known before the first claim.
-      prepare: async ({ config }) => {
-        if (config.webhooks.enabled) await requireSecrets(config.webhooks, this.runs.hooks);
-        await this.health.learn();
-      },
-      // From here on nothing may fail: half a reload would be neither the old nor the new one.
-      adopt: (generation) => {
-        this.generation = generation;
-        this.#parts.tenants?.renew();
-        void tellSchemas(generation, log);
-        runner.prewarm(generation);
-        this.vitals.heartbeat.soon();
-        this.scheduler.soon();
-        this.waker.dueIn(0);
-        this.dispatcher.wake();
-      },
-      follow: async () => {
-        await this.health.require();
-        await this.installations.note(this.generation.installed);
-      },
-      log,
-    });
-  }
-
   /** What was given back is ready now, here and elsewhere. */
-  #reaped(settlement: Settlement): void {
+  #reaped(settlement: Settlement, written: readonly Closing[]): void {
+    this.observer.saw(written);
     this.#settled({ ...settlement, written: [] });
     this.#arrived([]);
   }
@@ -366,6 +357,7 @@ export class Wiring {
       tellEnd(closing, this.#jobLog);
       if (closing.ending.delayMs > 0) this.waker.dueIn(closing.ending.delayMs);
     }
+    this.observer.saw(written);
     if (written.some(({ job }) => job.command === 'init')) void this.health.look();
   }
 
@@ -379,7 +371,7 @@ export class Wiring {
     await this.quota.review();
     await this.pause.look();
     await this.#refreshSwitches();
-    await this.installations.look();
+    await this.inForce.installations.look();
     await this.health.look();
     await this.directives.waiting.beginDue();
   }

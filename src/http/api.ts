@@ -1,21 +1,30 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { catalogue, DuctileError, toDuctileError, type ErrorCode } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { readTraceparent } from '../base/trace.ts';
 import type { Admission } from '../operations/access.ts';
 import type { Context } from '../operations/context.ts';
 import type { JsonOutput, Operation } from '../operations/define.ts';
 import { invoke } from '../operations/invoke.ts';
 import { answerOnce, type Answer } from '../operations/once.ts';
 import { fromRequest } from '../operations/wire.ts';
-import { fromCloudEvent, readCloudEvent, wantsBinary } from '../signal/cloudevent.ts';
+import {
+  fromCloudEvent,
+  fromCloudEvents,
+  isBatch,
+  readCloudEvent,
+  wantsBinary,
+} from '../signal/cloudevent.ts';
 import { readBody, type Body } from './body.ts';
 import { Exchange } from './exchange.ts';
 import type { Gate } from './gate.ts';
 import type { HookServer } from './hooks.ts';
 import { inspectRequest } from './inspect.ts';
+import { MCP_PATH, serveMcp, type McpServer } from './mcp.ts';
 import { decodeSegments, readQuery } from './query.ts';
 import { makeRouter, paramsOf, splitPath, type Place, type Route, type Router } from './router.ts';
 import type { EventStreams } from './stream.ts';
+import type { UiServer } from './ui.ts';
 
 export interface ApiOptions {
   readonly base: Pick<Context, 'engine' | 'submittedBy'>;
@@ -24,6 +33,10 @@ export interface ApiOptions {
   readonly streams: EventStreams;
   /** Answers what is delivered to a webhook, and says so; undefined where nothing is. */
   readonly hooks?: HookServer | undefined;
+  /** Answers a browser that wants the dashboard, and says so. */
+  readonly ui?: UiServer | undefined;
+  /** Answers agents, at a place of its own. */
+  readonly mcp?: McpServer | undefined;
   readonly log: Log;
 }
 
@@ -56,7 +69,14 @@ async function serve(options: ApiOptions, router: Router, exchange: Exchange): P
   // Whoever delivers proves it in another way, and comes under whatever name a tunnel has.
   if (await options.hooks?.(exchange)) return;
   if (gate.receive(exchange)) return;
-  const segments = splitPath(exchange.path);
+  // Its files hold nothing that is anybody's; what they show they ask for with a token.
+  if (await options.ui?.(exchange)) return;
+  const { mcp, base } = options;
+  if (mcp !== undefined && exchange.path === MCP_PATH) {
+    await serveMcp({ mcp, gate, base }, exchange);
+    return;
+  }
+  const segments = segmentsOf(exchange);
   const places = router.find(segments);
   const { method = '' } = exchange.request;
   const found = findRoute(places, method === 'HEAD' ? 'GET' : method);
@@ -68,6 +88,13 @@ async function serve(options: ApiOptions, router: Router, exchange: Exchange): P
   } finally {
     admission.leave();
   }
+}
+
+/** A batch goes where many are taken, whichever of the two places it was sent to. */
+function segmentsOf({ path, request }: Exchange): readonly string[] {
+  const segments = splitPath(path);
+  const isOne = segments.length === 1 && segments[0] === 'signals';
+  return isOne && isBatch(request.headers) ? ['signals', 'batch'] : segments;
 }
 
 interface Found {
@@ -83,7 +110,13 @@ async function serveRoute(
   { route, place, segments, admission }: Found,
 ): Promise<void> {
   const { engine, principal } = admission;
-  const context: Context = { ...base, engine, principal, hungUp: () => hungUp(exchange) };
+  const context: Context = {
+    ...base,
+    engine,
+    principal,
+    ...traceOf(exchange),
+    hungUp: () => exchange.hungUp(),
+  };
   const { method } = exchange.request;
   const params = decodeSegments(paramsOf(place, segments));
   const isRead = method === 'GET' || method === 'HEAD';
@@ -110,7 +143,9 @@ async function admitAgain(gate: Gate, exchange: Exchange, route: Route) {
 
 /** What was sent, in the words of the operation. */
 function contentOf({ request }: Exchange, { surface }: Route, body: Body | undefined): unknown {
-  if (surface.takesCloudEvents !== true) return body?.value;
+  if (surface.takesCloudEvents === undefined) return body?.value;
+  if (isBatch(request.headers)) return { signals: fromCloudEvents(body?.value) };
+  if (surface.takesCloudEvents === 'many') return body?.value;
   const event = readCloudEvent(request.headers, body?.value);
   return event === undefined ? body?.value : fromCloudEvent(event);
 }
@@ -126,6 +161,12 @@ async function answer(
   context: Context,
   { route, input, body }: Asked,
 ): Promise<void> {
+  const { textForm } = route.surface;
+  if (textForm !== undefined && !wantsJson(exchange)) {
+    const output = await invoke(route.operation, context, input);
+    exchange.answer(200, textForm.write(output), textForm.type);
+    return;
+  }
   const run = async (as: Context, toOther = same): Promise<Answer> => {
     const output = toOther(await invoke(route.operation, as, input));
     const isPlan = output['dry_run'] === true;
@@ -141,7 +182,7 @@ async function answer(
   }
   const { url, path } = exchange;
   // Of a CloudEvent, headers may have been part of what was asked.
-  const event = route.surface.takesCloudEvents === true ? JSON.stringify(input) : '';
+  const event = route.surface.takesCloudEvents !== undefined ? JSON.stringify(input) : '';
   // Not even a digest is kept of a secret: one that is short could be found by trying.
   const bytes = route.operation.secrets === undefined ? body.bytes : Buffer.alloc(0);
   const asked = Buffer.concat([Buffer.from(`${url.slice(path.length)}\n${event}`), bytes]);
@@ -226,11 +267,9 @@ function isCode(code: string): code is ErrorCode {
   return Object.hasOwn(catalogue, code);
 }
 
-function hungUp({ response }: Exchange): AbortSignal {
-  const gone = new AbortController();
-  if (response.destroyed) gone.abort();
-  else response.once('close', () => gone.abort());
-  return gone.signal;
+function traceOf({ request }: Exchange): Pick<Context, 'traceparent'> {
+  const { traceparent } = request.headers;
+  return readTraceparent(traceparent) === undefined ? {} : { traceparent: String(traceparent) };
 }
 
 function wantsJson({ request }: Exchange): boolean {

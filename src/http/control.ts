@@ -1,14 +1,16 @@
 import type { Log } from '../base/log.ts';
 import type { Context } from '../operations/context.ts';
 import { operations } from '../operations/index.ts';
-import { makeApi } from './api.ts';
+import { makeApi, type ApiOptions } from './api.ts';
 import { controlGate, tokenGate, type Gate } from './gate.ts';
-import { makeHookListener, makeHookServer, type HookServer } from './hooks.ts';
+import { makeHookListener, makeHookServer } from './hooks.ts';
 import { listen } from './listen.ts';
 import type { Listener } from './listen.ts';
+import type { McpServer } from './mcp.ts';
 import { clearSocket, removeControlKey, socketPath, writeControlKey } from './socket.ts';
 import type { SocketOwner } from './socket.ts';
 import { makeStreams } from './stream.ts';
+import { makeUi } from './ui.ts';
 
 /** Everybody but the owner is shut out. */
 const SOCKET_UMASK = 0o177;
@@ -18,13 +20,14 @@ export async function listenControl(
   owner: SocketOwner,
   context: Context,
   log: Log,
+  mcp?: McpServer,
 ): Promise<Listener> {
   const path = socketPath(owner);
   await clearSocket(path, owner);
   const rules = { key: writeControlKey(path, owner), owner: context.principal };
   // The socket is made before the call returns, so it has no wider rights for even a moment.
   const before = process.umask(SOCKET_UMASK);
-  const listening = open(context, controlGate(context, rules), { path }, log);
+  const listening = open(context, controlGate(context, rules), { path }, log, { mcp });
   process.umask(before);
   const listener = await listening;
   return {
@@ -41,14 +44,25 @@ export interface ApiAddress {
   readonly port: number;
 }
 
+export interface ApiPlace extends ApiAddress {
+  /** The directory with the files of the dashboard, where there is to be one. */
+  readonly ui?: string;
+  readonly mcp?: McpServer;
+}
+
 /** The API for whoever has a token, on the address of the configuration. */
 export function listenApi(
-  { host, port }: ApiAddress,
+  { host, port, ui, mcp }: ApiPlace,
   engine: Context['engine'],
   log: Log,
 ): Promise<Listener> {
   const base = { engine, submittedBy: 'api' } as const;
-  return open(base, tokenGate(base, host), { host, port }, log, makeHookServer(base));
+  const beside = {
+    hooks: makeHookServer(base),
+    ui: ui === undefined ? undefined : makeUi(ui),
+    mcp,
+  };
+  return open(base, tokenGate(base, host), { host, port }, log, beside);
 }
 
 /** The listener of webhooks, for whoever can prove that they may deliver. */
@@ -65,11 +79,12 @@ async function open(
   gate: Gate,
   place: Parameters<typeof listen>[1],
   log: Log,
-  hooks?: HookServer,
+  beside: Pick<ApiOptions, 'hooks' | 'ui' | 'mcp'> = {},
 ): Promise<Listener> {
   const streams = makeStreams();
   const base = { engine, submittedBy };
-  const listener = await listen(makeApi({ base, operations, gate, streams, hooks, log }), place);
+  const api = makeApi({ base, operations, gate, streams, log, ...beside });
+  const listener = await listen(api, place);
   return {
     address: listener.address,
     async close() {

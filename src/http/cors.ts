@@ -2,7 +2,17 @@ import { DuctileError } from '../base/errors.ts';
 import type { Exchange } from './exchange.ts';
 
 const METHODS = 'GET, HEAD, POST, PATCH, DELETE';
-const HEADERS = 'accept, authorization, content-type, idempotency-key, last-event-id, x-request-id';
+const HEADERS = [
+  'accept',
+  'authorization',
+  'content-type',
+  'idempotency-key',
+  'last-event-id',
+  'mcp-method',
+  'mcp-name',
+  'mcp-protocol-version',
+  'x-request-id',
+].join(', ');
 const EXPOSED = 'idempotency-replayed, retry-after, x-request-id';
 const AGE_SECONDS = '300';
 

@@ -49,6 +49,14 @@ export class Exchange {
     return at === -1 ? this.url : this.url.slice(0, at);
   }
 
+  /** Says when whoever asked is gone. */
+  hungUp(): AbortSignal {
+    const gone = new AbortController();
+    if (this.response.destroyed) gone.abort();
+    else this.response.once('close', () => gone.abort());
+    return gone.signal;
+  }
+
   answer(status: number, text: string, type = 'application/json'): void {
     const { response } = this;
     if (response.headersSent || response.destroyed) return;
@@ -74,12 +82,13 @@ export class Exchange {
     this.answer(status, toProblem(error, this.requestId), PROBLEM_TYPE);
   }
 
-  begin(status: number, headers: readonly string[]): void {
+  /** `always`: what is said with every answer of this kind. */
+  begin(status: number, headers: readonly string[], always: readonly string[] = ALWAYS): void {
     this.response.writeHead(status, [
       ...headers,
       'x-request-id',
       this.requestId,
-      ...ALWAYS,
+      ...always,
       ...this.extra,
     ]);
   }

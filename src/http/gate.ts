@@ -8,6 +8,8 @@ import {
   ANONYMOUS,
   identify,
   isGuarded,
+  isRunToken,
+  SCRAPER,
   type Admission,
 } from '../operations/access.ts';
 import type { Context } from '../operations/context.ts';
@@ -71,10 +73,12 @@ export function tokenGate(base: Base, listenHost: string): Gate {
       return allowOrigin(exchange, allowedOrigins);
     },
     async admit(exchange, route) {
-      const { sseQueryToken, discovery } = accessRules(base);
+      const { sseQueryToken, discovery, metrics } = accessRules(base);
       const admission = await bearers(exchange, findToken(exchange, route, sseQueryToken));
       if (admission !== undefined && admission !== 'spent') return admission;
       if (isOpen(route, discovery)) return admitHere(base, ANONYMOUS);
+      const isScraped = route?.surface.isForScrapers === true && metrics === 'open';
+      if (isScraped && admission === undefined) return admitHere(base, SCRAPER);
       throw refusal(admission);
     },
   };
@@ -85,10 +89,13 @@ type Base = Pick<Context, 'engine'>;
 /** Whose token it is, for as many wrong ones as an address may show. */
 function makeBearers(base: Base) {
   const tries = makeTries();
-  return async ({ request }: Exchange, presented: string | undefined) =>
-    presented === undefined
-      ? undefined
-      : await tries.spend(addressOf(request), presented, () => identify(base, presented));
+  return async ({ request }: Exchange, presented: string | undefined) => {
+    if (presented === undefined) return undefined;
+    const look = () => identify(base, presented);
+    // One that has died must not count against others who come from this machine.
+    if (isRunToken(presented)) return await look();
+    return await tries.spend(addressOf(request), presented, look);
+  };
 }
 
 function refusal(admission: 'spent' | undefined): DuctileError {

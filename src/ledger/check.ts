@@ -70,6 +70,12 @@ function runningInvariants(d: Dialect): readonly Invariant[] {
         where status = 'running' and dedupe_key is not null
         group by dedupe_key, plugin, command having count(*) > 1) twice`,
     ],
+    [
+      'dependency keys that run twice at once',
+      `select count(*) as n from (select 1 as one from ${jobs}
+        where status = 'running' and dependency_key is not null
+        group by dependency_key having count(*) > 1) twice`,
+    ],
   ];
 }
 
@@ -154,6 +160,11 @@ function installationInvariants(d: Dialect): readonly Invariant[] {
           'uninstalled') = 'uninstalled'`,
     ],
     [
+      'webhooks that an installation has brought, and that are not there',
+      `select count(*) as n from ${provisions} p where p.removed_at is null and p.kind = 'webhook'
+        and (select count(*) from ${d.table('webhooks')} w where w.id = p.name) = 0`,
+    ],
+    [
       'installations whose state and error contradict each other',
       `select count(*) as n from ${installations}
         where (status = 'failed') <> (last_error is not null)`,
@@ -161,11 +172,15 @@ function installationInvariants(d: Dialect): readonly Invariant[] {
     [
       'installations that say that they provide something, and own nothing',
       `select count(*) as n from ${installations} i where i.status <> 'uninstalled'
-        and i.provisioned <> '${nothingProvided}' and (select count(*) from ${provisions} p
+        and i.provisioned not in (${nothingProvided}) and (select count(*) from ${provisions} p
           where p.installation_id = i.id and p.removed_at is null) = 0`,
     ],
   ];
 }
 
 /** As it is written down: a package need not bring anything. */
-const nothingProvided = canonical({ plugins: {}, routes: [], pipelines: [], handlers: [] });
+const nothing = { plugins: {}, routes: [], pipelines: [], handlers: [] };
+/** Installations of before webhooks do not say that they have none. */
+const nothingProvided = [nothing, { ...nothing, webhooks: [] }]
+  .map((provides) => `'${canonical(provides)}'`)
+  .join(', ');

@@ -6,8 +6,8 @@ import type { FollowHalt } from './runs.ts';
 /** What differs between the two databases. Nothing outside this folder knows which one it is. */
 export interface Dialect {
   readonly name: 'sqlite' | 'postgres';
-  /** A table's full name: SQL names its schema, because a session's search path is never set. */
-  table(name: TableName | 'run_transitions'): string;
+  /** The full name of a table or the like: SQL names its schema, because a session's search path is never set. */
+  table(name: TableName | 'run_transitions' | 'job_queue_ready'): string;
   /** Types that the migrations use. */
   readonly types: {
     readonly int: string;
@@ -79,6 +79,7 @@ export const tables = [
   'tenant_keys',
   'webhooks',
   'webhook_deliveries',
+  'incidents',
   'processes',
   'ledger_meta',
   'schema_migrations',
@@ -181,6 +182,8 @@ export interface RowsStatement {
   readonly columns: Readonly<Record<string, 'text' | 'int'>>;
   /** Neighbours that differ in this column only are run as one. */
   readonly key?: string;
+  /** The column by which it is told which rows were written; `returning` costs SQLite half an insert. */
+  readonly tells?: string;
   readonly sql: (r: RowsWriter, dialect: Dialect) => string;
 }
 
@@ -191,6 +194,8 @@ export interface RowsWriter {
   isKey(): string;
   /** The nth value that all rows share. */
   common(index: number, type?: 'text' | 'int'): string;
+  /** What is inserted for each row; to select it would cost SQLite a copy in between. */
+  values(list: string): string;
   /** `from …` that brings the rows, to stand after `set …` or `select …`; empty for a run. */
   readonly from: string;
   /** A sub-select evaluated once for each row, named q. */

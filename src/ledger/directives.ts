@@ -36,7 +36,7 @@ export interface DirectiveVerbs {
   retryMany(retries: readonly Retry[]): Promise<RetryAnswer[]>;
   directive(id: string): Promise<Directive | undefined>;
   /** From now on: what signals ask for, and who is told after the commit that something was. */
-  handleSignals(asksOf: AsksOf, onAsked: () => void): void;
+  handleSignals(asksOf: AsksOf, onAsked: OnAsked): void;
   directives(filter: DirectiveFilter): Promise<Directive[]>;
   /** The plugins that somebody switched off. */
   switchedOff(): Promise<PluginSwitch[]>;
@@ -60,6 +60,7 @@ export interface AskedDirective {
 }
 
 export type AsksOf = (signal: SignalDraft) => readonly AskedDirective[];
+export type OnAsked = (asked: readonly AskedDirective[]) => void;
 
 export interface DirectRequest {
   readonly draft: DirectiveDraft;
@@ -147,6 +148,8 @@ export interface Revival {
   readonly withContext: boolean;
   /** The step from which on everything is done again; otherwise only what did not end well is. */
   readonly from?: string;
+  /** How far from its first cause it is at least. */
+  readonly hops?: number;
 }
 
 /** What somebody said to a step that waits for a person. */
@@ -202,6 +205,8 @@ export interface DirectiveStatistics {
 }
 
 export interface DirectiveFilter {
+  /** Those whose id begins so. */
+  readonly idPrefix?: string;
   readonly type?: string;
   readonly status?: readonly DirectiveStatus[];
   readonly actor?: string;

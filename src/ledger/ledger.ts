@@ -11,6 +11,7 @@ import type { CredentialVerbs } from './credentials.ts';
 import type { DirectiveClosing, DirectiveVerbs } from './directives.ts';
 import type { EventLimit, EventPlace, EventRows } from './events.ts';
 import type { GenerationVerbs } from './generations.ts';
+import type { IncidentVerbs } from './incidents.ts';
 import type { InstallationVerbs } from './installations.ts';
 import type { Followers, RunDraft, RunNews, RunStart, RunVerbs } from './runs.ts';
 import type { ScheduleVerbs } from './schedules.ts';
@@ -30,6 +31,7 @@ export interface Ledger
     CredentialVerbs,
     DirectiveVerbs,
     GenerationVerbs,
+    IncidentVerbs,
     InstallationVerbs,
     OutlookVerbs,
     RunVerbs,
@@ -322,6 +324,8 @@ export interface AttemptFilter {
   /** Only attempts of jobs that follow from one of these. */
   readonly parentJobIds?: readonly string[];
   readonly jobId?: string;
+  /** Only attempts of the chain that began with this job or signal. */
+  readonly correlationId?: string;
   readonly status?: string;
   /** Ended at or after this moment; oldest first then. */
   readonly since?: Timestamp;
@@ -351,6 +355,7 @@ export interface QueueCounts {
 export type MetaKey =
   | 'attempts_pruned_to'
   | 'epoch'
+  | 'incidents_watched_at'
   | 'installations_version'
   | 'paused'
   | 'pruned_at'

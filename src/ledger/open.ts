@@ -5,10 +5,11 @@ import { checkLedger, checkSqliteFile, glanceAtLedger, glanceAtSqliteFile } from
 import type { Store, VerbName } from './dialect.ts';
 import { makeCredentialVerbs } from './credential-verbs.ts';
 import { makeDirectiveVerbs } from './directive-verbs.ts';
-import type { AsksOf } from './directives.ts';
+import type { AskedDirective, AsksOf, OnAsked } from './directives.ts';
 import { withEnds } from './ends.ts';
 import { makeEventVerbs } from './event-verbs.ts';
 import { makeGenerationVerbs } from './generation-verbs.ts';
+import { makeIncidentVerbs } from './incident-verbs.ts';
 import { makeInstallationVerbs } from './installation-verbs.ts';
 import type { Closing, Ledger } from './ledger.ts';
 import { migrate, schemaVersion } from './migrate.ts';
@@ -127,6 +128,7 @@ export function makeLedger(
     ...makeCredentialVerbs(store),
     ...makeScheduleVerbs(store),
     ...makeGenerationVerbs(store),
+    ...makeIncidentVerbs(store),
     ...makeInstallationVerbs(store),
     ...makeEventVerbs(store),
     ...makeRunVerbs(store),
@@ -175,20 +177,24 @@ function withFollower(store: Store): {
   readonly handleSignals: Ledger['handleSignals'];
 } {
   let followHalt: FollowHalt | undefined;
-  let handling: { readonly asksOf: AsksOf; readonly onAsked: () => void } | undefined;
+  let handling: { readonly asksOf: AsksOf; readonly onAsked: OnAsked } | undefined;
   const write: Store['write'] = async (names, work) => {
-    let isAsked = false;
+    let all: AskedDirective[] = [];
     const asksOf: AsksOf = (signal) => {
       const asked = handling?.asksOf(signal) ?? [];
-      if (asked.length > 0) isAsked = true;
+      all.push(...asked);
       return asked;
     };
     const more = {
       ...(followHalt === undefined ? {} : { followHalt }),
       ...(handling === undefined ? {} : { asksOf }),
     };
-    const answer = await store.write(names, (tx) => work({ ...tx, ...more }));
-    if (isAsked) handling?.onAsked();
+    const answer = await store.write(names, (tx) => {
+      // It may be tried again, and what the last try asks for counts.
+      all = [];
+      return work({ ...tx, ...more });
+    });
+    if (all.length > 0) handling?.onAsked(all);
     return answer;
   };
   return {

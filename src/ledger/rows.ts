@@ -7,12 +7,13 @@ export interface Run {
 }
 
 export function toRuns({ columns, key }: RowsStatement, rows: readonly Row[]): Run[] {
+  if (key === undefined) return rows.map((row) => ({ row, keys: [null] }));
   const alike = Object.keys(columns).filter((column) => column !== key);
   const runs: Run[] = [];
   for (const row of rows) {
-    const own = key === undefined ? null : (row[key] ?? null);
+    const own = row[key] ?? null;
     const last = runs.at(-1);
-    const joins = key !== undefined && alike.every((column) => last?.row[column] === row[column]);
+    const joins = alike.every((column) => last?.row[column] === row[column]);
     if (joins && last !== undefined) last.keys.push(own);
     else runs.push({ row, keys: [own] });
   }
@@ -53,12 +54,13 @@ function compileKeys(
           : dialect.among(mark(KEYS), typeOf(columns, key)),
       common: (index: number, type: 'text' | 'int' = 'text') =>
         dialect.parameter(mark(index), type),
+      values: (list: string) => `values (${list})`,
       from: '',
       lateral: (select: string) => `(${select}) q`,
     },
   );
   return {
-    text: statement.sql(writer, withOneClock(dialect)),
+    text: write(statement, writer, dialect),
     bind: ({ row, keys }, common) =>
       used.map((what) => {
         if (what === KEYS) return dialect.list(keys);
@@ -89,17 +91,23 @@ export const compileSet = once((dialect: Dialect, statement: RowsStatement): Com
     isKey: () => `= ${valueOf(key)}`,
     common: (index: number, type: 'text' | 'int' = 'text') =>
       dialect.parameter(names.length + index + 1, type),
+    values: (list: string) => `select ${list} from ${source} where true`,
     from: `from ${source}`,
     lateral: (select: string) => `${source} cross join lateral (${select}) q`,
   });
   return {
-    text: statement.sql(writer, withOneClock(dialect)),
+    text: write(statement, writer, dialect),
     bind: (rows, common) => [
       ...names.map((name) => dialect.list(rows.map((row) => row[name] ?? null))),
       ...common,
     ],
   };
 });
+
+function write({ sql, tells }: RowsStatement, writer: RowsWriter, dialect: Dialect): string {
+  const text = sql(writer, withOneClock(dialect));
+  return tells === undefined || dialect.name === 'sqlite' ? text : `${text} returning ${tells}`;
+}
 
 /** A sub-select is evaluated once, a volatile call for each row. */
 function withOneClock(dialect: Dialect): Dialect {

@@ -125,6 +125,14 @@ export interface RunNews {
   readonly failures?: readonly AdvancementFailure[];
   /** Runs that were not begun, because others have their keys. */
   readonly dropped?: readonly RunStart[];
+  /** Runs that came to their end, however. */
+  readonly ended?: readonly EndedRun[];
+}
+
+export interface EndedRun {
+  readonly runId: string;
+  /** Where in a trace its chain began, as it says so itself. */
+  readonly traceparent: string | undefined;
 }
 
 export interface AdvancementFailure {
@@ -138,12 +146,14 @@ export function joinNews(news: readonly RunNews[]): RunNews {
   const dues = news.flatMap(({ dueInMs }) => (dueInMs === undefined ? [] : [dueInMs]));
   const failures = news.flatMap((one) => one.failures ?? []);
   const dropped = news.flatMap((one) => one.dropped ?? []);
+  const ended = news.flatMap((one) => one.ended ?? []);
   return {
     advancing: news.some(({ advancing }) => advancing),
     queued: news.some(({ queued }) => queued),
     dueInMs: dues.length === 0 ? undefined : Math.min(...dues),
     ...(failures.length === 0 ? {} : { failures }),
     ...(dropped.length === 0 ? {} : { dropped }),
+    ...(ended.length === 0 ? {} : { ended }),
   };
 }
 
@@ -171,6 +181,8 @@ export interface RunFilter {
   readonly sourceEventId?: string;
   /** The one that goes on with the work of this run. */
   readonly revivedFrom?: string;
+  /** Those that are under way with this key. */
+  readonly concurrencyKey?: string;
   readonly beforeSeq?: number;
   readonly limit: number;
 }

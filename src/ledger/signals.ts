@@ -22,6 +22,8 @@ export interface SignalVerbs {
 /** The jobs carry no dedupe keys: the signal itself is there once. */
 export interface Emission extends Followers {
   readonly signal: SignalDraft;
+  /** Baggage that its jobs and runs begin with. */
+  readonly contexts?: readonly { readonly id: string; readonly accumulated: string }[];
   /** If it was reported before, it is handled again all the same. */
   readonly rerun?: boolean;
 }

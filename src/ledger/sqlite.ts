@@ -256,10 +256,17 @@ function makeSession(db: DatabaseSync): Transaction {
     rows: readonly Row[],
     common: readonly Value[] = [],
   ): Row[] => {
+    const { tells } = definition;
     const found: Row[] = [];
     for (const run of toRuns(definition, rows)) {
       const { text, bind } = compileRun(sqliteDialect, definition, run);
-      for (const row of prepare(text).all(...bind(run, common))) found.push(row as Row);
+      const statement = prepare(text);
+      const values = bind(run, common);
+      if (tells === undefined) {
+        for (const row of statement.all(...values)) found.push(row as Row);
+      } else if (statement.run(...values).changes > 0) {
+        found.push({ [tells]: run.row[tells] ?? null });
+      }
     }
     return found;
   };

@@ -31,6 +31,7 @@ export const analyticsSummary = defineOperation({
         command: z.string(),
         attempts: z.int(),
         succeeded: z.int(),
+        failed: z.int().describe('also those that timed out or crashed'),
         mean_run_ms: z.number().nullable(),
         max_run_ms: z.number().nullable(),
         mean_queue_ms: z.number().nullable(),
@@ -70,6 +71,7 @@ export const analyticsSummary = defineOperation({
         ...tally,
         attempts: tally.attempts + group.attempts,
         succeeded: tally.succeeded + (group.status === 'succeeded' ? group.attempts : 0),
+        failed: tally.failed + (failures.has(group.status) ? group.attempts : 0),
         ran: tally.ran + group.ran,
         runMs: tally.runMs + group.runMs,
         maxRunMs: Math.max(tally.maxRunMs, group.maxRunMs),
@@ -92,6 +94,7 @@ interface Tally {
   readonly command: string;
   readonly attempts: number;
   readonly succeeded: number;
+  readonly failed: number;
   /** Those that had a process. */
   readonly ran: number;
   readonly runMs: number;
@@ -99,14 +102,17 @@ interface Tally {
   readonly queueMs: number;
 }
 
-const empty = { attempts: 0, succeeded: 0, ran: 0, runMs: 0, maxRunMs: 0, queueMs: 0 };
+const failures: ReadonlySet<string> = new Set(['failed', 'timed_out', 'crashed']);
 
-function showTally({ plugin, command, attempts, succeeded, ran, ...sums }: Tally) {
+const empty = { attempts: 0, succeeded: 0, failed: 0, ran: 0, runMs: 0, maxRunMs: 0, queueMs: 0 };
+
+function showTally({ plugin, command, attempts, succeeded, failed, ran, ...sums }: Tally) {
   return {
     plugin,
     command,
     attempts,
     succeeded,
+    failed,
     mean_run_ms: ran === 0 ? null : Math.round(sums.runMs / ran),
     max_run_ms: ran === 0 ? null : sums.maxRunMs,
     mean_queue_ms: attempts === 0 ? null : Math.round(sums.queueMs / attempts),

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
+import { makeToken } from '../base/ids.ts';
 import { listBackup, openBackup, restoreBackup, stampOf, writeBackup } from '../config/backup.ts';
 import type { Restoring } from '../config/backup.ts';
 import { homeDirectory } from '../config/find.ts';
@@ -15,6 +16,10 @@ import { FILES_HERE } from './config.ts';
 import { defineOperation } from './define.ts';
 import { examine, loadOptions } from './doctor.ts';
 import { findingsShape, showFindings } from './findings.ts';
+import { quoteWord } from './workshop.ts';
+
+const ADDRESS = /^([^\s:]+|\[[\da-f:]+\]):\d{1,5}$/i;
+const ADDRESS_RULE = 'must be an address such as 127.0.0.1:8080';
 
 export const initConfig = defineOperation({
   name: 'config.init',
@@ -25,29 +30,74 @@ export const initConfig = defineOperation({
   needs: 'files',
   input: z.strictObject({
     directory: z.string().optional().describe('where; ~/.config/ductile unless given'),
+    api: z
+      .union([z.boolean(), z.string().regex(ADDRESS, ADDRESS_RULE)], { error: ADDRESS_RULE })
+      .default(true)
+      .describe('the HTTP API: on 127.0.0.1:8080, or where it is to listen'),
     force: z.boolean().optional().describe('replace a config.yaml that is there'),
   }),
-  output: z.object({ directory: z.string(), files: z.array(z.string()), next: z.string() }),
-  errors: ['CONFIG_EXISTS', 'INPUT_INVALID'],
+  output: z.object({
+    directory: z.string(),
+    files: z.array(z.string()),
+    url: z.string().nullable().describe('of the API, once the service runs'),
+    token: z.string().nullable().describe('for the API; shown now, and kept in .env alone'),
+    next: z.array(z.string()).describe('commands to go on with'),
+  }),
+  errors: ['CONFIG_EXISTS', 'CONFIG_INVALID', 'INPUT_INVALID'],
   http: { absent: FILES_HERE },
   cli: {
     positionals: ['directory'],
     paths: ['directory'],
-    examples: ['ductile config init', 'ductile config init ./automation'],
+    flags: { api: '--api <address>' },
+    examples: [
+      'ductile config init',
+      'ductile config init ./automation --api 127.0.0.1:9000',
+      'ductile config init --no-api',
+    ],
   },
-  run(context, { directory: given, force = false }) {
+  run(context, { directory: given, api, force = false }) {
     const directory = given ?? homeOf(context);
     const shippedPlugins = context.place?.shippedPlugins ?? '';
+    const listen = addressOf(api);
     const now = new Date().toISOString();
-    const files = writeStarter({ directory, shippedPlugins, replace: force, now });
-    const next = `ductile system start --config ${directory}`;
-    return Promise.resolve({ directory, files, next });
+    const { files, token = null } = writeStarter({
+      directory,
+      shippedPlugins,
+      replace: force,
+      api: listen === undefined ? undefined : { listen, token: makeToken() },
+      now,
+    });
+    const url = listen === undefined ? null : `http://${listen}`;
+    const next = nextOf(
+      directory === homeDirectory(undefined) ? '' : ` --config ${quoteWord(directory)}`,
+    );
+    return Promise.resolve({ directory, files: [...files], url, token, next });
   },
-  plan(context, { directory = homeOf(context) }) {
-    const file = join(directory, 'config.yaml');
-    return Promise.resolve([`${file} would be written, and locked.`]);
+  plan(context, { directory = homeOf(context), api }) {
+    const listen = addressOf(api);
+    const token = `A token would be made, and kept in ${join(directory, '.env')}.`;
+    return Promise.resolve([
+      `${join(directory, 'config.yaml')} and AGENTS.md beside it would be written, and locked.`,
+      ...(listen === undefined ? [] : [token]),
+    ]);
   },
 });
+
+const USUAL_ADDRESS = '127.0.0.1:8080';
+
+function addressOf(api: boolean | string): string | undefined {
+  if (typeof api === 'string') return api;
+  return api ? USUAL_ADDRESS : undefined;
+}
+
+/** Without the service the second does the work itself. */
+function nextOf(where: string): string[] {
+  return [
+    `ductile system start${where}`,
+    `ductile plugin run echo --payload '{"hello": "you"}'${where}`,
+    `ductile job list${where}`,
+  ];
+}
 
 export const backupConfig = defineOperation({
   name: 'config.backup',

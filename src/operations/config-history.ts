@@ -1,10 +1,10 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { text } from '../base/fields.ts';
+import { parseStored } from '../base/json.ts';
 import type { ConfigSnapshot } from '../ledger/generations.ts';
 import { defineOperation } from './define.ts';
 import { limit } from './job.ts';
-import { parseStored } from './shapes.ts';
 
 const snapshotShape = z.object({
   config_snapshot_id: z.string(),

@@ -3,6 +3,7 @@ import type { Engine } from '../engine/engine.ts';
 import { makePrincipal, type Principal } from '../engine/tokens.ts';
 import type { SubmittedBy } from '../job/job.ts';
 import type { Isolation } from '../plugin/isolation.ts';
+import type { Workshop } from './workshop.ts';
 
 /** On whose behalf an operation runs, and on what. */
 export interface Context {
@@ -15,6 +16,8 @@ export interface Context {
   readonly place?: ConfigPlace;
   /** What the key stands for: an id made from it, so that it is the same each time. */
   readonly subjectId?: string;
+  /** Where in a trace the caller stands, when it said so. */
+  readonly traceparent?: string;
   /** Aborted when the caller has hung up; asked for by those who make it wait. */
   readonly hungUp?: () => AbortSignal;
 }
@@ -26,6 +29,8 @@ export interface ConfigPlace {
   readonly shippedPlugins: string;
   /** How plugins of tenants would be kept apart here; it is tried out. */
   readonly isolation?: (config: Config) => Isolation;
+  /** What plugins are made and tried with; only where files are worked on. */
+  readonly workshop?: Workshop;
 }
 
 /** Whoever may open the control socket, and the local command line: all rights, by name. */

@@ -53,6 +53,7 @@ export const setCredential = defineOperation({
   errors: [...directErrors, ...keyErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   // Asked again with the same key, the directive itself tells whether it is the same value.
   http: { method: 'POST', path: '/credentials', isSecret: true },
+  mcp: { absent: 'a secret must not pass through the context of a model' },
   cli: {
     positionals: ['name'],
     examples: [

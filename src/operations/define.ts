@@ -20,6 +20,8 @@ export interface Operation {
   readonly errors: readonly ErrorCode[];
   readonly http: HttpSurface | Absent;
   readonly cli: CliSurface | Absent;
+  /** Why it is no tool of agents; without this it is one. */
+  readonly mcp?: Absent;
   /**
    * What it cannot do without, if that is not the whole engine. `ledger`: it looks at nothing else, so
    * without a server nothing else is loaded for it. `server`: it is about a process that runs.
@@ -50,8 +52,15 @@ export interface HttpSurface {
   readonly body?: string;
   /** Answers also when discovery needs a token: it is for monitors, which have none. */
   readonly isForMonitors?: boolean;
-  /** A CloudEvent may come in the place of the body. */
-  readonly takesCloudEvents?: boolean;
+  /** Answers also without a token where the operator opened it to monitors. */
+  readonly isForScrapers?: boolean;
+  /** The answer as text, for clients that do not ask for JSON. */
+  readonly textForm?: {
+    readonly type: string;
+    readonly write: (output: JsonOutput) => string;
+  };
+  /** A CloudEvent may come in the place of the body, or a batch of them. */
+  readonly takesCloudEvents?: 'one' | 'many';
   /** The answer in another form, for a client that accepts only that media type. */
   readonly otherForms?: Readonly<Record<string, (output: JsonOutput) => JsonOutput>>;
   /** The answer with a part of it in headers, for a client that itself speaks so. */
@@ -101,10 +110,18 @@ export interface Table {
   readonly empty: string;
 }
 
-type Definition<Input extends z.ZodObject, Output extends z.ZodObject> = Omit<
+/** An operation whose type remembers what it takes and answers, for clients that are written in TypeScript. */
+export interface TypedOperation<Name extends string, Input, Output> extends Operation {
+  readonly name: Name;
+  /** It is never there: only types look at it. */
+  readonly types?: { readonly input: Input; readonly output: Output };
+}
+
+type Definition<Name extends string, Input extends z.ZodObject, Output extends z.ZodObject> = Omit<
   Operation,
-  'input' | 'output' | 'run' | 'plan' | 'effect' | 'scope'
+  'name' | 'input' | 'output' | 'run' | 'plan' | 'effect' | 'scope'
 > & {
+  readonly name: Name;
   readonly scope: Need | undefined | ((context: Context, input: z.output<Input>) => Need);
   readonly input: Input;
   readonly output: Output;
@@ -118,10 +135,16 @@ type Definition<Input extends z.ZodObject, Output extends z.ZodObject> = Omit<
   );
 
 /** Types the definition from within; the list holds operations of all types, checked by `invoke`. */
-export function defineOperation<Input extends z.ZodObject, Output extends z.ZodObject>(
-  definition: Definition<Input, Output>,
-): Operation {
-  return { plan: undefined, ...definition } as unknown as Operation;
+export function defineOperation<
+  const Name extends string,
+  Input extends z.ZodObject,
+  Output extends z.ZodObject,
+>(
+  definition: Definition<Name, Input, Output>,
+): TypedOperation<Name, z.input<Input>, z.output<Output>> {
+  return { plan: undefined, ...definition } as unknown as ReturnType<
+    typeof defineOperation<Name, Input, Output>
+  >;
 }
 
 /** What an operation may be answered with when it has not failed. */

@@ -67,6 +67,7 @@ export const pluginOpenapi = defineOperation({
   errors: ['INPUT_INVALID', 'PLUGIN_NOT_FOUND'],
   http: { method: 'GET', path: '/plugin/:plugin/openapi.json' },
   cli: { positionals: ['plugin'], examples: ['ductile plugin openapi echo --json'] },
+  mcp: { absent: 'every command is a tool with its own schema' },
   run(context, input) {
     return Promise.resolve(describePlugin(findPlugin(context, input.plugin)));
   },
@@ -84,6 +85,7 @@ export function makeSystemOpenapi(operations: () => readonly Operation[]): Opera
     errors: [],
     http: { method: 'GET', path: '/openapi.json' },
     cli: { examples: ['ductile system openapi --json > openapi.json'] },
+    mcp: { absent: 'every operation is a tool with its own schema' },
     run: ({ engine }) => Promise.resolve(describeAll(engine.catalog, operations())),
   });
 }
@@ -106,6 +108,7 @@ export const systemManifest = defineOperation({
   errors: [],
   http: { method: 'GET', path: '/.well-known/ai-plugin.json' },
   cli: { absent: 'it is for agents that find a server by its address' },
+  mcp: { absent: 'the server says the same when a client connects' },
   run() {
     return Promise.resolve({
       schema_version: 'v1',
@@ -137,6 +140,7 @@ export const systemIndex = defineOperation({
   errors: [],
   http: { method: 'GET', path: '/' },
   cli: { absent: '`system status` and `--help` say the same and more' },
+  mcp: { absent: 'the server says the same when a client connects' },
   run({ engine }) {
     return Promise.resolve({
       name: engine.config.service.name,
@@ -148,6 +152,7 @@ export const systemIndex = defineOperation({
         plugins: '/plugins',
         openapi: '/openapi.json',
         ai_plugin: '/.well-known/ai-plugin.json',
+        dashboard: '/ui',
       },
     });
   },

@@ -10,6 +10,8 @@ import type { LoadOptions, Reading } from '../config/load.ts';
 import { findPackages } from '../config/packages.ts';
 import { makeProblem } from '../config/problem.ts';
 import { diagnose, diagnoseSchemas } from '../engine/doctor.ts';
+import { loadCatalog } from '../plugin/catalog.ts';
+import { checkApiAccess } from './access-check.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { findingsShape, showFindings } from './findings.ts';
@@ -126,10 +128,20 @@ async function hasTenants({ state }: Config, context: Context): Promise<boolean>
   }
 }
 
+/** What cannot be loaded is told elsewhere. */
+function knownNames(config: Config): ReadonlySet<string> {
+  const listed = Object.keys(config.plugins);
+  try {
+    return new Set([...listed, ...loadCatalog(config).found]);
+  } catch {
+    return new Set(listed);
+  }
+}
+
 function findScopes({ config }: Reading): Finding[] {
   if (config === undefined) return [];
-  const names = new Set(Object.keys(config.plugins));
-  return config.api.auth.tokens.flatMap(({ name, scopes, place }) =>
+  const names = knownNames(config);
+  const tokens = config.api.auth.tokens.flatMap(({ name, scopes, place }) =>
     scopes.flatMap((scope) => {
       const message = explainScope(scope, names);
       if (message === undefined) return [];
@@ -137,4 +149,10 @@ function findScopes({ config }: Reading): Finding[] {
       return [toFinding('error', 'security', problem)];
     }),
   );
+  const { problems, warnings } = checkApiAccess(config, names);
+  return [
+    ...tokens,
+    ...problems.map((problem) => toFinding('error', 'security', problem)),
+    ...warnings.map((problem) => toFinding('warning', 'security', problem)),
+  ];
 }

@@ -1,9 +1,9 @@
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
 import { text } from '../base/fields.ts';
+import { parseStored } from '../base/json.ts';
 import { pluginName } from '../config/fields.ts';
 import { defineOperation } from './define.ts';
-import { parseStored } from './shapes.ts';
 
 const FACTS_USUAL = 20;
 

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
+import { parseStored } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { pluginName } from '../config/fields.ts';
 import { suggest } from '../config/nearest.ts';
@@ -12,7 +13,6 @@ import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective } from './direct.ts';
-import { parseStored } from './shapes.ts';
 
 const noteShape = z.object({
   status: z.enum(['pending', 'healthy', 'unhealthy']),

@@ -26,10 +26,12 @@ import { listDirectives, requestDirective, showDirectiveOperation } from './dire
 import { systemExport } from './export.ts';
 import { pluginFacts } from './facts.ts';
 import { initPlugin, pluginHealth } from './health.ts';
+import { listIncidents, showIncidentOperation } from './incident.ts';
 import { cancelJob, cancelJobs, retryJob, retryJobs } from './job-control.ts';
 import { inspectJob, listJobs } from './job.ts';
 import { listInstallations, showInstallation } from './installation.ts';
 import { listLogs, systemLogs } from './logs.ts';
+import { systemMetrics } from './metrics.ts';
 import {
   disablePackage,
   enablePackage,
@@ -43,7 +45,9 @@ import { runPipeline } from './pipeline-run.ts';
 import { testPipeline } from './pipeline-test.ts';
 import { graphPipeline, listPipelines, showPipelineOperation } from './pipeline.ts';
 import { listPlugins } from './plugin.ts';
+import { makePlugin } from './plugin-make.ts';
 import { disablePlugin, enablePlugin } from './plugin-switch.ts';
+import { testPlugin } from './plugin-test.ts';
 import { systemPrune } from './prune.ts';
 import { listQueue } from './queue.ts';
 import { systemReload } from './reload.ts';
@@ -58,7 +62,7 @@ import {
   previewSchedule,
   resumeSchedule,
 } from './schedule.ts';
-import { emitSignal } from './signal-emit.ts';
+import { emitSignal, emitSignals } from './signal-emit.ts';
 import { replaySignals } from './signal-replay.ts';
 import { listSignals, showSignalOperation } from './signal.ts';
 import { systemSelfcheck } from './selfcheck.ts';
@@ -90,7 +94,8 @@ import {
 import { createToken, listTokens, revokeToken, rotateToken } from './token.ts';
 import { jobTree } from './tree.ts';
 import { triggerPlugin } from './trigger.ts';
-import { listDeliveries, replayDelivery, testWebhook } from './webhook-delivery.ts';
+import { listDeliveries, replayDelivery } from './webhook-delivery.ts';
+import { testWebhook } from './webhook-test.ts';
 import {
   addWebhook,
   editWebhook,
@@ -99,6 +104,7 @@ import {
   rotateWebhook,
   showWebhookOperation,
 } from './webhook.ts';
+import { explainWhy } from './why/operation.ts';
 
 /** Everything that can be asked; the surfaces are loops over this list. */
 export const operations: readonly Operation[] = [
@@ -110,12 +116,15 @@ export const operations: readonly Operation[] = [
   systemResume,
   systemPrune,
   systemHealth,
+  systemMetrics,
   systemReload,
   systemSelfcheck,
   systemLogs,
   systemBreaker,
   systemReset,
   listPlugins,
+  makePlugin,
+  testPlugin,
   inspectPlugin,
   runPlugin,
   triggerPlugin,
@@ -137,6 +146,9 @@ export const operations: readonly Operation[] = [
   retryJob,
   cancelJobs,
   retryJobs,
+  explainWhy,
+  listIncidents,
+  showIncidentOperation,
   listQueue,
   listSchedules,
   listSchedulerJobs,
@@ -190,6 +202,7 @@ export const operations: readonly Operation[] = [
   listSignals,
   showSignalOperation,
   emitSignal,
+  emitSignals,
   replaySignals,
   listPackages,
   showPackage,

@@ -52,6 +52,8 @@ export const retryJob = defineOperation({
     'JOB_OPEN',
     'LEDGER_UNAVAILABLE',
     'PLUGIN_NOT_FOUND',
+    'TENANT_LIMIT',
+    'TENANT_SUSPENDED',
   ],
   http: { method: 'POST', path: '/job/:id/retry', status: () => 202, statuses: [202] },
   cli: {
@@ -151,7 +153,13 @@ export const retryJobs = defineOperation({
     init: z.int().describe('passed over: inits, which are asked for with `plugin init`'),
     run_step: z.int().describe('passed over: steps of runs, which `run revive` takes up'),
   }),
-  errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  errors: [
+    ...directErrors,
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+    'TENANT_LIMIT',
+    'TENANT_SUSPENDED',
+  ],
   http: { method: 'POST', path: '/jobs/retry' },
   cli: {
     flags,

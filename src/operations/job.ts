@@ -1,25 +1,18 @@
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
 import { moment, text } from '../base/fields.ts';
+import { parseStored } from '../base/json.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import { submitters, type Job } from '../job/job.ts';
 import { jobStatuses } from '../job/state.ts';
 import type { JobStatus } from '../job/state.ts';
-import type { JobFilter } from '../ledger/ledger.ts';
+import type { JobFilter, Ledger } from '../ledger/ledger.ts';
 import type { Context } from './context.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
 import { findById } from './find.ts';
 import { isVisible } from './sight.ts';
-import {
-  attemptShape,
-  jobShape,
-  parseStored,
-  showAttempt,
-  showJob,
-  showSignal,
-  signalShape,
-} from './shapes.ts';
+import { attemptShape, jobShape, showAttempt, showJob, showSignal, signalShape } from './shapes.ts';
 
 const ROWS_USUAL = 50;
 
@@ -94,6 +87,7 @@ export const listJobs = defineOperation({
         ['COMPLETED', 'completed_at'],
         ['BY', 'submitted_by', 'detail'],
         ['ACTOR', 'actor', 'detail'],
+        ['DEPENDENCY', 'dependency', 'detail'],
         ['REASON', 'reason', 'detail'],
         ['ERROR', 'last_error'],
       ],
@@ -128,6 +122,10 @@ export const inspectJob = defineOperation({
   scope: 'jobs:ro',
   input: z.strictObject({ id: jobId }),
   output: jobShape.extend({
+    waiting: z
+      .string()
+      .nullable()
+      .describe('`dependency <key>, held by job <id>`, when that is what it waits for'),
     payload: z.unknown(),
     result: z.unknown().describe('what the last attempt answered'),
     attempts: z.array(attemptShape),
@@ -147,7 +145,8 @@ export const inspectJob = defineOperation({
     const { ledger } = engine;
     const { parentJobId, sourceEventId } = job;
     const page = { limit: limits.pageRowsMax };
-    const [attempts, signals, children, parent, [cause]] = await Promise.all([
+    const [waiting, attempts, signals, children, parent, [cause]] = await Promise.all([
+      findHolder(ledger, job),
       ledger.attempts([job.id]),
       ledger.signals({ jobId: job.id, ...page }),
       ledger.jobs({ parentJobId: job.id, order: 'oldest', ...page }),
@@ -156,6 +155,7 @@ export const inspectJob = defineOperation({
     ]);
     return {
       ...showJob(job),
+      waiting,
       payload: parseStored(job.payload),
       result: parseStored(attempts.at(-1)?.result ?? null),
       attempts: attempts.map(showAttempt),
@@ -166,6 +166,16 @@ export const inspectJob = defineOperation({
     };
   },
 });
+
+/** What is told of a job that waits for others of its dependency key. */
+async function findHolder(ledger: Ledger, job: Job): Promise<string | null> {
+  const { dependencyKey, status: now, nextRetryAt } = job;
+  if (dependencyKey === null || now !== 'queued' || nextRetryAt !== null) return null;
+  const holder = await ledger.dependencyHolder(dependencyKey);
+  if (holder === undefined || holder.id === job.id) return null;
+  const how = holder.isRunning ? 'held by job' : 'first in line is job';
+  return `dependency ${dependencyKey}, ${how} ${holder.id}`;
+}
 
 /** What lists of jobs can be narrowed down to, besides their state. */
 interface Narrowing {

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { text } from '../base/fields.ts';
+import { parseStored } from '../base/json.ts';
 import type { RunSubmission, StartedRun } from '../engine/engine.ts';
 import { findPipeline } from '../engine/run-door.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
@@ -11,7 +12,6 @@ import { defineOperation } from './define.ts';
 import { dueOf } from './due.ts';
 import { readParts, showSteps } from './run-list.ts';
 import { runShape, showRun, stepShape } from './run-shapes.ts';
-import { parseStored } from './shapes.ts';
 import { isForLater, startFields, startOf } from './start.ts';
 import { boundWait, waitField, whileWaiting } from './waiting.ts';
 
@@ -51,6 +51,7 @@ export const runPipeline = defineOperation({
   errors: [
     'BUSY',
     'FORBIDDEN',
+    'HOPS_EXCEEDED',
     'INPUT_INVALID',
     'LEDGER_UNAVAILABLE',
     'LEDGER_UNCERTAIN',

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { JsonObject } from '../base/json.ts';
+import { parseStored, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { findPipeline } from '../engine/run-door.ts';
 import type { Graph, Node } from '../pipeline/graph.ts';
@@ -11,7 +11,6 @@ import { makeAnswerer, readAnswers } from './pipeline-answers.ts';
 import { readRecorded } from './pipeline-recorded.ts';
 import { pipelineName } from './pipeline.ts';
 import { findRun } from './run-list.ts';
-import { parseStored } from './shapes.ts';
 
 const branch = z.string().describe('indexes from the root down, such as 0.2');
 const does = z.string().nullable().describe('the command that it uses, as plugin.command');

@@ -42,6 +42,7 @@ export const listQueue = defineOperation({
         ['ATTEMPT', 'attempt'],
         ['WAITING SINCE', 'ready_at'],
         ['NEXT RETRY', 'next_retry_at'],
+        ['DEPENDENCY', 'dependency', 'detail'],
         ['STARTED', 'started_at', 'detail'],
         ['PROCESS', 'claimed_by', 'detail'],
         ['ERROR', 'last_error'],

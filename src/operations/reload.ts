@@ -19,7 +19,7 @@ export const systemReload = defineOperation({
     message: z.string(),
     directive_id: z.string().describe('the record of this change'),
   }),
-  errors: [...directErrors, 'LEDGER_UNAVAILABLE', 'RELOAD_REFUSED'],
+  errors: [...directErrors, 'LEDGER_UNAVAILABLE', 'RELOAD_REFUSED', 'TENANT_NOT_ISOLATED'],
   http: { method: 'POST', path: '/system/reload' },
   cli: { examples: ['ductile system reload', 'ductile system reload --dry-run'] },
   async run(context) {

@@ -12,9 +12,15 @@ export interface FieldSchema {
 /** A value that came as text, as the field's type wants it; what does not fit stays text. */
 export function decodeText(field: FieldSchema | undefined, text: string): unknown {
   if (field === undefined || field.types.every((type) => type === 'string')) return text;
-  if (field.types.includes('array')) return text.split(',');
+  if (field.types.includes('array')) return decodeList(text);
   const parsed = parseStrictJson(text);
   return parsed.ok ? parsed.value : text;
+}
+
+/** With commas between, or as JSON where what is in it has commas of its own. */
+function decodeList(text: string): unknown {
+  const parsed = text.startsWith('[') ? parseStrictJson(text) : undefined;
+  return parsed?.ok === true && Array.isArray(parsed.value) ? parsed.value : text.split(',');
 }
 
 export interface WireRequest {

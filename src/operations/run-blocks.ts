@@ -1,7 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
+import { parseStored } from '../base/json.ts';
 import { keyOf } from '../pipeline/graph.ts';
 import type { Branch, Step } from '../pipeline/run.ts';
-import { parseStored } from './shapes.ts';
 
 interface Parts {
   readonly branches: readonly Branch[];

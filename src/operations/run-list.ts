@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { parseStored } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { runStatuses } from '../pipeline/run.ts';
 import type { Branch, Run, Step } from '../pipeline/run.ts';
@@ -11,7 +12,6 @@ import { findById } from './find.ts';
 import { findOpenings, findOwners } from './run-blocks.ts';
 import { branchShape, runShape, showBranch, showRun, showStep, stepShape } from './run-shapes.ts';
 import { explainRun, waitShape } from './run-why.ts';
-import { parseStored } from './shapes.ts';
 
 /** A run's id, or the beginning of one. */
 export const runId = z

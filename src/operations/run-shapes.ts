@@ -1,9 +1,9 @@
 /** What runs, their branches and steps look like to a caller. */
 import * as z from 'zod';
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
+import { parseStored } from '../base/json.ts';
 import { branchStatuses, haltReasons, runStatuses, stepStatuses } from '../pipeline/run.ts';
 import type { Branch, Run, Step } from '../pipeline/run.ts';
-import { parseStored } from './shapes.ts';
 
 const id = z.string();
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');

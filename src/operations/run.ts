@@ -1,6 +1,8 @@
 import * as z from 'zod';
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
+import { dependencyKey } from '../base/fields.ts';
+import { parseStored } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import { suggest } from '../config/nearest.ts';
@@ -15,9 +17,13 @@ import { defineOperation } from './define.ts';
 import { dueOf } from './due.ts';
 import { showProblem } from './plugin.ts';
 import type { Need } from './scopes.ts';
-import { jobShape, parseStored, showJob } from './shapes.ts';
+import { jobShape, showJob } from './shapes.ts';
 import { startFields, startOf } from './start.ts';
 import { boundWait, waitField, whileWaiting } from './waiting.ts';
+
+export const dependencyField = dependencyKey()
+  .optional()
+  .describe('a key of which one job at a time may run, first come, first served');
 
 const runInput = z.strictObject({
   plugin: pluginName().describe('the name of the plugin'),
@@ -28,6 +34,7 @@ const runInput = z.strictObject({
   async: z.boolean().default(false).describe('answer at once, whatever is said about waiting'),
   wait: waitField().default(false).describe('how long to wait for the end of the job'),
   ...startFields,
+  dependency: dependencyField,
 });
 
 export const jobOutput = jobShape.partial().extend({
@@ -52,6 +59,7 @@ export const runPlugin = defineOperation({
   errors: [
     'BUSY',
     'COMMAND_NOT_FOUND',
+    'HOPS_EXCEEDED',
     'INPUT_INVALID',
     'LEDGER_UNAVAILABLE',
     'LEDGER_UNCERTAIN',
@@ -120,7 +128,13 @@ export function jobWaitOf(asked: boolean | number): number {
 
 export function submissionOf(context: Context, wanted: RunInput, isAwaited: boolean): Submission {
   const { name: plugin, command } = choose(context, wanted);
-  return { plugin, command, ...startOf(context, wanted, isAwaited) };
+  const { dependency } = wanted;
+  return {
+    plugin,
+    command,
+    ...startOf(context, wanted, isAwaited),
+    ...(dependency === undefined ? {} : { dependencyKey: dependency }),
+  };
 }
 
 /**

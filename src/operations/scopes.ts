@@ -22,8 +22,10 @@ export const scopeNouns: ReadonlySet<string> = new Set([
   'credentials',
   'directives',
   'events',
+  'incidents',
   'installations',
   'jobs',
+  'metrics',
   'packages',
   'plugin',
   'runs',
@@ -38,6 +40,16 @@ export const scopeNouns: ReadonlySet<string> = new Set([
 export function allows(granted: readonly string[], need: Need): boolean {
   const grants = readGrants(granted);
   return typeof need === 'string' ? allowsNoun(grants, need) : allowsPlugin(grants, need);
+}
+
+/** Whether it may cover something of that kind, where only the request itself says what is needed. */
+export function mayAllow(granted: readonly string[], effect: 'read' | 'write'): boolean {
+  const { all, readAll, nouns, plugins } = readGrants(granted);
+  if (all) return true;
+  const own = [...plugins.values()].filter(({ access, allowed }) => access ?? allowed.size > 0);
+  if (effect === 'read') return readAll || nouns.size > 0 || own.length > 0;
+  const isWriter = ({ access, allowed }: PluginGrant) => access === 'rw' || allowed.size > 0;
+  return [...nouns.values()].includes('rw') || own.some(isWriter);
 }
 
 /** A command that is never allowed. */
@@ -87,6 +99,7 @@ const synonyms: Readonly<Record<string, string>> = {
   token: 'tokens',
   directive: 'directives',
   credential: 'credentials',
+  incident: 'incidents',
   installation: 'installations',
   package: 'packages',
   webhook: 'webhooks',

@@ -1,6 +1,7 @@
 /** What jobs, attempts and signals look like to a caller: snake_case, times as they are stored. */
 import * as z from 'zod';
 import type { Timestamp } from '../base/clock.ts';
+import { parseStored } from '../base/json.ts';
 import { attemptStatuses, causes } from '../job/attempt.ts';
 import type { Attempt } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
@@ -33,6 +34,7 @@ const jobFields = {
   claimed_by: z.string().nullable(),
   last_error: z.string().nullable(),
   dedupe_key: z.string().nullable(),
+  dependency: z.string().nullable().describe('the key of which one job at a time may run'),
   parent_job_id: id.nullable(),
   source_event_id: id.nullable(),
   root_job_id: id,
@@ -42,6 +44,7 @@ const jobFields = {
   config_snapshot_id: id.nullable().describe('what it was last claimed under'),
   run_id: id.nullable().describe('the run that it is a step of'),
   step_id: z.string().nullable().describe("that step's id in the pipeline"),
+  schedule_id: z.string().nullable().describe('the schedule of its plugin that it is of'),
 };
 
 export const jobShape = z.object(jobFields);
@@ -69,6 +72,7 @@ export function showJob(job: Job): z.output<typeof jobShape> {
     claimed_by: job.claimedBy,
     last_error: job.lastError,
     dedupe_key: job.dedupeKey,
+    dependency: job.dependencyKey,
     parent_job_id: job.parentJobId,
     source_event_id: job.sourceEventId,
     root_job_id: job.rootJobId,
@@ -78,6 +82,7 @@ export function showJob(job: Job): z.output<typeof jobShape> {
     config_snapshot_id: job.configSnapshotId,
     run_id: job.runId,
     step_id: job.stepId,
+    schedule_id: job.scheduleId,
   };
 }
 
@@ -177,15 +182,4 @@ export function showSignal(signal: Signal): z.output<typeof signalShape> {
     occurred_at: signal.occurredAt,
     inserted_at: signal.insertedAt,
   };
-}
-
-/** Stored text as the value it stands for; what a plugin printed may be no JSON at all. */
-export function parseStored(text: string | null): unknown {
-  if (text === null) return null;
-  try {
-    const value: unknown = JSON.parse(text);
-    return value;
-  } catch {
-    return text;
-  }
 }

@@ -148,6 +148,7 @@ export const systemHealth = defineOperation({
     statuses: [200, 503],
   },
   cli: { absent: '`system status` says the same and more' },
+  mcp: { absent: '`system_status` says the same and more' },
   async run({ engine }) {
     const { state, uptimeMs, plugins } = engine.status();
     const { ledger } = engine;

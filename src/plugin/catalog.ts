@@ -1,6 +1,6 @@
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import type { Config, PluginConfig, RetryConfig } from '../config/config.ts';
+import type { ApiAccess, Config, PluginConfig, RetryConfig } from '../config/config.ts';
 import { keyText } from '../config/document.ts';
 import { deepFreeze } from '../config/freeze.ts';
 import { suggest } from '../config/nearest.ts';
@@ -25,6 +25,8 @@ export interface Plugin {
   readonly timeoutMs: (command: string) => number;
   readonly retry: RetryConfig;
   readonly prewarm: number;
+  /** What its jobs may ask of the API while they run. */
+  readonly apiAccess: ApiAccess | undefined;
   /** Changes whenever its files or settings do. */
   readonly fingerprint: string;
   /** Changes with its files and its configuration, but not with the limits that it runs under. */
@@ -195,8 +197,10 @@ function makePlugin(
   settings: PluginConfig,
   maxWorkers: number,
 ): Plugin {
-  const { config, retry, prewarm, timeoutsMs } = settings;
+  const { config, retry, prewarm, timeoutsMs, apiAccess } = settings;
   const parallelism = settings.parallelism ?? (manifest.concurrencySafe ? maxWorkers : 1);
+  const access = apiAccess === undefined ? {} : { scopes: apiAccess.scopes };
+  const bounds = { parallelism, retry, prewarm, timeoutsMs, ...access };
   const usual = new Map<string, number>(Object.entries(limits.timeoutMs));
   return deepFreeze({
     name,
@@ -210,7 +214,8 @@ function makePlugin(
       timeoutsMs[command] ?? usual.get(command) ?? limits.timeoutDefaultMs,
     retry,
     prewarm,
+    apiAccess,
     identity: fingerprint(files, { name, config }),
-    fingerprint: fingerprint(files, { name, config, parallelism, retry, prewarm, timeoutsMs }),
+    fingerprint: fingerprint(files, { name, config, ...bounds }),
   });
 }

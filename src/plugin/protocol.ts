@@ -26,6 +26,10 @@ export interface PluginRequest {
   /** Of a pipeline: the run and the step that it is; its payload is always data. */
   readonly step?: StepRequest;
   readonly deadlineAt: Timestamp;
+  /** Where in a trace the attempt stands, in W3C's words. */
+  readonly traceparent?: string;
+  /** Where and how the API may be asked while the attempt goes on. */
+  readonly api?: JsonObject;
 }
 
 export interface StepRequest {
@@ -78,6 +82,8 @@ function headOf(request: PluginRequest): JsonObject {
     state: request.state,
     context: request.context,
     deadline_at: request.deadlineAt,
+    ...(request.traceparent === undefined ? {} : { traceparent: request.traceparent }),
+    ...(request.api === undefined ? {} : { api: request.api }),
   };
 }
 

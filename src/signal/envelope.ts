@@ -39,13 +39,12 @@ export function toSignalDraft(report: SignalReport, { id, actor, nowMs }: Report
   checkSource(source);
   const { correlation_id: correlation, causation_id: causation, ...rest } = given;
   const correlationId = readText(correlation, 'metadata.correlation_id', limits.eventTypeBytesMax);
-  const metadata = { schema_version: SCHEMA_VERSION, ...rest, actor };
   return {
     id,
     type,
     source,
     data: keep(data, 'data', limits.payloadBytesMax),
-    metadata: keep(metadata, 'metadata', limits.signalMetadataBytesMax),
+    metadata: keepMetadata(rest, actor),
     hops: 1,
     correlationId: correlationId ?? id,
     ...(correlationId === undefined ? {} : { isCorrelated: true }),
@@ -69,6 +68,21 @@ function checkSource(source: string): void {
     throw refuse('source', `must not be ${RUNTIME_SOURCE} or a plugin's`);
   }
 }
+
+/** Most reports say nothing there, and those of one reporter are alike: they are checked once. */
+function keepMetadata(given: JsonObject, actor: string): string {
+  if (Object.keys(given).length > 0) {
+    const metadata = { schema_version: SCHEMA_VERSION, ...given, actor };
+    return keep(metadata, 'metadata', limits.signalMetadataBytesMax);
+  }
+  if (lastPlain?.actor !== actor) {
+    const metadata = { schema_version: SCHEMA_VERSION, actor };
+    lastPlain = { actor, text: keep(metadata, 'metadata', limits.signalMetadataBytesMax) };
+  }
+  return lastPlain.text;
+}
+
+let lastPlain: { readonly actor: string; readonly text: string } | undefined;
 
 function keep(value: JsonObject, field: string, bytesMax: number): string {
   const text = toKeptText(value, field, bytesMax);

@@ -34,9 +34,8 @@ export async function openBarrier({ place }: Bench): Promise<Barrier> {
   };
   const findWaiting = async (): Promise<number[]> => {
     const { rows } = await watcher.query<{ pid: number }>(
-      `select pid from pg_stat_activity where wait_event_type = 'Lock'
-        and (query like '%' || $1 || '%' or query = $2)`,
-      [schema, lockClaims],
+      `select pid from pg_stat_activity
+        where wait_event_type = 'Lock' and datname = current_database()`,
     );
     return rows.map(({ pid }) => pid);
   };

@@ -16,15 +16,18 @@ export async function fillCrowd({ kind, sql }: Bench, rows: number): Promise<voi
   // Of a hundred: 70 ended, 25 wait, 4 are delayed, 1 runs.
   const status = `case when i % 100 < 70 then 'succeeded' when i % 100 < 99 then 'queued'
     else 'running' end`;
+  // Of those that wait, most stand in the line of one key, and of the others each in its own.
+  const inLine = `case when i % 100 between 75 and 94 then 'crowded' when i % 1000 = 70 then 'key ' || i end`;
   const running = (value: string): string => `case when i % 100 = 99 then ${value} end`;
   await sql(`insert into job_queue (id, plugin, command, status, submitted_by, actor, created_at,
       ready_at, completed_at, next_retry_at, root_job_id, idempotency_key, claim_token, claimed_by,
-      claim_expires_at, event_context_id, source_event_id, dedupe_key)
+      claim_expires_at, event_context_id, source_event_id, dedupe_key, dependency_key)
     ${numbers} select 'job ' || i, 'plugin ' || (i % 20), 'handle', ${status}, 'api', 'api', ${old},
       ${old}, case when i % 100 < 70 then ${old} end,
       case when i % 100 between 95 and 98 then ${at(`i - ${rows / 2}`)} end, 'job ' || i, 'job ' || i,
       ${running(`'token ' || i`)}, ${running(`'process ' || (i % 4)`)}, ${running(at('-60000'))},
-      'context ' || i, 'signal ' || i, case when i % 10 = 9 then 'key ' || i end from n where true`);
+      'context ' || i, 'signal ' || i, case when i % 10 = 9 then 'key ' || i end,
+      ${inLine} from n where true`);
   await sql(`insert into job_log (id, job_id, plugin, command, status, cause, attempt, submitted_by,
       created_at, completed_at, claim_token)
     ${numbers} select 'job ' || i || '-1', 'job ' || i, 'plugin', 'handle', 'succeeded', 'ok', 1,

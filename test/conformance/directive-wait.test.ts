@@ -118,7 +118,7 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
     });
   });
 
-  test('again, because its process died, is begun anew by another one', async () => {
+  test('D-11 again, because its process died, is begun anew by another one', async () => {
     const { ledger, sql } = await openBench(kind);
     await ledger.heartbeat(beat('p1'));
     const asked = pausing({ maxAttempts: 2 }, { kind: 'process' });

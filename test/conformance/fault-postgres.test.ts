@@ -297,7 +297,7 @@ describe('a connection that an operator ends', () => {
     const { ledger, sql } = await openBench('postgres');
     await Promise.all(range(5).map(() => ledger.counts()));
     await sql(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ductile'
-      and state = 'idle' and query like '%' || current_schema() || '%'`);
+      and state = 'idle' and datname = current_database()`);
     await vi.waitFor(async () => expect(await ledger.counts()).toMatchObject({ ready: 0 }));
     await ledger.enqueue({ jobs: [draft()] });
     expect(only(await ledger.jobs({ limit: 5 })).status).toBe('queued');

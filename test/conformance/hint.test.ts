@@ -51,7 +51,7 @@ describe('hints between hosts', () => {
     const { ledger, open, sql } = await openBench('postgres');
     const heard = await listen(await open());
     const killed = await sql(`select pg_terminate_backend(pid) as done from pg_stat_activity
-      where application_name = 'ductile-listen' and query like '%' || current_schema() || '%'`);
+      where application_name = 'ductile-listen' and datname = current_database()`);
     expect(killed).toHaveLength(1);
     // Back again, it looks once, and then hears as before.
     await vi.waitFor(() => expect(heard).toHaveBeenCalled(), patience);

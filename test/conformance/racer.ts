@@ -19,6 +19,8 @@ export interface Raced {
   readonly fenced: number;
   /** The most that were seen running at once. */
   readonly runningMax: number;
+  /** The same of those that share a dependency key. */
+  readonly inTurnMax: number;
 }
 
 const { place, name, rounds, parallelism } = workerData as Race;
@@ -30,13 +32,15 @@ async function race(on: Ledger): Promise<Raced> {
   await on.heartbeat(beat(name));
   const added: [string, string][] = [];
   const succeeded: string[] = [];
-  let [fenced, runningMax, idle] = [0, 0, 0];
+  let [fenced, runningMax, inTurnMax, idle] = [0, 0, 0, 0];
   for (let round = 0; idle < 3; round += 1) {
     if (round < rounds) added.push(...(await enqueueRound(on, round)));
     const plugins = [claimable('echo', { parallelism })];
     const claimed = await on.claim(request(name, { slots: 3, plugins }));
     const running = await on.jobs({ status: ['running'], limit: 100 });
     runningMax = Math.max(runningMax, running.length);
+    const inTurn = running.filter(({ dependencyKey }) => dependencyKey !== null);
+    inTurnMax = Math.max(inTurnMax, inTurn.length);
     const { verdicts } = await on.settle(claimed.map((job) => conclude(job, round)));
     for (const [id, verdict] of verdicts) {
       if (verdict === 'fenced') fenced += 1;
@@ -45,13 +49,17 @@ async function race(on: Ledger): Promise<Raced> {
     const { ready, running: left } = await on.counts();
     idle = round >= rounds && ready + left === 0 ? idle + 1 : 0;
   }
-  return { name, added, succeeded, fenced, runningMax };
+  return { name, added, succeeded, fenced, runningMax, inTurnMax };
 }
 
 /** Everybody wants the same keys, and some that may only run one after the other. */
 async function enqueueRound(on: Ledger, round: number): Promise<[string, string][]> {
   const key = `shared ${round}`;
-  const jobs = [draft({ dedupe: strict(key) }), draft({ dedupe: lenient('one by one', 0) })];
+  const jobs = [
+    draft({ dedupe: strict(key) }),
+    draft({ dedupe: lenient('one by one', 0) }),
+    draft({ dependencyKey: 'in turn' }),
+  ];
   const [answer] = await on.enqueue({ jobs });
   return answer?.duplicateOf === undefined && answer !== undefined ? [[key, answer.jobId]] : [];
 }

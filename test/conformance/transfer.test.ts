@@ -35,7 +35,8 @@ async function open(place: LedgerPlace): Promise<Ledger> {
 }
 
 async function fill(ledger: Ledger, jobs: number): Promise<void> {
-  await ledger.enqueue({ jobs: range(jobs).map(() => draft()) });
+  const keyed = draft({ dependencyKey: 'k' });
+  await ledger.enqueue({ jobs: [...range(jobs - 1).map(() => draft()), keyed] });
   const claimed = await claimAs(ledger, 'p1', { slots: 5 });
   await ledger.settle(claimed.map((job) => succeed(job, { signals: [signalOf(job)] })));
 }
@@ -77,7 +78,9 @@ describe.each(ways)('from %s to %s', (source, target) => {
     expect((await root.tenants()).map(({ slug, status }) => [slug, status])).toEqual(
       slugs.map((slug) => [slug, 'active']),
     );
-    expect((await root.jobs({ limit: 100 })).length).toBe(20);
+    const moved = await root.jobs({ limit: 100 });
+    expect(moved).toHaveLength(20);
+    expect(moved.map(({ dependencyKey }) => dependencyKey)).toContain('k');
     for (const [index, slug] of slugs.entries()) {
       const own = await openLedger(tenantPlace(place, slug));
       expect(await own.check()).toEqual([]);

@@ -74,6 +74,17 @@ describe.each(databases)('a replay on %s', (database) => {
     expect(third).toMatchObject({ signals: 2, jobs: 0, skipped: 2 });
   });
 
+  test('S-27 for a handler that nobody is called is refused, and starts nothing', async () => {
+    const { engine, ledger } = await open(database);
+    const asked = ask(engine, 'signal.replay', { type: 'order.paid', handler: 'mial' });
+    await expect(asked).rejects.toMatchObject({
+      code: 'INPUT_INVALID',
+      place: 'handler',
+      hint: expect.stringContaining('mail'),
+    });
+    expect(await ledger.directives({ type: 'signal.replay', limit: 1 })).toEqual([]);
+  });
+
   test('that another process had begun goes on after its last step', async () => {
     const { engine, ledger, place } = await open(database);
     await pause(engine);

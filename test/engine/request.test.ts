@@ -39,6 +39,7 @@ describe.each(databases)('the request on %s', (database) => {
       context: { who: 'ann' },
       payload,
       deadline_at: expect.any(String),
+      traceparent: expect.stringContaining(job.id.replaceAll('-', '')),
     });
     const deadline = Date.parse(request?.['deadline_at'] as string);
     expect(deadline).toBeGreaterThanOrEqual(before + 40_000);
@@ -130,7 +131,8 @@ test('the environment is the allow-list, and there are no arguments', async () =
   const env = told?.['env'] as Record<string, string>;
   expect(env['TEST_PASSED']).toBe('seen');
   expect(env['PATH']).toContain(process.env['PATH']);
-  const usual = /^(PATH|HOME|TZ|LANG|LANGUAGE|TMPDIR|LC_[A-Z]+|DUCTILE_ATTEMPT|TEST_PASSED)$/;
+  const usual =
+    /^(PATH|HOME|TZ|LANG|LANGUAGE|TMPDIR|LC_[A-Z]+|DUCTILE_ATTEMPT|TEST_PASSED|TRACEPARENT)$/;
   expect(Object.keys(env).filter((name) => !usual.test(name))).toEqual([]);
 });
 

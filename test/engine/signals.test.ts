@@ -73,7 +73,7 @@ describe.each(databases)('a signal from outside on %s', (database) => {
     expect((await instance.engine.waitForRun(runId, 20_000)).status).toBe('succeeded');
   });
 
-  test('of a plugin is refused, and of many at once under one key there is one', async () => {
+  test('S-05 of a plugin is refused, and of many at once under one key there is one', async () => {
     const place = await makePlace({
       database,
       plugins: { mail: { program: succeeds } },

@@ -117,10 +117,16 @@ describe('a token', () => {
   });
 
   test('without scopes reaches only what is open, in every operation', async () => {
+    const segments: Readonly<Record<string, string>> = {
+      plugin: 'echo',
+      command: 'poll',
+      kind: 'job',
+    };
     for (const { http, scope, name } of operations) {
       if (!isOffered(http)) continue;
-      const path = http.path.replaceAll(/:(\w+)\??/g, (_, field: string) =>
-        field === 'plugin' ? 'echo' : field === 'command' ? 'poll' : '0199a1b2',
+      const path = http.path.replaceAll(
+        /:(\w+)\??/g,
+        (_, field: string) => segments[field] ?? '0199a1b2',
       );
       const reply = await api.ask(path, {
         method: http.method,

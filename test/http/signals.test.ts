@@ -195,8 +195,48 @@ test('CloudEvents come in whole or in headers, and go out', async () => {
     'ce-type': 'order.paid',
     'ce-source': '/shops/1',
   });
-  const batch = { 'content-type': 'application/cloudevents-batch+json' };
-  expect((await post(api, [event], { headers: batch })).status).toBe(415);
   const wrong = await post(api, { ...event, specversion: '2' }, { headers: whole });
   expect(wrong).toMatchObject({ status: 400, body: { place: 'specversion' } });
+});
+
+test('CloudEvents in a batch are recorded in one commit, each with its own result', async () => {
+  const api = await open();
+  const headers = { 'content-type': 'application/cloudevents-batch+json' };
+  const send = (events: readonly object[]) => post(api, events, { headers });
+  const eventOf = (id: string, more: object = {}) => ({
+    specversion: '1.0',
+    id,
+    type: 'order.paid',
+    source: '/shops/1',
+    ...more,
+  });
+  const count = async () => {
+    const { body } = await api.ask('/signals?type=order.paid', { token: READER });
+    return (body['signals'] as unknown[]).length;
+  };
+  const first = await send([eventOf('a'), eventOf('b', { data: { n: 2 } }), eventOf('a')]);
+  expect(first.status).toBe(200);
+  const told = first.body['signals'] as { signal_id: string; created: boolean }[];
+  expect(told.map(({ created }) => created)).toEqual([true, true, false]);
+  expect(told[2]?.signal_id).toBe(told[0]?.signal_id);
+  expect(await count()).toBe(2);
+  const bad = [
+    [[eventOf('c'), eventOf('d', { specversion: '2' })], '[1].specversion'],
+    [[eventOf('c'), eventOf('d', { type: 'Not a name' })], 'signals[1].type'],
+    [[eventOf('c'), eventOf('d', { source: 'echo' })], 'signals[1].source'],
+    [[], 'signals'],
+    [Array.from({ length: 1001 }, (_, index) => eventOf(`e-${index}`)), 'signals'],
+  ] as const;
+  for (const [events, place] of bad) {
+    const refused = await send(events);
+    expect(refused, place).toMatchObject({ status: 400, body: { place } });
+  }
+  expect((await send(eventOf('c') as never)).status).toBe(400);
+  expect(await count()).toBe(2);
+  const ours = { signals: [{ type: 'order.paid', source: 'shop', dedupe_key: 'x' }] };
+  expect((await post(api, ours, {}, '/signals/batch')).body['signals']).toMatchObject([
+    { created: true },
+  ]);
+  const denied = await post(api, [eventOf('c')], { headers, token: LIMITED });
+  expect(denied.status).toBe(403);
 });

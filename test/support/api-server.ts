@@ -51,6 +51,8 @@ export interface ApiSetup {
   readonly plugins?: JsonObject;
   readonly tenants?: JsonObject;
   readonly webhooks?: JsonObject;
+  readonly telemetry?: JsonObject;
+  readonly directives?: JsonObject;
   /** The entries of `tokens.yaml`. */
   readonly tokens?: readonly JsonObject[];
   readonly routes?: readonly JsonObject[];
@@ -99,6 +101,8 @@ export async function startApi(setup: ApiSetup = {}): Promise<TestApi> {
       tenants,
       routes: [...(setup.routes ?? [])],
       ...(setup.webhooks === undefined ? {} : { webhooks: setup.webhooks }),
+      ...(setup.telemetry === undefined ? {} : { telemetry: setup.telemetry }),
+      ...(setup.directives === undefined ? {} : { directives: setup.directives }),
       ...(setup.tokens === undefined ? {} : { tokens: [...setup.tokens] }),
       api: {
         enabled: true,

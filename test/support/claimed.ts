@@ -29,6 +29,7 @@ function makeRunning(id: string): Job {
     actor: 'test',
     dedupeKey: null,
     dedupeTtlMs: null,
+    dependencyKey: null,
     createdAt: at,
     readyAt: at,
     startedAt: at,

@@ -8,6 +8,7 @@ import type { Config } from '../../src/config/config.ts';
 import { checkRoutes } from '../../src/engine/check.ts';
 import { LocalEngine } from '../../src/engine/local-engine.ts';
 import { checkPipelines } from '../../src/engine/pipelines.ts';
+import { RunTokens } from '../../src/engine/run-tokens.ts';
 import { makeRunner, type Runner } from '../../src/engine/runner.ts';
 import { refuseLate } from '../../src/operations/directive-late.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
@@ -49,6 +50,8 @@ export async function openSeamed(
     runner: seams.runner?.(runner) ?? runner,
     version,
     vault: openVault(config),
+    runTokens: new RunTokens(),
+    reach: { api: undefined, hooks: undefined },
     authorize: refuseLate,
     log,
   });

@@ -40,6 +40,7 @@ export async function run(argv: readonly string[], script: Script = {}): Promise
     restore: ask('restore', { restored_from: 'x' }),
     import: ask('import', { imported_from: 'x' }),
     migrate: ask('migrate', { schema: 4 }),
+    mcp: ask('mcp', undefined),
     findSocket: ask('findSocket', undefined),
     async openLocal(config, need) {
       asked.push(['openLocal', config, need]);

@@ -30,6 +30,7 @@ export interface RequestParts {
   readonly attempt?: number;
   readonly deadline_at?: string;
   readonly idempotency_key?: string;
+  readonly api?: JsonObject;
 }
 
 export interface PluginRun {
@@ -45,7 +46,11 @@ export type ErrorResponse = Extract<Response, { status: 'error' }>;
 
 /** Runs a shipped plugin as the runtime does: its own process group, a clean environment, one request. */
 export function runPlugin(name: string, request: RequestParts): Promise<PluginRun> {
-  return feedPlugin(name, `${JSON.stringify({ ...defaults, ...request })}\n`);
+  return feedPlugin(name, encodeParts(request));
+}
+
+export function encodeParts(request: RequestParts): string {
+  return `${JSON.stringify({ ...defaults, ...request })}\n`;
 }
 
 /** The answer of a run that must succeed. */

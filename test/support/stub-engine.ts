@@ -12,6 +12,9 @@ import { makeSignalDoor } from '../../src/engine/emit.ts';
 import type { Engine, EngineStatus, Submission } from '../../src/engine/engine.ts';
 import { backupDirective } from '../../src/engine/direct-backup.ts';
 import { registerDirectives } from '../../src/engine/register.ts';
+import { RunTokens } from '../../src/engine/run-tokens.ts';
+import { makeMeters } from '../../src/engine/meters.ts';
+import { unlimited } from '../../src/engine/quota.ts';
 import { makeSwitches } from '../../src/engine/switches.ts';
 import { makeTally } from '../../src/engine/tally.ts';
 import { bareReport } from '../../src/job/attempt.ts';
@@ -63,6 +66,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     processId: status.processId,
     rules: () => ({ targetsOf: () => [], hopsMax: 32, dedupeTtlMs: 60_000 }),
     approvals: () => engine.approvals,
+    within: unlimited.within,
     authorize: () => Promise.resolve(),
     tally: makeTally(),
     onChange: () => undefined,
@@ -78,6 +82,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     status: () => status,
     onCancel: () => undefined,
     onQueued: () => undefined,
+    within: unlimited.within,
     onSwitch: () => Promise.resolve(),
     async onPause() {
       const paused = (await ledger.meta('paused')) === '1';
@@ -85,19 +90,23 @@ export async function makeStubEngine(): Promise<StubEngine> {
     },
   });
   const engine: StubEngine = {
-    config: { tenants: { trust: 'isolated' } } as Config,
+    config: { service: { maxHops: 32 }, tenants: { trust: 'isolated' } } as Config,
     catalog: makeCatalog(),
     pipelines: [],
     ledger,
     processId: status.processId,
     tenant: undefined,
     tenants: undefined,
+    quota: unlimited,
+    meters: makeMeters(),
     isolation: () => 'none' as const,
     refused: [],
     packages: () => ({ packages: [], problems: [] }),
     keyIds: [],
     ring: new LogRing(),
     tokens: { find: () => Promise.resolve(undefined), holderOf: () => Promise.resolve(undefined) },
+    runTokens: new RunTokens(),
+    reach: { api: undefined, hooks: undefined },
     activity: makeActivity(),
     signals: makeSignalDoor({
       ledger,
@@ -115,6 +124,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
       },
       take: () => Promise.reject(new Error('nothing is delivered here')),
       note: () => undefined,
+      turnedAway: { note: () => undefined, count: () => 0 },
     },
     webhooks: {
       receive: () => Promise.reject(new Error('nothing is delivered here')),
@@ -267,6 +277,7 @@ function makePlugin(name: string, types: Readonly<Record<string, 'read' | 'write
     timeoutMs: () => 60_000,
     retry: { maxAttempts: 4, backoffBaseMs: 1000 },
     prewarm: 0,
+    apiAccess: undefined,
     fingerprint: '',
     identity: '',
   };

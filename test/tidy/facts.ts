@@ -14,11 +14,11 @@ export interface Import {
   readonly isType: boolean;
 }
 
-export function readFacts({ text }: TextFile): Facts {
+export function readFacts({ path, text }: TextFile): Facts {
   const imports: Import[] = [];
   const strings: string[] = [];
   let readsEnvironment = false;
-  walk(parseAst(text, { lang: 'ts' }), (node) => {
+  walk(parseAst(text, { lang: path.endsWith('x') ? 'tsx' : 'ts' }), (node) => {
     const specifier = textOf(node['source']);
     if (specifier !== undefined) imports.push({ specifier, isType: isTypeOnly(node) });
     if (specifier === 'node:process' || isEnvironment(node)) readsEnvironment = true;

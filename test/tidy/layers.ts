@@ -39,6 +39,7 @@ export function findLayerFaults(graph: ImportGraph): string[] {
 }
 
 function judge(path: string, { specifier, isType }: Import): string | undefined {
+  if (path.startsWith(PAGE)) return judgePage(path, { specifier, isType });
   const from = folderOf(path);
   if (levelOf(from) === -1) return `${from} is no folder of the house`;
   if (!specifier.startsWith('.')) {
@@ -49,6 +50,25 @@ function judge(path: string, { specifier, isType }: Import): string | undefined 
   if (!target.startsWith('src/')) return 'it is outside of src';
   if (!target.endsWith('.ts')) return 'relative imports end in .ts';
   return judgeFolder(from, folderOf(target));
+}
+
+/** The dashboard: what runs in a browser. */
+const PAGE = 'web/';
+/** The one file that the build replaces by what it works out. */
+const WORKED_OUT = 'web/api/places.ts';
+/** Small and pure, and the same wherever a stream of events is read. */
+const forPages = new Set(['src/base/sse.ts']);
+
+/** It speaks to the server over its API, and so has nothing of the server but types. */
+function judgePage(path: string, { specifier, isType }: Import): string | undefined {
+  if (!specifier.startsWith('.')) {
+    return /^preact(\/|$)/.test(specifier) ? undefined : 'a page has no package but preact';
+  }
+  const target = resolveImport(path, specifier);
+  if (!/\.tsx?$/.test(target)) return 'relative imports end in .ts or .tsx';
+  if (target.startsWith(PAGE) || forPages.has(target) || path === WORKED_OUT) return undefined;
+  if (!target.startsWith('src/operations/')) return 'a page knows operations alone';
+  return isType ? undefined : 'a page has only the types of operations';
 }
 
 function judgePackage(from: string, specifier: string, isType: boolean): string | undefined {
@@ -95,6 +115,8 @@ function toEdges(graph: ImportGraph): Edges {
 function toFolderEdges(graph: ImportGraph): Edges {
   const edges = new Map<string, Set<string>>();
   for (const [path, targets] of toEdges(graph)) {
+    // Its folders are nouns as well, and their pages lead to each other.
+    if (path.startsWith(PAGE)) continue;
     const from = folderOf(path);
     const known = edges.get(from) ?? new Set();
     for (const target of targets) if (folderOf(target) !== from) known.add(folderOf(target));

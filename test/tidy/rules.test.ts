@@ -19,6 +19,10 @@ describe('the direction of imports', () => {
     ['src/webhook/a.ts', "import { createHmac } from 'node:crypto';"],
     ['src/ledger/a.ts', "import pg from 'pg';"],
     ['src/main.ts', "const app = await import('./app.ts');"],
+    ['web/job/a.tsx', "import type { B } from '../../src/operations/b.ts';"],
+    ['web/job/a.tsx', "import { B } from '../ui/b.tsx';"],
+    ['web/job/a.tsx', "import { useState } from 'preact/hooks';"],
+    ['web/api/places.ts', "import { b } from '../../src/operations/b.ts';"],
     ['src/cli/version.ts', "import manifest from '../../package.json' with { type: 'json' };"],
   ])('lets %s say %s', (path, text) => {
     expect(judgeTree({ [path]: text })).toEqual([]);
@@ -43,6 +47,10 @@ describe('the direction of imports', () => {
     ['src/engine/a.ts', "import { DatabaseSync } from 'node:sqlite';", 'only the ledger'],
     ['src/engine/a.ts', "import { b } from '../base/b.js';", 'end in .ts'],
     ['src/engine/a.ts', "import { b } from '../../test/b.ts';", 'outside of src'],
+    ['src/http/a.ts', "import { b } from '../../web/b.ts';", 'outside of src'],
+    ['web/a.ts', "import { b } from '../src/operations/b.ts';", 'only the types'],
+    ['web/a.ts', "import type { B } from '../src/engine/b.ts';", 'operations alone'],
+    ['web/a.ts', "import { readFile } from 'node:fs';", 'no package but preact'],
     ['src/helpers/a.ts', "import { b } from '../base/b.ts';", 'no folder of the house'],
     ['src/engine/a.ts', "import { b } from '../helpers/b.ts';", 'no folder of the house'],
   ])('does not let %s say %s', (path, text, reason) => {

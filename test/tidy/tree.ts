@@ -25,5 +25,5 @@ export async function readTree(directory: string = root): Promise<TextFile[]> {
 }
 
 export function isSource({ path }: TextFile): boolean {
-  return path.startsWith('src/') && path.endsWith('.ts');
+  return (path.startsWith('src/') && path.endsWith('.ts')) || /^web\/.*\.tsx?$/.test(path);
 }

@@ -1,5 +1,5 @@
 import type { Attempt } from '../../job/attempt.ts';
-import { defineRows, type Row, type Session, type Transaction } from '../dialect.ts';
+import { defineRows, type Dialect, type Row, type Session, type Transaction } from '../dialect.ts';
 import type { AttemptFilter, Closing } from '../ledger.ts';
 import { text, toAttempt } from './row.ts';
 import { Where } from './where.ts';
@@ -30,9 +30,13 @@ export async function settledBefore(
 }
 
 export async function listAttempts(session: Session, filter: AttemptFilter): Promise<Attempt[]> {
-  const { plugin, jobId, status, since, after } = filter;
+  const { correlationId, jobId, plugin, status, since, after } = filter;
+  const { dialect: d } = session;
+  const isChain = correlationId !== undefined;
   const where = new Where().equals({ plugin, job_id: jobId, status });
-  if (jobId !== undefined) where.and(isAmongIdsOf('job_log', '?'), jobId, jobId);
+  if (jobId !== undefined) {
+    where.and(isAmongIdsOf(isChain ? 'found' : 'job_log', '?'), jobId, jobId);
+  }
   if (filter.parentJobIds !== undefined) {
     const marks = filter.parentJobIds.map(() => '?').join(', ');
     where.and(`parent_job_id in (${marks})`, ...filter.parentJobIds);
@@ -44,12 +48,54 @@ export async function listAttempts(session: Session, filter: AttemptFilter): Pro
     where.and('(completed_at > ? or id > ?)', completedAt, logId);
   }
   const order = since === undefined && after === undefined ? 'desc' : 'asc';
+  const inOrder = `order by completed_at ${order}, id ${order}`;
+  const values = [...where.values, filter.limit];
+  if (isChain) {
+    const found = await session.run(
+      `${withFound(d)} select id from found where ${where.text} ${inOrder} limit ?`,
+      [correlationId, correlationId, ...values],
+    );
+    return await readInOrder(session, found);
+  }
   const rows = await session.run(
-    `select * from ${session.dialect.table('job_log')} where ${where.text}
-      order by completed_at ${order}, id ${order} limit ?`,
-    [...where.values, filter.limit],
+    `select * from ${d.table('job_log')} where ${where.text} ${inOrder} limit ?`,
+    values,
   );
   return rows.map(toAttempt);
+}
+
+/** Each by its own id: asked for together and in order, PostgreSQL would walk through all of them again. */
+async function readInOrder(session: Session, found: readonly Row[]): Promise<Attempt[]> {
+  if (found.length === 0) return [];
+  const rows = await session.each(
+    selectById,
+    found.map((row) => ({ id: text(row, 'id') })),
+  );
+  const byId = new Map(rows.map((row) => [text(row, 'id'), row]));
+  return found.flatMap((row) => {
+    const whole = byId.get(text(row, 'id'));
+    return whole === undefined ? [] : [toAttempt(whole)];
+  });
+}
+
+/**
+ * A table `found` of the attempts of a lineage that has this name, and of those that signals of this
+ * correlation began. They are found before anything else is asked of them: PostgreSQL would rather walk
+ * through the attempts of all chains by the time they ended.
+ */
+function withFound(d: Dialect): string {
+  const jobs = d.table('job_queue');
+  // In this order: from the few that are named to their rows, by the indexes of just those.
+  return `with roots(id) as (
+      select id from ${jobs} where id = ?
+      union select j.root_job_id from ${d.table('signals')} s cross join ${jobs} j
+        where s.correlation_id = ? and j.source_event_id = s.id
+    ), chain(id) as (
+      select id from roots union select j.id from roots r cross join ${jobs} j
+        where j.root_job_id = r.id and j.root_job_id <> j.id
+    ), found as materialized (
+      select l.id, l.job_id, l.plugin, l.status, l.parent_job_id, l.completed_at
+        from chain c cross join ${d.table('job_log')} l where ${isAmongIdsOf('l', 'c.id')})`;
 }
 
 export async function attemptsOf(session: Session, jobIds: readonly string[]): Promise<Attempt[]> {
@@ -154,6 +200,12 @@ const selectSettled = defineRows({
       where l.id = ${r('id')} and l.claim_token = ${r('token')}
         and l.status = ${r('status')} and l.cause = ${r('cause')}`,
     )}`,
+});
+
+const selectById = defineRows({
+  columns: { id: 'text' },
+  sql: (r, d) =>
+    `select q.* from ${r.lateral(`select * from ${d.table('job_log')} l where l.id = ${r('id')}`)}`,
 });
 
 const selectOfJob = defineRows({

@@ -67,8 +67,8 @@ export async function listDirectives(
   session: Session,
   filter: DirectiveFilter,
 ): Promise<Directive[]> {
-  const { type, actor, target, idempotencyKey, awaitingApproval, status, beforeSeq, limit } =
-    filter;
+  const { type, actor, target, idempotencyKey, awaitingApproval, status } = filter;
+  const { idPrefix, beforeSeq, limit } = filter;
   const where = new Where().equals({ type, actor, target, idempotency_key: idempotencyKey });
   if (status !== undefined) {
     where.and(`status in (${status.map(() => '?').join(', ')})`, ...status);
@@ -77,6 +77,7 @@ export async function listDirectives(
     const waits = `status = 'requested' and awaiting_approval = 1`;
     where.and(awaitingApproval ? waits : `not (${waits})`);
   }
+  if (idPrefix !== undefined) where.and('id >= ? and id < ?', idPrefix, `${idPrefix}~`);
   if (beforeSeq !== undefined) where.and('seq < ?', beforeSeq);
   return select(session, where, limit);
 }

@@ -1,9 +1,10 @@
+import { TRACE_KEY } from '../../base/trace.ts';
 import type { JsonObject } from '../../base/json.ts';
 import type { JobDraft } from '../../job/job.ts';
 import type { RunStatus, StepStatus } from '../../pipeline/run.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
 import type { ContextDraft } from '../ledger.ts';
-import type { RunNews } from '../runs.ts';
+import type { EndedRun, RunNews } from '../runs.ts';
 import type { BranchRow, RunRow } from './run-row.ts';
 
 /** When somebody has to look at a branch again. */
@@ -64,6 +65,7 @@ export class Effects {
   /** How the runs ended that did, written already or not. */
   readonly endedAs = new Map<string, RunStatus>();
   readonly #endedOf = new Map<string, Ended>();
+  readonly #endedRuns: EndedRun[] = [];
   #begunCount = 0;
   #advancing = false;
   #queued = false;
@@ -94,6 +96,11 @@ export class Effects {
   endRun(end: RunEnd): void {
     this.runEnds.push(end);
     this.endedAs.set(end.run.id, end.root.status === 'halted' ? 'halted' : 'succeeded');
+    const traceparent = end.context[TRACE_KEY];
+    this.#endedRuns.push({
+      runId: end.run.id,
+      traceparent: typeof traceparent === 'string' ? traceparent : undefined,
+    });
     // Others of its key may begin now.
     if (end.run.concurrencyKey !== null) this.#advancing = true;
   }
@@ -116,6 +123,7 @@ export class Effects {
       advancing: this.#advancing,
       queued: this.#queued,
       dueInMs: this.#dueInMs,
+      ...(this.#endedRuns.length === 0 ? {} : { ended: this.#endedRuns }),
     };
   }
 

@@ -5,6 +5,7 @@ import { endCancelled } from '../../job/outcome.ts';
 import { isTerminal, type CancelAnswer } from '../../job/state.ts';
 import type { Dialect, Session, Transaction } from '../dialect.ts';
 import type { JobFilter, Promotion, QueueCounts } from '../ledger.ts';
+import { hasNoKey, linesOf } from './dependency.ts';
 import { int, jobColumns, text, textOrNull, toJob } from './row.ts';
 import { settle } from './settle.ts';
 import { isReady, withWaiting } from './waiting.ts';
@@ -93,17 +94,19 @@ function whereJobs(filter: JobFilter, dialect: Dialect): Where {
   return where;
 }
 
-/** The oldest is looked for among the next in line of each plugin, not in the whole queue. */
+/** The oldest is looked for among the next in line of each plugin and key, not in the whole queue. */
 export async function countQueue(session: Session): Promise<QueueCounts> {
   const jobs = session.dialect.table('job_queue');
   const [row] = await session.run(
-    `${withWaiting(session.dialect)} select
+    `${withWaiting(session.dialect)}, ${linesOf(session.dialect)} select
       (select count(*) from ${jobs} where ${isReady}) as ready,
       (select count(*) from ${jobs} where status = 'queued' and next_retry_at is not null) as delayed,
       (select count(*) from ${jobs} where status = 'running') as running,
-      (select min((select j.ready_at from ${jobs} j where j.plugin = waiting.plugin
-        and j.status = 'queued' and j.next_retry_at is null order by j.seq limit 1))
-        from waiting) as oldest`,
+      (select min(ready_at) from (
+        select (select j.ready_at from ${jobs} j where j.plugin = waiting.plugin
+          and j.status = 'queued' and j.next_retry_at is null and ${hasNoKey('j')}
+          order by j.seq limit 1) as ready_at from waiting
+        union all select j.ready_at from lines join ${jobs} j on j.seq = lines.first) heads) as oldest`,
   );
   if (row === undefined) throw new Error('a count gave no row');
   return {

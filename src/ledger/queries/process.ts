@@ -178,7 +178,8 @@ export async function unrunnable(session: Session, request: UnrunnableRequest): 
       ...(await session.run(
         `select ${jobColumns} from ${dialect.table('job_queue')} where plugin = ?
           and ${isReady}
-          and ready_at <= (select ${dialect.nowPlus('?')}) order by seq limit ?`,
+          and ready_at <= (select ${dialect.nowPlus('?')})
+          order by coalesce(dependency_key, ''), seq limit ?`,
         [plugin, -request.graceMs, request.limit - found.length],
       )),
     );

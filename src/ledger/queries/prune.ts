@@ -184,6 +184,14 @@ const prunings: Readonly<Record<Exclude<Prunable, 'runs'>, Pruning>> = {
         and not exists (select 1 from ${d.table('signals')} s where s.id = w.signal_id)
       order by w.received_at limit ?`,
   },
+  incidents: {
+    table: 'incidents',
+    key: 'seq',
+    returns: 'seq',
+    select: (d) => `select i.seq from ${d.table('incidents')} i
+      where i.closed_at <= (select ${d.nowPlus('?')}) and i.closed_at is not null
+      order by i.closed_at limit ?`,
+  },
   directives: {
     table: 'directives',
     key: 'seq',

@@ -78,7 +78,7 @@ const deleteStep = defineRows({
 
 async function copyRow(
   tx: Transaction,
-  { of, id, firstJobId, withContext }: Revival,
+  { of, id, firstJobId, withContext, hops = 0 }: Revival,
   actor: string,
 ): Promise<void> {
   const { dialect } = tx;
@@ -86,14 +86,14 @@ async function copyRow(
   // One of a key waits for its turn like any other; whoever looks for those to begin finds it.
   await tx.run(
     `insert into ${table} (id, submitted_by, actor, first_job_id, event_context_id, status,
-        started_at, created_at, revived_from, ${runColumns.join(', ')})
+        started_at, created_at, revived_from, hops, ${runColumns.join(', ')})
       select ${TEXT}, 'directive', ${TEXT}, ${TEXT},
         ${withContext ? 'event_context_id' : 'null'},
         case when concurrency_key is null then 'running' else 'queued' end,
         case when concurrency_key is null then ${dialect.now} end, ${dialect.now}, id,
-        ${runColumns.join(', ')}
+        case when hops < ${INT} then ${INT} else hops end, ${runColumns.join(', ')}
       from ${table} where id = ?`,
-    [id, actor, firstJobId, of],
+    [id, actor, firstJobId, hops, hops, of],
   );
 }
 
@@ -104,6 +104,7 @@ function moved(column: string): string {
 
 /** Its type is not to be told from where it stands. */
 const TEXT = 'cast(? as text)';
+const INT = 'cast(? as integer)';
 
 const runColumns = [
   'pipeline',
@@ -113,7 +114,6 @@ const runColumns = [
   'parent_job_id',
   'root_job_id',
   'lineage',
-  'hops',
   'runtime_caused',
   'concurrency_key',
   'concurrency_limit',

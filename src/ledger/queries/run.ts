@@ -27,6 +27,10 @@ export async function listRuns(session: Session, filter: RunFilter): Promise<Run
   if (filter.idPrefix !== undefined) {
     where.and('id >= ? and id < ?', filter.idPrefix, `${filter.idPrefix}~`);
   }
+  if (filter.concurrencyKey !== undefined) {
+    const isUnderWay = `status = 'running' and completed_at is null and due_at is null`;
+    where.and(`concurrency_key = ? and ${isUnderWay}`, filter.concurrencyKey);
+  }
   if (filter.beforeSeq !== undefined) where.and('seq < ?', filter.beforeSeq);
   const rows = await session.run(
     `select * from ${session.dialect.table('pipeline_runs')} where ${where.text}

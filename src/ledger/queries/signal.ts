@@ -20,6 +20,18 @@ export function insertSignals(tx: Transaction, signals: readonly SignalDraft[]):
   ask(tx, signals);
 }
 
+/** The same, and says whether a branch waited for one of them, so that somebody should look at it. */
+export async function insertAndWake(
+  tx: Transaction,
+  signals: readonly SignalDraft[],
+): Promise<boolean> {
+  tx.send(insert, signals.map(toRow));
+  insertSealedPayloads(tx, signals);
+  const woken = tx.each(wakeTold, firstOfEach(signals));
+  ask(tx, signals);
+  return (await woken).length > 0;
+}
+
 /** Adds those whose key and provider's id nobody of their source has had; says which. */
 export async function insertNewSignals(
   tx: Transaction,
@@ -48,25 +60,32 @@ function ask(tx: Transaction, signals: readonly SignalDraft[]): void {
 }
 
 function wakeWaiting(tx: Transaction, signals: readonly SignalDraft[]): void {
+  tx.send(wake, firstOfEach(signals));
+}
+
+/** Of each type, in one order for everybody, so that two of them cannot wait for each other. */
+function firstOfEach(signals: readonly SignalDraft[]): { type: string; id: string }[] {
   const first = new Map<string, string>();
   for (const { id, type } of signals) if (!first.has(type)) first.set(type, id);
-  const woken = [...first].map(([type, id]) => ({ type, id }));
-  tx.send(
-    wake,
-    woken.toSorted((a, b) => (a.type < b.type ? -1 : 1)),
-  );
+  const found = [...first].map(([type, id]) => ({ type, id }));
+  return found.length === 1 ? found : found.toSorted((a, b) => (a.type < b.type ? -1 : 1));
 }
 
 /** Branches that wait for such a signal are looked at; from which one on, they remember. */
-const wake = defineRows({
+const wake = defineRows({ columns: { type: 'text', id: 'text' }, sql: wakeBranches });
+const wakeTold = defineRows({
   columns: { type: 'text', id: 'text' },
-  sql: (r, d) => `update ${d.table('run_branches')} set
+  sql: (r, d) => `${wakeBranches(r, d)} returning 1 as one`,
+});
+
+function wakeBranches(r: RowsWriter, d: Dialect): string {
+  return `update ${d.table('run_branches')} set
       due_at = case when run_branches.claim_token is null then ${d.now} else run_branches.due_at end,
       wake_from = (select case when run_branches.wake_from < s.seq then run_branches.wake_from
         else s.seq end from ${d.table('signals')} s where s.id = ${r('id')})
     ${r.from}
-    where run_branches.waits_for = ${r('type')} and run_branches.waits_for is not null`,
-});
+    where run_branches.waits_for = ${r('type')} and run_branches.waits_for is not null`;
+}
 
 const columns = {
   id: 'text',
@@ -94,14 +113,12 @@ function insertInto(r: RowsWriter, d: Dialect): string {
     (id, type, source, subject_type, subject_id, data, metadata, hops, correlation_id,
       causation_id, visibility, dedupe_key, source_event_id, job_id, job_attempt, event_index,
       occurred_at, inserted_at)
-    select ${r('id')}, ${r('type')}, ${r('source')}, ${r('subject_type')}, ${r('subject_id')},
+    ${r.values(`${r('id')}, ${r('type')}, ${r('source')}, ${r('subject_type')}, ${r('subject_id')},
       ${r('data')}, ${r('metadata')}, ${r('hops')},
       case when ${r('inherits')} = 0 then ${r('correlation_id')} else ${inherited(r, d)} end,
       ${r('causation_id')}, ${r('visibility')}, ${r('dedupe_key')}, ${r('source_event_id')},
       ${r('job_id')}, ${r('job_attempt')}, ${r('event_index')},
-      coalesce(${r('occurred_at')}, ${d.now}), ${d.now}
-      ${r.from}
-    where true`;
+      coalesce(${r('occurred_at')}, ${d.now}), ${d.now}`)}`;
 }
 
 /** What a chain began with names all of it: the signal before, or the one that caused its first job. */
@@ -123,7 +140,8 @@ const insert = defineRows({
 /** Who comes second waits for the end of who came first, and adds nothing when that was committed. */
 const insertNew = defineRows({
   columns,
-  sql: (r, d) => `${insertInto(r, d)} on conflict do nothing returning id`,
+  tells: 'id',
+  sql: (r, d) => `${insertInto(r, d)} on conflict do nothing`,
 });
 
 function toRow(signal: SignalDraft): Row {

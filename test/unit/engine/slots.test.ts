@@ -90,6 +90,17 @@ test('give back what has waited too long, each at its own time', async () => {
   expect(begun).toEqual([[10_000, 0]]);
 });
 
+test('claim nothing ahead while what runs has no end, whatever ended before it', async () => {
+  const { slots, back } = makeSlots(2);
+  await runOne(slots, 5);
+  for (const ms of [60_000, 60_000]) slots.enter(ms);
+  expect(slots.capacity).toBe(4);
+  slots.enter(1);
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(back).toEqual([1]);
+  expect(slots.capacity).toBe(2);
+});
+
 test('let those go that are taken back', async () => {
   const { slots, begun, back } = makeSlots(1);
   for (const ms of [50, 1, 2, 3]) slots.enter(ms);

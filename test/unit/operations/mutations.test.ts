@@ -12,12 +12,17 @@ const others: Readonly<Record<string, string>> = {
   'config.ts': 'the same',
   'directive-decide.ts': 'is about a directive, which keeps who decided',
   'pipeline-run.ts': 'accepts work: the run keeps who asked for it',
+  'plugin-make.ts': 'writes the files of a new plugin, which is not in force',
+  'plugin-test.ts': 'runs a plugin beside the system, and keeps nothing',
   'run.ts': 'accepts work: the job keeps who asked for it',
   'signal-emit.ts': 'records a fact: the signal keeps who reported it',
   'trigger.ts': 'accepts work: the job keeps who asked for it',
+  'webhook-test.ts': 'delivers as a sender does: the delivery is on record',
 };
 
-const writing = readdirSync(directory).filter((file) => {
+const files = readdirSync(directory, { encoding: 'utf8', recursive: true });
+const writing = files.filter((file) => {
+  if (!file.endsWith('.ts')) return false;
   const text = readFileSync(join(directory, file), 'utf8');
   return file !== 'define.ts' && /effect: '(write|destroy)'/.test(text);
 });

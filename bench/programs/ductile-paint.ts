@@ -1,0 +1,43 @@
+/** From the wish to see the jobs until they are on the screen of a real browser. */
+import { chromium } from 'playwright-core';
+import { z } from 'zod';
+import { listenApi } from '../../src/http/control.ts';
+import { viewerToken } from '../ductile.ts';
+import { findChromium } from './chromium.ts';
+import { errorLog, openWithoutProcesses, placeShape } from './ductile.ts';
+import { measure, percentile } from './harness.ts';
+
+const shape = placeShape.extend({ ui: z.string(), samples: z.number() });
+
+/** Runs in the page: notes when the first row was drawn. */
+const watch = `sessionStorage.setItem('ductile.token', ${JSON.stringify(viewerToken(0))});
+const look = () => {
+  if (document.querySelector('tbody tr') === null) requestAnimationFrame(look);
+  else requestAnimationFrame(() => { window.painted = performance.now(); });
+};
+requestAnimationFrame(look);`;
+
+/** The policy of the page forbids code made of text, but not what the browser itself runs. */
+const painted = `new Promise((resolve) => {
+  const ask = () => (window.painted === undefined ? setTimeout(ask, 5) : resolve(window.painted));
+  ask();
+})`;
+
+await measure(shape, async ({ config, ui, samples }) => {
+  const engine = await openWithoutProcesses(config);
+  const listener = await listenApi({ host: '127.0.0.1', port: 0, ui }, engine, errorLog());
+  const args = ['--no-sandbox', '--disable-gpu', '--disable-background-networking'];
+  const browser = await chromium.launch({ executablePath: findChromium() ?? '', args });
+  const page = await (await browser.newContext()).newPage();
+  await page.addInitScript({ content: watch });
+  const times: number[] = [];
+  for (let round = 0; round <= samples; round += 1) {
+    await page.goto(`http://${listener.address}/ui/jobs`);
+    const ms = await page.evaluate<number>(painted);
+    // The first one also fills the caches.
+    if (round > 0) times.push(ms);
+  }
+  await browser.close();
+  await listener.close();
+  return { p50Ms: percentile(times, 0.5), p99Ms: percentile(times, 0.99) };
+});

@@ -1,0 +1,71 @@
+import { describe, expect, test } from 'vitest';
+import { makeId } from '../../src/base/ids.ts';
+import type { JobDraft } from '../../src/job/job.ts';
+import type { DeliveryDraft } from '../../src/ledger/webhooks.ts';
+import { databases, openBench } from './support.ts';
+import { draft } from './words.ts';
+
+function delivery(hookId: string, jobs: readonly JobDraft[], skipped?: string): DeliveryDraft {
+  const id = makeId();
+  const signal = { id, type: 'webhook.received', source: `webhook:${hookId}`, data: '{}', hops: 1 };
+  return {
+    id,
+    hookId,
+    deliveryId: id,
+    replayKey: null,
+    source: '127.0.0.1',
+    headers: '[]',
+    bodyBytes: 2,
+    emission: {
+      signal: { ...signal, correlationId: id },
+      jobs: jobs.map((job) => ({ ...job, sourceEventId: id })),
+      runs: [],
+    },
+    skipped,
+  };
+}
+
+describe.each(databases)('deliveries on %s', (kind) => {
+  test('the last one that was verified is found, with the jobs that told an agent of it', async () => {
+    const { ledger, sql } = await openBench(kind);
+    for (const id of ['a', 'b', 'never']) {
+      await sql(
+        `insert into webhooks (id, settings, created_by, created_at, updated_by, updated_at)
+          values (?, '{}', 'x', '', 'x', '')`,
+        [id],
+      );
+    }
+    const first = delivery('a', [draft({ idempotencyKey: '1:agent:0' })]);
+    const told = [draft({ idempotencyKey: '2:agent:0' }), draft({ idempotencyKey: '2:agent:1' })];
+    const second = delivery('a', [...told, draft({ idempotencyKey: '2:0' })]);
+    const skipped = delivery('b', [], 'skipped:quiet_hours');
+    await ledger.receive([first, second, skipped]);
+    const { emission: _, replayKey: __, skipped: ___, ...about } = delivery('a', []);
+    await ledger.noteDelivery({ ...about, verdict: 'refused', reason: 'signature_wrong' });
+
+    const last = await ledger.lastDeliveries();
+    const seen = last.map(({ id, verdict, reason }) => ({ id, verdict, reason }));
+    expect(seen).toHaveLength(2);
+    expect(seen).toContainEqual({ id: second.id, verdict: 'accepted', reason: null });
+    const reason = 'skipped:quiet_hours';
+    expect(seen).toContainEqual({ id: skipped.id, verdict: 'skipped', reason });
+    expect(await ledger.lastDeliveries('b')).toMatchObject([{ id: skipped.id }]);
+    expect(await ledger.lastDeliveries('never')).toEqual([]);
+
+    const signals = [first, second, skipped].map(({ emission }) => emission.signal.id);
+    const jobs = await ledger.agentJobs(signals);
+    expect(jobs.map(({ idempotencyKey }) => idempotencyKey)).toEqual([
+      '1:agent:0',
+      '2:agent:0',
+      '2:agent:1',
+    ]);
+    expect(jobs[1]).toMatchObject({ id: told[0]?.id, signalId: signals[1], status: 'queued' });
+    expect(await ledger.agentJobs([])).toEqual([]);
+    expect(await ledger.deliveries({ verdict: 'skipped', limit: 9 })).toHaveLength(1);
+    expect(await ledger.deliveries({ verdict: 'accepted', limit: 9 })).toHaveLength(2);
+    // What was skipped was taken: the same again is the same.
+    const again = { ...skipped, id: makeId() };
+    const { told: repeated } = await ledger.receive([again]);
+    expect(repeated).toEqual([{ signalId: signals[2], isNew: false }]);
+  });
+});

@@ -1,0 +1,31 @@
+/** Commands of plugins in TypeScript, run in this process: most of what they do needs no other. */
+import {
+  ConfigError,
+  Failure,
+  parseRequest,
+  type Command,
+} from '../../sdk/typescript/ductile-plugin.ts';
+import { parseResponse } from '../../src/plugin/response.ts';
+import { encodeParts, type OkResponse, type RequestParts } from './plugin-process.ts';
+
+/** What the runtime would make of its answer. */
+export async function commandOk(command: Command, parts: RequestParts): Promise<OkResponse> {
+  const answer = await command(parseRequest(encodeParts(parts)));
+  const response = parseResponse(Buffer.from(JSON.stringify({ status: 'ok', ...answer })));
+  if (response.status === 'ok') return response;
+  throw new Error(`it answered what the runtime does not take: ${JSON.stringify(response)}`);
+}
+
+export async function commandError(
+  command: Command,
+  parts: RequestParts,
+): Promise<{ readonly error: string; readonly retry: boolean; readonly code: number }> {
+  try {
+    await command(parseRequest(encodeParts(parts)));
+  } catch (thrown) {
+    if (thrown instanceof ConfigError) return { error: thrown.message, retry: false, code: 78 };
+    if (thrown instanceof Failure) return { error: thrown.message, retry: thrown.retry, code: 0 };
+    throw thrown;
+  }
+  throw new Error('it did not fail');
+}

@@ -1,0 +1,25 @@
+/** Deliveries as GitHub signs them, handed to an engine without a listener. */
+import { createHmac, randomUUID } from 'node:crypto';
+import type { JsonObject } from '../../src/base/json.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+
+/** The status of the answer. */
+export async function deliverPush(
+  { webhooks }: Pick<Engine, 'webhooks'>,
+  hookId: string,
+  secret: string,
+  payload: JsonObject,
+): Promise<number> {
+  const rawBody = Buffer.from(JSON.stringify(payload));
+  const signature = createHmac('sha256', secret).update(rawBody).digest('hex');
+  const headers = [
+    ['content-type', 'application/json'],
+    ['x-github-event', 'push'],
+    ['x-github-delivery', randomUUID()],
+    ['x-hub-signature-256', `sha256=${signature}`],
+  ] as const;
+  const url = `http://127.0.0.1/hooks/${hookId}`;
+  const request = { method: 'POST', url, headers, rawBody };
+  const answer = await webhooks.receive(hookId, { request, source: 'test', isOversize: false });
+  return answer.status;
+}

@@ -1,0 +1,17 @@
+import { expect, test } from 'vitest';
+import { readInstallation } from '../../../src/config/installed.ts';
+
+test('a package neither shares what it brings nor gives itself rights', () => {
+  const provides = {
+    plugins: { mine: { shared: true, api_access: { scopes: ['*'] } }, plain: {} },
+    routes: [],
+    pipelines: [],
+    handlers: [],
+    webhooks: [],
+  };
+  const { problems } = readInstallation({ id: 'i', slug: 'p', version: '1.0.0', provides });
+  expect(problems.map(({ key }) => key)).toEqual([
+    'plugins.mine.shared',
+    'plugins.mine.api_access',
+  ]);
+});
