@@ -2,6 +2,8 @@ import { defineConfig } from 'vitest/config';
 import Sequence from './tools/sequence.ts';
 
 const units = 'test/unit/**/*.test.ts';
+const crashes = 'test/crash/**/*.test.ts';
+const withPostgres = { globalSetup: ['test/support/postgres-server.ts'] };
 
 export default defineConfig({
   test: {
@@ -13,18 +15,20 @@ export default defineConfig({
     hookTimeout: 60_000,
     setupFiles: ['test/support/leaks.ts'],
     reporters: ['default', './tools/reporter.ts'],
+    // What a file needs at its end is asked for with `atEnd`, so a worker may run many of them.
+    isolate: false,
     projects: [
+      { extends: true, test: { name: 'crash', include: [crashes], ...withPostgres } },
       {
         extends: true,
         test: {
           name: 'whole',
           include: ['test/**/*.test.ts'],
-          exclude: [units],
-          globalSetup: ['test/support/postgres-server.ts'],
+          exclude: [units, crashes],
+          ...withPostgres,
         },
       },
-      // What a file needs at its end is asked for with `atEnd`, so a worker may run many of them.
-      { extends: true, test: { name: 'unit', include: [units], isolate: false } },
+      { extends: true, test: { name: 'unit', include: [units] } },
     ],
   },
 });

@@ -111,7 +111,14 @@ async function initialise(
   await writeFile(passwordFile, password, { mode: 0o600 });
   giveTo(owner, passwordFile);
   const access = ['--auth=password', `--username=${user}`, `--pwfile=${passwordFile}`];
-  const options = [`--pgdata=${data}`, '--encoding=UTF8', '--locale=C', '--no-sync', ...access];
+  const options = [
+    `--pgdata=${data}`,
+    '--set=scram_iterations=1',
+    '--encoding=UTF8',
+    '--locale=C',
+    '--no-sync',
+    ...access,
+  ];
   const run = spawnSync(initdb, options, { ...owner, cwd: '/', encoding: 'utf8' });
   await rm(passwordFile);
   if (run.status !== 0) {
