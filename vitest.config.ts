@@ -3,6 +3,12 @@ import Sequence from './tools/sequence.ts';
 
 const units = 'test/unit/**/*.test.ts';
 const crashes = 'test/crash/**/*.test.ts';
+/** They put something in the place of a module, which must not have been loaded before. */
+const replacing = [
+  'test/conformance/{checkpoint,fault-sqlite,sqlite-file}.test.ts',
+  'test/engine/tenant-keeper.test.ts',
+  'test/plugins/http-fetch-guard.test.ts',
+];
 const withPostgres = { globalSetup: ['test/support/postgres-server.ts'] };
 
 export default defineConfig({
@@ -24,9 +30,13 @@ export default defineConfig({
         test: {
           name: 'whole',
           include: ['test/**/*.test.ts'],
-          exclude: [units, crashes],
+          exclude: [units, crashes, ...replacing],
           ...withPostgres,
         },
+      },
+      {
+        extends: true,
+        test: { name: 'alone', include: replacing, isolate: true, ...withPostgres },
       },
       { extends: true, test: { name: 'unit', include: [units] } },
     ],

@@ -23,7 +23,6 @@ test('doctor and selfcheck name them and say why', async () => {
   });
   const { engine, ledger } = await place.start();
   const { id } = await ask(engine, 'package.install', { package_slug: 'greeter' });
-  await ledger.noteInstallation(id ?? '', 'plugins.worker is not in any plugin root');
   const limits = { workers: null, queueLength: null, signalsPerMinute: null, storageBytes: null };
   await ledger.addTenant({ slug: 'bad', title: 'bad', limits, createdBy: 'test' });
   const own = tenantPlace(place.config.state, 'bad');
@@ -32,6 +31,8 @@ test('doctor and selfcheck name them and say why', async () => {
   engine.tenants?.soon();
   await eventually('it was tried', async () => (await ledger.tenant('bad'))?.schemaError !== null);
 
+  // The process itself has noted by now that it is in force.
+  await ledger.noteInstallation(id ?? '', 'plugins.worker is not in any plugin root');
   const context: Context = { engine, principal: ownerOf('cli:test'), submittedBy: 'cli' };
   const { findings } = findingsShape.parse(await systemDoctor.run(context, {}));
   const told = findings.map(({ category, key, message }) => `${category} ${key} ${message}`);
