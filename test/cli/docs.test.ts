@@ -57,7 +57,7 @@ test('README.md', async () => {
   const seen = await type(home, see);
   expect(seen).toMatch(/\/ui\b/);
   expect(await readdir(join(home, 'skills'))).not.toEqual([]);
-}, 300_000);
+}, 120_000);
 
 test('examples/inbox', async () => {
   const home = await makeDirectory();
@@ -70,7 +70,7 @@ test('examples/inbox', async () => {
   const used = await type(home, chosen + use.replaceAll('<run>', `$(${latest})`));
   expect(used).toMatch(/incoming +succeeded/);
   expect(used).toContain('small.txt: 1 ');
-}, 300_000);
+}, 60_000);
 
 test('docs/start', async () => {
   const home = await makeDirectory();
@@ -84,4 +84,4 @@ test('docs/start', async () => {
   expect(await type(home, use)).toMatch(/status +succeeded/);
   expect(await readFile(join(home, 'notes.jsonl'), 'utf8')).toContain('first.txt arrived');
   expect(await type(home, look)).toContain('The queue is empty.');
-}, 300_000);
+}, 60_000);

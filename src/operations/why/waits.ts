@@ -289,7 +289,8 @@ function nameJob({ id, plugin, command }: RunningJob): string {
 
 /** What is in the files is in force with a reload. */
 function setting(key: string, value: string): string {
-  return `ductile config set ${quote(key)} ${value} && ductile system reload`;
+  const assignment = quote(`${key}=${value}`);
+  return `ductile config set ${assignment} --apply && ductile system reload`;
 }
 
 function cancels(holders: readonly RunningJob[]): string[] {

@@ -95,7 +95,7 @@ describe('a queued job', () => {
       { running: ['a', 'b', 'c', 'd'].map((id) => holder(id, { plugin: 'x' })) },
       /all 4 workers are busy/,
       later,
-      'config set service.max_workers 5',
+      'config set service.max_workers=5 --apply',
     ],
     [
       'those before it',
@@ -148,7 +148,7 @@ describe('a queued job', () => {
       { plugin: { isKnown: false, standing: 'disabled' } },
       /no running process knows/,
       null,
-      'ductile config set plugins.worker.enabled true',
+      'ductile config set plugins.worker.enabled=true --apply',
     ],
     [
       'a setup',
