@@ -275,8 +275,9 @@ describe.each(databases)('tenants on %s', (database) => {
   test('that cannot be opened are told of and disturb nobody', async () => {
     const [place, instance] = await open();
     const good = await makeTenant(instance.ledger, place.config);
-    const bad = await makeTenant(instance.ledger, place.config);
-    await breakSchema(place, bad);
+    const bad = await makeTenant(instance.ledger, place.config, {}, (slug) =>
+      breakSchema(place, slug),
+    );
     await expect(tenantsOf(instance).visit(bad)).rejects.toMatchObject({
       code: 'TENANT_UNAVAILABLE',
     });

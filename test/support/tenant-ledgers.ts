@@ -14,11 +14,13 @@ const noLimits: TenantLimits = {
   storageBytes: null,
 };
 
-/** Its slug, which no other test has; it is active, and asleep. */
+/** Its slug, which no other test has; it is active, and asleep.
+ * `prepare` works on its ledger before any engine may open it. */
 export async function makeTenant(
   root: Ledger,
   { state }: Config,
   limits: Partial<TenantLimits> = {},
+  prepare?: (slug: string) => Promise<void>,
 ): Promise<string> {
   const slug = `org_${randomBytes(6).toString('hex')}`;
   const place = tenantPlace(state, slug);
@@ -26,6 +28,7 @@ export async function makeTenant(
   const draft = { slug, title: slug, createdBy: 'test', limits: { ...noLimits, ...limits } };
   await root.addTenant(draft);
   await (await openLedger(place)).close();
+  await prepare?.(slug);
   await root.moveTenant(slug, ['creating'], 'active');
   return slug;
 }
