@@ -18,6 +18,7 @@ export interface SignalSubmission extends SignalReport {
   /** Made by the caller when the same request may come again; a new one otherwise. */
   readonly id?: string | undefined;
   readonly actor: string;
+  readonly actorRole?: string | undefined;
   /** If it was reported before, it is handled again all the same. */
   readonly rerun?: boolean;
   /** Where in a trace whoever reports it stands. */
@@ -74,11 +75,12 @@ function toEmission(
   submission: SignalSubmission,
   { rules, catalog }: Pick<EmitOptions, 'rules' | 'catalog'>,
 ): Emission {
-  const { id = makeId(), actor, data, occurredAt, cause } = submission;
+  const { id = makeId(), actor, actorRole, data, occurredAt, cause } = submission;
   const nowMs = Date.now();
   const current = rules();
   refuseLoop(cause, current.hopsMax);
-  const signal = { ...toSignalDraft(submission, { id, actor, nowMs }), ...placeOf(submission) };
+  const reporter = { id, actor, actorRole, nowMs };
+  const signal = { ...toSignalDraft(submission, reporter), ...placeOf(submission) };
   refusePluginName(signal.source, catalog());
   const { hops: _, ...descent } = descentOf(cause);
   const scope: { payload: JsonObject; context: JsonObject } = { payload: data, context: {} };

@@ -5,6 +5,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { checkSqliteFile } from './check.ts';
 import { tables, type Row, type Store, type TableName } from './dialect.ts';
 import { migrate, schemaVersion } from './migrate.ts';
+import { derivedColumns } from './migrations/0012-words.ts';
 import type { PostgresStore } from './postgres.ts';
 import { readInThread } from './sqlite-thread.ts';
 import { openSqlite, type SqliteStore } from './sqlite.ts';
@@ -143,9 +144,15 @@ export async function copyTables(pagesOf: PagesOf, into: Store): Promise<void> {
   }
 }
 
+/** Transactions are numbered by each database for itself, and some columns it makes of others. */
+function unwritten(table: TableName): ReadonlySet<string> {
+  const derived: Partial<Record<TableName, object>> = derivedColumns;
+  return new Set(['tx', ...Object.keys(derived[table] ?? {})]);
+}
+
 async function insertPage(into: Store, table: TableName, rows: readonly Row[]): Promise<void> {
-  // Transactions are numbered by each database for itself.
-  const columns = Object.keys(rows[0] ?? {}).filter((column) => column !== 'tx');
+  const left = unwritten(table);
+  const columns = Object.keys(rows[0] ?? {}).filter((column) => !left.has(column));
   const key = REPLACED[table];
   const conflict =
     key === undefined ? '' : `on conflict (${key}) do update set value = excluded.value`;

@@ -15,6 +15,8 @@ export interface Dialect {
     readonly identity: string;
     /** The number of the transaction that wrote the row, where several may write at once. */
     readonly transaction: string;
+    /** How a column is kept that follows from others. */
+    readonly derived: string;
   };
   /** The database's clock as our timestamp text, now and shifted by an expression in milliseconds. */
   readonly now: string;

@@ -12,6 +12,7 @@ import { tenants } from './migrations/0008-tenants.ts';
 import { webhooks } from './migrations/0009-webhooks.ts';
 import { dependency } from './migrations/0010-dependency.ts';
 import { incidents } from './migrations/0011-incidents.ts';
+import { words } from './migrations/0012-words.ts';
 import type { Migration } from './migrations/migration.ts';
 
 export const migrations: readonly Migration[] = [
@@ -26,6 +27,7 @@ export const migrations: readonly Migration[] = [
   webhooks,
   dependency,
   incidents,
+  words,
 ];
 export const schemaVersion = Math.max(...migrations.map(({ version }) => version));
 

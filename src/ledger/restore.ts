@@ -1,15 +1,25 @@
-import { copyFileSync, existsSync, mkdirSync, renameSync } from 'node:fs';
-import { dirname } from 'node:path';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
 import { copyTables, filePages, syncPath } from './backup.ts';
 import { checkSqliteFile } from './check.ts';
-import type { TableName, Transaction } from './dialect.ts';
+import type { Transaction } from './dialect.ts';
 import { migrate, refuseNewer, schemaVersion } from './migrate.ts';
 import { openLedger, type LedgerPlace } from './open.ts';
 import { openPostgres, type PostgresStore } from './postgres.ts';
 import { writeMeta } from './queries/meta.ts';
+import { text } from './queries/row.ts';
 import { openToLook, schemaOf } from './reading.ts';
 import { APPLICATION_ID, pragma } from './sqlite-file.ts';
 import { readInThread } from './sqlite-thread.ts';
@@ -29,7 +39,7 @@ export interface Restored {
 export async function restoreLedger(from: string, place: LedgerPlace): Promise<Restored> {
   await checkBackup(from);
   if (place.kind === 'sqlite') return restoreSqlite(from, place.path);
-  await restorePostgres(from, place);
+  await atThisSchema(from, (path) => restorePostgres(path, from, place));
   return { previous: undefined };
 }
 
@@ -54,6 +64,31 @@ async function checkBackup(path: string): Promise<void> {
     });
   } finally {
     db?.close();
+  }
+}
+
+/** Hands over a file with the rows of a backup as this program has them: a copy, if it is older. */
+export async function atThisSchema<T>(
+  from: string,
+  work: (path: string) => Promise<T>,
+): Promise<T> {
+  if ((await schemaOf({ kind: 'sqlite', path: from })) === schemaVersion) return await work(from);
+  const directory = mkdtempSync(join(tmpdir(), 'ductile-restore-'));
+  try {
+    const path = join(directory, 'ledger.db');
+    copyFileSync(from, path);
+    chmodSync(path, 0o600);
+    const store = openSqlite(path);
+    try {
+      await store.write(['other'], async (tx) => {
+        await migrate(tx);
+      });
+    } finally {
+      await store.close();
+    }
+    return await work(path);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
   }
 }
 
@@ -86,21 +121,21 @@ async function restoreSqlite(from: string, path: string): Promise<Restored> {
 }
 
 async function restorePostgres(
+  path: string,
   from: string,
   place: Extract<LedgerPlace, { kind: 'postgres' }>,
 ): Promise<void> {
   if (await isUnfinished(place)) await removeLedger(place);
   await (await openLedger(place)).close();
   const store = openPostgres(place.url, place.schema);
-  const file = new DatabaseSync(from, { readOnly: true });
+  const file = new DatabaseSync(path, { readOnly: true });
   try {
     await refuseUsed(store);
     // Rows come in many transactions: until the last one nobody else may open it.
     await store.write(['other'], (tx) => writeMeta(tx, 'restoring', from));
     await copyTables((table) => filePages(file, table), store);
     await store.write(['other'], async (tx) => {
-      for (const [table, column] of identities)
-        await continueIdentity(tx, store.schema, table, column);
+      await continueIdentities(tx, store.schema);
       await beginAnew(tx, from);
       await tx.run(`delete from ${tx.dialect.table('ledger_meta')} where key = 'restoring'`);
     });
@@ -147,24 +182,18 @@ async function refuseUsed(store: PostgresStore): Promise<void> {
   });
 }
 
-const identities = [
-  ['job_queue', 'seq'],
-  ['job_log', 'seq'],
-  ['signals', 'seq'],
-  ['plugin_facts', 'id'],
-  ['directives', 'seq'],
-] as const satisfies readonly (readonly [TableName, string])[];
-
 /** Rows were copied with their numbers; new ones must come after them. */
-async function continueIdentity(
-  tx: Transaction,
-  schema: string,
-  table: TableName,
-  column: string,
-): Promise<void> {
-  const name = tx.dialect.table(table);
-  await tx.run(
-    `select setval(pg_get_serial_sequence('"${schema}".${table}', '${column}'),
-      (select coalesce(max(${column}), 0) + 1 from ${name}), false)`,
+async function continueIdentities(tx: Transaction, schema: string): Promise<void> {
+  const found = await tx.run(
+    `select table_name, column_name from information_schema.columns
+      where table_schema = ? and is_identity = 'YES' order by table_name`,
+    [schema],
   );
+  for (const row of found) {
+    const [table, column] = [text(row, 'table_name'), text(row, 'column_name')];
+    await tx.run(
+      `select setval(pg_get_serial_sequence('"${schema}".${table}', '${column}'),
+        (select coalesce(max(${column}), 0) + 1 from "${schema}".${table}), false)`,
+    );
+  }
 }

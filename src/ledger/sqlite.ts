@@ -28,6 +28,7 @@ export const sqliteDialect: Dialect = {
     text: 'text',
     identity: 'integer primary key autoincrement',
     transaction: 'integer not null default 0',
+    derived: 'virtual',
   },
   now: NOW,
   nowPlus: (ms) => `strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (${ms} / 1000.0) || ' seconds')`,

@@ -9,7 +9,7 @@ import { digestLedger, type Digests } from './digest.ts';
 import { refuseNewer, schemaVersion } from './migrate.ts';
 import { openLedger, type LedgerPlace } from './open.ts';
 import { schemaOf } from './reading.ts';
-import { isUnfinished, noteOf, restoreLedger } from './restore.ts';
+import { atThisSchema, isUnfinished, noteOf, restoreLedger } from './restore.ts';
 import type { Ledger } from './ledger.ts';
 import { removeLedger, tenantPlace, type RootPlace } from './tenant-place.ts';
 
@@ -85,7 +85,7 @@ export async function importLedgers(directory: string, place: RootPlace): Promis
       if (await isLeftOver(moved, directory, to)) await removeLedger(to);
       if ((await schemaOf(to)) === undefined) begun.push(to);
       await restoreLedger(join(directory, moved.file), to);
-      compare(moved, await digestLedger(to));
+      compare(await expectedOf(manifest, moved, directory), await digestLedger(to));
     }
   } catch (error) {
     // Half of it would stand in the way of the next try.
@@ -200,6 +200,19 @@ async function refuseUsed(moved: MovedLedger, directory: string, root: RootPlace
     place: name,
     hint: 'Import into a new state.path or schema.',
   });
+}
+
+/** What an older program wrote down is not how this one keeps it. */
+async function expectedOf(
+  manifest: Manifest,
+  moved: MovedLedger,
+  directory: string,
+): Promise<MovedLedger> {
+  if (manifest.schema_version === schemaVersion) return moved;
+  const tables = await atThisSchema(join(directory, moved.file), (path) =>
+    digestLedger({ kind: 'sqlite', path }),
+  );
+  return { ...moved, tables: { ...tables } };
 }
 
 function compare({ tenant, tables }: MovedLedger, found: Digests): void {

@@ -169,6 +169,7 @@ function toSubmission(
   return {
     id: subjectId,
     actor: principal.actor,
+    actorRole: principal.role,
     type: input.type,
     source: input.source,
     subject: input.subject,

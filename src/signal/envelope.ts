@@ -26,13 +26,16 @@ export interface Reporter {
   /** The id that the signal is to have. */
   readonly id: string;
   readonly actor: string;
+  /** What the actor was then. */
+  readonly actorRole?: string | undefined;
   readonly nowMs: number;
 }
 
 const SCHEMA_VERSION = 1;
 
 /** A report as the ledger keeps it; refused, with the place, when it may not be kept. */
-export function toSignalDraft(report: SignalReport, { id, actor, nowMs }: Reporter): SignalDraft {
+export function toSignalDraft(report: SignalReport, reporter: Reporter): SignalDraft {
+  const { id, nowMs } = reporter;
   const { type, source, data, visibility, metadata: given = {} } = report;
   const fault = findNameFault(type);
   if (fault !== undefined) throw refuse('type', fault);
@@ -44,7 +47,7 @@ export function toSignalDraft(report: SignalReport, { id, actor, nowMs }: Report
     type,
     source,
     data: keep(data, 'data', limits.payloadBytesMax),
-    metadata: keepMetadata(rest, actor),
+    metadata: keepMetadata(rest, reporter),
     hops: 1,
     correlationId: correlationId ?? id,
     ...(correlationId === undefined ? {} : { isCorrelated: true }),
@@ -70,19 +73,29 @@ function checkSource(source: string): void {
 }
 
 /** Most reports say nothing there, and those of one reporter are alike: they are checked once. */
-function keepMetadata(given: JsonObject, actor: string): string {
+function keepMetadata(given: JsonObject, { actor, actorRole }: Reporter): string {
+  const role = actorRole === undefined ? {} : { actor_role: actorRole };
   if (Object.keys(given).length > 0) {
-    const metadata = { schema_version: SCHEMA_VERSION, ...given, actor };
+    // Nobody says of themselves who they are.
+    const { actor_role: _, ...others } = given;
+    const metadata = { schema_version: SCHEMA_VERSION, ...others, actor, ...role };
     return keep(metadata, 'metadata', limits.signalMetadataBytesMax);
   }
-  if (lastPlain?.actor !== actor) {
-    const metadata = { schema_version: SCHEMA_VERSION, actor };
-    lastPlain = { actor, text: keep(metadata, 'metadata', limits.signalMetadataBytesMax) };
+  if (lastPlain?.actor !== actor || lastPlain.actorRole !== actorRole) {
+    const metadata = { schema_version: SCHEMA_VERSION, actor, ...role };
+    const text = keep(metadata, 'metadata', limits.signalMetadataBytesMax);
+    lastPlain = { actor, actorRole, text };
   }
   return lastPlain.text;
 }
 
-let lastPlain: { readonly actor: string; readonly text: string } | undefined;
+interface Plain {
+  readonly actor: string;
+  readonly actorRole: string | undefined;
+  readonly text: string;
+}
+
+let lastPlain: Plain | undefined;
 
 function keep(value: JsonObject, field: string, bytesMax: number): string {
   const text = toKeptText(value, field, bytesMax);

@@ -1,12 +1,24 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { makeId } from '../../src/base/ids.ts';
+import type { IncidentMoves } from '../../src/ledger/incidents.ts';
 import { openLedger, type LedgerPlace } from '../../src/ledger/open.ts';
 import { restoreLedger } from '../../src/ledger/restore.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { makeDirectory } from '../support/directory.ts';
-import { databases, makePlace, openBench, range, type Kind } from './support.ts';
-import { beat, claimAs, crash, draft, signalOf, strict, succeed } from './words.ts';
+import { task } from '../unit/pipeline/graphs.ts';
+import { define, start } from './run-words.ts';
+import {
+  databases,
+  makeOlder,
+  makePlace,
+  openBench,
+  openRaw,
+  range,
+  type Kind,
+} from './support.ts';
+import { beat, claimAs, crash, draft, pausing, signalOf, strict, succeed } from './words.ts';
 
 async function makeBackup(kind: Kind): Promise<{ from: string; ledger: Ledger }> {
   const { ledger } = await openBench(kind);
@@ -18,6 +30,19 @@ async function makeBackup(kind: Kind): Promise<{ from: string; ledger: Ledger }>
   const from = join(await makeDirectory(), 'backup.db');
   await ledger.backup(from);
   return { from, ledger };
+}
+
+function incident(): IncidentMoves['opened'][number] {
+  const id = makeId();
+  const signal = { id: makeId(), type: 'incident.opened', source: 'ductile', data: '{}', hops: 1 };
+  return {
+    id,
+    kind: 'breaker_open',
+    key: id,
+    count: 1,
+    detail: '{}',
+    emission: { signal: { ...signal, correlationId: id }, jobs: [], runs: [] },
+  };
 }
 
 async function openRestored(place: LedgerPlace): Promise<Ledger> {
@@ -71,6 +96,54 @@ describe.each(ways)('a backup of %s restored on %s', (source, target) => {
     expect((await restored.facts('echo', 1))[0]?.seq).toBe(31);
     expect(await restored.check()).toEqual([]);
   });
+});
+
+test('on PostgreSQL every number goes on after the last one that was copied', async () => {
+  const { ledger } = await openBench('sqlite');
+  await start(ledger, await define(ledger, [task('only')]));
+  await ledger.moveIncidents({ opened: [incident()], renewed: [], closed: [] });
+  await ledger.direct(pausing());
+  const from = join(await makeDirectory(), 'backup.db');
+  await ledger.backup(from);
+  const place = await makePlace('postgres');
+  await restoreLedger(from, place);
+  const restored = await openRestored(place);
+  await start(restored, await define(restored, [task('other')]));
+  const { opened } = await restored.moveIncidents({
+    opened: [incident()],
+    renewed: [],
+    closed: [],
+  });
+  expect(opened).toHaveLength(1);
+  const raw = openRaw(place);
+  onTestFinished(() => raw.close());
+  const numbered = await raw.run(
+    `select table_name, column_name from information_schema.columns
+      where table_schema = current_schema() and is_identity = 'YES' order by table_name`,
+  );
+  expect(numbered.length).toBeGreaterThan(5);
+  for (const { table_name: table, column_name: column } of numbered) {
+    const [row] = await raw.run(
+      `select nextval(pg_get_serial_sequence('${table}', '${column}')) as next,
+        coalesce(max(${column}), 0) as last from ${table}`,
+    );
+    expect([table, Number(row?.['next'])]).toEqual([table, Number(row?.['last']) + 1]);
+  }
+});
+
+test.each(databases)('a backup of an earlier program can be restored on %s', async (kind) => {
+  const { from, ledger } = await makeBackup('sqlite');
+  const [{ id: jobId } = { id: '' }] = await ledger.jobs({ limit: 1 });
+  await makeOlder(from);
+  const place = await makePlace(kind);
+  await restoreLedger(from, place);
+  const restored = await openRestored(place);
+  expect((await restored.job(jobId))?.id).toBe(jobId);
+  expect(await restored.check()).toEqual([]);
+  const raw = openRaw(place);
+  onTestFinished(() => raw.close());
+  const [signal] = await raw.run('select inserted_at, updated_at from signals limit 1');
+  expect(signal?.['updated_at']).toBe(signal?.['inserted_at']);
 });
 
 describe('what cannot be restored', () => {

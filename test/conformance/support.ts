@@ -6,6 +6,7 @@ import { expect, onTestFinished } from 'vitest';
 import type { Job } from '../../src/job/job.ts';
 import { tables, type Row, type TableName, type Value } from '../../src/ledger/dialect.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
+import { derivedColumns } from '../../src/ledger/migrations/0012-words.ts';
 import { openLedger, type LedgerPlace } from '../../src/ledger/open.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { makeSchemaUrl } from '../support/postgres.ts';
@@ -76,6 +77,19 @@ export async function makePostgresPlace(): Promise<PostgresPlace> {
   return { kind: 'postgres', url: url.href, schema };
 }
 
+/** Makes a file what the program before this one would have left: the last migration is to come. */
+export async function makeOlder(path: string): Promise<void> {
+  const file = openRaw({ kind: 'sqlite', path });
+  for (const [table, columns] of Object.entries(derivedColumns)) {
+    for (const column of Object.keys(columns)) {
+      await file.run(`alter table ${table} drop column ${column}`);
+    }
+  }
+  await file.run('delete from schema_migrations where version = 12');
+  await file.run('pragma user_version = 11');
+  await file.close();
+}
+
 export interface Raw {
   readonly run: (text: string, values?: readonly Value[]) => Promise<Row[]>;
   readonly close: () => Promise<void>;
@@ -89,7 +103,7 @@ export function openRaw(place: LedgerPlace): Raw {
 function openRawSqlite(path: string): Raw {
   const db = new DatabaseSync(path, { timeout: 5000 });
   return {
-    run: (text, values = []) => Promise.resolve(db.prepare(text).all(...values) as Row[]),
+    run: async (text, values = []) => db.prepare(text).all(...values) as Row[],
     close: () => Promise.resolve(db.close()),
   };
 }

@@ -1,4 +1,5 @@
 /** All ledgers from one database into another, and what is found when something is not right. */
+import { createHash } from 'node:crypto';
 import { appendFile, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -9,7 +10,7 @@ import { removeLedger, tenantPlace, type RootPlace } from '../../src/ledger/tena
 import { restoreLedger } from '../../src/ledger/restore.ts';
 import { exportLedgers, importLedgers, planImport } from '../../src/ledger/transfer.ts';
 import { makeDirectory } from '../support/directory.ts';
-import { databases, makePlace, range, type Kind } from './support.ts';
+import { databases, makeOlder, makePlace, range, type Kind } from './support.ts';
 import { claimAs, draft, signalOf, succeed } from './words.ts';
 
 const limits = { workers: null, queueLength: null, signalsPerMinute: null, storageBytes: null };
@@ -92,6 +93,32 @@ describe.each(ways)('from %s to %s', (source, target) => {
     }
     await expect(importLedgers(directory, place)).rejects.toMatchObject({ code: 'BACKUP_INVALID' });
   });
+});
+
+test.each(databases)('what an earlier program exported is taken as well (%s)', async (kind) => {
+  const { directory, slugs } = await exported('sqlite');
+  const path = join(directory, 'manifest.json');
+  const manifest = JSON.parse(await readFile(path, 'utf8')) as {
+    schema_version: number;
+    ledgers: { file: string; sha256: string; tables: Record<string, { hash: string }> }[];
+  };
+  manifest.schema_version = 11;
+  for (const ledger of manifest.ledgers) {
+    const file = join(directory, ledger.file);
+    await makeOlder(file);
+    ledger.sha256 = createHash('sha256')
+      .update(await readFile(file))
+      .digest('hex');
+    const { signals } = ledger.tables;
+    if (signals !== undefined) signals.hash = 'of fewer columns';
+  }
+  await writeFile(path, JSON.stringify(manifest));
+  const place = await makeRoot(kind);
+  for (const slug of slugs) onTestFinished(() => removeLedger(tenantPlace(place, slug)));
+  await importLedgers(directory, place);
+  const root = await open(place);
+  expect(await root.jobs({ limit: 100 })).toHaveLength(20);
+  expect(await root.signals({ limit: 100 })).toHaveLength(5);
 });
 
 test.each(databases)('an import that was killed midway can be repeated (%s)', async (kind) => {

@@ -81,6 +81,21 @@ describe('a report', () => {
     });
   });
 
+  test('has the role that its reporter had, and no other', () => {
+    const asked = { type: 'order.paid', source: 'shop', data: {} };
+    const metadata = { actor_role: 'owner', trace_id: 't' };
+    const kept = (role?: string, given = {}): unknown =>
+      JSON.parse(
+        toSignalDraft({ ...asked, metadata: given }, { ...reporter, actorRole: role }).metadata ??
+          '',
+      );
+    const actor = 'token:shop';
+    expect(kept('member')).toEqual({ schema_version: 1, actor, actor_role: 'member' });
+    expect(kept(undefined)).toEqual({ schema_version: 1, actor });
+    expect(kept(undefined, metadata)).toEqual({ schema_version: 1, trace_id: 't', actor });
+    expect(kept('member', metadata)).toMatchObject({ actor_role: 'member' });
+  });
+
   test('may leave blank what it does not know', () => {
     const draft = draftOf({ subject: ' ', dedupeKey: '', sourceEventId: '' });
     expect(draft).not.toHaveProperty('subjectId');
