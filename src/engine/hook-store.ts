@@ -73,6 +73,8 @@ export function makeHookStore({ ledger, vault, log }: HookStoreOptions): HookSto
       const opened = known.get(id);
       if (opened === undefined) return undefined;
       const { hook } = opened;
+      // Nobody is let in, and how long that takes must not tell that there is a webhook.
+      if (!hook.enabled) return { hook, secrets: [] };
       const good = opened.kept.filter(({ until_ms: until = Infinity }) => Date.now() < until);
       const own = (await Promise.all(good.map(({ secret }) => reveal(secret)))).flat();
       // Only where it never had one: a reference that leads nowhere is no reason to take another.

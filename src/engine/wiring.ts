@@ -6,7 +6,7 @@ import type { Config } from '../config/config.ts';
 import type { Directive } from '../directive/directive.ts';
 import { retentionType } from '../directive/prune.ts';
 import type { CancelAnswer } from '../job/state.ts';
-import type { Closing, Enqueued, Settlement } from '../ledger/ledger.ts';
+import type { Closing, Enqueued, Ledger, Settlement } from '../ledger/ledger.ts';
 import { noNews } from '../ledger/runs.ts';
 import { RUNTIME_SOURCE } from '../signal/signal.ts';
 import { makeActivity } from './activity.ts';
@@ -17,6 +17,7 @@ import { Directives } from './directives.ts';
 import { Dispatcher } from './dispatcher.ts';
 import type { EngineStatus } from './engine.ts';
 import { makeDoor, type Door } from './enqueue.ts';
+import { heraldWork } from './herald.ts';
 import { makeExecutor } from './executor.ts';
 import type { Generation } from './generation.ts';
 import { makeHealthKeeper, type HealthKeeper } from './health.ts';
@@ -85,6 +86,8 @@ export class Wiring {
   readonly runs: RunKeeper;
   readonly #parts: EngineParts;
   readonly #life: EngineLife;
+  /** The ledger as whatever accepts work sees it. */
+  readonly #entrance: Ledger;
   readonly #log: Log;
   readonly #jobLog: Log;
 
@@ -113,8 +116,9 @@ export class Wiring {
       log: this.#log,
     });
     this.health = this.#makeHealth();
+    this.#entrance = heraldWork(ledger, () => this.dispatcher.wake());
     this.door = makeDoor(
-      ledger,
+      this.#entrance,
       () => this.generation.catalog,
       () => this.#config.service.dedupeTtlMs,
       (enqueued) => this.#arrived(enqueued),
@@ -205,9 +209,9 @@ export class Wiring {
   }
 
   #makeRuns(): RunKeeper {
-    const { ledger, log } = this.#parts;
+    const { log } = this.#parts;
     return makeRunKeeper({
-      ledger,
+      ledger: this.#entrance,
       processId: this.processId,
       current: () => this.generation,
       onEnded: (ended) => this.observer.ended(ended),

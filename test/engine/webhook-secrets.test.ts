@@ -1,0 +1,37 @@
+/** What is read for a delivery before anybody is let in. */
+import { expect, test } from 'vitest';
+import { makeLogger } from '../../src/base/log.ts';
+import { makeHookStore } from '../../src/engine/hook-store.ts';
+import { ask } from '../support/direct.ts';
+import { databases, makePlace } from '../support/instance.ts';
+import { succeeds } from '../support/plugin-program.ts';
+
+test.each(databases)('of a webhook that is off no secret is read, on %s', async (database) => {
+  const place = await makePlace({ database, plugins: { p: { program: succeeds } } });
+  const { engine, ledger } = await place.start();
+  for (const [id, enabled] of [
+    ['on', true],
+    ['off', false],
+  ] as const) {
+    await ask(engine, 'webhook.create', { id, settings: { title: id, plugin: 'p', enabled } });
+  }
+  let reads = 0;
+  const counting = {
+    webhooks: () => ledger.webhooks(),
+    credential: (name: string) => {
+      reads += 1;
+      return ledger.credential(name);
+    },
+  };
+  const log = makeLogger({
+    level: 'error',
+    format: 'json',
+    destination: { write: () => undefined },
+  });
+  const vault = { open: () => 'the token of all' };
+  const store = makeHookStore({ ledger: counting, vault, log });
+  expect(await store.find('off')).toMatchObject({ hook: { enabled: false }, secrets: [] });
+  expect(reads).toBe(0);
+  expect((await store.find('on'))?.secrets).toEqual(['the token of all']);
+  expect(reads).toBe(1);
+});
