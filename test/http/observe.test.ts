@@ -11,6 +11,7 @@ import { startWebServer, type WebServer } from '../support/web-server.ts';
 
 const OUTER = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 const READER = 'reader-token-0123456789abcdef';
+const RUNNER = 'runner-token-0123456789abcdef';
 const placed = python('ok(request["traceparent"] + " " + os.environ["TRACEPARENT"])');
 
 interface SentSpan {
@@ -43,6 +44,7 @@ beforeAll(async () => {
         tokens: [
           { name: 'owner', token: 'owner-token-0123456789abcdef', scopes: ['*'] },
           { name: 'reader', token: READER, scopes: ['jobs:ro'] },
+          { name: 'runner', token: RUNNER, scopes: ['runs:ro'] },
         ],
       },
     },
@@ -101,6 +103,11 @@ describe('why', () => {
       code: 'SCHEDULE_NOT_FOUND',
     });
     expect((await api.ask('/why/run/0199', { token: READER })).status).toBe(403);
+    // Whoever may see anything may ask; what they may not see is not there.
+    expect(await api.ask('/why/any/0199aaaa', { token: RUNNER })).toMatchObject({
+      status: 404,
+      body: { code: 'SUBJECT_NOT_FOUND' },
+    });
   });
 });
 

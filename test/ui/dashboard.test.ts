@@ -340,6 +340,29 @@ describe('acting shows the plan first', () => {
     }));
 });
 
+test('a page of what is not there says so, and what it is a page of', () =>
+  place.look(async ({ page, open, turn, complaints }) => {
+    const absent = {
+      Directive: '/ui/directives/ffffffff',
+      Incident: '/ui/incidents/ffffffff',
+      Job: '/ui/jobs/ffffffff',
+      Package: '/ui/packages/nowhere',
+      Plugin: '/ui/plugins/nowhere',
+      Run: '/ui/runs/ffffffff',
+      Schedule: '/ui/schedules/echo/nowhere',
+      Signal: '/ui/signals/ffffffff',
+      Tenant: '/ui/tenants/nowhere',
+      Webhook: '/ui/webhooks/nowhere',
+    };
+    await open('/ui');
+    for (const [title, path] of Object.entries(absent)) {
+      await turn(path);
+      await page.locator('main .problem[role=alert]').waitFor();
+      expect(await page.locator('main h1').textContent()).toBe(title);
+      for (const told of complaints.splice(0)) expect(told).toContain('404');
+    }
+  }));
+
 describe('a token that may only read', () => {
   test('sees everything, and is told what it lacks when it wants a change', async () => {
     const { token } = await place.post('/tokens', { name: 'viewer', scopes: ['read:*'] });

@@ -13,7 +13,7 @@ type Story = Output<'directive.show'>;
 export function DirectivePage({ route }: { readonly route: Route }) {
   const story = useCall('directive.show', { id: route.id ?? '' }, ['directive.']);
   return (
-    <Loaded call={story}>
+    <Loaded call={story} title="Directive">
       {(directive) => (
         <>
           <Head

@@ -20,7 +20,7 @@ const FAILED_ROWS = 6;
 export function IncidentPage({ route }: { readonly route: Route }) {
   const story = useCall('incident.show', { id: route.id ?? '' }, ['incident.', 'breaker.']);
   return (
-    <Loaded call={story}>
+    <Loaded call={story} title="Incident">
       {(incident) => (
         <>
           <Head

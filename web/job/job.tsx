@@ -17,7 +17,11 @@ const open = new Set(['queued', 'running']);
 export function JobPage({ route }: { readonly route: Route }) {
   const id = route.id ?? '';
   const story = useCall('job.inspect', { id }, ['job.']);
-  return <Loaded call={story}>{(job) => <Story job={job} reload={story.reload} />}</Loaded>;
+  return (
+    <Loaded call={story} title="Job">
+      {(job) => <Story job={job} reload={story.reload} />}
+    </Loaded>
+  );
 }
 
 interface StoryProps {

@@ -81,7 +81,7 @@ export function PackagePage({ route }: { readonly route: Route }) {
   const slug = route.id ?? '';
   const shown = useCall('package.show', { package: slug }, ['package.', 'directive.']);
   return (
-    <Loaded call={shown}>
+    <Loaded call={shown} title="Package">
       {(one) => {
         const isIn = one.installed !== null && one.status !== 'uninstalled';
         return (

@@ -129,7 +129,7 @@ export function PluginPage({ route }: { readonly route: Route }) {
   const all = useCall('plugin.list', {}, ['directive.']);
   const own = all.data?.plugins.find((one) => one.name === name);
   return (
-    <Loaded call={plugin}>
+    <Loaded call={plugin} title="Plugin">
       {({ version, description, uses, protocol, parallelism, commands }) => (
         <>
           <Head

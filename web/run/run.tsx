@@ -17,7 +17,11 @@ import { Waterfall } from './waterfall.tsx';
 export function RunPage({ route }: { readonly route: Route }) {
   const id = route.id ?? '';
   const story = useCall('run.show', { id }, ['job.', 'run.', 'directive.']);
-  return <Loaded call={story}>{(run) => <Story run={run} reload={story.reload} />}</Loaded>;
+  return (
+    <Loaded call={story} title="Run">
+      {(run) => <Story run={run} reload={story.reload} />}
+    </Loaded>
+  );
 }
 
 interface StoryProps {

@@ -20,11 +20,17 @@ export function SchedulePage({ route }: { readonly route: Route }) {
   const schedules = useCall('schedule.list', { plugin, retired: true }, ['job.', 'directive.']);
   const times = useTimes(route, plugin);
   return (
-    <Loaded call={schedules}>
+    <Loaded call={schedules} title="Schedule">
       {({ schedules: rows }) => {
         const row = rows.find(({ schedule_id }) => schedule_id === rest.join('/'));
         if (row === undefined) {
-          return <Problem error={new Refusal(404, { error: `there is no schedule ${id}` })} />;
+          const error = new Refusal(404, { error: `there is no schedule ${id}` });
+          return (
+            <>
+              <Head title="Schedule" />
+              <Problem error={error} />
+            </>
+          );
         }
         return <Story row={row} times={times} route={route} reload={schedules.reload} />;
       }}

@@ -14,7 +14,7 @@ export function SignalPage({ route }: { readonly route: Route }) {
   const id = route.id ?? '';
   const story = useCall('signal.show', { id }, ['job.', 'run.']);
   return (
-    <Loaded call={story}>
+    <Loaded call={story} title="Signal">
       {(signal) => (
         <>
           <Head

@@ -14,7 +14,7 @@ export function TenantPage({ route }: { readonly route: Route }) {
   const slug = route.id ?? '';
   const tenant = useCall('tenant.show', { slug }, ['tenant.', 'directive.']);
   return (
-    <Loaded call={tenant}>
+    <Loaded call={tenant} title="Tenant">
       {(row) => (
         <>
           <Head

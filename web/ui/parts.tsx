@@ -79,6 +79,8 @@ export function Problem({ error }: { readonly error: Refusal }) {
 /** What was asked for, once it is there; until then room for it, or what went wrong. */
 export function Loaded<T>(props: {
   readonly call: Called<T>;
+  /** What a whole page is called that cannot say it itself yet. */
+  readonly title?: string;
   readonly children: (data: T) => ComponentChildren;
 }) {
   const { data, error } = props.call;
@@ -91,7 +93,12 @@ export function Loaded<T>(props: {
       </>
     );
   }
-  return error === undefined ? <Waiting /> : <Problem error={error} />;
+  return (
+    <>
+      {props.title !== undefined && <Head title={props.title} />}
+      {error === undefined ? <Waiting /> : <Problem error={error} />}
+    </>
+  );
 }
 
 export function Waiting() {

@@ -25,7 +25,7 @@ export function WebhookPage({ route }: { readonly route: Route }) {
   const id = route.id ?? '';
   const hook = useCall('webhook.show', { id }, ['']);
   return (
-    <Loaded call={hook}>
+    <Loaded call={hook} title="Webhook">
       {(row) => (
         <>
           <Head

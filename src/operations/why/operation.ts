@@ -26,7 +26,8 @@ export const explainWhy = defineOperation({
   summary:
     'Say why something ran, did not run, or waits; when it will move, and what would move it.',
   effect: 'read',
-  scope: (_context, { kind }) => (kind === 'any' ? 'jobs:ro' : scopes[kind]),
+  scope: ({ principal }, { kind }) =>
+    scopes[kind === 'any' ? (seenBy(principal)[0] ?? 'job') : kind],
   input: z.strictObject({
     id: z
       .string()
@@ -70,12 +71,15 @@ export const explainWhy = defineOperation({
 
 async function find(context: Context, kind: Kind | 'any', id: string): Promise<Found> {
   if (kind !== 'any') return await finders[kind](context, id);
-  const seen = kinds.filter((one) => allows(context.principal.scopes, scopes[one]));
-  for (const one of seen.filter((each) => mayBe(each, id))) {
+  for (const one of seenBy(context.principal).filter((each) => mayBe(each, id))) {
     const found = await finders[one](context, id).catch(ignoreMissing);
     if (found !== undefined) return found;
   }
   throw new DuctileError('SUBJECT_NOT_FOUND', `nothing is called ${id}`, { place: 'id' });
+}
+
+function seenBy({ scopes: granted }: Context['principal']): Kind[] {
+  return kinds.filter((one) => allows(granted, scopes[one]));
 }
 
 /** What cannot be the name of such a thing is not looked for. */

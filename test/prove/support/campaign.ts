@@ -1,0 +1,72 @@
+/**
+ * A campaign is one trial with many seeds. `npm test` runs a few of them; `npm run prove` runs as many
+ * as there is time for, and keeps a line of each.
+ */
+import { appendFileSync } from 'node:fs';
+import { test } from 'vitest';
+import { messageOf } from '../../../src/base/errors.ts';
+import { makeRandom } from '../../crash/support/random.ts';
+import type { Figures, TrialLine } from './report.ts';
+
+export interface Trial {
+  readonly index: number;
+  /** A trial with the same seed draws the same faults. */
+  readonly seed: number;
+  /** From 0 up to 1. */
+  readonly random: () => number;
+}
+
+export interface CampaignOptions {
+  /** How many trials `npm test` runs, always the same. */
+  readonly trials: number;
+  readonly timeoutMs: number;
+}
+
+/** What `npm run prove` asks of the file, in DUCTILE_PROVE. */
+export interface Asked {
+  readonly seed: number;
+  readonly from: number;
+  readonly trials: number;
+  /** No trial begins after this, in milliseconds since 1970. */
+  readonly untilMs: number;
+  /** Where a line for each trial is added. */
+  readonly file: string;
+}
+
+const SEED = 1;
+const asked = readAsked();
+
+/** Runs trials; each must throw when a promise is broken, and tells figures otherwise. */
+export function campaign(
+  name: string,
+  { trials, timeoutMs }: CampaignOptions,
+  run: (trial: Trial) => Promise<Figures>,
+): void {
+  const { from, count, seed } =
+    asked === undefined
+      ? { from: 0, count: trials, seed: SEED }
+      : { from: asked.from, count: asked.trials, seed: asked.seed };
+  const indices = Array.from({ length: count }, (_, offset) => from + offset);
+  test.for(indices)(`${name}, trial %i`, { timeout: timeoutMs }, async (index, { skip }) => {
+    if (asked !== undefined && Date.now() >= asked.untilMs) skip();
+    const trial = { index, seed: seed + index, random: makeRandom(seed + index) };
+    const began = performance.now();
+    const keep = (found: Pick<TrialLine, 'figures' | 'fault'>): void =>
+      note({ index, seed: trial.seed, ms: Math.round(performance.now() - began), ...found });
+    try {
+      keep({ figures: await run(trial) });
+    } catch (error) {
+      keep({ fault: messageOf(error) });
+      throw error;
+    }
+  });
+}
+
+function note(line: TrialLine): void {
+  if (asked !== undefined) appendFileSync(asked.file, `${JSON.stringify(line)}\n`);
+}
+
+function readAsked(): Asked | undefined {
+  const text = process.env['DUCTILE_PROVE'];
+  return text === undefined ? undefined : (JSON.parse(text) as Asked);
+}
