@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { onLink } from './api/live.ts';
 import type { Link } from './api/stream.ts';
 import { signOut } from './api/token.ts';
@@ -17,12 +17,18 @@ export function Shell({
   readonly route: Route;
   readonly children: ComponentChildren;
 }) {
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // On a phone the pages do not all fit beside each other.
+    const here = nav.current?.querySelector('[aria-current]');
+    here?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  }, [route.page]);
   return (
     <div class="shell">
       <a class="skip" href="#page">
         To the page
       </a>
-      <nav class="nav" aria-label="Pages of the dashboard">
+      <nav class="nav" aria-label="Pages of the dashboard" ref={nav}>
         <a class="brand" href={link('overview')} aria-label="Ductile, overview">
           <img src={document.querySelector('link[rel=icon]')?.getAttribute('href') ?? ''} alt="" />
           <span>Ductile</span>

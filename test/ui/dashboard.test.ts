@@ -340,6 +340,15 @@ describe('acting shows the plan first', () => {
     }));
 });
 
+test('on a phone, where one is stays in sight among the pages', () =>
+  place.look(async ({ page, open }) => {
+    await page.setViewportSize({ width: 380, height: 800 });
+    await open('/ui/tenants');
+    const { x = -1, width = 0 } = (await page.locator('nav [aria-current]').boundingBox()) ?? {};
+    expect(x).toBeGreaterThanOrEqual(0);
+    expect(x + width).toBeLessThanOrEqual(380);
+  }));
+
 test('a page of what is not there says so, and what it is a page of', () =>
   place.look(async ({ page, open, turn, complaints }) => {
     const absent = {
