@@ -11,6 +11,10 @@ export const cliHost: CliHost = {
     const { runDemo } = await import('./demo.ts');
     return runDemo(options);
   },
+  async rehearse(config, directory) {
+    const { runRehearsal } = await import('./prove/host.ts');
+    return runRehearsal(config, directory);
+  },
   async restore(config, from) {
     const { restore } = await import('./local.ts');
     return restore(config, from);

@@ -8,6 +8,7 @@ import { environmentHere } from './environment.ts';
 import { isolate } from './isolate.ts';
 import { findPlace } from './place.ts';
 import type { Place } from './place.ts';
+import { makeProver } from './prove/prove.ts';
 
 /** For operations that work on the files of the configuration, also when it cannot be used. */
 export function openFiles(given: string | undefined): LocalDoor {
@@ -23,6 +24,7 @@ export function openFiles(given: string | undefined): LocalDoor {
       shippedPlugins: place.plugins,
       isolation: isolate,
       workshop: workshopAt(place),
+      prover: makeProver(given),
     },
   });
   return { caller, close: () => Promise.resolve() };

@@ -12,7 +12,7 @@ import { makeTracer } from '../engine/tracer.ts';
 import { makeTurns } from '../engine/turns.ts';
 import { takeInstanceLock } from '../ledger/instance-lock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { openLedger } from '../ledger/open.ts';
+import { openSoundLedger } from '../ledger/open.ts';
 import { refuseLate } from '../operations/directive-late.ts';
 import type { HostLog } from '../plugin/helper.ts';
 import { makeHost } from '../plugin/host.ts';
@@ -32,6 +32,9 @@ export interface Instance {
   readonly close: () => Promise<void>;
 }
 
+/** From a configuration, and that in force, to all that is read with it. */
+export type ReadBlueprint = (config: Config, inForce?: Config) => Blueprint;
+
 /**
  * From configuration to an engine that can be started; what was opened is closed when it fails. The
  * signal ends waiting for other hosts.
@@ -40,18 +43,19 @@ export async function openInstance(
   config: Config,
   log: Log,
   signal?: AbortSignal,
+  read: ReadBlueprint = readBlueprint,
 ): Promise<Instance> {
-  const blueprint = readBlueprint(config);
+  const blueprint = read(config);
   // On PostgreSQL any number of hosts may run; one SQLite file has one.
   const lock = config.state.kind === 'sqlite' ? takeInstanceLock(config.state.dir) : undefined;
   let ledger: Ledger;
   try {
-    ledger = await openLedger(config.state, signal, log);
+    ledger = await openSoundLedger(config.state, signal, log);
   } catch (error) {
     lock?.release();
     throw error;
   }
-  const engine = makeEngine(blueprint, ledger, log);
+  const engine = makeEngine(blueprint, ledger, log, read);
   try {
     await engine.extend();
   } catch (error) {
@@ -81,7 +85,12 @@ async function closeAll(
   }
 }
 
-function makeEngine(blueprint: Blueprint, ledger: Ledger, log: Log): LocalEngine {
+function makeEngine(
+  blueprint: Blueprint,
+  ledger: Ledger,
+  log: Log,
+  read: ReadBlueprint = readBlueprint,
+): LocalEngine {
   const { config } = blueprint;
   const place = findPlace();
   const spawnerLog = log.child('spawner');
@@ -122,7 +131,7 @@ function makeEngine(blueprint: Blueprint, ledger: Ledger, log: Log): LocalEngine
   const engine: LocalEngine = new LocalEngine({
     blueprint,
     load: readAgain,
-    compile: (extended) => readBlueprint(extended, engine.config),
+    compile: (extended) => read(extended, engine.config),
     shippedPackages: place.packages,
     ledger,
     host,

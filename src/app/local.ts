@@ -1,5 +1,5 @@
 import { limits } from '../base/limits.ts';
-import { makeLogger } from '../base/log.ts';
+import { makeLogger, type LineWriter } from '../base/log.ts';
 import { LocalCaller } from '../cli/callers.ts';
 import type { LocalDoor } from '../cli/host.ts';
 import type { Config } from '../config/config.ts';
@@ -15,13 +15,14 @@ import { openInstance, openOnlooker } from './instance.ts';
 
 /**
  * Opens the ledger without a server, to change something: it is locked meanwhile. The engine starts
- * only when something is to be run: who cancels a job does not want queued ones to begin.
+ * only when something is to be run, and then fires no schedules: who cancels a job does not want
+ * queued ones to begin, and who runs one plugin does not want all that is due.
  */
 export async function openToWrite(given: string | undefined): Promise<LocalDoor> {
   const config = loadConfig({ given });
   const version = await schemaOf(config.state);
   if (version !== undefined) refuseOlder(version);
-  const { engine, close } = await openInstance(config, quietLog());
+  const { engine, close } = await openInstance(config, quietLog(process.stderr));
   const local = new LocalCaller({ engine, principal: ownerOf(localActor()), submittedBy: 'cli' });
   let started: Promise<void> | undefined;
   const begun: string[] = [];
@@ -29,7 +30,7 @@ export async function openToWrite(given: string | undefined): Promise<LocalDoor>
     caller: {
       async call(name, input) {
         if (name !== 'plugin.run' && name !== 'pipeline.run') return local.call(name, input);
-        await (started ??= engine.start());
+        await (started ??= engine.start('asked'));
         const answer = await local.call(name, input);
         const { root_job_id: rootJobId, timeout_exceeded: isLate } = answer;
         // Who waited for the end wants what follows from it done as well.
@@ -52,7 +53,8 @@ export interface ReadingDoor extends LocalDoor {
 export async function openToRead(given: string | undefined): Promise<ReadingDoor> {
   const config = loadConfig({ given });
   const ledger = await openToLook(config.state);
-  const engine = await openOnlooker(config, ledger, quietLog());
+  // It runs nothing; what is wrong with plugins is part of the answers that are about them.
+  const engine = await openOnlooker(config, ledger, quietLog({ write: () => undefined }));
   const context: Context = { engine, principal: ownerOf(localActor()), submittedBy: 'cli' };
   return { caller: new LocalCaller(context), context, close: () => ledger.close() };
 }
@@ -76,6 +78,6 @@ export async function alone<T>(state: Config['state'], work: () => Promise<T>): 
   }
 }
 
-function quietLog() {
-  return makeLogger({ level: 'error', format: 'text', destination: process.stderr });
+function quietLog(destination: LineWriter) {
+  return makeLogger({ level: 'error', format: 'text', destination });
 }

@@ -2,7 +2,7 @@ import { DuctileError } from '../base/errors.ts';
 import { autoFormat, makeLogger, type Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
-import { openInstance, type Instance } from './instance.ts';
+import { openInstance, type Instance, type ReadBlueprint } from './instance.ts';
 import { openSurfaces, type Surfaces } from './surfaces.ts';
 import { findServiceManager } from './systemd.ts';
 
@@ -80,6 +80,7 @@ export async function openServer(
   config: Config,
   log: Log,
   stop?: Promise<unknown>,
+  read?: ReadBlueprint,
 ): Promise<Server> {
   const starting = new AbortController();
   const { signal } = starting;
@@ -90,7 +91,7 @@ export async function openServer(
   let instance: Instance | undefined;
   let surfaces: Surfaces | undefined;
   try {
-    const opened = (instance = await openInstance(config, log, signal));
+    const opened = (instance = await openInstance(config, log, signal, read));
     signal.throwIfAborted();
     await refuseUnsafe(opened);
     signal.addEventListener('abort', () => void opened.engine.stop());

@@ -15,7 +15,7 @@ import type { Turns } from '../engine/turns.ts';
 import { refuseUnisolated, type IsolationOf } from '../engine/unisolated.ts';
 import type { Vault } from '../engine/vault.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { openLedger } from '../ledger/open.ts';
+import { openSoundLedger } from '../ledger/open.ts';
 import { tenantPlace } from '../ledger/tenant-place.ts';
 import type { TenantRow } from '../ledger/tenants.ts';
 import { refuseLate } from '../operations/directive-late.ts';
@@ -72,7 +72,7 @@ function openTenantLedger({ slug }: TenantRow, { root, current, log }: Household
     await root.noteTenantDue(slug, 'now').catch(() => undefined);
     root.hint();
   };
-  return openLedger(place, undefined, log.forTenant(slug), { hint: rarely(tell) });
+  return openSoundLedger(place, undefined, log.forTenant(slug), { hint: rarely(tell) });
 }
 
 /** The first at once; those that come soon after it are one. */

@@ -15,9 +15,12 @@ import type { Target } from './transport.ts';
 /** Asks a running server, over its control socket or its address. */
 export class HttpCaller implements Caller {
   readonly #target: Target;
+  readonly #headers: Readonly<Record<string, string>>;
 
-  constructor(target: Target) {
+  /** `headers` go with everything that is asked. */
+  constructor(target: Target, headers: Readonly<Record<string, string>> = {}) {
     this.#target = target;
+    this.#headers = headers;
   }
 
   async call(name: string, input: Readonly<Record<string, unknown>>): Promise<JsonOutput> {
@@ -26,7 +29,7 @@ export class HttpCaller implements Caller {
       throw new DuctileError('ENDPOINT_NOT_FOUND', `${name} cannot be asked of a server`);
     }
     // Some places send a stream to who does not ask for an answer that ends.
-    const headers = { accept: 'application/json' };
+    const headers = { ...this.#headers, accept: 'application/json' };
     const response = await send(this.#target, { ...toRequest(http, input), headers });
     const answer = parseAnswer(this.#target, response, await readText(this.#target, response));
     const isKnown = answers.length === 0 || answers.some((field) => field in answer);

@@ -12,6 +12,8 @@ export interface CliHost {
   /** Runs the service in the foreground until it is told to stop; gives the exit code. */
   start(config: string | undefined): Promise<number>;
   demo(options: DemoOptions): Promise<number>;
+  /** Runs the service on the stage of a rehearsal until it is told to stop; gives the exit code. */
+  rehearse(config: string | undefined, directory: string): Promise<number>;
   /** Puts a backup in the place of the ledger; what it answers is printed. */
   restore(config: string | undefined, from: string): Promise<JsonOutput>;
   /** Puts what was exported in the place of all ledgers; with `dryRun` it says what would be done. */

@@ -13,6 +13,7 @@ import { showMoved } from './views/system.ts';
 /** Commands that are no operations: they are about this program, or work where no server runs. */
 export function addOwnCommands(program: Command, system: Command, session: Session): void {
   addStart(system, session);
+  addRehearse(system, session);
   addRestore(system, session);
   addImport(system, session);
   addMigrate(system, session);
@@ -43,6 +44,18 @@ function addStart(system: Command, session: Session): void {
     .addHelpText('after', '\nExamples:\n  $ ductile system start --config ~/.config/ductile')
     .action(async (_, command: Command) => {
       session.exitCode = await session.host.start(readLocal(command).config);
+    });
+}
+
+/** For `ductile prove`, which starts it and kills it: nobody else has such a directory. */
+function addRehearse(system: Command, session: Session): void {
+  system
+    .command('rehearse', { hidden: true })
+    .description('Run the service on a copy of the ledger, with stand-ins for the plugins.')
+    .requiredOption('--in <directory>', 'where `ductile prove` has prepared it')
+    .action(async ({ in: directory }: { in: string }, command: Command) => {
+      const { config } = readLocal(command);
+      session.exitCode = await session.host.rehearse(config, directory);
     });
 }
 

@@ -1,0 +1,56 @@
+import { execFile } from 'node:child_process';
+import { readdir, readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+
+export interface RunningProcess {
+  readonly pid: number;
+  readonly parent: number;
+  readonly command: string;
+}
+
+/** The living processes below a process; none where they cannot be seen. */
+export async function descendantsOf(pid: number): Promise<RunningProcess[]> {
+  const all = process.platform === 'linux' ? await readProc() : await readPs();
+  const children = Map.groupBy(all, ({ parent }) => parent);
+  const found: RunningProcess[] = [];
+  const waiting = [pid];
+  for (let at = waiting.pop(); at !== undefined; at = waiting.pop()) {
+    const own = children.get(at) ?? [];
+    found.push(...own);
+    waiting.push(...own.map((child) => child.pid));
+  }
+  return found;
+}
+
+async function readProc(): Promise<RunningProcess[]> {
+  const names = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+  const read = await Promise.all(names.map(readOne));
+  return read.filter((one) => one !== undefined);
+}
+
+async function readOne(name: string): Promise<RunningProcess | undefined> {
+  try {
+    const stat = await readFile(`/proc/${name}/stat`, 'utf8');
+    // The name of the program is in brackets before these, and may hold anything.
+    const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    if (state === 'Z' || state === 'X') return undefined;
+    const command = await readFile(`/proc/${name}/cmdline`, 'utf8');
+    return { pid: Number(name), parent: Number(parent), command: command.replaceAll('\0', ' ') };
+  } catch {
+    // It ended meanwhile.
+    return undefined;
+  }
+}
+
+async function readPs(): Promise<RunningProcess[]> {
+  try {
+    const { stdout } = await promisify(execFile)('ps', ['-axo', 'pid=,ppid=,args=']);
+    return stdout.split('\n').flatMap((line) => {
+      const [, pid, parent, command] = /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? [];
+      if (command === undefined) return [];
+      return [{ pid: Number(pid), parent: Number(parent), command }];
+    });
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,28 @@
+/**
+ * The program of every stand-in. It has no effect but a line in a record of its own, forced to disk
+ * when it begins and when it ends, by which the runtime is judged afterwards. It works for a moment
+ * whose length follows from its job, so that it can be killed in the middle of it.
+ */
+export const stubProgram = `import { appendFileSync, closeSync, fsyncSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+const request = JSON.parse(readFileSync(0, 'utf8'));
+const { job_id, attempt, command, instance, idempotency_key } = request;
+const record = (phase) => {
+  const line = { phase, job_id, attempt, plugin: instance, command, idempotency_key,
+    pid: process.pid, born: performance.timeOrigin, at: Date.now() };
+  const file = openSync(join(import.meta.dirname, '../../record.jsonl'), 'a', 0o600);
+  appendFileSync(file, JSON.stringify(line) + '\\n');
+  fsyncSync(file);
+  closeSync(file);
+};
+record('start');
+const answers = JSON.parse(readFileSync(join(import.meta.dirname, 'answers.json'), 'utf8'));
+const name = instance + '.' + command;
+const answer = answers[name + '@' + request.step_id] ?? answers[name] ?? { status: 'ok', result: 'stand-in' };
+const digits = parseInt(job_id.replaceAll('-', '').slice(-6), 16) + attempt;
+Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10 + digits % 140);
+const events = answer.events?.map((event) => event.dedupe_key === undefined ? event :
+  { ...event, dedupe_key: (idempotency_key + ':' + event.dedupe_key).slice(0, 200) });
+record('end');
+process.stdout.write(JSON.stringify({ ...answer, ...(events && { events }) }));
+`;

@@ -1,0 +1,83 @@
+/** What can be tried out, and what is told of it. */
+import * as z from 'zod';
+
+const MINUTES_MAX = 24 * 60;
+const SEED_MAX = 1_000_000_000;
+
+export const proveInput = z.strictObject({
+  minutes: z
+    .number()
+    .positive()
+    .max(MINUTES_MAX)
+    .default(1)
+    .describe('how long things are killed; what was begun is finished after that'),
+  seed: z.int().min(0).max(SEED_MAX).default(1).describe('decides what is killed, and when'),
+  pipeline: z.string().min(1).optional().describe('only this one'),
+});
+
+const spread = z
+  .object({ n: z.int(), p50: z.number(), p99: z.number(), max: z.number() })
+  .nullable()
+  .describe('null when it was never measured');
+
+export const proveOutput = z.object({
+  verdict: z
+    .enum(['kept', 'broken', 'untried'])
+    .describe('`untried`: nothing was started, or nothing was killed'),
+  seed: z.int(),
+  seconds: z.int(),
+  ledger: z.object({
+    kind: z.enum(['sqlite', 'postgres']),
+    bytes: z.int().describe('of the copy that was worked on'),
+    jobs: z.int(),
+    runs: z.int(),
+    left_out: z.int().describe('jobs and runs that were under way: the copy is without them'),
+  }),
+  tried: z.array(
+    z.object({
+      name: z.string(),
+      kind: z.enum(['pipeline', 'command']),
+      times: z.int(),
+      jobs: z.int().describe('that follow from one'),
+      payload: z.string().describe('where it is from'),
+      in_peace: z.string().describe('what one comes to when nothing is killed'),
+    }),
+  ),
+  stubbed: z.array(
+    z.object({
+      command: z.string(),
+      step: z.string().nullable().describe('as which step of a pipeline; else wherever'),
+      by: z.enum(['recorded', 'output_schema', 'echo']).describe('what answered for it'),
+      job_id: z.string().nullable().describe('whose answer it was, when it is a recorded one'),
+      without: z.string().nullable().describe('what was taken away from the recorded answer'),
+    }),
+  ),
+  untried: z.array(z.object({ what: z.string(), why: z.string() })),
+  changes: z.array(z.string()).describe('what was otherwise than in the configuration'),
+  kills: z.object({
+    engine: z.int(),
+    at_points: z.int().describe('of these, at a named place in the program'),
+    spawner: z.int(),
+    plugin: z.int(),
+  }),
+  jobs: z.int().describe('that plugins were started for'),
+  repeated: z.int().describe('attempts that were begun again because one was cut off'),
+  lost: z.int(),
+  twice: z.int(),
+  different: z.int().describe('those that came to something else than in peace'),
+  damaged: z.int().describe('contradictions that the ledger has since'),
+  broken: z.array(z.string()).describe('what each of these is, as far as can be shown'),
+  recovery_ms: z
+    .object({ engine: spread, spawner: spread, plugin: spread })
+    .describe('from a kill until a plugin is started again'),
+});
+
+export type ProveWish = z.output<typeof proveInput>;
+export type Proof = z.output<typeof proveOutput>;
+
+/** Whoever can try out what is configured, on a copy and with stand-ins. */
+export interface Prover {
+  /** What it would do, in sentences. */
+  plan(wish: ProveWish): Promise<string[]>;
+  run(wish: ProveWish): Promise<Proof>;
+}
