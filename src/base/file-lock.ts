@@ -1,4 +1,4 @@
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, truncateSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 
 export interface FileLock {
@@ -6,6 +6,7 @@ export interface FileLock {
 }
 
 const SQLITE_BUSY = 5;
+const SQLITE_NOTADB = 26;
 
 /**
  * A lock on a file that the kernel gives back when its holder dies; undefined when somebody else
@@ -16,13 +17,17 @@ export function tryFileLock(path: string): FileLock | undefined {
   closeSync(openSync(path, 'a', 0o600));
   const file = new DatabaseSync(path, { timeout: 0 });
   try {
-    file.exec('pragma journal_mode = off');
-    file.exec('begin exclusive');
+    try {
+      lockWhole(file);
+    } catch (error) {
+      if (codeOf(error) !== SQLITE_NOTADB) throw error;
+      // What is in it was read, so nobody holds it, and nothing in it means anything.
+      truncateSync(path);
+      lockWhole(file);
+    }
   } catch (error) {
     file.close();
-    if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) {
-      return undefined;
-    }
+    if (codeOf(error) === SQLITE_BUSY) return undefined;
     throw error;
   }
   held.add(file);
@@ -36,3 +41,12 @@ export function tryFileLock(path: string): FileLock | undefined {
 
 /** What is not reachable would be closed, and its lock with it. */
 const held = new Set<DatabaseSync>();
+
+function lockWhole(file: DatabaseSync): void {
+  file.exec('pragma journal_mode = off');
+  file.exec('begin exclusive');
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'errcode' in error ? error.errcode : undefined;
+}

@@ -61,6 +61,8 @@ export class Dispatcher {
   #abandoned = false;
   #exchanging: Promise<void> = Promise.resolve();
   #failures = 0;
+  /** Ends the wait for a ledger that could not be written. */
+  #retry: () => void = () => undefined;
   #trouble: string | undefined;
   #pendingTokens = new Set<string>();
   #pausedUntil = 0;
@@ -116,6 +118,12 @@ export class Dispatcher {
   wake(): void {
     this.#slots.fill();
     this.#lookAgain();
+  }
+
+  /** The same, from somebody whom the ledger has just answered: it need not be waited for any longer. */
+  wakeSurely(): void {
+    this.#retry();
+    this.wake();
   }
 
   /** Whether nothing is held and nothing waits to be written. */
@@ -290,7 +298,13 @@ export class Dispatcher {
       waiting: this.#ended.length,
       retry_in_ms: ms,
     });
-    await new Promise((resolve) => setTimeout(resolve, ms));
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#retry = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
     this.#wanted = true;
   }
 }

@@ -41,6 +41,8 @@ export interface ExecutorOptions {
   readonly keep: Keep;
   /** The machine had no room for another process. */
   readonly onHostFull: () => void;
+  /** What starts processes starts none, because it has not heard of a heartbeat for too long. */
+  readonly onFenced: () => void;
   readonly log: Log;
 }
 
@@ -102,8 +104,9 @@ async function attempt(
   probe('run.after-exit');
   // Before anything is read from it, so that nothing behind this line has ever seen a value.
   const end = withoutSecrets(whole, access === undefined ? secrets : [...secrets, access.secret]);
-  const reply = decodeResponse(end);
+  const reply = decodeResponse(end, spec.timeoutMs);
   if (reply.kind === 'unstarted' && reply.hostFull) options.onHostFull();
+  if (reply.kind === 'fenced') options.onFenced();
   log.debug('attempt ended', { ...nameOf(job), attempt: job.attempt, how: reply.kind });
   if (reply.kind === 'ok' && reply.warning !== undefined) log.warn(reply.warning, nameOf(job));
   return conclude(

@@ -4,7 +4,10 @@ import { makeLoop, type Loop } from '../base/service.ts';
 import type { HeartbeatAnswer, Ledger, ProcessBeat } from '../ledger/ledger.ts';
 
 export interface Heartbeat extends Loop {
-  /** Since when every heartbeat was committed, in monotonic milliseconds; undefined after a failure. */
+  /**
+   * Since when every heartbeat was committed, and in time, in monotonic milliseconds; undefined after
+   * a failure, or when the last one was so long ago that this process may be presumed dead itself.
+   */
   readonly unbrokenSince: number | undefined;
   /** When the last one was over, however it went, in monotonic milliseconds. */
   readonly lastRoundAt: number;
@@ -15,8 +18,11 @@ export interface Heartbeat extends Loop {
 export interface HeartbeatOptions {
   readonly ledger: Ledger;
   readonly everyMs: () => number;
+  /** For how long others wait for one before they presume this process dead. */
+  readonly silentMs: () => number;
   readonly beat: () => ProcessBeat;
-  readonly onBeat: (answer: HeartbeatAnswer) => void;
+  /** With how long ago it was asked for: others count from its commit, which was no sooner. */
+  readonly onBeat: (answer: HeartbeatAnswer, agoMs: number) => void;
   /** Somebody reaped this process although it lives: its claims belong to others now. */
   readonly onLost: () => void;
   readonly log: Log;
@@ -24,14 +30,22 @@ export interface HeartbeatOptions {
 
 /** Says that the process lives, and compares what it holds with what the ledger believes. */
 export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
-  const { ledger, everyMs, beat, onBeat, onLost, log } = options;
+  const { ledger, everyMs, silentMs, beat, onBeat, onLost, log } = options;
   let unbrokenSince: number | undefined;
+  /** When the last one was asked for that was committed. */
+  let committedAt: number | undefined;
   let registered = false;
   let trouble: string | undefined;
   let lastRoundAt = performance.now();
 
+  const isSilent = (): boolean =>
+    committedAt !== undefined && performance.now() - committedAt >= silentMs();
+
   const runOnce = async (): Promise<void> => {
+    const askedAt = performance.now();
     const answer = await ledger.heartbeat(beat());
+    if (isSilent()) unbrokenSince = undefined;
+    committedAt = askedAt;
     unbrokenSince ??= performance.now();
     trouble = undefined;
     if (registered && !answer.known) {
@@ -41,7 +55,7 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
     }
     registered = true;
     lastRoundAt = performance.now();
-    onBeat(answer);
+    onBeat(answer, performance.now() - askedAt);
   };
 
   const loop = makeLoop({
@@ -59,7 +73,7 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
   return {
     name: 'heartbeat',
     get unbrokenSince() {
-      return unbrokenSince;
+      return isSilent() ? undefined : unbrokenSince;
     },
     get lastRoundAt() {
       return lastRoundAt;

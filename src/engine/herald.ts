@@ -9,8 +9,7 @@ export function heraldWork(ledger: Ledger, onWork: () => void): Ledger {
   const announce = (work: readonly unknown[]): void => {
     if (work.length > 0) onWork();
   };
-  return {
-    ...ledger,
+  const doors: Pick<Ledger, 'enqueue' | 'startRuns' | 'emit' | 'receive'> = {
     enqueue(batch) {
       announce(batch.jobs);
       return ledger.enqueue(batch);
@@ -28,4 +27,6 @@ export function heraldWork(ledger: Ledger, onWork: () => void): Ledger {
       return ledger.receive(deliveries);
     },
   };
+  // All else is the ledger's own, also when somebody puts something in its place.
+  return Object.assign(Object.create(ledger) as Ledger, doors);
 }

@@ -106,12 +106,9 @@ async function reapOne(orphan: Orphan, staleMs: number, options: ReaperOptions):
 function failUnattended(directive: Directive, { rules }: ReaperOptions): DirectiveClosing {
   const { id, processId } = directive;
   const error = 'the process that executed it died';
-  return {
-    id,
-    processId,
-    end: { status: 'failed', code: 'DIRECTIVE_FAILED', error },
-    ...followDirective(directive, 'failed', rules().follow),
-  };
+  const end = { status: 'failed', code: 'DIRECTIVE_FAILED', error } as const;
+  const follows = followDirective(directive, 'failed', rules().follow, end);
+  return { id, processId, end, ...follows };
 }
 
 /** Claims that are older than any attempt may be, of processes that still beat. */

@@ -70,6 +70,7 @@ export function makeVitals(options: VitalsOptions): Vitals {
     return makeHeartbeat({
       ledger,
       everyMs: () => service().heartbeatIntervalMs,
+      silentMs: () => service().reapAfterMs,
       beat: () => ({
         id: processId,
         host: hostname(),
@@ -79,10 +80,12 @@ export function makeVitals(options: VitalsOptions): Vitals {
         spawner: host.rung,
         plugins: [...current().catalog.plugins.keys()],
       }),
-      onBeat: (answer) => {
+      onBeat: (answer, agoMs) => {
         const { heartbeatIntervalMs, reapAfterMs } = service();
         // Only where others may take our claims do our processes have to end when we fall silent.
-        if (ledger.kind === 'postgres') host.renew(reapAfterMs - heartbeatIntervalMs);
+        // An answer that comes too late for that renews nothing: the next one tells whose they are.
+        const leftMs = reapAfterMs - heartbeatIntervalMs - agoMs;
+        if (ledger.kind === 'postgres' && leftMs > 0) host.renew(leftMs);
         compareClaims(answer, dispatcher, ledger, log.child('engine'));
       },
       onLost: () => dispatcher.stopAll('shutdown'),

@@ -130,7 +130,7 @@ export class Wiring {
       pollMs: () => this.#config.service.pollIntervalMs,
       onWork: () => {
         parts.tenants?.soon();
-        this.dispatcher.wake();
+        this.dispatcher.wakeSurely();
         this.runs.advancer.soon();
       },
       onLook: () => this.#look(),
@@ -248,6 +248,10 @@ export class Wiring {
         grantAccess: makeGrantAccess({ ...this.#parts, tenant: this.#parts.tenant?.slug }),
         keep: makeKeep(this.vault, log.child('executor')),
         onHostFull: () => this.dispatcher.rest(HOST_FULL_DELAY_MS),
+        onFenced: () => {
+          this.dispatcher.rest(HOST_FULL_DELAY_MS);
+          this.vitals.heartbeat.soon();
+        },
         log: log.child('executor'),
       }),
       onSettled: (settled) => this.#settled(settled),

@@ -11,6 +11,8 @@ import { readInThread } from './sqlite-thread.ts';
 import { openSqlite, type SqliteStore } from './sqlite.ts';
 
 const PAGES_PER_STEP = 256;
+/** As many as a file of SQLite may have, as far as a step can count. */
+const PAGES_MAX = 2 ** 31 - 1;
 const ROWS_PER_PAGE = 1000;
 
 /** Copies a running ledger through its own writing connection, checks the copy, then names it. */
@@ -28,6 +30,16 @@ export async function backupSqlite(store: SqliteStore, target: string): Promise<
       });
     });
     await copied;
+  });
+}
+
+/**
+ * Copies the file of a ledger that somebody else may be writing, over a connection that only reads: in
+ * one step, because between two of them a write of theirs would make it begin anew.
+ */
+export async function copySqlite(reader: DatabaseSync, target: string): Promise<void> {
+  await writeChecked(target, async (draft) => {
+    await backup(reader, draft, { rate: PAGES_MAX });
   });
 }
 

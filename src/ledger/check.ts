@@ -24,7 +24,14 @@ function tellIntegrity(rows: readonly object[]): string[] {
   return rows
     .map((row) => String(Object.values(row)[0]))
     .filter((line) => line !== 'ok')
-    .map((line) => `integrity: ${line}`);
+    .map((line) => `${OF_FILE}${line}`);
+}
+
+const OF_FILE = 'integrity: ';
+
+/** Whether a finding is damage of the file itself, and not a contradiction between its rows. */
+export function isOfFile(problem: string): boolean {
+  return problem.startsWith(OF_FILE);
 }
 
 /** Our own invariants: each query counts rows that must not exist. */

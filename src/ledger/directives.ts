@@ -70,8 +70,11 @@ export interface DirectRequest {
   readonly wait?: DirectiveWait;
   /** What follows when it is asked for, before anything is done. */
   readonly begin?: Consequences;
-  /** What follows its end, whichever that will be. */
-  readonly ends: Readonly<Record<'completed' | 'failed', Consequences>>;
+  /** What follows its end, whichever that will be: why it failed is known when it has. */
+  readonly ends: {
+    readonly completed: Consequences;
+    readonly failed: (failure: DirectiveFailure) => Consequences;
+  };
 }
 
 export interface DirectiveWait {

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { DuctileError } from '../base/errors.ts';
+import { DuctileError, messageOf } from '../base/errors.ts';
 import { tryFileLock, type FileLock } from '../base/file-lock.ts';
 
 /**
@@ -11,7 +11,7 @@ import { tryFileLock, type FileLock } from '../base/file-lock.ts';
 export function takeInstanceLock(directory: string): FileLock {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const note = join(directory, 'ductile.lock');
-  const lock = tryFileLock(join(directory, '.ductile.lock'));
+  const lock = tryLock(join(directory, '.ductile.lock'));
   if (lock === undefined) throw lockedBy(readHolder(note), note);
   writeFileSync(note, `${process.pid}\n`, { mode: 0o600 });
   return {
@@ -20,6 +20,16 @@ export function takeInstanceLock(directory: string): FileLock {
       lock.release();
     },
   };
+}
+
+function tryLock(path: string): FileLock | undefined {
+  try {
+    return tryFileLock(path);
+  } catch (error) {
+    const message = `the state directory cannot be locked: ${messageOf(error)}`;
+    const hint = 'Remove the file that is named, or make its directory writable.';
+    throw new DuctileError('LEDGER_UNAVAILABLE', message, { place: path, hint, cause: error });
+  }
 }
 
 function lockedBy(holder: number | undefined, note: string): DuctileError {

@@ -1,7 +1,14 @@
+import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { backupSqlite } from './backup.ts';
-import { checkLedger, checkSqliteFile, glanceAtLedger, glanceAtSqliteFile } from './check.ts';
+import {
+  checkLedger,
+  checkSqliteFile,
+  glanceAtLedger,
+  glanceAtSqliteFile,
+  isOfFile,
+} from './check.ts';
 import type { Store, VerbName } from './dialect.ts';
 import { makeCredentialVerbs } from './credential-verbs.ts';
 import { makeDirectiveVerbs } from './directive-verbs.ts';
@@ -47,6 +54,28 @@ export async function openLedger(
   return place.kind === 'sqlite'
     ? openSqliteLedger(place.path, log)
     : openPostgresLedger(place, signal, tenancy);
+}
+
+/**
+ * As whoever works with it opens it: a file in which damage is seen at a glance is refused, before
+ * anything is built on what cannot be trusted.
+ */
+export async function openSoundLedger(
+  place: LedgerPlace,
+  signal?: AbortSignal,
+  log?: Pick<Log, 'warn'>,
+  tenancy?: Tenancy,
+): Promise<Ledger> {
+  const ledger = await openLedger(place, signal, log, tenancy);
+  if (place.kind === 'postgres') return ledger;
+  try {
+    const damage = (await ledger.quickCheck()).filter(isOfFile);
+    if (damage.length === 0) return ledger;
+    throw new DuctileError('LEDGER_CORRUPT', damage.join('; '), { place: place.path });
+  } catch (error) {
+    await ledger.close();
+    throw error;
+  }
 }
 
 /** A ledger beside the root one: it has few connections, and the root's hints are for it too. */

@@ -110,6 +110,8 @@ export function openPostgres(
   });
   // An idle connection that dies is replaced by the pool; without a listener it would end the process.
   pool.on('error', () => undefined);
+  // The same in the moment between its welcome and whoever has asked for it, when it is nobody's.
+  pool.on('connect', (client) => client.on('error', () => undefined));
   const underWay = new Set<Promise<unknown>>();
   const inUse = new Set<pg.PoolClient>();
   pool.on('acquire', (client) => inUse.add(client));

@@ -208,8 +208,10 @@ async function runTogether(
     if (results.length > 0 && performance.now() - since > limits.sliceMs) break;
     if (units.length > 1) db.exec('savepoint unit');
     try {
-      results.push({ ok: true, value: await unit.work(tx) });
+      const value = await unit.work(tx);
+      // It is done only when this is, too: one unit has one result.
       if (units.length > 1) db.exec('release unit');
+      results.push({ ok: true, value });
     } catch (error) {
       // A full disk or an I/O error may have ended the whole transaction, not only this unit.
       if (units.length === 1 || !db.isTransaction) throw error;

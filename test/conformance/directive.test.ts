@@ -124,7 +124,7 @@ describe.each(databases)('a directive on %s', (kind) => {
     expect(await ledger.closeDirective({ ...closing, processId: 'p2' })).toBe(false);
     expect(await ledger.closeDirective(closing)).toBe(true);
     const late = { ...closing, end: { status: 'failed', code: 'INTERNAL', error: 'x' } as const };
-    expect(await ledger.closeDirective({ ...late, ...asked.ends.failed })).toBe(false);
+    expect(await ledger.closeDirective({ ...late, ...asked.ends.failed(late.end) })).toBe(false);
     expect(await ledger.directive(directive.id)).toMatchObject({
       status: 'completed',
       result: '{"generation":2}',
@@ -146,7 +146,7 @@ describe.each(databases)('a directive on %s', (kind) => {
     const [orphan] = await ledger.orphans({ self: 'p2', staleMs: 30_000 });
     expect(orphan).toMatchObject({ processId: 'p1', jobs: [], directives: [directive] });
     const end = { status: 'failed', code: 'DIRECTIVE_FAILED', error: 'it died' } as const;
-    const closing = { id: directive.id, processId: 'p1', end, ...asked.ends.failed };
+    const closing = { id: directive.id, processId: 'p1', end, ...asked.ends.failed(end) };
     await ledger.reap({ processId: 'p1', staleMs: 30_000, closings: [], directives: [closing] });
     expect(await ledger.directive(directive.id)).toMatchObject({
       status: 'failed',

@@ -174,6 +174,25 @@ describe('a write that fails', () => {
     },
   );
 
+  test('where a unit of a group ends fails that one, and acknowledges no other in its place', async () => {
+    const { ledger } = await open();
+    let releases = 0;
+    // eslint-disable-next-line typescript/unbound-method -- it is called on its own database below
+    const exec = DatabaseSync.prototype.exec;
+    vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(function (
+      this: DatabaseSync,
+      sql: string,
+    ) {
+      if (sql === 'release unit' && (releases += 1) === 2) throw sqliteError(13);
+      exec.call(this, sql);
+    });
+    const jobs = range(3).map(() => draft());
+    const results = await Promise.allSettled(jobs.map((job) => ledger.enqueue({ jobs: [job] })));
+    expect(codesOf(results)).toEqual(['done', 'LEDGER_UNAVAILABLE', 'done']);
+    const found = await ledger.jobs({ limit: 10, order: 'oldest' });
+    expect(found.map(({ id }) => id)).toEqual([0, 2].map((place) => jobs[place]?.id));
+  });
+
   test.each([
     [11, 'LEDGER_CORRUPT'],
     [26, 'LEDGER_CORRUPT'],

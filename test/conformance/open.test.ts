@@ -1,8 +1,11 @@
 import { randomBytes } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { tables } from '../../src/ledger/dialect.ts';
+import { takeInstanceLock } from '../../src/ledger/instance-lock.ts';
 import { migrations, schemaVersion } from '../../src/ledger/migrate.ts';
-import { openLedger } from '../../src/ledger/open.ts';
+import { openLedger, openSoundLedger } from '../../src/ledger/open.ts';
 import {
   databases,
   makeClient,
@@ -11,6 +14,7 @@ import {
   openBench,
   range,
 } from './support.ts';
+import { makeDirectory } from '../support/directory.ts';
 import { draft } from './words.ts';
 
 describe.each(databases)('opening a ledger on %s', (kind) => {
@@ -113,4 +117,37 @@ describe('a PostgreSQL user of few rights', () => {
       message: expect.stringContaining('password'),
     });
   });
+});
+
+test('a file in which damage is seen at a glance is refused by whoever would work with it', async () => {
+  const place = await makePlace('sqlite');
+  if (place.kind !== 'sqlite') throw new Error('it is no file');
+  const ledger = await openLedger(place);
+  await ledger.enqueue({ jobs: range(200).map(() => draft()) });
+  await ledger.close();
+  const sound = await openSoundLedger(place);
+  await sound.close();
+  const bytes = readFileSync(place.path);
+  // A page of rows, which nobody would look at before its time.
+  bytes.fill(0, bytes.length - 2 * 4096, bytes.length - 4096);
+  writeFileSync(place.path, bytes);
+  await (await openLedger(place)).close();
+  await expect(openSoundLedger(place)).rejects.toMatchObject({
+    code: 'LEDGER_CORRUPT',
+    place: place.path,
+  });
+});
+
+test('a lock whose file holds garbage is taken, and one that is a directory is told of', async () => {
+  const directory = await makeDirectory();
+  writeFileSync(join(directory, '.ductile.lock'), 'garbage '.repeat(400));
+  const lock = takeInstanceLock(directory);
+  expect(() => takeInstanceLock(directory)).toThrow(/holds the lock/);
+  lock.release();
+  takeInstanceLock(directory).release();
+  const path = join(await makeDirectory(), '.ductile.lock');
+  mkdirSync(path);
+  expect(() => takeInstanceLock(dirname(path))).toThrow(
+    expect.objectContaining({ code: 'LEDGER_UNAVAILABLE', place: path }),
+  );
 });

@@ -103,7 +103,7 @@ test('of two that end one directive, one does', async () => {
         end: { status: 'completed', result: {} },
         ...asked.ends.completed,
       }),
-    () => other.closeDirective({ ...own, end: died, ...asked.ends.failed }),
+    () => other.closeDirective({ ...own, end: died, ...asked.ends.failed(died) }),
   );
   expect(closed.toSorted()).toEqual([false, true]);
   const [signal] = await ledger.signals({ limit: 9 });

@@ -20,7 +20,13 @@ describe.each(databases)('signals on %s', (kind) => {
     await settleOne(ledger, succeed(job, { signals: [full, bare] }));
     const found = await ledger.signals({ limit: 10 });
     expect(found).toMatchObject([
-      { ...bare, metadata: '{}', visibility: 'internal', subjectId: null, causationId: null },
+      {
+        ...bare,
+        metadata: '{"schema_version":1}',
+        visibility: 'internal',
+        subjectId: null,
+        causationId: null,
+      },
       full,
     ]);
     expect(found.every(({ occurredAt, insertedAt }) => occurredAt <= insertedAt)).toBe(true);

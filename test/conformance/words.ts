@@ -219,7 +219,7 @@ export function pausing(
     ],
     jobs: [],
   });
-  const ends = { completed: end('completed'), failed: end('failed') };
+  const ends = { completed: end('completed'), failed: () => end('failed') };
   return { draft: directive, processId: 'p1', work, ends };
 }
 

@@ -69,7 +69,10 @@ describe.each(databases)('directives on %s', (database) => {
       'directive.started',
       'directive.completed',
     ]);
-    for (const one of told) expect(one).toMatchObject({ correlationId: 'c1', causationId: id });
+    for (const one of told) {
+      expect(one).toMatchObject({ correlationId: 'c1', causationId: id });
+      expect(JSON.parse(one.metadata)).toEqual({ schema_version: 1, actor: 'cli:ann' });
+    }
     expect(told.at(-1)?.id).toBe(row?.signalId);
   });
 
@@ -86,7 +89,9 @@ describe.each(databases)('directives on %s', (database) => {
       errorDetails: '{"left":3}',
     });
     const told = await ledger.signals({ subjectId: id ?? '', order: 'oldest', limit: 9 });
-    expect(told.map(({ type }) => type).at(-1)).toBe('directive.failed');
+    expect(told.at(-1)?.type).toBe('directive.failed');
+    const why = { error_kind: 'BACKUP_INVALID', error_message: 'no room' };
+    expect(JSON.parse(told.at(-1)?.data ?? '')).toMatchObject({ status: 'failed', ...why });
   });
 
   test('D-03 D-07 the same key is the same directive, however it ended, and nothing is redone', async () => {

@@ -113,6 +113,11 @@ describe.each(databases)('a directive on %s', (database) => {
       return directive?.status === 'failed' && directive;
     });
     expect(failed).toMatchObject({ errorCode: 'JOB_NOT_FOUND', attempt: 1 });
+    const [told] = await ledger.signals({ type: 'directive.failed', limit: 1 });
+    expect(JSON.parse(told?.data ?? '')).toMatchObject({
+      error_kind: 'JOB_NOT_FOUND',
+      error_message: failed.error,
+    });
   });
 
   test('that shows a secret, or is about this process, cannot wait', async () => {

@@ -46,7 +46,10 @@ describe('plugin health', () => {
   test('asks the plugin once, now, and is remembered', async () => {
     const { place, instance } = await makePump();
     await settled(instance);
-    expect((await ask(instance, 'system.status'))['plugins']).toMatchObject({ last_checks: {} });
+    expect(await ask(instance, 'system.status')).toMatchObject({
+      plugins: { last_checks: {}, views: [{ plugin: 'pump', state: { seen: 'init' } }] },
+      last_jobs: [{ plugin: 'pump', command: 'init', status: 'succeeded' }],
+    });
     expect(await ask(instance, 'plugin.health', { plugin: 'pump' })).toMatchObject({
       status: 'healthy',
       reason: null,

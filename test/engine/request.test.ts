@@ -83,7 +83,10 @@ describe('an event', () => {
     const instance = await place.start();
     const job = await instance.run('worker', { n: 1 }, { command: 'handle' });
     const [request] = await requestsOf(instance, job.id);
-    expect(request).toMatchObject({ payload: { n: 1 }, event: { type: '', payload: { n: 1 } } });
+    expect(request).toMatchObject({
+      payload: { n: 1 },
+      event: { type: 'api.trigger', payload: { n: 1 } },
+    });
   });
 
   test('that was routed says where it comes from', async () => {

@@ -99,6 +99,34 @@ test('a machine without room for more processes is charged to nobody, and claims
   expect(restMs).toBeGreaterThan(HOST_FULL_DELAY_MS / 2);
 });
 
+test('a helper that refuses because no heartbeat came is not asked again at once', async () => {
+  let fenced = true;
+  let starts = 0;
+  const refused = {
+    ...noRoom,
+    exit: { ...noRoom.exit, hostFull: false },
+    stopped: 'fenced',
+  } as const;
+  const runner = (real: Runner): Runner => ({
+    ...real,
+    run: (...given) => {
+      starts += 1;
+      return fenced ? Promise.resolve(refused) : real.run(...given);
+    },
+  });
+  const place = await makePlace({
+    service: { max_workers: 1 },
+    plugins: { worker: { program: succeeds } },
+  });
+  const { submit, ended, attempts, ledger } = await place.start({ runner });
+  const id = await submit('worker');
+  await eventually('it was given back', async () => ((await ledger.job(id))?.attempt ?? 1) > 1);
+  fenced = false;
+  expect(await ended(id)).toMatchObject({ status: 'succeeded', attempt: 2, retryCount: 0 });
+  expect(starts).toBe(2);
+  expect(await attempts(id)).toMatchObject([{ status: 'released', cause: 'fenced' }, {}]);
+});
+
 test('a defect of the engine itself is charged to nobody and does not spin', async () => {
   let broken = true;
   const runner = (real: Runner): Runner => ({

@@ -2,7 +2,14 @@ import type { Directive } from '../../directive/directive.ts';
 import type { Session, Transaction } from '../dialect.ts';
 import type { DirectiveDecision, DirectiveStart } from '../directives.ts';
 import { perform } from './directive-work.ts';
-import { closeDirective, findDirective, follow, lockDirectives, toDirective } from './directive.ts';
+import {
+  closeDirective,
+  findDirective,
+  follow,
+  followersOf,
+  lockDirectives,
+  toDirective,
+} from './directive.ts';
 
 /**
  * Begins a directive that waited. As when it is asked for: what is pure SQL is done and ended in the
@@ -26,7 +33,7 @@ export async function startDirective(
   await follow(tx, begin);
   if (work.kind !== 'process') {
     const end = await perform(tx, work, actor);
-    await closeDirective(tx, { id, processId, end, ...ends[end.status] });
+    await closeDirective(tx, { id, processId, end, ...followersOf(end, ends) });
   }
   return await findDirective(tx, id);
 }

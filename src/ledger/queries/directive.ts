@@ -39,10 +39,14 @@ export async function direct(tx: Transaction, request: DirectRequest): Promise<D
   const isLeft = request.wait !== undefined || work.kind === 'process';
   const end = isLeft ? undefined : await perform(tx, work, draft.actor);
   await insert(tx, request, key, end);
-  if (end !== undefined) await follow(tx, request.ends[end.status]);
+  if (end !== undefined) await follow(tx, followersOf(end, request.ends));
   const [directive] = await select(tx, new Where().equals({ id: draft.id }), 1);
   if (directive === undefined) throw new Error('a directive was not recorded');
   return { directive, verdict: 'recorded' };
+}
+
+export function followersOf(end: DirectiveEnd, ends: DirectRequest['ends']): Consequences {
+  return end.status === 'failed' ? ends.failed(end) : ends.completed;
 }
 
 export async function closeDirective(tx: Transaction, closing: DirectiveClosing): Promise<boolean> {

@@ -1,4 +1,4 @@
-import type { Signal, SignalDraft } from '../../signal/signal.ts';
+import { PLAIN_METADATA, type Signal, type SignalDraft } from '../../signal/signal.ts';
 import {
   defineRows,
   type Dialect,
@@ -153,7 +153,7 @@ function toRow(signal: SignalDraft): Row {
     subject_type: signal.subjectType ?? null,
     subject_id: signal.subjectId ?? null,
     data: signal.data,
-    metadata: signal.metadata ?? '{}',
+    metadata: signal.metadata ?? PLAIN_METADATA,
     hops: signal.hops,
     correlation_id: signal.correlationId,
     inherits: hasCause && signal.isCorrelated !== true ? 1 : 0,

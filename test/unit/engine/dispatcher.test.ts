@@ -251,6 +251,27 @@ describe('a ledger that cannot be written', () => {
     expect(world.running).toEqual([]);
   });
 
+  test('is asked at once when it is known to answer again', async () => {
+    const world = new World(1);
+    world.queue = ['a'];
+    world.dispatcher.open();
+    await soon();
+    world.down = true;
+    world.ends.get('a')?.();
+    await vi.advanceTimersByTimeAsync(7000);
+    const before = world.asked.length;
+    // Work that comes in says nothing about the ledger.
+    world.dispatcher.wake();
+    await soon();
+    expect(world.asked).toHaveLength(before);
+    world.down = false;
+    world.dispatcher.wakeSurely();
+    await soon();
+    expect(world.asked.at(-1)?.ends).toEqual(['a']);
+    expect(world.dispatcher.trouble).toBeUndefined();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
   test('is asked no more when it is given up', async () => {
     const world = new World(1);
     world.queue = ['a'];

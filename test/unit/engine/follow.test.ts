@@ -97,7 +97,7 @@ describe('events', () => {
     const { signals, jobs } = followEvents(makeClaimed(), events, makeRules(), nowMs);
     expect(jobs[0]?.dedupe).toEqual({ key: 'k', ttlMs: 1000, blockInFlight: true });
     expect(signals[0]).not.toHaveProperty('dedupeKey');
-    expect(signals[0]?.metadata).toBe('{"dedupe_key":"k"}');
+    expect(signals[0]?.metadata).toBe('{"schema_version":1,"dedupe_key":"k"}');
   });
 
   test('that nobody wants are told, and are signals all the same', () => {

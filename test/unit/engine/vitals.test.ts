@@ -1,0 +1,111 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Log } from '../../../src/base/log.ts';
+import type { Generation } from '../../../src/engine/generation.ts';
+import { makeVitals } from '../../../src/engine/vitals.ts';
+import type { HeartbeatAnswer, Ledger } from '../../../src/ledger/ledger.ts';
+import type { Host } from '../../../src/plugin/process.ts';
+
+const heartbeatIntervalMs = 100;
+const reapAfterMs = 1000;
+const others = { self: 'me', staleMs: reapAfterMs };
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A process whose heartbeats are answered after a time that the test sets. */
+function makeProcess() {
+  const renewed: number[] = [];
+  const judged: unknown[] = [];
+  const answers = { afterMs: 0, known: true };
+  const ledger = {
+    kind: 'postgres',
+    heartbeat: async (): Promise<HeartbeatAnswer> => {
+      const { afterMs, known } = answers;
+      await new Promise((resolve) => setTimeout(resolve, afterMs));
+      return { known, running: [] };
+    },
+    orphans: (asked: object) => Promise.resolve((judged.push(asked), [])),
+    expiredClaims: () => Promise.resolve([]),
+    livePlugins: () => Promise.resolve([]),
+    unrunnable: () => Promise.resolve([]),
+  } as unknown as Ledger;
+  const log: Log = {
+    debug: () => {},
+    info: () => {},
+    warn: () => {},
+    error: () => {},
+    child: () => log,
+  } as unknown as Log;
+  const service = { heartbeatIntervalMs, reapAfterMs, maxWorkers: 1, runnerGraceMs: 1000 };
+  const generation = { config: { service }, catalog: { plugins: new Map() }, rules: {} };
+  const vitals = makeVitals({
+    processId: 'me',
+    version: '1',
+    current: () => generation as unknown as Generation,
+    ledger,
+    host: { rung: 'native', renew: (ms) => void renewed.push(ms) } as Host,
+    dispatcher: { stopAll: () => {}, stopJob: () => {}, holds: () => true, close: () => {} },
+    onReaped: () => {},
+    onDeath: () => Promise.resolve(),
+    log,
+  });
+  return { vitals, renewed, judged, answers };
+}
+
+describe('what a process may still run', () => {
+  test('is renewed for the time that the others wait, less one heartbeat', async () => {
+    const { vitals, renewed } = makeProcess();
+    const starting = vitals.heartbeat.start();
+    await vi.advanceTimersByTimeAsync(0);
+    await starting;
+    expect(renewed).toEqual([reapAfterMs - heartbeatIntervalMs]);
+    await vitals.heartbeat.stop();
+  });
+
+  test('counts from when the heartbeat was asked for, not from when it was answered', async () => {
+    const { vitals, renewed, answers } = makeProcess();
+    answers.afterMs = 300;
+    const starting = vitals.heartbeat.start();
+    await vi.advanceTimersByTimeAsync(300);
+    await starting;
+    expect(renewed).toEqual([reapAfterMs - heartbeatIntervalMs - 300]);
+    // By then somebody else may have it.
+    answers.afterMs = 5000;
+    await vi.advanceTimersByTimeAsync(heartbeatIntervalMs + 5000);
+    expect(renewed).toHaveLength(1);
+    answers.afterMs = 0;
+    await vi.advanceTimersByTimeAsync(heartbeatIntervalMs + 1);
+    expect(renewed).toHaveLength(2);
+    await vitals.heartbeat.stop();
+  });
+});
+
+describe('a process that was well for as long as it waits for others', () => {
+  test('judges them, and not again right after a heartbeat that came late', async () => {
+    const { vitals, judged, answers } = makeProcess();
+    const starting = vitals.heartbeat.start();
+    await vi.advanceTimersByTimeAsync(0);
+    await starting;
+    await vitals.reaper.start();
+    await vi.advanceTimersByTimeAsync(reapAfterMs - heartbeatIntervalMs);
+    expect(judged).toEqual([]);
+    await vi.advanceTimersByTimeAsync(2 * heartbeatIntervalMs);
+    expect(judged).toContainEqual(others);
+    // The database stood still for everybody: whoever is first must not take the others for dead.
+    answers.afterMs = 5000;
+    await vi.advanceTimersByTimeAsync(5000);
+    answers.afterMs = 0;
+    await vi.advanceTimersByTimeAsync(heartbeatIntervalMs + 1);
+    judged.length = 0;
+    await vi.advanceTimersByTimeAsync(reapAfterMs - 2 * heartbeatIntervalMs);
+    expect(judged).toEqual([]);
+    await vi.advanceTimersByTimeAsync(3 * heartbeatIntervalMs);
+    expect(judged).toContainEqual(others);
+    await vitals.reaper.stop();
+    await vitals.heartbeat.stop();
+  });
+});
