@@ -26,6 +26,24 @@ export function parseStrictJson(text: string): ParsedJson {
   return { ok: true, value };
 }
 
+/** Whether a text has more levels than that, if it is JSON. */
+export function isDeeper(text: string, levels: number): boolean {
+  let depth = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) at = endOfString(text, at);
+    else depth += levelOf(code);
+    if (depth > levels) return true;
+  }
+  return false;
+}
+
+/** What a sign outside of a string does to the depth. */
+function levelOf(code: number): number {
+  if (code === 0x7b || code === 0x5b) return 1;
+  return code === 0x7d || code === 0x5d ? -1 : 0;
+}
+
 interface Scan {
   readonly keys: number;
   readonly fault?: string;
@@ -36,6 +54,8 @@ const BACKSLASH = 0x5c;
 const COLON = 0x3a;
 /** Any whole number of fewer digits is exact. */
 const DIGITS_EXACT = 15;
+/** From here on a number is written with an exponent, and nobody takes it for exact. */
+const WRITTEN_IN_DIGITS_BELOW = 1e21;
 
 /** Only looks at the outline, so that nothing is built of a text that will be refused. */
 function scan(text: string): Scan {
@@ -45,15 +65,13 @@ function scan(text: string): Scan {
     const code = text.charCodeAt(at);
     if (code === QUOTE) at = endOfString(text, at);
     else if (code === COLON) keys += 1;
-    else if (code === 0x7b || code === 0x5b) depth += 1;
-    else if (code === 0x7d || code === 0x5d) depth -= 1;
     else if (isDigit(code)) {
       const end = endOfNumber(text, at);
       const number = text.slice(at, end);
       if (isChanged(number))
         return { keys, fault: `the number ${number.slice(0, 40)} is too large` };
       at = end - 1;
-    }
+    } else depth += levelOf(code);
     if (depth > limits.jsonDepthMax) return { keys, fault: 'is nested too deeply' };
     if (keys > limits.jsonKeysMax) {
       return { keys, fault: `has more than ${limits.jsonKeysMax} keys` };
@@ -86,10 +104,12 @@ function isInNumber(code: number): boolean {
   return isDigit(code) || code === 0x2b || code === 0x2d || code === 0x2e || (code | 0x20) === 0x65;
 }
 
+/** Also of what is written with a point or an exponent: we would write the digits. */
 function isChanged(number: string): boolean {
-  return (
-    number.length > DIGITS_EXACT && /^\d+$/.test(number) && !Number.isSafeInteger(Number(number))
-  );
+  if (number.length <= DIGITS_EXACT && !/[eE]/.test(number)) return false;
+  const value = Number(number);
+  if (!Number.isInteger(value) || Number.isSafeInteger(value)) return false;
+  return value < WRITTEN_IN_DIGITS_BELOW || /^\d+$/.test(number);
 }
 
 function countKeys(value: unknown): number {

@@ -14,7 +14,7 @@ export interface ValueMask {
   json(value: Json): Json;
 }
 
-/** Finds values as they are, and as programs usually write them: escaped, percent-encoded, base64. */
+/** Finds values as they are, and as programs write them: escaped, percent-encoded, base64, hexadecimal. */
 export function makeValueMask(secrets: readonly KnownSecret[]): ValueMask {
   const shownOf = new Map<string, string>();
   for (const { value, shown } of secrets) {
@@ -41,6 +41,7 @@ export function makeValueMask(secrets: readonly KnownSecret[]): ValueMask {
 const PART_CHARS_MIN = 4;
 const LINE_CHARS_MIN = 16;
 const BASE64_CHARS_MIN = 8;
+const HEX_CHARS_MIN = 8;
 
 function formsOf(value: string): Set<string> {
   const lines = value.split(/\r?\n/);
@@ -50,7 +51,7 @@ function formsOf(value: string): Set<string> {
     const escaped = JSON.stringify(plain).slice(1, -1);
     forms.add(escaped).add(escaped.replaceAll('/', '\\/')).add(toAscii(escaped));
     forms.add(percentEncode(plain)).add(percentEncode(plain).replaceAll('%20', '+'));
-    for (const form of base64FormsOf(plain)) forms.add(form);
+    for (const form of [...base64FormsOf(plain), ...hexFormsOf(plain)]) forms.add(form);
   }
   forms.delete('');
   return forms;
@@ -77,6 +78,11 @@ function base64FormsOf(text: string): string[] {
   return forms
     .filter((form) => form.length >= BASE64_CHARS_MIN)
     .flatMap((form) => [form, form.replaceAll('+', '-').replaceAll('/', '_')]);
+}
+
+function hexFormsOf(text: string): string[] {
+  const hex = Buffer.from(text).toString('hex');
+  return hex.length >= HEX_CHARS_MIN ? [hex, hex.toUpperCase()] : [];
 }
 
 /** The longest beginning of a secret that the text ends with. */

@@ -18,7 +18,7 @@ export function parseAddress(text: string, value: unknown): Path {
   const entity = /^([a-z]+):(.+)$/s.exec(text);
   if (entity === null) return resolve([], splitAddress(text), value);
   const [, type = '', rest = ''] = entity;
-  const base = entities[type];
+  const base = Object.hasOwn(entities, type) ? entities[type] : undefined;
   if (base === undefined) {
     throw refuse(text, `has no entity ${type}`, `Use ${Object.keys(entities).join(' or ')}.`);
   }

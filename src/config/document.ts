@@ -127,7 +127,9 @@ function scan(root: unknown, report: Report): void {
     }
     if (typeof value === 'object' && value !== null) {
       for (const [key, inner] of Object.entries(value)) {
+        const unsafeKey = findUnsafe(key, 0);
         if (key === '__proto__') report(path, 'has the key __proto__, which is not allowed');
+        else if (unsafeKey !== undefined) report(path, `has a key that ${unsafeKey.slice(2)}`);
         else visit(inner, [...path, Array.isArray(value) ? Number(key) : key]);
       }
       return;

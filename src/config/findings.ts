@@ -11,6 +11,7 @@ import { redact } from './effective.ts';
 import type { Reading } from './load.ts';
 import { makeProblem } from './problem.ts';
 import type { Problem } from './problem.ts';
+import { findUnread } from './unread.ts';
 
 /** Something that somebody should know about the configuration. */
 export interface Finding extends Problem {
@@ -43,6 +44,9 @@ export function findConfigFindings(reading: Reading): Finding[] {
   const { config, problems } = reading;
   return [
     ...problems.map((problem) => toFinding('error', 'content', problem)),
+    ...findUnread(reading.found, reading.files).map((problem) =>
+      toFinding('warning', 'content', problem),
+    ),
     ...findIntegrity(reading),
     ...findPermissions(reading),
     ...(config === undefined ? [] : [...findExposure(reading, config), ...findState(config)]),

@@ -35,7 +35,8 @@ export function describeIssues(
       typeof written === 'string' || typeof written === 'number'
         ? mask(written, issue.path)
         : written;
-    const [said, hint] = words(issue, given);
+    const isMissing = given === undefined || (given === null && !isOptional(schema, issue.path));
+    const [said, hint] = words(issue, isMissing ? undefined : given);
     const message = issue.path.length === 0 ? `${whole} ${said}` : said;
     return [makeProblem(document.placeOf(issue.path), keyText(issue.path), message, hint)];
   });
@@ -66,7 +67,7 @@ function describeUnknown(
 function words(issue: Issue, given: unknown): [message: string, hint?: string | undefined] {
   switch (issue.code) {
     case 'invalid_type':
-      if (given === undefined || given === null) return ['is required'];
+      if (given === undefined) return ['is required'];
       return [`must be ${nameType(issue.expected)}, not ${show(given)}`];
     case 'invalid_value':
       return describeChoice(issue.values.map(String), given);
@@ -94,7 +95,7 @@ function describeChoice(
   choices: readonly string[],
   given: unknown,
 ): [message: string, hint?: string] {
-  if (given === undefined || given === null) return ['is required', `It is ${orList(choices)}.`];
+  if (given === undefined) return ['is required', `It is ${orList(choices)}.`];
   const close = typeof given === 'string' ? nearest(given, choices) : undefined;
   const message = `must be ${orList(choices)}${but(given)}`;
   return close === undefined || choices.length === 1
@@ -127,12 +128,12 @@ function nameType(expected: string): string {
 }
 
 function but(given: unknown): string {
-  return given === undefined || given === null ? '' : `, not ${show(given)}`;
+  return given === undefined ? '' : `, not ${show(given)}`;
 }
 
 function show(value: unknown): string {
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
-  if (typeof value === 'object') return 'a map of keys';
+  if (typeof value === 'object' && value !== null) return 'a map of keys';
   const shown = JSON.stringify(value) ?? 'nothing';
   return shown.length > 60 ? `${shown.slice(0, 60)}…` : shown;
 }
@@ -145,17 +146,30 @@ function orList(choices: readonly string[]): string {
 
 /** The keys that the schema knows at a path, to compare an unknown one with. */
 function knownKeys(schema: z.core.$ZodType, path: Path): string[] {
-  const inner = unwrap(schema);
+  const found = schemaAt(schema, path);
+  const inner = found === undefined ? undefined : unwrap(found);
+  return inner instanceof z.ZodObject ? Object.keys(inner.shape) : [];
+}
+
+/** Whether a key may be left out; what is null there was then not forgotten. */
+function isOptional(schema: z.core.$ZodType, path: Path): boolean {
+  const found = schemaAt(schema, path);
+  return found !== undefined && z.safeParse(found, undefined).success;
+}
+
+function schemaAt(schema: z.core.$ZodType, path: Path): z.core.$ZodType | undefined {
   const [segment, ...rest] = path;
+  if (segment === undefined) return schema;
+  const next = schemaWithin(unwrap(schema), String(segment));
+  return next === undefined ? undefined : schemaAt(next, rest);
+}
+
+function schemaWithin(inner: z.core.$ZodType, key: string): z.core.$ZodType | undefined {
   if (inner instanceof z.ZodObject) {
-    const shape = inner.shape as Readonly<Record<string, z.core.$ZodType>>;
-    if (segment === undefined) return Object.keys(shape);
-    const next = shape[String(segment)];
-    return next === undefined ? [] : knownKeys(next, rest);
+    return (inner.shape as Readonly<Record<string, z.core.$ZodType>>)[key];
   }
-  if (inner instanceof z.ZodRecord) return knownKeys(inner.valueType, rest);
-  if (inner instanceof z.ZodArray) return knownKeys(inner.element, rest);
-  return [];
+  if (inner instanceof z.ZodRecord) return inner.valueType;
+  return inner instanceof z.ZodArray ? inner.element : undefined;
 }
 
 /** The schema inside of defaults and of what is done before it is checked. */

@@ -22,6 +22,7 @@ import { configSchema } from './schema.ts';
 import { makeScopeFiles } from './scope-file.ts';
 import { readSources } from './sources.ts';
 import type { Source } from './sources.ts';
+import { findUnread } from './unread.ts';
 
 export interface LoadOptions {
   /** What `--config` named. */
@@ -117,7 +118,7 @@ export function readConfig(options: LoadOptions = {}): Reading {
     files: all,
     fingerprint: fingerprintOf(parsed, config.api.auth.tokens.map(withoutPlace)),
     redacted: showEffective(document.value, parsed),
-    warnings: [...warned, ...links],
+    warnings: [...warned, ...links, ...findUnread(found, all)],
   };
   return finish(deepFreeze(whole), [], all);
 }

@@ -1,6 +1,8 @@
 /** The known word that somebody most likely meant, if one is near enough to be worth saying. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   const given = normal(word);
+  const [begun, another] = known.filter((candidate) => normal(candidate).startsWith(given));
+  if (begun !== undefined && another === undefined && given.length >= BEGINNING_MIN) return begun;
   let best: string | undefined;
   let bestDistance = Math.max(1, Math.floor(given.length / 3)) + 1;
   for (const candidate of known) {
@@ -12,6 +14,9 @@ export function nearest(word: string, known: readonly string[]): string | undefi
   }
   return best;
 }
+
+/** Shorter ones begin too many words to mean one of them. */
+const BEGINNING_MIN = 3;
 
 /** A hint for a word that is not among the known ones. */
 export function suggest(word: string, known: readonly string[], what: string): string {

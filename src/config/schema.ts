@@ -168,9 +168,10 @@ const namedToken = section({
     .regex(/^blake3:[0-9a-f]{64}$/, 'must be blake3: and 64 hexadecimal digits')
     .optional(),
 })
-  .refine((set) => (set.scopes === undefined) !== (set.scopes_file === undefined), {
+  .refine((set) => set.scopes === undefined || set.scopes_file === undefined, {
     path: ['scopes_file'],
-    error: 'or scopes must say what the token may do, and not both',
+    error: 'and scopes both say what the token may do',
+    params: { hint: 'Keep one of them.' },
     when: valid('scopes', 'scopes_file'),
   })
   .refine((set) => set.scopes_hash === undefined || set.scopes_file !== undefined, {

@@ -17,11 +17,17 @@ export function buildTokens(parsed: ParsedConfig, context: TokenContext): ApiTok
   const names = new Set<string>();
   const digests = new Set<string>();
   const tokens: ApiToken[] = [];
+  const isNew = (name: string, path: Path): boolean => {
+    const isKnown = names.has(name);
+    if (isKnown) report(path, `is the second token that is called ${name}`);
+    names.add(name);
+    return !isKnown;
+  };
   const add = (name: string, secret: string, scopes: readonly string[], path: Path): void => {
     const digest = digestOf(secret);
-    if (names.has(name)) report(path, `is the second token that is called ${name}`);
-    else if (digests.has(digest)) report(path, 'is the same token as another one', ONE_EACH);
-    names.add(name);
+    if (isNew(name, path) && digests.has(digest)) {
+      report(path, 'is the same token as another one', ONE_EACH);
+    }
     digests.add(digest);
     tokens.push({ name, digest, scopes: [...new Set(scopes)], place: placeOf(path) });
   };
@@ -29,9 +35,16 @@ export function buildTokens(parsed: ParsedConfig, context: TokenContext): ApiTok
   for (const [index, { name = `token-${index + 1}`, token, scopes }] of inline.entries()) {
     add(name, token, scopes, ['api', 'auth', 'tokens', index]);
   }
+  const secrets = new Set(parsed.webhooks.endpoints.map(({ secret_ref: name }) => name));
   for (const [index, entry] of parsed.tokens.entries()) {
     const path = ['tokens', index];
     const file = entry.scopes_file;
+    if (file === undefined && entry.scopes === undefined) {
+      // The secret of a webhook opens nothing here.
+      if (!secrets.has(entry.name)) report([...path, 'scopes'], 'must say what it may do', SCOPES);
+      isNew(entry.name, path);
+      continue;
+    }
     const fromFile =
       file === undefined ? [] : readScopes(file, entry.scopes_hash, [...path, 'scopes_file']);
     add(entry.name, entry.key, entry.scopes ?? fromFile, path);
@@ -48,4 +61,6 @@ export function digestOf(token: string): string {
   return createHash('sha256').update(token).digest('hex');
 }
 
+const SCOPES =
+  'Write scopes or scopes_file. Only the secret of a webhook, which its secret_ref names, has neither.';
 const ONE_EACH = 'Give each its own, so that the log can tell who it was.';

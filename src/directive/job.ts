@@ -105,7 +105,8 @@ function choiceOf(statuses: readonly JobStatus[]): z.ZodType<JobChoice> {
         .describe('how many jobs at most'),
     })
     .refine(isOneOrFiltered, {
-      error: 'must name either one job_id or a filter: plugin, command, status or older_than_ms',
+      error:
+        'must name either one job by its id, or a filter: plugin, command, status or older_than_ms',
     });
 }
 

@@ -44,7 +44,7 @@ export const replayType: DirectiveType<ReplayChoice> = {
       limit: z.int().min(1).max(limits.bulkJobsMax).default(limits.bulkJobsUsual),
     })
     .refine(isOneOrFiltered, {
-      error: 'must name either one signal_id or a filter: type, source, from or to',
+      error: 'must name either one signal by its id, or a filter: type, source, from or to',
     }),
   sameness: () => 'each',
   target: ({ signal_id: id, type, source }) => id ?? `*:${type ?? '*'}:${source ?? '*'}`,

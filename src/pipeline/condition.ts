@@ -94,7 +94,8 @@ function matches(text: string, pattern: string): boolean {
 
 /** With one repetition, and none of a group, a match takes time in proportion to the text. */
 function isQuick(pattern: string): boolean {
-  const repetitions = pattern.match(/[*+{]/g) ?? [];
+  // What may be there or not is a repetition too; the sign behind a bracket that opens is none.
+  const repetitions = pattern.match(/[*+{]|(?<!\()\?/g) ?? [];
   return repetitions.length < 2 && !/\)[*+?{]|\\[1-9k]/.test(pattern);
 }
 

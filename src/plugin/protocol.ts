@@ -46,7 +46,8 @@ export interface StepRequest {
 export function encodeRequest(request: PluginRequest): Buffer {
   const { command, payload, step } = request;
   if (step !== undefined) return encodeStep(request, step);
-  const event = command === 'handle' ? (asEvent(payload) ?? { type: '', payload }) : undefined;
+  const event =
+    command === 'handle' ? (asEvent(payload) ?? { type: ASKED_EVENT, payload }) : undefined;
   const body = {
     ...headOf(request),
     payload: event === undefined ? payload : event['payload'],
@@ -123,8 +124,8 @@ export type Reply =
   /** We stopped it: the claim was lost, somebody cancelled the job, or the engine shuts down. */
   | (Failure & { readonly kind: 'fenced' | 'cancelled' | 'shutdown' });
 
-/** What the end of a process means for its attempt. It never throws. */
-export function decodeResponse(end: ProcessEnd): Reply {
+/** What the end of a process means for its attempt, which had so much time. It never throws. */
+export function decodeResponse(end: ProcessEnd, timeoutMs = end.runMs): Reply {
   const { exit, stopped } = end;
   const raw = toStorable(end.stdout.toString());
   const exit78 = exit.kind === 'exited' && exit.code === EXIT_CONFIG;
@@ -138,7 +139,7 @@ export function decodeResponse(end: ProcessEnd): Reply {
   if (stopped === 'fenced') return { kind: 'fenced', ...failure('stopped: its claim was lost') };
   if (stopped === 'cancelled') return { kind: 'cancelled', ...failure('cancelled') };
   if (stopped === 'timeout') {
-    const message = `timed out after ${formatDuration(end.runMs)}`;
+    const message = `timed out after ${formatDuration(timeoutMs)}`;
     return { kind: 'timeout', ...failure(message), retry: true };
   }
   if (exit.kind === 'unstarted') {
@@ -192,6 +193,9 @@ export function pluginEnvironment(
 
 /** EX_CONFIG of sysexits.h. */
 const EXIT_CONFIG = 78;
+
+/** What `handle` is told when somebody asked for it by name, and no event did. */
+const ASKED_EVENT = 'api.trigger';
 
 /** What `handle` is told when it is a step of a pipeline. */
 const STEP_EVENT = 'pipeline.step';

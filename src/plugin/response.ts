@@ -1,6 +1,7 @@
 import { messageOf } from '../base/errors.ts';
 import { findUnsafe, isObject } from '../base/json.ts';
 import type { Json, JsonObject } from '../base/json.ts';
+import { isDeeper } from '../base/json-text.ts';
 import { limits } from '../base/limits.ts';
 
 /** An event as a plugin emits it; the engine adds id, source and time. */
@@ -44,10 +45,23 @@ export function parseResponse(stdout: Buffer): Response {
 
 /** Text that both databases and a terminal's one line can keep. */
 export function toStorable(text: string): string {
-  return text.toWellFormed().replaceAll('\u0000', '\uFFFD');
+  const whole = text.toWellFormed();
+  return whole.includes('\u0000') ? replaceNul(whole) : whole;
+}
+
+const REPLACEMENT = 0xfffd;
+
+/** By its units: sought and replaced as text, millions of them hold up everybody for seconds. */
+function replaceNul(text: string): string {
+  const units = new Uint16Array(text.length);
+  for (let at = 0; at < units.length; at += 1) units[at] = text.charCodeAt(at) || REPLACEMENT;
+  return new TextDecoder('utf-16le', { ignoreBOM: true }).decode(units);
 }
 
 class Fault extends Error {}
+
+/** What a response may have around data of any depth that is allowed: itself, its events, one event. */
+const LEVELS_AROUND = 8;
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -60,6 +74,10 @@ function parseJson(stdout: Buffer): JsonObject {
   }
   if (text.startsWith('\uFEFF')) throw new Fault('stdout starts with a byte order mark');
   if (text.trim() === '') throw new Fault('stdout is empty');
+  // Before anything is built of it: a few megabytes of brackets take seconds.
+  if (isDeeper(text, limits.jsonDepthMax + LEVELS_AROUND)) {
+    throw new Fault('stdout is nested too deeply');
+  }
   let value: unknown;
   try {
     value = JSON.parse(text);

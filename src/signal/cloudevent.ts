@@ -1,5 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
-import { isObject, type Json, type JsonObject } from '../base/json.ts';
+import { findUnsafe, isObject, type Json, type JsonObject } from '../base/json.ts';
 
 export const CLOUDEVENT_TYPE = 'application/cloudevents+json';
 export const CLOUDEVENT_BATCH_TYPE = 'application/cloudevents-batch+json';
@@ -79,6 +79,10 @@ export function readCloudEvent(headers: Headers, body: unknown): unknown {
   const attributes = Object.entries(headers)
     .filter(([name]) => name.startsWith(PREFIX))
     .map(([name, value]) => [name.slice(PREFIX.length), decode(name, String(value))] as const);
+  for (const [name, value] of attributes) {
+    const unsafe = findUnsafe({ [name]: value }, 1);
+    if (unsafe !== undefined) throw refuse(`${PREFIX}${name}`, unsafe.replace(/^\S+ /, ''));
+  }
   return given({ ...Object.fromEntries(attributes), data: body as Json | undefined });
 }
 

@@ -5,7 +5,7 @@ import { toKeptText } from '../base/kept-text.ts';
 import { limits } from '../base/limits.ts';
 import { findNameFault } from './name.ts';
 import { findSecret } from './secret.ts';
-import { pluginSource, RUNTIME_SOURCE, type SignalDraft } from './signal.ts';
+import { metadataOf, pluginSource, RUNTIME_SOURCE, type SignalDraft } from './signal.ts';
 
 /** What somebody outside reports. Blank texts are as good as none. */
 export interface SignalReport {
@@ -30,8 +30,6 @@ export interface Reporter {
   readonly actorRole?: string | undefined;
   readonly nowMs: number;
 }
-
-const SCHEMA_VERSION = 1;
 
 /** A report as the ledger keeps it; refused, with the place, when it may not be kept. */
 export function toSignalDraft(report: SignalReport, reporter: Reporter): SignalDraft {
@@ -74,16 +72,16 @@ function checkSource(source: string): void {
 
 /** Most reports say nothing there, and those of one reporter are alike: they are checked once. */
 function keepMetadata(given: JsonObject, { actor, actorRole }: Reporter): string {
-  const role = actorRole === undefined ? {} : { actor_role: actorRole };
+  const own = metadataOf(actor, actorRole);
   if (Object.keys(given).length > 0) {
     // Nobody says of themselves who they are.
-    const { actor_role: _, ...others } = given;
-    const metadata = { schema_version: SCHEMA_VERSION, ...others, actor, ...role };
+    const { schema_version: usual, ...who } = own;
+    const { actor_role: _, schema_version: version = usual, ...others } = given;
+    const metadata = { schema_version: version, ...others, ...who };
     return keep(metadata, 'metadata', limits.signalMetadataBytesMax);
   }
   if (lastPlain?.actor !== actor || lastPlain.actorRole !== actorRole) {
-    const metadata = { schema_version: SCHEMA_VERSION, actor, ...role };
-    const text = keep(metadata, 'metadata', limits.signalMetadataBytesMax);
+    const text = keep(own, 'metadata', limits.signalMetadataBytesMax);
     lastPlain = { actor, actorRole, text };
   }
   return lastPlain.text;

@@ -1,4 +1,5 @@
 import type { Timestamp } from '../base/clock.ts';
+import type { JsonObject } from '../base/json.ts';
 import type { Sealed } from '../base/seal.ts';
 
 /** The source of the runtime's own signals. Plugins' signals carry `plugin:<name>`. */
@@ -6,6 +7,21 @@ export const RUNTIME_SOURCE = 'ductile';
 
 export function pluginSource(plugin: string): string {
   return `${PLUGIN_PREFIX}${plugin}`;
+}
+
+/** The form of what signals carry, which each of them names in its metadata. */
+export const SCHEMA_VERSION = 1;
+
+/** Of signals about which nothing more is to be said. */
+export const PLAIN_METADATA = JSON.stringify({ schema_version: SCHEMA_VERSION });
+
+/** Of signals that somebody is behind: who, and what they were then. */
+export function metadataOf(
+  actor: string,
+  role: string | null | undefined,
+): JsonObject & { readonly schema_version: number } {
+  const told = role === null || role === undefined ? {} : { actor_role: role };
+  return { schema_version: SCHEMA_VERSION, actor, ...told };
 }
 
 /** Who sent a signal, as routes and pipelines name them: a plugin by its name alone. */

@@ -22,10 +22,7 @@ export type MediaType = 'json' | 'form' | 'event';
 /** `json` takes nothing else, as document 4 has it. */
 export type Accepts = 'json' | 'all';
 
-/**
- * What the body is, by what was declared and by nothing else; undefined when that is not taken.
- * Headers that came twice declare nothing.
- */
+/** What the body is declared to be; undefined when that is not taken, or was declared twice. */
 export function mediaTypeOf(request: HookRequest, accepts: Accepts): MediaType | undefined {
   const encoding = takeHeader(request, 'content-encoding');
   const isPlain = encoding.ok
@@ -78,6 +75,8 @@ function decode(bytes: Buffer): string | undefined {
 }
 
 function readFields(bytes: Buffer): ReadBody {
+  const mislabelled = readMislabelled(bytes);
+  if (mislabelled !== undefined) return { ok: true, payload: mislabelled };
   const form = readForm(bytes);
   if (!form.ok) return refuse('invalid_json', `the body ${form.fault}`);
   const wrapped = unwrap(form.fields);
@@ -90,6 +89,19 @@ function readFields(bytes: Buffer): ReadBody {
   if (!parsed.ok) return refuse('invalid_json', `the body ${parsed.fault}`);
   return { ok: true, payload: parsed.value as JsonObject };
 }
+
+/**
+ * `curl -d` and others call every body a form. An object in JSON cannot be the text of one: there
+ * braces and quotes are escaped.
+ */
+function readMislabelled(bytes: Buffer): JsonObject | undefined {
+  if (bytes[0] !== OPENING_BRACE) return undefined;
+  const text = decode(bytes);
+  const parsed = text === undefined ? undefined : parseStrictJson(text);
+  return parsed?.ok === true && isObject(parsed.value) ? parsed.value : undefined;
+}
+
+const OPENING_BRACE = 0x7b;
 
 /** GitHub and Slack put JSON into the one field `payload` of a form. */
 function unwrap(fields: ReadonlyMap<string, readonly string[]>): JsonObject | undefined {

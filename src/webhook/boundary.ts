@@ -1,4 +1,4 @@
-import { foldLetters, signAt } from './fold.ts';
+import { findWord, foldLetters, signAt } from './fold.ts';
 
 export interface Bounded {
   /** What the template became: it holds what a stranger wrote. */
@@ -39,14 +39,12 @@ export function escapeMarkers(given: string): string {
   const letters = foldLetters(text);
   let escaped = '';
   let from = 0;
-  for (let at = letters.text.indexOf(WORDS); at !== -1;) {
-    const last = at + WORDS.length - 1;
-    const start = widen(text, letters.starts[at] ?? 0, -1, from);
+  for (const { first, last } of findWord(letters, WORDS)) {
+    const start = widen(text, letters.starts[first] ?? 0, -1, from);
     const lastStart = letters.starts[last] ?? 0;
     const end = widen(text, lastStart + signAt(text, lastStart).length, 1, text.length);
     escaped += text.slice(from, start) + ESCAPED;
     from = end;
-    at = letters.text.indexOf(WORDS, last + 1);
   }
   return escaped + text.slice(from);
 }

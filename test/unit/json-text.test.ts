@@ -22,6 +22,10 @@ describe('JSON from a stranger', () => {
     ['[{"a":1,"\\u0061":2}]', 'twice'],
     ['{"a":12345678901234567890}', 'too large'],
     ['[-9007199254740993]', 'too large'],
+    // We would write them in digits, and those are refused.
+    ['[1E20]', 'too large'],
+    ['[9007199254740993.0]', 'too large'],
+    ['{"a":-214741e11}', 'too large'],
     ['1e999', 'finite'],
     ['{"__proto__":1}', '__proto__'],
     ['"\\u0000"', 'U+0000'],

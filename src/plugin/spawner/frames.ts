@@ -29,6 +29,18 @@ const types = {
   end: 20,
 } as const;
 
+/** What the body of each has at least. */
+const FIXED_BYTES: Readonly<Record<number, number>> = {
+  [types.start]: START_FIXED_BYTES,
+  [types.feed]: 8,
+  [types.stop]: 5,
+  [types.renew]: 4,
+  [types.hello]: 7,
+  [types.started]: 8,
+  [types.spoiled]: 4,
+  [types.end]: END_FIXED_BYTES,
+};
+
 export type Rung = (typeof RUNGS)[number];
 
 export interface Start {
@@ -119,7 +131,7 @@ export function encodeEvent(event: SpawnerEvent): Buffer[] {
 
 /** `frame` is the type and the body, as a frame reader gives it. */
 export function decodeRequest(frame: Buffer): Request {
-  const body = frame.subarray(1);
+  const body = bodyOf(frame);
   switch (frame[0]) {
     case types.start:
       return decodeStart(body);
@@ -139,7 +151,7 @@ export function decodeRequest(frame: Buffer): Request {
 }
 
 export function decodeEvent(frame: Buffer): SpawnerEvent {
-  const body = frame.subarray(1);
+  const body = bodyOf(frame);
   switch (frame[0]) {
     case types.hello: {
       const rung = RUNGS[(body[6] ?? 0) - 1];
@@ -157,6 +169,12 @@ export function decodeEvent(frame: Buffer): SpawnerEvent {
     default:
       throw badFrame(`unknown event ${String(frame[0])}`);
   }
+}
+
+function bodyOf(frame: Buffer): Buffer {
+  const body = frame.subarray(1);
+  if (body.length >= (FIXED_BYTES[frame[0] ?? 0] ?? 0)) return body;
+  throw badFrame(`${String(frame[0])} with only ${body.length} bytes`);
 }
 
 export interface FrameReader {
@@ -218,10 +236,14 @@ function encodeStart({ id, hold, spec, request }: Start): Buffer[] {
 
 function decodeStart(body: Buffer): Start {
   const textEnd = START_FIXED_BYTES + body.readUInt32LE(29);
+  if (textEnd > body.length || body[textEnd - 1] !== 0) throw badFrame('a start without its text');
   const flags = body.readUInt8(4);
   const words = body.toString('utf8', START_FIXED_BYTES, textEnd - 1).split('\0');
   const wrapper = words.splice(0, flags >> 1);
-  const [entrypoint = '', cwd = '', ...pairs] = words;
+  const [entrypoint, cwd, ...pairs] = words;
+  if (entrypoint === undefined || cwd === undefined || pairs.length !== body.readUInt32LE(25)) {
+    throw badFrame('a start with other words than it says');
+  }
   const spec: ProcessSpec = {
     entrypoint,
     cwd,
@@ -239,6 +261,7 @@ function decodeStart(body: Buffer): Start {
 
 function toEntry(pair: string): [string, string] {
   const equals = pair.indexOf('=', 1);
+  if (equals === -1) throw badFrame('a variable without a value');
   return [pair.slice(0, equals), pair.slice(equals + 1)];
 }
 
@@ -264,10 +287,15 @@ function encodeEnd(end: End): Buffer[] {
 function decodeEnd(body: Buffer): End {
   const flags = body.readUInt8(10);
   const stdoutEnd = END_FIXED_BYTES + body.readUInt32LE(27);
+  const kind = EXIT_KINDS[body.readUInt8(4)];
+  const runUs = Number(body.readBigUInt64LE(19));
+  if (kind === undefined || stdoutEnd > body.length || !Number.isSafeInteger(runUs)) {
+    throw badFrame('an end that cannot be');
+  }
   return {
     type: 'end',
     id: body.readUInt32LE(0),
-    kind: EXIT_KINDS[body.readUInt8(4)] ?? 'exited',
+    kind,
     code: body.readInt32LE(5),
     stopped: toReason(body[9]),
     stdoutOverflowed: (flags & 1) !== 0,
@@ -275,7 +303,7 @@ function decodeEnd(body: Buffer): End {
     hostFull: (flags & 4) !== 0,
     pid: body.readUInt32LE(11),
     spawnUs: body.readUInt32LE(15),
-    runUs: Number(body.readBigUInt64LE(19)),
+    runUs,
     stdout: body.subarray(END_FIXED_BYTES, stdoutEnd),
     stderr: body.subarray(stdoutEnd),
   };

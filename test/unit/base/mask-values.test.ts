@@ -13,6 +13,8 @@ describe('a text without known values', () => {
     ['in ASCII JSON', JSON.stringify(value).slice(1, -1).replaceAll('ö', '\\u00f6')],
     ['percent-encoded', encodeURIComponent(value)],
     ['of a form', encodeURIComponent(value).replaceAll('%20', '+')],
+    ['hexadecimal', Buffer.from(value).toString('hex')],
+    ['hexadecimal in capitals', Buffer.from(value).toString('hex').toUpperCase()],
   ])('has none of it %s', (_, form) => {
     expect(mask.text(`<${form}> and <${form}>`)).toBe('<[it]> and <[it]>');
   });

@@ -48,6 +48,10 @@ describe('what a document refuses', () => {
 
   test('what the ledger cannot keep', () => {
     expect(problemsOf('a: "\\0"')).toEqual(['f:1:1 a contains the character U+0000']);
+    expect(problemsOf('a: {"\\0": 1}')[0]).toContain(
+      'a has a key that contains the character U+0000',
+    );
+    expect(problemsOf('\uDFFF: 1')[0]).toContain('has a key that contains an unpaired surrogate');
     expect(problemsOf('a: {__proto__: {b: 1}}')[0]).toContain('__proto__');
   });
 

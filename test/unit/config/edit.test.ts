@@ -110,11 +110,14 @@ describe('addresses', () => {
     ['token:x', ['api', 'auth', 'tokens', 0]],
   ])('%s', (text, path) => expect(parseAddress(text, value)).toEqual(path));
 
-  test.each(['', '.', 'a..b', 'a[', 'job:1', 'token:none'])('%j is none', (text) => {
-    expect(() => parseAddress(text, value)).toThrow(
-      expect.objectContaining({ code: 'INPUT_INVALID' }),
-    );
-  });
+  test.each(['', '.', 'a..b', 'a[', 'job:1', 'token:none', 'constructor:x'])(
+    '%j is none',
+    (text) => {
+      expect(() => parseAddress(text, value)).toThrow(
+        expect.objectContaining({ code: 'INPUT_INVALID' }),
+      );
+    },
+  );
 });
 
 test.each([

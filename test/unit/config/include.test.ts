@@ -50,6 +50,20 @@ service: {name: root, max_hops: 9, allow_symlinks: true}
     expect(loadConfig({ given: directory, env: {} }).service.name).toBe('here');
   });
 
+  test('a file beside the root that is meant to be a part of it, and is not, is told', async () => {
+    const files = { 'tokens.yaml': 'tokens: []\n', 'routes.yaml': '', 'other.yaml': '' };
+    const directory = await makeTree({
+      'config.yaml': `${roots}include: [routes.yaml]\n`,
+      ...files,
+    });
+    expect(loadConfig({ given: directory, env: {} }).warnings).toEqual([
+      expect.objectContaining({
+        place: join(directory, 'tokens.yaml'),
+        message: 'is not read: nothing includes it',
+      }),
+    ]);
+  });
+
   test('a circle is named with the whole way', async () => {
     const directory = await makeTree({
       'config.yaml': `${roots}include: [a.yaml]\n`,

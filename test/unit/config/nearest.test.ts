@@ -14,6 +14,12 @@ test.each([
   expect(nearest(word, known)).toBe(expected);
 });
 
+test('the beginning of a word is nearer than another word', () => {
+  expect(nearest('sync', ['async', 'synchronous'])).toBe('synchronous');
+  expect(nearest('sy', ['async', 'synchronous'])).toBeUndefined();
+  expect(nearest('plug', ['plugin', 'plugins', 'plum'])).toBe('plum');
+});
+
 test('nothing is near a word that has little in common with any', () => {
   expect(nearest('pipelines', known)).toBeUndefined();
   expect(suggest('pipelines', known, 'keys')).toBe(

@@ -78,7 +78,12 @@ describe('refused', () => {
   });
 
   test('a token file entry without scopes, and a scope file that says none', async () => {
-    expect((await problems('tokens: [{name: a, key: k}]\n'))[0]).toContain('scopes_file or scopes');
+    expect(await problems('tokens: [{name: a, key: k}]\n')).toEqual([
+      'config.yaml:2:10 tokens[0].scopes must say what it may do',
+    ]);
+    expect(
+      (await problems('tokens: [{name: a, key: k, scopes: [], scopes_file: s}]\n'))[0],
+    ).toContain('both say what the token may do');
     expect((await problems('tokens: [{name: a, key: k, scopes_file: gone.json}]\n'))[0]).toContain(
       'which cannot be read',
     );
@@ -87,6 +92,19 @@ describe('refused', () => {
       's.json': '["jobs:ro"]',
     });
     expect(problemsOf(directory)[0]).toContain('never locked');
+  });
+
+  test('but not the secret of a webhook, which opens nothing', async () => {
+    const hook = '{path: /a, plugin: p, secret_ref: s, signature_header: X}';
+    const hooks = `webhooks: {endpoints: [${hook}]}\n`;
+    const secret = '{name: s, key: k}';
+    expect(await problems(`${hooks}tokens: [${secret}, ${secret}]\n`)).toEqual([
+      'config.yaml:3:29 tokens[1] is the second token that is called s',
+    ]);
+    const text = `plugin_roots: [p]\n${hooks}tokens: [${secret}]\n`;
+    const { api, webhooks } = loadConfig({ given: await makeTree({ 'config.yaml': text }) });
+    expect(api.auth.tokens).toEqual([]);
+    expect(webhooks.endpoints).toMatchObject([{ secret: 'k' }]);
   });
 
   test('a secret of the wrong type is not shown', async () => {

@@ -36,4 +36,12 @@ describe('the states of a job', () => {
     expect(jobStatuses.filter((from) => canMove(from, 'queued'))).toEqual(['running']);
     expect(jobStatuses.filter((from) => canMove(from, 'running'))).toEqual(['queued']);
   });
+
+  test('are left for these and no others', () => {
+    const moves = jobStatuses.map((from) => [from, jobStatuses.filter((to) => canMove(from, to))]);
+    expect(Object.fromEntries(moves.filter(([, to]) => to?.length !== 0))).toEqual({
+      queued: ['running', 'dead', 'cancelled', 'skipped'],
+      running: ['queued', 'succeeded', 'failed', 'timed_out', 'dead', 'cancelled', 'skipped'],
+    });
+  });
 });

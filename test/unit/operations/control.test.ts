@@ -270,11 +270,12 @@ describe('a request under a key', () => {
     await expect(request()).rejects.toMatchObject(busy);
     await expect(request()).rejects.toMatchObject(busy);
     const { draft, processId, ends } = begun ?? pausing();
+    const end = { status: 'failed', code: 'STOPPING', error: 'stopped after 3 jobs' } as const;
     await engine.ledger.closeDirective({
       id: draft.id,
       processId,
-      end: { status: 'failed', code: 'STOPPING', error: 'stopped after 3 jobs' },
-      ...ends.failed,
+      end,
+      ...ends.failed(end),
     });
     await expect(request()).rejects.toMatchObject({ code: 'STOPPING' });
     expect(await request()).toMatchObject({ status: 200, repeated: false });

@@ -14,6 +14,7 @@ const others: Readonly<Record<string, string>> = {
   'pipeline-run.ts': 'accepts work: the run keeps who asked for it',
   'plugin-make.ts': 'writes the files of a new plugin, which is not in force',
   'plugin-test.ts': 'runs a plugin beside the system, and keeps nothing',
+  'prove.ts': 'works on a copy of the ledger, which is gone when it ends',
   'run.ts': 'accepts work: the job keeps who asked for it',
   'signal-emit.ts': 'records a fact: the signal keeps who reported it',
   'trigger.ts': 'accepts work: the job keeps who asked for it',

@@ -338,14 +338,15 @@ test('plugin.list shows what can run and what cannot', async () => {
 });
 
 describe('system', () => {
-  test('status has the queue, the plugins and the processes', async () => {
-    await submit();
+  test('status has the queue, the plugins, the last jobs and the processes', async () => {
+    const jobId = await submit();
     expect(await ask('system.status')).toMatchObject({
       state: 'running',
       uptime_seconds: 61,
       ledger: 'sqlite',
       queue: { ready: 1, running: 0 },
-      plugins: { loaded: 2, problems: [{ plugin: 'broken' }] },
+      plugins: { loaded: 2, problems: [{ plugin: 'broken' }], views: [] },
+      last_jobs: [{ job_id: jobId, status: 'queued' }],
       processes: [{ process_id: 'stub', pid: 7, last_heartbeat_at: expect.stringMatching(/Z$/) }],
     });
   });

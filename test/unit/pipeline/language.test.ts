@@ -208,6 +208,9 @@ describe('structured conditions', () => {
     const list = Array.from({ length: 2000 }, (_, index) => index);
     expect(() => holds(twice, { payload: { list }, context: {} })).toThrow(PipelineFault);
     expect(() => holds(endless, { payload, context: {} })).toThrow(/took longer than 100 ms/);
+    const maybe = when('payload.name', 'regex', `${'a?'.repeat(40)}${'a'.repeat(40)}`);
+    const longer = { name: `${'a'.repeat(50)}b` };
+    expect(() => holds(maybe, { payload: longer, context: {} })).toThrow(/took longer than 100 ms/);
     expect(() => holds('payload.name.matches("^(a+)+b$")', { payload, context: {} })).toThrow(
       PipelineFault,
     );

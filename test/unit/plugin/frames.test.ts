@@ -83,6 +83,15 @@ function readInChunks<T>(
   return read;
 }
 
+/** The body of an end with nothing said, but for the bytes that are told. */
+function endBody(changed: { kind?: number; stdout?: number; runUs?: number }): Buffer {
+  const body = Buffer.alloc(31);
+  body[4] = changed.kind ?? 0;
+  body[26] = changed.runUs ?? 0;
+  body[27] = changed.stdout ?? 0;
+  return body;
+}
+
 const cuts = fc.array(fc.nat(), { maxLength: 40 });
 
 describe('frames', () => {
@@ -125,6 +134,11 @@ describe('frames', () => {
   test.each([
     ['an unknown request', () => decodeRequest(Buffer.from([99]))],
     ['an unknown event', () => decodeEvent(Buffer.from([99]))],
+    ['a request that is cut short', () => decodeRequest(Buffer.from([2, 1, 0, 0, 0]))],
+    ['an event that is cut short', () => decodeEvent(Buffer.from([18, 1]))],
+    ['an end of another kind', () => decodeEvent(Buffer.from([20, ...endBody({ kind: 9 })]))],
+    ['an end with less output', () => decodeEvent(Buffer.from([20, ...endBody({ stdout: 1 })]))],
+    ['an end after ages', () => decodeEvent(Buffer.from([20, ...endBody({ runUs: 255 })]))],
     [
       'another program’s hello',
       () => decodeEvent(Buffer.from([16, ...Buffer.from('HTTP'), 1, 0, 1])),

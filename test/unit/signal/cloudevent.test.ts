@@ -78,6 +78,19 @@ describe('a CloudEvent that comes', () => {
     const broken = { 'ce-specversion': '1.0', 'ce-id': '%zz' };
     expect(() => readCloudEvent(broken, {})).toThrow(/ce-id/);
   });
+
+  test.each([
+    ['ce-id', '%00', 'contains the character U+0000'],
+    ['ce-__proto__', '1', 'has the key __proto__'],
+  ])('with %s: %s in a header is refused', (name, value, why) => {
+    const headers = Object.fromEntries([
+      ['ce-specversion', '1.0'],
+      [name, value],
+    ]);
+    expect(() => readCloudEvent(headers, {})).toThrow(
+      expect.objectContaining({ code: 'INPUT_INVALID', message: expect.stringContaining(why) }),
+    );
+  });
 });
 
 test('a signal goes out as a CloudEvent', () => {

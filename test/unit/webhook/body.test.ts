@@ -85,6 +85,13 @@ describe('the declared type', () => {
 });
 
 describe('a form', () => {
+  test('that is an object in JSON is that, whatever its sender calls it', () => {
+    expect(read(form, '{"a":"1&b=2"}')).toEqual({ ok: true, payload: { a: '1&b=2' } });
+    expect(read(form, '{"a":1}x')).toEqual({ ok: true, payload: { '{"a":1}x': '' } });
+    expect(read(form, '[1]')).toEqual({ ok: true, payload: { '[1]': '' } });
+    expect(faultOf(read(form, '{"a":1}', 'json'))).toBe('media_type_unsupported');
+  });
+
   test('becomes an object of text', () => {
     expect(read(form, 'a=1&b=x+y%2Fz&c&d=%C3%A9&l=1&l=2&&e=')).toEqual({
       ok: true,
