@@ -176,8 +176,10 @@ function usageError({ message }: CommanderError, argv: readonly string[]): Ducti
   return new DuctileError('INPUT_INVALID', said.replace(/(but got \d+): .*$/, '$1'), { hint });
 }
 
-/** The noun and the action that the words begin with, as far as they are known. */
-function commandWords([noun = '', action = '']: readonly string[]): string[] {
+/** The noun and the action among the words, as far as they are known; options may stand before them. */
+function commandWords(argv: readonly string[]): string[] {
+  const at = argv.findIndex((word) => commands.some((definition) => definition.noun === word));
+  const [noun = '', action = ''] = at === -1 ? [] : argv.slice(at);
   const actions = commands.filter((definition) => definition.noun === noun);
   if (actions.length === 0) return [];
   return actions.some((definition) => definition.action === action) ? [noun, action] : [noun];

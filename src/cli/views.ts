@@ -12,6 +12,7 @@ import type { View } from './views/parts.ts';
 import { packageViews } from './views/package.ts';
 import { pipelineViews } from './views/pipeline.ts';
 import { showPlugin, showPlugins, showRun } from './views/plugin.ts';
+import { showProof } from './views/prove.ts';
 import { workshopViews } from './views/workshop.ts';
 import { runViews } from './views/run.ts';
 import { signalViews } from './views/signal.ts';
@@ -31,6 +32,7 @@ export const views: Readonly<Record<string, View>> = {
   'system.check': showCheck,
   'system.logs': showCoreLog,
   'system.metrics': showMetrics,
+  'system.prove': showProof,
   'plugin.list': showPlugins,
   'plugin.inspect': showPlugin,
   'plugin.run': showRun,

@@ -1,6 +1,7 @@
 import { DuctileError } from '../base/errors.ts';
-import { isObject, type JsonObject } from '../base/json.ts';
+import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { describeIssues } from '../config/issues.ts';
 import {
   createWebhookType,
   deleteWebhookType,
@@ -237,13 +238,13 @@ export function checkEntry(
 ): Hook {
   const read = hookEntry.safeParse(toEntry(id, settings, kept));
   if (!read.success) {
-    const [issue] = read.error.issues;
-    const place = issue?.path.join('.') ?? '';
-    const params = issue?.code === 'custom' ? issue.params : undefined;
-    const hint: unknown = isObject(params) ? params['hint'] : undefined;
-    throw new DuctileError('INPUT_INVALID', `${place} ${issue?.message ?? 'is wrong'}`.trim(), {
+    // Without its secrets: a message shows what was given.
+    const written = { value: { ...settings, id }, problems: [], placeOf: () => '' };
+    const [problem] = describeIssues(read.error.issues, hookEntry, written);
+    const { key: place = '', message = 'is wrong', hint } = problem ?? {};
+    throw new DuctileError('INPUT_INVALID', `${place} ${message}`.trim(), {
       place,
-      ...(typeof hint === 'string' ? { hint } : {}),
+      ...(hint === undefined ? {} : { hint }),
     });
   }
   const { hook } = toHook(read.data);

@@ -1,7 +1,9 @@
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
+import { maskText } from '../base/secrets.ts';
 import type { Directive } from '../directive/directive.ts';
-import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
+import type { DirectiveFailure, DirectRequest } from '../ledger/directives.ts';
+import { metadataOf, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import { noConsequences, type Consequences, type FollowRules } from './follow.ts';
 import { followRuntime } from './follow-runtime.ts';
 import { isInstallation } from './handlers.ts';
@@ -10,7 +12,7 @@ import { withPackage } from './package-signals.ts';
 /** What is told of a directive, on the ledger or before. */
 export type Told = Pick<
   Directive,
-  'id' | 'type' | 'target' | 'params' | 'actor' | 'signalId' | 'correlationId'
+  'id' | 'type' | 'target' | 'params' | 'actor' | 'actorRole' | 'signalId' | 'correlationId'
 > & {
   /** It must not lead to its being asked for again. */
   readonly isQuiet?: boolean;
@@ -32,9 +34,11 @@ export function followDirective(
   told: Told,
   moment: DirectiveMoment,
   rules: FollowRules,
+  failure?: DirectiveFailure,
 ): Consequences {
   const { id, type, target, actor } = told;
-  const payload: JsonObject = { directive_id: id, type, target, actor, status: moment };
+  const why = failure === undefined ? {} : tellFailure(failure);
+  const payload: JsonObject = { directive_id: id, type, target, actor, status: moment, ...why };
   const signal: SignalDraft = {
     id: ends.has(moment) ? told.signalId : makeId(),
     type: `directive.${moment}`,
@@ -42,11 +46,13 @@ export function followDirective(
     subjectType: 'directive',
     subjectId: id,
     data: JSON.stringify(payload),
+    metadata: JSON.stringify(metadataOf(actor, told.actorRole)),
     hops: 1,
     correlationId: told.correlationId,
     causationId: id,
   };
-  const all = withPackage([{ signal, payload }], told, moment, rules.tenant ?? ROOT);
+  const about = { moment, tenant: rules.tenant ?? ROOT, why };
+  const all = withPackage({ signal, payload }, told, about);
   if (told.isQuiet === true || isInstallation(actor)) {
     const signals = all.map((one): SignalDraft => ({ ...one.signal, isQuiet: true }));
     return { ...noConsequences(), signals };
@@ -57,6 +63,11 @@ export function followDirective(
       ...followRuntime(one.signal, { payload: one.payload, context: {} }, rules),
     })),
   );
+}
+
+/** Whoever is told that it failed should not have to ask why. */
+function tellFailure({ code, error }: DirectiveFailure): JsonObject {
+  return { error_kind: code, error_message: maskText(error) };
 }
 
 /** How keys name the ledger that belongs to no tenant. */
@@ -79,12 +90,9 @@ function joinAll(parts: readonly Consequences[]): Consequences {
 }
 
 /** Whichever its end will be. */
-export function followEnds(
-  told: Told,
-  rules: FollowRules,
-): Record<'completed' | 'failed', Consequences> {
+export function followEnds(told: Told, rules: FollowRules): DirectRequest['ends'] {
   return {
     completed: followDirective(told, 'completed', rules),
-    failed: followDirective(told, 'failed', rules),
+    failed: (failure) => followDirective(told, 'failed', rules, failure),
   };
 }

@@ -259,7 +259,8 @@ export class Directives {
   /** What was done is done; until that is on the ledger, nobody is told. */
   async #close(draft: Told, end: DirectiveEnd): Promise<void> {
     const { ledger, processId, log } = this.#options;
-    const follows = followDirective(draft, end.status, this.#options.rules());
+    const failure = end.status === 'failed' ? end : undefined;
+    const follows = followDirective(draft, end.status, this.#options.rules(), failure);
     for (;;) {
       try {
         const isOurs = await ledger.closeDirective({ id: draft.id, processId, end, ...follows });

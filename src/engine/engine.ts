@@ -78,10 +78,13 @@ export interface Engine {
   /** As `waitFor`; it also ends when the signal says so. */
   waitForRun(runId: string, timeoutMs: number, signal?: AbortSignal): Promise<Run>;
   status(): EngineStatus;
-  start(): Promise<void>;
+  /** With `asked`, only work that was accepted is done: no schedule fires, and nothing is pruned. */
+  start(duties?: Duties): Promise<void>;
   /** No new claims; running attempts get the shutdown time; what is cut short is released. */
   stop(): Promise<void>;
 }
+
+export type Duties = 'all' | 'asked';
 
 export interface Submission {
   /** Made by the caller when the same request may come again; a new one otherwise. */

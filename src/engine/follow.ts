@@ -6,7 +6,12 @@ import { maskText } from '../base/secrets.ts';
 import type { Job, JobDraft } from '../job/job.ts';
 import type { Followers, RunDraft } from '../ledger/runs.ts';
 import { breakerSignals } from '../schedule/breaker.ts';
-import { pluginSource, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
+import {
+  pluginSource,
+  RUNTIME_SOURCE,
+  SCHEMA_VERSION,
+  type SignalDraft,
+} from '../signal/signal.ts';
 import { keepMasked, REDACTED_KEY, type Keep } from './keep.ts';
 import { toRunPayload, type StartsOf } from './starts.ts';
 
@@ -71,7 +76,7 @@ export function followEvents(
 function toSignal(job: Job, event: EmittedEvent, index: number, keep: Keep): SignalDraft {
   const cause = causedBy(job, index);
   const { data, redacted, sealed } = keep(event.payload, cause.id);
-  const metadata: JsonObject = {
+  const said: JsonObject = {
     ...(event.dedupeKey === undefined ? {} : { dedupe_key: event.dedupeKey }),
     ...(redacted.length === 0 ? {} : { [REDACTED_KEY]: [...redacted] }),
   };
@@ -80,10 +85,14 @@ function toSignal(job: Job, event: EmittedEvent, index: number, keep: Keep): Sig
     type: event.type,
     source: pluginSource(job.plugin),
     data,
-    ...(Object.keys(metadata).length === 0 ? {} : { metadata: JSON.stringify(metadata) }),
+    ...(Object.keys(said).length === 0 ? {} : { metadata: withSchema(said) }),
     ...(sealed === undefined ? {} : { sealed }),
     hops: job.hops + 1,
   };
+}
+
+function withSchema(said: JsonObject): string {
+  return JSON.stringify({ schema_version: SCHEMA_VERSION, ...said });
 }
 
 export function noConsequences(): Consequences {

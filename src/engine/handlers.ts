@@ -18,7 +18,7 @@ import { nounOf, type DirectiveType } from '../directive/type.ts';
 import type { AskedDirective, AsksOf } from '../ledger/directives.ts';
 import { INSTALLATION_ACTOR, type Package, type Provides } from '../package/package.ts';
 import { render, type Template } from '../pipeline/template.ts';
-import { RUNTIME_SOURCE, senderOf, type SignalDraft } from '../signal/signal.ts';
+import { metadataOf, RUNTIME_SOURCE, senderOf, type SignalDraft } from '../signal/signal.ts';
 
 /** On whose behalf a handler asks; the installation has the rights of an admin of its ledger. */
 export function installationActor(slug: string): string {
@@ -182,6 +182,7 @@ function draft(
       subjectType: 'directive',
       subjectId: id,
       data: JSON.stringify(payload),
+      metadata: JSON.stringify(metadataOf(actor, HANDLER_ROLE)),
       hops: signal.hops + 1,
       correlationId: signal.correlationId,
       causationId: signal.id,

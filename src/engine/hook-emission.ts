@@ -5,7 +5,7 @@ import { limits } from '../base/limits.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { RunDraft } from '../ledger/runs.ts';
 import type { Emission } from '../ledger/signals.ts';
-import type { SignalDraft } from '../signal/signal.ts';
+import { SCHEMA_VERSION, type SignalDraft } from '../signal/signal.ts';
 import type { Target } from '../webhook/hook-target.ts';
 import { draftJob } from './enqueue.ts';
 import { draftAgent, type AgentWork } from './hook-agent.ts';
@@ -78,7 +78,7 @@ function toSignal(
   const { data, redacted, sealed } = keep(payload, id);
   const { data: _data, ...about } = event ?? {};
   const metadata: JsonObject = {
-    schema_version: 1,
+    schema_version: SCHEMA_VERSION,
     ...(event === undefined ? {} : { event: about }),
     ...(redacted.length === 0 ? {} : { [REDACTED_KEY]: [...redacted] }),
   };

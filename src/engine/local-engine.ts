@@ -17,14 +17,15 @@ import type { DirectRequest } from './directive-definition.ts';
 import type { Directives } from './directives.ts';
 import type { SignalDoor } from './emit.ts';
 import type {
+  Duties,
   Engine,
   EngineStatus,
   RunSubmission,
   StartedRun,
   Submission,
+  Tenants,
   Triggered,
   TriggerSubmission,
-  Tenants,
 } from './engine.ts';
 import { tellSchemas, type Blueprint } from './generation.ts';
 import { hasInit } from './health.ts';
@@ -251,8 +252,8 @@ export class LocalEngine implements Engine {
     return this.#wiring.vitals.isSound();
   }
 
-  start(): Promise<void> {
-    return (this.#starting = this.#start());
+  start(duties: Duties = 'all'): Promise<void> {
+    return (this.#starting = this.#start(duties));
   }
 
   async stop(): Promise<void> {
@@ -262,10 +263,11 @@ export class LocalEngine implements Engine {
     await this.#parts.tenants?.stop();
   }
 
-  async #start(): Promise<void> {
+  async #start(duties: Duties): Promise<void> {
     this.#state = 'starting';
     const { waker, vitals, pruner, scheduler, runs, inForce, health, watch } = this.#wiring;
-    const parts = [waker, vitals.reaper, pruner, this.tokens, scheduler, runs.advancer, watch];
+    const usual = duties === 'all' ? [pruner, scheduler, watch] : [];
+    const parts = [waker, vitals.reaper, this.tokens, runs.advancer, ...usual];
     const steps = [
       // The helper is ready only when no helper of an earlier engine lives, so neither does its work.
       () => this.#parts.host.start(),

@@ -2,7 +2,7 @@ import { makeId } from '../base/ids.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import type { Directive } from '../directive/directive.ts';
 import { configChecksum } from '../package/checksum.ts';
-import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
+import type { SignalDraft } from '../signal/signal.ts';
 
 /** A signal with what it says, before that is text. */
 export interface Telling {
@@ -10,33 +10,37 @@ export interface Telling {
   readonly payload: JsonObject;
 }
 
-type Told = Pick<Directive, 'id' | 'type' | 'params' | 'correlationId' | 'actor'>;
+type Told = Pick<Directive, 'id' | 'type' | 'params' | 'actor'>;
 
 /**
  * What happens to a package has signals of its own around those of its directive: asked for before it,
  * begun after it, and at the end before it again.
  */
 export function withPackage(
-  own: readonly Telling[],
+  own: Telling,
   told: Told,
-  moment: string,
-  tenant: string,
+  { moment, tenant, why }: Moment,
 ): readonly Telling[] {
   const verb = verbs.get(told.type);
-  if (verb === undefined || !moments.has(moment)) return own;
+  if (verb === undefined || !moments.has(moment)) return [own];
   const said: unknown = JSON.parse(told.params);
   const params = isObject(said) ? said : {};
   // The directive that installs it gives it its id.
   const installationId = textOf(params['installation_id'] ?? told.id);
   const about: About = { verb, moment, tenant, params, installationId, directiveId: told.id };
-  const telling = tell(about, told);
-  return moment === 'started' ? [...own, telling] : [telling, ...own];
+  const telling = tell(about, own.signal, { directive_id: told.id, actor: told.actor, ...why });
+  return moment === 'started' ? [own, telling] : [telling, own];
 }
 
-interface About {
-  readonly verb: string;
+interface Moment {
   readonly moment: string;
   readonly tenant: string;
+  /** Of one that failed. */
+  readonly why: JsonObject;
+}
+
+interface About extends Omit<Moment, 'why'> {
+  readonly verb: string;
   readonly params: JsonObject;
   readonly installationId: string;
   readonly directiveId: string;
@@ -47,28 +51,25 @@ const verbs: ReadonlyMap<string, string> = new Map(
 );
 const moments: ReadonlySet<string> = new Set(['requested', 'started', 'completed', 'failed']);
 
-function tell(about: About, { id, correlationId, actor }: Told): Telling {
+/** It has in common with the directive's own who asked, and what it belongs to. */
+function tell(about: About, own: SignalDraft, said: JsonObject): Telling {
   const { params, installationId } = about;
   const version = params['version'];
   const payload: JsonObject = {
     installation_id: installationId,
     package_slug: textOf(params['package_slug']),
     ...(version === undefined ? {} : { version }),
-    directive_id: id,
-    actor,
+    ...said,
   };
   return {
     payload,
     signal: {
+      ...own,
       id: makeId(),
       type: `package.${about.verb}.${about.moment}`,
-      source: RUNTIME_SOURCE,
       subjectType: 'package_installation',
       subjectId: installationId,
       data: JSON.stringify(payload),
-      hops: 1,
-      correlationId,
-      causationId: id,
       dedupeKey: keyOf(about),
     },
   };

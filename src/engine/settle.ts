@@ -1,4 +1,5 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { bareReport, type AttemptReport } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
@@ -135,7 +136,7 @@ function secondThoughts(
     ];
   }
   if (verdict === 'oversize') {
-    const error = 'the state would be larger than its limit; the old state is kept';
+    const error = `the state would be larger than ${limits.stateBytesMax} bytes; the old state is kept`;
     const cause = 'state_too_large';
     return [failFor(closing, { ...closing.report, status: 'failed', cause, error }, rules)];
   }

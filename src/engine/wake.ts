@@ -12,7 +12,7 @@ export interface Waker extends Service {
 export interface WakerOptions {
   readonly ledger: Ledger;
   readonly pollMs: () => number;
-  /** There may be work. */
+  /** There may be work, and the ledger answers. */
   readonly onWork: () => void;
   /** What else is to be looked at, first. */
   readonly onLook: () => Promise<void>;

@@ -265,7 +265,7 @@ async function toKnown(endpoint: EndpointConfig, { store }: HookDoor): Promise<K
 
 function unresolved({ path, secretRef, place }: EndpointConfig): DuctileError {
   const message = `the webhook ${path} has no secret: neither tokens.yaml nor a credential is called ${secretRef}`;
-  const hint = `Add it to tokens.yaml, or run \`ductile credential set ${secretRef}\`.`;
+  const hint = `Add it to a tokens.yaml that config.yaml includes, or run \`ductile credential set ${secretRef}\`.`;
   return new DuctileError('CONFIG_INVALID', message, { place, hint });
 }
 

@@ -47,7 +47,9 @@ export function makeHookListener(base: Base, log: Log): RequestListener {
     inspectRequest(exchange);
     const { path, request } = exchange;
     const isAsked = request.method === 'GET' || request.method === 'HEAD';
-    if (isAsked && path === '/healthz') return reply(exchange, await tellHealth(base));
+    if (isAsked && path === '/healthz' && isFromHere(exchange)) {
+      return reply(exchange, await tellHealth(base));
+    }
     if (isAsked && path === '/health') {
       return reply(exchange, { status: 200, body: { status: 'ok' } });
     }
@@ -72,6 +74,15 @@ export function makeHookListener(base: Base, log: Log): RequestListener {
       exchange.refuse(error);
     });
   };
+}
+
+const FORWARDED = ['forwarded', 'x-forwarded-for', 'cf-connecting-ip'];
+
+/** What runs here is nobody's business elsewhere, also when a tunnel brings the question. */
+function isFromHere({ request: { socket, headers } }: Exchange): boolean {
+  const address = withoutPrefix(socket.remoteAddress ?? '');
+  const isLoopback = address === '::1' || address.startsWith('127.');
+  return isLoopback && FORWARDED.every((name) => headers[name] === undefined);
 }
 
 function refuseMethod({ request, extra }: Exchange): void {
@@ -118,8 +129,13 @@ function sourceOf({ request }: Exchange, proxies: BlockList): string {
   return isIPv6(source) ? source.split(':', 4).join(':') : source.slice(0, limits.hookSourceChars);
 }
 
+/** An address of IPv4 is written as one of IPv6 where both are listened on. */
+function withoutPrefix(address: string): string {
+  return address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
+}
+
 function isTrusted(address: string, proxies: BlockList): boolean {
-  const plain = address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
+  const plain = withoutPrefix(address);
   return proxies.check(plain, isIPv6(plain) ? 'ipv6' : 'ipv4');
 }
 

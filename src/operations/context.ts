@@ -3,6 +3,7 @@ import type { Engine } from '../engine/engine.ts';
 import { makePrincipal, type Principal } from '../engine/tokens.ts';
 import type { SubmittedBy } from '../job/job.ts';
 import type { Isolation } from '../plugin/isolation.ts';
+import type { Prover } from './prover.ts';
 import type { Workshop } from './workshop.ts';
 
 /** On whose behalf an operation runs, and on what. */
@@ -31,6 +32,8 @@ export interface ConfigPlace {
   readonly isolation?: (config: Config) => Isolation;
   /** What plugins are made and tried with; only where files are worked on. */
   readonly workshop?: Workshop;
+  /** Tries out what is configured; only where its files are. */
+  readonly prover?: Prover;
 }
 
 /** Whoever may open the control socket, and the local command line: all rights, by name. */

@@ -14,6 +14,8 @@ export interface Operation {
   /** It is about the process or its files, which tenants share: no token of a tenant may ask it. */
   readonly isForRoot?: boolean;
   readonly input: z.ZodObject;
+  /** What null in an optional field means: nothing was said, or its key is one of `unset`. Refused unless told. */
+  readonly nulls?: 'absent' | 'unset';
   /** Fields of the input that are shown and kept nowhere; on the command line they are no arguments. */
   readonly secrets?: readonly string[];
   readonly output: z.ZodObject;

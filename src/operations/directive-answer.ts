@@ -10,8 +10,8 @@ export const answerShape = z.object({
   run_at: z.string().nullable().describe('not begun before; null when it was begun at once'),
   plan: z.array(z.string()),
   result: z.unknown(),
-  error_code: z.string().nullable(),
-  error: z.string().nullable(),
+  error_kind: z.string().nullable().describe('its code, as in the list of errors'),
+  error_message: z.string().nullable(),
   repeated: z.boolean().describe('it had been asked for before; this is what became of it'),
 });
 
@@ -23,8 +23,8 @@ export function showAnswer(answer: DirectAnswer): z.output<typeof answerShape> {
     run_at: answer.runAt,
     plan: [...answer.plan],
     result: answer.result,
-    error_code: answer.errorCode,
-    error: answer.error,
+    error_kind: answer.errorCode,
+    error_message: answer.error,
     repeated: answer.repeated,
   };
 }

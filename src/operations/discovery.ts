@@ -34,7 +34,7 @@ export const inspectPlugin = defineOperation({
   }),
   errors: ['INPUT_INVALID', 'PLUGIN_NOT_FOUND'],
   http: { method: 'GET', path: '/plugin/:plugin' },
-  cli: { positionals: ['plugin'], examples: ['ductile plugin inspect echo'] },
+  cli: { positionals: ['plugin'], also: ['show'], examples: ['ductile plugin inspect echo'] },
   run(context, input) {
     const { name, uses, manifest, parallelism } = findPlugin(context, input.plugin);
     return Promise.resolve({

@@ -48,6 +48,7 @@ import { listPlugins } from './plugin.ts';
 import { makePlugin } from './plugin-make.ts';
 import { disablePlugin, enablePlugin } from './plugin-switch.ts';
 import { testPlugin } from './plugin-test.ts';
+import { proveSystem } from './prove.ts';
 import { systemPrune } from './prune.ts';
 import { listQueue } from './queue.ts';
 import { systemReload } from './reload.ts';
@@ -111,6 +112,7 @@ export const operations: readonly Operation[] = [
   systemStatus,
   systemCheck,
   systemBackup,
+  proveSystem,
   systemExport,
   systemPause,
   systemResume,

@@ -5,6 +5,7 @@ import { REDACTED } from '../base/secrets.ts';
 import { authorize } from './access.ts';
 import type { Context } from './context.ts';
 import type { JsonOutput, Operation } from './define.ts';
+import { readNulls } from './nulls.ts';
 
 type Issues = z.core.$ZodIssue[];
 
@@ -16,8 +17,9 @@ export async function invoke(
 ): Promise<JsonOutput> {
   try {
     const { dryRun, rest } = takeDryRun(operation, raw);
-    const { success, data: input, error } = operation.input.safeParse(rest);
-    if (!success) throw await refuse(operation, rest, error.issues);
+    const said = readNulls(operation, rest);
+    const { success, data: input, error } = operation.input.safeParse(said);
+    if (!success) throw await refuse(operation, said, error.issues);
     authorize(operation, context, input);
     if (!dryRun || operation.plan === undefined) return await operation.run(context, input);
     return { dry_run: true, plan: await operation.plan(context, input) };

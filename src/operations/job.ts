@@ -138,6 +138,7 @@ export const inspectJob = defineOperation({
   http: { method: 'GET', path: '/job/:id' },
   cli: {
     positionals: ['id'],
+    also: ['show'],
     examples: ['ductile job inspect 0199a1b2', 'ductile job inspect 0199a1b2 -v'],
   },
   async run({ engine, principal }, { id }) {

@@ -10,8 +10,8 @@ import type { Context } from './context.ts';
 import { refuseDeniedSteps } from './denied.ts';
 import { defineOperation } from './define.ts';
 import { dueOf } from './due.ts';
-import { readParts, showSteps } from './run-list.ts';
-import { runShape, showRun, stepShape } from './run-shapes.ts';
+import { readTree, tellLate, treeShape } from './run-answer.ts';
+import { runShape, showRun } from './run-shapes.ts';
 import { isForLater, startFields, startOf } from './start.ts';
 import { boundWait, waitField, whileWaiting } from './waiting.ts';
 
@@ -33,9 +33,10 @@ export const runOutput = runShape.partial().extend({
     .optional()
     .describe('another run has the dedupe key, and this is that one; nothing was started'),
   timeout_exceeded: z.boolean().optional().describe('it had not ended when the wait was over'),
+  message: z.string().optional().describe('then: where to look for its end'),
   result: z.unknown().optional().describe('what its last step gave'),
-  tree: z.array(stepShape).optional().describe('every step that was taken, in order'),
-  complete: z.boolean().optional().describe('false when there were more steps than can be shown'),
+  tree: z.array(treeShape).optional().describe('every step that was taken, in order'),
+  complete: z.boolean().optional().describe('false when there was more than can be shown'),
 });
 
 type RunInput = Omit<z.output<typeof runInput>, 'wait' | 'async'>;
@@ -156,14 +157,15 @@ async function answer(
   // With an error no answer is kept for its key: who asks again waits for the same run.
   if (gone?.aborted === true) throw new DuctileError('DEADLINE_EXCEEDED', 'the caller hung up');
   const shown = { duplicate: false, ...show(run, started) };
-  if (!isRunOver(run.status)) return { ...shown, timeout_exceeded: true };
-  const { steps, branches, complete } = await readParts(engine.ledger, run);
+  if (!isRunOver(run.status)) {
+    const message = tellLate(shown.job_id, shown.run_id);
+    return { ...shown, timeout_exceeded: true, message };
+  }
   return {
     ...shown,
     timeout_exceeded: false,
     result: parseStored(run.output),
-    tree: showSteps(steps, branches),
-    complete,
+    ...(await readTree(engine.ledger, run)),
   };
 }
 

@@ -63,6 +63,7 @@ export const emitSignal = defineOperation({
   effect: 'write',
   scope: 'events:rw',
   input: reportInput,
+  nulls: 'absent',
   output: toldShape,
   errors,
   http: {
@@ -115,6 +116,7 @@ export const emitSignals = defineOperation({
   input: z.strictObject({
     signals: z.array(reportInput).min(1).max(limits.signalsReportedMax).describe('in their order'),
   }),
+  nulls: 'absent',
   output: z.object({ signals: z.array(toldShape).describe('one for each, in their order') }),
   errors,
   http: { method: 'POST', path: '/signals/batch', takesCloudEvents: 'many' },

@@ -8,7 +8,10 @@ import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective } from './direct.ts';
 import { readHealth, type healthShape } from './health.ts';
 import { problemsShape, showProblems } from './plugin.ts';
+import { readViews, viewShape } from './plugin-views.ts';
 import { queueShape } from './queue.ts';
+import { allows } from './scopes.ts';
+import { jobShape, showJob } from './shapes.ts';
 
 const states = ['stopped', 'starting', 'running', 'paused', 'degraded', 'stopping'] as const;
 
@@ -18,9 +21,22 @@ const stateShape = z.object({
   detail: z.string().nullable().describe('why it is degraded'),
 });
 
+const lastJobShape = jobShape.pick({
+  job_id: true,
+  plugin: true,
+  command: true,
+  status: true,
+  attempt: true,
+  created_at: true,
+  completed_at: true,
+  last_error: true,
+});
+
+const LAST_JOBS = 5;
+
 export const systemStatus = defineOperation({
   name: 'system.status',
-  summary: 'Show how the system is: processes, queue, plugins, ledger.',
+  summary: 'Show how the system is: processes, queue, plugins and their state, the last jobs.',
   effect: 'read',
   scope: 'system:ro',
   input: z.strictObject({}),
@@ -59,7 +75,9 @@ export const systemStatus = defineOperation({
         .describe('by name, what the last `plugin health` found'),
       problems: problemsShape,
       warnings: problemsShape,
+      views: z.array(viewShape).describe('what they remember, for those with plugin:ro'),
     }),
+    last_jobs: z.array(lastJobShape).describe('the newest first, for those with jobs:ro'),
     processes: z.array(
       z.object({
         process_id: z.string(),
@@ -83,12 +101,15 @@ export const systemStatus = defineOperation({
   },
   async run(context) {
     const { ledger, catalog } = context.engine;
+    const { scopes } = context.principal;
     const { running, uptimeMs, slots, spawner, plugins } = context.engine.status();
     const { generation, counts: done } = context.engine.status();
-    const [counts, processes, health] = await Promise.all([
+    const [counts, processes, health, jobs, views] = await Promise.all([
       ledger.counts(),
       ledger.processes(),
       readHealth(ledger, catalog),
+      allows(scopes, 'jobs:ro') ? ledger.jobs({ limit: LAST_JOBS }) : [],
+      allows(scopes, 'plugin:ro') ? readViews(ledger, catalog) : [],
     ]);
     return {
       ...showState(context),
@@ -111,7 +132,8 @@ export const systemStatus = defineOperation({
         directives_cancelled: done.directivesCancelled,
       },
       generation: showGeneration(generation),
-      plugins: { loaded: plugins, ...showHealth(health), ...showProblems(catalog) },
+      plugins: { loaded: plugins, ...showHealth(health), ...showProblems(catalog), views },
+      last_jobs: jobs.map((job) => lastJobShape.parse(showJob(job))),
       processes: processes.map(({ id, host, pid, version, ...row }) => ({
         process_id: id,
         host,

@@ -7,6 +7,7 @@ import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { refuseDeniedSteps } from './denied.ts';
+import { leafShape, tellLate } from './run-answer.ts';
 import { runOutput, runPipeline, runSubmissionOf, runWaitOf, tellRun } from './pipeline-run.ts';
 import {
   dependencyField,
@@ -46,8 +47,20 @@ export const triggerPlugin = defineOperation({
   output: z.object({
     plugin: z.string(),
     command: z.string(),
-    job_id: z.string().nullable().describe('null when only pipelines know this name'),
-    status: z.string().describe('of the job, or of the first run where there is no job'),
+    job_id: z
+      .string()
+      .nullable()
+      .describe('where only pipelines know this name, the job of the first run'),
+    status: z
+      .string()
+      .describe(
+        'of the job or else the first run; of all who waited, the first that is no success',
+      ),
+    duration_ms: z.int().nullable().optional().describe('who waited: the longest of all'),
+    timeout_exceeded: z.boolean().optional().describe('something had not ended in time'),
+    message: z.string().optional().describe('then: where to look for its end'),
+    result: z.unknown().optional().describe('what the plugin answered, or the first run gave'),
+    tree: z.array(leafShape).optional().describe('the job and every step of the runs'),
     job: jobOutput.nullable().describe('as `POST /plugin` answers'),
     runs: z.array(runOutput).describe('as `POST /pipeline` answers, in order of definition'),
   }),
@@ -91,7 +104,7 @@ interface WantedRun {
 
 /**
  * What a request asks for; refuses what may not be. Who says nothing about waiting gets what each
- * pipeline says, and does not wait for the job.
+ * pipeline says, and waits for the job as long as for the pipelines.
  */
 function toWanted(context: Context, input: Triggered): Wanted {
   const { plugin, command, async: atOnce, wait, dependency, ...wish } = input;
@@ -105,7 +118,10 @@ function toWanted(context: Context, input: Triggered): Wanted {
     const run = { pipeline: pipeline.name, ...wish };
     return { context: own, waitMs, submission: runSubmissionOf(own, run, waitMs > 0) };
   });
-  const jobWaitMs = bound(jobWaitOf(asked ?? false));
+  const jobWaitMs =
+    asked === undefined
+      ? Math.max(0, ...runs.map(({ waitMs }) => waitMs))
+      : bound(jobWaitOf(asked));
   // Where a pipeline answers to the name, there need not be such a command.
   if (pipelines.length > 0 && !hasCommand(context, input))
     return { job: undefined, jobWaitMs: 0, runs };
@@ -131,8 +147,43 @@ async function trigger(context: Context, { plugin, command }: Triggered, wanted:
       return run === undefined ? [] : [tellRun(run.context, run.submission, started, run.waitMs)];
     }),
   ] as const);
-  const status = job === null ? (runs[0]?.status ?? '') : job.status;
-  return { plugin, command, job_id: job?.job_id ?? null, status, job, runs };
+  const [first] = [job, ...runs].filter((one) => one !== null);
+  const jobId = first?.job_id ?? null;
+  const answer = { plugin, command, job_id: jobId, status: first?.status ?? '', job, runs };
+  return { ...answer, ...sumUp(answer) };
+}
+
+type Told = z.output<typeof jobOutput> | z.output<typeof runOutput>;
+
+/** All that was waited for in one: how it went, how long it took, and job by job what came of it. */
+function sumUp({
+  job_id: jobId,
+  job,
+  runs,
+}: {
+  readonly job_id: string | null;
+  readonly job: z.output<typeof jobOutput> | null;
+  readonly runs: readonly z.output<typeof runOutput>[];
+}) {
+  const waited = [job, ...runs].filter((one): one is Told => one?.timeout_exceeded !== undefined);
+  if (waited.length === 0) return {};
+  if (waited.some(({ timeout_exceeded: isLate }) => isLate)) {
+    return { status: 'running', timeout_exceeded: true, message: tellLate(jobId, runs[0]?.run_id) };
+  }
+  const steps = runs.flatMap(({ tree = [] }) => tree);
+  return {
+    status: waited.find(({ status }) => status !== 'succeeded')?.status ?? 'succeeded',
+    timeout_exceeded: false,
+    duration_ms: Math.max(...waited.map(({ duration_ms: ms }) => ms ?? 0)),
+    result: waited[0]?.result,
+    tree: [...(job === null ? [] : [job]), ...steps].map((leaf) => ({
+      job_id: leaf.job_id,
+      plugin: leaf.plugin,
+      command: leaf.command,
+      status: leaf.status,
+      result: leaf.result,
+    })),
+  };
 }
 
 function findWanted(

@@ -1,9 +1,9 @@
 import * as z from 'zod';
 import { text } from '../base/fields.ts';
-import { limits } from '../base/limits.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective, textIn } from './direct.ts';
+import { limit } from './job.ts';
 import { outcomesOf } from './webhook-outcome.ts';
 import { deliveryShape, showDelivery, verdicts } from './webhook-shapes.ts';
 
@@ -22,7 +22,7 @@ export const listDeliveries = defineOperation({
       .optional()
       .describe('failed: verified, but its target could not take it; skipped: in quiet hours'),
     cursor: text().optional().describe('goes on after a page'),
-    limit: z.int().min(1).max(limits.pageRowsMax).default(50).describe('how many'),
+    limit,
   }),
   output: z.object({
     deliveries: z.array(deliveryShape),
@@ -32,6 +32,7 @@ export const listDeliveries = defineOperation({
   http: { method: 'GET', path: '/webhooks/deliveries' },
   cli: {
     positionals: ['id'],
+    flags: { limit: '-n, --limit <count>' },
     examples: ['ductile webhook deliveries deploys --verdict refused'],
     table: {
       rows: 'deliveries',
@@ -50,15 +51,15 @@ export const listDeliveries = defineOperation({
       empty: 'Nothing was delivered.',
     },
   },
-  async run({ engine: { ledger } }, { id, verdict, cursor, limit }) {
+  async run({ engine: { ledger } }, { id, verdict, cursor, limit: rowsMax }) {
     const epoch = await epochOf(ledger);
     const rows = await ledger.deliveries({
       ...(id === undefined ? {} : { hookId: id }),
       ...(verdict === undefined ? {} : { verdict }),
       ...(cursor === undefined ? {} : { beforeSeq: continueAfter('w', epoch, cursor) }),
-      limit,
+      limit: rowsMax,
     });
-    const last = rows.length === limit ? rows.at(-1) : undefined;
+    const last = rows.length === rowsMax ? rows.at(-1) : undefined;
     const outcomes = await outcomesOf(ledger, rows);
     return {
       deliveries: rows.map((row) => showDelivery(row, outcomes.get(row.id))),

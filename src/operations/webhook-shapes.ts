@@ -125,14 +125,17 @@ export function showWebhook(
   row: WebhookRow,
   outcome?: AgentOutcome,
 ): z.output<typeof webhookShape> {
-  const settings = JSON.parse(row.settings) as JsonObject & { readonly title: string };
+  const { title, ...settings } = JSON.parse(row.settings) as JsonObject & {
+    readonly title: string;
+  };
   return {
+    id: row.id,
+    path: `/hooks/${row.id}`,
+    title,
     description: '',
     enabled: true,
     auth_mode: 'bearer',
     ...settings,
-    id: row.id,
-    path: `/hooks/${row.id}`,
     has_own_secret: row.sealed !== null,
     created_by: row.createdBy,
     created_at: row.createdAt,

@@ -36,6 +36,7 @@ export const addWebhook = defineOperation({
     credential,
     secret: brought,
   }),
+  nulls: 'absent',
   secrets: ['secret'],
   output: z.object({
     id: z.string(),
@@ -80,6 +81,7 @@ export const editWebhook = defineOperation({
     id: hookId,
     unset: z.array(text()).default([]).describe('keys that are to be as if they were not said'),
   }),
+  nulls: 'unset',
   output: z.object({ id: z.string(), changed: z.boolean(), directive_id: directiveId }),
   errors: [...usual, ...targetErrors, 'WEBHOOK_NOT_FOUND', 'WEBHOOK_PROVIDED'],
   http: { method: 'PATCH', path: '/webhooks/:id' },

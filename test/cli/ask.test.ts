@@ -187,6 +187,11 @@ describe('mistakes', () => {
     [['job', 'inspect'], "missing required argument 'id'", 'ductile job inspect --help'],
     [['system', 'backup'], "required option '--to <file>' not specified", 'system backup --help'],
     [['job', 'list', 'extra'], 'too many arguments', 'job list --help'],
+    [
+      ['--config', 'x', 'job', 'inspect'],
+      'missing required argument',
+      'ductile job inspect --help',
+    ],
     [['plugin', 'run', 'mail', '--payload', '{a:1}'], 'payload is not JSON', 'Write an object'],
     [
       ['plugin', 'run', 'mail', '--payload-file', 'none.json'],

@@ -80,7 +80,7 @@ test('a new token is told with its text', async () => {
 });
 
 test('a directive that failed is bad news', async () => {
-  const answer = { directive_id: 'd', status: 'failed', error: 'no room' };
+  const answer = { directive_id: 'd', status: 'failed', error_message: 'no room' };
   const { out, code } = await run(['directive', 'request', 'config.reload'], { answer });
   expect(code).toBe(1);
   expect(out).toContain('no room');

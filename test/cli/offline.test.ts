@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
 import { openLookout } from '../../src/app/lookout.ts';
 import { DuctileError } from '../../src/base/errors.ts';
@@ -14,6 +14,7 @@ import { makeDirectory } from '../support/directory.ts';
 import { run } from '../support/fake-cli.ts';
 import { makeSchemaUrl } from '../support/postgres.ts';
 
+const shipped = resolve(import.meta.dirname, '../../plugins');
 let directory: string;
 let state: string;
 
@@ -51,6 +52,18 @@ describe('looking', () => {
     },
   );
 
+  test('tells of a plugin that does not load in the answer, and nowhere else', async () => {
+    const broken = join(directory, 'plugins', 'broken');
+    mkdirSync(broken);
+    writeFileSync(join(broken, 'manifest.yaml'), 'name: broken\n');
+    const written = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+    const { out } = await ductile('plugin', 'list');
+    const lines = written.mock.calls.map(([line]) => String(line));
+    written.mockRestore();
+    expect(out).toContain('broken: manifest_spec');
+    expect(lines).toEqual([]);
+  });
+
   test('works although another part of the configuration is broken', async () => {
     writeFileSync(join(directory, 'config.yaml'), 'state: { path: ./data/state.db }\nplugns: {}\n');
     expect((await ductile('job', 'list')).code).toBe(0);
@@ -73,7 +86,7 @@ describe('writing', () => {
 
   test('what follows from a job is done before the command ends, runs of pipelines too', async () => {
     const config = {
-      plugin_roots: [resolve(import.meta.dirname, '../../plugins')],
+      plugin_roots: [shipped],
       state: { path: './data/state.db' },
       pipelines: [
         {
@@ -93,6 +106,15 @@ describe('writing', () => {
       'asks running',
       'follows succeeded',
     ]);
+  });
+
+  test('one plugin is run, and no schedule fires for it', async () => {
+    const plugins = { echo: { schedules: [{ every: '5m' }] } };
+    const config = { plugin_roots: [shipped], state: { path: state }, plugins };
+    writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
+    expect((await ductile('plugin', 'run', 'echo')).code).toBe(0);
+    const { jobs } = JSON.parse((await ductile('job', 'list', '--json')).out) as { jobs: object[] };
+    expect(jobs).toEqual([expect.objectContaining({ submitted_by: 'cli' })]);
   });
 
   test('what is about a running server says so', async () => {

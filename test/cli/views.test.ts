@@ -13,6 +13,14 @@ async function look(argv: readonly string[], answer: Readonly<Record<string, unk
   return out;
 }
 
+/** For what only a server answers. */
+function print(operation: string, answer: Readonly<Record<string, unknown>>): string {
+  const written: string[] = [];
+  const io = { stdout: { write: (text: string) => written.push(text) } } as unknown as CliIo;
+  views[operation]?.(answer, new Printer(io, { hasColors: false }));
+  return written.join('');
+}
+
 test('directive show: who, what, the plan and how it ended', async () => {
   const out = await look(['directive', 'inspect', 'd1'], {
     directive_id: 'd1',
@@ -25,8 +33,8 @@ test('directive show: who, what, the plan and how it ended', async () => {
     idempotency_key: 'auto:x',
     plan: ['One thing would be done.', 'And another.'],
     result: null,
-    error_code: 'RELOAD_REFUSED',
-    error: 'it is wrong',
+    error_kind: 'RELOAD_REFUSED',
+    error_message: 'it is wrong',
     process_id: 'p1',
     requested_at: WHEN,
     started_at: null,
@@ -101,7 +109,16 @@ test('system breaker: the states, how they came about, and what closes one', asy
   expect(out).toMatch(/History\nWHEN.*\n.*closed +open +failures +j1/);
   expect(out).toContain('`ductile system reset mail` closes it.');
   expect(await look(['system', 'breaker'], { breakers: [], transitions: [] })).toBe(
-    'No scheduled command has run yet.\n',
+    'There is no breaker yet: no such scheduled command has run.\n',
+  );
+});
+
+test('system reload: each change on a line of its own', () => {
+  const changes = ['service.timezone: not set → "UTC"', 'The plugin mail has other settings.'];
+  const answer = { status: 'ok', generation: 2, message: '2 changes are in force.', changes };
+  const out = print('system.reload', { ...answer, directive_id: 'd1' });
+  expect(out).toBe(
+    `2 changes are in force.\n  ${changes.join('\n  ')}\nOn record as directive d1.\n`,
   );
 });
 
@@ -111,24 +128,17 @@ test('config diff without a lock says how to make one', async () => {
 });
 
 test('plugin health: how it is, what it said and how its setup went', () => {
-  const written: string[] = [];
-  const io = { stdout: { write: (text: string) => written.push(text) } } as unknown as CliIo;
-  views['plugin.health']?.(
-    {
-      plugin: 'mail',
-      status: 'unhealthy',
-      reason: 'no server',
-      result: { status: 'error', error: 'no server' },
-      job_id: 'j1',
-      duration_ms: 24,
-      init: { status: 'healthy', reason: null, job_id: 'j0', since: WHEN },
-      check: null,
-    },
-    new Printer(io, { hasColors: false }),
-  );
-  expect(written.join('')).toMatch(
-    /status +unhealthy\nreason +no server\n.*\ntook +24ms\nsetup +healthy\n/,
-  );
+  const out = print('plugin.health', {
+    plugin: 'mail',
+    status: 'unhealthy',
+    reason: 'no server',
+    result: { status: 'error', error: 'no server' },
+    job_id: 'j1',
+    duration_ms: 24,
+    init: { status: 'healthy', reason: null, job_id: 'j0', since: WHEN },
+    check: null,
+  });
+  expect(out).toMatch(/status +unhealthy\nreason +no server\n.*\ntook +24ms\nsetup +healthy\n/);
 });
 
 test('status without a server says nothing of a process', async () => {
@@ -147,4 +157,40 @@ test('status without a server says nothing of a process', async () => {
   expect(out).toBe(
     'state    stopped\nledger   sqlite\nqueue    0 ready, 0 delayed, 1 running\nplugins  1 loaded, 0 with problems\n',
   );
+});
+
+test('status shows the last jobs, what plugins remember, and which could not be set up', async () => {
+  const out = await look(['status'], {
+    state: 'running',
+    ledger: 'sqlite',
+    running: [],
+    queue: {},
+    plugins: {
+      loaded: 2,
+      problems: [],
+      unhealthy: { pump: 'it leaks' },
+      views: [
+        { plugin: 'mail', bytes: 9, state: { seen: 1 } },
+        { plugin: 'pump', bytes: 9000, state: null },
+      ],
+    },
+    last_jobs: [{ job_id: 'j1', plugin: 'mail', command: 'poll', status: 'succeeded' }],
+    processes: [],
+  });
+  expect(out).toContain('pump could not be set up, and its jobs wait (it leaks)');
+  expect(out).toMatch(/Last jobs\nJOB .*\nj1 +mail +poll +succeeded/);
+  expect(out).toMatch(/State of plugins\n.*\nmail +\{"seen":1\}\npump +9000 bytes\n/);
+});
+
+test('plugin list says which do not work', async () => {
+  const plugin = { version: '1', types: { poll: 'read' }, parallelism: 1 };
+  const out = await look(['plugin', 'list'], {
+    plugins: [
+      { ...plugin, name: 'pump', health: 'unhealthy', reason: 'it leaks', enabled: true },
+      { ...plugin, name: 'mail', health: null, reason: null, enabled: false },
+    ],
+    problems: [],
+  });
+  expect(out).toContain('pump could not be set up, and its jobs wait (it leaks)');
+  expect(out).toContain('mail starts no jobs until `ductile plugin enable mail`');
 });

@@ -37,6 +37,13 @@ const pipelines = [
 const triggered = [
   { name: 'beside', on: 'teller.poll', steps: [{ id: 'look', uses: 'echo.poll' }] },
   {
+    name: 'after',
+    on: 'echo.poll',
+    execution_mode: 'synchronous',
+    timeout: '20s',
+    steps: [{ id: 'tell', uses: 'teller.poll' }],
+  },
+  {
     name: 'alone',
     on: 'echo.nothing',
     execution_mode: 'synchronous',
@@ -90,8 +97,15 @@ describe.each(databases)('on %s', (database) => {
       complete: true,
       result: { n: 1 },
       tree: [
-        { step: 'look', status: 'succeeded', result: { result: 'done' } },
-        { step: 'tell', status: 'succeeded', result: { n: 1 } },
+        {
+          step: 'look',
+          status: 'succeeded',
+          plugin: 'echo',
+          command: 'poll',
+          result: { status: 'ok', result: 'done' },
+          output: { result: 'done' },
+        },
+        { step: 'tell', status: 'succeeded', plugin: 'teller', output: { n: 1 } },
       ],
     });
     expect(typeof body['duration_ms']).toBe('number');
@@ -107,7 +121,11 @@ describe.each(databases)('on %s', (database) => {
   test('when its time is up the run goes on, and the caller knows which one', async () => {
     const { status, body } = await start('slow');
     expect(status).toBe(202);
+    const { job_id: jobId, run_id: runId } = body;
     expect(body).toMatchObject({ status: 'running', timeout_exceeded: true });
+    expect(body['message']).toBe(
+      `Pipeline still running after timeout. Check /job/${String(jobId)} or /runs/${String(runId)}`,
+    );
     const run = await api.server.instance.engine.waitForRun(String(body['run_id']), 0);
     expect(run.status).toBe('running');
   });
@@ -149,8 +167,10 @@ describe.each(databases)('on %s', (database) => {
     const alone = await api.ask('/trigger/echo/nothing', { body: '{}' });
     expect(alone).toMatchObject({
       status: 200,
-      body: { job_id: null, status: 'succeeded', runs: [{ tree: [{ step: 'look' }] }] },
+      body: { job: null, status: 'succeeded', runs: [{ tree: [{ step: 'look' }] }] },
     });
+    const [leaf] = alone.body['tree'] as { job_id: string }[];
+    expect(alone.body['job_id']).toBe(leaf?.job_id);
     expect((await api.ask('/trigger/echo/naught', { body: '{}' })).status).toBe(404);
 
     const headers = { 'idempotency-key': `trigger-${database}` };
@@ -158,6 +178,29 @@ describe.each(databases)('on %s', (database) => {
     const again = await api.ask('/trigger/teller/poll', { body: '{}', headers });
     expect(again.headers['idempotency-replayed']).toBe('true');
     expect(await countRuns('beside')).toBe(2);
+  });
+
+  test('a trigger of a synchronous pipeline waits for its own job too, and sums up', async () => {
+    const { status, body } = await api.ask('/trigger/echo/poll', { body: '{}' });
+    expect(status).toBe(200);
+    const answer = { command: 'poll', status: 'succeeded', result: { status: 'ok' } };
+    expect(body).toMatchObject({
+      ...answer,
+      plugin: 'echo',
+      timeout_exceeded: false,
+      job: { status: 'succeeded' },
+      tree: [
+        { ...answer, plugin: 'echo' },
+        { ...answer, plugin: 'teller' },
+      ],
+    });
+    expect(typeof body['duration_ms']).toBe('number');
+    const [own, step] = body['tree'] as { job_id: string }[];
+    expect(body['job_id']).toBe(own?.job_id);
+    expect(step?.job_id).not.toBe(own?.job_id);
+    const atOnce = await api.ask('/trigger/echo/poll?async=true', { body: '{}' });
+    expect(atOnce).toMatchObject({ status: 202, body: { job_id: expect.any(String) as string } });
+    expect(atOnce.body).not.toHaveProperty('tree');
   });
 
   test('what cannot be started is refused with the reason', async () => {

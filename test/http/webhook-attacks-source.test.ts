@@ -114,7 +114,7 @@ const elsewhere: readonly (readonly [number, string, string])[] = [
   [22, 'http/webhooks.test.ts', 'others behind the same proxy are not'],
   [23, 'http/webhook-attacks-body.test.ts', '23 a body is what it was declared to be'],
   [24, 'crash/webhooks.test.ts', 'a crash %s the commit leaves %i jobs'],
-  [24, 'crash/webhook-kills.test.ts', 'kills under a load of deliveries'],
+  [24, 'prove/webhook-kills.test.ts', 'kills under a load of deliveries'],
   [25, 'http/webhook-burst.test.ts', 'a burst past the limit'],
 ];
 

@@ -288,6 +288,8 @@ test('a static endpoint takes what is signed, and says nothing to the others', a
   expect((await api.ask('/hook/github', good)).status).toBe(401);
   expect(await jobs(api)).toMatchObject([{ job_id: taken.body['job_id'], plugin: 'echo' }]);
   expect(await api.deliver('/healthz')).toMatchObject({ status: 200, body: { status: 'ok' } });
+  const headers = { 'x-forwarded-for': '203.0.113.9' };
+  expect((await api.deliver('/healthz', { headers })).status).toBe(404);
   expect((await api.deliver('/health')).text).toBe('{"status":"ok"}\n');
   expect((await api.deliver('/jobs')).status).toBe(404);
 });

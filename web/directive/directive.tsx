@@ -64,9 +64,9 @@ function Content({ directive }: { readonly directive: Story }) {
       </Card>
       {directive.completed_at !== null && (
         <Card title="Result">
-          {directive.error !== null && (
+          {directive.error_message !== null && (
             <p class="error pad">
-              <Text value={directive.error} lines />
+              <Text value={directive.error_message} lines />
             </p>
           )}
           <Json value={directive.result} label="the result" />

@@ -80,7 +80,7 @@ const columns: readonly Column<Directive>[] = [
   {
     title: 'Directive',
     kind: 'grow',
-    cell: ({ directive_id, type, target, error }) => (
+    cell: ({ directive_id, type, target, error_message: error }) => (
       <>
         <a class="name" href={link('directives', { id: directive_id })}>
           <Text value={type} />{' '}

@@ -17,11 +17,12 @@ export const controlViews: Readonly<Record<string, View>> = {
   'jobs.cancel': showCancelled,
   'jobs.retry': showRetried,
   'system.breaker': showBreakers,
+  'system.reload': showReload,
   'system.reset': showReset,
 };
 
 function showDirective(output: JsonOutput, printer: Printer): void {
-  const { error_code: code, error } = output;
+  const { error_kind: code, error_message: error } = output;
   printer.pairs([
     ['directive', output['directive_id']],
     ['type', output['type']],
@@ -54,6 +55,18 @@ function showDirective(output: JsonOutput, printer: Printer): void {
     ['causation', output['causation_id']],
     ['error details', filled(output['error_details'])],
     ['idempotency key', output['idempotency_key']],
+  ]);
+}
+
+function showReload(output: JsonOutput, printer: Printer): void {
+  printer.line(showCell(output['message']));
+  for (const change of listOf(output['changes'])) printer.line(`  ${showCell(change)}`);
+  printer.line(`On record as directive ${showCell(output['directive_id'])}.`);
+  if (!printer.isVerbose) return;
+  printer.pairs([
+    ['generation', output['generation']],
+    ['snapshot', output['config_snapshot_id']],
+    ['since', output['reloaded_at']],
   ]);
 }
 
@@ -161,7 +174,7 @@ function showBreakers(output: JsonOutput, printer: Printer): void {
         ['LAST FAILURE', 'last_failure_at'],
         ['LAST JOB', 'last_job_id', 'detail'],
       ],
-      empty: 'No scheduled command has run yet.',
+      empty: 'There is no breaker yet: no such scheduled command has run.',
     },
   );
   section(printer, 'History', output['transitions'], [

@@ -22,6 +22,14 @@ export function showPlugins(output: JsonOutput, printer: Printer): void {
     ],
     empty: 'There are no plugins.',
   });
+  for (const { name, health, reason, enabled } of rows.map(rowOf)) {
+    if (health === 'unhealthy') printer.line(tellUnhealthy(name, reason));
+    if (enabled === false) {
+      printer.line(
+        `${showCell(name)} starts no jobs until \`ductile plugin enable ${showCell(name)}\``,
+      );
+    }
+  }
   const disabled = listOf(output['disabled']);
   if (disabled.length > 0) printer.line(`disabled: ${showCell(disabled)}`);
   for (const [name, keys] of Object.entries(rowOf(output['dormant']))) {
@@ -29,6 +37,12 @@ export function showPlugins(output: JsonOutput, printer: Printer): void {
   }
   showProblems(rowsOf(output['problems']), printer);
   if (printer.isVerbose) showProblems(rowsOf(output['warnings']), printer);
+}
+
+/** Nothing but an init that succeeds moves its jobs on. */
+export function tellUnhealthy(plugin: unknown, reason: unknown): string {
+  const name = showCell(plugin);
+  return `${name} could not be set up, and its jobs wait (${showCell(reason)}); again: \`ductile plugin init ${name}\``;
 }
 
 export function showPlugin(output: JsonOutput, printer: Printer): void {

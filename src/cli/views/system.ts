@@ -3,6 +3,7 @@ import type { JsonOutput } from '../../operations/define.ts';
 import { showCell } from '../print.ts';
 import type { Printer, Row } from '../print.ts';
 import { listOf, rowOf, rowsOf, section, showProblems } from './parts.ts';
+import { tellUnhealthy } from './plugin.ts';
 
 export function showStatus(output: JsonOutput, printer: Printer): void {
   const queue = rowOf(output['queue']);
@@ -24,8 +25,22 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
     ['since start', isHere ? showCounts(rowOf(output['counts'])) : null],
     ['plugins', `${showCell(plugins['loaded'])} loaded, ${problems.length} with problems`],
   ]);
+  const unhealthy = Object.entries(rowOf(plugins['unhealthy']));
+  for (const [name, reason] of unhealthy) printer.line(tellUnhealthy(name, reason));
   showProblems(problems, printer);
   if (printer.isVerbose) showProblems(rowsOf(plugins['warnings']), printer);
+  section(printer, 'Last jobs', output['last_jobs'], [
+    ['JOB', 'job_id'],
+    ['PLUGIN', 'plugin'],
+    ['COMMAND', 'command'],
+    ['STATUS', 'status'],
+    ['CREATED', 'created_at'],
+    ['ERROR', 'last_error'],
+  ]);
+  section(printer, 'State of plugins', rowsOf(plugins['views']).map(showView), [
+    ['PLUGIN', 'plugin'],
+    ['STATE', 'state'],
+  ]);
   section(printer, 'Processes', output['processes'], [
     ['ID', 'process_id'],
     ['HOST', 'host'],
@@ -41,6 +56,10 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
     ['PLUGIN', 'plugin'],
     ['COMMAND', 'command'],
   ]);
+}
+
+function showView(view: Row): Row {
+  return { ...view, state: view['state'] ?? `${showCell(view['bytes'])} bytes` };
 }
 
 function showCounts(counts: Row): string | null {

@@ -1,0 +1,64 @@
+/** Programs write null for what they do not say, and so do the fields that document 4 and 5 call nullable. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await startApi({ webhooks: { listen: '127.0.0.1:0' } });
+});
+afterAll(() => api.close());
+
+function send(path: string, body: object, method = 'POST'): Promise<Reply> {
+  return api.ask(path, { method, body: JSON.stringify(body) });
+}
+
+const unsaid = { subject: null, metadata: null, occurred_at: null, source_event_id: null };
+const paid = { type: 'order.paid', source: 'shop', dedupe_key: null, ...unsaid };
+
+test('a signal whose optional fields are null is one that does not have them', async () => {
+  const first = await send('/signals', { ...paid, data: { kept: null } });
+  expect(first).toMatchObject({ status: 201, body: { created: true } });
+  const shown = await api.ask(`/signals/${String(first.body['signal_id'])}`);
+  expect(shown.body).toMatchObject({ dedupe_key: null, subject_id: null, data: { kept: null } });
+  const many = await send('/signals/batch', { signals: [paid, { ...paid, data: null }] });
+  expect(many.body).toMatchObject({ signals: [{ created: true }, { created: true }] });
+});
+
+test('what is required is required, and what was mistyped is named', async () => {
+  expect(await send('/signals', { ...paid, source: null })).toMatchObject({
+    status: 400,
+    body: { error: 'source is required', place: 'source' },
+  });
+  expect((await send('/signals', { ...paid, sorce: null })).body).toMatchObject({
+    error: 'sorce is not a known key',
+  });
+});
+
+const overrides = { provider: null, model: null, reasoning_effort: null };
+const guards = { quiet_start: null, quiet_end: null, dependency: null };
+const hook = { id: 'said', title: 'Said', plugin: 'echo', mode: null, ...overrides, ...guards };
+
+test('a webhook takes null where document 4 has it, and loses a setting by it', async () => {
+  const made = await send('/webhooks', hook);
+  expect([made.status, made.body]).toEqual([201, expect.objectContaining({ id: 'said' })]);
+  expect((await send('/webhooks/said', { delivery_header: 'X-Id' }, 'PATCH')).status).toBe(200);
+  expect((await api.ask('/webhooks/said')).body['delivery_header']).toBe('X-Id');
+  expect((await send('/webhooks/said', { delivery_header: null }, 'PATCH')).status).toBe(200);
+  expect((await api.ask('/webhooks/said')).body).not.toHaveProperty('delivery_header');
+  expect((await send('/webhooks/said', { title: null }, 'PATCH')).body).toMatchObject({
+    error: 'title is required',
+  });
+});
+
+test('a directive without a key may say so', async () => {
+  const nothing = { idempotency_key: null, correlation_id: null, causation_id: null, run_at: null };
+  const asked = { type: 'plugin.disable', params: { plugin: 'echo' }, dry_run: true, ...nothing };
+  expect((await send('/directives', asked)).status).toBe(200);
+});
+
+test('a filter that is null by mistake is no filter, and is refused', async () => {
+  expect(await send('/jobs/cancel', { plugin: null, status: ['queued'] })).toMatchObject({
+    status: 400,
+    body: { error: 'plugin must be text, not null' },
+  });
+});
