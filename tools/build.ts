@@ -22,6 +22,7 @@ const parts: Readonly<Record<'look' | 'back' | 'mcp', readonly string[]>> = {
     'src/app/files.ts',
     'src/app/local.ts',
     'src/app/mcp.ts',
+    'src/app/prove/host.ts',
     'src/app/server.ts',
     'src/config/load.ts',
     'src/ledger/open-postgres.ts',

@@ -1,7 +1,13 @@
 /** The judge is judged first: each crime is planted once and must be named. */
 import { describe, expect, test } from 'vitest';
-import { check, type Evidence, type SeenAttempt, type SeenJob } from './support/checker.ts';
+import { check } from './support/checker.ts';
+import type { Evidence, SeenAttempt, SeenJob, SeenRun } from './support/evidence.ts';
 import type { RecordLine } from './support/recorder.ts';
+
+/** A moment, in seconds of the story. */
+function at(second: number): string {
+  return new Date(1000 * second).toISOString();
+}
 
 const job: SeenJob = {
   id: 'job',
@@ -12,6 +18,12 @@ const job: SeenJob = {
   parentJobId: null,
   sourceEventId: null,
   retryCount: 0,
+  runId: null,
+  scheduleId: null,
+  scheduleSlot: null,
+  dedupeKey: null,
+  createdAt: at(0),
+  completedAt: at(9),
 };
 const follower: SeenJob = {
   ...job,
@@ -20,14 +32,22 @@ const follower: SeenJob = {
   parentJobId: 'job',
   sourceEventId: 'signal',
 };
-const crashed: SeenAttempt = { jobId: 'job', attempt: 1, status: 'crashed', cause: 'engine_crash' };
-const success: SeenAttempt = { jobId: 'job', attempt: 2, status: 'succeeded', cause: 'ok' };
-const followed: SeenAttempt = { jobId: 'next', attempt: 1, status: 'succeeded', cause: 'ok' };
+const crashed: SeenAttempt = {
+  jobId: 'job',
+  attempt: 1,
+  status: 'crashed',
+  cause: 'engine_crash',
+  startedAt: at(4),
+  completedAt: at(6),
+};
+const success: SeenAttempt = { ...crashed, attempt: 2, status: 'succeeded', cause: 'ok' };
+const followed: SeenAttempt = { ...success, jobId: 'next', attempt: 1 };
 const signal = { id: 'signal', type: 'recorder.done', jobId: 'job', jobAttempt: 2 };
 
 function line(jobId: string, attempt: number, phase: RecordLine['phase']): RecordLine {
   const process = { pid: attempt, born: '1', survivors: [] };
-  return { job_id: jobId, plugin: '', attempt, idempotency_key: `key-${jobId}`, phase, ...process };
+  const key = `key-${jobId}`;
+  return { job_id: jobId, plugin: '', attempt, idempotency_key: key, phase, at: 0, ...process };
 }
 
 /** A job that met a crash and was done by its second attempt, and the job that follows it. */
@@ -47,8 +67,10 @@ const sound: Evidence = {
   jobs: [job, follower],
   attempts: [crashed, success, followed],
   signals: [signal],
+  runs: [],
   problems: [],
   leftovers: [],
+  disturbances: [{ kind: 'kill', fromMs: 5000, untilMs: 5000 }],
 };
 
 const [firstStart, secondStart, ...otherLines] = sound.record as [RecordLine, RecordLine];
@@ -58,6 +80,30 @@ const strayDone: Partial<Evidence> = {
   record: [...sound.record, line('stray', 1, 'start'), line('stray', 1, 'end')],
   attempts: [...sound.attempts, { ...followed, jobId: 'stray' }],
 };
+
+const element: SeenJob = {
+  ...job,
+  id: 'one',
+  plugin: 'element',
+  payload: '{"index":0}',
+  runId: 'r',
+};
+const run: SeenRun = {
+  id: 'r',
+  payload: '{"ref":3,"items":[5]}',
+  status: 'succeeded',
+  output: '{"each":[{"item":5,"index":0}]}',
+  haltMessage: null,
+  dedupeKey: null,
+};
+const tick: SeenJob = { ...job, id: 'tick', scheduleId: 'default', scheduleSlot: 'g:1' };
+
+const keyed: SeenJob = { ...stray, id: 'keyed', payload: '{"ref":3,"dedupe":"k"}' };
+
+/** What is true of jobs besides their attempts, which these have none of. */
+function withWork(jobs: readonly SeenJob[], runs: readonly SeenRun[] = []): Partial<Evidence> {
+  return { jobs: [...sound.jobs, ...jobs], runs };
+}
 
 type Crime = readonly [name: string, changes: Partial<Evidence>, faults: readonly string[]];
 
@@ -163,6 +209,82 @@ const crimes: readonly Crime[] = [
     { jobs: [{ ...job, retryCount: 1 }, follower] },
     ['job was charged with 1 failures but had 0'],
   ],
+  [
+    'a failure that was not asked for',
+    { attempts: [{ ...crashed, status: 'failed' }, success, followed] },
+    ['unexplained: attempt 1 at job failed of itself'],
+  ],
+  [
+    'a crash before which nothing had happened',
+    { disturbances: [{ kind: 'kill', fromMs: 7000, untilMs: 7000 }] },
+    ['unexplained: attempt 1 at job is crashed (engine_crash), and nothing had happened'],
+  ],
+  [
+    'a crash long after what had happened',
+    { disturbances: [{ kind: 'kill', fromMs: 0, untilMs: 500 }] },
+    ['unexplained: attempt 1 at job is crashed (engine_crash), and nothing had happened'],
+  ],
+  [
+    'an attempt that began after the next one',
+    { record: [secondStart, firstStart, ...otherLines] },
+    ['zombie: attempt 1 at job was started after attempt 2'],
+  ],
+  [
+    'a run that was lost',
+    { history: [...sound.history, { ref: 4, outcome: 'acknowledged', runId: 'r' }] },
+    ['lost: 4 was acknowledged as r and is gone'],
+  ],
+  [
+    'a run that nobody asked for',
+    withWork([], [{ ...run, payload: '{"ref":9,"items":[5]}' }]),
+    ['unexpected: r was never asked for'],
+  ],
+  [
+    'a run that did not end',
+    withWork([], [{ ...run, status: 'running' }]),
+    ['unfinished: run r is left running'],
+  ],
+  [
+    'an element that was done by two jobs',
+    withWork([element, { ...element, id: 'two' }], [run]),
+    ['run r has jobs for the elements 0,0'],
+  ],
+  ['a run that did not go on', withWork([element], [run]), ['run r went on 0 times']],
+  [
+    'a join without an element',
+    withWork([element], [{ ...run, output: '{"each":[]}' }]),
+    ['run r joined , not 5'],
+  ],
+  [
+    'a slot that was fired twice',
+    withWork([tick, { ...tick, id: 'tock', createdAt: at(20) }]),
+    ['the slot g:1 has 2 jobs'],
+  ],
+  [
+    'a slot that was fired before its time',
+    withWork([tick, { ...tick, id: 'tock', scheduleSlot: 'g:2', createdAt: at(9.1) }]),
+    ['tock was due 100 ms after tick had ended'],
+  ],
+  [
+    'a key that has two jobs',
+    withWork([
+      { ...keyed, dedupeKey: 'k' },
+      { ...follower, id: 'twin', dedupeKey: 'k' },
+    ]),
+    ['the key k has 2 followers: keyed, twin'],
+  ],
+  ['a key that has none', withWork([keyed]), ['the key k has 0 followers']],
+  [
+    'a key that has two runs',
+    withWork(
+      [],
+      [
+        { ...run, dedupeKey: 'k' },
+        { ...run, id: 's', dedupeKey: 'k' },
+      ],
+    ),
+    ['the key k has 2 runs'],
+  ],
   ['a ledger in disorder', { problems: ['page 3'] }, ['the ledger is not sound: page 3']],
   ['a process left over', { leftovers: [5] }, ['process 5 of a plugin outlived every server']],
 ];
@@ -181,6 +303,8 @@ describe('the checker', () => {
       crashed: 1,
       released: 0,
       failed: 0,
+      runs: 0,
+      ticks: 0,
     });
   });
 
@@ -188,6 +312,19 @@ describe('the checker', () => {
     const { faults } = check({ ...sound, ...changes });
     for (const fault of wanted)
       expect(faults).toContainEqual(expect.stringContaining(fault) as string);
+  });
+
+  test('accepts that plugins of a host overlap when nobody was there to end them', () => {
+    const record = [firstStart, { ...secondStart, survivors: [7] }, ...otherLines];
+    expect(check({ ...sound, record, mayOverlap: true }).faults).toEqual([]);
+  });
+
+  test('acquits a run and a slot', () => {
+    const jobs = [element, { ...element, id: 'last', plugin: 'last' }, tick];
+    const { faults, counts } = check({ ...sound, ...withWork(jobs, [run]) });
+    // They were given no attempts.
+    expect(faults.filter((fault) => !fault.startsWith('no attempt at'))).toEqual([]);
+    expect(counts).toMatchObject({ runs: 1, ticks: 1, recovered: 1 });
   });
 
   test.each([

@@ -10,7 +10,11 @@ export function atEnd(chore: Chore): void {
   chores.push(chore);
 }
 
-/** The last that was asked for comes first. */
-export async function doChores(): Promise<void> {
-  for (const chore of chores.splice(0).toReversed()) await chore();
+/** The last that was asked for comes first; `from` leaves out those that were there before. */
+export async function doChores(from = 0): Promise<void> {
+  for (const chore of chores.splice(from).toReversed()) await chore();
+}
+
+export function countChores(): number {
+  return chores.length;
 }

@@ -37,6 +37,7 @@ export async function run(argv: readonly string[], script: Script = {}): Promise
   const host: CliHost = {
     start: ask('start', 0),
     demo: ask('demo', 0),
+    rehearse: ask('rehearse', 0),
     restore: ask('restore', { restored_from: 'x' }),
     import: ask('import', { imported_from: 'x' }),
     migrate: ask('migrate', { schema: 4 }),

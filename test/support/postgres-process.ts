@@ -5,6 +5,7 @@
  */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
@@ -15,6 +16,10 @@ export interface PostgresServer {
   readonly url: string;
   /** Ends the server and removes its data. The same happens when this process dies. */
   readonly stop: () => Promise<void>;
+  /** Ends the server as an operator does, or as a crash does; its data stay. */
+  readonly goDown: (how: 'fast' | 'crash') => Promise<void>;
+  /** Starts it again, where it was. */
+  readonly comeBack: () => Promise<void>;
 }
 
 interface Owner {
@@ -26,12 +31,17 @@ const host = '127.0.0.1';
 const user = 'ductile';
 const startMs = 30_000;
 
-/** Ends the server and removes its files as soon as its input is closed, by us or by our death. */
+/**
+ * Ends the server and removes its files as soon as its input is closed, by us or by our death. Before
+ * that it is told to end the server with a signal, or to start it again, and says when it has ended.
+ */
 const supervisor = `
 trap '' INT HUP
 directory=$1; shift
 "$@" & server=$!
-cat >/dev/null
+while read -r order; do
+  if [ "$order" = start ]; then "$@" & server=$!; else kill -"$order" $server; wait $server; echo down; fi
+done
 kill -INT $server; wait $server
 rm -rf "$directory"
 `;
@@ -65,15 +75,26 @@ async function startIn(directory: string, settings: readonly string[]): Promise<
   const child = spawn('/bin/sh', ['-c', supervisor, 'sh', directory, ...command], {
     ...owner,
     cwd: '/',
-    stdio: ['pipe', 'ignore', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe'],
   });
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
   await waitUntilReady(child, ended);
-  const stop = async (): Promise<void> => {
-    child.stdin?.end();
-    await ended;
+  return {
+    url: `postgres://${user}:${password}@${host}:${port}/postgres`,
+    async stop() {
+      child.stdin.end();
+      await ended;
+    },
+    async goDown(how) {
+      const down = once(child.stdout, 'data');
+      child.stdin.write(how === 'fast' ? 'INT\n' : 'QUIT\n');
+      await down;
+    },
+    async comeBack() {
+      child.stdin.write('start\n');
+      await waitUntilReady(child, ended);
+    },
   };
-  return { url: `postgres://${user}:${password}@${host}:${port}/postgres`, stop };
 }
 
 /** PostgreSQL refuses to run as root, so there it runs as the user that owns nothing. */
@@ -128,15 +149,16 @@ async function initialise(
 
 async function waitUntilReady(child: ChildProcess, ended: Promise<void>): Promise<void> {
   let log = '';
-  const ready = new Promise<void>((resolve) => {
-    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-      log = `${log}${text}`.slice(-4096);
-      if (log.includes('ready to accept connections')) resolve();
-    });
-  });
+  const ready = Promise.withResolvers<void>();
+  const listen = (text: string): void => {
+    log = `${log}${text}`.slice(-4096);
+    if (log.includes('ready to accept connections')) ready.resolve();
+  };
+  child.stderr?.setEncoding('utf8').on('data', listen);
   const timer = setTimeout(() => child.stdin?.end(), startMs);
-  const isReady = await Promise.race([ready.then(() => true), ended.then(() => false)]);
+  const isReady = await Promise.race([ready.promise.then(() => true), ended.then(() => false)]);
   clearTimeout(timer);
+  child.stderr?.off('data', listen).resume();
   if (!isReady) throw new Error(`PostgreSQL did not start:\n${log}`);
 }
 

@@ -14,7 +14,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     project.provide('postgresUrl', '');
     return async () => {};
   }
-  const server = await startTemplate();
+  const server = await startTemplate('early');
   project.provide('postgresUrl', server.url);
   return server.stop;
 }

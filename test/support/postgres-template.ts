@@ -6,12 +6,17 @@ import { startPostgres, type PostgresServer } from './postgres-process.ts';
 export const TEMPLATE = { database: 'template', schema: 'ledger' };
 
 /** These data live as long as the tests, so a crash of the machine may lose them. */
-const durabilityOff = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off'];
-const settings = [...durabilityOff, 'max_connections=200', 'shared_buffers=64MB'];
+const settings = [
+  'fsync=off',
+  'full_page_writes=off',
+  'max_connections=200',
+  'shared_buffers=64MB',
+];
+const committed = { early: 'synchronous_commit=off', fully: 'synchronous_commit=on' };
 
-/** A server with such a database on it. */
-export async function startTemplate(): Promise<PostgresServer> {
-  const server = await startPostgres(settings);
+/** A server with such a database on it; what is committed `early` does not outlive a crash of the server. */
+export async function startTemplate(commits: keyof typeof committed): Promise<PostgresServer> {
+  const server = await startPostgres([...settings, committed[commits]]);
   await makeTemplate(server.url);
   return server;
 }

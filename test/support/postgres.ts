@@ -2,23 +2,33 @@ import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { beforeAll, inject } from 'vitest';
 import { atEnd } from './at-end.ts';
+import type { PostgresServer } from './postgres-process.ts';
 import { startTemplate, TEMPLATE } from './postgres-template.ts';
 
 let ownServer: string | undefined;
 
+type OwnServer = Pick<PostgresServer, 'goDown' | 'comeBack'>;
+
 /**
  * For a file about the order of commits: readers wait for the oldest transaction of a whole server,
- * and tests beside it hold some of theirs for long.
+ * and tests beside it hold some of theirs for long. And for one that takes it away for a while.
  */
-export function useOwnServer(): void {
+export function useOwnServer(): OwnServer {
+  let server: PostgresServer | undefined;
+  const get = (): PostgresServer => {
+    if (server === undefined) throw new Error('it is there when the tests of the file run');
+    return server;
+  };
   beforeAll(async () => {
-    const server = await startTemplate();
-    ownServer = server.url;
+    const started = await startTemplate('fully');
+    server = started;
+    ownServer = started.url;
     atEnd(async () => {
       ownServer = undefined;
-      await server.stop();
+      await started.stop();
     });
   });
+  return { goDown: (how) => get().goDown(how), comeBack: () => get().comeBack() };
 }
 
 /**

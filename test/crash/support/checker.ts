@@ -2,37 +2,10 @@
  * Judges a run from outside, after everything was drained: what clients were told, what the plugins
  * themselves recorded, and what the ledger says must be one and the same story.
  */
-import type { Attempt } from '../../../src/job/attempt.ts';
-import type { Job } from '../../../src/job/job.ts';
-import type { Signal } from '../../../src/signal/signal.ts';
-import type { Operation, Outcome } from './client.ts';
+import type { Outcome } from './client.ts';
+import { judgeKeys, judgeRepeats, judgeSchedules, judgeWorkflows } from './check-work.ts';
+import { isAsked, refOf, type Evidence, type SeenAttempt, type SeenJob } from './evidence.ts';
 import { doneEvent, type RecordLine } from './recorder.ts';
-
-export type SeenJob = Pick<
-  Job,
-  | 'id'
-  | 'plugin'
-  | 'payload'
-  | 'status'
-  | 'lastError'
-  | 'parentJobId'
-  | 'sourceEventId'
-  | 'retryCount'
->;
-export type SeenAttempt = Pick<Attempt, 'jobId' | 'attempt' | 'status' | 'cause'>;
-export type SeenSignal = Pick<Signal, 'id' | 'type' | 'jobId' | 'jobAttempt'>;
-
-export interface Evidence {
-  readonly history: readonly Operation[];
-  readonly record: readonly RecordLine[];
-  readonly jobs: readonly SeenJob[];
-  readonly attempts: readonly SeenAttempt[];
-  readonly signals: readonly SeenSignal[];
-  /** What the ledger's own check found. */
-  readonly problems: readonly string[];
-  /** Processes of plugins that live although no server does. */
-  readonly leftovers: readonly number[];
-}
 
 export interface Verdict {
   /** What must never be; empty when the promises were kept. */
@@ -50,6 +23,9 @@ export interface Counts extends Readonly<Record<Outcome, number>> {
   readonly crashed: number;
   readonly released: number;
   readonly failed: number;
+  /** Runs of pipelines, and jobs that a schedule caused. */
+  readonly runs: number;
+  readonly ticks: number;
 }
 
 const failures: readonly string[] = ['failed', 'timed_out'];
@@ -61,7 +37,8 @@ export function check(evidence: Evidence): Verdict {
   const recordOf = Map.groupBy(record, ({ job_id }) => job_id);
   const ofJobs = jobs.flatMap((job) => {
     const rows = (attemptsOf.get(job.id) ?? []).toSorted((a, b) => a.attempt - b.attempt);
-    return [...judgeAttempts(job, rows), ...judgeRuns(job, rows, recordOf.get(job.id) ?? [])];
+    const lines = recordOf.get(job.id) ?? [];
+    return [...judgeAttempts(job, rows), ...judgeStarts(job, rows, lines, evidence)];
   });
   return {
     faults: [
@@ -69,6 +46,10 @@ export function check(evidence: Evidence): Verdict {
       ...findUnexpected(evidence),
       ...ofJobs,
       ...findBroken(evidence),
+      ...judgeWorkflows(evidence),
+      ...judgeSchedules(evidence),
+      ...judgeKeys(evidence),
+      ...judgeRepeats(evidence),
       ...findSharedKeys(record),
       ...problems.map((problem) => `the ledger is not sound: ${problem}`),
       ...leftovers.map((pid) => `process ${pid} of a plugin outlived every server`),
@@ -78,15 +59,16 @@ export function check(evidence: Evidence): Verdict {
 }
 
 /** What was acknowledged is in the ledger under the id that was given, and done. */
-function findLost({ history, jobs }: Evidence): string[] {
-  const known = new Set(jobs.map(({ id }) => id));
+function findLost({ history, jobs, runs }: Evidence): string[] {
+  const known = new Set([...jobs, ...runs].map(({ id }) => id));
   return history
-    .filter(({ outcome, jobId = '' }) => outcome === 'acknowledged' && !known.has(jobId))
-    .map(({ ref, jobId }) => `lost: ${ref} was acknowledged as ${jobId} and is gone`);
+    .map(({ ref, outcome, jobId, runId = jobId }) => ({ ref, outcome, id: runId ?? '' }))
+    .filter(({ outcome, id }) => outcome === 'acknowledged' && !known.has(id))
+    .map(({ ref, id }) => `lost: ${ref} was acknowledged as ${id} and is gone`);
 }
 
 /** What is in the ledger was asked for, once, and not refused; or something in it caused it. */
-function findUnexpected({ history, jobs }: Evidence): string[] {
+function findUnexpected({ history, jobs, runs }: Evidence): string[] {
   const asked = new Map(history.map((operation) => [operation.ref, operation]));
   const known = new Set(jobs.map(({ id }) => id));
   const faults: string[] = [];
@@ -94,14 +76,14 @@ function findUnexpected({ history, jobs }: Evidence): string[] {
     if (parentJobId === null || known.has(parentJobId)) continue;
     faults.push(`unexpected: ${id} descends from ${parentJobId}, which is not there`);
   }
-  for (const [ref, roots] of Map.groupBy(jobs.filter(isRoot), refOf)) {
-    const { outcome, jobId } = asked.get(ref) ?? {};
+  for (const [ref, roots] of Map.groupBy([...jobs.filter(isAsked), ...runs], refOf)) {
+    const { outcome, jobId, runId: told = jobId } = asked.get(ref) ?? {};
     const ids = roots.map(({ id }) => id).join(', ');
     if (outcome === undefined) faults.push(`unexpected: ${ids} was never asked for`);
     else if (outcome === 'refused') faults.push(`unexpected: ${ids} was refused as ${ref}`);
     else if (roots.length > 1) faults.push(`duplicated: ${ref} was asked for once, made ${ids}`);
-    else if (jobId !== undefined && jobId !== ids)
-      faults.push(`unexpected: ${ref} was acknowledged as ${jobId} but is ${ids}`);
+    else if (told !== undefined && told !== ids)
+      faults.push(`unexpected: ${ref} was acknowledged as ${told} but is ${ids}`);
   }
   return faults;
 }
@@ -127,10 +109,11 @@ function judgeAttempts(job: SeenJob, rows: readonly SeenAttempt[]): string[] {
 }
 
 /** What the plugins saw agrees with what is told of their attempts. */
-function judgeRuns(
+function judgeStarts(
   job: SeenJob,
   rows: readonly SeenAttempt[],
   lines: readonly RecordLine[],
+  { mayOverlap = false }: Evidence,
 ): string[] {
   const faults: string[] = [];
   const statusOf = new Map(rows.map(({ attempt, status }) => [attempt, status]));
@@ -147,8 +130,13 @@ function judgeRuns(
       faults.push(`unexplained: attempt ${attempt} at ${job.id} was run, though ${why}`);
     }
   }
+  for (const [index, { attempt }] of starts.entries()) {
+    const before = starts[index - 1]?.attempt ?? 0;
+    if (attempt < before)
+      faults.push(`zombie: attempt ${attempt} at ${job.id} was started after attempt ${before}`);
+  }
   for (const { attempt, survivors } of starts) {
-    if (survivors.length === 0) continue;
+    if (mayOverlap || survivors.length === 0) continue;
     const pids = survivors.join(', ');
     faults.push(`overlap: ${pids} still ran when attempt ${attempt} at ${job.id} was started`);
   }
@@ -171,20 +159,21 @@ function findBroken({ jobs, attempts, signals }: Evidence): string[] {
   const done = signals.filter(({ type }) => type === doneEvent);
   const doneBy = Map.groupBy(done, ({ jobId }) => jobId ?? '');
   const children = Map.groupBy(jobs, ({ parentJobId }) => parentJobId ?? '');
-  for (const { id } of jobs.filter(isRoot)) {
+  for (const { id, payload } of jobs.filter(isAsked)) {
     const told = doneBy.get(id) ?? [];
     const followers = children.get(id) ?? [];
     const attempt = commitOf.get(id);
     const wanted = attempt === undefined ? 0 : 1;
     if (told.length !== wanted) faults.push(`${id} has ${told.length} signals, not ${wanted}`);
-    if (followers.length !== wanted)
+    // Of those with a key, one has a follower, and which one is told with the keys.
+    if (followers.length > wanted || (followers.length < wanted && !payload.includes('"dedupe"')))
       faults.push(`${id} has ${followers.length} followers, not ${wanted}`);
     if (told.some((signal) => signal.jobAttempt !== attempt))
       faults.push(`the signal of ${id} is from another attempt than its success`);
     if (followers.some(({ sourceEventId }) => sourceEventId !== told[0]?.id))
       faults.push(`the follower of ${id} has another cause than its signal`);
   }
-  const roots = new Set(jobs.filter(isRoot).map(({ id }) => id));
+  const roots = new Set(jobs.filter(isAsked).map(({ id }) => id));
   for (const { id, jobId } of done)
     if (!roots.has(jobId ?? '')) faults.push(`unexpected: signal ${id} is of no job`);
   return faults;
@@ -197,10 +186,10 @@ function findSharedKeys(record: readonly RecordLine[]): string[] {
     .map(({ key, ids }) => `${ids.size} jobs share the idempotency key ${key}`);
 }
 
-function count({ history, jobs, attempts, record }: Evidence): Counts {
+function count({ history, jobs, attempts, record, runs }: Evidence): Counts {
   const outcomes = Map.groupBy(history, ({ outcome }) => outcome);
   const unknown = outcomes.get('unknown') ?? [];
-  const refs = new Set(jobs.filter(isRoot).map(refOf));
+  const refs = new Set([...jobs.filter(isAsked), ...runs].map(refOf));
   const starts = record.filter(({ phase }) => phase === 'start');
   const sum = (wanted: readonly string[]): number =>
     attempts.filter(({ status }) => wanted.includes(status)).length;
@@ -214,13 +203,7 @@ function count({ history, jobs, attempts, record }: Evidence): Counts {
     crashed: sum(['crashed']),
     released: sum(['released']),
     failed: sum(failures),
+    runs: runs.length,
+    ticks: jobs.filter(({ scheduleId }) => scheduleId !== null).length,
   };
-}
-
-function isRoot({ parentJobId }: SeenJob): boolean {
-  return parentJobId === null;
-}
-
-function refOf({ payload }: SeenJob): number {
-  return (JSON.parse(payload) as { readonly ref: number }).ref;
 }

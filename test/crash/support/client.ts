@@ -1,7 +1,7 @@
 /** Somebody who asks for work over the control socket and remembers what became of each request. */
 import { request } from 'node:http';
 import { dirname } from 'node:path';
-import type { JsonObject } from '../../../src/base/json.ts';
+import type { Json, JsonObject } from '../../../src/base/json.ts';
 import { readControlKey } from '../../../src/http/socket.ts';
 import type { Wish } from './recorder.ts';
 
@@ -18,6 +18,7 @@ export interface Operation {
   /** The code of the error, where there was one. */
   readonly code?: string;
   readonly jobId?: string;
+  readonly runId?: string;
 }
 
 export interface Client {
@@ -25,6 +26,8 @@ export interface Client {
   enqueue(wish?: Wish): Promise<Operation>;
   /** How many jobs wait or run; undefined when nobody knows. */
   backlog(): Promise<number | undefined>;
+  /** Whether a run of a pipeline is not over, as far as anybody knows. */
+  hasRuns(): Promise<boolean>;
   get(path: string): Promise<Answer>;
   post(path: string, body?: JsonObject): Promise<Answer>;
 }
@@ -54,8 +57,7 @@ export function makeClient(control: () => string | undefined): Client {
     history,
     async enqueue(wish = {}) {
       const ref = (lastRef += 1);
-      const query = wish.key === undefined ? '' : `?dependency=${encodeURIComponent(wish.key)}`;
-      const asking = ask('POST', `/plugin/recorder${query}`, { payload: { ref, ...wish } });
+      const asking = ask('POST', pathOf(wish), { payload: { ref, ...wish, ...itemsOf(wish) } });
       const operation: Operation = { ref, ...(await asking.then(judge, judgeFailure)) };
       // Where nobody was, nothing was asked.
       if (operation.code !== NOBODY) history.push(operation);
@@ -66,13 +68,35 @@ export function makeClient(control: () => string | undefined): Client {
       if (status !== 200) return undefined;
       return Number(body['ready']) + Number(body['delayed']) + Number(body['running']);
     },
+    async hasRuns() {
+      const path = '/runs?status=queued,running&limit=1';
+      const { status, body } = await ask('GET', path).catch(() => noAnswer);
+      return status !== 200 || (body['runs'] as Json[]).length > 0;
+    },
     get: (path) => ask('GET', path),
     post: (path, body) => ask('POST', path, body),
   };
 }
 
+function pathOf({ key, dedupe, items }: Wish): string {
+  const query = new URLSearchParams({
+    ...(key === undefined ? {} : { dependency: key }),
+    // The key of a job is for what follows from it.
+    ...(dedupe === undefined || items === undefined ? {} : { dedupe_key: dedupe }),
+  });
+  return `${items === undefined ? '/plugin/recorder' : '/pipeline/spread'}?${query.toString()}`;
+}
+
+/** A pipeline is given its elements: each of them is ten times its place. */
+function itemsOf({ items }: Wish): { items?: number[] } {
+  return items === undefined ? {} : { items: Array.from({ length: items }, (_, n) => 10 * n) };
+}
+
 function judge({ status, body }: Answer): Omit<Operation, 'ref'> {
-  if (status < 300) return { outcome: 'acknowledged', jobId: body['job_id'] as string };
+  if (status < 300) {
+    const { run_id: runId = null, job_id: jobId } = body as { run_id?: string; job_id: string };
+    return { outcome: 'acknowledged', ...(runId === null ? { jobId } : { runId }) };
+  }
   const code = body['code'] as string;
   return { outcome: unsure.has(code) ? 'unknown' : 'refused', code };
 }

@@ -14,7 +14,7 @@ export interface Disk {
   free(state: string, serverPid: number): void;
 }
 
-const SIZE = '2m';
+const SIZE = '16m';
 const CHUNK = Buffer.alloc(4096);
 
 /** A small file system of its own, really full: SQLite meets ENOSPC. */

@@ -1,6 +1,7 @@
 /** Clients that ask for work all the time, whether or not anybody is there to take it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from './client.ts';
+import { plainWish } from './mixed.ts';
 import { between, type Random } from './random.ts';
 import type { Wish } from './recorder.ts';
 
@@ -13,7 +14,11 @@ export interface Load {
   stop(): Promise<void>;
 }
 
-export function startLoad(client: Client, random: Random): Load {
+export function startLoad(
+  client: Client,
+  random: Random,
+  makeWish: (random: Random) => Wish = plainWish,
+): Load {
   const stopping = new AbortController();
   const ask = async (): Promise<void> => {
     while (!stopping.signal.aborted) {
@@ -29,12 +34,4 @@ export function startLoad(client: Client, random: Random): Load {
       await Promise.all(asking);
     },
   };
-}
-
-/** Mostly quick ones, some that fail at first, and some that last. */
-function makeWish(random: Random): Wish {
-  const kind = random();
-  if (kind < 0.1) return { fail_before: 2 };
-  if (kind < 0.25) return { sleep_ms: between(random, 100, 500) };
-  return {};
 }

@@ -15,3 +15,9 @@ export function makeRandom(seed: number): Random {
 export function between(random: Random, low: number, high: number): number {
   return low + Math.floor(random() * (high - low + 1));
 }
+
+export function pick<T>(from: readonly T[], random: Random): T {
+  const picked = from[between(random, 0, from.length - 1)];
+  if (picked === undefined) throw new Error('there is nothing to pick from');
+  return picked;
+}

@@ -16,6 +16,10 @@ export interface Wish {
   readonly padding?: string;
   /** Its dependency key. */
   readonly key?: string;
+  /** The dedupe key of the event that it emits, or of the run. */
+  readonly dedupe?: string;
+  /** It is a run of the pipeline, with so many elements. */
+  readonly items?: number;
 }
 
 /** A line of the record. */
@@ -25,6 +29,8 @@ export interface RecordLine {
   readonly attempt: number;
   readonly idempotency_key: string;
   readonly phase: 'start' | 'end';
+  /** When, in milliseconds since 1970. */
+  readonly at: number;
   readonly pid: number;
   /** When the process was born, in the kernel's ticks: pids come back, this does not. */
   readonly born: string;
@@ -62,6 +68,7 @@ def record(phase, alive=()):
         "attempt": attempt,
         "idempotency_key": request["idempotency_key"],
         "phase": phase,
+        "at": round(time.time() * 1000),
         "pid": me,
         "born": born(me),
         "survivors": alive,
@@ -79,7 +86,10 @@ if attempt < payload.get("fail_before", 0):
     fail("as it was asked to")
 time.sleep(payload.get("sleep_ms", 0) / 1000)
 record("end")
-ok(events=[{"type": "${doneEvent}", "payload": {"ref": payload["ref"]}}] if config["emits"] else [])
+done = {"type": "${doneEvent}", "payload": {"ref": payload["ref"]}} if config["emits"] else None
+if done and "dedupe" in payload:
+    done["dedupe_key"] = payload["dedupe"]
+ok(events=[done] if done else [])
 `);
 
 export async function readRecord(path: string): Promise<RecordLine[]> {

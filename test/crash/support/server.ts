@@ -39,15 +39,16 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** Starts it on a configuration directory; it and its helper are gone at the end of the test. */
+/** Starts it on a configuration directory, or a file of it; it and its helper are gone with the test. */
 export function launch(
   directory: string,
   probe = '',
   more: Readonly<Record<string, string>> = {},
+  config = directory,
 ): Server {
   const startedAt = performance.now();
   const script = join(root, 'bin/ductile.cjs');
-  const child = spawn(node, [script, 'system', 'start', '--config', directory], {
+  const child = spawn(node, [script, 'system', 'start', '--config', config], {
     cwd: directory,
     env: { PATH: process.env['PATH'], HOME: directory, DUCTILE_PROBE: probe, ...more },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -6,50 +6,74 @@ import { limits } from '../../../src/base/limits.ts';
 import type { Job } from '../../../src/job/job.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { openLedger } from '../../../src/ledger/open.ts';
-import { eventually, makePlace, type Database, type TestPlace } from '../../support/instance.ts';
-import { check, type Evidence, type Verdict } from './checker.ts';
+import { readState } from '../../support/hosts.ts';
+import {
+  eventually,
+  makePlace,
+  type Database,
+  type Setup,
+  type TestPlace,
+} from '../../support/instance.ts';
+import { check, type Verdict } from './checker.ts';
 import { makeClient, type Client, type Operation } from './client.ts';
+import type { Evidence } from './evidence.ts';
 import { isRunning, readRecord, doneEvent, recorder, type RecordLine } from './recorder.ts';
 import { launch, type Server } from './server.ts';
 
 /** Long enough for PostgreSQL to end a transaction whose owner was stopped in the middle of it. */
 const patienceMs = 60_000;
+/** Where all that is left of a long trial is done on a machine that has other things to do. */
+const drainMs = 240_000;
 const SIGNALS_MAX = 1_000_000;
+const RUNS_MAX = 100_000;
 
 export interface Stage {
   readonly place: TestPlace;
   /** Asks whichever server is there, in turns. */
   readonly client: Client;
   /** Starts a server, with a fault point armed if one is named, without waiting for it. */
-  launch(probe?: string): Server;
+  launch(probe?: string, config?: string): Server;
   /** Starts a server and waits until it is ready. */
   start(probe?: string): Promise<Server>;
   record(): Promise<RecordLine[]>;
   /** Waits for a line of the record. */
   recorded(operation: Operation, wanted: Partial<RecordLine>): Promise<RecordLine>;
-  /** Waits until nothing is queued or running. */
+  /** Waits until nothing is queued or running, and no run waits to go on. */
   drain(): Promise<void>;
   /** Reads or changes the ledger while no server is asked. */
   withLedger<T>(work: (ledger: Ledger) => Promise<T>): Promise<T>;
   /** Stops the servers in good order, and compares all stories. */
-  judge(): Promise<Verdict>;
+  judge(known?: Circumstances): Promise<Judgement>;
+}
+
+/** What the ones who disturbed the servers know of it. */
+export type Circumstances = Pick<Evidence, 'disturbances' | 'mayOverlap'>;
+
+export interface Judgement extends Verdict {
+  readonly evidence: Evidence;
 }
 
 export async function makeStage(
   database: Database,
   service: JsonObject = {},
-  { plugins, ...more }: Pick<Parameters<typeof makePlace>[0], 'webhooks' | 'plugins'> = {},
+  { plugins, aliases, ...more }: Pick<Setup, 'webhooks' | 'plugins' | 'aliases' | 'pipelines'> = {},
 ): Promise<Stage> {
   const usual = setUp(database, service);
-  const place = await makePlace({ ...usual, ...more, plugins: { ...usual.plugins, ...plugins } });
+  const place = await makePlace({
+    ...usual,
+    ...more,
+    plugins: { ...usual.plugins, ...plugins },
+    aliases: { ...usual.aliases, ...aliases },
+  });
   const servers = new Map<Server, string>();
   let turn = 0;
   const client = makeClient(() => {
-    const live = [...servers].filter(([server]) => server.isAlive);
+    // Whoever is frozen would keep the one who asks, and with them the whole load.
+    const live = [...servers].filter(([{ isAlive, pid }]) => isAlive && readState(pid) !== 'T');
     return live[(turn += 1) % live.length]?.[1];
   });
-  const launchHere: Stage['launch'] = (probe) => {
-    const server = launch(place.directory, probe);
+  const launchHere: Stage['launch'] = (probe, config) => {
+    const server = launch(place.directory, probe, {}, config);
     server.ready.then(
       ({ control }) => servers.set(server, control),
       () => 'whoever waits for it is told',
@@ -82,20 +106,23 @@ export async function makeStage(
         patienceMs,
       ),
     async drain() {
-      await eventually('all is done', async () => (await client.backlog()) === 0, patienceMs);
+      const isDone = async (): Promise<boolean> =>
+        (await client.backlog()) === 0 && !(await client.hasRuns());
+      await eventually('all is done', isDone, drainMs);
     },
     withLedger,
-    async judge() {
+    async judge(known = {}) {
       for (const server of servers.keys())
         if (server.isAlive) expect(await server.stop()).toEqual({ code: 0, signal: null });
       const lines = await record();
-      return withLedger(async (ledger) => check(await gather(ledger, client.history, lines)));
+      const evidence = await withLedger((ledger) => gather(ledger, client.history, lines));
+      return { ...check({ ...evidence, ...known }), evidence };
     },
   };
 }
 
 /** Short times, so that a crash is over soon; crashes are many here and no plugin's fault. */
-function setUp(database: Database, service: JsonObject): Parameters<typeof makePlace>[0] {
+function setUp(database: Database, service: JsonObject): Setup {
   const file = '../../record';
   return {
     database,
@@ -136,6 +163,7 @@ async function gather(
     jobs,
     attempts: await ledger.attempts(jobs.map(({ id }) => id)),
     signals: await ledger.signals({ limit: SIGNALS_MAX }),
+    runs: await ledger.runs({ limit: RUNS_MAX }),
     problems: await ledger.check(),
     leftovers: record.filter(isRunning).map(({ pid }) => pid),
   };

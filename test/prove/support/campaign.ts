@@ -3,9 +3,10 @@
  * as there is time for, and keeps a line of each.
  */
 import { appendFileSync } from 'node:fs';
-import { test } from 'vitest';
+import { onTestFinished, test } from 'vitest';
 import { messageOf } from '../../../src/base/errors.ts';
 import { makeRandom } from '../../crash/support/random.ts';
+import { countChores, doChores } from '../../support/at-end.ts';
 import type { Figures, TrialLine } from './report.ts';
 
 export interface Trial {
@@ -14,6 +15,8 @@ export interface Trial {
   readonly seed: number;
   /** From 0 up to 1. */
   readonly random: () => number;
+  /** It is a part of `npm test`, where there are only seconds for it. */
+  readonly isShort: boolean;
 }
 
 export interface CampaignOptions {
@@ -49,7 +52,11 @@ export function campaign(
   const indices = Array.from({ length: count }, (_, offset) => from + offset);
   test.for(indices)(`${name}, trial %i`, { timeout: timeoutMs }, async (index, { skip }) => {
     if (asked !== undefined && Date.now() >= asked.untilMs) skip();
-    const trial = { index, seed: seed + index, random: makeRandom(seed + index) };
+    // What a trial used is gone before the next one: there may be thousands.
+    const before = countChores();
+    onTestFinished(() => doChores(before));
+    const isShort = asked === undefined;
+    const trial = { index, seed: seed + index, random: makeRandom(seed + index), isShort };
     const began = performance.now();
     const keep = (found: Pick<TrialLine, 'figures' | 'fault'>): void =>
       note({ index, seed: trial.seed, ms: Math.round(performance.now() - began), ...found });

@@ -44,7 +44,7 @@ export function summarize(lines: readonly TrialLine[]): Summary {
   return {
     trials: lines.length,
     clean: lines.length - faults.length,
-    bound: faults.length > 0 || lines.length === 0 ? null : 3 / lines.length,
+    bound: faults.length > 0 || lines.length === 0 ? null : Math.min(1, 3 / lines.length),
     minutes: round(lines.reduce((sum, { ms }) => sum + ms, 0) / MS_PER_MINUTE),
     sums: Object.fromEntries(sums),
     samples: Object.fromEntries([...samples].map(([name, all]) => [name, spreadOf(all)])),

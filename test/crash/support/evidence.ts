@@ -1,0 +1,67 @@
+/** What is known of a run from outside: what clients, plugins and the ledger tell. */
+import type { Attempt } from '../../../src/job/attempt.ts';
+import type { Job } from '../../../src/job/job.ts';
+import type { Run } from '../../../src/pipeline/run.ts';
+import type { Signal } from '../../../src/signal/signal.ts';
+import type { Operation } from './client.ts';
+import type { RecordLine } from './recorder.ts';
+
+export type SeenJob = Pick<
+  Job,
+  | 'id'
+  | 'plugin'
+  | 'payload'
+  | 'status'
+  | 'lastError'
+  | 'parentJobId'
+  | 'sourceEventId'
+  | 'retryCount'
+  | 'runId'
+  | 'scheduleId'
+  | 'scheduleSlot'
+  | 'dedupeKey'
+  | 'createdAt'
+  | 'completedAt'
+>;
+export type SeenAttempt = Pick<
+  Attempt,
+  'jobId' | 'attempt' | 'status' | 'cause' | 'startedAt' | 'completedAt'
+>;
+export type SeenSignal = Pick<Signal, 'id' | 'type' | 'jobId' | 'jobAttempt'>;
+export type SeenRun = Pick<
+  Run,
+  'id' | 'payload' | 'status' | 'output' | 'haltMessage' | 'dedupeKey'
+>;
+
+/** What was done to the servers, and when: from its beginning until it could have no more effect. */
+export interface Disturbance {
+  readonly kind: string;
+  readonly fromMs: number;
+  readonly untilMs: number;
+}
+
+export interface Evidence {
+  readonly history: readonly Operation[];
+  readonly record: readonly RecordLine[];
+  readonly jobs: readonly SeenJob[];
+  readonly attempts: readonly SeenAttempt[];
+  readonly signals: readonly SeenSignal[];
+  readonly runs: readonly SeenRun[];
+  /** What the ledger's own check found. */
+  readonly problems: readonly string[];
+  /** Processes of plugins that live although no server does. */
+  readonly leftovers: readonly number[];
+  /** When it is told, whatever was repeated must have one of them before it. */
+  readonly disturbances?: readonly Disturbance[] | undefined;
+  /** Whoever would have ended a plugin was frozen as well, so nobody could. */
+  readonly mayOverlap?: boolean | undefined;
+}
+
+/** Whether a client asked for this very job. */
+export function isAsked({ parentJobId, runId, scheduleId }: SeenJob): boolean {
+  return parentJobId === null && runId === null && scheduleId === null;
+}
+
+export function refOf({ payload }: Pick<SeenJob, 'payload'>): number {
+  return (JSON.parse(payload) as { readonly ref: number }).ref;
+}

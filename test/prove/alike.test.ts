@@ -1,0 +1,43 @@
+/** The model, SQLite and PostgreSQL are asked the same: they answer alike, and remember alike. */
+import fc from 'fast-check';
+import { expect } from 'vitest';
+import { openLedger } from '../../src/ledger/open.ts';
+import type { Model } from '../conformance/model.ts';
+import { actions, follow } from '../conformance/sequence.ts';
+import { databases, makePlace, openRaw } from '../conformance/support.ts';
+import { campaign } from './support/campaign.ts';
+
+const SEQUENCES = 50;
+const SEQUENCES_SHORT = 4;
+
+campaign('alike', { trials: 1, timeoutMs: 600_000 }, async ({ seed, isShort }) => {
+  const numRuns = isShort ? SEQUENCES_SHORT : SEQUENCES;
+  const sequences = fc.sample(actions, { numRuns, seed });
+  const told: string[][] = [];
+  for (const kind of databases) {
+    const place = await makePlace(kind);
+    const ledger = await openLedger(place);
+    const raw = openRaw(place);
+    try {
+      const histories: string[] = [];
+      for (const sequence of sequences)
+        histories.push(tell(await follow({ ledger, raw }, sequence)));
+      told.push(histories);
+    } finally {
+      await ledger.close();
+      await raw.close();
+    }
+  }
+  const [one, two] = told;
+  expect(two).toEqual(one);
+  const commands = sequences.reduce((sum, sequence) => sum + sequence.length, 0);
+  return { sequences: sequences.length, commands };
+});
+
+/** What came of it; ids are told by the order of their jobs. */
+function tell({ jobs, log }: Model): string {
+  const names = new Map(jobs.map(({ id }, index) => [id, index]));
+  const rows = jobs.map(({ plugin, status, attempt }) => [plugin, status, attempt]);
+  const ends = log.map(([id = '', attempt, , ...how]) => [names.get(id), attempt, ...how]);
+  return JSON.stringify([rows, ends]);
+}

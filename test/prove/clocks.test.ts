@@ -1,0 +1,166 @@
+/**
+ * Clocks that jump: several hosts look after the same schedules while the clock of their ledger leaps
+ * hours ahead and falls back, over changes to and from daylight saving, leap days and 2038, in zones
+ * of every kind. Every time that a schedule names is met once, by one host. What is due is told apart
+ * here by the zones of the system, and not by the program's own.
+ */
+import type { Config } from '../../src/config/config.ts';
+import {
+  makeScheduler,
+  type Scheduler,
+  type SchedulerOptions,
+} from '../../src/engine/scheduler.ts';
+import type { Catalog } from '../../src/plugin/catalog.ts';
+import { between, type Random } from '../crash/support/random.ts';
+import { makeMemorySchedules } from '../support/memory-schedules.ts';
+import { schedule } from '../unit/schedule/support.ts';
+import { campaign } from './support/campaign.ts';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const DAYS = 20;
+
+const zones = [
+  'UTC',
+  'Europe/Berlin',
+  'America/New_York',
+  'America/Sao_Paulo',
+  'Australia/Lord_Howe',
+  'Asia/Kathmandu',
+  'Pacific/Kiritimati',
+  'Africa/Casablanca',
+  'Pacific/Chatham',
+];
+/** Days shortly before something happens to a calendar. */
+const starts = [
+  '1999-12-20T00:00:30Z',
+  '2024-02-20T00:00:30Z',
+  '2026-03-20T00:00:30Z',
+  '2026-10-15T00:00:30Z',
+  '2026-03-01T00:00:30Z',
+  '2026-04-01T00:00:30Z',
+  '2027-09-20T00:00:30Z',
+  '2038-01-10T00:00:30Z',
+  '2100-02-20T00:00:30Z',
+];
+const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+campaign('clocks', { trials: 2, timeoutMs: 60_000 }, async ({ random, seed }) => {
+  const zone = pick(zones, random);
+  const start = Date.parse(pick(starts, random));
+  const daily = { hour: between(random, 0, 23), minute: between(random, 0, 59) };
+  const every = pick([15, 20, 30, 60], random);
+  const entries = [
+    { id: 'daily', cron: `${daily.minute} ${daily.hour} * * *` },
+    { id: 'weekday', cron: `${daily.minute} ${daily.hour} * * mon-fri` },
+    { id: 'often', cron: every === 60 ? '0 * * * *' : `*/${every} * * * *` },
+  ].map((entry) => ({ ...entry, timezone: zone, catch_up: 'run_all', if_running: 'queue' }));
+  const { jobs, endMs, jumps } = await live(entries, zone, start, random);
+  const found = (id: string): number => jobs.filter(({ key }) => key === `echo/${id}`).length;
+  const expected = expect(zone, start, endMs, { ...daily, every });
+  const what = `seed ${seed}, ${zone} from ${new Date(start).toISOString()}, ${JSON.stringify(daily)}`;
+  for (const [id, count] of Object.entries(expected)) {
+    if (found(id) !== count)
+      throw new Error(`${what}: ${id} was met ${found(id)} times instead of ${count}`);
+  }
+  const slots = new Set(jobs.map(({ key, slot }) => `${key} ${slot}`));
+  if (slots.size !== jobs.length) throw new Error(`${what}: a time was met twice`);
+  return { days: DAYS, met: jobs.length, jumps };
+});
+
+async function live(
+  entries: readonly Readonly<Record<string, unknown>>[],
+  timezone: string,
+  start: number,
+  random: Random,
+) {
+  let nowMs = start;
+  // Whatever was begun is over, also when the clock fell back behind its beginning.
+  const memory = makeMemorySchedules(() => nowMs, -DAY);
+  const service = { tickIntervalMs: 10 * MINUTE, timezone, quietHours: {}, reapAfterMs: 1000 };
+  const settings = {
+    enabled: true,
+    schedules: entries.map(schedule),
+    retry: { maxAttempts: 1, backoffBaseMs: 1 },
+    circuitBreaker: { threshold: 3, resetAfterMs: 1 },
+    maxOutstandingPolls: 1000,
+  };
+  const config = { service, plugins: { echo: settings } } as unknown as Config;
+  const plugins = new Map([['echo', { manifest: { commands: { poll: {} } } }]]);
+  const catalog = { plugins, problems: [] } as unknown as Catalog;
+  const hosts: Scheduler[] = Array.from({ length: between(random, 1, 4) }, () =>
+    makeScheduler({
+      ledger: memory.ledger,
+      config: () => config,
+      catalog: () => catalog,
+      holdOf: () => undefined,
+      now: () => Promise.resolve(nowMs),
+      onFired: () => {},
+      onCancelled: () => {},
+      log: log as unknown as SchedulerOptions['log'],
+    }),
+  );
+  for (const host of hosts) await host.tick();
+  let jumps = 0;
+  let endMs = start;
+  while (endMs < start + DAYS * DAY) {
+    // Whoever comes looks, sometimes all at once.
+    const those = random() < 0.3 ? hosts : [pick(hosts, random)];
+    const looks = await Promise.all(those.map((host) => host.tick()));
+    endMs = Math.max(endMs, nowMs);
+    nowMs += Math.min(...looks.map(({ nextInMs }) => nextInMs));
+    if (random() < 0.02) {
+      jumps += 1;
+      nowMs += between(random, -5 * HOUR, 5 * HOUR);
+    }
+  }
+  return { jobs: memory.jobs, endMs, jumps };
+}
+
+interface Asked {
+  readonly hour: number;
+  readonly minute: number;
+  readonly every: number;
+}
+
+/** How often each must have been met, counted minute by minute after the first moment. */
+function expect(zone: string, start: number, endMs: number, { hour, minute, every }: Asked) {
+  const format = new Intl.DateTimeFormat('en-GB', {
+    timeZone: zone,
+    hourCycle: 'h23',
+    weekday: 'short',
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+    hour: '2-digit',
+    minute: '2-digit',
+  });
+  const wanted = hour * 60 + minute;
+  const counts = { daily: 0, weekday: 0, often: 0 };
+  let last: { date: string; minutes: number } | undefined;
+  let metOn = '';
+  for (let ms = Math.ceil(start / MINUTE) * MINUTE - MINUTE; ms <= endMs; ms += MINUTE) {
+    const parts = new Map(format.formatToParts(ms).map(({ type, value }) => [type, value]));
+    const get = (type: Intl.DateTimeFormatPartTypes): string => parts.get(type) ?? '';
+    const date = `${get('year')}-${get('month')}-${get('day')}`;
+    const minutes = Number(get('hour')) * 60 + Number(get('minute'));
+    const isNew = ms > start;
+    if (isNew && minutes % every === 0) counts.often += 1;
+    // A time that a day does not have is met when it has just passed; one that it has twice, once.
+    const isPassed = last?.date === date && last.minutes < wanted && minutes > wanted;
+    if (metOn !== date && (minutes === wanted || isPassed)) {
+      metOn = date;
+      if (isNew) counts.daily += 1;
+      if (isNew && !['Sat', 'Sun'].includes(get('weekday'))) counts.weekday += 1;
+    }
+    last = { date, minutes };
+  }
+  return counts;
+}
+
+function pick<T>(list: readonly T[], random: Random): T {
+  const one = list[between(random, 0, list.length - 1)];
+  if (one === undefined) throw new Error('there is nothing to pick from');
+  return one;
+}

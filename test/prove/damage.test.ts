@@ -1,0 +1,100 @@
+/**
+ * Files that were damaged: of the ledger, of its locks, of the configuration. Whoever opens them is
+ * told what is wrong in words of the catalogue, and what a check can see is never worked with.
+ */
+import { copyFileSync, existsSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { DuctileError, messageOf } from '../../src/base/errors.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import { openSoundLedger } from '../../src/ledger/open.ts';
+import { beat, draft, request, succeed } from '../conformance/words.ts';
+import { makeDirectory } from '../support/directory.ts';
+import { tryConfigurations } from './damage/configuration.ts';
+import { damages, judge, makeLedgerFile, type Damage } from './damage/ledger.ts';
+import { tryProgram } from './damage/program.ts';
+import { campaign, type Trial } from './support/campaign.ts';
+
+const isShort = process.env['DUCTILE_PROVE'] === undefined;
+/** How often each kind of damage is done in a trial. */
+const TIMES = isShort ? 1 : 2;
+
+campaign('damage', { trials: 1, timeoutMs: 600_000 }, async (trial) => {
+  const ledgers = await tryLedgers(trial);
+  const configurations = await tryConfigurations(trial, isShort ? 20 : 40);
+  return { ...ledgers, ...configurations, ...(await tryProgram(trial, isShort ? 1 : 2)) };
+});
+
+async function tryLedgers({ random }: Trial) {
+  const directory = await makeDirectory();
+  const [sound, path] = [join(directory, 'sound.db'), join(directory, 'ledger.db')];
+  await makeLedgerFile(sound);
+  const sums = { ledgers: 0, refused: 0, undetectable: 0, foundByCheck: 0, toldInUse: 0 };
+  for (const damage of damages) {
+    for (let time = 0; time < TIMES; time += 1) {
+      for (const suffix of ['', '-wal', '-shm']) {
+        rmSync(path + suffix, { force: true });
+        if (existsSync(sound + suffix)) copyFileSync(sound + suffix, path + suffix);
+      }
+      damage.apply(path, random);
+      sums.ledgers += 1;
+      sums[await tryLedger(path, directory, damage)] += 1;
+    }
+  }
+  return sums;
+}
+
+type Outcome = 'refused' | 'undetectable' | 'foundByCheck' | 'toldInUse';
+
+/** Where the damage cannot be told from what somebody meant, using it is all that can be asked. */
+const codes = ['LEDGER_CORRUPT', 'LEDGER_FOREIGN', 'LEDGER_NEWER', 'LEDGER_UNSUITABLE'];
+
+async function tryLedger(
+  path: string,
+  directory: string,
+  { name, code }: Damage,
+): Promise<Outcome> {
+  const { quick, full } = judge(path, directory);
+  let ledger: Ledger;
+  try {
+    ledger = await openSoundLedger({ kind: 'sqlite', path });
+  } catch (error) {
+    const told = codeOf(error);
+    const isRight = code === undefined ? codes.includes(told) : code === told;
+    if (!isRight)
+      throw new Error(`${name}: told as ${told}: ${messageOf(error)}`, { cause: error });
+    return 'refused';
+  }
+  try {
+    if (code !== undefined) throw new Error(`${name}: it was opened`);
+    if (quick.length > 0) throw new Error(`${name}: used in silence: ${quick.join('; ')}`);
+    const problems = await ledger.check();
+    const told = await use(ledger, name);
+    if (full.length > 0 && problems.length === 0)
+      throw new Error(`${name}: not seen by a check: ${full.join('; ')}`);
+    if (problems.length > 0) return 'foundByCheck';
+    return told ? 'toldInUse' : 'undetectable';
+  } finally {
+    await ledger.close();
+  }
+}
+
+/** The life of a job on it; says whether something of it was refused because of damage. */
+async function use(ledger: Ledger, name: string): Promise<boolean> {
+  try {
+    await ledger.heartbeat(beat('p2'));
+    await ledger.enqueue({ jobs: [draft()] });
+    const claimed = await ledger.claim(request('p2', { slots: 5 }));
+    await ledger.settle(claimed.map((job) => succeed(job)));
+    await ledger.jobs({ limit: 100 });
+    await ledger.signals({ limit: 100 });
+    return false;
+  } catch (error) {
+    if (codeOf(error) !== 'LEDGER_CORRUPT')
+      throw new Error(`${name}, used: ${messageOf(error)}`, { cause: error });
+    return true;
+  }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof DuctileError ? error.code : `no code (${String(error)})`;
+}

@@ -1,0 +1,101 @@
+/**
+ * PostgreSQL goes away under two hosts at work: it is restarted, it crashes, connections break, it falls
+ * silent, it becomes slow; for moments, for seconds, and now and then for longer than a minute.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { between, pick, type Random } from '../crash/support/random.ts';
+import { putBetween, type Proxy } from '../crash/support/proxy.ts';
+import { useOwnServer } from '../support/postgres.ts';
+import { campaign, type Trial } from './support/campaign.ts';
+import type { Figures } from './support/report.ts';
+import { openScene } from './support/scene.ts';
+
+const HOSTS = 2;
+const OUTAGES = 4;
+const requests = [1, 6] as const;
+const workMs = [0, 400] as const;
+const shortMs = [20, 500] as const;
+const longMs = [500, 5000] as const;
+/** Of so many trials, one has an outage of so many milliseconds. */
+const ENDLESS_EVERY = 20;
+const endlessMs = [60_000, 100_000] as const;
+const slowMs = [5, 60] as const;
+
+const server = useOwnServer();
+
+type Outage = (proxy: Proxy, forMs: number, random: Random) => Promise<void>;
+
+type Kind = 'restarts' | 'crashes' | 'cuts' | 'flappings' | 'silences' | 'slowdowns';
+
+const outages: Readonly<Record<Kind, Outage>> = {
+  async restarts(_, forMs) {
+    await server.goDown('fast');
+    await sleep(forMs);
+    await server.comeBack();
+  },
+  async crashes(_, forMs) {
+    await server.goDown('crash');
+    await sleep(forMs);
+    await server.comeBack();
+  },
+  async cuts(proxy, forMs) {
+    await proxy.cut();
+    await sleep(forMs);
+    await proxy.restore();
+  },
+  async flappings(proxy, forMs, random) {
+    for (let left = forMs; left > 0;) {
+      const ms = between(random, ...shortMs);
+      await outages.cuts(proxy, ms, random);
+      await sleep(ms);
+      left -= 2 * ms;
+    }
+  },
+  async silences(proxy, forMs, random) {
+    proxy.hold('requests', 'answers');
+    await sleep(forMs);
+    // What was under way arrives late, or never.
+    if (random() < 0.5) return proxy.release();
+    await proxy.cut();
+    await proxy.restore();
+  },
+  async slowdowns(proxy, forMs, random) {
+    proxy.slow(between(random, ...slowMs));
+    await sleep(forMs);
+    proxy.slow(0);
+  },
+};
+
+campaign(
+  'PostgreSQL that goes away: nothing is lost, nothing done twice, all goes on when it is back',
+  { trials: 1, timeoutMs: 600_000 },
+  tryOutages,
+);
+
+async function tryOutages({ index, seed, random, isShort }: Trial): Promise<Figures> {
+  let proxy: Proxy | undefined;
+  const scene = await openScene({
+    database: 'postgres',
+    hosts: HOSTS,
+    seed,
+    configOf: async ({ place }) => {
+      proxy ??= await putBetween(place);
+      return place.directory;
+    },
+  });
+  if (proxy === undefined) throw new Error('there is no way to the database');
+  for (const place of scene.hosts.keys()) await scene.ready(place);
+  const kinds = Object.keys(outages) as Kind[];
+  const endless = index % ENDLESS_EVERY === ENDLESS_EVERY - 1;
+  for (let done = 0; done < (isShort ? 2 : OUTAGES); done += 1) {
+    const kind = pick(kinds, random);
+    const isLong = random() < 0.4;
+    const [low, high] = endless && done === 0 ? endlessMs : isLong ? longMs : shortMs;
+    const forMs = between(random, low, high);
+    await scene.work(between(random, ...requests), between(random, ...workMs));
+    const way = proxy;
+    await scene.outage(kind, () => outages[kind](way, forMs, random));
+  }
+  // A server that has ended meanwhile is a fault.
+  return scene.end();
+}

@@ -1,0 +1,81 @@
+/**
+ * The disk of the ledger fills up and is freed again, again and again, under load: what cannot be kept
+ * is refused and never lost, the server survives, work that ended meanwhile is written down later, and
+ * it goes on by itself when there is room.
+ */
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Operation } from '../crash/support/client.ts';
+import { disks, type Disk } from '../crash/support/disk.ts';
+import { startLoad } from '../crash/support/load.ts';
+import { between, type Random } from '../crash/support/random.ts';
+import type { Server } from '../crash/support/server.ts';
+import { makeStage, type Stage } from '../crash/support/stage.ts';
+import { eventually } from '../support/instance.ts';
+import { campaign, type Trial } from './support/campaign.ts';
+
+const isShort = process.env['DUCTILE_PROVE'] === undefined;
+const ASKED_MAX = 3000;
+const padding = 'x'.repeat(8000);
+
+campaign('disk-full', { trials: disks.length, timeoutMs: 120_000 }, (trial) => {
+  const disk = disks[trial.index % disks.length];
+  if (disk === undefined) throw new Error('there is no disk');
+  if (disk.lack === undefined) return run(trial, disk);
+  console.warn(`${disk.name} was left out: ${disk.lack}`);
+  return Promise.resolve({ leftOut: 1 });
+});
+
+async function run({ random }: Trial, disk: Disk) {
+  const stage = await makeStage('sqlite');
+  const state = join(stage.place.directory, 'state');
+  disk.prepare(state);
+  const server = await stage.start();
+  const load = isShort ? undefined : startLoad(stage.client, random);
+  const recoverMs: number[] = [];
+  const cycles = isShort ? 1 : between(random, 3, 6);
+  for (let cycle = 0; cycle < cycles; cycle += 1) {
+    recoverMs.push(await fillAndFree({ stage, disk, state, server }, random));
+  }
+  await load?.stop();
+  await stage.drain();
+  if (!server.isAlive) throw new Error('the server is dead');
+  const { faults, counts } = await stage.judge();
+  if (faults.length > 0) throw new Error(faults.join('\n'));
+  const { unknown, crashed, released, repeated, failed, refused, jobs } = counts;
+  // Some of the load is asked to fail and is done again, and nothing else is.
+  if (unknown + crashed + released > 0 || repeated !== failed)
+    throw new Error(`a full disk interrupted work: ${JSON.stringify(counts)}`);
+  return { cycles, jobs, refused, recoverMs };
+}
+
+interface Scene {
+  readonly stage: Stage;
+  readonly disk: Disk;
+  readonly state: string;
+  readonly server: Server;
+}
+
+/** How long it took from there being room again to the next acknowledgement. */
+async function fillAndFree({ stage, disk, state, server }: Scene, random: Random) {
+  const running = await stage.client.enqueue({ sleep_ms: 500 });
+  await stage.recorded(running, { phase: 'start' });
+  disk.fill(state, server.pid);
+  // The journal may still have room of its own, which is used up first.
+  let answer: Operation | undefined;
+  for (let asked = 0; asked < ASKED_MAX && answer?.outcome !== 'refused'; asked += 1)
+    answer = await stage.client.enqueue({ padding });
+  if (answer?.outcome !== 'refused' || answer.code !== 'LEDGER_UNAVAILABLE')
+    throw new Error(`on a full disk: ${JSON.stringify(answer)}`);
+  // The work goes on, but its end cannot be written down yet.
+  await stage.recorded(running, { phase: 'end' });
+  if (!isShort) await sleep(between(random, 0, 2000));
+  if (!server.isAlive) throw new Error('the server did not survive a full disk');
+  disk.free(state, server.pid);
+  const freed = performance.now();
+  await eventually('work is taken again', async () => {
+    const { outcome } = await stage.client.enqueue({ padding });
+    return outcome === 'acknowledged';
+  });
+  return Math.round(performance.now() - freed);
+}

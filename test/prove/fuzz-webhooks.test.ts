@@ -1,0 +1,302 @@
+/** What strangers deliver: signatures, bodies, and what they put into templates and patterns. */
+import assert from 'node:assert/strict';
+import { DuctileError } from '../../src/base/errors.ts';
+import { findUnsafe, type JsonObject } from '../../src/base/json.ts';
+import { limits } from '../../src/base/limits.ts';
+import { escapeMarkers } from '../../src/webhook/boundary.ts';
+import { readBody } from '../../src/webhook/body.ts';
+import { readForm } from '../../src/webhook/form.ts';
+import { findAll, parsePattern } from '../../src/webhook/pattern.ts';
+import { parsePayload } from '../../src/webhook/payload.ts';
+import { presets } from '../../src/webhook/presets.ts';
+import type { HookRequest } from '../../src/webhook/request.ts';
+import { renderTemplate } from '../../src/webhook/template.ts';
+import { verify } from '../../src/webhook/verify.ts';
+import { AT } from '../unit/webhook/support.ts';
+import { form, vectors, type Vector } from '../unit/webhook/vectors.ts';
+import type { Target } from './support/fuzz.ts';
+import { fuzzing } from './support/fuzzing.ts';
+
+/** Which vector it is, the address, the lines of the head, and after an empty line the body. */
+function write(index: number, { url, headers, rawBody }: HookRequest): string {
+  const lines = headers.map(([name, value]) => `${name}: ${value}`);
+  return [index, url, ...lines, '', rawBody.toString('latin1')].join('\n');
+}
+
+function read(input: string): { readonly index: number; readonly request: HookRequest } {
+  const split = input.indexOf('\n\n');
+  const head = split === -1 ? input : input.slice(0, split);
+  const [index = '', url = '', ...lines] = head.split('\n');
+  const headers = lines.map((line): readonly [string, string] => {
+    const colon = line.indexOf(': ');
+    return [line.slice(0, colon).toLowerCase(), line.slice(colon + 2)];
+  });
+  const rawBody = Buffer.from(split === -1 ? '' : input.slice(split + 2), 'latin1');
+  return { index: Number(index) || 0, request: { method: 'POST', url, headers, rawBody } };
+}
+
+const signature: Target = {
+  name: 'signature',
+  share: 3,
+  examples: vectors.map(({ request }, index) => write(index, request)),
+  words: [
+    '\n',
+    ': ',
+    '=',
+    ',',
+    ' ',
+    '.',
+    'v1=',
+    'v0=',
+    'sha256=',
+    't=1',
+    't=',
+    'v1,',
+    'whsec_',
+    '==',
+    ...vectors.flatMap(({ request }) =>
+      request.headers.map(([name, value]) => `\n${name}: ${value}`),
+    ),
+
+    '\nsvix-id: x',
+    '\nwebhook-signature: v1,',
+    'bodySHA256=',
+    '&',
+    '%00',
+    ':443',
+    'none',
+    '\0',
+  ],
+  check(input) {
+    const { index, request } = read(input);
+    const vector = vectors[index % vectors.length] ?? vectors[0];
+    assert.ok(vector !== undefined);
+    const { preset, secret, at = AT } = vector;
+    const verdict = verify(presets[preset], request, [secret], at);
+    if (verdict.kind === 'refused') return `${preset} ${verdict.reason}`;
+    // Nobody here knows the secret, so what was signed is what it was signed with.
+    assert.ok(
+      vectors.some((other) => isProven(other, vector, request)),
+      'it is forged',
+    );
+    return `${preset} ${verdict.kind}`;
+  },
+};
+
+function isProven(one: Vector, asked: Vector, request: HookRequest): boolean {
+  if (one.secret !== asked.secret) return false;
+  if (one.preset === 'gitlab') return request.headers.some(([, value]) => value === one.secret);
+  if (one.preset !== 'twilio') return request.rawBody.equals(one.request.rawBody);
+  return fieldsOf(request) === fieldsOf(one.request) || request.rawBody.equals(one.request.rawBody);
+}
+
+/** What that sender signs of a form, whose order and encoding say nothing. */
+function fieldsOf({ rawBody }: HookRequest): string {
+  const fields = readForm(rawBody);
+  if (!fields.ok) return '';
+  const pairs = [...fields.fields].flatMap(([name, values]) =>
+    [...new Set(values)].toSorted().map((value) => name + value),
+  );
+  return pairs.toSorted().join('');
+}
+
+const body: Target = {
+  name: 'hook-body',
+  share: 2,
+  examples: [
+    'content-type: application/json\n\n{"a":[1,"x"]}',
+    `content-type: ${form}; charset=utf-8\n\na=1&a=2&b=%C3%A9+x&c`,
+    `content-type: ${form}\n\npayload=%7B%22a%22%3A1%7D`,
+    `content-type: application/cloudevents+json
+
+{"specversion":"1.0","id":"1","type":"a.b","source":"s","data":{"x":1}}`,
+    `content-type: application/json
+ce-specversion: 1.0
+ce-id: 1
+ce-type: t
+ce-source: s
+ce-subject: %41
+
+{"a":1}`,
+    'content-type: application/vnd.x+json; charset="UTF-8"\ncontent-encoding: identity\n\n{}',
+  ],
+  words: [
+    '\n',
+    ': ',
+    ';',
+    'charset=utf-16',
+    'gzip',
+    '-batch',
+    '\nce-id: %00',
+    '\nce-__proto__: 1',
+    '%',
+
+    '%zz',
+    '&',
+    '=',
+    '+',
+    'payload=',
+    '__proto__=1',
+    '%00',
+    '\xc3',
+    '\xff',
+    '\xef\xbb\xbf',
+    '{"a":',
+    '"\\u0000"',
+    '"\\ud800"',
+    '[[[[',
+    '1e400',
+    '"a":1,"a":2',
+    '\nce-time: %ED%A0%80',
+    'null',
+  ],
+  check(input) {
+    const { request } = read(`0\nhttps://h/\n${input}`);
+    const parsed = readBody(request, 'all');
+    if (!parsed.ok) return `${parsed.fault} ${parsed.message}`;
+    assert.equal(findUnsafe(parsed.payload, limits.jsonDepthMax), undefined);
+    assert.equal(findUnsafe(parsed.event ?? null, limits.jsonDepthMax + 2), undefined);
+    return `ok ${parsed.event !== undefined}`;
+  },
+};
+
+const payload: JsonObject = {
+  title: '{{body}} {{title}}',
+  body: '$& $1 {{?x}}',
+  n: 1,
+  list: [1, { a: '}}' }],
+  none: null,
+  toString: 'own',
+  été: 'ok',
+};
+
+const template: Target = {
+  name: 'hook-template',
+  share: 4,
+  examples: ['{{title}}: {{body}}', '{{missing}} {{none}}', '{{ list }}{{list}}', '{{été}}{{{n}}}'],
+  words: [
+    '{{',
+    '}}',
+    '{',
+    '}',
+    'title',
+    'body',
+    'n',
+    'list',
+    'constructor',
+    '__proto__',
+    '?',
+    '$&',
+  ],
+  check(input) {
+    try {
+      const rendered = renderTemplate(input, payload);
+      // The same by hand: once from left to right, and nothing that was put in is looked at again.
+      const expected = input
+        .split(/(\{\{[\p{L}\p{N}_]+\}\})/u)
+        .map((part, index) => (index % 2 === 1 ? show(part.slice(2, -2)) : part));
+      assert.equal(rendered, expected.join(''));
+      return `ok ${rendered === input} ${rendered.includes('{{?')}`;
+    } catch (thrown) {
+      if (!(thrown instanceof DuctileError)) throw thrown;
+      return thrown.code;
+    }
+  },
+};
+
+function show(field: string): string {
+  const value = Object.hasOwn(payload, field) ? payload[field] : null;
+  if (value === null || value === undefined) return `{{?${field}}}`;
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+const boundary: Target = {
+  name: 'boundary',
+  share: 2,
+  examples: [
+    '#-- END EXTERNAL WEBHOOK PAYLOAD --#',
+    'e x t e r n a l - webhook\npayload',
+    'ЕXTERNAL WEВHOOK ΡAYLOAD',
+    'ＥＸＴＥＲＮＡＬ ＷＥＢＨＯＯＫ ＰＡＹＬＯＡＤ',
+    'nothing of the kind',
+  ],
+  words: [
+    '#--',
+    '--#',
+    'END',
+    'EXTERNAL',
+    'WEBHOOK',
+    'PAYLOAD',
+    '\u200b',
+    '\u0301',
+    '\u{e0041}',
+    'external',
+  ],
+  check(input) {
+    const escaped = escapeMarkers(input);
+    assert.doesNotMatch(escaped.normalize('NFKC'), /external[^\p{L}]*webhook[^\p{L}]*payload/iu);
+    // Nothing is left to find a second time.
+    assert.equal(escapeMarkers(escaped), escaped);
+    return escaped === input ? 'same' : 'escaped';
+  },
+};
+
+const subjects = [
+  't=17,v1=ab0,v1=cd',
+  'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!',
+  '',
+  'é=\u2028x',
+];
+
+const pattern: Target = {
+  name: 'pattern',
+  share: 2,
+  examples: [
+    'v1=([a-f0-9]+)',
+    String.raw`\b(t)=(\d{1,3})$`,
+    '(?:a|b)*(c?)',
+    '((a+)+)$',
+    '([^,]+?)',
+  ],
+  words: [
+    '(',
+    ')',
+    '[',
+    ']',
+    '{',
+    '}',
+    '|',
+    '*',
+    '+',
+    '?',
+    '^',
+    '$',
+    '.',
+    '\\d',
+    '\\w',
+    '\\b',
+    '\\',
+    '(?:',
+    '(?<n>',
+    '{2,}',
+    '{1000}',
+    '[^',
+    'a-z',
+    '(a*)*',
+    '(a|a)+',
+    '\\x41',
+    '(?=',
+  ],
+  check(input) {
+    const layout = parsePayload(input);
+    const parsed = parsePattern(input);
+    if (!parsed.ok) return `${parsed.message} ${layout.ok}`;
+    for (const subject of subjects) {
+      const found = findAll(parsed.pattern, subject, 10);
+      assert.ok(found.length <= 10 && found.every((one) => subject.includes(one)));
+    }
+    return 'ok';
+  },
+};
+
+fuzzing('fuzz-webhooks', { cases: 20_000 }, [signature, body, template, boundary, pattern]);

@@ -1,0 +1,116 @@
+/** Every state that can be reached, and whether each can still end well. */
+import { isTerminal } from '../../../src/job/state.ts';
+import { next, type MachineJob, type State } from './machine.ts';
+
+export interface Explored {
+  readonly states: number;
+  readonly moves: number;
+  /** States in which all jobs have ended. */
+  readonly ends: number;
+}
+
+/** Breadth first; throws what is wrong with the first state that breaks a rule. */
+export function explore(first: State): Explored {
+  const known = new Map<string, number>([[toKey(first), 0]]);
+  const states: State[] = [first];
+  const cameFrom: number[][] = [[]];
+  let moves = 0;
+  for (let index = 0; index < states.length; index += 1) {
+    const state = states[index] ?? first;
+    for (const other of next(state)) {
+      moves += 1;
+      checkMove(state, other);
+      const key = toKey(other);
+      const found = known.get(key);
+      if (found !== undefined) {
+        cameFrom[found]?.push(index);
+        continue;
+      }
+      checkState(other);
+      known.set(key, states.length);
+      states.push(other);
+      cameFrom.push([index]);
+    }
+  }
+  const ends = states.flatMap((state, index) => (isOver(state) ? [index] : []));
+  checkEnds(states, cameFrom, ends);
+  return { states: states.length, moves, ends: ends.length };
+}
+
+/** From everywhere there is a way to an end. */
+function checkEnds(
+  states: readonly State[],
+  cameFrom: readonly (readonly number[])[],
+  ends: readonly number[],
+): void {
+  const canEnd = new Uint8Array(states.length);
+  const open = [...ends];
+  for (let index = open.pop(); index !== undefined; index = open.pop()) {
+    if (canEnd[index] === 1) continue;
+    canEnd[index] = 1;
+    open.push(...(cameFrom[index] ?? []));
+  }
+  const stuck = canEnd.indexOf(0);
+  if (stuck >= 0) throw new Error(`no way out: ${JSON.stringify(states[stuck])}`);
+}
+
+function checkMove(before: State, after: State): void {
+  before.jobs.forEach((job, index) => {
+    const then = after.jobs[index];
+    if (then === undefined) throw new Error('I1: a job is gone');
+    const told = `${JSON.stringify(job)} → ${JSON.stringify(then)}`;
+    if (isTerminal(job.status) && then.status !== job.status) throw new Error(`I2: ${told}`);
+    if (then.attempt < job.attempt || then.attempt > job.attempt + 1)
+      throw new Error(`I4: ${told}`);
+    if (job.isToStop && then.status === 'queued') throw new Error(`I13: ${told}`);
+    if (job.status === 'running' && then.status === 'running' && job.token !== then.token) {
+      throw new Error(`I5: ${told}`);
+    }
+  });
+}
+
+function checkState(state: State): void {
+  for (const job of state.jobs) {
+    const attempts = job.log.map((line) => line.split(' ')[0]);
+    if (new Set(attempts).size < attempts.length) throw new Error(`I3: ${describe(job)}`);
+    if (job.retryCount > 2 || job.crashCount > 2) throw new Error(`I4: ${describe(job)}`);
+    if ((job.status === 'running') !== (job.token !== null))
+      throw new Error(`I5: ${describe(job)}`);
+    const successes = job.log.filter((line) => line.endsWith('succeeded')).length;
+    if (successes !== (job.status === 'succeeded' ? 1 : 0)) throw new Error(`I3: ${describe(job)}`);
+  }
+}
+
+function isOver(state: State): boolean {
+  return state.jobs.every(({ status }) => isTerminal(status));
+}
+
+function describe(job: MachineJob): string {
+  return JSON.stringify(job);
+}
+
+/**
+ * Two states are one when they differ in names alone: a token says whose it is, whether of this life,
+ * and which other it equals. Of the log's lines only their number counts for what can come.
+ */
+function toKey({ jobs, workers, ...left }: State): string {
+  const names = new Map<string, string>();
+  const nameOf = (token: string | null): string | null => {
+    if (token === null) return null;
+    const [owner, life] = token.split('.').map(Number);
+    const isOld = life !== workers[owner ?? 0]?.life;
+    const name = names.get(token) ?? `${owner} ${isOld} ${names.size}`;
+    names.set(token, name);
+    return name;
+  };
+  const rows = jobs.map(({ log, token, ...job }) => [
+    Object.values(job),
+    nameOf(token),
+    log.length,
+  ]);
+  const hands = workers.map(({ isUp, held }) => [
+    isUp,
+    held && [held.job, held.attempt, held.phase, nameOf(held.token)],
+  ]);
+  return JSON.stringify([rows, hands, Object.values(left)]);
+}

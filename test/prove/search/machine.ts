@@ -1,0 +1,267 @@
+/**
+ * The queue as a small machine: two jobs, two workers, and all that can happen to them. Where an
+ * attempt's end leads is asked of the same functions that the engine asks.
+ */
+import { bareReport } from '../../../src/job/attempt.ts';
+import {
+  blame,
+  endCancelled,
+  endCrashed,
+  endFailed,
+  endReleased,
+  endSucceeded,
+  type Ending,
+} from '../../../src/job/outcome.ts';
+import { canMove, isTerminal, type JobStatus } from '../../../src/job/state.ts';
+
+const MAX_ATTEMPTS = 2;
+const CRASH_RULES = { crashesMax: 2, suspectAfter: 2 };
+
+export interface MachineJob {
+  readonly status: JobStatus;
+  readonly attempt: number;
+  /** Who holds it, as `<worker>.<life>.<claim>`. */
+  readonly token: string | null;
+  readonly retryCount: number;
+  readonly crashCount: number;
+  readonly interruptCount: number;
+  readonly suspect: boolean;
+  readonly isToStop: boolean;
+  /** The attempts whose end is committed, each with its token and how it went. */
+  readonly log: readonly string[];
+}
+
+type Phase = 'running' | 'ok' | 'error' | 'stopped';
+
+export interface Worker {
+  readonly isUp: boolean;
+  /** It is another process after each crash. */
+  readonly life: number;
+  readonly claims: number;
+  /** What it believes that it holds. */
+  readonly held:
+    | {
+        readonly job: number;
+        readonly attempt: number;
+        readonly token: string;
+        readonly phase: Phase;
+      }
+    | undefined;
+}
+
+export interface State {
+  readonly jobs: readonly MachineJob[];
+  readonly workers: readonly Worker[];
+  /** How often each of them may still happen. */
+  readonly crashes: number;
+  readonly expiries: number;
+  readonly losses: number;
+  readonly cancels: number;
+}
+
+export interface Bounds {
+  readonly crashes: number;
+  readonly expiries: number;
+  readonly losses: number;
+  readonly cancels: number;
+}
+
+export function firstState(bounds: Bounds): State {
+  const job = {
+    status: 'queued',
+    attempt: 1,
+    token: null,
+    retryCount: 0,
+    crashCount: 0,
+    interruptCount: 0,
+    suspect: false,
+    isToStop: false,
+    log: [],
+  } as const;
+  const worker = { isUp: true, life: 0, claims: 0, held: undefined };
+  return { jobs: [job, job], workers: [worker, worker], ...bounds };
+}
+
+/** Everything that can happen next, each as the state that it leads to. */
+export function next(state: State): State[] {
+  const { workers, jobs } = state;
+  return [
+    ...workers.flatMap((worker, index) =>
+      worker.isUp ? workOf(state, index) : [restart(state, index)],
+    ),
+    ...workers.flatMap((_, index) => reap(state, index)),
+    ...(state.cancels > 0 ? jobs.flatMap((_, index) => cancel(state, index)) : []),
+  ];
+}
+
+function workOf(state: State, index: number): State[] {
+  const { held } = at(state.workers, index);
+  return [
+    ...(held === undefined ? claim(state, index) : goOn(state, index)),
+    ...beat(state, index),
+    ...(state.crashes > 0 ? [crash(state, index)] : []),
+  ];
+}
+
+/** The oldest that is ready; the answer comes, or is lost. */
+function claim(state: State, index: number): State[] {
+  const worker = at(state.workers, index);
+  const job = state.jobs.findIndex(({ status }) => status === 'queued');
+  if (job < 0) return [];
+  const claims = worker.claims + 1;
+  const token = `${index}.${worker.life}.${claims}`;
+  const { attempt } = at(state.jobs, job);
+  const taken = withJob(state, job, { status: 'running', token });
+  const held = { job, attempt, token, phase: 'running' } as const;
+  return [
+    withWorker(taken, index, { claims, held }),
+    ...lose(withWorker(taken, index, { claims })),
+  ];
+}
+
+function goOn(state: State, index: number): State[] {
+  const { held } = at(state.workers, index);
+  if (held === undefined) return [];
+  if (held.phase === 'running') {
+    return (['ok', 'error'] as const).map((phase) =>
+      withWorker(state, index, { held: { ...held, phase } }),
+    );
+  }
+  const settled = settle(state, held);
+  return [withWorker(settled, index, { held: undefined }), ...lose(settled)];
+}
+
+type Held = NonNullable<Worker['held']>;
+
+/** Under its fence. What was told before in the same words is not told again. */
+function settle(state: State, held: Held): State {
+  const job = at(state.jobs, held.job);
+  if (!isHeld(job, held)) return state;
+  const ending = endOf(job, held.phase);
+  const isLate = job.isToStop && ending.status !== 'succeeded' && ending.status !== 'cancelled';
+  return close(state, held.job, isLate ? endCancelled(counts(job)) : ending, held.phase);
+}
+
+function isHeld(job: MachineJob, { token, attempt }: Held): boolean {
+  return job.status === 'running' && job.token === token && job.attempt === attempt;
+}
+
+function endOf(job: MachineJob, phase: Phase): Ending {
+  const policy = { maxAttempts: MAX_ATTEMPTS, backoffBaseMs: 0 };
+  if (phase === 'ok') return endSucceeded(counts(job));
+  if (phase === 'stopped') return endCancelled(counts(job));
+  const report = bareReport('failed', 'plugin_error', 'it failed');
+  return endFailed(counts(job), report, 'retryable', policy, 0);
+}
+
+/** What the ledger believes is held against what is: lost claims are given back, and ends asked for. */
+function beat(state: State, index: number): State[] {
+  const { life, held } = at(state.workers, index);
+  const mine = state.jobs.flatMap((job, place) =>
+    job.token?.startsWith(`${index}.${life}.`) === true ? [{ job, place }] : [],
+  );
+  return mine.flatMap(({ job, place }) => {
+    if (held?.job !== place || held.token !== job.token) {
+      const ending = job.isToStop ? endCancelled(counts(job)) : endReleased(counts(job));
+      return [close(state, place, ending, 'unheld')];
+    }
+    const isStopping = job.isToStop && held.phase === 'running';
+    return isStopping ? [withWorker(state, index, { held: { ...held, phase: 'stopped' } })] : [];
+  });
+}
+
+function crash(state: State, index: number): State {
+  const died = withWorker(state, index, { isUp: false, held: undefined });
+  return { ...died, crashes: state.crashes - 1 };
+}
+
+function restart(state: State, index: number): State {
+  const { life } = at(state.workers, index);
+  return withWorker(state, index, { isUp: true, life: life + 1, claims: 0, held: undefined });
+}
+
+/**
+ * Somebody takes a worker's earlier lives for dead, or one that is only silent. Then it goes on as if
+ * nothing had happened, and finds out.
+ */
+function reap(state: State, index: number): State[] {
+  const worker = at(state.workers, index);
+  if (!state.workers.some(({ isUp }) => isUp)) return [];
+  const left = state.jobs.flatMap((job, place) => {
+    const [owner, life] = job.token?.split('.') ?? [];
+    return Number(owner) === index ? [{ id: String(place), job, place, life: Number(life) }] : [];
+  });
+  const isDead = ({ life }: { readonly life: number }): boolean =>
+    !worker.isUp || life < worker.life;
+  const dead = left.filter(isDead);
+  const silent = left.filter((one) => !isDead(one));
+  const one = dead.length === 0 ? [] : [buried(state, dead)];
+  const two =
+    silent.length === 0 || state.expiries === 0
+      ? []
+      : [{ ...buried(state, silent), expiries: state.expiries - 1 }];
+  return [...one, ...two];
+}
+
+function buried(
+  state: State,
+  left: readonly { readonly id: string; readonly job: MachineJob; readonly place: number }[],
+): State {
+  const charged = blame(left.map(({ id, job }) => ({ id, suspect: job.suspect })));
+  return left.reduce((before, { id, job, place }) => {
+    const crashed = endCrashed(counts(job), charged.has(id), CRASH_RULES);
+    return close(before, place, job.isToStop ? endCancelled(counts(job)) : crashed, 'crashed');
+  }, state);
+}
+
+function cancel(state: State, index: number): State[] {
+  const job = at(state.jobs, index);
+  const cancels = state.cancels - 1;
+  if (job.status === 'queued')
+    return [{ ...withJob(state, index, { status: 'cancelled' }), cancels }];
+  if (job.status !== 'running' || job.isToStop) return [];
+  return [{ ...withJob(state, index, { isToStop: true }), cancels }];
+}
+
+/** The same, but nobody heard of it. */
+function lose(state: State): State[] {
+  return state.losses > 0 ? [{ ...state, losses: state.losses - 1 }] : [];
+}
+
+function close(state: State, index: number, ending: Ending, how: string): State {
+  const job = at(state.jobs, index);
+  if (!canMove(job.status, ending.status))
+    throw new Error(`from ${job.status} to ${ending.status}`);
+  const { retryCount, crashCount, interruptCount, suspect, status } = ending;
+  return withJob(state, index, {
+    status,
+    token: null,
+    attempt: job.attempt + (isTerminal(status) ? 0 : 1),
+    retryCount,
+    crashCount,
+    interruptCount,
+    suspect,
+    log: [...job.log, `${job.attempt} ${job.token} ${how} ${status}`],
+  });
+}
+
+function counts(job: MachineJob): MachineJob & { readonly maxAttempts: number } {
+  return { ...job, maxAttempts: MAX_ATTEMPTS };
+}
+
+function withJob(state: State, index: number, change: Partial<MachineJob>): State {
+  return { ...state, jobs: state.jobs.with(index, { ...at(state.jobs, index), ...change }) };
+}
+
+function withWorker(state: State, index: number, change: Partial<Worker>): State {
+  return {
+    ...state,
+    workers: state.workers.with(index, { ...at(state.workers, index), ...change }),
+  };
+}
+
+function at<T>(list: readonly T[], index: number): T {
+  const found = list[index];
+  if (found === undefined) throw new Error(`there is no ${index}`);
+  return found;
+}

@@ -1,0 +1,169 @@
+/**
+ * Secrets that are planted wherever somebody may have them (credentials, environment, configuration,
+ * deliveries) and that a plugin repeats in every way it can: none is found in the database's
+ * files, its backup, logs, signals, answers of the API or pages.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import { isOffered } from '../../src/operations/define.ts';
+import { operations } from '../../src/operations/index.ts';
+import { OWNER, startApi, type TestApi } from '../support/api-server.ts';
+import { makeDirectory } from '../support/directory.ts';
+import { eventually } from '../support/instance.ts';
+import { python } from '../support/plugin-program.ts';
+import { writePlugin } from '../support/plugin-tree.ts';
+import { everythingOn } from '../support/sinks.ts';
+import { encodingsOf, makeCanaries, type Canary } from './secrets/canaries.ts';
+import { campaign } from './support/campaign.ts';
+
+/** So many trials are all of them. */
+const SLICES = 16;
+
+/** Repeats what it was given: as its answer, as logs, in keys, in lines that are no answer at all. */
+const leaky = python(`
+import base64, urllib.parse
+def ways(value):
+    raw = value.encode()
+    yield from (value, json.dumps(value, ensure_ascii=False), json.dumps(value))
+    yield from (urllib.parse.quote(value, safe="!'()*-._~"), urllib.parse.quote_plus(value, safe="!'()*-._~"))
+    for before in (b"", b"u", b"u:"):
+        yield base64.b64encode(before + raw).decode()
+        yield base64.urlsafe_b64encode(before + raw).decode()
+    yield from (raw.hex(), raw.hex().upper())
+values = list(request["config"]["given"].values()) + list(os.environ.values())
+told = [way for value in values for way in ways(value)]
+how = payload.get("how")
+if how == "stderr":
+    for line in told: sys.stderr.write(line + "\\n")
+    sys.exit(3)
+if how == "garbage":
+    print("not JSON", *told)
+    sys.exit(0)
+if how == "error": fail("refused " + " ".join(told[:200]))
+ok(" ".join(told), logs=[{"level": "warn", "message": line} for line in told],
+  events=[{"type": "thing.told", "payload": {"deep": [{"as": told}], **{line: 1 for line in told[:50]}}}],
+  state_updates={"last": told})`);
+
+campaign('secrets', { trials: 1, timeoutMs: 300_000 }, async ({ random, index }) => {
+  const given = makeCanaries(random).filter((_, at) => at % SLICES === index % SLICES);
+  const [environment, token, hook] = makeCanaries(random);
+  if (environment === undefined || token === undefined || hook === undefined) throw new Error();
+  process.env['DUCTILE_CANARY'] = environment.value;
+  const directory = await makeDirectory();
+  const database = index % 2 === 1 ? 'postgres' : 'sqlite';
+  const api = await start({ given, token, hook, database });
+  try {
+    await plant(api, given);
+    for (const how of ['ok', 'stderr', 'garbage', 'error']) await runLeaky(api, how);
+    const sinks = await readSinks(api, directory);
+    const planted = [...given, environment, token, hook];
+    expect(findLeaks(sinks, planted)).toEqual([]);
+    expect(sinks['table job_log']).toContain('[credential:');
+    const searched = Object.values(sinks).reduce((sum, text) => sum + text.length, 0);
+    const counts = { canaries: planted.length, sinks: Object.keys(sinks).length };
+    return { ...counts, spellings: planted.length * 8, charactersSearched: searched };
+  } finally {
+    delete process.env['DUCTILE_CANARY'];
+    await api.close();
+  }
+});
+
+interface Setting {
+  readonly given: readonly Canary[];
+  readonly token: Canary;
+  readonly hook: Canary;
+  readonly database: 'sqlite' | 'postgres';
+}
+
+function start({ given, token, hook, database }: Setting): Promise<TestApi> {
+  const references = given.map(({ name }) => [name, `credential:${name}`] as const);
+  const tokens = [
+    { name: 'owner', token: OWNER, scopes: ['*'] },
+    { name: 'other', token: token.value, scopes: ['jobs:ro'] },
+  ];
+  const endpoint = {
+    path: '/hook/x',
+    plugin: 'echo',
+    secret_ref: 'hook',
+    signature_header: 'X-Sig',
+  };
+  return startApi({
+    database,
+    api: { auth: { tokens } },
+    tokens: [{ name: 'hook', key: hook.value, scopes: [] }],
+    webhooks: { listen: '127.0.0.1:0', endpoints: [endpoint] },
+    plugins: {
+      leaky: { config: { given: Object.fromEntries(references) }, retry: { max_attempts: 1 } },
+    },
+    routes: [{ event_type: 'thing.told', to: 'echo' }],
+    prepare: async (directory) => {
+      const files = { name: 'leaky', entrypoint: 'run', program: leaky };
+      await writePlugin(join(directory, 'plugins', 'leaky'), files);
+    },
+  });
+}
+
+async function plant(api: TestApi, given: readonly Canary[]): Promise<void> {
+  for (const { name, value } of given) {
+    const reply = await api.ask('/credentials', { body: JSON.stringify({ name, value }) });
+    expect([name, reply.status]).toEqual([name, 200]);
+  }
+}
+
+async function runLeaky(api: TestApi, how: string): Promise<void> {
+  const body = JSON.stringify({ payload: { how } });
+  const { body: accepted } = await api.ask('/plugin/leaky/poll', { body });
+  const status = await eventually(`${how} is over`, async () => {
+    const { body: job } = await api.ask(`/job/${String(accepted['job_id'])}`);
+    return ['succeeded', 'dead', 'failed'].includes(String(job['status'])) && job['status'];
+  });
+  expect([how, status]).toEqual([how, how === 'ok' ? 'succeeded' : 'dead']);
+}
+
+/** All that is kept and all that is shown, by name. */
+async function readSinks(api: TestApi, directory: string): Promise<Record<string, string>> {
+  const { engine } = api.server.instance;
+  const backup = await api.ask('/system/backup', {
+    body: JSON.stringify({ to: join(directory, 'b') }),
+  });
+  expect(backup.status).toBe(200);
+  const sinks: Record<string, string> = {
+    log: JSON.stringify(api.records),
+    ring: JSON.stringify(engine.ring.read({ limit: 10_000 })),
+    ui: (await api.ask('/ui/')).text,
+  };
+  for (const [table, text] of Object.entries(await everythingOn(engine.ledger))) {
+    sinks[`table ${table}`] = text;
+  }
+  for (const { http } of operations) {
+    if (!isOffered(http) || http.method !== 'GET' || /:|^\/events/.test(http.path)) continue;
+    sinks[`GET ${http.path}`] = (await api.ask(http.path)).text;
+  }
+  for (const file of filesBelow(directory)) sinks[`backup ${file}`] = readFileSync(file, 'latin1');
+  const { state } = api.server.instance.config;
+  for (const file of filesBelow(state.dir)) sinks[`file ${file}`] = readFileSync(file, 'latin1');
+  return sinks;
+}
+
+function filesBelow(directory: string): string[] {
+  const entries = readdirSync(directory, { withFileTypes: true, recursive: true });
+  return entries
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name));
+}
+
+function findLeaks(sinks: Readonly<Record<string, string>>, planted: readonly Canary[]): string[] {
+  return planted.flatMap(({ name, value }) =>
+    Object.entries(encodingsOf(value)).flatMap(([encoding, text]) =>
+      Object.entries(sinks)
+        .filter(([, kept]) => kept.includes(text) || kept.includes(inLatin1(text)))
+        .map(([sink]) => `${name} (${value.slice(0, 8)}…) as ${encoding} in ${sink}`),
+    ),
+  );
+}
+
+/** As it stands in the bytes of a file. */
+function inLatin1(text: string): string {
+  return Buffer.from(text).toString('latin1');
+}

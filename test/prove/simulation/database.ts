@@ -1,0 +1,319 @@
+/**
+ * The one database of a world: SQLite in memory under the ledger's own verbs. Whole transactions
+ * follow each other, as each host asks for them; between, before and after them anything can go wrong
+ * that a connection, a disk or a host can do.
+ */
+import { DatabaseSync } from 'node:sqlite';
+import { DuctileError } from '../../../src/base/errors.ts';
+import { checkLedger } from '../../../src/ledger/check.ts';
+import {
+  tryParts,
+  type Session,
+  type Store,
+  type Transaction,
+} from '../../../src/ledger/dialect.ts';
+import type { Ledger } from '../../../src/ledger/ledger.ts';
+import { migrate } from '../../../src/ledger/migrate.ts';
+import type { Notifier } from '../../../src/ledger/notifier.ts';
+import { makeLedger } from '../../../src/ledger/open.ts';
+import { storeOver } from '../../../src/ledger/sqlite.ts';
+import type { Random } from '../../crash/support/random.ts';
+import { Changes, type Change } from './rows.ts';
+import { asWritten, type Rewrite } from './rewrite.ts';
+import type { Actor, VirtualTime } from './time.ts';
+
+/** How often what goes wrong, in shares of the verbs that are asked for. */
+export interface DatabaseFaults {
+  /** Refused before anything was done. */
+  readonly away: number;
+  /** A statement fails, and with it its transaction. */
+  readonly broken: number;
+  /** Nobody hears whether a commit happened: it did, or it did not. */
+  readonly lost: number;
+  readonly undone: number;
+  /** The host dies before its commit, or before it hears of it. */
+  readonly killed: number;
+  /** Statements take their time, each of them. */
+  readonly slow: number;
+  /** The longest way to the database and back. */
+  readonly wayMs: number;
+}
+
+export const noFaults: DatabaseFaults = {
+  away: 0,
+  broken: 0,
+  lost: 0,
+  undone: 0,
+  killed: 0,
+  slow: 0,
+  wayMs: 2,
+};
+
+export interface DatabaseOptions {
+  readonly time: VirtualTime;
+  readonly random: Random;
+  readonly kind: Ledger['kind'];
+  readonly rewrite: Rewrite | undefined;
+  /** A mistake: what failed stays, or what was not committed counts. */
+  readonly transactions: 'kept' | 'believed' | undefined;
+  readonly onCommit: (changes: readonly Change[]) => void;
+  readonly onKill: (actor: Actor) => void;
+}
+
+/** A host that has been frozen in a transaction keeps the others waiting for no longer than this. */
+const IDLE_MS = 5000;
+const UNKNOWN_MAX = 20;
+const RETRY_MS = 100;
+
+interface Hold {
+  readonly actor: Actor;
+  isLost: boolean;
+}
+
+/** A commit of which nobody heard. */
+class Unknown extends Error {}
+
+export class Database {
+  faults: DatabaseFaults = noFaults;
+  /** Hosts that cannot reach it, or all. */
+  readonly cutOff = new Set<Actor>();
+  isAway = false;
+  /** How far its clock is from everybody's. */
+  clockMs = 0;
+  readonly #options: DatabaseOptions;
+  readonly #db = new DatabaseSync(':memory:');
+  readonly #plain: Store;
+  readonly #rewrite: ReturnType<typeof asWritten>;
+  #changes: Changes | undefined;
+  #hold: Hold | undefined;
+  readonly #line: { readonly hold: Hold; readonly go: () => void }[] = [];
+
+  constructor(options: DatabaseOptions) {
+    this.#options = options;
+    // The ledger asks the database for the time, with this.
+    this.#db.function('strftime', { varargs: true }, (_format, _now, shift) => {
+      const seconds = typeof shift === 'string' ? Number.parseFloat(shift) : 0;
+      return new Date(Math.round(this.now + seconds * 1000)).toISOString();
+    });
+    this.#plain = storeOver(this.#db);
+    this.#rewrite = asWritten(options.rewrite);
+  }
+
+  get now(): number {
+    return this.#options.time.now + this.clockMs;
+  }
+
+  async open(): Promise<void> {
+    await this.#plain.write(['other'], migrate);
+    this.#changes = new Changes(this.#db);
+  }
+
+  /** The ledger as a host has it. */
+  connect(actor: Actor, notifier: Notifier): Ledger {
+    const store: Store = {
+      dialect: this.#plain.dialect,
+      read: (work) => this.#read(actor, work),
+      write: (_names, work) => tryParts((parts) => this.#write(actor, work, parts)),
+      close: () => Promise.resolve(),
+    };
+    const check = (): Promise<string[]> => this.check();
+    const backup = (): Promise<void> => Promise.resolve();
+    const ledger = makeLedger(store, notifier, { backup, check, quickCheck: check });
+    return { ...ledger, kind: this.#options.kind };
+  }
+
+  /** What the ledger's own invariants find. */
+  check(): Promise<string[]> {
+    return this.#plain.read((session) => checkLedger(session));
+  }
+
+  query(sql: string): Promise<unknown[]> {
+    return this.#plain.read((session) => session.run(sql));
+  }
+
+  /** Nobody at the other end any more: what it had begun is undone, and others go on. */
+  abandon(actor: Actor): void {
+    const hold = this.#hold;
+    if (hold?.actor !== actor) return;
+    if (this.#db.isTransaction) this.#undo();
+    this.#release(hold);
+  }
+
+  /** It does not answer in the middle of a transaction. */
+  froze(actor: Actor): void {
+    const hold = this.#hold;
+    if (hold?.actor === actor) this.#watchFrozen(hold);
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+
+  async #read<T>(actor: Actor, work: (session: Session) => Promise<T>): Promise<T> {
+    await this.#reach(actor);
+    const hold = await this.#lock(actor);
+    try {
+      return await this.#plain.read((session) =>
+        work({ ...session, ...this.#dress(session, hold) }),
+      );
+    } finally {
+      this.#release(hold);
+    }
+  }
+
+  /** As a host does it: what is not known is asked again, and says so. */
+  async #write<T>(
+    actor: Actor,
+    work: (tx: Transaction) => Promise<T>,
+    parts: Transaction['parts'],
+  ): Promise<T> {
+    let again = false;
+    for (let unknowns = 0; ;) {
+      try {
+        await this.#reach(actor);
+        return await this.#transact(actor, (tx) => work({ ...tx, again, parts }));
+      } catch (error) {
+        const isLost = error instanceof Unknown || (again && isUnavailable(error));
+        if (!isLost) throw error;
+        again = true;
+        unknowns += 1;
+        if (unknowns > UNKNOWN_MAX) throw new DuctileError('LEDGER_UNCERTAIN', 'no answer came');
+        await this.#options.time.wait(RETRY_MS * unknowns);
+      }
+    }
+  }
+
+  async #transact<T>(actor: Actor, work: (tx: Transaction) => Promise<T>): Promise<T> {
+    const hold = await this.#lock(actor);
+    let value: T;
+    try {
+      if (hold.isLost) throw unavailable('the transaction was ended');
+      this.#db.exec('begin');
+      value = await this.#plain.write(['other'], (tx) => work({ ...tx, ...this.#dress(tx, hold) }));
+      if (hold.isLost) throw unavailable('the transaction was ended');
+      this.#mayBreak();
+      const isUndone = this.#isDrawn('undone');
+      if (isUndone) this.#undo();
+      else this.#commit(actor);
+      const isBelieved = isUndone && this.#options.transactions === 'believed';
+      if (!isBelieved && (isUndone || this.#isDrawn('lost'))) throw new Unknown('no answer came');
+    } catch (error) {
+      if (!hold.isLost && this.#db.isTransaction) {
+        if (this.#options.transactions === 'kept') this.#commit(actor);
+        else this.#undo();
+      }
+      throw error;
+    } finally {
+      this.#release(hold);
+    }
+    await this.#travel();
+    return value;
+  }
+
+  #commit(actor: Actor): void {
+    const isKilled = this.#isDrawn('killed');
+    if (isKilled && this.#options.random() < 0.5) {
+      this.#undo();
+    } else {
+      this.#db.exec('commit');
+      this.#options.onCommit(this.#changes?.take() ?? []);
+    }
+    if (isKilled) this.#options.onKill(actor);
+  }
+
+  #undo(): void {
+    this.#db.exec('rollback');
+    this.#changes?.take();
+  }
+
+  #watchFrozen(hold: Hold): void {
+    const { time } = this.#options;
+    time.after(IDLE_MS, undefined, () => {
+      if (this.#hold === hold && hold.actor.frozenUntil > time.now) this.abandon(hold.actor);
+    });
+  }
+
+  /** One at a time, in the order in which they came. */
+  #lock(actor: Actor): Promise<Hold> {
+    const hold = { actor, isLost: false };
+    if (this.#hold === undefined) {
+      this.#hold = hold;
+      return Promise.resolve(hold);
+    }
+    return new Promise((resolve) => this.#line.push({ hold, go: () => resolve(hold) }));
+  }
+
+  #release(hold: Hold): void {
+    // Statements that were asked for beside one that failed come too late.
+    hold.isLost = true;
+    if (this.#hold !== hold) return;
+    this.#hold = undefined;
+    for (let next = this.#line.shift(); next !== undefined; next = this.#line.shift()) {
+      const { actor } = next.hold;
+      if (actor.isDead) continue;
+      this.#hold = next.hold;
+      // It may be frozen, and have it all the same.
+      if (actor.frozenUntil > this.#options.time.now) this.#watchFrozen(next.hold);
+      this.#options.time.after(0, actor, next.go);
+      return;
+    }
+  }
+
+  #dress(session: Session | Transaction, hold: Hold): Pick<Transaction, 'run' | 'each' | 'send'> {
+    const isSlow = this.#isDrawn('slow');
+    const marks: number[] = [];
+    const ask = async <T>(sql: string, statement: () => Promise<T>): Promise<T> => {
+      if (isSlow) await this.#travel();
+      if (hold.isLost) throw unavailable('the transaction was ended');
+      this.#mayBreak();
+      const before = this.#changes?.count ?? 0;
+      if (sql.startsWith('savepoint')) marks.push(before);
+      if (sql.startsWith('rollback to')) this.#changes?.undo(marks.at(-1) ?? 0);
+      if (sql.startsWith('release')) marks.pop();
+      try {
+        return await statement();
+      } catch (error) {
+        this.#changes?.undo(before);
+        throw error;
+      }
+    };
+    const { text, rows } = this.#rewrite;
+    return {
+      run: (sql, values) => ask(sql, () => session.run(text(sql), values)),
+      each: (statement, ...given) => ask('', () => session.each(rows(statement), ...given)),
+      send: (statement, ...given) => {
+        if (hold.isLost || !('send' in session)) throw unavailable('the transaction was ended');
+        session.send(rows(statement), ...given);
+      },
+    };
+  }
+
+  async #reach(actor: Actor): Promise<void> {
+    await this.#travel();
+    if (this.isAway || this.cutOff.has(actor) || this.#isDrawn('away')) {
+      throw unavailable('the database cannot be reached');
+    }
+  }
+
+  #travel(): Promise<void> {
+    return this.#options.time.wait(Math.floor(this.#options.random() * this.faults.wayMs));
+  }
+
+  #mayBreak(): void {
+    if (this.#isDrawn('broken')) {
+      throw Object.assign(new Error('disk I/O error'), { code: 'ERR_SQLITE_ERROR', errcode: 10 });
+    }
+  }
+
+  #isDrawn(what: Exclude<keyof DatabaseFaults, 'wayMs'>): boolean {
+    return this.faults[what] > 0 && this.#options.random() < this.faults[what];
+  }
+}
+
+function unavailable(message: string): DuctileError {
+  return new DuctileError('LEDGER_UNAVAILABLE', message);
+}
+
+function isUnavailable(error: unknown): boolean {
+  return error instanceof DuctileError && error.code === 'LEDGER_UNAVAILABLE';
+}

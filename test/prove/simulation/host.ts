@@ -1,0 +1,132 @@
+/** One host: an engine with its spawner, which starts, is frozen, dies and comes back. */
+import type { Log } from '../../../src/base/log.ts';
+import { LocalEngine } from '../../../src/engine/local-engine.ts';
+import { RunTokens } from '../../../src/engine/run-tokens.ts';
+import type { Ledger } from '../../../src/ledger/ledger.ts';
+import { silent, type Notifier } from '../../../src/ledger/notifier.ts';
+import { refuseLate } from '../../../src/operations/directive-late.ts';
+import type { Random } from '../../crash/support/random.ts';
+import type { Checker } from './checker.ts';
+import type { Database } from './database.ts';
+import { Spawner } from './spawner.ts';
+import type { Stage } from './stage.ts';
+import type { Actor, VirtualTime } from './time.ts';
+
+export interface HostOptions {
+  readonly name: string;
+  readonly stage: Stage;
+  readonly time: VirtualTime;
+  readonly random: Random;
+  readonly database: Database;
+  readonly checker: Checker;
+  readonly notifier: Notifier;
+  /** The ledger as a mistake of ours would make it. */
+  readonly spoil: (ledger: Ledger, host: { readonly spawner: Spawner }) => Ledger;
+  readonly log: Log;
+}
+
+const RESTART_MS = 1000;
+
+export class Host {
+  readonly actor: Actor;
+  readonly engine: LocalEngine;
+  readonly spawner: Spawner;
+  isUp = false;
+  isLeaving = false;
+  readonly #options: HostOptions;
+
+  constructor(options: HostOptions) {
+    const { name, stage, time, random, database, checker, log } = options;
+    this.#options = options;
+    this.actor = { name, isDead: false, frozenUntil: 0, clockMs: 0 };
+    const { actor } = this;
+    const onPoison = (): void => this.crash();
+    this.spawner = new Spawner({ time, random, actor, checker, onPoison });
+    this.engine = time.as(actor, () => {
+      const { blueprint, vault } = stage;
+      const ledger = database.connect(actor, options.notifier);
+      return new LocalEngine({
+        blueprint,
+        load: () => blueprint,
+        compile: () => blueprint,
+        ledger: options.spoil(ledger, this),
+        host: this.spawner,
+        runner: this.spawner.runner,
+        version: '0.0.0',
+        vault,
+        runTokens: new RunTokens(),
+        reach: { api: undefined, hooks: undefined },
+        authorize: refuseLate,
+        log,
+      });
+    });
+  }
+
+  /** Does something as this host would. */
+  as<T>(work: (engine: LocalEngine) => T): T {
+    return this.#options.time.as(this.actor, () => work(this.engine));
+  }
+
+  /** As a supervisor does: again and again, until it is up. Resolves to false when it cannot be. */
+  async start(): Promise<boolean> {
+    try {
+      await this.as((engine) => engine.start());
+      this.isUp = true;
+      return true;
+    } catch {
+      this.crash();
+      await this.#options.time.wait(RESTART_MS);
+      return false;
+    }
+  }
+
+  crash(): void {
+    if (this.actor.isDead) return;
+    this.isUp = false;
+    this.actor.isDead = true;
+    this.spawner.die();
+    this.#options.database.abandon(this.actor);
+  }
+
+  freeze(ms: number): void {
+    this.actor.frozenUntil = this.#options.time.now + ms;
+    this.#options.database.froze(this.actor);
+  }
+
+  /** Leaves as it should. */
+  async leave(): Promise<void> {
+    this.isUp = false;
+    this.isLeaving = true;
+    await this.as((engine) => engine.stop());
+    this.actor.isDead = true;
+    this.spawner.die();
+  }
+}
+
+/** Hints between hosts, some of which never arrive. */
+export class Hints {
+  readonly #listeners = new Map<Actor, () => void>();
+  readonly #time: VirtualTime;
+  readonly #random: Random;
+  lossShare = 0;
+
+  constructor(time: VirtualTime, random: Random) {
+    this.#time = time;
+    this.#random = random;
+  }
+
+  notifierOf(actor: () => Actor): Notifier {
+    return {
+      ...silent,
+      onHint: (listener) => void this.#listeners.set(actor(), listener),
+      hint: () => {
+        for (const [other, listener] of this.#listeners) {
+          if (other.isDead) this.#listeners.delete(other);
+          else if (other !== actor() && this.#random() >= this.lossShare) {
+            this.#time.after(1, other, listener);
+          }
+        }
+      },
+    };
+  }
+}

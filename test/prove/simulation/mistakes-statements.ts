@@ -1,0 +1,55 @@
+/** Mistakes in statements: a condition that is missing, a number that is wrong. */
+import type { Mistake } from './world.ts';
+
+/** What is found is true, whatever it says; its parameters stay where they are. */
+function without(condition: RegExp): Mistake {
+  return { rewrite: (sql) => sql.replace(condition, '($& or true)') };
+}
+
+function instead(text: RegExp, other: string): Mistake {
+  return { rewrite: (sql) => sql.replace(text, other) };
+}
+
+export const mistakesInStatements: Readonly<Record<string, Mistake>> = {
+  'attempts that are not counted': instead(
+    /attempt = job_queue\.attempt \+ case/,
+    'attempt = job_queue.attempt + 0 * case',
+  ),
+  'failures that are not counted': instead(
+    /retry_count = (\?\d+)/,
+    'retry_count = min($1, job_queue.retry_count)',
+  ),
+  'claims before their time': without(/h\.next_retry_at is null/),
+  'everything is ready at once': without(/next_retry_at <= \(select [^)]*\)\)/),
+  'running jobs that nobody counts': instead(
+    /from job_queue where status = 'running' group by plugin/,
+    "from job_queue where status = 'none' group by plugin",
+  ),
+  'processes that are dead at once': {
+    rewrite: (sql) =>
+      sql.replace(
+        /(processes\.)?last_heartbeat_at <= (\(select )?strftime\([^)]*\)+/g,
+        '($& or true)',
+      ),
+  },
+  'claims that expire at once': without(/claim_expires_at <= \(select [^)]*\)\)/),
+  'keys that block nothing': without(/d\.job_id = excluded\.job_id(?=\s+or)/),
+  'a block that counts one branch too few': instead(
+    /pending = run_branches\.pending - (\?\d+)/,
+    'pending = max(0, run_branches.pending - $1 - 1)',
+  ),
+  'history that is deleted too soon': instead(
+    /(select j\.seq from job_queue j\s+where j\.completed_at <= )\(select [^?]*\?[^)]*\) \|\| ' seconds'\)\)/,
+    "$1(select '9999' where ? is not null)",
+  ),
+  'a process that is forgotten with its jobs': {
+    rewrite: (sql) =>
+      sql.startsWith('delete from processes')
+        ? sql.replace('not exists', 'true or not exists')
+        : sql,
+  },
+  'schedules that are never over': instead(
+    /seq = schedules\.seq \+ (\?\d+)/,
+    'seq = schedules.seq + 0 * $1',
+  ),
+};

@@ -1,0 +1,16 @@
+/** Mistakes that we could have made, each of which the simulation must find. */
+import { mistakesInStatements } from './mistakes-statements.ts';
+import { mistakesInVerbs } from './mistakes-verbs.ts';
+import type { Mistake } from './world.ts';
+
+/** Mistakes of the database, or of whoever speaks with it. */
+const inTransactions: Readonly<Record<string, Mistake>> = {
+  'a failure that is not rolled back': { transactions: 'kept' },
+  'a commit that did not happen and is believed': { transactions: 'believed' },
+};
+
+export const mistakes: Readonly<Record<string, Mistake>> = {
+  ...mistakesInVerbs,
+  ...mistakesInStatements,
+  ...inTransactions,
+};

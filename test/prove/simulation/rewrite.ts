@@ -1,0 +1,29 @@
+/** Statements as somebody might have written them by mistake. */
+import type { RowsStatement } from '../../../src/ledger/dialect.ts';
+
+/** The statement in its place. */
+export type Rewrite = (sql: string) => string;
+
+export function asWritten(rewrite: Rewrite | undefined): {
+  readonly text: Rewrite;
+  readonly rows: (statement: RowsStatement) => RowsStatement;
+} {
+  if (rewrite === undefined) return { text: (sql) => sql, rows: (statement) => statement };
+  let known = rewritten.get(rewrite);
+  if (known === undefined) rewritten.set(rewrite, (known = new Map()));
+  const others = known;
+  return {
+    text: rewrite,
+    rows: (statement) => {
+      let other = others.get(statement);
+      if (other === undefined) {
+        other = { ...statement, sql: (...given) => rewrite(statement.sql(...given)) };
+        others.set(statement, other);
+      }
+      return other;
+    },
+  };
+}
+
+/** Compiled statements are kept for good, so there must not be new ones in every world. */
+const rewritten = new WeakMap<Rewrite, Map<RowsStatement, RowsStatement>>();

@@ -1,0 +1,102 @@
+/** The configuration that all hosts of all worlds have: read once from real files. */
+import { join } from 'node:path';
+import { checkRoutes } from '../../../src/engine/check.ts';
+import type { Blueprint } from '../../../src/engine/generation.ts';
+import { checkPipelines } from '../../../src/engine/pipelines.ts';
+import { openVault } from '../../../src/app/vault.ts';
+import type { Vault } from '../../../src/engine/vault.ts';
+import { loadCatalog } from '../../../src/plugin/catalog.ts';
+import { writeConfig, writePlugin } from '../../support/plugin-tree.ts';
+
+export interface Stage {
+  readonly blueprint: Blueprint;
+  readonly vault: Vault;
+}
+
+const SECOND = 1000;
+
+/** How many jobs of a plugin may run at once. */
+export const parallelism: Readonly<Record<string, number>> = {
+  worker: 4,
+  single: 1,
+  counter: 1,
+  child: 3,
+  timed: 2,
+};
+
+/** How often the schedules of `timed` are due. */
+export const everyMs = { often: 20 * SECOND, seldom: 90 * SECOND } as const;
+export const DEDUPE_TTL_MS = 120 * SECOND;
+export const HEARTBEAT_MS = 10 * SECOND;
+export const REAP_AFTER_MS = 40 * SECOND;
+export const CRASHES_MAX = 4;
+export const RETENTION_MS = 400 * SECOND;
+
+const pipelines = [
+  {
+    name: 'wide',
+    steps: [
+      { id: 'first', uses: 'worker.poll' },
+      { id: 'each', foreach: 'payload.items', steps: [{ id: 'work', uses: 'worker.poll' }] },
+      { id: 'last', uses: 'child.poll' },
+    ],
+  },
+];
+
+export async function makeStage(directory: string): Promise<Stage> {
+  for (const name of Object.keys(parallelism)) {
+    const files = { name, entrypoint: 'run', commands: 'commands: {poll: {}, handle: {}}' };
+    await writePlugin(join(directory, 'plugins', name), files);
+  }
+  const usual = {
+    retry: { max_attempts: 3, backoff_base: '2s' },
+    timeouts: { poll: '20s', handle: '20s' },
+    circuit_breaker: { threshold: 5, reset_after: '30s' },
+  };
+  const plugins = Object.entries(parallelism).map(([name, most]) => [
+    name,
+    { ...usual, parallelism: most, ...(name === 'timed' ? { schedules } : {}) },
+  ]);
+  const config = await writeConfig(
+    directory,
+    JSON.stringify({
+      service: {
+        max_workers: 4,
+        heartbeat_interval: `${HEARTBEAT_MS}ms`,
+        reap_after: `${REAP_AFTER_MS}ms`,
+        poll_interval: '5s',
+        tick_interval: '20s',
+        shutdown_timeout: '10s',
+        max_crashes: CRASHES_MAX,
+        dedupe_ttl: `${DEDUPE_TTL_MS}ms`,
+        job_queue_retention: `${RETENTION_MS}ms`,
+        job_log_retention: `${RETENTION_MS}ms`,
+        signal_retention: `${RETENTION_MS}ms`,
+      },
+      plugin_roots: ['./plugins'],
+      plugins: Object.fromEntries(plugins) as object,
+      routes: [{ from: 'worker', event_type: 'work.made', to: 'child' }],
+      pipelines,
+      state: { path: './state/ledger.db' },
+    }),
+  );
+  const catalog = loadCatalog(config);
+  const { routes } = checkRoutes(config.routes, catalog);
+  const checked = checkPipelines(config.pipelines, catalog);
+  const blueprint = {
+    config,
+    catalog,
+    routes,
+    pipelines: checked.pipelines,
+    warnings: [],
+    environment: {},
+    snapshotId: 'simulated',
+  };
+  return { blueprint, vault: openVault(config) };
+}
+
+const schedules = Object.entries(everyMs).map(([id, ms]) => ({
+  id,
+  every: `${ms}ms`,
+  command: 'poll',
+}));

@@ -1,0 +1,262 @@
+/** One world: hosts, clients and a database, under what its seed has them suffer, and then in peace. */
+import { makeLogger } from '../../../src/base/log.ts';
+import type { Ledger } from '../../../src/ledger/ledger.ts';
+import { between, makeRandom, type Random } from '../../crash/support/random.ts';
+import { Checker } from './checker.ts';
+import { Client } from './clients.ts';
+import { Database, noFaults } from './database.ts';
+import { Hints, Host } from './host.ts';
+import { drawPlan, type Plan, type Trouble } from './plan.ts';
+import type { Rewrite } from './rewrite.ts';
+import type { Spawner } from './spawner.ts';
+import { REAP_AFTER_MS, everyMs, makeStage, type Stage } from './stage.ts';
+import { VirtualTime } from './time.ts';
+
+/** A mistake that we could have made. */
+export interface Mistake {
+  /** What failed stays, or what was not committed counts. */
+  readonly transactions?: 'kept' | 'believed';
+  readonly rewrite?: Rewrite;
+  readonly spoil?: (ledger: Ledger, host: { readonly spawner: Spawner }) => Ledger;
+}
+
+export interface WorldReport {
+  readonly fault: string | undefined;
+  readonly trace: string;
+  readonly virtualMs: number;
+  readonly steps: number;
+  readonly commits: number;
+  readonly jobs: number;
+  readonly runs: number;
+  readonly attempts: number;
+  readonly troubles: number;
+  readonly moves: ReadonlySet<string>;
+}
+
+const EPOCH = Date.UTC(2030, 0, 1);
+const DAY = 86_400_000;
+/** Within this all is done once nothing goes wrong any more. */
+const PEACE_MS = 1_200_000;
+const LOOK_MS = 5000;
+
+/** The stage for worlds; one has run on it, so that caches of the process are the same for all others. */
+export async function openStage(directory: string): Promise<Stage> {
+  const stage = await makeStage(directory);
+  const { runs } = await runWorld(stage, FIRST_SEED);
+  if (runs === 0) throw new Error('the first world must have had a run of the pipeline');
+  return stage;
+}
+
+const FIRST_SEED = 6;
+
+/** `onLine` hears what the hosts log. */
+export async function runWorld(
+  stage: Stage,
+  seed: number,
+  mistake: Mistake = {},
+  onLine: (line: string) => void = () => undefined,
+): Promise<WorldReport> {
+  const random = makeRandom(seed);
+  const plan = drawPlan(random);
+  const time = new VirtualTime(EPOCH + between(random, 0, 3650) * DAY, random);
+  const world = new World({ stage, plan, time, random, mistake, onLine });
+  time.install();
+  try {
+    return await world.run();
+  } finally {
+    time.restore();
+  }
+}
+
+interface WorldOptions {
+  readonly stage: Stage;
+  readonly plan: Plan;
+  readonly time: VirtualTime;
+  readonly random: Random;
+  readonly mistake: Mistake;
+  readonly onLine: (line: string) => void;
+}
+
+class World {
+  readonly #options: WorldOptions;
+  readonly #database: Database;
+  readonly #checker: Checker;
+  readonly #hints: Hints;
+  readonly #hosts: Host[] = [];
+  readonly #leaving = new Set<string>();
+  #troubles = 0;
+  #booted = 0;
+
+  constructor(options: WorldOptions) {
+    const { plan, time, random, mistake } = options;
+    this.#options = options;
+    this.#checker = new Checker({
+      isShared: plan.kind === 'postgres',
+      isLeaving: (id) => this.#leaving.has(id),
+    });
+    this.#hints = new Hints(time, random);
+    this.#database = new Database({
+      time,
+      random,
+      kind: plan.kind,
+      rewrite: mistake.rewrite,
+      transactions: mistake.transactions,
+      onCommit: (changes) => this.#checker.committed(changes, this.#database.now),
+      onKill: (actor) => this.#hosts.find((host) => host.actor === actor)?.crash(),
+    });
+  }
+
+  async run(): Promise<WorldReport> {
+    const { plan, time } = this.#options;
+    await this.#database.open();
+    const beganAt = time.now;
+    const untilMs = beganAt + plan.stormMs;
+    const clients = Array.from(
+      { length: plan.clients },
+      (_, index) =>
+        new Client(`c${index}`, {
+          ...this.#options,
+          checker: this.#checker,
+          hosts: () => this.#hosts,
+          untilMs,
+        }),
+    );
+    const story = async (): Promise<void> => {
+      for (let index = 0; index < plan.hosts; index += 1) void this.#keepUp(index);
+      void this.#storm(untilMs);
+      await Promise.all(clients.map((client) => client.run()));
+      await time.wait(Math.max(0, untilMs - time.now));
+      await this.#peace();
+    };
+    let fault: string | undefined;
+    try {
+      await time.until(story(), () => this.#checker.fault !== undefined);
+    } catch (error) {
+      fault = String(error);
+    }
+    fault = this.#checker.fault ?? fault;
+    for (const host of this.#hosts) host.crash();
+    this.#database.close();
+    return {
+      fault,
+      trace: this.#checker.trace,
+      virtualMs: time.now - beganAt,
+      steps: time.steps,
+      commits: this.#checker.commits,
+      jobs: this.#checker.jobs.all.size,
+      runs: this.#checker.runs.all.size,
+      attempts: this.#checker.attempts.count,
+      troubles: this.#troubles,
+      moves: this.#checker.jobs.moves,
+    };
+  }
+
+  /** A supervisor: a host that is gone is started anew. */
+  async #keepUp(index: number): Promise<void> {
+    const { time, random } = this.#options;
+    for (;;) {
+      const host = this.#makeHost(index);
+      this.#hosts[index] = host;
+      const starting = host.start();
+      await Promise.race([starting, this.#deathOf(host)]);
+      await this.#deathOf(host);
+      await time.wait(between(random, 100, 5000));
+    }
+  }
+
+  async #deathOf(host: Host): Promise<void> {
+    while (!host.actor.isDead) await this.#options.time.wait(200);
+  }
+
+  #makeHost(index: number): Host {
+    const { stage, time, random, mistake, onLine } = this.#options;
+    const host: Host = new Host({
+      name: `h${index}.${(this.#booted += 1)}`,
+      stage,
+      time,
+      random,
+      database: this.#database,
+      checker: this.#checker,
+      notifier: this.#hints.notifierOf(() => host.actor),
+      spoil: mistake.spoil ?? ((ledger) => ledger),
+      log: makeLogger({ level: 'warn', format: 'json', destination: { write: onLine } }),
+    });
+    return host;
+  }
+
+  async #storm(untilMs: number): Promise<void> {
+    const { plan, time, random } = this.#options;
+    this.#database.faults = plan.faults;
+    this.#hints.lossShare = plan.hintsLost;
+    while (plan.troubles.length > 0) {
+      await time.wait(between(random, 1, 2 * plan.troubleEveryMs));
+      if (time.now >= untilMs) return;
+      const trouble = plan.troubles[between(random, 0, plan.troubles.length - 1)];
+      const host = this.#hosts[between(random, 0, this.#hosts.length - 1)];
+      if (trouble === undefined || host === undefined || host.actor.isDead) continue;
+      this.#troubles += 1;
+      this.#strike(trouble, host);
+    }
+  }
+
+  #strike(trouble: Trouble, host: Host): void {
+    const { time, random } = this.#options;
+    const ms = between(random, 100, 3 * REAP_AFTER_MS);
+    switch (trouble) {
+      case 'crash':
+        host.crash();
+        break;
+      case 'freeze':
+        host.freeze(ms);
+        break;
+      case 'leave':
+        if (!host.isUp) break;
+        this.#leaving.add(host.engine.processId);
+        void host.leave();
+        break;
+      case 'outage':
+        this.#database.isAway = true;
+        time.after(ms, undefined, () => void (this.#database.isAway = false));
+        break;
+      case 'cutOff':
+        this.#database.cutOff.add(host.actor);
+        time.after(ms, undefined, () => void this.#database.cutOff.delete(host.actor));
+        break;
+      case 'clock':
+        host.actor.clockMs += between(random, -DAY, DAY);
+        break;
+    }
+  }
+
+  /** Nothing goes wrong any more: everything is done in time, and was done as it should. */
+  async #peace(): Promise<void> {
+    const { time } = this.#options;
+    this.#database.faults = noFaults;
+    this.#hints.lossShare = 0;
+    const deadline = time.now + PEACE_MS;
+    const beganAt = this.#database.now;
+    const { jobs, runs, schedules } = this.#checker;
+    const isDone = (): boolean =>
+      jobs.open.every(({ schedule_id: id }) => id !== null) &&
+      runs.open.length === 0 &&
+      Object.keys(everyMs).every((id) => (schedules.fired.get(id)?.lastMs ?? 0) > beganAt);
+    while (!isDone()) {
+      if (time.now > deadline) throw new Error(`I12: ${await this.#describeOpen()}`);
+      await time.wait(LOOK_MS);
+    }
+    const found = await this.#database.check();
+    if (found.length > 0) throw new Error(`check: ${found.join(', ')}`);
+  }
+
+  async #describeOpen(): Promise<string> {
+    const { jobs, runs } = this.#checker;
+    const branches = await this.#database.query(
+      'select * from run_branches where completed_at is null limit 3',
+    );
+    const schedules = await this.#database.query('select * from schedules');
+    const open = [...jobs.open.slice(0, 3), ...runs.open.slice(0, 3)];
+    const rows = [...open, ...branches, ...schedules];
+    const told = rows.map((row) => JSON.stringify(row));
+    return `${jobs.open.length} jobs and ${runs.open.length} runs are not done: ${told.join(' ')}`;
+  }
+}

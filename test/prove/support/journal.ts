@@ -1,0 +1,83 @@
+/** What was done to the servers of a trial, and how soon they were at work again. */
+import type { Disturbance, Evidence, SeenAttempt } from '../../crash/support/evidence.ts';
+import type { Figures } from './report.ts';
+
+/** Whether a server ended of it, or all of them stood still until it was over. */
+export type Effect = 'death' | 'standstill' | 'other';
+
+interface Entry extends Disturbance {
+  readonly effect: Effect;
+}
+
+export interface Journal {
+  readonly entries: readonly Entry[];
+  /** Something that began then and is over. */
+  note(kind: string, fromMs: number, effect: Effect): void;
+  during<T>(kind: string, work: () => Promise<T>, effect: Effect): Promise<T>;
+  /** How often each kind was, and how long it took to recover from it. */
+  tell(evidence: Evidence): Figures;
+}
+
+export function makeJournal(): Journal {
+  const entries: Entry[] = [];
+  const note: Journal['note'] = (kind, fromMs, effect) => {
+    entries.push({ kind, fromMs, untilMs: Date.now(), effect });
+  };
+  return {
+    entries,
+    note,
+    async during(kind, work, effect) {
+      const fromMs = Date.now();
+      try {
+        return await work();
+      } finally {
+        note(kind, fromMs, effect);
+      }
+    },
+    tell(evidence) {
+      const kinds = Map.groupBy(entries, ({ kind }) => kind);
+      const times = [...kinds].map(([kind, all]) => [kind, all.length] as const);
+      const samples = Object.entries(timeRecovery(entries, evidence));
+      return Object.fromEntries([...times, ...samples.filter(([, list]) => list.length > 0)]);
+    },
+  };
+}
+
+/**
+ * From a death until anything was claimed again (`claimMs`), and until what it had cut short was
+ * (`recoverMs`); from the end of an outage until anything was (`backMs`).
+ */
+function timeRecovery(
+  all: readonly Entry[],
+  { attempts }: Evidence,
+): Readonly<Record<string, readonly number[]>> {
+  const deaths = all.filter(({ effect }) => effect === 'death').toSorted(byTime);
+  const outages = all.filter(({ effect }) => effect === 'standstill');
+  const starts = attempts.map(startOf).sort((a, b) => a - b);
+  const startsOf = new Map(attempts.map((row) => [`${row.jobId}:${row.attempt}`, startOf(row)]));
+  const nextAfter = (moment: number): readonly number[] =>
+    starts.filter((start) => start > moment).slice(0, 1);
+  const recoverMs = attempts
+    .filter(({ status }) => status === 'crashed')
+    .flatMap((row) => {
+      const endedAt = Date.parse(row.completedAt);
+      const death = deaths.find(
+        ({ fromMs, untilMs }) => untilMs >= startOf(row) && fromMs <= endedAt,
+      );
+      const next = startsOf.get(`${row.jobId}:${row.attempt + 1}`);
+      return death === undefined || next === undefined ? [] : [next - death.fromMs];
+    });
+  return {
+    claimMs: deaths.flatMap((one) => nextAfter(one.untilMs).map((next) => next - one.fromMs)),
+    recoverMs,
+    backMs: outages.flatMap(({ untilMs }) => nextAfter(untilMs).map((next) => next - untilMs)),
+  };
+}
+
+function byTime(a: Disturbance, b: Disturbance): number {
+  return a.fromMs - b.fromMs;
+}
+
+function startOf({ startedAt, completedAt }: SeenAttempt): number {
+  return Date.parse(startedAt ?? completedAt);
+}

@@ -1,0 +1,73 @@
+/** Places for servers: in each of them one is started, killed, and started again. */
+import type { Server } from '../../crash/support/server.ts';
+import type { Stage } from '../../crash/support/stage.ts';
+import type { Journal } from './journal.ts';
+
+export interface Places {
+  /** The last server that was started in each place. */
+  readonly hosts: readonly Server[];
+  /** All that ever were. */
+  readonly servers: readonly Server[];
+  /** Starts a server in a place; one that ends itself at an armed point is followed by another. */
+  launch(place: number, probe?: string): void;
+  /** The server of a place, once it is there. */
+  ready(place: number): Promise<Server>;
+  kill(place: number): Promise<void>;
+  /** From now on none ends itself; all are there. */
+  settle(): Promise<void>;
+}
+
+/** `configs` has the configuration of the host in each place. */
+export function makePlaces(stage: Stage, configs: readonly string[], journal: Journal): Places {
+  const hosts: Server[] = [];
+  const servers: Server[] = [];
+  const armed = new Set<Server>();
+  const launch: Places['launch'] = (place, probe) => {
+    const server = stage.launch(probe, configs[place]);
+    hosts[place] = server;
+    servers.push(server);
+    if (probe?.includes(':kill') === true) armed.add(server);
+    void server.exited.then(() => {
+      if (!armed.delete(server)) return;
+      journal.note('killsAtPoints', Date.now(), 'death');
+      launch(place);
+    });
+  };
+  const hostAt = (place: number): Server => {
+    const server = hosts[place];
+    if (server === undefined) throw new Error(`there is nobody in place ${place}`);
+    return server;
+  };
+  const ready: Places['ready'] = async (place) => {
+    for (;;) {
+      const server = hostAt(place);
+      const isReady = await server.ready.then(
+        () => true,
+        () => false,
+      );
+      if (isReady && server.isAlive) return server;
+      // Whoever follows one that ended itself is there in the same turn.
+      if (server === hostAt(place)) throw new Error(`a server ended: ${server.complaints}`);
+    }
+  };
+  const kill: Places['kill'] = async (place) => {
+    const server = hostAt(place);
+    armed.delete(server);
+    await journal.during('kills', () => server.kill(), 'death');
+  };
+  return {
+    hosts,
+    servers,
+    launch,
+    ready,
+    kill,
+    async settle() {
+      for (const place of hosts.keys()) {
+        if (!armed.has(await ready(place))) continue;
+        await kill(place);
+        launch(place);
+        await ready(place);
+      }
+    },
+  };
+}

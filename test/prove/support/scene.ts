@@ -1,0 +1,121 @@
+/** Hosts at work under a load of every kind; whoever disturbs them says when. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { JsonObject } from '../../../src/base/json.ts';
+import type { Disturbance, Evidence } from '../../crash/support/evidence.ts';
+import { startLoad } from '../../crash/support/load.ts';
+import { makeMixedWishes, mixed } from '../../crash/support/mixed.ts';
+import { makeRandom } from '../../crash/support/random.ts';
+import type { Server } from '../../crash/support/server.ts';
+import { makeStage, type Circumstances, type Stage } from '../../crash/support/stage.ts';
+import { eventually, type Database } from '../../support/instance.ts';
+import { makeJournal } from './journal.ts';
+import { makePlaces, type Places } from './places.ts';
+import type { Figures } from './report.ts';
+import { watchTime } from './starved.ts';
+
+const kept = resolve(import.meta.dirname, '../../../build/prove');
+/** The load draws from numbers of its own, so that its speed does not change what is disturbed. */
+const LOAD_SEED = 1_000_000_007;
+const FAULTS_SHOWN = 20;
+const PATIENCE_MS = 60_000;
+/** How long the others wait for a host: long enough that a busy machine does not silence it. */
+const leaseMs = 3000;
+
+export interface SceneOptions {
+  readonly database: Database;
+  readonly hosts: number;
+  readonly seed: number;
+  readonly service?: JsonObject;
+  /** The configuration of the host in a place, when each has its own. */
+  readonly configOf?: (stage: Stage, place: number) => Promise<string>;
+}
+
+export interface Scene extends Omit<Places, 'settle'> {
+  readonly stage: Stage;
+  /** Lets them take so many more requests, and go on for so long: however fast the machine is. */
+  work(requests: number, ms: number): Promise<void>;
+  /** What else is done to them, from its beginning to its end. */
+  disturb<T>(kind: string, work: () => Promise<T>): Promise<T>;
+  /** The same of what keeps all of them from working; how soon they do again after it is timed. */
+  outage<T>(kind: string, work: () => Promise<T>): Promise<T>;
+  /** Lets everything be done, and throws when a promise was broken. */
+  end(known?: Omit<Circumstances, 'disturbances'>): Promise<Figures>;
+}
+
+export async function openScene(options: SceneOptions): Promise<Scene> {
+  const { database, hosts, seed, service, configOf } = options;
+  const usual = {
+    max_workers: 3,
+    ...(database === 'postgres' ? { reap_after: `${leaseMs}ms` } : {}),
+  };
+  const stage = await makeStage(database, { ...usual, ...service }, mixed);
+  const configs: string[] = [];
+  for (let place = 0; place < hosts; place += 1)
+    configs.push((await configOf?.(stage, place)) ?? stage.place.directory);
+  const journal = makeJournal();
+  const places = makePlaces(stage, configs, journal);
+  for (const place of configs.keys()) places.launch(place);
+  await Promise.race([...configs.keys()].map((place) => places.ready(place)));
+  const watch = watchTime(places.servers, (fromMs) => journal.note('starved', fromMs, 'other'));
+  const load = startLoad(stage.client, makeRandom(seed + LOAD_SEED), makeMixedWishes());
+  return {
+    ...places,
+    stage,
+    async work(requests, ms) {
+      const taken = (): number =>
+        stage.client.history.filter(({ outcome }) => outcome === 'acknowledged').length;
+      const wanted = taken() + requests;
+      await eventually('requests were taken', () => taken() >= wanted, PATIENCE_MS);
+      await sleep(ms);
+    },
+    disturb: (kind, work) => journal.during(kind, work, 'other'),
+    outage: (kind, work) => journal.during(kind, work, 'standstill'),
+    async end(known = {}) {
+      await places.settle();
+      await load.stop();
+      await stopSchedule(stage);
+      await stage.drain();
+      watch.stop();
+      const disturbances = journal.entries;
+      const { faults, counts, evidence } = await stage.judge({ disturbances, ...known });
+      if (faults.length > 0) {
+        keepEvidence(seed, { faults, disturbances, evidence }, places.servers);
+        throw new Error(faults.slice(0, FAULTS_SHOWN).join('\n'));
+      }
+      return { ...journal.tell(evidence), ...counts, readyMs: await timeStarts(places.servers) };
+    },
+  };
+}
+
+/** A job that comes later than everything was done would be left over. */
+async function stopSchedule({ client }: Stage): Promise<void> {
+  const isPaused = async (): Promise<boolean> => {
+    const { status } = await client.post('/schedules/ticker/pause').catch(() => ({ status: 0 }));
+    return status === 200;
+  };
+  await eventually('the schedule is paused', isPaused, PATIENCE_MS);
+}
+
+/** How long those took that came so far. */
+async function timeStarts(servers: readonly Server[]): Promise<number[]> {
+  const starts = await Promise.allSettled(servers.map(({ ready }) => ready));
+  return starts.flatMap((start) =>
+    start.status === 'fulfilled' ? [Math.round(start.value.ms)] : [],
+  );
+}
+
+interface Findings {
+  readonly faults: readonly string[];
+  readonly disturbances: readonly Disturbance[];
+  readonly evidence: Evidence;
+}
+
+/** For whoever looks into it; the place itself is gone when the trial is over. */
+function keepEvidence(seed: number, found: Findings, servers: readonly Server[]): void {
+  mkdirSync(kept, { recursive: true });
+  const logs = servers.map(({ pid, records, complaints }) => ({ pid, complaints, records }));
+  const text = JSON.stringify({ ...found, logs }, undefined, 1);
+  writeFileSync(join(kept, `evidence-${seed}.json`), text);
+}

@@ -1,0 +1,47 @@
+/** Whether servers get the time that they need; where they do not, they fall silent through nobody's fault. */
+import { readFileSync } from 'node:fs';
+import { onTestFinished } from 'vitest';
+import type { Server } from '../../crash/support/server.ts';
+
+const WATCH_MS = 200;
+/** Longer than that between two looks, this program got no time itself. */
+const STALL_MS = 600;
+/** A server that waits for a processor for more than this part of its time. */
+const STALL_SHARE = 0.3;
+const NS_PER_MS = 1e6;
+
+/** Says since when, as the kernel counts it, until it is told to stop. */
+export function watchTime(
+  servers: readonly Server[],
+  onStarved: (fromMs: number) => void,
+): { stop(): void } {
+  const waited = new Map<Server, number>();
+  let last = Date.now();
+  const look = (): void => {
+    const fromMs = last;
+    last = Date.now();
+    const lacks = servers
+      .filter(({ isAlive }) => isAlive)
+      .map((server) => {
+        const before = waited.get(server) ?? 0;
+        const now = waitedMs(server);
+        waited.set(server, now);
+        return now - before;
+      });
+    const passed = last - fromMs;
+    if (passed > STALL_MS || lacks.some((ms) => ms > STALL_SHARE * passed)) onStarved(fromMs);
+  };
+  const timer = setInterval(look, WATCH_MS);
+  const stop = (): void => clearInterval(timer);
+  onTestFinished(stop);
+  return { stop };
+}
+
+/** How long it was ready to run and did not, since it began. */
+function waitedMs({ pid }: Server): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]) / NS_PER_MS;
+  } catch {
+    return 0;
+  }
+}

@@ -1,0 +1,55 @@
+/** A server is killed at random moments while others deliver to it: never 2xx without the job. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { limits } from '../../src/base/limits.ts';
+import { judgeDeliveries, startDeliveries } from '../crash/support/deliveries.ts';
+import { between } from '../crash/support/random.ts';
+import type { Server } from '../crash/support/server.ts';
+import { makeStage } from '../crash/support/stage.ts';
+import { databases, eventually } from '../support/instance.ts';
+import { succeeds } from '../support/plugin-program.ts';
+import { campaign, type Trial } from './support/campaign.ts';
+import type { Figures } from './support/report.ts';
+
+const KILLS = 5;
+const PATIENCE_MS = 60_000;
+/** How long a server goes on after it took something. */
+const workMs = [0, 300] as const;
+
+campaign(
+  'kills under a load of deliveries: what was accepted is there, once',
+  { trials: 1, timeoutMs: 600_000 },
+  tryDeliveries,
+);
+
+async function tryDeliveries({ index, random }: Trial): Promise<Figures> {
+  const stage = await makeStage(
+    databases[index % databases.length] ?? 'sqlite',
+    { max_workers: 4 },
+    { webhooks: { listen: '127.0.0.1:0' }, plugins: { taker: { program: succeeds } } },
+  );
+  let server: Server = await stage.start();
+  const hook = { title: 'T', id: 'gh', plugin: 'taker', command: 'poll', auth_mode: 'github' };
+  const { body } = await stage.client.post('/webhooks', {
+    ...hook,
+    rate_limit_per_minute: limits.hookRateMax,
+  });
+  const load = startDeliveries(body['secret'] as string, stage.client, () => server);
+  for (let kills = 0; kills < KILLS; kills += 1) {
+    await server.ready;
+    const before = load.acknowledged;
+    const isTaken = (): boolean => load.acknowledged > before;
+    await eventually('something was taken', isTaken, PATIENCE_MS);
+    await sleep(between(random, ...workMs));
+    await server.kill();
+    server = stage.launch();
+  }
+  await server.ready;
+  const history = await load.stop();
+  await stage.drain();
+  await server.stop();
+  const { faults, counts } = await stage.withLedger((ledger) =>
+    judgeDeliveries(ledger, 'gh', history),
+  );
+  if (faults.length > 0) throw new Error(faults.join('\n'));
+  return { kills: KILLS, ...counts };
+}

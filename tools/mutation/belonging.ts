@@ -1,0 +1,52 @@
+/** Which tests have to notice a change of a file. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+
+type Rounds = readonly (readonly string[])[];
+
+const signatures = ['proof', 'verify', 'presets', 'sign'];
+
+/** By the beginning of a path, the more exact first. The quickest tests come first: most die there. */
+const belonging: readonly (readonly [source: string, rounds: Rounds])[] = [
+  [
+    'src/operations/scopes.ts',
+    [['test/unit/operations/scope-words.test.ts'], ['test/unit/operations/scopes.test.ts']],
+  ],
+  ['src/engine/token-store.ts', [['test/http/access.test.ts']]],
+  [
+    'src/webhook/',
+    [signatures.map((name) => `test/unit/webhook/${name}.test.ts`), ['test/unit/webhook/']],
+  ],
+  [
+    'src/pipeline/',
+    [
+      ['test/unit/pipeline/advance.test.ts', 'test/unit/pipeline/choices.test.ts'],
+      ['test/unit/pipeline/'],
+    ],
+  ],
+  [
+    'src/ledger/queries/claim.ts',
+    [
+      ['test/conformance/claim.test.ts'],
+      ['test/conformance/dependency.test.ts', 'test/conformance/race.test.ts'],
+    ],
+  ],
+  [
+    'src/ledger/queries/settle.ts',
+    [
+      ['test/conformance/settle.test.ts'],
+      ['test/conformance/attempts.test.ts', 'test/conformance/retry.test.ts'],
+      ['test/conformance/cancel.test.ts', 'test/conformance/dedupe.test.ts'],
+    ],
+  ],
+];
+
+/** Rounds of test files; what survives one meets the next. */
+export function testsOf(root: string, file: string): Rounds {
+  const known = belonging.find(([source]) => file.startsWith(source));
+  if (known !== undefined) return known[1];
+  const [, folder = '', ...rest] = file.split('/');
+  const own = `test/unit/${folder}/${rest.join('/').replace(/\.ts$/, '.test.ts')}`;
+  const around = `test/unit/${folder}/`;
+  return [own, around].filter((path) => existsSync(join(root, path))).map((path) => [path]);
+}

@@ -1,0 +1,128 @@
+/** Small lies about a source file, each of which some test should notice. */
+import { SyntaxKind, type Node, type SourceFile } from 'typescript/unstable/ast';
+
+export interface Mutant {
+  /** Counted from 1. */
+  readonly line: number;
+  /** What was done, such as `=== → !==`. */
+  readonly change: string;
+  readonly start: number;
+  readonly end: number;
+  readonly replacement: string;
+}
+
+/** All mutants of a file, in the order of its text. */
+export function findMutants(source: SourceFile): Mutant[] {
+  const { text } = source;
+  const found: Mutant[] = [];
+  const replace = (node: Node, replacement: string): void => {
+    const start = node.getStart(source);
+    const was = text.slice(start, node.end);
+    const line = text.slice(0, start).split('\n').length;
+    found.push({ line, change: told(was, replacement), start, end: node.end, replacement });
+  };
+  const visit = (node: Node): void => {
+    if (isWithoutEffect(node)) return;
+    for (const [part, replacement] of changesOf(node, text, source)) replace(part, replacement);
+    node.forEachChild(visit);
+  };
+  source.forEachChild(visit);
+  return found.toSorted((a, b) => a.start - b.start || a.end - b.end);
+}
+
+export function applyMutant(text: string, { start, end, replacement }: Mutant): string {
+  return text.slice(0, start) + replacement + text.slice(end);
+}
+
+type Change = readonly [node: Node, replacement: string];
+
+/** For each operator, the one whose difference a careless hand would not see. */
+const operators: ReadonlyMap<SyntaxKind, readonly string[]> = new Map([
+  [SyntaxKind.EqualsEqualsEqualsToken, ['!==']],
+  [SyntaxKind.ExclamationEqualsEqualsToken, ['===']],
+  [SyntaxKind.LessThanToken, ['<=', '>']],
+  [SyntaxKind.LessThanEqualsToken, ['<', '>']],
+  [SyntaxKind.GreaterThanToken, ['>=', '<']],
+  [SyntaxKind.GreaterThanEqualsToken, ['>', '<']],
+  [SyntaxKind.AmpersandAmpersandToken, ['||']],
+  [SyntaxKind.BarBarToken, ['&&']],
+  [SyntaxKind.PlusToken, ['-']],
+  [SyntaxKind.MinusToken, ['+']],
+  [SyntaxKind.AsteriskToken, ['/']],
+  [SyntaxKind.SlashToken, ['*']],
+]);
+
+/** Types, imports and the names of things cannot lie at run time. */
+function isWithoutEffect({ kind }: Node): boolean {
+  if (kind >= SyntaxKind.FirstTypeNode && kind <= SyntaxKind.LastTypeNode) return true;
+  return (
+    kind === SyntaxKind.ImportDeclaration ||
+    kind === SyntaxKind.InterfaceDeclaration ||
+    kind === SyntaxKind.TypeAliasDeclaration
+  );
+}
+
+function changesOf(node: Node, text: string, source: SourceFile): Change[] {
+  const children: Node[] = [];
+  node.forEachChild((child) => void children.push(child));
+  const written = (part: Node): string => text.slice(part.getStart(source), part.end);
+  const [first, second, third] = children;
+  switch (node.kind) {
+    case SyntaxKind.BinaryExpression:
+      if (second === undefined || isJoining(second, [first, third])) return [];
+      return (operators.get(second.kind) ?? []).map((other) => [second, other]);
+    case SyntaxKind.PrefixUnaryExpression:
+      return first !== undefined && written(node).startsWith('!') ? [[node, written(first)]] : [];
+    case SyntaxKind.IfStatement:
+    case SyntaxKind.ConditionalExpression:
+      return first === undefined ? [] : truths(first);
+    case SyntaxKind.WhileStatement:
+      return first === undefined ? [] : [[first, 'false']];
+    case SyntaxKind.TrueKeyword:
+      return [[node, 'false']];
+    case SyntaxKind.FalseKeyword:
+      return [[node, 'true']];
+    case SyntaxKind.NumericLiteral:
+      return [[node, String(Number(written(node).replaceAll('_', '')) + 1)]];
+    case SyntaxKind.StringLiteral:
+      return isCode(written(node)) ? [[node, "'mutated'"]] : [];
+    case SyntaxKind.ExpressionStatement:
+    case SyntaxKind.ThrowStatement:
+    case SyntaxKind.ContinueStatement:
+    case SyntaxKind.BreakStatement:
+      return [[node, '{}']];
+    case SyntaxKind.ReturnStatement:
+      // The last one of a function is its value; one that ends it early is a decision.
+      return node.parent.kind === SyntaxKind.IfStatement ? [[node, '{}']] : [];
+    default:
+      return [];
+  }
+}
+
+function truths(condition: Node): Change[] {
+  return [
+    [condition, 'true'],
+    [condition, 'false'],
+  ];
+}
+
+/** `'a' + b` puts texts together, and has no other operator. */
+function isJoining(operator: Node, sides: readonly (Node | undefined)[]): boolean {
+  const texts = [SyntaxKind.StringLiteral, SyntaxKind.TemplateExpression];
+  return (
+    operator.kind === SyntaxKind.PlusToken &&
+    sides.some((side) => side !== undefined && texts.includes(side.kind))
+  );
+}
+
+/** A word that other code compares with; sentences are for people, and tests need not repeat them. */
+function isCode(literal: string): boolean {
+  return /^'[\w.:-]+'$/.test(literal);
+}
+
+const SHOWN = 60;
+
+function told(was: string, is: string): string {
+  const short = was.replaceAll(/\s+/g, ' ');
+  return `${short.length > SHOWN ? `${short.slice(0, SHOWN)}…` : short} → ${is}`;
+}

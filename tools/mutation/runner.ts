@@ -1,0 +1,97 @@
+/**
+ * Runs tests again and again with one file changed in memory: no file on disk is touched. It is a
+ * process of its own, because a mutant may never end.
+ */
+import { readFileSync } from 'node:fs';
+import { createVitest, type TestModule, type TestSpecification, type Vitest } from 'vitest/node';
+import { applyMutant, type Mutant } from './mutants.ts';
+
+/** With the databases of the tests, for those that need them; named by its first argument. */
+export type Scale = 'unit' | 'whole';
+
+/** What it is asked, over the channel to whoever forked it. */
+export interface Task {
+  /** Absolute. */
+  readonly file: string;
+  readonly tests: readonly string[];
+  /** Undefined: the file as it is, which must pass. */
+  readonly mutant: Mutant | undefined;
+}
+
+export interface Answer {
+  /** `unclear`: no test failed, and yet not all passed, as when a machine is too busy for a worker. */
+  readonly verdict: 'passed' | 'noticed' | 'unclear';
+  /** The test file that noticed. */
+  readonly by: string | undefined;
+}
+
+let text: string | undefined;
+let target = '';
+const vitest = await open();
+const found = new Map<string, readonly TestSpecification[]>();
+
+process.on('message', (task: Task) => {
+  void run(task).then((answer) => process.send?.(answer));
+});
+// Whoever asked is gone.
+process.on('disconnect', () => process.exit());
+process.send?.('ready');
+
+async function open(): Promise<Vitest> {
+  return await createVitest(
+    'test',
+    {
+      root: process.cwd(),
+      // Projects of the usual configuration would not have the plugin.
+      config: false,
+      include: ['test/**/*.test.ts'],
+      setupFiles: ['test/support/leaks.ts'],
+      ...(process.argv[2] === 'whole' ? { globalSetup: ['test/support/postgres-server.ts'] } : {}),
+      // It would answer with the file as it is on disk.
+      fsModuleCache: false,
+      pool: 'forks',
+      isolate: false,
+      fileParallelism: false,
+      // A test that is only slow has noticed nothing.
+      testTimeout: 30_000,
+      hookTimeout: 60_000,
+      watch: false,
+      reporters: [{}],
+    },
+    {
+      plugins: [
+        {
+          name: 'mutant',
+          enforce: 'pre',
+          load: (id) => (id === target ? text : undefined),
+        },
+      ],
+    },
+  );
+}
+
+async function run({ file, tests, mutant }: Task): Promise<Answer> {
+  const before = target;
+  target = file;
+  text = mutant === undefined ? undefined : applyMutant(readFileSync(file, 'utf8'), mutant);
+  for (const changed of [before, file]) if (changed !== '') vitest.invalidateFile(changed);
+  const key = tests.join(' ');
+  const specifications = found.get(key) ?? (await vitest.globTestSpecifications([...tests]));
+  found.set(key, specifications);
+  const { testModules, unhandledErrors } = await vitest.runTestSpecifications([...specifications]);
+  const noticing = testModules.find(hasFailed);
+  if (noticing !== undefined) return { verdict: 'noticed', by: noticing.relativeModuleId };
+  const isWhole = testModules.length === specifications.length && testModules.every(isSound);
+  const verdict = isWhole && unhandledErrors.length === 0 ? 'passed' : 'unclear';
+  return { verdict, by: undefined };
+}
+
+/** A test did, or the file could not even be loaded; that no worker could be started is neither. */
+function hasFailed(module: TestModule): boolean {
+  if (module.errors().some(({ message }) => !message.includes('[vitest-pool'))) return true;
+  return [...module.children.allTests('failed')].length > 0;
+}
+
+function isSound(module: TestModule): boolean {
+  return module.ok();
+}
