@@ -1,6 +1,7 @@
 /** Work that is claimed in the commit that accepts it, where writes of one moment share one. */
 import { expect, test } from 'vitest';
 import { heraldWork } from '../../src/engine/herald.ts';
+import { makeToken } from '../../src/base/ids.ts';
 import type { ClaimedJob } from '../../src/ledger/ledger.ts';
 import { define, runOf } from './run-words.ts';
 import { databases, openBench } from './support.ts';
@@ -16,16 +17,18 @@ test('on SQLite the claim is asked for behind the write and before its commit', 
   const claims: Promise<ClaimedJob[]>[] = [];
   const claim = request('p1', { slots: 9, plugins: [claimable('echo', { parallelism: 9 })] });
   const entrance = heraldWork(ledger, () => {
-    setImmediate(() => claims.push(ledger.claim({ ...claim, token: `t${claims.length}` })));
+    setImmediate(() => claims.push(ledger.claim({ ...claim, token: makeToken() })));
   });
+  /** How many jobs were claimed by what had been asked for when the write was answered. */
+  const claimedWith = async (write: Promise<unknown>): Promise<number> => {
+    await write;
+    return (await Promise.all(claims.splice(0))).flat().length;
+  };
 
-  await entrance.enqueue({ jobs: [draft()] });
-  expect(claims).toHaveLength(1);
-  await entrance.emit([{ signal, jobs: [draft({ sourceEventId: 's1' })], runs: [] }]);
-  expect(claims).toHaveLength(2);
-  await entrance.startRuns({ jobs: [], runs: [runOf(graph)] });
-  expect(claims).toHaveLength(3);
-  expect((await Promise.all(claims)).map((claimed) => claimed.length)).toEqual([1, 1, 1]);
+  expect(await claimedWith(entrance.enqueue({ jobs: [draft()] }))).toBe(1);
+  const emission = { signal, jobs: [draft({ sourceEventId: 's1' })], runs: [] };
+  expect(await claimedWith(entrance.emit([emission]))).toBe(1);
+  expect(await claimedWith(entrance.startRuns({ jobs: [], runs: [runOf(graph)] }))).toBe(1);
 });
 
 test.each(databases)('what brings no work is not announced, on %s', async (kind) => {

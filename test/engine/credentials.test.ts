@@ -190,7 +190,10 @@ describe.each(databases)('a signal that may not show all on %s', (database) => {
     expect(JSON.parse(signal?.data ?? '')).toEqual({
       user: { name: 'ann', password: '[redacted]' },
     });
-    expect(JSON.parse(signal?.metadata ?? '')).toEqual({ redacted: ['data.user.password'] });
+    expect(JSON.parse(signal?.metadata ?? '')).toEqual({
+      schema_version: 1,
+      redacted: ['data.user.password'],
+    });
     const { signals, sealed_payloads: sealed } = await everythingOn(ledger);
     expect(leaksOf({ signals: signals ?? '', sealed: sealed ?? '' }, ['s3cr3t-of-ann'])).toEqual(
       [],

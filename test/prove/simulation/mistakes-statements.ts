@@ -10,7 +10,31 @@ function instead(text: RegExp, other: string): Mistake {
   return { rewrite: (sql) => sql.replace(text, other) };
 }
 
+/** The log has one row for each attempt, and would stop by itself what a fence lets pass. */
+function unnoticed(sql: string): string {
+  return sql.replace(/insert into job_log/, 'insert or ignore into job_log');
+}
+
 export const mistakesInStatements: Readonly<Record<string, Mistake>> = {
+  'no fence': {
+    rewrite: (sql) =>
+      unnoticed(sql)
+        .replace(
+          /job_queue\.status = case when \?\d+ is null then 'queued' else 'running' end/,
+          '($& or true)',
+        )
+        .replace(/job_queue\.claim_token is not distinct from \?\d+/, '($& or true)')
+        .replace(/job_queue\.attempt = \?\d+/, '($& or true)'),
+  },
+  'a fence that forgets the token and the attempt': {
+    rewrite: (sql) =>
+      unnoticed(sql)
+        .replace(/job_queue\.claim_token is not distinct from \?\d+/, '($& or true)')
+        .replace(/job_queue\.attempt = \?\d+/, '($& or true)'),
+  },
+  'a fence that forgets who asked for an end': without(
+    /job_queue\.cancel_requested_at is null or \?\d+ in \('succeeded', 'cancelled'\)/,
+  ),
   'attempts that are not counted': instead(
     /attempt = job_queue\.attempt \+ case/,
     'attempt = job_queue.attempt + 0 * case',

@@ -22,6 +22,25 @@ export interface Plan {
 }
 
 export function drawPlan(random: Random): Plan {
+  const plan = drawAny(random);
+  return random() < FROZEN ? { ...plan, ...frozen } : plan;
+}
+
+/** What a fence is for is rare: a host that sleeps while others take over what it holds. */
+const FROZEN = 0.25;
+const frozen: Pick<Plan, 'kind' | 'hosts' | 'clients' | 'stormMs' | 'pauseMs' | 'isHostile'> &
+  Pick<Plan, 'troubles' | 'troubleEveryMs'> = {
+  kind: 'postgres',
+  hosts: 3,
+  clients: 3,
+  stormMs: 240_000,
+  troubles: ['freeze', 'freeze', 'cutOff'],
+  troubleEveryMs: 10_000,
+  pauseMs: 500,
+  isHostile: false,
+};
+
+function drawAny(random: Random): Plan {
   const chance = (share: number): boolean => random() < share;
   const rate = (most: number): number => (chance(0.5) ? random() * most : 0);
   const isShared = chance(0.7);
