@@ -22,6 +22,7 @@ const NTH_MAX = 8;
 /** A point that is not reached in this time is not waited for. */
 const POINT_MS = 3000;
 const STARTED_MS = 60_000;
+const WAKE_MS = 200;
 
 /** Between what was read or claimed and what is done with it. */
 const points: readonly Probe[] = [
@@ -62,8 +63,18 @@ async function tryFreezes({ seed, random, isShort }: Trial): Promise<Figures> {
     }
   }
   // Where the spawner is frozen too, nobody can end what it had started.
-  const figures = await scene.end({ mayOverlap: whole > 0 });
-  return { ...figures, ...countSaid(scene) };
+  const waking = setInterval(() => wakeAll(scene), WAKE_MS);
+  try {
+    const figures = await scene.end({ mayOverlap: whole > 0 });
+    return { ...figures, ...countSaid(scene) };
+  } finally {
+    clearInterval(waking);
+  }
+}
+
+/** One that comes to its point only now would stop itself, and nobody would let it go on. */
+function wakeAll({ servers }: Scene): void {
+  for (const server of servers) if (server.isAlive) server.signal('SIGCONT');
 }
 
 async function freeze(scene: Scene, place: number, forMs: number, random: Random): Promise<void> {
