@@ -3,7 +3,7 @@
  * named points, while they take over its work; then it goes on: nothing that it still does may count.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Probe } from '../../src/base/probe.ts';
+import { probes } from '../../src/base/probe.ts';
 import { between, pick, type Random } from '../crash/support/random.ts';
 import { findHelper } from '../crash/support/server.ts';
 import { readState } from '../support/hosts.ts';
@@ -25,21 +25,9 @@ const STARTED_MS = 60_000;
 const WAKE_MS = 200;
 
 /** Between what was read or claimed and what is done with it. */
-const points: readonly Probe[] = [
-  'claim.before-commit',
-  'claim.after-commit',
-  'spawn.before',
-  'spawn.after',
-  'run.after-exit',
-  'settle.before-commit',
-  'settle.after-commit',
-  'advance.before-commit',
-  'advance.after-commit',
-  'fire.before-commit',
-  'fire.after-commit',
-  'heartbeat.after-commit',
-  'reap.before-commit',
-];
+const points = probes.filter((name) =>
+  /^(claim|spawn|run|settle|advance|fire|heartbeat|reap)\./.test(name),
+);
 
 campaign(
   'hosts that are frozen and go on: nothing that they still do counts',

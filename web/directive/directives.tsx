@@ -1,10 +1,11 @@
 import type { Directive } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
 import { Choice, Pager, Typed } from '../ui/filters.tsx';
+import { Named } from '../ui/named.tsx';
 import { Empty, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Table, type Column } from '../ui/table.tsx';
-import { Id, Line, Text, Time } from '../ui/text.tsx';
+import { Id, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 
 const states = [
@@ -81,19 +82,12 @@ const columns: readonly Column<Directive>[] = [
     title: 'Directive',
     kind: 'grow',
     cell: ({ directive_id, type, target, error_message: error }) => (
-      <>
-        <a class="name" href={link('directives', { id: directive_id })}>
-          <Text value={type} />{' '}
-          <span class="soft">
-            <Text value={target} />
-          </span>
-        </a>
-        {error !== null && (
-          <span class="error-line">
-            <Line value={error} />
-          </span>
-        )}
-      </>
+      <Named
+        href={link('directives', { id: directive_id })}
+        value={type}
+        apart={target}
+        error={error}
+      />
     ),
   },
   {

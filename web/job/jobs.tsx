@@ -2,10 +2,11 @@ import type { Job, Input } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
 import { count, duration } from '../text/time.ts';
 import { Choice, Pager, Select, Typed } from '../ui/filters.tsx';
+import { Named } from '../ui/named.tsx';
 import { Empty, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Table, type Column } from '../ui/table.tsx';
-import { Id, Line, Text, Time } from '../ui/text.tsx';
+import { Id, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 
 const ROWS = 50;
@@ -117,19 +118,12 @@ const columns: readonly Column<Job>[] = [
     title: 'Command',
     kind: 'grow',
     cell: ({ job_id, plugin, command, last_error }) => (
-      <>
-        <a class="name" href={link('jobs', { id: job_id })}>
-          <Text value={plugin} />{' '}
-          <span class="soft">
-            <Text value={command} />
-          </span>
-        </a>
-        {last_error !== null && (
-          <span class="error-line">
-            <Line value={last_error} />
-          </span>
-        )}
-      </>
+      <Named
+        href={link('jobs', { id: job_id })}
+        value={plugin}
+        apart={command}
+        error={last_error}
+      />
     ),
   },
   { title: 'Status', cell: ({ status }) => <Status value={status} /> },

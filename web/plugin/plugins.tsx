@@ -2,6 +2,7 @@ import type { Output } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
 import { ask } from '../ui/ask.tsx';
 import { go } from '../ui/go.ts';
+import { Named } from '../ui/named.tsx';
 import { Card, Empty, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Table, type Column } from '../ui/table.tsx';
@@ -89,19 +90,11 @@ const columns: readonly Column<Plugin>[] = [
     title: 'Plugin',
     kind: 'grow',
     cell: ({ name, description, reason }) => (
-      <>
-        <a class="name" href={link('plugins', { id: name })}>
-          <Text value={name} />
-        </a>
+      <Named href={link('plugins', { id: name })} value={name} error={reason}>
         <span class="soft small">
           <Line value={description} />
         </span>
-        {reason !== null && reason !== undefined && (
-          <span class="error-line">
-            <Line value={reason} />
-          </span>
-        )}
-      </>
+      </Named>
     ),
   },
   {

@@ -4,10 +4,11 @@ import { duration } from '../text/time.ts';
 import { ask } from '../ui/ask.tsx';
 import { Choice, Pager, Select } from '../ui/filters.tsx';
 import { go } from '../ui/go.ts';
+import { Named } from '../ui/named.tsx';
 import { Empty, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Table, type Column } from '../ui/table.tsx';
-import { Id, Line, Maybe, Text, Time } from '../ui/text.tsx';
+import { Id, Maybe, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 
 const ROWS = 50;
@@ -105,16 +106,7 @@ const columns: readonly Column<Run>[] = [
     title: 'Pipeline',
     kind: 'grow',
     cell: ({ run_id, pipeline, halt_message }) => (
-      <>
-        <a class="name" href={link('runs', { id: run_id })}>
-          <Text value={pipeline} />
-        </a>
-        {halt_message !== null && (
-          <span class="error-line">
-            <Line value={halt_message} />
-          </span>
-        )}
-      </>
+      <Named href={link('runs', { id: run_id })} value={pipeline} error={halt_message} />
     ),
   },
   { title: 'Status', cell: ({ status }) => <Status value={status} /> },

@@ -1,6 +1,7 @@
 import type { Tenant } from '../api/types.ts';
 import { link } from '../route.ts';
 import { bytes, count } from '../text/time.ts';
+import { Named } from '../ui/named.tsx';
 import { Empty, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Table, type Column } from '../ui/table.tsx';
@@ -40,19 +41,12 @@ function columns(reload: () => void): readonly Column<Tenant>[] {
       title: 'Tenant',
       kind: 'grow',
       cell: ({ slug, title, schema_error }) => (
-        <>
-          <a class="name" href={link('tenants', { id: slug })}>
-            <Text value={title} />{' '}
-            <span class="soft">
-              <Text value={slug} />
-            </span>
-          </a>
-          {schema_error !== null && (
-            <span class="error-line">
-              <Text value={schema_error} />
-            </span>
-          )}
-        </>
+        <Named
+          href={link('tenants', { id: slug })}
+          value={title}
+          apart={slug}
+          error={schema_error}
+        />
       ),
     },
     { title: 'Status', cell: ({ status }) => <Status value={status} /> },

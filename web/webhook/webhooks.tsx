@@ -1,6 +1,7 @@
 import type { Output } from '../api/types.ts';
 import { link } from '../route.ts';
 import { count } from '../text/time.ts';
+import { Named } from '../ui/named.tsx';
 import { Empty, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Table, type Column } from '../ui/table.tsx';
@@ -40,19 +41,7 @@ const columns: readonly Column<Webhook>[] = [
     title: 'Webhook',
     kind: 'grow',
     cell: ({ id, title, last_error }) => (
-      <>
-        <a class="name" href={link('webhooks', { id })}>
-          <Text value={title} />{' '}
-          <span class="soft">
-            <Text value={id} />
-          </span>
-        </a>
-        {last_error !== null && (
-          <span class="error-line">
-            <Line value={last_error} />
-          </span>
-        )}
-      </>
+      <Named href={link('webhooks', { id })} value={title} apart={id} error={last_error} />
     ),
   },
   { title: 'Status', cell: ({ enabled }) => <Status value={enabled ? 'enabled' : 'disabled'} /> },

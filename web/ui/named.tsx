@@ -1,0 +1,34 @@
+import type { ComponentChildren } from 'preact';
+import { Line, Text } from './text.tsx';
+
+/** The first cell of a row: a link with what it is, what tells it apart, and what is wrong with it. */
+export function Named(props: {
+  readonly href: string;
+  readonly value: string;
+  readonly apart?: string;
+  readonly error: string | null | undefined;
+  readonly children?: ComponentChildren;
+}) {
+  const { href, value, apart, error, children } = props;
+  return (
+    <>
+      <a class="name" href={href}>
+        <Text value={value} />
+        {apart !== undefined && (
+          <>
+            {' '}
+            <span class="soft">
+              <Text value={apart} />
+            </span>
+          </>
+        )}
+      </a>
+      {children}
+      {error !== null && error !== undefined && (
+        <span class="error-line">
+          <Line value={error} />
+        </span>
+      )}
+    </>
+  );
+}
