@@ -28,10 +28,11 @@ export async function describeMachine(): Promise<Machine> {
   const model = cpus()[0]?.model.trim() ?? 'unknown processor';
   const memory = Math.round(totalmem() / GIB);
   const postgres = await describePostgres();
+  const { node, sqlite } = process.versions;
   return {
     identity: [
       `${availableParallelism()} cores (${model}), ${memory} GiB, ${systemName()} ${release()}`,
-      `Node ${process.versions.node}, SQLite ${process.versions['sqlite'] ?? 'unknown'} (WAL, synchronous=FULL)`,
+      `Node ${node}, SQLite ${sqlite ?? 'unknown'} (WAL, synced before every answer)`,
     ],
     notes: [
       await describeDisk(),

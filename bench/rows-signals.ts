@@ -1,7 +1,7 @@
 import type { Row, Table } from './frame.ts';
 
 export const signalTable: Table = {
-  title: 'Signals: SQLite at synchronous=FULL, and PostgreSQL',
+  title: 'Signals: SQLite, on the disk before it is answered, and PostgreSQL',
   rows: [
     emit('28a', 'emit with no handler', 'SQLite, emit, 8 in flight', 'SQLite, 8 in a commit'),
     emit('28b', 'the same, one by one', 'SQLite, emit, one by one', 'SQLite, one by one'),

@@ -1,7 +1,7 @@
 import type { Row, Table } from './frame.ts';
 
 export const tenantTable: Table = {
-  title: 'Tenants: SQLite at synchronous=FULL',
+  title: 'Tenants: SQLite, on the disk before it is answered',
   rows: [
     {
       id: '27a',

@@ -7,7 +7,7 @@ const noSuch = 'refused: no such webhook';
 
 export const webhookTables: readonly Table[] = [
   {
-    title: 'Webhooks: SQLite at synchronous=FULL, HMAC over 1 KB, 64 connections',
+    title: 'Webhooks: SQLite, on the disk before it is answered, HMAC over 1 KB, 64 connections',
     rows: [
       {
         id: '29a',
@@ -34,7 +34,7 @@ export const webhookTables: readonly Table[] = [
   },
   {
     title:
-      'Webhook, HMAC over 1 KB, a process, its answer: SQLite at synchronous=FULL; the others keep nothing',
+      'Webhook, HMAC over 1 KB, a process, its answer: SQLite, all on the disk; the others keep nothing',
     rows: [
       answers('29d', '32 connections', toAnswer(32), goWebhook(32), 1),
       answers('29e', '8 connections', toAnswer(8), goWebhook(8), 0.75),

@@ -26,7 +26,8 @@ function intake(name: string, store: 'ledger' | 'none'): Arm {
 
 function answer(connections: number): Arm {
   const name = `Ductile, SQLite, webhook to answer, connections: ${connections}`;
-  const setup = { ...sqlite, slots: connections === 1 ? 1 : 8 };
+  // The others start a process for whoever asks; so do we.
+  const setup = { ...sqlite, slots: connections };
   return setUpArm(name, { setup, program: 'ductile-respond', input: { connections } });
 }
 

@@ -131,6 +131,8 @@ export const limits = {
   scheduleSliceMax: 25,
   /** Long work lets others have their turn after as much. */
   sliceMs: 5,
+  /** A sync of the disk that is as quick as this is waited for on the spot when few writes are. */
+  syncHereMs: 2,
   /** Rows of one preview of schedules. */
   previewRowsMax: 1000,
   /** How long a queued job waits for a process that knows its plugin before it is dead. */

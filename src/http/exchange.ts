@@ -19,6 +19,7 @@ const ALWAYS: readonly string[] = [
 ];
 
 const REQUEST_ID = /^[\w.:-]+$/;
+const HUNG_UP = 'hung up';
 
 /** One request and its answer. */
 export class Exchange {
@@ -52,8 +53,9 @@ export class Exchange {
   /** Says when whoever asked is gone. */
   hungUp(): AbortSignal {
     const gone = new AbortController();
-    if (this.response.destroyed) gone.abort();
-    else this.response.once('close', () => gone.abort());
+    // With a reason of its own, for Node would make an error with its stack for every answer.
+    if (this.response.destroyed) gone.abort(HUNG_UP);
+    else this.response.once('close', () => gone.abort(HUNG_UP));
     return gone.signal;
   }
 

@@ -17,6 +17,7 @@ import { afterCommit, beforeCommit } from './fault.ts';
 import { compileRun, toRuns } from './rows.ts';
 import { makeCheckpoints } from './sqlite-checkpoint.ts';
 import { openReader, openWriter, sqliteCode } from './sqlite-file.ts';
+import { makeSyncing, type Disk, type Syncing } from './sqlite-sync.ts';
 
 const NOW = `strftime('%Y-%m-%dT%H:%M:%fZ', 'now')`;
 
@@ -65,15 +66,22 @@ interface Unit {
   readonly reject: (error: unknown) => void;
 }
 
+/** What a group of writes needs. */
+interface Writing {
+  readonly db: DatabaseSync;
+  readonly tx: Transaction;
+  readonly syncing: Syncing;
+}
+
 /**
  * One file, one writing connection, one reading one. The writes of one turn of the event loop share
- * one transaction, each in a savepoint of its own; whoever asked is answered after the commit.
+ * one transaction, each in a savepoint of its own; whoever asked is answered when it is on the disk.
  */
-export function openSqlite(path: string, log?: Pick<Log, 'warn'>): SqliteStore {
+export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: Disk): SqliteStore {
   const writer = openWriter(path);
-  const transaction = makeSession(writer);
-  let reader: Session | undefined;
-  let readerDb: DatabaseSync | undefined;
+  const syncing = makeSyncing(path, writer, disk);
+  const writing = { db: writer, tx: makeSession(writer), syncing };
+  const reader = makeReader(path);
   let waiting: Unit[] = [];
   const pauses: (() => Promise<void>)[] = [];
   let flushing: Promise<void> | undefined;
@@ -88,7 +96,7 @@ export function openSqlite(path: string, log?: Pick<Log, 'warn'>): SqliteStore {
       const units = waiting;
       waiting = [];
       if (units.length === 0) continue;
-      const left = await runGroup(writer, transaction, units);
+      const left = await runGroup(writing, units);
       waiting = [...left, ...waiting];
       checkpoints.committed();
     }
@@ -110,11 +118,11 @@ export function openSqlite(path: string, log?: Pick<Log, 'warn'>): SqliteStore {
     writer,
     async read(work) {
       if (closed) throw closedError();
-      // Opened late: before the first migration there is nothing to read.
-      readerDb ??= openReader(path);
-      reader ??= makeSession(readerDb);
       try {
-        return await work(reader);
+        const found = await work(reader.session());
+        // Nobody is told what a power failure could still undo.
+        await syncing.underWay;
+        return found;
       } catch (error) {
         throw classify(error);
       }
@@ -139,9 +147,23 @@ export function openSqlite(path: string, log?: Pick<Log, 'warn'>): SqliteStore {
       closed = true;
       // The last one that has the file open is to be the writer: it leaves one clean file.
       await Promise.all([flushing, checkpoints.end()]);
-      readerDb?.close();
+      reader.close();
+      syncing.close();
       writer.close();
     },
+  };
+}
+
+/** Opened late: before the first migration there is nothing to read. */
+function makeReader(path: string): { session(): Session; close(): void } {
+  let opened: { readonly db: DatabaseSync; readonly session: Session } | undefined;
+  const open = (): NonNullable<typeof opened> => {
+    const db = openReader(path);
+    return { db, session: makeSession(db) };
+  };
+  return {
+    session: () => (opened ??= open()).session,
+    close: () => opened?.db.close(),
   };
 }
 
@@ -171,12 +193,10 @@ type Result =
  * Runs a turn's units in one transaction; if the database itself gives up on it, one by one. What it
  * returns was not begun: the turn was long enough.
  */
-async function runGroup(
-  db: DatabaseSync,
-  tx: Transaction,
-  units: readonly Unit[],
-): Promise<readonly Unit[]> {
+async function runGroup(writing: Writing, units: readonly Unit[]): Promise<readonly Unit[]> {
+  const { db, syncing } = writing;
   try {
+    syncing.mend();
     db.exec('begin immediate');
   } catch (error) {
     // Somebody else has the file: each alone would only wait for it once more.
@@ -185,22 +205,24 @@ async function runGroup(
   }
   let results: Result[];
   try {
-    results = await runTogether(db, tx, units);
+    results = await runTogether(writing, units);
   } catch (error) {
     rollback(db);
     if (units.length === 1) units.forEach((unit) => unit.reject(classify(error)));
-    else for (const unit of units) await runGroup(db, tx, [unit]);
+    else for (const unit of units) await runGroup(writing, [unit]);
     return [];
+  }
+  try {
+    await syncing.committed(results.length);
+  } catch (error) {
+    // It is committed, and may be lost yet: to whoever asked, a commit whose answer never came.
+    results = results.map((result) => (result.ok ? { ok: false, error } : result));
   }
   units.slice(0, results.length).forEach((unit, index) => answer(unit, results[index]));
   return units.slice(results.length);
 }
 
-async function runTogether(
-  db: DatabaseSync,
-  tx: Transaction,
-  units: readonly Unit[],
-): Promise<Result[]> {
+async function runTogether({ db, tx }: Writing, units: readonly Unit[]): Promise<Result[]> {
   const results: Result[] = [];
   const since = performance.now();
   for (const unit of units) {

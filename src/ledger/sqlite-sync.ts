@@ -1,0 +1,95 @@
+import { closeSync, fdatasync, fdatasyncSync, openSync } from 'node:fs';
+import type { DatabaseSync } from 'node:sqlite';
+import { promisify } from 'node:util';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+
+/** Brings what was committed to the disk, while the event loop goes on. */
+export interface Syncing {
+  /** What is visible but not yet on the disk; it is there, or known not to be, when this resolves. */
+  readonly underWay: Promise<void> | undefined;
+  /** To be called after the commit of so many units; when it resolves, a power failure does not undo it. */
+  readonly committed: (units: number) => Promise<void>;
+  /** Before the next transaction: makes good for a sync that failed, or throws. */
+  readonly mend: () => void;
+  readonly close: () => void;
+}
+
+/** How a file is synced: here, while everything stands still, or elsewhere. */
+export interface Disk {
+  readonly here: (file: number) => void;
+  readonly elsewhere: (file: number) => Promise<void>;
+}
+
+const disk: Disk = { here: fdatasyncSync, elsewhere: promisify(fdatasync) };
+
+/** What somebody asks for, and the look for work that comes with it. */
+const FEW = 2;
+
+/**
+ * In full sync SQLite would have the event loop stand still for the disk in every commit. In normal
+ * sync a commit is written to the journal and no more; the order on the disk is SQLite's own, and it
+ * still syncs around its checkpoints. So it is enough to sync the journal before anybody is answered.
+ */
+export function makeSyncing(
+  path: string,
+  writer: DatabaseSync,
+  { here, elsewhere }: Disk = disk,
+): Syncing {
+  // The connection keeps its journal as long as it is open: it is the same file to the end.
+  const file = openSync(`${path}-wal`, 'r+');
+  writer.exec('pragma synchronous = normal');
+  const changes = writer.prepare('select total_changes() as changes');
+  const journal = writer.prepare('pragma wal_checkpoint(noop)');
+  const position = (): string => [changes.get()?.['changes'], journal.get()?.['log']].join(' ');
+  let synced = '';
+  let underWay: Promise<void> | undefined;
+  let lastMs = Infinity;
+  let hasFailed = false;
+
+  const sync = async (areFew: boolean): Promise<void> => {
+    const since = performance.now();
+    try {
+      // For one who waits, a quick disk is quicker than another thread.
+      if (areFew && lastMs < limits.syncHereMs) here(file);
+      else await elsewhere(file);
+      lastMs = performance.now() - since;
+    } catch (error) {
+      hasFailed = true;
+      lastMs = Infinity;
+      throw new DuctileError(
+        'LEDGER_UNAVAILABLE',
+        `the disk did not take what was written: ${messageOf(error)}`,
+        { cause: error },
+      );
+    }
+  };
+
+  return {
+    get underWay() {
+      return underWay;
+    },
+    async committed(units) {
+      const reached = position();
+      // Whoever looks for work and finds none has written nothing.
+      if (reached === synced) return;
+      const syncing = sync(units <= FEW);
+      underWay = syncing.catch(() => undefined);
+      try {
+        await syncing;
+      } finally {
+        underWay = undefined;
+      }
+      synced = reached;
+    },
+    mend() {
+      if (!hasFailed) return;
+      // The system may take for written what the disk refused, and never try it again. What is copied
+      // into the file is written anew, and synced there.
+      const { busy } = writer.prepare('pragma wal_checkpoint(truncate)').get() ?? {};
+      if (busy !== 0) throw new DuctileError('LEDGER_UNAVAILABLE', 'a sync of the disk failed');
+      hasFailed = false;
+    },
+    close: () => closeSync(file),
+  };
+}
