@@ -2,6 +2,7 @@ import { DuctileError } from '../base/errors.ts';
 import { autoFormat, makeLogger, type Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
+import { refuseNewer } from '../ledger/migrate.ts';
 import { openInstance, type Instance, type ReadBlueprint } from './instance.ts';
 import { openSurfaces, type Surfaces } from './surfaces.ts';
 import { findServiceManager } from './systemd.ts';
@@ -13,7 +14,10 @@ export interface Server {
   close(): Promise<void>;
 }
 
-/** Runs the service in the foreground until it is told to stop. */
+/**
+ * Runs the service in the foreground until it is told to stop, or until a newer program has changed the
+ * ledger: then it lets its work end and goes, with the error that it would refuse to start with.
+ */
 export async function runServer(given: string | undefined): Promise<number> {
   const config = loadConfig({ given });
   let inForce = (): Config => config;
@@ -48,12 +52,14 @@ export async function runServer(given: string | undefined): Promise<number> {
   reloads.begin(() => reloadNow(instance));
   manager.ready();
   manager.watch(() => instance.engine.isSound());
-  const signal = await stop;
-  log.info('stopping', { signal });
+  const reason = await Promise.race([stop, instance.engine.outgrown]);
+  if (typeof reason === 'string') log.info('stopping', { signal: reason });
+  else log.warn('stopping: a newer Ductile has changed the ledger', { schema: reason });
   const told = manager.stopping();
   await server.close();
   await told;
   log.info('stopped');
+  if (typeof reason === 'number') refuseNewer(reason);
   return 0;
 }
 

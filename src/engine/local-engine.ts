@@ -247,6 +247,11 @@ export class LocalEngine implements Engine {
     if (this.#state === 'running' && !this.isPaused) this.#wiring.dispatcher.open();
   }
 
+  /** Resolves with the ledger's schema when a newer program has changed it: this one has to go. */
+  get outgrown(): Promise<number> {
+    return this.#wiring.vitals.outgrown;
+  }
+
   /** Whether the parts still turn. */
   isSound(): boolean {
     return this.#wiring.vitals.isSound();

@@ -1,4 +1,4 @@
-import { messageOf } from '../base/errors.ts';
+import { DuctileError, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import type { Directive } from '../directive/directive.ts';
@@ -51,9 +51,11 @@ export function makeReaper(options: ReaperOptions): Reaper {
   const { ledger, log } = options;
   const sightings = makeSightings();
 
-  const reapAll = async (staleMs: number): Promise<number> => {
+  const reapAll = async (staleMs: number, mayJudge: () => boolean): Promise<number> => {
     let recovered = 0;
     for (const orphan of await ledger.orphans({ self: options.processId, staleMs })) {
+      // The answer may have come late, after a standstill in which everybody fell silent.
+      if (!mayJudge()) break;
       try {
         recovered += await reapOne(orphan, staleMs, options);
       } catch (error) {
@@ -72,14 +74,14 @@ export function makeReaper(options: ReaperOptions): Reaper {
     everyMs: options.everyMs,
     async runOnce() {
       if (!options.mayJudge()) return;
-      await reapAll(options.rules().reapAfterMs);
+      await reapAll(options.rules().reapAfterMs, options.mayJudge);
       await takeExpired(options);
       await bury(options, sightings);
     },
     onError: (error) => log.error('reaping failed', { error: messageOf(error) }),
   });
 
-  return { ...loop, recover: () => reapAll(0) };
+  return { ...loop, recover: () => reapAll(0, () => true) };
 }
 
 async function reapOne(orphan: Orphan, staleMs: number, options: ReaperOptions): Promise<number> {
@@ -92,14 +94,43 @@ async function reapOne(orphan: Orphan, staleMs: number, options: ReaperOptions):
   const directives = orphan.directives
     .filter((directive) => !released.includes(directive))
     .map((directive) => failUnattended(directive, options));
-  const settlement = await options.ledger.reap({
-    processId: orphan.processId,
-    staleMs,
-    closings,
-    directives,
-    released,
-  });
-  return report(closings, settlement, options);
+  const { processId } = orphan;
+  return closeAll(closings, options, (some) =>
+    options.ledger.reap({
+      processId,
+      staleMs,
+      closings: some,
+      // Those of a process that is forgotten are found all the same.
+      ...(some === closings ? { directives, released } : {}),
+    }),
+  );
+}
+
+/**
+ * Closes all together; when that fails for a reason that lies in the data, each alone, so that one claim
+ * that cannot be closed does not hold up the others.
+ */
+async function closeAll(
+  closings: readonly Closing[],
+  options: ReaperOptions,
+  write: (some: readonly Closing[]) => Promise<Settlement>,
+): Promise<number> {
+  try {
+    return report(closings, await write(closings), options);
+  } catch (error) {
+    if (error instanceof DuctileError || closings.length === 0) throw error;
+  }
+  let closed = 0;
+  for (const closing of closings) {
+    try {
+      closed += report([closing], await write([closing]), options);
+    } catch (error) {
+      if (error instanceof DuctileError) throw error;
+      const told = { ...nameOf(closing.job), error: messageOf(error) };
+      options.log.error('a job could not be recovered', told);
+    }
+  }
+  return closed;
 }
 
 /** How far it came is not known, so what is not safe to repeat is not done again but told. */
@@ -120,7 +151,7 @@ async function takeExpired(options: ReaperOptions): Promise<void> {
       crashClosing(job, false, 'claim_expired', 'its claim outlived its time', options),
     );
   if (closings.length === 0) return;
-  report(closings, await options.ledger.settle(closings), options);
+  await closeAll(closings, options, (some) => options.ledger.settle(some));
 }
 
 /** When this process last saw somebody who knows a plugin. */
@@ -167,7 +198,7 @@ async function bury(options: ReaperOptions, sightings: Sightings): Promise<void>
       ...arriveFailed(job, ending, error),
     };
   });
-  report(closings, await ledger.settle(closings), options);
+  await closeAll(closings, options, (some) => ledger.settle(some));
 }
 
 function crashClosing(

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import type { Log } from '../base/log.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { schemaVersion } from '../ledger/migrate.ts';
 import type { Host } from '../plugin/process.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import type { Generation } from './generation.ts';
@@ -26,6 +27,8 @@ export interface VitalsOptions {
 export interface Vitals {
   readonly heartbeat: Heartbeat;
   readonly reaper: Reaper;
+  /** Resolves with the ledger's schema when a newer program has changed it. */
+  readonly outgrown: Promise<number>;
   /** At the start on a file: whoever held its lock before is dead. */
   recover(): Promise<void>;
   /**
@@ -37,6 +40,7 @@ export interface Vitals {
 
 export function makeVitals(options: VitalsOptions): Vitals {
   const { processId, current, ledger, dispatcher, onReaped, log } = options;
+  const outgrown = Promise.withResolvers<number>();
   const heartbeat = makePulse(options);
   const service = (): Generation['config']['service'] => current().config.service;
   const reaper = makeReaper({
@@ -56,6 +60,7 @@ export function makeVitals(options: VitalsOptions): Vitals {
   return {
     heartbeat,
     reaper,
+    outgrown: outgrown.promise,
     async recover() {
       const jobs = ledger.kind === 'sqlite' ? await reaper.recover() : 0;
       if (jobs > 0) log.child('engine').warn('work of a crashed process recovered', { jobs });
@@ -87,6 +92,8 @@ export function makeVitals(options: VitalsOptions): Vitals {
         const leftMs = reapAfterMs - heartbeatIntervalMs - agoMs;
         if (ledger.kind === 'postgres' && leftMs > 0) host.renew(leftMs);
         compareClaims(answer, dispatcher, ledger, log.child('engine'));
+        const { schemaVersion: found = schemaVersion } = answer;
+        if (found > schemaVersion) outgrown.resolve(found);
       },
       onLost: () => dispatcher.stopAll('shutdown'),
       log: log.child('heartbeat'),

@@ -271,6 +271,8 @@ export interface HeartbeatAnswer {
   /** False when somebody reaped this process: its claims are lost. */
   readonly known: boolean;
   readonly running: readonly RunningClaim[];
+  /** That of the ledger, which a newer program may have changed; only told to who is known. */
+  readonly schemaVersion?: number;
 }
 
 export interface RunningClaim {

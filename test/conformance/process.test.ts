@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { schemaVersion } from '../../src/ledger/migrate.ts';
 import { databases, only, openBench, range, type Bench } from './support.ts';
 import {
   beat,
@@ -47,6 +48,15 @@ describe.each(databases)('a heartbeat on %s', (kind) => {
     ]);
   });
 
+  test('of a known process is told of a schema that a newer program has made', async () => {
+    const { ledger, sql } = await openBench(kind);
+    await ledger.heartbeat(beat('p1'));
+    expect(await ledger.heartbeat(beat('p1'))).toMatchObject({ schemaVersion });
+    const next = [schemaVersion + 1, 'next', LONG_AGO];
+    await sql('insert into schema_migrations (version, name, applied_at) values (?, ?, ?)', next);
+    expect(await ledger.heartbeat(beat('p1'))).toMatchObject({ schemaVersion: schemaVersion + 1 });
+  });
+
   test('answers with what the ledger believes the process is running', async () => {
     const { ledger } = await openBench(kind);
     await ledger.enqueue({ jobs: range(3).map(() => draft()) });
@@ -64,7 +74,7 @@ describe.each(databases)('a heartbeat on %s', (kind) => {
     await ledger.reap({ processId: 'p1', staleMs: 0, closings: [crash(job)] });
     expect(await ledger.claim(request('p1'))).toEqual([]);
     expect(await ledger.heartbeat(beat('p1'))).toEqual({ known: false, running: [] });
-    expect(await ledger.heartbeat(beat('p1'))).toEqual({ known: true, running: [] });
+    expect(await ledger.heartbeat(beat('p1'))).toMatchObject({ known: true, running: [] });
     expect(await ledger.claim(request('p1'))).toHaveLength(1);
   });
 });

@@ -1,6 +1,7 @@
 /** Halted runs that are gone on with in a new one, without repeating what succeeded. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
+import { endCrashed } from '../../src/job/outcome.ts';
 import type { ClaimedJob, Ledger } from '../../src/ledger/ledger.ts';
 import type { Graph } from '../../src/pipeline/graph.ts';
 import { foreach, ref, split, task } from '../unit/pipeline/graphs.ts';
@@ -17,7 +18,7 @@ import {
 } from './run-words.ts';
 import { ask, codesOf, indexOf, revive } from './run-directives.ts';
 import { databases, only, openBench, range } from './support.ts';
-import { fail } from './words.ts';
+import { crash, fail } from './words.ts';
 
 describe.each(databases)('a halted run on %s', (kind) => {
   test('goes on in a new one at the step that failed, under the same key', async () => {
@@ -64,6 +65,23 @@ describe.each(databases)('a halted run on %s', (kind) => {
     ]);
     expect(await findRun(ledger, id)).toMatchObject({ status: 'halted' });
     expect(await ledger.check()).toEqual([]);
+  });
+
+  test('whose step took too many processes with it runs that step again', async () => {
+    const { ledger } = await openBench(kind);
+    const graph = await define(ledger, [task('a', { next: 'b' }), task('b')]);
+    const { id } = await start(ledger, graph);
+    const rules = { crashesMax: 1, suspectAfter: 1 };
+    await carryOn(ledger, graph, (job) =>
+      job.plugin === 'b' ? { ...crash(job), ending: endCrashed(job, true, rules) } : done(job),
+    );
+    expect(await findRun(ledger, id)).toMatchObject({ status: 'halted', haltedAtStep: 'b' });
+    const revived = await revive(ledger, id);
+    await advanceAll(ledger);
+    const again = only(await claimSteps(ledger, graph));
+    expect(again).toMatchObject({ plugin: 'b', crashCount: 0, suspect: false });
+    await ledger.settle([done(again)]);
+    expect(await findRun(ledger, revived)).toMatchObject({ status: 'succeeded' });
   });
 
   test('repeats nothing of a block that succeeded, and joins old and new in order', async () => {

@@ -4,7 +4,13 @@ import type { Job } from '../../src/job/job.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { resume } from '../support/direct.ts';
-import { makePlace, type Setup, type TestInstance, type TestPlace } from '../support/instance.ts';
+import {
+  eventually,
+  makePlace,
+  type Setup,
+  type TestInstance,
+  type TestPlace,
+} from '../support/instance.ts';
 import { notesJob, shell, succeeds } from '../support/plugin-program.ts';
 
 const plugins = { worker: { program: succeeds } };
@@ -99,6 +105,39 @@ describe('what a dead process left running', () => {
     ]);
     const processes = await ledger.processes();
     expect(processes.map(({ id }) => id)).toEqual([engine.processId]);
+  });
+
+  test('is given back but for what cannot be, which is told and tried again', async () => {
+    const [place, ids] = await makePaused({ plugins }, 3);
+    expect(await crash(place, 3)).toBe(3);
+    const [, poison = ''] = ids;
+    let isWritable = false;
+    const instance = await place.start({
+      ledger: (real) => ({
+        ...real,
+        reap: (request) =>
+          request.closings.some(({ job }) => job.id === poison) && !isWritable
+            ? Promise.reject(new Error('a row that no table takes'))
+            : real.reap(request),
+      }),
+    });
+    const { records, ledger, engine } = instance;
+    const before = await look(instance, ids);
+    expect(before.map(({ status }) => status)).toEqual(['queued', 'running', 'queued']);
+    expect(records).toContainEqual(
+      expect.objectContaining({
+        level: 'error',
+        job_id: poison,
+        error: 'a row that no table takes',
+      }),
+    );
+    isWritable = true;
+    await eventually(
+      'it is given back',
+      async () => (await ledger.job(poison))?.status === 'queued',
+    );
+    await resume(engine);
+    for (const id of ids) expect(await instance.ended(id)).toMatchObject({ status: 'succeeded' });
   });
 
   test('is charged with the crash when it ran alone', async () => {

@@ -26,6 +26,7 @@ import { openLedger } from '../../src/ledger/open.ts';
 import type { Catalog, Plugin } from '../../src/plugin/catalog.ts';
 import type { ManifestCommand } from '../../src/plugin/manifest.ts';
 import { makeDirectory } from './directory.ts';
+import { placeLedger } from './place-ledger.ts';
 
 export interface StubEngine extends Engine {
   /** What `status()` says on top of the usual. */
@@ -38,8 +39,9 @@ export interface StubEngine extends Engine {
 }
 
 export async function makeStubEngine(): Promise<StubEngine> {
-  const directory = await makeDirectory();
-  const ledger = await openLedger({ kind: 'sqlite', path: join(directory, 'ductile.db') });
+  const path = join(await makeDirectory(), 'ductile.db');
+  await placeLedger(path);
+  const ledger = await openLedger({ kind: 'sqlite', path });
   await ledger.heartbeat({
     id: 'stub',
     host: 'here',

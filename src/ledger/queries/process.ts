@@ -20,13 +20,14 @@ import { isReady, withWaiting } from './waiting.ts';
 export async function heartbeat(tx: Transaction, beat: ProcessBeat): Promise<HeartbeatAnswer> {
   const { dialect } = tx;
   const plugins = JSON.stringify(beat.plugins);
-  const updated = await tx.run(
+  const [own] = await tx.run(
     `update ${dialect.table('processes')} set last_heartbeat_at = ${dialect.now},
       plugins_since = case when plugins = ? then plugins_since else ${dialect.now} end,
-      plugins = ?, slots = ?, spawner = ? where id = ? returning id`,
+      plugins = ?, slots = ?, spawner = ? where id = ?
+      returning (select max(version) from ${dialect.table('schema_migrations')}) as schema_version`,
     [plugins, plugins, beat.slots, beat.spawner, beat.id],
   );
-  if (updated.length === 0) {
+  if (own === undefined) {
     await tx.run(
       `insert into ${dialect.table('processes')}
         (id, host, pid, version, slots, spawner, plugins, plugins_since, started_at,
@@ -42,7 +43,8 @@ export async function heartbeat(tx: Transaction, beat: ProcessBeat): Promise<Hea
     [beat.id],
   );
   return {
-    known: updated.length > 0,
+    known: own !== undefined,
+    ...(own === undefined ? {} : { schemaVersion: int(own, 'schema_version') }),
     running: running.map((row) => ({
       jobId: text(row, 'id'),
       claimToken: text(row, 'claim_token'),

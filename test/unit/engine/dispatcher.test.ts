@@ -118,6 +118,17 @@ describe('claims', () => {
     expect(world.dispatcher.holds('a', 'another')).toBe(false);
   });
 
+  test('that bring nothing are not repeated before somebody says that there may be something', async () => {
+    const world = new World(1);
+    world.dispatcher.open();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(world.asked).toHaveLength(1);
+    world.queue = ['a'];
+    world.dispatcher.wake();
+    await soon();
+    expect(world.running).toEqual(['a']);
+  });
+
   test('rest for the time they are told to, and then go on', async () => {
     const world = new World(1);
     world.dispatcher.rest(1000);

@@ -3,6 +3,7 @@ import type { Log } from '../../../src/base/log.ts';
 import type { Generation } from '../../../src/engine/generation.ts';
 import { makeVitals } from '../../../src/engine/vitals.ts';
 import type { HeartbeatAnswer, Ledger } from '../../../src/ledger/ledger.ts';
+import { schemaVersion } from '../../../src/ledger/migrate.ts';
 import type { Host } from '../../../src/plugin/process.ts';
 
 const heartbeatIntervalMs = 100;
@@ -20,13 +21,13 @@ afterEach(() => {
 function makeProcess() {
   const renewed: number[] = [];
   const judged: unknown[] = [];
-  const answers = { afterMs: 0, known: true };
+  const answers = { afterMs: 0, known: true, schemaVersion };
   const ledger = {
     kind: 'postgres',
     heartbeat: async (): Promise<HeartbeatAnswer> => {
-      const { afterMs, known } = answers;
+      const { afterMs, ...answer } = answers;
       await new Promise((resolve) => setTimeout(resolve, afterMs));
-      return { known, running: [] };
+      return { ...answer, running: [] };
     },
     orphans: (asked: object) => Promise.resolve((judged.push(asked), [])),
     expiredClaims: () => Promise.resolve([]),
@@ -108,4 +109,20 @@ describe('a process that was well for as long as it waits for others', () => {
     await vitals.reaper.stop();
     await vitals.heartbeat.stop();
   });
+});
+
+test('a process is outgrown by a newer schema than its own, and by no other', async () => {
+  const { vitals, answers } = makeProcess();
+  const told: number[] = [];
+  void vitals.outgrown.then((version) => told.push(version));
+  const starting = vitals.heartbeat.start();
+  await vi.advanceTimersByTimeAsync(heartbeatIntervalMs);
+  await starting;
+  answers.schemaVersion = schemaVersion - 1;
+  await vi.advanceTimersByTimeAsync(heartbeatIntervalMs);
+  expect(told).toEqual([]);
+  answers.schemaVersion = schemaVersion + 1;
+  await vi.advanceTimersByTimeAsync(heartbeatIntervalMs);
+  expect(told).toEqual([schemaVersion + 1]);
+  await vitals.heartbeat.stop();
 });

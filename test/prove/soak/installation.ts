@@ -1,0 +1,190 @@
+/** One server that lives through all slices of a run, under a load of every kind. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { limits } from '../../../src/base/limits.ts';
+import type { Ledger } from '../../../src/ledger/ledger.ts';
+import { openToLook } from '../../../src/ledger/reading.ts';
+import { check } from '../../crash/support/checker.ts';
+import { judgeDeliveries, startDeliveries, type Sent } from '../../crash/support/deliveries.ts';
+import { refOf, type Evidence } from '../../crash/support/evidence.ts';
+import { startLoad } from '../../crash/support/load.ts';
+import { makeMixedWishes, mixed } from '../../crash/support/mixed.ts';
+import { makeRandom } from '../../crash/support/random.ts';
+import { recorder } from '../../crash/support/recorder.ts';
+import type { Server } from '../../crash/support/server.ts';
+import { gather, makeStage, type Stage } from '../../crash/support/stage.ts';
+import { atEnd } from '../../support/at-end.ts';
+import { eventually, type Database } from '../../support/instance.ts';
+import { succeeds } from '../../support/plugin-program.ts';
+import type { Trial } from '../support/campaign.ts';
+import { makeJournal, type Journal } from '../support/journal.ts';
+import type { Figures } from '../support/report.ts';
+import { stopSchedule } from '../support/scene.ts';
+import { watchTime } from '../support/starved.ts';
+import { makeCourse, type Course } from './course.ts';
+import { disturb } from './disturb.ts';
+import { takeSample, type Sample } from './sample.ts';
+import { SOURCE, startSignals } from './signals.ts';
+
+export interface Installation {
+  /** Lets it work for so long, waits until all is done, and throws when a promise was broken. */
+  slice(trial: Trial, ms: number): Promise<Figures>;
+}
+
+const SAMPLE_MS = 1000;
+const LOAD_SEED = 1_000_000_007;
+/** Deliveries and signals come now and then, the rest as quickly as it is done. */
+const pace = { senders: 1, restMs: 150 };
+const taker = 'taker';
+const SIGNALS_MAX = 1_000_000;
+const FAULTS_SHOWN = 20;
+
+/** `keep` is how long history is kept: longer than a slice, so that it can be judged. */
+export async function openInstallation(database: Database, keep: string): Promise<Installation> {
+  const file = '../../record';
+  const prewarmed = { config: { file, emits: true }, prewarm: 2 };
+  const stage = await makeStage(
+    database,
+    {
+      max_workers: 3,
+      dedupe_ttl: keep,
+      job_queue_retention: keep,
+      job_log_retention: keep,
+      signal_retention: keep,
+      context_retention: keep,
+    },
+    {
+      ...mixed,
+      webhooks: { listen: '127.0.0.1:0' },
+      plugins: {
+        recorder: { program: recorder, manifest: 'prewarm: true', settings: prewarmed },
+        [taker]: { program: succeeds },
+      },
+    },
+    undefined,
+    atEnd,
+  );
+  const server = await stage.start();
+  const course = makeCourse();
+  return { slice: (trial, ms) => runSlice({ stage, server, course, trial, ms }) };
+}
+
+interface Slice {
+  readonly stage: Stage;
+  readonly server: Server;
+  readonly course: Course;
+  readonly trial: Trial;
+  readonly ms: number;
+}
+
+async function runSlice(slice: Slice): Promise<Figures> {
+  const { stage, server, course, trial, ms } = slice;
+  const { client, place } = stage;
+  const beganAt = Date.now();
+  const known = client.history.length;
+  const journal = makeJournal();
+  const watch = watchTime([server], (fromMs) => journal.note('starved', fromMs, 'other'));
+  await client.post('/schedules/ticker/resume');
+  const hookId = `soak-${trial.index}`;
+  const deliveries = startDeliveries(await addHook(stage, hookId), client, () => server, {
+    ...pace,
+    hookId,
+  });
+  const wishes = makeMixedWishes(`slice-${trial.index}`);
+  const load = startLoad(client, makeRandom(trial.seed + LOAD_SEED), wishes);
+  const signals = startSignals(client, pace.restMs);
+  const [samples] = await Promise.all([
+    sampleFor(slice),
+    disturb({ server, random: trial.random, ms, journal }),
+  ]);
+  const [sent, emitted] = await Promise.all([deliveries.stop(), signals.stop(), load.stop()]);
+  await stopSchedule(stage);
+  await stage.drain();
+  watch.stop();
+  const seen = { fromMs: beganAt, known, hookId, sent, emitted, journal };
+  const found = await judge(stage, seen);
+  await writeFile(join(place.directory, 'record'), '');
+  const { status } = await client.post('/system/prune', {});
+  if (status !== 200) throw new Error(`pruning was answered ${status}`);
+  const areCollected = async (): Promise<boolean> =>
+    (await takeSample(server, place)).zombies === 0;
+  await eventually('children that ended are collected', areCollected);
+  return { ...found, ...course.add(samples, Date.now() - beganAt) };
+}
+
+async function addHook({ client }: Stage, id: string): Promise<string> {
+  const hook = { title: 'T', id, plugin: taker, command: 'poll', auth_mode: 'github' };
+  const { status, body } = await client.post('/webhooks', {
+    ...hook,
+    rate_limit_per_minute: limits.hookRateMax,
+  });
+  if (status >= 300) throw new Error(`a webhook was answered ${status}`);
+  return body['secret'] as string;
+}
+
+async function sampleFor({ stage, server, ms }: Slice): Promise<Sample[]> {
+  const until = performance.now() + ms;
+  const samples: Sample[] = [];
+  while (performance.now() < until) {
+    await sleep(Math.min(SAMPLE_MS, until - performance.now()));
+    samples.push(await takeSample(server, stage.place));
+  }
+  return samples;
+}
+
+/** What those who asked know of one slice. */
+interface Seen {
+  readonly fromMs: number;
+  /** How many requests of earlier slices there are. */
+  readonly known: number;
+  readonly hookId: string;
+  readonly sent: readonly Sent[];
+  readonly emitted: readonly string[];
+  readonly journal: Journal;
+}
+
+/** The server goes on; earlier slices were judged, and may be pruned by now. */
+async function judge(stage: Stage, seen: Seen): Promise<Figures> {
+  const { hookId, sent, journal } = seen;
+  const ledger = await openToLook(stage.place.config.state);
+  try {
+    const evidence = await gatherSlice(stage, ledger, seen);
+    const verdict = check({ ...evidence, disturbances: journal.entries });
+    const deliveries = await judgeDeliveries(ledger, hookId, sent);
+    const lost = await findLostSignals(ledger, seen.emitted);
+    const faults = [...verdict.faults, ...deliveries.faults, ...lost];
+    if (faults.length > 0) throw new Error(faults.slice(0, FAULTS_SHOWN).join('\n'));
+    const told = { ...journal.tell(evidence), ...verdict.counts };
+    return { ...told, deliveries: sent.length, signals: seen.emitted.length };
+  } finally {
+    await ledger.close();
+  }
+}
+
+async function gatherSlice(
+  stage: Stage,
+  ledger: Ledger,
+  { fromMs, known }: Seen,
+): Promise<Evidence> {
+  const { history } = stage.client;
+  const all = await gather(ledger, history.slice(known), await stage.record());
+  const earlier = Math.max(0, ...history.slice(0, known).map(({ ref }) => ref));
+  const jobs = all.jobs.filter(
+    ({ plugin, createdAt }) => plugin !== taker && Date.parse(createdAt) >= fromMs,
+  );
+  const ids = new Set(jobs.map(({ id }) => id));
+  return {
+    ...all,
+    jobs,
+    attempts: all.attempts.filter(({ jobId }) => ids.has(jobId)),
+    signals: all.signals.filter(({ jobId }) => jobId !== null && ids.has(jobId)),
+    runs: all.runs.filter((run) => refOf(run) > earlier),
+  };
+}
+
+async function findLostSignals(ledger: Ledger, ids: readonly string[]): Promise<string[]> {
+  const kept = await ledger.signals({ source: SOURCE, limit: SIGNALS_MAX });
+  const known = new Set(kept.map(({ id }) => id));
+  return ids.filter((id) => !known.has(id)).map((id) => `lost: signal ${id} was acknowledged`);
+}

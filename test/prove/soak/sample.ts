@@ -1,0 +1,64 @@
+/** What a server and its helper take of the machine at a moment, as the kernel tells it. */
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { findHelper, type Server } from '../../crash/support/server.ts';
+import type { TestPlace } from '../../support/instance.ts';
+
+/** By measure, how far it may have grown over all slices that count: what a healthy server reaches, too. */
+export const measures = {
+  // Memory is collected when there is enough to collect, so it goes up and down by as much.
+  rssMib: 80,
+  helperRssMib: 4,
+  descriptors: 4,
+  threads: 2,
+  children: 2,
+  databaseMib: 6,
+  walMib: 6,
+} as const;
+
+export type Measure = keyof typeof measures;
+export type Sample = Partial<Record<Measure, number>> & { readonly zombies: number };
+
+const KIB_PER_MIB = 1024;
+
+export async function takeSample({ pid }: Server, { config }: TestPlace): Promise<Sample> {
+  const helper = await findHelper(pid);
+  const pids = helper === undefined ? [pid] : [pid, helper];
+  const { state } = config;
+  return {
+    ...(helper === undefined ? {} : { helperRssMib: residentMib(helper) }),
+    rssMib: residentMib(pid),
+    descriptors: readdirSync(`/proc/${pid}/fd`).length,
+    threads: readdirSync(`/proc/${pid}/task`).length,
+    children: pids.flatMap(childrenOf).length,
+    zombies: pids.flatMap(childrenOf).filter(isZombie).length,
+    ...(state.kind === 'sqlite'
+      ? { databaseMib: mibOf(state.path), walMib: mibOf(`${state.path}-wal`) }
+      : {}),
+  };
+}
+
+function residentMib(pid: number): number {
+  const status = readOf(`/proc/${pid}/status`);
+  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / KIB_PER_MIB;
+}
+
+function childrenOf(pid: number): number[] {
+  return readOf(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number);
+}
+
+function isZombie(pid: number): boolean {
+  return /\) Z /.test(readOf(`/proc/${pid}/stat`));
+}
+
+/** Empty when whoever it is about has just gone. */
+function readOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function mibOf(path: string): number {
+  return (statSync(path, { throwIfNoEntry: false })?.size ?? 0) / KIB_PER_MIB ** 2;
+}

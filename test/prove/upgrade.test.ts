@@ -1,0 +1,190 @@
+/**
+ * A newer version of the program takes the place of an older one, under load: host after host on
+ * PostgreSQL, where the older ones go of themselves when the schema is no longer theirs, and on SQLite,
+ * where one dies or stops and the other goes on with its file. Whoever is older than the ledger is refused.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeAll, expect } from 'vitest';
+import { settlesWithin } from '../../src/base/within.ts';
+import { schemaVersion } from '../../src/ledger/migrate.ts';
+import { between, pick, type Random } from '../crash/support/random.ts';
+import type { Server } from '../crash/support/server.ts';
+import type { Stage } from '../crash/support/stage.ts';
+import type { Database } from '../support/instance.ts';
+import { TEMPLATE } from '../support/postgres-template.ts';
+import { campaign, isShort, type Trial } from './support/campaign.ts';
+import { findPrograms, makeUpPrograms, type Programs } from './support/programs.ts';
+import { openScene, type Scene } from './support/scene.ts';
+
+const HOSTS = isShort ? 1 : 3;
+const requests = [1, 6] as const;
+const workMs = [0, 300] as const;
+/** How long somebody who migrates is let do so before it is killed, and how often. */
+const earlyMs = [20, 700] as const;
+const EARLY = isShort ? 0 : 0.4;
+const KILLED = isShort ? 0 : 0.4;
+const REFUSED = isShort ? 1 : 0.5;
+const EXIT_CONFIG = 78;
+const PATIENCE_MS = 60_000;
+/** One that was made before programs knew of newer ones goes on as if nothing had happened. */
+const unawareMs = 2000;
+
+/** How an older host ends; most are left alone. */
+const ways = ['drain', 'drain', 'kill', 'stop'] as const;
+
+const pairs: Programs[] = [];
+
+beforeAll(async () => {
+  pairs.push(await makeUpPrograms(), ...(isShort ? [] : await findPrograms()));
+}, 300_000);
+
+campaign(
+  'an upgrade under load: nothing is lost, nothing done twice',
+  { trials: 1, timeoutMs: 600_000 },
+  async (trial) => {
+    const isRolling = trial.index % 2 === 0;
+    const programs = pick(pairs, trial.random);
+    const upgrade = await begin(trial, programs, isRolling ? 'postgres' : 'sqlite');
+    await (isRolling ? rollOver(upgrade) : replace(upgrade));
+    return { ...(await upgrade.scene.end()), ...upgrade.tally };
+  },
+);
+
+interface Upgrade {
+  readonly scene: Scene;
+  readonly programs: Programs;
+  readonly random: Random;
+  readonly tally: Record<'drains' | 'refusals', number>;
+}
+
+/** The older program is at work, on a ledger that it has made itself. */
+async function begin(
+  { seed, random }: Trial,
+  programs: Programs,
+  database: Database,
+): Promise<Upgrade> {
+  const { older, commit } = programs;
+  const isMadeUp = commit === undefined;
+  const scene = await openScene({
+    database,
+    hosts: database === 'postgres' ? HOSTS : 1,
+    seed,
+    program: older,
+    ...(isMadeUp ? { after: forgetNewer } : { before: dropLedger }),
+  });
+  const upgrade = { scene, programs, random, tally: { drains: 0, refusals: 0 } };
+  await work(upgrade);
+  return upgrade;
+}
+
+/** Host after host; with the first new one the older ones have to go. */
+async function rollOver(upgrade: Upgrade): Promise<void> {
+  const { scene, programs, random } = upgrade;
+  if (random() < KILLED) await restart(scene, between(random, 0, HOSTS - 1));
+  const first = between(random, 0, HOSTS - 1);
+  const older = [...scene.hosts];
+  // It comes beside all of them, or when one has gone.
+  if (!isShort && random() < 0.5) await end(upgrade, first, pick(['kill', 'stop'], random));
+  const left = older.filter(({ isAlive }) => isAlive);
+  const goings = left.map((host) => scene.disturb('goings', () => host.exited));
+  await bringNewer(upgrade, first);
+  for (const [place, host] of older.entries()) {
+    if (place !== first) await end(upgrade, place, pick(ways, random));
+    else if (left.includes(host)) await letGo(upgrade, host);
+    if (random() < REFUSED) await refuseOlder(upgrade);
+    if (place === first) continue;
+    scene.launch(place, undefined, programs.newer);
+    await scene.ready(place);
+    await work(upgrade);
+    if (random() < KILLED) await restart(scene, pick([place, first], random));
+  }
+  await Promise.all(goings);
+}
+
+/** The one that has the file dies or stops, with work queued and running. */
+async function replace(upgrade: Upgrade): Promise<void> {
+  const { scene, random } = upgrade;
+  await end(upgrade, 0, pick(['kill', 'kill', 'stop'], random));
+  await bringNewer(upgrade, 0);
+  await work(upgrade);
+  await scene.kill(0);
+  await refuseOlder(upgrade);
+  scene.launch(0);
+  await scene.ready(0);
+  await work(upgrade);
+}
+
+/** The databases of tests are copies of a ledger that the present program has made. */
+async function dropLedger({ place }: Stage): Promise<void> {
+  if (place.config.state.kind === 'postgres')
+    await place.sql(`drop schema "${TEMPLATE.schema}" cascade`);
+}
+
+/** What the made-up migration adds disturbs no judge; only its number would. */
+async function forgetNewer({ place }: Stage): Promise<void> {
+  await place.sql('delete from schema_migrations where version > ?', schemaVersion);
+  if (place.config.state.kind === 'sqlite')
+    await place.sql(`pragma user_version = ${schemaVersion}`);
+}
+
+function work({ scene, random }: Upgrade): Promise<void> {
+  return scene.work(between(random, ...requests), between(random, ...workMs));
+}
+
+async function restart(scene: Scene, place: number): Promise<void> {
+  await scene.kill(place);
+  scene.launch(place);
+  await scene.ready(place);
+}
+
+/** Some are killed while they migrate, or before, or just after. */
+async function bringNewer({ scene, programs, random }: Upgrade, place: number): Promise<void> {
+  const isCut = random() < EARLY;
+  const ms = between(random, ...earlyMs);
+  scene.launch(place, undefined, programs.newer);
+  if (isCut) {
+    await sleep(ms);
+    await scene.kill(place);
+    scene.launch(place);
+  }
+  await scene.ready(place);
+}
+
+type Way = (typeof ways)[number];
+
+async function end(upgrade: Upgrade, place: number, way: Way): Promise<void> {
+  const { scene } = upgrade;
+  const host = scene.hosts[place];
+  if (host === undefined) throw new Error(`there is nobody in place ${place}`);
+  if (way === 'kill') await scene.kill(place);
+  else if (way === 'drain') await letGo(upgrade, host);
+  else await scene.disturb('stops', () => host.stop());
+}
+
+/** An older host goes by itself when it learns of the newer schema. */
+async function letGo({ scene, programs, tally }: Upgrade, host: Server): Promise<void> {
+  const isAware = programs.commit === undefined;
+  const gone = host.exited.then(() => undefined);
+  if (await settlesWithin(gone, isAware ? PATIENCE_MS : unawareMs)) {
+    await expectRefusal(host);
+    tally.drains += 1;
+    return;
+  }
+  if (isAware) throw new Error('an older host goes on with a newer ledger');
+  await scene.disturb('stops', () => host.stop());
+}
+
+/** It touches nothing. */
+async function refuseOlder({ scene, programs, tally }: Upgrade): Promise<void> {
+  await expectRefusal(scene.stage.launch(undefined, undefined, programs.older));
+  tally.refusals += 1;
+}
+
+async function expectRefusal(server: Server): Promise<void> {
+  const exit = await server.exited;
+  expect({ ...exit, said: server.complaints }).toEqual({
+    code: EXIT_CONFIG,
+    signal: null,
+    said: expect.stringContaining('LEDGER_NEWER'),
+  });
+}
