@@ -9,7 +9,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 
 /** Only the owner may read what we write. */
 export const PRIVATE_FILE = 0o600;
@@ -43,6 +43,25 @@ function handOver(file: number, path: string): void {
   if (process.getuid?.() !== 0) return;
   const { uid, gid } = statSync(path, { throwIfNoEntry: false }) ?? statSync(dirname(path));
   fchownSync(file, uid, gid);
+}
+
+/**
+ * What is new can be found after a power cut only when every directory above it is on the disk with its
+ * name in it. Any of them may have been made a moment ago, by whoever; of another file system none was.
+ */
+export function syncDirectoriesAbove(path: string): void {
+  const { dev } = statSync(path);
+  let directory = dirname(resolve(path));
+  while (statSync(directory).dev === dev) {
+    try {
+      syncDirectory(directory);
+    } catch (error) {
+      // Where we may not even look we made nothing.
+      if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error;
+    }
+    if (directory === dirname(directory)) return;
+    directory = dirname(directory);
+  }
 }
 
 function syncDirectory(path: string): void {

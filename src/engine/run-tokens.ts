@@ -13,18 +13,25 @@ import { digestOf, makePrincipal, type Principal } from './tokens.ts';
  * each dies with its attempt.
  */
 export class RunTokens {
-  readonly #known = new Map<string, { readonly principal: Principal; readonly untilMs: number }>();
+  readonly #known = new Map<
+    string,
+    { readonly principal: Principal; readonly goodUntil: number }
+  >();
 
   /** Whose token this is, while the attempt that it was made for goes on. */
   find(presented: string): Principal | undefined {
     const found = this.#known.get(digestOf(presented));
-    return found === undefined || Date.now() >= found.untilMs ? undefined : found.principal;
+    return found === undefined || performance.now() >= found.goodUntil
+      ? undefined
+      : found.principal;
   }
 
   make(principal: Principal, untilMs: number): Made {
     const token = `${RUN_TOKEN}${randomBytes(TOKEN_BYTES).toString('base64url')}`;
     const digest = digestOf(token);
-    this.#known.set(digest, { principal, untilMs });
+    // The attempt ends by the clock that only goes forward, however the time of day is set meanwhile.
+    const goodUntil = performance.now() + untilMs - Date.now();
+    this.#known.set(digest, { principal, goodUntil });
     return { token, end: () => void this.#known.delete(digest) };
   }
 }

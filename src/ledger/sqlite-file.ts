@@ -10,6 +10,7 @@ import {
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
+import { syncDirectoriesAbove } from '../base/files.ts';
 import { limits } from '../base/limits.ts';
 import { refuseNewer } from './migrate.ts';
 
@@ -40,7 +41,9 @@ export function openWriter(path: string): DatabaseSync {
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     refuseNetwork(directory, path);
     if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
-    if (!statSync(path).isFile()) throw foreign('it is not a file', path);
+    const file = statSync(path);
+    if (!file.isFile()) throw foreign('it is not a file', path);
+    if (file.size === 0) syncDirectoriesAbove(path);
     db = openDatabase(path, false);
     refuseForeign(db, path);
     // Only now is it known to be ours; the journal's files get the mode of this one.

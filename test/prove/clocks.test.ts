@@ -2,7 +2,8 @@
  * Clocks that jump: several hosts look after the same schedules while the clock of their ledger leaps
  * hours ahead and falls back, over changes to and from daylight saving, leap days and 2038, in zones
  * of every kind. Every time that a schedule names is met once, by one host. What is due is told apart
- * here by the zones of the system, and not by the program's own.
+ * here by the zones of the system, and not by the program's own. Real servers then get a clock that is
+ * wrong by hours, runs fast or slow, and is set forward and back while they work.
  */
 import type { Config } from '../../src/config/config.ts';
 import {
@@ -11,10 +12,12 @@ import {
   type SchedulerOptions,
 } from '../../src/engine/scheduler.ts';
 import type { Catalog } from '../../src/plugin/catalog.ts';
-import { between, type Random } from '../crash/support/random.ts';
+import { between, pick, type Random } from '../crash/support/random.ts';
 import { makeMemorySchedules } from '../support/memory-schedules.ts';
 import { schedule } from '../unit/schedule/support.ts';
-import { campaign } from './support/campaign.ts';
+import { campaign, type Trial } from './support/campaign.ts';
+import type { Figures } from './support/report.ts';
+import { tryWrongClocks } from './support/wrong-clocks.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -46,7 +49,13 @@ const starts = [
 ];
 const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-campaign('clocks', { trials: 2, timeoutMs: 60_000 }, async ({ random, seed }) => {
+/** Every third trial has servers whose machine's clock is wrong; the others have schedules alone. */
+campaign('clocks', { trials: 3, timeoutMs: 300_000 }, (trial) => {
+  if (trial.index % 3 < 2) return tryCalendar(trial);
+  return tryWrongClocks(trial, trial.index % 6 < 3 ? 'sqlite' : 'postgres');
+});
+
+async function tryCalendar({ random, seed }: Trial): Promise<Figures> {
   const zone = pick(zones, random);
   const start = Date.parse(pick(starts, random));
   const daily = { hour: between(random, 0, 23), minute: between(random, 0, 59) };
@@ -67,7 +76,7 @@ campaign('clocks', { trials: 2, timeoutMs: 60_000 }, async ({ random, seed }) =>
   const slots = new Set(jobs.map(({ key, slot }) => `${key} ${slot}`));
   if (slots.size !== jobs.length) throw new Error(`${what}: a time was met twice`);
   return { days: DAYS, met: jobs.length, jumps };
-});
+}
 
 async function live(
   entries: readonly Readonly<Record<string, unknown>>[],
@@ -157,10 +166,4 @@ function expect(zone: string, start: number, endMs: number, { hour, minute, ever
     last = { date, minutes };
   }
   return counts;
-}
-
-function pick<T>(list: readonly T[], random: Random): T {
-  const one = list[between(random, 0, list.length - 1)];
-  if (one === undefined) throw new Error('there is nothing to pick from');
-  return one;
 }

@@ -17,9 +17,8 @@ import { between } from '../crash/support/random.ts';
 import { eventually, makePlace, type TestPlace } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';
 import { makeTenant, withTenantLedger } from '../support/tenant-ledgers.ts';
-import { campaign } from './support/campaign.ts';
+import { campaign, isShort } from './support/campaign.ts';
 
-const isShort = process.env['DUCTILE_PROVE'] === undefined;
 const FLOOD = isShort ? 400 : 3000;
 const LITTLE = isShort ? 2 : 5;
 /** How many of the flood may begin between the time that a job is due and its own beginning. */

@@ -1,17 +1,21 @@
 /**
  * The way between one host, or two of three, and the database is held up in one direction or both, or comes
- * and goes, for up to three times as long as the others wait; what was held arrives late, or never.
+ * and goes, for up to three times as long as the others wait; what was held arrives late, or never. Every
+ * second trial has a network for each host, where packets are lost and nobody is told.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { between, pick, type Random } from '../crash/support/random.ts';
 import { makeWay, type Direction, type Proxy } from '../crash/support/proxy.ts';
 import { campaign, type Trial } from './support/campaign.ts';
+import { makeNetwork, networkLack, onCable, type Network } from './support/network.ts';
 import type { Figures } from './support/report.ts';
 import { openScene } from './support/scene.ts';
 
 const HOSTS = 3;
 const PARTITIONS = 4;
 const leaseMs = 1500;
+/** For so long a host may believe in a connection of whose end it was not told. */
+const SILENCE_MS = 65_000;
 const requests = [1, 6] as const;
 const workMs = [0, 400] as const;
 const forLeases = [0.3, 3] as const;
@@ -25,18 +29,25 @@ campaign(
   tryPartitions,
 );
 
-async function tryPartitions({ seed, random, isShort }: Trial): Promise<Figures> {
+async function tryPartitions({ index, seed, random, isShort }: Trial): Promise<Figures> {
   const ways: Proxy[] = [];
+  const networks = new Map<string, Network>();
+  const isOnCable = index % 2 === 1 && networkLack === undefined;
+  if (index % 2 === 1 && !isOnCable)
+    console.warn(`a proxy took the place of networks: ${networkLack}`);
   const scene = await openScene({
     database: 'postgres',
     hosts: HOSTS,
     seed,
     service: { reap_after: `${leaseMs}ms` },
     configOf: async ({ place }, host) => {
-      const { proxy, config } = await makeWay(place, `host-${host}.yaml`);
-      ways.push(proxy);
+      const network = isOnCable ? makeNetwork(host) : undefined;
+      const { proxy, config } = await makeWay(place, `host-${host}.yaml`, network?.address);
+      ways.push(network === undefined ? proxy : onCable(proxy, network));
+      if (network !== undefined) networks.set(config, network);
       return config;
     },
+    environmentOf: (config = '') => networks.get(config)?.environment ?? {},
   });
   for (const place of scene.hosts.keys()) await scene.ready(place);
   for (let done = 0; done < (isShort ? 1 : PARTITIONS); done += 1) {
@@ -47,9 +58,10 @@ async function tryPartitions({ seed, random, isShort }: Trial): Promise<Figures>
     const forMs = leaseMs * (low + random() * (high - low));
     await scene.work(between(random, ...requests), between(random, ...workMs));
     const parted = [ways[first], ...second].filter((way) => way !== undefined);
-    await scene.disturb(kind, async () => part(parted, kind, forMs, random));
+    const aftermathMs = isOnCable ? SILENCE_MS : 0;
+    await scene.disturb(kind, async () => part(parted, kind, forMs, random), aftermathMs);
   }
-  return scene.end();
+  return { ...(await scene.end()), networks: networks.size };
 }
 
 const held: Readonly<Record<string, readonly Direction[]>> = {

@@ -45,11 +45,12 @@ function indexOf({ payload }: SeenJob): number {
 }
 
 /** Each slot has one job, and an interval begins when the last job has ended. */
-export function judgeSchedules({ jobs }: Evidence): string[] {
+export function judgeSchedules({ jobs, clockWasSet = false }: Evidence): string[] {
   const faults: string[] = [];
   const ticks = jobs.filter(({ scheduleId }) => scheduleId !== null);
   for (const [slot, same] of Map.groupBy(ticks, ({ scheduleSlot }) => scheduleSlot))
     if (same.length > 1) faults.push(`the slot ${slot} has ${same.length} jobs`);
+  if (clockWasSet) return faults;
   const inOrder = ticks.toSorted((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
   for (const [index, { id, createdAt }] of inOrder.entries()) {
     const before = inOrder[index - 1];

@@ -34,13 +34,25 @@ export interface Deliveries {
   stop(): Promise<readonly Sent[]>;
 }
 
-export function startDeliveries(secret: string, client: Client, server: () => Server): Deliveries {
+/** Where they go, and how many at a time; each sender rests after a delivery. */
+export interface DeliveryPace {
+  readonly hookId?: string;
+  readonly senders?: number;
+  readonly restMs?: number;
+}
+
+export function startDeliveries(
+  secret: string,
+  client: Client,
+  server: () => Server,
+  { hookId = 'gh', senders = SENDERS, restMs = 0 }: DeliveryPace = {},
+): Deliveries {
   const stopping = new AbortController();
   const sent: Sent[] = [];
   let last = 0;
   const sendOne = async (id: string): Promise<Sent> => {
     for (let unanswered = 0; ;) {
-      const answer = await deliver(secret, server(), id).catch(() => undefined);
+      const answer = await deliver(secret, server(), hookId, id).catch(() => undefined);
       if (answer !== undefined) return { id, unanswered, ...answer };
       unanswered += 1;
       await sleep(pauseMs);
@@ -49,11 +61,12 @@ export function startDeliveries(secret: string, client: Client, server: () => Se
   const send = async (): Promise<void> => {
     while (!stopping.signal.aborted) {
       sent.push(await sendOne(`d-${(last += 1)}`));
+      if (restMs > 0) await sleep(restMs);
       if (last % LOOK_EVERY > 0) continue;
       while (((await client.backlog()) ?? 0) > BACKLOG_MAX) await sleep(pauseMs);
     }
   };
-  const sending = Array.from({ length: SENDERS }, send);
+  const sending = Array.from({ length: senders }, send);
   return {
     get acknowledged() {
       return sent.length;
@@ -69,6 +82,7 @@ export function startDeliveries(secret: string, client: Client, server: () => Se
 async function deliver(
   secret: string,
   server: Server,
+  hookId: string,
   id: string,
 ): Promise<Omit<Sent, 'id' | 'unanswered'> | undefined> {
   await server.ready;
@@ -82,7 +96,7 @@ async function deliver(
     'x-github-delivery': id,
   };
   return await new Promise((resolve, reject) => {
-    const options = { host: '127.0.0.1', port, method: 'POST', path: '/hooks/gh', headers };
+    const options = { host: '127.0.0.1', port, method: 'POST', path: `/hooks/${hookId}`, headers };
     const exchange = request({ ...options, agent: false }, (response) => {
       text(response)
         .then((said) => {

@@ -55,6 +55,8 @@ export interface Evidence {
   readonly disturbances?: readonly Disturbance[] | undefined;
   /** Whoever would have ended a plugin was frozen as well, so nobody could. */
   readonly mayOverlap?: boolean | undefined;
+  /** The ledger's own clock was set, so that what lies between two of its times says nothing. */
+  readonly clockWasSet?: boolean | undefined;
 }
 
 /** Whether a client asked for this very job. */

@@ -35,9 +35,9 @@ export function plainWish(random: Random): Wish {
 }
 
 /** The same among runs of a pipeline, and jobs and runs with a dedupe key. */
-export function makeMixedWishes(): (random: Random) => Wish {
+export function makeMixedWishes(prefix = 'key'): (random: Random) => Wish {
   let keyed = 0;
-  const nextKey = (): string => `key-${Math.floor((keyed += 1) / KEY_ASKED)}`;
+  const nextKey = (): string => `${prefix}-${Math.floor((keyed += 1) / KEY_ASKED)}`;
   return (random) => {
     const kind = random();
     if (kind < 0.08) return { items: between(random, 1, 6) };

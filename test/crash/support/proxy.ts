@@ -33,11 +33,13 @@ export async function putBetween(place: TestPlace): Promise<Proxy> {
 export async function makeWay(
   { directory, config }: TestPlace,
   name: string,
+  address = '127.0.0.1',
 ): Promise<{ readonly proxy: Proxy; readonly config: string }> {
   if (config.state.kind !== 'postgres') throw new Error('there is nothing to stand between');
   const { url: text, schema } = config.state;
   const url = new URL(text);
-  const proxy = await startProxy({ host: url.hostname, port: Number(url.port) });
+  const proxy = await startProxy({ host: url.hostname, port: Number(url.port) }, address);
+  url.hostname = address;
   url.port = String(proxy.port);
   const written = JSON.parse(await readFile(join(directory, 'config.yaml'), 'utf8')) as JsonObject;
   const file = join(directory, name);
@@ -46,7 +48,7 @@ export async function makeWay(
   return { proxy, config: file };
 }
 
-async function startProxy(target: { host: string; port: number }): Promise<Proxy> {
+async function startProxy(target: { host: string; port: number }, address: string): Promise<Proxy> {
   const sockets = new Set<Socket>();
   const gates = { requests: makeGate(), answers: makeGate() };
   const server = createServer((near) => {
@@ -66,7 +68,7 @@ async function startProxy(target: { host: string; port: number }): Promise<Proxy
     }
   });
   const listen = async (port: number): Promise<void> => {
-    server.listen(port, '127.0.0.1');
+    server.listen(port, address);
     await once(server, 'listening');
   };
   const release = (): void => Object.values(gates).forEach((gate) => gate.open());

@@ -8,7 +8,8 @@ import { waitForDeath } from '../../support/hosts.ts';
 import type { LogRecord, LogRecords } from '../../support/instance.ts';
 import { findDescendants } from '../../support/processes.ts';
 
-const root = resolve(import.meta.dirname, '../../..');
+/** Where the program is that is tried. */
+export const root = resolve(import.meta.dirname, '../../..');
 const ownNode = join(root, 'node_modules/.bin/node');
 const node = existsSync(ownNode) ? ownNode : process.execPath;
 const OUTPUT_SHOWN = 2000;
@@ -39,15 +40,27 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** Starts it on a configuration directory, or a file of it; it and its helper are gone with the test. */
+export interface LaunchOptions {
+  /** The directory itself, unless it is told. */
+  readonly config?: string | undefined;
+  /** Where the program is, when it is another than the one that is tried. */
+  readonly program?: string | undefined;
+  /** When it and its helper have to be gone; with the test, unless it is told. */
+  readonly later?: Later | undefined;
+}
+
+/** Does something when the time for it has come. */
+export type Later = (chore: () => Promise<void>) => void;
+
+/** Starts it on a configuration directory. */
 export function launch(
   directory: string,
   probe = '',
   more: Readonly<Record<string, string>> = {},
-  config = directory,
+  { config = directory, program = root, later = onTestFinished }: LaunchOptions = {},
 ): Server {
   const startedAt = performance.now();
-  const script = join(root, 'bin/ductile.cjs');
+  const script = join(program, 'bin/ductile.cjs');
   const child = spawn(node, [script, 'system', 'start', '--config', config], {
     cwd: directory,
     env: { PATH: process.env['PATH'], HOME: directory, DUCTILE_PROBE: probe, ...more },
@@ -74,7 +87,7 @@ export function launch(
       failed(new Error(`the server ended with ${signal ?? code} before it was ready: ${said}`));
     });
   });
-  cleanUp(child, ready, exited);
+  later(cleanerOf(child, ready, exited));
   return {
     pid,
     ready,
@@ -115,15 +128,19 @@ export async function findHelper(serverPid: number): Promise<number | undefined>
   return found?.pid;
 }
 
-function cleanUp(child: ChildProcess, ready: Promise<Ready>, exited: Promise<Exit>): void {
+function cleanerOf(
+  child: ChildProcess,
+  ready: Promise<Ready>,
+  exited: Promise<Exit>,
+): () => Promise<void> {
   const helper = ready.then(
     () => findHelper(child.pid ?? 0),
     () => undefined,
   );
-  onTestFinished(async () => {
+  return async () => {
     child.kill('SIGKILL');
     await exited;
     const pid = await helper;
     if (pid !== undefined) await waitForDeath(pid);
-  });
+  };
 }

@@ -18,7 +18,7 @@ import { check, type Verdict } from './checker.ts';
 import { makeClient, type Client, type Operation } from './client.ts';
 import type { Evidence } from './evidence.ts';
 import { isRunning, readRecord, doneEvent, recorder, type RecordLine } from './recorder.ts';
-import { launch, type Server } from './server.ts';
+import { launch, type Later, type Server } from './server.ts';
 
 /** Long enough for PostgreSQL to end a transaction whose owner was stopped in the middle of it. */
 const patienceMs = 60_000;
@@ -32,7 +32,7 @@ export interface Stage {
   /** Asks whichever server is there, in turns. */
   readonly client: Client;
   /** Starts a server, with a fault point armed if one is named, without waiting for it. */
-  launch(probe?: string, config?: string): Server;
+  launch(probe?: string, config?: string, program?: string): Server;
   /** Starts a server and waits until it is ready. */
   start(probe?: string): Promise<Server>;
   record(): Promise<RecordLine[]>;
@@ -42,12 +42,17 @@ export interface Stage {
   drain(): Promise<void>;
   /** Reads or changes the ledger while no server is asked. */
   withLedger<T>(work: (ledger: Ledger) => Promise<T>): Promise<T>;
-  /** Stops the servers in good order, and compares all stories. */
-  judge(known?: Circumstances): Promise<Judgement>;
+  /** Stops the servers in good order, does what is to be done without them, and compares all stories. */
+  judge(known?: Circumstances, meanwhile?: () => Promise<void>): Promise<Judgement>;
 }
 
 /** What the ones who disturbed the servers know of it. */
-export type Circumstances = Pick<Evidence, 'disturbances' | 'mayOverlap'>;
+export type Circumstances = Partial<
+  Pick<Evidence, 'disturbances' | 'mayOverlap' | 'clockWasSet' | 'history'>
+>;
+
+/** What else the servers of a configuration find in their environment. */
+export type EnvironmentOf = (config: string | undefined) => Readonly<Record<string, string>>;
 
 export interface Judgement extends Verdict {
   readonly evidence: Evidence;
@@ -57,6 +62,8 @@ export async function makeStage(
   database: Database,
   service: JsonObject = {},
   { plugins, aliases, ...more }: Pick<Setup, 'webhooks' | 'plugins' | 'aliases' | 'pipelines'> = {},
+  environmentOf: EnvironmentOf = () => ({}),
+  later?: Later,
 ): Promise<Stage> {
   const usual = setUp(database, service);
   const place = await makePlace({
@@ -72,8 +79,12 @@ export async function makeStage(
     const live = [...servers].filter(([{ isAlive, pid }]) => isAlive && readState(pid) !== 'T');
     return live[(turn += 1) % live.length]?.[1];
   });
-  const launchHere: Stage['launch'] = (probe, config) => {
-    const server = launch(place.directory, probe, {}, config);
+  const launchHere: Stage['launch'] = (probe, config, program) => {
+    const server = launch(place.directory, probe, environmentOf(config), {
+      config,
+      program,
+      later,
+    });
     server.ready.then(
       ({ control }) => servers.set(server, control),
       () => 'whoever waits for it is told',
@@ -111,9 +122,10 @@ export async function makeStage(
       await eventually('all is done', isDone, drainMs);
     },
     withLedger,
-    async judge(known = {}) {
+    async judge(known = {}, meanwhile) {
       for (const server of servers.keys())
         if (server.isAlive) expect(await server.stop()).toEqual({ code: 0, signal: null });
+      await meanwhile?.();
       const lines = await record();
       const evidence = await withLedger((ledger) => gather(ledger, client.history, lines));
       return { ...check({ ...evidence, ...known }), evidence };
@@ -126,6 +138,7 @@ function setUp(database: Database, service: JsonObject): Setup {
   const file = '../../record';
   return {
     database,
+    isBare: true,
     plugins: { recorder: { program: recorder, settings: { config: { file, emits: true } } } },
     aliases: { follower: { uses: 'recorder', config: { file, emits: false } } },
     routes: [{ from: 'recorder', event_type: doneEvent, to: 'follower' }],
@@ -145,7 +158,8 @@ function fits(line: RecordLine, wanted: Partial<RecordLine>): boolean {
   return Object.entries(wanted).every(([key, value]) => line[key as keyof RecordLine] === value);
 }
 
-async function gather(
+/** What the ledger tells, beside what others do. */
+export async function gather(
   ledger: Ledger,
   history: readonly Operation[],
   record: readonly RecordLine[],

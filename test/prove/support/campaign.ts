@@ -38,6 +38,8 @@ export interface Asked {
 
 const SEED = 1;
 const asked = readAsked();
+/** It is a part of `npm test`, where there are only seconds for it. */
+export const isShort = asked === undefined;
 
 /** Runs trials; each must throw when a promise is broken, and tells figures otherwise. */
 export function campaign(
@@ -55,7 +57,6 @@ export function campaign(
     // What a trial used is gone before the next one: there may be thousands.
     const before = countChores();
     onTestFinished(() => doChores(before));
-    const isShort = asked === undefined;
     const trial = { index, seed: seed + index, random: makeRandom(seed + index), isShort };
     const began = performance.now();
     const keep = (found: Pick<TrialLine, 'figures' | 'fault'>): void =>

@@ -11,27 +11,27 @@ interface Entry extends Disturbance {
 
 export interface Journal {
   readonly entries: readonly Entry[];
-  /** Something that began then and is over. */
-  note(kind: string, fromMs: number, effect: Effect): void;
-  during<T>(kind: string, work: () => Promise<T>, effect: Effect): Promise<T>;
+  /** Something that began then and is over, but for what comes of it for so long. */
+  note(kind: string, fromMs: number, effect: Effect, aftermathMs?: number): void;
+  during<T>(kind: string, work: () => Promise<T>, effect: Effect, aftermathMs?: number): Promise<T>;
   /** How often each kind was, and how long it took to recover from it. */
   tell(evidence: Evidence): Figures;
 }
 
 export function makeJournal(): Journal {
   const entries: Entry[] = [];
-  const note: Journal['note'] = (kind, fromMs, effect) => {
-    entries.push({ kind, fromMs, untilMs: Date.now(), effect });
+  const note: Journal['note'] = (kind, fromMs, effect, aftermathMs = 0) => {
+    entries.push({ kind, fromMs, untilMs: Date.now() + aftermathMs, effect });
   };
   return {
     entries,
     note,
-    async during(kind, work, effect) {
+    async during(kind, work, effect, aftermathMs) {
       const fromMs = Date.now();
       try {
         return await work();
       } finally {
-        note(kind, fromMs, effect);
+        note(kind, fromMs, effect, aftermathMs);
       }
     },
     tell(evidence) {

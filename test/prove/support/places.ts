@@ -8,8 +8,11 @@ export interface Places {
   readonly hosts: readonly Server[];
   /** All that ever were. */
   readonly servers: readonly Server[];
-  /** Starts a server in a place; one that ends itself at an armed point is followed by another. */
-  launch(place: number, probe?: string): void;
+  /**
+   * Starts a server in a place; one that ends itself at an armed point is followed by another. The
+   * program is the one that was there before, unless another is named.
+   */
+  launch(place: number, probe?: string, program?: string): void;
   /** The server of a place, once it is there. */
   ready(place: number): Promise<Server>;
   kill(place: number): Promise<void>;
@@ -22,8 +25,10 @@ export function makePlaces(stage: Stage, configs: readonly string[], journal: Jo
   const hosts: Server[] = [];
   const servers: Server[] = [];
   const armed = new Set<Server>();
-  const launch: Places['launch'] = (place, probe) => {
-    const server = stage.launch(probe, configs[place]);
+  const programs: (string | undefined)[] = [];
+  const launch: Places['launch'] = (place, probe, program = programs[place]) => {
+    programs[place] = program;
+    const server = stage.launch(probe, configs[place], program);
     hosts[place] = server;
     servers.push(server);
     if (probe?.includes(':kill') === true) armed.add(server);

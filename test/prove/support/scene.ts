@@ -8,7 +8,12 @@ import { startLoad } from '../../crash/support/load.ts';
 import { makeMixedWishes, mixed } from '../../crash/support/mixed.ts';
 import { makeRandom } from '../../crash/support/random.ts';
 import type { Server } from '../../crash/support/server.ts';
-import { makeStage, type Circumstances, type Stage } from '../../crash/support/stage.ts';
+import {
+  makeStage,
+  type Circumstances,
+  type EnvironmentOf,
+  type Stage,
+} from '../../crash/support/stage.ts';
 import { eventually, type Database } from '../../support/instance.ts';
 import { makeJournal } from './journal.ts';
 import { makePlaces, type Places } from './places.ts';
@@ -30,6 +35,12 @@ export interface SceneOptions {
   readonly service?: JsonObject;
   /** The configuration of the host in a place, when each has its own. */
   readonly configOf?: (stage: Stage, place: number) => Promise<string>;
+  readonly environmentOf?: EnvironmentOf;
+  /** The directory of the program, when it is another than the one that is tried. */
+  readonly program?: string;
+  /** What is done to the ledger before anybody uses it, and when nobody does any more. */
+  readonly before?: (stage: Stage) => Promise<void>;
+  readonly after?: (stage: Stage) => Promise<void>;
 }
 
 export interface Scene extends Omit<Places, 'settle'> {
@@ -37,7 +48,7 @@ export interface Scene extends Omit<Places, 'settle'> {
   /** Lets them take so many more requests, and go on for so long: however fast the machine is. */
   work(requests: number, ms: number): Promise<void>;
   /** What else is done to them, from its beginning to its end. */
-  disturb<T>(kind: string, work: () => Promise<T>): Promise<T>;
+  disturb<T>(kind: string, work: () => Promise<T>, aftermathMs?: number): Promise<T>;
   /** The same of what keeps all of them from working; how soon they do again after it is timed. */
   outage<T>(kind: string, work: () => Promise<T>): Promise<T>;
   /** Lets everything be done, and throws when a promise was broken. */
@@ -45,18 +56,20 @@ export interface Scene extends Omit<Places, 'settle'> {
 }
 
 export async function openScene(options: SceneOptions): Promise<Scene> {
-  const { database, hosts, seed, service, configOf } = options;
+  const { database, hosts, seed, service, configOf, environmentOf, program, before, after } =
+    options;
   const usual = {
     max_workers: 3,
     ...(database === 'postgres' ? { reap_after: `${leaseMs}ms` } : {}),
   };
-  const stage = await makeStage(database, { ...usual, ...service }, mixed);
+  const stage = await makeStage(database, { ...usual, ...service }, mixed, environmentOf);
   const configs: string[] = [];
   for (let place = 0; place < hosts; place += 1)
     configs.push((await configOf?.(stage, place)) ?? stage.place.directory);
+  await before?.(stage);
   const journal = makeJournal();
   const places = makePlaces(stage, configs, journal);
-  for (const place of configs.keys()) places.launch(place);
+  for (const place of configs.keys()) places.launch(place, undefined, program);
   await Promise.race([...configs.keys()].map((place) => places.ready(place)));
   const watch = watchTime(places.servers, (fromMs) => journal.note('starved', fromMs, 'other'));
   const load = startLoad(stage.client, makeRandom(seed + LOAD_SEED), makeMixedWishes());
@@ -70,7 +83,7 @@ export async function openScene(options: SceneOptions): Promise<Scene> {
       await eventually('requests were taken', () => taken() >= wanted, PATIENCE_MS);
       await sleep(ms);
     },
-    disturb: (kind, work) => journal.during(kind, work, 'other'),
+    disturb: (kind, work, aftermathMs) => journal.during(kind, work, 'other', aftermathMs),
     outage: (kind, work) => journal.during(kind, work, 'standstill'),
     async end(known = {}) {
       await places.settle();
@@ -79,7 +92,9 @@ export async function openScene(options: SceneOptions): Promise<Scene> {
       await stage.drain();
       watch.stop();
       const disturbances = journal.entries;
-      const { faults, counts, evidence } = await stage.judge({ disturbances, ...known });
+      const { faults, counts, evidence } = await stage.judge({ disturbances, ...known }, () =>
+        Promise.resolve(after?.(stage)),
+      );
       if (faults.length > 0) {
         keepEvidence(seed, { faults, disturbances, evidence }, places.servers);
         throw new Error(faults.slice(0, FAULTS_SHOWN).join('\n'));
@@ -90,7 +105,7 @@ export async function openScene(options: SceneOptions): Promise<Scene> {
 }
 
 /** A job that comes later than everything was done would be left over. */
-async function stopSchedule({ client }: Stage): Promise<void> {
+export async function stopSchedule({ client }: Stage): Promise<void> {
   const isPaused = async (): Promise<boolean> => {
     const { status } = await client.post('/schedules/ticker/pause').catch(() => ({ status: 0 }));
     return status === 200;

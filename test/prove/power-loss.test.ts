@@ -1,0 +1,236 @@
+/**
+ * The power is cut. A server under load writes down, below SQLite, everything that it does to its disk,
+ * and is killed; then disks are made as they might be found after a cut at any moment: what was synced is
+ * there, and of the rest whatever the seed draws. Each is sound, is a beginning of what happened, and
+ * has everything that anybody was told; on some of them the server is started again and does the rest.
+ */
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { openLedger } from '../../src/ledger/open.ts';
+import type { Operation } from '../crash/support/client.ts';
+import { between, pick, type Random } from '../crash/support/random.ts';
+import type { RecordLine } from '../crash/support/recorder.ts';
+import { makeDirectory } from '../support/directory.ts';
+import { preloadLack } from './native/preload.ts';
+import type { DiskEntry } from './power/disk-journal.ts';
+import { cutPower, replay, ways, type Image, type Way } from './power/disk.ts';
+import { serve, type Served, type Told } from './power/served.ts';
+import { campaign, type Trial } from './support/campaign.ts';
+import type { Figures } from './support/report.ts';
+import { stopSchedule } from './support/scene.ts';
+import { comparePart, readStory, type Story } from './support/story.ts';
+
+/** For each trial: disks that are looked at, and those on which the server is started. */
+const DISKS = 60;
+const STARTS = 3;
+/** In `npm test`. */
+const DISKS_SHORT = 8;
+/** A mistake must be found within so many disks. */
+const PLANTED_MAX = 100;
+/** When a plugin started is known to the millisecond. */
+const ROUNDING_MS = 2;
+const FAULTS_SHOWN = 5;
+
+campaign('power-loss', { trials: 1, timeoutMs: 600_000 }, (trial) => {
+  if (preloadLack === undefined) return run(trial);
+  console.warn(`power-loss was left out: ${preloadLack}`);
+  return Promise.resolve({ leftOut: 1 });
+});
+
+async function run(trial: Trial): Promise<Figures> {
+  const { random, isShort } = trial;
+  const served = await serve(trial);
+  const scene = await lookBack(served);
+  const disks = isShort ? DISKS_SHORT : DISKS;
+  for (let done = 0; done < disks; done += 1)
+    await expectSound(scene, drawCut(scene, random), random);
+  const never = await findPlanted(scene, 'never', random);
+  const late = await findPlanted(scene, 'late', random);
+  const starts = isShort ? 1 : STARTS;
+  for (let done = 0; done < starts; done += 1)
+    await startAgain(scene, drawCut(scene, random), random);
+  const { entries, answers, kills, stops } = served;
+  const acknowledged = answers.filter(({ what }) => what.outcome === 'acknowledged').length;
+  const syncs = entries.filter(({ kind }) => kind === 'syncEnded').length;
+  const writes = entries.filter(({ kind }) => kind === 'written').length;
+  const folds = countFolds(entries);
+  const found = { disksUntilNeverFound: [never], disksUntilLateFound: [late] };
+  return { disks, starts, acknowledged, kills, stops, writes, syncs, folds, ...found };
+}
+
+interface Scene {
+  readonly served: Served;
+  readonly record: readonly RecordLine[];
+  readonly whole: Story;
+  readonly lastRef: number;
+}
+
+/** What happened, when all of it is there. */
+async function lookBack(served: Served): Promise<Scene> {
+  const { stage, entries, answers } = served;
+  const { directory } = stage.place;
+  const image = cutPower(replay(entries, entries.length), directory, 'everything', () => 0);
+  expectFaithful(image, directory);
+  const whole = await readStory(placeOf(await write(image, directory, await makeDirectory())));
+  const lastRef = Math.max(0, ...answers.map(({ what }) => what.ref));
+  return { served, record: await stage.record(), whole, lastRef };
+}
+
+/** Without a cut, the journal tells the very files that are there. */
+function expectFaithful(image: Image, directory: string): void {
+  const state = join(directory, 'state');
+  for (const name of readdirSync(state)) {
+    const path = join(state, name);
+    if (name.endsWith('-shm') || !statSync(path).isFile()) continue;
+    const told = image.get(path);
+    const found = readFileSync(path);
+    if (told?.equals(found) === true) continue;
+    const what = `${found.length} bytes, and the journal tells ${told?.length ?? 'no such file'}`;
+    throw new Error(`the journal does not tell what became of ${name}: it has ${what}`);
+  }
+}
+
+interface Cut {
+  readonly way: Way;
+  /** How many entries there are. */
+  readonly count: number;
+  /** Nothing that was told from then on is owed. */
+  readonly atMs: number;
+}
+
+/** At any moment, or at the one at which somebody has just been told something. */
+function drawCut({ served: { entries, answers, successes } }: Scene, random: Random): Cut {
+  const { atMs: toldMs } = pick<Told<unknown>>([...answers, ...successes], random);
+  const next = entries.findIndex(({ atMs }) => atMs > toldMs);
+  const count = random() < 0.5 && next >= 0 ? next : between(random, 0, entries.length);
+  return { way: pick(ways, random), count, atMs: entries[count]?.atMs ?? Infinity };
+}
+
+/** A disk that keeps nothing, and one that has not yet done the last thing that it has promised. */
+type Plant = 'never' | 'late';
+
+function makeDisk(
+  { served: { entries, stage } }: Scene,
+  { way, count }: Cut,
+  random: Random,
+  plant?: Plant,
+): Image {
+  const syncs = entries.slice(0, count).filter(({ kind }) => kind === 'syncEnded');
+  const lastOf = new Map(syncs.map((sync) => [sync.file, sync]));
+  const isDone = (sync: DiskEntry): boolean =>
+    plant === undefined || sync.isDirectory || (plant === 'late' && sync !== lastOf.get(sync.file));
+  return cutPower(replay(entries, count, isDone), stage.place.directory, way, random);
+}
+
+async function expectSound(scene: Scene, cut: Cut, random: Random): Promise<void> {
+  const faults = await judge(scene, cut, makeDisk(scene, cut, random));
+  if (faults.length === 0) return;
+  const { way, count } = cut;
+  throw new Error(`${way} of ${count} entries: ${faults.slice(0, FAULTS_SHOWN).join('\n')}`);
+}
+
+/** A disk that does not do what it says must be told from one that does: after how many it was. */
+async function findPlanted(scene: Scene, plant: Plant, random: Random): Promise<number> {
+  for (let disks = 1; disks <= PLANTED_MAX; disks += 1) {
+    const cut = drawCut(scene, random);
+    if ((await judge(scene, cut, makeDisk(scene, cut, random, plant))).length > 0) return disks;
+  }
+  throw new Error(`on ${PLANTED_MAX} disks nobody noticed that syncs came ${plant}`);
+}
+
+async function judge(scene: Scene, { atMs }: Cut, image: Image): Promise<string[]> {
+  const { served, record, whole, lastRef } = scene;
+  const target = await makeDirectory();
+  const place = placeOf(await write(image, served.stage.place.directory, target));
+  try {
+    const ledger = await openLedger(place);
+    const problems = await ledger.check();
+    await ledger.close();
+    const part = await readStory(place);
+    const owed = served.answers.filter((told) => told.atMs < atMs).flatMap(idsOf);
+    return [
+      ...problems,
+      ...comparePart(part, whole, { owed, lastRef, hasOneWriter: true }),
+      ...findForgotten(part, served, atMs),
+      ...findUnclaimed(part, record, atMs + served.dayMs),
+    ];
+  } catch (error) {
+    return [`it cannot be opened: ${String(error)}`];
+  } finally {
+    rmSync(target, { recursive: true });
+  }
+}
+
+function idsOf({ what }: { readonly what: Operation }): string[] {
+  const id = what.runId ?? what.jobId;
+  return what.outcome === 'acknowledged' && id !== undefined ? [id] : [];
+}
+
+/** Whoever was told that a job succeeded is not told otherwise later. */
+function findForgotten({ jobs }: Story, { successes }: Served, atMs: number): string[] {
+  const succeeded = new Set(
+    jobs.filter(({ status }) => status === 'succeeded').map(({ id }) => id),
+  );
+  return successes
+    .filter((told) => told.atMs < atMs && !succeeded.has(told.what))
+    .map(({ what }) => `${what} was told to have succeeded, and has not`);
+}
+
+/** Nothing was started under a claim that is forgotten. */
+function findUnclaimed({ jobs }: Story, record: readonly RecordLine[], dayMs: number): string[] {
+  const jobOf = new Map(jobs.map((job) => [job['id'], job]));
+  return record
+    .filter(({ phase, at }) => phase === 'start' && at < dayMs - ROUNDING_MS)
+    .filter(({ job_id: id, attempt }) => {
+      const { attempt: last = 0, status } = jobOf.get(id) ?? {};
+      return Number(last) < attempt || (Number(last) === attempt && status === 'queued');
+    })
+    .map(
+      ({ job_id: id, attempt }) => `attempt ${attempt} at ${id} was started, and is not claimed`,
+    );
+}
+
+/** The server finds such a disk, does what is left, and takes more. */
+async function startAgain(scene: Scene, cut: Cut, random: Random): Promise<void> {
+  const { served, record } = scene;
+  const { stage, answers, dayMs } = served;
+  const { directory } = stage.place;
+  rmSync(join(directory, 'state'), { recursive: true, force: true });
+  await write(makeDisk(scene, cut, random), directory, directory);
+  const lines = record.filter(({ at }) => at < cut.atMs + dayMs);
+  writeFileSync(
+    join(directory, 'record'),
+    lines.map((line) => `${JSON.stringify(line)}\n`).join(''),
+  );
+  const known = answers.map(({ what, atMs }): Operation =>
+    atMs < cut.atMs ? what : { ref: what.ref, outcome: 'unknown' },
+  );
+  await stage.start();
+  const next = await stage.client.enqueue();
+  await stopSchedule(stage);
+  await stage.drain();
+  const { faults } = await stage.judge({ history: [...known, next] });
+  if (faults.length === 0) return;
+  const what = `${cut.way} of ${cut.count} entries, started again`;
+  throw new Error(`${what}: ${faults.slice(0, FAULTS_SHOWN).join('\n')}`);
+}
+
+async function write(image: Image, from: string, to: string): Promise<string> {
+  mkdirSync(join(to, 'state'), { recursive: true, mode: 0o700 });
+  for (const [path, content] of image) {
+    const target = join(to, path.slice(from.length));
+    if (content === undefined) mkdirSync(target, { recursive: true });
+    else writeFileSync(target, content, { mode: 0o600 });
+  }
+  return to;
+}
+
+function placeOf(directory: string) {
+  return { kind: 'sqlite', path: join(directory, 'state/ledger.db') } as const;
+}
+
+/** How often the journal of the ledger was put into its file. */
+function countFolds(entries: readonly DiskEntry[]): number {
+  const ledger = entries.find(({ kind, name }) => kind === 'opened' && name.endsWith('/ledger.db'));
+  return entries.filter(({ kind, file }) => kind === 'syncEnded' && file === ledger?.file).length;
+}
