@@ -1,15 +1,23 @@
 /** All that two workers, two jobs and two attempts can come to; nothing is left to chance. */
 import { expect } from 'vitest';
 import { explore } from './search/explore.ts';
-import { firstState } from './search/machine.ts';
+import { firstState, type Bounds } from './search/machine.ts';
 import { campaign } from './support/campaign.ts';
 
-const short = { crashes: 1, expiries: 0, losses: 1, cancels: 1 };
-/** There is nothing to draw: the first trial has seen all. */
-const long = { crashes: 1, expiries: 1, losses: 1, cancels: 1 };
+const all: Bounds = { crashes: 1, expiries: 1, losses: 1, cancels: 1, leaves: 1 };
+const short: Bounds = { ...all, expiries: 0, leaves: 0 };
+/** There is nothing to draw: each trial has seen all within its bounds, and after these they repeat. */
+const long: readonly Bounds[] = [
+  all,
+  { ...all, leaves: 0, crashes: 2 },
+  { ...all, leaves: 0, losses: 2 },
+  { ...all, leaves: 0, cancels: 2 },
+  { ...all, cancels: 0, expiries: 2 },
+];
 
-campaign('search', { trials: 1, timeoutMs: 600_000 }, ({ isShort }) => {
-  const { states, moves, ends } = explore(firstState(isShort ? short : long));
+campaign('search', { trials: 1, timeoutMs: 1_800_000 }, ({ index, isShort }) => {
+  const bounds = isShort ? short : (long[index % long.length] ?? all);
+  const { states, moves, ends } = explore(firstState(bounds));
   expect(ends).toBeGreaterThan(0);
   return Promise.resolve({ states: [states], moves: [moves], ends: [ends] });
 });

@@ -4,6 +4,7 @@ import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from '../ledger.ts';
 import { readCompanions, toClaimed } from './companion.ts';
 import { anyInLine, hasNoKey, makeLineReader } from './dependency.ts';
 import { int, intOrNull, jobColumns, text } from './row.ts';
+import { unplanned } from './where.ts';
 
 /**
  * Takes up to `slots` ready jobs, oldest first, for a process that the ledger knows; the last thing
@@ -232,11 +233,6 @@ async function countRunning(
     anyInLine: int(first, 'in_line') === 1,
     now: text(first, 'now'),
   };
-}
-
-/** SQLite plans a statement again for every value of a parameter that stands alone after `limit`. */
-function unplanned(parameter: string): string {
-  return `${parameter} + 0`;
 }
 
 /** Of one key, nothing is claimed while another runs. */

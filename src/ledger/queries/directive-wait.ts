@@ -10,6 +10,7 @@ import {
   lockDirectives,
   toDirective,
 } from './directive.ts';
+import { unplanned } from './where.ts';
 
 /**
  * Begins a directive that waited. As when it is asked for: what is pure SQL is done and ended in the
@@ -105,7 +106,7 @@ export async function listDueDirectives(
     `select * from ${dialect.table('directives')}
       where status = 'requested' and awaiting_approval = 0 and run_at <= (select ${dialect.now})
         and type in (${types.map(() => '?').join(', ')})
-      order by run_at, seq limit ?`,
+      order by run_at, seq limit ${unplanned()}`,
     [...types, limit],
   );
   return rows.map(toDirective);

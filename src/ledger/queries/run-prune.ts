@@ -51,11 +51,11 @@ async function prunePart(
 ): Promise<number> {
   const table = tx.dialect.table(part);
   // The ids of branches begin with their run's, which is what their index is for.
-  const isOfRun = part === 'run_branches' ? 'id >= ? and id < ?' : 'run_id = ?';
-  const values = part === 'run_branches' ? [runId, `${runId}~`] : [runId];
+  const isNear = part === 'run_branches' ? 'id >= ? and id < ? and' : '';
+  const values = part === 'run_branches' ? [runId, `${runId}~`, runId] : [runId];
   const isRow = part === 'run_steps' ? '(run_id, id) in (select run_id, id' : 'id in (select id';
   const rows = await tx.run(
-    `delete from ${table} where ${isRow} from ${table} where ${isOfRun} limit ?) returning 1 as one`,
+    `delete from ${table} where ${isRow} from ${table} where ${isNear} run_id = ? limit ?) returning 1 as one`,
     [...values, limit],
   );
   return rows.length;

@@ -49,21 +49,21 @@ export interface Worker {
     | undefined;
 }
 
-export interface State {
-  readonly jobs: readonly MachineJob[];
-  readonly workers: readonly Worker[];
-  /** How often each of them may still happen. */
-  readonly crashes: number;
-  readonly expiries: number;
-  readonly losses: number;
-  readonly cancels: number;
-}
-
+/** How often each of them may still happen. */
 export interface Bounds {
   readonly crashes: number;
+  /** A worker that lives is taken for dead. */
   readonly expiries: number;
+  /** Nobody hears of a commit. */
   readonly losses: number;
   readonly cancels: number;
+  /** A worker stops as it should. */
+  readonly leaves: number;
+}
+
+export interface State extends Bounds {
+  readonly jobs: readonly MachineJob[];
+  readonly workers: readonly Worker[];
 }
 
 export function firstState(bounds: Bounds): State {
@@ -100,6 +100,7 @@ function workOf(state: State, index: number): State[] {
     ...(held === undefined ? claim(state, index) : goOn(state, index)),
     ...beat(state, index),
     ...(state.crashes > 0 ? [crash(state, index)] : []),
+    ...(state.leaves > 0 ? [leave(state, index)] : []),
   ];
 }
 
@@ -162,8 +163,7 @@ function beat(state: State, index: number): State[] {
   );
   return mine.flatMap(({ job, place }) => {
     if (held?.job !== place || held.token !== job.token) {
-      const ending = job.isToStop ? endCancelled(counts(job)) : endReleased(counts(job));
-      return [close(state, place, ending, 'unheld')];
+      return [close(state, place, givenBack(job), 'unheld')];
     }
     const isStopping = job.isToStop && held.phase === 'running';
     return isStopping ? [withWorker(state, index, { held: { ...held, phase: 'stopped' } })] : [];
@@ -173,6 +173,19 @@ function beat(state: State, index: number): State[] {
 function crash(state: State, index: number): State {
   const died = withWorker(state, index, { isUp: false, held: undefined });
   return { ...died, crashes: state.crashes - 1 };
+}
+
+/** What it holds goes back, if it still holds it. */
+function leave(state: State, index: number): State {
+  const { held } = at(state.workers, index);
+  const job = held && at(state.jobs, held.job);
+  const isHolder = held !== undefined && job !== undefined && isHeld(job, held);
+  const left = isHolder ? close(state, held.job, givenBack(job), 'released') : state;
+  return withWorker({ ...left, leaves: state.leaves - 1 }, index, { isUp: false, held: undefined });
+}
+
+function givenBack(job: MachineJob): Ending {
+  return job.isToStop ? endCancelled(counts(job)) : endReleased(counts(job));
 }
 
 function restart(state: State, index: number): State {

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { AttemptBook, type Running } from './attempts.ts';
 import { JobBook } from './jobs.ts';
+import { ProcessBook } from './processes.ts';
 import { RunBook } from './runs.ts';
 import { ScheduleBook } from './schedules.ts';
 import type { Change, Row, Watched } from './rows.ts';
@@ -11,6 +12,10 @@ import type { Reply } from './spawner.ts';
 export interface Commit {
   readonly nowMs: number;
   readonly changes: readonly Change[];
+  /** The process that asked for it; undefined once it is gone. */
+  readonly by: string | undefined;
+  /** When that was. */
+  readonly askedAt: number;
   /** The rows that it added to a table. */
   added(table: Watched): readonly Row[];
 }
@@ -29,6 +34,7 @@ export class Checker {
   readonly jobs: JobBook;
   readonly runs: RunBook;
   readonly schedules: ScheduleBook;
+  readonly processes: ProcessBook;
   /** The first promise that was broken. */
   fault: string | undefined;
   commits = 0;
@@ -40,15 +46,17 @@ export class Checker {
       this.fault ??= `${invariant}: ${what}`;
     };
     this.attempts = new AttemptBook(accuse);
-    this.jobs = new JobBook(accuse, this.attempts, options);
+    this.jobs = new JobBook(accuse, this.attempts);
     this.runs = new RunBook(accuse, this.jobs);
     this.schedules = new ScheduleBook(accuse);
+    this.processes = new ProcessBook(accuse, this.jobs, options);
   }
 
-  committed(changes: readonly Change[], nowMs: number): void {
+  committed(changes: readonly Change[], how: Pick<Commit, 'nowMs' | 'by' | 'askedAt'>): void {
+    const { nowMs } = how;
     this.commits += 1;
     const commit = {
-      nowMs,
+      ...how,
       changes,
       added: (table: Watched) =>
         changes.flatMap((one): readonly Row[] =>
@@ -59,6 +67,7 @@ export class Checker {
       this.#note(change, nowMs);
       this.jobs.saw(change, commit);
       this.runs.saw(change);
+      this.processes.saw(change, commit);
       this.schedules.saw(change, nowMs);
     }
     this.jobs.settled(commit);

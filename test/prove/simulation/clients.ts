@@ -6,6 +6,7 @@ import type { Checker } from './checker.ts';
 import type { Host } from './host.ts';
 import type { Plan } from './plan.ts';
 import { fates, type Fate } from './spawner.ts';
+import { longMs } from './stage.ts';
 import type { VirtualTime } from './time.ts';
 
 export interface ClientOptions {
@@ -54,8 +55,10 @@ export class Client {
   async #submit(): Promise<void> {
     const { random, checker } = this.#options;
     const id = this.#nextId();
-    const plugin = this.#pick(['worker', 'worker', 'single', 'counter', 'child']);
-    const keyed = random();
+    const isLong = random() < this.#options.plan.longShare;
+    const plugin = isLong ? 'long' : this.#pick(['worker', 'worker', 'single', 'counter', 'child']);
+    // Whoever waits in line for those that run long would wait for longer than any world lasts.
+    const keyed = isLong ? 0.5 : random();
     const submission = {
       ...asker,
       id,
@@ -110,18 +113,19 @@ export class Client {
     const { random, plan } = this.#options;
     const draw = random();
     const isBad = draw < (plan.isHostile ? 0.3 : 0.05);
-    const ms = draw > 0.9 ? between(random, 5000, 18_000) : between(random, 1, 1500);
+    const usualMs = draw > 0.9 ? between(random, 5000, 18_000) : between(random, 1, 1500);
+    const ms = plugin === 'long' ? between(random, longMs.least, longMs.most) : usualMs;
     return {
       ms,
-      ...(isBad ? { fate: this.#fate() } : {}),
+      ...(isBad ? { fate: this.#fate(plugin) } : {}),
       ...(random() < 0.1 ? { fails: between(random, 1, 2) } : {}),
       ...(plugin === 'worker' && random() < 0.4 ? { events: between(random, 1, 3) } : {}),
     };
   }
 
-  #fate(): Fate {
+  #fate(plugin: string): Fate {
     const { random, plan } = this.#options;
-    if (!plan.isHostile) return this.#pick(['error', 'exit']);
+    if (!plan.isHostile || plugin === 'long') return this.#pick(['error', 'exit']);
     return random() < 0.05 ? 'poison' : this.#pick(fates.filter((fate) => fate !== 'poison'));
   }
 

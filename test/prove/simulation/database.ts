@@ -3,7 +3,7 @@
  * follow each other, as each host asks for them; between, before and after them anything can go wrong
  * that a connection, a disk or a host can do.
  */
-import { DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { DuctileError } from '../../../src/base/errors.ts';
 import { checkLedger } from '../../../src/ledger/check.ts';
 import {
@@ -13,13 +13,12 @@ import {
   type Transaction,
 } from '../../../src/ledger/dialect.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
-import { migrate } from '../../../src/ledger/migrate.ts';
 import type { Notifier } from '../../../src/ledger/notifier.ts';
 import { makeLedger } from '../../../src/ledger/open.ts';
-import { storeOver } from '../../../src/ledger/sqlite.ts';
 import type { Random } from '../../crash/support/random.ts';
-import { Changes, type Change } from './rows.ts';
+import type { Change, Changes } from './rows.ts';
 import { asWritten, type Rewrite } from './rewrite.ts';
+import type { Tables } from './tables.ts';
 import type { Actor, VirtualTime } from './time.ts';
 
 /** How often what goes wrong, in shares of the verbs that are asked for. */
@@ -50,13 +49,14 @@ export const noFaults: DatabaseFaults = {
 };
 
 export interface DatabaseOptions {
+  readonly tables: Tables;
   readonly time: VirtualTime;
   readonly random: Random;
   readonly kind: Ledger['kind'];
   readonly rewrite: Rewrite | undefined;
   /** A mistake: what failed stays, or what was not committed counts. */
   readonly transactions: 'kept' | 'believed' | undefined;
-  readonly onCommit: (changes: readonly Change[]) => void;
+  readonly onCommit: (changes: readonly Change[], by: Actor, askedAt: number) => void;
   readonly onKill: (actor: Actor) => void;
 }
 
@@ -81,31 +81,23 @@ export class Database {
   /** How far its clock is from everybody's. */
   clockMs = 0;
   readonly #options: DatabaseOptions;
-  readonly #db = new DatabaseSync(':memory:');
+  readonly #db: DatabaseSync;
   readonly #plain: Store;
   readonly #rewrite: ReturnType<typeof asWritten>;
-  #changes: Changes | undefined;
+  readonly #changes: Changes;
   #hold: Hold | undefined;
   readonly #line: { readonly hold: Hold; readonly go: () => void }[] = [];
 
   constructor(options: DatabaseOptions) {
     this.#options = options;
-    // The ledger asks the database for the time, with this.
-    this.#db.function('strftime', { varargs: true }, (_format, _now, shift) => {
-      const seconds = typeof shift === 'string' ? Number.parseFloat(shift) : 0;
-      return new Date(Math.round(this.now + seconds * 1000)).toISOString();
-    });
-    this.#plain = storeOver(this.#db);
+    this.#db = options.tables.db;
+    this.#plain = options.tables.store;
+    this.#changes = options.tables.renew(() => this.now);
     this.#rewrite = asWritten(options.rewrite);
   }
 
   get now(): number {
     return this.#options.time.now + this.clockMs;
-  }
-
-  async open(): Promise<void> {
-    await this.#plain.write(['other'], migrate);
-    this.#changes = new Changes(this.#db);
   }
 
   /** The ledger as a host has it. */
@@ -145,10 +137,6 @@ export class Database {
     if (hold?.actor === actor) this.#watchFrozen(hold);
   }
 
-  close(): void {
-    this.#db.close();
-  }
-
   async #read<T>(actor: Actor, work: (session: Session) => Promise<T>): Promise<T> {
     await this.#reach(actor);
     const hold = await this.#lock(actor);
@@ -167,11 +155,12 @@ export class Database {
     work: (tx: Transaction) => Promise<T>,
     parts: Transaction['parts'],
   ): Promise<T> {
+    const askedAt = this.now;
     let again = false;
     for (let unknowns = 0; ;) {
       try {
         await this.#reach(actor);
-        return await this.#transact(actor, (tx) => work({ ...tx, again, parts }));
+        return await this.#transact(actor, askedAt, (tx) => work({ ...tx, again, parts }));
       } catch (error) {
         const isLost = error instanceof Unknown || (again && isUnavailable(error));
         if (!isLost) throw error;
@@ -183,7 +172,11 @@ export class Database {
     }
   }
 
-  async #transact<T>(actor: Actor, work: (tx: Transaction) => Promise<T>): Promise<T> {
+  async #transact<T>(
+    actor: Actor,
+    askedAt: number,
+    work: (tx: Transaction) => Promise<T>,
+  ): Promise<T> {
     const hold = await this.#lock(actor);
     let value: T;
     try {
@@ -194,12 +187,12 @@ export class Database {
       this.#mayBreak();
       const isUndone = this.#isDrawn('undone');
       if (isUndone) this.#undo();
-      else this.#commit(actor);
+      else this.#commit(actor, askedAt);
       const isBelieved = isUndone && this.#options.transactions === 'believed';
       if (!isBelieved && (isUndone || this.#isDrawn('lost'))) throw new Unknown('no answer came');
     } catch (error) {
       if (!hold.isLost && this.#db.isTransaction) {
-        if (this.#options.transactions === 'kept') this.#commit(actor);
+        if (this.#options.transactions === 'kept') this.#commit(actor, askedAt);
         else this.#undo();
       }
       throw error;
@@ -210,20 +203,20 @@ export class Database {
     return value;
   }
 
-  #commit(actor: Actor): void {
+  #commit(actor: Actor, askedAt: number): void {
     const isKilled = this.#isDrawn('killed');
     if (isKilled && this.#options.random() < 0.5) {
       this.#undo();
     } else {
       this.#db.exec('commit');
-      this.#options.onCommit(this.#changes?.take() ?? []);
+      this.#options.onCommit(this.#changes.take(), actor, askedAt);
     }
     if (isKilled) this.#options.onKill(actor);
   }
 
   #undo(): void {
     this.#db.exec('rollback');
-    this.#changes?.take();
+    this.#changes.take();
   }
 
   #watchFrozen(hold: Hold): void {
@@ -262,25 +255,24 @@ export class Database {
   #dress(session: Session | Transaction, hold: Hold): Pick<Transaction, 'run' | 'each' | 'send'> {
     const isSlow = this.#isDrawn('slow');
     const marks: number[] = [];
-    const ask = async <T>(sql: string, statement: () => Promise<T>): Promise<T> => {
-      if (isSlow) await this.#travel();
-      if (hold.isLost) throw unavailable('the transaction was ended');
-      this.#mayBreak();
-      const before = this.#changes?.count ?? 0;
-      if (sql.startsWith('savepoint')) marks.push(before);
-      if (sql.startsWith('rollback to')) this.#changes?.undo(marks.at(-1) ?? 0);
-      if (sql.startsWith('release')) marks.pop();
+    const ask = <T>(sql: string, statement: () => Promise<T>): Promise<T> => {
       try {
-        return await statement();
+        if (hold.isLost) throw unavailable('the transaction was ended');
+        this.#mayBreak();
+        if (sql.startsWith('savepoint')) marks.push(this.#changes.count);
+        if (sql.startsWith('rollback to')) this.#changes.undo(marks.at(-1) ?? 0);
+        if (sql.startsWith('release')) marks.pop();
+        return statement();
       } catch (error) {
-        this.#changes?.undo(before);
-        throw error;
+        return Promise.reject(error);
       }
     };
+    const take = <T>(sql: string, statement: () => Promise<T>): Promise<T> =>
+      isSlow ? this.#travel().then(() => ask(sql, statement)) : ask(sql, statement);
     const { text, rows } = this.#rewrite;
     return {
-      run: (sql, values) => ask(sql, () => session.run(text(sql), values)),
-      each: (statement, ...given) => ask('', () => session.each(rows(statement), ...given)),
+      run: (sql, values) => take(sql, () => session.run(text(sql), values)),
+      each: (statement, ...given) => take('', () => session.each(rows(statement), ...given)),
       send: (statement, ...given) => {
         if (hold.isLost || !('send' in session)) throw unavailable('the transaction was ended');
         session.send(rows(statement), ...given);

@@ -25,19 +25,23 @@ export interface HostOptions {
   readonly log: Log;
 }
 
-const RESTART_MS = 1000;
-
 export class Host {
   readonly actor: Actor;
   readonly engine: LocalEngine;
   readonly spawner: Spawner;
   isUp = false;
   isLeaving = false;
+  /** Resolves when it is gone, however it went. */
+  readonly death: Promise<void>;
   readonly #options: HostOptions;
+  readonly #died: () => void;
 
   constructor(options: HostOptions) {
     const { name, stage, time, random, database, checker, log } = options;
     this.#options = options;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.death = promise;
+    this.#died = resolve;
     this.actor = { name, isDead: false, frozenUntil: 0, clockMs: 0 };
     const { actor } = this;
     const onPoison = (): void => this.crash();
@@ -67,25 +71,20 @@ export class Host {
     return this.#options.time.as(this.actor, () => work(this.engine));
   }
 
-  /** As a supervisor does: again and again, until it is up. Resolves to false when it cannot be. */
-  async start(): Promise<boolean> {
+  /** It dies when it cannot. */
+  async start(): Promise<void> {
     try {
       await this.as((engine) => engine.start());
       this.isUp = true;
-      return true;
     } catch {
       this.crash();
-      await this.#options.time.wait(RESTART_MS);
-      return false;
     }
   }
 
   crash(): void {
     if (this.actor.isDead) return;
     this.isUp = false;
-    this.actor.isDead = true;
-    this.spawner.die();
-    this.#options.database.abandon(this.actor);
+    this.#end();
   }
 
   freeze(ms: number): void {
@@ -98,8 +97,15 @@ export class Host {
     this.isUp = false;
     this.isLeaving = true;
     await this.as((engine) => engine.stop());
+    this.#end();
+  }
+
+  #end(): void {
     this.actor.isDead = true;
     this.spawner.die();
+    // Also one that has left may have been asking something that nobody waited for.
+    this.#options.database.abandon(this.actor);
+    this.#died();
   }
 }
 

@@ -1,8 +1,8 @@
 /** The rules of jobs: I1 to I8, I11 and I13. */
 import type { AttemptBook } from './attempts.ts';
-import type { Accuse, CheckerOptions, Commit } from './checker.ts';
+import type { Accuse, Commit } from './checker.ts';
 import type { Change, Row } from './rows.ts';
-import { CRASHES_MAX, DEDUPE_TTL_MS, parallelism, REAP_AFTER_MS, RETENTION_MS } from './stage.ts';
+import { CRASHES_MAX, DEDUPE_TTL_MS, parallelism, RETENTION_MS } from './stage.ts';
 
 const OPEN = new Set<unknown>(['queued', 'running']);
 
@@ -13,7 +13,6 @@ export class JobBook {
   readonly moves = new Set<string>();
   readonly #accuse: Accuse;
   readonly #attempts: AttemptBook;
-  readonly #options: CheckerOptions;
   readonly #running = new Map<string, Row>();
   readonly #tokens = new Set<string>();
   readonly #logged = new Set<string>();
@@ -21,10 +20,9 @@ export class JobBook {
   #counted = 0;
   #openCount = 0;
 
-  constructor(accuse: Accuse, attempts: AttemptBook, options: CheckerOptions) {
+  constructor(accuse: Accuse, attempts: AttemptBook) {
     this.#accuse = accuse;
     this.#attempts = attempts;
-    this.#options = options;
   }
 
   get open(): readonly Row[] {
@@ -33,6 +31,11 @@ export class JobBook {
 
   get openCount(): number {
     return this.#openCount;
+  }
+
+  /** How many a process holds. */
+  countHeld(processId: string): number {
+    return [...this.#running.values()].filter((job) => job['claimed_by'] === processId).length;
   }
 
   /** Somebody was told that it is accepted. */
@@ -45,7 +48,6 @@ export class JobBook {
     if (table === 'job_queue') this.#sawJob(before, after, commit);
     if (table === 'job_log') this.#sawLog(before, after, commit.nowMs);
     if (table === 'signals') this.#sawSignal(before, after, commit);
-    if (table === 'processes') this.#sawProcess(before, after, commit.nowMs);
   }
 
   /** After a whole commit: what has ended must have said so, once. */
@@ -245,19 +247,6 @@ export class JobBook {
         .added('job_log')
         .some((log) => log['job_id'] === after['job_id'] && log['status'] === 'succeeded');
       if (!isCaused) this.#accuse('I6', `a signal of ${after['job_id']} came without its success`);
-    }
-  }
-
-  #sawProcess(before: Row | undefined, after: Row | undefined, nowMs: number): void {
-    if (before === undefined || after !== undefined) return;
-    const id = String(before['id']);
-    const left = [...this.#running.values()].filter((job) => job['claimed_by'] === id);
-    if (left.length > 0)
-      this.#accuse('I12', `process ${id} was forgotten with ${left.length} jobs`);
-    if (!this.#options.isShared || this.#options.isLeaving(id)) return;
-    const silentMs = nowMs - Date.parse(String(before['last_heartbeat_at']));
-    if (silentMs < REAP_AFTER_MS) {
-      this.#accuse('I5', `process ${id} was taken for dead after ${silentMs} ms`);
     }
   }
 

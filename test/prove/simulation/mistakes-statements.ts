@@ -45,6 +45,10 @@ export const mistakesInStatements: Readonly<Record<string, Mistake>> = {
   ),
   'claims before their time': without(/h\.next_retry_at is null/),
   'everything is ready at once': without(/next_retry_at <= \(select [^)]*\)\)/),
+  'a promotion that promotes nothing': instead(
+    /set next_retry_at = null/,
+    'set next_retry_at = next_retry_at',
+  ),
   'running jobs that nobody counts': instead(
     /from job_queue where status = 'running' group by plugin/,
     "from job_queue where status = 'none' group by plugin",

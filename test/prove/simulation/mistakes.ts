@@ -1,4 +1,5 @@
 /** Mistakes that we could have made, each of which the simulation must find. */
+import { mistakesInFencing } from './mistakes-fencing.ts';
 import { mistakesInStatements } from './mistakes-statements.ts';
 import { mistakesInVerbs } from './mistakes-verbs.ts';
 import type { Mistake } from './world.ts';
@@ -13,4 +14,5 @@ export const mistakes: Readonly<Record<string, Mistake>> = {
   ...mistakesInVerbs,
   ...mistakesInStatements,
   ...inTransactions,
+  ...mistakesInFencing,
 };

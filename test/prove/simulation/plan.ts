@@ -19,6 +19,8 @@ export interface Plan {
   /** How clients' wishes are spread. */
   readonly pauseMs: number;
   readonly isHostile: boolean;
+  /** The share of jobs that run for longer than `reap_after`. */
+  readonly longShare: number;
 }
 
 export function drawPlan(random: Random): Plan {
@@ -28,8 +30,7 @@ export function drawPlan(random: Random): Plan {
 
 /** What a fence is for is rare: a host that sleeps while others take over what it holds. */
 const FROZEN = 0.25;
-const frozen: Pick<Plan, 'kind' | 'hosts' | 'clients' | 'stormMs' | 'pauseMs' | 'isHostile'> &
-  Pick<Plan, 'troubles' | 'troubleEveryMs'> = {
+const frozen: Omit<Plan, 'faults' | 'hintsLost'> = {
   kind: 'postgres',
   hosts: 3,
   clients: 3,
@@ -38,6 +39,7 @@ const frozen: Pick<Plan, 'kind' | 'hosts' | 'clients' | 'stormMs' | 'pauseMs' | 
   troubleEveryMs: 10_000,
   pauseMs: 500,
   isHostile: false,
+  longShare: 0.2,
 };
 
 function drawAny(random: Random): Plan {
@@ -63,5 +65,6 @@ function drawAny(random: Random): Plan {
     hintsLost: rate(1),
     pauseMs: between(random, 500, 8000),
     isHostile: chance(0.7),
+    longShare: rate(0.2),
   };
 }

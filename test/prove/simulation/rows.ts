@@ -42,7 +42,7 @@ export const watched = {
 } as const;
 
 export type Watched = keyof typeof watched;
-export type Row = Readonly<Record<string, string | number | null>>;
+export type Row = Readonly<Record<string, Cell>>;
 
 export interface Change {
   readonly table: Watched;
@@ -50,28 +50,34 @@ export interface Change {
   readonly after: Row | undefined;
 }
 
+type Cell = string | number | null;
+
 export class Changes {
   #seen: Change[] = [];
 
   constructor(db: DatabaseSync) {
-    db.function('observe', (table, before, after) => {
+    // As values, not as JSON: rows change far more often than anything else happens.
+    db.function('observe', { varargs: true }, (table, moment, ...cells) => {
+      const columns: readonly string[] = watched[table as Watched];
+      const first = toRow(columns, cells as Cell[], 0);
+      const second = moment === 'update' ? toRow(columns, cells as Cell[], columns.length) : first;
       this.#seen.push({
         table: table as Watched,
-        before: toRow(before),
-        after: toRow(after),
+        before: moment === 'insert' ? undefined : first,
+        after: moment === 'delete' ? undefined : second,
       });
       return null;
     });
     for (const [table, columns] of Object.entries(watched)) {
-      const old = toJson('old', columns);
-      const now = toJson('new', columns);
-      for (const [moment, what] of [
-        ['insert', `null, ${now}`],
-        ['update', `${old}, ${now}`],
-        ['delete', `${old}, null`],
-      ]) {
+      const old = columns.map((column) => `old.${column}`);
+      const now = columns.map((column) => `new.${column}`);
+      for (const [moment, cells] of [
+        ['insert', now],
+        ['update', [...old, ...now]],
+        ['delete', old],
+      ] as const) {
         db.exec(`create temp trigger seen_${moment}_${table} after ${moment} on main.${table}
-          begin select observe('${table}', ${what}); end`);
+          begin select observe('${table}', '${moment}', ${cells.join(', ')}); end`);
       }
     }
   }
@@ -92,10 +98,10 @@ export class Changes {
   }
 }
 
-function toJson(row: 'old' | 'new', columns: readonly string[]): string {
-  return `json_object(${columns.map((column) => `'${column}', ${row}.${column}`).join(', ')})`;
-}
-
-function toRow(json: unknown): Row | undefined {
-  return typeof json === 'string' ? (JSON.parse(json) as Row) : undefined;
+function toRow(columns: readonly string[], cells: readonly Cell[], from: number): Row {
+  const row: Record<string, Cell> = {};
+  for (let index = 0; index < columns.length; index += 1) {
+    row[columns[index] ?? ''] = cells[from + index] ?? null;
+  }
+  return row;
 }

@@ -34,6 +34,8 @@ export class Spawner implements Host {
   readonly rung = 'native';
   readonly #options: SpawnerOptions;
   readonly #attempts = new Set<Attempt>();
+  /** Whether it starts nothing once its deadline has passed. */
+  refusesLate = true;
   #fenceAt = Infinity;
   #fence: Entry | undefined;
 
@@ -91,7 +93,7 @@ export class Spawner implements Host {
   ): void {
     const { time, actor, checker } = this.#options;
     const answer = (end: ProcessEnd): void => void time.after(0, actor, () => resolve(end));
-    if (time.now >= this.#fenceAt) {
+    if (this.refusesLate && time.now >= this.#fenceAt) {
       answer({ ...nothing, exit: refused('ECANCELED', false), stopped: 'fenced' });
       return;
     }

@@ -7,10 +7,12 @@ import { openVault } from '../../../src/app/vault.ts';
 import type { Vault } from '../../../src/engine/vault.ts';
 import { loadCatalog } from '../../../src/plugin/catalog.ts';
 import { writeConfig, writePlugin } from '../../support/plugin-tree.ts';
+import { Tables } from './tables.ts';
 
 export interface Stage {
   readonly blueprint: Blueprint;
   readonly vault: Vault;
+  readonly tables: Tables;
 }
 
 const SECOND = 1000;
@@ -22,6 +24,7 @@ export const parallelism: Readonly<Record<string, number>> = {
   counter: 1,
   child: 3,
   timed: 2,
+  long: 3,
 };
 
 /** How often the schedules of `timed` are due. */
@@ -29,6 +32,8 @@ export const everyMs = { often: 20 * SECOND, seldom: 90 * SECOND } as const;
 export const DEDUPE_TTL_MS = 120 * SECOND;
 export const HEARTBEAT_MS = 10 * SECOND;
 export const REAP_AFTER_MS = 40 * SECOND;
+/** Plugins of this one run for longer than others wait for a sign of life of their host. */
+export const longMs = { least: 45 * SECOND, most: 140 * SECOND, timeout: 150 * SECOND } as const;
 export const CRASHES_MAX = 4;
 export const RETENTION_MS = 400 * SECOND;
 
@@ -50,12 +55,17 @@ export async function makeStage(directory: string): Promise<Stage> {
   }
   const usual = {
     retry: { max_attempts: 3, backoff_base: '2s' },
-    timeouts: { poll: '20s', handle: '20s' },
+    timeouts: timeoutsOf(20 * SECOND),
     circuit_breaker: { threshold: 5, reset_after: '30s' },
   };
   const plugins = Object.entries(parallelism).map(([name, most]) => [
     name,
-    { ...usual, parallelism: most, ...(name === 'timed' ? { schedules } : {}) },
+    {
+      ...usual,
+      parallelism: most,
+      ...(name === 'timed' ? { schedules } : {}),
+      ...(name === 'long' ? { timeouts: timeoutsOf(longMs.timeout) } : {}),
+    },
   ]);
   const config = await writeConfig(
     directory,
@@ -92,7 +102,11 @@ export async function makeStage(directory: string): Promise<Stage> {
     environment: {},
     snapshotId: 'simulated',
   };
-  return { blueprint, vault: openVault(config) };
+  return { blueprint, vault: openVault(config), tables: await Tables.open() };
+}
+
+function timeoutsOf(ms: number): Readonly<Record<string, string>> {
+  return { poll: `${ms}ms`, handle: `${ms}ms` };
 }
 
 const schedules = Object.entries(everyMs).map(([id, ms]) => ({

@@ -71,7 +71,7 @@ export class VirtualTime {
     const story = { isOver: false };
     const over = (): void => void (story.isOver = true);
     work.then(over, over);
-    await drain();
+    await new Promise((resolve) => real.setImmediate(resolve));
     while (!story.isOver) {
       if (isEnough()) return;
       if (!(await this.#step())) throw new Error('nothing is left to do, and the work is not done');
@@ -110,6 +110,8 @@ export class VirtualTime {
     this.#putTimers(put);
     this.#putClocks(put);
     this.#putRandomness(put);
+    // Failures are a part of every world, and nobody reads where they came from.
+    put(Error, 'stackTraceLimit', 0);
     // A disk with room, and no wait for it.
     put(files, 'statfs', () => Promise.resolve({ bavail: 1e9, blocks: 2e9, bsize: 4096 }));
     syncBuiltinESMExports();
@@ -193,7 +195,11 @@ class Timer {
   }
 }
 
-/** Everything has happened that needed no time. */
-function drain(): Promise<void> {
-  return new Promise((resolve) => real.setImmediate(resolve));
+/**
+ * Everything has happened that needed no time: a tick comes when no promise has anything left to do.
+ * The second one comes after what the ticks of others have brought about.
+ */
+async function drain(): Promise<void> {
+  await new Promise((resolve) => process.nextTick(resolve, undefined));
+  await new Promise((resolve) => process.nextTick(resolve, undefined));
 }

@@ -1,5 +1,6 @@
 /** One world: hosts, clients and a database, under what its seed has them suffer, and then in peace. */
-import { makeLogger } from '../../../src/base/log.ts';
+import { makeLogger, type Log } from '../../../src/base/log.ts';
+import { LogRing } from '../../../src/base/log-ring.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { between, makeRandom, type Random } from '../../crash/support/random.ts';
 import { Checker } from './checker.ts';
@@ -10,7 +11,7 @@ import { drawPlan, type Plan, type Trouble } from './plan.ts';
 import type { Rewrite } from './rewrite.ts';
 import type { Spawner } from './spawner.ts';
 import { REAP_AFTER_MS, everyMs, makeStage, type Stage } from './stage.ts';
-import { VirtualTime } from './time.ts';
+import { VirtualTime, type Actor } from './time.ts';
 
 /** A mistake that we could have made. */
 export interface Mistake {
@@ -36,8 +37,10 @@ export interface WorldReport {
 const EPOCH = Date.UTC(2030, 0, 1);
 const DAY = 86_400_000;
 /** Within this all is done once nothing goes wrong any more. */
-const PEACE_MS = 1_200_000;
+const PEACE_MS = 1_800_000;
 const LOOK_MS = 5000;
+/** Several times what the busiest world takes: somebody runs in circles. */
+const STEPS_MAX = 150_000;
 
 /** The stage for worlds; one has run on it, so that caches of the process are the same for all others. */
 export async function openStage(directory: string): Promise<Stage> {
@@ -48,18 +51,25 @@ export async function openStage(directory: string): Promise<Stage> {
 }
 
 const FIRST_SEED = 6;
+/** What clients give ids to has others in each world: the process remembers some of them. */
+let plays = 0;
 
-/** `onLine` hears what the hosts log. */
+/** `onLine` hears what the hosts log; where nobody does, nothing is written. */
 export async function runWorld(
   stage: Stage,
   seed: number,
   mistake: Mistake = {},
-  onLine: (line: string) => void = () => undefined,
+  onLine?: (line: string) => void,
 ): Promise<WorldReport> {
   const random = makeRandom(seed);
   const plan = drawPlan(random);
   const time = new VirtualTime(EPOCH + between(random, 0, 3650) * DAY, random);
-  const world = new World({ stage, plan, time, random, mistake, onLine });
+  const log =
+    onLine === undefined
+      ? mute
+      : makeLogger({ level: 'warn', format: 'json', destination: { write: onLine } });
+  plays += 1;
+  const world = new World({ play: plays, stage, plan, time, random, mistake, log });
   time.install();
   try {
     return await world.run();
@@ -68,13 +78,25 @@ export async function runWorld(
   }
 }
 
+const unsaid = (): void => undefined;
+const mute: Log = {
+  debug: unsaid,
+  info: unsaid,
+  warn: unsaid,
+  error: unsaid,
+  child: () => mute,
+  forTenant: () => mute,
+  ring: new LogRing(),
+};
+
 interface WorldOptions {
+  readonly play: number;
   readonly stage: Stage;
   readonly plan: Plan;
   readonly time: VirtualTime;
   readonly random: Random;
   readonly mistake: Mistake;
-  readonly onLine: (line: string) => void;
+  readonly log: Log;
 }
 
 class World {
@@ -88,7 +110,7 @@ class World {
   #booted = 0;
 
   constructor(options: WorldOptions) {
-    const { plan, time, random, mistake } = options;
+    const { stage, plan, time, random, mistake } = options;
     this.#options = options;
     this.#checker = new Checker({
       isShared: plan.kind === 'postgres',
@@ -96,25 +118,28 @@ class World {
     });
     this.#hints = new Hints(time, random);
     this.#database = new Database({
+      tables: stage.tables,
       time,
       random,
       kind: plan.kind,
       rewrite: mistake.rewrite,
       transactions: mistake.transactions,
-      onCommit: (changes) => this.#checker.committed(changes, this.#database.now),
-      onKill: (actor) => this.#hosts.find((host) => host.actor === actor)?.crash(),
+      onCommit: (changes, actor, askedAt) => {
+        const by = this.#hostOf(actor)?.engine.processId;
+        this.#checker.committed(changes, { nowMs: this.#database.now, by, askedAt });
+      },
+      onKill: (actor) => this.#hostOf(actor)?.crash(),
     });
   }
 
   async run(): Promise<WorldReport> {
     const { plan, time } = this.#options;
-    await this.#database.open();
     const beganAt = time.now;
     const untilMs = beganAt + plan.stormMs;
     const clients = Array.from(
       { length: plan.clients },
       (_, index) =>
-        new Client(`c${index}`, {
+        new Client(`w${this.#options.play}c${index}`, {
           ...this.#options,
           checker: this.#checker,
           hosts: () => this.#hosts,
@@ -130,13 +155,13 @@ class World {
     };
     let fault: string | undefined;
     try {
-      await time.until(story(), () => this.#checker.fault !== undefined);
+      await time.until(story(), () => this.#checker.fault !== undefined || time.steps > STEPS_MAX);
+      if (time.steps > STEPS_MAX) fault = `I12: no end after ${STEPS_MAX} steps`;
     } catch (error) {
       fault = String(error);
     }
     fault = this.#checker.fault ?? fault;
     for (const host of this.#hosts) host.crash();
-    this.#database.close();
     return {
       fault,
       trace: this.#checker.trace,
@@ -157,19 +182,18 @@ class World {
     for (;;) {
       const host = this.#makeHost(index);
       this.#hosts[index] = host;
-      const starting = host.start();
-      await Promise.race([starting, this.#deathOf(host)]);
-      await this.#deathOf(host);
+      void host.start();
+      await host.death;
       await time.wait(between(random, 100, 5000));
     }
   }
 
-  async #deathOf(host: Host): Promise<void> {
-    while (!host.actor.isDead) await this.#options.time.wait(200);
+  #hostOf(actor: Actor): Host | undefined {
+    return this.#hosts.find((host) => host.actor === actor);
   }
 
   #makeHost(index: number): Host {
-    const { stage, time, random, mistake, onLine } = this.#options;
+    const { stage, time, random, mistake, log } = this.#options;
     const host: Host = new Host({
       name: `h${index}.${(this.#booted += 1)}`,
       stage,
@@ -179,7 +203,7 @@ class World {
       checker: this.#checker,
       notifier: this.#hints.notifierOf(() => host.actor),
       spoil: mistake.spoil ?? ((ledger) => ledger),
-      log: makeLogger({ level: 'warn', format: 'json', destination: { write: onLine } }),
+      log,
     });
     return host;
   }

@@ -1,0 +1,48 @@
+/** Worlds on all cores: each has a thread, which takes the next one as soon as it has played one. */
+import { once } from 'node:events';
+import { availableParallelism } from 'node:os';
+import { Worker } from 'node:worker_threads';
+import { atEnd } from '../../support/at-end.ts';
+import { makeDirectory } from '../../support/directory.ts';
+import type { WorldReport } from './world.ts';
+
+/** What a thread tells of a world. */
+export interface Played {
+  readonly number: number;
+  readonly report: WorldReport;
+}
+
+export interface Crew {
+  /** Plays them all, or up to the first that has a fault. */
+  play(numbers: readonly number[]): Promise<readonly Played[]>;
+}
+
+export async function openCrew(): Promise<Crew> {
+  const threads = await Promise.all(Array.from({ length: availableParallelism() }, openThread));
+  return {
+    async play(numbers) {
+      const left = [...numbers];
+      const played: Played[] = [];
+      const work = async (thread: Worker): Promise<void> => {
+        for (let number = left.shift(); number !== undefined; number = left.shift()) {
+          const answer = once(thread, 'message') as Promise<[Played]>;
+          thread.postMessage(number, []);
+          const [one] = await answer;
+          played.push(one);
+          if (one.report.fault !== undefined) left.length = 0;
+        }
+      };
+      await Promise.all(threads.map(work));
+      return played;
+    },
+  };
+}
+
+async function openThread(): Promise<Worker> {
+  const directory = await makeDirectory();
+  const thread = new Worker(new URL('./thread.ts', import.meta.url), { workerData: directory });
+  atEnd(async () => void (await thread.terminate()));
+  // Rejects with what it threw, should it not come so far.
+  await once(thread, 'message');
+  return thread;
+}

@@ -1,0 +1,69 @@
+/**
+ * The tables that all worlds of a process have, one after the other: to make them, and to compile each
+ * statement anew, takes longer than to empty them.
+ */
+import { DatabaseSync } from 'node:sqlite';
+import { tables, type Store } from '../../../src/ledger/dialect.ts';
+import { migrate } from '../../../src/ledger/migrate.ts';
+import { storeOver } from '../../../src/ledger/sqlite.ts';
+import { Changes } from './rows.ts';
+
+/** Not that of a world, which is made for each of them. */
+const RealDate = Date;
+
+export class Tables {
+  readonly db = new DatabaseSync(':memory:');
+  readonly store: Store = storeOver(this.db);
+  readonly #clock = { now: () => 0, toldMs: NaN, told: '' };
+  #changes: Changes | undefined;
+  #empty: readonly string[] = [];
+
+  static async open(): Promise<Tables> {
+    const made = new Tables();
+    const { db, store } = made;
+    // The ledger asks the database for the time, with this.
+    db.function('strftime', { varargs: true }, (_format, _now, shift) => made.#tell(shift));
+    await store.write(['other'], migrate);
+    made.#changes = new Changes(db);
+    made.#empty = made.#toEmpty();
+    return made;
+  }
+
+  /** As a new ledger has them, under somebody's clock. */
+  renew(now: () => number): Changes {
+    if (this.#changes === undefined) throw new Error('the tables are not open');
+    this.#clock.now = now;
+    if (this.db.isTransaction) this.db.exec('rollback');
+    for (const statement of this.#empty) this.db.exec(statement);
+    this.#changes.take();
+    return this.#changes;
+  }
+
+  /** Statements that leave nothing but what the migrations had written. */
+  #toEmpty(): string[] {
+    const written = tables.filter(
+      (table) => this.db.prepare(`select 1 from ${table} limit 1`).get() !== undefined,
+    );
+    for (const table of written) {
+      this.db.exec(`create temp table first_${table} as select * from ${table}`);
+    }
+    return [
+      ...tables.map((table) => `delete from ${table}`),
+      'delete from sqlite_sequence',
+      ...written.map((table) => `insert into ${table} select * from temp.first_${table}`),
+    ];
+  }
+
+  /** Most ask for the same moment many times. */
+  #tell(shift: unknown): string {
+    const ms = this.#clock.now();
+    if (typeof shift === 'string') {
+      return new RealDate(Math.round(ms + Number.parseFloat(shift) * 1000)).toISOString();
+    }
+    if (ms !== this.#clock.toldMs) {
+      this.#clock.toldMs = ms;
+      this.#clock.told = new RealDate(ms).toISOString();
+    }
+    return this.#clock.told;
+  }
+}
