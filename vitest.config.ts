@@ -1,8 +1,11 @@
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import { core, COUNTING } from './tools/core.ts';
 import Sequence from './tools/sequence.ts';
 
 const units = 'test/unit/**/*.test.ts';
 const crashes = 'test/crash/**/*.test.ts';
+const ledgers = 'test/conformance/**/*.test.ts';
 /** They put something in the place of a module, which must not have been loaded before. */
 const replacing = [
   'test/conformance/{checkpoint,fault-sqlite,sqlite-file}.test.ts',
@@ -10,6 +13,7 @@ const replacing = [
   'test/plugins/http-fetch-guard.test.ts',
 ];
 const withPostgres = { globalSetup: ['test/support/postgres-server.ts'] };
+const counted = { env: { [COUNTING]: 'yes' } };
 
 export default defineConfig({
   test: {
@@ -19,10 +23,23 @@ export default defineConfig({
     sequence: { sequencer: Sequence },
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    // Hundreds of programs are started that Node would otherwise compile each time.
+    env: { NODE_COMPILE_CACHE: join(import.meta.dirname, 'build/compile-cache') },
     setupFiles: ['test/support/leaks.ts'],
-    reporters: ['default', './tools/reporter.ts'],
+    globalSetup: ['test/support/ledger-file.ts'],
+    reporters: ['default', './tools/branches.ts', './tools/reporter.ts'],
     // What a file needs at its end is asked for with `atEnd`, so a worker may run many of them.
     isolate: false,
+    coverage: {
+      provider: 'custom',
+      customProviderModule: './tools/coverage.ts',
+      include: Object.keys(core),
+      thresholds: Object.fromEntries(
+        Object.entries(core).map(([files, branches]) => [files, { branches }]),
+      ),
+      reporter: ['json-summary'],
+      reportsDirectory: 'build/coverage',
+    },
     projects: [
       { extends: true, test: { name: 'crash', include: [crashes], ...withPostgres } },
       {
@@ -30,15 +47,25 @@ export default defineConfig({
         test: {
           name: 'whole',
           include: ['test/**/*.test.ts'],
-          exclude: [units, crashes, ...replacing],
+          exclude: [units, crashes, ledgers, ...replacing],
           ...withPostgres,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'ledger',
+          include: [ledgers],
+          exclude: replacing,
+          ...withPostgres,
+          ...counted,
         },
       },
       {
         extends: true,
         test: { name: 'alone', include: replacing, isolate: true, ...withPostgres },
       },
-      { extends: true, test: { name: 'unit', include: [units] } },
+      { extends: true, test: { name: 'unit', include: [units], ...counted } },
     ],
   },
 });

@@ -146,7 +146,8 @@ function checkContent(
       `Set ${variable}, or write $\${${variable}} for the text itself.`,
     ),
   );
-  const parsed = configSchema.safeParse(value);
+  // It is read once: compiling the schema first would take longer than reading with it.
+  const parsed = configSchema.safeParse(value, { jitless: true });
   if (!parsed.success) {
     const others = parsed.error.issues.filter(({ path }) => !hasUnset(path, used));
     problems.push(...describeIssues(others, configSchema, document, { refusalOf }));

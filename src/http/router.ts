@@ -36,7 +36,7 @@ export function makeRouter(operations: readonly Operation[]): Router {
   for (const operation of operations) {
     const { http: surface } = operation;
     if (!isOffered(surface)) continue;
-    const route = { operation, surface, fields: describeInput(operation) };
+    const route = makeRoute(operation, surface);
     for (const path of [surface.path, ...(surface.also ?? [])]) {
       for (const form of formsOf(path)) add(form, route);
     }
@@ -58,6 +58,18 @@ export function paramsOf({ segments }: Place, given: readonly string[]): Record<
     if (word.startsWith(':')) params[word.slice(1)] = given[at] ?? '';
   }
   return params;
+}
+
+/** Its fields are worked out when it is first asked: for all routes at once, a start would wait long. */
+function makeRoute(operation: Operation, surface: HttpSurface): Route {
+  let fields: Route['fields'] | undefined;
+  return {
+    operation,
+    surface,
+    get fields() {
+      return (fields ??= describeInput(operation));
+    },
+  };
 }
 
 /** A last name that may be left out makes two places. */

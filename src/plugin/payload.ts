@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type { ErrorObject, ValidateFunction } from 'ajv';
+import type { Ajv2020 } from 'ajv/dist/2020.js';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
@@ -79,7 +80,7 @@ function checkOf(plugin: Plugin, command: string, schema: Readonly<JsonObject>):
 
 async function compile(what: string, schema: Readonly<JsonObject>): Promise<Check> {
   // Loaded when the first payload is to be checked: most commands of the program never need it.
-  const { Ajv2020 } = await import('ajv/dist/2020.js');
+  const { Ajv2020: Validator } = await import('ajv/dist/2020.js');
   const refuse = (why: string, cause?: unknown): DuctileError =>
     new DuctileError('PLUGIN_INVALID', `the ${what} ${why}`, { cause });
   if (JSON.stringify(schema).length > limits.inputSchemaCharsMax) {
@@ -87,18 +88,13 @@ async function compile(what: string, schema: Readonly<JsonObject>): Promise<Chec
   }
   if (hasKey(schema, (key) => key === '$async')) throw refuse('asks for what takes time ($async)');
   const { $schema: _dialect, ...rest } = schema;
-  const ajv = new Ajv2020({
-    strict: false,
-    validateFormats: false,
-    inlineRefs: false,
-    unicodeRegExp: false,
-    ownProperties: true,
-    addUsedSchema: false,
-    logger: false,
-  });
   let validate: ValidateFunction;
   try {
-    validate = withinTime(limits.inputCompileMs, () => ajv.compile(rest));
+    const dialect = dialectOf(Validator);
+    validate = withinTime(limits.inputCompileMs, () => {
+      void dialect.validateSchema(rest, true);
+      return new Validator({ ...options, validateSchema: false }).compile(rest);
+    });
   } catch (thrown) {
     throw refuse(`cannot be used: ${messageOf(thrown)}`, thrown);
   }
@@ -114,6 +110,31 @@ async function compile(what: string, schema: Readonly<JsonObject>): Promise<Chec
       throw new DuctileError('INPUT_INVALID', message, { place: 'payload', hint, cause: thrown });
     }
   };
+}
+
+const options = {
+  strict: false,
+  validateFormats: false,
+  inlineRefs: false,
+  unicodeRegExp: false,
+  ownProperties: true,
+  addUsedSchema: false,
+  logger: false,
+} as const;
+
+let shared: Ajv2020 | undefined;
+
+/**
+ * Knows what a schema has to look like. To compile that takes longer than most schemas do, so it is
+ * done once; and with no limit to its time, because what is stopped half-way stays broken.
+ */
+function dialectOf(Validator: typeof Ajv2020): Ajv2020 {
+  if (shared === undefined) {
+    const made = new Validator(options);
+    void made.validateSchema({});
+    shared = made;
+  }
+  return shared;
 }
 
 /** Of alternatives that all lack a field, the first one alone would mislead. */

@@ -83,11 +83,13 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     ['was lost with its process', crash],
     ['is cancelled', endAsCancelled],
   ] as const)('free the key when the holder %s', async (_, end) => {
-    const { ledger } = await openBench(kind);
+    const { ledger, sql } = await openBench(kind);
     const [first, second] = [waitingFor('k'), waitingFor('k')];
     await ledger.enqueue({ jobs: [first] });
     const held = only(await claimAs(ledger, 'p1', { plugins }));
     await ledger.enqueue({ jobs: [second] });
+    // All of this may happen within one millisecond, and then neither has waited for longer.
+    await sql(`update job_queue set ready_at = '2000-01-01T00:00:00.000Z' where id = '${second.id}'`);
     if (end === endAsCancelled) expect(await ledger.cancel(first.id)).toBe('requested');
     expect(await claimAs(ledger, 'p1', { plugins })).toEqual([]);
     await settleOne(ledger, end(held));

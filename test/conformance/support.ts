@@ -9,6 +9,7 @@ import type { Ledger } from '../../src/ledger/ledger.ts';
 import { derivedColumns } from '../../src/ledger/migrations/0012-words.ts';
 import { openLedger, type LedgerPlace } from '../../src/ledger/open.ts';
 import { makeDirectory } from '../support/directory.ts';
+import { placeLedger } from '../support/place-ledger.ts';
 import { makeSchemaUrl } from '../support/postgres.ts';
 
 export const databases = ['sqlite', 'postgres'] as const;
@@ -31,6 +32,7 @@ export interface Bench {
 /** A new ledger with nothing on it. When the test is done, the ledger must be sound. */
 export async function openBench(kind: Kind): Promise<Bench> {
   const place = await makePlace(kind);
+  if (place.kind === 'sqlite') await placeLedger(place.path);
   const ledger = await openLedger(place);
   const handles: Ledger[] = [ledger];
   const raw = openRaw(place);

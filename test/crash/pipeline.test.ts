@@ -1,5 +1,6 @@
 /** A server is killed in the middle of a wide block: every element is done, and none is begun twice. */
 import { expect, test } from 'vitest';
+import { limits } from '../../src/base/limits.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { outputOf } from '../support/runs.ts';
@@ -10,7 +11,7 @@ import { launch } from './support/server.ts';
 const timeout = 120_000;
 const patienceMs = 60_000;
 /** One batch of an advancer and a part of the next. */
-const WIDTH = 600;
+const WIDTH = limits.advanceBatchMax * 1.5;
 
 /** Notes the job's id and its key: one line for each time that the work was done. */
 const notes = shell(`

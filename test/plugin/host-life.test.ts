@@ -33,7 +33,10 @@ describe.each(builds)('with the %s spawner', (build) => {
   /** A process that hangs, its pid and its end, which may be that the spawner died. */
   async function startHanging(host: Host, name = 'hangs', options: RunOptions = {}) {
     const started = Promise.withResolvers<number>();
-    const end = host.run(makeSpec(name), nothing, { ...options, onStarted: started.resolve });
+    const end = host.run(makeSpec(name, { timeoutMs: 120_000 }), nothing, {
+      ...options,
+      onStarted: started.resolve,
+    });
     end.catch(() => {});
     return { pid: await started.promise, end };
   }

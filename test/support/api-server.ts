@@ -7,11 +7,10 @@ import { text } from 'node:stream/consumers';
 import { openServer, type Server } from '../../src/app/server.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeDirectory } from './directory.ts';
-import { collectLog, type Database, type LogRecords } from './instance.ts';
+import { collectLog, makeState, type Database, type LogRecords } from './instance.ts';
 import { shell, succeeds } from './plugin-program.ts';
 import { writePackage } from './packages.ts';
 import { writeConfig, writePlugin } from './plugin-tree.ts';
-import { makeSchemaUrl } from './postgres.ts';
 
 export const OWNER = 'owner-token-0123456789abcdef';
 
@@ -67,7 +66,7 @@ const emits = shell(`cat > /dev/null
 echo '{"status":"ok","result":"told","events":[{"type":"thing.told","payload":{"n":1}}]}'`);
 
 export async function startApi(setup: ApiSetup = {}): Promise<TestApi> {
-  const { database, api, service, pipelines = [], plugins: settings = {}, tenants = {} } = setup;
+  const { api, service, pipelines = [], plugins: settings = {}, tenants = {} } = setup;
   const directory = await makeDirectory();
   const plugins: readonly (readonly [string, string, string])[] = [
     [
@@ -87,8 +86,7 @@ export async function startApi(setup: ApiSetup = {}): Promise<TestApi> {
     await writePackage(join(directory, 'packages', name), manifest);
   }
   await setup.prepare?.(directory);
-  const state =
-    database === 'postgres' ? { url: await makeSchemaUrl() } : { path: './state/ledger.db' };
+  const state = await makeState(directory, setup);
   const config = await writeConfig(
     directory,
     JSON.stringify({

@@ -18,6 +18,7 @@ import { makeDirectory } from './directory.ts';
 import { openSeamed, type Seams } from './engine-seams.ts';
 import { writePackage } from './packages.ts';
 import { writeConfig, writePlugin } from './plugin-tree.ts';
+import { placeLedger } from './place-ledger.ts';
 import { makeSchemaUrl } from './postgres.ts';
 
 export type Database = Ledger['kind'];
@@ -46,6 +47,8 @@ export interface Setup {
   readonly packages?: Readonly<Record<string, JsonObject>>;
   readonly tenants?: JsonObject;
   readonly webhooks?: JsonObject;
+  /** On SQLite the first program that comes makes the ledger, as everywhere but in tests. */
+  readonly isBare?: boolean;
 }
 
 /** A configuration directory with its state; instances of it can be opened one after another. */
@@ -92,7 +95,8 @@ export type LogRecord = Readonly<Record<string, unknown>> & {
 export type LogRecords = readonly LogRecord[];
 
 const patienceMs = 15_000;
-const lookMs = 5;
+/** The longer something takes, the more rarely it is looked for: a look may be a request to a server. */
+const looks = { leastMs: 5, mostMs: 50, part: 0.1 };
 
 export async function makePlace(setup: Setup): Promise<TestPlace> {
   const directory = await makeDirectory();
@@ -104,9 +108,19 @@ export async function makePlace(setup: Setup): Promise<TestPlace> {
   for (const [name, manifest] of Object.entries(setup.packages ?? {})) {
     await writePackage(join(directory, 'packages', name), manifest);
   }
-  const state =
-    setup.database === 'postgres' ? { url: await makeSchemaUrl() } : { path: './state/ledger.db' };
+  const state = await makeState(directory, setup);
   return openPlace(directory, setup, state);
+}
+
+/** An empty ledger, as the configuration in that directory names it. */
+export async function makeState(
+  directory: string,
+  { database, isBare = false }: Pick<Setup, 'database' | 'isBare'>,
+): Promise<JsonObject> {
+  if (database === 'postgres') return { url: await makeSchemaUrl() };
+  const path = './state/ledger.db';
+  if (!isBare) await placeLedger(join(directory, path));
+  return { path };
 }
 
 async function openPlace(directory: string, setup: Setup, state: JsonObject): Promise<TestPlace> {
@@ -201,12 +215,13 @@ export async function eventually<T>(
   look: () => T | undefined | false | Promise<T | undefined | false>,
   ms = patienceMs,
 ): Promise<T> {
-  const deadline = performance.now() + ms;
+  const began = performance.now();
   for (;;) {
     const found = await look();
     if (found !== undefined && found !== false) return found;
-    if (performance.now() > deadline) throw new Error(`waited in vain until ${what}`);
-    await sleep(lookMs);
+    const waited = performance.now() - began;
+    if (waited > ms) throw new Error(`waited in vain until ${what}`);
+    await sleep(Math.min(looks.mostMs, Math.max(looks.leastMs, waited * looks.part)));
   }
 }
 

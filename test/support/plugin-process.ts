@@ -79,6 +79,7 @@ export async function feedPlugin(name: string, input: string | Buffer): Promise<
       PATH: path,
       HOME: process.env['HOME'] ?? '/',
       LANG: 'C.UTF-8',
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
     },
   });
   const timer = setTimeout(() => {

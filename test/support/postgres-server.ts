@@ -1,4 +1,7 @@
-/** Set up once for a test run: one PostgreSQL for all of its files, if any of them needs it. */
+/**
+ * Set up once for a test run: one PostgreSQL for all of its files, if any of them needs it, and one of
+ * their own for those in which servers die in the middle of transactions.
+ */
 import type { TestProject } from 'vitest/node';
 import { startTemplate } from './postgres-template.ts';
 
@@ -10,12 +13,15 @@ declare module 'vitest' {
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  // What the root provides is there for all projects, and each of them asks.
+  const users = project.name === 'crash' ? project : project.vitest.getRootProject();
+  if (users.getProvidedContext().postgresUrl !== undefined) return async () => {};
   if (!project.vitest.state.getPaths().some(needsDatabase)) {
-    project.provide('postgresUrl', '');
+    users.provide('postgresUrl', '');
     return async () => {};
   }
   const server = await startTemplate('early');
-  project.provide('postgresUrl', server.url);
+  users.provide('postgresUrl', server.url);
   return server.stop;
 }
 

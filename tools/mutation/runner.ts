@@ -46,7 +46,10 @@ async function open(): Promise<Vitest> {
       config: false,
       include: ['test/**/*.test.ts'],
       setupFiles: ['test/support/leaks.ts'],
-      ...(process.argv[2] === 'whole' ? { globalSetup: ['test/support/postgres-server.ts'] } : {}),
+      globalSetup: [
+        'test/support/ledger-file.ts',
+        ...(process.argv[2] === 'whole' ? ['test/support/postgres-server.ts'] : []),
+      ],
       // It would answer with the file as it is on disk.
       fsModuleCache: false,
       pool: 'forks',

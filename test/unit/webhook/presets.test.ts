@@ -269,8 +269,18 @@ describe('twilio', () => {
 
   test('signs fields in order of their names, each value once', () => {
     const url = 'https://a.example/x';
-    const given = request(url, `${url}A1B2B3`, 'B=3&B=2&A=1&B=2');
+    const given = request(url, `${url}A1B2B3B4C5`, 'B=3&B=4&C=5&B=2&A=1&B=2');
     expect(judgeTwilio(given)).toMatchObject({ kind: 'accepted' });
+    const broken = request(url, url, 'A=%');
+    expect(judgeTwilio(broken)).toEqual({ kind: 'refused', reason: 'signature_malformed' });
+  });
+
+  test('signs the address alone where there is no body', () => {
+    const url = 'https://a.example/x';
+    const empty = request(url, url, '', 'application/json');
+    expect(judgeTwilio(empty)).toMatchObject({ kind: 'accepted' });
+    const twice = `${url}?bodySHA256=0&bodySHA256=1`;
+    expect(judgeTwilio(request(twice, twice))).toEqual({ kind: 'refused', reason: 'url_invalid' });
   });
 
   test('a body that the signature does not cover is refused', () => {

@@ -1,0 +1,24 @@
+/** Set up once for a test run: an empty ledger in a file, which those of the tests are copies of. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestProject } from 'vitest/node';
+import { openLedger } from '../../src/ledger/open.ts';
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    ledgerFile: string;
+  }
+}
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  // What the root provides is there for all projects, and each of them asks.
+  const root = project.vitest.getRootProject();
+  if (root.getProvidedContext().ledgerFile !== undefined) return async () => {};
+  const directory = await mkdtemp(join(tmpdir(), 'ductile-ledger-'));
+  const path = join(directory, 'ledger.db');
+  const ledger = await openLedger({ kind: 'sqlite', path });
+  await ledger.close();
+  root.provide('ledgerFile', path);
+  return () => rm(directory, { recursive: true, force: true });
+}
