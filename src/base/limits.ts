@@ -131,7 +131,7 @@ export const limits = {
   scheduleSliceMax: 25,
   /** Long work lets others have their turn after as much. */
   sliceMs: 5,
-  /** A sync of the disk that is as quick as this is waited for on the spot when few writes are. */
+  /** Where the last sync of the disk was quicker than this, the next one is waited for on the spot. */
   syncHereMs: 2,
   /** Rows of one preview of schedules. */
   previewRowsMax: 1000,

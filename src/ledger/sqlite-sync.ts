@@ -8,23 +8,25 @@ import { limits } from '../base/limits.ts';
 export interface Syncing {
   /** What is visible but not yet on the disk; it is there, or known not to be, when this resolves. */
   readonly underWay: Promise<void> | undefined;
-  /** To be called after the commit of so many units; when it resolves, a power failure does not undo it. */
-  readonly committed: (units: number) => Promise<void>;
+  /** To be called after every commit; when it resolves, a power failure does not undo it. */
+  readonly committed: () => Promise<void>;
   /** Before the next transaction: makes good for a sync that failed, or throws. */
   readonly mend: () => void;
   readonly close: () => void;
 }
 
-/** How a file is synced: here, while everything stands still, or elsewhere. */
+/** How a file is synced: here, while everything stands still, or elsewhere; and how long that takes. */
 export interface Disk {
   readonly here: (file: number) => void;
   readonly elsewhere: (file: number) => Promise<void>;
+  readonly nowMs: () => number;
 }
 
-const disk: Disk = { here: fdatasyncSync, elsewhere: promisify(fdatasync) };
-
-/** What somebody asks for, and the look for work that comes with it. */
-const FEW = 2;
+const realDisk: Disk = {
+  here: fdatasyncSync,
+  elsewhere: promisify(fdatasync),
+  nowMs: () => performance.now(),
+};
 
 /**
  * In full sync SQLite would have the event loop stand still for the disk in every commit. In normal
@@ -34,10 +36,9 @@ const FEW = 2;
 export function makeSyncing(
   path: string,
   writer: DatabaseSync,
-  { here, elsewhere }: Disk = disk,
+  { here, elsewhere, nowMs }: Disk = realDisk,
 ): Syncing {
-  // The connection keeps its journal as long as it is open: it is the same file to the end.
-  const file = openSync(`${path}-wal`, 'r+');
+  const file = openJournal(path, writer);
   writer.exec('pragma synchronous = normal');
   const changes = writer.prepare('select total_changes() as changes');
   const journal = writer.prepare('pragma wal_checkpoint(noop)');
@@ -47,13 +48,13 @@ export function makeSyncing(
   let lastMs = Infinity;
   let hasFailed = false;
 
-  const sync = async (areFew: boolean): Promise<void> => {
-    const since = performance.now();
+  const sync = async (): Promise<void> => {
+    const since = nowMs();
     try {
-      // For one who waits, a quick disk is quicker than another thread.
-      if (areFew && lastMs < limits.syncHereMs) here(file);
+      // A quick disk is quicker than another thread.
+      if (lastMs < limits.syncHereMs) here(file);
       else await elsewhere(file);
-      lastMs = performance.now() - since;
+      lastMs = nowMs() - since;
     } catch (error) {
       hasFailed = true;
       lastMs = Infinity;
@@ -69,11 +70,11 @@ export function makeSyncing(
     get underWay() {
       return underWay;
     },
-    async committed(units) {
+    async committed() {
       const reached = position();
       // Whoever looks for work and finds none has written nothing.
       if (reached === synced) return;
-      const syncing = sync(units <= FEW);
+      const syncing = sync();
       underWay = syncing.catch(() => undefined);
       try {
         await syncing;
@@ -92,4 +93,15 @@ export function makeSyncing(
     },
     close: () => closeSync(file),
   };
+}
+
+/** The connection keeps its journal as long as it is open: it is the same file to the end. */
+function openJournal(path: string, writer: DatabaseSync): number {
+  try {
+    return openSync(`${path}-wal`, 'r+');
+  } catch (error) {
+    writer.close();
+    const message = `cannot open the journal of the ledger: ${messageOf(error)}`;
+    throw new DuctileError('LEDGER_UNAVAILABLE', message, { place: path, cause: error });
+  }
 }

@@ -213,7 +213,7 @@ async function runGroup(writing: Writing, units: readonly Unit[]): Promise<reado
     return [];
   }
   try {
-    await syncing.committed(results.length);
+    await syncing.committed();
   } catch (error) {
     // It is committed, and may be lost yet: to whoever asked, a commit whose answer never came.
     results = results.map((result) => (result.ok ? { ok: false, error } : result));
