@@ -26,6 +26,14 @@ export function describeChanges(before: Blueprint, after: Blueprint): string[] {
   return isSilent ? ['Something changes that is not shown here, such as a secret.'] : said;
 }
 
+/** Plugins that somebody took away; one whose files are broken may be mended. */
+export function findForsaken(old: Blueprint, now: Blueprint): string[] {
+  const isMeant = (name: string): boolean =>
+    now.catalog.disabled.has(name) || now.config.plugins[name] === undefined;
+  const isGone = (name: string): boolean => !now.catalog.plugins.has(name) && isMeant(name);
+  return [...old.catalog.plugins.keys()].filter(isGone);
+}
+
 function describePlugins(old: Blueprint, now: Blueprint): string[] {
   const names = [...new Set([...old.catalog.plugins.keys(), ...now.catalog.plugins.keys()])].sort();
   return names.flatMap((name) => {
@@ -36,7 +44,7 @@ function describePlugins(old: Blueprint, now: Blueprint): string[] {
     if (before === undefined) return [`The plugin ${name} is added.`];
     if (after !== undefined) return [`The plugin ${name} has other settings or files.`];
     const how = now.catalog.disabled.has(name) ? 'disabled' : 'gone';
-    return [`The plugin ${name} is ${how}; jobs that wait for it die when nobody has it in time.`];
+    return [`The plugin ${name} is ${how}; jobs that wait for it die, with other hosts in time.`];
   });
 }
 

@@ -18,6 +18,8 @@ export interface InForceOptions {
   readonly hooks: () => HookDoor;
   /** Another is in force; must not fail: half a reload would be neither the old nor the new one. */
   readonly onAdopted: (generation: Generation) => void;
+  /** Ends what waits for plugins that were taken away. */
+  readonly forsake: (plugins: readonly string[]) => Promise<void>;
   /** A signal has asked for directives, which are ready now. */
   readonly onAsked: OnAsked;
 }
@@ -79,7 +81,7 @@ export class InForce {
   }
 
   #makeReloader(): Reloader {
-    const { parts, processId, health, hooks, onAdopted } = this.#options;
+    const { parts, processId, health, hooks, onAdopted, forsake } = this.#options;
     const { load, compile, ledger, runner, tenants, isolation } = parts;
     return makeReloader({
       processId,
@@ -106,6 +108,7 @@ export class InForce {
         await health().require();
         await this.installations.note(this.#generation.installed);
       },
+      forsake,
       log: this.#log,
     });
   }

@@ -40,6 +40,8 @@ export interface ReaperRules {
 export interface Reaper extends Service {
   /** Takes back what processes left that are proven dead, as a lock on the state proves it. */
   recover(): Promise<number>;
+  /** Ends what waits for plugins that were taken away, where no other host could have them. */
+  forsake(plugins: readonly string[]): Promise<void>;
 }
 
 /**
@@ -81,7 +83,14 @@ export function makeReaper(options: ReaperOptions): Reaper {
     onError: (error) => log.error('reaping failed', { error: messageOf(error) }),
   });
 
-  return { ...loop, recover: () => reapAll(0, () => true) };
+  return {
+    ...loop,
+    recover: () => reapAll(0, () => true),
+    async forsake(plugins) {
+      if (ledger.kind !== 'sqlite') return;
+      for (const plugin of plugins) await buryOf(plugin, options);
+    },
+  };
 }
 
 async function reapOne(orphan: Orphan, staleMs: number, options: ReaperOptions): Promise<number> {
@@ -184,21 +193,39 @@ async function bury(options: ReaperOptions, sightings: Sightings): Promise<void>
   const found = await ledger.unrunnable(asked);
   const lost = found.filter(({ plugin }) => sightings.isMissing(plugin, runnerGraceMs));
   if (lost.length === 0) return;
-  const closings = lost.map((job): Closing => {
-    const error = `no process has known the plugin ${job.plugin} for ${runnerGraceMs / 1000} s`;
-    const { retryCount, crashCount, interruptCount, suspect } = job;
-    const counts = { retryCount, crashCount, interruptCount, suspect, delayMs: 0 };
-    const ending: Ending = { ...counts, status: 'dead', reason: 'no_runner' };
-    return {
-      job,
-      claimToken: null,
-      report: bareReport('failed', 'spawn', error),
-      ending,
-      ...followDeath(job, { ...ending, error }, follow, Date.now()),
-      ...arriveFailed(job, ending, error),
-    };
-  });
+  const error = (plugin: string): string =>
+    `no process has known the plugin ${plugin} for ${runnerGraceMs / 1000} s`;
+  const closings = lost.map((job) => unrunnableClosing(job, error(job.plugin), follow));
   await closeAll(closings, options, (some) => ledger.settle(some));
+}
+
+/** All that is queued for it, also what is to run later. */
+async function buryOf(plugin: string, options: ReaperOptions): Promise<void> {
+  const { ledger } = options;
+  const { follow } = options.rules();
+  const error = `the plugin ${plugin} was taken away by a reload`;
+  for (;;) {
+    const lost = await ledger.queuedOf(plugin, BURIED_MAX);
+    const closings = lost.map((job) => unrunnableClosing(job, error, follow));
+    if (closings.length === 0) return;
+    const closed = await closeAll(closings, options, (some) => ledger.settle(some));
+    // What cannot be closed would be found for ever.
+    if (closed === 0) return;
+  }
+}
+
+function unrunnableClosing(job: Job, error: string, follow: FollowRules): Closing {
+  const { retryCount, crashCount, interruptCount, suspect } = job;
+  const counts = { retryCount, crashCount, interruptCount, suspect, delayMs: 0 };
+  const ending: Ending = { ...counts, status: 'dead', reason: 'no_runner' };
+  return {
+    job,
+    claimToken: null,
+    report: bareReport('failed', 'spawn', error),
+    ending,
+    ...followDeath(job, { ...ending, error }, follow, Date.now()),
+    ...arriveFailed(job, ending, error),
+  };
 }
 
 function crashClosing(

@@ -5,7 +5,7 @@ import type { Log } from '../base/log.ts';
 import { probe } from '../base/probe.ts';
 import type { Config } from '../config/config.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { describeChanges, findFixed } from './changes.ts';
+import { describeChanges, findFixed, findForsaken } from './changes.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
 import type { GenerationStatus, ReloadReport } from './engine.ts';
 import { makeGeneration, tellFindings, type Blueprint, type Generation } from './generation.ts';
@@ -24,6 +24,8 @@ export interface ReloaderOptions {
   readonly adopt: (generation: Generation) => void;
   /** What is to be done under it; when it fails now, it is done later. */
   readonly follow: () => Promise<void>;
+  /** Plugins were taken away, and who waits for them waits in vain, as far as this process knows. */
+  readonly forsake: (plugins: readonly string[]) => Promise<void>;
   readonly log: Log;
 }
 
@@ -69,9 +71,7 @@ export function makeReloader(options: ReloaderOptions): Reloader {
       await record(next, 'reload', options);
       probe('reload.before-swap');
       options.adopt(next);
-      await options.follow().catch((error: unknown) => {
-        log.warn('what a new configuration asks for is done later', { error: messageOf(error) });
-      });
+      await tryNow(options.follow(), log);
       const changes = describeChanges(before, next);
       lastReload = { at, by: actor, refused: undefined };
       log.info('the configuration was reloaded', { generation: next.number, by: actor, changes });
@@ -94,7 +94,12 @@ export function makeReloader(options: ReloaderOptions): Reloader {
   return {
     begin: () => record(current(), 'start', options),
     reload(actor) {
-      return inTurn(() => attempt(actor, () => readFiles(options)));
+      return inTurn(async () => {
+        const before = current();
+        const reloaded = await attempt(actor, () => readFiles(options));
+        await tryNow(options.forsake(findForsaken(before, current())), log);
+        return reloaded;
+      });
     },
     renew() {
       return inTurn(() => attempt('installations', () => filesOf(current(), options)));
@@ -116,6 +121,13 @@ export function makeReloader(options: ReloaderOptions): Reloader {
       return { number, snapshotId, loadedAt: toTimestamp(loadedAtMs), lastReload };
     },
   };
+}
+
+/** The new one is in force, whatever becomes of this. */
+async function tryNow(work: Promise<void>, log: Log): Promise<void> {
+  await work.catch((error: unknown) => {
+    log.warn('what a new configuration asks for is done later', { error: messageOf(error) });
+  });
 }
 
 async function record(

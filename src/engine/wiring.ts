@@ -179,6 +179,7 @@ export class Wiring {
         this.waker.dueIn(0);
         this.dispatcher.wake();
       },
+      forsake: (plugins) => this.vitals.reaper.forsake(plugins),
       onAsked: (asked) => {
         for (const { draft } of asked) this.tally.directive(draft, 'requested');
         this.waker.dueIn(0);

@@ -66,6 +66,8 @@ export interface Ledger
   orphans(request: OrphanRequest): Promise<Orphan[]>;
   /** Queued jobs whose plugin no live process has known for the grace time. */
   unrunnable(request: UnrunnableRequest): Promise<Job[]>;
+  /** Jobs of a plugin that wait, for now or for later; so many at the most. */
+  queuedOf(plugin: string, limit: number): Promise<Job[]>;
   /** Claims that outlived their time although their process lives. */
   expiredClaims(): Promise<Job[]>;
 

@@ -6,6 +6,7 @@ import {
   leave,
   listProcesses,
   orphans,
+  queuedOf,
   reap,
   unrunnable,
 } from './queries/process.ts';
@@ -16,6 +17,7 @@ type ProcessVerb =
   | 'leave'
   | 'orphans'
   | 'unrunnable'
+  | 'queuedOf'
   | 'expiredClaims'
   | 'processes';
 
@@ -28,6 +30,7 @@ export function makeProcessVerbs({ read, write }: Store): Pick<Ledger, ProcessVe
     leave: (processId) => write(['other'], (tx) => leave(tx, processId)),
     orphans: (request) => read((session) => orphans(session, request)),
     unrunnable: (request) => read((session) => unrunnable(session, request)),
+    queuedOf: (plugin, limit) => read((session) => queuedOf(session, plugin, limit)),
     expiredClaims: () => read(expiredClaims),
     processes: () => read(listProcesses),
   };

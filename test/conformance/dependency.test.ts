@@ -89,7 +89,9 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     const held = only(await claimAs(ledger, 'p1', { plugins }));
     await ledger.enqueue({ jobs: [second] });
     // All of this may happen within one millisecond, and then neither has waited for longer.
-    await sql(`update job_queue set ready_at = '2000-01-01T00:00:00.000Z' where id = '${second.id}'`);
+    await sql(
+      `update job_queue set ready_at = '2000-01-01T00:00:00.000Z' where id = '${second.id}'`,
+    );
     if (end === endAsCancelled) expect(await ledger.cancel(first.id)).toBe('requested');
     expect(await claimAs(ledger, 'p1', { plugins })).toEqual([]);
     await settleOne(ledger, end(held));

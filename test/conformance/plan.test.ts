@@ -67,6 +67,7 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
   },
   'expired claims': ({ ledger }) => ledger.expiredClaims(),
   unrunnable: ({ ledger }) => ledger.unrunnable({ graceMs: 0, staleMs: 30_000, limit: 10 }),
+  'queued of one plugin': ({ ledger }) => ledger.queuedOf('none', 10),
   'cancel one that waits': ({ ledger }) => ledger.cancel('job 271'),
   'cancel one that runs': ({ ledger }) => ledger.cancel('job 299'),
   'direct by its own key': ({ ledger }) => ledger.direct(pausing({ sameness: 'each' })),

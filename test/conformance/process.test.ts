@@ -267,6 +267,16 @@ describe.each(databases)('jobs that nobody can run on %s', (kind) => {
     expect((await job(known.id)).status).toBe('queued');
   });
 
+  test('are listed for one plugin, those for later too', async () => {
+    const { ledger } = await openBench(kind);
+    const later = draft({ plugin: 'removed', due: { inMs: 60_000 } });
+    const now = draft({ plugin: 'removed' });
+    await ledger.enqueue({ jobs: [later, now, draft()] });
+    const ids = async (limit: number): Promise<string[]> =>
+      (await ledger.queuedOf('removed', limit)).map(({ id }) => id);
+    expect([await ids(9), await ids(1)]).toEqual([[now.id, later.id], [now.id]]);
+  });
+
   test('wait when they are younger than the grace time, or delayed', async () => {
     const bench = await openBench(kind);
     const { ledger, sql } = bench;

@@ -230,24 +230,46 @@ test('routes of the running attempt are those that it began with', async () => {
   expect(caught.map(({ parentJobId }) => parentJobId)).toEqual([after]);
 });
 
-test('jobs of a plugin that is gone wait for the grace time, and then die', async () => {
+describe('jobs of a plugin that is taken away', () => {
   const plugins = { ...worker('x'), other: { program: tellsConfig } };
-  const service = { max_workers: 1, reap_after: '200ms', runner_grace: '500ms' };
-  const place = await makePlace({ plugins, service });
-  const instance = await place.start();
-  const before = await instance.submit('other', { gate: 'one' });
-  await begun(place, 1);
-  const id = await instance.submit('worker');
-  await place.vary({
-    plugins: { ...plugins, worker: { program: '', settings: { enabled: false } } },
+  const without = { ...plugins, worker: { program: '', settings: { enabled: false } } };
+
+  test('die with the reload where there is one host, also those that are to run later', async () => {
+    const service = { max_workers: 1 };
+    const place = await makePlace({ plugins, service });
+    const instance = await place.start();
+    const before = await instance.submit('other', { gate: 'one' });
+    await begun(place, 1);
+    const waiting = await instance.submit('worker');
+    const later = await instance.submit('worker', {}, { due: { inMs: 3_600_000 } });
+    await place.vary({ plugins: without });
+    const { result } = await reload(instance);
+    expect(result?.['changes']).toEqual([expect.stringContaining('worker is disabled')]);
+    for (const id of [waiting, later]) {
+      expect(await instance.ledger.job(id)).toMatchObject({ status: 'dead', reason: 'no_runner' });
+    }
+    await place.openGate('one');
+    expect((await instance.ended(before)).status).toBe('succeeded');
+    await expect(instance.submit('worker')).rejects.toMatchObject({ code: 'PLUGIN_NOT_FOUND' });
   });
-  const { result } = await reload(instance);
-  expect(result?.['changes']).toEqual([expect.stringContaining('worker is disabled')]);
-  await place.openGate('one');
-  expect((await instance.ended(before)).status).toBe('succeeded');
-  expect((await instance.ledger.job(id))?.status).toBe('queued');
-  await expect(instance.submit('worker')).rejects.toMatchObject({ code: 'PLUGIN_NOT_FOUND' });
-  expect(await instance.ended(id)).toMatchObject({ status: 'dead', reason: 'no_runner' });
+
+  test('wait for the grace time where others may have it, and then die', async () => {
+    const service = { max_workers: 1, reap_after: '200ms', runner_grace: '500ms' };
+    const place = await makePlace({ database: 'postgres', plugins, service });
+    const instance = await place.start();
+    const before = await instance.submit('other', { gate: 'one' });
+    await begun(place, 1);
+    const id = await instance.submit('worker');
+    await place.vary({ plugins: without });
+    await reload(instance);
+    await place.openGate('one');
+    expect((await instance.ended(before)).status).toBe('succeeded');
+    expect(await instance.ended(id)).toMatchObject({
+      status: 'dead',
+      reason: 'no_runner',
+      lastError: expect.stringContaining('no process has known the plugin worker'),
+    });
+  });
 });
 
 test('two reloads at once are done one after the other', async () => {

@@ -189,6 +189,22 @@ export async function unrunnable(session: Session, request: UnrunnableRequest): 
   return found.map(toJob);
 }
 
+/** Each half has an index of its own; with both in one condition, all jobs would be looked at. */
+export async function queuedOf(session: Session, plugin: string, limit: number): Promise<Job[]> {
+  const jobs = session.dialect.table('job_queue');
+  const ready = await session.run(
+    `select ${jobColumns} from ${jobs} where plugin = ? and ${isReady}
+      order by coalesce(dependency_key, ''), seq limit ?`,
+    [plugin, limit],
+  );
+  const later = await session.run(
+    `select ${jobColumns} from ${jobs} where status = 'queued' and next_retry_at is not null
+      and plugin = ? order by next_retry_at limit ?`,
+    [plugin, limit - ready.length],
+  );
+  return [...ready, ...later].map(toJob);
+}
+
 async function queuedPlugins(session: Session): Promise<string[]> {
   const rows = await session.run(`${withWaiting(session.dialect)} select plugin from waiting`);
   return rows.map((row) => text(row, 'plugin'));

@@ -74,6 +74,7 @@ export const reading = {
   tenants: (ledger) => ledger.tenants(),
   tokens: (ledger) => ledger.tokens(),
   transitions: (ledger) => ledger.transitions({ limit: 9 }),
+  queuedOf: (ledger) => ledger.queuedOf('none', 9),
   unrunnable: (ledger) => ledger.unrunnable({ graceMs: 0, staleMs: MINUTE, limit: 9 }),
   usage: (ledger) => ledger.usage({ queued: 9, signals: 9 }),
   webhook: (ledger) => ledger.webhook('none'),
