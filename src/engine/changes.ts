@@ -44,7 +44,7 @@ function describePlugins(old: Blueprint, now: Blueprint): string[] {
     if (before === undefined) return [`The plugin ${name} is added.`];
     if (after !== undefined) return [`The plugin ${name} has other settings or files.`];
     const how = now.catalog.disabled.has(name) ? 'disabled' : 'gone';
-    return [`The plugin ${name} is ${how}; jobs that wait for it die, with other hosts in time.`];
+    return [`The plugin ${name} is ${how}; jobs that wait for it die when no host has it.`];
   });
 }
 

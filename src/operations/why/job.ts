@@ -102,7 +102,7 @@ const finals: Readonly<Record<string, string>> = {
   credential: 'a credential that its plugin needs is missing',
   state_too_large: 'its state would have been larger than may be',
   settle_error: 'its result could not be recorded',
-  no_runner: 'no process knew its plugin for too long',
+  no_runner: 'no process knows its plugin',
 };
 
 function lastWords({ lastError }: Job, attempts: readonly Attempt[]): string {
