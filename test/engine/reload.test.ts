@@ -254,7 +254,7 @@ describe('jobs of a plugin that is taken away', () => {
   });
 
   test('wait for the grace time where others may have it, and then die', async () => {
-    const service = { max_workers: 1, reap_after: '200ms', runner_grace: '500ms' };
+    const service = { max_workers: 1, reap_after: '200ms' };
     const place = await makePlace({ database: 'postgres', plugins, service });
     const instance = await place.start();
     const before = await instance.submit('other', { gate: 'one' });
@@ -264,6 +264,10 @@ describe('jobs of a plugin that is taken away', () => {
     await reload(instance);
     await place.openGate('one');
     expect((await instance.ended(before)).status).toBe('succeeded');
+    expect((await instance.ledger.job(id))?.status).toBe('queued');
+    await expect(instance.submit('worker')).rejects.toMatchObject({ code: 'PLUGIN_NOT_FOUND' });
+    await place.vary({ plugins: without, service: { ...service, runner_grace: '0s' } });
+    await reload(instance);
     expect(await instance.ended(id)).toMatchObject({
       status: 'dead',
       reason: 'no_runner',
