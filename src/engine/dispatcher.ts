@@ -57,6 +57,9 @@ export class Dispatcher {
   #ended: Ended[] = [];
   #claiming = false;
   #wanted = false;
+  #hasArrived = false;
+  /** Whether the last look left nothing, and nothing was written since. */
+  #hasSeenAll: () => boolean = unknown;
   #turning = false;
   #abandoned = false;
   #exchanging: Promise<void> = Promise.resolve();
@@ -120,7 +123,14 @@ export class Dispatcher {
     this.#lookAgain();
   }
 
-  /** The same, from somebody whom the ledger has just answered: it need not be waited for any longer. */
+  /** Work was written: looked for, unless the last look came after it and found all. */
+  arrived(): void {
+    this.#slots.fill();
+    this.#hasArrived = true;
+    this.#schedule();
+  }
+
+  /** `wake`, from somebody whom the ledger has just answered: it need not be waited for any longer. */
   wakeSurely(): void {
     this.#retry();
     this.wake();
@@ -186,10 +196,11 @@ export class Dispatcher {
   }
 
   async #turn(): Promise<void> {
-    while (!this.#abandoned && (this.#ended.length > 0 || this.#wanted)) {
+    while (!this.#abandoned && (this.#ended.length > 0 || this.#mustLook)) {
       const [ended, later] = splitByJob(this.#ended);
       this.#ended = later;
       this.#wanted = false;
+      this.#hasArrived = false;
       try {
         this.#exchanging = this.#exchange(ended.map(stampSettle));
         await this.#exchanging;
@@ -202,6 +213,10 @@ export class Dispatcher {
     }
     this.#turning = false;
     if (this.#held.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  get #mustLook(): boolean {
+    return this.#wanted || (this.#hasArrived && !this.#hasSeenAll());
   }
 
   async #exchange(closings: Closing[]): Promise<void> {
@@ -224,6 +239,7 @@ export class Dispatcher {
     onSettled(settled);
     // A full answer may mean that more is ready than was asked for.
     const mayBeMore = free > 0 && settled.claimed.length === free;
+    this.#hasSeenAll = (free > 0 && !mayBeMore && settled.isLatest) || unknown;
     if (mayBeMore && this.#freeSlots([]) > 0) this.#wanted = true;
     else if (mayBeMore) this.#waitForTurn();
     if (!this.#wanted) this.#slots.pass();
@@ -320,6 +336,10 @@ function splitByJob(ended: readonly Ended[]): [now: Ended[], later: Ended[]] {
     jobs.add(id);
   }
   return [now, later];
+}
+
+function unknown(): boolean {
+  return false;
 }
 
 /** A token is of a whole batch of claims. */

@@ -1,9 +1,7 @@
-import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import type { Config } from '../config/config.ts';
-import type { Directive } from '../directive/directive.ts';
 import { retentionType } from '../directive/prune.ts';
 import type { CancelAnswer } from '../job/state.ts';
 import type { Closing, Enqueued, Ledger, Settlement } from '../ledger/ledger.ts';
@@ -15,7 +13,6 @@ import { HOST_FULL_DELAY_MS } from './conclude.ts';
 import { makeCredentials, type Credentials } from './credentials.ts';
 import { Directives } from './directives.ts';
 import { Dispatcher } from './dispatcher.ts';
-import type { EngineStatus } from './engine.ts';
 import { makeDoor, type Door } from './enqueue.ts';
 import { heraldWork } from './herald.ts';
 import { makeExecutor } from './executor.ts';
@@ -23,6 +20,7 @@ import type { Generation } from './generation.ts';
 import { makeHealthKeeper, type HealthKeeper } from './health.ts';
 import { InForce } from './in-force.ts';
 import { makeKeep } from './keep.ts';
+import { authorizeAsker, type EngineLife } from './life.ts';
 import type { EngineParts } from './parts.ts';
 import { Pause } from './pause.ts';
 import { makeMeters, type Meters } from './meters.ts';
@@ -39,7 +37,6 @@ import { tellDropped, tellEnd } from './tell.ts';
 import { seamsOfTenancy } from './tenancy.ts';
 import { makeSwitches, type Switches } from './switches.ts';
 import { makeTokenStore, type TokenStore } from './token-store.ts';
-import { isToken, type Principal } from './tokens.ts';
 import type { Vault } from './vault.ts';
 import { noTracer, type Tracer } from './tracer.ts';
 import { makeTurns } from './turns.ts';
@@ -47,16 +44,6 @@ import { makeWatch, type Watch } from './watch.ts';
 import { makeVitals, type Vitals } from './vitals.ts';
 import { makeWaiters, type Waiters } from './waiters.ts';
 import { makeWaker, type Waker } from './wake.ts';
-
-/** What the parts must know of the engine as a whole. */
-export interface EngineLife {
-  isRunning(): boolean;
-  /** Throws while nothing is accepted. */
-  admit(): void;
-  status(): EngineStatus;
-  /** Throws when this one may not have it done any more. */
-  authorize(principal: Principal, directive: Directive): Promise<void>;
-}
 
 /** The moving parts, wired: each is one file, and this one says who tells whom. */
 export class Wiring {
@@ -192,7 +179,7 @@ export class Wiring {
     return makeHealthKeeper({
       ledger,
       current: () => this.generation,
-      onChange: () => this.#arrived([]),
+      onChange: () => this.#mayClaimMore(),
       withhold: (isMeant) => this.dispatcher.withhold(isMeant),
       log: log.child('health'),
     });
@@ -299,9 +286,12 @@ export class Wiring {
       rules: () => ({ ...this.generation.rules, tenant: this.#parts.tenant?.slug }),
       approvals: () => this.#config.directives.approval,
       within: (asked, work) => this.quota.within(asked, work),
-      authorize: (directive) => this.#authorize(directive),
+      authorize: (directive) => authorizeAsker(directive, this.tokens, this.#life),
       tally: this.tally,
-      onChange: () => this.runs.heed({ ...noNews, queued: true, advancing: true }),
+      onChange: () => {
+        this.#mayClaimMore();
+        this.runs.heed({ ...noNews, advancing: true });
+      },
       log: log.child('directive'),
     });
     registerAllDirectives(directives, {
@@ -315,7 +305,7 @@ export class Wiring {
       vault: this.vault,
       status: () => this.#life.status(),
       onCancel: (jobId, answer) => this.#cancelled(jobId, answer),
-      onQueued: () => this.#arrived([]),
+      onQueued: () => this.#mayClaimMore(),
       onPause: () => this.pause.changed(),
       onSwitch: () => this.#refreshSwitches(),
       onSchedules: () => this.scheduler.soon(),
@@ -339,22 +329,11 @@ export class Wiring {
     if (error !== null) this.#log.warn('history was not pruned', { error });
   }
 
-  /** Only tokens can be made to do less; whoever has none speaks for the operator or an installation. */
-  async #authorize(directive: Directive): Promise<void> {
-    const { actor, type } = directive;
-    if (!isToken(actor)) return;
-    const principal = await this.tokens.holderOf(actor);
-    if (principal === undefined) {
-      throw new DuctileError('FORBIDDEN', `${actor}, who asked for ${type}, is gone`);
-    }
-    await this.#life.authorize(principal, directive);
-  }
-
   /** What was given back is ready now, here and elsewhere. */
   #reaped(settlement: Settlement, written: readonly Closing[]): void {
     this.observer.saw(written);
     this.#settled({ ...settlement, written: [] });
-    this.#arrived([]);
+    this.#mayClaimMore();
   }
 
   #settled({ enqueued, written, news }: Settled): void {
@@ -370,8 +349,15 @@ export class Wiring {
     if (written.some(({ job }) => job.command === 'init')) void this.health.look();
   }
 
+  /** Work was queued by what was just written. */
   #arrived(enqueued: readonly Enqueued[]): void {
     tellDropped(enqueued, this.#log);
+    this.dispatcher.arrived();
+    this.#parts.ledger.hint();
+  }
+
+  /** What waits may be claimed now, here and elsewhere, though nothing need have been written. */
+  #mayClaimMore(): void {
     this.dispatcher.wake();
     this.#parts.ledger.hint();
   }

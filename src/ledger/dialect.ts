@@ -126,6 +126,8 @@ export interface Transaction extends Session {
   readonly asksOf?: AsksOf;
   /** Where ends are noted that somebody may wait for. */
   readonly ends?: NotedEnds;
+  /** Whether nothing was written after it; known only where one process writes, one after the other. */
+  readonly isLatest?: () => boolean;
   /** Nothing will be asked after what is asked already: the commit may travel with it. */
   finish(): void;
 }

@@ -214,6 +214,8 @@ export interface Settlement {
   readonly enqueued: readonly Enqueued[];
   readonly claimed: readonly ClaimedJob[];
   readonly news: RunNews;
+  /** Whether nothing was written after it; missing where nobody can know. */
+  readonly isLatest?: (() => boolean) | undefined;
 }
 
 export interface ReapRequest {

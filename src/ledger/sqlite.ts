@@ -70,6 +70,7 @@ interface Unit {
 interface Writing {
   readonly db: DatabaseSync;
   readonly tx: Transaction;
+  readonly count: Count;
   readonly syncing: Syncing;
 }
 
@@ -80,7 +81,7 @@ interface Writing {
 export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: Disk): SqliteStore {
   const writer = openWriter(path);
   const syncing = makeSyncing(path, writer, disk);
-  const writing = { db: writer, tx: makeSession(writer), syncing };
+  const writing = { db: writer, tx: makeSession(writer), count: makeCount(), syncing };
   const reader = makeReader(path);
   let waiting: Unit[] = [];
   const pauses: (() => Promise<void>)[] = [];
@@ -154,6 +155,17 @@ export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: Disk): 
   };
 }
 
+/** Counts writes in the order in which they are made; each can tell whether it is still the latest. */
+type Count = () => () => boolean;
+
+function makeCount(): Count {
+  let writes = 0;
+  return () => {
+    const own = (writes += 1);
+    return () => own === writes;
+  };
+}
+
 /** Opened late: before the first migration there is nothing to read. */
 function makeReader(path: string): { session(): Session; close(): void } {
   let opened: { readonly db: DatabaseSync; readonly session: Session } | undefined;
@@ -222,7 +234,7 @@ async function runGroup(writing: Writing, units: readonly Unit[]): Promise<reado
   return units.slice(results.length);
 }
 
-async function runTogether({ db, tx }: Writing, units: readonly Unit[]): Promise<Result[]> {
+async function runTogether({ db, tx, count }: Writing, units: readonly Unit[]): Promise<Result[]> {
   const results: Result[] = [];
   const since = performance.now();
   for (const unit of units) {
@@ -230,7 +242,7 @@ async function runTogether({ db, tx }: Writing, units: readonly Unit[]): Promise
     if (results.length > 0 && performance.now() - since > limits.sliceMs) break;
     if (units.length > 1) db.exec('savepoint unit');
     try {
-      const value = await unit.work(tx);
+      const value = await unit.work({ ...tx, isLatest: count() });
       // It is done only when this is, too: one unit has one result.
       if (units.length > 1) db.exec('release unit');
       results.push({ ok: true, value });

@@ -19,6 +19,12 @@ function idsOf(jobs: readonly { readonly id: string }[]): string[] {
   return jobs.map(({ id }) => id);
 }
 
+/** In whole seconds: the clock of the database may have gone on a little between the two. */
+function leaseOf({ startedAt, claimExpiresAt }: ClaimedJob): number {
+  const ms = fromTimestamp(claimExpiresAt ?? '') - fromTimestamp(startedAt);
+  return Math.round(ms / 1000) * 1000;
+}
+
 describe.each(databases)('a claim on %s', (kind) => {
   test('marks the job as running under its token and process', async () => {
     const { ledger, job } = await openBench(kind);
@@ -44,12 +50,39 @@ describe.each(databases)('a claim on %s', (kind) => {
     const commands = ['handle', 'poll', 'constructor'];
     await ledger.enqueue({ jobs: commands.map((command) => draft({ command })) });
     const plugins = [claimable('echo', { leaseMs: { poll: 5000 }, leaseDefaultMs: 9000 })];
-    const leases = (await claimAs(ledger, 'p1', { plugins })).map(
-      ({ startedAt, claimExpiresAt }) =>
-        fromTimestamp(claimExpiresAt ?? '') - fromTimestamp(startedAt),
-    );
-    const rounded = leases.map((ms) => Math.round(ms / 1000) * 1000);
-    expect(rounded).toEqual([9000, 5000, 9000]);
+    expect((await claimAs(ledger, 'p1', { plugins })).map(leaseOf)).toEqual([9000, 5000, 9000]);
+  });
+
+  test('lasts as long as the job itself may, where it says so', async () => {
+    const { ledger } = await openBench(kind);
+    const own = { leaseMs: {}, leaseDefaultMs: 9000 };
+    const plugins = [claimable('echo', { ...own, leaseSlackMs: 7000 }), claimable('plain', own)];
+    await ledger.enqueue({
+      jobs: [
+        draft({ timeoutMs: 60_000 }),
+        draft({ timeoutMs: 1000 }),
+        draft(),
+        draft({ plugin: 'plain', timeoutMs: 60_000 }),
+      ],
+    });
+    const claimed = await claimAs(ledger, 'p1', { plugins });
+    expect(claimed.map(leaseOf)).toEqual([67_000, 8000, 9000, 9000]);
+  });
+
+  test('knows whether it saw all that is written, where nobody else can write', async () => {
+    const { ledger } = await openBench(kind);
+    await claimAs(ledger, 'p1');
+    const look = () => ledger.settle([], request('p1'));
+    // What is asked for in one breath is done in the order in which it is asked for.
+    const [, seen] = await Promise.all([ledger.enqueue({ jobs: [draft()] }), look()]);
+    const known = kind === 'sqlite' ? { after: true, before: false } : {};
+    expect(seen.isLatest?.()).toBe(known.after);
+    const [missed] = await Promise.all([look(), ledger.enqueue({ jobs: [draft()] })]);
+    expect(missed.isLatest?.()).toBe(known.before);
+    expect(seen.isLatest?.()).toBe(known.before);
+    if (kind === 'sqlite') {
+      expect([seen.claimed, missed.claimed].map(({ length }) => length)).toEqual([1, 0]);
+    }
   });
 
   test('brings the state that the plugin left', async () => {

@@ -19,6 +19,21 @@ describe.each(databases)('delayed jobs on %s', (kind) => {
     expect(await ledger.counts()).toMatchObject({ ready: 0, delayed: 1, oldestReadyAt: null });
   });
 
+  test('wait from the moment in which their last attempt has ended', async () => {
+    const { ledger, job } = await openBench(kind);
+    await ledger.enqueue({ jobs: range(100).map(() => draft()) });
+    const claimed = await claimAs(ledger, 'p1', { slots: 100 });
+    await ledger.settle(claimed.map((one) => retryLater(one, 60_000)));
+    const early: number[] = [];
+    for (const { jobId, completedAt } of await ledger.attempts(claimed.map(({ id }) => id))) {
+      const { nextRetryAt } = await job(jobId);
+      early.push(60_000 - (Date.parse(nextRetryAt ?? '') - Date.parse(completedAt)));
+    }
+    expect(early).toHaveLength(100);
+    // The clock of PostgreSQL may go on between two columns of one row.
+    expect(Math.max(...early)).toBeLessThanOrEqual(kind === 'postgres' ? 1 : 0);
+  });
+
   test('are due by the clock of the database, whatever this process believes', async () => {
     const { ledger } = await openBench(kind);
     await settleOne(ledger, retryLater(await startOne(ledger, 'p1'), 60_000));

@@ -4,9 +4,20 @@ import type { AttemptFilter, Closing } from '../ledger.ts';
 import { text, toAttempt } from './row.ts';
 import { Where } from './where.ts';
 
+/** When jobs were closed, by their ids: the time from which the wait for their next attempt counts. */
+export type ClosedAt = ReadonlyMap<string, string>;
+
 /** One row for every attempt that was started; a job closed while it was queued had none. */
-export function insertAttempts(tx: Transaction, closed: readonly Closing[]): void {
-  tx.send(insert, closed.filter(({ claimToken }) => claimToken !== null).map(toRow));
+export function insertAttempts(
+  tx: Transaction,
+  closed: readonly Closing[],
+  closedAt: ClosedAt,
+): void {
+  const started = closed.filter(({ claimToken }) => claimToken !== null);
+  tx.send(
+    insert,
+    started.map((closing) => toRow(closing, closedAt)),
+  );
 }
 
 /**
@@ -140,6 +151,7 @@ const told = {
   settle_ms: 'int',
   process_id: 'text',
   claim_token: 'text',
+  completed_at: 'text',
 } as const;
 
 const copied = [
@@ -159,10 +171,9 @@ const insert = defineRows({
   sql: (r, d) => {
     const names = Object.keys(told);
     return `insert into ${d.table('job_log')}
-      (id, job_id, ${copied.join(', ')}, ${names.join(', ')}, completed_at)
+      (id, job_id, ${copied.join(', ')}, ${names.join(', ')})
       select q.id || '-' || cast(${r('attempt')} as ${d.types.int}), q.id,
-        ${copied.map((name) => `q.${name}`).join(', ')}, ${names.map((name) => r(name)).join(', ')},
-        ${d.now}
+        ${copied.map((name) => `q.${name}`).join(', ')}, ${names.map((name) => r(name)).join(', ')}
       from ${r.lateral(
         `select j.id, ${copied.map((name) => `j.${name}`).join(', ')}
         from ${d.table('job_queue')} j where j.seq ${r.isKey()}`,
@@ -170,7 +181,7 @@ const insert = defineRows({
   },
 });
 
-function toRow({ job, claimToken, report }: Closing): Row {
+function toRow({ job, claimToken, report }: Closing, closedAt: ClosedAt): Row {
   return {
     seq: job.seq,
     status: report.status,
@@ -189,6 +200,7 @@ function toRow({ job, claimToken, report }: Closing): Row {
     settle_ms: report.settleMs,
     process_id: job.claimedBy,
     claim_token: claimToken,
+    completed_at: closedAt.get(job.id) ?? null,
   };
 }
 

@@ -2,7 +2,7 @@ import { isTerminal } from '../../job/state.ts';
 import { defineRows, together, type Row, type Transaction } from '../dialect.ts';
 import type { ClaimRequest, Closing, Enqueued, Settlement, Verdict } from '../ledger.ts';
 import { joinNews, noNews, type RunDraft, type RunNews } from '../runs.ts';
-import { insertAttempts, settledBefore } from './attempt.ts';
+import { insertAttempts, settledBefore, type ClosedAt } from './attempt.ts';
 import { recordEnds } from './breaker.ts';
 import { arrive, movesRun } from './arrive.ts';
 import { claim, look, take } from './claim.ts';
@@ -27,7 +27,7 @@ export interface Settled {
 export async function settle(tx: Transaction, closings: readonly Closing[]): Promise<Settled> {
   const plan = await planState(tx, closings);
   const tried = closings.filter(({ job }) => !plan.oversize.has(job.id));
-  return await follow(tx, { tried, closedIds: await close(tx, tried), plan });
+  return await follow(tx, { tried, closedAt: await close(tx, tried), plan });
 }
 
 /** Settles and claims: where the ends have no consequences, the claim need not wait to hear of them. */
@@ -38,11 +38,11 @@ export async function exchange(
 ): Promise<Settlement> {
   if (closings.some(hasConsequences)) {
     const settled = await settle(tx, closings);
-    return { ...settled, claimed: await claim(tx, request) };
+    return { ...settled, claimed: await claim(tx, request), isLatest: tx.isLatest };
   }
-  const [closedIds, view] = await together(close(tx, closings), look(tx, request));
-  const settled = await follow(tx, { tried: closings, closedIds, plan: noPlan });
-  return { ...settled, claimed: await take(tx, request, view) };
+  const [closedAt, view] = await together(close(tx, closings), look(tx, request));
+  const settled = await follow(tx, { tried: closings, closedAt, plan: noPlan });
+  return { ...settled, claimed: await take(tx, request, view), isLatest: tx.isLatest };
 }
 
 /**
@@ -56,7 +56,8 @@ function hasConsequences(closing: Closing): boolean {
   return isMore || movesRun(closing);
 }
 
-async function close(tx: Transaction, closings: readonly Closing[]): Promise<Set<string>> {
+/** Of those that closed, when they did. */
+async function close(tx: Transaction, closings: readonly Closing[]): Promise<ClosedAt> {
   // A fixed order of locks: whoever fires with `if_running: cancel` takes jobs by their numbers too.
   const ordered = closings.toSorted((a, b) => a.job.seq - b.job.seq);
   const rows = await tx.each(closeUnderFence, ordered.map(toCloseRow));
@@ -65,25 +66,25 @@ async function close(tx: Transaction, closings: readonly Closing[]): Promise<Set
       tx.ends?.note({ id: text(row, 'id'), awaitedBy: textOrNull(row, 'awaited_by') });
     }
   }
-  return new Set(rows.map((row) => text(row, 'id')));
+  return new Map(rows.map((row) => [text(row, 'id'), text(row, 'closed_at')]));
 }
 
 interface Closed {
   readonly tried: readonly Closing[];
-  readonly closedIds: ReadonlySet<string>;
+  readonly closedAt: ClosedAt;
   readonly plan: StatePlan;
 }
 
 /** Writes what goes with the closings that closed, and finds out why others did not. */
-async function follow(tx: Transaction, { tried, closedIds, plan }: Closed): Promise<Settled> {
+async function follow(tx: Transaction, { tried, closedAt, plan }: Closed): Promise<Settled> {
   const verdicts = new Map<string, Verdict>();
   for (const id of plan.oversize) verdicts.set(id, 'oversize');
-  const closed = tried.filter(({ job }) => closedIds.has(job.id));
+  const closed = tried.filter(({ job }) => closedAt.has(job.id));
   for (const { job } of closed) verdicts.set(job.id, 'settled');
-  const refused = tried.filter(({ job }) => !closedIds.has(job.id));
+  const refused = tried.filter(({ job }) => !closedAt.has(job.id));
   const told = await explainRefusals(tx, refused, verdicts);
   for (const { job } of told) tx.ends?.note(job);
-  insertAttempts(tx, closed);
+  insertAttempts(tx, closed, closedAt);
   await recordDedupe(tx, closed);
   const signals = closed.flatMap((closing) => closing.signals);
   const enqueued = await enqueue(tx, {
@@ -156,7 +157,7 @@ const closeUnderFence = defineRows({
       suspect = ${r('suspect')}, claim_token = null, claimed_by = null, claim_expires_at = null
     ${r.from}
     where ${fence(r, 'job_queue')}
-    returning job_queue.id, job_queue.completed_at, job_queue.awaited_by`,
+    returning job_queue.id, job_queue.completed_at, job_queue.awaited_by, ${d.now} as closed_at`,
 });
 
 function toCloseRow(closing: Closing): Row {

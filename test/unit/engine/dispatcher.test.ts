@@ -23,6 +23,8 @@ class World {
   readonly stops: string[] = [];
   queue: string[] = [];
   down = false;
+  /** What an answer says of itself: whether nothing was written after it. */
+  isLatest: (() => boolean) | undefined;
   /** Looks at the dispatcher while an answer is under way. */
   onAsked: (claim: ClaimRequest | undefined) => void = () => undefined;
   readonly dispatcher: Dispatcher;
@@ -57,6 +59,7 @@ class World {
       claimed,
       written: closings,
       news: noNews,
+      isLatest: this.isLatest,
     });
   }
 
@@ -127,6 +130,83 @@ describe('claims', () => {
     world.dispatcher.wake();
     await soon();
     expect(world.running).toEqual(['a']);
+  });
+
+  describe('for work that has arrived', () => {
+    test('are not repeated when the last one came after it', async () => {
+      const world = new World(2);
+      world.isLatest = () => true;
+      world.dispatcher.open();
+      await soon();
+      world.dispatcher.arrived();
+      await soon();
+      expect(world.asked).toHaveLength(1);
+      world.dispatcher.wake();
+      await soon();
+      expect(world.asked).toHaveLength(2);
+    });
+
+    test.for([
+      ['something was written after the last one', { isLatest: () => false }],
+      ['nobody knows what was written since', { isLatest: undefined }],
+    ] as const)('are made when %s', async ([, { isLatest }]) => {
+      const world = new World(2);
+      world.isLatest = isLatest;
+      world.dispatcher.open();
+      await soon();
+      world.queue = ['a'];
+      world.dispatcher.arrived();
+      await soon();
+      expect(world.running).toEqual(['a']);
+    });
+
+    test('are made when it is written while one is under way', async () => {
+      const world = new World(2);
+      let writes = 0;
+      world.onAsked = () => {
+        const own = writes;
+        world.isLatest = () => own === writes;
+        if (world.asked.length > 1) return;
+        queueMicrotask(() => {
+          writes += 1;
+          world.queue = ['a'];
+          world.dispatcher.arrived();
+        });
+      };
+      world.dispatcher.open();
+      await soon();
+      expect(world.running).toEqual(['a']);
+      expect(world.asked).toHaveLength(2);
+    });
+
+    test('are made when the last one had no room for all', async () => {
+      const world = new World(1);
+      world.isLatest = () => true;
+      world.queue = ['a', 'b'];
+      world.dispatcher.open();
+      await soon();
+      world.dispatcher.arrived();
+      await soon();
+      world.ends.get('a')?.();
+      await soon();
+      expect(world.running).toEqual(['b']);
+    });
+
+    test('are made again when one failed', async () => {
+      const world = new World(1);
+      let isLatest = true;
+      world.isLatest = () => isLatest;
+      world.dispatcher.open();
+      await soon();
+      isLatest = false;
+      world.down = true;
+      world.dispatcher.arrived();
+      await soon();
+      world.down = false;
+      world.queue = ['a'];
+      await vi.advanceTimersByTimeAsync(60_000);
+      expect(world.running).toEqual(['a']);
+    });
   });
 
   test('rest for the time they are told to, and then go on', async () => {
