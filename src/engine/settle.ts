@@ -25,22 +25,29 @@ export interface Settler {
 export function makeSettler(ledger: Ledger, rules: () => FollowRules, log: Log): Settler {
   return {
     async settle(closings, claim) {
-      const first = await settleBatch(ledger, closings, claim, rules(), log);
-      const second = closings.flatMap((closing) => {
-        const verdict = first.verdicts.get(closing.job.id);
-        if (verdict === 'fenced') logFenced(closing, log);
-        return secondThoughts(closing, verdict, rules());
-      });
-      if (second.length === 0) return first;
-      const again = await settleBatch(ledger, second, undefined, rules(), log);
-      return {
-        verdicts: new Map([...first.verdicts, ...again.verdicts]),
-        enqueued: [...first.enqueued, ...again.enqueued],
-        claimed: first.claimed,
-        written: [...first.written, ...again.written],
-        news: joinNews([first.news, again.news]),
-      };
+      let settled = await settleBatch(ledger, closings, claim, rules(), log);
+      for (let offered = closings; ;) {
+        const again = offered.flatMap((closing) => {
+          const verdict = settled.verdicts.get(closing.job.id);
+          if (verdict === 'fenced') logFenced(closing, log);
+          return secondThoughts(closing, verdict, rules());
+        });
+        if (again.length === 0) return settled;
+        settled = join(settled, await settleBatch(ledger, again, undefined, rules(), log));
+        offered = again;
+      }
     },
+  };
+}
+
+/** Of a job in both, the later verdict counts. */
+function join(one: Settled, two: Settled): Settled {
+  return {
+    verdicts: new Map([...one.verdicts, ...two.verdicts]),
+    enqueued: [...one.enqueued, ...two.enqueued],
+    claimed: [...one.claimed, ...two.claimed],
+    written: [...one.written, ...two.written],
+    news: joinNews([one.news, two.news]),
   };
 }
 
@@ -72,16 +79,20 @@ async function settleBatch(
   } catch (error) {
     if (error instanceof DuctileError || closings.length === 0) throw error;
   }
-  const each: Settled[] = [];
-  for (const closing of closings) each.push(await settleAlone(ledger, closing, rules, log));
-  return {
-    verdicts: new Map(each.flatMap(({ verdicts }) => [...verdicts])),
-    enqueued: each.flatMap(({ enqueued }) => enqueued),
-    claimed: [],
-    written: each.flatMap(({ written }) => written),
-    news: joinNews(each.map(({ news }) => news)),
-  };
+  let settled = nothing;
+  for (const closing of closings) {
+    settled = join(settled, await settleAlone(ledger, closing, rules, log));
+  }
+  return settled;
 }
+
+const nothing: Settled = {
+  verdicts: new Map(),
+  enqueued: [],
+  claimed: [],
+  written: [],
+  news: noNews,
+};
 
 function withWritten(settlement: Settlement, closings: readonly Closing[]): Settled {
   const written = closings.filter(({ job }) => settlement.verdicts.get(job.id) === 'settled');
@@ -102,9 +113,7 @@ async function settleAlone(
       const message = messageOf(error);
       log.error('an attempt could not be settled', { ...nameOf(closing.job), error: message });
       // Nobody here holds it any more, so the next heartbeat gives it back.
-      if (offer !== closing) {
-        return { verdicts: new Map(), enqueued: [], claimed: [], written: [], news: noNews };
-      }
+      if (offer !== closing) return nothing;
       offer = failFor(closing, refusedReport(closing, message), rules);
     }
   }
@@ -117,7 +126,10 @@ function refusedReport({ report }: Closing, message: string): AttemptReport {
   return { ...bareReport('failed', 'settle_error', error), queueMs, spawnMs, runMs, pid, exitCode };
 }
 
-/** What to do instead with a closing that the ledger did not take as it was. */
+/**
+ * What to do instead with a closing that the ledger did not take as it was. That comes to an end: what
+ * has no state is not too large, and what ends as cancelled is not kept from ending by a cancellation.
+ */
 function secondThoughts(
   closing: Closing,
   verdict: Verdict | undefined,

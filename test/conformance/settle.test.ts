@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { fromTimestamp } from '../../src/base/clock.ts';
 import { makeToken } from '../../src/base/ids.ts';
+import { limits } from '../../src/base/limits.ts';
 import { bareReport, type AttemptReport } from '../../src/job/attempt.ts';
 import type { Closing } from '../../src/ledger/ledger.ts';
 import { noNews } from '../../src/ledger/runs.ts';
@@ -180,6 +181,22 @@ describe.each(databases)('settling on %s', (kind) => {
     expect(new Set(verdicts.values())).toEqual(new Set(['settled']));
     expect(enqueued).toHaveLength(500);
     expect(await ledger.counts()).toMatchObject({ ready: 500, running: 0 });
+  });
+
+  test('writes the same when more is claimed in the same commit', async () => {
+    const { ledger, job } = await openBench(kind);
+    const state = { kind: 'merge', value: '{"at":7}' } as const;
+    const first = await startOne(ledger, 'p1');
+    const next = draft();
+    await ledger.enqueue({ jobs: [next] });
+    const both = await ledger.settle([succeed(first, { state })], request('p1', { slots: 1 }));
+    expect(both.verdicts.get(first.id)).toBe('settled');
+    expect(only(both.claimed)).toMatchObject({ id: next.id, state: '{"at":7}' });
+    const value = JSON.stringify({ large: 'x'.repeat(limits.stateBytesMax) });
+    const second = succeed(only(both.claimed), { state: { ...state, value } });
+    const refused = await ledger.settle([second], request('p1'));
+    expect([...refused.verdicts]).toEqual([[next.id, 'oversize']]);
+    expect((await job(next.id)).status).toBe('running');
   });
 
   test('nothing to settle is nothing, and may still claim', async () => {

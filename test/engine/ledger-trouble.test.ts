@@ -110,8 +110,8 @@ describe.each(databases)('on %s', (database) => {
     await eventually('it is noticed', () => engine.status().state === 'degraded');
     expect(engine.status()).toMatchObject({ detail: 'the database is away' });
     await expect(submit('sink')).rejects.toMatchObject({ code: 'LEDGER_UNAVAILABLE' });
-    await eventually('it is tried again', () => {
-      return records.filter(({ code }) => code === 'LEDGER_UNAVAILABLE').length >= 2;
+    await eventually('it is tried again with its end', () => {
+      return records.filter(({ waiting }) => waiting === 1).length >= 2;
     });
     down = false;
     expect(await ended(id)).toMatchObject({ status: 'succeeded', attempt: 1, retryCount: 0 });
