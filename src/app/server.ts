@@ -1,7 +1,9 @@
 import { DuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
 import { autoFormat, makeLogger, type Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
+import { isLostConnection } from '../ledger/lost.ts';
 import { refuseNewer } from '../ledger/migrate.ts';
 import { openInstance, type Instance, type ReadBlueprint } from './instance.ts';
 import { openSurfaces, type Surfaces } from './surfaces.ts';
@@ -80,13 +82,30 @@ async function reloadNow({ engine, log }: Instance): Promise<void> {
 
 /**
  * Starts everything or nothing: what was opened before a failure is closed again. Being told to stop
- * meanwhile is such a failure, STOPPING, and whatever the start waits for is not waited for.
+ * meanwhile is such a failure, STOPPING, and whatever the start waits for is not waited for. Where the
+ * database is there but has ended a connection, as one does that fails over, the start begins again.
  */
 export async function openServer(
   config: Config,
   log: Log,
   stop?: Promise<unknown>,
   read?: ReadBlueprint,
+): Promise<Server> {
+  for (let again = 0; ; again += 1) {
+    try {
+      return await openOnce(config, log, stop, read);
+    } catch (error) {
+      if (again === limits.startsAgainMax || !isLostConnection(error)) throw error;
+      log.warn('the database ended a connection during the start, which begins again', { error });
+    }
+  }
+}
+
+async function openOnce(
+  config: Config,
+  log: Log,
+  stop: Promise<unknown> | undefined,
+  read: ReadBlueprint | undefined,
 ): Promise<Server> {
   const starting = new AbortController();
   const { signal } = starting;

@@ -55,6 +55,8 @@ export const limits = {
   /** Between two tries to start a spawner that does not come up; doubled for each more. */
   spawnerRestartMs: 100,
   spawnerRestartMsMax: 5 * SECOND,
+  /** How often a start begins again whose connection the database has ended. */
+  startsAgainMax: 5,
   heartbeatMs: 5 * SECOND,
   reapAfterMs: 30 * SECOND,
   /** How long a directive may be under way in a process that does not beat. */
