@@ -101,7 +101,9 @@ export async function clearSocket(path: string, owner: SocketOwner): Promise<voi
 async function removeDead(owner: SocketOwner): Promise<void> {
   const { directory, stem } = socketPlace(owner);
   for (const path of listSockets(directory, stem)) {
-    if (!lstatSync(path).isSocket() || (await hasListener(path))) continue;
+    // Another process that starts may have removed it meanwhile.
+    const isSocket = lstatSync(path, { throwIfNoEntry: false })?.isSocket() ?? false;
+    if (!isSocket || (await hasListener(path))) continue;
     rmSync(path, { force: true });
     removeControlKey(path, owner);
   }

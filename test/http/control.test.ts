@@ -1,5 +1,5 @@
 /** The control socket and the health listener, over real sockets. */
-import { chmodSync, existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { Agent, request, type IncomingMessage } from 'node:http';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { makeLogger } from '../../src/base/log.ts';
 import { HttpCaller } from '../../src/cli/callers.ts';
 import { listenApi, listenControl } from '../../src/http/control.ts';
 import type { Listener } from '../../src/http/listen.ts';
-import { findSocket, socketPath, type SocketOwner } from '../../src/http/socket.ts';
+import { clearSocket, findSocket, socketPath, type SocketOwner } from '../../src/http/socket.ts';
 import { ownerOf, type Context } from '../../src/operations/context.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { makeStubEngine, type StubEngine } from '../support/stub-engine.ts';
@@ -125,6 +125,14 @@ describe('the socket', () => {
     await leaveSocket(dead);
     await serve();
     expect(existsSync(dead)).toBe(false);
+  });
+
+  test('that another one has removed meanwhile is none', async () => {
+    const dead = ['aaaaaaaa', 'bbbbbbbb'].map((processId) => socketPath({ ...owner, processId }));
+    for (const path of dead) await leaveSocket(path);
+    const clearing = clearSocket(socketPath(owner), owner);
+    for (const path of dead) rmSync(path);
+    await expect(clearing).resolves.toBeUndefined();
   });
 
   test('that nobody answers on is replaced', async () => {
