@@ -1,10 +1,12 @@
 /**
  * Runs campaigns of test/prove: `npm run prove -- NAME… [--seed N] [--minutes N] [--trials N] [--from N]`,
  * `npm run prove -- --list`. A campaign that was stopped goes on where it was; `--fresh` begins anew.
+ * `--at-once N` runs so many trials side by side, for those that mostly wait.
  * Every trial is a line in build/prove/NAME.jsonl; NAME.json and NAME.txt are what they add up to.
  */
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -28,6 +30,7 @@ const { values, positionals } = parseArgs({
     minutes: { type: 'string', default: '10' },
     trials: { type: 'string' },
     from: { type: 'string' },
+    'at-once': { type: 'string', default: '1' },
     fresh: { type: 'boolean', default: false },
     list: { type: 'boolean', default: false },
   },
@@ -41,32 +44,54 @@ if (values.list || positionals.length === 0) {
   console.log(known.join('\n'));
 } else {
   mkdirSync(kept, { recursive: true });
-  const results = positionals.map(prove);
-  process.exitCode = results.every(Boolean) ? 0 : 1;
+  for (const name of positionals) if (!(await prove(name))) process.exitCode = 1;
 }
 
 /** Whether all that is known of it, also from earlier runs, is clean. */
-function prove(name: string): boolean {
+async function prove(name: string): Promise<boolean> {
   if (!known.includes(name)) {
     console.error(`there is no campaign ${name}; there are: ${known.join(', ')}`);
     return false;
   }
   const file = join(kept, `${name}.jsonl`);
   if (values.fresh) rmSync(file, { force: true });
-  const before = readLines(file);
-  const last = before.at(-1);
-  const seed = count('seed') ?? (last === undefined ? randomInt(SEED_MAX) : last.seed - last.index);
-  const from = count('from') ?? (last === undefined ? 0 : last.index + 1);
+  const { seed, from } = goOn(readLines(file));
   const trials = Math.min(count('trials') ?? TRIALS_MAX, TRIALS_MAX);
   const untilMs = Date.now() + (count('minutes') ?? 0) * MS_PER_MINUTE;
-  const asked: Asked = { seed, from, trials, untilMs, file };
+  const lanes = Math.min(Math.max(1, Math.floor(count('at-once') ?? 1)), trials);
   console.log(`${name}: seed ${seed}, from trial ${from}`);
-  const { status } = spawnSync('tools/test', [`test/prove/${name}${ENDING}`], {
+  const runs = Array.from({ length: lanes }, (_, lane) =>
+    run(name, {
+      seed,
+      from: from + lane,
+      step: lanes,
+      trials: Math.ceil((trials - lane) / lanes),
+      untilMs,
+      file,
+    }),
+  );
+  const areGreen = (await Promise.all(runs)).every(Boolean);
+  return tell(name, readLines(file)) && areGreen;
+}
+
+/** Behind the last trial of those that were kept. */
+function goOn(lines: readonly TrialLine[]): Pick<Asked, 'seed' | 'from'> {
+  const last = lines.at(-1);
+  const seed = count('seed') ?? (last === undefined ? randomInt(SEED_MAX) : last.seed - last.index);
+  // Those that ran side by side did not end in their order.
+  const behind = lines.reduce((next, { index }) => Math.max(next, index + 1), 0);
+  return { seed, from: count('from') ?? behind };
+}
+
+/** A process of its own, with a database of its own. */
+async function run(name: string, asked: Asked): Promise<boolean> {
+  const child = spawn('tools/test', [`test/prove/${name}${ENDING}`], {
     cwd: root,
     env: { ...process.env, DUCTILE_PROVE: JSON.stringify(asked) },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
-  return tell(name, readLines(file)) && status === 0;
+  const [status] = (await once(child, 'close')) as [number | null];
+  return status === 0;
 }
 
 function tell(name: string, lines: readonly TrialLine[]): boolean {
@@ -84,7 +109,7 @@ function readLines(file: string): TrialLine[] {
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as TrialLine);
 }
 
-function count(option: 'seed' | 'minutes' | 'trials' | 'from'): number | undefined {
+function count(option: 'seed' | 'minutes' | 'trials' | 'from' | 'at-once'): number | undefined {
   const value = values[option];
   if (value === undefined) return undefined;
   const number = Number(value);

@@ -10,10 +10,10 @@ import { between } from '../crash/support/random.ts';
 import { makeStage, type Stage } from '../crash/support/stage.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { eventually, type Database } from '../support/instance.ts';
-import { campaign, type Trial } from './support/campaign.ts';
+import { campaign, isShort, type Trial } from './support/campaign.ts';
 import { comparePart, readStory, type Story } from './support/story.ts';
 
-const isShort = process.env['DUCTILE_PROVE'] === undefined;
+const backupsOfTrial: readonly [number, number] = isShort ? [1, 1] : [20, 40];
 
 interface Copy {
   readonly path: string;
@@ -24,7 +24,7 @@ interface Copy {
   readonly ms: number;
 }
 
-campaign('backup', { trials: 1, timeoutMs: 120_000 }, (trial) =>
+campaign('backup', { trials: 1, timeoutMs: 600_000 }, (trial) =>
   run(trial, trial.index % 2 === 0 ? 'sqlite' : 'postgres'),
 );
 
@@ -34,7 +34,7 @@ async function run({ random }: Trial, database: Database) {
   const load = startLoad(stage.client, random);
   const directory = await makeDirectory();
   const copies: Copy[] = [];
-  const count = isShort ? 1 : between(random, 2, 5);
+  const count = between(random, ...backupsOfTrial);
   for (let index = 0; index < count; index += 1) {
     const enough = stage.client.history.length + between(random, 5, 30);
     await eventually('there is more to copy', () => stage.client.history.length >= enough);

@@ -12,16 +12,17 @@ import { makeDirectory } from '../support/directory.ts';
 import { tryConfigurations } from './damage/configuration.ts';
 import { damages, judge, makeLedgerFile, type Damage } from './damage/ledger.ts';
 import { tryProgram } from './damage/program.ts';
-import { campaign, type Trial } from './support/campaign.ts';
+import { campaign, isShort, type Trial } from './support/campaign.ts';
 
-const isShort = process.env['DUCTILE_PROVE'] === undefined;
-/** How often each kind of damage is done in a trial. */
-const TIMES = isShort ? 1 : 2;
+/** In a trial: how often each kind is done to a ledger, to how many configurations, before how many starts. */
+const { TIMES, CONFIGURATIONS, STARTS } = isShort
+  ? { TIMES: 1, CONFIGURATIONS: 20, STARTS: 1 }
+  : { TIMES: 10, CONFIGURATIONS: 100, STARTS: 5 };
 
 campaign('damage', { trials: 1, timeoutMs: 600_000 }, async (trial) => {
   const ledgers = await tryLedgers(trial);
-  const configurations = await tryConfigurations(trial, isShort ? 20 : 40);
-  return { ...ledgers, ...configurations, ...(await tryProgram(trial, isShort ? 1 : 2)) };
+  const configurations = await tryConfigurations(trial, CONFIGURATIONS);
+  return { ...ledgers, ...configurations, ...(await tryProgram(trial, STARTS)) };
 });
 
 async function tryLedgers({ random }: Trial) {

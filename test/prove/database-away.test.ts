@@ -1,18 +1,29 @@
 /**
- * PostgreSQL goes away under two hosts at work: it is restarted, it crashes, connections break, it falls
- * silent, it becomes slow; for moments, for seconds, and now and then for longer than a minute.
+ * PostgreSQL goes away under two hosts with hundreds of workflows under way: it is restarted, it crashes,
+ * connections break, it falls silent, it becomes slow; for moments, for seconds, and now and then for longer
+ * than a minute.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { MakeWish } from '../crash/support/load.ts';
+import { makeMixedWishes } from '../crash/support/mixed.ts';
 import { between, pick, type Random } from '../crash/support/random.ts';
 import { putBetween, type Proxy } from '../crash/support/proxy.ts';
 import { useOwnServer } from '../support/postgres.ts';
-import { campaign, type Trial } from './support/campaign.ts';
+import { campaign, isShort, type Trial } from './support/campaign.ts';
 import type { Figures } from './support/report.ts';
 import { openScene } from './support/scene.ts';
 
 const HOSTS = 2;
-const OUTAGES = 4;
-const requests = [1, 6] as const;
+/** How often it goes away, and how much is asked for before it does so again. */
+const OUTAGES = isShort ? 2 : 8;
+const requests: readonly [number, number] = isShort ? [1, 6] : [100, 400];
+const load = isShort ? {} : { clients: 12, backlogMax: 300 };
+/** What they do beside the work is done seldom enough to leave time for it. */
+const service = isShort
+  ? {}
+  : { max_workers: 8, heartbeat_interval: '500ms', poll_interval: '250ms' };
+/** Most of what is asked for is a pipeline of two quick steps. */
+const WORKFLOW_SHARE = 0.85;
 const workMs = [0, 400] as const;
 const shortMs = [20, 500] as const;
 const longMs = [500, 5000] as const;
@@ -72,12 +83,15 @@ campaign(
   tryOutages,
 );
 
-async function tryOutages({ index, seed, random, isShort }: Trial): Promise<Figures> {
+async function tryOutages({ index, seed, random }: Trial): Promise<Figures> {
   let proxy: Proxy | undefined;
   const scene = await openScene({
     database: 'postgres',
     hosts: HOSTS,
     seed,
+    service,
+    load,
+    makeWish: isShort ? makeMixedWishes() : makeWorkflows(),
     configOf: async ({ place }) => {
       proxy ??= await putBetween(place);
       return place.directory;
@@ -87,7 +101,7 @@ async function tryOutages({ index, seed, random, isShort }: Trial): Promise<Figu
   for (const place of scene.hosts.keys()) await scene.ready(place);
   const kinds = Object.keys(outages) as Kind[];
   const endless = index % ENDLESS_EVERY === ENDLESS_EVERY - 1;
-  for (let done = 0; done < (isShort ? 2 : OUTAGES); done += 1) {
+  for (let done = 0; done < OUTAGES; done += 1) {
     const kind = pick(kinds, random);
     const isLong = random() < 0.4;
     const [low, high] = endless && done === 0 ? endlessMs : isLong ? longMs : shortMs;
@@ -98,4 +112,9 @@ async function tryOutages({ index, seed, random, isShort }: Trial): Promise<Figu
   }
   // A server that has ended meanwhile is a fault.
   return scene.end();
+}
+
+function makeWorkflows(): MakeWish {
+  const others = makeMixedWishes();
+  return (random) => (random() < WORKFLOW_SHARE ? { items: 1 } : others(random));
 }

@@ -5,13 +5,16 @@
 import { beforeAll, expect, test } from 'vitest';
 import { makeDirectory } from '../support/directory.ts';
 import { openCrew, type Crew, type Played } from './simulation/crew.ts';
+import type { Size } from './simulation/plan.ts';
 import type { Stage } from './simulation/stage.ts';
 import { openStage, runWorld, type WorldReport } from './simulation/world.ts';
 import { campaign, isShort } from './support/campaign.ts';
 
-const SHORT_WORLDS = 4;
-const LONG_WORLDS = 60;
+/** One of them is large. */
+const SHORT = Array.from({ length: 25 }, (_, index) => 100 + index);
+const LONG_WORLDS = 1000;
 const HOUR = 3_600_000;
+const MIB = 2 ** 20;
 let stage: Stage;
 let crew: Crew | undefined;
 
@@ -21,32 +24,34 @@ beforeAll(async () => {
 });
 
 campaign('simulation', { trials: 1, timeoutMs: 600_000 }, async ({ seed }) => {
-  const count = isShort ? SHORT_WORLDS : LONG_WORLDS;
-  const numbers = Array.from({ length: count }, (_, index) => seed * count + index);
+  const long = Array.from({ length: LONG_WORLDS }, (_, index) => seed * LONG_WORLDS + index);
+  const numbers = isShort ? SHORT : long;
   const beganAt = performance.now();
-  const { user, system } = process.cpuUsage();
   const played = await (crew?.play(numbers) ?? playHere(numbers));
-  const used = process.cpuUsage();
   for (const { number, report } of played) {
     if (report.fault !== undefined) throw new Error(`world ${number}: ${report.fault}`);
   }
   const reports = played.map(({ report }) => report);
-  const cpuMs = (used.user - user + used.system - system) / 1000;
-  const sum = (of: (report: WorldReport) => number): number =>
-    reports.reduce((total, report) => total + of(report), 0);
-  const virtualMs = sum((report) => report.virtualMs);
+  const sum = (of: (report: WorldReport) => number, among = reports): number =>
+    among.reduce((total, report) => total + of(report), 0);
+  const sized = (size: Size): WorldReport[] => reports.filter((report) => report.size === size);
+  const timesReal = (among: WorldReport[]): number =>
+    sum(({ virtualMs }) => virtualMs, among) / sum(({ cpuMs }) => cpuMs, among);
   return {
     worlds: reports.length,
-    virtualHours: virtualMs / HOUR,
-    timesReal: [virtualMs / cpuMs],
+    large: sized('large').length,
+    virtualHours: sum(({ virtualMs }) => virtualMs) / HOUR,
+    timesRealSmall: [timesReal(sized('small'))],
+    timesRealLarge: [timesReal(sized('large'))],
     worldsPerMinute: [(reports.length * 60_000) / (performance.now() - beganAt)],
+    memoryMiB: [process.memoryUsage.rss() / MIB],
     steps: sum(({ steps }) => steps),
     commits: sum(({ commits }) => commits),
     jobs: sum(({ jobs }) => jobs),
     runs: sum(({ runs }) => runs),
     attempts: sum(({ attempts }) => attempts),
     troubles: sum(({ troubles }) => troubles),
-    moves: reports.map(({ moves }) => moves.size),
+    moves: [new Set(reports.flatMap(({ moves }) => [...moves])).size],
   };
 });
 
@@ -56,13 +61,17 @@ async function playHere(numbers: readonly number[]): Promise<readonly Played[]> 
   return played;
 }
 
-test('the same seed is the same world', { timeout: 120_000 }, async () => {
-  const [one, two, other] = [
-    await runWorld(stage, 28),
-    await runWorld(stage, 28),
-    await runWorld(stage, 21),
-  ];
-  expect(two.trace).toBe(one.trace);
-  expect(two.steps).toBe(one.steps);
-  expect(other.trace).not.toBe(one.trace);
-});
+test.for(['small', 'large'] as const)(
+  'the same seed is the same %s world',
+  { timeout: 120_000 },
+  async (size) => {
+    const [one, two, other] = [
+      await runWorld(stage, 28, { size }),
+      await runWorld(stage, 28, { size }),
+      await runWorld(stage, 21, { size }),
+    ];
+    expect(two.trace).toBe(one.trace);
+    expect(two.steps).toBe(one.steps);
+    expect(other.trace).not.toBe(one.trace);
+  },
+);

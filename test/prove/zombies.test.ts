@@ -1,28 +1,42 @@
 /**
- * A host is frozen for a half to five times as long as the others wait for it, at random moments and at
- * named points, while they take over its work; then it goes on: nothing that it still does may count.
+ * Hosts are frozen for a half to five times as long as the others wait for them, several at a time, at random
+ * moments and at named points, while the others take over their work; then they go on: nothing that they
+ * still do may count.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { probes } from '../../src/base/probe.ts';
-import { between, pick, type Random } from '../crash/support/random.ts';
+import type { MakeWish } from '../crash/support/load.ts';
+import { makeMixedWishes } from '../crash/support/mixed.ts';
+import { between, makeRandom, pick, type Random } from '../crash/support/random.ts';
 import { findHelper } from '../crash/support/server.ts';
 import { readState } from '../support/hosts.ts';
 import { eventually } from '../support/instance.ts';
-import { campaign, type Trial } from './support/campaign.ts';
+import { campaign, isShort, type Trial } from './support/campaign.ts';
 import type { Figures } from './support/report.ts';
 import { openScene, type Scene } from './support/scene.ts';
 
-const HOSTS = 3;
-const FREEZES = 3;
+/** How many are frozen at a time, and how often. */
+const { HOSTS, VICTIMS, ROUNDS } = isShort
+  ? { HOSTS: 3, VICTIMS: 1, ROUNDS: 1 }
+  : { HOSTS: 4, VICTIMS: 3, ROUNDS: 8 };
+/** Those who ask wait for whoever is frozen, so there are more of them. */
+const load = isShort ? {} : { clients: 12, backlogMax: 40 };
+const workers = isShort ? 3 : 5;
+/** So much of the work lasts for so long that a host is in the middle of it whenever it is frozen. */
+const LASTING_SHARE = 0.4;
+const lastingMs = [200, 2000] as const;
 const leaseMs = 1500;
 const leases = [0.5, 5] as const;
 const requests = [1, 6] as const;
 const workMs = [0, 400] as const;
 const NTH_MAX = 8;
+/** In how many trials the helper is frozen, too: nobody can end what it had started, so plugins may overlap. */
+const WHOLE_SHARE = 0.3;
 /** A point that is not reached in this time is not waited for. */
 const POINT_MS = 3000;
 const STARTED_MS = 60_000;
 const WAKE_MS = 200;
+const SEEDS = 2 ** 31;
 
 /** Between what was read or claimed and what is done with it. */
 const points = probes.filter((name) =>
@@ -35,79 +49,116 @@ campaign(
   tryFreezes,
 );
 
-async function tryFreezes({ seed, random, isShort }: Trial): Promise<Figures> {
-  const service = { reap_after: `${leaseMs}ms` };
-  const scene = await openScene({ database: 'postgres', hosts: HOSTS, seed, service });
-  let whole = 0;
-  for (let done = 0; done < (isShort ? 1 : FREEZES); done += 1) {
-    const kind = random();
-    const place = between(random, 0, HOSTS - 1);
-    const forMs = leaseMs * (leases[0] + random() ** 2 * (leases[1] - leases[0]));
-    if (kind < 0.5) await freeze(scene, place, forMs, random);
-    else if (kind < 0.85) await freezeAtPoint(scene, place, forMs, random);
-    else {
-      whole += 1;
-      await freezeWhole(scene, place, forMs, random);
-    }
-  }
-  // Where the spawner is frozen too, nobody can end what it had started.
-  const waking = setInterval(() => wakeAll(scene), WAKE_MS);
+interface Freezing {
+  readonly scene: Scene;
+  /** Those that are not to be woken. */
+  readonly held: Set<number>;
+}
+
+async function tryFreezes({ seed, random }: Trial): Promise<Figures> {
+  const service = { reap_after: `${leaseMs}ms`, max_workers: workers };
+  const makeWish = isShort ? makeMixedWishes() : makeLastingWishes();
+  const options = { hosts: HOSTS, seed, service, load, makeWish };
+  const scene = await openScene({ database: 'postgres', ...options });
+  const mayOverlap = random() < WHOLE_SHARE;
+  const freezing = { scene, held: new Set<number>() };
+  const waking = setInterval(() => wakeLate(freezing), WAKE_MS);
   try {
-    const figures = await scene.end({ mayOverlap: whole > 0 });
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const victims = drawPlaces(random).map((place) => {
+        // Each draws its own, whichever is quicker.
+        const own = makeRandom(between(random, 0, SEEDS));
+        return freezeSomehow(freezing, place, mayOverlap, own);
+      });
+      await Promise.all(victims);
+    }
+    const figures = await scene.end({ mayOverlap });
     return { ...figures, ...countSaid(scene) };
   } finally {
     clearInterval(waking);
   }
 }
 
-/** One that comes to its point only now would stop itself, and nobody would let it go on. */
-function wakeAll({ servers }: Scene): void {
-  for (const server of servers) if (server.isAlive) server.signal('SIGCONT');
+function makeLastingWishes(): MakeWish {
+  const others = makeMixedWishes();
+  return (random) =>
+    random() < LASTING_SHARE ? { sleep_ms: between(random, ...lastingMs) } : others(random);
 }
 
-async function freeze(scene: Scene, place: number, forMs: number, random: Random): Promise<void> {
-  const server = await scene.ready(place);
-  await scene.work(between(random, ...requests), between(random, ...workMs));
-  await hold(scene, 'freezes', [server.pid], forMs);
+function drawPlaces(random: Random): number[] {
+  const places = Array.from({ length: HOSTS }, (_, place) => ({ place, order: random() }));
+  const drawn = places.toSorted((a, b) => a.order - b.order).slice(0, VICTIMS);
+  return drawn.map(({ place }) => place);
 }
 
-async function freezeWhole(
-  scene: Scene,
+/** One that comes to its point only now has stopped itself, and nobody else would let it go on. */
+function wakeLate({ scene, held }: Freezing): void {
+  for (const { isAlive, pid } of scene.servers) {
+    if (!isAlive || held.has(pid) || readState(pid) !== 'T') continue;
+    void scene.disturb('late', async () => process.kill(pid, 'SIGCONT'), WAKE_MS);
+  }
+}
+
+async function freezeSomehow(
+  freezing: Freezing,
   place: number,
-  forMs: number,
+  withHelper: boolean,
   random: Random,
 ): Promise<void> {
+  const kind = random();
+  const forMs = leaseMs * (leases[0] + random() ** 2 * (leases[1] - leases[0]));
+  if (kind < 0.65) await freeze(freezing, place, forMs, withHelper && kind < 0.35, random);
+  else await freezeAtPoint(freezing, place, forMs, random);
+}
+
+async function freeze(
+  freezing: Freezing,
+  place: number,
+  forMs: number,
+  withHelper: boolean,
+  random: Random,
+): Promise<void> {
+  const { scene } = freezing;
   const { pid } = await scene.ready(place);
-  const helper = await eventually('there is a helper', () => findHelper(pid));
+  const helpers = withHelper ? [await eventually('there is a helper', () => findHelper(pid))] : [];
   await scene.work(between(random, ...requests), between(random, ...workMs));
-  await hold(scene, 'freezesOfAll', [pid, helper], forMs);
+  await hold(freezing, withHelper ? 'freezesOfAll' : 'freezes', [pid, ...helpers], forMs);
 }
 
 /** A new one in the place, which stops itself; if it never comes there, it is stopped. */
 async function freezeAtPoint(
-  scene: Scene,
+  freezing: Freezing,
   place: number,
   forMs: number,
   random: Random,
 ): Promise<void> {
+  const { scene, held } = freezing;
   const point = pick(points, random);
   const nth = between(random, 1, NTH_MAX);
   await scene.kill(place);
   scene.launch(place, `${point}:stop:${nth}`);
   const { pid, ready } = scene.hosts[place] ?? (await scene.ready(place));
+  held.add(pid);
   const isStopped = (): boolean => readState(pid) === 'T';
   const isThere = ready.then(() => true);
   await Promise.race([isThere, eventually('it has stopped itself', isStopped, STARTED_MS)]);
   const came = await eventually('it comes there', isStopped, POINT_MS).catch(() => false);
-  await hold(scene, came ? 'freezesAtPoints' : 'freezes', [pid], forMs);
+  await hold(freezing, came ? 'freezesAtPoints' : 'freezes', [pid], forMs);
 }
 
-async function hold(scene: Scene, kind: string, pids: readonly number[], forMs: number) {
+async function hold(
+  { scene, held }: Freezing,
+  kind: string,
+  pids: readonly number[],
+  forMs: number,
+): Promise<void> {
   const tell = (signal: NodeJS.Signals): void => pids.forEach((pid) => process.kill(pid, signal));
   await scene.disturb(kind, async () => {
+    for (const pid of pids) held.add(pid);
     tell('SIGSTOP');
     await sleep(forMs);
     tell('SIGCONT');
+    for (const pid of pids) held.delete(pid);
   });
 }
 

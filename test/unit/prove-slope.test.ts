@@ -59,8 +59,27 @@ describe('a course', () => {
     });
   });
 
-  test('of memory that leaks is refused', () => {
-    expect(() => follow((slice) => ({ rssMib: 100 + 4 * slice }))).toThrow(/^rssMib grows: /);
+  /** Memory as a server shows it, beside what is left of it after each slice. */
+  const sawTooth = (slice: number, leak: number) => ({
+    rssMib: 140 + 15 * (slice % 5),
+    leftHeapMib: 30 + (slice % 3) / 2 + leak * slice,
+    leftRssMib: 120 + 3 * (slice % 4) + leak * slice,
+  });
+
+  test('of memory that goes up and down is told', () => {
+    expect(follow((slice) => sawTooth(slice, 0)).at(-1)).toMatchObject({
+      leftHeapMibPerHour: [0],
+      leftRssMibPerHour: [0],
+    });
+  });
+
+  test('of memory of which a little is never let go of is refused', () => {
+    expect(() => follow((slice) => sawTooth(slice, 0.3))).toThrow(/^leftHeapMib grows: /);
+  });
+
+  test('of memory outside of the heap that is never let go of is refused', () => {
+    const leak = (slice: number) => ({ ...sawTooth(slice, 0), leftRssMib: 120 + slice });
+    expect(() => follow(leak)).toThrow(/^leftRssMib grows: /);
   });
 
   test('of descriptors that leak is refused, one in four slices', () => {

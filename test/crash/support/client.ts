@@ -23,6 +23,8 @@ export interface Operation {
 
 export interface Client {
   readonly history: readonly Operation[];
+  /** How many of them. */
+  readonly acknowledged: number;
   enqueue(wish?: Wish): Promise<Operation>;
   /** How many jobs wait or run; undefined when nobody knows. */
   backlog(): Promise<number | undefined>;
@@ -30,6 +32,7 @@ export interface Client {
   hasRuns(): Promise<boolean>;
   get(path: string): Promise<Answer>;
   post(path: string, body?: JsonObject): Promise<Answer>;
+  remove(path: string): Promise<Answer>;
 }
 
 interface Answer {
@@ -48,6 +51,7 @@ const unsure = new Set(['LEDGER_UNCERTAIN', 'INTERNAL']);
 export function makeClient(control: () => string | undefined): Client {
   const history: Operation[] = [];
   let lastRef = 0;
+  let acknowledged = 0;
   const ask = (method: string, path: string, body?: object): Promise<Answer> => {
     const socketPath = control();
     if (socketPath !== undefined) return send(socketPath, method, path, body);
@@ -55,12 +59,16 @@ export function makeClient(control: () => string | undefined): Client {
   };
   return {
     history,
+    get acknowledged() {
+      return acknowledged;
+    },
     async enqueue(wish = {}) {
       const ref = (lastRef += 1);
       const asking = ask('POST', pathOf(wish), { payload: { ref, ...wish, ...itemsOf(wish) } });
       const operation: Operation = { ref, ...(await asking.then(judge, judgeFailure)) };
       // Where nobody was, nothing was asked.
       if (operation.code !== NOBODY) history.push(operation);
+      if (operation.outcome === 'acknowledged') acknowledged += 1;
       return operation;
     },
     async backlog() {
@@ -75,6 +83,7 @@ export function makeClient(control: () => string | undefined): Client {
     },
     get: (path) => ask('GET', path),
     post: (path, body) => ask('POST', path, body),
+    remove: (path) => ask('DELETE', path),
   };
 }
 

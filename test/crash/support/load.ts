@@ -5,10 +5,19 @@ import { plainWish } from './mixed.ts';
 import { between, type Random } from './random.ts';
 import type { Wish } from './recorder.ts';
 
+/** How many ask at the same time, how much may wait for all of them, and how long each rests. */
+export interface LoadPace {
+  readonly clients?: number;
+  readonly backlogMax?: number;
+  readonly pauseMs?: readonly [least: number, most: number];
+}
+
 const CLIENTS = 3;
 /** More would only wait for each other, longer on a slow machine than on a quick one. */
 const BACKLOG_MAX = 12;
-const pauseMs = [5, 60] as const;
+const usualPauseMs = [5, 60] as const;
+
+export type MakeWish = (random: Random) => Wish;
 
 export interface Load {
   stop(): Promise<void>;
@@ -17,17 +26,18 @@ export interface Load {
 export function startLoad(
   client: Client,
   random: Random,
-  makeWish: (random: Random) => Wish = plainWish,
+  makeWish: MakeWish = plainWish,
+  { clients = CLIENTS, backlogMax = BACKLOG_MAX, pauseMs = usualPauseMs }: LoadPace = {},
 ): Load {
   const stopping = new AbortController();
   const ask = async (): Promise<void> => {
     while (!stopping.signal.aborted) {
       const backlog = (await client.backlog()) ?? 0;
-      if (backlog <= BACKLOG_MAX) await client.enqueue(makeWish(random));
+      if (backlog <= backlogMax) await client.enqueue(makeWish(random));
       await sleep(between(random, ...pauseMs));
     }
   };
-  const asking = Array.from({ length: CLIENTS }, ask);
+  const asking = Array.from({ length: clients }, ask);
   return {
     async stop() {
       stopping.abort();

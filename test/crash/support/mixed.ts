@@ -34,14 +34,14 @@ export function plainWish(random: Random): Wish {
   return {};
 }
 
-/** The same among runs of a pipeline, and jobs and runs with a dedupe key. */
-export function makeMixedWishes(prefix = 'key'): (random: Random) => Wish {
+/** The same among runs of a pipeline, and jobs and runs with a dedupe key; `breadth` is for longer blocks. */
+export function makeMixedWishes(prefix = 'key', breadth = 1): (random: Random) => Wish {
   let keyed = 0;
   const nextKey = (): string => `${prefix}-${Math.floor((keyed += 1) / KEY_ASKED)}`;
   return (random) => {
     const kind = random();
-    if (kind < 0.08) return { items: between(random, 1, 6) };
-    if (kind < 0.14) return { items: between(random, 1, 3), dedupe: nextKey() };
+    if (kind < 0.08) return { items: between(random, 1, 6 * breadth) };
+    if (kind < 0.14) return { items: between(random, 1, 3 * breadth), dedupe: nextKey() };
     if (kind < 0.35) return { dedupe: nextKey() };
     return plainWish(random);
   };

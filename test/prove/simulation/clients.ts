@@ -36,7 +36,7 @@ export class Client {
 
   async run(): Promise<void> {
     const { time, random, plan, checker, untilMs } = this.#options;
-    while (time.now < untilMs) {
+    while (time.now < untilMs && this.#wishes < plan.wishes) {
       // One who sees that nothing is done asks for nothing more.
       if (checker.jobs.openCount < OPEN_MAX) await this.#wish();
       await time.wait(between(random, 1, plan.pauseMs));

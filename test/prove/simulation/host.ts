@@ -1,7 +1,9 @@
 /** One host: an engine with its spawner, which starts, is frozen, dies and comes back. */
 import type { Log } from '../../../src/base/log.ts';
+import type { Blueprint } from '../../../src/engine/generation.ts';
 import { LocalEngine } from '../../../src/engine/local-engine.ts';
 import { RunTokens } from '../../../src/engine/run-tokens.ts';
+import type { Vault } from '../../../src/engine/vault.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { silent, type Notifier } from '../../../src/ledger/notifier.ts';
 import { refuseLate } from '../../../src/operations/directive-late.ts';
@@ -9,12 +11,12 @@ import type { Random } from '../../crash/support/random.ts';
 import type { Checker } from './checker.ts';
 import type { Database } from './database.ts';
 import { Spawner } from './spawner.ts';
-import type { Stage } from './stage.ts';
 import type { Actor, VirtualTime } from './time.ts';
 
 export interface HostOptions {
   readonly name: string;
-  readonly stage: Stage;
+  readonly blueprint: Blueprint;
+  readonly vault: Vault;
   readonly time: VirtualTime;
   readonly random: Random;
   readonly database: Database;
@@ -30,6 +32,7 @@ export class Host {
   readonly engine: LocalEngine;
   readonly spawner: Spawner;
   isUp = false;
+  wasUp = false;
   isLeaving = false;
   /** Resolves when it is gone, however it went. */
   readonly death: Promise<void>;
@@ -37,7 +40,7 @@ export class Host {
   readonly #died: () => void;
 
   constructor(options: HostOptions) {
-    const { name, stage, time, random, database, checker, log } = options;
+    const { name, blueprint, vault, time, random, database, checker, log } = options;
     this.#options = options;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.death = promise;
@@ -47,7 +50,6 @@ export class Host {
     const onPoison = (): void => this.crash();
     this.spawner = new Spawner({ time, random, actor, checker, onPoison });
     this.engine = time.as(actor, () => {
-      const { blueprint, vault } = stage;
       const ledger = database.connect(actor, options.notifier);
       return new LocalEngine({
         blueprint,
@@ -76,6 +78,7 @@ export class Host {
     try {
       await this.as((engine) => engine.start());
       this.isUp = true;
+      this.wasUp = true;
     } catch {
       this.crash();
     }

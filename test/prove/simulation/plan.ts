@@ -1,11 +1,16 @@
 /** What a seed makes of a world: each has some kinds of trouble, more or less of each. */
 import { between, type Random } from '../../crash/support/random.ts';
 import type { DatabaseFaults } from './database.ts';
+import { REAP_AFTER_MS } from './stage.ts';
 
 export const troubles = ['crash', 'freeze', 'leave', 'outage', 'cutOff', 'clock'] as const;
 export type Trouble = (typeof troubles)[number];
 
+/** Most are small: few hosts and wishes find most mistakes, and there is time for many such worlds. */
+export type Size = 'small' | 'large';
+
 export interface Plan {
+  readonly size: Size;
   readonly kind: 'sqlite' | 'postgres';
   readonly hosts: number;
   readonly clients: number;
@@ -14,45 +19,95 @@ export interface Plan {
   /** What goes wrong with hosts, and how often. */
   readonly troubles: readonly Trouble[];
   readonly troubleEveryMs: number;
+  /** How long what passes lasts at most: some of it for longer than `reap_after`. */
+  readonly troubleMsMax: number;
   readonly faults: DatabaseFaults;
   readonly hintsLost: number;
   /** How clients' wishes are spread. */
   readonly pauseMs: number;
+  /** How many each client has at most. */
+  readonly wishes: number;
   readonly isHostile: boolean;
   /** The share of jobs that run for longer than `reap_after`. */
   readonly longShare: number;
 }
 
-export function drawPlan(random: Random): Plan {
-  const plan = drawAny(random);
-  return random() < FROZEN ? { ...plan, ...frozen } : plan;
+const LARGE_EVERY = 100;
+
+export function sizeOf(seed: number): Size {
+  return seed % LARGE_EVERY === 0 ? 'large' : 'small';
+}
+
+export function drawPlan(random: Random, size: Size): Plan {
+  const plan = drawAny(random, size);
+  return random() < FROZEN ? { ...plan, ...asleep, ...frozen[size] } : plan;
 }
 
 /** What a fence is for is rare: a host that sleeps while others take over what it holds. */
 const FROZEN = 0.25;
-const frozen: Omit<Plan, 'faults' | 'hintsLost'> = {
+const asleep = {
   kind: 'postgres',
-  hosts: 3,
-  clients: 3,
-  stormMs: 240_000,
   troubles: ['freeze', 'freeze', 'cutOff'],
-  troubleEveryMs: 10_000,
-  pauseMs: 500,
   isHostile: false,
-  longShare: 0.2,
+} as const;
+const frozen: Readonly<Record<Size, Partial<Plan>>> = {
+  small: { hosts: 2, stormMs: 45_000, troubleEveryMs: 8000, longShare: 0.3 },
+  large: {
+    hosts: 3,
+    clients: 3,
+    stormMs: 240_000,
+    troubleEveryMs: 10_000,
+    pauseMs: 500,
+    longShare: 0.2,
+  },
 };
 
-function drawAny(random: Random): Plan {
+/** What the sizes differ in. */
+interface Scale {
+  readonly hosts: (random: Random) => number;
+  readonly clientsMax: number;
+  readonly stormMs: (random: Random) => number;
+  readonly troubleEveryMs: (random: Random) => number;
+  readonly troubleMsMax: number;
+  readonly wishes: (random: Random) => number;
+  readonly longShareMax: number;
+}
+
+const scales: Readonly<Record<Size, Scale>> = {
+  small: {
+    hosts: (random) => (random() < 0.8 ? 2 : 3),
+    clientsMax: 2,
+    stormMs: (random) => between(random, 10, 40) * 1000,
+    troubleEveryMs: (random) => between(random, 2, 20) * 1000,
+    troubleMsMax: 2 * REAP_AFTER_MS,
+    wishes: (random) => between(random, 2, 5),
+    longShareMax: 0,
+  },
+  large: {
+    hosts: (random) => 1 + Math.floor(random() ** 2 * 5),
+    clientsMax: 3,
+    stormMs: (random) => between(random, 2, 8) * 30_000,
+    troubleEveryMs: (random) => between(random, 5, 60) * 1000,
+    troubleMsMax: 3 * REAP_AFTER_MS,
+    wishes: () => Infinity,
+    longShareMax: 0.2,
+  },
+};
+
+function drawAny(random: Random, size: Size): Plan {
   const chance = (share: number): boolean => random() < share;
   const rate = (most: number): number => (chance(0.5) ? random() * most : 0);
+  const scale = scales[size];
   const isShared = chance(0.7);
   return {
+    size,
     kind: isShared ? 'postgres' : 'sqlite',
-    hosts: isShared ? 1 + Math.floor(random() ** 2 * 5) : 1,
-    clients: between(random, 1, 3),
-    stormMs: between(random, 2, 8) * 30_000,
+    hosts: isShared ? scale.hosts(random) : 1,
+    clients: between(random, 1, scale.clientsMax),
+    stormMs: scale.stormMs(random),
     troubles: troubles.filter(() => chance(0.5)),
-    troubleEveryMs: between(random, 5, 60) * 1000,
+    troubleEveryMs: scale.troubleEveryMs(random),
+    troubleMsMax: scale.troubleMsMax,
     faults: {
       away: rate(0.02),
       broken: rate(0.01),
@@ -64,7 +119,8 @@ function drawAny(random: Random): Plan {
     },
     hintsLost: rate(1),
     pauseMs: between(random, 500, 8000),
+    wishes: scale.wishes(random),
     isHostile: chance(0.7),
-    longShare: rate(0.2),
+    longShare: rate(scale.longShareMax),
   };
 }

@@ -7,10 +7,11 @@ import { openVault } from '../../../src/app/vault.ts';
 import type { Vault } from '../../../src/engine/vault.ts';
 import { loadCatalog } from '../../../src/plugin/catalog.ts';
 import { writeConfig, writePlugin } from '../../support/plugin-tree.ts';
+import type { Size } from './plan.ts';
 import { Tables } from './tables.ts';
 
 export interface Stage {
-  readonly blueprint: Blueprint;
+  readonly blueprints: Readonly<Record<Size, Blueprint>>;
   readonly vault: Vault;
   readonly tables: Tables;
 }
@@ -36,6 +37,11 @@ export const REAP_AFTER_MS = 40 * SECOND;
 export const longMs = { least: 45 * SECOND, most: 140 * SECOND, timeout: 150 * SECOND } as const;
 export const CRASHES_MAX = 4;
 export const RETENTION_MS = 400 * SECOND;
+/** In a small world hosts look around less often, and nothing that hangs does so for long. */
+const pace: Readonly<Record<Size, { pollMs: number; tickMs: number; timeoutMs: number }>> = {
+  small: { pollMs: 30 * SECOND, tickMs: 60 * SECOND, timeoutMs: 8 * SECOND },
+  large: { pollMs: 5 * SECOND, tickMs: 20 * SECOND, timeoutMs: 20 * SECOND },
+};
 
 const pipelines = [
   {
@@ -53,20 +59,18 @@ export async function makeStage(directory: string): Promise<Stage> {
     const files = { name, entrypoint: 'run', commands: 'commands: {poll: {}, handle: {}}' };
     await writePlugin(join(directory, 'plugins', name), files);
   }
-  const usual = {
-    retry: { max_attempts: 3, backoff_base: '2s' },
-    timeouts: timeoutsOf(20 * SECOND),
-    circuit_breaker: { threshold: 5, reset_after: '30s' },
+  const [small, large] = [
+    await makeBlueprint(directory, 'small'),
+    await makeBlueprint(directory, 'large'),
+  ];
+  return {
+    blueprints: { small, large },
+    vault: openVault(large.config),
+    tables: await Tables.open(),
   };
-  const plugins = Object.entries(parallelism).map(([name, most]) => [
-    name,
-    {
-      ...usual,
-      parallelism: most,
-      ...(name === 'timed' ? { schedules } : {}),
-      ...(name === 'long' ? { timeouts: timeoutsOf(longMs.timeout) } : {}),
-    },
-  ]);
+}
+
+async function makeBlueprint(directory: string, size: Size): Promise<Blueprint> {
   const config = await writeConfig(
     directory,
     JSON.stringify({
@@ -74,17 +78,20 @@ export async function makeStage(directory: string): Promise<Stage> {
         max_workers: 4,
         heartbeat_interval: `${HEARTBEAT_MS}ms`,
         reap_after: `${REAP_AFTER_MS}ms`,
-        poll_interval: '5s',
-        tick_interval: '20s',
+        poll_interval: `${pace[size].pollMs}ms`,
+        tick_interval: `${pace[size].tickMs}ms`,
         shutdown_timeout: '10s',
         max_crashes: CRASHES_MAX,
         dedupe_ttl: `${DEDUPE_TTL_MS}ms`,
         job_queue_retention: `${RETENTION_MS}ms`,
         job_log_retention: `${RETENTION_MS}ms`,
         signal_retention: `${RETENTION_MS}ms`,
+        timezone: 'UTC',
       },
       plugin_roots: ['./plugins'],
-      plugins: Object.fromEntries(plugins) as object,
+      plugins: Object.fromEntries(
+        Object.entries(parallelism).map(([name, most]) => toPlugin(name, most, size)),
+      ) as object,
       routes: [{ from: 'worker', event_type: 'work.made', to: 'child' }],
       pipelines,
       state: { path: './state/ledger.db' },
@@ -93,7 +100,7 @@ export async function makeStage(directory: string): Promise<Stage> {
   const catalog = loadCatalog(config);
   const { routes } = checkRoutes(config.routes, catalog);
   const checked = checkPipelines(config.pipelines, catalog);
-  const blueprint = {
+  return {
     config,
     catalog,
     routes,
@@ -102,7 +109,17 @@ export async function makeStage(directory: string): Promise<Stage> {
     environment: {},
     snapshotId: 'simulated',
   };
-  return { blueprint, vault: openVault(config), tables: await Tables.open() };
+}
+
+function toPlugin(name: string, most: number, size: Size): readonly [string, object] {
+  const plugin = {
+    retry: { max_attempts: 3, backoff_base: '2s' },
+    timeouts: timeoutsOf(name === 'long' ? longMs.timeout : pace[size].timeoutMs),
+    circuit_breaker: { threshold: 5, reset_after: '30s' },
+    parallelism: most,
+    ...(name === 'timed' ? { schedules } : {}),
+  };
+  return [name, plugin];
 }
 
 function timeoutsOf(ms: number): Readonly<Record<string, string>> {

@@ -2,7 +2,7 @@
  * The tables that all worlds of a process have, one after the other: to make them, and to compile each
  * statement anew, takes longer than to empty them.
  */
-import { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { tables, type Store } from '../../../src/ledger/dialect.ts';
 import { migrate } from '../../../src/ledger/migrate.ts';
 import { storeOver } from '../../../src/ledger/sqlite.ts';
@@ -16,13 +16,16 @@ export class Tables {
   readonly store: Store = storeOver(this.db);
   readonly #clock = { now: () => 0, toldMs: NaN, told: '' };
   #changes: Changes | undefined;
-  #empty: readonly string[] = [];
+  #empty: readonly StatementSync[] = [];
 
   static async open(): Promise<Tables> {
     const made = new Tables();
     const { db, store } = made;
     // The ledger asks the database for the time, with this.
-    db.function('strftime', { varargs: true }, (_format, _now, shift) => made.#tell(shift));
+    // Within a statement it is always the same, as that of the database is.
+    db.function('strftime', { varargs: true, deterministic: true }, (_format, _now, shift) =>
+      made.#tell(shift),
+    );
     await store.write(['other'], migrate);
     made.#changes = new Changes(db);
     made.#empty = made.#toEmpty();
@@ -34,24 +37,25 @@ export class Tables {
     if (this.#changes === undefined) throw new Error('the tables are not open');
     this.#clock.now = now;
     if (this.db.isTransaction) this.db.exec('rollback');
-    for (const statement of this.#empty) this.db.exec(statement);
+    for (const statement of this.#empty) statement.run();
     this.#changes.take();
     return this.#changes;
   }
 
   /** Statements that leave nothing but what the migrations had written. */
-  #toEmpty(): string[] {
+  #toEmpty(): StatementSync[] {
     const written = tables.filter(
       (table) => this.db.prepare(`select 1 from ${table} limit 1`).get() !== undefined,
     );
     for (const table of written) {
       this.db.exec(`create temp table first_${table} as select * from ${table}`);
     }
-    return [
+    const statements = [
       ...tables.map((table) => `delete from ${table}`),
       'delete from sqlite_sequence',
       ...written.map((table) => `insert into ${table} select * from temp.first_${table}`),
     ];
+    return statements.map((statement) => this.db.prepare(statement));
   }
 
   /** Most ask for the same moment many times. */

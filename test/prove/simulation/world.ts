@@ -7,10 +7,10 @@ import { Checker } from './checker.ts';
 import { Client } from './clients.ts';
 import { Database, noFaults } from './database.ts';
 import { Hints, Host } from './host.ts';
-import { drawPlan, type Plan, type Trouble } from './plan.ts';
+import { drawPlan, sizeOf, type Plan, type Size, type Trouble } from './plan.ts';
 import type { Rewrite } from './rewrite.ts';
 import type { Spawner } from './spawner.ts';
-import { REAP_AFTER_MS, everyMs, makeStage, type Stage } from './stage.ts';
+import { everyMs, makeStage, type Stage } from './stage.ts';
 import { VirtualTime, type Actor } from './time.ts';
 
 /** A mistake that we could have made. */
@@ -24,7 +24,10 @@ export interface Mistake {
 export interface WorldReport {
   readonly fault: string | undefined;
   readonly trace: string;
+  readonly size: Size;
   readonly virtualMs: number;
+  /** What it took of the processor. */
+  readonly cpuMs: number;
   readonly steps: number;
   readonly commits: number;
   readonly jobs: number;
@@ -39,13 +42,20 @@ const DAY = 86_400_000;
 /** Within this all is done once nothing goes wrong any more. */
 const PEACE_MS = 1_800_000;
 const LOOK_MS = 5000;
+const RESTART_MS = 5000;
+const RESTART_MS_MAX = 40_000;
+/** The schedules that must come once more. */
+const awaited: Readonly<Record<Size, readonly string[]>> = {
+  small: ['often'],
+  large: Object.keys(everyMs),
+};
 /** Several times what the busiest world takes: somebody runs in circles. */
 const STEPS_MAX = 150_000;
 
 /** The stage for worlds; one has run on it, so that caches of the process are the same for all others. */
 export async function openStage(directory: string): Promise<Stage> {
   const stage = await makeStage(directory);
-  const { runs } = await runWorld(stage, FIRST_SEED);
+  const { runs } = await runWorld(stage, FIRST_SEED, { size: 'large' });
   if (runs === 0) throw new Error('the first world must have had a run of the pipeline');
   return stage;
 }
@@ -54,15 +64,21 @@ const FIRST_SEED = 6;
 /** What clients give ids to has others in each world: the process remembers some of them. */
 let plays = 0;
 
-/** `onLine` hears what the hosts log; where nobody does, nothing is written. */
+export interface Play {
+  /** Where nothing is said, it follows from the seed. */
+  readonly size?: Size;
+  readonly mistake?: Mistake;
+  /** Hears what the hosts log; where nobody does, nothing is written. */
+  readonly onLine?: (line: string) => void;
+}
+
 export async function runWorld(
   stage: Stage,
   seed: number,
-  mistake: Mistake = {},
-  onLine?: (line: string) => void,
+  { size = sizeOf(seed), mistake = {}, onLine }: Play = {},
 ): Promise<WorldReport> {
   const random = makeRandom(seed);
-  const plan = drawPlan(random);
+  const plan = drawPlan(random, size);
   const time = new VirtualTime(EPOCH + between(random, 0, 3650) * DAY, random);
   const log =
     onLine === undefined
@@ -135,6 +151,7 @@ class World {
   async run(): Promise<WorldReport> {
     const { plan, time } = this.#options;
     const beganAt = time.now;
+    const usedBefore = process.threadCpuUsage();
     const untilMs = beganAt + plan.stormMs;
     const clients = Array.from(
       { length: plan.clients },
@@ -162,10 +179,13 @@ class World {
     }
     fault = this.#checker.fault ?? fault;
     for (const host of this.#hosts) host.crash();
+    const used = process.threadCpuUsage(usedBefore);
     return {
       fault,
       trace: this.#checker.trace,
+      size: plan.size,
       virtualMs: time.now - beganAt,
+      cpuMs: (used.user + used.system) / 1000,
       steps: time.steps,
       commits: this.#checker.commits,
       jobs: this.#checker.jobs.all.size,
@@ -176,15 +196,17 @@ class World {
     };
   }
 
-  /** A supervisor: a host that is gone is started anew. */
+  /** A supervisor: a host that is gone is started anew, one that cannot start more and more patiently. */
   async #keepUp(index: number): Promise<void> {
     const { time, random } = this.#options;
+    let waitMs = RESTART_MS;
     for (;;) {
       const host = this.#makeHost(index);
       this.#hosts[index] = host;
       void host.start();
       await host.death;
-      await time.wait(between(random, 100, 5000));
+      waitMs = host.wasUp ? RESTART_MS : Math.min(2 * waitMs, RESTART_MS_MAX);
+      await time.wait(between(random, 100, waitMs));
     }
   }
 
@@ -193,10 +215,11 @@ class World {
   }
 
   #makeHost(index: number): Host {
-    const { stage, time, random, mistake, log } = this.#options;
+    const { stage, plan, time, random, mistake, log } = this.#options;
     const host: Host = new Host({
       name: `h${index}.${(this.#booted += 1)}`,
-      stage,
+      blueprint: stage.blueprints[plan.size],
+      vault: stage.vault,
       time,
       random,
       database: this.#database,
@@ -224,8 +247,8 @@ class World {
   }
 
   #strike(trouble: Trouble, host: Host): void {
-    const { time, random } = this.#options;
-    const ms = between(random, 100, 3 * REAP_AFTER_MS);
+    const { plan, time, random } = this.#options;
+    const ms = between(random, 100, plan.troubleMsMax);
     switch (trouble) {
       case 'crash':
         host.crash();
@@ -254,7 +277,7 @@ class World {
 
   /** Nothing goes wrong any more: everything is done in time, and was done as it should. */
   async #peace(): Promise<void> {
-    const { time } = this.#options;
+    const { plan, time } = this.#options;
     this.#database.faults = noFaults;
     this.#hints.lossShare = 0;
     const deadline = time.now + PEACE_MS;
@@ -263,7 +286,7 @@ class World {
     const isDone = (): boolean =>
       jobs.open.every(({ schedule_id: id }) => id !== null) &&
       runs.open.length === 0 &&
-      Object.keys(everyMs).every((id) => (schedules.fired.get(id)?.lastMs ?? 0) > beganAt);
+      awaited[plan.size].every((id) => (schedules.fired.get(id)?.lastMs ?? 0) > beganAt);
     while (!isDone()) {
       if (time.now > deadline) throw new Error(`I12: ${await this.#describeOpen()}`);
       await time.wait(LOOK_MS);

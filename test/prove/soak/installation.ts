@@ -24,7 +24,8 @@ import { stopSchedule } from '../support/scene.ts';
 import { watchTime } from '../support/starved.ts';
 import { makeCourse, type Course } from './course.ts';
 import { disturb } from './disturb.ts';
-import { takeSample, type Sample } from './sample.ts';
+import { collecting } from './collect.ts';
+import { takeFloor, takeSample, type Sample } from './sample.ts';
 import { SOURCE, startSignals } from './signals.ts';
 
 export interface Installation {
@@ -62,7 +63,7 @@ export async function openInstallation(database: Database, keep: string): Promis
         [taker]: { program: succeeds },
       },
     },
-    undefined,
+    () => collecting,
     atEnd,
   );
   const server = await stage.start();
@@ -105,12 +106,20 @@ async function runSlice(slice: Slice): Promise<Figures> {
   const seen = { fromMs: beganAt, known, hookId, sent, emitted, journal };
   const found = await judge(stage, seen);
   await writeFile(join(place.directory, 'record'), '');
-  const { status } = await client.post('/system/prune', {});
-  if (status !== 200) throw new Error(`pruning was answered ${status}`);
+  await tidy(stage, hookId);
   const areCollected = async (): Promise<boolean> =>
     (await takeSample(server, place)).zombies === 0;
   await eventually('children that ended are collected', areCollected);
-  return { ...found, ...course.add(samples, Date.now() - beganAt) };
+  const floor = await takeFloor(server, place);
+  return { ...found, ...course.add([...samples, floor], Date.now() - beganAt) };
+}
+
+/** A server with more and more webhooks and history would rightly take more and more. */
+async function tidy({ client }: Stage, hookId: string): Promise<void> {
+  const removed = await client.remove(`/webhooks/${hookId}`);
+  if (removed.status !== 200) throw new Error(`removing a webhook was answered ${removed.status}`);
+  const pruned = await client.post('/system/prune', {});
+  if (pruned.status !== 200) throw new Error(`pruning was answered ${pruned.status}`);
 }
 
 async function addHook({ client }: Stage, id: string): Promise<string> {
@@ -169,7 +178,7 @@ async function gatherSlice(
 ): Promise<Evidence> {
   const { history } = stage.client;
   const all = await gather(ledger, history.slice(known), await stage.record());
-  const earlier = Math.max(0, ...history.slice(0, known).map(({ ref }) => ref));
+  const earlier = history.slice(0, known).reduce((last, { ref }) => Math.max(last, ref), 0);
   const jobs = all.jobs.filter(
     ({ plugin, createdAt }) => plugin !== taker && Date.parse(createdAt) >= fromMs,
   );

@@ -2,11 +2,12 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { findHelper, type Server } from '../../crash/support/server.ts';
 import type { TestPlace } from '../../support/instance.ts';
+import { collect } from './collect.ts';
 
 /** By measure, how far it may have grown over all slices that count: what a healthy server reaches, too. */
 export const measures = {
-  // Memory is collected when there is enough to collect, so it goes up and down by as much.
-  rssMib: 80,
+  // Memory is collected when there is enough to collect: how it goes up and down says nothing, its floor does.
+  rssMib: Infinity,
   helperRssMib: 4,
   descriptors: 4,
   threads: 2,
@@ -15,8 +16,12 @@ export const measures = {
   walMib: 6,
 } as const;
 
+/** The same of what is left after all garbage was collected, from the lowest of the first third to that of the last. */
+export const floors = { leftHeapMib: 3, leftRssMib: 12 } as const;
+
 export type Measure = keyof typeof measures;
-export type Sample = Partial<Record<Measure, number>> & { readonly zombies: number };
+export type Floor = keyof typeof floors;
+export type Sample = Partial<Record<Measure | Floor, number>> & { readonly zombies: number };
 
 const KIB_PER_MIB = 1024;
 
@@ -35,6 +40,12 @@ export async function takeSample({ pid }: Server, { config }: TestPlace): Promis
       ? { databaseMib: mibOf(state.path), walMib: mibOf(`${state.path}-wal`) }
       : {}),
   };
+}
+
+/** What is left of it when nothing is under way. */
+export async function takeFloor(server: Server, { directory }: TestPlace): Promise<Sample> {
+  const { heapMib } = await collect(server, directory);
+  return { leftHeapMib: heapMib, leftRssMib: residentMib(server.pid), zombies: 0 };
 }
 
 function residentMib(pid: number): number {

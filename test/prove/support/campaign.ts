@@ -29,6 +29,8 @@ export interface CampaignOptions {
 export interface Asked {
   readonly seed: number;
   readonly from: number;
+  /** From one trial to the next: others may take those between. */
+  readonly step: number;
   readonly trials: number;
   /** No trial begins after this, in milliseconds since 1970. */
   readonly untilMs: number;
@@ -47,11 +49,8 @@ export function campaign(
   { trials, timeoutMs }: CampaignOptions,
   run: (trial: Trial) => Promise<Figures>,
 ): void {
-  const { from, count, seed } =
-    asked === undefined
-      ? { from: 0, count: trials, seed: SEED }
-      : { from: asked.from, count: asked.trials, seed: asked.seed };
-  const indices = Array.from({ length: count }, (_, offset) => from + offset);
+  const { from, step, trials: count, seed } = asked ?? { from: 0, step: 1, trials, seed: SEED };
+  const indices = Array.from({ length: count }, (_, nth) => from + nth * step);
   test.for(indices)(`${name}, trial %i`, { timeout: timeoutMs }, async (index, { skip }) => {
     if (asked !== undefined && Date.now() >= asked.untilMs) skip();
     // What a trial used is gone before the next one: there may be thousands.

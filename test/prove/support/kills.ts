@@ -1,17 +1,25 @@
 /** One trial of a campaign of kills: a few of every kind, at moments and points that the seed chooses. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { probes } from '../../../src/base/probe.ts';
+import { makeMixedWishes } from '../../crash/support/mixed.ts';
 import { between, pick, type Random } from '../../crash/support/random.ts';
 import { findHelper } from '../../crash/support/server.ts';
 import type { Database } from '../../support/instance.ts';
 import type { Trial } from './campaign.ts';
 import type { Figures } from './report.ts';
-import { openScene, type Scene } from './scene.ts';
+import { openScene, type Scene, type SceneOptions } from './scene.ts';
 
-const FAULTS = 6;
+const short = { faults: 6, requestsMax: { sqlite: 8, postgres: 8 } };
+/** About a hundred jobs for each kill: on PostgreSQL two others work while one is not there. */
+const long = { faults: 40, requestsMax: { sqlite: 40, postgres: 28 } };
+/** In the long form there is a backlog of hundreds: whoever is killed has much in hand. */
+const heavy: Pick<SceneOptions, 'service' | 'load'> = {
+  service: { max_workers: 8 },
+  load: { clients: 4, backlogMax: 300, pauseMs: [20, 100] },
+};
+const BREADTH = 10;
 const earlyMs = [20, 400] as const;
-/** What is done between two faults: requests that were taken, and a while after. */
-const requests = [1, 8] as const;
+/** How long they go on after the requests. */
 const workMs = [0, 400] as const;
 const stoppingMs = [0, 200] as const;
 /** How many of those that are started have a point at which they kill themselves, and how soon. */
@@ -22,7 +30,14 @@ const NTH_MAX = 12;
 const unreached = /^(install|reload|rotate|tenant|prune)\./;
 const points = probes.filter((probe) => !unreached.test(probe));
 
-type Fault = (scene: Scene, place: number, random: Random) => Promise<void>;
+interface Course {
+  readonly scene: Scene;
+  readonly random: Random;
+  /** How many requests are taken between two faults, at most. */
+  readonly requestsMax: number;
+}
+
+type Fault = (course: Course, place: number) => Promise<void>;
 
 /** Which kinds there are, and how often in a hundred. */
 const kinds: readonly (readonly [share: number, fault: Fault, on?: Database])[] = [
@@ -34,15 +49,18 @@ const kinds: readonly (readonly [share: number, fault: Fault, on?: Database])[] 
 ];
 
 export async function tryKills(
-  { seed, random }: Trial,
+  { seed, random, isShort }: Trial,
   database: Database,
   hosts: number,
 ): Promise<Figures> {
-  const scene = await openScene({ database, hosts, seed });
+  const { faults, requestsMax } = isShort ? short : long;
+  const denser = isShort ? {} : { ...heavy, makeWish: makeMixedWishes('key', BREADTH) };
+  const scene = await openScene({ database, hosts, seed, ...denser });
+  const course = { scene, random, requestsMax: requestsMax[database] };
   const possible = kinds.filter(([, , on = database]) => on === database);
-  for (let done = 0; done < FAULTS; done += 1) {
+  for (let done = 0; done < faults; done += 1) {
     const place = between(random, 0, hosts - 1);
-    await pickKind(possible, random)(scene, place, random);
+    await pickKind(possible, random)(course, place);
   }
   return scene.end();
 }
@@ -52,27 +70,30 @@ function pickKind(possible: typeof kinds, random: Random): Fault {
   return possible.find(([share]) => (left -= share) < 0)?.[1] ?? killAtWork;
 }
 
-function work(scene: Scene, random: Random): Promise<void> {
-  return scene.work(between(random, ...requests), between(random, ...workMs));
+function work({ scene, random, requestsMax }: Course): Promise<void> {
+  return scene.work(between(random, 1, requestsMax), between(random, ...workMs));
 }
 
-async function killAtWork(scene: Scene, place: number, random: Random): Promise<void> {
-  await work(scene, random);
+async function killAtWork(course: Course, place: number): Promise<void> {
+  const { scene } = course;
+  await work(course);
   await scene.ready(place);
   await scene.kill(place);
-  launch(scene, place, random);
+  launch(course, place);
 }
 
-async function killOnItsWay(scene: Scene, place: number, random: Random): Promise<void> {
+async function killOnItsWay(course: Course, place: number): Promise<void> {
+  const { scene, random } = course;
   const ms = between(random, ...earlyMs);
   await scene.kill(place);
-  launch(scene, place, random);
+  launch(course, place);
   await sleep(ms);
   await scene.kill(place);
-  launch(scene, place, random);
+  launch(course, place);
 }
 
-async function killWhileStopping(scene: Scene, place: number, random: Random): Promise<void> {
+async function killWhileStopping(course: Course, place: number): Promise<void> {
+  const { scene, random } = course;
   const ms = between(random, ...stoppingMs);
   const server = await scene.ready(place);
   await scene.disturb('stops', async () => {
@@ -80,11 +101,12 @@ async function killWhileStopping(scene: Scene, place: number, random: Random): P
     await sleep(ms);
   });
   await scene.kill(place);
-  launch(scene, place, random);
+  launch(course, place);
 }
 
-async function killSpawner(scene: Scene, place: number, random: Random): Promise<void> {
-  await work(scene, random);
+async function killSpawner(course: Course, place: number): Promise<void> {
+  const { scene } = course;
+  await work(course);
   await scene.ready(place);
   const helper = await findHelper(scene.hosts[place]?.pid ?? 0);
   if (helper === undefined) return;
@@ -92,8 +114,9 @@ async function killSpawner(scene: Scene, place: number, random: Random): Promise
 }
 
 /** Some of the database's connections end, whoever they belong to and whatever they do. */
-async function cutConnections(scene: Scene, _: number, random: Random): Promise<void> {
-  await work(scene, random);
+async function cutConnections(course: Course): Promise<void> {
+  const { scene, random } = course;
+  await work(course);
   const chosen = between(random, 0, 2);
   const terminate = `select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid() and (pid % 3) = ?`;
@@ -101,7 +124,7 @@ async function cutConnections(scene: Scene, _: number, random: Random): Promise<
 }
 
 /** Starts the next one; some end themselves at a point that they reach. */
-function launch(scene: Scene, place: number, random: Random): void {
+function launch({ scene, random }: Course, place: number): void {
   const isArmed = random() < ARMED;
   const point = pick(points, random);
   const nth = between(random, 1, NTH_MAX);

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JsonObject } from '../../../src/base/json.ts';
 import type { Disturbance, Evidence } from '../../crash/support/evidence.ts';
-import { startLoad } from '../../crash/support/load.ts';
+import { startLoad, type LoadPace, type MakeWish } from '../../crash/support/load.ts';
 import { makeMixedWishes, mixed } from '../../crash/support/mixed.ts';
 import { makeRandom } from '../../crash/support/random.ts';
 import type { Server } from '../../crash/support/server.ts';
@@ -41,6 +41,9 @@ export interface SceneOptions {
   /** What is done to the ledger before anybody uses it, and when nobody does any more. */
   readonly before?: (stage: Stage) => Promise<void>;
   readonly after?: (stage: Stage) => Promise<void>;
+  /** What is asked for, and how fast. */
+  readonly makeWish?: MakeWish;
+  readonly load?: LoadPace;
 }
 
 export interface Scene extends Omit<Places, 'settle'> {
@@ -72,15 +75,15 @@ export async function openScene(options: SceneOptions): Promise<Scene> {
   for (const place of configs.keys()) places.launch(place, undefined, program);
   await Promise.race([...configs.keys()].map((place) => places.ready(place)));
   const watch = watchTime(places.servers, (fromMs) => journal.note('starved', fromMs, 'other'));
-  const load = startLoad(stage.client, makeRandom(seed + LOAD_SEED), makeMixedWishes());
+  const { makeWish = makeMixedWishes(), load: pace } = options;
+  const load = startLoad(stage.client, makeRandom(seed + LOAD_SEED), makeWish, pace);
   return {
     ...places,
     stage,
     async work(requests, ms) {
-      const taken = (): number =>
-        stage.client.history.filter(({ outcome }) => outcome === 'acknowledged').length;
-      const wanted = taken() + requests;
-      await eventually('requests were taken', () => taken() >= wanted, PATIENCE_MS);
+      const { client } = stage;
+      const wanted = client.acknowledged + requests;
+      await eventually('requests were taken', () => client.acknowledged >= wanted, PATIENCE_MS);
       await sleep(ms);
     },
     disturb: (kind, work, aftermathMs) => journal.during(kind, work, 'other', aftermathMs),

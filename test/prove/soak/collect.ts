@@ -1,0 +1,28 @@
+/** Lets a server collect its garbage, and asks what is left. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Server } from '../../crash/support/server.ts';
+import { eventually } from '../../support/instance.ts';
+import { COLLECT, LEFT_FILE, type Left } from './left.ts';
+
+/** What a server is started with to do so. */
+export const collecting: Readonly<Record<string, string>> = {
+  NODE_OPTIONS: `--import=${new URL('collecting.ts', import.meta.url).href}`,
+};
+
+export async function collect(server: Server, directory: string): Promise<Left> {
+  const before = readLeft(directory)?.times ?? 0;
+  server.signal(COLLECT);
+  return eventually('all garbage is collected', () => {
+    const left = readLeft(directory);
+    return left !== undefined && left.times > before ? left : undefined;
+  });
+}
+
+function readLeft(directory: string): Left | undefined {
+  try {
+    return JSON.parse(readFileSync(join(directory, LEFT_FILE), 'utf8')) as Left;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,11 @@
+/** What a server and those who watch it agree on: how it is told to collect its garbage, and says what is left. */
+export const COLLECT = 'SIGUSR2';
+/** In the directory of the server. */
+export const LEFT_FILE = 'left.json';
+
+export interface Left {
+  /** How often it was told to. */
+  readonly times: number;
+  /** Objects, and what they hold outside of the heap. */
+  readonly heapMib: number;
+}

@@ -1,0 +1,79 @@
+import { DuctileError } from '../../../src/base/errors.ts';
+import { makeLogger } from '../../../src/base/log.ts';
+import { Dispatcher } from '../../../src/engine/dispatcher.ts';
+import type { Generation } from '../../../src/engine/generation.ts';
+import type { Settled } from '../../../src/engine/settle.ts';
+import { makeTurns } from '../../../src/engine/turns.ts';
+import { bareReport } from '../../../src/job/attempt.ts';
+import { endReleased } from '../../../src/job/outcome.ts';
+import type { ClaimedJob, ClaimRequest, Closing } from '../../../src/ledger/ledger.ts';
+import { noNews } from '../../../src/ledger/runs.ts';
+import { makeClaimed } from '../../support/claimed.ts';
+
+const generation = {
+  number: 1,
+  snapshotId: 'snapshot',
+} as Generation;
+
+/** What is asked of the ledger and of the processes, answered by the test. */
+export class World {
+  readonly asked: { ends: string[]; causes: string[]; slots: number; atMs: number }[] = [];
+  readonly ends = new Map<string, () => void>();
+  readonly stops: string[] = [];
+  queue: string[] = [];
+  down = false;
+  /** What an answer says of itself: whether nothing was written after it. */
+  isLatest: (() => boolean) | undefined;
+  /** Looks at the dispatcher while an answer is under way. */
+  onAsked: (claim: ClaimRequest | undefined) => void = () => undefined;
+  readonly dispatcher: Dispatcher;
+
+  constructor(slots: number) {
+    this.dispatcher = new Dispatcher({
+      settler: { settle: (closings, claim) => this.#settle(closings, claim) },
+      processId: 'me',
+      turns: makeTurns(() => slots),
+      most: () => undefined,
+      generation: () => generation,
+      plugins: () => [],
+      execute: (job, signal) => this.#execute(job, signal),
+      onSettled: () => undefined,
+      log: makeLogger({ level: 'error', format: 'json', destination: { write: () => undefined } }),
+    });
+  }
+
+  #settle(closings: readonly Closing[], claim: ClaimRequest | undefined): Promise<Settled> {
+    const slots = claim?.slots ?? 0;
+    const ends = closings.map(({ job }) => job.id);
+    const causes = closings.map(({ report }) => report.cause);
+    this.asked.push({ ends, causes, slots, atMs: Date.now() });
+    this.onAsked(claim);
+    if (this.down) return Promise.reject(new DuctileError('LEDGER_UNAVAILABLE', 'away'));
+    const claimed = this.queue
+      .splice(0, slots)
+      .map((id) => makeClaimed({ id, claimToken: claim?.token ?? '' }));
+    return Promise.resolve({
+      verdicts: new Map(),
+      enqueued: [],
+      claimed,
+      written: closings,
+      news: noNews,
+      isLatest: this.isLatest,
+    });
+  }
+
+  #execute(job: ClaimedJob, signal: AbortSignal): Promise<Closing> {
+    signal.addEventListener('abort', () => this.stops.push(`${job.id} ${String(signal.reason)}`));
+    return new Promise((resolve) => {
+      const report = bareReport('released', 'shutdown', 'stopped');
+      const closing = { job, claimToken: job.claimToken, report, ending: endReleased(job) };
+      const end = (): void => resolve({ ...closing, signals: [], jobs: [] });
+      this.ends.set(job.id, end);
+      if (signal.aborted) end();
+    });
+  }
+
+  get running(): string[] {
+    return this.dispatcher.running.map(({ id }) => id);
+  }
+}
