@@ -61,13 +61,13 @@ function cancelRunDirective({
       ];
     },
     prepare: ({ run_id: runId }) => ({ work: { kind: 'run.cancel', runId } }),
-    after(_choice, { outcome, stopping }) {
+    after({ run_id: runId }, { outcome, stopping }) {
       if (outcome !== 'cancelled') return;
       for (const jobId of Array.isArray(stopping) ? stopping : []) {
         if (typeof jobId === 'string') onCancel(jobId, 'requested');
       }
       // Another one of its key may begin.
-      onNews({ ...noNews, advancing: true });
+      onNews({ ...noNews, advancing: true, ended: [runId] });
     },
   };
 }

@@ -1,12 +1,12 @@
+import { TRACE_KEY } from '../base/trace.ts';
 import type { Closing, Ledger } from '../ledger/ledger.ts';
-import type { EndedRun } from '../ledger/runs.ts';
 import type { Meters } from './meters.ts';
 import { runSpanOf, spansOf } from './spans.ts';
 import type { Tracer } from './tracer.ts';
 import type { Watch } from './watch.ts';
 
 export interface ObserverOptions {
-  readonly ledger: Pick<Ledger, 'run'>;
+  readonly ledger: Pick<Ledger, 'run' | 'contextOf'>;
   readonly meters: Meters;
   readonly tracer: Tracer;
   readonly watch: Watch;
@@ -14,9 +14,12 @@ export interface ObserverOptions {
 
 /** Whoever counts, measures or watches is told here of attempts that have ended, after the commit. */
 export function makeObserver({ ledger, meters, tracer, watch }: ObserverOptions) {
-  const traceRun = async ({ runId, traceparent }: EndedRun): Promise<void> => {
+  const traceRun = async (runId: string): Promise<void> => {
     const run = await ledger.run(runId);
-    const span = run === undefined ? undefined : runSpanOf(run, traceparent);
+    if (run === undefined) return;
+    const { eventContextId } = run;
+    const context = eventContextId === null ? {} : await ledger.contextOf(eventContextId);
+    const span = runSpanOf(run, context[TRACE_KEY]);
     if (span !== undefined) tracer.add([span]);
   };
 
@@ -28,10 +31,10 @@ export function makeObserver({ ledger, meters, tracer, watch }: ObserverOptions)
       const nowMs = Date.now();
       tracer.add(closings.flatMap((closing) => spansOf(closing, nowMs)));
     },
-    ended(runs: readonly EndedRun[]): void {
+    ended(runIds: readonly string[]): void {
       if (!tracer.isOn) return;
       // A trace without its first span is better than an engine that cares.
-      for (const run of runs) void traceRun(run).catch(() => undefined);
+      for (const runId of runIds) void traceRun(runId).catch(() => undefined);
     },
   };
 }

@@ -1,6 +1,6 @@
 import type { Log } from '../base/log.ts';
 import type { Enqueued, Ledger } from '../ledger/ledger.ts';
-import type { EndedRun, RunNews } from '../ledger/runs.ts';
+import type { RunNews } from '../ledger/runs.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 import { makeAdvancer, type Advancer } from './advancer.ts';
 import { makeSignalDoor, type SignalDoor } from './emit.ts';
@@ -15,7 +15,7 @@ import type { Vault } from './vault.ts';
 
 export interface RunKeeperOptions {
   /** Runs have come to their end, and it is on the ledger. */
-  readonly onEnded: (ended: readonly EndedRun[]) => void;
+  readonly onEnded: (runIds: readonly string[]) => void;
   readonly ledger: Ledger;
   readonly processId: string;
   readonly current: () => Generation;

@@ -1,5 +1,5 @@
 import { fromTimestamp } from '../base/clock.ts';
-import { isObject } from '../base/json.ts';
+import { isObject, type Json } from '../base/json.ts';
 import {
   readTraceparent,
   spanIdOf,
@@ -130,7 +130,7 @@ function toPhases(
 }
 
 /** The span of a run that is over, in the trace that its chain says it stands in. */
-export function runSpanOf(run: Run, traceparent: string | undefined): Span | undefined {
+export function runSpanOf(run: Run, traceparent: Json | undefined): Span | undefined {
   const outer = readTraceparent(traceparent);
   const { completedAt, parentJobId } = run;
   if (completedAt === null || outer?.isSampled === false) return undefined;

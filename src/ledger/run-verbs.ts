@@ -14,7 +14,7 @@ import {
 import { beginRuns } from './queries/run-start.ts';
 import { refusesRewind } from './queries/rewind.ts';
 import { areAwaited } from './queries/signal.ts';
-import { findGraph, readBase } from './queries/standing.ts';
+import { findGraph, readBase, readContext } from './queries/standing.ts';
 import type { RunVerbs } from './runs.ts';
 
 /** And those by which they begin, alone or with what else comes in. */
@@ -46,6 +46,7 @@ export function makeRunVerbs({
     basePayload: (key) => read((session) => readBase(session, key)),
     definition: (hash) => read((session) => findGraph(session, hash)),
     run: (id) => read((session) => findRun(session, id)),
+    contextOf: (id) => read((session) => readContext(session, id)),
     runs: (filter) => read((session) => listRuns(session, filter)),
     branches: (filter) => read((session) => listBranches(session, filter)),
     steps: (filter) => read((session) => listSteps(session, filter)),

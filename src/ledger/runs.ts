@@ -29,6 +29,8 @@ export interface RunVerbs {
   basePayload(key: string): Promise<string>;
   definition(hash: string): Promise<Graph | undefined>;
   run(id: string): Promise<Run | undefined>;
+  /** What a run or a branch has gathered, by the id of that; nothing where there is none. */
+  contextOf(eventContextId: string): Promise<JsonObject>;
   runs(filter: RunFilter): Promise<Run[]>;
   branches(filter: BranchFilter): Promise<Branch[]>;
   steps(filter: StepFilter): Promise<Step[]>;
@@ -126,13 +128,7 @@ export interface RunNews {
   /** Runs that were not begun, because others have their keys. */
   readonly dropped?: readonly RunStart[];
   /** Runs that came to their end, however. */
-  readonly ended?: readonly EndedRun[];
-}
-
-export interface EndedRun {
-  readonly runId: string;
-  /** Where in a trace its chain began, as it says so itself. */
-  readonly traceparent: string | undefined;
+  readonly ended?: readonly string[];
 }
 
 export interface AdvancementFailure {

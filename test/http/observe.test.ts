@@ -36,6 +36,7 @@ beforeAll(async () => {
     pipelines: [
       { name: 'once', steps: [{ id: 'only', uses: 'placed.poll' }] },
       { name: 'rests', steps: [{ uses: 'placed.poll' }, { id: 'rest', wait: '10ms' }] },
+      { name: 'waits', steps: [{ id: 'long', wait: '1h' }] },
     ],
     routes: [{ event_type: 'order.paid', to: 'placed.poll' }],
     plugins: { sleeper: { parallelism: 1 } },
@@ -199,6 +200,26 @@ describe('traces', () => {
       traceId: readTraceparent(other)?.traceId,
       parentSpanId: readTraceparent(other)?.spanId,
       status: { code: 1 },
+    });
+  });
+
+  test('a run that somebody cancels is sent too, in the trace that it came with', async () => {
+    const other = OUTER.replaceAll(/[a-f]/g, '1');
+    const started = await api.ask('/pipeline/waits', {
+      body: '{}',
+      headers: { traceparent: other },
+    });
+    const { status } = await api.ask(`/runs/${String(started.body['run_id'])}/cancel`, {
+      method: 'POST',
+    });
+    expect(status).toBe(200);
+    const run = await eventually('the run was sent', async () => {
+      return (await sent()).find(({ name }) => name === 'pipeline waits');
+    });
+    expect(run).toMatchObject({
+      traceId: readTraceparent(other)?.traceId,
+      parentSpanId: readTraceparent(other)?.spanId,
+      status: { code: 2 },
     });
   });
 

@@ -1,10 +1,9 @@
-import { TRACE_KEY } from '../../base/trace.ts';
 import type { JsonObject } from '../../base/json.ts';
 import type { JobDraft } from '../../job/job.ts';
 import type { RunStatus, StepStatus } from '../../pipeline/run.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
 import type { ContextDraft } from '../ledger.ts';
-import type { EndedRun, RunNews } from '../runs.ts';
+import type { RunNews } from '../runs.ts';
 import type { BranchRow, RunRow } from './run-row.ts';
 
 /** When somebody has to look at a branch again. */
@@ -65,7 +64,7 @@ export class Effects {
   /** How the runs ended that did, written already or not. */
   readonly endedAs = new Map<string, RunStatus>();
   readonly #endedOf = new Map<string, Ended>();
-  readonly #endedRuns: EndedRun[] = [];
+  readonly #endedRuns: string[] = [];
   #begunCount = 0;
   #advancing = false;
   #queued = false;
@@ -96,11 +95,7 @@ export class Effects {
   endRun(end: RunEnd): void {
     this.runEnds.push(end);
     this.endedAs.set(end.run.id, end.root.status === 'halted' ? 'halted' : 'succeeded');
-    const traceparent = end.context[TRACE_KEY];
-    this.#endedRuns.push({
-      runId: end.run.id,
-      traceparent: typeof traceparent === 'string' ? traceparent : undefined,
-    });
+    this.#endedRuns.push(end.run.id);
     // Others of its key may begin now.
     if (end.run.concurrencyKey !== null) this.#advancing = true;
   }

@@ -168,6 +168,10 @@ const selectOwn = defineRows({
     )}`,
 });
 
+export async function readContext(session: Session, id: string): Promise<JsonObject> {
+  return (await loadContexts(session, [id])).get(id) ?? {};
+}
+
 async function loadContexts(
   session: Session,
   ids: readonly string[],

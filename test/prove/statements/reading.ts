@@ -16,6 +16,7 @@ export const reading = {
   branches: (ledger) => ledger.branches({ runId: 'none', limit: 9 }),
   breakers: (ledger) => ledger.breakers({}),
   check: (ledger) => ledger.check(),
+  contextOf: (ledger) => ledger.contextOf('none'),
   countJobs: (ledger) => ledger.countJobs({ limit: 9 }),
   countOpenBreakers: (ledger) => ledger.countOpenBreakers(),
   countPrunable: (ledger) => ledger.countPrunable({ what: 'jobs', olderThanMs: 0, limit: 9 }),
