@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { databases, openBench, range } from './support.ts';
-import { settleOne, startOne, succeed } from './words.ts';
+import { fromTimestamp } from '../../src/base/clock.ts';
+import { databases, only, openBench, range } from './support.ts';
+import { claimAs, release, retryLater, settleOne, startOne, succeed } from './words.ts';
 
 const at = (second: number): string => `2026-01-01T00:00:0${second}.000Z`;
 
@@ -28,5 +29,23 @@ describe.each(databases)('attempts on %s', (kind) => {
     expect(late.map(({ jobId }) => jobId)).toEqual(ids.slice(2));
     const newest = await ledger.attemptsOf({ limit: 2 });
     expect(newest.map(({ jobId }) => jobId)).toEqual(ids.slice(4).toReversed());
+  });
+
+  test('wait from the moment at which they could start', async () => {
+    const { ledger, job, sql } = await openBench(kind);
+    const age = () => sql('update job_queue set ready_at = ?', [at(0)]);
+    const first = await startOne(ledger, 'p1');
+    await age();
+    await settleOne(ledger, release(first));
+    expect((await job(first.id)).readyAt >= first.startedAt).toBe(true);
+    const second = only(await claimAs(ledger, 'p1'));
+    await settleOne(ledger, retryLater(second, 60_000));
+    const { readyAt, nextRetryAt } = await job(first.id);
+    const apartMs = fromTimestamp(readyAt) - fromTimestamp(nextRetryAt ?? '');
+    expect(Math.abs(apartMs)).toBeLessThan(1000);
+    const third = await startOne(ledger, 'p1');
+    await age();
+    await settleOne(ledger, succeed(third));
+    expect((await job(third.id)).readyAt).toBe(at(0));
   });
 });

@@ -81,6 +81,8 @@ describe.each(databases)('cancelling on %s', (kind) => {
     const started = await startOne(ledger, 'p1');
     await ledger.cancel(started.id);
     expect(await settleOne(ledger, { ...fail(started), claimToken: 'other' })).toBe('fenced');
+    const stale = { ...started, attempt: started.attempt + 1 };
+    expect(await settleOne(ledger, fail(stale))).toBe('fenced');
   });
 
   test('a reaped job that was asked to stop is left for its cancellation', async () => {

@@ -218,10 +218,10 @@ describe.each(databases)('the order of claims on %s', (kind) => {
 
 describe.each(databases)('suspects on %s', (kind) => {
   /** Jobs that met two crashes in company, and so run under suspicion now. */
-  async function makeSuspects(count: number) {
+  async function makeSuspects(count: number, command = 'handle') {
     const bench = await openBench(kind);
     const { ledger } = bench;
-    const jobs = range(count).map(() => draft());
+    const jobs = range(count).map(() => draft({ command }));
     await ledger.enqueue({ jobs });
     for (let round = 0; round < 2; round += 1) {
       const claimed = await claimAs(ledger, 'p1');
@@ -245,6 +245,15 @@ describe.each(databases)('suspects on %s', (kind) => {
     const suspect = first.find((job: ClaimedJob) => job.suspect);
     if (suspect !== undefined) await settleOne(ledger, succeed(suspect));
     expect(idsOf(await claimAs(ledger, 'p1', { slots: 9 }))).toEqual([suspects[2]?.id]);
+  });
+
+  test('are no exception as checks of a plugin that is held until it is well', async () => {
+    const { ledger, suspects } = await makeSuspects(2, 'health');
+    const plugins = [claimable('echo', { init: { fingerprint: 'f', isHeld: true } })];
+    const [first] = await claimAs(ledger, 'p1', { plugins, slots: 1 });
+    expect(first?.id).toBe(suspects[0]?.id);
+    expect(await claimAs(ledger, 'p1', { plugins })).toEqual([]);
+    expect(idsOf(await claimAs(ledger, 'p2', { plugins }))).toEqual([suspects[1]?.id]);
   });
 
   test('of a plugin with one place do not block it while another suspect runs', async () => {

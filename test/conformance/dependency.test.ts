@@ -76,6 +76,18 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
     expect(idsOf(claimed)).toEqual([jobs[1]?.id]);
   });
 
+  test('of a plugin with one place take it when it is free, and wait while it is not', async () => {
+    const { ledger } = await openBench(kind);
+    const narrow = { plugins: [claimable('a', { parallelism: 1 })] };
+    const jobs = ['k', 'l'].map((key) => waitingFor(key));
+    await ledger.enqueue({ jobs });
+    const first = only(await claimAs(ledger, 'p1', narrow));
+    expect(first.id).toBe(jobs[0]?.id);
+    expect(await claimAs(ledger, 'p1', narrow)).toEqual([]);
+    const { claimed } = await ledger.settle([succeed(first)], request('p1', narrow));
+    expect(only(claimed).id).toBe(jobs[1]?.id);
+  });
+
   test.each([
     ['fails', fail],
     ['waits for its retry', retryLater],

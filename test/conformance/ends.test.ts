@@ -54,6 +54,20 @@ describe.each(databases)('ends on %s', (kind) => {
     expect(told).toEqual([l.id, r.id, run.id]);
   });
 
+  test('are told once more to whoever asks again because the answer was lost', async () => {
+    const { ledger } = await openBench(kind);
+    const told = await listen(ledger);
+    const graph = await define(ledger, [task('a')]);
+    const run = await start(ledger, graph);
+    const closing = done(only(await claimSteps(ledger, graph)));
+    await ledger.settle([closing]);
+    expect(told).toEqual([closing.job.id, run.id]);
+    const { verdicts, news } = await ledger.settle([closing]);
+    expect(verdicts.get(closing.job.id)).toBe('settled');
+    expect(told).toEqual([closing.job.id, run.id, closing.job.id, run.id]);
+    expect(news).toMatchObject({ queued: true, advancing: true });
+  });
+
   test('are told when a job that waits is cancelled, with its run', async () => {
     const { ledger } = await openBench(kind);
     const told = await listen(ledger);

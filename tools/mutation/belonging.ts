@@ -12,6 +12,7 @@ const belonging: readonly (readonly [source: string, rounds: Rounds])[] = [
     'src/operations/scopes.ts',
     [['test/unit/operations/scope-words.test.ts'], ['test/unit/operations/scopes.test.ts']],
   ],
+  ['src/operations/access.ts', [['test/unit/http/gate.test.ts']]],
   ['src/engine/token-store.ts', [['test/http/access.test.ts']]],
   [
     'src/webhook/',
@@ -28,15 +29,28 @@ const belonging: readonly (readonly [source: string, rounds: Rounds])[] = [
     'src/ledger/queries/claim.ts',
     [
       ['test/conformance/claim.test.ts'],
-      ['test/conformance/dependency.test.ts', 'test/conformance/race.test.ts'],
+      ['test/conformance/generation.test.ts', 'test/conformance/tenant.test.ts'],
+      ['test/conformance/dependency.test.ts', 'test/conformance/run-cancel.test.ts'],
+      ['test/conformance/race.test.ts'],
     ],
   ],
+  ...['settle', 'fence'].map(
+    (name) =>
+      [
+        `src/ledger/queries/${name}.ts`,
+        [
+          ['test/conformance/settle.test.ts'],
+          ['test/conformance/cancel.test.ts', 'test/conformance/ends.test.ts'],
+          ['test/conformance/claim.test.ts', 'test/conformance/run-advance.test.ts'],
+        ],
+      ] as const,
+  ),
   [
-    'src/ledger/queries/settle.ts',
+    'src/ledger/queries/advance',
     [
-      ['test/conformance/settle.test.ts'],
-      ['test/conformance/attempts.test.ts', 'test/conformance/retry.test.ts'],
-      ['test/conformance/cancel.test.ts', 'test/conformance/dedupe.test.ts'],
+      ['test/conformance/run-advance.test.ts', 'test/conformance/run-halt.test.ts'],
+      ['test/conformance/run-due.test.ts', 'test/conformance/run-begin.test.ts'],
+      ['test/conformance/run-cancel.test.ts', 'test/conformance/process.test.ts'],
     ],
   ],
 ];

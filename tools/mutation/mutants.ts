@@ -1,5 +1,6 @@
 /** Small lies about a source file, each of which some test should notice. */
 import { SyntaxKind, type Node, type SourceFile } from 'typescript/unstable/ast';
+import { lieAboutSql, type Lie } from './sql.ts';
 
 export interface Mutant {
   /** Counted from 1. */
@@ -15,15 +16,20 @@ export interface Mutant {
 export function findMutants(source: SourceFile): Mutant[] {
   const { text } = source;
   const found: Mutant[] = [];
-  const replace = (node: Node, replacement: string): void => {
-    const start = node.getStart(source);
-    const was = text.slice(start, node.end);
+  const replace = ({ start, end, replacement, told }: Lie): void => {
     const line = text.slice(0, start).split('\n').length;
-    found.push({ line, change: told(was, replacement), start, end: node.end, replacement });
+    const change = `${shorten(text.slice(start, end))} → ${told}`;
+    found.push({ line, change, start, end, replacement });
   };
   const visit = (node: Node): void => {
     if (isWithoutEffect(node)) return;
-    for (const [part, replacement] of changesOf(node, text, source)) replace(part, replacement);
+    const begin = node.getStart(source);
+    for (const [part, replacement] of changesOf(node, text, source)) {
+      replace({ start: part.getStart(source), end: part.end, replacement, told: replacement });
+    }
+    for (const lie of liesIn(node, source)) {
+      replace({ ...lie, start: begin + lie.start, end: begin + lie.end });
+    }
     node.forEachChild(visit);
   };
   source.forEachChild(visit);
@@ -99,6 +105,28 @@ function changesOf(node: Node, text: string, source: SourceFile): Change[] {
   }
 }
 
+/** What is wrong about a template of SQL, counted from its beginning. */
+function liesIn(node: Node, source: SourceFile): Lie[] {
+  const { kind } = node;
+  if (kind !== SyntaxKind.TemplateExpression && kind !== SyntaxKind.NoSubstitutionTemplateLiteral)
+    return [];
+  const begin = node.getStart(source);
+  const template = source.text.slice(begin, node.end);
+  let masked = template;
+  node.forEachChild((span) => {
+    span.forEachChild((part) => {
+      if (isOfTemplate(part)) return;
+      const [from, to] = [part.getStart(source) - begin, part.end - begin];
+      masked = masked.slice(0, from) + 'x'.repeat(to - from) + masked.slice(to);
+    });
+  });
+  return lieAboutSql(template, masked);
+}
+
+function isOfTemplate({ kind }: Node): boolean {
+  return kind === SyntaxKind.TemplateMiddle || kind === SyntaxKind.TemplateTail;
+}
+
 function truths(condition: Node): Change[] {
   return [
     [condition, 'true'],
@@ -122,7 +150,7 @@ function isCode(literal: string): boolean {
 
 const SHOWN = 60;
 
-function told(was: string, is: string): string {
+function shorten(was: string): string {
   const short = was.replaceAll(/\s+/g, ' ');
-  return `${short.length > SHOWN ? `${short.slice(0, SHOWN)}…` : short} → ${is}`;
+  return short.length > SHOWN ? `${short.slice(0, SHOWN)}…` : short;
 }

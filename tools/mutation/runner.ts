@@ -2,9 +2,7 @@
  * Runs tests again and again with one file changed in memory: no file on disk is touched. It is a
  * process of its own, because a mutant may never end.
  */
-import { readFileSync } from 'node:fs';
 import { createVitest, type TestModule, type TestSpecification, type Vitest } from 'vitest/node';
-import { applyMutant, type Mutant } from './mutants.ts';
 
 /** With the databases of the tests, for those that need them; named by its first argument. */
 export type Scale = 'unit' | 'whole';
@@ -14,8 +12,10 @@ export interface Task {
   /** Absolute. */
   readonly file: string;
   readonly tests: readonly string[];
-  /** Undefined: the file as it is, which must pass. */
-  readonly mutant: Mutant | undefined;
+  /** Whether only those are asked that say that they are of SQLite. */
+  readonly isSqliteOnly: boolean;
+  /** What is in the file instead; undefined for what is, which must pass. */
+  readonly text: string | undefined;
 }
 
 export interface Answer {
@@ -55,6 +55,8 @@ async function open(): Promise<Vitest> {
       pool: 'forks',
       isolate: false,
       fileParallelism: false,
+      // One that notices is enough.
+      bail: 1,
       // A test that is only slow has noticed nothing.
       testTimeout: 30_000,
       hookTimeout: 60_000,
@@ -73,19 +75,24 @@ async function open(): Promise<Vitest> {
   );
 }
 
-async function run({ file, tests, mutant }: Task): Promise<Answer> {
+async function run({ file, tests, isSqliteOnly, text: instead }: Task): Promise<Answer> {
   const before = target;
   target = file;
-  text = mutant === undefined ? undefined : applyMutant(readFileSync(file, 'utf8'), mutant);
+  text = instead;
   for (const changed of [before, file]) if (changed !== '') vitest.invalidateFile(changed);
+  if (isSqliteOnly) vitest.setGlobalTestNamePattern(/sqlite/i);
+  else vitest.resetGlobalTestNamePattern();
   const key = tests.join(' ');
   const specifications = found.get(key) ?? (await vitest.globTestSpecifications([...tests]));
   found.set(key, specifications);
-  const { testModules, unhandledErrors } = await vitest.runTestSpecifications([...specifications]);
+  const ran = await vitest.runTestSpecifications([...specifications]);
+  // Those of earlier runs are among them, as they were then.
+  const asked = new Set(specifications.map(({ moduleId }) => moduleId));
+  const testModules = ran.testModules.filter(({ moduleId }) => asked.has(moduleId));
   const noticing = testModules.find(hasFailed);
   if (noticing !== undefined) return { verdict: 'noticed', by: noticing.relativeModuleId };
   const isWhole = testModules.length === specifications.length && testModules.every(isSound);
-  const verdict = isWhole && unhandledErrors.length === 0 ? 'passed' : 'unclear';
+  const verdict = isWhole && ran.unhandledErrors.length === 0 ? 'passed' : 'unclear';
   return { verdict, by: undefined };
 }
 

@@ -4,9 +4,16 @@ import { DuctileError } from '../../../src/base/errors.ts';
 import { limits } from '../../../src/base/limits.ts';
 import { makeLogger } from '../../../src/base/log.ts';
 import { makeAdvancer, type Advancer } from '../../../src/engine/advancer.ts';
-import { noNews, type AdvanceAnswer, type RunNews } from '../../../src/ledger/runs.ts';
+import {
+  noNews,
+  type AdvanceAnswer,
+  type AdvanceRequest,
+  type BranchClaim,
+  type BranchClaimRequest,
+  type RunNews,
+} from '../../../src/ledger/runs.ts';
 
-const POLL_MS = 1000;
+const POLL_MS = 5000;
 
 /** A ledger with branches that take so many batches each. */
 class Fake {
@@ -16,31 +23,44 @@ class Fake {
   readonly batches: string[] = [];
   readonly releases: { branchId: string; error: string; triesMax: number }[] = [];
   readonly news: RunNews[] = [];
+  readonly lines: string[] = [];
+  /** Of each claim, how many were asked for beside those that are held. */
+  readonly asked: { limit: number; held: number }[] = [];
+  /** How often it was tried to move any. */
+  tries = 0;
   nextInMs: number | undefined;
-  claims = 0;
+  onClaim: () => void = () => undefined;
   fault: (branchId: string) => Error | undefined = () => undefined;
   verdict: AdvanceAnswer['verdict'] | undefined;
   readonly advancer: Advancer;
+  /** Those that are claimed, each under its token: nothing else moves it. */
+  readonly #held = new Map<string, string>();
 
   constructor() {
     this.advancer = makeAdvancer({
       ledger: {
-        claimBranches: ({ limit }) => {
-          this.claims += 1;
-          const branchIds = this.waiting.splice(0, limit);
-          return Promise.resolve({ branchIds, nextInMs: this.nextInMs });
-        },
-        advance: ({ branchId }) => this.#advance(branchId),
-        releaseBranch: ({ branchId, error, triesMax }) => {
-          this.releases.push({ branchId, error, triesMax });
+        claimBranches: (request) => this.#claim(request),
+        advance: (request) => this.#advance(request),
+        releaseBranch: ({ branchId, token, error, triesMax }) => {
+          if (this.#held.get(branchId) === token) {
+            this.releases.push({ branchId, error, triesMax });
+          }
           return Promise.resolve({ ...noNews, dueInMs: 77 });
         },
       },
       processId: 'me',
       pollMs: () => POLL_MS,
       onNews: (news) => this.news.push(news),
-      log: makeLogger({ level: 'error', format: 'json', destination: { write: () => undefined } }),
+      log: makeLogger({
+        level: 'warn',
+        format: 'json',
+        destination: { write: (line) => this.lines.push(line) },
+      }),
     });
+  }
+
+  get claims(): number {
+    return this.asked.length;
   }
 
   add(branchId: string, batches: number): void {
@@ -48,13 +68,24 @@ class Fake {
     this.waiting.push(branchId);
   }
 
-  #advance(branchId: string): Promise<AdvanceAnswer> {
+  #claim({ processId, token, limit }: BranchClaimRequest): Promise<BranchClaim> {
+    this.asked.push({ limit, held: this.#held.size });
+    this.onClaim();
+    const branchIds = processId === 'me' ? this.waiting.splice(0, limit) : [];
+    for (const id of branchIds) this.#held.set(id, token);
+    return Promise.resolve({ branchIds, nextInMs: this.nextInMs });
+  }
+
+  #advance({ branchId, token }: AdvanceRequest): Promise<AdvanceAnswer> {
+    this.tries += 1;
     const fault = this.fault(branchId);
     if (fault !== undefined) return Promise.reject(fault);
     const left = (this.left.get(branchId) ?? 1) - 1;
     this.left.set(branchId, left);
     this.batches.push(branchId);
-    const verdict = this.verdict ?? (left > 0 ? 'more' : 'done');
+    const isOurs = this.#held.get(branchId) === token;
+    const verdict = isOurs ? (this.verdict ?? (left > 0 ? 'more' : 'done')) : 'fenced';
+    if (verdict !== 'more') this.#held.delete(branchId);
     return Promise.resolve({ ...noNews, queued: true, verdict });
   }
 }
@@ -79,17 +110,23 @@ describe('the advancer', () => {
     await fake.advancer.start();
     await pass(0);
     expect(fake.batches).toEqual(['wide', 'small', 'wide', 'wide']);
-    expect(fake.news.every(({ queued }) => queued)).toBe(true);
+    expect(fake.news.map(({ queued }) => queued)).toEqual([true, true, true, true]);
+    expect(fake.lines).toEqual([]);
     await fake.advancer.stop();
   });
 
   test('holds no more branches than its limit, and comes back for the rest', async () => {
     const fake = new Fake();
     const count = limits.advancedAtOnceMax + 3;
-    for (let index = 0; index < count; index += 1) fake.add(`b${index}`, 1);
+    for (let index = 0; index < count; index += 1) fake.add(`b${index}`, 2);
     await fake.advancer.start();
     await pass(POLL_MS - 1);
     expect(new Set(fake.batches).size).toBe(count);
+    expect(fake.batches).toHaveLength(2 * count);
+    for (const { limit, held } of fake.asked) {
+      expect(limit).toBe(limits.advancedAtOnceMax - held);
+      expect(limit).toBeGreaterThan(0);
+    }
     await fake.advancer.stop();
   });
 
@@ -119,6 +156,17 @@ describe('the advancer', () => {
     await fake.advancer.stop();
   });
 
+  test('looks once more when it is told so while it looks', async () => {
+    const fake = new Fake();
+    fake.onClaim = () => {
+      if (fake.claims === 1) fake.advancer.soon();
+    };
+    await fake.advancer.start();
+    await pass(POLL_MS - 1);
+    expect(fake.claims).toBe(2);
+    await fake.advancer.stop();
+  });
+
   test('gives a branch back that cannot be moved, with the reason, and goes on with others', async () => {
     const fake = new Fake();
     fake.add('bad', 1);
@@ -130,20 +178,28 @@ describe('the advancer', () => {
     expect(fake.releases).toEqual([{ branchId: 'bad', error: 'no such node', triesMax }]);
     expect(fake.batches).toEqual(['good']);
     expect(fake.news).toContainEqual({ ...noNews, dueInMs: 77 });
+    expect(fake.lines).toEqual([expect.stringMatching(/bad.*no such node/)]);
     await fake.advancer.stop();
   });
 
   test('charges nobody while the database is away, and goes on when it is back', async () => {
     const fake = new Fake();
-    fake.add('one', 2);
+    const branches = Array.from({ length: limits.advancedAtOnceMax }, (_, index) => `b${index}`);
+    for (const branch of branches) fake.add(branch, 2);
+    // However soon the next one is due, and however many there are.
+    fake.nextInMs = 1;
     let isAway = true;
     fake.fault = () => (isAway ? new DuctileError('LEDGER_UNAVAILABLE', 'away') : undefined);
     await fake.advancer.start();
-    await pass(limits.advanceRetryMs * 3);
+    await pass(0);
+    await pass(limits.advanceRetryMs);
+    await pass(limits.advanceRetryMs);
     expect(fake.batches).toEqual([]);
+    expect(fake.tries).toBe(3 * branches.length);
+    expect(fake.lines).toEqual([1, 2, 3].map(() => expect.stringContaining('away') as unknown));
     isAway = false;
     await pass(limits.advanceRetryMs);
-    expect(fake.batches).toEqual(['one', 'one']);
+    expect(fake.batches).toEqual([...branches, ...branches]);
     expect(fake.releases).toEqual([]);
     await fake.advancer.stop();
   });
@@ -155,6 +211,7 @@ describe('the advancer', () => {
     await fake.advancer.start();
     await pass(0);
     expect(fake.batches).toEqual(['lost']);
+    expect(fake.lines).toEqual([expect.stringContaining('lost')]);
     await fake.advancer.stop();
   });
 

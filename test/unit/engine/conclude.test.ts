@@ -215,6 +215,7 @@ test('a process that was never started leaves no times behind', () => {
     exitCode: null,
     signal: null,
     stderr: null,
+    stderrTruncated: false,
     result: null,
   });
 });

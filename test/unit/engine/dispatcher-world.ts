@@ -1,3 +1,4 @@
+import { expect, vi } from 'vitest';
 import { DuctileError } from '../../../src/base/errors.ts';
 import { makeLogger } from '../../../src/base/log.ts';
 import { Dispatcher } from '../../../src/engine/dispatcher.ts';
@@ -18,6 +19,10 @@ const generation = {
 /** What is asked of the ledger and of the processes, answered by the test. */
 export class World {
   readonly asked: { ends: string[]; causes: string[]; slots: number; atMs: number }[] = [];
+  readonly told: Settled[] = [];
+  slots: number;
+  /** How many may run in the whole ledger. */
+  most: number | undefined;
   readonly ends = new Map<string, () => void>();
   readonly stops: string[] = [];
   queue: string[] = [];
@@ -29,15 +34,16 @@ export class World {
   readonly dispatcher: Dispatcher;
 
   constructor(slots: number) {
+    this.slots = slots;
     this.dispatcher = new Dispatcher({
       settler: { settle: (closings, claim) => this.#settle(closings, claim) },
       processId: 'me',
-      turns: makeTurns(() => slots),
-      most: () => undefined,
+      turns: makeTurns(() => this.slots),
+      most: () => this.most,
       generation: () => generation,
       plugins: () => [],
       execute: (job, signal) => this.#execute(job, signal),
-      onSettled: () => undefined,
+      onSettled: (settled) => this.told.push(settled),
       log: makeLogger({ level: 'error', format: 'json', destination: { write: () => undefined } }),
     });
   }
@@ -76,4 +82,22 @@ export class World {
   get running(): string[] {
     return this.dispatcher.running.map(({ id }) => id);
   }
+}
+
+/** Where timers are not real ones. */
+export function soon(): Promise<unknown> {
+  return vi.advanceTimersByTimeAsync(0);
+}
+
+/** One slot, whose first attempt took a millisecond: `a` has ended, `b` runs, `c` waits. */
+export async function makeAhead(): Promise<World> {
+  const world = new World(1);
+  world.queue = ['a', 'b', 'c', 'd'];
+  world.dispatcher.open();
+  await soon();
+  await vi.advanceTimersByTimeAsync(1);
+  world.ends.get('a')?.();
+  await soon();
+  expect(world.asked.at(-1)).toMatchObject({ ends: ['a'], slots: 2 });
+  return world;
 }

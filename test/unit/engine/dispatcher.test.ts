@@ -1,7 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { World } from './dispatcher-world.ts';
-
-const soon = (): Promise<unknown> => vi.advanceTimersByTimeAsync(0);
+import { makeAhead, soon, World } from './dispatcher-world.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -160,19 +158,6 @@ describe('claims', () => {
 });
 
 describe('claims ahead of the slots', () => {
-  /** One slot, whose first attempt took a millisecond: `a` has ended, `b` runs, `c` waits. */
-  async function makeAhead(): Promise<World> {
-    const world = new World(1);
-    world.queue = ['a', 'b', 'c', 'd'];
-    world.dispatcher.open();
-    await soon();
-    await vi.advanceTimersByTimeAsync(1);
-    world.ends.get('a')?.();
-    await soon();
-    expect(world.asked.at(-1)).toMatchObject({ ends: ['a'], slots: 2 });
-    return world;
-  }
-
   test('are held, and run in their order as soon as a slot is free', async () => {
     const world = await makeAhead();
     expect(world.running).toEqual(['b']);

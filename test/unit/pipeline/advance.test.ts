@@ -17,6 +17,7 @@ import {
   start,
   statuses,
   task,
+  wait,
 } from './graphs.ts';
 
 function expectMove(move: Move, steps: object[], landing: object): void {
@@ -186,7 +187,11 @@ describe('several events', () => {
   test('end their branch with the list of outputs, also within each other', () => {
     const chain = graph([task('a', { next: 'b' }), task('b', { next: 'c' }), task('c')]);
     const joined = { kind: 'joined', block: 'events', outputs: ['[1,2]', '{"n":3}'] } as const;
-    expect(output(advance(chain, at('a', { x: 1 }), joined))).toEqual([[1, 2], { n: 3 }]);
+    const move = advance(chain, at('a', { x: 1 }), joined);
+    expect(output(move)).toEqual([[1, 2], { n: 3 }]);
+    expect(move.steps).toMatchObject([
+      { node: 'a', kind: 'events', status: 'succeeded', output: '[[1,2],{"n":3}]' },
+    ]);
   });
 
   test('of which one halts halt the branch, also when the step itself may fail', () => {
@@ -284,7 +289,11 @@ describe('a foreach', () => {
     const own = { a: 1, all: 'old' };
     const wanted = { a: 1, all: [{ n: 0 }, { n: 1 }] };
     expect(advance(flow, at('all', own), joined).landing).toMatchObject({ own: wanted });
-    expect(output(advance(only, at('all', own), joined))).toEqual(wanted);
+    const last = advance(only, at('all', own), joined);
+    expect(output(last)).toEqual(wanted);
+    expect(last.steps).toMatchObject([
+      { node: 'all', status: 'succeeded', output: JSON.stringify(wanted) },
+    ]);
     expect(output(advance(only, at('all'), joined))).toEqual({ all: wanted.all });
     const together = { ...joined, outputs: [joined.outputs.join(',')] };
     expect(output(advance(only, at('all'), together))).toEqual({ all: wanted.all });
@@ -318,6 +327,13 @@ describe('a foreach', () => {
       reason: 'invalid_transition',
     });
     expect(advance(only, at('all'), joined).landing.kind).toBe('end');
+    const more = Array.from({ length: 17 }, () =>
+      JSON.stringify('x'.repeat(limits.payloadBytesMax)),
+    );
+    expect(advance(only, at('all'), { ...joined, outputs: more }).landing).toMatchObject({
+      kind: 'halt',
+      message: expect.stringContaining(String(limits.runOutputBytesMax)) as unknown,
+    });
   });
 });
 
@@ -330,5 +346,16 @@ test('a step of a called pipeline puts its value under the id that its author ga
 test('what contradicts the graph is a defect and no halt', () => {
   const flow = graph([task('a')]);
   expect(() => advance(flow, at('gone'), start)).toThrow('has no step gone');
-  expect(() => advance(flow, at('a'), { kind: 'due', at: NOON })).toThrow('cannot be due');
+  const other = graph([wait('w')]);
+  const decision = { kind: 'decided', approved: true, by: 'ada', why: null, at: NOON } as const;
+  for (const [one, standing, arrival] of [
+    [flow, at('a'), { kind: 'due', at: NOON }],
+    [flow, at('a'), { kind: 'signalled', data: {}, signalId: 's' }],
+    [flow, at('a'), { kind: 'joined', block: 'split', outputs: [] }],
+    [flow, at('a'), decision],
+    [other, at('w'), decision],
+    [other, at('w'), done()],
+  ] as const) {
+    expect(() => advance(one, standing, arrival)).toThrow(`cannot be ${arrival.kind}`);
+  }
 });

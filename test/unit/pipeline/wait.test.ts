@@ -34,10 +34,9 @@ describe('an approval', () => {
   test('that is refused halts, or goes on where that is wanted', () => {
     expect(advance(flow, at('ok'), no).landing).toMatchObject({ kind: 'halt', reason: 'rejected' });
     const lenient = graph([approve('ok', { next: 'z', onError: 'continue' }), task('z')]);
-    expect(advance(lenient, at('ok'), no).landing).toMatchObject({
-      node: 'z',
-      own: { ok: { approved: false } },
-    });
+    const move = advance(lenient, at('ok'), no);
+    expect(move.steps).toMatchObject([{ status: 'succeeded', note: 'rejected by ada: late' }]);
+    expect(move.landing).toMatchObject({ node: 'z', own: { ok: { approved: false } } });
   });
 
   test.each([
@@ -59,10 +58,9 @@ describe('a wait', () => {
       kind: 'pause',
       due: { inMs: 100 },
     });
-    expect(advance(delay, at('w', { x: 1 }), due).landing).toMatchObject({
-      node: 'z',
-      own: { x: 1 },
-    });
+    const move = advance(delay, at('w', { x: 1 }), due);
+    expect(move.steps).toMatchObject([{ node: 'w', status: 'succeeded', output: '{"x":1}' }]);
+    expect(move.landing).toMatchObject({ node: 'z', own: { x: 1 } });
     const until = graph([wait('w', { until: ref('payload.at') })]);
     expect(
       advance(until, at('w', { at: '2026-11-16T13:00:00+01:00' }), start).landing,
@@ -91,13 +89,18 @@ describe('a wait', () => {
     });
     const data = { sum: 6 };
     const move = advance(flow, at('w'), { kind: 'signalled', data, signalId: 's1' });
+    expect(move.steps).toMatchObject([{ status: 'succeeded', note: 'signal s1' }]);
     expect(move.landing).toMatchObject({ node: 'z', own: { w: data } });
   });
 
   test('that no signal ends in time halts, or goes on where that is wanted', () => {
     expect(advance(flow, at('w'), due).landing).toMatchObject({ kind: 'halt', reason: 'timeout' });
     const lenient = graph([wait('w', { ...rest, onError: 'continue' }), task('z')]);
-    expect(advance(lenient, at('w'), due).landing).toMatchObject({ node: 'z', own: { w: null } });
+    const move = advance(lenient, at('w'), due);
+    expect(move.steps).toMatchObject([
+      { node: 'w', status: 'failed', error: 'no signal paid came in time', output: '{"w":null}' },
+    ]);
+    expect(move.landing).toMatchObject({ node: 'z', own: { w: null } });
   });
 
   test('knows its signal', () => {

@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { answerAccepted, decide, type Facts, type Order } from '../../../src/webhook/chain.ts';
+import {
+  answerAccepted,
+  decide,
+  orders,
+  type Facts,
+  type Order,
+} from '../../../src/webhook/chain.ts';
 
 const well: Facts = {
   source: () => ({ ok: true }),
@@ -125,6 +131,31 @@ describe('what comes of it', () => {
       outcome: 'hook_limited',
       isCharged: false,
     });
+    const source = () => ({ ok: false, retryAfterMs: 0 }) as const;
+    expect(decide('strict', 'managed', { ...well, source })).toMatchObject({
+      answer: { retryAfterSeconds: 1 },
+    });
+  });
+
+  test('its row says what really was wrong, whatever the answer hides', () => {
+    const outcomes: Readonly<Record<Wrong, string>> = {
+      source: 'source_limited',
+      size: 'too_large',
+      media: 'media_type_unsupported',
+      json: 'invalid_json',
+      object: 'body_must_be_object',
+      unknown: 'hook_unknown',
+      disabled: 'hook_disabled',
+      proof: 'signature_wrong',
+      rate: 'hook_limited',
+    };
+    for (const order of orders) {
+      for (const [fault, facts] of Object.entries(wrong)) {
+        const decision = decide(order, 'managed', { ...well, ...facts });
+        const outcome = outcomes[fault as Wrong];
+        expect(decision, `${order} ${fault}`).toMatchObject({ kind: 'stop', outcome });
+      }
+    }
   });
 
   test('W-28 only what was not verified is charged to its source', () => {

@@ -4,6 +4,7 @@ import { hookEntry, toHook } from '../../../src/webhook/hook.ts';
 import { presets } from '../../../src/webhook/presets.ts';
 import { verify } from '../../../src/webhook/verify.ts';
 import { AT, BODY, makeRequest, sign } from './support.ts';
+import { STANDARD_SECRET } from './vectors.ts';
 
 const base = { id: 'ci', title: 'CI' };
 const agent = { ...base, mode: 'cron_task', prompt_template: 'See {{x}}', task_folder: 'ci' };
@@ -145,10 +146,51 @@ describe('its authentication', () => {
     expect(parse(blank).hook.auth).toMatchObject({ prefix: '', signature: undefined });
   });
 
+  test('the generic HMAC is found by its pattern, in hexadecimal unless told', () => {
+    const { hook: made, secrets } = parse({
+      ...hook,
+      auth_mode: 'hmac',
+      hmac_secret: 's',
+      hmac_header: 'X-Sig',
+      hmac_sig_regex: 'v1=([0-9a-f]+)',
+    });
+    const ask = (signature: string) =>
+      verify(made.auth, makeRequest({ 'x-sig': signature }), secrets, AT);
+    expect(ask(`t=1,v1=${sign('s', BODY)}`)).toMatchObject({ kind: 'accepted' });
+    expect(ask(`t=1,v1=${sign('other', BODY)}`)).toMatchObject({ kind: 'refused' });
+    expect(ask(`t=1,v0=${sign('s', BODY)}`)).toMatchObject({ kind: 'refused' });
+  });
+
   test('several secrets are good at once', () => {
     expect(parse({ ...hook, token: ['a', 'b'] }).secrets).toEqual(['a', 'b']);
     const github = parse({ ...hook, auth_mode: 'github', hmac_secret: 'credential:gh' });
     expect(github).toMatchObject({ hook: { auth: presets.github }, secrets: ['credential:gh'] });
+  });
+
+  test('a secret of svix may be copied as it is shown', () => {
+    const { hook: made } = parse({ ...hook, auth_mode: 'svix', hmac_secret: STANDARD_SECRET });
+    expect(made.auth).toEqual(presets.svix);
+  });
+
+  test('the general form says nothing that was not said', () => {
+    const unsaid = { idHeaders: ['idempotency-key'], isBodyUnique: false };
+    const { auth } = parse({ ...signed, signed: { header: 'X-Sig' } }).hook;
+    expect(auth).toEqual({ ...presets.github, header: 'x-sig', prefix: '', ...unsaid });
+    const [header, at] = ['X-T', '{header:X-T}'];
+    const timed = { header, payload: `${at}.{body}`, timestamp: at, timestamp_unit: 's' };
+    expect(parse({ ...signed, signed: timed }).hook.auth).toMatchObject({
+      timestamp: { unit: 's', toleranceMs: limits.hookToleranceMs },
+    });
+  });
+
+  test.each([
+    ['hmac_algorithm', 'sha1'],
+    ['hmac_encoding', 'hex'],
+    ['hmac_sig_prefix', 'x'],
+    ['hmac_sig_regex', '(x)'],
+    ['hmac_payload_prefix_regex', '(x)'],
+  ])('%s is only for the generic HMAC', (key, value) => {
+    expect(faultsOf({ ...hook, [key]: value })).toEqual([`${key} is only for auth_mode hmac`]);
   });
 
   test('the general form can be what a preset is', () => {

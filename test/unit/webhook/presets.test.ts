@@ -26,6 +26,11 @@ describe.each(vectors)('N-02 $name', (vector) => {
     expect(judge(vector, request, ['retired'])).toMatchObject({ kind: 'refused' });
   });
 
+  test('is known when it comes again, where its body is proven', () => {
+    const isProven = vector.preset !== 'gitlab';
+    expect('replayKey' in judge(vector, request)).toBe(isProven);
+  });
+
   test('is refused with any one character of the proof changed', () => {
     for (let at = from; at < value.length; at += 1) {
       const changed = withHeader(request, header, mutate(value, at));
@@ -145,6 +150,12 @@ describe('the time of a signature', () => {
     expect(verdict).toMatchObject({ kind: 'accepted', timestampMs: AT });
   });
 
+  test('may come under the names of svix, of whom it was first', () => {
+    const svix = vectors.find(({ preset }) => preset === 'svix');
+    if (svix === undefined) throw new Error('there is no such vector');
+    expect(judgeStandard(svix.request)).toMatchObject({ kind: 'accepted', deliveryId: 'msg_1' });
+  });
+
   test('a thousand signatures are not tried', () => {
     const list = Array.from({ length: 1000 }, () => 'v1,x').join(' ');
     expect(judgeStandard(standard('1700000000', 'msg_1', BODY, list))).toMatchObject({
@@ -195,7 +206,24 @@ describe('what names a delivery', () => {
     expect(first).toMatchObject({ deliveryId: 'a' });
     expect(second).toMatchObject({ deliveryId: 'b' });
     const keyOf = (verdict: typeof first) => verdict.kind === 'accepted' && verdict.replayKey;
+    expect(keyOf(first)).toMatch(/^[0-9a-f]{64}$/);
     expect(keyOf(first)).toBe(keyOf(second));
+  });
+
+  test.each([
+    ['gitlab', 'idempotency-key'],
+    ['gitlab', 'x-gitlab-event-uuid'],
+    ['shopify', 'x-shopify-webhook-id'],
+    ['twilio', 'i-twilio-idempotency-token'],
+  ] as const)('%s names it in %s', (preset, header) => {
+    const vector = vectors.find((one) => one.preset === preset);
+    if (vector === undefined) throw new Error('there is no such vector');
+    const headers = [...vector.request.headers, [header, 'd-1'] as const];
+    expect(judge(vector, { ...vector.request, headers })).toMatchObject({ deliveryId: 'd-1' });
+  });
+
+  test('slack names it in its payload', () => {
+    expect(findDeliveryId(presets.slack, undefined, { event_id: 'Ev1' }, undefined)).toBe('Ev1');
   });
 
   test('a long id is kept as its digest, and two are refused', () => {
@@ -236,6 +264,11 @@ describe('N-03 slack’s challenge', () => {
   test('is answered after its signature was checked', () => {
     expect(ask('topsecret')).toEqual({ kind: 'challenge', answer: '3eZbrw1aB' });
     expect(ask('other')).toEqual({ kind: 'refused', reason: 'signature_wrong' });
+  });
+
+  test('is none of others', () => {
+    const request = makeRequest({ 'x-hub-signature-256': `sha256=${sign('s', body)}` }, body);
+    expect(verify(presets.github, request, ['s'], AT)).toMatchObject({ kind: 'accepted' });
   });
 
   test('is none in other events, and none when it is too long', () => {

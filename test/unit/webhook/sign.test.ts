@@ -4,6 +4,7 @@ import { makeEndpointScheme } from '../../../src/webhook/hmac.ts';
 import { presetNames, presets } from '../../../src/webhook/presets.ts';
 import type { HookRequest } from '../../../src/webhook/request.ts';
 import type { Scheme } from '../../../src/webhook/scheme.ts';
+import type { SignedScheme } from '../../../src/webhook/signed.ts';
 import { signRequest } from '../../../src/webhook/sign.ts';
 import { verify } from '../../../src/webhook/verify.ts';
 
@@ -30,6 +31,37 @@ test.each(presetNames.filter((name) => name !== 'twilio'))('%s', (name) => {
 
 test('an endpoint of the configuration', () => {
   expect(signAndVerify(makeEndpointScheme('X-Sig'))).toMatchObject({ kind: 'accepted' });
+});
+
+test('of several ways the first is taken, and of several names of a delivery too', () => {
+  const namesOf = (scheme: Scheme) =>
+    signRequest(scheme, plain, secret, { id: 'd-1', nowMs })?.map(([name]) => name);
+  expect(namesOf(presets.shopify)).toEqual(['x-shopify-webhook-id', 'x-shopify-hmac-sha256']);
+  expect(namesOf(presets.svix)).toEqual(['svix-id', 'svix-timestamp', 'svix-signature']);
+  expect(namesOf(presets.gitlab)).toEqual(['idempotency-key', 'x-gitlab-token']);
+});
+
+const stamped: SignedScheme = {
+  ...presets.stripe,
+  payload: [{ kind: 'header', name: 'x-time' }, { kind: 'text', text: '.' }, { kind: 'body' }],
+  timestamp: { part: { kind: 'header', name: 'x-time' }, unit: 'ms', toleranceMs: 10 },
+};
+
+test('a time in milliseconds is written as such', () => {
+  const signed = signRequest(stamped, plain, secret, { id: 'd', nowMs });
+  expect(signed).toContainEqual(['x-time', String(nowMs)]);
+  expect(signAndVerify(stamped)).toMatchObject({ kind: 'accepted' });
+});
+
+test('an entry that is not the time, and a header that is not there, are not made up', () => {
+  const nonce = [
+    { kind: 'entry', name: 'n' },
+    { kind: 'text', text: '.' },
+    { kind: 'body' },
+  ] as const;
+  expect(signAndVerify({ ...presets.stripe, payload: nonce })).toBeUndefined();
+  expect(signAndVerify({ ...stamped, payload: nonce })).toBeUndefined();
+  expect(signAndVerify({ ...stamped, timestamp: undefined })).toBeUndefined();
 });
 
 test('what only a sender knows is not made up', () => {
