@@ -2,7 +2,7 @@ import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from '
 import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
-import { checkSqliteFile } from './check.ts';
+import { checkSqliteFile, findAll } from './check.ts';
 import { tables, type Row, type Store, type TableName } from './dialect.ts';
 import { migrate, schemaVersion } from './migrate.ts';
 import { derivedColumns } from './migrations/0012-words.ts';
@@ -105,7 +105,7 @@ async function checkCopy(path: string): Promise<void> {
   } finally {
     db.close();
   }
-  const problems = await readInThread(path, checkSqliteFile);
+  const problems = await readInThread(path, (reading) => findAll(reading, checkSqliteFile));
   if (problems.length === 0) return;
   throw new DuctileError('BACKUP_INVALID', `the copy is not sound: ${problems.join('; ')}`);
 }

@@ -1,3 +1,4 @@
+import { DuctileError } from '../base/errors.ts';
 import { canonical } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { runInvariants } from './check-runs.ts';
@@ -28,6 +29,21 @@ function tellIntegrity(rows: readonly object[]): string[] {
 }
 
 const OF_FILE = 'integrity: ';
+
+/** What is so damaged that a check cannot go on is one more finding. */
+export async function findAll(
+  reading: Reading,
+  ...checks: readonly ((reading: Reading) => Promise<string[]>)[]
+): Promise<string[]> {
+  const found: string[] = [];
+  try {
+    for (const check of checks) found.push(...(await check(reading)));
+  } catch (error) {
+    if (!(error instanceof DuctileError) || error.code !== 'LEDGER_CORRUPT') throw error;
+    found.push(`${OF_FILE}${error.message}`);
+  }
+  return found;
+}
 
 /** Whether a finding is damage of the file itself, and not a contradiction between its rows. */
 export function isOfFile(problem: string): boolean {

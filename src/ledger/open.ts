@@ -5,6 +5,7 @@ import { backupSqlite } from './backup.ts';
 import {
   checkLedger,
   checkSqliteFile,
+  findAll,
   glanceAtLedger,
   glanceAtSqliteFile,
   isOfFile,
@@ -101,15 +102,7 @@ async function openSqliteLedger(path: string, log?: Pick<Log, 'warn'>): Promise<
     close: () => Promise.resolve(closed.abort()),
   };
   const examine = (...checks: readonly ((reading: Reading) => Promise<string[]>)[]) =>
-    readInThread(
-      path,
-      async (reading) => {
-        const found: string[] = [];
-        for (const check of checks) found.push(...(await check(reading)));
-        return found;
-      },
-      closed.signal,
-    );
+    readInThread(path, (reading) => findAll(reading, ...checks), closed.signal);
   return makeLedger(store, notifier, {
     backup: (target) => backupSqlite(store, target),
     check: () => examine(checkSqliteFile, checkLedger),

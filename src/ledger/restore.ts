@@ -13,7 +13,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
 import { copyTables, filePages, syncPath } from './backup.ts';
-import { checkSqliteFile } from './check.ts';
+import { checkSqliteFile, findAll } from './check.ts';
 import type { Transaction } from './dialect.ts';
 import { migrate, refuseNewer, schemaVersion } from './migrate.ts';
 import { openLedger, type LedgerPlace } from './open.ts';
@@ -53,7 +53,7 @@ async function checkBackup(path: string): Promise<void> {
     db = new DatabaseSync(path, { readOnly: true });
     if (pragma(db, 'application_id') !== APPLICATION_ID) throw new Error('it is not a ledger');
     refuseNewer(Number(pragma(db, 'user_version')));
-    const problems = await readInThread(path, checkSqliteFile);
+    const problems = await readInThread(path, (reading) => findAll(reading, checkSqliteFile));
     if (problems.length > 0) throw new Error(problems.join('; '));
   } catch (error) {
     if (error instanceof DuctileError) throw error;

@@ -18,8 +18,11 @@ const PROGRAM = `
   parentPort.on('message', (sql) => {
     try {
       if (db === undefined) {
-        db = new DatabaseSync(workerData.path, { readOnly: true });
-        db.exec('pragma trusted_schema = off; pragma cell_size_check = on; pragma mmap_size = 0');
+        // Opened to be written, which nobody may: where it is opened to be read alone, SQLite does not
+        // know the constraints of columns and finds no value that breaks one.
+        db = new DatabaseSync(workerData.path);
+        db.exec('pragma query_only = on; pragma trusted_schema = off; pragma cell_size_check = on');
+        db.exec('pragma mmap_size = 0');
       }
       parentPort.postMessage({ rows: db.prepare(sql).all() });
     } catch ({ message, errcode }) {

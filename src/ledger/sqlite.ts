@@ -337,6 +337,9 @@ const UNAVAILABLE = new Map([
   [14, 'cannot open'],
 ]);
 const DAMAGED: ReadonlySet<number> = new Set([11, 26]);
+const ERROR = 1;
+/** Of our own statements that is true only where the words of the schema are not ours any more. */
+const NOT_OUR_SCHEMA = /^(no such (table|column|function)|unknown function)\b/;
 
 /** What an error of SQLite means to whoever uses the ledger. */
 export function classify(error: unknown): unknown {
@@ -348,7 +351,8 @@ export function classify(error: unknown): unknown {
       cause: error,
     });
   }
-  if (!DAMAGED.has(code)) return error;
+  const isStrange = code === ERROR && NOT_OUR_SCHEMA.test(messageOf(error));
+  if (!DAMAGED.has(code) && !isStrange) return error;
   return new DuctileError('LEDGER_CORRUPT', `SQLite: ${messageOf(error)}`, { cause: error });
 }
 

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
-import { openLedger } from '../../src/ledger/open.ts';
+import { openLedger, openSoundLedger } from '../../src/ledger/open.ts';
 import * as files from '../../src/ledger/sqlite-file.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { draft } from './words.ts';
@@ -228,6 +228,37 @@ describe('what the machine must offer', () => {
     [0x794c7630, undefined],
   ])('a file system of kind %d is %s over a network', (type, name) => {
     expect(files.networkFileSystem(type)).toBe(name);
+  });
+});
+
+describe('damage that keeps the form of the file', () => {
+  test('of a value that its column may not have is seen before anybody works with it', async () => {
+    const path = await makePath();
+    const ledger = await openLedger({ kind: 'sqlite', path });
+    await ledger.enqueue({ jobs: [draft()] });
+    await ledger.close();
+    const raw = new DatabaseSync(path);
+    raw.exec("pragma ignore_check_constraints = on; update job_queue set status = 'quewed'");
+    raw.close();
+    await expect(openSoundLedger({ kind: 'sqlite', path })).rejects.toMatchObject({
+      code: 'LEDGER_CORRUPT',
+      message: expect.stringContaining('job_queue'),
+    });
+  });
+
+  test('of the words of the schema is told as damage, by a check and by whoever meets it', async () => {
+    const path = await makePath();
+    await make(path);
+    const bytes = await readFile(path);
+    const at = bytes.indexOf("coalesce(dependency_key, '')");
+    expect(at).toBeGreaterThan(0);
+    bytes.write('coalescm', at);
+    await writeFile(path, bytes);
+    const ledger = await openLedger({ kind: 'sqlite', path });
+    expect(await ledger.check()).toEqual([expect.stringMatching(/^integrity: .*coalescm/)]);
+    const refused = ledger.enqueue({ jobs: [draft()] });
+    await expect(refused).rejects.toMatchObject({ code: 'LEDGER_CORRUPT' });
+    await ledger.close();
   });
 });
 

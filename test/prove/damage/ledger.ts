@@ -165,6 +165,10 @@ export function judge(path: string, directory: string): { quick: string[]; full:
 }
 
 function ask(db: DatabaseSync, pragma: string): string[] {
-  const rows = db.prepare(`pragma ${pragma}`).all();
-  return rows.map((row) => String(Object.values(row)[0])).filter((line) => line !== 'ok');
+  try {
+    const rows = db.prepare(`pragma ${pragma}`).all();
+    return rows.map((row) => String(Object.values(row)[0])).filter((line) => line !== 'ok');
+  } catch (error) {
+    return [String(error)];
+  }
 }
