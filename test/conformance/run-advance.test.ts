@@ -102,6 +102,28 @@ describe.each(databases)('a wide block on %s', (kind) => {
     await advanceAll(ledger, 'p2');
   });
 
+  test.for(['dies', 'leaves', 'gives up'] as const)(
+    'is lost with its own process alone, when another one %s',
+    async (what) => {
+      const { ledger } = await openBench(kind);
+      await startWide(ledger);
+      const { run: other } = await startWide(ledger);
+      const lost = await claimOne(ledger, 'p1');
+      const held = await claimOne(ledger, 'p2');
+      expect(held.branchId).toBe(other.id);
+      if (what === 'dies') await ledger.reap({ processId: 'p1', staleMs: 0, closings: [] });
+      if (what === 'leaves') await ledger.leave('p1');
+      if (what === 'gives up') await ledger.releaseBranch({ ...lost, error: 'no', triesMax: 9 });
+      expect(await ledger.advancements(other.id, 10)).toMatchObject([
+        { processId: 'p2', completedAt: null, crashed: false },
+      ]);
+      const [root] = await ledger.branches({ runId: other.id, limit: 1 });
+      expect(root).toMatchObject({ claimedBy: 'p2', crashes: 0 });
+      expect((await ledger.advance(lost)).verdict).toBe('fenced');
+      expect((await ledger.advance(held)).verdict).toBe('more');
+    },
+  );
+
   test('has no more branches under way than it may', async () => {
     const { ledger } = await openBench(kind);
     const each = foreach('each', 'a', { concurrency: 3 });
@@ -184,6 +206,8 @@ describe.each(databases)('an advancement on %s', (kind) => {
     expect(nextInMs).toBeGreaterThan(0);
     await sql('update run_branches set due_at = ?', [LONG_AGO]);
     const second = await claimOne(ledger);
+    const [freed] = await ledger.branches({ runId: run.id, limit: 1 });
+    expect(freed).toMatchObject({ claimedBy: 'p1', tries: 1 });
     await ledger.releaseBranch({ ...second, error: 'no luck', triesMax: 2 });
     expect(await findRun(ledger, run.id)).toMatchObject({
       status: 'halted',
