@@ -338,8 +338,9 @@ const UNAVAILABLE = new Map([
 ]);
 const DAMAGED: ReadonlySet<number> = new Set([11, 26]);
 const ERROR = 1;
-/** Of our own statements that is true only where the words of the schema are not ours any more. */
-const NOT_OUR_SCHEMA = /^(no such (table|column|function)|unknown function)\b/;
+/** Our own statements fail so only where the schema, or the record of its migrations, is not ours any more. */
+const NOT_OUR_SCHEMA =
+  /^(no such (table|column|function)|unknown function|duplicate column)\b|^(table|index|view) .* already exists$/;
 
 /** What an error of SQLite means to whoever uses the ledger. */
 export function classify(error: unknown): unknown {

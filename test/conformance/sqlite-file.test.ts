@@ -246,6 +246,17 @@ describe('damage that keeps the form of the file', () => {
     });
   });
 
+  test('of the record of migrations is told, and nothing is migrated again', async () => {
+    const path = await makePath();
+    await make(path);
+    const raw = new DatabaseSync(path);
+    raw.exec('delete from schema_migrations');
+    raw.close();
+    await expect(openLedger({ kind: 'sqlite', path })).rejects.toMatchObject({
+      code: 'LEDGER_CORRUPT',
+    });
+  });
+
   test('of the words of the schema is told as damage, by a check and by whoever meets it', async () => {
     const path = await makePath();
     await make(path);
