@@ -2,7 +2,9 @@
 import pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
 import { openServer } from '../../src/app/server.ts';
+import { DuctileError } from '../../src/base/errors.ts';
 import { limits } from '../../src/base/limits.ts';
+import { isLostConnection } from '../../src/ledger/lost.ts';
 import { makePostgresDialect } from '../../src/ledger/postgres.ts';
 import { collectLog, eventually, makePlace, type LogRecords } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
@@ -69,6 +71,23 @@ test('one that is ended again and again is told', async () => {
   });
   await expect(opening).rejects.toMatchObject({ code: 'LEDGER_UNAVAILABLE' });
   expect(records.filter(({ level }) => level === 'warn')).toHaveLength(limits.startsAgainMax);
+});
+
+test('a connection that is found dead is one that was ended', async () => {
+  const { state } = await makeHere();
+  const [dying, other] = [new pg.Client(state.url), new pg.Client(state.url)];
+  await Promise.all([dying.connect(), other.connect()]);
+  onTestFinished(() => other.end());
+  const gone = new Promise<void>((resolve) => {
+    dying.on('error', () => 'as it should be').once('end', () => resolve());
+  });
+  await dying.query(`select set_config('application_name', 'dying', false)`);
+  await other.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'dying'`,
+  );
+  await gone;
+  const cause: unknown = await dying.query('select 1').catch((error: unknown) => error);
+  expect(isLostConnection(new DuctileError('LEDGER_UNAVAILABLE', 'gone', { cause }))).toBe(true);
 });
 
 test('a database that is not there is told at once', async () => {
