@@ -22,6 +22,7 @@ import type { Meters } from './meters.ts';
 import type { Counts } from './tally.ts';
 import type { Reach, RunTokens } from './run-tokens.ts';
 import type { Tokens } from './tokens.ts';
+import type { ExpectedEnd } from './waiters.ts';
 
 /** The moving parts of one process, behind one door for the operations. */
 export interface Engine {
@@ -71,6 +72,8 @@ export interface Engine {
   submit(submission: Submission): Promise<Enqueued>;
   /** Resolves with the job when it is terminal, or with its state when the wait is over or given up. */
   waitFor(jobId: string, timeoutMs: number, givenUp?: AbortSignal): Promise<Job>;
+  /** To be asked before a job is submitted, as awaited, under an id of the caller's own. */
+  expectEnd(jobId: string): ExpectedEnd;
   /** Starts a run of a pipeline by its name: committed when it resolves. */
   startRun(submission: RunSubmission): Promise<StartedRun>;
   /** Accepts a job and runs in one commit, or none of them. */
@@ -88,7 +91,7 @@ export type Duties = 'all' | 'asked';
 
 export interface Submission {
   /** Made by the caller when the same request may come again; a new one otherwise. */
-  readonly id?: string;
+  readonly id?: string | undefined;
   readonly plugin: string;
   readonly command: string;
   readonly payload: JsonObject;

@@ -51,7 +51,11 @@ export async function draftAgent(
       ? listUsers(generation).map((user) => toTurn(user, about))
       : [toTask(target, about, quietTo)];
   const jobs = await Promise.all(
-    wishes.map((wish, place) => toJob(wish, place, signal, generation)),
+    wishes.map(async (wish, place) => {
+      const job = await toJob(wish, place, signal, generation);
+      const { jobId = job.id, isAwaited = false } = delivered;
+      return place === 0 ? { ...job, id: jobId, isAwaited } : job;
+    }),
   );
   return { jobs, skipped: undefined };
 }

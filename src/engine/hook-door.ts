@@ -54,6 +54,7 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
       event,
       traceparent,
       hops,
+      jobId,
       isAwaited = false,
       ...rest
     } = verified;
@@ -61,7 +62,7 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
     const sourceEventId = deliveryId ?? id;
     const what = { hookId, title, target, payload, event, traceparent };
     const from = hops === undefined ? {} : { hops };
-    const delivered = { ...what, ...from, isAwaited, sourceEventId };
+    const delivered = { ...what, ...from, isAwaited, jobId, sourceEventId };
     return { id, ...rest, ...(await draftEmission(delivered, current(), keep)) };
   };
 

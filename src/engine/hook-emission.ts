@@ -98,13 +98,13 @@ function toSignal(
 }
 
 async function toJob(
-  { payload, isAwaited = false }: Delivered,
+  { payload, jobId: id, isAwaited = false }: Delivered,
   { plugin, command }: Extract<Target, { kind: 'command' }>,
   signal: SignalDraft,
   { catalog, config }: Generation,
 ): Promise<JobDraft> {
   const by = { submittedBy: 'webhook', actor: signal.source, isAwaited } as const;
-  const asked = { plugin, command, payload, ...by };
+  const asked = { id, plugin, command, payload, ...by };
   const { job } = await draftJob(asked, catalog, config.service.dedupeTtlMs);
   const event = { type: signal.type, payload };
   const envelope = toEnvelope(event, signal.source, signal.id, Date.now());

@@ -1,10 +1,19 @@
 import { isObject, parseStored, type Json, type JsonObject } from '../base/json.ts';
-import { isTerminal } from '../job/state.ts';
+import type { JobEnd } from '../ledger/ledger.ts';
 import { isRunOver } from '../pipeline/run.ts';
 import type { Engine } from './engine.ts';
 import type { Taken } from './hooks.ts';
+import type { ExpectedEnd } from './waiters.ts';
 
-export type Waiter = Pick<Engine, 'config' | 'ledger' | 'waitFor' | 'waitForRun'>;
+export type Waiter = Pick<Engine, 'config' | 'expectEnd' | 'waitForRun'>;
+
+/** Somebody who has sent a delivery and stays on the line. */
+export interface Caller {
+  /** Of the job that the delivery is for, if it is for one. */
+  readonly expected: ExpectedEnd;
+  readonly waitMs: number;
+  readonly gone: AbortSignal | undefined;
+}
 
 /**
  * What a delivery came to, as far as whoever sent it is told: how it ended, and its result when that
@@ -13,29 +22,23 @@ export type Waiter = Pick<Engine, 'config' | 'ledger' | 'waitFor' | 'waitForRun'
 export async function waitForEnd(
   engine: Waiter,
   { jobId, runId }: Pick<Taken, 'jobId' | 'runId'>,
-  askedMs: number,
-  gone: AbortSignal | undefined,
+  { expected, waitMs: askedMs, gone }: Caller,
 ): Promise<JsonObject | undefined> {
   const waitMs = Math.min(askedMs, engine.config.api.maxSyncTimeoutMs);
-  if (jobId !== undefined) return await jobEnd(engine, jobId, waitMs, gone);
+  if (jobId !== undefined) {
+    const end = await expected.wait(waitMs, gone);
+    return end && tell(end.status, resultIn(end));
+  }
   if (runId === undefined) return undefined;
   const { status, output } = await engine.waitForRun(runId, waitMs, gone);
   if (!isRunOver(status)) return undefined;
   return tell(status, parseStored(output));
 }
 
-async function jobEnd(
-  engine: Waiter,
-  jobId: string,
-  waitMs: number,
-  gone: AbortSignal | undefined,
-): Promise<JsonObject | undefined> {
-  const { status } = await engine.waitFor(jobId, waitMs, gone);
-  if (!isTerminal(status)) return undefined;
-  const attempts = await engine.ledger.attempts([jobId]);
-  const answer = parseStored(attempts.at(-1)?.result ?? null);
-  // What else a plugin answers, such as its state and its log, is not for whoever sent this.
-  return tell(status, isObject(answer) ? (answer['result'] ?? null) : null);
+/** What else a plugin answers, such as its state and its log, is not for whoever sent this. */
+function resultIn({ result }: JobEnd): Json {
+  const answer = parseStored(result);
+  return isObject(answer) ? (answer['result'] ?? null) : null;
 }
 
 /** Why it did not succeed is for the operator. */

@@ -57,6 +57,8 @@ export interface Delivered {
   readonly traceparent?: string | undefined;
   /** Whoever sent it waits for the end of what it starts. */
   readonly isAwaited?: boolean;
+  /** For the job that it is for, or the first of them: made by whoever waits for its end. */
+  readonly jobId?: string | undefined;
   /** It came before, and somebody wants it handled once more. */
   readonly isReplayed?: boolean;
   /** How far from its first cause it is; a stranger's delivery is one. */

@@ -38,6 +38,7 @@ import type { Reach, RunTokens } from './run-tokens.ts';
 import type { TokenStore } from './token-store.ts';
 import { refuseUnisolated } from './unisolated.ts';
 import { observeWebhooks } from './observe-webhooks.ts';
+import type { ExpectedEnd } from './waiters.ts';
 import { makeWebhooks } from './webhooks.ts';
 import { Wiring } from './wiring.ts';
 
@@ -186,6 +187,10 @@ export class LocalEngine implements Engine {
 
   waitFor(jobId: string, timeoutMs: number, givenUp?: AbortSignal): Promise<Job> {
     return this.#wiring.waiters.waitFor(jobId, timeoutMs, givenUp);
+  }
+
+  expectEnd(jobId: string): ExpectedEnd {
+    return this.#wiring.waiters.expectEnd(jobId);
   }
 
   status(): EngineStatus {

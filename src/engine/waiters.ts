@@ -1,7 +1,7 @@
 import { DuctileError } from '../base/errors.ts';
 import type { Job } from '../job/job.ts';
 import { isTerminal } from '../job/state.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { JobEnd, KnownEnds, Ledger } from '../ledger/ledger.ts';
 import { isRunOver, type Run } from '../pipeline/run.ts';
 
 /** How often is looked without being told: telling may fail, and then nobody waits for ever. */
@@ -10,6 +10,16 @@ const LOOK_MS = 5000;
 export interface Waiters {
   waitFor(jobId: string, timeoutMs: number, signal?: AbortSignal): Promise<Job>;
   waitForRun(runId: string, timeoutMs: number, signal?: AbortSignal): Promise<Run>;
+  /** To be asked before the job is accepted, as awaited from here, so that its end cannot be missed. */
+  expectEnd(jobId: string): ExpectedEnd;
+}
+
+/** Of a job that is about to be accepted. Where it ends in this process, nothing is read. */
+export interface ExpectedEnd {
+  /** What it came to; undefined when the time is over before, or the signal says so. */
+  wait(timeoutMs: number, signal?: AbortSignal): Promise<JobEnd | undefined>;
+  /** Nobody waits any more; to be called in any case. */
+  drop(): void;
 }
 
 /** What can be waited for, as it was found. */
@@ -18,7 +28,7 @@ interface Found<T> {
   readonly isOver: boolean;
 }
 
-type WaitingLedger = Pick<Ledger, 'job' | 'run' | 'listener' | 'onEnds' | 'awaitEnd'>;
+type WaitingLedger = Pick<Ledger, 'job' | 'run' | 'attempts' | 'listener' | 'onEnds' | 'awaitEnd'>;
 
 /** Callers that stay on the line until a job or a run has ended, here or on another host. */
 export function makeWaiters(ledger: WaitingLedger, lookMs = LOOK_MS): Waiters {
@@ -29,7 +39,7 @@ export function makeWaiters(ledger: WaitingLedger, lookMs = LOOK_MS): Waiters {
   const listen = (): void => {
     if (isListening) return;
     isListening = true;
-    ledger.onEnds((ids) => bells.ring(ids));
+    ledger.onEnds((ids, known) => bells.ring(ids, known));
   };
 
   /** Looks until what it finds is over, the time is, or nobody wants to know any more. */
@@ -59,14 +69,32 @@ export function makeWaiters(ledger: WaitingLedger, lookMs = LOOK_MS): Waiters {
     }
   };
 
+  const waitFor: Waiters['waitFor'] = (id, timeoutMs, signal) => {
+    const look = async () => {
+      const found = await ledger.job(id);
+      if (found === undefined) throw new DuctileError('JOB_NOT_FOUND', `there is no job ${id}`);
+      return { found, isOver: isTerminal(found.status) };
+    };
+    return wait<Job>({ what: 'job', id }, timeoutMs, look, signal);
+  };
+
   return {
-    waitFor: (id, timeoutMs, signal) => {
-      const look = async () => {
-        const found = await ledger.job(id);
-        if (found === undefined) throw new DuctileError('JOB_NOT_FOUND', `there is no job ${id}`);
-        return { found, isOver: isTerminal(found.status) };
+    waitFor,
+    expectEnd(id) {
+      listen();
+      const bell = bells.hang(id);
+      return {
+        async wait(timeoutMs, signal) {
+          const until = performance.now() + timeoutMs;
+          const known = await bell.rung(Math.min(lookMs, timeoutMs), signal);
+          if (known !== undefined) return known;
+          const { status } = await waitFor(id, until - performance.now(), signal);
+          if (!isTerminal(status)) return undefined;
+          const attempts = await ledger.attempts([id]);
+          return { status, result: attempts.at(-1)?.result ?? null };
+        },
+        drop: () => bell.takeDown(),
       };
-      return wait<Job>({ what: 'job', id }, timeoutMs, look, signal);
     },
     waitForRun: (id, timeoutMs, signal) => {
       const look = async () => {
@@ -80,30 +108,35 @@ export function makeWaiters(ledger: WaitingLedger, lookMs = LOOK_MS): Waiters {
 }
 
 interface Bell {
-  /** Resolves when it has been rung since it hangs, when the time is over, or when the signal says so. */
-  rung(ms: number, signal: AbortSignal | undefined): Promise<void>;
+  /**
+   * Resolves when it has been rung since it hangs, with what was known then; when the time is over, or when
+   * the signal says so.
+   */
+  rung(ms: number, signal: AbortSignal | undefined): Promise<JobEnd | undefined>;
   takeDown(): void;
 }
 
 /** One for each that waits; those of one id ring together, and without an id all do. */
 function makeBells(): {
   hang(id: string): Bell;
-  ring(ids: readonly string[] | undefined): void;
+  ring(ids: readonly string[] | undefined, known?: KnownEnds): void;
 } {
-  const hanging = new Map<string, Set<() => void>>();
+  const hanging = new Map<string, Set<(known?: JobEnd) => void>>();
 
   const hang = (id: string): Bell => {
-    const { promise, resolve } = Promise.withResolvers<void>();
+    const { promise, resolve } = Promise.withResolvers<JobEnd | undefined>();
     const ofId = hanging.get(id) ?? new Set();
     hanging.set(id, ofId.add(resolve));
     return {
       async rung(ms, signal) {
-        const timer = setTimeout(resolve, ms);
-        const done = () => resolve();
+        const done = () => resolve(undefined);
+        const timer = setTimeout(done, ms);
+        if (signal?.aborted === true) done();
         signal?.addEventListener('abort', done);
-        await promise;
+        const known = await promise;
         clearTimeout(timer);
         signal?.removeEventListener('abort', done);
+        return known;
       },
       takeDown() {
         ofId.delete(resolve);
@@ -114,8 +147,8 @@ function makeBells(): {
 
   return {
     hang,
-    ring(ids = [...hanging.keys()]) {
-      for (const id of ids) for (const ring of hanging.get(id) ?? []) ring();
+    ring(ids = [...hanging.keys()], known) {
+      for (const id of ids) for (const ring of hanging.get(id) ?? []) ring(known?.get(id));
     },
   };
 }

@@ -1,4 +1,5 @@
 import { DuctileError, toDuctileError } from '../base/errors.ts';
+import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { isSecretName, maskText, REDACTED } from '../base/secrets.ts';
@@ -146,32 +147,38 @@ async function takeAndTell(
   located: Located,
   log: Log,
 ): Promise<Answer> {
-  const { hook } = located.known;
-  const leave = hook.waitMs > 0 ? joinLine(located.engine) : undefined;
+  const { engine, known } = located;
+  const { id: hookId, waitMs } = known.hook;
+  const leave = waitMs > 0 ? joinLine(engine) : undefined;
+  if (leave === undefined) {
+    const taken = await take(decision, incoming, located);
+    return 'error' in taken ? answerFailed(taken) : tellTaken(hookId, taken);
+  }
+  const jobId = makeId();
+  const expected = engine.expectEnd(jobId);
   try {
-    const taken = await take(decision, incoming, located, leave !== undefined);
+    const taken = await take(decision, incoming, located, jobId);
     if ('error' in taken) return answerFailed(taken);
-    const accepted = tellTaken(hook.id, taken);
-    if (leave === undefined) return accepted;
-    const { engine } = located;
-    const end = await waitForEnd(engine, taken, hook.waitMs, incoming.hungUp?.()).catch(
-      (error: unknown) => {
-        // It is committed, so nothing may sound as if it had to be sent again.
-        log.warn('what a delivery came to cannot be read', { error });
-        return undefined;
-      },
-    );
+    const accepted = tellTaken(hookId, taken);
+    const caller = { expected, waitMs, gone: incoming.hungUp?.() };
+    const end = await waitForEnd(engine, taken, caller).catch((error: unknown) => {
+      // It is committed, so nothing may sound as if it had to be sent again.
+      log.warn('what a delivery came to cannot be read', { error });
+      return undefined;
+    });
     return end === undefined ? accepted : { status: 200, body: { ...accepted.body, ...end } };
   } finally {
-    leave?.();
+    expected.drop();
+    leave();
   }
 }
 
+/** With the id of its job when somebody stays on the line. */
 async function take(
   { accepted, payload, event }: Go,
   incoming: Incoming,
   { known: { hook }, door }: Located,
-  isAwaited: boolean,
+  jobId?: string,
 ): Promise<Taken | Failed> {
   return await door.take({
     ...describe(incoming),
@@ -182,7 +189,8 @@ async function take(
     replayKey: accepted.replayKey ?? null,
     payload,
     event,
-    isAwaited,
+    jobId,
+    isAwaited: jobId !== undefined,
     traceparent: traceparentIn(incoming),
     ...(incoming.hops === undefined ? {} : { hops: incoming.hops }),
   });

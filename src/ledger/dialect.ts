@@ -1,6 +1,7 @@
 import { DuctileError } from '../base/errors.ts';
 
 import type { AsksOf } from './directives.ts';
+import type { JobEnd } from './ledger.ts';
 import type { FollowHalt } from './runs.ts';
 
 /** What differs between the two databases. Nothing outside this folder knows which one it is. */
@@ -111,7 +112,8 @@ export interface End {
 export interface NotedEnds {
   /** The name of the ledger's own listener. */
   readonly listener: string;
-  note(end: End): void;
+  /** `how`: where this very transaction closes the job. */
+  note(end: End, how?: JobEnd): void;
 }
 
 /** Inside a writing transaction. `again`: an earlier try may have been committed unnoticed. */

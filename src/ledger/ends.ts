@@ -1,6 +1,6 @@
 import { makeId } from '../base/ids.ts';
 import type { End, NotedEnds, Store, Transaction } from './dialect.ts';
-import type { Ledger } from './ledger.ts';
+import type { JobEnd, KnownEnds, Ledger } from './ledger.ts';
 import type { Notifier } from './notifier.ts';
 
 type TellingVerb = 'listener' | 'onHint' | 'hint' | 'onEnds' | 'awaitEnd';
@@ -18,23 +18,37 @@ export function withEnds(
   notifier: Pick<Notifier, 'onHint' | 'hint' | 'onEnds' | 'tellEnds'>,
 ): { readonly store: Store } & Pick<Ledger, TellingVerb> {
   const listener = makeId();
-  let tellOwn: (ids: readonly string[]) => void = () => undefined;
+  let tellOwn: (ids: readonly string[], known?: KnownEnds) => void = () => undefined;
 
-  const tell = (ends: readonly End[]): void => {
+  const tell = (ends: readonly End[], known?: KnownEnds): void => {
     if (ends.length === 0) return;
-    tellOwn(ends.map(({ id }) => id));
+    tellOwn(
+      ends.map(({ id }) => id),
+      known,
+    );
     const isElsewhere = ({ awaitedBy }: End) => awaitedBy !== null && awaitedBy !== listener;
     notifier.tellEnds(ends.filter(isElsewhere).map(({ id }) => id));
   };
 
   const write: Store['write'] = async (names, work) => {
     const noted: End[] = [];
-    const ends: NotedEnds = { listener, note: (end) => void noted.push(end) };
+    let known = new Map<string, JobEnd>();
+    const note: NotedEnds['note'] = (end, how) => {
+      noted.push(end);
+      if (how !== undefined) known.set(end.id, how);
+    };
+    let isCommitted = false;
     try {
-      return await store.write(names, (tx) => work({ ...tx, ends }));
+      const answer = await store.write(names, (tx) => {
+        // It may be tried again, and then counts what the last try closes.
+        known = new Map();
+        return work({ ...tx, ends: { listener, note } });
+      });
+      isCommitted = true;
+      return answer;
     } finally {
       // Also those of a try that was undone, or whose commit is unknown: to be told only means to look.
-      tell(noted);
+      tell(noted, isCommitted ? known : undefined);
     }
   };
 

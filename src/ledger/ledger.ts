@@ -98,9 +98,9 @@ export interface Ledger
   /**
    * Calls back, after their commit, with jobs and runs that may be over: those that ended here, and
    * those that ended elsewhere and are awaited here. Undefined: any may be, because telling was
-   * interrupted. Looking is the truth, as with hints.
+   * interrupted. Looking is the truth, as with hints; only what `known` says of some need not be looked for.
    */
-  onEnds(listener: (ids: readonly string[] | undefined) => void): void;
+  onEnds(listener: (ids: readonly string[] | undefined, known?: KnownEnds) => void): void;
   /** Has the end of something told here that was not enqueued as awaited from here. */
   awaitEnd(what: 'job' | 'run', id: string): Promise<void>;
   backup(path: string): Promise<void>;
@@ -110,6 +110,15 @@ export interface Ledger
   quickCheck(): Promise<string[]>;
   close(): Promise<void>;
 }
+
+/** What a job came to: how it ended, and what its last attempt answered. */
+export interface JobEnd {
+  readonly status: JobStatus;
+  readonly result: string | null;
+}
+
+/** By the ids of jobs, whose ends are committed. */
+export type KnownEnds = ReadonlyMap<string, JobEnd>;
 
 export interface EnqueueBatch {
   readonly jobs: readonly JobDraft[];

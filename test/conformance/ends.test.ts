@@ -1,7 +1,7 @@
 /** Who waits for a job or a run is told of its end, wherever that happens. */
 import { describe, expect, test, vi } from 'vitest';
 import { makeWaiters } from '../../src/engine/waiters.ts';
-import type { Ledger } from '../../src/ledger/ledger.ts';
+import type { KnownEnds, Ledger } from '../../src/ledger/ledger.ts';
 import { split, task } from '../unit/pipeline/graphs.ts';
 import { carryOn, claimSteps, define, done, start } from './run-words.ts';
 import { databases, only, openBench, range, type Bench } from './support.ts';
@@ -39,6 +39,18 @@ describe.each(databases)('ends on %s', (kind) => {
     if (again === undefined) throw new Error('it was to be done again');
     await ledger.settle([succeed(again)]);
     expect(told).toEqual([job.id]);
+  });
+
+  test('of jobs are told with what they came to, when this very commit closed them', async () => {
+    const { ledger } = await openBench(kind);
+    const told: (KnownEnds | undefined)[] = [];
+    const closing = succeed(await startOne(ledger, 'p1'));
+    const { id } = closing.job;
+    ledger.onEnds((ids, known) => void (ids?.includes(id) && told.push(known)));
+    await ledger.settle([closing]);
+    await ledger.settle([closing]);
+    const end = { status: 'succeeded', result: closing.report.result };
+    expect(told).toEqual([new Map([[id, end]]), new Map()]);
   });
 
   test('of runs are told with the end of their last job', async () => {

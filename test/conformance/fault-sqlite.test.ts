@@ -79,6 +79,17 @@ describe('a full disk', () => {
     expect((await ledger.counts()).ready).toBe(1);
   });
 
+  test('tells nobody what a job came to that did not end', async () => {
+    const { ledger, writer } = await open();
+    const job = await startOne(ledger, 'p1');
+    const told: unknown[] = [];
+    ledger.onEnds((...heard) => void told.push(heard));
+    fill(writer, 0);
+    const closing = succeed(job, { jobs: [draft({ payload: megabyte })] });
+    await expect(ledger.settle([closing])).rejects.toMatchObject(unavailable);
+    expect(told).toEqual([[[job.id], undefined]]);
+  });
+
   test('fails those of a group that have no place, and no others', async () => {
     const { ledger, writer } = await open();
     fill(writer, 60);

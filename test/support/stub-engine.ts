@@ -164,6 +164,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     },
     startRun: () => Promise.reject(new Error('nothing is started here')),
     trigger: () => Promise.reject(new Error('nothing is started here')),
+    expectEnd: () => ({ wait: () => Promise.resolve(undefined), drop: () => undefined }),
     async waitForRun(runId) {
       const run = await ledger.run(runId);
       if (run === undefined) throw new DuctileError('RUN_NOT_FOUND', `there is no run ${runId}`);

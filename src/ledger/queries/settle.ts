@@ -1,5 +1,5 @@
 import { isTerminal } from '../../job/state.ts';
-import { defineRows, together, type Row, type Transaction } from '../dialect.ts';
+import { defineRows, together, type NotedEnds, type Row, type Transaction } from '../dialect.ts';
 import type { ClaimRequest, Closing, Enqueued, Settlement, Verdict } from '../ledger.ts';
 import { joinNews, noNews, type RunDraft, type RunNews } from '../runs.ts';
 import { insertAttempts, settledBefore, type ClosedAt } from './attempt.ts';
@@ -61,12 +61,21 @@ async function close(tx: Transaction, closings: readonly Closing[]): Promise<Clo
   // A fixed order of locks: whoever fires with `if_running: cancel` takes jobs by their numbers too.
   const ordered = closings.toSorted((a, b) => a.job.seq - b.job.seq);
   const rows = await tx.each(closeUnderFence, ordered.map(toCloseRow));
-  for (const row of rows) {
-    if (row['completed_at'] !== null) {
-      tx.ends?.note({ id: text(row, 'id'), awaitedBy: textOrNull(row, 'awaited_by') });
-    }
-  }
+  if (tx.ends !== undefined) noteEnds(tx.ends, rows, closings);
   return new Map(rows.map((row) => [text(row, 'id'), text(row, 'closed_at')]));
+}
+
+function noteEnds(ends: NotedEnds, rows: readonly Row[], closings: readonly Closing[]): void {
+  const byId = new Map(closings.map((closing) => [closing.job.id, closing]));
+  for (const row of rows) {
+    if (row['completed_at'] === null) continue;
+    const id = text(row, 'id');
+    const how = byId.get(id);
+    ends.note(
+      { id, awaitedBy: textOrNull(row, 'awaited_by') },
+      how && { status: how.ending.status, result: how.report.result },
+    );
+  }
 }
 
 interface Closed {
