@@ -13,6 +13,7 @@ export const settings = {
   httpSeconds: Math.max(0.5, 3 * scale),
   /** What Node needs to compile what it runs; a service does so once in its life. */
   warmUpSeconds: 2,
+  warmUpConnections: 32,
   /** Rows in a queue before a burst: more than any burst can finish. */
   queuedJobs: 20_000,
   noopJobs: scaled(20_000),

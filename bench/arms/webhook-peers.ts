@@ -108,6 +108,7 @@ async function load(
       port,
       connections,
       warmUpSeconds: settings.warmUpSeconds,
+      warmUpConnections: settings.warmUpConnections,
       seconds: settings.httpSeconds,
       path,
       proof,

@@ -29,6 +29,7 @@ export async function loadHook(
     port: Number(address.split(':')[1]),
     connections,
     warmUpSeconds: settings.warmUpSeconds,
+    warmUpConnections: settings.warmUpConnections,
     seconds: settings.httpSeconds,
     path: HOOK_PATH,
     proof,

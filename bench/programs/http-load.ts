@@ -10,6 +10,8 @@ const shape = z.object({
   port: z.number(),
   connections: z.number(),
   warmUpSeconds: z.number(),
+  /** Over so many at least: one alone asks too seldom for a server to become warm. */
+  warmUpConnections: z.number().default(1),
   seconds: z.number(),
   path: z.string(),
   /** Name and value of the header that proves who asks. */
@@ -20,21 +22,24 @@ const shape = z.object({
   status: z.number().default(202),
 });
 
-await measure(shape, async ({ port, connections, warmUpSeconds, seconds, ...asked }) => {
+await measure(shape, async ({ port, connections, seconds, ...asked }) => {
   const request = Buffer.from(
     `POST ${asked.path} HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\n${asked.proof.join(': ')}\r\n` +
       `accept: ${asked.accept}\r\ncontent-type: application/json\r\n` +
       `content-length: ${Buffer.byteLength(asked.body)}\r\n\r\n${asked.body}`,
   );
   const good = Buffer.from(`HTTP/1.1 ${asked.status}`);
-  const startAt = performance.now() + warmUpSeconds * 1000;
-  const endAt = startAt + seconds * 1000;
-  const latencies: number[] = [];
-  await Promise.all(
-    Array.from({ length: connections }, () =>
-      drive({ port, request, good, startAt, endAt, latencies }),
-    ),
-  );
+  const driveAll = async (count: number, forSeconds: number): Promise<number[]> => {
+    const latencies: number[] = [];
+    const endAt = performance.now() + forSeconds * 1000;
+    const all = Array.from({ length: count }, () =>
+      drive({ port, request, good, endAt, latencies }),
+    );
+    await Promise.all(all);
+    return latencies;
+  };
+  await driveAll(Math.max(connections, asked.warmUpConnections), asked.warmUpSeconds);
+  const latencies = await driveAll(connections, seconds);
   return {
     jobs: latencies.length,
     rate: round(latencies.length / seconds),
@@ -48,12 +53,11 @@ interface Drive {
   readonly request: Buffer;
   /** How every answer begins. */
   readonly good: Buffer;
-  readonly startAt: number;
   readonly endAt: number;
   readonly latencies: number[];
 }
 
-function drive({ port, request, good, startAt, endAt, latencies }: Drive): Promise<void> {
+function drive({ port, request, good, endAt, latencies }: Drive): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1');
     let sentAt = 0;
@@ -72,7 +76,7 @@ function drive({ port, request, good, startAt, endAt, latencies }: Drive): Promi
       }
       answer = Buffer.alloc(0);
       const now = performance.now();
-      if (sentAt >= startAt && now <= endAt) latencies.push(now - sentAt);
+      if (now <= endAt) latencies.push(now - sentAt);
       if (now < endAt) {
         send();
         return;
