@@ -22,23 +22,31 @@ const YOUNG_MB = 96;
 
 export async function openCrew(): Promise<Crew> {
   const threads = await Promise.all(Array.from({ length: availableParallelism() }, openThread));
+  let before: Promise<unknown> = Promise.resolve();
   return {
-    async play(numbers) {
-      const left = [...numbers];
-      const played: Played[] = [];
-      const work = async (thread: Worker): Promise<void> => {
-        for (let number = left.shift(); number !== undefined; number = left.shift()) {
-          const answer = once(thread, 'message') as Promise<[Played]>;
-          thread.postMessage(number, []);
-          const [one] = await answer;
-          played.push(one);
-          if (one.report.fault !== undefined) left.length = 0;
-        }
-      };
-      await Promise.all(threads.map(work));
-      return played;
+    play(numbers) {
+      // A trial whose time is over may still be playing, and a thread has one clock for all its worlds.
+      const playing = before.then(() => playAll(threads, numbers));
+      before = playing.catch(() => undefined);
+      return playing;
     },
   };
+}
+
+async function playAll(threads: readonly Worker[], numbers: readonly number[]): Promise<Played[]> {
+  const left = [...numbers];
+  const played: Played[] = [];
+  const work = async (thread: Worker): Promise<void> => {
+    for (let number = left.shift(); number !== undefined; number = left.shift()) {
+      const answer = once(thread, 'message') as Promise<[Played]>;
+      thread.postMessage(number, []);
+      const [one] = await answer;
+      played.push(one);
+      if (one.report.fault !== undefined) left.length = 0;
+    }
+  };
+  await Promise.all(threads.map(work));
+  return played;
 }
 
 async function openThread(): Promise<Worker> {
