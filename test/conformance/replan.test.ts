@@ -2,7 +2,7 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { makeId, makeToken } from '../../src/base/ids.ts';
-import type { Ledger } from '../../src/ledger/ledger.ts';
+import { prunable, type Ledger } from '../../src/ledger/ledger.ts';
 import { openBench } from './support.ts';
 import { beat, request } from './words.ts';
 
@@ -35,7 +35,22 @@ async function lookForWork(ledger: Ledger, limit: number): Promise<void> {
   await ledger.dueTenants(limit);
   await ledger.promote();
   await ledger.incidents({ isOpen: true, limit });
+  await ledger.schedules({ limit });
+  for (const what of prunable) {
+    await ledger.prune({ what, olderThanMs: 1, limit });
+    await ledger.countPrunable({ what, olderThanMs: 1, limit });
+  }
+  await lookAtHistory(ledger, limit);
   await ledger.directives({ idPrefix: makeId(), limit });
+}
+
+async function lookAtHistory(ledger: Ledger, limit: number): Promise<void> {
+  await ledger.jobs({ plugin: 'echo', limit });
+  await ledger.countJobs({ plugin: 'echo', limit });
+  await ledger.attemptsOf({ plugin: 'echo', limit });
+  await ledger.signals({ limit });
+  await ledger.runs({ limit });
+  await ledger.deliveries({ hookId: 'one', limit });
 }
 
 test('nothing of a round is planned again, however much is asked for', async () => {

@@ -23,7 +23,6 @@ import { toBranch, type BranchRow } from './run-row.ts';
 import { beginDue, beginQueued, recallNews } from './run-start.ts';
 import { isSweeping, sweep, type Sweeping } from './run-sweep.ts';
 import { findGraph, toStands, type Stand } from './standing.ts';
-import { unplanned } from './where.ts';
 
 /** Takes what is due, for a process that the ledger knows. */
 export async function claimBranches(
@@ -61,7 +60,7 @@ async function takeDue(
   const due = await tx.run(
     `select b.id, b.run_id, b.node, b.claim_token from ${branches} b
       where ${isClaimable(dialect)} and b.due_at <= (select ${dialect.now}) order by b.due_at
-      limit ${unplanned()} ${dialect.skipLocked}`,
+      limit ? ${dialect.skipLocked}`,
     [limit],
   );
   const claims = due.map((row) => ({

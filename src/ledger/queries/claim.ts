@@ -4,7 +4,6 @@ import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from '../ledger.ts';
 import { readCompanions, toClaimed } from './companion.ts';
 import { anyInLine, hasNoKey, makeLineReader } from './dependency.ts';
 import { int, intOrNull, jobColumns, text } from './row.ts';
-import { unplanned } from './where.ts';
 
 /**
  * Takes up to `slots` ready jobs, oldest first, for a process that the ledger knows; the last thing
@@ -254,7 +253,7 @@ const selectHeads = defineRows({
       `select ${headColumns} from ${d.table('job_queue')} h
       where h.plugin = ${r('plugin')} and h.status = 'queued' and h.next_retry_at is null
         and ${hasNoKey('h')} and h.suspect <= ${r('suspects')} and h.init_for is null and ${isFreeOfKey(d)}
-      order by h.seq limit ${unplanned(r('heads'))} ${d.skipLocked}`,
+      order by h.seq limit ${r('heads')} ${d.skipLocked}`,
     )}`,
 });
 
@@ -267,7 +266,7 @@ const selectCare = defineRows({
       where h.plugin = ${r('plugin')} and h.status = 'queued' and h.next_retry_at is null
         and h.dependency_key is null and h.command in ('init', 'health') and h.suspect <= ${r('suspects')}
         and (h.init_for is null or h.init_for = ${r('fingerprint')}) and ${isFreeOfKey(d)}
-      order by h.seq limit ${unplanned(r('heads'))} ${d.skipLocked}`,
+      order by h.seq limit ${r('heads')} ${d.skipLocked}`,
     )}`,
 });
 

@@ -10,7 +10,6 @@ import {
   lockDirectives,
   toDirective,
 } from './directive.ts';
-import { unplanned } from './where.ts';
 
 /**
  * Begins a directive that waited. As when it is asked for: what is pure SQL is done and ended in the
@@ -106,7 +105,7 @@ export async function listDueDirectives(
     `select * from ${dialect.table('directives')}
       where status = 'requested' and awaiting_approval = 0 and run_at <= (select ${dialect.now})
         and type in (${types.map(() => '?').join(', ')})
-      order by run_at, seq limit ${unplanned()}`,
+      order by run_at, seq limit ?`,
     [...types, limit],
   );
   return rows.map(toDirective);

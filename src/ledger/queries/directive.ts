@@ -20,7 +20,7 @@ import { perform } from './directive-work.ts';
 import { enqueue } from './enqueue.ts';
 import { int, text, textOrNull } from './row.ts';
 import { beginRuns } from './run-start.ts';
-import { unplanned, Where } from './where.ts';
+import { Where } from './where.ts';
 
 /**
  * Requests a directive. What is pure SQL is done here too, so that the intent, the change, the end and
@@ -211,7 +211,7 @@ export async function follow(
 async function select(session: Session, where: Where, limit: number): Promise<Directive[]> {
   const rows = await session.run(
     `select * from ${session.dialect.table('directives')} where ${where.text}
-      order by seq desc limit ${unplanned()}`,
+      order by seq desc limit ?`,
     [...where.values, limit],
   );
   return rows.map(toDirective);

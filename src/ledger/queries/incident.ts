@@ -14,7 +14,7 @@ import { hasNoKey } from './dependency.ts';
 import { emit } from './emit.ts';
 import { int, text, textOrNull } from './row.ts';
 import { isReady, withWaiting } from './waiting.ts';
-import { orderOf, unplanned, Where } from './where.ts';
+import { orderOf, Where } from './where.ts';
 
 export async function listIncidents(session: Session, filter: IncidentFilter): Promise<Incident[]> {
   const where = new Where().equals({ kind: filter.kind });
@@ -27,7 +27,7 @@ export async function listIncidents(session: Session, filter: IncidentFilter): P
   if (filter.beforeSeq !== undefined) where.and('seq < ?', filter.beforeSeq);
   const rows = await session.run(
     `select * from ${session.dialect.table('incidents')} where ${where.text}
-      ${orderOf(filter)} limit ${unplanned()}`,
+      ${orderOf(filter)} limit ?`,
     [...where.values, filter.limit],
   );
   return rows.map(toIncident);

@@ -11,7 +11,6 @@ import { leaveRoots } from './run-insert.ts';
 import type { BranchRow, RunRow } from './run-row.ts';
 import { inSavepoint } from './savepoint.ts';
 import { findGraph, toStands } from './standing.ts';
-import { unplanned } from './where.ts';
 
 /**
  * Accepts runs, each once. Those that need not wait for others begin at once, and go as far as they
@@ -140,7 +139,7 @@ export async function beginDue(tx: Transaction, limit: number): Promise<void> {
   const due = await tx.run(
     `select id from ${dialect.table('pipeline_runs')} where due_at is not null
       and due_at <= (select ${dialect.now}) order by due_at
-      limit ${unplanned()} ${dialect.skipLocked}`,
+      limit ? ${dialect.skipLocked}`,
     [limit],
   );
   if (due.length === 0) return;
@@ -170,7 +169,7 @@ export async function beginQueued(tx: Transaction, limit: number): Promise<void>
     `select concurrency_key as key, min(seq) as first from ${table}
       where concurrency_key is not null and completed_at is null and due_at is null
         and status = 'queued'
-      group by concurrency_key order by 2 limit ${unplanned()}`,
+      group by concurrency_key order by 2 limit ?`,
     [limit],
   );
   if (waiting.length === 0) return;

@@ -12,7 +12,7 @@ import type {
   ScheduleStatus,
 } from '../schedules.ts';
 import { int, text, textOrNull } from './row.ts';
-import { unplanned, Where } from './where.ts';
+import { Where } from './where.ts';
 
 export async function syncSchedules(
   tx: Transaction,
@@ -42,7 +42,7 @@ export async function dueSchedules(session: Session, request: DueRequest): Promi
         s.last_job_id, j.id as found, j.completed_at
       from ${table} s left join ${dialect.table('job_queue')} j on j.id = s.last_job_id
       where ${where.text} order by s.next_due_at, s.plugin, s.schedule_id
-      limit ${unplanned()}`,
+      limit ?`,
     [...where.values, request.limit],
   );
   if (due.length === request.limit) return { due: due.map(toDue), nextAt: undefined };

@@ -10,7 +10,6 @@ import type {
   TenantStatus,
 } from '../tenants.ts';
 import { intOrNull, text, textOrNull } from './row.ts';
-import { unplanned } from './where.ts';
 
 export async function listTenants(session: Session): Promise<TenantRow[]> {
   const rows = await session.run(`select * from ${session.dialect.table('tenants')} order by slug`);
@@ -87,7 +86,7 @@ export async function dueTenants(session: Session, limit: number): Promise<DueTe
   const { dialect: d } = session;
   const rows = await session.run(
     `select slug, due_at, (select ${d.now}) as now from ${d.table('tenants')}
-      where ${mayBeDue} order by due_at, slug limit ${unplanned()}`,
+      where ${mayBeDue} order by due_at, slug limit ?`,
     [limit + 1],
   );
   const isDue = (row: Row): boolean => text(row, 'due_at') <= text(row, 'now');

@@ -23,11 +23,6 @@ export class Where {
   }
 }
 
-/** SQLite plans a statement again for every value of a parameter that stands alone after `limit`. */
-export function unplanned(parameter = '?'): string {
-  return `${parameter} + 0`;
-}
-
 /**
  * The order of a list. Those whose ids begin alike come in the order of their ids, which is that of
  * time too: by their numbers, the newest would be looked for among all rows.
