@@ -48,7 +48,8 @@ const belonging: readonly (readonly [source: string, rounds: Rounds])[] = [
   [
     'src/ledger/queries/advance',
     [
-      ['test/conformance/run-advance.test.ts', 'test/conformance/run-halt.test.ts'],
+      ['test/conformance/advancement.test.ts', 'test/conformance/run-advance.test.ts'],
+      ['test/conformance/run-halt.test.ts'],
       ['test/conformance/run-due.test.ts', 'test/conformance/run-begin.test.ts'],
       ['test/conformance/run-cancel.test.ts', 'test/conformance/process.test.ts'],
     ],
