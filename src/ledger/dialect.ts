@@ -213,8 +213,22 @@ export interface RowsWriter {
  * under way any more when one of them has failed.
  */
 export async function together<A, B>(one: Promise<A>, two: Promise<B>): Promise<[A, B]> {
-  await Promise.allSettled([one, two]);
-  return [await one, await two];
+  try {
+    return await Promise.all([one, two]);
+  } catch (error) {
+    await Promise.allSettled([one, two]);
+    throw error;
+  }
+}
+
+/** A statement that is asked often: its text is put together once. */
+export function writeOnce(sql: (dialect: Dialect) => string): (dialect: Dialect) => string {
+  const written = new WeakMap<Dialect, string>();
+  return (dialect) => {
+    let text = written.get(dialect);
+    if (text === undefined) written.set(dialect, (text = sql(dialect)));
+    return text;
+  };
 }
 
 export function defineRows(statement: RowsStatement): RowsStatement {

@@ -1,5 +1,12 @@
 import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts';
-import { defineRows, together, type Dialect, type Row, type Transaction } from '../dialect.ts';
+import {
+  defineRows,
+  together,
+  writeOnce,
+  type Dialect,
+  type Row,
+  type Transaction,
+} from '../dialect.ts';
 import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from '../ledger.ts';
 import { readCompanions, toClaimed } from './companion.ts';
 import { anyInLine, hasNoKey, makeLineReader } from './dependency.ts';
@@ -31,13 +38,11 @@ export async function look(tx: Transaction, request: ClaimRequest): Promise<View
     if (earlier.length > 0) return { earlier };
   }
   if (request.slots <= 0 || request.plugins.length === 0) return { earlier: [] };
-  const [, seen] = await together(lockClaims(tx), lookOnce(tx, request, request.slots));
+  const { lockClaims } = tx.dialect;
+  if (lockClaims === undefined) return { seen: await lookOnce(tx, request, request.slots) };
+  // A statement of its own: the next one must take its snapshot after the lock is held.
+  const [, seen] = await together(tx.run(lockClaims), lookOnce(tx, request, request.slots));
   return { seen };
-}
-
-/** A statement of its own: the next one must take its snapshot after the lock is held. */
-async function lockClaims(tx: Transaction): Promise<void> {
-  if (tx.dialect.lockClaims !== undefined) await tx.run(tx.dialect.lockClaims);
 }
 
 async function lookOnce(tx: Transaction, request: ClaimRequest, slots: number): Promise<Seen> {
@@ -88,6 +93,10 @@ async function takeOnce(
     withinLimits(heads, plugins, running),
     Math.min(slots, placesLeft(request, running)),
   );
+  if (chosen.length === 0) {
+    tx.finish();
+    return { claimed: [], passedOver: false };
+  }
   const leases = new Map(plugins.map((plugin) => [plugin.name, plugin]));
   const nowMs = fromTimestamp(running.now);
   const rows = chosen.map((head) => ({
@@ -116,8 +125,10 @@ async function readHeads(
   suspects: boolean,
 ): Promise<Row[]> {
   const caredFor = plugins.filter(({ init }) => init !== undefined);
+  const open = tx.each(selectHeads, toAsked(openOf(plugins), slots, suspects));
+  if (caredFor.length === 0) return await open;
   const [heads, care] = await together(
-    tx.each(selectHeads, toAsked(openOf(plugins), slots, suspects)),
+    open,
     tx.each(selectCare, toAsked(caredFor, slots, suspects)),
   );
   // What a plugin needs to be well comes first; where nothing is held back, both find it.
@@ -213,16 +224,7 @@ async function countRunning(
   tx: Transaction,
   processId: string,
 ): Promise<RunningCounts | undefined> {
-  const rows = await tx.run(
-    `select counted.plugin, counted.running, counted.suspects, ${tx.dialect.now} as now,
-      case when ${anyInLine(tx.dialect)} then 1 else 0 end as in_line
-      from ${tx.dialect.table('processes')} p left join (
-        select plugin, count(*) as running,
-          sum(case when suspect = 1 and claimed_by = ? then 1 else 0 end) as suspects
-          from ${tx.dialect.table('job_queue')} where status = 'running' group by plugin
-      ) counted on true where p.id = ?`,
-    [processId, processId],
-  );
+  const rows = await tx.run(selectRunning(tx.dialect), [processId, processId]);
   const [first] = rows;
   if (first === undefined) return undefined;
   const counted = rows.filter((row) => row['plugin'] !== null);
@@ -233,6 +235,16 @@ async function countRunning(
     now: text(first, 'now'),
   };
 }
+
+const selectRunning = writeOnce(
+  (d) => `select counted.plugin, counted.running, counted.suspects, ${d.now} as now,
+      case when ${anyInLine(d)} then 1 else 0 end as in_line
+    from ${d.table('processes')} p left join (
+      select plugin, count(*) as running,
+        sum(case when suspect = 1 and claimed_by = ? then 1 else 0 end) as suspects
+        from ${d.table('job_queue')} where status = 'running' group by plugin
+    ) counted on true where p.id = ?`,
+);
 
 /** Of one key, nothing is claimed while another runs. */
 function isFreeOfKey(d: Dialect): string {

@@ -1,11 +1,5 @@
 import { fromTimestamp } from '../../base/clock.ts';
-import {
-  defineRows,
-  together,
-  type Row,
-  type RowsStatement,
-  type Transaction,
-} from '../dialect.ts';
+import { defineRows, together, type Row, type Transaction } from '../dialect.ts';
 import type { ClaimedJob } from '../ledger.ts';
 import { text, toJob } from './row.ts';
 
@@ -16,11 +10,11 @@ export interface Companions {
 }
 
 export async function readCompanions(tx: Transaction, jobs: readonly Row[]): Promise<Companions> {
-  const [states, contexts] = await together(
-    readTexts(tx, selectStates, jobs, 'plugin'),
-    readTexts(tx, selectContexts, jobs, 'event_context_id'),
-  );
-  return { states, contexts };
+  const states = tx.each(selectStates, keysIn(jobs, 'plugin'));
+  const contextKeys = keysIn(jobs, 'event_context_id');
+  if (contextKeys.length === 0) return { states: toTexts(await states), contexts: new Map() };
+  const [found, contexts] = await together(states, tx.each(selectContexts, contextKeys));
+  return { states: toTexts(found), contexts: toTexts(contexts) };
 }
 
 export function toClaimed(row: Row, { states, contexts }: Companions): ClaimedJob {
@@ -36,18 +30,13 @@ export function toClaimed(row: Row, { states, contexts }: Companions): ClaimedJo
   };
 }
 
-async function readTexts(
-  tx: Transaction,
-  statement: RowsStatement,
-  jobs: readonly Row[],
-  column: string,
-): Promise<Map<string, string>> {
+function keysIn(jobs: readonly Row[], column: string): Row[] {
   const keys = new Set(jobs.map((row) => row[column] ?? null));
   keys.delete(null);
-  const rows = await tx.each(
-    statement,
-    [...keys].map((key) => ({ key })),
-  );
+  return [...keys].map((key) => ({ key }));
+}
+
+function toTexts(rows: readonly Row[]): Map<string, string> {
   return new Map(rows.map((row) => [text(row, 'key'), text(row, 'value')]));
 }
 

@@ -36,13 +36,32 @@ export async function exchange(
   closings: readonly Closing[],
   request: ClaimRequest,
 ): Promise<Settlement> {
+  const { isLatest } = tx;
+  if (closings.length === 0) {
+    return { ...settleNothing(), claimed: await claim(tx, request), isLatest };
+  }
   if (closings.some(hasConsequences)) {
     const settled = await settle(tx, closings);
-    return { ...settled, claimed: await claim(tx, request), isLatest: tx.isLatest };
+    return { ...settled, claimed: await claim(tx, request), isLatest };
   }
   const [closedAt, view] = await together(close(tx, closings), look(tx, request));
-  const settled = await follow(tx, { tried: closings, closedAt, plan: noPlan });
-  return { ...settled, claimed: await take(tx, request, view), isLatest: tx.isLatest };
+  const haveClosed = closings.every(({ job }) => closedAt.has(job.id));
+  const settled = haveClosed
+    ? logOnly(tx, closings, closedAt)
+    : await follow(tx, { tried: closings, closedAt, plan: noPlan });
+  return { ...settled, claimed: await take(tx, request, view), isLatest };
+}
+
+function settleNothing(): Settled {
+  return { verdicts: new Map(), enqueued: [], news: noNews };
+}
+
+/** All that follows from ends without consequences that closed. */
+function logOnly(tx: Transaction, closed: readonly Closing[], closedAt: ClosedAt): Settled {
+  insertAttempts(tx, closed, closedAt);
+  const settled = settleNothing();
+  for (const { job } of closed) settled.verdicts.set(job.id, 'settled');
+  return settled;
 }
 
 /**
