@@ -5,15 +5,16 @@ import type { Emission, Emitted, ToldSignal } from '../signals.ts';
 import { enqueue, insertContexts } from './enqueue.ts';
 import { text } from './row.ts';
 import { beginRuns } from './run-start.ts';
-import { areAwaited, insertAndWake, insertNewSignals } from './signal.ts';
+import { insertAndWake, insertNewSignals } from './signal.ts';
 
 /** The signals that are new, with what they cause, in one transaction. */
 export async function emit(tx: Transaction, emissions: readonly Emission[]): Promise<Emitted> {
   const signals = emissions.map(({ signal }) => signal);
   if (!tx.again && emissions.every(isPlain)) return await record(tx, signals);
-  const added = await insertNewSignals(tx, signals);
+  const { added, areAwaited } = await insertNewSignals(tx, signals);
   const fresh = emissions.filter(({ signal }) => added.has(signal.id));
-  const news = await follow(tx, fresh);
+  const begun = await startAll(tx, fresh);
+  const news = { ...begun, advancing: begun.advancing || areAwaited };
   if (fresh.length === emissions.length) return { told: signals.map(asNew), news };
   const told: ToldSignal[] = [];
   for (const signal of signals) {
@@ -52,13 +53,6 @@ async function record(tx: Transaction, signals: readonly SignalDraft[]): Promise
   return { told: signals.map(asNew), news: { ...noNews, advancing: await awaited } };
 }
 
-async function follow(tx: Transaction, fresh: readonly Emission[]): Promise<RunNews> {
-  if (fresh.length === 0) return noNews;
-  const begun = await startAll(tx, fresh);
-  const signals = fresh.map(({ signal }) => signal);
-  return { ...begun, advancing: begun.advancing || (await areAwaited(tx, signals)) };
-}
-
 type Started = Followers & Pick<Emission, 'contexts'>;
 
 async function startAll(tx: Transaction, followers: readonly Started[]): Promise<RunNews> {
@@ -68,10 +62,8 @@ async function startAll(tx: Transaction, followers: readonly Started[]): Promise
   );
   const jobs = followers.flatMap((one) => one.jobs);
   if (jobs.length > 0) await enqueue(tx, { jobs });
-  const { news } = await beginRuns(
-    tx,
-    followers.flatMap(({ runs }) => runs),
-  );
+  const runs = followers.flatMap((one) => one.runs);
+  const { news } = runs.length === 0 ? { news: noNews } : await beginRuns(tx, runs);
   return { ...news, queued: news.queued || jobs.length > 0 };
 }
 

@@ -32,18 +32,21 @@ export async function insertAndWake(
   return (await woken).length > 0;
 }
 
-/** Adds those whose key and provider's id nobody of their source has had; says which. */
+/**
+ * Adds those whose key and provider's id nobody of their source has had; says which, and whether a
+ * branch waited for one of them.
+ */
 export async function insertNewSignals(
   tx: Transaction,
   signals: readonly SignalDraft[],
-): Promise<Set<string>> {
+): Promise<{ readonly added: ReadonlySet<string>; readonly areAwaited: boolean }> {
   const rows = await tx.each(insertNew, signals.map(toRow));
   const added = new Set(rows.map((row) => text(row, 'id')));
   const fresh = signals.filter(({ id }) => added.has(id));
   insertSealedPayloads(tx, fresh);
-  wakeWaiting(tx, fresh);
+  const woken = tx.each(wakeTold, firstOfEach(fresh));
   ask(tx, fresh);
-  return added;
+  return { added, areAwaited: (await woken).length > 0 };
 }
 
 /** What signals ask for is recorded with them; that it was asked for asks for nothing. */
