@@ -153,6 +153,8 @@ export const limits = {
   /** Pages of SQLite's journal from which on a thread folds it in, and from which on a commit does. */
   journalPages: 1000,
   journalPagesNet: 4000,
+  /** Commits in a row after which nobody looks how long it is, at most. */
+  journalCommitsUnseen: 8,
   /** How long that thread stays without work, and until it is tried again after it failed. */
   checkpointIdleMs: 10 * SECOND,
   checkpointRetryMs: 1 * MINUTE,

@@ -55,6 +55,9 @@ export function makeCheckpoints({ path, writer, between, warn }: CheckpointSeams
   const thread = makeThread(path);
   let underWay: Promise<void> | undefined;
   let dueAt: number = limits.journalPages;
+  let pages = 0;
+  let commits = 0;
+  let unseen = 0;
   let restsUntil = 0;
   let ended = false;
   setNet(writer, limits.journalPagesNet);
@@ -75,9 +78,16 @@ export function makeCheckpoints({ path, writer, between, warn }: CheckpointSeams
     warn('no thread keeps the journal of the ledger short for now; commits do it', error);
   };
   const isDue = (): boolean => {
+    commits += 1;
+    if (commits <= unseen) return false;
     const { log } = look.get() as unknown as Journal;
     // It has begun anew since.
     if (log < limits.journalPages) dueAt = limits.journalPages;
+    // A look costs as much as a statement: none while commits like those before cannot make it due.
+    const ofCommit = Math.max(1, log < pages ? log : log - pages) / commits;
+    unseen = Math.min(limits.journalCommitsUnseen, Math.floor((dueAt - log) / ofCommit / 2));
+    pages = log;
+    commits = 0;
     return log >= dueAt;
   };
 

@@ -69,6 +69,7 @@ interface Unit {
 /** What a group of writes needs. */
 interface Writing {
   readonly db: DatabaseSync;
+  readonly bounds: Bounds;
   readonly tx: Transaction;
   readonly count: Count;
   readonly syncing: Syncing;
@@ -81,7 +82,7 @@ interface Writing {
 export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: Disk): SqliteStore {
   const writer = openWriter(path);
   const syncing = makeSyncing(path, writer, disk);
-  const writing = { db: writer, tx: makeSession(writer), count: makeCount(), syncing };
+  const writing = makeWriting(writer, syncing);
   const reader = makeReader(path);
   let waiting: Unit[] = [];
   const pauses: (() => Promise<void>)[] = [];
@@ -155,6 +156,19 @@ export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: Disk): 
   };
 }
 
+/** What begins and ends transactions and their parts; to compile them each time costs as much again. */
+type Bounds = Readonly<Record<'begin' | 'commit' | 'save' | 'release', StatementSync>>;
+
+function makeWriting(db: DatabaseSync, syncing: Syncing): Writing {
+  const bounds = {
+    begin: db.prepare('begin immediate'),
+    commit: db.prepare('commit'),
+    save: db.prepare('savepoint unit'),
+    release: db.prepare('release unit'),
+  };
+  return { db, bounds, tx: makeSession(db), count: makeCount(), syncing };
+}
+
 /** Counts writes in the order in which they are made; each can tell whether it is still the latest. */
 type Count = () => () => boolean;
 
@@ -206,10 +220,10 @@ type Result =
  * returns was not begun: the turn was long enough.
  */
 async function runGroup(writing: Writing, units: readonly Unit[]): Promise<readonly Unit[]> {
-  const { db, syncing } = writing;
+  const { db, bounds, syncing } = writing;
   try {
     syncing.mend();
-    db.exec('begin immediate');
+    bounds.begin.run();
   } catch (error) {
     // Somebody else has the file: each alone would only wait for it once more.
     for (const unit of units) unit.reject(classify(error));
@@ -234,28 +248,31 @@ async function runGroup(writing: Writing, units: readonly Unit[]): Promise<reado
   return units.slice(results.length);
 }
 
-async function runTogether({ db, tx, count }: Writing, units: readonly Unit[]): Promise<Result[]> {
+async function runTogether(
+  { db, bounds, tx, count }: Writing,
+  units: readonly Unit[],
+): Promise<Result[]> {
   const results: Result[] = [];
   const since = performance.now();
   for (const unit of units) {
     // Each is short; many of them would hold up whoever does not write.
     if (results.length > 0 && performance.now() - since > limits.sliceMs) break;
-    if (units.length > 1) db.exec('savepoint unit');
+    if (units.length > 1) bounds.save.run();
     try {
       const value = await unit.work({ ...tx, isLatest: count() });
       // It is done only when this is, too: one unit has one result.
-      if (units.length > 1) db.exec('release unit');
+      if (units.length > 1) bounds.release.run();
       results.push({ ok: true, value });
     } catch (error) {
       // A full disk or an I/O error may have ended the whole transaction, not only this unit.
       if (units.length === 1 || !db.isTransaction) throw error;
       db.exec('rollback to unit');
-      db.exec('release unit');
+      bounds.release.run();
       results.push({ ok: false, error: classify(error) });
     }
   }
   units.forEach((unit, index) => results[index]?.ok === true && beforeCommit(unit.names));
-  db.exec('commit');
+  bounds.commit.run();
   return results;
 }
 

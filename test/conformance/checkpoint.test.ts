@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Worker } from 'node:worker_threads';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type * as limitsModule from '../../src/base/limits.ts';
@@ -96,6 +96,19 @@ describe('the journal of a file', () => {
     await ledger.enqueue({ jobs: [draft()] });
     await ledger.close();
     expect(seen.threads).toHaveLength(0);
+  });
+
+  test('is not measured after every short commit, and is put into the file in time all the same', async () => {
+    const { ledger, path } = await open();
+    const looks = vi.spyOn(StatementSync.prototype, 'get');
+    const looked = (): number =>
+      (looks.mock.contexts as StatementSync[]).filter(({ sourceSQL }) => sourceSQL.includes('noop'))
+        .length;
+    for (let time = 0; time < 20; time += 1) await ledger.enqueue({ jobs: [draft()] });
+    expect(looked()).toBeLessThan(10);
+    for (let time = 0; time < 100; time += 1) await ledger.enqueue({ jobs: [draft()] });
+    await eventually('the journal was put into the file', () => seen.passes > 0);
+    expect(statSync(`${path}-wal`).size).toBeLessThan(2 * PAGES * PAGE_BYTES);
   });
 
   test('stays short while somebody writes without pause', async () => {

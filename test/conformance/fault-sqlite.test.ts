@@ -48,6 +48,13 @@ function sqliteError(errcode: number): Error {
   return Object.assign(new Error('disk I/O error'), { code: 'ERR_SQLITE_ERROR', errcode });
 }
 
+/** How often a statement was run since then. */
+function countRuns(sql: string): () => number {
+  const spy = vi.spyOn(StatementSync.prototype, 'run');
+  return () =>
+    (spy.mock.contexts as StatementSync[]).filter(({ sourceSQL }) => sourceSQL === sql).length;
+}
+
 function codesOf(results: readonly PromiseSettledResult<unknown>[]): string[] {
   return results.map((result) => {
     if (result.status === 'fulfilled') return 'done';
@@ -136,6 +143,20 @@ describe('a write that fails', () => {
     });
   }
 
+  /** Makes the nth run of a statement from now on fail with that code. */
+  function failRun(sql: string, nth: number, errcode: number): void {
+    let left = nth;
+    // eslint-disable-next-line typescript/unbound-method -- it is called on its own statement below
+    const run = StatementSync.prototype.run;
+    vi.spyOn(StatementSync.prototype, 'run').mockImplementation(function (
+      this: StatementSync,
+      ...values: unknown[]
+    ) {
+      if (this.sourceSQL === sql && (left -= 1) === 0) throw sqliteError(errcode);
+      return run.apply(this, values as never);
+    });
+  }
+
   test('with the transaction still open fails its unit alone', async () => {
     const { ledger } = await open();
     failInsert(2, () => {
@@ -165,16 +186,7 @@ describe('a write that fails', () => {
     'at the commit of %d has happened to nobody, and may succeed alone',
     async (count) => {
       const { ledger } = await open();
-      let commits = 0;
-      // eslint-disable-next-line typescript/unbound-method -- it is called on its own database below
-      const exec = DatabaseSync.prototype.exec;
-      vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(function (
-        this: DatabaseSync,
-        sql: string,
-      ) {
-        if (sql === 'commit' && (commits += 1) === 1) throw sqliteError(10);
-        exec.call(this, sql);
-      });
+      failRun('commit', 1, 10);
       const jobs = range(count).map(() => draft());
       const results = await Promise.allSettled(jobs.map((job) => ledger.enqueue({ jobs: [job] })));
       const expected = count === 1 ? ['LEDGER_UNAVAILABLE'] : Array(count).fill('done');
@@ -187,16 +199,7 @@ describe('a write that fails', () => {
 
   test('where a unit of a group ends fails that one, and acknowledges no other in its place', async () => {
     const { ledger } = await open();
-    let releases = 0;
-    // eslint-disable-next-line typescript/unbound-method -- it is called on its own database below
-    const exec = DatabaseSync.prototype.exec;
-    vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(function (
-      this: DatabaseSync,
-      sql: string,
-    ) {
-      if (sql === 'release unit' && (releases += 1) === 2) throw sqliteError(13);
-      exec.call(this, sql);
-    });
+    failRun('release unit', 2, 13);
     const jobs = range(3).map(() => draft());
     const results = await Promise.allSettled(jobs.map((job) => ledger.enqueue({ jobs: [job] })));
     expect(codesOf(results)).toEqual(['done', 'LEDGER_UNAVAILABLE', 'done']);
@@ -222,14 +225,14 @@ describe('a file that somebody else writes to', () => {
   test('fails everybody of a turn after one wait, not one after the other', async () => {
     const { ledger, writer, sql } = await open();
     writer.exec('pragma busy_timeout = 20');
-    const exec = vi.spyOn(DatabaseSync.prototype, 'exec');
+    const runs = countRuns('begin immediate');
     await sql('begin immediate');
     const results = await Promise.allSettled(
       range(10).map(() => ledger.enqueue({ jobs: [draft()] })),
     );
     await sql('rollback');
     expect(codesOf(results)).toEqual(Array(10).fill('LEDGER_UNAVAILABLE'));
-    expect(exec.mock.calls.filter(([text]) => text === 'begin immediate')).toHaveLength(1);
+    expect(runs()).toBe(1);
     await ledger.enqueue({ jobs: [draft()] });
     expect(await claimAs(ledger, 'p1')).toHaveLength(1);
   });
@@ -260,21 +263,20 @@ describe('the event loop', () => {
   test('has one commit for all that is asked for in one of its turns', async () => {
     const { ledger } = await open();
     vi.spyOn(performance, 'now').mockReturnValue(0);
-    const exec = vi.spyOn(DatabaseSync.prototype, 'exec');
+    const commits = countRuns('commit');
     await Promise.all(range(50).map(() => ledger.enqueue({ jobs: [draft()] })));
-    expect(exec.mock.calls.filter(([text]) => text === 'commit')).toHaveLength(1);
+    expect(commits()).toBe(1);
   });
 
   test('leaves what would take it too long to its next turns, in order', async () => {
     const { ledger } = await open();
     let now = 0;
     vi.spyOn(performance, 'now').mockImplementation(() => (now += limits.sliceMs));
-    const exec = vi.spyOn(DatabaseSync.prototype, 'exec');
+    const commits = countRuns('commit');
     const jobs = range(9).map(() => draft());
     await Promise.all(jobs.map((job) => ledger.enqueue({ jobs: [job] })));
-    const commits = exec.mock.calls.filter(([text]) => text === 'commit').length;
-    expect(commits).toBeGreaterThan(1);
-    expect(commits).toBeLessThan(9);
+    expect(commits()).toBeGreaterThan(1);
+    expect(commits()).toBeLessThan(9);
     const found = await ledger.jobs({ order: 'oldest', limit: 10 });
     expect(found.map(({ id }) => id)).toEqual(jobs.map(({ id }) => id));
   });

@@ -46,7 +46,7 @@ export function strikeSqlite({ errcode, rollsBack }: SqliteFault): Striker {
   const { strikes, ...striker } = makePlan();
   let writer: DatabaseSync | undefined;
   /* eslint-disable typescript/unbound-method -- each is called on its own object below */
-  const { exec } = DatabaseSync.prototype;
+  const { exec, prepare } = DatabaseSync.prototype;
   const { all, run } = StatementSync.prototype;
   /* eslint-enable typescript/unbound-method */
   const fail = (): void => {
@@ -55,9 +55,16 @@ export function strikeSqlite({ errcode, rollsBack }: SqliteFault): Striker {
     throw Object.assign(new Error('struck'), { code: 'ERR_SQLITE_ERROR', errcode });
   };
   spy(
-    vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(function (this: DatabaseSync, sql) {
+    vi.spyOn(DatabaseSync.prototype, 'prepare').mockImplementation(function (
+      this: DatabaseSync,
+      sql,
+      ...options
+    ) {
       // eslint-disable-next-line typescript/no-this-alias, unicorn/no-this-assignment -- to end its transaction
       if (sql === 'begin immediate') writer = this;
+      return prepare.call(this, sql, ...options);
+    }),
+    vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(function (this: DatabaseSync, sql) {
       // To roll back writes nothing and needs nothing.
       if (!sql.startsWith('rollback')) fail();
       exec.call(this, sql);
