@@ -1,4 +1,4 @@
-import { randomBytes, randomFillSync } from 'node:crypto';
+import { randomFillSync } from 'node:crypto';
 
 const pool = Buffer.allocUnsafe(8 * 1024);
 let poolAt = pool.length;
@@ -30,7 +30,7 @@ export function makeId(nowMs: number = Date.now()): string {
 
 /** A token that fences a claim: only its holder may close what it claimed. */
 export function makeToken(): string {
-  return randomBytes(16).toString('hex');
+  return takeRandom(16).toString('hex');
 }
 
 function takeRandom(bytes: number): Buffer {

@@ -33,8 +33,23 @@ const urlPassword = /(\b[a-z][a-z0-9+.-]*:\/\/[^\s/:@]*:)[^\s/@]+(@)/gi;
 
 const bearer = /\b(bearer\s+)[\w.~+/=-]{8,}/gi;
 
-/** Whether a key of that name usually holds a secret. */
+const known = new Map<string, boolean>();
+
+/** Whether a key of that name usually holds a secret. The names of headers and fields come again and again. */
 export function isSecretName(name: string): boolean {
+  if (name.length > KNOWN_CHARS_MAX) return endsSecretly(name);
+  let answer = known.get(name);
+  if (answer !== undefined) return answer;
+  answer = endsSecretly(name);
+  if (known.size >= KNOWN_MAX) known.clear();
+  known.set(name, answer);
+  return answer;
+}
+
+const KNOWN_MAX = 1000;
+const KNOWN_CHARS_MAX = 64;
+
+function endsSecretly(name: string): boolean {
   const snake = name.replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2').replaceAll(/[-. ]/g, '_');
   return endings.test(snake.toLowerCase());
 }

@@ -98,8 +98,10 @@ async function readIncoming(exchange: Exchange, base: Base, proxies: BlockList):
   for (let at = 0; at < request.rawHeaders.length; at += 2) {
     headers.push([(request.rawHeaders[at] ?? '').toLowerCase(), request.rawHeaders[at + 1] ?? '']);
   }
-  const isProxied = isTrusted(request.socket.remoteAddress ?? '', proxies);
-  const seen = hookRules(base).publicUrl ?? originOf(exchange, isProxied);
+  const { publicUrl, trustedProxies } = hookRules(base);
+  const isProxied =
+    trustedProxies.length > 0 && isTrusted(request.socket.remoteAddress ?? '', proxies);
+  const seen = publicUrl ?? originOf(exchange, isProxied);
   return {
     request: {
       method: request.method ?? '',

@@ -91,7 +91,8 @@ export class SpawnerLink {
   #flushSoon(): void {
     if (this.#flushDue) return;
     this.#flushDue = true;
-    setImmediate(() => this.#flush());
+    // With what else this callback asks for, and before the loop turns to anything else.
+    process.nextTick(() => this.#flush());
   }
 
   /** A deadline counts from when it was given, however long this turn of the loop took. */
