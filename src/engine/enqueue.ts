@@ -46,14 +46,18 @@ export function makeDoor(
   };
 }
 
-/** Refuses what there is no such plugin for, or what its command could not take. */
+/**
+ * Refuses what there is no such plugin for, or what its command could not take. `kept`: the payload as
+ * the ledger keeps it, where somebody has that already.
+ */
 export async function draftJob(
   submission: Submission,
   catalog: Catalog,
   dedupeTtlMs: number,
+  kept?: string,
 ): Promise<DraftedJob> {
   const plugin = findPlugin(submission, catalog);
-  const draft = toDraft(submission, plugin, dedupeTtlMs);
+  const draft = toDraft(submission, plugin, dedupeTtlMs, kept);
   // Most commands have no schema, and their jobs should not wait for a turn of their own.
   if (plugin.manifest.commands[submission.command]?.inputSchema !== undefined) {
     await checkPayload(plugin, submission.command, submission.payload);
@@ -74,8 +78,12 @@ function findPlugin(submission: Submission, catalog: Catalog): Plugin {
   return plugin;
 }
 
-function toDraft(submission: Submission, plugin: Plugin, dedupeTtlMs: number): DraftedJob {
-  const payload = toKeptText(submission.payload, 'payload');
+function toDraft(
+  submission: Submission,
+  plugin: Plugin,
+  dedupeTtlMs: number,
+  payload = toKeptText(submission.payload, 'payload'),
+): DraftedJob {
   const context = toContext(submission.context);
   const dedupe = toDedupe(submission, dedupeTtlMs);
   const { dependencyKey } = submission;

@@ -155,6 +155,7 @@ function toRequest(
     state: asObject(job.state),
     context: asObject(job.context),
     payload,
+    payloadText: job.payload,
     ...(job.runId === null || job.stepId === null
       ? {}
       : {

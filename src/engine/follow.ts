@@ -306,21 +306,22 @@ function contextOf(job: Job & { readonly context?: string }): JsonObject {
   return isObject(value) ? value : {};
 }
 
-/** An event as `handle` gets it. */
+/** An event as `handle` gets it; its payload as text, where somebody has that already. */
 export function toEnvelope(
   event: EmittedEvent,
   source: string,
   signalId: string,
   nowMs: number,
+  payloadText = JSON.stringify(event.payload),
 ): string {
-  return JSON.stringify({
-    type: event.type,
-    payload: event.payload,
+  const head = JSON.stringify({ type: event.type }).slice(0, -1);
+  const tail = JSON.stringify({
     ...(event.dedupeKey === undefined ? {} : { dedupe_key: event.dedupeKey }),
     source,
     timestamp: toTimestamp(nowMs),
     event_id: signalId,
-  });
+  }).slice(1);
+  return `${head},"payload":${payloadText},${tail}`;
 }
 
 /** The same work of the same lineage has the same key, whichever attempt of the parent caused it. */

@@ -28,8 +28,9 @@ export async function draftEmission(
   generation: Generation,
   keep: Keep,
 ): Promise<DraftedEmission> {
-  const signal = toSignal(delivered, keep);
   const { payload, target } = delivered;
+  const kept = { ...delivered, text: toKeptText(payload, 'body', limits.payloadBytesMax) };
+  const signal = toSignal(kept, keep);
   const atMs = Date.now();
   const followed = followSignal(signal, { payload, context: {} }, generation.rules, {
     submittedBy: 'route',
@@ -38,7 +39,7 @@ export async function draftEmission(
     key: signal.id,
     atMs,
   });
-  const { jobs, skipped } = await draftJobs(delivered, signal, generation);
+  const { jobs, skipped } = await draftJobs(kept, signal, generation);
   const runs =
     target.kind === 'pipeline' ? [await toRun(delivered, target, signal, generation)] : [];
   const all = { jobs: [...jobs, ...followed.jobs], runs: [...runs, ...followed.runs] };
@@ -53,8 +54,13 @@ export interface DraftedEmission {
   readonly skipped: string | undefined;
 }
 
+/** With its payload as the ledger keeps it. */
+interface Kept extends Delivered {
+  readonly text: string;
+}
+
 async function draftJobs(
-  delivered: Delivered,
+  delivered: Kept,
   signal: SignalDraft,
   generation: Generation,
 ): Promise<AgentWork> {
@@ -70,12 +76,11 @@ export function hookSource(hookId: string): string {
 }
 
 function toSignal(
-  { hookId, target, sourceEventId, payload, event, hops = 1 }: Delivered,
+  { hookId, target, sourceEventId, payload, text, event, hops = 1 }: Kept,
   keep: Keep,
 ): SignalDraft {
   const id = makeId();
-  toKeptText(payload, 'body', limits.payloadBytesMax);
-  const { data, redacted, sealed } = keep(payload, id);
+  const { data, redacted, sealed } = keep(payload, id, text);
   const { data: _data, ...about } = event ?? {};
   const metadata: JsonObject = {
     schema_version: SCHEMA_VERSION,
@@ -98,19 +103,20 @@ function toSignal(
 }
 
 async function toJob(
-  { payload, jobId: id, isAwaited = false }: Delivered,
+  { payload, text, jobId: id, isAwaited = false }: Kept,
   { plugin, command }: Extract<Target, { kind: 'command' }>,
   signal: SignalDraft,
   { catalog, config }: Generation,
 ): Promise<JobDraft> {
   const by = { submittedBy: 'webhook', actor: signal.source, isAwaited } as const;
   const asked = { id, plugin, command, payload, ...by };
-  const { job } = await draftJob(asked, catalog, config.service.dedupeTtlMs);
+  const { job } = await draftJob(asked, catalog, config.service.dedupeTtlMs, text);
   const event = { type: signal.type, payload };
-  const envelope = toEnvelope(event, signal.source, signal.id, Date.now());
   return {
     ...job,
-    ...(command === 'handle' ? { payload: envelope } : {}),
+    ...(command === 'handle'
+      ? { payload: toEnvelope(event, signal.source, signal.id, Date.now(), text) }
+      : {}),
     sourceEventId: signal.id,
     idempotencyKey: `${signal.id}:target`,
     hops: signal.hops,

@@ -16,22 +16,24 @@ export interface Kept {
   readonly sealed?: Sealed;
 }
 
-export type Keep = (payload: Json, signalId: string) => Kept;
+/** `text`: the payload as JSON, where somebody has that already. */
+export type Keep = (payload: Json, signalId: string, text?: string) => Kept;
 
 /** Nothing is sealed: what was masked is gone. */
-export const keepMasked: Keep = (payload) => {
+export const keepMasked: Keep = (payload, _, text) => {
   const { value, paths } = maskData(payload, 'data');
-  return { data: JSON.stringify(value), redacted: paths };
+  const isWhole = text !== undefined && value === payload;
+  return { data: isWhole ? text : JSON.stringify(value), redacted: paths };
 };
 
 /** Signals are read by many and kept for long; what was masked in one can still be replayed. */
 export function makeKeep(vault: Pick<Vault, 'seal'>, log: Log): Keep {
   let isTold = false;
-  return (payload, signalId) => {
-    const kept = keepMasked(payload, signalId);
+  return (payload, signalId, text = JSON.stringify(payload)) => {
+    const kept = keepMasked(payload, signalId, text);
     if (kept.redacted.length === 0) return kept;
     try {
-      const sealed = vault.seal(JSON.stringify(payload), purposes.payload(signalId));
+      const sealed = vault.seal(text, purposes.payload(signalId));
       return { ...kept, sealed };
     } catch (error) {
       // The work itself is done and counts; only its replay is lost.

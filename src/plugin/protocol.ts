@@ -23,6 +23,8 @@ export interface PluginRequest {
   readonly context: Readonly<JsonObject>;
   /** As the job stores it: data, or an event around its data. */
   readonly payload: Json;
+  /** The same as JSON without line breaks, where it need not be written anew. */
+  readonly payloadText?: string;
   /** Of a pipeline: the run and the step that it is; its payload is always data. */
   readonly step?: StepRequest;
   readonly deadlineAt: Timestamp;
@@ -46,14 +48,14 @@ export interface StepRequest {
 export function encodeRequest(request: PluginRequest): Buffer {
   const { command, payload, step } = request;
   if (step !== undefined) return encodeStep(request, step);
-  const event =
-    command === 'handle' ? (asEvent(payload) ?? { type: ASKED_EVENT, payload }) : undefined;
-  const body = {
-    ...headOf(request),
-    payload: event === undefined ? payload : event['payload'],
-    ...(event === undefined ? {} : { event }),
-  };
-  return Buffer.from(`${JSON.stringify(body)}\n`);
+  const { payloadText = JSON.stringify(payload) } = request;
+  const head = JSON.stringify(headOf(request)).slice(0, -1);
+  if (command !== 'handle') return Buffer.from(`${head},"payload":${payloadText}}\n`);
+  const event = asEvent(payload);
+  const data = event === undefined ? payloadText : JSON.stringify(event['payload']);
+  const asked = `{"type":"${ASKED_EVENT}","payload":${payloadText}}`;
+  const text = event === undefined ? asked : payloadText;
+  return Buffer.from(`${head},"payload":${data},"event":${text}}\n`);
 }
 
 /** Put together from bytes: what lies beneath is the same for many steps, and may be large. */
