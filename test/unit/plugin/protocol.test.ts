@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Json, JsonObject } from '../../../src/base/json.ts';
+import type { JsonObject } from '../../../src/base/json.ts';
 import { limits } from '../../../src/base/limits.ts';
 import type { ProcessEnd } from '../../../src/plugin/process.ts';
-import { decodeResponse, encodeRequest, pluginEnvironment } from '../../../src/plugin/protocol.ts';
+import { decodeResponse } from '../../../src/plugin/protocol.ts';
 import type { Reply } from '../../../src/plugin/protocol.ts';
 
 type Change = Partial<Omit<ProcessEnd, 'stdout' | 'stderr'>> & {
@@ -291,111 +291,6 @@ test('whatever comes, decoding gives a reply that can be stored', () => {
       expect(text.isWellFormed()).toBe(true);
     }),
   );
-});
-
-describe('encodeRequest', () => {
-  const request = {
-    jobId: 'j1',
-    instance: 'alias',
-    attempt: 2,
-    idempotencyKey: 'key',
-    config: { a: 1 },
-    state: { s: 1 },
-    context: { c: 1 },
-    deadlineAt: '2026-01-01T00:00:00.000Z',
-  };
-
-  function encode(command: string, payload: Json): JsonObject {
-    const bytes = encodeRequest({ ...request, command, payload });
-    expect(bytes.at(-1)).toBe(0x0a);
-    expect(bytes.subarray(0, -1).includes(0x0a)).toBe(false);
-    return JSON.parse(bytes.toString()) as JsonObject;
-  }
-
-  test('a command gets its payload as it is, and no event', () => {
-    const payload = { type: 'x', payload: 'line\nbreak' };
-    expect(encode('poll', payload)).toEqual({
-      protocol: 2,
-      job_id: 'j1',
-      command: 'poll',
-      instance: 'alias',
-      attempt: 2,
-      idempotency_key: 'key',
-      config: { a: 1 },
-      state: { s: 1 },
-      context: { c: 1 },
-      payload,
-      deadline_at: '2026-01-01T00:00:00.000Z',
-    });
-  });
-
-  test.each(['handle', 'poll'])('%s gets what is stored as it would be written anew', (command) => {
-    const event = { type: 'a.b', payload: { x: 1, text: 'line\nbreak', deep: [{}, null] } };
-    for (const payload of [event, event.payload, {}, 'text', null]) {
-      const told = { ...request, command, payload };
-      const stored = encodeRequest({ ...told, payloadText: JSON.stringify(payload) });
-      expect(stored.toString()).toBe(encodeRequest(told).toString());
-    }
-  });
-
-  test('handle gets the stored event, and its data as payload', () => {
-    const event = {
-      type: 'a.b',
-      payload: { x: 1 },
-      dedupe_key: 'k',
-      source: 's',
-      timestamp: 't',
-      event_id: 'e',
-    };
-    expect(encode('handle', event)).toMatchObject({ event, payload: { x: 1 } });
-  });
-
-  test.each<[Json]>([
-    [{ action: 'opened' }],
-    [{ type: 'x' }],
-    [{ type: 1, payload: {} }],
-    [{ type: 'x', payload: {}, repository: 'more than an event' }],
-    [[1, 2]],
-    [{}],
-  ])('handle gets %j as the payload of an event without type', (payload) => {
-    expect(encode('handle', payload)).toMatchObject({
-      event: { type: 'api.trigger', payload },
-      payload,
-    });
-  });
-});
-
-describe('pluginEnvironment', () => {
-  test('passes on a short list and what the operator names, nothing else', () => {
-    const env = {
-      PATH: '/bin',
-      HOME: '/h',
-      TZ: 'UTC',
-      LANG: 'C',
-      LANGUAGE: 'en',
-      TMPDIR: '/tmp',
-      LC_ALL: 'C',
-      LC_TIME: 'C',
-      LC_evil: 'x',
-      USER: 'me',
-      NODE_OPTIONS: '--inspect',
-      LD_PRELOAD: 'x.so',
-      SECRET: 's',
-      WANTED: 'w',
-      UNSET: undefined,
-    };
-    expect(pluginEnvironment(env, ['WANTED', 'UNSET', 'ABSENT'])).toEqual({
-      PATH: '/bin',
-      HOME: '/h',
-      TZ: 'UTC',
-      LANG: 'C',
-      LANGUAGE: 'en',
-      TMPDIR: '/tmp',
-      LC_ALL: 'C',
-      LC_TIME: 'C',
-      WANTED: 'w',
-    });
-  });
 });
 
 function nest(levels: number): JsonObject {
