@@ -8,9 +8,7 @@ const sqlite: Setup = { ledger: 'sqlite', plugin: 'static', slots: 8, api: true 
 export default [
   intake('Ductile, SQLite, webhook, 64 connections', 'ledger'),
   intake('the same server, no ledger, webhook', 'none'),
-  answer(32),
-  answer(8),
-  answer(1),
+  ...[32, 8, 1].flatMap((connections) => [answer(connections), leastOf(connections)]),
   ...refusals({
     'refused: no such webhook': 'unknownMs',
     'refused: a webhook that is switched off': 'disabledMs',
@@ -29,6 +27,13 @@ function answer(connections: number): Arm {
   // The others start a process for whoever asks; so do we.
   const setup = { ...sqlite, slots: connections };
   return setUpArm(name, { setup, program: 'ductile-respond', input: { connections } });
+}
+
+/** What the same rows cost without an engine: nothing that keeps them can be quicker than this. */
+function leastOf(connections: number): Arm {
+  const name = `the same rows, no engine, connections: ${connections}`;
+  const setup = { ...sqlite, slots: connections };
+  return setUpArm(name, { setup, program: 'bare-respond', input: { connections } });
 }
 
 /** All kinds are timed in one program: between two, more differs than what is looked for. */
