@@ -33,14 +33,19 @@ const { values, positionals } = parseArgs({
     'at-once': { type: 'string', default: '1' },
     fresh: { type: 'boolean', default: false },
     list: { type: 'boolean', default: false },
+    help: { type: 'boolean', short: 'h', default: false },
   },
 });
+const USAGE = `npm run prove -- NAME… [--seed N] [--minutes N] [--trials N] [--from N] [--at-once N] [--fresh]
+npm run prove -- --list`;
 
 const known = readdirSync(campaigns)
   .filter((file) => file.endsWith(ENDING))
   .map((file) => file.slice(0, -ENDING.length));
 
-if (values.list || positionals.length === 0) {
+if (values.help) {
+  console.log(USAGE);
+} else if (values.list || positionals.length === 0) {
   console.log(known.join('\n'));
 } else {
   mkdirSync(kept, { recursive: true });
