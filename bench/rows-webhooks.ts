@@ -40,7 +40,7 @@ export const webhookTables: readonly Table[] = [
     rows: [
       answers('29d', '32 connections', toAnswer(32), goWebhook(32), 1),
       answers('29e', '8 connections', toAnswer(8), goWebhook(8), 0.75),
-      alone('29f', 'one connection, p50', toAnswer(1), goWebhook(1), 2.2),
+      latency('29f', 'one connection, p50', toAnswer(1), goWebhook(1), 2.2),
       answers(
         '29g',
         '32 connections (the other verifies nothing)',
@@ -56,7 +56,7 @@ export const webhookTables: readonly Table[] = [
     rows: [
       answers('29h', '32 connections', bare(32), goWebhook(32)),
       answers('29i', '8 connections', bare(8), goWebhook(8)),
-      alone('29j', 'one connection, p50', bare(1), goWebhook(1)),
+      latency('29j', 'one connection, p50', bare(1), goWebhook(1)),
     ],
   },
 ];
@@ -66,11 +66,11 @@ function answers(id: string, title: string, arm: string, base: string, goal?: nu
   return { id, title, arms: [arm], base, ...how, ...(goal === undefined ? {} : { goal }) };
 }
 
-function alone(id: string, title: string, arm: string, base: string, goal?: number): Row {
+function latency(id: string, title: string, arm: string, base: string, goal?: number): Row {
   const how = { metric: 'p50Ms', unit: 'ms', better: 'lower' } as const;
   return { id, title, arms: [arm], base, ...how, ...(goal === undefined ? {} : { goal }) };
 }
 
 function refusal(id: string, title: string, base: string): Row {
-  return alone(id, title, `refused: ${title}`, base);
+  return latency(id, title, `refused: ${title}`, base);
 }

@@ -29,7 +29,7 @@ function answer(connections: number): Arm {
   return setUpArm(name, { setup, program: 'ductile-respond', input: { connections } });
 }
 
-/** What the same rows cost without an engine: nothing that keeps them can be quicker than this. */
+/** What the same rows cost without an engine, which bounds what an engine can reach that writes them. */
 function leastOf(connections: number): Arm {
   const name = `the same rows, no engine, connections: ${connections}`;
   const setup = { ...sqlite, slots: connections };

@@ -104,8 +104,9 @@ function choose(kind: Kind): Chosen[] {
 }
 
 async function run({ random }: Trial, { kind, fault, forEver, part }: Chosen, share: number) {
-  const bench = await openBench(kind);
+  // Before the ledger is opened: it is seen then who begins transactions.
   const striker = fault.strike();
+  const bench = await openBench(kind);
   if (forEver && kind === 'postgres') hurry();
   const withNeighbour = kind === 'sqlite' && random() < 0.5;
   const sums = { scenes: 0, statements: 0, refused: 0, absorbed: 0, uncertain: 0 };

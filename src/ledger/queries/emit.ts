@@ -62,8 +62,10 @@ async function startAll(tx: Transaction, followers: readonly Started[]): Promise
   );
   const jobs = followers.flatMap((one) => one.jobs);
   if (jobs.length > 0) await enqueue(tx, { jobs });
-  const runs = followers.flatMap((one) => one.runs);
-  const { news } = runs.length === 0 ? { news: noNews } : await beginRuns(tx, runs);
+  const { news } = await beginRuns(
+    tx,
+    followers.flatMap(({ runs }) => runs),
+  );
   return { ...news, queued: news.queued || jobs.length > 0 };
 }
 

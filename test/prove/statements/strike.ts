@@ -51,7 +51,8 @@ export function strikeSqlite({ errcode, rollsBack }: SqliteFault): Striker {
   /* eslint-enable typescript/unbound-method */
   const fail = (): void => {
     if (!strikes()) return;
-    if (rollsBack && writer?.isTransaction === true) exec.call(writer, 'rollback');
+    if (writer === undefined) throw new Error('it is not known who begins transactions');
+    if (rollsBack && writer.isTransaction) exec.call(writer, 'rollback');
     throw Object.assign(new Error('struck'), { code: 'ERR_SQLITE_ERROR', errcode });
   };
   spy(
