@@ -34,6 +34,8 @@ export interface DispatcherOptions {
   /** What new claims are made under; their attempts run with it, whatever comes meanwhile. */
   readonly generation: () => Generation;
   readonly plugins: (generation: Generation) => readonly ClaimablePlugin[];
+  /** Whether what is claimed now could be started; `wakeSurely` is called when it can be again. */
+  readonly mayStart: () => boolean;
   /** Runs one attempt to its end; never rejects. */
   readonly execute: (
     job: ClaimedJob,
@@ -251,7 +253,7 @@ export class Dispatcher {
   }
 
   get #mayClaim(): boolean {
-    return this.#claiming && performance.now() >= this.#pausedUntil;
+    return this.#claiming && performance.now() >= this.#pausedUntil && this.#options.mayStart();
   }
 
   #toClaim(slots: number, generation: Generation): ClaimRequest {

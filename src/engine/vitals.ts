@@ -16,7 +16,7 @@ export interface VitalsOptions {
   readonly current: () => Generation;
   readonly ledger: Ledger;
   readonly host: Host;
-  readonly dispatcher: Pick<Dispatcher, 'stopAll' | 'stopJob' | 'holds' | 'close'>;
+  readonly dispatcher: Pick<Dispatcher, 'stopAll' | 'stopJob' | 'holds' | 'close' | 'wakeSurely'>;
   readonly onReaped: ReaperOptions['onReaped'];
   /** A process is about to be forgotten that had died. */
   readonly onDeath: () => Promise<void>;
@@ -31,6 +31,8 @@ export interface Vitals {
   readonly outgrown: Promise<number>;
   /** At the start on a file: whoever held its lock before is dead. */
   recover(): Promise<void>;
+  /** Whether others still believe that this process lives, so that it may start what it claims. */
+  mayStart(): boolean;
   /**
    * Whether the parts still turn. A database that is away does not make it unsound: a restart would
    * not bring it back, and would cost what is running.
@@ -41,6 +43,8 @@ export interface Vitals {
 export function makeVitals(options: VitalsOptions): Vitals {
   const { processId, current, ledger, dispatcher, onReaped, log } = options;
   const outgrown = Promise.withResolvers<number>();
+  /** Until when processes may run here, in monotonic milliseconds. */
+  let fencedAt = ledger.kind === 'postgres' ? -Infinity : Infinity;
   const heartbeat = makePulse(options);
   const service = (): Generation['config']['service'] => current().config.service;
   const reaper = makeReaper({
@@ -65,11 +69,23 @@ export function makeVitals(options: VitalsOptions): Vitals {
       const jobs = ledger.kind === 'sqlite' ? await reaper.recover() : 0;
       if (jobs > 0) log.child('engine').warn('work of a crashed process recovered', { jobs });
     },
+    mayStart,
     isSound() {
       const { heartbeatIntervalMs, reapAfterMs } = service();
       return performance.now() - heartbeat.lastRoundAt < heartbeatIntervalMs + reapAfterMs;
     },
   };
+
+  function mayStart(): boolean {
+    return performance.now() < fencedAt;
+  }
+
+  function renew(host: Host, ms: number): void {
+    const wasFenced = !mayStart();
+    fencedAt = performance.now() + ms;
+    host.renew(ms);
+    if (wasFenced) dispatcher.wakeSurely();
+  }
 
   function makePulse({ host, version }: VitalsOptions): Heartbeat {
     return makeHeartbeat({
@@ -90,7 +106,7 @@ export function makeVitals(options: VitalsOptions): Vitals {
         // Only where others may take our claims do our processes have to end when we fall silent.
         // An answer that comes too late for that renews nothing: the next one tells whose they are.
         const leftMs = reapAfterMs - heartbeatIntervalMs - agoMs;
-        if (ledger.kind === 'postgres' && leftMs > 0) host.renew(leftMs);
+        if (ledger.kind === 'postgres' && leftMs > 0) renew(host, leftMs);
         compareClaims(answer, dispatcher, ledger, log.child('engine'));
         const { schemaVersion: found = schemaVersion } = answer;
         if (found > schemaVersion) outgrown.resolve(found);

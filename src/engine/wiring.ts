@@ -229,6 +229,7 @@ export class Wiring {
       generation: () => this.generation,
       plugins: (generation) =>
         this.health.limit(generation).filter(({ name }) => !this.switches.isOff(name)),
+      mayStart: () => this.vitals.mayStart(),
       execute: makeExecutor({
         run: runner.run,
         bases: makeBases((key) => ledger.basePayload(key)),

@@ -105,3 +105,38 @@ describe.each(databases)('a claim that was lost on %s', (database) => {
     expect(await ledger.jobs({ parentJobId: id, limit: 9 })).toHaveLength(1);
   });
 });
+
+test('a process whose word has run out claims nothing before it is heard again', async () => {
+  let isAway = false;
+  let isHeard = true;
+  /** What it asked for with the end of its attempt, and whether that was answered. */
+  const ends: { readonly slots: number; readonly isAway: boolean }[] = [];
+  const away = new DuctileError('LEDGER_UNAVAILABLE', 'not yet');
+  const seam = (real: Ledger): Ledger => ({
+    ...real,
+    heartbeat: (beat) => (isHeard ? real.heartbeat(beat) : Promise.reject(away)),
+    settle(closings, claim) {
+      if (closings.length > 0) ends.push({ slots: claim?.slots ?? 0, isAway });
+      return isAway ? Promise.reject(away) : real.settle(closings, claim);
+    },
+  });
+  const place = await makePlace({
+    ...setup,
+    database: 'postgres',
+    service: { heartbeat_interval: '100ms', reap_after: '1500ms', poll_interval: '1h' },
+  });
+  const { submit, ended, attempts } = await place.start({ ledger: seam });
+  const id = await submit('worker');
+  await begun(place, 1);
+  isAway = true;
+  isHeard = false;
+  // By then it has rested from the end of its attempt.
+  await eventually('it has often tried in vain', () => ends.length === 5);
+  isAway = false;
+  await eventually('the end is settled', () => ends.at(-1)?.isAway === false);
+  expect(ends.at(-1)).toEqual({ slots: 0, isAway: false });
+  await place.openGate('2');
+  isHeard = true;
+  expect(await ended(id)).toMatchObject({ status: 'succeeded', attempt: 2 });
+  expect((await attempts(id)).map(({ cause }) => cause)).toEqual(['fenced', 'ok']);
+});

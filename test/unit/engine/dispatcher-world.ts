@@ -26,6 +26,7 @@ export class World {
   readonly ends = new Map<string, () => void>();
   readonly stops: string[] = [];
   queue: string[] = [];
+  mayStart = true;
   down = false;
   /** What an answer says of itself: whether nothing was written after it. */
   isLatest: (() => boolean) | undefined;
@@ -42,6 +43,7 @@ export class World {
       most: () => this.most,
       generation: () => generation,
       plugins: () => [],
+      mayStart: () => this.mayStart,
       execute: (job, signal) => this.#execute(job, signal),
       onSettled: (settled) => this.told.push(settled),
       log: makeLogger({ level: 'error', format: 'json', destination: { write: () => undefined } }),

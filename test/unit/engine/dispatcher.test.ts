@@ -52,6 +52,22 @@ describe('claims', () => {
     expect(world.running).toEqual(['a']);
   });
 
+  test('are not made while nothing may be started, though ends are settled', async () => {
+    const world = new World(2);
+    world.queue = ['a', 'b', 'c'];
+    world.dispatcher.open();
+    await soon();
+    world.mayStart = false;
+    world.ends.get('a')?.();
+    await soon();
+    expect(world.asked.at(-1)).toMatchObject({ ends: ['a'], slots: 0 });
+    expect(world.running).toEqual(['b']);
+    world.mayStart = true;
+    world.dispatcher.wakeSurely();
+    await soon();
+    expect(world.running).toEqual(['b', 'c']);
+  });
+
   describe('for work that has arrived', () => {
     test('are not repeated when the last one came after it', async () => {
       const world = new World(2);

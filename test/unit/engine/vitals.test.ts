@@ -22,6 +22,7 @@ function makeProcess() {
   const renewed: number[] = [];
   const judged: unknown[] = [];
   const answers = { afterMs: 0, known: true, schemaVersion };
+  const woken: number[] = [];
   const ledger = {
     kind: 'postgres',
     heartbeat: async (): Promise<HeartbeatAnswer> => {
@@ -49,12 +50,18 @@ function makeProcess() {
     current: () => generation as unknown as Generation,
     ledger,
     host: { rung: 'native', renew: (ms) => void renewed.push(ms) } as Host,
-    dispatcher: { stopAll: () => {}, stopJob: () => {}, holds: () => true, close: () => {} },
+    dispatcher: {
+      stopAll: () => {},
+      stopJob: () => {},
+      holds: () => true,
+      close: () => {},
+      wakeSurely: () => void woken.push(renewed.length),
+    },
     onReaped: () => {},
     onDeath: () => Promise.resolve(),
     log,
   });
-  return { vitals, renewed, judged, answers };
+  return { vitals, renewed, judged, answers, woken };
 }
 
 describe('what a process may still run', () => {
@@ -81,6 +88,46 @@ describe('what a process may still run', () => {
     answers.afterMs = 0;
     await vi.advanceTimersByTimeAsync(heartbeatIntervalMs + 1);
     expect(renewed).toHaveLength(2);
+    await vitals.heartbeat.stop();
+  });
+});
+
+describe('what a process claims', () => {
+  test('may be started for as long as it is believed to live', async () => {
+    const { vitals, answers, woken } = makeProcess();
+    expect(vitals.mayStart()).toBe(false);
+    const starting = vitals.heartbeat.start();
+    await vi.advanceTimersByTimeAsync(0);
+    await starting;
+    expect(vitals.mayStart()).toBe(true);
+    expect(woken).toEqual([1]);
+    answers.afterMs = 5000;
+    await vi.advanceTimersByTimeAsync(reapAfterMs - heartbeatIntervalMs - 1);
+    expect(vitals.mayStart()).toBe(true);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(vitals.mayStart()).toBe(false);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(vitals.mayStart()).toBe(false);
+    expect(woken).toEqual([1]);
+    const stopping = vitals.heartbeat.stop();
+    await vi.advanceTimersByTimeAsync(5000);
+    await stopping;
+  });
+
+  test('is looked for at once when it is heard again, and not with every heartbeat', async () => {
+    const { vitals, renewed, answers, woken } = makeProcess();
+    const starting = vitals.heartbeat.start();
+    await vi.advanceTimersByTimeAsync(0);
+    await starting;
+    await vi.advanceTimersByTimeAsync(3 * heartbeatIntervalMs);
+    expect(renewed.length).toBeGreaterThan(2);
+    expect(woken).toEqual([1]);
+    answers.afterMs = 5000;
+    await vi.advanceTimersByTimeAsync(5000);
+    answers.afterMs = 0;
+    await vi.advanceTimersByTimeAsync(2 * heartbeatIntervalMs + 1);
+    expect(vitals.mayStart()).toBe(true);
+    expect(woken).toHaveLength(2);
     await vitals.heartbeat.stop();
   });
 });
