@@ -60,6 +60,7 @@ export function makePostgresDialect(schema: string): Dialect {
       derived: 'stored',
     },
     now: `to_char(clock_timestamp() at time zone 'utc', ${format})`,
+    isToldTime: false,
     nowPlus: (ms) =>
       `to_char((clock_timestamp() + (${ms})::bigint * interval '1 millisecond')
         at time zone 'utc', ${format})`,

@@ -1,3 +1,4 @@
+import type { Timestamp } from '../base/clock.ts';
 import type { Dialect, Row, RowsStatement, RowsWriter, Value } from './dialect.ts';
 
 /** Neighbours that differ in their key only. A statement without a key has a run for each row. */
@@ -23,7 +24,7 @@ export function toRuns({ columns, key }: RowsStatement, rows: readonly Row[]): R
 /** A statement that is run once for each run of rows, with their values as parameters. */
 export interface CompiledRun {
   readonly text: string;
-  readonly bind: (run: Run, common: readonly Value[]) => Value[];
+  readonly bind: (run: Run, common: readonly Value[], now?: Timestamp) => Value[];
 }
 
 export function compileRun(dialect: Dialect, statement: RowsStatement, run: Run): CompiledRun {
@@ -59,18 +60,26 @@ function compileKeys(
       lateral: (select: string) => `(${select}) q`,
     },
   );
+  const clock = (): string =>
+    dialect.isToldTime ? dialect.parameter(mark(NOW), 'text') : askOnce(dialect);
   return {
-    text: write(statement, writer, dialect),
-    bind: ({ row, keys }, common) =>
-      used.map((what) => {
-        if (what === KEYS) return dialect.list(keys);
-        return (typeof what === 'number' ? common[what] : row[what]) ?? null;
-      }),
+    text: write(statement, writer, dialect, clock),
+    bind: ({ row, keys }, common, now) => {
+      const values: Value[] = [];
+      for (const what of used) {
+        if (typeof what === 'number') values.push(common[what] ?? null);
+        else if (what === NOW) values.push(now ?? null);
+        else if (what === KEYS) values.push(dialect.list(keys));
+        else values.push(row[what] ?? null);
+      }
+      return values;
+    },
   };
 }
 
-/** Stands for the keys of a run among the names of columns. */
+/** Stand for the keys of a run and for its moment among the names of columns. */
 const KEYS = '(keys)';
+const NOW = '(now)';
 
 /** A statement that takes all rows at once, each column as an array. */
 export interface CompiledSet {
@@ -96,7 +105,7 @@ export const compileSet = once((dialect: Dialect, statement: RowsStatement): Com
     lateral: (select: string) => `${source} cross join lateral (${select}) q`,
   });
   return {
-    text: write(statement, writer, dialect),
+    text: write(statement, writer, dialect, () => askOnce(dialect)),
     bind: (rows, common) => [
       ...names.map((name) => dialect.list(rows.map((row) => row[name] ?? null))),
       ...common,
@@ -104,14 +113,25 @@ export const compileSet = once((dialect: Dialect, statement: RowsStatement): Com
   };
 });
 
-function write({ sql, tells }: RowsStatement, writer: RowsWriter, dialect: Dialect): string {
-  const text = sql(writer, withOneClock(dialect));
+function write(
+  { sql, tells }: RowsStatement,
+  writer: RowsWriter,
+  dialect: Dialect,
+  clock: () => string,
+): string {
+  const ours: Dialect = {
+    ...dialect,
+    get now() {
+      return clock();
+    },
+  };
+  const text = sql(writer, ours);
   return tells === undefined || dialect.name === 'sqlite' ? text : `${text} returning ${tells}`;
 }
 
 /** A sub-select is evaluated once, a volatile call for each row. */
-function withOneClock(dialect: Dialect): Dialect {
-  return { ...dialect, now: `(select ${dialect.now})` };
+function askOnce({ now }: Dialect): string {
+  return `(select ${now})`;
 }
 
 function typeOf(columns: RowsStatement['columns'], column: string): 'text' | 'int' {

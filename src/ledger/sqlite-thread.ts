@@ -1,6 +1,7 @@
 import { askThread } from './ask-thread.ts';
 import type { Row, Session } from './dialect.ts';
-import { classify, sqliteDialect } from './sqlite.ts';
+import { sqliteDialect } from './sqlite-session.ts';
+import { classify } from './sqlite.ts';
 
 /** What can be asked of a file beside those who work with it. */
 export type Reading = Pick<Session, 'dialect' | 'run'>;

@@ -1,55 +1,14 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { Timestamp } from '../base/clock.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
-import {
-  tryParts,
-  type Dialect,
-  type Row,
-  type RowsStatement,
-  type Session,
-  type Store,
-  type Transaction,
-  type Value,
-  type VerbName,
-} from './dialect.ts';
+import { tryParts, type Session, type Store, type Transaction, type VerbName } from './dialect.ts';
 import { afterCommit, beforeCommit } from './fault.ts';
-import { compileRun, toRuns } from './rows.ts';
 import { makeCheckpoints } from './sqlite-checkpoint.ts';
 import { openReader, openWriter, sqliteCode } from './sqlite-file.ts';
+import { makeSession, sqliteDialect } from './sqlite-session.ts';
 import { makeSyncing, type Disk, type Syncing } from './sqlite-sync.ts';
-
-const NOW = `strftime('%Y-%m-%dT%H:%M:%fZ', 'now')`;
-
-export const sqliteDialect: Dialect = {
-  name: 'sqlite',
-  table: (name) => name,
-  types: {
-    int: 'integer',
-    text: 'text',
-    identity: 'integer primary key autoincrement',
-    transaction: 'integer not null default 0',
-    derived: 'virtual',
-  },
-  now: NOW,
-  nowPlus: (ms) => `strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (${ms} / 1000.0) || ' seconds')`,
-  forUpdate: '',
-  forShare: '',
-  skipLocked: '',
-  lockClaims: undefined,
-  lockRuns: undefined,
-  settledBelow: undefined,
-  unbegun: undefined,
-  lastJobGiven: undefined,
-  newTransaction: undefined,
-  size: `(p.page_count - f.freelist_count) * s.page_size
-    from pragma_page_count p, pragma_freelist_count f, pragma_page_size s`,
-  // One writer meets nobody.
-  isConflict: () => false,
-  parameter: (index) => `?${index}`,
-  among: (index) => `in (select value from json_each(?${index}))`,
-  list: (values) => JSON.stringify(values),
-};
 
 export interface SqliteStore extends Store {
   readonly path: string;
@@ -194,8 +153,8 @@ function makeReader(path: string): { session(): Session; close(): void } {
 }
 
 /** One connection and no transactions: to look at a file, or to have an empty ledger in memory. */
-export function storeOver(db: DatabaseSync): Store {
-  const session = makeSession(db);
+export function storeOver(db: DatabaseSync, clock?: () => Timestamp): Store {
+  const session = makeSession(db, clock);
   const attend = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
       return await work();
@@ -295,57 +254,6 @@ function rollback(db: DatabaseSync): void {
     db.exec('rollback');
   } catch {
     // Some errors roll back by themselves; then there is nothing left to undo.
-  }
-}
-
-function makeSession(db: DatabaseSync): Transaction {
-  const statements = new Map<string, StatementSync>();
-  const prepare = (sql: string): StatementSync => {
-    let statement = statements.get(sql);
-    if (statement === undefined) statements.set(sql, (statement = db.prepare(unplanned(sql))));
-    return statement;
-  };
-  const runEach = (
-    definition: RowsStatement,
-    rows: readonly Row[],
-    common: readonly Value[] = [],
-  ): Row[] => {
-    const { tells } = definition;
-    const found: Row[] = [];
-    for (const run of toRuns(definition, rows)) {
-      const { text, bind } = compileRun(sqliteDialect, definition, run);
-      const statement = prepare(text);
-      const values = bind(run, common);
-      if (tells === undefined) {
-        for (const row of statement.all(...values)) found.push(row as Row);
-      } else if (statement.run(...values).changes > 0) {
-        found.push({ [tells]: run.row[tells] ?? null });
-      }
-    }
-    return found;
-  };
-  return {
-    dialect: sqliteDialect,
-    again: false,
-    parts: { isGuarded: true, areUsed: false },
-    run: (sql, values = []) => attempt(() => prepare(sql).all(...values) as Row[]),
-    each: (...asked) => attempt(() => runEach(...asked)),
-    send: (...asked) => void runEach(...asked),
-    finish: () => undefined,
-  };
-}
-
-/** SQLite plans a statement again for every value of a parameter that stands alone after `limit`. */
-function unplanned(sql: string): string {
-  return sql.replaceAll(/\blimit (\?\d*)/g, 'limit $1 + 0');
-}
-
-/** Results and errors alike reach the caller through the promise, as they do on PostgreSQL. */
-function attempt<T>(work: () => T): Promise<T> {
-  try {
-    return Promise.resolve(work());
-  } catch (error) {
-    return Promise.reject(error);
   }
 }
 

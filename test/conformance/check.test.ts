@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { checkLedger } from '../../src/ledger/check.ts';
 import { makePostgresDialect } from '../../src/ledger/postgres.ts';
-import { sqliteDialect } from '../../src/ledger/sqlite.ts';
+import { sqliteDialect } from '../../src/ledger/sqlite-session.ts';
 import { fillCrowd } from './crowd.ts';
 import { databases, openBench, type Bench } from './support.ts';
 

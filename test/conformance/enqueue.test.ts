@@ -22,6 +22,27 @@ describe.each(databases)('enqueue on %s', (kind) => {
     }
   });
 
+  test('what is asked for at once has one moment, by the clock of the database', async () => {
+    const { ledger, sql } = await openBench(kind);
+    const before = await ledger.now();
+    await ledger.enqueue({ jobs: range(50).map(() => draft()) });
+    const after = await ledger.now();
+    const [times = {}] = await sql(
+      `select min(created_at) as first, max(created_at) as last, min(ready_at) as ready from job_queue`,
+    );
+    expect(times['first']).toBe(times['last']);
+    expect(times['ready']).toBe(times['first']);
+    expect(before <= String(times['first']) && String(times['last']) <= after).toBe(true);
+  });
+
+  test('what is asked for twice in a batch is there once', async () => {
+    const { ledger } = await openBench(kind);
+    const [one, other] = [draft(), draft()];
+    const answers = await ledger.enqueue({ jobs: [one, other, one] });
+    expect(answers.map(({ jobId }) => jobId)).toEqual([one.id, other.id, one.id]);
+    expect(await ledger.jobs({ limit: 9 })).toHaveLength(2);
+  });
+
   test('every field comes back as it was given', async () => {
     const { ledger, job } = await openBench(kind);
     const wanted = draft({

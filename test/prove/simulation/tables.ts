@@ -13,7 +13,7 @@ const RealDate = Date;
 
 export class Tables {
   readonly db = new DatabaseSync(':memory:');
-  readonly store: Store = storeOver(this.db);
+  readonly store: Store = storeOver(this.db, () => this.#tell(undefined));
   readonly #clock = { now: () => 0, toldMs: NaN, told: '' };
   #changes: Changes | undefined;
   #empty: readonly StatementSync[] = [];
