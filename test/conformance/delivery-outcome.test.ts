@@ -68,4 +68,31 @@ describe.each(databases)('deliveries on %s', (kind) => {
     const { told: repeated } = await ledger.receive([again]);
     expect(repeated).toEqual([{ signalId: signals[2], isNew: false }]);
   });
+
+  test('of a batch in which some came before, each is told its own', async () => {
+    const { ledger } = await openBench(kind);
+    const known = [delivery('a', [draft()]), delivery('a', [draft()])];
+    await ledger.receive(known);
+    const fresh = [delivery('a', [draft()]), delivery('a', [draft()]), delivery('a', [draft()])];
+    const repeat = (index: number): DeliveryDraft => ({
+      ...delivery('a', [draft()]),
+      deliveryId: known[index]?.id ?? '',
+    });
+    const [one, two, three] = fresh as [DeliveryDraft, DeliveryDraft, DeliveryDraft];
+    const { told } = await ledger.receive([one, repeat(1), two, repeat(0), three]);
+    expect(told).toEqual([
+      { signalId: one.id, isNew: true },
+      { signalId: known[1]?.id, isNew: false },
+      { signalId: two.id, isNew: true },
+      { signalId: known[0]?.id, isNew: false },
+      { signalId: three.id, isNew: true },
+    ]);
+    expect(await ledger.jobs({ limit: 9 })).toHaveLength(5);
+    const duplicates = (await ledger.deliveries({ limit: 9 })).map(({ id, duplicates: n }) => [
+      id,
+      n,
+    ]);
+    expect(duplicates).toContainEqual([known[0]?.id, 1]);
+    expect(duplicates).toContainEqual([one.id, 0]);
+  });
 });

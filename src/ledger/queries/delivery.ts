@@ -11,7 +11,7 @@ import type {
   UntakenDelivery,
 } from '../webhooks.ts';
 import { emit } from './emit.ts';
-import { int, text, textOrNull } from './row.ts';
+import { int, text, textOrNull, whichOf } from './row.ts';
 import { Where } from './where.ts';
 
 /** Each that is new with its signal and what that causes, in one transaction. */
@@ -19,12 +19,8 @@ export async function receive(
   tx: Transaction,
   deliveries: readonly DeliveryDraft[],
 ): Promise<Received> {
-  const added = await insertDeliveries(tx, deliveries);
-  const fresh = deliveries.filter(({ id }) => added.has(id));
-  const earlier = new Map<string, ToldDelivery>();
-  for (const one of deliveries) {
-    if (!added.has(one.id)) earlier.set(one.id, await findEarlier(tx, one));
-  }
+  const fresh = whichOf(deliveries, await tx.each(insertDelivery, deliveries.map(toRow)));
+  const earlier = await findAllEarlier(tx, deliveries, fresh);
   countTriggers(tx, fresh);
   const emitted =
     fresh.length === 0
@@ -33,34 +29,34 @@ export async function receive(
           tx,
           fresh.map(({ emission }) => emission),
         );
-  const told = new Map(earlier);
+  const told: ToldDelivery[] = [];
   for (const [index, { id }] of fresh.entries()) {
     const { signalId, created } = mustHave(emitted.told[index], id);
-    told.set(id, { signalId, isNew: created });
+    told.push({ signalId, isNew: created });
     // Its delivery was forgotten, its signal was not: that one is what it came to.
     if (!created) await pointAt(tx, id, signalId);
   }
   const news = tx.again ? { ...emitted.news, advancing: true, queued: true } : emitted.news;
-  return { told: deliveries.map(({ id }) => mustHave(told.get(id), id)), news };
+  if (earlier.size === 0) return { told, news };
+  const rest = told.values();
+  return {
+    told: deliveries.map(({ id }) => earlier.get(id) ?? mustHave(rest.next().value, id)),
+    news,
+  };
 }
 
-async function insertDeliveries(
-  tx: Transaction,
-  deliveries: readonly DeliveryDraft[],
-): Promise<ReadonlySet<string>> {
-  const rows = deliveries.map(({ id, hookId, deliveryId, replayKey, emission, ...rest }) => ({
-    reason: rest.skipped ?? null,
-    id,
-    hook_id: hookId,
-    delivery_id: deliveryId,
-    replay_key: replayKey,
-    source: rest.source,
-    headers: rest.headers,
-    body_bytes: rest.bodyBytes,
-    signal_id: emission.signal.id,
-  }));
-  const added = await tx.each(insertDelivery, rows);
-  return new Set(added.map((row) => text(row, 'id')));
+function toRow(delivery: DeliveryDraft): Row {
+  return {
+    id: delivery.id,
+    hook_id: delivery.hookId,
+    reason: delivery.skipped ?? null,
+    delivery_id: delivery.deliveryId,
+    replay_key: delivery.replayKey,
+    source: delivery.source,
+    headers: delivery.headers,
+    body_bytes: delivery.bodyBytes,
+    signal_id: delivery.emission.signal.id,
+  };
 }
 
 const insertDelivery = defineRows({
@@ -83,6 +79,21 @@ const insertDelivery = defineRows({
       ${d.now}`)}
     on conflict do nothing`,
 });
+
+/** What was taken in place of those that are not fresh. */
+async function findAllEarlier(
+  tx: Transaction,
+  deliveries: readonly DeliveryDraft[],
+  fresh: readonly DeliveryDraft[],
+): Promise<ReadonlyMap<string, ToldDelivery>> {
+  const earlier = new Map<string, ToldDelivery>();
+  if (fresh.length === deliveries.length) return earlier;
+  const added = new Set(fresh);
+  for (const one of deliveries) {
+    if (!added.has(one)) earlier.set(one.id, await findEarlier(tx, one));
+  }
+  return earlier;
+}
 
 /** The one that was taken. By its own id, it is this very one, told again after a lost answer. */
 async function findEarlier(

@@ -12,13 +12,18 @@ export async function emit(tx: Transaction, emissions: readonly Emission[]): Pro
   const signals = emissions.map(({ signal }) => signal);
   if (!tx.again && emissions.every(isPlain)) return await record(tx, signals);
   const { added, areAwaited } = await insertNewSignals(tx, signals);
-  const fresh = emissions.filter(({ signal }) => added.has(signal.id));
-  const begun = await startAll(tx, fresh);
-  const news = { ...begun, advancing: begun.advancing || areAwaited };
-  if (fresh.length === emissions.length) return { told: signals.map(asNew), news };
+  const start = async (fresh: readonly Emission[]): Promise<RunNews> => {
+    const begun = await startAll(tx, fresh);
+    return { ...begun, advancing: begun.advancing || areAwaited };
+  };
+  if (added.length === signals.length) {
+    return { told: signals.map(asNew), news: await start(emissions) };
+  }
+  const ids = new Set(added.map(({ id }) => id));
+  const news = await start(emissions.filter(({ signal }) => ids.has(signal.id)));
   const told: ToldSignal[] = [];
   for (const signal of signals) {
-    told.push(added.has(signal.id) ? asNew(signal) : await findEarlier(tx, signal));
+    told.push(ids.has(signal.id) ? asNew(signal) : await findEarlier(tx, signal));
   }
   const again = emissions.flatMap((emission, index) => handleAgain(emission, told[index]));
   const all = again.length === 0 ? news : joinNews([news, await startAll(tx, again)]);

@@ -14,22 +14,35 @@ import { insertSignals } from './signal.ts';
 export async function enqueue(tx: Transaction, batch: EnqueueBatch): Promise<Enqueued[]> {
   insertContexts(tx, batch.contexts ?? []);
   insertSignals(tx, batch.signals ?? []);
+  if (batch.jobs.every(({ dedupe }) => dedupe === undefined)) {
+    insertAll(tx, batch.jobs);
+    return batch.jobs.map(({ id }) => ({ jobId: id }));
+  }
   // Asked for twice in one batch is asked for once.
   const jobs = [...new Map(batch.jobs.map((job) => [job.id, job])).values()];
   const duplicates = await findDuplicates(tx, jobs);
-  const fresh = jobs.filter((job) => !duplicates.has(job.id));
-  const isDelayed = ({ due }: JobDraft): boolean =>
-    due !== undefined && ('at' in due || due.inMs > 0);
-  const listener = tx.ends?.listener ?? null;
-  tx.send(
-    insertJobs,
-    fresh.filter((job) => !isDelayed(job)).map((job) => toRow(job, listener)),
-  );
-  tx.send(
-    insertDelayedJobs,
-    fresh.filter(isDelayed).map((job) => toDelayedRow(job, listener)),
+  insertAll(
+    tx,
+    jobs.filter((job) => !duplicates.has(job.id)),
   );
   return batch.jobs.map((job) => toAnswer(job, duplicates));
+}
+
+/** One that is there already is the same one, asked for again. */
+function insertAll(tx: Transaction, jobs: readonly JobDraft[]): void {
+  const listener = tx.ends?.listener ?? null;
+  const rows: Row[] = [];
+  const delayed: Row[] = [];
+  for (const job of jobs) {
+    if (isDelayed(job)) delayed.push(toDelayedRow(job, listener));
+    else rows.push(toRow(job, listener));
+  }
+  tx.send(insertJobs, rows);
+  tx.send(insertDelayedJobs, delayed);
+}
+
+function isDelayed({ due }: JobDraft): boolean {
+  return due !== undefined && ('at' in due || due.inMs > 0);
 }
 
 /** What an enqueue answered that was committed before its answer was lost. */

@@ -10,7 +10,7 @@ import {
 import type { SignalFilter, SignalGroup } from '../signals.ts';
 import { insertAsked } from './asked.ts';
 import { insertSealedPayloads } from './credential.ts';
-import { int, intOrNull, text, textOrNull } from './row.ts';
+import { int, intOrNull, text, textOrNull, whichOf } from './row.ts';
 import { orderOf, Where } from './where.ts';
 
 export function insertSignals(tx: Transaction, signals: readonly SignalDraft[]): void {
@@ -39,13 +39,11 @@ export async function insertAndWake(
 export async function insertNewSignals(
   tx: Transaction,
   signals: readonly SignalDraft[],
-): Promise<{ readonly added: ReadonlySet<string>; readonly areAwaited: boolean }> {
-  const rows = await tx.each(insertNew, signals.map(toRow));
-  const added = new Set(rows.map((row) => text(row, 'id')));
-  const fresh = signals.filter(({ id }) => added.has(id));
-  insertSealedPayloads(tx, fresh);
-  const woken = tx.each(wakeTold, firstOfEach(fresh));
-  ask(tx, fresh);
+): Promise<{ readonly added: readonly SignalDraft[]; readonly areAwaited: boolean }> {
+  const added = whichOf(signals, await tx.each(insertNew, signals.map(toRow)));
+  insertSealedPayloads(tx, added);
+  const woken = tx.each(wakeTold, firstOfEach(added));
+  ask(tx, added);
   return { added, areAwaited: (await woken).length > 0 };
 }
 
