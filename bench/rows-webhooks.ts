@@ -21,6 +21,15 @@ export const webhookTables: readonly Table[] = [
         goal: 0.65,
         better: 'higher',
       },
+      {
+        id: '29k',
+        title: 'their rows, written by three statements and no ledger (no goal: it bounds 29a)',
+        arms: ['the same server, its rows alone, webhook'],
+        base: 'the same server, no ledger, webhook',
+        metric: 'rate',
+        unit: 'deliveries/s',
+        better: 'higher',
+      },
     ],
   },
   {

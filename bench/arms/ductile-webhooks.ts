@@ -8,6 +8,7 @@ const sqlite: Setup = { ledger: 'sqlite', plugin: 'static', slots: 8, api: true 
 export default [
   intake('Ductile, SQLite, webhook, 64 connections', 'ledger'),
   intake('the same server, no ledger, webhook', 'none'),
+  intake('the same server, its rows alone, webhook', 'rows'),
   ...[32, 8, 1].flatMap((connections) => [answer(connections), leastOf(connections)]),
   ...refusals({
     'refused: no such webhook': 'unknownMs',
@@ -17,7 +18,7 @@ export default [
   }),
 ];
 
-function intake(name: string, store: 'ledger' | 'none'): Arm {
+function intake(name: string, store: 'ledger' | 'rows' | 'none'): Arm {
   const input = { connections: 64, store };
   return setUpArm(name, { setup: sqlite, program: 'ductile-webhooks', input });
 }

@@ -4,24 +4,21 @@
  * before anything follows from it. There is no engine: nothing is looked up, limited, masked or retried.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { fdatasyncSync, openSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { DatabaseSync } from 'node:sqlite';
 import { z } from 'zod';
 import { findPlace } from '../../src/app/place.ts';
 import { makeId, makeToken } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
 import { toSpec } from '../../src/engine/executor.ts';
-import { openLedger } from '../../src/ledger/open.ts';
 import { loadCatalog } from '../../src/plugin/catalog.ts';
 import { makeHost } from '../../src/plugin/host.ts';
+import { openBareRows, type BareRows } from './bare-rows.ts';
 import { placeShape, readConfig } from './ductile.ts';
 import { measure } from './harness.ts';
 import { loadHook, signHook } from './hooks.ts';
 
 const SECRET = 'bench-secret';
-const NOW = `strftime('%Y-%m-%dT%H:%M:%fZ', 'now')`;
 const HEADERS = JSON.stringify([
   ['host', '127.0.0.1'],
   ['x-signature', '[redacted]'],
@@ -32,8 +29,7 @@ const shape = placeShape.extend({ connections: z.number() });
 await measure(shape, async ({ config, plugin, connections }) => {
   const { state } = readConfig(config);
   if (state.kind !== 'sqlite') throw new Error('this is for SQLite');
-  await (await openLedger(state)).close();
-  const rows = openRows(state.path);
+  const rows = await openRows(state.path);
   const run = await openProcesses(config, plugin);
   const server = createServer((request, response) => {
     const parts: Buffer[] = [];
@@ -86,68 +82,52 @@ interface Taken {
 }
 
 /** What a delivery, its signal, its job and its attempt leave on a ledger; what comes at once is one commit. */
-function openRows(path: string) {
-  const db = new DatabaseSync(path);
-  db.exec('pragma journal_mode = wal; pragma synchronous = normal');
-  const journal = openSync(`${path}-wal`, 'r+');
-  const insertDelivery = db.prepare(`insert into webhook_deliveries
-    (id, hook_id, verdict, delivery_id, source, headers, body_bytes, signal_id, received_at)
-    values (?, 'bench', 'accepted', ?, '127.0.0.1', ?, ?, ?, ${NOW}) on conflict do nothing`);
-  const insertSignal = db.prepare(`insert into signals (id, type, source, subject_type, subject_id,
-      data, metadata, hops, correlation_id, visibility, source_event_id, occurred_at, inserted_at)
-    values (?, 'webhook.received', 'webhook:bench', 'webhook', 'bench', ?, '{"schema_version":1}', 1,
-      ?, 'internal', ?, ${NOW}, ${NOW}) on conflict do nothing`);
-  const insertJob = db.prepare(`insert into job_queue (id, plugin, command, payload, status,
-      max_attempts, submitted_by, actor, source_event_id, root_job_id, idempotency_key, hops,
-      runtime_caused, created_at, ready_at)
-    values (?, ?, 'handle', ?, 'queued', 4, 'webhook', 'webhook:bench', ?, ?, ?, 1, 0, ${NOW}, ${NOW})
-    on conflict (id) do nothing`);
+async function openRows(path: string) {
+  const bare = await openBareRows(path);
+  const { db } = bare;
   const claim = db.prepare(`update job_queue set status = 'running', claim_token = ?,
-      claimed_by = 'bench', started_at = ${NOW}, claim_expires_at = ${NOW}
-    where id = ? and status = 'queued' returning seq`);
-  const close = db.prepare(`update job_queue set status = 'succeeded', completed_at = ${NOW},
+      claimed_by = 'bench', started_at = ?3, claim_expires_at = ?3
+    where id = ?2 and status = 'queued' returning seq`);
+  const close = db.prepare(`update job_queue set status = 'succeeded', completed_at = ?3,
       claim_token = null, claimed_by = null, claim_expires_at = null
-    where seq = ? and status = 'running' and claim_token = ? returning id`);
+    where seq = ?1 and status = 'running' and claim_token = ?2 returning id`);
   const insertAttempt = db.prepare(`insert into job_log (id, job_id, plugin, command, submitted_by,
       created_at, started_at, source_event_id, status, cause, result, attempt, stderr_truncated,
       process_id, claim_token, completed_at, queue_ms, spawn_ms, run_ms, settle_ms)
     select id || '-1', id, plugin, command, submitted_by, created_at, started_at, source_event_id,
-      'succeeded', 'ok', ?, 1, 0, 'bench', ?, ${NOW}, 1, 1, 1, 1 from job_queue where seq = ?`);
-  const write = makeGroups(db, journal);
+      'succeeded', 'ok', ?, 1, 0, 'bench', ?, ?, 1, 1, 1, 1 from job_queue where seq = ?`);
+  const write = makeGroups(bare);
   return {
     async receive(payload: string, plugin: string): Promise<Taken> {
-      const [id, signal, job, token] = [makeId(), makeId(), makeId(), makeToken()];
-      const event = `{"type":"webhook.received","payload":${payload},"event_id":"${signal}"}`;
+      const [id, signalId, jobId, token] = [makeId(), makeId(), makeId(), makeToken()];
+      const event = `{"type":"webhook.received","payload":${payload},"event_id":"${signalId}"}`;
+      const about = { id, headers: HEADERS, bodyBytes: payload.length, signalId, data: payload };
       const seq = await write(() => {
-        insertDelivery.run(id, id, HEADERS, payload.length, signal);
-        insertSignal.run(signal, payload, signal, id);
-        insertJob.run(job, plugin, event, signal, job, `${signal}:target`);
-        return Number(claim.get(token, job)?.['seq']);
+        bare.insert({ ...about, jobId, plugin, payload: event });
+        return Number(claim.get(token, jobId, now())?.['seq']);
       });
-      const request = `{"protocol":2,"job_id":"${job}","command":"handle","payload":${payload},"event":${event}}\n`;
+      const request = `{"protocol":2,"job_id":"${jobId}","command":"handle","payload":${payload},"event":${event}}\n`;
       return { seq, token, request };
     },
     close: ({ seq, token }: Taken, result: string) =>
       write(() => {
-        close.all(seq, token);
-        insertAttempt.run(result, token, seq);
+        close.all(seq, token, now());
+        insertAttempt.run(result, token, now(), seq);
       }),
   };
 }
 
+function now(): string {
+  return new Date().toISOString();
+}
+
 /** One transaction and one sync for what is written in a turn of the event loop. */
-function makeGroups(db: DatabaseSync, journal: number) {
-  const begin = db.prepare('begin immediate');
-  const commit = db.prepare('commit');
+function makeGroups(rows: BareRows) {
   let waiting: (() => () => void)[] = [];
   const flush = (): void => {
     const group = waiting;
     waiting = [];
-    begin.run();
-    const answers = group.map((work) => work());
-    commit.run();
-    fdatasyncSync(journal);
-    for (const answer of answers) answer();
+    for (const answer of rows.commit(() => group.map((work) => work()))) answer();
   };
   return <T>(work: () => T): Promise<T> =>
     new Promise((resolve) => {

@@ -1,25 +1,47 @@
-/** The listener of webhooks over an engine that runs no jobs; with `none`, nothing is kept of what comes. */
+/**
+ * The listener of webhooks over an engine that runs no jobs. With `none`, nothing is kept of what comes;
+ * with `rows`, the rows of it are, by the least that writes them.
+ */
+import { join } from 'node:path';
 import { z } from 'zod';
 import { listenHooks } from '../../src/http/control.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
 import { noNews } from '../../src/ledger/runs.ts';
+import type { DeliveryDraft } from '../../src/ledger/webhooks.ts';
+import { openBareRows, type BareDelivery } from './bare-rows.ts';
 import { errorLog, openWithoutProcesses, placeShape } from './ductile.ts';
 import { measure } from './harness.ts';
 import { loadHook, openHook } from './hooks.ts';
 
-const shape = placeShape.extend({ connections: z.number(), store: z.enum(['ledger', 'none']) });
+const shape = placeShape.extend({
+  connections: z.number(),
+  store: z.enum(['ledger', 'rows', 'none']),
+});
 
 await measure(shape, async ({ config, plugin, connections, store }) => {
   const engine = await openWithoutProcesses(config);
   const proof = await openHook(engine, plugin, {});
-  if (store === 'none') {
-    engine.ledger.receive = (drafts) =>
-      Promise.resolve({
-        told: drafts.map(({ emission }) => ({ signalId: emission.signal.id, isNew: true })),
-        news: noNews,
-      });
-  }
+  if (store !== 'ledger') engine.ledger.receive = await makeStandIn(store, config);
   const listener = await listenHooks({ host: '127.0.0.1', port: 0 }, engine, errorLog());
   const measures = await loadHook(listener.address, connections, proof, 202);
   await listener.close();
   return measures;
 });
+
+/** What takes the place of the ledger: it tells of everything that it is new. */
+async function makeStandIn(store: 'rows' | 'none', config: string): Promise<Ledger['receive']> {
+  const rows = store === 'rows' ? await openBareRows(join(config, 'bare', 'ledger.db')) : undefined;
+  return (drafts) => {
+    rows?.commit(() => drafts.forEach((draft) => rows.insert(toBare(draft))));
+    const told = drafts.map(({ emission }) => ({ signalId: emission.signal.id, isNew: true }));
+    return Promise.resolve({ told, news: noNews });
+  };
+}
+
+function toBare({ id, headers, bodyBytes, emission }: DeliveryDraft): BareDelivery {
+  const { signal, jobs } = emission;
+  const [job] = jobs;
+  if (job === undefined) throw new Error('the delivery starts nothing');
+  const { id: jobId, plugin, payload } = job;
+  return { id, headers, bodyBytes, signalId: signal.id, data: signal.data, jobId, plugin, payload };
+}
