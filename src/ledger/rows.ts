@@ -64,16 +64,12 @@ function compileKeys(
     dialect.isToldTime ? dialect.parameter(mark(NOW), 'text') : askOnce(dialect);
   return {
     text: write(statement, writer, dialect, clock),
-    bind: ({ row, keys }, common, now) => {
-      const values: Value[] = [];
-      for (const what of used) {
-        if (typeof what === 'number') values.push(common[what] ?? null);
-        else if (what === NOW) values.push(now ?? null);
-        else if (what === KEYS) values.push(dialect.list(keys));
-        else values.push(row[what] ?? null);
-      }
-      return values;
-    },
+    bind: ({ row, keys }, common, now) =>
+      used.map((what) => {
+        if (what === KEYS) return dialect.list(keys);
+        if (what === NOW) return now ?? null;
+        return (typeof what === 'number' ? common[what] : row[what]) ?? null;
+      }),
   };
 }
 

@@ -17,7 +17,7 @@ export const sqliteDialect: Dialect = {
   },
   now: NOW,
   nowPlus: (ms) => `strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (${ms} / 1000.0) || ' seconds')`,
-  // Its clock is that of this process; to format what it says takes as long as a fifth of an insert.
+  // Its clock is that of this process; to have it format the time takes a sixth of an insert.
   isToldTime: true,
   forUpdate: '',
   forShare: '',
