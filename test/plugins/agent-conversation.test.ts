@@ -68,8 +68,10 @@ describe('a turn', () => {
       output: 'claude',
     };
     const config = { provider: 'mine', providers: { mine } };
+    // Two conversations: what one turn left in its folder may be newer than the state of the next.
     await commandOk(runTurn, say({}, {}, config));
-    await commandOk(runTurn, say({}, state({ provider: 'mine', id: 's-9' }), config));
+    const before = state({ provider: 'mine', id: 's-9' }, 'ann');
+    await commandOk(runTurn, say({ conversation: 'ann' }, before, config));
     expect(await claude.calls()).toMatchObject([
       { argv: ['new'], stdin: 'Hi.' },
       { argv: ['on', 's-9'], stdin: 'Hi.' },
@@ -78,14 +80,18 @@ describe('a turn', () => {
 
   test('begins anew when it should, when the agent lost the session, or with another provider', async () => {
     await commandOk(runTurn, say({ fresh: true }, state({ id: 's-1' })));
-    await commandOk(runTurn, say({}, state({ id: 's-1', provider: 'codex' })));
+    const elsewhere = state({ id: 's-1', provider: 'codex' }, 'ann');
+    await commandOk(runTurn, say({ conversation: 'ann' }, elsewhere));
     const lost = { code: 1, stderr: 'No conversation found with session ID: s-1' };
     await claude.behave({
       stdout: claudeSays('Hello again.', 's-2'),
       whenGiven: { '--resume': lost },
     });
-    const answer = await commandOk(runTurn, say({}, state({ id: 's-1' })));
-    expect(answer.stateUpdates).toMatchObject({ 'session:42': { id: 's-2' } });
+    const answer = await commandOk(
+      runTurn,
+      say({ conversation: 'bob' }, state({ id: 's-1' }, 'bob')),
+    );
+    expect(answer.stateUpdates).toMatchObject({ 'session:bob': { id: 's-2' } });
     expect(answer.logs).toMatchObject([
       { level: 'warn', message: expect.stringContaining('gone') },
     ]);
