@@ -33,6 +33,7 @@ import {
   type DirectiveDefinition,
   type DirectivesOptions,
   type DirectRequest,
+  type Prepared,
 } from './directive-definition.ts';
 import { parseParams } from './directive-params.ts';
 import { followBegin, followDirective, followEnds, type Told } from './directive-signals.ts';
@@ -77,7 +78,12 @@ export class Directives {
     const draft = this.#draft(definition, params, request);
     const earlier = await this.#recall(draft);
     if (earlier !== undefined) return await this.#answerAgain(earlier);
-    const plan = await definition.plan(params);
+    let plan: string[];
+    try {
+      plan = await definition.plan(params);
+    } catch (error) {
+      return await this.#refuse(draft, error);
+    }
     if (request.dryRun === true) {
       return planned([...plan, ...describeLasting(definition, plan), ...describeWait(wait)]);
     }
@@ -148,6 +154,13 @@ export class Directives {
     return earlier;
   }
 
+  /** The same may have been done since it was looked for, and be what is in the way: then that is the answer. */
+  async #refuse(draft: DirectiveDraft, error: unknown): Promise<DirectAnswer> {
+    const meanwhile = await this.#recall(draft);
+    if (meanwhile === undefined) throw error;
+    return await this.#answerAgain(meanwhile);
+  }
+
   /** What keeps it from being done at once. */
   #waitOf(
     { type, isImmediate }: DirectiveDefinition<object>,
@@ -171,7 +184,12 @@ export class Directives {
     const { ledger, processId, rules, tally } = this.#options;
     const asked = this.#askedOf(draft);
     const told = { ...draft, isQuiet };
-    const prepared = await prepareWork(definition, params, { ...asked, secret });
+    let prepared: Prepared;
+    try {
+      prepared = await prepareWork(definition, params, { ...asked, secret });
+    } catch (error) {
+      return await this.#refuse(draft, error);
+    }
     const { directive, verdict } = await admitWork(prepared, this.#options, () =>
       ledger.direct({
         draft,
