@@ -31,6 +31,8 @@ export interface Dialect {
   readonly lockClaims: string | undefined;
   /** The same for the beginning of runs that wait for others of their key. */
   readonly lockRuns: string | undefined;
+  /** Keeps claims off, and nobody else who does the same; undefined where there is one writer. */
+  readonly keepOffClaims: string | undefined;
   /**
    * The transaction below which all are over, where commits come in another order than numbers;
    * undefined where there is one writer.

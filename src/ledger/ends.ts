@@ -1,5 +1,5 @@
 import { makeId } from '../base/ids.ts';
-import type { End, NotedEnds, Store, Transaction } from './dialect.ts';
+import { together, type End, type NotedEnds, type Store, type Transaction } from './dialect.ts';
 import type { JobEnd, KnownEnds, Ledger } from './ledger.ts';
 import type { Notifier } from './notifier.ts';
 
@@ -61,8 +61,38 @@ export function withEnds(
       tellOwn = callback;
       notifier.onEnds(callback);
     },
-    awaitEnd: (what, id) => write(['other'], (tx) => register(tx, what, id, listener)),
+    async awaitEnd(what, id) {
+      const { keepOffClaims } = store.dialect;
+      if (what === 'job' && keepOffClaims !== undefined) {
+        const isDone = await write(['other'], (tx) =>
+          registerAside(tx, keepOffClaims, id, listener),
+        );
+        if (isDone) return;
+      }
+      await write(['other'], (tx) => register(tx, what, id, listener));
+    },
   };
+}
+
+/**
+ * Claims pass over a row that somebody writes, and whoever waits for a job should not make it wait:
+ * so it is written while nobody claims. One that is locked is left alone here, because its holder
+ * may itself be about to claim.
+ */
+async function registerAside(
+  tx: Transaction,
+  keepOffClaims: string,
+  id: string,
+  listener: string,
+): Promise<boolean> {
+  const table = tx.dialect.table('job_queue');
+  const free = `select id from ${table} where id = ? ${tx.dialect.skipLocked}`;
+  const values = [listener, id, listener, id];
+  const [, written] = await together(
+    tx.run(keepOffClaims),
+    tx.run(`${noteListener(table)} and id in (${free}) returning id`, values),
+  );
+  return written.length > 0;
 }
 
 async function register(
@@ -72,9 +102,10 @@ async function register(
   listener: string,
 ): Promise<void> {
   const table = tx.dialect.table(what === 'job' ? 'job_queue' : 'pipeline_runs');
-  await tx.run(
-    `update ${table} set awaited_by = case when awaited_by is null then ? else '${SEVERAL}' end
-      where id = ? and completed_at is null and coalesce(awaited_by, '') not in (?, '${SEVERAL}')`,
-    [listener, id, listener],
-  );
+  await tx.run(noteListener(table), [listener, id, listener]);
+}
+
+function noteListener(table: string): string {
+  return `update ${table} set awaited_by = case when awaited_by is null then ? else '${SEVERAL}' end
+    where id = ? and completed_at is null and coalesce(awaited_by, '') not in (?, '${SEVERAL}')`;
 }

@@ -44,9 +44,9 @@ export interface PostgresStore extends Store {
 
 export function makePostgresDialect(schema: string): Dialect {
   const format = `'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'`;
-  const lockOf = (what: string): string => {
+  const lockOf = (what: string, how: '' | '_shared' = ''): string => {
     const key = createHash('sha256').update(`ductile:${what}`).digest().readBigInt64BE(0);
-    return `select pg_advisory_xact_lock(${key})`;
+    return `select pg_advisory_xact_lock${how}(${key})`;
   };
   return {
     name: 'postgres',
@@ -68,6 +68,7 @@ export function makePostgresDialect(schema: string): Dialect {
     forShare: 'for share',
     skipLocked: 'for update skip locked',
     lockClaims: lockOf(schema),
+    keepOffClaims: lockOf(schema, '_shared'),
     lockRuns: lockOf(`${schema}:runs`),
     settledBelow: 'pg_snapshot_xmin(pg_current_snapshot())::text::bigint',
     unbegun: 'pg_snapshot_xmax(pg_current_snapshot())::text::bigint',

@@ -23,6 +23,7 @@ export const sqliteDialect: Dialect = {
   forShare: '',
   skipLocked: '',
   lockClaims: undefined,
+  keepOffClaims: undefined,
   lockRuns: undefined,
   settledBelow: undefined,
   unbegun: undefined,

@@ -173,6 +173,42 @@ describe('two that claim', () => {
   });
 });
 
+describe('who waits for a job', () => {
+  test('does not make it wait: a claim in that moment does not pass it over', async () => {
+    const { ledger, other, barrier, sql } = await meet();
+    const [older, younger] = [draft(), draft({ plugin: 'two' })];
+    await ledger.enqueue({ jobs: [older, younger] });
+    await ledger.heartbeat(beat('p1'));
+    // Holds it between its write and its commit.
+    await sql(`create function stop_here() returns trigger language plpgsql as
+      'begin perform pg_advisory_xact_lock(7); return null; end'`);
+    await sql(`create trigger stop_here after update of awaited_by on job_queue
+      for each row execute function stop_here()`);
+    await barrier.hold('select pg_advisory_xact_lock(7)');
+    const plugins = [claimable('echo'), claimable('two')];
+    const [, claimed] = await together(
+      barrier,
+      () => other.awaitEnd('job', older.id),
+      () => ledger.claim(request('p1', { plugins, slots: 1 })),
+    );
+    expect(only(claimed).id).toBe(older.id);
+  });
+
+  test('and finds it locked keeps nobody from claiming', async () => {
+    const { ledger, other, barrier, job } = await meet();
+    const running = await startOne(ledger, 'p1');
+    const next = draft();
+    await ledger.enqueue({ jobs: [next] });
+    await barrier.hold('select 1 from job_queue where id = $1 for update', [running.id]);
+    const waiting = other.awaitEnd('job', running.id);
+    await barrier.untilWaiting(1);
+    expect(only(await ledger.claim(request('p1'))).id).toBe(next.id);
+    await barrier.lift();
+    await waiting;
+    expect((await job(running.id)).awaitedBy).toBe(other.listener);
+  });
+});
+
 describe('a process that claims while it is reaped', () => {
   test.each(['the claim', 'the reaping'])(
     'never runs without being known; first is %s',
