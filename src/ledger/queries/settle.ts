@@ -1,3 +1,4 @@
+import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts';
 import { isTerminal } from '../../job/state.ts';
 import { defineRows, together, type NotedEnds, type Row, type Transaction } from '../dialect.ts';
 import type { ClaimRequest, Closing, Enqueued, Settlement, Verdict } from '../ledger.ts';
@@ -80,12 +81,19 @@ async function close(tx: Transaction, closings: readonly Closing[]): Promise<Clo
   // A fixed order of locks: whoever fires with `if_running: cancel` takes jobs by their numbers too.
   const ordered = closings.toSorted((a, b) => a.job.seq - b.job.seq);
   const rows = await tx.each(closeUnderFence, ordered.map(toCloseRow));
-  if (tx.ends !== undefined) noteEnds(tx.ends, rows, closings);
-  return new Map(rows.map((row) => [text(row, 'id'), text(row, 'closed_at')]));
+  const byId = new Map(closings.map((closing) => [closing.job.id, closing]));
+  if (tx.ends !== undefined) noteEnds(tx.ends, rows, byId);
+  return new Map(rows.map((row) => [text(row, 'id'), closedAtOf(row, byId.get(text(row, 'id')))]));
 }
 
-function noteEnds(ends: NotedEnds, rows: readonly Row[], closings: readonly Closing[]): void {
-  const byId = new Map(closings.map((closing) => [closing.job.id, closing]));
+/** By the clock that wrote the row: asked again, it would have gone on since. */
+function closedAtOf(row: Row, closing: Closing | undefined): Timestamp {
+  const until = text(row, 'until');
+  const delayMs = row['completed_at'] === null ? (closing?.ending.delayMs ?? 0) : 0;
+  return delayMs > 0 ? toTimestamp(fromTimestamp(until) - delayMs) : until;
+}
+
+function noteEnds(ends: NotedEnds, rows: readonly Row[], byId: ReadonlyMap<string, Closing>): void {
   for (const row of rows) {
     if (row['completed_at'] === null) continue;
     const id = text(row, 'id');
@@ -185,7 +193,8 @@ const closeUnderFence = defineRows({
       suspect = ${r('suspect')}, claim_token = null, claimed_by = null, claim_expires_at = null
     ${r.from}
     where ${fence(r, 'job_queue')}
-    returning job_queue.id, job_queue.completed_at, job_queue.awaited_by, ${d.now} as closed_at`,
+    returning job_queue.id, job_queue.completed_at, job_queue.awaited_by,
+      coalesce(job_queue.completed_at, job_queue.next_retry_at, job_queue.ready_at) as until`,
 });
 
 function toCloseRow(closing: Closing): Row {
