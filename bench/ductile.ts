@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { dropSchema, postgresUrl } from './postgres.ts';
 import { canMakePlugin, makePlugin, type PluginKind } from './plugins.ts';
-import { emptyDirectory } from './work.ts';
+import { emptyDirectory, hasMemory, memoryDirectory } from './work.ts';
 
 /** The product in one configuration. */
 export interface Setup {
@@ -10,6 +10,8 @@ export interface Setup {
   readonly plugin: PluginKind;
   readonly slots: number;
   readonly spawner?: 'native' | 'node';
+  /** Its SQLite file is in memory. */
+  readonly inMemory?: boolean;
   /** Processes that wait for a request. */
   readonly prewarm?: number;
   /** With a token for the API. */
@@ -52,8 +54,9 @@ function viewersText(count: number): string {
 /** The schema of every arm on PostgreSQL; each burst finds it dropped. */
 export const DUCTILE_SCHEMA = 'ductile_bench_ductile';
 
-export async function canSetUp({ plugin }: Setup): Promise<true | string> {
-  return await canMakePlugin(plugin);
+export async function canSetUp({ plugin, inMemory }: Setup): Promise<true | string> {
+  const memory = inMemory === true ? await hasMemory() : true;
+  return memory === true ? await canMakePlugin(plugin) : memory;
 }
 
 /** A configuration directory with an empty ledger, as an operator would write it. */
@@ -68,7 +71,7 @@ export async function setUp(setup: Setup): Promise<Place> {
 async function configOf(setup: Setup, root: string, plugin: string): Promise<string> {
   const state =
     setup.ledger === 'sqlite'
-      ? '{ path: ./data/state.db }'
+      ? `{ path: ${setup.inMemory === true ? await memoryDirectory('ductile') : './data'}/state.db }`
       : `{ url: ${JSON.stringify(await postgresUrl())}, schema: ${DUCTILE_SCHEMA} }`;
   return `service:
   log_level: error

@@ -5,7 +5,10 @@ import { join } from 'node:path';
 
 const TMPFS_MAGIC = 0x01021994;
 
+const MEMORY = '/dev/shm';
+
 let made: Promise<string> | undefined;
+let madeInMemory: Promise<string> | undefined;
 
 /**
  * The directory of this run's databases: under DUCTILE_BENCH_DIR, else the system's temporary
@@ -18,17 +21,38 @@ export async function workDirectory(): Promise<string> {
 
 /** A directory inside it, empty. */
 export async function emptyDirectory(name: string): Promise<string> {
-  const directory = join(await workDirectory(), name);
+  return await emptyIn(await workDirectory(), name);
+}
+
+/** An empty directory in memory, for the one row that asks what is left when a commit costs nothing. */
+export async function memoryDirectory(name: string): Promise<string> {
+  madeInMemory ??= makeDirectory(MEMORY);
+  return await emptyIn(await madeInMemory, name);
+}
+
+export async function hasMemory(): Promise<true | string> {
+  return (await isInMemory(MEMORY).catch(() => false)) || `${MEMORY} is not kept in memory here`;
+}
+
+async function emptyIn(parent: string, name: string): Promise<string> {
+  const directory = join(parent, name);
   await rm(directory, { recursive: true, force: true });
   await mkdir(directory);
   return directory;
 }
 
+async function isInMemory(directory: string): Promise<boolean> {
+  return (await statfs(directory)).type === TMPFS_MAGIC;
+}
+
 async function make(parent: string): Promise<string> {
-  const { type } = await statfs(parent);
-  if (type === TMPFS_MAGIC) {
+  if (await isInMemory(parent)) {
     throw new Error(`${parent} is kept in memory; name a directory on a disk in DUCTILE_BENCH_DIR`);
   }
+  return await makeDirectory(parent);
+}
+
+async function makeDirectory(parent: string): Promise<string> {
   const directory = await mkdtemp(join(parent, 'ductile-bench-'));
   // PostgreSQL does not run as root; its own user must be able to enter.
   await chmod(directory, 0o755);

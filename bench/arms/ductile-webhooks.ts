@@ -10,6 +10,7 @@ export default [
   intake('the same server, no ledger, webhook', 'none'),
   intake('the same server, its rows alone, webhook', 'rows'),
   ...[32, 8, 1].flatMap((connections) => [answer(connections), leastOf(connections)]),
+  answerInMemory(),
   ...refusals({
     'refused: no such webhook': 'unknownMs',
     'refused: a webhook that is switched off': 'disabledMs',
@@ -28,6 +29,14 @@ function answer(connections: number): Arm {
   // The others start a process for whoever asks; so do we.
   const setup = { ...sqlite, slots: connections };
   return setUpArm(name, { setup, program: 'ductile-respond', input: { connections } });
+}
+
+/** What the engine alone takes: a commit costs as good as nothing. */
+function answerInMemory(): Arm {
+  const setup = { ...sqlite, slots: 1, inMemory: true };
+  const input = { connections: 1 };
+  const name = 'Ductile, SQLite in memory, webhook to answer, connections: 1';
+  return setUpArm(name, { setup, program: 'ductile-respond', input });
 }
 
 /** What the same rows cost without an engine, which bounds what an engine can reach that writes them. */

@@ -4,6 +4,7 @@
  */
 import { fdatasyncSync, openSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
+import { limits } from '../../src/base/limits.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 
 /** A delivery with its signal and the job that the signal causes. */
@@ -30,6 +31,7 @@ export async function openBareRows(path: string): Promise<BareRows> {
   await (await openLedger({ kind: 'sqlite', path })).close();
   const db = new DatabaseSync(path);
   db.exec('pragma journal_mode = wal; pragma synchronous = normal');
+  db.exec(`pragma wal_autocheckpoint = ${limits.journalPages}`);
   const journal = openSync(`${path}-wal`, 'r+');
   const begin = db.prepare('begin immediate');
   const commit = db.prepare('commit');

@@ -151,8 +151,8 @@ export const limits = {
   pageRowsMax: 1000,
   busyTimeoutMs: 5 * SECOND,
   /** Pages of SQLite's journal from which on a thread folds it in, and from which on a commit does. */
-  journalPages: 1000,
-  journalPagesNet: 4000,
+  journalPages: 4000,
+  journalPagesNet: 16_000,
   /** Commits in a row after which nobody looks how long it is, at most. */
   journalCommitsUnseen: 8,
   /** How long that thread stays without work, and until it is tried again after it failed. */
