@@ -6,6 +6,7 @@ import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
 import { eventually } from '../support/instance.ts';
 import { task } from '../unit/pipeline/graphs.ts';
+import { openBarrier } from './barrier.ts';
 import { carryOn, claimSteps, define, done, start } from './run-words.ts';
 import { databases, openBench, openRaw, range } from './support.ts';
 import { draft, fail, pausing } from './words.ts';
@@ -227,6 +228,25 @@ test('a job whose commit is slow is not passed by those with a higher number', a
     return jobs.rows.length === 2 && jobs.rows.map(({ id }) => id);
   });
   expect(ids).toEqual(['slow', 'quick']);
+});
+
+test('who looks first waits a while for what is under way, and then shows what is certain', async () => {
+  const bench = await openBench('postgres');
+  const { ledger, open } = bench;
+  const job = draft();
+  await ledger.enqueue({ jobs: [job] });
+  const barrier = await openBarrier(bench);
+  await barrier.hold('select pg_current_xact_id()');
+  const newcomer = await open();
+  const first = await newcomer.events(START, AMPLE);
+  expect(first.jobs.rows).toEqual([]);
+  expect(first.isPending).toBe(true);
+  await barrier.lift();
+  const ids = await eventually('it is over', async () => {
+    const { jobs } = await newcomer.events(START, AMPLE);
+    return jobs.rows.length > 0 && jobs.rows.map(({ id }) => id);
+  });
+  expect(ids).toEqual([job.id]);
 });
 
 test('a schema from another PostgreSQL has its order and its epoch begun anew', async () => {
