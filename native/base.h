@@ -29,9 +29,11 @@
 #if defined(__linux__) && !defined(DUCTILE_PORTABLE)
 #define HAS_EPOLL 1
 #define HAS_SUBREAPER 1
+#define HAS_VFORK 1
 #else
 #define HAS_EPOLL 0
 #define HAS_SUBREAPER 0
+#define HAS_VFORK 0
 #endif
 
 typedef struct {

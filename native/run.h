@@ -3,9 +3,9 @@
 #define DUCTILE_RUN_H
 
 #include "base.h"
+#include "spawn.h"
 #include "wire.h"
 
-enum { IN = 0, OUT = 1, ERR = 2 };
 enum { MARKER_MAX = 128 };
 
 /* The engine gives each process a value of its own; its descendants are known by it (strays.h). */

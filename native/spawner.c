@@ -46,7 +46,7 @@ static void bad_frame(void) {
   die("frame");
 }
 
-/* The strings stay where they are, in the frame: posix_spawn has done with them when it returns. */
+/* The strings stay where they are, in the frame: a start has done with them when it returns. */
 static char **split_strings(unsigned char *at, size_t length, uint32_t count) {
   static char **list;
   static size_t room;
@@ -91,7 +91,11 @@ static void on_start(unsigned char *body, size_t length) {
     return;
   }
   remember_marker(run, words + 2);
-  int error = start_process(run, strings, wrapper_count, words[1], words + 2);
+  const unsigned char *request = body + 33 + strings_length;
+  Program program = {.words = strings, .wrappers = wrapper_count, .cwd = words[1], .env = words + 2,
+                     .request = run->held ? NULL : request,
+                     .request_length = length - 33 - strings_length};
+  int error = start_process(run, &program);
   run->since_us = now_us();
   run->spawn_us = run->since_us - received;
   if (error != 0) {
@@ -100,9 +104,7 @@ static void on_start(unsigned char *body, size_t length) {
   }
   send_started(run->id, run->pid);
   run->phase = run->held ? HELD : RUNNING;
-  if (run->held) return;
-  run->due_us = in_ms(run->timeout_ms);
-  send_request(run, body + 33 + strings_length, length - 33 - strings_length);
+  if (!run->held) run->due_us = in_ms(run->timeout_ms);
 }
 
 /* What it did until now decides, not what we have heard of: look once more before the first byte. */
@@ -219,7 +221,9 @@ static void on_child_signal(int signal_number) {
 }
 
 static void notice_exits(void) {
-  while (read(signal_pipe[0], scratch, sizeof scratch) > 0) continue;
+  /* What one read leaves wakes us again. */
+  ssize_t heard = read(signal_pipe[0], scratch, sizeof scratch);
+  (void)heard;
   ends_changed = true;
   strays_reap();
   EACH_RUN(run) {
@@ -241,10 +245,8 @@ static void on_stream_event(const Event *event) {
   finish_if_done(run);
 }
 
-/* Standard signals to the engine's group or its terminal are the engine's to answer, not ours. */
 static void signals_open(void) {
-  const int ignored[] = {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU};
-  for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
+  for (int i = 0; i < IGNORED_SIGNALS; i++) signal(ignored_signals[i], SIG_IGN);
   if (make_pipe(signal_pipe) != 0) die("pipe");
   set_nonblocking(signal_pipe[0]);
   set_nonblocking(signal_pipe[1]);
@@ -293,9 +295,9 @@ static void turn(void) {
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "--confine") == 0) return confine(argc, argv);
   close_inherited();
+  start_open();
   signals_open();
   events_open();
-  start_open();
   strays_open();
   set_nonblocking(0);
   set_nonblocking(1);

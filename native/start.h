@@ -3,23 +3,9 @@
 #define DUCTILE_START_H
 
 #include "base.h"
+#include "life.h"
 #include "run.h"
-
-#if defined(__GLIBC__)
-#define HAS_ADDCHDIR __GLIBC_PREREQ(2, 29)
-#elif defined(__linux__) || defined(__APPLE__)
-#define HAS_ADDCHDIR 1
-#elif defined(__FreeBSD__)
-#define HAS_ADDCHDIR (__FreeBSD_version >= 1301000)
-#else
-#define HAS_ADDCHDIR 0
-#endif
-#if defined(DUCTILE_PORTABLE)
-#undef HAS_ADDCHDIR
-#define HAS_ADDCHDIR 0
-#endif
-
-static posix_spawnattr_t spawn_attributes;
+#include "spawn.h"
 
 /* On Linux a limit of 0 does not keep a core from a program that collects them; a limit of 1 does. */
 static void no_core_dumps(void) {
@@ -31,31 +17,8 @@ static void no_core_dumps(void) {
   setrlimit(RLIMIT_CORE, &zero);
 }
 
-/* The child begins with default signals and an empty mask, as the leader of a session and group. */
 static void start_open(void) {
-  sigset_t all, none;
-#if defined(__GLIBC__)
-  memset(&all, 0xff, sizeof all); /* its sigfillset omits two, which would then stay ignored */
-#else
-  sigfillset(&all);
-  sigdelset(&all, SIGKILL);
-  sigdelset(&all, SIGSTOP);
-#endif
-  sigemptyset(&none);
-  int flags = POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK;
-#if defined(POSIX_SPAWN_SETSID)
-  flags |= POSIX_SPAWN_SETSID;
-#else
-  flags |= POSIX_SPAWN_SETPGROUP; /* no session of its own here, only a group */
-#endif
-#if defined(POSIX_SPAWN_CLOEXEC_DEFAULT)
-  flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;
-#endif
-  posix_spawnattr_init(&spawn_attributes);
-  posix_spawnattr_setsigdefault(&spawn_attributes, &all);
-  posix_spawnattr_setsigmask(&spawn_attributes, &none);
-  posix_spawnattr_setpgroup(&spawn_attributes, 0);
-  posix_spawnattr_setflags(&spawn_attributes, (short)flags);
+  spawn_open();
   no_core_dumps();
 }
 
@@ -90,36 +53,34 @@ static int make_pipes(int ours[3], int theirs[3]) {
   return 0;
 }
 
-static int spawn_with(pid_t *pid, char *const *argv, const char *cwd, char **env, int theirs[3]) {
-  posix_spawn_file_actions_t actions;
-  int error = posix_spawn_file_actions_init(&actions);
-  if (error != 0) return error;
-  for (int stream = IN; stream <= ERR && error == 0; stream++) {
-    error = posix_spawn_file_actions_adddup2(&actions, theirs[stream], stream);
-  }
-#if HAS_ADDCHDIR
-  if (error == 0) error = posix_spawn_file_actions_addchdir_np(&actions, cwd);
-  if (error == 0) error = posix_spawn(pid, argv[0], &actions, &spawn_attributes, argv, env);
-#else
-  /* The spawner goes there itself: it has one thread and no relative path, so nobody notices. */
-  if (error == 0 && chdir(cwd) < 0) error = errno;
-  if (error == 0) error = posix_spawn(pid, argv[0], &actions, &spawn_attributes, argv, env);
-  if (chdir("/") < 0) die("chdir");
-#endif
-  posix_spawn_file_actions_destroy(&actions);
-  return error;
-}
+/* What is to be started: the words of the wrapper, then the program. */
+typedef struct {
+  char **words;
+  size_t wrappers;
+  const char *cwd;
+  char **env;
+  /* NULL for one that is held until it is fed. */
+  const unsigned char *request;
+  size_t request_length;
+} Program;
 
-/* 0, or the errno for which nothing runs. The words are those of the wrapper and the entrypoint. */
-static int start_process(Run *run, char **words, size_t wrappers, const char *cwd, char **env) {
+/*
+ * 0, or the errno for which nothing runs. The request is in the pipe before the process is there: it
+ * finds it when it looks, and need not be waited for by us and wait for us in turn.
+ */
+static int start_process(Run *run, const Program *program) {
   char *argv[START_WRAPPER_MAX + 2];
-  memcpy(argv, words, (wrappers + 1) * sizeof *argv);
-  argv[wrappers + 1] = NULL;
+  memcpy(argv, program->words, (program->wrappers + 1) * sizeof *argv);
+  argv[program->wrappers + 1] = NULL;
   int theirs[3] = {-1, -1, -1};
   int error = make_pipes(run->fd, theirs);
-  if (error == 0) error = spawn_with(&run->pid, argv, cwd, env, theirs);
+  if (error == 0) {
+    if (program->request != NULL) send_request(run, program->request, program->request_length);
+    error = spawn(&run->pid, argv, program->cwd, program->env, theirs);
+  }
   close_three(theirs);
   if (error != 0) {
+    close_stream(run, IN); /* it may be watched: the request was too large for the pipe */
     close_three(run->fd);
     return error;
   }

@@ -1,5 +1,6 @@
 /** What a plugin's process can do to its host, and what the host makes of it, over each spawner. */
-import { existsSync, realpathSync } from 'node:fs';
+import { existsSync, realpathSync, writeFileSync } from 'node:fs';
+import { getPriority } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makeHost } from '../../src/plugin/host.ts';
@@ -13,6 +14,7 @@ import {
   nothing,
   optionsOf,
   readState,
+  startHost,
   useNativeSpawner,
   waitForDeath,
   waitUntil,
@@ -20,6 +22,8 @@ import {
 
 const MIB = 1024 * 1024;
 const spawner = useNativeSpawner();
+/** Of a process that neither blocks nor ignores any. */
+const noSignals = /^SigBlk:\t0+\nSigIgn:\t0+\n$/;
 
 describe.each(builds)('the host over the %s spawner', (build) => {
   let host: Host;
@@ -90,13 +94,27 @@ describe.each(builds)('the host over the %s spawner', (build) => {
         leadsSession: true,
         leadsGroup: true,
         coreBytesMax: build === 'node' ? 0 : 1,
+        niceness: getPriority(),
+        scheduling: 0,
       });
     });
 
     test.runIf(process.platform === 'linux')('no blocked and no ignored signal', async () => {
       const { stdout } = await run('tells-its-signals');
-      expect(stdout.toString()).toMatch(/^SigBlk:\t0+\nSigIgn:\t0+\n$/);
+      expect(stdout.toString()).toMatch(noSignals);
     });
+
+    test.runIf(process.platform === 'linux' && build !== 'node')(
+      'not even one that whoever started the spawner ignores',
+      async () => {
+        const nativePath = join(await makeDirectory(), 'spawner');
+        const script = `#!/bin/sh\ntrap '' HUP USR1 RTMIN\nexec ${spawner.pathOf(build)} "$@"\n`;
+        writeFileSync(nativePath, script, { mode: 0o755 });
+        const ignoring = await startHost({ rung: 'native', nativePath });
+        const { stdout } = await ignoring.run(makeSpec('tells-its-signals'), nothing);
+        expect(stdout.toString()).toMatch(noSignals);
+      },
+    );
 
     test('exactly the environment of the spec, and its marker', async () => {
       const env = { PATH: '/usr/bin', 'odd name': 'a=b\nc', EMPTY: '', UNICODE: 'naïve ✓' };

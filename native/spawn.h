@@ -1,0 +1,153 @@
+/*
+ * The one system call that counts. On Linux by vfork, without what posix_spawn does besides: a stack
+ * of its own that is mapped and unmapped, a question or an order for each of 64 signals, limits that
+ * are looked up for each descriptor. Elsewhere by posix_spawn.
+ *
+ * The child begins with default signals and an empty mask, as the leader of a session and group.
+ */
+#ifndef DUCTILE_SPAWN_H
+#define DUCTILE_SPAWN_H
+
+#include "base.h"
+
+/* The streams of a process, and the numbers of their descriptors in it. */
+enum { IN = 0, OUT = 1, ERR = 2 };
+
+/* Standard signals to the engine's group or its terminal are the engine's to answer, not ours. */
+static const int ignored_signals[] = {SIGPIPE, SIGINT,  SIGTERM, SIGHUP,
+                                      SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU};
+enum { IGNORED_SIGNALS = sizeof ignored_signals / sizeof *ignored_signals };
+
+#if HAS_VFORK
+#include <sched.h>
+#include <sys/syscall.h>
+
+enum { SIGNALS = 64 };
+static bool is_batch;
+
+static void set_scheduling(int policy) { sched_setscheduler(0, policy, &(struct sched_param){0}); }
+
+/*
+ * A process that ends wakes us several times: it writes, it closes, it is gone. As a batch process we
+ * do not take its processor away each time, and hear all of it at once. Where the operator has set
+ * something else for the engine, it stays.
+ */
+static void let_others_finish(void) {
+  if (sched_getscheduler(0) != SCHED_OTHER) return;
+  set_scheduling(SCHED_BATCH);
+  is_batch = sched_getscheduler(0) == SCHED_BATCH;
+}
+
+/* As the kernel takes it: the library's own refuses two signals, which may have come to us ignored. */
+static void set_default(int signal_number) {
+  static const unsigned long nothing[8];
+  syscall(SYS_rt_sigaction, signal_number, nothing, NULL, SIGNALS / 8);
+}
+
+/* Before any signal is ours: whoever started us may have had some ignored, and so would a plugin. */
+static void spawn_open(void) {
+  for (int i = 1; i <= SIGNALS; i++) set_default(i);
+  let_others_finish();
+}
+
+/* In the child, which has the memory and the stack of its parent until it is another program. */
+static int become(char *const *argv, const char *cwd, char **env, const int theirs[3]) {
+  for (int i = 0; i < IGNORED_SIGNALS; i++) set_default(ignored_signals[i]);
+  set_default(SIGCHLD);
+  if (is_batch) set_scheduling(SCHED_OTHER);
+  setsid();
+  for (int stream = IN; stream <= ERR; stream++) {
+    if (dup2(theirs[stream], stream) < 0) return errno;
+  }
+  if (chdir(cwd) < 0) return errno;
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  execve(argv[0], argv, env);
+  return errno;
+}
+
+/* Without any signal meanwhile: a handler that ran in the child would write into our memory. */
+static int spawn(pid_t *pid, char *const *argv, const char *cwd, char **env, const int theirs[3]) {
+  volatile int error = 0;
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);
+  pid_t child = vfork();
+  if (child == 0) {
+    error = become(argv, cwd, env, theirs);
+    _exit(127);
+  }
+  if (child < 0) error = errno;
+  else if (error != 0) waitpid(child, NULL, 0);
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  if (error == 0) *pid = child;
+  return error;
+}
+
+#else
+
+#if defined(__GLIBC__)
+#define HAS_ADDCHDIR __GLIBC_PREREQ(2, 29)
+#elif defined(__linux__) || defined(__APPLE__)
+#define HAS_ADDCHDIR 1
+#elif defined(__FreeBSD__)
+#define HAS_ADDCHDIR (__FreeBSD_version >= 1301000)
+#else
+#define HAS_ADDCHDIR 0
+#endif
+#if defined(DUCTILE_PORTABLE)
+#undef HAS_ADDCHDIR
+#define HAS_ADDCHDIR 0
+#endif
+
+static posix_spawnattr_t spawn_attributes;
+
+static void spawn_open(void) {
+  sigset_t all, none;
+#if defined(__GLIBC__)
+  memset(&all, 0xff, sizeof all); /* its sigfillset omits two, which would then stay ignored */
+#else
+  sigfillset(&all);
+  sigdelset(&all, SIGKILL);
+  sigdelset(&all, SIGSTOP);
+#endif
+  sigemptyset(&none);
+  int flags = POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK;
+#if defined(POSIX_SPAWN_SETSID)
+  flags |= POSIX_SPAWN_SETSID;
+#else
+  flags |= POSIX_SPAWN_SETPGROUP; /* no session of its own here, only a group */
+#endif
+#if defined(POSIX_SPAWN_CLOEXEC_DEFAULT)
+  flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;
+#endif
+  posix_spawnattr_init(&spawn_attributes);
+  posix_spawnattr_setsigdefault(&spawn_attributes, &all);
+  posix_spawnattr_setsigmask(&spawn_attributes, &none);
+  posix_spawnattr_setpgroup(&spawn_attributes, 0);
+  posix_spawnattr_setflags(&spawn_attributes, (short)flags);
+}
+
+static int spawn(pid_t *pid, char *const *argv, const char *cwd, char **env, const int theirs[3]) {
+  posix_spawn_file_actions_t actions;
+  int error = posix_spawn_file_actions_init(&actions);
+  if (error != 0) return error;
+  for (int stream = IN; stream <= ERR && error == 0; stream++) {
+    error = posix_spawn_file_actions_adddup2(&actions, theirs[stream], stream);
+  }
+#if HAS_ADDCHDIR
+  if (error == 0) error = posix_spawn_file_actions_addchdir_np(&actions, cwd);
+  if (error == 0) error = posix_spawn(pid, argv[0], &actions, &spawn_attributes, argv, env);
+#else
+  /* The spawner goes there itself: it has one thread and no relative path, so nobody notices. */
+  if (error == 0 && chdir(cwd) < 0) error = errno;
+  if (error == 0) error = posix_spawn(pid, argv[0], &actions, &spawn_attributes, argv, env);
+  if (chdir("/") < 0) die("chdir");
+#endif
+  posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+
+#endif
+#endif
