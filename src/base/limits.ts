@@ -44,8 +44,9 @@ export const limits = {
   killGraceMs: 5 * SECOND,
   /** From a plugin's exit until its still open output is cut off. */
   drainMs: 500,
-  /** How long a prewarmed process may wait for its request. */
+  /** How long a prewarmed process may wait for its request, and then, while it runs, its place for another. */
   prewarmAgeMs: 10 * MINUTE,
+  prewarmRefillMs: 20,
   prewarmProcessesMax: 32,
   /** From the first process that does not stay alive until its request; doubled for each more. */
   prewarmBackoffMs: 1 * SECOND,

@@ -26,9 +26,13 @@ export function makeRunner(host: Host, pool: PrewarmPool): Runner {
   };
   return {
     run(plugin, spec, request, options) {
-      const held = plugin.prewarm > 0 ? pool.take(plugin.name, keep(plugin, spec)) : undefined;
-      if (held === undefined) return host.run(spec, request, options);
-      return held.feed(request, { ...options, timeoutMs: spec.timeoutMs });
+      if (plugin.prewarm === 0) return host.run(spec, request, options);
+      const held = pool.take(plugin.name, keep(plugin, spec));
+      const end =
+        held === undefined
+          ? host.run(spec, request, options)
+          : held.feed(request, { ...options, timeoutMs: spec.timeoutMs });
+      return end.finally(() => pool.ended());
     },
     prewarm({ catalog, environment }) {
       const before = warm;

@@ -23,8 +23,13 @@ export interface PrewarmPool {
   keep(key: string, want: PrewarmWant): void;
   /** Nothing shall wait under this key any more. */
   drop(key: string): void;
-  /** One that waits, or undefined: then run it cold. Its place is filled again. */
+  /**
+   * One that waits, or undefined: then run it cold. Its place is filled when something has `ended`, or
+   * soon: what is started at once takes the processor from the one that has just got its request.
+   */
   take(key: string, fingerprint: string): HeldProcess | undefined;
+  /** A process of one of these keys has ended. */
+  ended(): void;
   stop(): void;
 }
 
@@ -54,6 +59,7 @@ class Pool implements PrewarmPool {
   readonly #ageMs: number;
   readonly #shelves = new Map<string, Shelf>();
   #fillDue = false;
+  #refillTimer: NodeJS.Timeout | undefined;
 
   constructor({ host, log, processesMax, ageMs }: PrewarmOptions) {
     this.#host = host;
@@ -65,7 +71,9 @@ class Pool implements PrewarmPool {
   keep(key: string, want: PrewarmWant): void {
     const shelf = this.#shelves.get(key);
     if (shelf !== undefined && shelf.want.fingerprint === want.fingerprint) {
+      const isSettled = shelf.want.count === want.count;
       shelf.want = want;
+      if (isSettled) return;
       for (const surplus of shelf.waiting.splice(want.count)) discard(surplus);
     } else {
       if (shelf !== undefined) clear(shelf);
@@ -76,14 +84,16 @@ class Pool implements PrewarmPool {
 
   drop(key: string): void {
     const shelf = this.#shelves.get(key);
-    if (shelf !== undefined) clear(shelf);
+    if (shelf === undefined) return;
+    clear(shelf);
     this.#shelves.delete(key);
+    this.#fillSoon();
   }
 
   take(key: string, fingerprint: string): HeldProcess | undefined {
     const shelf = this.#shelves.get(key);
     if (shelf === undefined || shelf.want.fingerprint !== fingerprint) return undefined;
-    this.#fillSoon();
+    this.#refillTimer ??= setTimeout(() => this.#fillSoon(), limits.prewarmRefillMs).unref();
     for (let next = shelf.waiting.shift(); next !== undefined; next = shelf.waiting.shift()) {
       shelf.failures = 0;
       if (monotonicMs() - next.since < this.#ageMs) {
@@ -95,13 +105,20 @@ class Pool implements PrewarmPool {
     return undefined;
   }
 
+  ended(): void {
+    if (this.#refillTimer !== undefined) this.#fillSoon();
+  }
+
   stop(): void {
+    clearTimeout(this.#refillTimer);
     for (const shelf of this.#shelves.values()) clear(shelf);
     this.#shelves.clear();
   }
 
-  /** In a later turn, so that the request of the one just taken goes out before its successor. */
+  /** In a later turn, so that whatever this one is about comes first. */
   #fillSoon(): void {
+    clearTimeout(this.#refillTimer);
+    this.#refillTimer = undefined;
     if (this.#fillDue) return;
     this.#fillDue = true;
     setImmediate(() => {

@@ -192,14 +192,38 @@ describe('the pool', () => {
     vi.useRealTimers();
   });
 
-  test('starts as many as are wanted and replaces the one that is taken', async () => {
+  test('starts as many as are wanted and replaces the one that is taken when it has ended', async () => {
     pool.keep('a', want('1', 2));
     await settle();
     expect(started).toHaveLength(2);
     expect(pool.take('a', '1')).toBe(started[0]?.held);
+    pool.keep('a', want('1', 2));
+    await advance(limits.prewarmRefillMs - 5);
+    expect(started).toHaveLength(2);
+    pool.ended();
     await settle();
     expect(started).toHaveLength(3);
     expect(started.map(({ discarded }) => discarded)).toEqual([false, false, false]);
+  });
+
+  test('or while it goes on, after a while', async () => {
+    pool.keep('a', want('1', 1));
+    await settle();
+    pool.take('a', '1');
+    await advance(limits.prewarmRefillMs);
+    expect(started).toHaveLength(2);
+    pool.ended();
+    await settle();
+    expect(started).toHaveLength(2);
+  });
+
+  test('gives the room of a key that is dropped to the others', async () => {
+    pool.keep('a', want('1', 4));
+    pool.keep('b', want('1', 4, '/b'));
+    await settle();
+    pool.drop('a');
+    await settle();
+    expect(started.slice(5).map(({ spec }) => spec.entrypoint)).toEqual(['/b', '/b']);
   });
 
   test('has none for another fingerprint, another key, or nobody', async () => {
@@ -260,6 +284,7 @@ describe('the pool', () => {
       expect(started).toHaveLength(failures + 2);
     }
     expect(pool.take('a', '1')).toBe(started[3]?.held);
+    pool.ended();
     await settle();
     started[4]?.spoil();
     await advance(limits.prewarmBackoffMs);
@@ -278,6 +303,7 @@ describe('the pool', () => {
     pool.keep('a', want('1', 1));
     await settle();
     pool.take('a', '1');
+    pool.ended();
     await settle();
     started[0]?.spoil();
     await advance(limits.prewarmBackoffMs);
