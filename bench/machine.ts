@@ -31,7 +31,7 @@ export async function describeMachine(): Promise<Machine> {
   const { node, sqlite } = process.versions;
   return {
     identity: [
-      `${availableParallelism()} cores (${model}), ${memory} GiB, ${systemName()} ${release()}`,
+      `${availableParallelism()} cores (${model}), ${memory} GiB, ${systemName()} ${releaseOf()}`,
       `Node ${node}, SQLite ${sqlite ?? 'unknown'} (WAL, synced before every answer)`,
     ],
     notes: [
@@ -40,6 +40,11 @@ export async function describeMachine(): Promise<Machine> {
       ...(await describePeers()),
     ],
   };
+}
+
+/** Without the name of its build, which may be another one each time that a virtual machine is started. */
+function releaseOf(): string {
+  return release().replace(/-.*/, '');
 }
 
 async function describeDisk(): Promise<string> {

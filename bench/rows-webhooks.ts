@@ -2,6 +2,7 @@ import type { Row, Table } from './frame.ts';
 
 const toAnswer = (connections: number): string =>
   `Ductile, SQLite, webhook to answer, connections: ${connections}`;
+const prewarmed = 'Ductile, SQLite, webhook to answer, prewarmed, connections: 1';
 const goWebhook = (connections: number): string => `webhook (Go), connections: ${connections}`;
 const bare = (connections: number): string =>
   `the same rows, no engine, connections: ${connections}`;
@@ -50,6 +51,7 @@ export const webhookTables: readonly Table[] = [
       answers('29d', '32 connections', toAnswer(32), goWebhook(32), 1),
       answers('29e', '8 connections', toAnswer(8), goWebhook(8), 0.75),
       latency('29f', 'one connection, p50', toAnswer(1), goWebhook(1), 2.2),
+      latency('29o', 'one connection, p50, with `prewarm: 2`', prewarmed, goWebhook(1), 2.2),
       answers(
         '29g',
         '32 connections (the other verifies nothing)',
@@ -57,6 +59,7 @@ export const webhookTables: readonly Table[] = [
         'Node-RED, exec node, connections: 32',
         3.5,
       ),
+      spent('29m', '32 connections, processor time for an answer', toAnswer(32), goWebhook(32)),
     ],
   },
   {
@@ -66,6 +69,7 @@ export const webhookTables: readonly Table[] = [
       answers('29h', '32 connections', bare(32), goWebhook(32)),
       answers('29i', '8 connections', bare(8), goWebhook(8)),
       latency('29j', 'one connection, p50', bare(1), goWebhook(1)),
+      spent('29n', '32 connections, processor time for an answer', bare(32), goWebhook(32)),
     ],
   },
   {
@@ -89,6 +93,11 @@ function answers(id: string, title: string, arm: string, base: string, goal?: nu
 function latency(id: string, title: string, arm: string, base: string, goal?: number): Row {
   const how = { metric: 'p50Ms', unit: 'ms', better: 'lower' } as const;
   return { id, title, arms: [arm], base, ...how, ...(goal === undefined ? {} : { goal }) };
+}
+
+/** Of everything that runs: the processes, what starts them, who asks. It has no goal; it tells why. */
+function spent(id: string, title: string, arm: string, base: string): Row {
+  return { ...latency(id, title, arm, base), metric: 'cpuMs' };
 }
 
 function refusal(id: string, title: string, base: string): Row {

@@ -14,6 +14,8 @@ export const settings = {
   /** What Node needs to compile what it runs; a service does so once in its life. */
   warmUpSeconds: 2,
   warmUpConnections: 32,
+  /** The way of a delivery through everything is long: it is still being compiled after two seconds. */
+  hookWarmUpSeconds: 8,
   /** Rows in a queue before a burst: more than any burst can finish. */
   queuedJobs: 20_000,
   noopJobs: scaled(20_000),

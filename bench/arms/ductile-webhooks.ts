@@ -11,6 +11,7 @@ export default [
   intake('the same server, its rows alone, webhook', 'rows'),
   ...[32, 8, 1].flatMap((connections) => [answer(connections), leastOf(connections)]),
   answerInMemory(),
+  answerPrewarmed(),
   ...refusals({
     'refused: no such webhook': 'unknownMs',
     'refused: a webhook that is switched off': 'disabledMs',
@@ -29,6 +30,14 @@ function answer(connections: number): Arm {
   // The others start a process for whoever asks; so do we.
   const setup = { ...sqlite, slots: connections };
   return setUpArm(name, { setup, program: 'ductile-respond', input: { connections } });
+}
+
+/** As whoever wants to be answered soon would set it: two processes wait for their request. */
+function answerPrewarmed(): Arm {
+  const setup = { ...sqlite, slots: 1, prewarm: 2 };
+  const input = { connections: 1 };
+  const name = 'Ductile, SQLite, webhook to answer, prewarmed, connections: 1';
+  return setUpArm(name, { setup, program: 'ductile-respond', input });
 }
 
 /** What the engine alone takes: a commit costs as good as nothing. */

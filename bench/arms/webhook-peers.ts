@@ -107,7 +107,7 @@ async function load(
     return await runNode('http-load', {
       port,
       connections,
-      warmUpSeconds: settings.warmUpSeconds,
+      warmUpSeconds: settings.hookWarmUpSeconds,
       warmUpConnections: settings.warmUpConnections,
       seconds: settings.httpSeconds,
       path,

@@ -28,7 +28,7 @@ export async function loadHook(
   return await runNode('http-load', {
     port: Number(address.split(':')[1]),
     connections,
-    warmUpSeconds: settings.warmUpSeconds,
+    warmUpSeconds: settings.hookWarmUpSeconds,
     warmUpConnections: settings.warmUpConnections,
     seconds: settings.httpSeconds,
     path: HOOK_PATH,

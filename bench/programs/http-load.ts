@@ -3,6 +3,7 @@
  * has its answer. It reads no more of an answer than it must, to leave the cores to the server.
  */
 import { connect } from 'node:net';
+import { cpus } from 'node:os';
 import { z } from 'zod';
 import { measure, percentile, round } from './harness.ts';
 
@@ -39,14 +40,23 @@ await measure(shape, async ({ port, connections, seconds, ...asked }) => {
     return latencies;
   };
   await driveAll(Math.max(connections, asked.warmUpConnections), asked.warmUpSeconds);
+  const busyBefore = readBusyMs();
   const latencies = await driveAll(connections, seconds);
+  const busyMs = readBusyMs() - busyBefore;
   return {
     jobs: latencies.length,
     rate: round(latencies.length / seconds),
     p50Ms: percentile(latencies, 0.5),
     p99Ms: percentile(latencies, 0.99),
+    cpuMs: Math.round((1000 * busyMs) / latencies.length) / 1000,
   };
 });
+
+/** What all processors of the machine have spent, whoever it was for. */
+function readBusyMs(): number {
+  const times = cpus().map((cpu) => cpu.times);
+  return times.reduce((sum, { user, nice, sys, irq }) => sum + user + nice + sys + irq, 0);
+}
 
 interface Drive {
   readonly port: number;
