@@ -1,0 +1,47 @@
+import { DAY, HOUR, MIB, MINUTE, SECOND } from './units.ts';
+
+/** The ledger: SQLite’s journal, how long rows are kept, tokens. */
+export const ledgerLimits = {
+  /** How often a start begins again whose connection the database has ended. */
+  startsAgainMax: 5,
+  jobQueueRetentionMs: 30 * DAY,
+  jobLogRetentionMs: 30 * DAY,
+  signalRetentionMs: 30 * DAY,
+  factRetentionMs: 365 * DAY,
+  contextRetentionMs: 30 * DAY,
+  directiveRetentionMs: 365 * DAY,
+  /** How long a caller's key answers with the first answer. */
+  idempotencyRetentionMs: 24 * HOUR,
+  /** How long a revoked or expired token can still be looked up in the ledger. */
+  tokenRetentionMs: 90 * DAY,
+  /** Tokens on a ledger that are in force at once. */
+  tokensMax: 1000,
+  tokenLifeMsMax: 10 * 365 * DAY,
+  scopesMax: 100,
+  scopeCharsMax: 300,
+  /** How long a process may act on what it last heard about the ledger's tokens. */
+  tokenFreshMs: 1 * SECOND,
+  tokenUseEveryMs: 30 * SECOND,
+  /** Rows that one step of the pruner deletes, how often, and how often retention is looked at. */
+  pruneRowsMax: 1000,
+  pruneEveryMs: 1 * MINUTE,
+  retainEveryMs: 1 * HOUR,
+  /** Long work lets others have their turn after as much. */
+  sliceMs: 5,
+  /** Where the last sync of the disk was quicker than this, the next one is waited for on the spot. */
+  syncHereMs: 2,
+  /** Attempts that one summary looks at, the latest. */
+  statisticsRowsMax: 100_000,
+  /** A SQLite file up to this size is looked through in a self-check, which has to be short. */
+  quickCheckBytesMax: 64 * MIB,
+  busyTimeoutMs: 5 * SECOND,
+  /** Pages of SQLite's journal from which on a thread folds it in, and from which on a commit does. */
+  journalPages: 4000,
+  journalPagesNet: 16_000,
+  /** Commits in a row after which nobody looks how long it is, at most. */
+  journalCommitsUnseen: 8,
+  /** How long that thread stays without work, and until it is tried again after it failed. */
+  checkpointIdleMs: 10 * SECOND,
+  checkpointRetryMs: 1 * MINUTE,
+  breakerTransitionsRetentionMs: 90 * DAY,
+} as const;

@@ -1,0 +1,35 @@
+import { KIB, MIB, MINUTE, SECOND } from './units.ts';
+
+/** Plugins: their processes, their output, the secrets that they are given. */
+export const pluginLimits = {
+  /** Protocol output of one plugin process; more is a failure that keeps the prefix. */
+  stdoutBytesMax: 10 * MIB,
+  /** Diagnostics of one plugin process; the rest is dropped and the cut is noted. */
+  stderrBytesMax: 64 * KIB,
+  /** One row of plugin_state, and so one snapshot that a plugin emits. */
+  stateBytesMax: 1 * MIB,
+  /** Events that one attempt may emit. */
+  eventsPerAttemptMax: 1000,
+  /** From SIGTERM to SIGKILL of a plugin's process group. */
+  killGraceMs: 5 * SECOND,
+  /** From a plugin's exit until its still open output is cut off. */
+  drainMs: 500,
+  /** How long a prewarmed process may wait for its request, and then, while it runs, its place for another. */
+  prewarmAgeMs: 10 * MINUTE,
+  prewarmRefillMs: 20,
+  prewarmProcessesMax: 32,
+  /** From the first process that does not stay alive until its request; doubled for each more. */
+  prewarmBackoffMs: 1 * SECOND,
+  prewarmBackoffMsMax: 5 * MINUTE,
+  /** How long the spawner may take to say hello, and to end when told to. */
+  spawnerPatienceMs: 10 * SECOND,
+  /** Between two tries to start a spawner that does not come up; doubled for each more. */
+  spawnerRestartMs: 100,
+  spawnerRestartMsMax: 5 * SECOND,
+  timeoutMs: { poll: 60 * SECOND, handle: 120 * SECOND, health: 10 * SECOND, init: 30 * SECOND },
+  timeoutDefaultMs: 60 * SECOND,
+  /** A secret for plugins: shorter ones would be found in anything that a plugin prints. */
+  credentialCharsMin: 4,
+  credentialBytesMax: 64 * KIB,
+  credentialProviderCharsMax: 100,
+} as const;

@@ -1,0 +1,59 @@
+import { DAY, KIB, MIB, MINUTE, SECOND } from './units.ts';
+
+/** Webhooks and what agents are asked through them. */
+export const webhookLimits = {
+  /** A webhook's id in its address, its title and its description, its template and its instruction. */
+  hookIdCharsMax: 64,
+  hookPathCharsMax: 200,
+  hookTitleCharsMax: 200,
+  hookDescriptionCharsMax: 4 * KIB,
+  promptTemplateCharsMax: 64 * KIB,
+  /** What a template becomes; it is part of a job's payload. */
+  promptCharsMax: 1 * MIB,
+  /** Parameters that a webhook adds to the command line of its agent, and one of them. */
+  cliParametersMax: 100,
+  cliParameterCharsMax: 4 * KIB,
+  /** The body of one delivery: its payload must fit into a job's. */
+  hookBodyBytesMax: 1 * MIB,
+  /** Verified deliveries of one webhook in a minute, unless it says otherwise, and at most. */
+  hookRateUsual: 600,
+  hookRateMax: 600_000,
+  /** Deliveries of one source that may fail their verification in a minute. */
+  hookFailuresMax: 100,
+  /** Refused deliveries of one webhook in a minute that are written down. */
+  hookRefusalsKept: 60,
+  /** What is kept of the address that a proxy names. */
+  hookSourceChars: 100,
+  /** What is kept of one header of a delivery. */
+  hookHeaderKeptChars: 500,
+  /** When a sender is to try again whose target is not there. */
+  hookRetryAfterSeconds: 60,
+  /** How long a sender may wait for what its delivery comes to, unless told, and at most. */
+  hookRespondMs: 10 * SECOND,
+  hookRespondMsMax: 1 * MINUTE,
+  /** How long a process goes by what it knows of the webhooks that others may change. */
+  hookFreshMs: 1 * SECOND,
+  /** How long the secret of a webhook may stay good after it was rotated. */
+  hookKeepOldMsMax: 30 * DAY,
+  /** Webhooks and sources of which it is kept how much they did in the last minute. */
+  hookWindowsMax: 10_000,
+  /** How long it is remembered that a webhook was sent more than it takes. */
+  hookTurnedAwayMs: 10 * MINUTE,
+  /** How long a source that delivered well is let in whatever else comes from it. */
+  hookProvenMs: 1 * DAY,
+  /** Secrets of one webhook that are good at once, and signatures that one delivery may carry. */
+  hookSecretsMax: 8,
+  hookSignaturesMax: 8,
+  /** A header that is verified, and how far from now the time in it may be. */
+  hookHeaderCharsMax: 4 * KIB,
+  hookToleranceMs: 5 * MINUTE,
+  hookToleranceMsMax: 1 * DAY,
+  /** The id of a delivery; a longer one is kept as its digest. */
+  deliveryIdCharsMax: 255,
+  /** What Slack wants to hear back. */
+  hookChallengeCharsMax: 1 * KIB,
+  /** A pattern for headers, and the steps that it is compiled to. */
+  patternCharsMax: 256,
+  patternStepsMax: 1000,
+  patternDepthMax: 16,
+} as const;
