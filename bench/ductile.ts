@@ -12,7 +12,7 @@ export interface Setup {
   readonly spawner?: 'native' | 'node';
   /** Its SQLite file is in memory. */
   readonly inMemory?: boolean;
-  /** Processes that wait for a request. */
+  /** Processes that wait for a request; left open unless told. */
   readonly prewarm?: number;
   /** With a token for the API. */
   readonly api?: boolean;
@@ -80,7 +80,7 @@ async function configOf(setup: Setup, root: string, plugin: string): Promise<str
 state: ${state}
 plugin_roots: [${JSON.stringify(root)}]
 plugins:
-  ${plugin}: { prewarm: ${setup.prewarm ?? 0}, shared: ${setup.tenants === true} }
+  ${plugin}: { shared: ${setup.tenants === true}${setup.prewarm === undefined ? '' : `, prewarm: ${setup.prewarm}`} }
 tenants: { trust: shared }
 ${setup.api === true ? api : viewersText(setup.viewers ?? 0)}${setup.pipelines?.(plugin) ?? ''}`;
 }

@@ -2,7 +2,7 @@ import type { Row, Table } from './frame.ts';
 
 const toAnswer = (connections: number): string =>
   `Ductile, SQLite, webhook to answer, connections: ${connections}`;
-const prewarmed = 'Ductile, SQLite, webhook to answer, prewarmed, connections: 1';
+const cold = 'Ductile, SQLite, webhook to answer, nothing stands by, connections: 1';
 const goWebhook = (connections: number): string => `webhook (Go), connections: ${connections}`;
 const bare = (connections: number): string =>
   `the same rows, no engine, connections: ${connections}`;
@@ -51,7 +51,7 @@ export const webhookTables: readonly Table[] = [
       answers('29d', '32 connections', toAnswer(32), goWebhook(32), 1),
       answers('29e', '8 connections', toAnswer(8), goWebhook(8), 0.75),
       latency('29f', 'one connection, p50', toAnswer(1), goWebhook(1), 2.2),
-      latency('29o', 'one connection, p50, with `prewarm: 2`', prewarmed, goWebhook(1), 2.2),
+      latency('29o', 'one connection, p50, with `prewarm: 0`', cold, goWebhook(1)),
       answers(
         '29g',
         '32 connections (the other verifies nothing)',

@@ -11,7 +11,7 @@ export default [
   intake('the same server, its rows alone, webhook', 'rows'),
   ...[32, 8, 1].flatMap((connections) => [answer(connections), leastOf(connections)]),
   answerInMemory(),
-  answerPrewarmed(),
+  answerCold(),
   ...refusals({
     'refused: no such webhook': 'unknownMs',
     'refused: a webhook that is switched off': 'disabledMs',
@@ -32,11 +32,11 @@ function answer(connections: number): Arm {
   return setUpArm(name, { setup, program: 'ductile-respond', input: { connections } });
 }
 
-/** As whoever wants to be answered soon would set it: two processes wait for their request. */
-function answerPrewarmed(): Arm {
-  const setup = { ...sqlite, slots: 1, prewarm: 2 };
+/** Each process is started for its request, as that of a plugin which does not agree to wait. */
+function answerCold(): Arm {
+  const setup = { ...sqlite, slots: 1, prewarm: 0 };
   const input = { connections: 1 };
-  const name = 'Ductile, SQLite, webhook to answer, prewarmed, connections: 1';
+  const name = 'Ductile, SQLite, webhook to answer, nothing stands by, connections: 1';
   return setUpArm(name, { setup, program: 'ductile-respond', input });
 }
 

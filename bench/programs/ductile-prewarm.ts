@@ -28,11 +28,12 @@ await measure(shape, async ({ config, plugin: name, samples, pauseMs }) => {
   runner.prewarm({ catalog, environment });
   const spec = toSpec(plugin, 'handle', environment);
   const body = Buffer.from(request);
+  const attempt = { traceparent: '', isAwaited: false };
   const times: number[] = [];
   for (let sample = 0; sample < samples; sample += 1) {
     await pause(pauseMs);
     const began = performance.now();
-    const { exit } = await runner.run(plugin, spec, body, {});
+    const { exit } = await runner.run(plugin, spec, body, attempt);
     times.push(performance.now() - began);
     if (exit.kind !== 'exited' || exit.code !== 0) throw new Error(`${name}: ${exit.kind}`);
   }

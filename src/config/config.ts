@@ -125,7 +125,8 @@ export interface PluginConfig {
   readonly timeoutsMs: Readonly<Record<string, number>>;
   /** Undefined when the operator left it open. */
   readonly parallelism: number | undefined;
-  readonly prewarm: number;
+  /** Undefined when the operator left it open. */
+  readonly prewarm: number | undefined;
   readonly schedules: readonly Schedule[];
   readonly circuitBreaker: CircuitBreakerConfig;
   /** Queued and running polls of one schedule before it waits. */

@@ -61,7 +61,8 @@ export const meanings: Readonly<Record<string, string>> = {
   'plugins.<name>.timeouts': 'by command; poll 60s, handle 120s, health 10s, init 30s, others 60s',
   'plugins.<name>.parallelism':
     'jobs of it at once over all processes; no limit unless set, or 1 when the manifest says so',
-  'plugins.<name>.prewarm': 'processes that wait ahead of their request; the manifest must consent',
+  'plugins.<name>.prewarm':
+    'processes that wait ahead, if the manifest consents; unless set, one while somebody waits',
   'plugins.<name>.schedules': 'when its commands are due; see the page about schedules',
   'plugins.<name>.circuit_breaker.threshold':
     'failures in a row of a scheduled command before it pauses',

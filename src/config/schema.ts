@@ -105,7 +105,7 @@ const plugin = section({
   }).prefault({}),
   timeouts: z.record(commandName(), timer()).default({}),
   parallelism: count(1).optional(),
-  prewarm: count(0, limits.prewarmProcessesMax).default(0),
+  prewarm: count(0, limits.prewarmProcessesMax).optional(),
   schedules: z
     .array(scheduleEntry)
     .superRefine(checkScheduleIds, { when: ({ value }) => Array.isArray(value) })

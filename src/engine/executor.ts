@@ -30,7 +30,7 @@ export interface ExecutorOptions {
     plugin: Plugin,
     spec: ProcessSpec,
     request: Buffer,
-    options: RunOptions,
+    options: AttemptOptions,
   ) => Promise<ProcessEnd>;
   /** What lies beneath the payloads of jobs that are part of a block. */
   readonly bases: Bases;
@@ -44,6 +44,13 @@ export interface ExecutorOptions {
   /** What starts processes starts none, because it has not heard of a heartbeat for too long. */
   readonly onFenced: () => void;
   readonly log: Log;
+}
+
+export interface AttemptOptions extends RunOptions {
+  /** For the environment of a process that is started for this attempt. */
+  readonly traceparent: string;
+  /** Whether somebody stays on the line for its end. */
+  readonly isAwaited: boolean;
 }
 
 export type Execute = (
@@ -79,12 +86,7 @@ async function attempt(
   const { rules, environment } = generation;
   const usual = toSpec(plugin, job.command, environment);
   const traceparent = traceparentOf(job);
-  const spec = {
-    ...usual,
-    // What was started ahead has an environment already.
-    ...(plugin.prewarm > 0 ? {} : { env: { ...environment, TRACEPARENT: traceparent } }),
-    timeoutMs: job.timeoutMs ?? usual.timeoutMs,
-  };
+  const spec = { ...usual, timeoutMs: job.timeoutMs ?? usual.timeoutMs };
   const base = job.baseKey === null ? undefined : await options.bases(job.baseKey);
   const { config, secrets } = await options.credentials.reveal(plugin);
   const deadlineMs = Date.now() + spec.timeoutMs;
@@ -97,6 +99,8 @@ async function attempt(
     return await options.run(plugin, spec, request, {
       signal,
       onStarted: () => probe('spawn.after'),
+      traceparent,
+      isAwaited: job.awaitedBy !== null,
     });
   };
   // Whatever goes wrong, from here on nobody has a use for the token.

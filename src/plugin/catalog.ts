@@ -24,7 +24,8 @@ export interface Plugin {
   readonly parallelism: number;
   readonly timeoutMs: (command: string) => number;
   readonly retry: RetryConfig;
-  readonly prewarm: number;
+  /** Processes that wait ahead of their request; undefined for one while its answers are waited for. */
+  readonly prewarm: number | undefined;
   /** What its jobs may ask of the API while they run. */
   readonly apiAccess: ApiAccess | undefined;
   /** Changes whenever its files or settings do. */
@@ -164,7 +165,7 @@ function withoutBase(name: string, base: string, { place }: PluginConfig): Probl
 }
 
 function lacks(name: string, { manifest }: Base, settings: PluginConfig): Problem[] {
-  const { config, place, prewarm } = settings;
+  const { config, place, prewarm = 0 } = settings;
   const problems = manifest.configKeys.required
     .filter((key) => !Object.hasOwn(config, key) || config[key] === null)
     .map((key) => {
@@ -197,7 +198,8 @@ function makePlugin(
   settings: PluginConfig,
   maxWorkers: number,
 ): Plugin {
-  const { config, retry, prewarm, timeoutsMs, apiAccess } = settings;
+  const { config, retry, timeoutsMs, apiAccess } = settings;
+  const prewarm = manifest.prewarm ? settings.prewarm : 0;
   const parallelism = settings.parallelism ?? (manifest.concurrencySafe ? maxWorkers : 1);
   const access = apiAccess === undefined ? {} : { scopes: apiAccess.scopes };
   const bounds = { parallelism, retry, prewarm, timeoutsMs, ...access };

@@ -3,7 +3,13 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { waitForDeath } from '../support/hosts.ts';
-import { eventually, makePlace, type TestInstance, type TestPlace } from '../support/instance.ts';
+import {
+  eventually,
+  makePlace,
+  type SubmitMore,
+  type TestInstance,
+  type TestPlace,
+} from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';
 
 /** Notes its pid as soon as it is there, before it has a request. */
@@ -29,8 +35,11 @@ function startedPids(place: TestPlace, version: string, count: number): Promise<
   });
 }
 
-async function answererOf(instance: TestInstance): Promise<[version: string, pid: number]> {
-  const job = await instance.run('worker');
+async function answererOf(
+  instance: TestInstance,
+  more: SubmitMore = {},
+): Promise<[version: string, pid: number]> {
+  const job = await instance.run('worker', {}, more);
   expect(job).toMatchObject({ status: 'succeeded', attempt: 1 });
   const [row, ...others] = await instance.attempts(job.id);
   expect(others).toEqual([]);
@@ -144,4 +153,19 @@ test('a plugin that did not consent is not started ahead', async () => {
   await expect(submit('worker')).rejects.toMatchObject({ code: 'PLUGIN_NOT_FOUND' });
   expect(records).toContainEqual(expect.objectContaining({ level: 'error', plugin: 'worker' }));
   expect(await place.notes()).toEqual([]);
+});
+
+test('where somebody waits again and again, a process stands by, and ends with the engine', async () => {
+  const plugins = { worker: { program: early('v1'), manifest: 'prewarm: true' } };
+  const place = await makePlace({ plugins });
+  const instance = await place.start();
+  const awaited = { isAwaited: true };
+  const [, first] = await answererOf(instance, awaited);
+  const [, second] = await answererOf(instance, awaited);
+  const [, , ahead = 0] = await startedPids(place, 'v1', 3);
+  expect([first, second]).not.toContain(ahead);
+  expect((await answererOf(instance, awaited))[1]).toBe(ahead);
+  const [, , , last = 0] = await startedPids(place, 'v1', 4);
+  await instance.close();
+  await waitForDeath(last);
 });

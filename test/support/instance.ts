@@ -86,6 +86,7 @@ export interface SubmitMore {
   readonly dedupeKey?: string;
   readonly context?: JsonObject;
   readonly due?: NonNullable<Submission['due']>;
+  readonly isAwaited?: boolean;
 }
 
 export type LogRecord = Readonly<Record<string, unknown>> & {

@@ -18,6 +18,8 @@ export const pluginLimits = {
   prewarmAgeMs: 10 * MINUTE,
   prewarmRefillMs: 20,
   prewarmProcessesMax: 32,
+  /** Answers that are waited for within this time of each other are soon waited for again. */
+  standbyMs: 1 * MINUTE,
   /** From the first process that does not stay alive until its request; doubled for each more. */
   prewarmBackoffMs: 1 * SECOND,
   prewarmBackoffMsMax: 5 * MINUTE,

@@ -78,7 +78,7 @@ describe('defaults', () => {
       config: {},
       retry: { maxAttempts: 4, backoffBaseMs: 30_000 },
       parallelism: undefined,
-      prewarm: 0,
+      prewarm: undefined,
     });
   });
 

@@ -223,6 +223,14 @@ describe('settings', () => {
     expect((await only('plugins: {echo: {prewarm: 1}}')).prewarm).toBe(1);
   });
 
+  test('whether one stands by is left open only where the manifest consents', async () => {
+    await writePlugin(join(root, 'echo'));
+    expect((await only('')).prewarm).toBe(0);
+    await writePlugin(join(root, 'echo'), { extra: 'prewarm: true' });
+    expect((await only('')).prewarm).toBeUndefined();
+    expect((await only('plugins: {echo: {prewarm: 0}}')).prewarm).toBe(0);
+  });
+
   test('parallelism is the workers, or one for a plugin that is not safe, or as set', async () => {
     const service = 'service: {max_workers: 6}\n';
     await writePlugin(join(root, 'echo'));
