@@ -127,7 +127,8 @@ async function serveRoute(
     const input = fromRequest(route.fields, route.surface, parts);
     if (route.surface.isStream === true && !wantsJson(exchange)) {
       const admit = () => admitAgain(gate, exchange, route);
-      await streams.open(exchange, context, { operation: route.operation, input, admit });
+      const { again } = admission;
+      await streams.open(exchange, context, { operation: route.operation, input, admit, again });
     } else await answer(exchange, context, { route, input, body });
   } catch (thrown) {
     throw inPath(toDuctileError(thrown), route, params);

@@ -20,6 +20,8 @@ export interface AskedStream {
   readonly input: JsonOutput;
   /** Who the caller is by now; throws when they would not be let in any more. */
   readonly admit: () => Promise<Principal>;
+  /** The same from memory, for every look; undefined when their token has ended. */
+  readonly again: () => Promise<Principal | undefined>;
 }
 
 export function makeStreams(): EventStreams {
@@ -80,14 +82,13 @@ async function send(exchange: Exchange, opened: Context, stream: Stream): Promis
   let beatAt = performance.now() + limits.eventHeartbeatMs;
   while (!over.aborted) {
     const isDue = performance.now() >= beatAt;
+    if (isDue) beatAt = performance.now() + limits.eventHeartbeatMs;
+    // Behind the read and before the write: nothing that came after a token's end is told to it.
+    const principal = await stillAdmitted(isDue ? stream.admit : stream.again, context.principal);
+    if (principal === undefined) break;
+    context = { ...context, principal };
     const text = toFrames(page) + (isDue ? ': alive\n\n' : '');
     if (text !== '') await write(exchange, text, over);
-    if (isDue) {
-      beatAt = performance.now() + limits.eventHeartbeatMs;
-      const principal = await admitAgain(stream, context.principal);
-      if (principal === undefined) break;
-      context = { ...context, principal };
-    }
     const lookMs = page.pending ? limits.eventSoonMs : limits.eventLookMs;
     if (!page.more) {
       await (input['fold'] === true ? waitForBeat(over) : waitForEvents(context, lookMs, over));
@@ -100,9 +101,12 @@ async function send(exchange: Exchange, opened: Context, stream: Stream): Promis
  * A token that was revoked or has expired ends what it began, and one that may do less by now sees
  * less; an outage says nothing about either.
  */
-async function admitAgain({ admit }: Stream, principal: Principal): Promise<Principal | undefined> {
+async function stillAdmitted(
+  ask: AskedStream['again'],
+  principal: Principal,
+): Promise<Principal | undefined> {
   try {
-    return await admit();
+    return await ask();
   } catch (thrown) {
     return toDuctileError(thrown).kind.status === 503 ? principal : undefined;
   }

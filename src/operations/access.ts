@@ -39,13 +39,15 @@ type Base = Pick<Context, 'engine'>;
 /** Somebody who was let in, and the engine of the ledger that is theirs. */
 export interface Admission extends Base {
   readonly principal: Principal;
+  /** Who they are by now, from memory; undefined when their token has ended. */
+  readonly again: () => Promise<Principal | undefined>;
   /** Said when everything that they asked for is answered. */
   leave(): void;
 }
 
 /** Somebody who is let into the root ledger. */
 export function admitHere({ engine }: Base, principal: Principal): Admission {
-  return { engine, principal, leave: () => undefined };
+  return { engine, principal, again: async () => principal, leave: () => undefined };
 }
 
 /**
@@ -56,15 +58,16 @@ export async function identify(base: Base, presented: string): Promise<Admission
   const { tokens, tenants, ledger } = base.engine;
   if (isRunToken(presented)) return await identifyRun(base, presented);
   const own = await tokens.find(presented);
-  if (own !== undefined) return admitHere(base, own);
+  if (own !== undefined) return { ...admitHere(base, own), again: () => tokens.find(presented) };
   if (tenants === undefined) return undefined;
   const slug = await ledger.tenantOfKey('token', digestOf(presented));
   const visit = slug === undefined ? undefined : await visitIfThere(tenants, slug);
   if (visit === undefined) return undefined;
   try {
     const { engine } = visit;
-    const principal = await engine.tokens.find(presented);
-    if (principal !== undefined) return { engine, principal, leave: () => visit.end() };
+    const again = () => engine.tokens.find(presented);
+    const principal = await again();
+    if (principal !== undefined) return { engine, principal, again, leave: () => visit.end() };
   } catch (error) {
     visit.end();
     throw error;
@@ -81,9 +84,12 @@ export function isRunToken(presented: string): boolean {
 async function identifyRun(base: Base, presented: string): Promise<Admission | undefined> {
   const { runTokens, tenants } = base.engine;
   const principal = runTokens.find(presented);
-  if (principal?.tenant === undefined) return principal && admitHere(base, principal);
+  const again = async () => runTokens.find(presented);
+  if (principal?.tenant === undefined) {
+    return principal && { ...admitHere(base, principal), again };
+  }
   const visit = tenants && (await visitIfThere(tenants, principal.tenant));
-  return visit && { engine: visit.engine, principal, leave: () => visit.end() };
+  return visit && { engine: visit.engine, principal, again, leave: () => visit.end() };
 }
 
 async function visitIfThere(tenants: Tenants, slug: string): Promise<Visit | undefined> {

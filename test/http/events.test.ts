@@ -262,6 +262,24 @@ test('a stream ends when its token may not read events any more', async () => {
   expect(reader.response.complete).toBe(true);
 });
 
+test('a stream of a token that is revoked tells nothing of what happens after that', async () => {
+  const api = await startApi();
+  onTestFinished(() => api.close());
+  const made = await api.ask('/tokens', { body: '{"name": "reader", "scopes": ["events:ro"]}' });
+  const authorization = `Bearer ${String(made.body['token'])}`;
+  const reader = await follow(api, '?type=seen.*', { authorization });
+  const ended = once(reader.response, 'close');
+  const { ledger, activity } = api.server.instance.engine;
+  await ledger.enqueue({ jobs: [], signals: [draft('seen.before')] });
+  activity.notice();
+  await eventually('it is told', () => reader.frames.length === 1);
+  expect((await api.ask('/tokens/reader/revoke', { body: '{}' })).status).toBe(200);
+  await ledger.enqueue({ jobs: [], signals: [draft('seen.after')] });
+  activity.notice();
+  await ended;
+  expect(reader.frames.map(({ event }) => event)).toEqual(['seen.before']);
+});
+
 test('the end of the server is the end of its streams', async () => {
   const api = await startApi();
   const reader = await follow(api);

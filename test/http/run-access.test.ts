@@ -182,6 +182,22 @@ test('a token works while its attempt runs, as its job, and not a moment longer'
   expect(kept[1]).toContain('[run token]');
 });
 
+test('a stream that it opened ends with its attempt', async () => {
+  const jobId = await start({ gate: 'stream' });
+  const { api: given } = await eventually('the plugin began', () => noted(jobId));
+  const stream = await fetch(`${given?.url}/events`, {
+    headers: { authorization: `Bearer ${given?.token}` },
+  });
+  expect(stream.status).toBe(200);
+  await writeFile(join(directory, 'gate-stream'), '');
+  await ended(jobId);
+  const after = await api.ask('/plugin/echo/poll?wait=20s', { body: '{}' });
+  const told = await stream.text();
+  expect(told).toContain('retry: 2000');
+  expect(told).not.toContain(jobId);
+  expect(told).not.toContain(String(after.body['job_id']));
+});
+
 test('who is given no access gets no token, and dead ones shut nobody out', async () => {
   expect(await run({}, 'outsider')).toMatchObject({ api: null });
   const dead = Array.from({ length: 120 }, () =>
