@@ -13,7 +13,7 @@ import json
 import re
 import stat
 
-from ductile_plugin import Failure, answer, clip, format_time, run
+from ductile_plugin import Failure, answer, clip, encoded_size, format_time, run
 
 MESSAGE_BYTES_MAX = 65_536
 # How far back a repeated attempt looks for the line that an earlier one may have written.
@@ -24,7 +24,7 @@ FIELD = re.compile(r"\{\{\s*([A-Za-z0-9_.-]+)\s*\}\}")
 def handle(request):
     target = Target(request)
     logs = []
-    message = clip(compose(request, target.template, logs), MESSAGE_BYTES_MAX)[0]
+    message = shorten(compose(request, target.template, logs), logs)
     sent = {"message": message}
     if target.file is not None:
         if not append(target.file, message, request):
@@ -65,6 +65,16 @@ class Target:
             self.headers = read_headers(config, "headers", reserved=("content-type", "idempotency-key"))
         if self.file is None and self.url is None:
             raise config.refuse("file", "or config.url must be set")
+
+
+def shorten(text, logs):
+    """As much as an event can hold; whoever reads it is told when that is not all."""
+    message, was_cut = clip(text, MESSAGE_BYTES_MAX)
+    if not was_cut:
+        return message
+    logs.append(("warn", f"the message was cut to {MESSAGE_BYTES_MAX} bytes; it had {len(text)} characters"))
+    mark = f"… (cut, {len(text)} characters)"
+    return clip(text, MESSAGE_BYTES_MAX - encoded_size(mark))[0] + mark
 
 
 def compose(request, template, logs):

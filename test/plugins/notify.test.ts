@@ -97,6 +97,21 @@ describe('notify with a template', () => {
     );
     expect(JSON.stringify(events[0]?.payload).length).toBeLessThan(70_000);
   });
+
+  test('says at its end and in the log that it was cut, and does not when it was not', async () => {
+    const { logs } = await notify({ file, url: server.url }, { message: 'ä'.repeat(60_000) });
+    const [{ message }] = (await readLines()) as [{ message: string }];
+    expect(message).toMatch(/^ä{32000,}… \(cut, 60000 characters\)$/);
+    expect(Buffer.byteLength(message)).toBeLessThanOrEqual(65_536);
+    expect(JSON.parse(server.received[0]?.body ?? '')).toEqual({ text: message });
+    expect(logs).toMatchObject([
+      { level: 'warn', message: expect.stringMatching(/cut.* 60000 characters/) },
+    ]);
+    const whole = 'ä'.repeat(32_768);
+    const { events, logs: none } = await notify({ file }, { message: whole });
+    expect(events).toMatchObject([{ payload: { message: whole } }]);
+    expect(none ?? []).toEqual([]);
+  });
 });
 
 describe('notify to an address', () => {
