@@ -26,6 +26,11 @@ export class Refusal extends Error {
   get isPassing(): boolean {
     return this.status === 429 || this.status === 409 || this.status >= 500;
   }
+
+  /** The end of the job, whose next attempt comes when it may. */
+  toFailure(): Failure {
+    return new Failure(this.message, this.isPassing, this.retryAfterS);
+  }
 }
 
 const ANSWER_CHARACTERS_MAX = 8_000_000;

@@ -29,7 +29,7 @@ export async function deliver(
     } catch (thrown) {
       const isRefusal = thrown instanceof Refusal && !thrown.isPassing;
       // What is sent is on record, so the next attempt goes on from here.
-      if (!isRefusal) throw thrown instanceof Refusal ? new Failure(thrown.message, true) : thrown;
+      if (!isRefusal) throw thrown instanceof Refusal ? thrown.toFailure() : thrown;
       refusals.push(thrown);
     }
   }

@@ -67,8 +67,7 @@ async function ask(
   try {
     answer = await call(bot, 'getUpdates', params, { msLeft, timeoutMs: waitS * 1000 + ANSWER_MS });
   } catch (thrown) {
-    if (thrown instanceof Refusal) throw new Failure(thrown.message, thrown.isPassing);
-    throw thrown;
+    throw thrown instanceof Refusal ? thrown.toFailure() : thrown;
   }
   if (!Array.isArray(answer)) throw new Failure('the answer to getUpdates is no list', true);
   return answer.flatMap(toUpdate).toSorted((one, other) => one.id - other.id);

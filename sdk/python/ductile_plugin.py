@@ -39,11 +39,12 @@ class ConfigError(Exception):
 
 
 class Failure(Exception):
-    """The job failed. `retry` says whether trying again may help."""
+    """The job failed. `retry` says whether trying again may help, and the seconds when at the soonest."""
 
-    def __init__(self, message: str, retry: bool = True):
+    def __init__(self, message: str, retry: bool = True, retry_after_seconds: Optional[float] = None):
         super().__init__(message)
         self.retry = retry
+        self.retry_after_seconds = retry_after_seconds
 
 
 class Fields:
@@ -219,7 +220,7 @@ def run(commands: dict[str, Callable[[Request], dict]]) -> NoReturn:
     except ConfigError as error:
         reply, code = _failed(str(error), retry=False), EXIT_CONFIG
     except Failure as error:
-        reply, code = _failed(str(error), retry=error.retry), 0
+        reply, code = _failed(str(error), error.retry, error.retry_after_seconds), 0
     except Exception as error:  # the runtime must get an answer whatever happened
         import traceback
 
@@ -323,9 +324,10 @@ def _finite(text):
     return number if math.isfinite(number) else _refuse_number(text)
 
 
-def _failed(message, retry):
+def _failed(message, retry, retry_after_seconds=None):
     safe = message.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-    return {"status": "error", "error": safe, "retry": retry}
+    when = {} if retry_after_seconds is None else {"retry_after_seconds": retry_after_seconds}
+    return {"status": "error", "error": safe, "retry": retry, **when}
 
 
 def _monotonic_deadline(text):

@@ -26,9 +26,9 @@ answer_ok() {
   printf '{"status":"ok","result":%s%s}\n' "$1" "${2:+,$2}" >&3
 }
 
-# answer_error MESSAGE [RETRY]: MESSAGE is a JSON string.
+# answer_error MESSAGE [RETRY [SECONDS]]: MESSAGE is a JSON string, SECONDS when to try again at the soonest.
 answer_error() {
-  printf '{"status":"error","error":%s,"retry":%s}\n' "$1" "${2:-true}" >&3
+  printf '{"status":"error","error":%s,"retry":%s%s}\n' "$1" "${2:-true}" "${3:+,\"retry_after_seconds\":$3}" >&3
 }
 
 # A configuration error: nothing but a change of the configuration can help.

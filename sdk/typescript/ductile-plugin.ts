@@ -111,7 +111,7 @@ export async function runPlugin(commands: Readonly<Record<string, Command>>): Pr
     code = thrown instanceof ConfigError ? EXIT_CONFIG : thrown instanceof Failure ? 0 : 1;
     if (code !== 0) process.stderr.write(`${inspect(thrown)}\n`);
     const error = messageOf(thrown).toWellFormed().replaceAll('\0', '\uFFFD');
-    reply = { status: 'error', error, retry: isRetryable(thrown) };
+    reply = { status: 'error', error, ...retryOf(thrown) };
   }
   const logs = [...(request?.log.entries ?? []), ...(reply.logs ?? [])];
   const whole = logs.length === 0 ? reply : { ...reply, logs };
@@ -121,12 +121,16 @@ export async function runPlugin(commands: Readonly<Record<string, Command>>): Pr
 
 type Reply =
   | (Answer & { readonly status: 'ok' })
-  | {
+  | (Retry & {
       readonly status: 'error';
       readonly error: string;
-      readonly retry: boolean;
       readonly logs?: readonly Log[];
-    };
+    });
+
+interface Retry {
+  readonly retry: boolean;
+  readonly retry_after_seconds?: number;
+}
 
 /** Something that happened, for routes and pipelines. With a key it causes the same work only once. */
 export function makeEvent(type: string, payload: JsonObject, dedupeKey?: string): PluginEvent {
@@ -158,13 +162,15 @@ export function findUnseen<Item>(
 /** The configuration is wrong; trying again cannot help. */
 export class ConfigError extends Error {}
 
-/** The job failed. `retry` says whether trying again may help. */
+/** The job failed. `retry` says whether trying again may help, and the seconds when at the soonest. */
 export class Failure extends Error {
   readonly retry: boolean;
+  readonly retryAfterSeconds: number | undefined;
 
-  constructor(message: string, retry: boolean) {
+  constructor(message: string, retry: boolean, retryAfterSeconds?: number) {
     super(message);
     this.retry = retry;
+    this.retryAfterSeconds = retryAfterSeconds;
   }
 }
 
@@ -319,6 +325,8 @@ function findCommand(commands: Readonly<Record<string, Command>>, name: string):
   throw new Failure(`unknown command '${name}'; there are ${known}`, false);
 }
 
-function isRetryable(thrown: unknown): boolean {
-  return thrown instanceof Failure ? thrown.retry : !(thrown instanceof ConfigError);
+function retryOf(thrown: unknown): Retry {
+  if (!(thrown instanceof Failure)) return { retry: !(thrown instanceof ConfigError) };
+  const { retry, retryAfterSeconds: seconds } = thrown;
+  return { retry, ...(seconds === undefined ? {} : { retry_after_seconds: seconds }) };
 }

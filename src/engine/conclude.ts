@@ -116,7 +116,8 @@ function toEnding(
     return endReleased(job, report.cause === 'host_full' ? HOST_FULL_DELAY_MS : 0);
   }
   const { maxAttempts, backoffBaseMs } = plugin.retry;
-  const policy = { maxAttempts, backoffBaseMs: job.backoffMs ?? backoffBaseMs };
+  const atLeastMs = reply.kind === 'error' ? reply.retryAfterMs : undefined;
+  const policy = { maxAttempts, backoffBaseMs: job.backoffMs ?? backoffBaseMs, atLeastMs };
   return endFailed(job, report, reply.retry ? 'retryable' : 'final', policy, random);
 }
 

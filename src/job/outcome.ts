@@ -36,7 +36,8 @@ export function endCancelled(job: Counts): Ending {
 
 /**
  * A failure that is charged to the job. While the budget lasts it is queued again after a growing
- * delay; `random` in [0, 1) spreads retries that failed together.
+ * delay, or later where the policy wants that; `random` in [0, 1) spreads retries that failed
+ * together.
  */
 export function endFailed(
   job: Counts,
@@ -49,7 +50,8 @@ export function endFailed(
   const charged = { ...job, retryCount, interruptCount: 0, suspect: false };
   if (failure === 'final') return terminal(charged, 'failed', report.cause);
   if (retryCount < job.maxAttempts) {
-    return again(charged, backoffMs(retryCount, policy.backoffBaseMs, random));
+    const { backoffBaseMs, atLeastMs = 0 } = policy;
+    return again(charged, Math.max(backoffMs(retryCount, backoffBaseMs, random), atLeastMs));
   }
   if (report.status === 'timed_out') return terminal(charged, 'timed_out', 'retries_exhausted');
   return terminal(charged, 'dead', 'retries_exhausted');

@@ -1,6 +1,8 @@
 export interface RetryPolicy {
   readonly maxAttempts: number;
   readonly backoffBaseMs: number;
+  /** The next attempt is no sooner than after this, however soon its turn would come. */
+  readonly atLeastMs?: number | undefined;
 }
 
 const DELAY_MS_MAX = 24 * 60 * 60 * 1000;

@@ -114,7 +114,12 @@ export type Reply =
       readonly raw: string;
     }
   /** The plugin answered that it failed. What it emitted all the same stays in `raw`. */
-  | (Failure & { readonly kind: 'error'; readonly logs: readonly PluginLog[] })
+  | (Failure & {
+      readonly kind: 'error';
+      readonly logs: readonly PluginLog[];
+      /** No sooner than after this, where it says so. */
+      readonly retryAfterMs?: number | undefined;
+    })
   /** It ran past its time; an answer given while it was being stopped does not count. */
   | (Failure & { readonly kind: 'timeout' })
   | (Failure & { readonly kind: 'signal'; readonly signal: string })
@@ -159,8 +164,8 @@ export function decodeResponse(end: ProcessEnd, timeoutMs = end.runMs): Reply {
   }
   if (response.status === 'ok') return succeed(response, end, raw);
   if (response.status === 'error') {
-    const { error, retry, logs } = response;
-    return { kind: 'error', logs, ...failure(error, retry), message: cut(error) };
+    const { error, retry, retryAfterMs, logs } = response;
+    return { kind: 'error', logs, retryAfterMs, ...failure(error, retry), message: cut(error) };
   }
   const said = lastLine(end.stderr);
   if (exit.kind === 'signalled') {

@@ -29,6 +29,8 @@ export type Response =
       readonly status: 'error';
       readonly error: string;
       readonly retry: boolean;
+      /** No sooner than after this, as far as the plugin knows. */
+      readonly retryAfterMs: number | undefined;
       readonly logs: readonly PluginLog[];
     }
   | { readonly status: 'invalid'; readonly fault: string };
@@ -93,7 +95,8 @@ function readResponse(value: JsonObject): Response {
   const logs = readLogs(value['logs']);
   if (status === 'error') {
     const error = readText(value, 'error');
-    return { status, error, retry: value['retry'] !== false, logs };
+    const retryAfterMs = readDelay(value['retry_after_seconds']);
+    return { status, error, retry: value['retry'] !== false, retryAfterMs, logs };
   }
   if (status !== 'ok') {
     const given = status === undefined ? 'is missing' : `is ${JSON.stringify(status)}`;
@@ -102,6 +105,12 @@ function readResponse(value: JsonObject): Response {
   const result = readText(value, 'result');
   const events = readEvents(value['events']);
   return { status, result, events, stateUpdates: readState(value['state_updates']), logs };
+}
+
+/** What is no time is left out: that it failed counts more than when to try again. */
+function readDelay(seconds: Json | undefined): number | undefined {
+  if (typeof seconds !== 'number' || seconds <= 0) return undefined;
+  return Math.min(Math.ceil(seconds * 1000), limits.retryAfterMsMax);
 }
 
 function readText(value: JsonObject, key: string): string {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { databases, makePlace } from '../support/instance.ts';
+import { databases, eventually, makePlace } from '../support/instance.ts';
 import { alwaysFails, python, succeeds } from '../support/plugin-program.ts';
 
 const once = { retry: { max_attempts: 1 } };
@@ -77,6 +77,21 @@ fail(f"failure {attempt}")`);
     });
     expect(gaps[0]).toBeGreaterThanOrEqual(100);
     expect(gaps[1]).toBeGreaterThanOrEqual(200);
+  });
+
+  test('that says how long to wait is not repeated before', async () => {
+    const program = python('fail("banned", retry_after_seconds=3600)');
+    const settings = { retry: { backoff_base: '10ms' } };
+    const place = await makePlace({ database, plugins: { worker: { program, settings } } });
+    const { submit, ledger, attempts } = await place.start();
+    const id = await submit('worker');
+    await eventually('it failed once', async () => (await ledger.job(id))?.attempt === 2);
+    const [row] = await attempts(id);
+    const job = await ledger.job(id);
+    expect(job).toMatchObject({ status: 'queued', retryCount: 1, lastError: 'banned' });
+    const waitMs = Date.parse(job?.nextRetryAt ?? '') - Date.parse(row?.completedAt ?? '');
+    expect(waitMs).toBeGreaterThanOrEqual(3_600_000);
+    expect(waitMs).toBeLessThan(3_660_000);
   });
 
   test('is repeated on time, however seldom the queue is looked at', async () => {

@@ -73,7 +73,11 @@ describe('handle', () => {
     const busy = { status: 429, description: 'Too Many Requests: retry after 3000', parameters };
     server.refusals.push(undefined, busy);
     const first = await commandError(handle, message('hello', { chats: [1, 2] }));
-    expect(first).toMatchObject({ retry: true, error: expect.stringContaining('429') });
+    expect(first).toMatchObject({
+      retry: true,
+      retryAfterSeconds: 3000,
+      error: expect.stringContaining('429'),
+    });
     const again = await commandOk(handle, { ...message('hello', { chats: [1, 2] }), attempt: 2 });
     expect(again.events).toMatchObject([{ payload: { messages: 1 } }]);
     expect(server.sent.map(({ chat_id: chat }) => chat)).toEqual(['1', '2']);

@@ -19,7 +19,19 @@ test('Python: its own tests', async () => {
   };
   const script = join(import.meta.dirname, 'test_ductile_plugin.py');
   const { stderr } = await promisify(execFile)('python3', ['-W', 'error', script], { env });
-  expect(stderr).toMatch(/Ran 8 tests[^]*OK/);
+  expect(stderr).toMatch(/Ran 9 tests[^]*OK/);
+});
+
+test('shell: a failure may say when to try again', async () => {
+  const script = `lib=$1; . "$lib/plugin.sh"; answer_error '"too many"' true 45`;
+  const lib = join(root, 'sdk/sh');
+  const { stdout } = await promisify(execFile)('/bin/sh', ['-c', script, 'sh', lib]);
+  expect(JSON.parse(stdout)).toEqual({
+    status: 'error',
+    error: 'too many',
+    retry: true,
+    retry_after_seconds: 45,
+  });
 });
 
 describe('TypeScript', () => {
@@ -48,6 +60,25 @@ await runPlugin({
       logs: [{ level: 'warn', message: 'close to the limit' }],
     });
     expect(err).toContain('hello');
+  });
+
+  test('a failure may say when to try again', async () => {
+    const directory = await makeDirectory();
+    const sdk = join(root, 'sdk/typescript/ductile-plugin.ts');
+    const program = join(directory, 'run.ts');
+    await writeFile(
+      program,
+      `import { Failure, runPlugin } from ${JSON.stringify(sdk)};
+await runPlugin({ poll() { throw new Failure('too many', true, 45); } });`,
+    );
+    const child = spawn(process.execPath, [program]);
+    child.stdin.end(encodeParts({ command: 'poll' }));
+    expect(JSON.parse(await text(child.stdout))).toEqual({
+      status: 'error',
+      error: 'too many',
+      retry: true,
+      retry_after_seconds: 45,
+    });
   });
 
   test('keys of effects are the same for every attempt, and as in Python', () => {

@@ -46,6 +46,13 @@ class Answers(unittest.TestCase):
             "logs": [{"level": "warn", "message": "close to the limit"}],
         })
 
+    def test_a_failure_may_say_when_to_try_again(self):
+        def fails(request):
+            raise sdk.Failure("too many", retry_after_seconds=45)
+
+        self.assertEqual(ask({"poll": fails}, command="poll"), (
+            {"status": "error", "error": "too many", "retry": True, "retry_after_seconds": 45}, 0))
+
     def test_wrong_configuration_ends_with_78(self):
         def checks(request):
             return sdk.answer(request.config.text("url", required=True))

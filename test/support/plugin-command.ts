@@ -19,12 +19,20 @@ export async function commandOk(command: Command, parts: RequestParts): Promise<
 export async function commandError(
   command: Command,
   parts: RequestParts,
-): Promise<{ readonly error: string; readonly retry: boolean; readonly code: number }> {
+): Promise<{
+  readonly error: string;
+  readonly retry: boolean;
+  readonly retryAfterSeconds?: number | undefined;
+  readonly code: number;
+}> {
   try {
     await command(parseRequest(encodeParts(parts)));
   } catch (thrown) {
     if (thrown instanceof ConfigError) return { error: thrown.message, retry: false, code: 78 };
-    if (thrown instanceof Failure) return { error: thrown.message, retry: thrown.retry, code: 0 };
+    if (thrown instanceof Failure) {
+      const { message: error, retry, retryAfterSeconds } = thrown;
+      return { error, retry, retryAfterSeconds, code: 0 };
+    }
     throw thrown;
   }
   throw new Error('it did not fail');

@@ -64,7 +64,7 @@ export async function runOk(name: string, request: RequestParts): Promise<OkResp
 export async function runError(
   name: string,
   request: RequestParts,
-): Promise<Omit<ErrorResponse, 'status' | 'logs'> & { readonly code: number | null }> {
+): Promise<Pick<ErrorResponse, 'error' | 'retry'> & { readonly code: number | null }> {
   const { code, stdout, stderr, response } = await runPlugin(name, request);
   if (response.status === 'error') return { error: response.error, retry: response.retry, code };
   throw new Error(`${name} did not fail but ended with ${code}: ${stdout}${stderr}`);

@@ -1,4 +1,4 @@
-import { KIB, MIB, MINUTE, SECOND } from './units.ts';
+import { HOUR, KIB, MIB, MINUTE, SECOND } from './units.ts';
 
 /** Plugins: their processes, their output, the secrets that they are given. */
 export const pluginLimits = {
@@ -10,6 +10,8 @@ export const pluginLimits = {
   stateBytesMax: 1 * MIB,
   /** Events that one attempt may emit. */
   eventsPerAttemptMax: 1000,
+  /** How long a plugin that failed may ask to be left alone. */
+  retryAfterMsMax: 24 * HOUR,
   /** From SIGTERM to SIGKILL of a plugin's process group. */
   killGraceMs: 5 * SECOND,
   /** From a plugin's exit until its still open output is cut off. */

@@ -193,6 +193,13 @@ test.each(uncharged)('an end by %s is charged to nobody', (cause, delayMs, reply
   expect([signals, jobs]).toEqual([[], []]);
 });
 
+test('a plugin that says how long to wait is not asked again before', () => {
+  const reply: Reply = { ...failure, kind: 'error', logs: [], retryAfterMs: 60_000 };
+  expect(concludeWith({ reply }).ending).toMatchObject({ status: 'queued', delayMs: 60_000 });
+  const final = concludeWith({ reply: { ...reply, retry: false } });
+  expect(final.ending).toMatchObject({ status: 'failed', delayMs: 0 });
+});
+
 test('a cancellation is the end, and nobody is alarmed', () => {
   const { report, ending, signals, jobs } = concludeWith({
     reply: { ...failure, kind: 'cancelled' },

@@ -50,6 +50,13 @@ describe('an attempt that fails', () => {
     });
   });
 
+  test('is repeated no sooner than it may be', () => {
+    const delay = (atLeastMs: number) =>
+      endFailed(job, failed, 'retryable', { ...policy, atLeastMs }, 0.5).delayMs;
+    expect(delay(60_000)).toBe(60_000);
+    expect(delay(1000)).toBe(2500);
+  });
+
   test('is dead when the budget is used up, or timed out if that was the last of it', () => {
     const last = { ...job, retryCount: 3 };
     const reason = 'retries_exhausted';

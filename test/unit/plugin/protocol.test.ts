@@ -112,6 +112,16 @@ describe('an answer that says it failed', () => {
     expect(decode({ ...OK, retry: false }).kind).toBe('ok');
   });
 
+  test('may say how long to wait, as far as that is a time and not too long', () => {
+    const after = (seconds: unknown) => decode({ ...failed, retry_after_seconds: seconds });
+    expect(after(45)).toMatchObject({ kind: 'error', retry: true, retryAfterMs: 45_000 });
+    expect(after(0.0001)).toMatchObject({ retryAfterMs: 1 });
+    expect(after(1e300)).toMatchObject({ retryAfterMs: limits.retryAfterMsMax });
+    for (const none of [undefined, null, 0, -1, '45', [45]]) {
+      expect(after(none)).toMatchObject({ kind: 'error', retryAfterMs: undefined });
+    }
+  });
+
   test('is final with exit code 78', () => {
     expect(decode(failed, { code: 78 })).toMatchObject({ retry: false, exit78: true });
     expect(decode(failed, { code: 1 })).toMatchObject({ kind: 'error', retry: true });
