@@ -47,9 +47,10 @@ function ofResult({ title, task_folder: folder, text, status }: JsonObject): str
   return heading === '' ? body : `${heading}\n\n${body}`;
 }
 
-function ofDeath({ plugin, command, status, error, job_id: id }: JsonObject): string {
+function ofDeath({ plugin, command, status, error, actor, job_id: id }: JsonObject): string {
   const what = `${textOf(plugin)} ${textOf(command)}: ${textOf(status)}`;
-  return [what, textOf(error), `job ${textOf(id)}`].filter((line) => line !== '').join('\n');
+  const by = textOf(actor) === '' ? '' : `by ${textOf(actor)}`;
+  return [what, textOf(error), by, `job ${textOf(id)}`].filter((line) => line !== '').join('\n');
 }
 
 /** One pass: what a value contains is never looked at as a template again. */

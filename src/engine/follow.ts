@@ -118,6 +118,8 @@ export function followDeath(
     error: end.error === null ? null : maskText(end.error),
     attempt: job.attempt,
     parent_job_id: job.parentJobId,
+    submitted_by: job.submittedBy,
+    actor: job.actor,
   };
   const signal: SignalDraft = {
     ...causedBy(job, DEATH_INDEX),

@@ -84,7 +84,11 @@ test('a failure is told of with its word', async () => {
   expect(await start('agent/task', payload)).toMatchObject({ status: 'failed' });
   await eventually('it was told', () => telegram.sent.length > 0);
   expect(telegram.sent).toMatchObject([
-    { text: expect.stringMatching(/^agent task: failed\nerror:exit_3: no credit\njob /) },
+    {
+      text: expect.stringMatching(
+        /^agent task: failed\nerror:exit_3: no credit\nby token:owner\njob /,
+      ),
+    },
   ]);
 });
 

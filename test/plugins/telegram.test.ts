@@ -271,6 +271,11 @@ describe('what is said', () => {
       'job.dead',
       { plugin: 'agent', command: 'task', status: 'failed', error: 'error:timeout', job_id: 'j1' },
     ],
+    [
+      'agent task: dead\nby webhook:deploys\njob j1',
+      'job.dead',
+      { plugin: 'agent', command: 'task', status: 'dead', actor: 'webhook:deploys', job_id: 'j1' },
+    ],
     ['words', 'x', { message: 'words', text: 'not these' }],
     ['{"a":1}', 'x', { a: 1 }],
   ])('is %j for %s', (text, type, payload) => {

@@ -160,7 +160,9 @@ describe('the idempotency key of what follows', () => {
 
 describe('a death', () => {
   test('is a signal of the runtime that tells the whole story', () => {
-    const job = makeClaimed({ attempt: 4, parentJobId: 'parent', sourceEventId: 'cause', hops: 1 });
+    const by = { submittedBy: 'webhook', actor: 'webhook:deploys' };
+    const from = { parentJobId: 'parent', sourceEventId: 'cause', hops: 1 };
+    const job = makeClaimed({ attempt: 4, ...by, ...from });
     const { signals } = followDeath(job, end, makeRules(), nowMs);
     expect(signals).toMatchObject([
       {
@@ -182,6 +184,8 @@ describe('a death', () => {
       ...end,
       attempt: 4,
       parent_job_id: 'parent',
+      submitted_by: 'webhook',
+      actor: 'webhook:deploys',
     });
   });
 
