@@ -6,6 +6,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { RunNews } from '../ledger/runs.ts';
 import type { DeliveryDraft, ToldDelivery } from '../ledger/webhooks.ts';
 import type { SignalDraft } from '../signal/signal.ts';
+import { withWord } from '../webhook/outcome.ts';
 import { untilDue } from './enqueue.ts';
 import { draftEmission } from './hook-emission.ts';
 import { makeHookStore } from './hook-store.ts';
@@ -99,12 +100,12 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
 /** What its target cannot take; what is wrong with this process is thrown on. */
 async function noteFailed(
   error: DuctileError,
-  { hookId, deliveryId, source, headers, bodyBytes }: VerifiedDelivery,
+  { hookId, target, deliveryId, source, headers, bodyBytes }: VerifiedDelivery,
   ledger: Ledger,
 ): Promise<Failed> {
   if (error.code === 'INTERNAL') throw error;
   const about = { hookId, deliveryId, source, headers, bodyBytes };
-  const reason = error.message;
+  const reason = target.kind === 'agent' ? withWord(error.message) : error.message;
   await ledger.noteDelivery({ ...about, id: makeId(), verdict: 'failed', reason });
   return { error };
 }

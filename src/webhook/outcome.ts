@@ -8,6 +8,8 @@ export const SKIPPED_QUIET = 'skipped:quiet_hours';
 export const NO_WAKE_HANDLER = 'error:no_wake_handler';
 const SUCCESS = 'success';
 const NO_RESPONSE = 'error:no_response';
+const TIMEOUT = 'error:timeout';
+const CANCELLED = 'error:cancelled';
 const EXCEPTION = 'error:exception';
 
 /** What became of a delivery, as far as an agent is concerned. */
@@ -40,7 +42,15 @@ export function outcomeOf(
   return undefined;
 }
 
-/** One answer is enough; of a conversation nobody answered in, document 4 says just that. */
+/** Why an agent was not told, with the word by which it is known later that there was to be one. */
+export function withWord(reason: string): string {
+  return wordOf(reason) === undefined ? `${EXCEPTION}: ${reason}` : reason;
+}
+
+/**
+ * One answer is enough; of a conversation nobody answered in, document 4 says just that, unless
+ * somebody kept all of them from answering.
+ */
 function judge(jobs: readonly AgentJob[]): AgentOutcome {
   if (!jobs.every(({ status }) => isTerminal(status))) {
     return { status: 'pending', error: null, detail: null };
@@ -50,14 +60,11 @@ function judge(jobs: readonly AgentJob[]): AgentOutcome {
   }
   const [first] = jobs;
   const detail = first?.lastError ?? null;
+  // What an earlier attempt said is not why it ended.
+  if (jobs.every(({ status }) => status === 'cancelled')) return failed(CANCELLED, detail);
   if (first === undefined || first.command === 'turn') return failed(NO_RESPONSE, detail);
-  return failed(wordOf(detail) ?? words[first.status] ?? EXCEPTION, detail);
+  return failed(wordOf(detail) ?? (first.status === 'timed_out' ? TIMEOUT : EXCEPTION), detail);
 }
-
-const words: Readonly<Partial<Record<JobStatus, string>>> = {
-  timed_out: 'error:timeout',
-  cancelled: 'error:cancelled',
-};
 
 function failed(word: string, detail: string | null): AgentOutcome {
   return { status: word, error: word, detail };

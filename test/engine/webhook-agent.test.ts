@@ -1,7 +1,7 @@
 /** Webhooks that tell an agent: what it is told, when, and what is known of its answer. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { Job } from '../../src/job/job.ts';
 import { isTerminal } from '../../src/job/state.ts';
@@ -229,6 +229,21 @@ describe('what is known of the answer', () => {
     const reply = await deliver('long', { text: 'x'.repeat(100_000) });
     expect(reply).toMatchObject({ status: 422, body: { error: 'payload_refused' } });
     expect(await shown('long')).toMatchObject({ last_error: 'error:exception', trigger_count: 1 });
+    expect(await lastDelivery('long')).toMatchObject({
+      verdict: 'failed',
+      status: 'error:exception',
+    });
+  });
+
+  test('is the same word everywhere for a plugin that is switched off', async () => {
+    await add('off', task);
+    onTestFinished(() => reload((config) => config));
+    await reload((config) => ({ ...config, plugins: { agent: { enabled: false } } }));
+    expect((await deliver('off', { title: 'x' })).status).toBe(503);
+    const status = 'error:exception';
+    const reason = `${status}: there is no plugin agent`;
+    expect(await shown('off')).toMatchObject({ last_status: status, last_detail: reason });
+    expect(await lastDelivery('off')).toMatchObject({ verdict: 'failed', status, reason });
   });
 });
 
@@ -261,6 +276,18 @@ describe('a conversation', () => {
     const dependencyKey = `conversation:${user}`;
     return [{ command: 'turn', dependencyKey, status, conversation: user }];
   }
+
+  test('that somebody cancels was not left unanswered', async () => {
+    await add('stopped', wake);
+    const agent = { config: { allowed_users: ['ann'] }, retry: { max_attempts: 1 } };
+    onTestFinished(() => reload((config) => config));
+    await reload((config) => ({ ...config, plugins: { agent } }));
+    const reply = await deliver('stopped', { word: 'sleep' });
+    await api.ask(`/job/${String(reply.body['job_id'])}/cancel`, { body: '{}' });
+    await ended(reply);
+    expect(await shown('stopped')).toMatchObject({ last_status: 'error:cancelled' });
+    expect(await lastDelivery('stopped')).toMatchObject({ status: 'error:cancelled' });
+  });
 
   test('needs somebody to talk to', async () => {
     await add('alone', wake);

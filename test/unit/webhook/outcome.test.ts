@@ -26,6 +26,7 @@ describe('the word for a task', () => {
     ['dead', 'crashed ten times', 'error:exception'],
     ['timed_out', 'timed out after 10m', 'error:timeout'],
     ['cancelled', 'cancelled', 'error:cancelled'],
+    ['cancelled', 'error:exit_1: an earlier attempt', 'error:cancelled'],
   ] as const)('%s with %s is %s', (status, error, word) => {
     expect(statusOf(job(status, error))).toBe(word);
   });
@@ -45,6 +46,13 @@ describe('the word for a conversation', () => {
     const word = 'error:no_response';
     expect(outcome).toEqual({ status: word, error: word, detail: 'error:exit_1' });
   });
+});
+
+test('a conversation that was cancelled with everybody says so', () => {
+  const turn = (status: JobStatus, place: number) =>
+    job(status, status, { command: 'turn', idempotencyKey: `s1:agent:${place}` });
+  expect(statusOf(turn('cancelled', 0), turn('cancelled', 1))).toBe('error:cancelled');
+  expect(statusOf(turn('cancelled', 0), turn('failed', 1))).toBe('error:no_response');
 });
 
 describe('what was done last counts', () => {
