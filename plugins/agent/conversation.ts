@@ -52,13 +52,17 @@ function toValue({ provider, id, turns, lastAt }: Session): JsonObject {
 }
 
 /**
- * The session that another turn left since this one began. Who had to wait for it was told the state
- * from before, and would begin a second session beside it.
+ * The newer of the session that a job was told and the one that the last turn left in the folder. A
+ * job is told the state of the moment when it was claimed, and others may have ended since.
  */
-export async function recallSession(folder: string, since: Date): Promise<Session | undefined> {
+export async function latestSession(
+  folder: string,
+  told: Session | undefined,
+): Promise<Session | undefined> {
   const text = await readFile(join(folder, LAST), 'utf8').catch(() => '');
-  const kept = readSession(parseJson(text) ?? null);
-  return kept !== undefined && kept.lastAt >= since.toISOString() ? kept : undefined;
+  const left = readSession(parseJson(text) ?? null);
+  if (left === undefined || told === undefined) return left ?? told;
+  return left.lastAt >= told.lastAt ? left : told;
 }
 
 /** Only while no other turn of the folder runs. */

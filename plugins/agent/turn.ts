@@ -5,9 +5,9 @@ import {
   alone,
   conversationFolder,
   keepSession,
+  latestSession,
   readConversation,
   readSessions,
-  recallSession,
   toState,
   type Session,
 } from './conversation.ts';
@@ -20,7 +20,6 @@ const LOST = /no conversation found|session[^.]*not found|no rollout found|no sa
 const WAIT_MS_MAX = 600_000;
 
 export async function turn(request: Request): Promise<Answer> {
-  const begunAt = new Date();
   const settings = readSettings(request);
   const { payload } = request;
   const conversation = readConversation(payload);
@@ -30,9 +29,9 @@ export async function turn(request: Request): Promise<Answer> {
   const logs: Log[] = [];
   const cwd = await conversationFolder(settings.tasksDir, conversation);
   const done = await alone(cwd, request.msLeft(WAIT_MS_MAX) / 2, async () => {
-    const before =
-      (await recallSession(cwd, begunAt)) ?? readSessions(request.state).get(conversation);
-    const session = payload.flag('fresh') ? undefined : usable(before, settings, logs);
+    const told = readSessions(request.state).get(conversation);
+    const before = payload.flag('fresh') ? undefined : await latestSession(cwd, told);
+    const session = usable(before, settings, logs);
     const question = { prompt, choice: settings.usual, session, isKept: true, cwd };
     const answer = await goOn(question, settings, request, logs);
     if (answer.text === '') throw new Ended('no_response', '');

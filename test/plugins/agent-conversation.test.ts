@@ -138,9 +138,26 @@ describe('a turn', () => {
     expect(turns).toContainEqual(expect.objectContaining({ id: 's-1', turns: 2 }));
   });
 
+  test('goes on with whichever session is newer, that of the state or that in its folder', async () => {
+    // It ended after this one was claimed, and before it started.
+    await leave({ id: 's-5', last_at: inMs(-1000) });
+    await commandOk(runTurn, say({}, state({ id: 's-1', last_at: inMs(-2000) })));
+    await commandOk(runTurn, say({}, state({ id: 's-9', last_at: inMs(60_000) })));
+    const resumed = (await claude.calls()).map(({ argv }) => argv[argv.indexOf('--resume') + 1]);
+    expect(resumed).toEqual(['s-5', 's-9']);
+  });
+
+  test('that begins anew leaves nothing of what was before it', async () => {
+    await commandOk(runTurn, say());
+    await claude.behave({ stdout: '{"type":"result","result":"Hello."}' });
+    const { stateUpdates } = await commandOk(runTurn, say({ fresh: true }, state({ id: 's-1' })));
+    expect(stateUpdates).toMatchObject({ 'session:42': { id: null, turns: 1 } });
+    await commandOk(runTurn, say({}, state({ id: 's-1' })));
+    expect((await claude.calls()).filter(({ argv }) => argv.includes('--resume'))).toEqual([]);
+  });
+
   test('waits for another one of the same conversation, and not for one whose process is gone', async () => {
-    const folder = join(tasksDir, '_conversations/42');
-    await mkdir(folder, { recursive: true });
+    const folder = await makeFolder('42');
     await writeFile(join(folder, '.turn'), '');
     const busy = await commandError(runTurn, { ...say(), deadline_at: inMs(1500) });
     expect(busy.error).toMatch(/^error:timeout: another turn/);
@@ -189,8 +206,7 @@ describe('a heartbeat', () => {
   });
 
   test('leaves alone where somebody just spoke, speaks with another, or is being answered', async () => {
-    const folder = join(tasksDir, '_conversations/busy');
-    await mkdir(folder, { recursive: true });
+    const folder = await makeFolder('busy');
     await writeFile(join(folder, '.turn'), '');
     const before = {
       ...state({ id: 's-1', last_at: new Date().toISOString() }, 'recent'),
@@ -230,9 +246,23 @@ function beat(before: JsonObject, payload: JsonObject = {}): RequestParts {
 }
 
 function state(session: JsonObject, conversation = '42'): JsonObject {
-  return {
-    [`session:${conversation}`]: { provider: 'claude', turns: 3, last_at: long, ...session },
-  };
+  return { [`session:${conversation}`]: toValue(session) };
+}
+
+/** What the last turn left in the folder of its conversation. */
+async function leave(session: JsonObject, conversation = '42'): Promise<void> {
+  const folder = await makeFolder(conversation);
+  await writeFile(join(folder, '.session'), JSON.stringify(toValue(session)));
+}
+
+function toValue(session: JsonObject): JsonObject {
+  return { provider: 'claude', turns: 3, last_at: long, ...session };
+}
+
+async function makeFolder(conversation: string): Promise<string> {
+  const folder = join(tasksDir, '_conversations', conversation);
+  await mkdir(folder, { recursive: true });
+  return folder;
 }
 
 function inMs(ms: number): string {
