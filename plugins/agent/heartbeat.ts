@@ -1,9 +1,17 @@
 /** Asks in conversations that exist whether there is anything to say; mostly there is not. */
-import type { Answer, Log, PluginEvent, Request } from '../../sdk/typescript/ductile-plugin.ts';
+import type {
+  Answer,
+  JsonObject,
+  Log,
+  PluginEvent,
+  Request,
+} from '../../sdk/typescript/ductile-plugin.ts';
 import { askAgent, type Told } from './ask.ts';
 import {
   alone,
   conversationFolder,
+  keepSession,
+  latestSession,
   readConversation,
   readSessions,
   toState,
@@ -15,8 +23,15 @@ import { nextSession, toReply } from './turn.ts';
 
 interface Asking {
   readonly prompt: string;
+  readonly token: string;
   readonly settings: Settings;
   readonly request: Request;
+}
+
+interface Heard {
+  /** Without the token; an empty text is not told. */
+  readonly told: Told;
+  readonly next: Session;
 }
 
 export async function heartbeat(request: Request): Promise<Answer> {
@@ -26,35 +41,32 @@ export async function heartbeat(request: Request): Promise<Answer> {
   const pattern = payload.text('prompt') ?? settings.heartbeat.prompt;
   const prompt = pattern.replaceAll('{ack_token}', () => token);
   const only = readConversation(payload);
+  const spoken = new Map<string, Session>();
   const events: PluginEvent[] = [];
   const logs: Log[] = [];
   const faults: Ended[] = [];
-  let state = {};
   let silent = 0;
   let unasked = 0;
   for (const [conversation, session] of readSessions(request.state)) {
     if (only !== undefined && only !== conversation) continue;
-    const told = await ask(conversation, session, { prompt, settings, request });
-    if (typeof told === 'string') {
+    const heard = await ask(conversation, session, { prompt, token, settings, request });
+    if (typeof heard === 'string') {
       unasked += 1;
-      logs.push({ level: 'info', message: `${conversation}: ${told}` });
-    } else if (told instanceof Ended) {
-      faults.push(told);
-      logs.push({ level: 'warn', message: `${conversation}: ${told.message}` });
-    } else {
-      const text = stripToken(told.text, token);
-      if (text === '') silent += 1;
-      else {
-        events.push(toReply(conversation, { ...told, text }, undefined));
-        state = { ...state, ...toState(conversation, nextSession(told, settings, session)) };
-      }
+      logs.push({ level: 'info', message: `${conversation}: ${heard}` });
+    } else if (heard instanceof Ended) {
+      faults.push(heard);
+      logs.push({ level: 'warn', message: `${conversation}: ${heard.message}` });
+    } else if (heard.told.text === '') silent += 1;
+    else {
+      events.push(toReply(conversation, heard.told, undefined));
+      spoken.set(conversation, heard.next);
     }
   }
   const [fault] = faults;
   // One agent that fails does not keep the others from speaking; all of them failing is a failure.
   if (fault !== undefined && events.length + silent === 0) throw fault;
   const result = `${events.length} had something to say, ${silent} had not, ${unasked} were not asked`;
-  return { result, events, state_updates: state, logs };
+  return { result, events, state_updates: await toStates(spoken, settings), logs };
 }
 
 /** The answer without its token, at its start and its end alone: in the midst it is talked about. */
@@ -75,21 +87,56 @@ export function stripToken(text: string, token: string): string {
 /** What it said, how it failed, or why it was not asked. */
 async function ask(
   conversation: string,
-  session: Session,
-  { prompt, settings, request }: Asking,
-): Promise<Told | Ended | string> {
-  const { usual, tasksDir, heartbeat: rules } = settings;
-  if (session.provider !== usual.provider.name) return `is with ${session.provider}`;
-  if (session.id === null) return 'has no session to go on with';
-  const silentMs = Date.now() - Date.parse(session.lastAt);
-  if (silentMs < rules.cooldownMs) return 'somebody spoke a moment ago';
-  const cwd = await conversationFolder(tasksDir, conversation);
-  const question = { prompt, choice: usual, session: session.id, isKept: true, cwd };
+  remembered: Session,
+  asking: Asking,
+): Promise<Heard | Ended | string> {
+  const cwd = await conversationFolder(asking.settings.tasksDir, conversation);
   try {
-    const told = await alone(cwd, 0, () => askAgent(question, settings, request));
-    return told === 'busy' ? 'is busy' : told;
+    const heard = await alone(cwd, 0, () => askNow(cwd, remembered, asking));
+    return heard === 'busy' ? 'is busy' : heard;
   } catch (thrown) {
     if (thrown instanceof Ended) return thrown;
     throw thrown;
   }
+}
+
+/** Only now that nobody else speaks there it is known who spoke last, and in which session. */
+async function askNow(
+  cwd: string,
+  remembered: Session,
+  { prompt, token, settings, request }: Asking,
+): Promise<Heard | string> {
+  const session = (await latestSession(cwd, remembered)) ?? remembered;
+  const { id } = session;
+  const reason = reasonAgainst(session, settings);
+  if (id === null || reason !== undefined) return reason ?? 'has no session to go on with';
+  const question = { prompt, choice: settings.usual, session: id, isKept: true, cwd };
+  const said = await askAgent(question, settings, request);
+  const told = { ...said, text: stripToken(said.text, token) };
+  const next = nextSession(told, settings, session);
+  if (told.text !== '') await keepSession(cwd, next);
+  return { told, next };
+}
+
+function reasonAgainst(
+  { provider, lastAt }: Session,
+  { usual, heartbeat: rules }: Settings,
+): string | undefined {
+  if (provider !== usual.provider.name) return `is with ${provider}`;
+  const silentMs = Date.now() - Date.parse(lastAt);
+  return silentMs < rules.cooldownMs ? 'somebody spoke a moment ago' : undefined;
+}
+
+/** Somebody may have spoken in one of them while others were asked. */
+async function toStates(
+  spoken: ReadonlyMap<string, Session>,
+  { tasksDir }: Settings,
+): Promise<JsonObject> {
+  let state = {};
+  for (const [conversation, session] of spoken) {
+    const cwd = await conversationFolder(tasksDir, conversation);
+    const latest = (await latestSession(cwd, session)) ?? session;
+    state = { ...state, ...toState(conversation, latest) };
+  }
+  return state;
 }

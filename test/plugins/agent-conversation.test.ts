@@ -8,6 +8,7 @@ import { turn } from '../../plugins/agent/turn.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { claudeSays, codexSays, makeFakeAgent, type FakeAgent } from '../support/fake-agent.ts';
+import { eventually } from '../support/instance.ts';
 import { commandError, commandOk } from '../support/plugin-command.ts';
 import { runOk, type RequestParts } from '../support/plugin-process.ts';
 
@@ -218,6 +219,35 @@ describe('a heartbeat', () => {
     const { logs } = await commandOk(runHeartbeat, beat(before));
     expect(logs).toHaveLength(4);
     expect(await claude.calls()).toEqual([]);
+  });
+
+  test('goes on with the session of now, and not where somebody spoke since it was claimed', async () => {
+    await leave({ id: 's-2', turns: 1, last_at: '2021-01-01T00:00:00.000Z' });
+    await leave({ id: 's-7', last_at: inMs(-1000) }, 'ann');
+    const before = { ...state({ id: 's-1' }), ...state({ id: 's-7' }, 'ann') };
+    const answer = await commandOk(runHeartbeat, beat(before));
+    const [call, ...more] = await claude.calls();
+    expect(call?.argv.join(' ')).toContain('--resume s-2');
+    expect(more).toEqual([]);
+    expect(answer.stateUpdates).toMatchObject({ 'session:42': { turns: 2 } });
+    expect(answer.logs).toMatchObject([{ message: 'ann: somebody spoke a moment ago' }]);
+  });
+
+  test('does not write over what was said after it in a conversation', async () => {
+    await claude.behave({
+      stdout: claudeSays('Hello.', 's-9'),
+      whenGiven: { 's-1': { stdout: claudeSays('Hm.', 's-1') }, 's-7': { hangs: true } },
+    });
+    const before = { ...state({ id: 's-1' }), ...state({ id: 's-7' }, 'ann') };
+    const beating = commandOk(runHeartbeat, beat(before));
+    const hanging = await eventually('the other is asked', async () => (await claude.calls())[1]);
+    await commandOk(runTurn, say({ fresh: true }, before));
+    process.kill(hanging.pid, 'SIGKILL');
+    const { stateUpdates } = await beating;
+    expect(stateUpdates).toMatchObject({ 'session:42': { id: 's-9', turns: 1 } });
+    // Nor does it in the folder, whatever the state that a later job is told.
+    await commandOk(runTurn, say({}, before));
+    expect((await claude.calls()).at(-1)?.argv).toContain('s-9');
   });
 
   test('goes on when one agent fails, and fails when all do', async () => {

@@ -21,6 +21,7 @@ export interface Behaviour {
 }
 
 export interface Call {
+  readonly pid: number;
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
@@ -109,7 +110,7 @@ const stdin = fs.readFileSync(0, 'utf8');
 const at = argv.indexOf('--mcp-config');
 const file = at === -1 ? undefined : argv[at + 1];
 const mcp = file && { text: fs.readFileSync(file, 'utf8'), mode: fs.statSync(file).mode & 0o777 };
-const call = { argv, env: process.env, cwd: process.cwd(), stdin, mcp };
+const call = { pid: process.pid, argv, env: process.env, cwd: process.cwd(), stdin, mcp };
 fs.appendFileSync(path.join(here, 'calls'), JSON.stringify(call) + '\\n');
 let todo = JSON.parse(fs.readFileSync(path.join(here, 'behaviour'), 'utf8'));
 todo = Object.entries(todo.whenGiven ?? {}).find(([arg]) => argv.includes(arg))?.[1] ?? todo;
