@@ -1,8 +1,7 @@
-/** Conversations go on: the session of each is remembered, and one of its turns runs at a time. */
+/** Conversations go on: the session of each is remembered, in the state and in its folder. */
 import { createHash } from 'node:crypto';
-import { readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   isObject,
   type Fields,
@@ -21,12 +20,7 @@ export interface Session {
 }
 
 const PREFIX = 'session:';
-const LOCK = '.turn';
 const LAST = '.session';
-const LOCK_RENEW_MS = 1000;
-/** A lock that nobody renewed for so long was left by a process that is gone. */
-const LOCK_STALE_MS = 15_000;
-const LOCK_LOOK_MS = 100;
 
 export function readConversation(payload: Fields): string | undefined {
   const name = payload.text('conversation');
@@ -77,51 +71,6 @@ export function conversationFolder(tasksDir: string, conversation: string): Prom
   const isPlain = /^[A-Za-z0-9][\w-]{0,63}$/.test(conversation);
   const digest = createHash('sha256').update(conversation).digest('hex').slice(0, 32);
   return makeOwnFolder(tasksDir, '_conversations', isPlain ? conversation : `.${digest}`);
-}
-
-/**
- * Runs while no other turn of the same folder does, or not at all when it had to wait for longer.
- * Jobs of one conversation are kept apart before they start; this is for heartbeats and whoever
- * starts a turn by hand.
- */
-export async function alone<T>(
-  folder: string,
-  waitMs: number,
-  run: () => Promise<T>,
-): Promise<T | 'busy'> {
-  const file = join(folder, LOCK);
-  const until = Date.now() + waitMs;
-  while (!(await take(file))) {
-    if (Date.now() >= until) return 'busy';
-    await sleep(LOCK_LOOK_MS);
-  }
-  const renewal = setInterval(() => {
-    const now = new Date();
-    // Whoever removed it has taken the turn; there is nothing to be done about that here.
-    utimes(file, now, now).catch(() => undefined);
-  }, LOCK_RENEW_MS);
-  try {
-    return await run();
-  } finally {
-    clearInterval(renewal);
-    await rm(file, { force: true });
-  }
-}
-
-async function take(file: string): Promise<boolean> {
-  try {
-    await writeFile(file, '', { flag: 'wx', mode: 0o600 });
-    return true;
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
-  }
-  const renewedAt = await stat(file).then(
-    ({ mtimeMs }) => mtimeMs,
-    () => undefined,
-  );
-  const isStale = renewedAt !== undefined && Date.now() - renewedAt > LOCK_STALE_MS;
-  if (isStale) await rm(file, { force: true });
-  return false;
 }
 
 function readSession(value: Json): Session | undefined {

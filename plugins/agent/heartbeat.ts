@@ -8,7 +8,6 @@ import type {
 } from '../../sdk/typescript/ductile-plugin.ts';
 import { askAgent, type Told } from './ask.ts';
 import {
-  alone,
   conversationFolder,
   keepSession,
   latestSession,
@@ -17,6 +16,7 @@ import {
   toState,
   type Session,
 } from './conversation.ts';
+import { alone } from './lock.ts';
 import { Ended } from './outcome.ts';
 import { readSettings, type Settings } from './settings.ts';
 import { nextSession, toReply } from './turn.ts';

@@ -2,7 +2,6 @@
 import type { Answer, Log, Request } from '../../sdk/typescript/ductile-plugin.ts';
 import { askAgent, summarize, type Question, type Told } from './ask.ts';
 import {
-  alone,
   conversationFolder,
   keepSession,
   latestSession,
@@ -11,6 +10,7 @@ import {
   toState,
   type Session,
 } from './conversation.ts';
+import { alone } from './lock.ts';
 import { Ended } from './outcome.ts';
 import { readSettings, said, type Settings } from './settings.ts';
 

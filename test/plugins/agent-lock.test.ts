@@ -1,0 +1,74 @@
+/** Turns of one conversation wait for each other, and not for one that is gone. */
+import { existsSync } from 'node:fs';
+import { readFile, realpath } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeEach, expect, test } from 'vitest';
+import { withWords } from '../../plugins/agent/outcome.ts';
+import { turn } from '../../plugins/agent/turn.ts';
+import { makeDirectory } from '../support/directory.ts';
+import { claudeSays, makeFakeAgent, type Call, type FakeAgent } from '../support/fake-agent.ts';
+import { eventually } from '../support/instance.ts';
+import { commandOk } from '../support/plugin-command.ts';
+import { runPlugin, type PluginRun, type RequestParts } from '../support/plugin-process.ts';
+
+const runTurn = withWords(turn);
+let tasksDir: string;
+let lock: string;
+let claude: FakeAgent;
+
+beforeEach(async () => {
+  tasksDir = await realpath(await makeDirectory());
+  lock = join(tasksDir, '_conversations/42/.turn');
+  claude = await makeFakeAgent('claude');
+  await claude.behave({ stdout: claudeSays('Hello Ann.', 's-1') });
+});
+
+test('a turn whose process was killed does not hold up the next one', async () => {
+  await hangAndKill();
+  // It would not wait for as long as a lock of an unknown holder counts.
+  await commandOk(runTurn, { ...say(), deadline_at: inMs(10_000) });
+  expect(existsSync(lock)).toBe(false);
+});
+
+test('a turn that is told to end leaves no lock', async () => {
+  const { pid, run } = await hang();
+  process.kill(pid, 'SIGTERM');
+  await run;
+  expect(existsSync(lock)).toBe(false);
+});
+
+test('of many that wait for one that is gone, one runs at a time', async () => {
+  await hangAndKill();
+  const answers = await Promise.all(Array.from({ length: 5 }, () => commandOk(runTurn, say())));
+  const turns = answers.map(({ stateUpdates }) => stateUpdates?.['session:42']);
+  for (const count of [1, 2, 3, 4, 5]) {
+    expect(turns).toContainEqual(expect.objectContaining({ turns: count }));
+  }
+});
+
+async function hangAndKill(): Promise<void> {
+  const { pid, run, agent } = await hang();
+  process.kill(pid, 'SIGKILL');
+  await run;
+  process.kill(-agent.pid, 'SIGKILL');
+  expect(existsSync(lock)).toBe(true);
+  await claude.behave({ stdout: claudeSays('Here I am.', 's-2') });
+}
+
+/** A turn in a process of its own, whose agent does not answer. */
+async function hang(): Promise<{ pid: number; run: Promise<PluginRun>; agent: Call }> {
+  await claude.behave({ hangs: true });
+  const run = runPlugin('agent', say());
+  const agent = await eventually('the agent is asked', async () => (await claude.calls())[0]);
+  const [, pid] = (await readFile(lock, 'utf8')).split('-');
+  return { pid: Number(pid), run, agent };
+}
+
+function say(): RequestParts {
+  const config = { tasks_dir: tasksDir, providers: { claude: { command: [claude.program] } } };
+  return { command: 'turn', config, payload: { prompt: 'Hi.', conversation: '42' } };
+}
+
+function inMs(ms: number): string {
+  return new Date(Date.now() + ms).toISOString();
+}
