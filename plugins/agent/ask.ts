@@ -25,7 +25,9 @@ export interface Told extends Pick<Parsed, 'text' | 'session'> {
 
 /** Much more than anybody reads, and with room for its escapes in an event. */
 const TEXT_CHARACTERS_MAX = 60_000;
-const RUN_MS_MAX = 86_400_000;
+export const RUN_MS_MAX = 86_400_000;
+/** Less is hardly enough for any answer. */
+const ANSWER_MS_MIN = 10_000;
 /** What is needed between our end of time and the runtime's: to end the agent and to answer. */
 const MARGIN_MS = 2500;
 
@@ -48,6 +50,11 @@ export async function askAgent(
   }
   if (parsed.fault !== undefined) throw new Ended('exception', parsed.fault);
   return toTold(provider, parsed);
+}
+
+/** What has to be left for an answer, of the time that there is. */
+export function leastMsOf(leftMs: number): number {
+  return Math.min(ANSWER_MS_MIN, leftMs / 2);
 }
 
 function run(

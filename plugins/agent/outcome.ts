@@ -18,13 +18,13 @@ type Word =
 
 const DETAIL_CHARACTERS_MAX = 500;
 
-/** Not tried again: an agent that did half of its work would do that half twice. */
+/** Not tried again if it was asked: an agent that did half of its work would do that half twice. */
 export class Ended extends Failure {
-  constructor(word: Word, detail: string) {
+  constructor(word: Word, detail: string, retry = false) {
     const said = detail.trim();
     const short =
       said.length > DETAIL_CHARACTERS_MAX ? `${said.slice(0, DETAIL_CHARACTERS_MAX)}…` : said;
-    super(short === '' ? `error:${word}` : `error:${word}: ${short}`, false);
+    super(short === '' ? `error:${word}` : `error:${word}: ${short}`, retry);
   }
 }
 

@@ -1,6 +1,6 @@
 /** The next turn of a conversation. */
 import type { Answer, Log, Request } from '../../sdk/typescript/ductile-plugin.ts';
-import { askAgent, summarize, type Question, type Told } from './ask.ts';
+import { askAgent, leastMsOf, RUN_MS_MAX, summarize, type Question, type Told } from './ask.ts';
 import {
   conversationFolder,
   keepSession,
@@ -16,8 +16,6 @@ import { readSettings, said, type Settings } from './settings.ts';
 
 /** How agents say that they know nothing of a session. */
 const LOST = /no conversation found|session[^.]*not found|no rollout found|no saved session/i;
-/** Left for the answer itself when a turn had to wait for another. */
-const WAIT_MS_MAX = 600_000;
 
 export async function turn(request: Request): Promise<Answer> {
   const settings = readSettings(request);
@@ -28,7 +26,8 @@ export async function turn(request: Request): Promise<Answer> {
   if (prompt === undefined) throw payload.refuse('prompt', 'must be set');
   const logs: Log[] = [];
   const cwd = await conversationFolder(settings.tasksDir, conversation);
-  const done = await alone(cwd, request.msLeft(WAIT_MS_MAX) / 2, async () => {
+  const leftMs = request.msLeft(RUN_MS_MAX);
+  const done = await alone(cwd, leftMs - leastMsOf(leftMs), async () => {
     const told = readSessions(request.state).get(conversation);
     const before = payload.flag('fresh') ? undefined : await latestSession(cwd, told);
     const session = usable(before, settings, logs);
@@ -39,7 +38,9 @@ export async function turn(request: Request): Promise<Answer> {
     await keepSession(cwd, next);
     return { told: answer, next };
   });
-  if (done === 'busy') throw new Ended('timeout', 'another turn of the conversation took too long');
+  if (done === 'busy') {
+    throw new Ended('timeout', 'another turn of the conversation took too long', true);
+  }
   const { told, next } = done;
   const title = said(payload, 'title');
   const hookId = said(payload, 'hook_id');

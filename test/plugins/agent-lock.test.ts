@@ -2,13 +2,15 @@
 import { existsSync } from 'node:fs';
 import { readFile, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
-import { beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { conversationFolder } from '../../plugins/agent/conversation.ts';
+import { alone } from '../../plugins/agent/lock.ts';
 import { withWords } from '../../plugins/agent/outcome.ts';
 import { turn } from '../../plugins/agent/turn.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { claudeSays, makeFakeAgent, type Call, type FakeAgent } from '../support/fake-agent.ts';
 import { eventually } from '../support/instance.ts';
-import { commandOk } from '../support/plugin-command.ts';
+import { commandError, commandOk } from '../support/plugin-command.ts';
 import { runPlugin, type PluginRun, type RequestParts } from '../support/plugin-process.ts';
 
 const runTurn = withWords(turn);
@@ -21,6 +23,10 @@ beforeEach(async () => {
   lock = join(tasksDir, '_conversations/42/.turn');
   claude = await makeFakeAgent('claude');
   await claude.behave({ stdout: claudeSays('Hello Ann.', 's-1') });
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
 });
 
 test('a turn whose process was killed does not hold up the next one', async () => {
@@ -44,6 +50,31 @@ test('of many that wait for one that is gone, one runs at a time', async () => {
   for (const count of [1, 2, 3, 4, 5]) {
     expect(turns).toContainEqual(expect.objectContaining({ turns: count }));
   }
+});
+
+test('a turn waits for as long as there is time for an answer, and is tried again if that was in vain', async () => {
+  const folder = await conversationFolder(tasksDir, '42');
+  const spoken = Promise.withResolvers<void>();
+  const other = alone(folder, 0, () => spoken.promise);
+  let agoMs = 0;
+  const { now } = Date;
+  const clock = vi.spyOn(Date, 'now').mockImplementation(() => now() + agoMs);
+  const looksAfter = async (ms: number): Promise<void> => {
+    agoMs = ms;
+    clock.mockClear();
+    await eventually('it has looked again', () => clock.mock.calls.length > 2);
+  };
+  const waiting = commandOk(runTurn, { ...say(), deadline_at: inMs(90_000) });
+  const inVain = commandError(runTurn, { ...say(), deadline_at: inMs(50_000) });
+  await looksAfter(30_000);
+  await looksAfter(46_000);
+  expect(await inVain).toMatchObject({
+    error: expect.stringMatching(/^error:timeout: another turn/),
+    retry: true,
+  });
+  expect(await claude.calls()).toEqual([]);
+  spoken.resolve();
+  await Promise.all([other, waiting]);
 });
 
 async function hangAndKill(): Promise<void> {
