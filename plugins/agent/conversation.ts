@@ -49,14 +49,14 @@ function toValue({ provider, id, turns, lastAt }: Session): JsonObject {
  * The newer of the session that a job was told and the one that the last turn left in the folder. A
  * job is told the state of the moment when it was claimed, and others may have ended since.
  */
-export async function latestSession(
+export async function latestSession<T extends Session | undefined>(
   folder: string,
-  told: Session | undefined,
-): Promise<Session | undefined> {
+  told: T,
+): Promise<Session | T> {
   const text = await readFile(join(folder, LAST), 'utf8').catch(() => '');
   const left = readSession(parseJson(text) ?? null);
-  if (left === undefined || told === undefined) return left ?? told;
-  return left.lastAt >= told.lastAt ? left : told;
+  if (left === undefined) return told;
+  return told === undefined || left.lastAt >= told.lastAt ? left : told;
 }
 
 /** Only while no other turn of the folder runs. */

@@ -1,12 +1,6 @@
 /** Asks in conversations that exist whether there is anything to say; mostly there is not. */
-import type {
-  Answer,
-  JsonObject,
-  Log,
-  PluginEvent,
-  Request,
-} from '../../sdk/typescript/ductile-plugin.ts';
-import { askAgent, type Told } from './ask.ts';
+import type { Answer, Log, PluginEvent, Request } from '../../sdk/typescript/ductile-plugin.ts';
+import { askAgent, leastMsOf, RUN_MS_MAX, type Told } from './ask.ts';
 import {
   conversationFolder,
   keepSession,
@@ -26,6 +20,8 @@ interface Asking {
   readonly token: string;
   readonly settings: Settings;
   readonly request: Request;
+  /** Its part of the time. */
+  readonly shareMs: number;
 }
 
 interface Heard {
@@ -34,6 +30,9 @@ interface Heard {
   readonly next: Session;
 }
 
+/** Nobody is asked with less. */
+const SHARE_MS_MIN = 500;
+
 export async function heartbeat(request: Request): Promise<Answer> {
   const settings = readSettings(request);
   const { payload } = request;
@@ -41,32 +40,60 @@ export async function heartbeat(request: Request): Promise<Answer> {
   const pattern = payload.text('prompt') ?? settings.heartbeat.prompt;
   const prompt = pattern.replaceAll('{ack_token}', () => token);
   const only = readConversation(payload);
-  const spoken = new Map<string, Session>();
-  const events: PluginEvent[] = [];
-  const logs: Log[] = [];
-  const faults: Ended[] = [];
-  let silent = 0;
-  let unasked = 0;
-  for (const [conversation, session] of readSessions(request.state)) {
+  const round = new Round();
+  const due: [conversation: string, session: Session][] = [];
+  for (const [conversation, told] of readSessions(request.state)) {
     if (only !== undefined && only !== conversation) continue;
-    const heard = await ask(conversation, session, { prompt, token, settings, request });
+    const session = await lookUp(conversation, told, settings);
+    const reason = reasonAgainst(session, settings);
+    if (reason === undefined) due.push([conversation, session]);
+    else round.take(conversation, reason);
+  }
+  for (const [index, [conversation, session]] of due.entries()) {
+    const shareMs = shareOf(request.msLeft(RUN_MS_MAX), due.length - index);
+    const asking = { prompt, token, settings, request, shareMs };
+    round.take(conversation, await ask(conversation, session, asking));
+  }
+  return round.toAnswer(settings);
+}
+
+/** What came of all that were looked at. */
+class Round {
+  readonly #events: PluginEvent[] = [];
+  readonly #logs: Log[] = [];
+  readonly #spoken = new Map<string, Session>();
+  #fault: Ended | undefined;
+  #silent = 0;
+  #unasked = 0;
+
+  /** What it said, how it failed, or why it was not asked. */
+  take(conversation: string, heard: Heard | Ended | string): void {
     if (typeof heard === 'string') {
-      unasked += 1;
-      logs.push({ level: 'info', message: `${conversation}: ${heard}` });
+      this.#unasked += 1;
+      this.#logs.push({ level: 'info', message: `${conversation}: ${heard}` });
     } else if (heard instanceof Ended) {
-      faults.push(heard);
-      logs.push({ level: 'warn', message: `${conversation}: ${heard.message}` });
-    } else if (heard.told.text === '') silent += 1;
+      this.#fault ??= heard;
+      this.#logs.push({ level: 'warn', message: `${conversation}: ${heard.message}` });
+    } else if (heard.told.text === '') this.#silent += 1;
     else {
-      events.push(toReply(conversation, heard.told, undefined));
-      spoken.set(conversation, heard.next);
+      this.#events.push(toReply(conversation, heard.told, undefined));
+      this.#spoken.set(conversation, heard.next);
     }
   }
-  const [fault] = faults;
-  // One agent that fails does not keep the others from speaking; all of them failing is a failure.
-  if (fault !== undefined && events.length + silent === 0) throw fault;
-  const result = `${events.length} had something to say, ${silent} had not, ${unasked} were not asked`;
-  return { result, events, state_updates: await toStates(spoken, settings), logs };
+
+  /** One agent that fails does not keep the others from speaking; all of them failing is a failure. */
+  async toAnswer(settings: Settings): Promise<Answer> {
+    const { length: spoke } = this.#events;
+    if (this.#fault !== undefined && spoke + this.#silent === 0) throw this.#fault;
+    let state = {};
+    for (const [conversation, session] of this.#spoken) {
+      // Somebody may have spoken there while others were asked.
+      const latest = await lookUp(conversation, session, settings);
+      state = { ...state, ...toState(conversation, latest) };
+    }
+    const result = `${spoke} had something to say, ${this.#silent} had not, ${this.#unasked} were not asked`;
+    return { result, events: this.#events, state_updates: state, logs: this.#logs };
+  }
 }
 
 /** The answer without its token, at its start and its end alone: in the midst it is talked about. */
@@ -84,15 +111,20 @@ export function stripToken(text: string, token: string): string {
   return rest;
 }
 
-/** What it said, how it failed, or why it was not asked. */
+/** One that does not answer costs no more than its part of what is left. */
+function shareOf(leftMs: number, count: number): number {
+  return Math.max(leftMs / count, leastMsOf(leftMs));
+}
+
 async function ask(
   conversation: string,
-  remembered: Session,
+  known: Session,
   asking: Asking,
 ): Promise<Heard | Ended | string> {
+  if (asking.shareMs < SHARE_MS_MIN) return 'there was no time left';
   const cwd = await conversationFolder(asking.settings.tasksDir, conversation);
   try {
-    const heard = await alone(cwd, 0, () => askNow(cwd, remembered, asking));
+    const heard = await alone(cwd, 0, () => askNow(cwd, known, asking));
     return heard === 'busy' ? 'is busy' : heard;
   } catch (thrown) {
     if (thrown instanceof Ended) return thrown;
@@ -103,40 +135,37 @@ async function ask(
 /** Only now that nobody else speaks there it is known who spoke last, and in which session. */
 async function askNow(
   cwd: string,
-  remembered: Session,
-  { prompt, token, settings, request }: Asking,
+  known: Session,
+  { prompt, token, settings, request, shareMs }: Asking,
 ): Promise<Heard | string> {
-  const session = (await latestSession(cwd, remembered)) ?? remembered;
-  const { id } = session;
+  const session = await latestSession(cwd, known);
   const reason = reasonAgainst(session, settings);
-  if (id === null || reason !== undefined) return reason ?? 'has no session to go on with';
+  if (reason !== undefined) return reason;
+  const id = session.id ?? undefined;
   const question = { prompt, choice: settings.usual, session: id, isKept: true, cwd };
-  const said = await askAgent(question, settings, request);
+  const msLeft: Request['msLeft'] = (atMost) => request.msLeft(Math.min(atMost, shareMs));
+  const said = await askAgent(question, settings, { api: request.api, msLeft });
   const told = { ...said, text: stripToken(said.text, token) };
   const next = nextSession(told, settings, session);
   if (told.text !== '') await keepSession(cwd, next);
   return { told, next };
 }
 
+async function lookUp(
+  conversation: string,
+  known: Session,
+  { tasksDir }: Settings,
+): Promise<Session> {
+  const folder = await conversationFolder(tasksDir, conversation);
+  return latestSession(folder, known);
+}
+
 function reasonAgainst(
-  { provider, lastAt }: Session,
+  { provider, id, lastAt }: Session,
   { usual, heartbeat: rules }: Settings,
 ): string | undefined {
   if (provider !== usual.provider.name) return `is with ${provider}`;
+  if (id === null) return 'has no session to go on with';
   const silentMs = Date.now() - Date.parse(lastAt);
   return silentMs < rules.cooldownMs ? 'somebody spoke a moment ago' : undefined;
-}
-
-/** Somebody may have spoken in one of them while others were asked. */
-async function toStates(
-  spoken: ReadonlyMap<string, Session>,
-  { tasksDir }: Settings,
-): Promise<JsonObject> {
-  let state = {};
-  for (const [conversation, session] of spoken) {
-    const cwd = await conversationFolder(tasksDir, conversation);
-    const latest = (await latestSession(cwd, session)) ?? session;
-    state = { ...state, ...toState(conversation, latest) };
-  }
-  return state;
 }

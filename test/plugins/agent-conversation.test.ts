@@ -250,6 +250,24 @@ describe('a heartbeat', () => {
     expect((await claude.calls()).at(-1)?.argv).toContain('s-9');
   });
 
+  test('costs one that does not answer its share of the time alone', async () => {
+    const hangs = { hangs: true };
+    await claude.behave({ stdout: claudeSays('Hm.'), whenGiven: { 's-1': hangs, 's-2': hangs } });
+    const before = {
+      ...state({ id: 's-0', last_at: inMs(-1000) }, 'recent'),
+      ...state({ id: 's-1' }),
+      ...state({ id: 's-2' }, 'bob'),
+      ...state({ id: 's-7' }, 'ann'),
+    };
+    const answer = await commandOk(runHeartbeat, { ...beat(before), deadline_at: inMs(10_000) });
+    expect(answer.events).toMatchObject([{ payload: { conversation: 'ann' } }]);
+    expect(answer.logs).toMatchObject([
+      { message: 'recent: somebody spoke a moment ago' },
+      { message: '42: error:timeout: claude was stopped' },
+      { message: 'bob: error:timeout: claude was stopped' },
+    ]);
+  });
+
   test('goes on when one agent fails, and fails when all do', async () => {
     const broken = { code: 1, stderr: 'broken' };
     await claude.behave({ stdout: claudeSays('Hm.'), whenGiven: { 's-1': broken } });
