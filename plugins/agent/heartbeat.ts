@@ -32,6 +32,8 @@ interface Heard {
 
 /** Nobody is asked with less. */
 const SHARE_MS_MIN = 500;
+/** Punctuation, markup and white space; no emoji, which may say something. */
+const WORDLESS = /^(?:[\p{P}\p{Sm}\p{Sk}\s]|<\/?[a-z]+>)*$/u;
 
 export async function heartbeat(request: Request): Promise<Answer> {
   const settings = readSettings(request);
@@ -98,17 +100,23 @@ class Round {
 
 /** The answer without its token, at its start and its end alone: in the midst it is talked about. */
 export function stripToken(text: string, token: string): string {
+  if (saysOnly(text, token)) return '';
   let rest = text.trim();
   for (let before = ''; before !== rest;) {
     before = rest;
-    if (rest.startsWith(token) && !/^\w/.test(rest.slice(token.length))) {
+    if (rest.startsWith(token) && !/^\S/.test(rest.slice(token.length))) {
       rest = rest.slice(token.length).trim();
     }
-    if (rest.endsWith(token) && !/\w$/.test(rest.slice(0, -token.length))) {
+    if (rest.endsWith(token) && !/\S$/.test(rest.slice(0, -token.length))) {
       rest = rest.slice(0, -token.length).trim();
     }
   }
   return rest;
+}
+
+function saysOnly(text: string, token: string): boolean {
+  const besides = text.toLowerCase().split(token.toLowerCase());
+  return besides.length > 1 && besides.every((part) => WORDLESS.test(part));
 }
 
 /** One that does not answer costs no more than its part of what is left. */

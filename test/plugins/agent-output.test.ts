@@ -111,6 +111,23 @@ describe('the token of a heartbeat', () => {
     ['OKAY then', 'OKAY then'],
     ['NOT_OK', 'NOT_OK'],
     ['', ''],
+    ['OK.', ''],
+    ['OK!', ''],
+    ['**OK**', ''],
+    ['__OK__', ''],
+    ['`OK`', ''],
+    ['```\nOK\n```', ''],
+    ['"OK"', ''],
+    ['„OK“ …', ''],
+    ['<b>OK</b>', ''],
+    ['> ok', ''],
+    ['- Ok, OK.', ''],
+    ['OK. The disk is full!', 'OK. The disk is full!'],
+    ['**OK** The disk is full.', '**OK** The disk is full.'],
+    ['ok 1', 'ok 1'],
+    ['🔥 OK', '🔥'],
+    ['...', '...'],
+    ['okay', 'okay'],
   ])('in %j leaves %j', (text, rest) => {
     expect(stripToken(text, 'OK')).toBe(rest);
   });
