@@ -3,32 +3,49 @@ import { isObject, type Json, type JsonObject } from '../../sdk/typescript/ducti
 import { nothing, parseJson, rawText, toSession, toUsage, type Parsed } from './parsed.ts';
 
 export function parseClaude(stdout: string): Parsed {
-  const value = parseJson(stdout) ?? parseLastLine(stdout);
-  const result = findResult(value);
+  const result = findResult(stdout);
   if (result === undefined) return { ...nothing, text: rawText(stdout) };
   const text = toText(result['result']);
   const { subtype, total_cost_usd: cost } = result;
-  const hasFailed =
-    result['is_error'] === true || (typeof subtype === 'string' && subtype.startsWith('error'));
   return {
     text,
     session: toSession(result['session_id']),
-    fault: hasFailed ? text || toText(subtype) || 'it says that it failed' : undefined,
+    fault: hasFailed(result)
+      ? text || toMessage(result) || toText(subtype) || 'it says that it failed'
+      : undefined,
     usage: toUsage(result['usage']),
     costUsd: typeof cost === 'number' ? cost : undefined,
   };
 }
 
-/** A warning may stand before the object. */
-function parseLastLine(stdout: string): Json | undefined {
-  return parseJson(stdout.trimEnd().split('\n').at(-1) ?? '');
+/** Warnings may stand before and after it. Only one without a type must be all there is, or last. */
+function findResult(stdout: string): JsonObject | undefined {
+  const whole = parseJson(stdout);
+  const values =
+    whole === undefined ? stdout.trimEnd().split('\n').map(parseObjects) : [toObjects(whole)];
+  const objects = values.flat();
+  return (
+    objects.findLast(({ type }) => type === 'result') ??
+    objects.findLast(({ type }) => type === 'error') ??
+    values.at(-1)?.at(-1)
+  );
 }
 
-function findResult(value: Json | undefined): JsonObject | undefined {
-  if (isObject(value)) return value;
-  if (!Array.isArray(value)) return undefined;
-  const objects = value.filter(isObject);
-  return objects.findLast(({ type }) => type === 'result') ?? objects.at(-1);
+function parseObjects(line: string): JsonObject[] {
+  return /^\s*[[{]/.test(line) ? toObjects(parseJson(line)) : [];
+}
+
+function toObjects(value: Json | undefined): JsonObject[] {
+  return (Array.isArray(value) ? value : [value]).filter(isObject);
+}
+
+function hasFailed({ type, is_error: isError, subtype }: JsonObject): boolean {
+  const isFault = typeof subtype === 'string' && subtype.startsWith('error');
+  return type === 'error' || isError === true || isFault;
+}
+
+function toMessage({ message, error }: JsonObject): string {
+  return toText(message ?? (isObject(error) ? error['message'] : error));
 }
 
 function toText(value: Json | undefined): string {

@@ -40,6 +40,30 @@ describe('claude', () => {
     expect(parseOutput('claude', stdout).text).toBe(text);
   });
 
+  test.each([
+    [
+      'a warning after it',
+      '{"type":"result","is_error":true,"result":"no credit"}\n(node:1) Warning: x\n',
+    ],
+    [
+      'other lines around it',
+      '{"type":"x"}\n{"type":"result","is_error":true,"result":"no credit"}\n{"a":1}',
+    ],
+    ['an error', '{"type":"error","error":{"type":"overloaded_error","message":"no credit"}}'],
+    ['an error before a warning', '{"type":"error","message":"no credit"}\nWarning: x'],
+    ['an error at the end of a list', '[{"type":"system"},{"type":"error","error":"no credit"}]'],
+  ])('has failed where it says so in %s', (_what, stdout) => {
+    expect(parseOutput('claude', stdout).fault).toBe('no credit');
+  });
+
+  test('has not failed where it has a result after an error, or speaks of JSON', () => {
+    const overcome = '{"type":"error","message":"again"}\n{"type":"result","result":"hi"}\nbye';
+    expect(parseOutput('claude', overcome)).toMatchObject({ text: 'hi', fault: undefined });
+    const spoken = 'Put this in:\n{"a":1}\nThat is all.';
+    expect(parseOutput('claude', spoken)).toMatchObject({ text: spoken, fault: undefined });
+    expect(parseOutput('claude', '{"type":"error"}').fault).toBe('it says that it failed');
+  });
+
   test('gives no session that could be anything else as an argument', () => {
     for (const session of ['--dangerously-skip-permissions', 'a b', '', 'x'.repeat(200)]) {
       expect(parseOutput('claude', claudeSays('hi', session)).session).toBeUndefined();
