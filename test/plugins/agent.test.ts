@@ -1,13 +1,14 @@
 /** The agent plugin on a task, with programs that behave as the real ones do. */
-import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync, statSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { withWords } from '../../plugins/agent/outcome.ts';
 import { task } from '../../plugins/agent/task.ts';
 import { makeAgentScene, type AgentScene } from '../support/agent-scene.ts';
 import { codexSays } from '../support/fake-agent.ts';
+import { eventually } from '../support/instance.ts';
 import { commandError, commandOk } from '../support/plugin-command.ts';
-import { payloadOf, runOk } from '../support/plugin-process.ts';
+import { payloadOf, runOk, runPlugin } from '../support/plugin-process.ts';
 
 const runTask = withWords(task);
 let scene: AgentScene;
@@ -177,6 +178,21 @@ describe('access to the API', () => {
     expect(existsSync(dirname(file))).toBe(false);
     expect(call?.argv.join(' ')).toContain('--allowedTools mcp__ductile');
     expect(call?.argv.join(' ')).not.toContain(api.token);
+  });
+
+  test('leaves no file behind for long when the plugin is killed', async () => {
+    await scene.claude.behave({ hangs: true });
+    const killed = runPlugin('agent', { ...scene.task(), api });
+    const call = await eventually('it is asked', async () => (await scene.claude.calls())[0]);
+    const file = call.argv[call.argv.indexOf('--mcp-config') + 1] ?? '';
+    const [, , , pid] = basename(dirname(file)).split('-');
+    process.kill(Number(pid), 'SIGKILL');
+    process.kill(-call.pid, 'SIGKILL');
+    await killed;
+    expect(statSync(dirname(file)).mode & 0o777).toBe(0o700);
+    expect(existsSync(file)).toBe(true);
+    await runOk('agent', scene.task({ provider: 'codex' }));
+    expect(existsSync(dirname(file))).toBe(false);
   });
 
   test('is named to codex without the token on its command line', async () => {
