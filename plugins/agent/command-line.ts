@@ -25,6 +25,8 @@ export interface CommandLine {
 const ARGUMENT_BYTES_MAX = 100_000;
 /** What the MCP server is called, and so the tools that claude has from it. */
 export const MCP_NAME = 'ductile';
+/** Of codex: not to read the settings of whoever logged in. */
+const IGNORE_CONFIG = '--ignore-user-config';
 
 const SANDBOXES: Readonly<Record<PermissionMode, readonly string[]>> = {
   default: ['--sandbox', 'read-only'],
@@ -67,11 +69,14 @@ function toCodex(ask: Ask): CommandLine {
     '--json',
     ...option('--color', 'never'),
     '--skip-git-repo-check',
+    // Among it are servers that are not for a run that nobody watches; the login is elsewhere.
+    IGNORE_CONFIG,
     ...SANDBOXES[ask.permissionMode],
     ...option('--model', ask.model),
     ...(ask.effort === undefined ? [] : option('-c', `model_reasoning_effort=${ask.effort}`)),
     ...(api === undefined ? [] : toCodexServer(api)),
-    ...ask.parameters,
+    // Codex takes it only once.
+    ...ask.parameters.filter((parameter) => parameter !== IGNORE_CONFIG),
     ...(session === undefined ? [] : ['resume', session]),
   ];
   const { arg, stdin } = place(ask.prompt);

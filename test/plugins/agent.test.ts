@@ -72,6 +72,7 @@ describe('a task', () => {
       '--color',
       'never',
       '--skip-git-repo-check',
+      '--ignore-user-config',
       '--sandbox',
       'read-only',
       '--model',
@@ -80,6 +81,14 @@ describe('a task', () => {
       'model_reasoning_effort=high',
       '--',
     ]);
+  });
+
+  test('is given to codex without the settings of who logged in, whether or not a payload says so', async () => {
+    const own = { provider: 'codex', cli_parameters: ['--ignore-user-config', '--ephemeral'] };
+    await commandOk(runTask, scene.task(own));
+    const [call] = await scene.codex.calls();
+    expect(call?.argv.filter((part) => part === '--ignore-user-config')).toHaveLength(1);
+    expect(call?.argv).toContain('--ephemeral');
   });
 
   test('takes what the payload says over what the configuration says', async () => {
