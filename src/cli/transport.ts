@@ -79,7 +79,7 @@ function client(target: Target): typeof http | typeof https {
 }
 
 function optionsOf(target: Target, { method, path, body, headers = {} }: Exchange): RequestOptions {
-  const usual = body === undefined ? {} : { 'content-type': 'application/json' };
+  const usual = body === undefined ? {} : describeBody(body);
   const common = { method, agent: false as const };
   if (!('url' in target)) {
     const { socketPath, token, key } = target;
@@ -94,6 +94,14 @@ function optionsOf(target: Target, { method, path, body, headers = {} }: Exchang
     // A server may stand behind a path of a proxy.
     path: `${url.pathname.replace(/\/$/, '')}${path}`,
     headers: { ...usual, ...bearer(token), ...headers },
+  };
+}
+
+/** Unless its length is said, the body of a DELETE or GET is no body to whoever reads it. */
+function describeBody(body: string): Record<string, string> {
+  return {
+    'content-type': 'application/json',
+    'content-length': String(Buffer.byteLength(body)),
   };
 }
 

@@ -140,6 +140,8 @@ describe('api', () => {
     [['/a', '-b', '{"p":{}}'], { method: 'POST', body: '{"p":{}}', type: 'application/json' }],
     [['/a', '-b', 'x', '-f', 'q=1'], { url: '/a?q=1', body: 'x' }],
     [['/a', '-X', 'delete'], { method: 'DELETE', body: '' }],
+    [['/a', '-X', 'delete', '-f', 's=ä'], { method: 'DELETE', body: '{"s":"ä"}' }],
+    [['/a', '-X', 'get', '-b', 'x'], { method: 'GET', body: 'x' }],
     [['/a', '-H', 'Accept: text/plain'], { accept: 'text/plain' }],
   ])('%j', async (argv, sent) => {
     expect(await call(...argv)).toMatchObject({ code: 0, ...sent });

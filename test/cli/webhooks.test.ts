@@ -1,9 +1,11 @@
 /** Webhooks on the command line: secrets that senders made, agents, and tests without a server. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
+import { readControlKey } from '../../src/http/socket.ts';
 import { openLedger } from '../../src/ledger/open.ts';
+import { OWNER, startApi } from '../support/api-server.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { run } from '../support/fake-cli.ts';
 import { succeeds } from '../support/plugin-program.ts';
@@ -45,6 +47,36 @@ describe('`webhook add`', () => {
       cli_parameters: ['--allow=a,b', '-v'],
     });
   });
+});
+
+describe('with a server', () => {
+  async function openBoth() {
+    const api = await startApi({ webhooks: { listen: '127.0.0.1:0' } });
+    onTestFinished(() => api.close());
+    const socketPath = api.server.surfaces.control;
+    const key = readControlKey(socketPath, { stateDir: api.server.instance.config.state.dir });
+    const host = { findSocket: () => Promise.resolve({ socketPath, key }) };
+    const url = ['--url', `http://127.0.0.1:${api.port}`, '--token', OWNER];
+    return {
+      api,
+      'its socket': (words: readonly string[]) => run([...words, '--json'], { host }),
+      'its address': (words: readonly string[]) => run([...words, ...url, '--json']),
+    };
+  }
+
+  test.each(['its socket', 'its address'] as const)(
+    'a dry run over %s changes nothing',
+    async (way) => {
+      const { [way]: ask, api } = await openBoth();
+      await ask(['webhook', 'add', 'gh', '--title', 'Ä', '--plugin', 'echo']);
+      const planned = await ask(['webhook', 'remove', 'gh', '--dry-run']);
+      expect(JSON.parse(planned.out)).toMatchObject({ dry_run: true });
+      expect((await api.ask('/webhooks/gh')).status).toBe(200);
+      const removed = await ask(['webhook', 'remove', 'gh']);
+      expect(JSON.parse(removed.out)).toMatchObject({ removed: true });
+      expect((await api.ask('/webhooks/gh')).status).toBe(404);
+    },
+  );
 });
 
 describe('without a server', () => {
