@@ -2,6 +2,7 @@ import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { describeIssues } from '../config/issues.ts';
+import { suggest } from '../config/nearest.ts';
 import {
   createWebhookType,
   deleteWebhookType,
@@ -15,7 +16,7 @@ import {
 import type { Ledger } from '../ledger/ledger.ts';
 import type { WebhookChange, WebhookRow } from '../ledger/webhooks.ts';
 import { lookupCommand, type Catalog } from '../plugin/catalog.ts';
-import { hookEntry, toHook, type Hook } from '../webhook/hook.ts';
+import { hookEntry, hookFields, toHook, type Hook } from '../webhook/hook.ts';
 import type { DirectiveDefinition, DirectRequest } from './directive-definition.ts';
 import type { Directives } from './directives.ts';
 import { packageBehind } from './handlers.ts';
@@ -103,6 +104,7 @@ function createDirective(
 function updateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookEdit> {
   const { ledger, vault, hooks, current } = seams;
   const change = async ({ id, changes }: WebhookEdit): Promise<WebhookChange> => {
+    checkChanges(changes);
     const row = await mustFind(id, ledger);
     refuseProvided(row);
     const merged = { ...(JSON.parse(row.settings) as JsonObject), ...changes };
@@ -122,6 +124,25 @@ function updateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookEdit> 
     after: () => hooks.store.refresh(),
   };
 }
+
+/** Of a key that is not known, null would be taken for a change that is none. */
+function checkChanges(changes: Readonly<JsonObject>): void {
+  const keys = Object.keys(changes);
+  if (keys.length === 0) {
+    const hint = 'Give at least one setting of the webhook, or one to take away.';
+    throw new DuctileError('INPUT_INVALID', 'there is nothing to change', { hint });
+  }
+  const unknown = keys.find((key) => !settingKeys.includes(key));
+  if (unknown === undefined) return;
+  throw new DuctileError('INPUT_INVALID', `${unknown} is not a setting of a webhook`, {
+    place: unknown,
+    hint: suggest(unknown, settingKeys, 'settings'),
+  });
+}
+
+/** Its id stays, and its secrets are changed otherwise. */
+const fixedKeys = ['id', 'token', 'hmac_secret'];
+const settingKeys = Object.keys(hookFields).filter((key) => !fixedKeys.includes(key));
 
 function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotation> {
   const { ledger, vault, hooks, current } = seams;

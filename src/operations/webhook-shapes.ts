@@ -95,6 +95,12 @@ export const settingsFields = {
     .describe('for result: how long a sender waits before it is told accepted; 10s unless told'),
 };
 
+/** One of these keys, also as its flag is spelled. */
+export const settingName = z.preprocess(
+  (name) => (typeof name === 'string' ? name.replaceAll('-', '_') : name),
+  z.enum(Object.keys(settingsFields)),
+);
+
 export const hookId = text().describe('its id, which is its address: /hooks/<id>');
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 

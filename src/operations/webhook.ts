@@ -6,7 +6,13 @@ import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { askDirective, direct, directErrors, planDirective, textIn } from './direct.ts';
 import { lastOutcomes } from './webhook-outcome.ts';
-import { hookId, settingsFields, showWebhook, webhookShape } from './webhook-shapes.ts';
+import {
+  hookId,
+  settingName,
+  settingsFields,
+  showWebhook,
+  webhookShape,
+} from './webhook-shapes.ts';
 
 const directiveId = z.string().describe('the record of this change');
 const secret = z
@@ -79,7 +85,10 @@ export const editWebhook = defineOperation({
   input: z.strictObject({
     ...settingsFields,
     id: hookId,
-    unset: z.array(text()).default([]).describe('keys that are to be as if they were not said'),
+    unset: z
+      .array(settingName)
+      .default([])
+      .describe('keys that are to be as if they were not said'),
   }),
   nulls: 'unset',
   output: z.object({ id: z.string(), changed: z.boolean(), directive_id: directiveId }),

@@ -77,6 +77,15 @@ describe('with a server', () => {
       expect((await api.ask('/webhooks/gh')).status).toBe(404);
     },
   );
+
+  test('`webhook edit` says what can be taken away, and that there is nothing to change', async () => {
+    const { 'its socket': ask } = await openBoth();
+    await ask(['webhook', 'add', 'gh', '--title', 'T', '--plugin', 'echo']);
+    const unknown = await ask(['webhook', 'edit', 'gh', '--unset', 'delivery-header,nosuch']);
+    expect([unknown.code, unknown.err]).toEqual([2, expect.stringContaining('delivery_header')]);
+    const nothing = await ask(['webhook', 'edit', 'gh']);
+    expect([nothing.code, nothing.err]).toEqual([2, expect.stringContaining('nothing to change')]);
+  });
 });
 
 describe('without a server', () => {

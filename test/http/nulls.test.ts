@@ -50,6 +50,43 @@ test('a webhook takes null where document 4 has it, and loses a setting by it', 
   });
 });
 
+test('only what a webhook has can be taken from it, in either spelling', async () => {
+  const edit = (changes: object): Promise<Reply> => send('/webhooks/said', changes, 'PATCH');
+  expect((await edit({ delivery_header: 'X-Id' })).status).toBe(200);
+  const names = expect.stringContaining('delivery_header');
+  for (const unset of ['nosuch', 'id', 'token', 'unset', 'toString']) {
+    expect(await edit({ unset: [unset] })).toMatchObject({
+      status: 400,
+      body: { code: 'INPUT_INVALID', error: names },
+    });
+  }
+  expect((await edit({ unset: ['delivery-header'] })).status).toBe(200);
+  const { delivery_header: left = null } = (await api.ask('/webhooks/said')).body;
+  expect(left).toBeNull();
+});
+
+test('an edit that changes nothing is refused and is not on record', async () => {
+  const before = (await api.ask('/directives')).text;
+  const direct = (changes: object): Promise<Reply> =>
+    send('/directives', { type: 'webhook.update', params: { id: 'said', changes } });
+  for (const refused of [
+    await send('/webhooks/said', {}, 'PATCH'),
+    await send('/webhooks/said', { unset: [] }, 'PATCH'),
+    await send('/webhooks/said', { dry_run: true }, 'PATCH'),
+    await direct({}),
+  ]) {
+    expect(refused).toMatchObject({
+      status: 400,
+      body: { code: 'INPUT_INVALID', error: expect.stringContaining('nothing') },
+    });
+  }
+  expect(await direct({ nosuch: null })).toMatchObject({
+    status: 400,
+    body: { error: expect.stringContaining('nosuch'), hint: expect.stringContaining('plugin') },
+  });
+  expect((await api.ask('/directives')).text).toBe(before);
+});
+
 test('a directive without a key may say so', async () => {
   const nothing = { idempotency_key: null, correlation_id: null, causation_id: null, run_at: null };
   const asked = { type: 'plugin.disable', params: { plugin: 'echo' }, dry_run: true, ...nothing };
