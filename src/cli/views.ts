@@ -18,6 +18,7 @@ import { runViews } from './views/run.ts';
 import { signalViews } from './views/signal.ts';
 import { showCheck, showStatus } from './views/system.ts';
 import { showTree } from './views/tree.ts';
+import { webhookViews } from './views/webhook.ts';
 import { showWhy } from './views/why.ts';
 
 export const views: Readonly<Record<string, View>> = {
@@ -27,6 +28,7 @@ export const views: Readonly<Record<string, View>> = {
   ...packageViews,
   ...pipelineViews,
   ...signalViews,
+  ...webhookViews,
   ...workshopViews,
   'system.status': showStatus,
   'system.check': showCheck,

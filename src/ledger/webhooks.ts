@@ -110,6 +110,8 @@ export interface DeliveryRow extends Delivery {
 export interface DeliveryFilter {
   readonly hookId?: string;
   readonly id?: string;
+  /** Only ids that begin so. */
+  readonly idPrefix?: string;
   readonly verdict?: DeliveryRow['verdict'];
   /** Keyset page: rows with a smaller seq than this, the newest first. */
   readonly beforeSeq?: number;

@@ -8,6 +8,8 @@ const CANDIDATES_SHOWN = 5;
 
 export interface Search<T> {
   readonly noun: string;
+  /** Several of them, where that is not the noun with an s. */
+  readonly nouns?: string;
   readonly missing: ErrorCode;
   readonly exact: () => Promise<T | undefined>;
   /** Those whose id begins so, newest first. */
@@ -17,7 +19,7 @@ export interface Search<T> {
 /** The one with this id, or the only one whose id begins so. */
 export async function findById<T extends { readonly id: string }>(
   id: string,
-  { noun, missing, exact, beginning }: Search<T>,
+  { noun, nouns = `${noun}s`, missing, exact, beginning }: Search<T>,
 ): Promise<T> {
   const whole = await exact();
   if (whole !== undefined) return whole;
@@ -31,7 +33,7 @@ export async function findById<T extends { readonly id: string }>(
   const candidates = found.slice(0, CANDIDATES_SHOWN).map((one) => one.id);
   throw new DuctileError(
     'INPUT_INVALID',
-    `${found.length} ${noun}s have an id that begins with ${id}`,
+    `${found.length} ${nouns} have an id that begins with ${id}`,
     {
       place: 'id',
       hint: `Give more of the id; the newest are ${candidates.join(', ')}.`,

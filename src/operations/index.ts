@@ -95,7 +95,7 @@ import {
 import { createToken, listTokens, revokeToken, rotateToken } from './token.ts';
 import { jobTree } from './tree.ts';
 import { triggerPlugin } from './trigger.ts';
-import { listDeliveries, replayDelivery } from './webhook-delivery.ts';
+import { listDeliveries, replayDelivery, showDeliveryOperation } from './webhook-delivery.ts';
 import { testWebhook } from './webhook-test.ts';
 import {
   addWebhook,
@@ -194,6 +194,7 @@ export const operations: readonly Operation[] = [
   removeWebhook,
   rotateWebhook,
   listDeliveries,
+  showDeliveryOperation,
   replayDelivery,
   testWebhook,
   createToken,

@@ -1,13 +1,32 @@
 import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
 import { text } from '../base/fields.ts';
+import { limits } from '../base/limits.ts';
+import type { DeliveryChoice } from '../directive/webhook.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { DeliveryRow } from '../ledger/webhooks.ts';
+import type { Context } from './context.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective, textIn } from './direct.ts';
+import { findById } from './find.ts';
 import { limit } from './job.ts';
 import { outcomesOf } from './webhook-outcome.ts';
-import { deliveryShape, showDelivery, verdicts } from './webhook-shapes.ts';
+import {
+  deliveryShape,
+  showDelivery,
+  showStarted,
+  startedShape,
+  verdicts,
+  type Started,
+} from './webhook-shapes.ts';
 
-const deliveryId = text().describe('the id of a delivery');
+/** A delivery's id, or the beginning of one. */
+const deliveryId = z
+  .string()
+  .toLowerCase()
+  .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a delivery, or at least its first 4 characters')
+  .describe('the id of a delivery, or its beginning when that fits only one recent delivery');
 
 export const listDeliveries = defineOperation({
   name: 'webhook.deliveries',
@@ -28,7 +47,7 @@ export const listDeliveries = defineOperation({
     deliveries: z.array(deliveryShape),
     next_cursor: z.string().nullable().describe('null when this was the last page'),
   }),
-  errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'WEBHOOK_NOT_FOUND'],
   http: { method: 'GET', path: '/webhooks/deliveries' },
   cli: {
     positionals: ['id'],
@@ -59,12 +78,35 @@ export const listDeliveries = defineOperation({
       ...(cursor === undefined ? {} : { beforeSeq: continueAfter('w', epoch, cursor) }),
       limit: rowsMax,
     });
+    if (rows.length === 0 && id !== undefined) await requireWebhook(ledger, id);
     const last = rows.length === rowsMax ? rows.at(-1) : undefined;
     const outcomes = await outcomesOf(ledger, rows);
     return {
       deliveries: rows.map((row) => showDelivery(row, outcomes.get(row.id))),
       next_cursor: last === undefined ? null : writeCursor('w', epoch, [last.seq]),
     };
+  },
+});
+
+export const showDeliveryOperation = defineOperation({
+  name: 'webhook.delivery',
+  summary: 'Show one delivery, what was said of it, and what it started.',
+  effect: 'read',
+  scope: 'webhooks:ro',
+  needs: 'ledger',
+  input: z.strictObject({ delivery_id: deliveryId }),
+  output: deliveryShape.extend(startedShape),
+  errors: ['DELIVERY_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/webhooks/deliveries/:delivery_id' },
+  cli: { positionals: ['delivery_id'], examples: ['ductile webhook delivery 0199a1b2'] },
+  async run(context, { delivery_id: id }) {
+    const { ledger } = context.engine;
+    const delivery = await findDelivery(context, id);
+    const [outcomes, started] = await Promise.all([
+      outcomesOf(ledger, [delivery]),
+      startedBy(ledger, delivery),
+    ]);
+    return { ...showDelivery(delivery, outcomes.get(delivery.id)), ...showStarted(started) };
   },
 });
 
@@ -97,7 +139,7 @@ export const replayDelivery = defineOperation({
   http: { method: 'POST', path: '/webhooks/deliveries/:delivery_id/replay' },
   cli: { positionals: ['delivery_id'], examples: ['ductile webhook replay 0199a1b2'] },
   async run(context, input) {
-    const { id, result } = await direct(context, 'webhook.replay', input);
+    const { id, result } = await direct(context, 'webhook.replay', await toChoice(context, input));
     return {
       signal_id: textIn(result, 'signal_id'),
       jobs: Number(result['jobs']),
@@ -105,5 +147,54 @@ export const replayDelivery = defineOperation({
       directive_id: id,
     };
   },
-  plan: (context, input) => planDirective(context, 'webhook.replay', input),
+  async plan(context, input) {
+    return planDirective(context, 'webhook.replay', await toChoice(context, input));
+  },
 });
+
+async function toChoice(
+  context: Context,
+  { delivery_id: id }: DeliveryChoice,
+): Promise<DeliveryChoice> {
+  return { delivery_id: (await findDelivery(context, id)).id };
+}
+
+/** The delivery with this id, or the only one whose id begins so. */
+export function findDelivery(
+  { engine: { ledger } }: Pick<Context, 'engine'>,
+  id: string,
+): Promise<DeliveryRow> {
+  return findById(id, {
+    noun: 'delivery',
+    nouns: 'deliveries',
+    missing: 'DELIVERY_NOT_FOUND',
+    exact: async () => (await ledger.deliveries({ id, limit: 1 }))[0],
+    beginning: (page) => ledger.deliveries(page),
+  });
+}
+
+/** The jobs and runs of its signal; none where it came to no signal. */
+export async function startedBy(
+  ledger: Pick<Ledger, 'jobs' | 'runs'>,
+  { signalId }: DeliveryRow,
+): Promise<Started> {
+  if (signalId === null) return { jobs: [], runs: [] };
+  const page = { sourceEventId: signalId, limit: limits.pageRowsMax };
+  const [jobs, runs] = await Promise.all([
+    ledger.jobs({ ...page, order: 'oldest' }),
+    ledger.runs(page),
+  ]);
+  return { jobs, runs };
+}
+
+/** One that was removed had deliveries or did not; an endpoint is in the configuration alone. */
+async function requireWebhook(
+  ledger: Pick<Ledger, 'webhook' | 'deliveries'>,
+  id: string,
+): Promise<void> {
+  if (id.startsWith('/') || (await ledger.webhook(id)) !== undefined) return;
+  const [earlier] = await ledger.deliveries({ hookId: id, limit: 1 });
+  if (earlier !== undefined) return;
+  const message = `there is no webhook ${id}, and nothing was delivered to one of that name`;
+  throw new DuctileError('WEBHOOK_NOT_FOUND', message, { place: 'id' });
+}

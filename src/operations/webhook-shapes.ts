@@ -2,13 +2,17 @@ import * as z from 'zod';
 import { text } from '../base/fields.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import type { Job } from '../job/job.ts';
 import type { DeliveryRow, WebhookRow } from '../ledger/webhooks.ts';
+import type { Run } from '../pipeline/run.ts';
 import { agentModes } from '../webhook/hook-target.ts';
 import type { AgentOutcome } from '../webhook/outcome.ts';
 import { quietActions } from '../schedule/quiet.ts';
 import { responses } from '../webhook/hook.ts';
 import { authModes } from '../webhook/hook-auth.ts';
 import { algorithms, encodings } from '../webhook/mac.ts';
+import { runShape } from './run-shapes.ts';
+import { jobShape } from './shapes.ts';
 
 /** What a webhook with a mode has besides. */
 const agentFields = {
@@ -189,5 +193,46 @@ export function showDelivery(
     signal_id: row.signalId,
     duplicates: row.duplicates,
     received_at: row.receivedAt,
+  };
+}
+
+/** What a delivery started, as much as whoever may see deliveries is told. */
+export const startedShape = {
+  jobs: z
+    .array(
+      jobShape.pick({
+        job_id: true,
+        plugin: true,
+        command: true,
+        status: true,
+        submitted_by: true,
+      }),
+    )
+    .describe('that its signal caused, replays included'),
+  runs: z
+    .array(runShape.pick({ run_id: true, pipeline: true, status: true, submitted_by: true }))
+    .describe('that its signal started'),
+};
+
+export interface Started {
+  readonly jobs: readonly Job[];
+  readonly runs: readonly Run[];
+}
+
+export function showStarted({ jobs, runs }: Started): z.output<z.ZodObject<typeof startedShape>> {
+  return {
+    jobs: jobs.map((job) => ({
+      job_id: job.id,
+      plugin: job.plugin,
+      command: job.command,
+      status: job.status,
+      submitted_by: job.submittedBy,
+    })),
+    runs: runs.map((run) => ({
+      run_id: run.id,
+      pipeline: run.pipeline,
+      status: run.status,
+      submitted_by: run.submittedBy,
+    })),
   };
 }

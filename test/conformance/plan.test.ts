@@ -228,6 +228,8 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
   'see who paused': ({ ledger }) =>
     ledger.directives({ type: 'system.pause', status: ['completed'], limit: 1 }),
   'list deliveries of a webhook': ({ ledger }) => ledger.deliveries({ hookId: 'h', limit: 5 }),
+  'find deliveries by the beginning of an id': ({ ledger }) =>
+    ledger.deliveries({ idPrefix: 'delivery 777', limit: 2 }),
   'see what is wrong': ({ ledger }) => ledger.incidents({ isOpen: true, limit: 9 }),
   'see what a job is behind': ({ ledger }) => ledger.line({ plugin: 'echo', seq: 9 }),
   'find a tenant': ({ ledger }) => ledger.tenant('tenant77'),

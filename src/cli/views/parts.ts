@@ -17,6 +17,23 @@ export function section(
   printer.table(rows, { columns, empty: '' });
 }
 
+/** The jobs and runs that came of something. */
+export function showStarted(output: JsonOutput, printer: Printer): void {
+  section(printer, 'Jobs', output['jobs'], [
+    ['ID', 'job_id'],
+    ['PLUGIN', 'plugin'],
+    ['COMMAND', 'command'],
+    ['STATUS', 'status'],
+    ['BY', 'submitted_by'],
+  ]);
+  section(printer, 'Runs', output['runs'], [
+    ['ID', 'run_id'],
+    ['PIPELINE', 'pipeline'],
+    ['STATUS', 'status'],
+    ['BY', 'submitted_by'],
+  ]);
+}
+
 export function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }

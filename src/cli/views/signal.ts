@@ -1,7 +1,7 @@
 import type { JsonOutput } from '../../operations/define.ts';
 import { showCell } from '../print.ts';
 import type { Printer } from '../print.ts';
-import { section } from './parts.ts';
+import { section, showStarted } from './parts.ts';
 import type { View } from './parts.ts';
 
 export const signalViews: Readonly<Record<string, View>> = {
@@ -48,19 +48,7 @@ function showSignal(output: JsonOutput, printer: Printer): void {
     ['visibility', output['visibility'] === 'internal' ? null : output['visibility']],
   ]);
   printer.block('data', JSON.stringify(output['data'], null, 2));
-  section(printer, 'Jobs', output['jobs'], [
-    ['ID', 'job_id'],
-    ['PLUGIN', 'plugin'],
-    ['COMMAND', 'command'],
-    ['STATUS', 'status'],
-    ['BY', 'submitted_by'],
-  ]);
-  section(printer, 'Runs', output['runs'], [
-    ['ID', 'run_id'],
-    ['PIPELINE', 'pipeline'],
-    ['STATUS', 'status'],
-    ['BY', 'submitted_by'],
-  ]);
+  showStarted(output, printer);
   section(printer, 'Signals', output['signals'], [
     ['ID', 'signal_id'],
     ['TYPE', 'type'],

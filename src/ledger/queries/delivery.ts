@@ -12,7 +12,7 @@ import type {
 } from '../webhooks.ts';
 import { emit } from './emit.ts';
 import { int, text, textOrNull, whichOf } from './row.ts';
-import { Where } from './where.ts';
+import { orderOf, Where } from './where.ts';
 
 /** Each that is new with its signal and what that causes, in one transaction. */
 export async function receive(
@@ -158,15 +158,16 @@ export async function listDeliveries(
   session: Session,
   filter: DeliveryFilter,
 ): Promise<DeliveryRow[]> {
-  const { hookId, id, verdict, beforeSeq, limit } = filter;
+  const { hookId, id, idPrefix, verdict, beforeSeq, limit } = filter;
   const stored = verdict === 'skipped' ? 'accepted' : verdict;
   const where = new Where().equals({ hook_id: hookId, id, verdict: stored });
   if (verdict === 'accepted') where.and('reason is null');
   if (verdict === 'skipped') where.and('reason is not null');
+  if (idPrefix !== undefined) where.and('id >= ? and id < ?', idPrefix, `${idPrefix}~`);
   if (beforeSeq !== undefined) where.and('seq < ?', beforeSeq);
   const rows = await session.run(
     `select * from ${session.dialect.table('webhook_deliveries')} where ${where.text}
-      order by seq desc limit ?`,
+      ${orderOf(filter)} limit ?`,
     [...where.values, limit],
   );
   return rows.map(toDelivery);

@@ -1,0 +1,28 @@
+import type { JsonOutput } from '../../operations/define.ts';
+import { showCell } from '../print.ts';
+import type { Printer } from '../print.ts';
+import { listOf, showStarted } from './parts.ts';
+import type { View } from './parts.ts';
+
+export const webhookViews: Readonly<Record<string, View>> = {
+  'webhook.delivery': showDelivery,
+};
+
+function showDelivery(output: JsonOutput, printer: Printer): void {
+  printer.pairs([
+    ['delivery', output['delivery_id']],
+    ['webhook', output['hook_id']],
+    ['verdict', output['verdict']],
+    ['status', output['status']],
+    ['reason', output['reason']],
+    ['source', output['source']],
+    ["sender's own id", output['sender_id']],
+    ['bytes', output['body_bytes']],
+    ['received', output['received_at']],
+    ['came again', output['duplicates']],
+    ['signal', output['signal_id']],
+  ]);
+  const headers = listOf(output['headers']).map((pair) => listOf(pair).map(showCell).join(': '));
+  printer.block('headers', headers.join('\n'));
+  showStarted(output, printer);
+}
