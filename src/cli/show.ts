@@ -3,8 +3,8 @@ import type { CommandDefinition } from './commands.ts';
 import { makePrinter } from './options.ts';
 import type { Common } from './options.ts';
 import type { Paper, Printer } from './print.ts';
-import { rowsOf, showProblems } from './views/parts.ts';
-import { showPlain, showPlan, views } from './views.ts';
+import { rowsOf, showPlain, showProblems } from './views/parts.ts';
+import { showPlan, views } from './views.ts';
 
 /** Prints an answer as it was asked for. */
 export function show(

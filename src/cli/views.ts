@@ -48,11 +48,6 @@ export const views: Readonly<Record<string, View>> = {
   'why.explain': showWhy,
 };
 
-/** For answers without a view of their own. */
-export function showPlain(output: JsonOutput, printer: Printer): void {
-  printer.pairs(Object.entries(output).map(([name, value]) => [name.replaceAll('_', ' '), value]));
-}
-
 /** A document for programs looks the same to a person. */
 function showDocument(output: JsonOutput, printer: Printer): void {
   printer.json(output);

@@ -1,6 +1,6 @@
 import * as z from 'zod';
+import { formatDuration } from '../base/duration.ts';
 import { text } from '../base/fields.ts';
-import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Job } from '../job/job.ts';
 import type { DeliveryRow, WebhookRow } from '../ledger/webhooks.ts';
@@ -11,6 +11,7 @@ import { quietActions } from '../schedule/quiet.ts';
 import { responses } from '../webhook/hook.ts';
 import { authModes } from '../webhook/hook-auth.ts';
 import { algorithms, encodings } from '../webhook/mac.ts';
+import { usual, usualPrefix } from '../webhook/usual.ts';
 import { runShape } from './run-shapes.ts';
 import { jobShape } from './shapes.ts';
 
@@ -111,11 +112,14 @@ const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 export const webhookShape = z.object({
   id: z.string(),
   path: z.string().describe('where it is on both listeners'),
-  ...settingsFields,
+  ...toShown(settingsFields),
   title: z.string(),
   description: z.string(),
   enabled: z.boolean(),
   auth_mode: z.enum(authModes),
+  max_body_bytes: z.int(),
+  rate_limit_per_minute: z.int(),
+  respond: z.enum(responses),
   has_own_secret: z.boolean().describe('false when the global token counts'),
   created_by: z.string(),
   created_at: time,
@@ -131,20 +135,30 @@ export const webhookShape = z.object({
   last_detail: z.string().nullable().describe('for mode: more about the error'),
 });
 
+type Shown<Fields extends Settings> = {
+  [Key in keyof Fields]: z.ZodNullable<ReturnType<Fields[Key]['unwrap']>>;
+};
+type Settings = Readonly<Record<string, z.ZodOptional<z.ZodType>>>;
+
+/** The same keys in an answer, which has all of them. */
+function toShown<Fields extends Settings>(fields: Fields): Shown<Fields> {
+  const shown = Object.entries(fields).map(([key, field]) => {
+    const { description = '' } = field;
+    return [key, field.unwrap().nullable().describe(description)] as const;
+  });
+  return Object.fromEntries(shown) as unknown as Shown<Fields>;
+}
+
 export function showWebhook(
   row: WebhookRow,
   outcome?: AgentOutcome,
 ): z.output<typeof webhookShape> {
-  const { title, ...settings } = JSON.parse(row.settings) as JsonObject & {
-    readonly title: string;
-  };
+  const settings = JSON.parse(row.settings) as Said;
   return {
     id: row.id,
     path: `/hooks/${row.id}`,
-    title,
-    description: '',
-    enabled: true,
-    auth_mode: 'bearer',
+    ...unsaid,
+    ...usualOf(settings),
     ...settings,
     has_own_secret: row.sealed !== null,
     created_by: row.createdBy,
@@ -156,6 +170,39 @@ export function showWebhook(
     last_error: outcome === undefined ? row.lastError : outcome.error,
     last_status: outcome?.status ?? null,
     last_detail: outcome?.detail ?? null,
+  };
+}
+
+type Keys = keyof typeof settingsFields;
+/** As it is stored: what was not said is not there. */
+type Said = { readonly [Key in Keys]?: NonNullable<z.output<(typeof settingsFields)[Key]>> } & {
+  readonly title: string;
+};
+
+const unsaid = Object.fromEntries(Object.keys(settingsFields).map((key) => [key, null])) as {
+  readonly [Key in Keys]: null;
+};
+
+/** What counts where nothing was said. */
+function usualOf(said: Said) {
+  const { plugin, mode, auth_mode: auth = 'bearer', respond } = said;
+  const { hmac_algorithm: algorithm = usual.algorithm } = said;
+  const hmac = {
+    hmac_algorithm: algorithm,
+    hmac_encoding: usual.encoding,
+    hmac_sig_prefix: usualPrefix(algorithm),
+  };
+  return {
+    description: '',
+    enabled: true,
+    auth_mode: auth,
+    max_body_bytes: usual.maxBodyBytes,
+    rate_limit_per_minute: usual.ratePerMinute,
+    respond: usual.respond,
+    ...(plugin === undefined ? {} : { command: usual.command }),
+    ...(respond === 'result' ? { respond_within: formatDuration(usual.waitMs) } : {}),
+    ...(auth === 'hmac' ? hmac : {}),
+    ...(mode === 'cron_task' ? { cli_parameters: [], quiet_action: usual.quietAction } : {}),
   };
 }
 

@@ -10,6 +10,7 @@ import { parsePayload, toPart } from './payload.ts';
 import { presetNames, presets, type PresetName } from './presets.ts';
 import type { Scheme } from './scheme.ts';
 import type { SignedScheme } from './signed.ts';
+import { usual, usualPrefix } from './usual.ts';
 
 export const authModes = ['bearer', 'hmac', 'signed', ...presetNames] as const;
 export type AuthMode = (typeof authModes)[number];
@@ -202,13 +203,13 @@ export function toScheme(fields: AuthFields): Scheme {
   if (mode === 'bearer') return makeBearer([idHeader]);
   if (mode === 'signed') return toSigned(fields, idHeader);
   if (mode !== 'hmac') return presets[mode satisfies PresetName];
-  const algorithm = fields.hmac_algorithm ?? 'sha256';
+  const algorithm = fields.hmac_algorithm ?? usual.algorithm;
   return {
     kind: 'hmac',
     header: fields.hmac_header ?? '',
     algorithm,
-    encoding: fields.hmac_encoding ?? 'hex',
-    prefix: fields.hmac_sig_prefix ?? `${algorithm}=`,
+    encoding: fields.hmac_encoding ?? usual.encoding,
+    prefix: fields.hmac_sig_prefix ?? usualPrefix(algorithm),
     signature: fields.hmac_sig_regex,
     payloadPrefix: fields.hmac_payload_prefix_regex,
     idHeaders: [idHeader],

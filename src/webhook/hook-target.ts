@@ -5,6 +5,7 @@ import { quietActions, type QuietAction, type QuietHours } from '../schedule/qui
 import { isTimezone } from '../schedule/zone.ts';
 import { findNameFault } from '../signal/name.ts';
 import { hasPlaceholder } from './template.ts';
+import { usual } from './usual.ts';
 
 /** What a delivery starts. */
 export type Target =
@@ -144,7 +145,8 @@ export function checkTarget(fields: TargetFields, report: Report): void {
 
 export function toTarget(fields: TargetFields): Target {
   const { plugin, pipeline, signal, mode } = fields;
-  if (plugin !== undefined) return { kind: 'command', plugin, command: fields.command ?? 'handle' };
+  if (plugin !== undefined)
+    return { kind: 'command', plugin, command: fields.command ?? usual.command };
   if (pipeline !== undefined) return { kind: 'pipeline', pipeline };
   if (signal !== undefined) return { kind: 'signal', type: signal };
   const { prompt_template: promptTemplate = '', instruction } = fields;
@@ -162,7 +164,7 @@ export function toTarget(fields: TargetFields): Target {
       cliParameters: fields.cli_parameters ?? [],
     },
     quiet: { start: fields.quiet_start, end: fields.quiet_end },
-    quietAction: fields.quiet_action ?? 'skip',
+    quietAction: fields.quiet_action ?? usual.quietAction,
     timezone: fields.timezone,
     dependency: fields.dependency,
   };

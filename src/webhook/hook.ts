@@ -4,6 +4,7 @@ import { limits } from '../base/limits.ts';
 import { authFields, checkAuth, secretsOf, toScheme } from './hook-auth.ts';
 import { checkTarget, targetFields, toTarget, type Report, type Target } from './hook-target.ts';
 import type { Scheme } from './scheme.ts';
+import { usual } from './usual.ts';
 
 /** A webhook, ready to be used. Its secrets are not in it, so that it can be kept and shown. */
 export interface Hook {
@@ -24,7 +25,7 @@ export const responses = ['accepted', 'result'] as const;
 
 /** The keys that say so, of webhooks and of endpoints. */
 export const respondFields = {
-  respond: z.enum(responses).default('accepted'),
+  respond: z.enum(responses).default(usual.respond),
   respond_within: duration({ minMs: 1000, maxMs: limits.hookRespondMsMax }).optional(),
 };
 
@@ -39,8 +40,8 @@ export const hookFields = {
   title: text().max(limits.hookTitleCharsMax),
   description: z.string().max(limits.hookDescriptionCharsMax).default(''),
   enabled: flag().default(true),
-  max_body_bytes: count(1, limits.hookBodyBytesMax).default(limits.hookBodyBytesMax),
-  rate_limit_per_minute: count(0, limits.hookRateMax).default(limits.hookRateUsual),
+  max_body_bytes: count(1, limits.hookBodyBytesMax).default(usual.maxBodyBytes),
+  rate_limit_per_minute: count(0, limits.hookRateMax).default(usual.ratePerMinute),
   ...respondFields,
   ...targetFields,
   ...authFields,
@@ -93,5 +94,5 @@ export function checkRespond({ respond, respond_within: within }: RespondFields,
 }
 
 export function waitOf({ respond, respond_within: within }: RespondFields): number {
-  return respond === 'result' ? (within ?? limits.hookRespondMs) : 0;
+  return respond === 'result' ? (within ?? usual.waitMs) : 0;
 }

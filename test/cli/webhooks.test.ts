@@ -78,6 +78,19 @@ describe('with a server', () => {
     },
   );
 
+  test('`webhook show` tells the limits that count, and that nothing came yet', async () => {
+    const { 'its socket': ask, api } = await openBoth();
+    await ask(['webhook', 'add', 'gh', '--title', 'T', '--plugin', 'echo']);
+    const { body } = await api.ask('/webhooks/gh');
+    const { out } = await run(['webhook', 'show', 'gh'], { answer: body });
+    expect(out).toMatch(/^command +handle$/m);
+    expect(out).toMatch(/^max body bytes +1048576$/m);
+    expect(out).toMatch(/^rate limit per minute +600$/m);
+    expect(out).toMatch(/^last triggered at +-$/m);
+    expect(out).toMatch(/^last error +-$/m);
+    expect(out).not.toMatch(/^hmac|^task folder/m);
+  });
+
   test('`webhook edit` says what can be taken away, and that there is nothing to change', async () => {
     const { 'its socket': ask } = await openBoth();
     await ask(['webhook', 'add', 'gh', '--title', 'T', '--plugin', 'echo']);

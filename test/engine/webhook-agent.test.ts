@@ -210,7 +210,14 @@ describe('what is known of the answer', () => {
   test('is pending as long as it has not ended', async () => {
     await add('later', { ...task, prompt_template: 'SAY {{word}}' });
     const reply = await deliver('later', { word: 'sleep' });
-    expect(await shown('later')).toMatchObject({ last_status: 'pending', last_error: null });
+    expect(await shown('later')).toMatchObject({
+      last_status: 'pending',
+      last_error: null,
+      cli_parameters: [],
+      quiet_action: 'skip',
+      quiet_start: null,
+      dependency: null,
+    });
     await api.ask(`/job/${String(reply.body['job_id'])}/cancel`, { body: '{}' });
     await ended(reply);
     expect(await shown('later')).toMatchObject({ last_error: 'error:cancelled' });

@@ -340,7 +340,7 @@ test('what two change at the same moment is never half of each', async () => {
   const found = [
     body['title'] === 'A',
     body['description'] === 'B',
-    'rate_limit_per_minute' in body,
+    body['rate_limit_per_minute'] === 7,
   ];
   expect(replies.map(({ status }) => status === 200)).toEqual(found);
   expect(replies.filter(({ status }) => status !== 200).map(({ status }) => status)).toEqual(

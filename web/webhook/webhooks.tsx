@@ -61,7 +61,7 @@ const columns: readonly Column<Webhook>[] = [
 ];
 
 export function targetOf({ plugin, command, pipeline, signal, mode }: Webhook): string {
-  if (plugin !== undefined) return `${plugin} ${command ?? 'handle'}`;
-  if (pipeline !== undefined) return `pipeline ${pipeline}`;
-  return signal === undefined ? `agent, ${mode ?? ''}` : `signal ${signal}`;
+  if (plugin !== null) return `${plugin} ${command ?? ''}`;
+  if (pipeline !== null) return `pipeline ${pipeline}`;
+  return signal === null ? `agent, ${mode ?? ''}` : `signal ${signal}`;
 }

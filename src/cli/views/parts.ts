@@ -55,3 +55,8 @@ export function showProblems(problems: readonly Row[], printer: Printer): void {
     printer.line(`  ${showCell(place)}${hint === null ? '' : `. ${showCell(hint)}`}`);
   }
 }
+
+/** For answers without a view of their own. */
+export function showPlain(output: JsonOutput, printer: Printer): void {
+  printer.pairs(Object.entries(output).map(([name, value]) => [name.replaceAll('_', ' '), value]));
+}

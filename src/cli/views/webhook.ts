@@ -1,12 +1,20 @@
 import type { JsonOutput } from '../../operations/define.ts';
 import { showCell } from '../print.ts';
 import type { Printer } from '../print.ts';
-import { listOf, showStarted } from './parts.ts';
+import { listOf, showPlain, showStarted } from './parts.ts';
 import type { View } from './parts.ts';
 
 export const webhookViews: Readonly<Record<string, View>> = {
   'webhook.delivery': showDelivery,
+  'webhook.show': showWebhook,
 };
+
+/** That nothing came and nothing went wrong is said too. */
+function showWebhook(output: JsonOutput, printer: Printer): void {
+  const { last_triggered_at: triggeredAt, last_error: error } = output;
+  const news = { last_triggered_at: triggeredAt ?? '-', last_error: error ?? '-' };
+  showPlain({ ...output, ...news }, printer);
+}
 
 function showDelivery(output: JsonOutput, printer: Printer): void {
   printer.pairs([

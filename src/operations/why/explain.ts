@@ -137,7 +137,7 @@ async function ofWebhook(engine: Engine, row: WebhookRow): Promise<Explanation> 
     readHouse(engine),
     engine.ledger.deliveries({ hookId: row.id, ...FEW }),
   ]);
-  const { enabled, rate_limit_per_minute: rate = limits.hookRateUsual } = showWebhook(row);
+  const { enabled, rate_limit_per_minute: rate } = showWebhook(row);
   return explainWebhook({
     row,
     isEnabled: enabled,
@@ -151,13 +151,13 @@ async function ofWebhook(engine: Engine, row: WebhookRow): Promise<Explanation> 
 
 /** What a webhook names and this host does not have. */
 function findMissing({ catalog, pipelines }: Engine, row: WebhookRow): string | undefined {
-  const { plugin, command = 'handle', pipeline } = showWebhook(row);
-  if (plugin !== undefined) {
+  const { plugin, command, pipeline } = showWebhook(row);
+  if (plugin !== null && command !== null) {
     const commands = catalog.plugins.get(plugin)?.manifest.commands;
     if (commands === undefined) return `the plugin ${plugin}`;
     return Object.hasOwn(commands, command) ? undefined : `the command ${plugin} ${command}`;
   }
-  if (pipeline === undefined || pipelines.some(({ name }) => name === pipeline)) return undefined;
+  if (pipeline === null || pipelines.some(({ name }) => name === pipeline)) return undefined;
   return `the pipeline ${pipeline}`;
 }
 
