@@ -127,6 +127,27 @@ test('why of a webhook knows that it was sent too much', async () => {
   });
 });
 
+test('why of a delivery is found by its id', async () => {
+  const hook = { id: 'bell', title: 'Bell', plugin: 'placed', command: 'poll' };
+  const token = await openHook(hook);
+  const { body: taken } = await api.deliver('/hooks/bell', { body: '{"n":1}', token });
+  const { body: listed } = await api.ask('/webhooks/deliveries?id=bell');
+  const [{ delivery_id: id } = { delivery_id: '' }] = listed['deliveries'] as {
+    delivery_id: string;
+  }[];
+  for (const kind of ['any', 'delivery']) {
+    expect((await api.ask(`/why/${kind}/${id}`)).body).toMatchObject({
+      kind: 'delivery',
+      id,
+      state: 'accepted',
+      commands: expect.arrayContaining([`ductile why ${String(taken['job_id'])}`]) as string[],
+    });
+  }
+  expect((await api.ask('/why/delivery/ffffffff')).body).toMatchObject({
+    code: 'DELIVERY_NOT_FOUND',
+  });
+});
+
 test('incidents can be listed by who may', async () => {
   expect((await api.ask('/incidents')).body).toEqual({ incidents: [], next_cursor: null });
   expect((await api.ask('/incidents/0199a1b2')).body).toMatchObject({ code: 'INCIDENT_NOT_FOUND' });

@@ -1,7 +1,15 @@
 import * as z from 'zod';
 import type { Timestamp } from '../../base/clock.ts';
 
-export const kinds = ['job', 'run', 'schedule', 'webhook', 'signal', 'directive'] as const;
+export const kinds = [
+  'job',
+  'run',
+  'schedule',
+  'webhook',
+  'signal',
+  'directive',
+  'delivery',
+] as const;
 export type Kind = (typeof kinds)[number];
 
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');

@@ -7,7 +7,7 @@ import type { Job } from '../../job/job.ts';
 import { isTerminal } from '../../job/state.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { ScheduleRow } from '../../ledger/schedules.ts';
-import type { WebhookRow } from '../../ledger/webhooks.ts';
+import type { DeliveryRow, WebhookRow } from '../../ledger/webhooks.ts';
 import type { Run } from '../../pipeline/run.ts';
 import { matchRoutes } from '../../pipeline/route.ts';
 import { makeTimed } from '../../schedule/plan.ts';
@@ -15,8 +15,10 @@ import { senderOf, type Signal } from '../../signal/signal.ts';
 import type { Context } from '../context.ts';
 import { explainRun } from '../run-why.ts';
 import { isVisible } from '../sight.ts';
+import { startedBy } from '../webhook-delivery.ts';
 import { showWebhook } from '../webhook-shapes.ts';
 import type { Cause, Explanation } from './answer.ts';
+import { explainDelivery } from './delivery.ts';
 import { explainDirective } from './directive.ts';
 import { readBy, readHouse, readLinks, readPlugin, readWaits } from './facts.ts';
 import { findHours } from './hours.ts';
@@ -33,7 +35,8 @@ export type Found =
   | { readonly kind: 'schedule'; readonly row: ScheduleRow }
   | { readonly kind: 'webhook'; readonly row: WebhookRow }
   | { readonly kind: 'signal'; readonly signal: Signal }
-  | { readonly kind: 'directive'; readonly directive: Directive };
+  | { readonly kind: 'directive'; readonly directive: Directive }
+  | { readonly kind: 'delivery'; readonly delivery: DeliveryRow };
 
 /** Reads what is on record about it; what that means is said by pure functions. */
 export async function explain(context: Context, found: Found): Promise<Explanation> {
@@ -43,6 +46,7 @@ export async function explain(context: Context, found: Found): Promise<Explanati
   if (found.kind === 'schedule') return await ofSchedule(engine, found.row);
   if (found.kind === 'webhook') return await ofWebhook(engine, found.row);
   if (found.kind === 'signal') return await ofSignal(context, found.signal);
+  if (found.kind === 'delivery') return await ofDelivery(engine, found.delivery);
   return explainDirective({ directive: found.directive, house: await readHouse(engine) });
 }
 
@@ -159,6 +163,14 @@ function findMissing({ catalog, pipelines }: Engine, row: WebhookRow): string | 
   }
   if (pipeline === null || pipelines.some(({ name }) => name === pipeline)) return undefined;
   return `the pipeline ${pipeline}`;
+}
+
+async function ofDelivery({ ledger }: Engine, delivery: DeliveryRow): Promise<Explanation> {
+  const [started, webhook] = await Promise.all([
+    startedBy(ledger, delivery),
+    ledger.webhook(delivery.hookId),
+  ]);
+  return explainDelivery({ delivery, hasWebhook: webhook !== undefined, ...started });
 }
 
 async function ofSignal(context: Context, signal: Signal): Promise<Explanation> {

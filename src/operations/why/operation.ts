@@ -6,6 +6,7 @@ import { findJob } from '../job.ts';
 import { findRun } from '../run-list.ts';
 import { allows } from '../scopes.ts';
 import { findSignal } from '../signal.ts';
+import { findDelivery } from '../webhook-delivery.ts';
 import { explanationShape, kinds, type Kind } from './answer.ts';
 import { explain, type Found } from './explain.ts';
 
@@ -17,6 +18,7 @@ const scopes: Readonly<Record<Kind, string>> = {
   webhook: 'webhooks:ro',
   signal: 'events:ro',
   directive: 'directives:ro',
+  delivery: 'webhooks:ro',
 };
 
 const ID_PATTERN = /^[0-9a-f-]{4,36}$/;
@@ -43,6 +45,7 @@ export const explainWhy = defineOperation({
   output: explanationShape,
   errors: [
     'SUBJECT_NOT_FOUND',
+    'DELIVERY_NOT_FOUND',
     'DIRECTIVE_NOT_FOUND',
     'INPUT_INVALID',
     'JOB_NOT_FOUND',
@@ -103,6 +106,10 @@ const finders: Readonly<Record<Kind, Finder>> = {
   signal: async (context, id) => ({
     kind: 'signal',
     signal: await findSignal(context, id.toLowerCase()),
+  }),
+  delivery: async (context, id) => ({
+    kind: 'delivery',
+    delivery: await findDelivery(context, id.toLowerCase()),
   }),
   async directive({ engine: { ledger } }, id) {
     const directive = await ledger.directive(id.toLowerCase());

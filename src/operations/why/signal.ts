@@ -24,17 +24,21 @@ export function explainSignal(facts: SignalFacts): Explanation {
   const state = isHandled ? 'handled' : 'unhandled';
   const subject = { kind: 'signal', id: signal.id, state } as const;
   const first = isHandled ? handled(facts) : unhandled(facts);
-  const followers = [...jobs.map(tellJob), ...runs.map(tellRun)].slice(0, FOLLOWERS_TOLD);
   const origin = tellOrigin(facts.links);
   const commands = [
     ...jobs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
     ...runs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
     ...(isHandled || facts.takers.length > 0 ? [`ductile signal replay ${signal.id}`] : []),
   ];
-  return toExplanation(subject, [first, ...once(signal), ...followers], origin, commands);
+  return toExplanation(subject, [first, ...once(signal), ...tellStarted(facts)], origin, commands);
 }
 
 const FOLLOWERS_TOLD = 5;
+
+/** The first of what was started. */
+export function tellStarted({ jobs, runs }: Pick<SignalFacts, 'jobs' | 'runs'>): Fact[] {
+  return [...jobs.map(tellJob), ...runs.map(tellRun)].slice(0, FOLLOWERS_TOLD);
+}
 
 function handled({ signal, jobs, runs }: SignalFacts): Cause {
   const parts = [

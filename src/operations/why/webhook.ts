@@ -105,7 +105,7 @@ function remedyOf({ verdict, id, signalId }: DeliveryRow, row: WebhookRow): stri
   return [`ductile webhook show ${quote(row.id)}`, `ductile webhook rotate ${quote(row.id)}`];
 }
 
-function tellDelivery(delivery: DeliveryRow): Fact {
+export function tellDelivery(delivery: DeliveryRow): Fact {
   const { verdict, reason, source, signalId, duplicates, receivedAt } = delivery;
   const again = duplicates === 0 ? '' : `, and came ${plural(duplicates, 'time')} again`;
   const why = reason === null ? '' : ` (${firstLine(reason)})`;

@@ -1,8 +1,9 @@
-/** Why schedules, webhooks, signals and runs do what they do, with plain data. */
+/** Why schedules, webhooks, deliveries, signals and runs do what they do, with plain data. */
 import { describe, expect, test } from 'vitest';
 import type { ScheduleRow } from '../../../src/ledger/schedules.ts';
 import type { DeliveryRow, WebhookRow } from '../../../src/ledger/webhooks.ts';
 import type { Run } from '../../../src/pipeline/run.ts';
+import { explainDelivery, type DeliveryFacts } from '../../../src/operations/why/delivery.ts';
 import { explainRunFacts, type RunFacts } from '../../../src/operations/why/run.ts';
 import { explainSignal, type SignalFacts } from '../../../src/operations/why/signal.ts';
 import { explainSchedule, type ScheduleFacts } from '../../../src/operations/why/schedule.ts';
@@ -110,6 +111,21 @@ const hook: WebhookRow = {
   lastError: null,
 };
 
+const delivery: DeliveryRow = {
+  id: 'delivery-1',
+  hookId: 'deploys',
+  deliveryId: null,
+  source: '10.0.0.1',
+  headers: '[]',
+  bodyBytes: 2,
+  seq: 1,
+  verdict: 'refused',
+  reason: 'bad_signature',
+  signalId: null,
+  duplicates: 0,
+  receivedAt: at,
+};
+
 describe('a webhook', () => {
   const explain = (more: Partial<WebhookFacts>) =>
     explainWebhook({
@@ -122,21 +138,6 @@ describe('a webhook', () => {
       deliveries: [],
       ...more,
     });
-  const delivery: DeliveryRow = {
-    id: 'delivery-1',
-    hookId: 'deploys',
-    deliveryId: null,
-    source: '10.0.0.1',
-    headers: '[]',
-    bodyBytes: 2,
-    seq: 1,
-    verdict: 'refused',
-    reason: 'bad_signature',
-    signalId: null,
-    duplicates: 0,
-    receivedAt: at,
-  };
-
   test.each<[string, Partial<WebhookFacts>, RegExp, string]>([
     ['is disabled', { isEnabled: false }, /disabled/, 'webhook edit deploys --enabled=true'],
     [
@@ -176,6 +177,46 @@ describe('a webhook', () => {
   test('tells each delivery once', () => {
     const told = explain({ deliveries: [delivery, { ...delivery, id: 'delivery-0' }] });
     expect(told.chain.filter(({ fact }) => fact.includes('refused'))).toHaveLength(2);
+  });
+});
+
+describe('a delivery', () => {
+  const taken = { ...delivery, verdict: 'accepted', reason: null, signalId: 'signal-1' } as const;
+  const explain = (more: Partial<DeliveryFacts>) =>
+    explainDelivery({ delivery: taken, hasWebhook: true, jobs: [], runs: [], ...more });
+
+  test('that was refused says why, and where to look', () => {
+    const told = explain({ delivery });
+    expect(told).toMatchObject({ kind: 'delivery', id: 'delivery-1', state: 'refused' });
+    expect(told.verdict).toBe('It was refused (bad_signature), from 10.0.0.1.');
+    expect(told.chain.at(-1)?.fact).toBe('it came to the webhook deploys');
+    expect(told.commands).toEqual([
+      'ductile webhook show deploys',
+      'ductile webhook delivery delivery-1',
+    ]);
+    expect(explain({ delivery, hasWebhook: false }).commands).toEqual([
+      'ductile webhook delivery delivery-1',
+    ]);
+  });
+
+  test('that was accepted tells what it started', () => {
+    const told = explain({ jobs: [queued], runs: [run] });
+    expect(told.chain.map(({ evidence }) => evidence)).toEqual([
+      'signal signal-1',
+      `job ${queued.id}`,
+      'run run-1',
+      '/hooks/deploys',
+    ]);
+    expect(told.commands).toEqual([
+      `ductile why ${queued.id}`,
+      'ductile why run-1',
+      'ductile webhook replay delivery-1',
+      'ductile webhook delivery delivery-1',
+    ]);
+  });
+
+  test('that started nothing leads to its signal', () => {
+    expect(explain({}).commands[0]).toBe('ductile why signal-1');
   });
 });
 

@@ -1,0 +1,35 @@
+import type { DeliveryRow } from '../../ledger/webhooks.ts';
+import type { Started } from '../webhook-shapes.ts';
+import { quote, toExplanation, type Explanation } from './answer.ts';
+import { tellStarted } from './signal.ts';
+import { tellDelivery } from './webhook.ts';
+
+export interface DeliveryFacts extends Started {
+  readonly delivery: DeliveryRow;
+  /** Whether what it came to can still be looked at. */
+  readonly hasWebhook: boolean;
+}
+
+/** Why something that was delivered was taken or not, and what came of it. */
+export function explainDelivery(facts: DeliveryFacts): Explanation {
+  const { id, hookId, verdict } = facts.delivery;
+  const subject = { kind: 'delivery', id, state: verdict } as const;
+  const { fact, evidence, at } = tellDelivery(facts.delivery);
+  const origin = {
+    fact: `it came to the webhook ${hookId}`,
+    evidence: hookId.startsWith('/') ? hookId : `/hooks/${hookId}`,
+  };
+  const commands = [...remedies(facts), `ductile webhook delivery ${id}`];
+  const first = { fact: `it was ${fact}`, evidence, at };
+  return toExplanation(subject, [first, ...tellStarted(facts)], [origin], commands);
+}
+
+function remedies({ delivery, hasWebhook, jobs, runs }: DeliveryFacts): string[] {
+  const { id, hookId, signalId } = delivery;
+  if (signalId === null) return hasWebhook ? [`ductile webhook show ${quote(hookId)}`] : [];
+  const started = [...jobs.slice(0, 1), ...runs.slice(0, 1)].map((one) => one.id);
+  return [
+    ...(started.length === 0 ? [signalId] : started).map((one) => `ductile why ${one}`),
+    ...(hasWebhook ? [`ductile webhook replay ${id}`] : []),
+  ];
+}
