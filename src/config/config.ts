@@ -4,6 +4,7 @@ import type { PipelineEntry } from '../pipeline/entry.ts';
 import type { QuietHours } from '../schedule/quiet.ts';
 import type { Schedule } from '../schedule/schedule.ts';
 import type { Order } from '../webhook/chain.ts';
+import type { HmacScheme } from '../webhook/hmac.ts';
 import type { HandlerConfig } from './handler.ts';
 import type { Problem } from './problem.ts';
 import type { TelemetryConfig } from './telemetry.ts';
@@ -217,7 +218,7 @@ export interface EndpointConfig {
   readonly secretRef: string;
   /** Undefined when `tokens.yaml` has none of that name: then it is a credential. */
   readonly secret: string | undefined;
-  readonly signatureHeader: string;
+  readonly auth: HmacScheme;
   readonly maxBodyBytes: number;
   /** How long a sender is kept on the line for what its delivery came to; not at all when zero. */
   readonly waitMs: number;

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { count, flag, section, text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import { orders } from '../webhook/chain.ts';
+import { makeEndpointScheme } from '../webhook/hmac.ts';
 import { checkRespond, respondFields, waitOf } from '../webhook/hook.ts';
 import type { WebhooksConfig } from './config.ts';
 import type { Path } from './document.ts';
@@ -81,7 +82,7 @@ export function buildWebhooks(
       command: entry.command,
       secretRef: entry.secret_ref,
       secret: tokens.get(entry.secret_ref),
-      signatureHeader: entry.signature_header,
+      auth: makeEndpointScheme(entry.signature_header),
       maxBodyBytes: entry.max_body_size,
       waitMs: waitOf(entry),
       place: placeOf(path),

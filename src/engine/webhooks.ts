@@ -14,8 +14,9 @@ import {
   type Go,
   type Stop,
 } from '../webhook/chain.ts';
-import { makeEndpointScheme } from '../webhook/hmac.ts';
+import type { Hook } from '../webhook/hook.ts';
 import { makeLimiter, type Limiter } from '../webhook/limiter.ts';
+import { proofHeadersOf } from '../webhook/proof-headers.ts';
 import type { Incoming } from '../webhook/request.ts';
 import { findDeliveryId, verify } from '../webhook/verify.ts';
 import { traceparentIn } from './observe-webhooks.ts';
@@ -137,7 +138,12 @@ function noteStop(
   if (status === 429) return located.door.turnedAway.note(hook.id, performance.now());
   const isKept = limiter.spend(`refused ${hook.id}`, limits.hookRefusalsKept, performance.now()).ok;
   if (!isKept) return;
-  located.door.note({ ...describe(incoming), hookId: hook.id, deliveryId: null, reason: outcome });
+  located.door.note({
+    ...describe(incoming, hook),
+    hookId: hook.id,
+    deliveryId: null,
+    reason: outcome,
+  });
 }
 
 /** Whoever finds no place on the line is not turned away: what they sent is taken, and goes on. */
@@ -181,7 +187,7 @@ async function take(
   jobId?: string,
 ): Promise<Taken | Failed> {
   return await door.take({
-    ...describe(incoming),
+    ...describe(incoming, hook),
     hookId: hook.id,
     title: hook.title,
     target: hook.target,
@@ -253,7 +259,7 @@ async function visitIfThere(tenants: Tenants, slug: string) {
 }
 
 async function toKnown(endpoint: EndpointConfig, { store }: HookDoor): Promise<KnownHook> {
-  const { path, plugin, command, secretRef, signatureHeader, maxBodyBytes, waitMs } = endpoint;
+  const { path, plugin, command, secretRef, auth, maxBodyBytes, waitMs } = endpoint;
   const secret = endpoint.secret ?? (await store.credential(secretRef)) ?? '';
   return {
     secrets: secret.trim() === '' ? [] : [secret],
@@ -263,7 +269,7 @@ async function toKnown(endpoint: EndpointConfig, { store }: HookDoor): Promise<K
       description: '',
       enabled: true,
       target: { kind: 'command', plugin, command },
-      auth: makeEndpointScheme(signatureHeader),
+      auth,
       maxBodyBytes,
       ratePerMinute: limits.hookRateMax,
       waitMs,
@@ -277,8 +283,12 @@ function unresolved({ path, secretRef, place }: EndpointConfig): DuctileError {
   return new DuctileError('CONFIG_INVALID', message, { place, hint });
 }
 
-function describe({ request, source }: Incoming) {
-  const headers = request.headers.map(([name, value]) => [name, redactHeader(name, value)]);
+function describe({ request, source }: Incoming, { auth }: Hook) {
+  const proof = proofHeadersOf(auth);
+  const headers = request.headers.map(([name, value]) => [
+    name,
+    proof.has(name) ? REDACTED : redactHeader(name, value),
+  ]);
   return { source, headers: JSON.stringify(headers), bodyBytes: request.rawBody.length };
 }
 

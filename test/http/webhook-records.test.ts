@@ -1,0 +1,90 @@
+/** What is written down of a delivery, and what of it nobody sees. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { mac, openAttacked, type Attacked, type Lines } from '../support/hook-attacks.ts';
+
+const KEY = 'a-secret-of-the-files';
+const endpoint = {
+  path: '/static',
+  plugin: 'echo',
+  secret_ref: 'of_files',
+  signature_header: 'X-Sig',
+};
+
+let at: Attacked;
+beforeAll(async () => {
+  at = await openAttacked({
+    webhooks: { listen: '127.0.0.1:0', endpoints: [endpoint] },
+    tokens: [{ name: 'of_files', key: KEY, scopes: [] }],
+  });
+});
+afterAll(() => at.api.close());
+
+interface Row {
+  readonly headers: readonly (readonly [string, string])[];
+  readonly reason: string | null;
+  readonly body_bytes: number;
+}
+
+async function rowsOf(id: string): Promise<readonly Row[]> {
+  const { body } = await at.api.ask(`/webhooks/deliveries?id=${encodeURIComponent(id)}`);
+  return body['deliveries'] as Row[];
+}
+
+describe('the headers that prove a delivery are not kept', () => {
+  const body = '{"message":"hi"}';
+  const shownOf = async (id: string, names: readonly string[]): Promise<unknown[]> => {
+    const rows = await rowsOf(id);
+    return rows.map(({ headers }) =>
+      headers.filter(([name]) => names.includes(name)).map(([, value]) => value),
+    );
+  };
+
+  test.each([
+    ['taken', 202],
+    ['refused', 401],
+  ])('of hmac, when it is %s', async (what, status) => {
+    const id = `hmac-${what}`;
+    const entry = { plugin: 'echo', auth_mode: 'hmac', hmac_header: 'X-Webhook-Check' };
+    const secret = await at.open(id, entry);
+    const sent = mac(status === 202 ? secret : 'wrong', body, 'hex');
+    const lines: Lines = [
+      ['X-Webhook-Check', sent],
+      ['x-said', 'shown'],
+    ];
+    expect((await at.post(`/hooks/${id}`, lines, body)).status).toBe(status);
+    await expect
+      .poll(() => shownOf(id, ['x-webhook-check', 'x-said']))
+      .toEqual([['[redacted]', 'shown']]);
+  });
+
+  test('of signed, with what is signed beside the body', async () => {
+    const signed = { header: 'X-S', payload: '{header:X-Nonce}.{body}' };
+    const secret = await at.open('general', { plugin: 'echo', auth_mode: 'signed', signed });
+    const lines: Lines = [
+      ['x-nonce', 'n-1'],
+      ['x-s', mac(secret, `n-1.${body}`, 'hex')],
+    ];
+    expect((await at.post('/hooks/general', lines, body)).status).toBe(202);
+    expect(await shownOf('general', ['x-s', 'x-nonce'])).toEqual([['[redacted]', '[redacted]']]);
+  });
+
+  test('of an endpoint of the configuration', async () => {
+    const lines: Lines = [['x-sig', mac(KEY, body, 'hex')]];
+    expect((await at.post('/static', lines, body)).status).toBe(202);
+    expect(await shownOf('/static', ['x-sig'])).toEqual([['[redacted]']]);
+  });
+
+  test('whichever of the names of a preset they come under', async () => {
+    const secret = await at.open('std', { plugin: 'echo', auth_mode: 'standard-webhooks' });
+    const stamp = String(Math.floor(Date.now() / 1000));
+    const key = Buffer.from(secret.replace('whsec_', ''), 'base64');
+    const lines: Lines = [
+      ['svix-id', 'd-1'],
+      ['svix-timestamp', stamp],
+      ['svix-signature', `v1,${mac(key, `d-1.${stamp}.${body}`, 'base64')}`],
+    ];
+    expect((await at.post('/hooks/std', lines, body)).status).toBe(202);
+    const names = ['svix-id', 'svix-timestamp', 'svix-signature'];
+    expect(await shownOf('std', names)).toEqual([names.map(() => '[redacted]')]);
+  });
+});
