@@ -102,6 +102,7 @@ async function answer(
   const nowMs = performance.now();
   const decision = decide(config().order, entrance, {
     source: () => limiter.checkSource(source, nowMs),
+    isOversize: () => isOversize,
     isTooLarge: () =>
       isOversize || request.rawBody.length > (known?.hook.maxBodyBytes ?? limits.hookBodyBytesMax),
     isMediaAccepted: () => mediaTypeOf(request, accepts) !== undefined,

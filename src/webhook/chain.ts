@@ -13,6 +13,9 @@ export type Order = (typeof orders)[number];
 /** What is known of a delivery. Each is asked at most once, and only when all before it was well. */
 export interface Facts {
   readonly source: () => Pass;
+  /** More than any webhook takes. */
+  readonly isOversize: () => boolean;
+  /** More than this one takes. */
   readonly isTooLarge: () => boolean;
   readonly isMediaAccepted: () => boolean;
   readonly hook: () => 'unknown' | 'disabled' | 'enabled';
@@ -72,9 +75,11 @@ export function answerAccepted(hookId: string, signalId: string, isDuplicate: bo
 function decideStrictly(entrance: Entrance, facts: Facts): Decision {
   return (
     checkSource(facts) ??
-    checkSize(facts) ??
+    (facts.isOversize() ? tooLarge() : undefined) ??
     checkHookQuietly(facts) ??
     checkProof(entrance, facts, () => {
+      // Its own limit would tell a stranger that there is such a webhook.
+      if (facts.isTooLarge()) return tooLarge(true);
       const body = facts.body();
       return body.ok ? body : stop(bodyStatus(body.fault), body.fault, body.fault, true);
     })
@@ -87,7 +92,7 @@ function decideCompatibly(entrance: Entrance, facts: Facts): Decision {
     (facts.isMediaAccepted()
       ? undefined
       : stop(415, 'content_type_must_be_json', 'media_type_unsupported')) ??
-    checkSize(facts);
+    (facts.isTooLarge() ? tooLarge() : undefined);
   if (early !== undefined) return early;
   const body = facts.body();
   if (!body.ok) return stop(bodyStatus(body.fault), body.fault, body.fault);
@@ -97,10 +102,6 @@ function decideCompatibly(entrance: Entrance, facts: Facts): Decision {
 function checkSource({ source }: Facts): Stop | undefined {
   const pass = source();
   return pass.ok ? undefined : limited('source_limited', pass.retryAfterMs);
-}
-
-function checkSize({ isTooLarge }: Facts): Stop | undefined {
-  return isTooLarge() ? stop(413, 'payload_too_large', 'too_large') : undefined;
 }
 
 /** A hook that is switched off looks like one that is not there. */
@@ -136,6 +137,10 @@ function checkProof(
   const body = readBody();
   if ('kind' in body) return body;
   return { kind: 'go', accepted: verdict, payload: body.payload, event: body.event };
+}
+
+function tooLarge(isVerified = false): Stop {
+  return stop(413, 'payload_too_large', 'too_large', isVerified);
 }
 
 function bodyStatus(fault: BodyFault): number {

@@ -1,5 +1,6 @@
 /** What is written down of a delivery, and what of it nobody sees. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { limits } from '../../src/base/limits.ts';
 import { mac, openAttacked, type Attacked, type Lines } from '../support/hook-attacks.ts';
 
 const KEY = 'a-secret-of-the-files';
@@ -29,6 +30,40 @@ async function rowsOf(id: string): Promise<readonly Row[]> {
   const { body } = await at.api.ask(`/webhooks/deliveries?id=${encodeURIComponent(id)}`);
   return body['deliveries'] as Row[];
 }
+
+describe('a body that is larger than its webhook takes', () => {
+  const body = JSON.stringify({ message: 'x'.repeat(100) });
+  const post = (id: string, key: string, sent = body) =>
+    at.post(`/hooks/${id}`, [['x-gitlab-token', key]], sent);
+
+  test('is told only to who has the secret, and written down', async () => {
+    const entry = { plugin: 'echo', auth_mode: 'gitlab', max_body_bytes: 50 };
+    const secret = await at.open('small', entry);
+    expect(await post('small', 'wrong')).toMatchObject({
+      status: 401,
+      text: '{"error":"unauthorized"}\n',
+    });
+    expect((await post('nobody', secret)).status).toBe(404);
+    expect(await post('small', secret)).toMatchObject({
+      status: 413,
+      text: '{"error":"payload_too_large"}\n',
+    });
+    await expect
+      .poll(() => rowsOf('small'))
+      .toMatchObject([
+        { verdict: 'refused', reason: 'too_large', body_bytes: body.length },
+        { verdict: 'refused', reason: 'token_wrong' },
+      ]);
+    await at.api.ask('/webhooks/small', { method: 'PATCH', body: '{"enabled":false}' });
+    expect((await post('small', secret)).status).toBe(404);
+  });
+
+  test('is 413 for everybody where no webhook takes as much', async () => {
+    const sent = 'x'.repeat(limits.hookBodyBytesMax + 1);
+    expect((await post('small', 'wrong', sent)).status).toBe(413);
+    expect((await post('nobody', 'wrong', sent)).status).toBe(413);
+  });
+});
 
 describe('the headers that prove a delivery are not kept', () => {
   const body = '{"message":"hi"}';

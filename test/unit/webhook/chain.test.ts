@@ -9,6 +9,7 @@ import {
 
 const well: Facts = {
   source: () => ({ ok: true }),
+  isOversize: () => false,
   isTooLarge: () => false,
   isMediaAccepted: () => true,
   hook: () => 'enabled',
@@ -20,6 +21,7 @@ const well: Facts = {
 /** Everything that can be wrong, one by one. */
 const wrong = {
   source: { source: () => ({ ok: false, retryAfterMs: 1500 }) },
+  oversize: { isOversize: () => true, isTooLarge: () => true },
   size: { isTooLarge: () => true },
   media: {
     isMediaAccepted: () => false,
@@ -75,10 +77,11 @@ describe('document 4’s order', () => {
 describe('the strict order', () => {
   const table: readonly (readonly [Wrong, string])[] = [
     ['source', error(429, 'rate_limited')],
-    ['size', error(413, 'payload_too_large')],
+    ['oversize', error(413, 'payload_too_large')],
     ['unknown', error(404, 'not_found')],
     ['proof', error(401, 'unauthorized')],
     ['rate', error(429, 'rate_limited')],
+    ['size', error(413, 'payload_too_large')],
     ['media', error(415, 'media_type_unsupported')],
   ];
 
@@ -140,6 +143,7 @@ describe('what comes of it', () => {
   test('its row says what really was wrong, whatever the answer hides', () => {
     const outcomes: Readonly<Record<Wrong, string>> = {
       source: 'source_limited',
+      oversize: 'too_large',
       size: 'too_large',
       media: 'media_type_unsupported',
       json: 'invalid_json',
@@ -161,10 +165,12 @@ describe('what comes of it', () => {
   test('W-28 only what was not verified is charged to its source', () => {
     const charged = (order: Order, fault: Wrong) =>
       decide(order, 'managed', { ...well, ...wrong[fault] });
-    for (const fault of ['unknown', 'disabled', 'proof', 'size'] as const) {
+    for (const fault of ['unknown', 'disabled', 'proof', 'oversize'] as const) {
       expect(charged('strict', fault), fault).toMatchObject({ isCharged: true });
     }
     expect(charged('strict', 'json')).toMatchObject({ isCharged: false });
+    expect(charged('strict', 'size')).toMatchObject({ isCharged: false });
+    expect(charged('compat', 'size')).toMatchObject({ isCharged: true });
     expect(charged('compat', 'json')).toMatchObject({ isCharged: true });
   });
 
