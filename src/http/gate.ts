@@ -17,7 +17,8 @@ import { allowOrigin } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { hasRepeated, inspectHost } from './inspect.ts';
 import type { Route } from './router.ts';
-import { addressOf, makeTries } from './tries.ts';
+import { sourceOf } from './source.ts';
+import { makeTries } from './tries.ts';
 
 /** Who is let in, before anything else is looked at. */
 export interface Gate {
@@ -94,7 +95,7 @@ function makeBearers(base: Base) {
     const look = () => identify(base, presented);
     // One that has died must not count against others who come from this machine.
     if (isRunToken(presented)) return await look();
-    return await tries.spend(addressOf(request), presented, look);
+    return await tries.spend(sourceOf(request.socket.remoteAddress ?? ''), presented, look);
   };
 }
 

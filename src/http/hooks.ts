@@ -17,7 +17,7 @@ import type { Incoming } from '../webhook/request.ts';
 import { readBytes } from './body.ts';
 import { Exchange } from './exchange.ts';
 import { inspectRequest } from './inspect.ts';
-import { addressOf } from './tries.ts';
+import { bareAddress, sourceOf } from './source.ts';
 
 /** Answers what is for a webhook; false for all else. */
 export type HookServer = (exchange: Exchange) => Promise<boolean>;
@@ -80,7 +80,7 @@ const FORWARDED = ['forwarded', 'x-forwarded-for', 'cf-connecting-ip'];
 
 /** What runs here is nobody's business elsewhere, also when a tunnel brings the question. */
 function isFromHere({ request: { socket, headers } }: Exchange): boolean {
-  const address = withoutPrefix(socket.remoteAddress ?? '');
+  const address = bareAddress(socket.remoteAddress ?? '') ?? '';
   const isLoopback = address === '::1' || address.startsWith('127.');
   return isLoopback && FORWARDED.every((name) => headers[name] === undefined);
 }
@@ -99,8 +99,8 @@ async function readIncoming(exchange: Exchange, base: Base, proxies: BlockList):
     headers.push([(request.rawHeaders[at] ?? '').toLowerCase(), request.rawHeaders[at + 1] ?? '']);
   }
   const { publicUrl, trustedProxies } = hookRules(base);
-  const isProxied =
-    trustedProxies.length > 0 && isTrusted(request.socket.remoteAddress ?? '', proxies);
+  const { remoteAddress = '' } = request.socket;
+  const isProxied = trustedProxies.length > 0 && isTrusted(remoteAddress, proxies);
   const seen = publicUrl ?? originOf(exchange, isProxied);
   return {
     request: {
@@ -109,7 +109,7 @@ async function readIncoming(exchange: Exchange, base: Base, proxies: BlockList):
       headers,
       rawBody: bytes ?? Buffer.alloc(0),
     },
-    source: isProxied ? sourceOf(exchange, proxies) : addressOf(request),
+    source: sourceOf((isProxied ? senderIn(exchange, proxies) : undefined) ?? remoteAddress),
     isOversize: bytes === undefined,
     hungUp: () => exchange.hungUp(),
   };
@@ -122,23 +122,15 @@ function originOf({ request: { headers } }: Exchange, isProxied: boolean): strin
 }
 
 /** The last address that no proxy of ours has: what stands before it, anybody may have written. */
-function sourceOf({ request }: Exchange, proxies: BlockList): string {
+function senderIn({ request }: Exchange, proxies: BlockList): string | undefined {
   const given = [request.headers['x-forwarded-for'] ?? []].flat().join(',');
   const hops = given.split(',').map((hop) => hop.trim());
-  const source = hops.findLast((hop) => hop !== '' && !isTrusted(hop, proxies));
-  if (source === undefined) return addressOf(request);
-  // Who has one address of IPv6 has all that begin with the same four groups.
-  return isIPv6(source) ? source.split(':', 4).join(':') : source.slice(0, limits.hookSourceChars);
+  return hops.findLast((hop) => hop !== '' && !isTrusted(hop, proxies));
 }
 
-/** An address of IPv4 is written as one of IPv6 where both are listened on. */
-function withoutPrefix(address: string): string {
-  return address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
-}
-
-function isTrusted(address: string, proxies: BlockList): boolean {
-  const plain = withoutPrefix(address);
-  return proxies.check(plain, isIPv6(plain) ? 'ipv6' : 'ipv4');
+function isTrusted(text: string, proxies: BlockList): boolean {
+  const address = bareAddress(text);
+  return address !== undefined && proxies.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
 }
 
 /** Made anew when a reload brings another list. */

@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
 import { limits } from '../base/limits.ts';
 
 /** Counts wrong tokens by address, so that guessing takes for ever. */
@@ -66,10 +65,4 @@ function forgetOldest(kept: Map<string, unknown> | Set<string>): void {
     kept.delete(oldest);
     return;
   }
-}
-
-/** Who has one address of IPv6 has all that begin with the same four groups. */
-export function addressOf({ socket }: IncomingMessage): string {
-  const { remoteAddress = '' } = socket;
-  return remoteAddress.includes('.') ? remoteAddress : remoteAddress.split(':', 4).join(':');
 }
