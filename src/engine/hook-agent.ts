@@ -62,12 +62,12 @@ export async function draftAgent(
 
 /** Who asks for a replay wants it now, whatever the hour is. */
 function quietEnd(
-  { isReplayed = false }: Delivered,
+  { again }: Delivered,
   { quiet, timezone }: TaskTarget,
   { config: { service } }: Generation,
 ): number | undefined {
   const zone = zoneOf(timezone ?? service.timezone);
-  return isReplayed ? undefined : quietUntil(quiet, service.quietHours, Date.now(), zone);
+  return again === undefined ? quietUntil(quiet, service.quietHours, Date.now(), zone) : undefined;
 }
 
 function toPrompt({ payload }: Delivered, { promptTemplate, instruction }: AgentTarget): string {

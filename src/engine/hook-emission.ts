@@ -28,11 +28,13 @@ export async function draftEmission(
   generation: Generation,
   keep: Keep,
 ): Promise<DraftedEmission> {
-  const { payload, target } = delivered;
-  const kept = { ...delivered, text: toKeptText(payload, 'body', limits.payloadBytesMax) };
+  const { payload, target, again } = delivered;
+  const atMs = again?.atMs ?? Date.now();
+  const kept = { ...delivered, text: toKeptText(payload, 'body', limits.payloadBytesMax), atMs };
   const signal = toSignal(kept, keep);
-  const atMs = Date.now();
-  const followed = followSignal(signal, { payload, context: {} }, generation.rules, {
+  // What handles it again gets the id that is on the ledger; the keys of that work are of this time.
+  const told = again === undefined ? signal : { ...signal, id: again.signalId };
+  const followed = followSignal(told, { payload, context: {} }, generation.rules, {
     submittedBy: 'route',
     actor: signal.source,
     runtimeCaused: false,
@@ -44,7 +46,7 @@ export async function draftEmission(
     target.kind === 'pipeline' ? [await toRun(delivered, target, signal, generation)] : [];
   const all = { jobs: [...jobs, ...followed.jobs], runs: [...runs, ...followed.runs] };
   const isUnmatched = all.jobs.length + all.runs.length === 0 && skipped === undefined;
-  if (isUnmatched) generation.rules.onUnmatched?.(signal);
+  if (isUnmatched) generation.rules.onUnmatched?.(told);
   return { emission: within({ signal, ...all }, delivered.traceparent), skipped };
 }
 
@@ -54,9 +56,10 @@ export interface DraftedEmission {
   readonly skipped: string | undefined;
 }
 
-/** With its payload as the ledger keeps it. */
+/** With its payload as the ledger keeps it, and when it came. */
 interface Kept extends Delivered {
   readonly text: string;
+  readonly atMs: number;
 }
 
 async function draftJobs(
@@ -103,7 +106,7 @@ function toSignal(
 }
 
 async function toJob(
-  { payload, text, jobId: id, isAwaited = false }: Kept,
+  { payload, text, atMs, again, jobId: id, isAwaited = false }: Kept,
   { plugin, command }: Extract<Target, { kind: 'command' }>,
   signal: SignalDraft,
   { catalog, config }: Generation,
@@ -115,7 +118,7 @@ async function toJob(
   return {
     ...job,
     ...(command === 'handle'
-      ? { payload: toEnvelope(event, signal.source, signal.id, Date.now(), text) }
+      ? { payload: toEnvelope(event, signal.source, again?.signalId ?? signal.id, atMs, text) }
       : {}),
     sourceEventId: signal.id,
     idempotencyKey: `${signal.id}:target`,

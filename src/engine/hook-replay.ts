@@ -1,3 +1,4 @@
+import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { replayDeliveryType, type DeliveryChoice } from '../directive/webhook.ts';
@@ -40,7 +41,7 @@ export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefiniti
         sourceEventId: signal.sourceEventId ?? delivery.id,
         payload: toRunPayload(exact.payload),
         event: undefined,
-        isReplayed: true,
+        again: { signalId: signal.id, atMs: fromTimestamp(signal.occurredAt) },
         hops: Math.max(signal.hops, await hopsBehind(actor, ledger)),
       };
       // The signal is there: of this one only what follows is written.

@@ -59,8 +59,8 @@ export interface Delivered {
   readonly isAwaited?: boolean;
   /** For the job that it is for, or the first of them: made by whoever waits for its end. */
   readonly jobId?: string | undefined;
-  /** It came before, and somebody wants it handled once more. */
-  readonly isReplayed?: boolean;
+  /** It came before, and somebody wants it handled once more: as the signal that it became. */
+  readonly again?: { readonly signalId: string; readonly atMs: number };
   /** How far from its first cause it is; a stranger's delivery is one. */
   readonly hops?: number;
 }

@@ -1,0 +1,45 @@
+/** A delivery that is replayed is handled in the name of the signal that it became. */
+import { expect, onTestFinished, test } from 'vitest';
+import { openAttacked } from '../support/hook-attacks.ts';
+import { databases } from '../support/instance.ts';
+
+test.each(databases)(
+  'whatever handles it again gets the event of then, on %s',
+  async (database) => {
+    const routes = [{ from: 'webhook:gl', event_type: 'webhook.received', to: 'sleeper' }];
+    const at = await openAttacked({ database, routes });
+    onTestFinished(() => at.api.close());
+    const secret = await at.open('gl', { plugin: 'echo', command: 'handle', auth_mode: 'gitlab' });
+    const taken = await at.post('/hooks/gl', [['x-gitlab-token', secret]], '{"message":"hi"}');
+    const { signal_id: signalId } = JSON.parse(taken.text) as { signal_id: string };
+    const { deliveries } = (await at.api.ask('/webhooks/deliveries')).body;
+    const [{ delivery_id: id } = { delivery_id: '' }] = deliveries as { delivery_id: string }[];
+    for (const jobs of [2, 2]) {
+      const replayed = await at.api.ask(`/webhooks/deliveries/${id}/replay`, { body: '{}' });
+      expect(replayed).toMatchObject({ status: 200, body: { jobs, signal_id: signalId } });
+    }
+    const { ledger } = at.api.server.instance.engine;
+    const [signal] = await ledger.signals({ id: signalId, limit: 1 });
+    const all = await ledger.jobs({ limit: 10 });
+    const whole = await Promise.all(all.map((job) => ledger.job(job.id)));
+    const again = whole.filter((job) => job?.submittedBy === 'replay');
+    expect(again.flatMap((job) => job?.plugin ?? []).toSorted()).toEqual([
+      'echo',
+      'echo',
+      'sleeper',
+      'sleeper',
+    ]);
+    for (const job of again) {
+      expect(job?.sourceEventId).toBe(signalId);
+      expect(JSON.parse(job?.payload ?? '')).toEqual({
+        type: 'webhook.received',
+        payload: { message: 'hi' },
+        source: 'webhook:gl',
+        timestamp: signal?.occurredAt,
+        event_id: signalId,
+      });
+    }
+    expect(new Set(whole.map((job) => job?.idempotencyKey)).size).toBe(6);
+    expect(await ledger.signals({ source: 'webhook:gl', limit: 10 })).toHaveLength(1);
+  },
+);
