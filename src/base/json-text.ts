@@ -52,6 +52,7 @@ interface Scan {
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COLON = 0x3a;
+const COMMA = 0x2c;
 /** Any whole number of fewer digits is exact. */
 const DIGITS_EXACT = 15;
 /** From here on a number is written with an exponent, and nobody takes it for exact. */
@@ -67,9 +68,10 @@ function scan(text: string): Scan {
     else if (code === COLON) keys += 1;
     else if (isDigit(code)) {
       const end = endOfNumber(text, at);
-      const number = text.slice(at, end);
-      if (isChanged(number))
-        return { keys, fault: `the number ${number.slice(0, 40)} is too large` };
+      if (isChanged(text.slice(at, end))) {
+        const place = placeOf(text, at).slice(0, PLACE_CHARS_MAX);
+        return { keys, fault: `has a number at ${place} that is too large to stay exact` };
+      }
       at = end - 1;
     } else depth += levelOf(code);
     if (depth > limits.jsonDepthMax) return { keys, fault: 'is nested too deeply' };
@@ -78,6 +80,27 @@ function scan(text: string): Scan {
     }
   }
   return { keys };
+}
+
+const PLACE_CHARS_MAX = 100;
+
+/** The path to what stands there, found only for what is refused. */
+function placeOf(text: string, end: number): string {
+  const steps: (string | number)[] = [];
+  let name = '';
+  for (let at = 0; at < end; at += 1) {
+    const code = text.charCodeAt(at);
+    const step = steps.at(-1);
+    if (code === QUOTE) {
+      const from = at + 1;
+      at = endOfString(text, at);
+      name = text.slice(from, at);
+    } else if (levelOf(code) > 0) steps.push(0);
+    else if (levelOf(code) < 0) steps.pop();
+    else if (code === COLON && step !== undefined) steps.splice(-1, 1, name);
+    else if (code === COMMA && typeof step === 'number') steps.splice(-1, 1, step + 1);
+  }
+  return ['$', ...steps].join('.');
 }
 
 function endOfString(text: string, from: number): number {

@@ -3,6 +3,7 @@ import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { isSecretName, maskText, REDACTED } from '../base/secrets.ts';
+import { visible } from '../base/text.ts';
 import type { EndpointConfig, WebhooksConfig } from '../config/config.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { mediaTypeOf, readBody } from '../webhook/body.ts';
@@ -129,11 +130,8 @@ async function answer(
 }
 
 /** Only of webhooks that are there, and not more than so many: strangers do not fill the ledger. */
-function noteStop(
-  { outcome, answer: { status } }: Stop,
-  limiter: Limiter,
-  { incoming, located }: Asked,
-): void {
+function noteStop(stopped: Stop, limiter: Limiter, { incoming, located }: Asked): void {
+  const { status } = stopped.answer;
   if (located === undefined || status === 200 || status === 404) return;
   const { hook } = located.known;
   if (status === 429) return located.door.turnedAway.note(hook.id, performance.now());
@@ -143,8 +141,14 @@ function noteStop(
     ...describe(incoming, hook),
     hookId: hook.id,
     deliveryId: null,
-    reason: outcome,
+    reason: reasonOf(stopped),
   });
+}
+
+/** In a few words that can be kept and shown, also where the body has a say in them. */
+function reasonOf({ outcome, detail }: Stop): string {
+  if (detail === undefined) return outcome;
+  return `${outcome}: ${visible(maskText(detail.slice(0, limits.hookReasonChars)))}`;
 }
 
 /** Whoever finds no place on the line is not turned away: what they sent is taken, and goes on. */

@@ -42,6 +42,8 @@ export interface Stop {
   readonly answer: Answer;
   /** For the delivery's row and the log, never for who sent it. */
   readonly outcome: Outcome;
+  /** What exactly was wrong; whoever sent it may have chosen the words. */
+  readonly detail?: string;
   /** Whether it counts against its source. */
   readonly isCharged: boolean;
 }
@@ -81,7 +83,7 @@ function decideStrictly(entrance: Entrance, facts: Facts): Decision {
       // Its own limit would tell a stranger that there is such a webhook.
       if (facts.isTooLarge()) return tooLarge(true);
       const body = facts.body();
-      return body.ok ? body : stop(bodyStatus(body.fault), body.fault, body.fault, true);
+      return body.ok ? body : refuseBody(body, true);
     })
   );
 }
@@ -95,7 +97,7 @@ function decideCompatibly(entrance: Entrance, facts: Facts): Decision {
     (facts.isTooLarge() ? tooLarge() : undefined);
   if (early !== undefined) return early;
   const body = facts.body();
-  if (!body.ok) return stop(bodyStatus(body.fault), body.fault, body.fault);
+  if (!body.ok) return refuseBody(body);
   return checkHookAloud(facts) ?? checkProof(entrance, facts, () => body);
 }
 
@@ -143,8 +145,12 @@ function tooLarge(isVerified = false): Stop {
   return stop(413, 'payload_too_large', 'too_large', isVerified);
 }
 
-function bodyStatus(fault: BodyFault): number {
-  return fault === 'media_type_unsupported' ? 415 : 400;
+function refuseBody(
+  { fault, message: detail }: Extract<ReadBody, { ok: false }>,
+  isVerified = false,
+): Stop {
+  const status = fault === 'media_type_unsupported' ? 415 : 400;
+  return { ...stop(status, fault, fault, isVerified), detail };
 }
 
 function limited(outcome: 'source_limited' | 'hook_limited', retryAfterMs: number): Stop {

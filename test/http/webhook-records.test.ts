@@ -65,6 +65,44 @@ describe('a body that is larger than its webhook takes', () => {
   });
 });
 
+describe('why a body was refused is told to the operator alone', () => {
+  test.each([
+    [
+      'number',
+      'invalid_json',
+      'a number at $.items.1.id that',
+      '{"items":[{},{"id":9007199254740993}]}',
+    ],
+    ['twice', 'invalid_json', 'has a key twice in one object', '{"a":1,"a":2}'],
+    ['null', 'invalid_json', String.raw`$.a\u0000b contains`, String.raw`{"a\u0000b":1}`],
+    ['text', 'invalid_json', 'is not JSON', 'no'],
+    ['list', 'body_must_be_object', 'is not an object', '[]'],
+    ['event', 'invalid_event', 'specversion', '{"type":"a.b"}'],
+  ])('%s is %s: %s', async (id, word, why, body) => {
+    const secret = await at.open(id, { plugin: 'echo', auth_mode: 'gitlab' });
+    const type = word === 'invalid_event' ? 'application/cloudevents+json' : 'application/json';
+    const lines: Lines = [
+      ['x-gitlab-token', secret],
+      ['content-type', type],
+    ];
+    const told = await at.post(`/hooks/${id}`, lines, body);
+    expect([told.status, told.text]).toEqual([400, `{"error":"${word}"}\n`]);
+    await expect.poll(() => rowsOf(id)).toHaveLength(1);
+    const [row] = await rowsOf(id);
+    expect(row?.reason).toMatch(new RegExp(`^${word}: `));
+    expect(row?.reason).toContain(why);
+  });
+
+  test('in a few words, whatever the body says', async () => {
+    const secret = await at.open('wordy', { plugin: 'echo', auth_mode: 'gitlab' });
+    const body = JSON.stringify({ ['k'.repeat(10_000)]: '\u0000' });
+    expect((await at.post('/hooks/wordy', [['x-gitlab-token', secret]], body)).status).toBe(400);
+    await expect.poll(() => rowsOf('wordy')).toHaveLength(1);
+    const [row] = await rowsOf('wordy');
+    expect(row?.reason?.length).toBeLessThan(limits.hookReasonChars + 50);
+  });
+});
+
 describe('the headers that prove a delivery are not kept', () => {
   const body = '{"message":"hi"}';
   const shownOf = async (id: string, names: readonly string[]): Promise<unknown[]> => {

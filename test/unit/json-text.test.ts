@@ -41,6 +41,18 @@ describe('JSON from a stranger', () => {
     expect(parsed).toMatchObject({ ok: false, fault: expect.stringContaining(reason) });
   });
 
+  test.each([
+    ['9007199254740993', '$'],
+    ['{"a":1,"id":9007199254740993}', '$.id'],
+    ['{"a":{"b":[1,[2,3],{"c":"x:,]","d":-9007199254740993}]}}', '$.a.b.2.d'],
+    ['[[],{},[1],9007199254740993]', '$.3'],
+    [':9007199254740993', '$'],
+    [`{"${'k'.repeat(1000)}":9007199254740993}`, `$.${'k'.repeat(98)}`],
+  ])('it is said where a number is too large: %#', (text, place) => {
+    const fault = `has a number at ${place} that is too large to stay exact`;
+    expect(parseStrictJson(text)).toEqual({ ok: false, fault });
+  });
+
   test.each(['9007199254740991', '1e300', '0.12345678901234567890', '"{\\"a\\":1,\\"a\\":2}"'])(
     '%s is taken',
     (text) => {

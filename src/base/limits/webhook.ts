@@ -26,6 +26,8 @@ export const webhookLimits = {
   hookSourceChars: 100,
   /** What is kept of one header of a delivery. */
   hookHeaderKeptChars: 500,
+  /** What is kept of why a body was refused. */
+  hookReasonChars: 200,
   /** When a sender is to try again whose target is not there. */
   hookRetryAfterSeconds: 60,
   /** How long a sender may wait for what its delivery comes to, unless told, and at most. */

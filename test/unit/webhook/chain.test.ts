@@ -162,6 +162,17 @@ describe('what comes of it', () => {
     }
   });
 
+  test('what is wrong with a body is told beside the word for it', () => {
+    const body = () => ({ ok: false, fault: 'invalid_json', message: 'is not JSON' }) as const;
+    for (const order of orders) {
+      expect(decide(order, 'managed', { ...well, body })).toMatchObject({
+        answer: { status: 400, body: { error: 'invalid_json' } },
+        outcome: 'invalid_json',
+        detail: 'is not JSON',
+      });
+    }
+  });
+
   test('W-28 only what was not verified is charged to its source', () => {
     const charged = (order: Order, fault: Wrong) =>
       decide(order, 'managed', { ...well, ...wrong[fault] });
