@@ -44,18 +44,25 @@ interface Located {
 }
 
 export function makeWebhooks(options: WebhooksOptions): Webhooks {
-  const { door, engine, config } = options;
+  const { door, engine, config, log } = options;
   const limiter = makeLimiter();
   const receive = async (
     entrance: Entrance,
     incoming: Incoming,
     find: () => Promise<Located | undefined>,
   ): Promise<Answer> => {
-    // Whoever has failed too often costs nothing more than this.
-    const isLetIn = limiter.checkSource(incoming.source, performance.now()).ok;
-    const located = isLetIn ? await find() : undefined;
+    let located: Located | undefined;
     try {
+      // Whoever has failed too often costs nothing more than this.
+      if (limiter.checkSource(incoming.source, performance.now()).ok) located = await find();
       return await answer(options, limiter, { entrance, incoming, located });
+    } catch (thrown) {
+      const error = toDuctileError(thrown);
+      if (error.code === 'INTERNAL') throw error;
+      // What does not pass by itself must be seen by somebody, and the sender is not told.
+      const level = error.kind.status >= 500 && !error.kind.retryable ? 'warn' : 'debug';
+      log[level]('a delivery was not taken', { hook_id: located?.known.hook.id, error });
+      return answerHindered(error);
     } finally {
       located?.leave();
     }
@@ -218,11 +225,17 @@ function tellTaken(hookId: string, taken: Taken): Answer {
 
 /** What is missing here may be there when it is sent again; what cannot be taken never will be. */
 function answerFailed({ error }: Failed): Answer {
-  if (error.kind.status === 404 || error.kind.status === 503) {
-    const body = { error: 'target_unavailable' };
-    return { status: 503, body, retryAfterSeconds: limits.hookRetryAfterSeconds };
-  }
+  const { status } = error.kind;
+  if (status === 404 || status === 503) return answerHindered(error);
   return { status: 422, body: { error: 'payload_refused' } };
+}
+
+/** Nothing is wrong with the delivery, and what is wrong here is no business of who sent it. */
+function answerHindered({ kind }: DuctileError): Answer {
+  const retryAfterSeconds = limits.hookRetryAfterSeconds;
+  return kind.status === 429
+    ? { status: 429, body: { error: 'rate_limited' }, retryAfterSeconds }
+    : { status: 503, body: { error: 'target_unavailable' }, retryAfterSeconds };
 }
 
 function stateOf(known: KnownHook | undefined): 'unknown' | 'disabled' | 'enabled' {

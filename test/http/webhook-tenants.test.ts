@@ -1,5 +1,6 @@
 /** Webhooks of tenants: one address for each, found without a token, kept in their own ledger. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { limits } from '../../src/base/limits.ts';
 import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { databases } from '../support/instance.ts';
 import { dropTenants, makeTenant, type TestTenant } from '../support/tenants.ts';
@@ -44,6 +45,37 @@ describe.each(databases)('on %s', { timeout: 120_000 }, (database) => {
     const removed = await api.ask('/webhooks/anns', { method: 'DELETE', token: ann.token });
     expect(removed.status).toBe(200);
     expect((await deliver('anns', secret)).status).toBe(404);
+  });
+
+  test('a tenant that takes nothing is told to nobody, and may be delivered to later', async () => {
+    const ann = await make();
+    const { secret } = (await ann.post('/webhooks', { ...entry, id: 'rests' })).body;
+    const change = async (what: string): Promise<void> => {
+      const changed = await api.ask(`/tenants/${ann.slug}/${what}`, { body: '{}' });
+      expect(changed.status).toBe(200);
+    };
+    await change('suspend');
+    expect((await deliver('rests', 'wrong')).status).toBe(401);
+    const told = await deliver('rests', secret);
+    expect([told.status, told.text]).toEqual([503, '{"error":"target_unavailable"}\n']);
+    expect(told.headers).toMatchObject({
+      'content-type': 'application/json',
+      'retry-after': String(limits.hookRetryAfterSeconds),
+    });
+    await change('resume');
+    expect((await deliver('rests', secret)).status).toBe(202);
+  });
+
+  test('a tenant that has enough is answered like a webhook that has', async () => {
+    const ann = await make();
+    const { secret } = (await ann.post('/webhooks', { ...entry, id: 'full' })).body;
+    const body = JSON.stringify({ signals_per_minute: 1 });
+    const limited = await api.ask(`/tenants/${ann.slug}/limit`, { body });
+    expect([limited.status, limited.text]).toEqual([200, expect.any(String)]);
+    await expect.poll(async () => (await deliver('full', secret)).status).toBe(429);
+    const told = await deliver('full', secret);
+    expect([told.status, told.text]).toEqual([429, '{"error":"rate_limited"}\n']);
+    expect(Number(told.headers['retry-after'])).toBeGreaterThan(0);
   });
 
   test('an address is given away once', async () => {
