@@ -301,13 +301,14 @@ function unresolved({ path, secretRef, place }: EndpointConfig): DuctileError {
   return new DuctileError('CONFIG_INVALID', message, { place, hint });
 }
 
-function describe({ request, source }: Incoming, { auth }: Hook) {
+function describe(incoming: Incoming, { auth }: Hook) {
+  const { request, source, bodyBytes = request.rawBody.length } = incoming;
   const proof = proofHeadersOf(auth);
   const headers = request.headers.map(([name, value]) => [
     name,
     proof.has(name) ? REDACTED : redactHeader(name, value),
   ]);
-  return { source, headers: JSON.stringify(headers), bodyBytes: request.rawBody.length };
+  return { source, headers: JSON.stringify(headers), bodyBytes };
 }
 
 const PROOF = /auth|cookie|signature|hmac|token|secret|key/;

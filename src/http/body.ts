@@ -12,15 +12,21 @@ export interface Body {
 /** The whole body as JSON, within its limit, whether its length was told or it came in chunks. */
 export async function readBody(request: IncomingMessage): Promise<Body> {
   const bytes = await readBytes(request, limits.requestBytesMax);
-  if (bytes === undefined) throw tooLarge();
+  if (!Buffer.isBuffer(bytes)) throw tooLarge();
   if (bytes.length === 0) return { bytes, value: undefined };
   refuseMedia(request);
   return { bytes, value: parse(bytes) };
 }
 
-/** The whole body as it came; undefined when there is more than that, and then the rest is not read. */
-export function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer | undefined> {
-  if (Number(request.headers['content-length'] ?? 0) > bytesMax) return Promise.resolve(undefined);
+/** There is more than was wanted: as much as was told, or came until it was given up. */
+export interface Excess {
+  readonly size: number;
+}
+
+/** The whole body as it came; when there is more than that, the rest is not read. */
+export function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer | Excess> {
+  const told = Number(request.headers['content-length'] ?? 0);
+  if (told > bytesMax) return Promise.resolve({ size: Math.min(told, Number.MAX_SAFE_INTEGER) });
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
@@ -32,7 +38,7 @@ export function readBytes(request: IncomingMessage, bytesMax: number): Promise<B
       if (size <= bytesMax) return;
       request.pause();
       request.removeAllListeners('data');
-      resolve(undefined);
+      resolve({ size });
     });
     request.once('end', () => {
       request.off('close', cut);

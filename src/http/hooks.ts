@@ -93,7 +93,8 @@ function refuseMethod({ request, extra }: Exchange): void {
 
 async function readIncoming(exchange: Exchange, base: Base, proxies: BlockList): Promise<Incoming> {
   const { request, url } = exchange;
-  const bytes = await readBytes(request, limits.hookBodyBytesMax);
+  const read = await readBytes(request, limits.hookBodyBytesMax);
+  const isOversize = !Buffer.isBuffer(read);
   const headers: [string, string][] = [];
   for (let at = 0; at < request.rawHeaders.length; at += 2) {
     headers.push([(request.rawHeaders[at] ?? '').toLowerCase(), request.rawHeaders[at + 1] ?? '']);
@@ -107,10 +108,11 @@ async function readIncoming(exchange: Exchange, base: Base, proxies: BlockList):
       method: request.method ?? '',
       url: `${seen}${url}`,
       headers,
-      rawBody: bytes ?? Buffer.alloc(0),
+      rawBody: isOversize ? Buffer.alloc(0) : read,
     },
     source: sourceOf((isProxied ? senderIn(exchange, proxies) : undefined) ?? remoteAddress),
-    isOversize: bytes === undefined,
+    isOversize,
+    ...(isOversize ? { bodyBytes: read.size } : {}),
     hungUp: () => exchange.hungUp(),
   };
 }

@@ -17,6 +17,8 @@ export interface Incoming {
   readonly source: string;
   /** There was more than any webhook takes; the rest was not read. */
   readonly isOversize: boolean;
+  /** How large its body is as far as is known, where not all of it was read. */
+  readonly bodyBytes?: number;
   /** Says when whoever sent it is gone. */
   readonly hungUp?: () => AbortSignal;
   /** How far from its first cause it is, where a running job has it delivered. */

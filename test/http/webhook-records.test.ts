@@ -1,7 +1,7 @@
 /** What is written down of a delivery, and what of it nobody sees. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { mac, openAttacked, type Attacked, type Lines } from '../support/hook-attacks.ts';
+import { mac, openAttacked, parse, type Attacked, type Lines } from '../support/hook-attacks.ts';
 
 const KEY = 'a-secret-of-the-files';
 const endpoint = {
@@ -63,6 +63,25 @@ describe('a body that is larger than its webhook takes', () => {
     expect((await post('small', 'wrong', sent)).status).toBe(413);
     expect((await post('nobody', 'wrong', sent)).status).toBe(413);
   });
+});
+
+test('the size of what no webhook takes is what was said, or what came', async () => {
+  await at.open('vast', { plugin: 'echo', auth_mode: 'gitlab' });
+  const most = limits.hookBodyBytesMax;
+  const head = 'POST /hooks/vast HTTP/1.1\r\nhost: h\r\n';
+  for (const said of [3 * most, 1e15, 1e18]) {
+    const told = parse(await at.raw([`${head}content-length: ${said}\r\n\r\n`]));
+    expect(told.status).toBe(413);
+  }
+  const chunk = `${(most + 1).toString(16)}\r\n${'x'.repeat(most + 1)}\r\n`;
+  const sent = await at.raw([`${head}transfer-encoding: chunked\r\n\r\n`, chunk]);
+  expect(parse(sent).status).toBe(413);
+  await expect.poll(() => rowsOf('vast')).toHaveLength(4);
+  const sizes = (await rowsOf('vast')).map(({ body_bytes: size }) => size);
+  const [came, ...said] = sizes.toSorted((a, b) => a - b);
+  expect(came).toBeGreaterThan(most);
+  expect(came).toBeLessThanOrEqual(most + 1);
+  expect(said).toEqual([3 * most, 1e15, Number.MAX_SAFE_INTEGER]);
 });
 
 describe('why a body was refused is told to the operator alone', () => {
