@@ -76,7 +76,16 @@ export function makeHookListener(base: Base, log: Log): RequestListener {
   };
 }
 
-const FORWARDED = ['forwarded', 'x-forwarded-for', 'cf-connecting-ip'];
+/** What proxies and tunnels add, each of them some. */
+const FORWARDED = [
+  'forwarded',
+  'via',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  'x-real-ip',
+  'cf-connecting-ip',
+];
 
 /** What runs here is nobody's business elsewhere, also when a tunnel brings the question. */
 function isFromHere({ request: { socket, headers } }: Exchange): boolean {

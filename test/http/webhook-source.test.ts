@@ -35,6 +35,19 @@ test.each([
 });
 
 test.each([
+  ['forwarded', 'for=203.0.113.9'],
+  ['x-forwarded-for', '203.0.113.9'],
+  ['x-forwarded-host', 'hooks.example.org'],
+  ['x-forwarded-proto', 'https'],
+  ['x-real-ip', '203.0.113.9'],
+  ['via', '1.1 proxy'],
+  ['cf-connecting-ip', '203.0.113.9'],
+])('what a proxy passed on with %s learns nothing of this machine', async (name, value) => {
+  expect((await at.api.deliver('/healthz')).status).toBe(200);
+  expect((await at.api.deliver('/healthz', { headers: { [name]: value } })).status).toBe(404);
+});
+
+test.each([
   ['another port', (n: number) => `198.51.100.7:${1000 + n}`],
   [
     'another spelling or address of its network',
