@@ -31,10 +31,13 @@ export function verifyTwilio(
   if (!URL.canParse(request.url)) return refuse('url_invalid');
   const fields = fieldsOf(request);
   if (typeof fields !== 'string') return fields;
-  for (const url of spellingsOf(request.url)) {
+  const spellings = spellingsOf(request.url);
+  for (const url of spellings) {
     const secretIndex = findSigner(secrets, [taken.value], [url, fields], signing);
+    // Nothing marks where the address ends, so whoever has a copy can move fields into it: what
+    // was signed stays the same text, and that in one spelling is what it is known by.
     if (secretIndex !== undefined) {
-      return { secretIndex, replayKey: digestOf([request.url, '\n', fields]) };
+      return { secretIndex, replayKey: digestOf([spellings[0], fields]) };
     }
   }
   return refuse('signature_wrong');
@@ -63,8 +66,8 @@ function fieldsOf(request: HookRequest): string | Refused {
 
 const PORTS: Readonly<Record<string, string>> = { 'https:': '443', 'http:': '80' };
 
-/** The address as it is, and with its usual port said or not: which one was signed differs. */
-function spellingsOf(url: string): string[] {
+/** The address without its usual port, and with it: which one was signed differs. */
+function spellingsOf(url: string): readonly [string, ...string[]] {
   const { protocol, host, port } = new URL(url);
   const usual = PORTS[protocol];
   if (usual === undefined || port !== '') return [url];
@@ -72,6 +75,6 @@ function spellingsOf(url: string): string[] {
   const start = url.indexOf('//') + 2;
   const written = /^[^/?#]*/.exec(url.slice(start))?.[0] ?? host;
   const bare = written.endsWith(`:${usual}`) ? written.slice(0, -usual.length - 1) : written;
-  const rest = url.slice(start + written.length);
-  return [`${bare}${rest}`, `${bare}:${usual}${rest}`].map((tail) => url.slice(0, start) + tail);
+  const [lead, rest] = [url.slice(0, start), url.slice(start + written.length)];
+  return [`${lead}${bare}${rest}`, `${lead}${bare}:${usual}${rest}`];
 }

@@ -1,8 +1,10 @@
 /** Deliveries at the wrong time, twice, under another name, or with a secret that is over. */
+import { createHmac } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import {
   mac,
   openAttacked,
+  parse,
   type Attacked,
   type Lines,
   type Told,
@@ -183,6 +185,31 @@ test('15 the same bytes under an id that is not signed are 200 and start nothing
   expect((await send('one')).status).toBe(202);
   await at.comesToNothing(async () => {
     for (const id of ['two', 'three']) expect((await send(id)).status).toBe(200);
+  });
+});
+
+test('15 what twilio signed is 200 and starts nothing, however its address is written', async () => {
+  const secret = 'of-twilio';
+  await at.open('tw', { plugin: 'echo', command: 'poll', auth_mode: 'twilio', secret });
+  const signed = 'http://h.example/hooks/tw?k=vAccountSidAC1BodypayMessageSidSM1';
+  const send = async (host: string, query: string, body: string): Promise<number> => {
+    const head = [
+      `POST /hooks/tw?${query} HTTP/1.1`,
+      `host: ${host}`,
+      `x-twilio-signature: ${createHmac('sha1', secret).update(signed).digest('base64')}`,
+      'content-type: application/x-www-form-urlencoded',
+      `content-length: ${body.length}`,
+      'connection: close',
+    ];
+    return parse(await at.raw([`${head.join('\r\n')}\r\n\r\n${body}`])).status;
+  };
+  const body = 'AccountSid=AC1&Body=pay&MessageSid=SM1';
+  expect(await send('h.example', 'k=v', body)).toBe(202);
+  await at.comesToNothing(async () => {
+    expect(await send('h.example', 'k=v', body)).toBe(200);
+    expect(await send('h.example:80', 'k=v', body)).toBe(200);
+    expect(await send('h.example', 'k=vAccountSidAC1', 'Body=pay&MessageSid=SM1')).toBe(200);
+    expect(await send('h.example', 'k=vAccountSidAC1BodypayMessageSidSM1', '')).toBe(200);
   });
 });
 

@@ -300,6 +300,26 @@ describe('twilio', () => {
     expect(judgeTwilio(other)).toMatchObject({ reason: 'signature_wrong' });
   });
 
+  test('is known again by what was signed, however a copy of it is cut', () => {
+    const fields = 'AccountSidAC1BodypayMessageSidSM1';
+    const signed = `http://a.example/x?k=v${fields}`;
+    const copies = [
+      ['http://a.example/x?k=v', 'AccountSid=AC1&Body=pay&MessageSid=SM1'],
+      ['http://a.example:80/x?k=v', 'AccountSid=AC1&Body=pay&MessageSid=SM1'],
+      ['http://a.example/x?k=vAccountSidAC1', 'Body=pay&MessageSid=SM1'],
+      ['http://a.example:80/x?k=vAccountSidAC1Bodypay', 'MessageSid=SM1'],
+      [signed, ''],
+    ] as const;
+    const keys = copies.map(([url, body]) => judgeTwilio(request(url, signed, body)));
+    expect(keys[0]).toMatchObject({ replayKey: expect.stringMatching(/^[0-9a-f]{64}$/) });
+    for (const key of keys) expect(key).toEqual(keys[0]);
+    const ported = signed.replace('.example', '.example:80');
+    expect(judgeTwilio(request(copies[0][0], ported, copies[0][1]))).toEqual(keys[0]);
+    const other = judgeTwilio(request(copies[0][0], `${signed}1`, `${copies[0][1]}1`));
+    expect(other).toMatchObject({ kind: 'accepted' });
+    expect(other).not.toEqual(keys[0]);
+  });
+
   test('signs fields in order of their names, each value once', () => {
     const url = 'https://a.example/x';
     const given = request(url, `${url}A1B2B3B4C5`, 'B=3&B=4&C=5&B=2&A=1&B=2');
