@@ -49,6 +49,8 @@ export function verifyHmac(
   if (scheme.payloadPrefix !== undefined) {
     const [prefix = ''] = findAll(scheme.payloadPrefix, taken.value, 1);
     if (prefix === '') return refuse('prefix_unmatched');
+    // Or a piece of the body could be passed for it.
+    if (prefix.includes('.')) return refuse('value_ambiguous');
     // A header's characters are its bytes.
     parts.unshift(Buffer.from(`${prefix}.`, 'latin1'));
   }

@@ -6,7 +6,7 @@ import { makeBearer } from './bearer.ts';
 import type { Report } from './hook-target.ts';
 import { algorithms, encodings, keyEncodings, keyOf, type KeyForm } from './mac.ts';
 import { parsePattern } from './pattern.ts';
-import { parsePayload, toPart } from './payload.ts';
+import { parsePayload, toPart, type Part } from './payload.ts';
 import { presetNames, presets, type PresetName } from './presets.ts';
 import type { Scheme } from './scheme.ts';
 import type { SignedScheme } from './signed.ts';
@@ -144,14 +144,21 @@ export function checkAuth(fields: AuthFields, report: Report): void {
 
 function checkSigned(signed: NonNullable<AuthFields['signed']>, report: Report): void {
   const { timestamp, payload: parts, separator } = signed;
-  const isCovered = parts.some(
-    (part) => part.kind === timestamp?.kind && 'name' in part && part.name === timestamp.name,
-  );
-  if (timestamp !== undefined && !isCovered) {
+  const isTime = (part: Part): boolean =>
+    part.kind === timestamp?.kind && 'name' in part && part.name === timestamp.name;
+  if (timestamp !== undefined && !parts.some(isTime)) {
     report(
       'signed.timestamp',
       'is not part of signed.payload, so anybody could change it',
       'Add it there, or leave it out.',
+    );
+  }
+  const behind = parts[parts.findIndex(({ kind }) => kind === 'body') + 1];
+  if (behind !== undefined && 'name' in behind && !isTime(behind)) {
+    report(
+      'signed.payload',
+      'needs a separator between {body} and what follows, so that nothing can be moved across',
+      'Only the time of signed.timestamp may stand directly behind {body}.',
     );
   }
   for (const key of ['timestamp_unit', 'tolerance'] as const) {

@@ -27,14 +27,20 @@ export function parsePayload(template: string): ParsedPayload {
     }
     parts.push(part);
   }
-  if (!parts.some(({ kind }) => kind === 'body')) {
-    return fault('has no {body}, so anybody could change it');
-  }
-  const open = parts.findIndex(
-    (part, index) => isForeign(part) && (parts[index + 1]?.kind ?? 'text') !== 'text',
-  );
-  if (open !== -1) return fault('needs a separator after each {header:…} and {sig.…}');
-  return { ok: true, parts };
+  const bodies = parts.filter(({ kind }) => kind === 'body').length;
+  if (bodies === 0) return fault('has no {body}, so anybody could change it');
+  if (bodies > 1) return fault('has {body} twice, so nobody could tell where the first one ends');
+  const isOpen = (part: Part, index: number): boolean =>
+    hasName(part) && !mayStandBeside(innerOf(parts, index));
+  return parts.some(isOpen) ? fault(OPEN) : { ok: true, parts };
+}
+
+const OPEN =
+  'needs a separator after each {header:…} and {sig.…} before {body}, and before each after it';
+
+/** A number may stand right behind the body; which ones are numbers is not said here. */
+function mayStandBeside({ part, isBefore }: Inner): boolean {
+  return part?.kind === 'text' || (part?.kind === 'body' && !isBefore);
 }
 
 /** What one placeholder means, such as `header:X-Timestamp`. */
@@ -64,13 +70,52 @@ export function fillPayload(
   for (const [index, part] of parts.entries()) {
     const value = valueOf(part, request, entries);
     if (!value.ok) return value;
-    // Whoever may choose where one part ends could pass a piece of the next one for it.
-    const next = parts[index + 1];
-    const isOpen = isForeign(part) && next?.kind === 'text' && value.bytes.includes(next.text);
-    if (isOpen) return { ok: false, reason: 'value_ambiguous' };
+    const isForeign = part.kind === 'url' || hasName(part);
+    if (isForeign && !isClosed(part, Buffer.from(value.bytes), innerOf(parts, index), request)) {
+      return { ok: false, reason: 'value_ambiguous' };
+    }
     filled.push(value.bytes);
   }
   return { ok: true, parts: filled };
+}
+
+/** The neighbour of a part on the side of the body. */
+interface Inner {
+  readonly part: Part | undefined;
+  readonly isBefore: boolean;
+}
+
+function innerOf(parts: readonly Part[], index: number): Inner {
+  const isBefore = index < parts.findIndex(({ kind }) => kind === 'body');
+  return { part: parts[isBefore ? index + 1 : index - 1], isBefore };
+}
+
+/**
+ * Whether it is plain where the value ends towards the body: whoever may choose that could pass a
+ * piece of the body for a piece of the value, and what was signed would still be the same text.
+ */
+function isClosed(
+  { kind }: Part,
+  value: Buffer,
+  { part: inner, isBefore }: Inner,
+  request: HookRequest,
+): boolean {
+  if (kind === 'url' && isWithoutChoice(request)) return true;
+  if (inner?.kind === 'text') {
+    const text = Buffer.from(inner.text);
+    return isBefore
+      ? Buffer.concat([value, text]).indexOf(text) === value.length
+      : Buffer.concat([text, value]).lastIndexOf(text) === 0;
+  }
+  const isNumber = /^\d+$/.test(value.toString('latin1'));
+  const bodyEnd = request.rawBody.subarray(-1).toString('latin1');
+  return inner?.kind === 'body' && !isBefore && isNumber && !/\d/.test(bodyEnd);
+}
+
+/** Whether the sender may say nothing in the address: its path is that of the webhook. */
+function isWithoutChoice({ url, headers }: HookRequest): boolean {
+  const hosts = headers.filter(([name]) => name === 'host').map(([, host]) => host);
+  return !/[?#]/.test(url) && !hosts.some((host) => host.includes('/'));
 }
 
 type Value =
@@ -94,9 +139,9 @@ export function valueOf(part: Part, request: HookRequest, entries: readonly stri
   return { ok: true, bytes: Buffer.from(first.slice(part.name.length + 1), 'latin1') };
 }
 
-/** Whether the sender says it. */
-function isForeign({ kind }: Part): boolean {
-  return kind === 'header' || kind === 'entry';
+/** Whether the sender says it under a name. */
+function hasName(part: Part): part is Part & { readonly name: string } {
+  return part.kind === 'header' || part.kind === 'entry';
 }
 
 function toText(text: string): Part | undefined {

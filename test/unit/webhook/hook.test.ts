@@ -193,6 +193,25 @@ describe('its authentication', () => {
     expect(faultsOf({ ...hook, [key]: value })).toEqual([`${key} is only for auth_mode hmac`]);
   });
 
+  test('the time may stand directly behind the body, as HubSpot signs it', () => {
+    const { hook: made, secrets } = parse({
+      ...signed,
+      signed: {
+        header: 'X-Sig',
+        payload: '{method}{url}{body}{header:X-Time}',
+        timestamp: '{header:X-Time}',
+        timestamp_unit: 'ms',
+      },
+    });
+    const ask = (url: string) => {
+      const proof = sign('s', `POST${url}${BODY}${AT}`);
+      const request = makeRequest({ 'x-sig': proof, 'x-time': `${AT}` }, BODY, url);
+      return verify(made.auth, request, secrets, AT);
+    };
+    expect(ask('https://a/hooks/h')).toMatchObject({ kind: 'accepted', timestampMs: AT });
+    expect(ask('https://a/hooks/h?k=v')).toMatchObject({ reason: 'value_ambiguous' });
+  });
+
   test('the general form can be what a preset is', () => {
     const { hook: made, secrets } = parse({
       ...signed,
@@ -246,6 +265,9 @@ describe('its authentication', () => {
   test.each([
     [{ payload: '{header:X-T}' }, 'signed.payload has no {body}'],
     [{ payload: '{header:X-T}{body}' }, 'signed.payload needs a separator'],
+    [{ payload: '{body}{header:X-Id}' }, 'signed.payload needs a separator'],
+    [{ payload: '{body}.{method}{header:X-Id}' }, 'signed.payload needs a separator'],
+    [{ payload: '{body}{body}' }, 'signed.payload has {body} twice'],
     [{ payload: '{time}.{body}' }, 'signed.payload does not know {time}'],
     [{ payload: '{{body}}' }, 'signed.payload does not know {'],
     [{ payload: '{sig.t}.{body}' }, 'signed.separator is required for {sig.…}'],

@@ -153,6 +153,18 @@ describe('generic HMAC', () => {
     expect(judge(stripe, { 'x-sig': `t=,v1=${hex}` })).toBe('prefix_unmatched');
   });
 
+  test('W-08 what is signed before the body has no dot, which is where the body begins', () => {
+    const loose = hmac({
+      signature: patternOf('v1=([a-f0-9]+)'),
+      payloadPrefix: patternOf('t=([^,]+)'),
+    });
+    const body = '{"price":1.5}';
+    const proof = sign('topsecret', `5.${body}`);
+    expect(judge(loose, { 'x-sig': `t=5,v1=${proof}` }, body)).toBe('accepted');
+    const moved = { 'x-sig': `t=5.{"price":1,v1=${proof}` };
+    expect(judge(loose, moved, '5}')).toBe('value_ambiguous');
+  });
+
   test('W-09 the second of two signatures is enough, a ninth is too many', () => {
     const wrong = 'v1=00,';
     expect(judge(stripe, { 'x-sig': `t=1700000000,${wrong}v1=${timed}` })).toBe('accepted');
