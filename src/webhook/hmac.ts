@@ -1,6 +1,6 @@
 import { limits } from '../base/limits.ts';
 import { findSigner, type Algorithm, type Encoding, type KeyForm } from './mac.ts';
-import { findAll, type Pattern } from './pattern.ts';
+import { findAll, makeEffort, type Effort, type Pattern } from './pattern.ts';
 import { takeHeader, type HookRequest } from './request.ts';
 import { refuse, type Refused } from './verdict.ts';
 
@@ -42,12 +42,16 @@ export function verifyHmac(
 ): number | Refused {
   const taken = takeHeader(request, scheme.header);
   if (!taken.ok) return refuse(taken.reason);
-  const signatures = findSignatures(scheme, taken.value);
+  const effort = makeEffort();
+  const signatures = findSignatures(scheme, taken.value, effort);
+  if (signatures === undefined) return refuse('pattern_exhausted');
   if (signatures.length === 0) return refuse('signature_malformed');
   if (signatures.length > limits.hookSignaturesMax) return refuse('signatures_too_many');
   const parts: (string | Buffer)[] = [request.rawBody];
   if (scheme.payloadPrefix !== undefined) {
-    const [prefix = ''] = findAll(scheme.payloadPrefix, taken.value, 1);
+    const prefixes = findAll(scheme.payloadPrefix, taken.value, 1, effort);
+    if (prefixes === undefined) return refuse('pattern_exhausted');
+    const [prefix = ''] = prefixes;
     if (prefix === '') return refuse('prefix_unmatched');
     // Or a piece of the body could be passed for it.
     if (prefix.includes('.')) return refuse('value_ambiguous');
@@ -59,9 +63,14 @@ export function verifyHmac(
   return findSigner(secrets, signatures, parts, signing) ?? refuse('signature_wrong');
 }
 
-function findSignatures({ signature, prefix }: HmacScheme, header: string): string[] {
+function findSignatures(
+  { signature, prefix }: HmacScheme,
+  header: string,
+  effort: Effort,
+): string[] | undefined {
   if (signature !== undefined) {
-    return findAll(signature, header, limits.hookSignaturesMax + 1).filter((found) => found !== '');
+    const found = findAll(signature, header, limits.hookSignaturesMax + 1, effort);
+    return found?.filter((one) => one !== '');
   }
   return [header.startsWith(prefix) ? header.slice(prefix.length) : header];
 }

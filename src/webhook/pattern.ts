@@ -5,7 +5,8 @@ import type { CharSet, PatternNode, Place } from './pattern-syntax.ts';
 /**
  * A regular expression whose first group is looked for in a stranger's header. It is matched by
  * steps and positions that are each tried once, so the time is at most one times the other and no
- * header makes it run away, as backtracking does.
+ * header makes it run away, as backtracking does. That is still much for whoever proved nothing, so
+ * all matches for one delivery share an effort.
  */
 export interface Pattern {
   readonly text: string;
@@ -45,12 +46,31 @@ export function parsePattern(text: string): ParsedPattern {
   }
 }
 
-/** What the first group held in each match, from left to right, at most so many. */
-export function findAll({ steps }: Pattern, text: string, max: number): string[] {
+/** How much may still be compared. */
+export interface Effort {
+  left: number;
+}
+
+export function makeEffort(): Effort {
+  return { left: limits.patternEffortMax };
+}
+
+/**
+ * What the first group held in each match, from left to right, at most so many (and never more than
+ * a byte counts); undefined when the effort was spent before that was known.
+ */
+export function findAll(
+  { steps }: Pattern,
+  text: string,
+  max: number,
+  effort: Effort,
+): string[] | undefined {
   const found: string[] = [];
+  const tried = new Uint8Array(steps.length * (text.length + 1));
   let from = 0;
   while (from <= text.length && found.length < max) {
-    const match = search(steps, text, from);
+    const match = search(steps, text, from, { tried, round: found.length + 1, effort });
+    if (effort.left < 0) return undefined;
     if (match === undefined) break;
     found.push(match.group);
     from = match.end > from ? match.end : from + 1;
@@ -63,20 +83,24 @@ interface Match {
   readonly end: number;
 }
 
-function search(steps: readonly Step[], text: string, from: number): Match | undefined {
-  // Shared by all starts: what led nowhere from one leads nowhere from the next.
-  const tried = new Uint8Array(steps.length * (text.length - from + 1));
-  for (let start = from; start <= text.length; start += 1) {
-    const match = matchAt(steps, text, { start, from, tried });
+interface Search {
+  /** In which round a step was last tried at a position: what led nowhere leads nowhere again. */
+  readonly tried: Uint8Array;
+  readonly round: number;
+  readonly effort: Effort;
+}
+
+function search(
+  steps: readonly Step[],
+  text: string,
+  from: number,
+  searched: Search,
+): Match | undefined {
+  for (let start = from; start <= text.length && searched.effort.left >= 0; start += 1) {
+    const match = matchAt(steps, text, start, searched);
     if (match !== undefined) return match;
   }
   return undefined;
-}
-
-interface Search {
-  readonly start: number;
-  readonly from: number;
-  readonly tried: Uint8Array;
 }
 
 /** A way that is still open, with where the group began and ended on it. */
@@ -89,15 +113,18 @@ interface Way {
 function matchAt(
   steps: readonly Step[],
   text: string,
-  { start, from, tried }: Search,
+  start: number,
+  { tried, round, effort }: Search,
 ): Match | undefined {
   const open: Way[] = [{ step: 0, at: start, marks: [-1, -1] }];
   for (let way = open.pop(); way !== undefined; way = open.pop()) {
     const { step, at, marks } = way;
-    const index = (at - from) * steps.length + step;
+    const index = at * steps.length + step;
     const does = steps[step];
-    if (does === undefined || tried[index] === 1) continue;
-    tried[index] = 1;
+    effort.left -= does?.op === 'one' ? does.set.ranges.length : 1;
+    if (effort.left < 0) return undefined;
+    if (does === undefined || tried[index] === round) continue;
+    tried[index] = round;
     if (does.op === 'done') return { group: groupOf(text, marks), end: at };
     if (does.op === 'fork') {
       open.push({ step: does.second, at, marks }, { step: does.first, at, marks });

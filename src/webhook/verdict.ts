@@ -37,6 +37,7 @@ export const refusals = [
   'signatures_too_many',
   'signature_wrong',
   'prefix_unmatched',
+  'pattern_exhausted',
   'value_ambiguous',
   'timestamp_malformed',
   'timestamp_old',

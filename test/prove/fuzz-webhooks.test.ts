@@ -6,7 +6,7 @@ import { limits } from '../../src/base/limits.ts';
 import { escapeMarkers } from '../../src/webhook/boundary.ts';
 import { readBody } from '../../src/webhook/body.ts';
 import { readForm } from '../../src/webhook/form.ts';
-import { findAll, parsePattern } from '../../src/webhook/pattern.ts';
+import { findAll, makeEffort, parsePattern } from '../../src/webhook/pattern.ts';
 import { parsePayload } from '../../src/webhook/payload.ts';
 import { presets } from '../../src/webhook/presets.ts';
 import type { HookRequest } from '../../src/webhook/request.ts';
@@ -292,7 +292,7 @@ const pattern: Target = {
     const parsed = parsePattern(input);
     if (!parsed.ok) return `${parsed.message} ${layout.ok}`;
     for (const subject of subjects) {
-      const found = findAll(parsed.pattern, subject, 10);
+      const found = findAll(parsed.pattern, subject, 10, makeEffort()) ?? [];
       assert.ok(found.length <= 10 && found.every((one) => subject.includes(one)));
     }
     return 'ok';

@@ -58,4 +58,6 @@ export const webhookLimits = {
   patternCharsMax: 256,
   patternStepsMax: 1000,
   patternDepthMax: 16,
+  /** What all patterns of one delivery may compare before it is given up: a few milliseconds. */
+  patternEffortMax: 150_000,
 } as const;

@@ -1,11 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { findAll, parsePattern } from '../../../src/webhook/pattern.ts';
+import { limits } from '../../../src/base/limits.ts';
+import { findAll, makeEffort, parsePattern } from '../../../src/webhook/pattern.ts';
 
-function find(pattern: string, text: string, max = 10): string[] {
+function find(pattern: string, text: string, max = 10, effort = makeEffort()) {
   const parsed = parsePattern(pattern);
   if (!parsed.ok) throw new Error(`${pattern} ${parsed.message}`);
-  return findAll(parsed.pattern, text, max);
+  return findAll(parsed.pattern, text, max, effort);
 }
 
 describe('a pattern', () => {
@@ -72,6 +73,31 @@ describe('a pattern', () => {
     for (const pattern of ['^((a+)+)$', '(a*a*a*a*a*)b', '((a|aa)+)$', '(.*.*.*)=(.*)x']) {
       expect(find(pattern, text)).toEqual([]);
     }
+  });
+
+  test('is given up when it takes more than one verification may', () => {
+    const header = 'a'.repeat(limits.hookHeaderCharsMax);
+    const wide = `[${Array.from({ length: 90 }, (_, at) => String.fromCharCode(98 + at)).join('')}]`;
+    for (const pattern of [
+      '(?:a*){300}!|(a)',
+      '(?:a?){300}(!)',
+      '((?:a|a|a|a){60})!',
+      `(?:${wide}|a){9}(!)`,
+    ]) {
+      const effort = makeEffort();
+      expect(find(pattern, header, 9, effort), pattern).toBeUndefined();
+      expect(effort.left).toBeLessThan(0);
+      expect(find('(a)', 'a', 1, effort)).toBeUndefined();
+    }
+  });
+
+  test('takes from one budget for all that it finds', () => {
+    const effort = makeEffort();
+    expect(find('v1=([a-f0-9]+)', 'v1=ab,v1=cd', 9, effort)).toEqual(['ab', 'cd']);
+    const spent = limits.patternEffortMax - effort.left;
+    expect(spent).toBeGreaterThan(11);
+    expect(find('v1=([a-f0-9]+)', 'v1=ab,v1=cd', 9, effort)).toEqual(['ab', 'cd']);
+    expect(limits.patternEffortMax - effort.left).toBe(2 * spent);
   });
 
   test('finds what the language’s own expressions find', () => {

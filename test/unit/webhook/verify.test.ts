@@ -172,6 +172,15 @@ describe('generic HMAC', () => {
     expect(judge(stripe, { 'x-sig': eight })).toBe('signatures_too_many');
   });
 
+  test('both patterns share what one delivery may take', () => {
+    const header = { 'x-sig': 'a'.repeat(1200) };
+    const half = patternOf('(?:a*){15}!|^(a+)$');
+    expect(judge(hmac({ signature: half }), header)).toBe('signature_wrong');
+    expect(judge(hmac({ signature: half, payloadPrefix: half }), header)).toBe('pattern_exhausted');
+    const whole = patternOf('(?:a*){300}(!)');
+    expect(judge(hmac({ signature: whole }), header)).toBe('pattern_exhausted');
+  });
+
   test('another endpoint’s secret is none', () => {
     const request = makeRequest({ 'x-sig': hex });
     expect(outcome(verify(hmac(), request, ['other'], AT))).toBe('signature_wrong');
