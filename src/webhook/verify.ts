@@ -35,7 +35,7 @@ export function verify(
 
 /**
  * What the sender calls a verified delivery, now that its payload is known as well; undefined when
- * it has no name. An event has the name that it brought.
+ * it has no name. An event has the name that it brought, unless a header with another was signed.
  */
 export function findDeliveryId(
   scheme: Scheme,
@@ -43,12 +43,19 @@ export function findDeliveryId(
   payload: JsonObject,
   event: JsonObject | undefined,
 ): string | undefined {
-  if (inHeaders !== undefined) return inHeaders;
+  if (inHeaders !== undefined && (event === undefined || signsName(scheme))) return inHeaders;
   const field = scheme.kind === 'signed' ? scheme.idField : undefined;
   const value = field !== undefined && Object.hasOwn(payload, field) ? payload[field] : undefined;
   if (typeof value === 'string' && value !== '') return shorten(value);
   if (event === undefined) return undefined;
   return shorten(JSON.stringify([event['source'], event['source_event_id']]));
+}
+
+function signsName(scheme: Scheme): boolean {
+  if (scheme.kind === 'any') return scheme.of.every(signsName);
+  if (scheme.kind !== 'signed') return false;
+  const signed = scheme.payload.flatMap((part) => (part.kind === 'header' ? [part.name] : []));
+  return scheme.idHeaders.every((name) => signed.includes(name));
 }
 
 interface Proof {
@@ -89,10 +96,18 @@ function prove(
 function idInHeaders(names: readonly string[], request: HookRequest): string | Refused | undefined {
   for (const name of names) {
     const taken = takeHeader(request, name);
-    if (taken.ok) return shorten(taken.value);
-    if (taken.reason !== 'header_missing') return refuse(taken.reason);
+    if (!taken.ok && taken.reason !== 'header_missing') return refuse(taken.reason);
+    const id = taken.ok ? nameIn(name, taken.value) : '';
+    if (id !== '') return shorten(id);
   }
   return undefined;
+}
+
+/** An idempotency key is text in quotes, as its draft has it, which many leave out. */
+function nameIn(header: string, value: string): string {
+  const quoted = /^"((?:[^"\\]|\\["\\])*)"$/.exec(value)?.[1];
+  if (header !== 'idempotency-key' || quoted === undefined) return value;
+  return quoted.replaceAll(/\\(.)/g, '$1');
 }
 
 function shorten(id: string): string {

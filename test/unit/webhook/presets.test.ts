@@ -241,7 +241,17 @@ describe('what names a delivery', () => {
   test('N-04 a CloudEvent is named by its source and id', () => {
     const event = { source: '/s', source_event_id: 'e' };
     expect(findDeliveryId(presets.github, undefined, {}, event)).toBe('["/s","e"]');
-    expect(findDeliveryId(presets.github, 'h', {}, event)).toBe('h');
+  });
+
+  test('N-04 which is more than a header that was not signed, and less than one that was', () => {
+    const event = { source: '/s', source_event_id: 'e' };
+    for (const preset of [presets.github, presets.gitlab, presets.shopify, presets.twilio]) {
+      expect(findDeliveryId(preset, 'h', {}, event)).toBe('["/s","e"]');
+      expect(findDeliveryId(preset, 'h', {}, undefined)).toBe('h');
+    }
+    for (const preset of [presets.svix, presets['standard-webhooks']]) {
+      expect(findDeliveryId(preset, 'h', {}, event)).toBe('h');
+    }
   });
 });
 

@@ -71,6 +71,22 @@ describe('bearer', () => {
     const verdict = verify(bearer, makeRequest(headers), ['other', 'tok'], AT);
     expect(verdict).toEqual({ kind: 'accepted', secretIndex: 1, deliveryId: 'k' });
   });
+
+  test.each([
+    ['"k"', 'k'],
+    [String.raw`"a\"b\\c"`, String.raw`a"b\c`],
+    ['"', '"'],
+    ['"k', '"k'],
+    ['"k" x', '"k" x'],
+    ['""', undefined],
+  ])('an idempotency key is the same in quotes: %s', (written, expected) => {
+    const headers = { authorization: 'Bearer tok', 'idempotency-key': written };
+    const named = expected === undefined ? {} : { deliveryId: expected };
+    const accepted = { kind: 'accepted', secretIndex: 0, ...named };
+    expect(verify(bearer, makeRequest(headers), ['tok'], AT)).toEqual(accepted);
+    const other = makeRequest({ authorization: 'Bearer tok', 'x-id': written });
+    expect(verify(makeBearer(['x-id']), other, ['tok'], AT)).toMatchObject({ deliveryId: written });
+  });
 });
 
 describe('generic HMAC', () => {
