@@ -1,9 +1,10 @@
 import { toDuctileError } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { parseStrictJson } from '../base/json-text.ts';
-import { fromCloudEvent, readCloudEvent } from '../signal/cloudevent.ts';
-import { isForm, readForm } from './form.ts';
-import { hasHeader, takeHeader, type HookRequest } from './request.ts';
+import { CLOUDEVENT_TYPE, fromCloudEvent, readCloudEvent } from '../signal/cloudevent.ts';
+import { FORM_TYPE, readForm } from './form.ts';
+import { typeIn } from './media.ts';
+import { takeHeader, type HookRequest } from './request.ts';
 
 export type ReadBody =
   | {
@@ -19,7 +20,7 @@ export type MediaFault = 'media_type_unsupported';
 
 export type MediaType = 'json' | 'form' | 'event';
 
-/** `json` takes nothing else, as document 4 has it. */
+/** `json` takes `application/json` and nothing else, as document 4 has it. */
 export type Accepts = 'json' | 'all';
 
 /** What the body is declared to be; undefined when that is not taken, or was declared twice. */
@@ -30,9 +31,10 @@ export function mediaTypeOf(request: HookRequest, accepts: Accepts): MediaType |
     : encoding.reason === 'header_missing';
   const type = takeHeader(request, 'content-type');
   if (!isPlain || !type.ok) return undefined;
-  const { value } = type;
-  const media = CLOUDEVENTS.test(value) ? 'event' : otherThanEvent(value, request);
-  return media === 'json' || accepts === 'all' ? media : undefined;
+  const named = typeIn(type.value) ?? '';
+  const media = mediaOf(named, request);
+  const isTaken = accepts === 'all' || (media === 'json' && named === 'application/json');
+  return isTaken ? media : undefined;
 }
 
 /** The body as an object, which is what payloads are. */
@@ -51,16 +53,18 @@ export function readBody(request: HookRequest, accepts: Accepts): ReadBody {
   return { ok: true, payload: parsed.value };
 }
 
-const UTF_8 = String.raw`\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?$`;
-const JSON_TYPE = new RegExp(String.raw`^application\/(?:[\w.+-]+\+)?json${UTF_8}`, 'i');
-/** One event as JSON. A batch is several deliveries in one, which cannot be answered as one. */
-const CLOUDEVENTS = new RegExp(String.raw`^application\/cloudevents\+json${UTF_8}`, 'i');
-const CLOUDEVENTS_OTHER = /^application\/cloudevents/i;
+const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json$/;
 
-function otherThanEvent(type: string, request: HookRequest): MediaType | undefined {
-  if (CLOUDEVENTS_OTHER.test(type)) return undefined;
-  if (JSON_TYPE.test(type)) return hasHeader(request, 'ce-specversion') ? 'event' : 'json';
-  return isForm(type) ? 'form' : undefined;
+function mediaOf(type: string, request: HookRequest): MediaType | undefined {
+  if (type === CLOUDEVENT_TYPE) return 'event';
+  // A batch is several deliveries in one, which cannot be answered as one.
+  if (type.startsWith('application/cloudevents')) return undefined;
+  if (JSON_TYPE.test(type)) return hasAttributes(request) ? 'event' : 'json';
+  return type === FORM_TYPE ? 'form' : undefined;
+}
+
+function hasAttributes({ headers }: HookRequest): boolean {
+  return headers.some(([name]) => name === 'ce-specversion');
 }
 
 /** A byte order mark stays, and is no JSON. */

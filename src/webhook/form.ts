@@ -1,13 +1,14 @@
 import { limits } from '../base/limits.ts';
+import { typeIn } from './media.ts';
 
 export type ReadForm =
   | { readonly ok: true; readonly fields: ReadonlyMap<string, readonly string[]> }
   | { readonly ok: false; readonly fault: string };
 
-const FORM_TYPE = /^application\/x-www-form-urlencoded\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?$/i;
+export const FORM_TYPE = 'application/x-www-form-urlencoded';
 
 export function isForm(contentType: string): boolean {
-  return FORM_TYPE.test(contentType);
+  return typeIn(contentType) === FORM_TYPE;
 }
 
 /** The fields of a form, each with all of its values in order. */

@@ -17,9 +17,17 @@ describe('JSON', () => {
     'application/json',
     'application/json; charset=utf-8',
     'Application/JSON;charset="UTF-8"',
-    'application/vnd.github+json',
+    'application/json; foo=bar',
+    'application/json; q="a;charset=utf-16"; charset=utf8;',
   ])('W-22 is read as %s', (type) => {
     expect(read(type, '{"a":[1]}', 'json')).toEqual({ ok: true, payload: { a: [1] } });
+  });
+
+  test('W-22 of a kind of its own is read unless document 4 decides', () => {
+    for (const type of ['application/vnd.github+json', 'application/vnd.github+json; v=3']) {
+      expect(read(type, '{"a":[1]}')).toEqual({ ok: true, payload: { a: [1] } });
+      expect(faultOf(read(type, '{}', 'json'))).toBe('media_type_unsupported');
+    }
   });
 
   test.each(['[]', '"x"', '1', 'null', 'true'])('W-24 %s is no object', (body) => {
@@ -54,6 +62,10 @@ describe('the declared type', () => {
     'text/plain',
     'multipart/form-data; boundary=x',
     'application/json; charset=utf-16',
+    'application/json; foo=bar; charset="latin1"',
+    'application/json; foo=bar, text/plain',
+    'application/json; foo="bar',
+    'application/json; charset=utf-8; charset=utf-16',
     'application/jsonp',
     'application/cloudevents-batch+json',
     'application/cloudevents+avro',
@@ -98,6 +110,7 @@ describe('a form', () => {
       payload: { a: '1', b: 'x y/z', c: '', d: 'é', l: ['1', '2'], e: '' },
     });
     expect(read(`${form}; charset=utf-8`, '')).toEqual({ ok: true, payload: {} });
+    expect(read(`${form}; foo=bar`, 'a=1')).toEqual({ ok: true, payload: { a: '1' } });
   });
 
   test('with JSON in its one field payload is that', () => {
