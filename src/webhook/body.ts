@@ -63,8 +63,9 @@ function mediaOf(type: string, request: HookRequest): MediaType | undefined {
   return type === FORM_TYPE ? 'form' : undefined;
 }
 
+/** Of a CloudEvent: one that lacks some is unsound, and not something else. */
 function hasAttributes({ headers }: HookRequest): boolean {
-  return headers.some(([name]) => name === 'ce-specversion');
+  return headers.some(([name]) => name.startsWith('ce-'));
 }
 
 /** A byte order mark stays, and is no JSON. */

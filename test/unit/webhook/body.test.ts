@@ -149,7 +149,11 @@ describe('N-04 a CloudEvent', () => {
   });
 
   test('needs its attributes, once', () => {
-    expect(faultOf(binary(attributes.slice(0, 3)))).toBe('invalid_event');
+    for (const [name] of attributes) {
+      const others = attributes.filter(([other]) => other !== name);
+      expect([name, faultOf(binary(others))]).toEqual([name, 'invalid_event']);
+    }
+    expect(faultOf(binary([['ce-time', '2026-01-01T00:00:00Z']]))).toBe('invalid_event');
     expect(faultOf(binary([...attributes, ['ce-id', 'f']]))).toBe('invalid_event');
     expect(faultOf(binary([...attributes, ['ce-subject', '%']]))).toBe('invalid_event');
     const { source: _, ...rest } = event;
