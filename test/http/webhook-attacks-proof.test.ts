@@ -162,6 +162,36 @@ describe.each(signing)('what %s signed', (name) => {
   });
 });
 
+const form = ['content-type', 'application/x-www-form-urlencoded'] as const;
+
+test('7 what was signed, cut at another place', async () => {
+  const general = async (id: string, payload: string): Promise<string> =>
+    await at.open(id, {
+      plugin: 'echo',
+      auth_mode: 'signed',
+      signed: { header: 'X-Sig', payload },
+    });
+  const behind = mac(await general('behind', '{body}.{header:X-Id}'), 'n=1.5.id7', 'hex');
+  const address = 'http://hooks.example/hooks/address';
+  const beside = mac(await general('address', '{url}{body}'), `${address}?k=vn=15&to=b`, 'hex');
+  const found = { hmac_sig_regex: 'v1=([a-f0-9]+)', hmac_payload_prefix_regex: 't=([^,]+)' };
+  const entry = { plugin: 'echo', auth_mode: 'hmac', hmac_header: 'X-Sig', ...found };
+  const before = mac(await at.open('found', entry), '5.n=1.5', 'hex');
+  const send = async (path: string, lines: Lines, body: string): Promise<number> =>
+    (await at.post(`/hooks/${path}`, [form, ...lines], body)).status;
+  const sig = (id: string, proof: string): Lines => [
+    ['x-sig', proof],
+    ['x-id', id],
+  ];
+  expect(await send('behind', sig('id7', behind), 'n=1.5')).toBe(202);
+  expect(await send('found', [['x-sig', `t=5,v1=${before}`]], 'n=1.5')).toBe(202);
+  await at.comesToNothing(async () => {
+    expect(await send('behind', sig('5.id7', behind), 'n=1')).toBe(401);
+    expect(await send('address?k=vn=15&', [['x-sig', beside]], 'to=b')).toBe(401);
+    expect(await send('found', [['x-sig', `t=5.n=1,v1=${before}`]], '5')).toBe(401);
+  });
+});
+
 test('16 the global token is none of a webhook that has its own, nor of the API', async () => {
   const rotated = await at.api.ask('/webhooks/bearer/rotate', { body: '{}' });
   const globalToken = secretOf('bearer');
