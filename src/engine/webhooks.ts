@@ -53,8 +53,7 @@ export function makeWebhooks(options: WebhooksOptions): Webhooks {
   ): Promise<Answer> => {
     let located: Located | undefined;
     try {
-      // Whoever has failed too often costs nothing more than this.
-      if (limiter.checkSource(incoming.source, performance.now()).ok) located = await find();
+      located = await find();
       return await answer(options, limiter, { entrance, incoming, located });
     } catch (thrown) {
       const error = toDuctileError(thrown);
@@ -110,6 +109,7 @@ async function answer(
   const nowMs = performance.now();
   const decision = decide(config().order, entrance, {
     source: () => limiter.checkSource(source, nowMs),
+    isSmall: () => !isOversize && request.rawBody.length <= limits.hookSmallBytes,
     isOversize: () => isOversize,
     isTooLarge: () =>
       isOversize || request.rawBody.length > (known?.hook.maxBodyBytes ?? limits.hookBodyBytesMax),
@@ -120,20 +120,24 @@ async function answer(
       return verify(hook.auth, request, secrets, Date.now());
     },
     rate: () => {
-      const { id, ratePerMinute } = mustKnow(known).hook;
-      return limiter.spend(`hook ${id}`, ratePerMinute, nowMs);
+      const { hook } = mustKnow(known);
+      return limiter.spend(budgetOf(hook), hook.ratePerMinute, nowMs);
     },
     body: () => readBody(request, accepts),
   });
   if (decision.kind === 'stop') {
     if (decision.isCharged) limiter.chargeSource(source, nowMs);
-    else if (decision.outcome !== 'source_limited') limiter.trustSource(source, nowMs);
     noteStop(decision, limiter, { entrance, incoming, located });
     log.debug('a delivery was not taken', { hook_id: known?.hook.id, reason: decision.outcome });
     return decision.answer;
   }
-  limiter.trustSource(source, nowMs);
-  return await takeAndTell(decision, incoming, mustKnow(located), log);
+  const { answer: told, isNew } = await takeAndTell(decision, incoming, mustKnow(located), log);
+  if (!isNew) limiter.giveBack(budgetOf(mustKnow(known).hook));
+  return told;
+}
+
+function budgetOf({ id }: Hook): string {
+  return `hook ${id}`;
 }
 
 /** Only of webhooks that are there, and not more than so many: strangers do not fill the ledger. */
@@ -164,31 +168,42 @@ async function takeAndTell(
   incoming: Incoming,
   located: Located,
   log: Log,
-): Promise<Answer> {
+): Promise<Told> {
   const { engine, known } = located;
   const { id: hookId, waitMs } = known.hook;
   const leave = waitMs > 0 ? joinLine(engine) : undefined;
   if (leave === undefined) {
-    const taken = await take(decision, incoming, located);
-    return 'error' in taken ? answerFailed(taken) : tellTaken(hookId, taken);
+    return tell(hookId, await take(decision, incoming, located));
   }
   const jobId = makeId();
   const expected = engine.expectEnd(jobId);
   try {
     const taken = await take(decision, incoming, located, jobId);
-    if ('error' in taken) return answerFailed(taken);
-    const accepted = tellTaken(hookId, taken);
+    const told = tell(hookId, taken);
+    if ('error' in taken) return told;
     const caller = { expected, waitMs, gone: incoming.hungUp?.() };
     const end = await waitForEnd(engine, taken, caller).catch((error: unknown) => {
       // It is committed, so nothing may sound as if it had to be sent again.
       log.warn('what a delivery came to cannot be read', { error });
       return undefined;
     });
-    return end === undefined ? accepted : { status: 200, body: { ...accepted.body, ...end } };
+    if (end === undefined) return told;
+    return { ...told, answer: { status: 200, body: { ...told.answer.body, ...end } } };
   } finally {
     expected.drop();
     leave();
   }
+}
+
+interface Told {
+  readonly answer: Answer;
+  /** False for what came before: it starts nothing. */
+  readonly isNew: boolean;
+}
+
+function tell(hookId: string, taken: Taken | Failed): Told {
+  if ('error' in taken) return { answer: answerFailed(taken), isNew: true };
+  return { answer: tellTaken(hookId, taken), isNew: taken.isNew };
 }
 
 /** With the id of its job when somebody stays on the line. */

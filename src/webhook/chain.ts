@@ -13,6 +13,8 @@ export type Order = (typeof orders)[number];
 /** What is known of a delivery. Each is asked at most once, and only when all before it was well. */
 export interface Facts {
   readonly source: () => Pass;
+  /** So that it costs little to verify it. */
+  readonly isSmall: () => boolean;
   /** More than any webhook takes. */
   readonly isOversize: () => boolean;
   /** More than this one takes. */
@@ -64,8 +66,17 @@ export type Outcome =
   | BodyFault
   | Refusal;
 
+/**
+ * Whoever has failed too often hears that instead of why. Who shares its address and has a proof is
+ * let in all the same, as long as it costs little to look at that.
+ */
 export function decide(order: Order, entrance: Entrance, facts: Facts): Decision {
-  return order === 'strict' ? decideStrictly(entrance, facts) : decideCompatibly(entrance, facts);
+  const pass = facts.source();
+  if (!pass.ok && !facts.isSmall()) return limited('source_limited', pass.retryAfterMs);
+  const decision =
+    order === 'strict' ? decideStrictly(entrance, facts) : decideCompatibly(entrance, facts);
+  const isStranger = decision.kind === 'stop' && decision.isCharged;
+  return pass.ok || !isStranger ? decision : limited('source_limited', pass.retryAfterMs);
 }
 
 /** Only for what is committed. The same delivery again is answered well, and starts nothing. */
@@ -76,7 +87,6 @@ export function answerAccepted(hookId: string, signalId: string, isDuplicate: bo
 
 function decideStrictly(entrance: Entrance, facts: Facts): Decision {
   return (
-    checkSource(facts) ??
     (facts.isOversize() ? tooLarge() : undefined) ??
     checkHookQuietly(facts) ??
     checkProof(entrance, facts, () => {
@@ -90,7 +100,6 @@ function decideStrictly(entrance: Entrance, facts: Facts): Decision {
 
 function decideCompatibly(entrance: Entrance, facts: Facts): Decision {
   const early =
-    checkSource(facts) ??
     (facts.isMediaAccepted()
       ? undefined
       : stop(415, 'content_type_must_be_json', 'media_type_unsupported')) ??
@@ -99,11 +108,6 @@ function decideCompatibly(entrance: Entrance, facts: Facts): Decision {
   const body = facts.body();
   if (!body.ok) return refuseBody(body);
   return checkHookAloud(facts) ?? checkProof(entrance, facts, () => body);
-}
-
-function checkSource({ source }: Facts): Stop | undefined {
-  const pass = source();
-  return pass.ok ? undefined : limited('source_limited', pass.retryAfterMs);
 }
 
 /** A hook that is switched off looks like one that is not there. */

@@ -6,14 +6,14 @@ import { limits } from '../base/limits.ts';
  * who has one. Time is an argument: milliseconds of any clock that does not go back.
  */
 export interface Limiter {
-  /** Whether a source may try, before anything else is looked at. */
+  /** Whether a source may fail once more. */
   checkSource(source: string, nowMs: number): Pass;
   /** It sent what was not verified. */
   chargeSource(source: string, nowMs: number): void;
-  /** It sent what was: from now on it is let in even when strangers behind the same address fail. */
-  trustSource(source: string, nowMs: number): void;
   /** Whether one more verified delivery is within the budget, which it then spends. */
   spend(hookId: string, perMinute: number, nowMs: number): Pass;
+  /** What was spent last started nothing: whoever has a copy of a delivery takes nothing either. */
+  giveBack(hookId: string): void;
   reset(): void;
 }
 
@@ -25,21 +25,15 @@ const passed: Pass = { ok: true };
 export function makeLimiter(): Limiter {
   const hooks = new Map<string, Window>();
   const sources = new Map<string, Window>();
-  const proven = new Map<string, number>();
   const open = (windows: Map<string, Window>, key: string): Window =>
     touch(windows, key, windows.get(key) ?? new Window());
   return {
     checkSource(source, nowMs) {
-      const provenAt = proven.get(source);
-      if (provenAt !== undefined && nowMs - provenAt < limits.hookProvenMs) return passed;
       return sources.get(source)?.look(limits.hookFailuresMax, nowMs) ?? passed;
     },
     chargeSource(source, nowMs) {
       const window = open(sources, source);
       if (window.look(limits.hookFailuresMax, nowMs).ok) window.add(nowMs);
-    },
-    trustSource(source, nowMs) {
-      touch(proven, source, nowMs);
     },
     spend(hookId, perMinute, nowMs) {
       const window = open(hooks, hookId);
@@ -47,8 +41,11 @@ export function makeLimiter(): Limiter {
       if (pass.ok) window.add(nowMs);
       return pass;
     },
+    giveBack(hookId) {
+      hooks.get(hookId)?.takeBack();
+    },
     reset() {
-      for (const kept of [hooks, sources, proven]) kept.clear();
+      for (const kept of [hooks, sources]) kept.clear();
     },
   };
 }
@@ -69,6 +66,10 @@ class Window {
 
   add(nowMs: number): void {
     this.#moments.push(nowMs);
+  }
+
+  takeBack(): void {
+    if (this.#moments.length > this.#first) this.#moments.pop();
   }
 
   #forget(nowMs: number): void {

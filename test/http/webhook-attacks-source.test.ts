@@ -35,14 +35,36 @@ test('22 whoever fails is counted by its address, whatever address it claims', a
     }
     const tried = Array.from({ length: limits.hookFailuresMax }, () => 401);
     expect(statuses).toEqual([...tried, 429, 429, 429]);
-    const told = await at.post('/hooks/gh', [...signed(secret), ...claim(1)], BODY);
-    expect([told.status, told.text]).toEqual([429, '{"error":"rate_limited"}\n']);
-    expect(told.head).toMatch(/^retry-after: [1-9]\d*\r$/im);
+    for (const path of ['/hooks/gh', '/hooks/nobody']) {
+      const told = await at.post(path, [...signed('wrong'), ...claim(1)], BODY);
+      expect([told.status, told.text]).toEqual([429, '{"error":"rate_limited"}\n']);
+      expect(told.head).toMatch(/^retry-after: [1-9]\d*\r$/im);
+    }
+    const large = JSON.stringify({ message: 'x'.repeat(limits.hookSmallBytes) });
+    const proof: Lines = [['x-hub-signature-256', `sha256=${mac(secret, large, 'hex')}`]];
+    expect((await at.post('/hooks/gh', proof, large)).status).toBe(429);
   });
   const { deliveries } = (await at.api.ask('/webhooks/deliveries?limit=500')).body;
   const sources = new Set((deliveries as { source: string }[]).map(({ source }) => source));
   expect([...sources]).toEqual(['127.0.0.1']);
   expect(deliveries).toHaveLength(limits.hookRefusalsKept);
+  expect((await at.post('/hooks/gh', signed(secret), BODY)).status).toBe(202);
+});
+
+test('who sends a copy of a delivery takes nothing of the budget of its webhook', async () => {
+  const key = await at.open('few', {
+    plugin: 'echo',
+    auth_mode: 'github',
+    rate_limit_per_minute: 3,
+  });
+  const statuses: number[] = [];
+  for (let n = 0; n < 10; n += 1) {
+    statuses.push((await at.post('/hooks/few', signed(key), BODY)).status);
+  }
+  expect(statuses).toEqual([202, ...Array.from({ length: 9 }, () => 200)]);
+  const other = '{"message":"another"}';
+  const proof: Lines = [['x-hub-signature-256', `sha256=${mac(key, other, 'hex')}`]];
+  expect((await at.post('/hooks/few', proof, other)).status).toBe(202);
 });
 
 describe('19 without a secret the service does not start', () => {

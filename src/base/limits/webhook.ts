@@ -20,6 +20,8 @@ export const webhookLimits = {
   hookRateMax: 600_000,
   /** Deliveries of one source that may fail their verification in a minute. */
   hookFailuresMax: 100,
+  /** What is verified of a source that has failed more often: to verify more would cost too much. */
+  hookSmallBytes: 64 * KIB,
   /** Refused deliveries of one webhook in a minute that are written down. */
   hookRefusalsKept: 60,
   /** What is kept of the address that a proxy names. */
@@ -41,8 +43,6 @@ export const webhookLimits = {
   hookWindowsMax: 10_000,
   /** How long it is remembered that a webhook was sent more than it takes. */
   hookTurnedAwayMs: 10 * MINUTE,
-  /** How long a source that delivered well is let in whatever else comes from it. */
-  hookProvenMs: 1 * DAY,
   /** Secrets of one webhook that are good at once, and signatures that one delivery may carry. */
   hookSecretsMax: 8,
   hookSignaturesMax: 8,

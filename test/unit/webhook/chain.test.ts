@@ -9,6 +9,7 @@ import {
 
 const well: Facts = {
   source: () => ({ ok: true }),
+  isSmall: () => true,
   isOversize: () => false,
   isTooLarge: () => false,
   isMediaAccepted: () => true,
@@ -20,7 +21,7 @@ const well: Facts = {
 
 /** Everything that can be wrong, one by one. */
 const wrong = {
-  source: { source: () => ({ ok: false, retryAfterMs: 1500 }) },
+  source: { source: () => ({ ok: false, retryAfterMs: 1500 }), isSmall: () => false },
   oversize: { isOversize: () => true, isTooLarge: () => true },
   size: { isTooLarge: () => true },
   media: {
@@ -135,8 +136,23 @@ describe('what comes of it', () => {
       isCharged: false,
     });
     const source = () => ({ ok: false, retryAfterMs: 0 }) as const;
-    expect(decide('strict', 'managed', { ...well, source })).toMatchObject({
+    expect(decide('strict', 'managed', { ...well, ...wrong.source, source })).toMatchObject({
       answer: { retryAfterSeconds: 1 },
+    });
+  });
+
+  test.each(orders)('W-28 who has a proof is let in beside strangers, in %s order', (order) => {
+    const flooded = { ...well, source: wrong.source.source };
+    expect(decide(order, 'managed', flooded)).toMatchObject({ kind: 'go' });
+    for (const fault of ['unknown', 'disabled', 'proof', 'oversize'] as const) {
+      expect(decide(order, 'managed', { ...flooded, ...wrong[fault] }), fault).toMatchObject({
+        answer: { status: 429, retryAfterSeconds: 2 },
+        outcome: 'source_limited',
+        isCharged: false,
+      });
+    }
+    expect(decide(order, 'managed', { ...flooded, ...wrong.rate })).toMatchObject({
+      outcome: 'hook_limited',
     });
   });
 
