@@ -164,7 +164,7 @@ function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotati
       const settings = JSON.parse(row.settings) as JsonObject;
       const given = fingerprint === undefined ? undefined : keepGiven(asked.secret).secret;
       const secret = given ?? refer(credential) ?? makeSecret(modeOf(settings));
-      const kept = rotateSecrets(openSecrets(row, vault), secret, keepMs, Date.now());
+      const kept = rotateSecrets(secretsOf(row, vault), secret, keepMs, Date.now());
       if (kept.length > limits.hookSecretsMax) throw tooMany();
       checkEntry(id, settings, kept, current());
       const change = { id, seenAt: row.updatedAt, sealed: seal(id, kept, vault) };
@@ -235,6 +235,11 @@ function secretsFor(settings: Readonly<JsonObject>, credential: string | undefin
   if (referred !== undefined) return [{ secret: referred }];
   const mode = modeOf(settings);
   return mode === 'bearer' ? [] : [{ secret: makeSecret(mode) }];
+}
+
+/** What it is verified with now: without a secret of its own that is the token of all. */
+function secretsOf(row: WebhookRow, vault: Vault): readonly KeptSecret[] {
+  return row.sealed === null ? [{ secret: `credential:${GLOBAL_TOKEN}` }] : openSecrets(row, vault);
 }
 
 export function refer(credential: string | undefined): string | undefined {
