@@ -1,7 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../config/nearest.ts';
 import {
   createWebhookType,
@@ -15,13 +14,11 @@ import {
 } from '../directive/webhook.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { WebhookChange, WebhookRow } from '../ledger/webhooks.ts';
-import { lookupCommand, type Catalog } from '../plugin/catalog.ts';
-import { hookEntry, hookFields, toHook, type Hook } from '../webhook/hook.ts';
+import { hookFields } from '../webhook/hook.ts';
 import type { DirectiveDefinition, DirectRequest } from './directive-definition.ts';
 import type { Directives } from './directives.ts';
 import { packageBehind } from './handlers.ts';
-import { findPipeline } from './run-door.ts';
-import type { Blueprint } from './generation.ts';
+import { checkEntry, checkTarget, isRetargeted, readEntry } from './hook-check.ts';
 import type { HookDoor } from './hooks.ts';
 import { replayDeliveryDirective, type DeliverySeams } from './hook-replay.ts';
 import {
@@ -32,7 +29,7 @@ import {
   makeSecret,
   rotateSecrets,
 } from './hook-secrets.ts';
-import { GLOBAL_TOKEN, openSecrets, toEntry, type KeptSecret } from './hook-store.ts';
+import { GLOBAL_TOKEN, openSecrets, type KeptSecret } from './hook-store.ts';
 import type { TenantSelf } from './tenants.ts';
 import { guardFirstKey, purposes, type Vault } from './vault.ts';
 
@@ -107,10 +104,12 @@ function updateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookEdit> 
     checkChanges(changes);
     const row = await mustFind(id, ledger);
     refuseProvided(row);
-    const merged = { ...(JSON.parse(row.settings) as JsonObject), ...changes };
+    const before = JSON.parse(row.settings) as JsonObject;
+    const merged = { ...before, ...changes };
     const left = Object.entries(merged).filter(([, value]) => value !== null);
     const settings = Object.fromEntries(left);
-    checkEntry(id, settings, openSecrets(row, vault), current());
+    const hook = readEntry(id, settings, openSecrets(row, vault));
+    if (isRetargeted(before, settings)) checkTarget(hook, current());
     return { id, seenAt: row.updatedAt, settings: JSON.stringify(settings) };
   };
   return {
@@ -145,7 +144,7 @@ const fixedKeys = ['id', 'token', 'hmac_secret'];
 const settingKeys = Object.keys(hookFields).filter((key) => !fixedKeys.includes(key));
 
 function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotation> {
-  const { ledger, vault, hooks, current } = seams;
+  const { ledger, vault, hooks } = seams;
   return {
     ...rotateWebhookType,
     resolve: async (params, asked) => ({
@@ -166,7 +165,7 @@ function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotati
       const secret = given ?? refer(credential) ?? makeSecret(modeOf(settings));
       const kept = rotateSecrets(secretsOf(row, vault), secret, keepMs, Date.now());
       if (kept.length > limits.hookSecretsMax) throw tooMany();
-      checkEntry(id, settings, kept, current());
+      readEntry(id, settings, kept);
       const change = { id, seenAt: row.updatedAt, sealed: seal(id, kept, vault) };
       const isMade = credential === undefined && given === undefined;
       const reveal = isMade ? { secret } : {};
@@ -253,48 +252,6 @@ export async function requireCredential(
   if (name === undefined || (await store.credential(name)) !== undefined) return;
   const message = `there is no credential ${name}`;
   throw new DuctileError('CREDENTIAL_NOT_FOUND', message, { place: 'credential' });
-}
-
-/** Throws what is wrong with it, in the words of its keys. */
-export function checkEntry(
-  id: string,
-  settings: Readonly<JsonObject>,
-  kept: readonly KeptSecret[],
-  inForce: Blueprint,
-): Hook {
-  const read = hookEntry.safeParse(toEntry(id, settings, kept));
-  if (!read.success) {
-    // Without its secrets: a message shows what was given.
-    const written = { value: { ...settings, id }, problems: [], placeOf: () => '' };
-    const [problem] = describeIssues(read.error.issues, hookEntry, written);
-    const { key: place = '', message = 'is wrong', hint } = problem ?? {};
-    throw new DuctileError('INPUT_INVALID', `${place} ${message}`.trim(), {
-      place,
-      ...(hint === undefined ? {} : { hint }),
-    });
-  }
-  const { hook } = toHook(read.data);
-  checkTarget(hook, inForce);
-  return hook;
-}
-
-function checkTarget({ target }: Hook, { catalog, pipelines, config }: Blueprint): void {
-  if (target.kind === 'pipeline') findPipeline(target.pipeline, pipelines);
-  if (target.kind === 'command') checkCommand(target.plugin, target.command, catalog);
-  if (target.kind !== 'agent') return;
-  const hint = 'Set it up under plugins, or name another one with webhooks.agent.';
-  checkCommand(config.webhooks.agent, target.mode === 'wake' ? 'turn' : 'task', catalog, hint);
-}
-
-function checkCommand(name: string, command: string, { plugins }: Catalog, hint?: string): void {
-  const more = hint === undefined ? {} : { hint };
-  const plugin = plugins.get(name);
-  if (plugin === undefined) {
-    throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, more);
-  }
-  if (lookupCommand(plugin, command) !== undefined) return;
-  const message = `the plugin ${name} has no command ${command}`;
-  throw new DuctileError('COMMAND_NOT_FOUND', message, more);
 }
 
 async function mustFind(id: string, ledger: Pick<Ledger, 'webhook'>): Promise<WebhookRow> {

@@ -6,7 +6,6 @@ import type { WebhookRow } from '../ledger/webhooks.ts';
 import { readProvides } from '../package/package.ts';
 import { nameCredential } from '../webhook/packaged.ts';
 import {
-  checkEntry,
   describeTaken,
   modeOf,
   refer,
@@ -15,6 +14,7 @@ import {
   type WebhookSeams,
 } from './direct-webhooks.ts';
 import type { Blueprint } from './generation.ts';
+import { checkEntry } from './hook-check.ts';
 import { makeSecret } from './hook-secrets.ts';
 import type { KeptSecret } from './hook-store.ts';
 import { guardFirstKey } from './vault.ts';

@@ -1,17 +1,21 @@
 /** What may be changed about a webhook, and what its deliveries are verified with then. */
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { Engine } from '../../src/engine/engine.ts';
 import { ask } from '../support/direct.ts';
 import { databases, makePlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 
 const plugins = { p: { program: succeeds } };
 
+function create(engine: Engine, id: string, settings: object, more: object = {}) {
+  return ask(engine, 'webhook.create', { id, settings: { title: 'T', ...settings }, ...more });
+}
+
 describe.each(databases)('on %s', (database) => {
   test('the global token stays good for as long as it is kept', async () => {
     const place = await makePlace({ database, plugins });
     const { engine } = await place.start();
-    const settings = { title: 'A', plugin: 'p' };
-    const { result: made } = await ask(engine, 'webhook.create', { id: 'a', settings });
+    const { result: made } = await create(engine, 'a', { plugin: 'p' });
     const rotation = { id: 'a', keep_old_ms: 3_600_000 };
     const { result } = await ask(engine, 'webhook.rotate', rotation);
     const good = async () => (await engine.hooks.store.find('a'))?.secrets;
@@ -19,5 +23,31 @@ describe.each(databases)('on %s', (database) => {
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3_600_001 });
     onTestFinished(() => void vi.useRealTimers());
     expect(await good()).toEqual([result?.['secret']]);
+  });
+
+  test('a webhook whose plugin is gone is switched off, edited and rotated, but not on', async () => {
+    const steps = [{ id: 'look', uses: 'p.poll' }];
+    const pipelines = [{ name: 'care', steps }];
+    const place = await makePlace({ database, plugins, pipelines });
+    const { engine } = await place.start();
+    await create(engine, 'a', { plugin: 'p' });
+    await create(engine, 'b', { pipeline: 'care' });
+    await place.vary({ plugins: { p: { program: succeeds, settings: { enabled: false } } } });
+    expect(await ask(engine, 'config.reload', {})).toMatchObject({ status: 'completed' });
+    for (const [id, gone] of [
+      ['a', 'PLUGIN_NOT_FOUND'],
+      ['b', 'PIPELINE_NOT_FOUND'],
+    ]) {
+      const edit = (changes: object) => ask(engine, 'webhook.update', { id, changes });
+      expect(await edit({ title: 'B' })).toMatchObject({ status: 'completed' });
+      expect(await edit({ enabled: false })).toMatchObject({ status: 'completed' });
+      expect(await ask(engine, 'webhook.rotate', { id })).toMatchObject({ status: 'completed' });
+      for (const changes of [{ enabled: true }, { enabled: null }]) {
+        await expect(edit(changes)).rejects.toMatchObject({ code: gone });
+      }
+    }
+    const changes = { command: 'poll' };
+    const retargeted = ask(engine, 'webhook.update', { id: 'a', changes });
+    await expect(retargeted).rejects.toMatchObject({ code: 'PLUGIN_NOT_FOUND' });
   });
 });

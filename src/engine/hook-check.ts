@@ -1,0 +1,74 @@
+import { DuctileError } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import { describeIssues } from '../config/issues.ts';
+import { lookupCommand, type Catalog } from '../plugin/catalog.ts';
+import { hookEntry, toHook, type Hook } from '../webhook/hook.ts';
+import type { Blueprint } from './generation.ts';
+import { toEntry, type KeptSecret } from './hook-store.ts';
+import { findPipeline } from './run-door.ts';
+
+/** Throws what is wrong with it, also among all that is in force. */
+export function checkEntry(
+  id: string,
+  settings: Readonly<JsonObject>,
+  kept: readonly KeptSecret[],
+  inForce: Blueprint,
+): Hook {
+  const hook = readEntry(id, settings, kept);
+  checkTarget(hook, inForce);
+  return hook;
+}
+
+/** Throws what is wrong with it in itself, in the words of its keys. */
+export function readEntry(
+  id: string,
+  settings: Readonly<JsonObject>,
+  kept: readonly KeptSecret[],
+): Hook {
+  const read = hookEntry.safeParse(toEntry(id, settings, kept));
+  if (!read.success) {
+    // Without its secrets: a message shows what was given.
+    const written = { value: { ...settings, id }, problems: [], placeOf: () => '' };
+    const [problem] = describeIssues(read.error.issues, hookEntry, written);
+    const { key: place = '', message = 'is wrong', hint } = problem ?? {};
+    throw new DuctileError('INPUT_INVALID', `${place} ${message}`.trim(), {
+      place,
+      ...(hint === undefined ? {} : { hint }),
+    });
+  }
+  return toHook(read.data).hook;
+}
+
+const targetKeys = ['plugin', 'command', 'pipeline', 'signal', 'mode'];
+
+/** Whether a change is about what is started; whoever switches a webhook off need not mend it. */
+export function isRetargeted(before: Readonly<JsonObject>, after: Readonly<JsonObject>): boolean {
+  return isSwitchedOn(before, after) || targetKeys.some((key) => before[key] !== after[key]);
+}
+
+function isSwitchedOn(before: Readonly<JsonObject>, after: Readonly<JsonObject>): boolean {
+  return isOff(before) && !isOff(after);
+}
+
+function isOff({ enabled = true }: Readonly<JsonObject>): boolean {
+  return enabled === false || enabled === 'false';
+}
+
+export function checkTarget({ target }: Hook, { catalog, pipelines, config }: Blueprint): void {
+  if (target.kind === 'pipeline') findPipeline(target.pipeline, pipelines);
+  if (target.kind === 'command') checkCommand(target.plugin, target.command, catalog);
+  if (target.kind !== 'agent') return;
+  const hint = 'Set it up under plugins, or name another one with webhooks.agent.';
+  checkCommand(config.webhooks.agent, target.mode === 'wake' ? 'turn' : 'task', catalog, hint);
+}
+
+function checkCommand(name: string, command: string, { plugins }: Catalog, hint?: string): void {
+  const more = hint === undefined ? {} : { hint };
+  const plugin = plugins.get(name);
+  if (plugin === undefined) {
+    throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, more);
+  }
+  if (lookupCommand(plugin, command) !== undefined) return;
+  const message = `the plugin ${name} has no command ${command}`;
+  throw new DuctileError('COMMAND_NOT_FOUND', message, more);
+}
