@@ -10,6 +10,11 @@ export function credentialIn(text: string): string | undefined {
   return text.startsWith(PREFIX) ? text.slice(PREFIX.length) : undefined;
 }
 
+/** The text that stands for it. */
+export function referTo(name: string): string {
+  return `${PREFIX}${name}`;
+}
+
 /** What stands in the place of its value wherever something is kept or shown. */
 export function shownFor(name: string): string {
   return `[${PREFIX}${name}]`;

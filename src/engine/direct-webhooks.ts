@@ -1,3 +1,4 @@
+import { referTo } from '../base/credential-ref.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
@@ -18,7 +19,14 @@ import { hookFields } from '../webhook/hook.ts';
 import type { DirectiveDefinition, DirectRequest } from './directive-definition.ts';
 import type { Directives } from './directives.ts';
 import { packageBehind } from './handlers.ts';
-import { checkEntry, checkTarget, isRetargeted, readEntry } from './hook-check.ts';
+import {
+  checkEntry,
+  checkSecret,
+  checkTarget,
+  isReproven,
+  isRetargeted,
+  readEntry,
+} from './hook-check.ts';
 import type { HookDoor } from './hooks.ts';
 import { replayDeliveryDirective, type DeliverySeams } from './hook-replay.ts';
 import {
@@ -29,7 +37,7 @@ import {
   makeSecret,
   rotateSecrets,
 } from './hook-secrets.ts';
-import { GLOBAL_TOKEN, openSecrets, type KeptSecret } from './hook-store.ts';
+import { GLOBAL_TOKEN, isGood, openSecrets, veil, type KeptSecret } from './hook-store.ts';
 import type { TenantSelf } from './tenants.ts';
 import { guardFirstKey, purposes, type Vault } from './vault.ts';
 
@@ -73,6 +81,7 @@ function createDirective(
       const isGiven = fingerprint !== undefined;
       const kept = isGiven ? [{ secret: inventSecret(mode) }] : secretsFor(settings, credential);
       const hook = checkEntry(id, settings, kept, current());
+      await checkSecret({ id, settings }, kept[0] ?? globalToken, hooks.store);
       const what = describeTarget(hook);
       return [`A webhook would be opened at /hooks/${id}, for ${what}, verified as ${mode}.`];
     },
@@ -108,8 +117,10 @@ function updateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookEdit> 
     const merged = { ...before, ...changes };
     const left = Object.entries(merged).filter(([, value]) => value !== null);
     const settings = Object.fromEntries(left);
-    const hook = readEntry(id, settings, openSecrets(row, vault));
+    const hook = readEntry(id, settings, veil(openSecrets(row, vault)));
     if (isRetargeted(before, settings)) checkTarget(hook, current());
+    const seen = isReproven(before, settings) ? secretsOf(row, vault).filter(isGood) : [];
+    for (const one of seen) await checkSecret({ id, settings }, one, hooks.store);
     return { id, seenAt: row.updatedAt, settings: JSON.stringify(settings) };
   };
   return {
@@ -153,7 +164,11 @@ function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotati
     }),
     async plan({ id, credential, keep_old_ms: keepMs = 0 }) {
       await requireCredential(credential, hooks);
-      await mustFind(id, ledger);
+      const { settings } = await mustFind(id, ledger);
+      if (credential !== undefined) {
+        const hook = { id, settings: JSON.parse(settings) as JsonObject };
+        await checkSecret(hook, { secret: referTo(credential) }, hooks.store);
+      }
       const old = keepMs === 0 ? 'would not be good any more' : 'would stay good for a while';
       return [`The webhook ${id} would get another secret; the one of now ${old}.`];
     },
@@ -165,7 +180,7 @@ function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotati
       const secret = given ?? refer(credential) ?? makeSecret(modeOf(settings));
       const kept = rotateSecrets(secretsOf(row, vault), secret, keepMs, Date.now());
       if (kept.length > limits.hookSecretsMax) throw tooMany();
-      readEntry(id, settings, kept);
+      await checkSecret({ id, settings }, { secret }, hooks.store);
       const change = { id, seenAt: row.updatedAt, sealed: seal(id, kept, vault) };
       const isMade = credential === undefined && given === undefined;
       const reveal = isMade ? { secret } : {};
@@ -236,13 +251,15 @@ function secretsFor(settings: Readonly<JsonObject>, credential: string | undefin
   return mode === 'bearer' ? [] : [{ secret: makeSecret(mode) }];
 }
 
+const globalToken: KeptSecret = { secret: referTo(GLOBAL_TOKEN) };
+
 /** What it is verified with now: without a secret of its own that is the token of all. */
 function secretsOf(row: WebhookRow, vault: Vault): readonly KeptSecret[] {
-  return row.sealed === null ? [{ secret: `credential:${GLOBAL_TOKEN}` }] : openSecrets(row, vault);
+  return row.sealed === null ? [globalToken] : openSecrets(row, vault);
 }
 
 export function refer(credential: string | undefined): string | undefined {
-  return credential === undefined ? undefined : `credential:${credential}`;
+  return credential === undefined ? undefined : referTo(credential);
 }
 
 export async function requireCredential(

@@ -1,10 +1,12 @@
-import { DuctileError } from '../base/errors.ts';
+import { credentialIn } from '../base/credential-ref.ts';
+import { DuctileError, toDuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { describeIssues } from '../config/issues.ts';
 import { lookupCommand, type Catalog } from '../plugin/catalog.ts';
 import { hookEntry, toHook, type Hook } from '../webhook/hook.ts';
 import type { Blueprint } from './generation.ts';
 import { toEntry, type KeptSecret } from './hook-store.ts';
+import type { HookStore } from './hooks.ts';
 import { findPipeline } from './run-door.ts';
 
 /** Throws what is wrong with it, also among all that is in force. */
@@ -39,11 +41,38 @@ export function readEntry(
   return toHook(read.data).hook;
 }
 
+/** Throws what is wrong with a secret, or with the value of the credential that it stands for. */
+export async function checkSecret(
+  { id, settings }: { readonly id: string; readonly settings: Readonly<JsonObject> },
+  { secret }: KeptSecret,
+  { credential }: Pick<HookStore, 'credential'>,
+): Promise<void> {
+  const name = credentialIn(secret);
+  const value = name === undefined ? secret : await credential(name);
+  if (value === undefined) return;
+  try {
+    readEntry(id, settings, [{ secret: value }]);
+  } catch (thrown) {
+    const { place = '', message, hint } = toDuctileError(thrown);
+    if (name === undefined || !/^(?:token|hmac_secret)\b/.test(place)) throw thrown;
+    const words = `the credential ${name} ${message.slice(place.length).trim()}`;
+    const more = hint === undefined ? {} : { hint };
+    throw new DuctileError('INPUT_INVALID', words, { place: 'credential', ...more });
+  }
+}
+
 const targetKeys = ['plugin', 'command', 'pipeline', 'signal', 'mode'];
 
 /** Whether a change is about what is started; whoever switches a webhook off need not mend it. */
 export function isRetargeted(before: Readonly<JsonObject>, after: Readonly<JsonObject>): boolean {
   return isSwitchedOn(before, after) || targetKeys.some((key) => before[key] !== after[key]);
+}
+
+/** Whether a change is about how deliveries are proven. */
+export function isReproven(before: Readonly<JsonObject>, after: Readonly<JsonObject>): boolean {
+  const isOther = (key: string): boolean =>
+    JSON.stringify(before[key]) !== JSON.stringify(after[key]);
+  return isSwitchedOn(before, after) || isOther('auth_mode') || isOther('signed');
 }
 
 function isSwitchedOn(before: Readonly<JsonObject>, after: Readonly<JsonObject>): boolean {

@@ -1,4 +1,4 @@
-import { credentialIn } from '../base/credential-ref.ts';
+import { credentialIn, referTo } from '../base/credential-ref.ts';
 import { messageOf } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
@@ -75,8 +75,9 @@ export function makeHookStore({ ledger, vault, log }: HookStoreOptions): HookSto
       const { hook } = opened;
       // Nobody is let in, and how long that takes must not tell that there is a webhook.
       if (!hook.enabled) return { hook, secrets: [] };
-      const good = opened.kept.filter(({ until_ms: until = Infinity }) => Date.now() < until);
-      const own = (await Promise.all(good.map(({ secret }) => reveal(secret)))).flat();
+      const own = (
+        await Promise.all(opened.kept.filter(isGood).map(({ secret }) => reveal(secret)))
+      ).flat();
       // Only where it never had one: a reference that leads nowhere is no reason to take another.
       const isGlobal = hook.auth.kind === 'token' && opened.kept.length === 0;
       const secrets = isGlobal ? pickTokens([], await credential(GLOBAL_TOKEN)) : own;
@@ -90,6 +91,10 @@ export function makeHookStore({ ledger, vault, log }: HookStoreOptions): HookSto
   };
 }
 
+export function isGood({ until_ms: until = Infinity }: KeptSecret): boolean {
+  return Date.now() < until;
+}
+
 function isSame(a: WebhookRow, b: WebhookRow): boolean {
   return a.settings === b.settings && a.sealed?.text === b.sealed?.text;
 }
@@ -97,7 +102,7 @@ function isSame(a: WebhookRow, b: WebhookRow): boolean {
 function openRow(row: WebhookRow, vault: Pick<Vault, 'open'>): Opened {
   const kept = openSecrets(row, vault);
   const settings = JSON.parse(row.settings) as JsonObject;
-  const entry = toEntry(row.id, settings, kept);
+  const entry = toEntry(row.id, settings, veil(kept));
   return { row, kept, hook: toHook(hookEntry.parse(entry)).hook };
 }
 
@@ -107,6 +112,11 @@ export function openSecrets(
 ): readonly KeptSecret[] {
   if (sealed === null) return [];
   return JSON.parse(vault.open(sealed, purposes.webhook(id))) as KeptSecret[];
+}
+
+/** As many, unseen: they were looked at when they came, and one that is no good spoils no other. */
+export function veil(kept: readonly KeptSecret[]): KeptSecret[] {
+  return kept.map(() => ({ secret: referTo('kept') }));
 }
 
 /** An entry as it is written, with its secrets at their place. */

@@ -1,3 +1,4 @@
+import { referTo } from '../base/credential-ref.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { placeOf, type Installed } from '../config/installed.ts';
@@ -14,7 +15,7 @@ import {
   type WebhookSeams,
 } from './direct-webhooks.ts';
 import type { Blueprint } from './generation.ts';
-import { checkEntry } from './hook-check.ts';
+import { checkEntry, checkSecret } from './hook-check.ts';
 import { makeSecret } from './hook-secrets.ts';
 import type { KeptSecret } from './hook-store.ts';
 import { guardFirstKey } from './vault.ts';
@@ -41,6 +42,9 @@ interface Packaged {
 export async function refuseHooks(change: HookChange, seams: HookSeams): Promise<void> {
   for (const [{ id, settings, credential }, row] of await pair(change, seams)) {
     await requireCredential(credential, seams.hooks);
+    if (credential !== undefined && change.isOn) {
+      await checkSecret({ id, settings }, { secret: referTo(credential) }, seams.hooks.store);
+    }
     // Who makes the secrets themselves must be asked for one.
     if (credential === undefined) makeSecret(modeOf(settings));
     if (row !== undefined && !isOwn(id, change)) throw describeTaken(id);
@@ -51,7 +55,7 @@ export async function refuseHooks(change: HookChange, seams: HookSeams): Promise
 export function refuseTargets(one: Installed, next: Blueprint): void {
   for (const { id, settings } of one.provides.webhooks.map(toPackaged)) {
     try {
-      checkEntry(id, settings, [{ secret: 'credential:secret' }], next);
+      checkEntry(id, settings, [{ secret: referTo('secret') }], next);
     } catch (thrown) {
       if (!(thrown instanceof DuctileError)) throw thrown;
       const { message, hint } = thrown;

@@ -184,13 +184,20 @@ function checkSecrets(fields: AuthFields, report: Report): void {
       report(key, `is required for auth_mode ${mode}`, 'Without it nothing can be verified.');
     return;
   }
+  const plain = own.filter((one) => credentialIn(one) === undefined);
   const form = keyForm(fields);
-  const isUnreadable = own.some(
-    (one) => credentialIn(one) === undefined && keyOf(one, form) === undefined,
-  );
-  if (isUnreadable)
+  if (plain.some((one) => keyOf(one, form) === undefined))
     report(key, `is not written in ${form.encoding}`, 'Copy it as the sender shows it.');
+  if (hasToken(mode) && !plain.every((one) => headerText.test(one)))
+    report(
+      key,
+      'has characters that no header carries',
+      'Use printable ASCII, no space at an end.',
+    );
 }
+
+/** Other characters arrive in an encoding of the sender's choice, and spaces at an end not at all. */
+const headerText = /^[!-~](?:[ -~]*[!-~])?$/;
 
 function keyForm({ auth_mode: mode, signed }: AuthFields): KeyForm {
   if (mode === 'signed' && signed !== undefined) {

@@ -100,6 +100,7 @@ describe.each(databases)('a webhook of a package on %s', (database) => {
       [{ ...push, token: 'abc' }, /is a secret, and a package holds none/],
       [{ ...push, auth_mode: 'stripe' }, /is required for auth_mode stripe/],
       [{ ...push, credential: 'nowhere' }, /no credential nowhere/],
+      [{ ...push, auth_mode: 'svix', credential: 'plain' }, /plain is not written in base64/],
       [{ ...push, id: 'Not Good' }, /webhooks\[0\]\.id/],
       [{ ...push, colour: 'red' }, /colour/],
     ];
@@ -110,6 +111,7 @@ describe.each(databases)('a webhook of a package on %s', (database) => {
       }),
     );
     const { engine, ledger } = await open({ ...packages, greeter }, { database });
+    await ask(engine, 'credential.set', { name: 'plain' }, { secret: 'no base64!' });
     for (const [index, [, why]] of cases.entries()) {
       const params = { package_slug: 'unfit', version: `1.0.${index}` };
       await expect(install(engine, params), String(why)).rejects.toThrow(why);

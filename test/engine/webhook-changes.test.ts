@@ -50,4 +50,35 @@ describe.each(databases)('on %s', (database) => {
     const retargeted = ask(engine, 'webhook.update', { id: 'a', changes });
     await expect(retargeted).rejects.toMatchObject({ code: 'PLUGIN_NOT_FOUND' });
   });
+
+  test('a credential that can never verify is refused, and its value is not shown', async () => {
+    const place = await makePlace({ database, plugins });
+    const { engine } = await place.start();
+    const set = (name: string, secret: string) =>
+      ask(engine, 'credential.set', { name }, { secret });
+    await set('plain', 'this is no base64!');
+    await set('umlaut', 'a tökén of theirs');
+    const standard = { plugin: 'p', auth_mode: 'standard-webhooks' };
+    const refusal = (name: string, message: string) => ({
+      code: 'INPUT_INVALID',
+      message: `the credential ${name} ${message}`,
+      place: 'credential',
+    });
+    const unreadable = refusal('plain', 'is not written in base64');
+    const uncarried = refusal('umlaut', 'has characters that no header carries');
+    const add = (settings: object, credential: string) =>
+      create(engine, 'a', settings, { credential });
+    await expect(add(standard, 'plain')).rejects.toMatchObject(unreadable);
+    await expect(add({ plugin: 'p' }, 'umlaut')).rejects.toMatchObject(uncarried);
+    expect(await add({ plugin: 'p' }, 'plain')).toMatchObject({ status: 'completed' });
+    const edit = (changes: object) => ask(engine, 'webhook.update', { id: 'a', changes });
+    await expect(edit({ auth_mode: 'standard-webhooks' })).rejects.toMatchObject(unreadable);
+    const rotated = (dryRun: boolean) =>
+      ask(engine, 'webhook.rotate', { id: 'a', credential: 'umlaut' }, { dryRun });
+    await expect(rotated(true)).rejects.toMatchObject(uncarried);
+    await expect(rotated(false)).rejects.toMatchObject(uncarried);
+    await set('plain', 'ä value for later');
+    expect(await edit({ enabled: false })).toMatchObject({ status: 'completed' });
+    await expect(edit({ enabled: true })).rejects.toMatchObject({ place: 'credential' });
+  });
 });
