@@ -1,4 +1,3 @@
-import { findCredentials } from '../base/credential-ref.ts';
 import { formatDuration } from '../base/duration.ts';
 import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
@@ -10,18 +9,18 @@ import {
   type NewCredential,
 } from '../directive/credential.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { Catalog } from '../plugin/catalog.ts';
+import { readUsers } from './credential-users.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
+import type { WebhookSeams } from './direct-webhooks.ts';
 import { guardFirstKey, purposes, type Vault } from './vault.ts';
 
-export interface CredentialSeams {
+export interface CredentialSeams extends Pick<WebhookSeams, 'hooks' | 'tenant' | 'current'> {
   readonly ledger: Ledger;
   readonly vault: Vault;
-  readonly catalog: () => Catalog;
 }
 
 export function setCredentialDirective(seams: CredentialSeams): DirectiveDefinition<NewCredential> {
-  const { ledger, vault, catalog } = seams;
+  const { ledger, vault } = seams;
   return {
     ...setCredentialType,
     async resolve(params, { secret, dryRun }) {
@@ -36,12 +35,15 @@ export function setCredentialDirective(seams: CredentialSeams): DirectiveDefinit
       const whose = provider === undefined ? '' : ` of ${provider}`;
       const life = lifeMs === undefined ? '' : `, good for ${formatDuration(lifeMs)}`;
       if (before === undefined) {
-        return [`A credential ${name}${whose} would be kept${life}.`, ...tellUse(name, catalog())];
+        return [
+          `A credential ${name}${whose} would be kept${life}.`,
+          ...(await tellUse(name, seams, 'meet the change')),
+        ];
       }
       return [
         `The credential ${name}${whose} would get another value${life}.`,
         'The value that it has would be gone for good.',
-        ...tellUse(name, catalog()),
+        ...(await tellUse(name, seams, 'meet the change')),
       ];
     },
     prepare({ name, provider = null, expires_in_ms: expiresInMs }, { secret }) {
@@ -52,10 +54,10 @@ export function setCredentialDirective(seams: CredentialSeams): DirectiveDefinit
   };
 }
 
-export function deleteCredentialDirective({
-  ledger,
-  catalog,
-}: CredentialSeams): DirectiveDefinition<CredentialChoice> {
+export function deleteCredentialDirective(
+  seams: CredentialSeams,
+): DirectiveDefinition<CredentialChoice> {
+  const { ledger } = seams;
   return {
     ...deleteCredentialType,
     async plan({ name }) {
@@ -65,24 +67,28 @@ export function deleteCredentialDirective({
       }
       return [
         `The credential ${name} would be gone, and its value with it; this cannot be undone.`,
-        ...tellUse(name, catalog()),
+        ...(await tellUse(name, seams, 'would be refused')),
       ];
     },
     prepare: ({ name }) => ({ work: { kind: 'credential.delete', name } }),
   };
 }
 
-/** The plugins whose configuration asks for it. */
-export function usersOf(name: string, { plugins }: Catalog): string[] {
-  return [...plugins.values()]
-    .filter(({ config }) => findCredentials(config).some((use) => use.name === name))
-    .map((plugin) => plugin.name);
-}
-
-function tellUse(name: string, catalog: Catalog): string[] {
-  const users = usersOf(name, catalog);
-  if (users.length === 0) return ['No plugin asks for it now.'];
-  return [`It is asked for by ${users.join(', ')}; their next attempts meet the change.`];
+async function tellUse(
+  name: string,
+  { hooks, tenant, current }: CredentialSeams,
+  fate: string,
+): Promise<string[]> {
+  const { plugins, webhooks } = (await readUsers({ ...current(), hooks, tenant }))(name);
+  if (plugins.length + webhooks.length === 0) return ['No plugin and no webhook asks for it now.'];
+  return [
+    ...(plugins.length === 0
+      ? []
+      : [`It is asked for by ${plugins.join(', ')}; their next attempts meet the change.`]),
+    ...(webhooks.length === 0
+      ? []
+      : [`Webhooks are verified with it: ${webhooks.join(', ')}; their next deliveries ${fate}.`]),
+  ];
 }
 
 /** Neither of them says anything about the value. */

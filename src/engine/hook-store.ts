@@ -63,6 +63,11 @@ export function makeHookStore({ ledger, vault, log }: HookStoreOptions): HookSto
     const name = credentialIn(secret);
     return name === undefined ? [secret] : [(await credential(name)) ?? []].flat();
   };
+  const refresh = async (): Promise<void> => {
+    // One that is under way may have seen the ledger as it was before.
+    await reading?.catch(() => undefined);
+    await (reading ??= read().finally(() => (reading = undefined)));
+  };
 
   return {
     credential,
@@ -78,17 +83,25 @@ export function makeHookStore({ ledger, vault, log }: HookStoreOptions): HookSto
       const own = (
         await Promise.all(opened.kept.filter(isGood).map(({ secret }) => reveal(secret)))
       ).flat();
-      // Only where it never had one: a reference that leads nowhere is no reason to take another.
-      const isGlobal = hook.auth.kind === 'token' && opened.kept.length === 0;
-      const secrets = isGlobal ? pickTokens([], await credential(GLOBAL_TOKEN)) : own;
+      const secrets = isGlobal(opened) ? pickTokens([], await credential(GLOBAL_TOKEN)) : own;
       return { hook, secrets };
     },
-    async refresh() {
-      // One that is under way may have seen the ledger as it was before.
-      await reading?.catch(() => undefined);
-      await (reading ??= read().finally(() => (reading = undefined)));
+    async references() {
+      await refresh();
+      return new Map([...known].map(([id, opened]) => [id, referencesOf(opened)]));
     },
+    refresh,
   };
+}
+
+/** Only where it never had one: a reference that leads nowhere is no reason to take another. */
+function isGlobal({ hook, kept }: Opened): boolean {
+  return hook.auth.kind === 'token' && kept.length === 0;
+}
+
+function referencesOf(opened: Opened): string[] {
+  if (isGlobal(opened)) return [GLOBAL_TOKEN];
+  return opened.kept.filter(isGood).flatMap(({ secret }) => credentialIn(secret) ?? []);
 }
 
 export function isGood({ until_ms: until = Infinity }: KeptSecret): boolean {

@@ -32,6 +32,8 @@ export interface HookStore {
   find(id: string): Promise<KnownHook | undefined>;
   /** The value of a credential now; undefined when there is none. */
   credential(name: string): Promise<string | undefined>;
+  /** The credentials that webhooks are verified with now, by their ids; read anew. */
+  references(): Promise<ReadonlyMap<string, readonly string[]>>;
   /** Reads them again, before anything else is delivered. */
   refresh(): Promise<void>;
 }

@@ -2,9 +2,8 @@ import * as z from 'zod';
 import { duration, text } from '../base/fields.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { usersOf } from '../engine/direct-credentials.ts';
+import { readUsers, type CredentialUsers } from '../engine/credential-users.ts';
 import type { CredentialRow } from '../ledger/credentials.ts';
-import type { Catalog } from '../plugin/catalog.ts';
 import { defineOperation } from './define.ts';
 import { askDirective, direct, directErrors, planDirective, textIn } from './direct.ts';
 
@@ -19,7 +18,9 @@ const shape = {
   credential_id: z.string(),
   provider: z.string().nullable().describe('whose it is, as it was said'),
   status: z.enum(['active', 'expired']),
-  used_by: z.array(z.string()).describe('plugins whose configuration asks for it'),
+  used_by: z
+    .array(z.string())
+    .describe('plugins whose configuration asks for it, and webhook:<id or path> for webhooks'),
   key_id: z.string().describe('the key that it is sealed with'),
   created_by: z.string(),
   created_at: time,
@@ -108,9 +109,10 @@ export const listCredentials = defineOperation({
       empty: 'There are no credentials.',
     },
   },
-  async run({ engine: { ledger, catalog } }) {
-    const rows = await ledger.credentials();
-    return { credentials: rows.map((row) => show(row, catalog)) };
+  async run({ engine }) {
+    const rows = await engine.ledger.credentials();
+    const usersOf = await readUsers(engine);
+    return { credentials: rows.map((row) => show(row, usersOf(row.name))) };
   },
 });
 
@@ -124,9 +126,9 @@ export const showCredential = defineOperation({
   errors: ['CREDENTIAL_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/credentials/:name' },
   cli: { positionals: ['name'], examples: ['ductile credential show github-token'] },
-  async run({ engine: { ledger, catalog } }, input) {
-    const found = await ledger.credential(input.name);
-    if (found !== undefined) return show(found, catalog);
+  async run({ engine }, input) {
+    const found = await engine.ledger.credential(input.name);
+    if (found !== undefined) return show(found, (await readUsers(engine))(found.name));
     const message = `there is no credential ${input.name}`;
     throw new DuctileError('CREDENTIAL_NOT_FOUND', message, { place: 'name' });
   },
@@ -207,13 +209,13 @@ function toParams({ name: wanted, provider, expires }: Wanted): object {
   };
 }
 
-function show(row: CredentialRow, catalog: Catalog) {
+function show(row: CredentialRow, { plugins, webhooks }: CredentialUsers) {
   return {
     name: row.name,
     credential_id: row.id,
     provider: row.provider,
     status: row.isExpired ? ('expired' as const) : ('active' as const),
-    used_by: usersOf(row.name, catalog),
+    used_by: [...plugins, ...webhooks.map((hook) => `webhook:${hook}`)],
     key_id: row.keyId,
     created_by: row.createdBy,
     created_at: row.createdAt,

@@ -150,16 +150,21 @@ export const showWebhookOperation = defineOperation({
   summary: 'Show one webhook; its secret is shown to nobody.',
   effect: 'read',
   scope: 'webhooks:ro',
-  needs: 'ledger',
   input: z.strictObject({ id: hookId }),
-  output: webhookShape,
+  output: webhookShape.extend({
+    credentials: z
+      .array(z.string())
+      .describe('those that are its secret; empty for one of its own'),
+  }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'WEBHOOK_NOT_FOUND'],
   http: { method: 'GET', path: '/webhooks/:id' },
   cli: { positionals: ['id'], examples: ['ductile webhook show deploys'] },
-  async run({ engine: { ledger } }, { id }) {
+  async run({ engine: { ledger, hooks } }, { id }) {
     const found = await ledger.webhook(id);
     if (found !== undefined) {
-      return showWebhook(found, (await lastOutcomes(ledger, [found])).get(id));
+      const outcome = (await lastOutcomes(ledger, [found])).get(id);
+      const credentials = (await hooks.store.references()).get(id) ?? [];
+      return { ...showWebhook(found, outcome), credentials: [...credentials] };
     }
     throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${id}`, { place: 'id' });
   },

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { databases } from '../support/instance.ts';
 import { everythingOn, leaksOf } from '../support/sinks.ts';
@@ -104,4 +104,34 @@ describe.each(databases)('credentials over HTTP on %s', (database) => {
     expect(sinks['directives']).toContain('fingerprint');
     expect(leaksOf(sinks, [value, Buffer.from(value).toString('base64')])).toEqual([]);
   });
+});
+
+test('a credential that webhooks are verified with names them before it is gone', async () => {
+  const endpoint = { path: '/a', plugin: 'echo', secret_ref: 'theirs', signature_header: 'X-Sig' };
+  const webhooks = { listen: '127.0.0.1:0', enabled: false, endpoints: [endpoint] };
+  const api = await startApi({ webhooks });
+  onTestFinished(() => api.close());
+  const post = (path: string, body: object) => api.ask(path, { body: JSON.stringify(body) });
+  await post('/credentials', { name: 'theirs', value });
+  const hook = { title: 'T', signal: 'thing.seen' };
+  await post('/webhooks', { ...hook, id: 'own', auth_mode: 'github' });
+  await post('/webhooks', { ...hook, id: 'named', auth_mode: 'github', credential: 'theirs' });
+  await post('/webhooks', { ...hook, id: 'shared' });
+  const { credentials } = (await api.ask('/credentials')).body;
+  expect(credentials).toMatchObject([
+    { name: 'theirs', used_by: ['webhook:named', 'webhook:/a'] },
+    { name: 'webhook-token', used_by: ['webhook:shared'] },
+  ]);
+  const planned = await post('/credentials/theirs/delete', { dry_run: true });
+  expect(planned.body['plan']).toContain(
+    'Webhooks are verified with it: named, /a; their next deliveries would be refused.',
+  );
+  const shown = async (id: string) => (await api.ask(`/webhooks/${id}`)).body['credentials'];
+  expect(await shown('own')).toEqual([]);
+  expect(await shown('named')).toEqual(['theirs']);
+  expect(await shown('shared')).toEqual(['webhook-token']);
+  await post('/webhooks/shared/rotate', { keep_old: '1h' });
+  expect(await shown('shared')).toEqual(['webhook-token']);
+  await post('/webhooks/shared/rotate', {});
+  expect(await shown('shared')).toEqual([]);
 });

@@ -122,6 +122,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
       store: {
         find: () => Promise.resolve(undefined),
         credential: () => Promise.resolve(undefined),
+        references: () => Promise.resolve(new Map()),
         refresh: () => Promise.resolve(),
       },
       take: () => Promise.reject(new Error('nothing is delivered here')),
