@@ -18,6 +18,8 @@ export type ParsedDuration =
 const FORMS = 'Write it like 200ms, 5s, 5m, 1h30m, 1.5d or 2w.';
 
 export function parseDuration(text: string): ParsedDuration {
+  // Nothing is as long in every unit.
+  if (text === '0') return { ok: true, ms: 0 };
   if (/^\d+(\.\d+)?$/.test(text)) {
     return refuse('needs a unit', `Write ${text}s for seconds, ${text}m for minutes, and so on.`);
   }
