@@ -36,12 +36,13 @@ export function buildTokens(parsed: ParsedConfig, context: TokenContext): ApiTok
     add(name, token, scopes, ['api', 'auth', 'tokens', index]);
   }
   const secrets = new Set(parsed.webhooks.endpoints.map(({ secret_ref: name }) => name));
+  const noScopes = `must say what it may do${tellUnknown(parsed)}`;
   for (const [index, entry] of parsed.tokens.entries()) {
     const path = ['tokens', index];
     const file = entry.scopes_file;
     if (file === undefined && entry.scopes === undefined) {
       // The secret of a webhook opens nothing here.
-      if (!secrets.has(entry.name)) report([...path, 'scopes'], 'must say what it may do', SCOPES);
+      if (!secrets.has(entry.name)) report([...path, 'scopes'], noScopes, SCOPES);
       isNew(entry.name, path);
       continue;
     }
@@ -54,6 +55,15 @@ export function buildTokens(parsed: ParsedConfig, context: TokenContext): ApiTok
     report(['api', 'auth', 'tokens'], 'must not be empty while api.enabled is true', hint);
   }
   return tokens;
+}
+
+/** The webhooks whose secret is no entry here: one of them may have meant it, and misspelt it. */
+function tellUnknown({ tokens, webhooks }: ParsedConfig): string {
+  const names = new Set(tokens.map(({ name }) => name));
+  const unknown = webhooks.endpoints.filter(({ secret_ref: name }) => !names.has(name));
+  if (unknown.length === 0) return '';
+  const told = unknown.map(({ path, secret_ref: name }) => `${path} has ${name}`).join(', ');
+  return `, or be the secret_ref of a webhook: ${told}`;
 }
 
 /** What is kept of a token: enough to know it again, useless to whoever reads it. */

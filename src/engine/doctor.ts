@@ -61,10 +61,22 @@ function diagnosePlugins(config: Config, catalog: Catalog, nowMs: number): Findi
     ...circles.possible.map(as('warning', 'routes')),
     ...hooks.problems.map(as('error', 'webhooks')),
     ...hooks.warnings.map(as('warning', 'webhooks')),
+    ...findUnkept(config).map(as('warning', 'webhooks')),
     ...pipelines.problems.map(as('error', 'pipelines')),
     ...pipelines.warnings.map(as('warning', 'pipelines')),
     ...Object.keys(config.plugins).flatMap((name) => checkSchedules(name, config, catalog, nowMs)),
   ];
+}
+
+/** Nothing that keeps a service from starting: the ledger, which is not asked here, may have it. */
+function findUnkept({ webhooks }: Config): Problem[] {
+  return webhooks.endpoints.flatMap(({ secret, secretRef, place }, index) => {
+    if (secret !== undefined) return [];
+    const key = keyText(['webhooks', 'endpoints', index, 'secret_ref']);
+    const message = `names ${secretRef}, which is not in tokens.yaml and must be a credential`;
+    const hint = `Keep it with \`ductile credential set ${secretRef}\`, or add it to tokens.yaml.`;
+    return [makeProblem(place, key, message, hint)];
+  });
 }
 
 function findDormant({ file }: Config, { dormant }: Catalog): Problem[] {

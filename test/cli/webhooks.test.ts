@@ -145,6 +145,7 @@ describe('without a server', () => {
     await writePlugin(join(directory, 'plugins', 'echo'), { program: succeeds });
     const endpoint = (path: string, plugin: string): string => `
     - { path: ${path}, ${plugin}, secret_ref: s, signature_header: X-Sig }`;
+    const tokens = 'tokens: [{ name: s, key: in-a-file }]';
     const endpoints = [
       endpoint('/a', 'plugin: ecco'),
       endpoint('/b', 'plugin: echo, command: shout'),
@@ -152,7 +153,7 @@ describe('without a server', () => {
     ];
     await writeFile(
       join(directory, 'config.yaml'),
-      `plugin_roots: [./plugins]\nwebhooks:\n  endpoints:${endpoints.join('')}\n`,
+      `plugin_roots: [./plugins]\nwebhooks:\n  endpoints:${endpoints.join('')}\n${tokens}\n`,
     );
     const checked = await run(['config', 'check', '--config', directory, '--json'], {
       host: cliHost,
@@ -167,6 +168,27 @@ describe('without a server', () => {
         fix: expect.stringContaining('echo'),
       },
       { severity: 'error', message: expect.stringContaining('shout') },
+    ]);
+  });
+
+  test('a static endpoint whose secret is in no file is pointed out', async () => {
+    const directory = await makeDirectory();
+    await writePlugin(join(directory, 'plugins', 'echo'), { program: succeeds });
+    const endpoint = '{ path: /a, plugin: echo, secret_ref: githb, signature_header: X-Sig }';
+    await writeFile(
+      join(directory, 'config.yaml'),
+      `plugin_roots: [./plugins]\nwebhooks: { endpoints: [${endpoint}] }\n`,
+    );
+    const argv = ['config', 'check', '--config', directory, '--json'];
+    const checked = await run(argv, { host: cliHost });
+    const { findings } = JSON.parse(checked.out) as { findings: Record<string, string>[] };
+    expect(findings.filter(({ category }) => category === 'webhooks')).toMatchObject([
+      {
+        severity: 'warning',
+        key: 'webhooks.endpoints[0].secret_ref',
+        message: expect.stringContaining('githb'),
+        fix: expect.stringContaining('ductile credential set githb'),
+      },
     ]);
   });
 });

@@ -77,6 +77,17 @@ describe('refused', () => {
     ]);
   });
 
+  test('a token file entry without scopes that a webhook may have meant', async () => {
+    const text = `tokens: [{name: gthub, key: k}]
+webhooks:
+  endpoints:
+    - {path: /gh, plugin: p, secret_ref: github, signature_header: X-Sig}
+`;
+    expect((await problems(text)).join()).toMatch(
+      /tokens\[0\]\.scopes must say .*, or be the secret_ref of a webhook: \/gh has github$/,
+    );
+  });
+
   test('a token file entry without scopes, and a scope file that says none', async () => {
     expect(await problems('tokens: [{name: a, key: k}]\n')).toEqual([
       'config.yaml:2:10 tokens[0].scopes must say what it may do',
