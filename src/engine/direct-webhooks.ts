@@ -117,7 +117,8 @@ function updateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookEdit> 
     const merged = { ...before, ...changes };
     const left = Object.entries(merged).filter(([, value]) => value !== null);
     const settings = Object.fromEntries(left);
-    const hook = readEntry(id, settings, veil(openSecrets(row, vault)));
+    const hook = readEntry(id, settings, veil(secretsOf(row, vault)));
+    if (row.sealed === null) requireBearer(id, modeOf(settings));
     if (isRetargeted(before, settings)) checkTarget(hook, current());
     const seen = isReproven(before, settings) ? secretsOf(row, vault).filter(isGood) : [];
     for (const one of seen) await checkSecret({ id, settings }, one, hooks.store);
@@ -275,6 +276,14 @@ async function mustFind(id: string, ledger: Pick<Ledger, 'webhook'>): Promise<We
   const found = await ledger.webhook(id);
   if (found !== undefined) return found;
   throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${id}`, { place: 'id' });
+}
+
+/** The token of all is for no other mode. */
+function requireBearer(id: string, mode: string): void {
+  if (mode === 'bearer') return;
+  const message = `auth_mode ${mode} needs a secret, and the webhook ${id} goes by the global token`;
+  const hint = `Run \`ductile webhook rotate ${id}\` first, with --secret-stdin for a secret that its sender made.`;
+  throw new DuctileError('INPUT_INVALID', message, { place: 'auth_mode', hint });
 }
 
 /** It would be another than its package says, and come back with the next change of that. */

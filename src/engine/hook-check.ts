@@ -91,9 +91,14 @@ export function checkTarget({ target }: Hook, { catalog, pipelines, config }: Bl
   checkCommand(config.webhooks.agent, target.mode === 'wake' ? 'turn' : 'task', catalog, hint);
 }
 
-function checkCommand(name: string, command: string, { plugins }: Catalog, hint?: string): void {
+function checkCommand(name: string, command: string, catalog: Catalog, hint?: string): void {
   const more = hint === undefined ? {} : { hint };
-  const plugin = plugins.get(name);
+  const plugin = catalog.plugins.get(name);
+  if (plugin === undefined && catalog.disabled.has(name)) {
+    throw new DuctileError('PLUGIN_NOT_FOUND', `the plugin ${name} is disabled`, {
+      hint: `Set plugins.${name}.enabled to true, then run \`ductile system reload\`.`,
+    });
+  }
   if (plugin === undefined) {
     throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, more);
   }

@@ -82,3 +82,29 @@ describe.each(databases)('on %s', (database) => {
     await expect(edit({ enabled: true })).rejects.toMatchObject({ place: 'credential' });
   });
 });
+
+test('a webhook that goes by the global token is told how to get a secret of its own', async () => {
+  const place = await makePlace({ plugins });
+  const { engine } = await place.start();
+  await create(engine, 'a', { plugin: 'p' });
+  const edit = () => ask(engine, 'webhook.update', { id: 'a', changes: { auth_mode: 'github' } });
+  await expect(edit()).rejects.toMatchObject({
+    code: 'INPUT_INVALID',
+    place: 'auth_mode',
+    hint: expect.stringContaining('ductile webhook rotate a'),
+  });
+  await ask(engine, 'webhook.rotate', { id: 'a' });
+  expect(await edit()).toMatchObject({ status: 'completed' });
+});
+
+test('a plugin that is disabled is told from one that is not there', async () => {
+  const settings = { enabled: false };
+  const place = await makePlace({ plugins: { ...plugins, off: { program: succeeds, settings } } });
+  const { engine } = await place.start();
+  await expect(create(engine, 'a', { plugin: 'off' })).rejects.toMatchObject({
+    code: 'PLUGIN_NOT_FOUND',
+    message: 'the plugin off is disabled',
+    hint: expect.stringContaining('plugins.off.enabled'),
+  });
+  await expect(create(engine, 'a', { plugin: 'no' })).rejects.toThrow('there is no plugin no');
+});
