@@ -14,7 +14,7 @@ export function checkEntry(
   id: string,
   settings: Readonly<JsonObject>,
   kept: readonly KeptSecret[],
-  inForce: Blueprint,
+  inForce: Targets,
 ): Hook {
   const hook = readEntry(id, settings, kept);
   checkTarget(hook, inForce);
@@ -83,7 +83,10 @@ function isOff({ enabled = true }: Readonly<JsonObject>): boolean {
   return enabled === false || enabled === 'false';
 }
 
-export function checkTarget({ target }: Hook, { catalog, pipelines, config }: Blueprint): void {
+/** What a target is looked for in. */
+export type Targets = Pick<Blueprint, 'catalog' | 'pipelines' | 'config'>;
+
+export function checkTarget({ target }: Hook, { catalog, pipelines, config }: Targets): void {
   if (target.kind === 'pipeline') findPipeline(target.pipeline, pipelines);
   if (target.kind === 'command') checkCommand(target.plugin, target.command, catalog);
   if (target.kind !== 'agent') return;

@@ -9,6 +9,7 @@ import { describeChanges, findFixed, findForsaken } from './changes.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
 import type { GenerationStatus, ReloadReport } from './engine.ts';
 import { makeGeneration, tellFindings, type Blueprint, type Generation } from './generation.ts';
+import { tellStranded } from './stranded-hooks.ts';
 
 export interface ReloaderOptions {
   readonly processId: string;
@@ -67,12 +68,14 @@ export function makeReloader(options: ReloaderOptions): Reloader {
       const blueprint = await options.extend(read());
       const next = makeGeneration(blueprint, before.number + 1, parent);
       tellFindings(next, parent);
+      const stranded = await tellStranded(before, next, options.ledger);
       await options.prepare(next);
       await record(next, 'reload', options);
       probe('reload.before-swap');
       options.adopt(next);
       await tryNow(options.follow(), log);
-      const changes = describeChanges(before, next);
+      const changes = [...describeChanges(before, next), ...stranded];
+      if (stranded.length > 0) log.warn('webhooks have nothing to start', { webhooks: stranded });
       lastReload = { at, by: actor, refused: undefined };
       log.info('the configuration was reloaded', { generation: next.number, by: actor, changes });
       return { generation: next.number, snapshotId: next.snapshotId, reloadedAt: at, changes };
@@ -107,7 +110,8 @@ export function makeReloader(options: ReloaderOptions): Reloader {
     async plan() {
       try {
         const next = await options.extend(readFiles(options));
-        const changes = describeChanges(current(), next);
+        const stranded = await tellStranded(current(), next, options.ledger);
+        const changes = [...describeChanges(current(), next), ...stranded];
         return changes.length === 0 ? ['Nothing would change.'] : changes;
       } catch (thrown) {
         return [`It would be refused: ${messageOf(thrown)}`];

@@ -5,6 +5,7 @@ import { findCredentials } from '../base/credential-ref.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { settlesWithin } from '../base/within.ts';
+import { findStranded } from '../engine/stranded-hooks.ts';
 import { isOtherwise, keyOf } from '../engine/timetable.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
@@ -152,6 +153,15 @@ const all: Readonly<Record<string, Check>> = {
     for (const { name } of good) missing.delete(name);
     if (missing.size === 0) return fine;
     return { status: 'warn', detail: `missing or past their time: ${[...missing].join(', ')}` };
+  },
+
+  /** What is delivered to them is refused until their target is back. */
+  async webhooks({ engine }) {
+    const rows = await engine.ledger.webhooks();
+    if (rows.length === 0) return undefined;
+    const stranded = [...findStranded(rows, engine)].map(([id, fault]) => `${id} (${fault})`);
+    if (stranded.length === 0) return fine;
+    return { status: 'warn', detail: `nothing to start: ${stranded.join('; ')}` };
   },
 
   /** Of two definitions only one is in force: hosts should have the same. */

@@ -1,5 +1,7 @@
-/** A configuration whose webhooks could not be verified is not put in force. */
+/** What a reload means for webhooks: whether they can be verified, and what they start. */
 import { expect, test } from 'vitest';
+import { ownerOf } from '../../src/operations/context.ts';
+import { systemSelfcheck } from '../../src/operations/selfcheck.ts';
 import { ask } from '../support/direct.ts';
 import { databases, makePlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
@@ -19,3 +21,46 @@ test.each(databases)('a reload waits for the secrets of its endpoints, on %s', a
   expect(await ask(engine, 'config.reload', {})).toMatchObject({ status: 'completed' });
   expect(engine.config.webhooks.endpoints).toMatchObject([{ path: '/a' }]);
 });
+
+test.each(databases)(
+  'a reload names the webhooks whose target it takes away, on %s',
+  async (database) => {
+    const off = { program: succeeds, settings: { enabled: false } };
+    const plugins = { p: { program: succeeds } };
+    const pipelines = [{ name: 'care', steps: [{ id: 'look', uses: 'p.poll' }] }];
+    const place = await makePlace({ database, plugins, pipelines });
+    const { engine, records } = await place.start();
+    const targets = {
+      job: { plugin: 'p' },
+      run: { pipeline: 'care' },
+      sign: { signal: 'a.b' },
+      off: { plugin: 'p', enabled: false },
+    };
+    for (const [id, target] of Object.entries(targets)) {
+      await ask(engine, 'webhook.create', { id, settings: { title: id, ...target } });
+    }
+    await place.vary({ plugins: { p: off } });
+    const told = [
+      'The webhook job takes nothing any more: the plugin p is disabled.',
+      'The webhook run takes nothing any more: there is no pipeline care.',
+    ];
+    const { plan } = await ask(engine, 'config.reload', {}, { dryRun: true });
+    expect(plan).toEqual(expect.arrayContaining(told));
+    const { result } = await ask(engine, 'config.reload', {});
+    expect(result?.['changes']).toEqual(expect.arrayContaining(told));
+    expect(records).toContainEqual(expect.objectContaining({ level: 'warn', webhooks: told }));
+    const context = { engine, principal: ownerOf('cli:ann'), submittedBy: 'cli' as const };
+    expect(await systemSelfcheck.run(context, {})).toMatchObject({
+      checks: expect.arrayContaining([
+        {
+          name: 'webhooks',
+          status: 'warn',
+          detail: expect.stringMatching(/: job \(the plugin p is disabled\); run \(/),
+        },
+      ]),
+    });
+    await place.vary({ plugins: { p: off }, webhooks: { order: 'compat' } });
+    const { result: again } = await ask(engine, 'config.reload', {});
+    expect(JSON.stringify(again)).not.toContain('takes nothing');
+  },
+);

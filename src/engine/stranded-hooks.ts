@@ -1,0 +1,42 @@
+import { referTo } from '../base/credential-ref.ts';
+import { messageOf } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { WebhookRow } from '../ledger/webhooks.ts';
+import { checkTarget, readEntry, type Targets } from './hook-check.ts';
+
+/** The webhooks that are on and have nothing to start, by their ids, and why. */
+export function findStranded(
+  rows: readonly WebhookRow[],
+  inForce: Targets,
+): ReadonlyMap<string, string> {
+  return new Map(
+    rows.flatMap((row) => {
+      const fault = faultOf(row, inForce);
+      return fault === undefined ? [] : [[row.id, fault]];
+    }),
+  );
+}
+
+/** Those that one configuration leaves without what another one had, in sentences. */
+export async function tellStranded(
+  before: Targets,
+  after: Targets,
+  ledger: Pick<Ledger, 'webhooks'>,
+): Promise<string[]> {
+  const rows = await ledger.webhooks();
+  const known = findStranded(rows, before);
+  return [...findStranded(rows, after)]
+    .filter(([id]) => !known.has(id))
+    .map(([id, fault]) => `The webhook ${id} takes nothing any more: ${fault}.`);
+}
+
+function faultOf({ id, settings }: WebhookRow, inForce: Targets): string | undefined {
+  try {
+    const hook = readEntry(id, JSON.parse(settings) as JsonObject, [{ secret: referTo('kept') }]);
+    if (hook.enabled) checkTarget(hook, inForce);
+    return undefined;
+  } catch (thrown) {
+    return messageOf(thrown);
+  }
+}
