@@ -64,7 +64,12 @@ export const testWebhook = defineOperation({
     if (cause !== undefined)
       return await hand(engine, id, { request, hops: cause.hops + 1 }, BY_JOB);
     if (listener === undefined) return await hand(engine, id, { request }, IN_PROCESS);
-    return await post(`${listener}/hooks/${id}`, request, known.hook.waitMs + limits.hookRespondMs);
+    const { search } = new URL(request.url);
+    return await post(
+      `${listener}/hooks/${id}${search}`,
+      request,
+      known.hook.waitMs + limits.hookRespondMs,
+    );
   },
   plan: (_context, { id }) =>
     Promise.resolve([
@@ -92,7 +97,7 @@ function makeRequest(
   };
   const [secret = ''] = secrets;
   const signed = signRequest(hook.auth, plain, secret, { id: named, nowMs: Date.now() });
-  if (signed !== undefined) return { ...plain, headers: [...plain.headers, ...signed] };
+  if (signed !== undefined) return signed;
   const message = 'only its sender can sign for a webhook of this form';
   throw new DuctileError('INPUT_INVALID', message, { place: 'auth_mode' });
 }

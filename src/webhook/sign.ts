@@ -3,21 +3,28 @@ import { fillPayload, type Part } from './payload.ts';
 import type { HookRequest } from './request.ts';
 import type { OneScheme, Scheme } from './scheme.ts';
 import type { SignedScheme } from './signed.ts';
+import { signTwilio, type TwilioScheme } from './twilio.ts';
 
-/** What a sender would add to a request so that it is verified; undefined when that cannot be told. */
+/** A request as its sender would send it, so that it is verified; undefined when that cannot be told. */
 export function signRequest(
   scheme: Scheme,
   request: HookRequest,
   secret: string,
   { id, nowMs }: { readonly id: string; readonly nowMs: number },
-): readonly (readonly [name: string, value: string])[] | undefined {
+): HookRequest | undefined {
   const one = scheme.kind === 'any' ? scheme.of[0] : scheme;
   const named = one.idHeaders.slice(0, 1).map((name) => [name, id] as const);
-  if (one.kind === 'token') return [...named, [one.header, `${one.lead}${secret}`]];
-  if (one.kind === 'signed') return signGenerally(one, { request, secret, nowMs, named });
-  return isPlain(one)
-    ? [...named, [one.header, `${one.prefix}${macOf(one, request, secret)}`]]
-    : undefined;
+  const whole = { ...request, headers: [...request.headers, ...named] };
+  if (one.kind === 'twilio') return signTwilio(one, whole, secret);
+  const proof = proofOf(one, { request: whole, secret, nowMs });
+  return proof === undefined ? undefined : { ...whole, headers: [...whole.headers, ...proof] };
+}
+
+function proofOf(one: Exclude<OneScheme, TwilioScheme>, signed: Signed): Headers | undefined {
+  const { request, secret } = signed;
+  if (one.kind === 'token') return [[one.header, `${one.lead}${secret}`]];
+  if (one.kind === 'signed') return signGenerally(one, signed);
+  return isPlain(one) ? [[one.header, `${one.prefix}${macOf(one, request, secret)}`]] : undefined;
 }
 
 type Headers = readonly (readonly [name: string, value: string])[];
@@ -41,12 +48,11 @@ interface Signed {
   readonly request: HookRequest;
   readonly secret: string;
   readonly nowMs: number;
-  readonly named: Headers;
 }
 
 function signGenerally(
   scheme: SignedScheme,
-  { request, secret, nowMs, named }: Signed,
+  { request, secret, nowMs }: Signed,
 ): Headers | undefined {
   const key = keyOf(secret, scheme.key);
   if (key === undefined) return undefined;
@@ -54,12 +60,11 @@ function signGenerally(
   const time = String(Math.floor(nowMs / (timestamp?.unit === 'ms' ? 1 : 1000)));
   const inHeader = timestamp?.part.kind === 'header' ? [[timestamp.part.name, time] as const] : [];
   const entries = scheme.payload.flatMap((part) => entryOf(part, timestamp?.part, time));
-  const given = [...named, ...inHeader];
-  const whole = { ...request, headers: [...request.headers, ...given] };
+  const whole = { ...request, headers: [...request.headers, ...inHeader] };
   const filled = fillPayload(scheme.payload, whole, entries);
   if (!filled.ok) return undefined;
   const signature = `${scheme.prefix}${sign(key, filled.parts, scheme)}`;
-  return [...given, [scheme.header, [...entries, signature].join(scheme.separator)]];
+  return [...inHeader, [scheme.header, [...entries, signature].join(scheme.separator)]];
 }
 
 /** An entry that is not the time is something that only the sender knows. */

@@ -1,5 +1,5 @@
 import { isForm, readForm } from './form.ts';
-import { digestOf, findSigner, isSame, type Signing } from './mac.ts';
+import { digestOf, findSigner, isSame, sign, type Signing } from './mac.ts';
 import { takeHeader, type HookRequest } from './request.ts';
 import { refuse, type Refused } from './verdict.ts';
 
@@ -41,6 +41,18 @@ export function verifyTwilio(
     }
   }
   return refuse('signature_wrong');
+}
+
+/** The request as Twilio sends what is no form: with a digest of its body in its address. */
+export function signTwilio(
+  { header }: TwilioScheme,
+  request: HookRequest,
+  secret: string,
+): HookRequest {
+  const separator = request.url.includes('?') ? '&' : '?';
+  const url = `${request.url}${separator}bodySHA256=${digestOf([request.rawBody])}`;
+  const signature = sign(Buffer.from(secret), [url], signing);
+  return { ...request, url, headers: [...request.headers, [header, signature]] };
 }
 
 /** What is signed after the address. */

@@ -25,14 +25,14 @@ afterAll(() => at.api.close());
 
 describe('T-08 what `webhook test` signs is accepted', () => {
   const makesOwn: ReadonlySet<string> = new Set(['github', 'gitlab', 'standard-webhooks']);
-  test.each(presetNames.filter((name) => name !== 'twilio'))('as %s', async (name) => {
+  test.each(presetNames)('as %s', async (name) => {
     const secret = makesOwn.has(name) ? {} : { credential: 'theirs' };
     await at.open(`p-${name}`, { plugin: 'echo', auth_mode: name, ...secret });
     const tested = await at.api.ask(`/webhooks/p-${name}/test`, { body: '{}' });
     expect(tested.body).toMatchObject({ status: 202, answer: { accepted: true } });
   });
 
-  test('in the general form too, and as twilio it says why not', async () => {
+  test('in the general form too, and where only the sender can it says so', async () => {
     const signed = {
       header: 'X-Sig',
       payload: '{method}\n{header:X-Time}.{body}',
@@ -42,8 +42,9 @@ describe('T-08 what `webhook test` signs is accepted', () => {
     await at.open('general', { plugin: 'echo', auth_mode: 'signed', signed });
     const tested = await at.api.ask('/webhooks/general/test', { body: '{}' });
     expect(tested.body).toMatchObject({ status: 202 });
-    await at.open('tw', { plugin: 'echo', auth_mode: 'twilio', credential: 'theirs' });
-    const refused = await at.api.ask('/webhooks/tw/test', { body: '{}' });
+    const sought = { hmac_header: 'X-Sig', hmac_sig_regex: 'v1=([a-f0-9]+)' };
+    await at.open('sought', { plugin: 'echo', auth_mode: 'hmac', ...sought });
+    const refused = await at.api.ask('/webhooks/sought/test', { body: '{}' });
     expect([refused.status, refused.text]).toEqual([
       400,
       expect.stringContaining('only its sender'),
