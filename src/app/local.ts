@@ -9,6 +9,7 @@ import { openToLook, refuseOlder, schemaOf } from '../ledger/reading.ts';
 import { restoreLedger } from '../ledger/restore.ts';
 import { ownerOf, type Context } from '../operations/context.ts';
 import type { JsonOutput } from '../operations/define.ts';
+import { findLeft } from '../operations/left.ts';
 import { localActor } from './actor.ts';
 import { workOff } from './chain.ts';
 import { openInstance, openOnlooker } from './instance.ts';
@@ -23,27 +24,32 @@ export async function openToWrite(given: string | undefined): Promise<LocalDoor>
   const version = await schemaOf(config.state);
   if (version !== undefined) refuseOlder(version);
   const { engine, close } = await openInstance(config, quietLog(process.stderr));
-  const local = new LocalCaller({ engine, principal: ownerOf(localActor()), submittedBy: 'cli' });
+  const local = new LocalCaller({
+    engine,
+    principal: ownerOf(localActor()),
+    submittedBy: 'cli',
+    standstill: (rootJobId, over) => workOff(engine, rootJobId, limits.jobWaitMs, over),
+  });
   let started: Promise<void> | undefined;
-  const begun: string[] = [];
   return {
     caller: {
       async call(name, input) {
         if (name !== 'plugin.run' && name !== 'pipeline.run') return local.call(name, input);
         await (started ??= engine.start('asked'));
         const answer = await local.call(name, input);
-        const { root_job_id: rootJobId, timeout_exceeded: isLate } = answer;
+        const { root_job_id: rootJobId, timeout_exceeded: isLate, completed_at: end } = answer;
+        if (typeof rootJobId !== 'string' || isLate !== false) return answer;
         // Who waited for the end wants what follows from it done as well.
-        if (typeof rootJobId === 'string' && isLate === false) begun.push(rootJobId);
-        return answer;
+        if (end !== null) await workOff(engine, rootJobId, limits.jobWaitMs);
+        const waiting = await findLeft(engine.ledger, rootJobId);
+        return waiting.length === 0 ? answer : { ...answer, waiting, message: GOES_ON };
       },
     },
-    async close() {
-      for (const rootJobId of begun) await workOff(engine, rootJobId, limits.jobWaitMs);
-      await close();
-    },
+    close,
   };
 }
+
+const GOES_ON = 'No service runs here: it goes on with the next `ductile system start` or run.';
 
 export interface ReadingDoor extends LocalDoor {
   readonly context: Context;

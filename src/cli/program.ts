@@ -10,7 +10,7 @@ import type { CliHost, CliIo } from './host.ts';
 import { describeNoun } from './nouns.ts';
 import type { Common, Session } from './options.ts';
 import { addOwnCommands } from './own.ts';
-import { printError } from './print.ts';
+import { printError, showCell } from './print.ts';
 import { withProgress } from './progress.ts';
 import { judge, show } from './show.ts';
 import { version } from './version.ts';
@@ -153,9 +153,19 @@ async function perform(
     session.exitCode = await watch(io, { definition, options, intervalMs, look });
     return;
   }
-  const output = await withProgress(io, `${definition.noun} ${definition.action}`, look);
+  const output = await withProgress(io, nameWork(definition, input), look);
   show(definition, output, options, io);
   session.exitCode = await judge(definition, output);
+}
+
+/** What is going on, and where the end of something is waited for, of what. */
+function nameWork(
+  { noun, action, positionals: [first = ''] = [] }: CommandDefinition,
+  input: Input,
+) {
+  const { [first]: named, wait = false } = input;
+  if (wait === false) return `${noun} ${action}`;
+  return `${noun} ${action}: waiting for the end of ${showCell(named)}`;
 }
 
 export function examplesText(examples: readonly string[]): string {

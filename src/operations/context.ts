@@ -21,6 +21,11 @@ export interface Context {
   readonly traceparent?: string;
   /** Aborted when the caller has hung up; asked for by those who make it wait. */
   readonly hungUp?: () => AbortSignal;
+  /**
+   * Resolves when nothing of a lineage can go on in this process, or nobody wants to know any more; only
+   * where the process ends with its answer.
+   */
+  readonly standstill?: (rootJobId: string, over: AbortSignal) => Promise<void>;
 }
 
 export interface ConfigPlace {

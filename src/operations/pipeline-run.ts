@@ -10,10 +10,11 @@ import type { Context } from './context.ts';
 import { refuseDeniedSteps } from './denied.ts';
 import { defineOperation } from './define.ts';
 import { dueOf } from './due.ts';
+import { leftFields } from './left.ts';
 import { readTree, tellLate, treeShape } from './run-answer.ts';
 import { runShape, showRun } from './run-shapes.ts';
 import { isForLater, startFields, startOf } from './start.ts';
-import { boundWait, waitField, whileWaiting } from './waiting.ts';
+import { boundWait, waitField, waitForEnd, whileWaiting } from './waiting.ts';
 
 const runInput = z.strictObject({
   pipeline: text().describe('the name of the pipeline'),
@@ -33,7 +34,7 @@ export const runOutput = runShape.partial().extend({
     .optional()
     .describe('another run has the dedupe key, and this is that one; nothing was started'),
   timeout_exceeded: z.boolean().optional().describe('it had not ended when the wait was over'),
-  message: z.string().optional().describe('then: where to look for its end'),
+  ...leftFields,
   result: z.unknown().optional().describe('what its last step gave'),
   tree: z.array(treeShape).optional().describe('every step that was taken, in order'),
   complete: z.boolean().optional().describe('false when there was more than can be shown'),
@@ -76,8 +77,11 @@ export const runPipeline = defineOperation({
       'ductile pipeline run nightly-report',
       'ductile pipeline run photos --payload \'{"album":"2026"}\' --no-wait',
     ],
-    exitCode: ({ status, timeout_exceeded }) =>
-      status === 'succeeded' || (status !== 'halted' && timeout_exceeded !== true) ? 0 : 1,
+    // An end that was waited for and did not come is bad news.
+    exitCode: ({ status, completed_at, timeout_exceeded: isLate }) => {
+      const hasNoEnd = isLate === true || (isLate === false && typeof completed_at !== 'string');
+      return status === 'halted' || hasNoEnd ? 1 : 0;
+    },
   },
   async run(context, { wait, async: atOnce, ...wanted }) {
     const pipeline = findPipeline(wanted.pipeline, context.engine.pipelines);
@@ -147,16 +151,16 @@ function show(run: Run, started: StartedRun): RunOutput {
   };
 }
 
-async function answer(
-  { engine, hungUp }: Context,
-  started: StartedRun,
-  waitMs: number,
-): Promise<RunOutput> {
-  const gone = hungUp?.();
-  const run = await engine.waitForRun(started.duplicateOf ?? started.runId, waitMs, gone);
-  // With an error no answer is kept for its key: who asks again waits for the same run.
-  if (gone?.aborted === true) throw new DuctileError('DEADLINE_EXCEEDED', 'the caller hung up');
+async function answer(context: Context, started: StartedRun, waitMs: number): Promise<RunOutput> {
+  const { engine } = context;
+  const runId = started.duplicateOf ?? started.runId;
+  const { found: run, isStill } = await waitForEnd(
+    context,
+    () => engine.ledger.run(runId),
+    (givenUp) => engine.waitForRun(runId, waitMs, givenUp),
+  );
   const shown = { duplicate: false, ...show(run, started) };
+  if (isStill && !isRunOver(run.status)) return { ...shown, timeout_exceeded: false };
   if (!isRunOver(run.status)) {
     const message = tellLate(shown.job_id, shown.run_id);
     return { ...shown, timeout_exceeded: true, message };

@@ -74,13 +74,14 @@ function explainPause(branch: Branch, step: Step | undefined): Wait {
 
 function explainJob(branch: Branch, job: Job | undefined): Wait {
   if (job === undefined) return tell(branch, 'its job is not on the ledger any more');
-  const name = `${job.plugin} ${job.command}`;
-  const more = { until: job.nextRetryAt, jobId: job.id };
-  if (job.status === 'running') return tell(branch, `${name} is running`, more);
-  if (job.status !== 'queued') return tell(branch, `${name} is ${job.status}`, more);
-  if (job.nextRetryAt === null) return tell(branch, `${name} is queued`, more);
-  const error = job.lastError === null ? '' : `: ${job.lastError}`;
-  return tell(branch, `${name} will be tried again${error}`, more);
+  return tell(branch, sayWait(job), { until: job.nextRetryAt, jobId: job.id });
+}
+
+/** Why a job has not ended, in a sentence. */
+export function sayWait({ plugin, command, status, nextRetryAt, lastError }: Job): string {
+  const name = `${plugin} ${command}`;
+  if (status !== 'queued' || nextRetryAt === null) return `${name} is ${status}`;
+  return `${name} will be tried again${lastError === null ? '' : `: ${lastError}`}`;
 }
 
 /** The last tries to move branches on, where any branch is waiting for that. */

@@ -15,11 +15,12 @@ import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { dueOf } from './due.ts';
+import { leftFields } from './left.ts';
 import { showProblem } from './plugin.ts';
 import type { Need } from './scopes.ts';
 import { jobShape, showJob } from './shapes.ts';
 import { startFields, startOf } from './start.ts';
-import { boundWait, waitField, whileWaiting } from './waiting.ts';
+import { boundWait, waitField, waitForEnd, whileWaiting } from './waiting.ts';
 
 export const dependencyField = dependencyKey()
   .optional()
@@ -44,6 +45,7 @@ export const jobOutput = jobShape.partial().extend({
     .optional()
     .describe('this job had been asked for before; nothing was added'),
   timeout_exceeded: z.boolean().optional().describe('it had not ended when the wait was over'),
+  ...leftFields,
   duration_ms: z.int().nullable().optional(),
   result: z.unknown().optional(),
   stderr: z.string().nullable().optional(),
@@ -86,8 +88,9 @@ export const runPlugin = defineOperation({
       'ductile plugin run import --payload-file - --no-wait < request.json',
     ],
     alias: { name: 'run', positionals: ['plugin'] },
+    // An end that was waited for and did not come is bad news.
     exitCode: ({ status, completed_at, timeout_exceeded }) =>
-      status === 'succeeded' || (typeof completed_at !== 'string' && timeout_exceeded !== true)
+      status === 'succeeded' || (typeof completed_at !== 'string' && timeout_exceeded === undefined)
         ? 0
         : 1,
   },
@@ -149,12 +152,12 @@ export async function tellJob(
 ): Promise<RunOutput> {
   const isDuplicate = duplicateOf !== undefined;
   if (waitMs === 0 && !isDuplicate) return { job_id: jobId, status: 'queued', plugin, command };
-  const { job, attempt } = await readAccepted(context, duplicateOf ?? jobId, waitMs);
+  const { job, attempt, isStill } = await readAccepted(context, duplicateOf ?? jobId, waitMs);
   if (waitMs === 0) return { ...showJob(job), duplicate: true };
   return {
     ...showJob(job),
     duplicate: isDuplicate,
-    timeout_exceeded: !isTerminal(job.status),
+    timeout_exceeded: !isTerminal(job.status) && !isStill,
     duration_ms: durationOf(job),
     result: parseStored(attempt?.result ?? null),
     stderr: attempt?.stderr ?? null,
@@ -163,17 +166,19 @@ export async function tellJob(
 
 /** From its commit on, no failure may sound as if nothing had been accepted. */
 async function readAccepted(
-  { engine, hungUp }: Context,
+  context: Context,
   jobId: string,
   waitMs: number,
-): Promise<{ job: Job; attempt: Attempt | undefined }> {
+): Promise<{ job: Job; attempt: Attempt | undefined; isStill: boolean }> {
+  const { engine } = context;
   try {
-    const gone = hungUp?.();
-    const job = await engine.waitFor(jobId, waitMs, gone);
-    // With an error no answer is kept for its key: who asks again waits for the same job.
-    if (gone?.aborted === true) throw new DuctileError('DEADLINE_EXCEEDED', 'the caller hung up');
+    const { found: job, isStill } = await waitForEnd(
+      context,
+      () => engine.ledger.job(jobId),
+      (givenUp) => engine.waitFor(jobId, waitMs, givenUp),
+    );
     const attempts = await engine.ledger.attempts([jobId]);
-    return { job, attempt: attempts.at(-1) };
+    return { job, attempt: attempts.at(-1), isStill };
   } catch (thrown) {
     const error = toDuctileError(thrown);
     if (error.code !== 'LEDGER_UNAVAILABLE') throw error;

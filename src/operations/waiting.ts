@@ -20,6 +20,42 @@ export function boundWait({ engine, principal, submittedBy }: Context, ms: numbe
   return submittedBy === 'api' ? Math.min(ms, engine.config.api.maxSyncTimeoutMs) : ms;
 }
 
+export interface Waited<T> {
+  readonly found: T;
+  /** It has not ended, and nothing of it can go on in this process. */
+  readonly isStill: boolean;
+}
+
+/** Waits for an end as long as the caller does and, where this process ends with its answer, something goes on. */
+export async function waitForEnd<T>(
+  { hungUp, standstill }: Context,
+  readRoot: () => Promise<{ readonly rootJobId: string } | undefined>,
+  wait: (givenUp?: AbortSignal) => Promise<T>,
+): Promise<Waited<T>> {
+  const root = standstill === undefined ? undefined : await readRoot();
+  if (standstill !== undefined && root !== undefined) {
+    const over = new AbortController();
+    let isStill = false;
+    const still = standstill(root.rootJobId, over.signal).then(() => {
+      isStill = !over.signal.aborted;
+      over.abort();
+    });
+    try {
+      const found = await wait(over.signal);
+      // It may have been read before what made it stand still.
+      return { found: isStill ? await wait(over.signal) : found, isStill };
+    } finally {
+      over.abort();
+      await still;
+    }
+  }
+  const gone = hungUp?.();
+  const found = await wait(gone);
+  // With an error no answer is kept for its key: who asks again waits for the same.
+  if (gone?.aborted === true) throw new DuctileError('DEADLINE_EXCEEDED', 'the caller hung up');
+  return { found, isStill: false };
+}
+
 function isFull(engine: Context['engine']): boolean {
   const { slots, running } = engine.status();
   return running.length >= slots;

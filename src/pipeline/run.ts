@@ -117,7 +117,10 @@ export interface Branch {
   readonly width: number;
   readonly cursor: number;
   readonly pending: number;
+  /** While somebody moves it on, when others may. */
   readonly dueAt: Timestamp | null;
+  /** The process that moves it on now. */
+  readonly claimedBy: string | null;
   readonly waitsFor: string | null;
   readonly haltReason: HaltReason | null;
   readonly haltMessage: string | null;

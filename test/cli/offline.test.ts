@@ -108,6 +108,42 @@ describe('writing', () => {
     ]);
   });
 
+  test('a job that is to be tried again later is left for the next time', async () => {
+    const plugins = { echo: { retry: { max_attempts: 3, backoff_base: '1h' } } };
+    const config = { plugin_roots: [shipped], state: { path: state }, plugins };
+    writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
+    const { code, out } = await ductile('plugin', 'run', 'echo', '--payload', '{"fail":"no luck"}');
+    expect([code, out]).toEqual([1, expect.stringMatching(/status +queued/)]);
+    expect(out).toMatch(/echo poll will be tried again: no luck +2\d{3}-/);
+    expect(out).toContain('with the next `ductile system start` or run');
+  });
+
+  test('a run that waits for somebody is left to them, also behind what was run', async () => {
+    const asks = { name: 'asks', on: 'echo.echoed', steps: [{ id: 'ok', approve: 'Go on?' }] };
+    const config = { plugin_roots: [shipped], state: { path: state }, pipelines: [asks] };
+    writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
+    const started = await ductile('pipeline', 'run', 'asks');
+    expect([started.code, started.out]).toEqual([1, expect.stringContaining('Go on?')]);
+    expect(started.out).toMatch(/`ductile run approve \S+ ok` lets it go on/);
+    const { code, out } = await ductile('plugin', 'run', 'echo', '--json');
+    expect([code, JSON.parse(out)]).toEqual([
+      0,
+      expect.objectContaining({
+        status: 'succeeded',
+        message: expect.stringContaining('system start') as string,
+        waiting: [expect.objectContaining({ name: 'asks', step: 'ok', job_id: null })],
+      }),
+    ]);
+  });
+
+  test('what is due in a moment is waited for', async () => {
+    const brief = { name: 'brief', steps: [{ id: 'rest', wait: '100ms' }, { uses: 'echo' }] };
+    const config = { plugin_roots: [shipped], state: { path: state }, pipelines: [brief] };
+    writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
+    const { code, out } = await ductile('pipeline', 'run', 'brief');
+    expect([code, out]).toEqual([0, expect.stringMatching(/status +succeeded/)]);
+  });
+
   test('one plugin is run, and no schedule fires for it', async () => {
     const plugins = { echo: { schedules: [{ every: '5m' }] } };
     const config = { plugin_roots: [shipped], state: { path: state }, plugins };

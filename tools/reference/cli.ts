@@ -28,7 +28,7 @@ Short forms: ${[...shortForms()].map(([short, full]) => `\`ductile ${short}\` is
 | code | meaning |
 | --- | --- |
 | 0 | done; also when \`--watch\` or \`--follow\` was ended with Ctrl-C |
-| 1 | it failed, or the answer is bad news (the job failed, the check found something), or only a noun was given |
+| 1 | it failed, or the answer is bad news (a job did not succeed, a check found something), or only a noun was given |
 | 2 | the command line or the input is wrong; \`config check --fail-on-warnings\`, \
 \`config set\` and \`unset\`: done, but there are warnings |
 | 78 | the configuration is wrong |

@@ -47,6 +47,21 @@ export function rowsOf(value: unknown): readonly Row[] {
   return listOf(value).map(rowOf);
 }
 
+/** What could not be done where no service runs, and when it goes on. */
+export function showLeft({ waiting, message }: JsonOutput, printer: Printer): void {
+  if (waiting === undefined) return;
+  section(printer, 'Waiting', waiting, [
+    ['WHAT', 'name'],
+    ['STEP', 'step'],
+    ['WHY', 'why'],
+    ['UNTIL', 'until'],
+    ['JOB', 'job_id', 'detail'],
+    ['RUN', 'run_id', 'detail'],
+  ]);
+  printer.line();
+  printer.line(showCell(message));
+}
+
 export function showProblems(problems: readonly Row[], printer: Printer): void {
   if (problems.length > 0) printer.title('Problems');
   for (const { plugin, place, message, hint } of problems) {

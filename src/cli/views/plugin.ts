@@ -2,7 +2,7 @@ import { formatDuration } from '../../base/duration.ts';
 import type { JsonOutput } from '../../operations/define.ts';
 import { showCell } from '../print.ts';
 import type { Printer } from '../print.ts';
-import { listOf, rowOf, rowsOf, section, showProblems } from './parts.ts';
+import { listOf, rowOf, rowsOf, section, showLeft, showProblems } from './parts.ts';
 
 export function showPlugins(output: JsonOutput, printer: Printer): void {
   const rows = rowsOf(output['plugins']).map((plugin) => ({
@@ -75,6 +75,7 @@ export function showRun(output: JsonOutput, printer: Printer): void {
   ]);
   if (printer.isVerbose || output['status'] !== 'succeeded')
     printer.block('stderr', output['stderr']);
+  showLeft(output, printer);
   if (output['timeout_exceeded'] === true) {
     printer.line(`It goes on; see \`ductile job inspect ${showCell(output['job_id'])}\`.`);
   }

@@ -1,7 +1,7 @@
 import type { JsonOutput } from '../../operations/define.ts';
 import { showCell } from '../print.ts';
 import type { Printer, Row } from '../print.ts';
-import { rowOf, rowsOf, section } from './parts.ts';
+import { rowOf, rowsOf, section, showLeft } from './parts.ts';
 import type { View } from './parts.ts';
 
 /** Runs of pipelines, and what is done to them. */
@@ -82,6 +82,10 @@ function showStarted(output: JsonOutput, printer: Printer): void {
     ['ERROR', 'error'],
   ]);
   if (output['complete'] !== undefined) tellRest(output, printer);
+  if (output['waiting'] !== undefined) {
+    showLeft(output, printer);
+    tellNext(output, printer);
+  }
   if (output['timeout_exceeded'] !== true) return;
   printer.line();
   printer.line(
@@ -164,7 +168,9 @@ function tellNext(output: JsonOutput, printer: Printer): void {
     printer.line();
     printer.line(`\`ductile run revive ${id}\` goes on with it in a new run.`);
   }
-  const asked = rowsOf(output['waiting']).filter(({ why }) => String(why).startsWith('somebody'));
+  const asked = rowsOf(output['waiting']).filter(
+    ({ why, run_id: of = id }) => of === id && String(why).startsWith('somebody'),
+  );
   const [first, ...others] = asked;
   if (first === undefined) return;
   // The name of a step at which several branches wait says too little.

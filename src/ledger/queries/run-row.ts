@@ -36,7 +36,6 @@ export interface BranchRow extends Branch {
   /** The first signal that may end its wait. */
   readonly wakeFrom: number | null;
   readonly claimToken: string | null;
-  readonly claimedBy: string | null;
   readonly tries: number;
   readonly crashes: number;
 }

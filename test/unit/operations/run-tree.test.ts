@@ -27,6 +27,7 @@ function branch(id: string, rest: Partial<Branch>): Branch {
     cursor: 0,
     pending: 0,
     dueAt: null,
+    claimedBy: null,
     waitsFor: null,
     haltReason: null,
     haltMessage: null,
