@@ -84,7 +84,9 @@ function resetBreakerDirective({
     ...resetBreakerType,
     async plan({ plugin, command }) {
       if (!Object.hasOwn(config().plugins, plugin) && !catalog().plugins.has(plugin)) {
-        throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${plugin}`);
+        throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${plugin}`, {
+          hint: suggest(plugin, [...catalog().plugins.keys()], 'plugins'),
+        });
       }
       const breakers = await ledger.breakers({ plugin, ...(command && { command }) });
       const moved = breakers.filter(

@@ -27,6 +27,7 @@ import {
   isRetargeted,
   readEntry,
 } from './hook-check.ts';
+import { hookNotFound } from './hook-find.ts';
 import type { HookDoor } from './hooks.ts';
 import { replayDeliveryDirective, type DeliverySeams } from './hook-replay.ts';
 import {
@@ -272,10 +273,13 @@ export async function requireCredential(
   throw new DuctileError('CREDENTIAL_NOT_FOUND', message, { place: 'credential' });
 }
 
-async function mustFind(id: string, ledger: Pick<Ledger, 'webhook'>): Promise<WebhookRow> {
+async function mustFind(
+  id: string,
+  ledger: Pick<Ledger, 'webhook' | 'webhooks'>,
+): Promise<WebhookRow> {
   const found = await ledger.webhook(id);
   if (found !== undefined) return found;
-  throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${id}`, { place: 'id' });
+  throw await hookNotFound(id, ledger);
 }
 
 /** The token of all is for no other mode. */

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
+import { suggest } from '../config/nearest.ts';
 import { pluginName } from '../config/fields.ts';
 import type { InitWish, PluginHealth } from '../ledger/generations.ts';
 import type { ClaimablePlugin, Enqueued, Ledger } from '../ledger/ledger.ts';
@@ -129,8 +130,11 @@ export function initDirective(
 ): DirectiveDefinition<{ plugin: string }> {
   const find = (name: string): Plugin => {
     const plugin = catalog().plugins.get(name);
-    if (plugin === undefined)
-      throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`);
+    if (plugin === undefined) {
+      throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, {
+        hint: suggest(name, [...catalog().plugins.keys()], 'plugins'),
+      });
+    }
     if (hasInit(plugin)) return plugin;
     throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command init`);
   };

@@ -2,6 +2,7 @@ import { credentialIn } from '../base/credential-ref.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { describeIssues } from '../config/issues.ts';
+import { suggest } from '../config/nearest.ts';
 import { lookupCommand, type Catalog } from '../plugin/catalog.ts';
 import { hookEntry, toHook, type Hook } from '../webhook/hook.ts';
 import type { Blueprint } from './generation.ts';
@@ -95,7 +96,6 @@ export function checkTarget({ target }: Hook, { catalog, pipelines, config }: Ta
 }
 
 function checkCommand(name: string, command: string, catalog: Catalog, hint?: string): void {
-  const more = hint === undefined ? {} : { hint };
   const plugin = catalog.plugins.get(name);
   if (plugin === undefined && catalog.disabled.has(name)) {
     throw new DuctileError('PLUGIN_NOT_FOUND', `the plugin ${name} is disabled`, {
@@ -103,9 +103,13 @@ function checkCommand(name: string, command: string, catalog: Catalog, hint?: st
     });
   }
   if (plugin === undefined) {
-    throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, more);
+    throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, {
+      hint: hint ?? suggest(name, [...catalog.plugins.keys()], 'plugins'),
+    });
   }
   if (lookupCommand(plugin, command) !== undefined) return;
-  const message = `the plugin ${name} has no command ${command}`;
-  throw new DuctileError('COMMAND_NOT_FOUND', message, more);
+  const known = Object.keys(plugin.manifest.commands);
+  throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command ${command}`, {
+    hint: hint ?? suggest(command, known, 'commands'),
+  });
 }

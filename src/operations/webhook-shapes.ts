@@ -12,6 +12,7 @@ import { responses } from '../webhook/hook.ts';
 import { authModes } from '../webhook/hook-auth.ts';
 import { algorithms, encodings } from '../webhook/mac.ts';
 import { usual, usualPrefix } from '../webhook/usual.ts';
+import type { Context } from './context.ts';
 import { runShape } from './run-shapes.ts';
 import { jobShape } from './shapes.ts';
 
@@ -107,6 +108,17 @@ export const settingName = z.preprocess(
 );
 
 export const hookId = text().describe('its id, which is its address: /hooks/<id>');
+export const hookUrl = z
+  .string()
+  .nullable()
+  .describe('below webhooks.public_url, else on the listener; null when neither is there');
+
+/** Where its sender delivers, as far as this process knows. */
+export function urlOf({ config, reach }: Context['engine'], id: string): string | null {
+  const base = config.webhooks.publicUrl ?? reach.hooks ?? reach.api;
+  return base === undefined ? null : `${base}/hooks/${id}`;
+}
+
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 
 export const webhookShape = z.object({

@@ -4,6 +4,7 @@ import { makeId } from '../base/ids.ts';
 import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { refuseLoop } from '../engine/cause.ts';
+import { hookNotFound } from '../engine/hook-find.ts';
 import type { KnownHook } from '../engine/hooks.ts';
 import type { HookRequest, Incoming } from '../webhook/request.ts';
 import { signRequest } from '../webhook/sign.ts';
@@ -52,11 +53,10 @@ export const testWebhook = defineOperation({
   async run({ engine, principal: { cause } }, { id, payload }) {
     refuseLoop(cause, engine.config.service.maxHops);
     const known = await engine.hooks.store.find(id);
-    if (known === undefined) {
-      throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${id}`, { place: 'id' });
-    }
+    if (known === undefined) throw await hookNotFound(id, engine.ledger);
     const listener = engine.reach.hooks ?? engine.reach.api;
     const seen = engine.config.webhooks.publicUrl ?? listener ?? 'http://localhost';
+    refuseUnsigned(known);
     const named = `test-${makeId()}`;
     const sent = payload ?? { test: true, delivery: named };
     const request = makeRequest(known, named, `${seen}/hooks/${id}`, sent);
@@ -71,16 +71,32 @@ export const testWebhook = defineOperation({
       known.hook.waitMs + limits.hookRespondMs,
     );
   },
-  plan: (_context, { id }) =>
-    Promise.resolve([
-      `Something would be delivered to ${id}, and whatever that starts is started.`,
-    ]),
+  async plan({ engine: { ledger } }, { id }) {
+    if ((await ledger.webhook(id)) === undefined) throw await hookNotFound(id, ledger);
+    return [`Something would be delivered to ${id}, and whatever that starts is started.`];
+  },
 });
 
 interface Told {
   status: number;
   answer: Record<string, unknown>;
   via: string;
+}
+
+/** What nobody could deliver now, whoever signs it. */
+function refuseUnsigned({ hook, secrets }: KnownHook): void {
+  const { id, enabled } = hook;
+  if (!enabled) {
+    throw new DuctileError('INPUT_INVALID', `the webhook ${id} is switched off`, {
+      place: 'enabled',
+      hint: `Switch it on with \`ductile webhook edit ${id} --enabled=true\`.`,
+    });
+  }
+  if (secrets.length > 0) return;
+  throw new DuctileError('INPUT_INVALID', `the webhook ${id} has no secret to sign with`, {
+    place: 'credential',
+    hint: `Make one with \`ductile webhook rotate ${id}\`, or set the credential that it names.`,
+  });
 }
 
 function makeRequest(

@@ -1,16 +1,18 @@
 import * as z from 'zod';
 import { duration, text } from '../base/fields.ts';
-import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
+import { hookNotFound } from '../engine/hook-find.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { askDirective, direct, directErrors, planDirective, textIn } from './direct.ts';
 import { lastOutcomes } from './webhook-outcome.ts';
 import {
   hookId,
+  hookUrl,
   settingName,
   settingsFields,
   showWebhook,
+  urlOf,
   webhookShape,
 } from './webhook-shapes.ts';
 
@@ -47,6 +49,7 @@ export const addWebhook = defineOperation({
   output: z.object({
     id: z.string(),
     path: z.string(),
+    url: hookUrl,
     secret,
     global_token: z.string().nullable().describe('shown when it was made for this first webhook'),
     directive_id: directiveId,
@@ -69,6 +72,7 @@ export const addWebhook = defineOperation({
     return {
       id: hook,
       path: `/hooks/${hook}`,
+      url: urlOf(context.engine, hook),
       secret: textOrNull(result['secret']),
       global_token: textOrNull(result['global_token']),
       directive_id: id,
@@ -166,7 +170,7 @@ export const showWebhookOperation = defineOperation({
       const credentials = (await hooks.store.references()).get(id) ?? [];
       return { ...showWebhook(found, outcome), credentials: [...credentials] };
     }
-    throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${id}`, { place: 'id' });
+    throw await hookNotFound(id, ledger);
   },
 });
 
@@ -201,7 +205,7 @@ export const rotateWebhook = defineOperation({
       .describe('how long the secret of now stays good; not at all unless told'),
   }),
   secrets: ['secret'],
-  output: z.object({ id: z.string(), secret, directive_id: directiveId }),
+  output: z.object({ id: z.string(), url: hookUrl, secret, directive_id: directiveId }),
   errors: [...usual, ...keyErrors, ...targetErrors, 'CREDENTIAL_NOT_FOUND', 'WEBHOOK_NOT_FOUND'],
   http: { method: 'POST', path: '/webhooks/:id/rotate', isSecret: true },
   cli: {
@@ -211,7 +215,9 @@ export const rotateWebhook = defineOperation({
   async run(context, input) {
     const asked = toRotate(input);
     const { id, result } = await direct(context, 'webhook.rotate', asked, beside(input));
-    return { id: input.id, secret: textOrNull(result['secret']), directive_id: id };
+    const made = textOrNull(result['secret']);
+    const url = urlOf(context.engine, input.id);
+    return { id: input.id, url, secret: made, directive_id: id };
   },
   plan: (context, input) => plan(context, 'webhook.rotate', toRotate(input), input),
 });

@@ -101,6 +101,65 @@ describe('with a server', () => {
   });
 });
 
+test.each(['add', 'rotate'])(
+  '`webhook %s` says that its secret is shown once, and where',
+  async (action) => {
+    const url = 'https://hooks.example/hooks/a';
+    const line = ['webhook', action, 'a', ...(action === 'add' ? ['--title', 'A'] : [])];
+    const { out } = await run(line, { answer: { ...answer, url, secret: 'made-for-it' } });
+    expect(out).toMatch(/address +https:\/\/hooks\.example\/hooks\/a\n/);
+    expect(out).toMatch(/secret +made-for-it\n/);
+    expect(out).toContain('Keep the secret now: it is not shown again.');
+    const brought = await run(line, { answer: { ...answer, url: null } });
+    expect(brought.out).toMatch(/address +\/hooks\/a\n/);
+    expect(brought.out).not.toContain('shown again');
+  },
+);
+
+describe('`webhook test` says why it cannot sign', () => {
+  const setUp = async () => {
+    const directory = await makeDirectory();
+    await writePlugin(join(directory, 'plugins', 'echo'), { program: succeeds });
+    const state = 'plugin_roots: [./plugins]\nstate: { path: ./data/state.db }\n';
+    await writeFile(join(directory, 'config.yaml'), state);
+    const ask = (line: string, given = '') =>
+      run([...line.split(' '), '--config', directory], {
+        host: cliHost,
+        io: { stdin: typed(given) },
+      });
+    const add = 'webhook add deploys --title Deploys --plugin echo --auth-mode github';
+    await ask('credential set theirs', secret);
+    expect((await ask(`${add} --credential theirs`)).code).toBe(0);
+    return ask;
+  };
+
+  test('of one that is switched off, and of one whose secret is gone', async () => {
+    const ask = await setUp();
+    await ask('webhook edit deploys --enabled=false');
+    const off = await ask('webhook test deploys');
+    expect([off.code, off.err]).toEqual([2, expect.stringContaining('is switched off')]);
+    expect(off.err).toContain('`ductile webhook edit deploys --enabled=true`');
+    await ask('webhook edit deploys --enabled=true');
+    expect((await ask('webhook test deploys')).code).toBe(0);
+    expect((await ask('credential delete theirs')).code).toBe(0);
+    const bare = await ask('webhook test deploys');
+    expect([bare.code, bare.err]).toEqual([2, expect.stringContaining('no secret to sign with')]);
+    expect(bare.err).toContain('`ductile webhook rotate deploys`');
+  });
+
+  test('of one that does not exist, also in a dry run, with the one that may be meant', async () => {
+    const ask = await setUp();
+    const lines = ['test deplois --dry-run', 'test deplois', 'show deplois', 'remove deplois'];
+    for (const line of lines) {
+      const { code, err } = await ask(`webhook ${line}`);
+      expect([line, code, err]).toEqual([line, 1, expect.stringContaining('WEBHOOK_NOT_FOUND')]);
+      expect(err).toContain('Did you mean deploys?');
+    }
+    const typo = await ask('webhook add a --title A --plugin ecko');
+    expect(typo.err).toContain('Did you mean echo?');
+  });
+});
+
 describe('without a server', () => {
   test('a secret is sealed, shown nowhere, and a test says that nobody listened', async () => {
     const directory = await makeDirectory();

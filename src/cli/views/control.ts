@@ -13,6 +13,8 @@ export const controlViews: Readonly<Record<string, View>> = {
   'tenant.token': showTenantToken,
   'token.create': showToken,
   'token.rotate': showToken,
+  'webhook.add': showHookSecret,
+  'webhook.rotate': showHookSecret,
   'plugin.health': showHealth,
   'jobs.cancel': showCancelled,
   'jobs.retry': showRetried,
@@ -89,6 +91,19 @@ function showToken(output: JsonOutput, printer: Printer): void {
     );
   }
   printer.line('Keep the token now: it is not shown again.');
+}
+
+function showHookSecret(output: JsonOutput, printer: Printer): void {
+  const { secret = null, global_token: token = null, url } = output;
+  printer.pairs([
+    ['id', output['id']],
+    ['address', url ?? output['path']],
+    ['secret', secret],
+    ['global token', token],
+    ['directive', output['directive_id']],
+  ]);
+  if (secret === null && token === null) return;
+  printer.line('Keep the secret now: it is not shown again.');
 }
 
 function showTenantToken(output: JsonOutput, printer: Printer): void {

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { DuctileError } from '../../base/errors.ts';
+import { hookNotFound } from '../../engine/hook-find.ts';
 import type { Context } from '../context.ts';
 import { defineOperation } from '../define.ts';
 import { findJob } from '../job.ts';
@@ -119,7 +120,7 @@ const finders: Readonly<Record<Kind, Finder>> = {
   async webhook({ engine: { ledger } }, id) {
     const row = await ledger.webhook(id);
     if (row !== undefined) return { kind: 'webhook', row };
-    throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${id}`, { place: 'id' });
+    throw await hookNotFound(id, ledger);
   },
   async schedule({ engine: { ledger } }, id) {
     const at = id.indexOf('/');
