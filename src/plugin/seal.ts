@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { blake3 } from '../base/blake3.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
+import { isInstalledAt } from '../config/installed.ts';
 import { readManifest, sealedIn } from '../config/integrity.ts';
 import type { Seal } from '../config/integrity.ts';
 import { keyText } from '../config/document.ts';
@@ -19,13 +20,17 @@ export function sealPlugins({ plugins }: Catalog): Map<string, Seal> {
 
 /**
  * How the plugins differ from what was locked: their code runs with the rights of this process, so it
- * is watched as the files of the configuration are. One that is gone runs nothing and is not missed.
+ * is watched as the files of the configuration are. One that is gone runs nothing and is not missed, and
+ * one that an installation brings has the code of another, which is watched by its own name.
  */
-export function findPluginDrift({ file }: Config, { plugins }: Catalog): Problem[] {
+export function findPluginDrift({ file, plugins: settings }: Config, catalog: Catalog): Problem[] {
   const sealed = sealedIn(readManifest(dirname(file)));
   if (sealed === undefined) return [];
   const hash = makeHash();
-  return [...plugins.values()].flatMap((plugin) => compare(plugin, sealed.get(plugin.name), hash));
+  const own = [...catalog.plugins.values()].filter(
+    ({ name }) => !isInstalledAt(settings[name]?.place ?? ''),
+  );
+  return own.flatMap((plugin) => compare(plugin, sealed.get(plugin.name), hash));
 }
 
 function compare(plugin: Plugin, before: Seal | undefined, hash: Hash): Problem[] {

@@ -1,5 +1,5 @@
 /** Packages from the command line, without a server. */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
@@ -127,4 +127,13 @@ test('keeps no secret, whatever its key was called by who installs it', async ()
     '{"word":"hunter2"}',
   );
   expect([code, err]).toEqual([2, expect.stringContaining('plugins.kept.config.password')]);
+});
+
+test('what it brings is no part of what was locked, and no drift from it', async () => {
+  const file = join(directory, 'config.yaml');
+  appendFileSync(file, 'service: { admission: { fail_on_drift: true } }\n');
+  expect((await ductile('config', 'lock')).code).toBe(0);
+  const words = ['package', 'install', 'greeter', '--with', '{"word":"hi"}'];
+  expect(await ductile(...words)).toMatchObject({ code: 0, err: '' });
+  expect((await ductile('plugin', 'run', 'greeting')).code).toBe(0);
 });
