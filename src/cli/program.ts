@@ -1,5 +1,5 @@
 import { Command, CommanderError, Option } from 'commander';
-import { DuctileError, toDuctileError } from '../base/errors.ts';
+import { toDuctileError } from '../base/errors.ts';
 import { ask } from './ask.ts';
 import type { Input } from './ask.ts';
 import { commands } from './commands.ts';
@@ -13,6 +13,7 @@ import { addOwnCommands } from './own.ts';
 import { printError, showCell } from './print.ts';
 import { withProgress } from './progress.ts';
 import { judge, show } from './show.ts';
+import { usageError } from './usage-error.ts';
 import { version } from './version.ts';
 import { welcome } from './welcome.ts';
 import { readInterval, watch } from './watch.ts';
@@ -35,7 +36,7 @@ export async function runProgram(
   } catch (thrown) {
     if (thrown instanceof CommanderError && isHelp(thrown)) return thrown.exitCode;
     const error =
-      thrown instanceof CommanderError ? usageError(thrown, argv) : toDuctileError(thrown);
+      thrown instanceof CommanderError ? usageError(thrown, argv, program) : toDuctileError(thrown);
     printError(error, io, argv.includes('--json'));
     return error.kind.exit;
   }
@@ -175,22 +176,4 @@ export function examplesText(examples: readonly string[]): string {
 
 function isHelp({ code }: CommanderError): boolean {
   return ['commander.help', 'commander.helpDisplayed', 'commander.version'].includes(code);
-}
-
-/** Commander's own complaint in the words of the catalogue. */
-function usageError({ message }: CommanderError, argv: readonly string[]): DuctileError {
-  const [said = '', guess] = message.replace(/^error: /, '').split('\n');
-  const asked = ['ductile', ...commandWords(argv), '--help'].join(' ');
-  const hint = guess?.replaceAll(/[()]/g, '') ?? `See \`${asked}\`.`;
-  // What was given too much may be a secret.
-  return new DuctileError('INPUT_INVALID', said.replace(/(but got \d+): .*$/, '$1'), { hint });
-}
-
-/** The noun and the action among the words, as far as they are known; options may stand before them. */
-function commandWords(argv: readonly string[]): string[] {
-  const at = argv.findIndex((word) => commands.some((definition) => definition.noun === word));
-  const [noun = '', action = ''] = at === -1 ? [] : argv.slice(at);
-  const actions = commands.filter((definition) => definition.noun === noun);
-  if (actions.length === 0) return [];
-  return actions.some((definition) => definition.action === action) ? [noun, action] : [noun];
 }

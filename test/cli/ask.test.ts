@@ -182,6 +182,11 @@ describe('help', () => {
 describe('mistakes', () => {
   test.each([
     [['job', 'lst'], "unknown command 'lst'", 'Did you mean list?'],
+    [['webhook', 'shwo', 'x'], "unknown command 'shwo'", 'Did you mean show?'],
+    [['webhook', 'ad', 'x', '--title', 'X'], "unknown command 'ad'", 'Did you mean add?'],
+    [['run', 'shwo', 'x'], "unknown command 'shwo'", 'Did you mean show?'],
+    [['run', 'echo', 'x'], 'too many arguments', 'run --help'],
+    [['webhook', 'add', 'x', '--titel', 'X'], "unknown option '--titel'", 'Did you mean --title?'],
     [['jib'], "unknown command 'jib'", 'Did you mean job?'],
     [['job', 'list', '--limt', '3'], "unknown option '--limt'", 'Did you mean --limit?'],
     [['job', 'inspect'], "missing required argument 'id'", 'ductile job inspect --help'],
