@@ -13,7 +13,7 @@ Where this is not \`~/.config/ductile\`, add \`--config <this directory>\` to ea
 
 ## Change something
 
-1. Edit \`config.yaml\`, or use \`ductile config set <key> <value> --dry-run\`.
+1. Edit \`config.yaml\`, or use \`ductile config set <key>=<value> --dry-run\`.
 2. \`ductile config check\` says what is wrong, where, and what to do about it.
 3. \`ductile config lock\`, then \`ductile system reload\` if the service runs.
 
