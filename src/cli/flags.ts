@@ -5,6 +5,7 @@ import { Option } from 'commander';
 import type { Command } from 'commander';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
+import { suggest } from '../config/nearest.ts';
 import { decodeText } from '../operations/request.ts';
 import type { FieldSchema } from '../operations/request.ts';
 import type { CommandDefinition } from './commands.ts';
@@ -53,6 +54,7 @@ export function addFlags(
     const input: Record<string, unknown> = {};
     for (const flag of flags) {
       const value = await readFlag(flag, given[positionals.indexOf(flag.field)], options, io);
+      refuseNoPlace(flag, value, surface);
       const isPath = surface.paths?.includes(flag.field) === true && typeof value === 'string';
       if (value !== undefined) input[flag.field] = isPath ? resolve(io.cwd, value) : value;
     }
@@ -140,6 +142,19 @@ async function readFlag(
     throw refuse(field, 'is not JSON', 'Write an object, in quotes: \'{"name":"value"}\'.');
   }
   return value;
+}
+
+/** In the path of a request it would only be a place that is not there. */
+function refuseNoPlace({ field, schema }: Flag, value: unknown, { http }: CommandDefinition): void {
+  const { choices } = schema;
+  const isInPath = http?.path.split('/').includes(`:${field}`) === true;
+  if (!isInPath || typeof value !== 'string') return;
+  if (choices.length === 0 || choices.includes(value)) return;
+  throw refuse(
+    field,
+    `must be ${choices.join(', ')}, not ${value}`,
+    suggest(value, choices, 'choices'),
+  );
 }
 
 async function readInput(field: string, file: string, io: CliIo): Promise<string> {

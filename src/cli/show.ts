@@ -3,7 +3,7 @@ import type { CommandDefinition } from './commands.ts';
 import { makePrinter } from './options.ts';
 import type { Common } from './options.ts';
 import type { Paper, Printer } from './print.ts';
-import { rowsOf, showPlain, showProblems } from './views/parts.ts';
+import { rowsOf, showPairs, showProblems } from './views/parts.ts';
 import { showPlan, views } from './views.ts';
 
 /** Prints an answer as it was asked for. */
@@ -18,7 +18,7 @@ export function show(
   else if (output['dry_run'] === true) showPlan(output, printer);
   else if (name in views) views[name]?.(output, printer);
   else if (table !== undefined) showTable(table, output, printer);
-  else showPlain(output, printer);
+  else showPairs(output, printer);
 }
 
 /** The same as lines, to be put somewhere else. */

@@ -16,6 +16,7 @@ import { firstSlot, makeTimed, nextSlot } from '../schedule/plan.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
 import type { Directives } from './directives.ts';
 import { toNextDue } from './timetable.ts';
+import { scheduleNotFound } from './schedule-find.ts';
 
 export interface ScheduleSeams {
   readonly ledger: Ledger;
@@ -31,11 +32,14 @@ export function registerScheduleDirectives(directives: Directives, seams: Schedu
   directives.registerDirective(resetBreakerDirective(seams));
 }
 
-function pauseScheduleDirective({ ledger }: ScheduleSeams): DirectiveDefinition<ScheduleChoice> {
+function pauseScheduleDirective({
+  ledger,
+  config,
+}: ScheduleSeams): DirectiveDefinition<ScheduleChoice> {
   return {
     ...pauseScheduleType,
     async plan(choice) {
-      const { status } = await mustFind(ledger, choice);
+      const { status } = await mustFind(choice, ledger, config());
       const name = nameOf(choice);
       if (status === 'paused') return [`${name} is paused already; nothing would change.`];
       return [`${name} would not fire until it is resumed; what it has queued would still run.`];
@@ -55,7 +59,7 @@ function resumeScheduleDirective({
   return {
     ...resumeScheduleType,
     async plan(choice) {
-      const row = await mustFind(ledger, choice);
+      const row = await mustFind(choice, ledger, config());
       const name = nameOf(choice);
       if (row.status !== 'paused') return [`${name} is ${row.status}; nothing would change.`];
       const now = await ledger.now();
@@ -64,7 +68,7 @@ function resumeScheduleDirective({
       return [`${name} would fire again${dueAt === undefined ? '' : `, at ${dueAt} first`}.`];
     },
     async prepare(choice) {
-      const row = await mustFind(ledger, choice);
+      const row = await mustFind(choice, ledger, config());
       const now = await ledger.now();
       const next = nextOf(config(), choice, row, now);
       const work = { kind: 'schedule.pause', ...keyOf(choice), paused: false, now } as const;
@@ -129,16 +133,14 @@ function nextOf(
   return slot === undefined ? undefined : toNextDue(slot);
 }
 
-async function mustFind(ledger: Ledger, choice: ScheduleChoice): Promise<ScheduleRow> {
-  const { plugin } = choice;
-  const { scheduleId } = keyOf(choice);
-  const [row] = await ledger.schedules({ plugin, scheduleId, limit: 1 });
+async function mustFind(
+  choice: ScheduleChoice,
+  ledger: Ledger,
+  config: Config,
+): Promise<ScheduleRow> {
+  const [row] = await ledger.schedules({ ...keyOf(choice), limit: 1 });
   if (row !== undefined && row.status !== 'retired') return row;
-  const others = await ledger.schedules({ plugin, limit: 20 });
-  const ids = others.map((one) => one.scheduleId);
-  const hint =
-    ids.length === 0 ? {} : { hint: suggest(scheduleId, ids, 'schedules of this plugin') };
-  throw new DuctileError('SCHEDULE_NOT_FOUND', `there is no schedule ${nameOf(choice)}`, hint);
+  throw await scheduleNotFound(keyOf(choice), config, ledger);
 }
 
 function keyOf(choice: ScheduleChoice): { plugin: string; scheduleId: string } {

@@ -187,6 +187,11 @@ describe('mistakes', () => {
     [['run', 'shwo', 'x'], "unknown command 'shwo'", 'Did you mean show?'],
     [['run', 'echo', 'x'], 'too many arguments', 'run --help'],
     [['webhook', 'add', 'x', '--titel', 'X'], "unknown option '--titel'", 'Did you mean --title?'],
+    [
+      ['why', 'x', '--kind', 'nonsense'],
+      'kind must be job, run, schedule',
+      'The choices are job, run',
+    ],
     [['jib'], "unknown command 'jib'", 'Did you mean job?'],
     [['job', 'list', '--limt', '3'], "unknown option '--limt'", 'Did you mean --limit?'],
     [['job', 'inspect'], "missing required argument 'id'", 'ductile job inspect --help'],

@@ -153,6 +153,19 @@ describe('writing', () => {
     expect(jobs).toEqual([expect.objectContaining({ submitted_by: 'cli' })]);
   });
 
+  test('a schedule that no service has begun with is told from one that is not there', async () => {
+    const plugins = { echo: { schedules: [{ id: 'often', every: '5m' }] } };
+    const config = { plugin_roots: [shipped], state: { path: state }, plugins };
+    writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
+    for (const line of ['why echo/often', 'schedule pause echo often']) {
+      const { code, err } = await ductile(...line.split(' '));
+      expect([line, code, err]).toEqual([line, 1, expect.stringContaining('SCHEDULE_NOT_FOUND')]);
+      expect(err).toContain('begins when the service starts');
+    }
+    const other = await ductile('why', 'echo/oftener');
+    expect(other.err).toContain('SUBJECT_NOT_FOUND');
+  });
+
   test('what is about a running server says so', async () => {
     for (const line of ['system logs', 'system reload']) {
       const { code, err } = await ductile(...line.split(' '));

@@ -194,3 +194,20 @@ test('plugin list says which do not work', async () => {
   expect(out).toContain('pump could not be set up, and its jobs wait (it leaks)');
   expect(out).toContain('mail starts no jobs until `ductile plugin enable mail`');
 });
+
+test('incident show: what was told of it stands in a table, and the detail is readable', async () => {
+  const signal = {
+    signal_id: 's1',
+    type: 'incident.opened',
+    occurred_at: '2026-01-02T03:04:05.006Z',
+  };
+  const answer = {
+    incident_id: 'i1',
+    kind: 'failure_streak',
+    detail: { failures: 5 },
+    signals: [signal],
+  };
+  const { out } = await run(['incident', 'show', 'i123'], { answer });
+  expect(out).toContain('detail\n  {\n    "failures": 5\n  }\n');
+  expect(out).toMatch(/Signals\nOCCURRED +TYPE +ID\n2026-01-02\S+ +incident\.opened +s1\n/);
+});

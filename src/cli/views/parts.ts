@@ -47,6 +47,11 @@ export function rowsOf(value: unknown): readonly Row[] {
   return listOf(value).map(rowOf);
 }
 
+/** Every field under its own name. */
+export function showPairs(output: JsonOutput, printer: Printer): void {
+  printer.pairs(Object.entries(output).map(([name, value]) => [name.replaceAll('_', ' '), value]));
+}
+
 /** What could not be done where no service runs, and when it goes on. */
 export function showLeft({ waiting, message }: JsonOutput, printer: Printer): void {
   if (waiting === undefined) return;
@@ -69,9 +74,4 @@ export function showProblems(problems: readonly Row[], printer: Printer): void {
     printer.line(`${name}${showCell(message)}`);
     printer.line(`  ${showCell(place)}${hint === null ? '' : `. ${showCell(hint)}`}`);
   }
-}
-
-/** For answers without a view of their own. */
-export function showPlain(output: JsonOutput, printer: Printer): void {
-  printer.pairs(Object.entries(output).map(([name, value]) => [name.replaceAll('_', ' '), value]));
 }

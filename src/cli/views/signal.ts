@@ -1,10 +1,11 @@
 import type { JsonOutput } from '../../operations/define.ts';
 import { showCell } from '../print.ts';
 import type { Printer } from '../print.ts';
-import { section, showStarted } from './parts.ts';
+import { section, showPairs, showStarted } from './parts.ts';
 import type { View } from './parts.ts';
 
 export const signalViews: Readonly<Record<string, View>> = {
+  'incident.show': showIncident,
   'signal.emit': showEmitted,
   'signal.replay': showReplay,
   'signal.show': showSignal,
@@ -30,6 +31,16 @@ function showReplay(output: JsonOutput, printer: Printer): void {
   }
   if (unhandled !== 0) printer.line(`${showCell(unhandled)} of them are handled by nothing now.`);
   printer.line(`On record as directive ${showCell(output['directive_id'])}.`);
+}
+
+function showIncident({ signals, detail, ...rest }: JsonOutput, printer: Printer): void {
+  showPairs(rest, printer);
+  printer.block('detail', JSON.stringify(detail, null, 2));
+  section(printer, 'Signals', signals, [
+    ['OCCURRED', 'occurred_at'],
+    ['TYPE', 'type'],
+    ['ID', 'signal_id'],
+  ]);
 }
 
 function showSignal(output: JsonOutput, printer: Printer): void {

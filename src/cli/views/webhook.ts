@@ -1,7 +1,7 @@
 import type { JsonOutput } from '../../operations/define.ts';
 import { showCell } from '../print.ts';
 import type { Printer } from '../print.ts';
-import { listOf, showPlain, showStarted } from './parts.ts';
+import { listOf, showPairs, showStarted } from './parts.ts';
 import type { View } from './parts.ts';
 
 export const webhookViews: Readonly<Record<string, View>> = {
@@ -13,7 +13,7 @@ export const webhookViews: Readonly<Record<string, View>> = {
 function showWebhook(output: JsonOutput, printer: Printer): void {
   const { last_triggered_at: triggeredAt, last_error: error } = output;
   const news = { last_triggered_at: triggeredAt ?? '-', last_error: error ?? '-' };
-  showPlain({ ...output, ...news }, printer);
+  showPairs({ ...output, ...news }, printer);
 }
 
 function showDelivery(output: JsonOutput, printer: Printer): void {

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { DuctileError } from '../../base/errors.ts';
 import { hookNotFound } from '../../engine/hook-find.ts';
+import { isDeclared, scheduleNotFound, type ScheduleName } from '../../engine/schedule-find.ts';
 import type { Context } from '../context.ts';
 import { defineOperation } from '../define.ts';
 import { findJob } from '../job.ts';
@@ -75,9 +76,14 @@ export const explainWhy = defineOperation({
 
 async function find(context: Context, kind: Kind | 'any', id: string): Promise<Found> {
   if (kind !== 'any') return await finders[kind](context, id);
-  for (const one of seenBy(context.principal).filter((each) => mayBe(each, id))) {
+  const seen = seenBy(context.principal).filter((each) => mayBe(each, id));
+  for (const one of seen) {
     const found = await finders[one](context, id).catch(ignoreMissing);
     if (found !== undefined) return found;
+  }
+  const { config, ledger } = context.engine;
+  if (seen.includes('schedule') && isDeclared(scheduleIn(id), config)) {
+    throw await scheduleNotFound(scheduleIn(id), config, ledger);
   }
   throw new DuctileError('SUBJECT_NOT_FOUND', `nothing is called ${id}`, { place: 'id' });
 }
@@ -122,13 +128,16 @@ const finders: Readonly<Record<Kind, Finder>> = {
     if (row !== undefined) return { kind: 'webhook', row };
     throw await hookNotFound(id, ledger);
   },
-  async schedule({ engine: { ledger } }, id) {
-    const at = id.indexOf('/');
-    const plugin = at === -1 ? id : id.slice(0, at);
-    const scheduleId = at === -1 ? 'default' : id.slice(at + 1);
-    const [row] = await ledger.schedules({ plugin, scheduleId, limit: 1 });
+  async schedule({ engine: { ledger, config } }, id) {
+    const name = scheduleIn(id);
+    const [row] = await ledger.schedules({ ...name, limit: 1 });
     if (row !== undefined) return { kind: 'schedule', row };
-    const message = `there is no schedule ${plugin}/${scheduleId}`;
-    throw new DuctileError('SCHEDULE_NOT_FOUND', message, { place: 'id' });
+    throw await scheduleNotFound(name, config, ledger);
   },
 };
+
+function scheduleIn(id: string): ScheduleName {
+  const at = id.indexOf('/');
+  if (at === -1) return { plugin: id, scheduleId: 'default' };
+  return { plugin: id.slice(0, at), scheduleId: id.slice(at + 1) };
+}
