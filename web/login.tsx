@@ -41,7 +41,7 @@ export function Login({ reason }: { readonly reason: Reason | undefined }) {
         </button>
         <p id="token-about" class="about">
           It stays in this tab and is forgotten when the tab is closed. A token for yourself:
-          <code>ductile token create me --role admin</code>
+          <code>ductile token create dashboard --role admin</code>
         </p>
       </form>
     </main>

@@ -18,7 +18,7 @@ export async function showUi(session: Session, options: Common): Promise<number>
     );
   } else {
     printer.line(address);
-    printer.line('It asks for a token: ductile token create me --role admin');
+    printer.line('It asks for a token: ductile token create dashboard --role admin');
   }
   return isOn ? 0 : 1;
 }

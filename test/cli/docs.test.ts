@@ -8,7 +8,8 @@ import { makeDirectory } from '../support/directory.ts';
 const root = resolve(import.meta.dirname, '../..');
 
 /** What goes on for ever, takes minutes, or needs what goes on for ever. */
-const isEndless = /^(npm test|\.\/ductile (demo|system start|system status)|curl |\s+-H )/;
+const isEndless =
+  /^(npm test|\.\/ductile (demo|system start|system status|system reload)|curl |\s+-H )/;
 
 async function blocksOf(page: string, language: string): Promise<string[]> {
   const text = await readFile(join(root, page), 'utf8');
@@ -33,7 +34,7 @@ test('README.md', async () => {
   const home = await makeDirectory();
   const file = join(home, '.config/ductile/config.yaml');
   const blocks = await blocksOf('README.md', 'sh');
-  const [, first = '', look = '', flow = '', check = '', , share = '', see = ''] = blocks;
+  const [, first = '', look = '', flow = '', check = '', use = '', share = '', see = ''] = blocks;
   expect(await type(home, first)).toMatch(/status +succeeded/);
   expect(await readFile(join(home, 'notes.jsonl'), 'utf8')).toContain('world');
   expect(await type(home, look)).toContain('Attempts');
@@ -48,7 +49,7 @@ test('README.md', async () => {
   await writeFile(file, before.replace('plugins:\n', `plugins:\n${schedules}`) + api + trust);
   const told = await type(home, check);
   expect(told).toContain('Nothing is wrong.');
-  expect(told).toMatch(/2026-12-01T06:30:00\S* .*mornings/);
+  expect(await type(home, use)).toMatch(/2026-12-01T06:30:00\S* .*mornings/);
 
   const shared = await type(home, share);
   expect(shared).toMatch(/2 plugins would be added[^]*brought +2 plugins/);
