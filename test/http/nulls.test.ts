@@ -118,7 +118,9 @@ test.each([
   expect(one.body).toMatchObject({ ...said, ...shown, last_error: null, description: '' });
   expect(Object.keys(one.body)).toEqual(expect.arrayContaining(fields));
   const { webhooks } = (await api.ask('/webhooks')).body as { webhooks: unknown[] };
-  expect(webhooks).toContainEqual(one.body);
+  // Which credentials it goes by is told of one alone: to know it, its secrets are opened.
+  const { credentials: _, ...listed } = one.body;
+  expect(webhooks).toContainEqual(listed);
 });
 
 test('a directive without a key may say so', async () => {

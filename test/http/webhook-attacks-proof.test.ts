@@ -15,7 +15,8 @@ let at: Attacked;
 const secrets = new Map<string, string>();
 beforeAll(async () => {
   at = await openAttacked({
-    webhooks: { listen: '127.0.0.1:0', endpoints: [endpoint] },
+    // More of them fail than one source may.
+    webhooks: { listen: '127.0.0.1:0', endpoints: [endpoint], trusted_proxies: ['127.0.0.1'] },
     tokens: [{ name: 'of_files', key: 'a-secret-of-the-files', scopes: [] }],
     plugins: { echo: { shared: true } },
   });
@@ -28,9 +29,6 @@ beforeAll(async () => {
   secrets.set('b64', await at.open('b64', { ...echo, ...base64, hmac_sig_prefix: '' }));
   secrets.set('bearer', await at.open('bearer', echo));
   secrets.set('gitlab', await at.open('gitlab', { ...echo, auth_mode: 'gitlab' }));
-  // A source that delivered well is not shut out for what it fails at afterwards.
-  const good = await at.post('/hooks/gitlab', [['x-gitlab-token', secretOf('gitlab')]], BODY);
-  expect(good.status).toBe(202);
 });
 afterAll(() => at.api.close());
 

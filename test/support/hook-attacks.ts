@@ -18,7 +18,10 @@ export interface Attacked {
   readonly port: number;
   /** Opens a webhook and gives its secret. */
   open(id: string, entry: object): Promise<string>;
-  /** Headers as they are, also those that come twice; JSON unless they say otherwise. */
+  /**
+   * Headers as they are, also those that come twice; JSON unless they say otherwise. Where we are a
+   * proxy that is trusted, each comes from a source of its own.
+   */
   post(path: string, lines: Lines, body: string | Buffer): Promise<Told>;
   /** Sends pieces one after the other, and gives what comes back until the server hangs up. */
   raw(pieces: readonly (string | Buffer)[]): Promise<string>;
@@ -30,6 +33,8 @@ export async function openAttacked(setup: ApiSetup = {}): Promise<Attacked> {
   const api = await startApi({ webhooks: { listen: '127.0.0.1:0' }, ...setup });
   const port = Number(api.server.surfaces.webhooks?.split(':').at(-1));
   const send = (pieces: readonly (string | Buffer)[]): Promise<string> => raw(port, pieces);
+  const isProxy = api.server.instance.config.webhooks.trustedProxies.includes('127.0.0.1');
+  let sent = 0;
   return {
     api,
     port,
@@ -45,9 +50,11 @@ export async function openAttacked(setup: ApiSetup = {}): Promise<Attacked> {
         ['host', 'hooks.example'],
         ['connection', 'close'],
         ...(typed ? [] : [['content-type', 'application/json'] as const]),
+        ...(isProxy ? [['x-forwarded-for', `10.0.${sent >> 8}.${sent & 255}`] as const] : []),
         ...lines,
         ['content-length', String(Buffer.byteLength(body))],
       ];
+      sent += 1;
       const head = all.map(([name, value]) => `${name}: ${value}\r\n`).join('');
       const request = Buffer.from(`POST ${path} HTTP/1.1\r\n${head}\r\n`, 'latin1');
       return parse(await send([Buffer.concat([request, Buffer.from(body)])]));
