@@ -7,6 +7,7 @@ import { Table, type Column } from '../ui/table.tsx';
 import { Line, Maybe, Text } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { SchemaForm } from '../plugin/schema-form.tsx';
+import { keepHooks } from '../webhook/kept.ts';
 
 type Package = Output<'package.list'>['packages'][number];
 
@@ -183,6 +184,7 @@ function Switches({ one: { slug, status, installed, version }, reload }: Switche
         reload();
         return verbs[verb];
       },
+      keep: ({ webhooks = [] }) => keepHooks(webhooks.filter(({ secret }) => secret !== null)),
     });
   return (
     <>
@@ -211,5 +213,6 @@ function install(slug: string, config: Record<string, unknown>, reload: () => vo
       reload();
       return 'It is installed and in force.';
     },
+    keep: ({ webhooks = [] }) => keepHooks(webhooks),
   });
 }

@@ -9,6 +9,7 @@ import { Table, type Column } from '../ui/table.tsx';
 import { Id, Line, Maybe, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { Why } from '../ui/why.tsx';
+import { keepHooks } from './kept.ts';
 import { targetOf } from './webhooks.tsx';
 
 type Delivery = Output<'webhook.deliveries'>['deliveries'][number];
@@ -44,6 +45,9 @@ export function WebhookPage({ route }: { readonly route: Route }) {
             </button>
             <button type="button" onClick={() => test(id, hook.reload)}>
               Send a test
+            </button>
+            <button type="button" onClick={() => rotate(row, hook.reload)}>
+              Rotate the secret
             </button>
           </Head>
           <Why kind="webhook" id={id} />
@@ -192,5 +196,28 @@ function turn({ id, enabled }: Output<'webhook.show'>, reload: () => void): void
       reload();
       return enabled ? 'It takes nothing any more.' : 'It takes deliveries again.';
     },
+  });
+}
+
+function rotate({ id, path }: Output<'webhook.show'>, reload: () => void): void {
+  ask({
+    title: `Make another secret for ${id}?`,
+    word: 'Rotate the secret',
+    name: 'webhook.rotate',
+    input: { id },
+    choice: {
+      label: 'The secret of now',
+      options: [
+        ['is not good any more', {}],
+        ['stays good for an hour', { keep_old: '1h' }],
+        ['stays good for a day', { keep_old: '1d' }],
+        ['stays good for a week', { keep_old: '7d' }],
+      ],
+    },
+    done() {
+      reload();
+      return 'It has another secret.';
+    },
+    keep: ({ secret }) => keepHooks([{ id, path, secret }]),
   });
 }

@@ -1,0 +1,64 @@
+/** Webhooks in the dashboard: their secrets, and what became of what was delivered. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openDashboard, type Dashboard } from '../support/dashboard.ts';
+
+let place: Dashboard;
+
+beforeAll(async () => {
+  place = await openDashboard({
+    parcel: {
+      title: 'Takes parcels',
+      webhooks: [{ id: 'parcels', title: 'Parcels', signal: 'parcel.came' }],
+    },
+  });
+});
+
+afterAll(() => place.close());
+
+/** What a sender with this secret is answered. */
+async function deliver(path: string, secret: string): Promise<number> {
+  return (await place.api.ask(path, { token: secret, body: '{"n":1}' })).status;
+}
+
+test('a package that brings a webhook shows its address and secret until they are taken', () =>
+  place.look(async ({ page, open, audit }) => {
+    await open('/ui/packages/parcel');
+    await page.getByRole('button', { name: 'Install' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('button', { name: 'Install' }).click();
+    await dialog.getByRole('heading', { name: 'It is installed and in force.' }).waitFor();
+    await dialog.getByText(/^\/hooks\//).waitFor();
+    await page.keyboard.press('Escape');
+    expect(await audit()).toEqual([]);
+    const [path = '', secret = ''] = await dialog.locator('dd code').allTextContents();
+    expect(await deliver(path, secret)).toBe(202);
+    await dialog.getByRole('button', { name: 'I have it' }).click();
+    await dialog.waitFor({ state: 'hidden' });
+    expect(await page.content()).not.toContain(secret);
+  }));
+
+test('another secret is made and shown once, and the old one is good for as long as chosen', async () => {
+  await place.post('/webhooks', { id: 'turning', title: 'Turning', signal: 'it.turned' });
+  await place.look(async ({ page, open }) => {
+    await open('/ui/webhooks/turning');
+    const dialog = page.getByRole('dialog');
+    const rotate = async (old: string, plan: string): Promise<string> => {
+      await page.getByRole('button', { name: 'Rotate the secret' }).click();
+      await page.getByLabel('The secret of now').selectOption(old);
+      await dialog.getByText(plan).waitFor();
+      await dialog.getByRole('button', { name: 'Rotate the secret' }).click();
+      const shown = await dialog.locator('dd code').nth(1).textContent();
+      await dialog.getByRole('button', { name: 'I have it' }).click();
+      return shown ?? '';
+    };
+    const first = await rotate('is not good any more', 'would not be good any more');
+    const second = await rotate('stays good for a day', 'would stay good for a while');
+    expect(
+      await Promise.all([deliver('/hooks/turning', first), deliver('/hooks/turning', second)]),
+    ).toEqual([202, 202]);
+    const third = await rotate('is not good any more', 'would not be good any more');
+    expect(
+      await Promise.all([deliver('/hooks/turning', second), deliver('/hooks/turning', third)]),
+    ).toEqual([401, 202]);
+  });
+});
