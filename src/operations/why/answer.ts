@@ -102,3 +102,17 @@ export function firstLine(text: string, charsMax = 200): string {
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
+
+const states: Readonly<Record<string, string>> = {
+  succeeded: 'has succeeded',
+  failed: 'has failed',
+  timed_out: 'has timed out',
+  halted: 'has halted',
+  cancelled: 'was cancelled',
+  skipped: 'was skipped',
+};
+
+/** That something is in a state, after its name. */
+export function isInState(status: string): string {
+  return states[status] ?? `is ${status}`;
+}

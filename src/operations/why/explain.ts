@@ -7,6 +7,7 @@ import type { Job } from '../../job/job.ts';
 import { isTerminal } from '../../job/state.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { ScheduleRow } from '../../ledger/schedules.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
 import type { DeliveryRow, WebhookRow } from '../../ledger/webhooks.ts';
 import type { Run } from '../../pipeline/run.ts';
 import { matchRoutes } from '../../pipeline/route.ts';
@@ -16,6 +17,7 @@ import type { Context } from '../context.ts';
 import { explainRun } from '../run-why.ts';
 import { isVisible } from '../sight.ts';
 import { startedBy } from '../webhook-delivery.ts';
+import { outcomesOf } from '../webhook-outcome.ts';
 import { showWebhook } from '../webhook-shapes.ts';
 import type { Cause, Explanation } from './answer.ts';
 import { explainDelivery } from './delivery.ts';
@@ -26,7 +28,7 @@ import { explainJob } from './job.ts';
 import { explainRunFacts } from './run.ts';
 import { explainSchedule } from './schedule.ts';
 import { explainSignal } from './signal.ts';
-import { explainWebhook } from './webhook.ts';
+import { explainWebhook, type WebhookFacts } from './webhook.ts';
 
 /** What was found under a name. */
 export type Found =
@@ -82,12 +84,13 @@ async function ofRun(context: Context, run: Run): Promise<Explanation> {
   const { ledger } = engine;
   const { concurrencyKey } = run;
   const isInLine = run.status === 'queued' && run.dueAt === null && concurrencyKey !== null;
-  const [links, waits, house, [successor], rivals] = await Promise.all([
+  const [links, waits, house, [successor], rivals, graph] = await Promise.all([
     readLinks(ledger, { run }, seenBy(context)),
     explainRun(ledger, run),
     readHouse(engine),
     ledger.runs({ revivedFrom: run.id, limit: 1 }),
     isInLine ? ledger.runs({ concurrencyKey, ...FEW }) : [],
+    run.completedAt === null ? ledger.definition(run.definitionHash) : undefined,
   ]);
   const jobId = waits[0]?.job_id ?? null;
   const job = jobId === null ? undefined : await ledger.job(jobId);
@@ -95,6 +98,7 @@ async function ofRun(context: Context, run: Run): Promise<Explanation> {
     run,
     links,
     waits,
+    nodes: graph?.nodes,
     house,
     rivals,
     revivedAs: successor?.id,
@@ -141,6 +145,7 @@ async function ofWebhook(engine: Engine, row: WebhookRow): Promise<Explanation> 
     readHouse(engine),
     engine.ledger.deliveries({ hookId: row.id, ...FEW }),
   ]);
+  const started = await readStarted(engine.ledger, deliveries[0]);
   const { enabled, rate_limit_per_minute: rate } = showWebhook(row);
   return explainWebhook({
     row,
@@ -150,7 +155,21 @@ async function ofWebhook(engine: Engine, row: WebhookRow): Promise<Explanation> 
     turnedAway: engine.hooks.turnedAway.count(row.id, performance.now()),
     missing: findMissing(engine, row),
     deliveries,
+    ...started,
   });
+}
+
+/** What a delivery led to, the newest first. */
+async function readStarted(
+  ledger: Ledger,
+  delivery: DeliveryRow | undefined,
+): Promise<Pick<WebhookFacts, 'jobs' | 'runs' | 'outcome'>> {
+  if (delivery === undefined) return { jobs: [], runs: [] };
+  const [{ jobs, runs }, outcomes] = await Promise.all([
+    startedBy(ledger, delivery),
+    outcomesOf(ledger, [delivery]),
+  ]);
+  return { jobs: jobs.toReversed(), runs, outcome: outcomes.get(delivery.id) };
 }
 
 /** What a webhook names and this host does not have. */

@@ -1,3 +1,4 @@
+import type { ApproveNode, Node } from '../../pipeline/graph.ts';
 import type { Run } from '../../pipeline/run.ts';
 import type { Wait } from '../run-why.ts';
 import { firstLine, plural, quote, toExplanation, type Cause, type Explanation } from './answer.ts';
@@ -10,6 +11,8 @@ export interface RunFacts {
   readonly house: HouseFacts;
   /** What its branches wait for. */
   readonly waits: readonly Wait[];
+  /** Of its pipeline as it was when it began, by their names. */
+  readonly nodes?: Readonly<Record<string, Node>> | undefined;
   /** Of the first of its jobs that are queued: what holds that. */
   readonly job?: WaitFacts | undefined;
   /** Runs of its concurrency key that are under way. */
@@ -63,8 +66,8 @@ function lineCauses({ run, house, rivals }: RunFacts): Cause[] {
 
 const RIVALS_NAMED = 3;
 
-function waitCauses({ run, waits, job }: RunFacts): Cause[] {
-  const causes = waits.slice(0, WAITS_TOLD).map((wait) => toCause(run, wait));
+function waitCauses({ run, waits, job, nodes = {} }: RunFacts): Cause[] {
+  const causes = waits.slice(0, WAITS_TOLD).map((wait) => toCause(run, wait, nodes));
   const [first, ...others] = causes;
   if (first === undefined) return [];
   // What holds its job is what holds it.
@@ -79,7 +82,7 @@ function waitCauses({ run, waits, job }: RunFacts): Cause[] {
 
 const WAITS_TOLD = 5;
 
-function toCause(run: Run, wait: Wait): Cause {
+function toCause(run: Run, wait: Wait, nodes: NonNullable<RunFacts['nodes']>): Cause {
   const place = wait.step === null ? '' : `step ${wait.step}: `;
   const branch = wait.branch === '' ? '' : `branch ${wait.branch}, `;
   const named = wait.job_id === null ? `run ${run.id}` : `job ${wait.job_id}`;
@@ -89,9 +92,27 @@ function toCause(run: Run, wait: Wait): Cause {
     evidence: `${branch}${named}`,
     movesAt: wait.until,
     movesBy:
-      isAsked && wait.until === null ? 'it goes on when somebody decides' : 'it goes on then',
+      isAsked && wait.until === null
+        ? 'it goes on when somebody decides'
+        : timeDoes(nodes[wait.step ?? '']),
     commands: isAsked ? decisions(run, wait) : whyOf(wait),
   };
+}
+
+/** What a step does when its time has come, by its own rule. */
+function timeDoes(node: Node | undefined): string {
+  if (node?.kind === 'approve') return `${deadlineDoes(node)}, unless somebody decides before`;
+  if (node?.kind !== 'wait' || node.signal === undefined) return 'it goes on then';
+  const does = node.onError === 'halt' ? 'it halts then' : 'it goes on without it then';
+  return `${does}, unless that comes before`;
+}
+
+function deadlineDoes({ onTimeout, onError }: ApproveNode): string {
+  if (onTimeout === 'halt') return 'it halts then';
+  if (onTimeout === 'approve') return 'it is approved then';
+  return onError === 'halt'
+    ? 'it is rejected then, which halts it'
+    : 'it is rejected then and goes on';
 }
 
 function decisions({ id }: Run, { step_id: stepId }: Wait): string[] {

@@ -1,7 +1,15 @@
 import type { Job } from '../../job/job.ts';
 import type { Run } from '../../pipeline/run.ts';
 import { RUNTIME_SOURCE, type Signal } from '../../signal/signal.ts';
-import { plural, quote, toExplanation, type Cause, type Explanation, type Fact } from './answer.ts';
+import {
+  isInState,
+  plural,
+  quote,
+  toExplanation,
+  type Cause,
+  type Explanation,
+  type Fact,
+} from './answer.ts';
 import { tellOrigin, type Link } from './origin.ts';
 
 export interface SignalFacts {
@@ -91,10 +99,12 @@ function once({ dedupeKey, sourceEventId, source }: Signal): Fact[] {
   return [{ fact: 'the same told again starts nothing', evidence: `key ${key} of ${source}` }];
 }
 
-function tellJob({ id, plugin, command, status, createdAt }: Job): Fact {
-  return { fact: `${plugin} ${command} is ${status}`, evidence: `job ${id}`, at: createdAt };
+export function tellJob({ id, plugin, command, status, createdAt }: Job): Fact {
+  const fact = `${plugin} ${command} ${isInState(status)}`;
+  return { fact, evidence: `job ${id}`, at: createdAt };
 }
 
-function tellRun({ id, pipeline, status, createdAt }: Run): Fact {
-  return { fact: `pipeline ${pipeline} is ${status}`, evidence: `run ${id}`, at: createdAt };
+export function tellRun({ id, pipeline, status, createdAt }: Run): Fact {
+  const fact = `pipeline ${pipeline} ${isInState(status)}`;
+  return { fact, evidence: `run ${id}`, at: createdAt };
 }

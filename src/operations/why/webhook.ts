@@ -1,4 +1,7 @@
+import type { Job } from '../../job/job.ts';
 import type { DeliveryRow, WebhookRow } from '../../ledger/webhooks.ts';
+import type { Run } from '../../pipeline/run.ts';
+import type { AgentOutcome } from '../../webhook/outcome.ts';
 import {
   firstLine,
   plural,
@@ -8,6 +11,7 @@ import {
   type Explanation,
   type Fact,
 } from './answer.ts';
+import { tellJob, tellRun } from './signal.ts';
 import { houseCauses, type HouseFacts } from './waits.ts';
 
 export interface WebhookFacts {
@@ -21,6 +25,11 @@ export interface WebhookFacts {
   readonly missing: string | undefined;
   /** The newest first. */
   readonly deliveries: readonly DeliveryRow[];
+  /** Of the last delivery: what it started, the newest first. */
+  readonly jobs: readonly Job[];
+  readonly runs: readonly Run[];
+  /** And what became of it, where an agent was told. */
+  readonly outcome?: AgentOutcome | undefined;
 }
 
 /** Why a webhook takes what is delivered, or does not. */
@@ -86,7 +95,8 @@ function blocks({
   return causes;
 }
 
-function lastVerdict({ row, deliveries, ratePerMinute }: WebhookFacts): Cause {
+function lastVerdict(facts: WebhookFacts): Cause {
+  const { row, deliveries, ratePerMinute } = facts;
   const [last] = deliveries;
   if (last === undefined) {
     return {
@@ -96,11 +106,62 @@ function lastVerdict({ row, deliveries, ratePerMinute }: WebhookFacts): Cause {
     };
   }
   const { fact, evidence, at } = tellDelivery(last);
-  return { fact: `the last delivery: ${fact}`, evidence, at, commands: remedyOf(last, row) };
+  if (last.verdict !== 'accepted' || last.signalId === null) {
+    return { fact: `the last delivery: ${fact}`, evidence, at, commands: remedyOf(last, row) };
+  }
+  const started = lastOfEach(facts);
+  const bad = started.filter(({ isBad }) => isBad);
+  return {
+    fact: `the last delivery: ${fact}; ${comesTo(facts.outcome, started)}`,
+    evidence,
+    at,
+    commands: [
+      ...bad.slice(0, 1).map(({ id }) => `ductile why ${id}`),
+      ...(bad.length === 0 ? [] : [`ductile webhook replay ${last.id}`]),
+      `ductile why ${last.signalId}`,
+    ],
+  };
 }
 
-function remedyOf({ verdict, id, signalId }: DeliveryRow, row: WebhookRow): string[] {
-  if (verdict === 'accepted') return signalId === null ? [] : [`ductile why ${signalId}`];
+interface Started {
+  readonly id: string;
+  readonly fact: string;
+  readonly isBad: boolean;
+}
+
+/** What was done again counts as it went the last time; bad news comes first. */
+function lastOfEach({ jobs, runs }: WebhookFacts): Started[] {
+  // The steps of a run are told by the run.
+  const own = jobs.filter(({ runId }) => runId === null);
+  const all = [
+    ...own.map((job) => [`${job.plugin} ${job.command}`, toStarted(job, tellJob(job))] as const),
+    ...runs.map((run) => [`pipeline ${run.pipeline}`, toStarted(run, tellRun(run))] as const),
+  ];
+  const last = [...new Map(all.toReversed()).values()];
+  return last.toSorted((a, b) => Number(b.isBad) - Number(a.isBad));
+}
+
+const badStates = new Set<string>(['failed', 'timed_out', 'dead', 'halted', 'cancelled']);
+
+function toStarted({ id, status }: Job | Run, { fact }: Fact): Started {
+  return { id, fact, isBad: badStates.has(status) };
+}
+
+function comesTo(outcome: AgentOutcome | undefined, started: readonly Started[]): string {
+  if (outcome !== undefined) {
+    const detail = outcome.detail === null ? '' : ` (${firstLine(outcome.detail)})`;
+    return `its agent: ${outcome.status}${detail}`;
+  }
+  if (started.length === 0) return 'nothing that it started is on record';
+  const named = started.slice(0, STARTED_TOLD).map(({ fact }) => fact);
+  const more = started.length - named.length;
+  return [...named, ...(more === 0 ? [] : [`${more} more`])].join(', ');
+}
+
+const STARTED_TOLD = 3;
+
+function remedyOf({ verdict, id }: DeliveryRow, row: WebhookRow): string[] {
+  if (verdict === 'accepted') return [];
   if (verdict === 'failed') return [`ductile webhook replay ${id}`];
   return [`ductile webhook show ${quote(row.id)}`, `ductile webhook rotate ${quote(row.id)}`];
 }

@@ -1,15 +1,14 @@
-/** Why schedules, webhooks, deliveries, signals and runs do what they do, with plain data. */
+/** Why schedules, webhooks, deliveries and signals do what they do, with plain data. */
 import { describe, expect, test } from 'vitest';
+import type { Job } from '../../../src/job/job.ts';
 import type { ScheduleRow } from '../../../src/ledger/schedules.ts';
 import type { DeliveryRow, WebhookRow } from '../../../src/ledger/webhooks.ts';
-import type { Run } from '../../../src/pipeline/run.ts';
 import { explainDelivery, type DeliveryFacts } from '../../../src/operations/why/delivery.ts';
-import { explainRunFacts, type RunFacts } from '../../../src/operations/why/run.ts';
 import { explainSignal, type SignalFacts } from '../../../src/operations/why/signal.ts';
 import { explainSchedule, type ScheduleFacts } from '../../../src/operations/why/schedule.ts';
 import { explainWebhook, type WebhookFacts } from '../../../src/operations/why/webhook.ts';
 import { makeClaimed } from '../../support/claimed.ts';
-import { at, holder, hookSignal, house, later, plugin, queued } from './why-words.ts';
+import { at, hookSignal, house, later, plugin, queued, run } from './why-words.ts';
 
 const schedule: ScheduleRow = {
   plugin: 'worker',
@@ -136,6 +135,9 @@ describe('a webhook', () => {
       house,
       missing: undefined,
       deliveries: [],
+      jobs: [],
+      runs: [],
+      outcome: undefined,
       ...more,
     });
   test.each<[string, Partial<WebhookFacts>, RegExp, string]>([
@@ -172,6 +174,67 @@ describe('a webhook', () => {
     expect(told.verdict).toMatch(verdict);
     expect(told.commands.join('\n')).toContain(command);
     expect(told.chain.at(-1)?.fact).toBe('cli:ann opened it');
+  });
+
+  const taken: DeliveryRow = {
+    ...delivery,
+    verdict: 'accepted',
+    reason: null,
+    signalId: 'signal-1',
+  };
+  const ended = (id: string, status: Job['status'], more: Partial<Job> = {}): Job => ({
+    ...queued,
+    id,
+    status,
+    ...more,
+  });
+
+  test.each<[string, Partial<WebhookFacts>, string, string]>([
+    [
+      'is dead',
+      { jobs: [ended('job-2', 'dead')] },
+      'worker poll is dead',
+      'ductile why job-2\nductile webhook replay delivery-1\n',
+    ],
+    [
+      'succeeded when it was replayed',
+      { jobs: [ended('job-3', 'succeeded'), ended('job-2', 'dead')] },
+      'worker poll has succeeded',
+      'ductile why signal-1\nductile webhook test',
+    ],
+    [
+      'is one of two and failed',
+      { jobs: [ended('job-3', 'succeeded'), ended('job-2', 'failed', { command: 'other' })] },
+      'worker other has failed, worker poll has succeeded',
+      'ductile why job-2\n',
+    ],
+    [
+      'is a step of a run that halted',
+      {
+        jobs: [ended('job-2', 'succeeded', { runId: 'run-1' })],
+        runs: [{ ...run, status: 'halted' }],
+      },
+      'pipeline digest has halted',
+      'ductile why run-1\n',
+    ],
+    ['is gone', {}, 'nothing that it started is on record', 'ductile why signal-1'],
+  ])('says that what it started %s', (_, facts, comesTo, commands) => {
+    const told = explain({ deliveries: [taken], ...facts });
+    expect(told.verdict).toBe(`The last delivery: accepted, from 10.0.0.1; ${comesTo}.`);
+    expect(told.commands.join('\n')).toContain(commands);
+  });
+
+  test.each([
+    ['error:timeout', 'its agent: error:timeout (slow)'],
+    ['success', 'its agent: success'],
+    ['pending', 'its agent: pending'],
+  ])('whose agent came to %s says so', (status, comesTo) => {
+    const isBad = status.startsWith('error');
+    const outcome = { status, error: isBad ? status : null, detail: isBad ? 'slow' : null };
+    const jobs = [ended('job-2', isBad ? 'dead' : 'succeeded')];
+    const told = explain({ deliveries: [taken], jobs, outcome });
+    expect(told.verdict).toBe(`The last delivery: accepted, from 10.0.0.1; ${comesTo}.`);
+    expect(told.commands[0]).toBe(isBad ? 'ductile why job-2' : 'ductile why signal-1');
   });
 
   test('tells each delivery once', () => {
@@ -220,83 +283,6 @@ describe('a delivery', () => {
   });
 });
 
-const run: Run = {
-  seq: 1,
-  id: 'run-1',
-  pipeline: 'digest',
-  definitionHash: 'h',
-  status: 'running',
-  payload: '{}',
-  output: null,
-  haltReason: null,
-  haltMessage: null,
-  haltedAtStep: null,
-  submittedBy: 'api',
-  actor: 'test',
-  sourceEventId: null,
-  parentJobId: null,
-  rootJobId: 'job-1',
-  lineage: 'run-1',
-  hops: 0,
-  runtimeCaused: false,
-  eventContextId: null,
-  concurrencyKey: null,
-  dueAt: null,
-  dedupeKey: null,
-  revivedFrom: null,
-  awaitedBy: null,
-  createdAt: at,
-  startedAt: at,
-  completedAt: null,
-};
-
-describe('a run', () => {
-  const explain = (more: Partial<RunFacts>) =>
-    explainRunFacts({ run, links: [], house, waits: [], rivals: [], ...more });
-  const wait = { branch: '', step: 'ok', why: '', until: null, job_id: null, step_id: null };
-
-  test('that waits for a person says how that person answers', () => {
-    const why = 'somebody has to approve or reject it: Send?';
-    const told = explain({ waits: [{ ...wait, why, step_id: 'step-1', until: later }] });
-    expect(told.verdict).toBe('Step ok: somebody has to approve or reject it: Send?');
-    expect(told.moves_at).toBe(later);
-    expect(told.commands[0]).toBe('ductile run approve run-1 step-1');
-  });
-
-  test('whose job waits says what holds the job', () => {
-    const job = { job: queued, house, plugin: { ...plugin, parallelism: 1 } };
-    const line = { running: [holder('a')], ahead: 0 };
-    const waits = [{ ...wait, why: 'worker poll is queued', job_id: 'job-9' }];
-    const told = explain({ waits, job: { ...job, line } });
-    expect(told.chain.map(({ fact }) => fact)).toEqual([
-      'step ok: worker poll is queued',
-      'the plugin worker runs 1 at a time',
-    ]);
-  });
-
-  test('in line names those before it', () => {
-    const queuedRun: Run = { ...run, status: 'queued', concurrencyKey: 'k' };
-    const told = explain({ run: queuedRun, rivals: [{ ...run, id: 'run-0' }] });
-    expect(told.chain[0]?.evidence).toBe('run run-0 first');
-    expect(told.commands).toContain('ductile why run-0');
-  });
-
-  test('that halted is revived', () => {
-    const halted: Run = {
-      ...run,
-      status: 'halted',
-      haltReason: 'retries_exhausted',
-      haltedAtStep: 'send',
-      haltMessage: 'no route',
-      completedAt: later,
-    };
-    const told = explain({ run: halted });
-    expect(told.verdict).toBe('It halted at step send: retries_exhausted.');
-    expect(told.commands[0]).toBe('ductile run revive run-1');
-    expect(explain({ run: halted, revivedAs: 'run-2' }).commands).toEqual(['ductile why run-2']);
-  });
-});
-
 describe('a signal', () => {
   const explain = (more: Partial<SignalFacts>) =>
     explainSignal({
@@ -319,6 +305,16 @@ describe('a signal', () => {
       'ductile why run-1',
       'ductile signal replay signal-1',
     ]);
+  });
+
+  test.each([
+    ['succeeded', 'worker poll has succeeded'],
+    ['timed_out', 'worker poll has timed out'],
+    ['cancelled', 'worker poll was cancelled'],
+    ['dead', 'worker poll is dead'],
+  ] as const)('whose job is %s says it as a person would', (status, fact) => {
+    const told = explain({ jobs: [{ ...queued, status }] });
+    expect(told.chain.map((link) => link.fact)).toContain(fact);
   });
 
   test('whose correlation somebody chose puts nothing into a command', () => {

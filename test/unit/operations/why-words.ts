@@ -1,6 +1,7 @@
 /** Facts of a sound house, for the tests of why. */
 import type { Job } from '../../../src/job/job.ts';
 import type { RunningJob } from '../../../src/ledger/outlook.ts';
+import type { Run } from '../../../src/pipeline/run.ts';
 import type { Signal } from '../../../src/signal/signal.ts';
 import type { HouseFacts, PluginFacts } from '../../../src/operations/why/waits.ts';
 import { makeClaimed } from '../../support/claimed.ts';
@@ -51,4 +52,34 @@ export const hookSignal: Signal = {
   sourceEventId: 'evt_1',
   occurredAt: at,
   insertedAt: at,
+};
+
+export const run: Run = {
+  seq: 1,
+  id: 'run-1',
+  pipeline: 'digest',
+  definitionHash: 'h',
+  status: 'running',
+  payload: '{}',
+  output: null,
+  haltReason: null,
+  haltMessage: null,
+  haltedAtStep: null,
+  submittedBy: 'api',
+  actor: 'test',
+  sourceEventId: null,
+  parentJobId: null,
+  rootJobId: 'job-1',
+  lineage: 'run-1',
+  hops: 0,
+  runtimeCaused: false,
+  eventContextId: null,
+  concurrencyKey: null,
+  dueAt: null,
+  dedupeKey: null,
+  revivedFrom: null,
+  awaitedBy: null,
+  createdAt: at,
+  startedAt: at,
+  completedAt: null,
 };
