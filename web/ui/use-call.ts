@@ -55,7 +55,7 @@ export function useCall<N extends Name>(
   }, [load]);
   const wanted = kinds.join(' ');
   useEffect(() => {
-    if (wanted === '') return undefined;
+    if (kinds.length === 0) return undefined;
     const pace = makePace(() => {
       // A page that nobody looks at, or whose last question is still open, does not ask again.
       if (isBusy.current || document.hidden) return false;
