@@ -109,7 +109,7 @@ export const deleteWebhookType: DirectiveType<WebhookChoice> = {
 export const replayDeliveryType: DirectiveType<DeliveryChoice> = {
   type: 'webhook.replay',
   summary: 'Let a delivery be handled once more, by what its webhook starts now.',
-  lasting: 'What is started by it has been started.',
+  lasting: 'What it starts cannot be undone; jobs that have not started can be cancelled.',
   scope,
   role: 'admin',
   params: z.strictObject({ delivery_id: z.string().min(1) }),

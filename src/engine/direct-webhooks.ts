@@ -129,12 +129,24 @@ function updateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookEdit> 
     ...updateWebhookType,
     async plan(edit) {
       await change(edit);
-      const keys = Object.keys(edit.changes).join(', ');
-      return [`${keys} of the webhook ${edit.id} would be changed, for what comes from then on.`];
+      return describeEdit(edit);
     },
     prepare: async (edit) => ({ work: { kind: 'webhook.change', change: await change(edit) } }),
     after: () => hooks.store.refresh(),
   };
+}
+
+function describeEdit({ id, changes: { enabled, ...others } }: WebhookEdit): string[] {
+  const keys = Object.keys(others);
+  const named = [keys.slice(0, -1).join(', '), keys.at(-1)].filter(Boolean).join(' and ');
+  return [
+    ...(enabled === undefined
+      ? []
+      : [`The webhook ${id} would be switched ${enabled === false ? 'off' : 'on'}.`]),
+    ...(keys.length === 0
+      ? []
+      : [`${named} of the webhook ${id} would be changed, for what comes from then on.`]),
+  ];
 }
 
 /** Of a key that is not known, null would be taken for a change that is none. */

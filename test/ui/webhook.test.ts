@@ -62,3 +62,26 @@ test('another secret is made and shown once, and the old one is good for as long
     ).toEqual([401, 202]);
   });
 });
+
+test('what is done to a webhook is said as a person would', async () => {
+  await place.post('/webhooks', { id: 'deploys', title: 'Deploys', plugin: 'echo' });
+  await place.look(async ({ page, open }) => {
+    await open('/ui/webhooks/deploys');
+    const dialog = page.getByRole('dialog');
+    await page.getByRole('button', { name: 'Send a test' }).click();
+    await dialog.getByRole('button', { name: 'Send a test' }).click();
+    await page.getByText('The sender was answered 202.').waitFor();
+    await page.locator('td a[href^="/ui/signals/"]').waitFor();
+    await page.getByRole('button', { name: 'Replay' }).click();
+    await dialog.getByText('What it starts cannot be undone').waitFor();
+    await dialog.getByRole('button', { name: 'Replay' }).click();
+    await page.getByText('Replayed: 1 job began.').waitFor();
+    await page.getByRole('button', { name: 'Disable' }).click();
+    await dialog.getByText('The webhook deploys would be switched off.').waitFor();
+  });
+  const changes = { title: 'Ship', description: 'it', command: 'poll', dry_run: true };
+  const edit = { method: 'PATCH', body: JSON.stringify(changes) };
+  expect((await place.api.ask('/webhooks/deploys', edit)).body['plan']).toEqual([
+    'title, description and command of the webhook deploys would be changed, for what comes from then on.',
+  ]);
+});

@@ -1,5 +1,6 @@
 import type { Output } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
+import { tellBegun } from '../text/begun.ts';
 import { ask } from '../ui/ask.tsx';
 import { Json } from '../ui/json.tsx';
 import { Card, Facts, Head, Loaded } from '../ui/parts.tsx';
@@ -126,9 +127,9 @@ function replay(id: string, type: string, reload: () => void): void {
     word: 'Replay',
     name: 'signal.replay',
     input: { id },
-    done({ jobs, runs }) {
+    done(begun) {
       reload();
-      return `Replayed: ${jobs} jobs and ${runs} runs began.`;
+      return tellBegun(begun);
     },
   });
 }

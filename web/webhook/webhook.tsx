@@ -1,5 +1,6 @@
 import type { Output } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
+import { tellBegun } from '../text/begun.ts';
 import { bytes, count } from '../text/time.ts';
 import { ask } from '../ui/ask.tsx';
 import { Choice, Pager } from '../ui/filters.tsx';
@@ -10,6 +11,7 @@ import { Id, Line, Maybe, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { Why } from '../ui/why.tsx';
 import { keepHooks } from './kept.ts';
+import { lookOf } from './look.ts';
 import { targetOf } from './webhooks.tsx';
 
 type Delivery = Output<'webhook.deliveries'>['deliveries'][number];
@@ -123,9 +125,9 @@ function columns(reload: () => void): readonly Column<Delivery>[] {
     {
       title: 'Verdict',
       kind: 'grow',
-      cell: ({ verdict, reason }) => (
+      cell: ({ verdict, status, reason }) => (
         <>
-          <Status value={verdict} />
+          <Status {...lookOf(verdict, status)} />
           {reason !== null && (
             <span class="soft small">
               <Line value={reason} />
@@ -138,7 +140,7 @@ function columns(reload: () => void): readonly Column<Delivery>[] {
     { title: 'Size', from: 'middle', kind: 'number', cell: ({ body_bytes }) => bytes(body_bytes) },
     { title: 'Again', from: 'wide', kind: 'number', cell: ({ duplicates }) => count(duplicates) },
     {
-      title: 'Signal',
+      title: 'Started',
       cell: ({ signal_id }) => (
         <Id
           id={signal_id}
@@ -166,9 +168,9 @@ function replay(deliveryId: string, reload: () => void): void {
     word: 'Replay',
     name: 'webhook.replay',
     input: { delivery_id: deliveryId },
-    done({ jobs, runs }) {
+    done(begun) {
       reload();
-      return `Replayed: ${jobs} jobs and ${runs} runs began.`;
+      return tellBegun(begun);
     },
   });
 }
@@ -181,7 +183,7 @@ function test(id: string, reload: () => void): void {
     input: { id },
     done({ status }) {
       reload();
-      return `The sender would be answered ${status}.`;
+      return `The sender was answered ${status}.`;
     },
   });
 }

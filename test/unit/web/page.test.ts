@@ -7,7 +7,9 @@ import { link, readRoute } from '../../../web/route.ts';
 import { layOut, type DrawnStep } from '../../../web/run/layout.ts';
 import { statesOf } from '../../../web/run/states.ts';
 import { marksOf, placeOf } from '../../../web/schedule/axis.ts';
+import { tellBegun } from '../../../web/text/begun.ts';
 import { findEntries } from '../../../web/text/find.ts';
+import { lookOf } from '../../../web/webhook/look.ts';
 
 describe('addresses', () => {
   test.each([
@@ -175,6 +177,25 @@ test('times are placed on their axis', () => {
   expect(marks.length).toBeGreaterThan(3);
   expect(marks.length).toBeLessThan(11);
   expect(marks.every((at) => at % 3_600_000 === 0)).toBe(true);
+});
+
+test.each([
+  [{ jobs: 1, runs: 0 }, 'Replayed: 1 job began.'],
+  [{ jobs: 2, runs: 1 }, 'Replayed: 2 jobs and 1 run began.'],
+  [{ jobs: 0, runs: 0 }, 'Replayed: nothing began.'],
+])('a replay tells what began: %o', (begun, told) => {
+  expect(tellBegun(begun)).toBe(told);
+});
+
+test.each([
+  ['accepted', null, 'accepted', 'accepted'],
+  ['accepted', 'success', 'succeeded', 'accepted, success'],
+  ['accepted', 'pending', 'pending', 'accepted, pending'],
+  ['accepted', 'error:timeout', 'failed', 'accepted, error:timeout'],
+  ['skipped', 'skipped:quiet_hours', 'skipped', 'skipped'],
+  ['refused', null, 'refused', 'refused'],
+])('a delivery that was %s and came to %s looks %s', (verdict, outcome, value, says) => {
+  expect(lookOf(verdict, outcome)).toEqual({ value, says });
 });
 
 test('the search finds names before ids, and ids only where they can be some', () => {

@@ -1,0 +1,15 @@
+interface Begun {
+  readonly jobs: number;
+  readonly runs: number;
+}
+
+/** What a replay began. */
+export function tellBegun({ jobs, runs }: Begun): string {
+  const parts = [plural(jobs, 'job'), plural(runs, 'run')].filter((part) => part !== undefined);
+  return `Replayed: ${parts.join(' and ') || 'nothing'} began.`;
+}
+
+function plural(many: number, one: string): string | undefined {
+  if (many === 0) return undefined;
+  return `${many} ${one}${many === 1 ? '' : 's'}`;
+}
