@@ -62,7 +62,7 @@ function setup({ program = fails, parcel }: MoreOfDashboard) {
   const steps: JsonObject[] = [
     { id: 'look', uses: 'echo.handle' },
     {
-      id: 'both',
+      id: 'both_at_once',
       split: [
         { id: 'left', uses: 'echo.handle' },
         { id: 'right', uses: 'echo.handle' },

@@ -274,6 +274,18 @@ describe('acting shows the plan first', () => {
       await page.locator('.knot.good', { hasText: 'finish' }).waitFor();
     }));
 
+  test('the name of a block and what it came to are not drawn over each other', () =>
+    place.look(async ({ page, open }) => {
+      await open(`/ui/runs/${run}`);
+      const block = page.locator('.knot.block', { hasText: 'both_at_once' });
+      const box = await block.locator('rect').first().boundingBox();
+      const name = await block.locator('.knot-name').boundingBox();
+      const does = await block.locator('.knot-does').boundingBox();
+      const right = (of: typeof name): number => (of?.x ?? NaN) + (of?.width ?? NaN);
+      expect(does?.x).toBeGreaterThan(right(name));
+      expect(right(does)).toBeLessThan(right(box));
+    }));
+
   test('a schedule is paused, and says why it does not fire', () =>
     place.look(async ({ page, open }) => {
       await open('/ui/schedules');

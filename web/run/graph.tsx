@@ -2,6 +2,7 @@ import { useMemo } from 'preact/hooks';
 import { plain } from '../text/shown.ts';
 import { link } from '../route.ts';
 import { toneOf } from '../ui/status.tsx';
+import { fit, fitFirst, type Ruler } from './fit.ts';
 import { layOut, type Box, type DrawnStep } from './layout.ts';
 import type { StepState } from './states.ts';
 
@@ -16,6 +17,7 @@ interface GraphProps {
 /** The pipeline with what has become of each step. */
 export function Graph({ steps, states }: GraphProps) {
   const { width, height, boxes, labels, ways } = useMemo(() => layOut(steps), [steps]);
+  const rulers = useMemo(makeRulers, []);
   return (
     <div class="graph" tabIndex={0} role="region" aria-label="The pipeline as a picture">
       <svg
@@ -26,52 +28,80 @@ export function Graph({ steps, states }: GraphProps) {
         {boxes
           .filter(({ isBlock }) => isBlock)
           .map((box) => (
-            <Knot key={box.step.id} box={box} state={states.get(box.step.id)} />
+            <Knot key={box.step.id} box={box} state={states.get(box.step.id)} rulers={rulers} />
           ))}
         {ways.map((way) => (
           <path class="way" d={way} />
         ))}
-        {labels.map(({ text, x, y }) => (
+        {labels.map(({ text, x, y, room }) => (
           <text class="arm" x={x} y={y}>
-            {cut(text, 40)}
+            {fit(plain(text), room, rulers.small)}
           </text>
         ))}
         {boxes
           .filter(({ isBlock }) => !isBlock)
           .map((box) => (
-            <Knot key={box.step.id} box={box} state={states.get(box.step.id)} />
+            <Knot key={box.step.id} box={box} state={states.get(box.step.id)} rulers={rulers} />
           ))}
       </svg>
     </div>
   );
 }
 
-const NAME_CHARS = 19;
-const DOES_CHARS = 20;
+interface Rulers {
+  readonly name: Ruler;
+  readonly small: Ruler;
+}
 
-function Knot({ box, state }: { readonly box: Box; readonly state: StepState | undefined }) {
+/** In the letters of `run.css`. */
+function makeRulers(): Rulers {
+  const pen = document.createElement('canvas').getContext('2d');
+  const family = getComputedStyle(document.body).fontFamily;
+  const of =
+    (font: string): Ruler =>
+    (text) => {
+      if (pen === null) return text.length * WIDE_LETTER;
+      pen.font = `${font} ${family}`;
+      return pen.measureText(text).width;
+    };
+  return { name: of('580 13px'), small: of('12px') };
+}
+
+const WIDE_LETTER = 9;
+/** Between the edge of a box and what is written in it. */
+const EDGE = 14;
+const BETWEEN = 12;
+
+interface KnotProps {
+  readonly box: Box;
+  readonly state: StepState | undefined;
+  readonly rulers: Rulers;
+}
+
+function Knot({ box, state, rulers }: KnotProps) {
   const { step, x, y, width, height, isBlock } = box;
   const tone = state === undefined ? 'idle' : toneOf(state.status);
   const says = state === undefined ? 'not begun' : tell(state);
+  const inner = width - 2 * EDGE;
+  const name = fit(plain(step.id.split('.').at(-1) ?? step.id), inner, rulers.name);
+  const does = plain(step.does);
   const body = (
     <g class={`knot ${tone} ${isBlock ? 'block' : ''}`}>
       <title>{plain([step.id, step.does, ...step.notes, says].join('\n'))}</title>
       <rect x={x} y={y} width={width} height={height} rx={9} />
       {!isBlock && <rect class="edge" x={x} y={y + 9} width={3} height={height - 18} rx={1.5} />}
-      <text class="knot-name" x={x + 14} y={y + 21}>
-        {cut(step.id.split('.').at(-1) ?? step.id, NAME_CHARS)}
+      <text class="knot-name" x={x + EDGE} y={y + 21}>
+        {name}
       </text>
-      <text
-        class="knot-does"
-        x={isBlock ? x + width - 14 : x + 14}
-        y={isBlock ? y + 21 : y + 39}
-        text-anchor={isBlock ? 'end' : 'start'}
-      >
-        {cut(
-          isBlock ? `${step.does} · ${says}` : state === undefined ? step.does : says,
-          isBlock ? 60 : DOES_CHARS,
-        )}
-      </text>
+      {isBlock ? (
+        <text class="knot-does" x={x + width - EDGE} y={y + 21} text-anchor="end">
+          {fitFirst([`${does} · ${says}`, says], inner - rulers.name(name) - BETWEEN, rulers.small)}
+        </text>
+      ) : (
+        <text class="knot-does" x={x + EDGE} y={y + 39}>
+          {fit(state === undefined ? does : says, inner, rulers.small)}
+        </text>
+      )}
     </g>
   );
   const jobId = state?.jobId ?? null;
@@ -86,9 +116,4 @@ function Knot({ box, state }: { readonly box: Box; readonly state: StepState | u
 function tell({ status, count, ended }: StepState): string {
   const word = status.replaceAll('_', ' ');
   return count === 1 ? word : `${ended} of ${count} ended, ${word}`;
-}
-
-function cut(text: string, most: number): string {
-  const chars = Array.from(plain(text));
-  return chars.length <= most ? chars.join('') : `${chars.slice(0, most - 1).join('')}…`;
 }

@@ -21,6 +21,8 @@ export interface Label {
   readonly text: string;
   readonly x: number;
   readonly y: number;
+  /** How wide it may be. */
+  readonly room: number;
 }
 
 export interface Picture {
@@ -108,7 +110,8 @@ function block(step: DrawnStep): Part {
       made.boxes.push({ step, x, y, width, height, isBlock: true });
       let top = y + TITLE;
       for (const [at, { text, part }] of arms.entries()) {
-        if (text !== null) made.labels.push({ text, x: x + PAD, y: top + 12 });
+        if (text !== null)
+          made.labels.push({ text, x: x + PAD, y: top + 12, room: width - 2 * PAD });
         part.paint(made, x + PAD, top + (text === null ? 0 : LABEL));
         top += (highs[at] ?? 0) + ROW;
       }

@@ -4,6 +4,7 @@ import { toRequest } from '../../../web/api/request.ts';
 import { makeFrameReader } from '../../../src/base/sse.ts';
 import { fieldsOf, parseObject, valueOf } from '../../../web/plugin/fields.ts';
 import { link, readRoute } from '../../../web/route.ts';
+import { fit, fitFirst } from '../../../web/run/fit.ts';
 import { layOut, type DrawnStep } from '../../../web/run/layout.ts';
 import { statesOf } from '../../../web/run/states.ts';
 import { marksOf, placeOf } from '../../../web/schedule/axis.ts';
@@ -145,6 +146,24 @@ describe('the picture of a run', () => {
       }
     }
     expect(layOut([]).boxes).toEqual([]);
+  });
+
+  const ruler = (text: string): number => Array.from(text).length * 10;
+
+  test.each([
+    ['short', 50, 'short'],
+    ['longer', 50, 'long…'],
+    ['🙂🙂🙂', 20, '🙂…'],
+    ['longer', 19, ''],
+    ['longer', -5, ''],
+  ])('has of the text %s in a room of %i what fits', (text, room, shown) => {
+    expect(fit(text, room, ruler)).toBe(shown);
+  });
+
+  test('leaves out of the label of a block what has no room beside its name', () => {
+    const texts = ['split · succeeded', 'succeeded'];
+    const shown = [200, 100, 60, 40].map((room) => fitFirst(texts, room, ruler));
+    expect(shown).toEqual(['split · succeeded', 'succeeded', 'succe…', '']);
   });
 
   test('shows of several branches the one that matters most', () => {
