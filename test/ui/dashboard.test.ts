@@ -209,6 +209,23 @@ describe('looking', () => {
       await page.waitForURL('**/ui/schedules');
     }));
 
+  test('the search offers of ids what is there alone', () =>
+    place.look(async ({ page, open, complaints }) => {
+      await open('/ui');
+      await page.keyboard.press('/');
+      const field = page.getByRole('combobox');
+      await field.fill(incident);
+      await page.keyboard.press('Enter');
+      await page.waitForURL(`**/ui/incidents/${incident}`);
+      await page.keyboard.press('/');
+      await field.fill('ffffffff');
+      await page.keyboard.press('Enter');
+      await page.getByText('Nothing has this id.').waitFor();
+      expect(await page.getByRole('option').count()).toBe(0);
+      expect(new URL(page.url()).pathname).toBe(`/ui/incidents/${incident}`);
+      for (const told of complaints.splice(0)) expect(told).toContain('404');
+    }));
+
   test('a failed job tells what happened', () =>
     place.look(async ({ page, open }) => {
       await open(`/ui/jobs/${failed}`);

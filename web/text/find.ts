@@ -20,15 +20,14 @@ export interface Known {
 const SHOWN_MAX = 12;
 const ID = /^[0-9a-f][0-9a-f-]{3,35}$/i;
 
-/** What the words could mean: an id of something, or a name that has them. */
+/** What has the words in its name, what begins with them first. */
 export function findEntries(words: string, known: Known): Entry[] {
   const wanted = words.trim().toLowerCase();
   const all = namesOf(known);
   if (wanted === '') return all.slice(0, known.pages.length);
   const named = all.filter(({ title }) => title.toLowerCase().includes(wanted));
   const begins = ({ title }: Entry): number => (title.toLowerCase().startsWith(wanted) ? 0 : 1);
-  const byName = named.toSorted((a, b) => begins(a) - begins(b));
-  return [...byName, ...(isId(wanted) ? idEntries(wanted) : [])].slice(0, SHOWN_MAX);
+  return named.toSorted((a, b) => begins(a) - begins(b)).slice(0, SHOWN_MAX);
 }
 
 /** Whether it may be an id, or the beginning of one. */
@@ -57,12 +56,4 @@ function namesOf(known: Known): Entry[] {
     ...of('package', known.packages),
     ...of('tenant', known.tenants),
   ];
-}
-
-function idEntries(id: string): Entry[] {
-  return ['job', 'run', 'signal', 'directive', 'incident'].map((noun) => ({
-    title: `${noun} ${id}`,
-    kind: 'id',
-    href: link(`${noun}s`, { id }),
-  }));
 }

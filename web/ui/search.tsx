@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { nouns } from '../nouns.ts';
 import { findEntries, type Entry } from '../text/find.ts';
-import { findById, nothing, readNames, type Names } from './find.ts';
+import { findById, notAsked, nothing, readNames, type Names, type Sought } from './find.ts';
 import { go } from './go.ts';
 import { Icon } from './icons.tsx';
 import { Text } from './text.tsx';
@@ -12,28 +12,29 @@ export function Search() {
   const [words, setWords] = useState('');
   const [at, setAt] = useState(0);
   const [names, setNames] = useState<Names>(nothing);
+  // Whoever does not wait for what the server says goes where it leads.
+  const [isHurried, setHurried] = useState(false);
   const open = (): void => {
     setWords('');
     setAt(0);
+    setHurried(false);
     dialog.current?.showModal();
     void readNames().then(setNames);
   };
-  useEffect(() => {
-    const press = (event: KeyboardEvent): void => {
-      const isCtrlK = event.key === 'k' && (event.ctrlKey || event.metaKey);
-      if (!isCtrlK && (event.key !== '/' || isTyping(event.target))) return;
-      event.preventDefault();
-      if (dialog.current?.open !== true) open();
-    };
-    addEventListener('keydown', press);
-    return () => removeEventListener('keydown', press);
-  }, []);
-  const entries = useEntries(words, names);
+  useKey(() => {
+    if (dialog.current?.open !== true) open();
+  });
+  const sought = useSought(words);
+  const named = findEntries(words, { pages: nouns, ...names });
+  const entries = sought.found === undefined ? named : [sought.found, ...named];
   const choose = (entry: Entry | undefined): void => {
     if (entry === undefined) return;
     dialog.current?.close();
     go(entry.href);
   };
+  useEffect(() => {
+    if (isHurried && dialog.current?.open === true) choose(sought.found);
+  }, [isHurried, sought.found]);
   const press = (event: KeyboardEvent): void => {
     const step = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0;
     if (step !== 0) {
@@ -41,16 +42,13 @@ export function Search() {
       setAt((at + step + entries.length) % Math.max(1, entries.length));
     } else if (event.key === 'Enter') {
       event.preventDefault();
+      setHurried(entries.length === 0);
       choose(entries[at]);
     }
   };
   return (
     <>
-      <button type="button" class="search-button" onClick={open}>
-        <Icon name="search" />
-        <span>Search</span>
-        <kbd aria-hidden="true">/</kbd>
-      </button>
+      <OpenButton open={open} />
       <dialog ref={dialog} class="search" aria-label="Search">
         <input
           type="text"
@@ -65,25 +63,51 @@ export function Search() {
           onInput={(event) => {
             setWords(event.currentTarget.value);
             setAt(0);
+            setHurried(false);
           }}
           onKeyDown={press}
         />
         <Found entries={entries} at={at} point={setAt} choose={choose} />
-        {entries.length === 0 && <p class="soft pad">Nothing is called so.</p>}
+        <p class="soft pad" role="status" hidden={entries.length > 0}>
+          <Text value={entries.length > 0 ? '' : tell(sought)} />
+        </p>
       </dialog>
     </>
   );
 }
 
-/** What the words could mean; once the server has said what an id is of, that alone for it. */
-function useEntries(words: string, names: Names): readonly Entry[] {
-  const [found, setFound] = useState<Entry>();
+function OpenButton({ open }: { readonly open: () => void }) {
+  return (
+    <button type="button" class="search-button" onClick={open}>
+      <Icon name="search" />
+      <span>Search</span>
+      <kbd aria-hidden="true">/</kbd>
+    </button>
+  );
+}
+
+function useKey(open: () => void): void {
   useEffect(() => {
-    setFound(undefined);
-    return findById(words, setFound);
-  }, [words]);
-  const named = findEntries(words, { pages: nouns, ...names });
-  return found === undefined ? named : [found, ...named.filter(({ kind }) => kind !== 'id')];
+    const press = (event: KeyboardEvent): void => {
+      const isCtrlK = event.key === 'k' && (event.ctrlKey || event.metaKey);
+      if (!isCtrlK && (event.key !== '/' || isTyping(event.target))) return;
+      event.preventDefault();
+      open();
+    };
+    addEventListener('keydown', press);
+    return () => removeEventListener('keydown', press);
+  }, []);
+}
+
+function tell({ isAsking, why }: Sought): string {
+  return isAsking ? 'Looking for this id…' : (why ?? 'Nothing is called so.');
+}
+
+/** What the server says an id is of; what was said of other words does not count. */
+function useSought(words: string): Sought {
+  const [{ of, sought }, setSought] = useState({ of: '', sought: notAsked });
+  useEffect(() => findById(words, (told) => setSought({ of: words, sought: told })), [words]);
+  return of === words ? sought : notAsked;
 }
 
 interface FoundProps {
