@@ -11,7 +11,7 @@ import { Id, Line, Maybe, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { Why } from '../ui/why.tsx';
 import { keepHooks } from './kept.ts';
-import { lookOf } from './look.ts';
+import { stateOf } from './state.ts';
 import { targetOf } from './webhooks.tsx';
 
 type Delivery = Output<'webhook.deliveries'>['deliveries'][number];
@@ -125,16 +125,19 @@ function columns(reload: () => void): readonly Column<Delivery>[] {
     {
       title: 'Verdict',
       kind: 'grow',
-      cell: ({ verdict, status, reason }) => (
-        <>
-          <Status {...lookOf(verdict, status)} />
-          {reason !== null && (
-            <span class="soft small">
-              <Line value={reason} />
-            </span>
-          )}
-        </>
-      ),
+      cell: ({ verdict, status, reason }) => {
+        const note = reason ?? status;
+        return (
+          <>
+            <Status value={stateOf(verdict, status)} />
+            {note !== null && (
+              <span class="soft small">
+                <Line value={note} />
+              </span>
+            )}
+          </>
+        );
+      },
     },
     { title: 'From', from: 'middle', cell: ({ source }) => <Text value={source} /> },
     { title: 'Size', from: 'middle', kind: 'number', cell: ({ body_bytes }) => bytes(body_bytes) },
