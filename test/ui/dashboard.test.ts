@@ -209,23 +209,6 @@ describe('looking', () => {
       await page.waitForURL('**/ui/schedules');
     }));
 
-  test('the search offers of ids what is there alone', () =>
-    place.look(async ({ page, open, complaints }) => {
-      await open('/ui');
-      await page.keyboard.press('/');
-      const field = page.getByRole('combobox');
-      await field.fill(incident);
-      await page.keyboard.press('Enter');
-      await page.waitForURL(`**/ui/incidents/${incident}`);
-      await page.keyboard.press('/');
-      await field.fill('ffffffff');
-      await page.keyboard.press('Enter');
-      await page.getByText('Nothing has this id.').waitFor();
-      expect(await page.getByRole('option').count()).toBe(0);
-      expect(new URL(page.url()).pathname).toBe(`/ui/incidents/${incident}`);
-      for (const told of complaints.splice(0)) expect(told).toContain('404');
-    }));
-
   test('a failed job tells what happened', () =>
     place.look(async ({ page, open }) => {
       await open(`/ui/jobs/${failed}`);
@@ -289,18 +272,6 @@ describe('acting shows the plan first', () => {
       await page.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
       await page.locator('.about').getByText('succeeded').waitFor();
       await page.locator('.knot.good', { hasText: 'finish' }).waitFor();
-    }));
-
-  test('the name of a block and what it came to are not drawn over each other', () =>
-    place.look(async ({ page, open }) => {
-      await open(`/ui/runs/${run}`);
-      const block = page.locator('.knot.block', { hasText: 'both_at_once' });
-      const box = await block.locator('rect').first().boundingBox();
-      const name = await block.locator('.knot-name').boundingBox();
-      const does = await block.locator('.knot-does').boundingBox();
-      const right = (of: typeof name): number => (of?.x ?? NaN) + (of?.width ?? NaN);
-      expect(does?.x).toBeGreaterThan(right(name));
-      expect(right(does)).toBeLessThan(right(box));
     }));
 
   test('a schedule is paused, and says why it does not fire', () =>

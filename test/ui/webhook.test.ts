@@ -8,6 +8,10 @@ beforeAll(async () => {
   place = await openDashboard({
     parcel: {
       title: 'Takes parcels',
+      config_schema: {
+        type: 'object',
+        properties: { streets: { type: 'array' }, prompt: { type: 'string' } },
+      },
       webhooks: [{ id: 'parcels', title: 'Parcels', signal: 'parcel.came' }],
     },
   });
@@ -20,9 +24,19 @@ async function deliver(path: string, secret: string): Promise<number> {
   return (await place.api.ask(path, { token: secret, body: '{"n":1}' })).status;
 }
 
-test('a package that brings a webhook shows its address and secret until they are taken', () =>
+test('a package is asked for by a form, and shows the address and secret of its webhook', () =>
   place.look(async ({ page, open, audit }) => {
     await open('/ui/packages/parcel');
+    const streets = page.getByLabel('streets a JSON array');
+    await streets.fill('Main');
+    await page.getByRole('button', { name: 'Install' }).click();
+    const fault = await page
+      .locator('p.wrong', { hasText: 'streets must be JSON' })
+      .getAttribute('id');
+    expect(await streets.getAttribute('aria-describedby')).toBe(fault);
+    expect(await audit()).toEqual([]);
+    await streets.fill('["Main"]');
+    await page.locator('textarea[id$=prompt]').waitFor();
     await page.getByRole('button', { name: 'Install' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByRole('button', { name: 'Install' }).click();

@@ -1,7 +1,9 @@
 /** A form for what a JSON Schema describes. */
 export interface Field {
   readonly name: string;
-  readonly kind: 'text' | 'number' | 'yes-no' | 'choice' | 'json';
+  readonly kind: 'text' | 'long' | 'number' | 'yes-no' | 'choice' | 'json';
+  /** How it is to be written, where that is not plain to see. */
+  readonly form: string;
   readonly about: string;
   readonly required: boolean;
   readonly choices: readonly string[];
@@ -20,7 +22,8 @@ export function fieldsOf(schema: Schema | null | undefined): Field[] {
     const choices = asList(property['enum']).filter((one) => typeof one === 'string');
     return {
       name,
-      kind: kindOf(property, choices),
+      kind: kindOf(name, property, choices),
+      form: formOf(property, choices),
       about: typeof property['description'] === 'string' ? property['description'] : '',
       required: required.includes(name),
       choices,
@@ -30,7 +33,17 @@ export function fieldsOf(schema: Schema | null | undefined): Field[] {
   });
 }
 
-/** What was filled in; what was left empty is left out. Throws a sentence when something is no value. */
+/** What somebody typed is no value of its field. */
+export class FieldFault extends Error {
+  readonly field: string;
+
+  constructor(field: string, problem: string) {
+    super(`${field} ${problem}`);
+    this.field = field;
+  }
+}
+
+/** What was filled in; what was left empty is left out. Throws a FieldFault when something is no value. */
 export function valueOf(
   fields: readonly Field[],
   texts: ReadonlyMap<string, string>,
@@ -46,7 +59,7 @@ function read({ name, kind }: Field, text: string): unknown {
   if (kind === 'yes-no') return text === 'true';
   if (kind === 'number') {
     const number = Number(text);
-    if (Number.isNaN(number)) throw new Error(`${name} must be a number`);
+    if (Number.isNaN(number)) throw new FieldFault(name, 'must be a number');
     return number;
   }
   return kind === 'json' ? parse(name, text) : text;
@@ -65,16 +78,31 @@ function parse(name: string, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new Error(`${name} must be JSON`);
+    throw new FieldFault(name, 'must be JSON');
   }
 }
 
-function kindOf(property: Schema, choices: readonly unknown[]): Field['kind'] {
+function kindOf(name: string, property: Schema, choices: readonly unknown[]): Field['kind'] {
   if (choices.length > 0) return 'choice';
   const { type } = property;
-  if (type === 'string') return 'text';
+  if (type === 'string') return isLong(name, property) ? 'long' : 'text';
   if (type === 'integer' || type === 'number') return 'number';
   return type === 'boolean' ? 'yes-no' : 'json';
+}
+
+const LINE_CHARS = 80;
+
+/** Whether what is written there is more than one line as a rule. */
+function isLong(name: string, { default: initial, maxLength }: Schema): boolean {
+  if (/(^|_)prompt(_|$)/i.test(name) || Number(maxLength) > 2 * LINE_CHARS) return true;
+  return typeof initial === 'string' && (initial.length > LINE_CHARS || initial.includes('\n'));
+}
+
+function formOf(property: Schema, choices: readonly unknown[]): string {
+  const { type } = property;
+  if (kindOf('', property, choices) !== 'json') return '';
+  if (type === 'array') return 'a JSON array: ["one", "two"]';
+  return type === 'object' ? 'a JSON object: {"name": "value"}' : 'JSON: a text stands in "quotes"';
 }
 
 function initialOf(value: unknown): string {

@@ -1,7 +1,7 @@
 import type { TargetedInputEvent } from 'preact';
 import { useId, useState } from 'preact/hooks';
 import { Text } from '../ui/text.tsx';
-import { fieldsOf, parseObject, valueOf, type Field } from './fields.ts';
+import { FieldFault, fieldsOf, parseObject, valueOf, type Field } from './fields.ts';
 
 interface SchemaFormProps {
   readonly schema: Readonly<Record<string, unknown>> | null | undefined;
@@ -14,18 +14,20 @@ export function SchemaForm({ schema, word, submit }: SchemaFormProps) {
   const fields = fieldsOf(schema);
   const [texts, setTexts] = useState<ReadonlyMap<string, string>>(new Map());
   const [json, setJson] = useState<string | undefined>(fields.length === 0 ? '{}' : undefined);
-  const [wrong, setWrong] = useState('');
+  const [wrong, setWrong] = useState<Error>();
   const id = useId();
   const send = (event: Event): void => {
     event.preventDefault();
     try {
-      setWrong('');
+      setWrong(undefined);
       submit(json === undefined ? valueOf(fields, texts) : parseObject(json));
     } catch (thrown) {
-      setWrong(thrown instanceof Error ? thrown.message : String(thrown));
+      setWrong(thrown instanceof Error ? thrown : new Error(String(thrown)));
     }
   };
+  const isAt = ({ name }: Field): boolean => wrong instanceof FieldFault && wrong.field === name;
   const turn = (): void => {
+    setWrong(undefined);
     if (json !== undefined) setJson(undefined);
     else
       setJson(
@@ -45,6 +47,7 @@ export function SchemaForm({ schema, word, submit }: SchemaFormProps) {
             field={field}
             id={`${id}-${field.name}`}
             value={texts.get(field.name) ?? field.initial}
+            wrong={isAt(field) ? wrong?.message : undefined}
             set={(text) => setTexts(new Map(texts).set(field.name, text))}
           />
         ))
@@ -58,10 +61,8 @@ export function SchemaForm({ schema, word, submit }: SchemaFormProps) {
           />
         </label>
       )}
-      {wrong !== '' && (
-        <p class="wrong" role="alert">
-          <Text value={wrong} />
-        </p>
+      {wrong !== undefined && (json !== undefined || !fields.some(isAt)) && (
+        <Wrong text={wrong.message} />
       )}
       <div class="acts">
         <button class="main">{word}</button>
@@ -75,22 +76,32 @@ export function SchemaForm({ schema, word, submit }: SchemaFormProps) {
   );
 }
 
-interface FieldRowProps {
+function Wrong({ text, id }: { readonly text: string; readonly id?: string }) {
+  return (
+    <p class="wrong" role="alert" {...(id === undefined ? {} : { id })}>
+      <Text value={text} />
+    </p>
+  );
+}
+
+interface ControlProps {
   readonly field: Field;
   readonly id: string;
   readonly value: string;
+  readonly wrong: string | undefined;
   readonly set: (text: string) => void;
 }
 
-function FieldRow({ field, id, value, set }: FieldRowProps) {
-  const { name, about, required } = field;
+function FieldRow({ field, id, value, wrong, set }: ControlProps) {
+  const { name, about, form, required } = field;
   return (
     <div class="field-row">
       <label for={id}>
         <Text value={name} />
-        {required && <span class="soft"> required</span>}
+        <span class="soft"> {[required ? 'required' : '', form].filter(Boolean).join(', ')}</span>
       </label>
-      <Control field={field} id={id} value={value} set={set} />
+      <Control field={field} id={id} value={value} wrong={wrong} set={set} />
+      {wrong !== undefined && <Wrong id={`${id}-wrong`} text={wrong} />}
       {about !== '' && (
         <span class="soft small">
           <Text value={about} />
@@ -100,8 +111,10 @@ function FieldRow({ field, id, value, set }: FieldRowProps) {
   );
 }
 
-function Control({ field, id, value, set }: FieldRowProps) {
+function Control({ field, id, value, wrong, set }: ControlProps) {
   const { kind, required, choices, isWhole } = field;
+  const fault =
+    wrong === undefined ? {} : { 'aria-invalid': true, 'aria-describedby': `${id}-wrong` };
   if (kind === 'choice' || kind === 'yes-no') {
     const options = kind === 'choice' ? choices : ['true', 'false'];
     return (
@@ -120,11 +133,13 @@ function Control({ field, id, value, set }: FieldRowProps) {
       </select>
     );
   }
-  if (kind === 'json') {
+  if (kind === 'json' || kind === 'long') {
     return (
       <textarea
         id={id}
         required={required}
+        spellcheck={kind === 'long'}
+        {...fault}
         value={value}
         onInput={(event) => set(event.currentTarget.value)}
       />
@@ -134,6 +149,7 @@ function Control({ field, id, value, set }: FieldRowProps) {
     id,
     required,
     value,
+    ...fault,
     onInput: (event: TargetedInputEvent<HTMLInputElement>) => set(event.currentTarget.value),
   };
   return kind === 'number' ? (

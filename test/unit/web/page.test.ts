@@ -85,6 +85,8 @@ describe('a form made of a schema', () => {
       n: { type: 'integer' },
       fast: { type: 'boolean' },
       more: { type: 'array' },
+      prompt: { type: 'string' },
+      notes: { type: 'string', maxLength: 5000 },
     },
   });
 
@@ -95,6 +97,11 @@ describe('a form made of a schema', () => {
       'n number',
       'fast yes-no',
       'more json',
+      'prompt long',
+      'notes long',
+    ]);
+    expect(fields.map(({ form }) => form).filter(Boolean)).toEqual([
+      expect.stringContaining('JSON array'),
     ]);
     expect(fieldsOf({ properties: 'nonsense' })).toEqual([]);
     expect(fieldsOf(null)).toEqual([]);
@@ -110,6 +117,9 @@ describe('a form made of a schema', () => {
     expect(valueOf(fields, texts)).toEqual({ to: 'ann', size: 's', n: 3, fast: false, more: [1] });
     expect(() => valueOf(fields, new Map([['more', '[']]))).toThrow('more must be JSON');
     expect(() => valueOf(fields, new Map([['n', 'x']]))).toThrow('n must be a number');
+    expect(() => valueOf(fields, new Map([['n', 'x']]))).toThrow(
+      expect.objectContaining({ field: 'n' }),
+    );
     expect(() => parseObject('[1]')).toThrow('must be an object');
   });
 });

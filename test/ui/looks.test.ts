@@ -1,0 +1,65 @@
+/** What the dashboard shows, and where it is drawn. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openDashboard, openIncident, waitingRun, type Dashboard } from '../support/dashboard.ts';
+
+let place: Dashboard;
+let run: string;
+let incident: string;
+
+beforeAll(async () => {
+  place = await openDashboard();
+  await place.post('/webhooks', { id: 'deploys', title: 'Deployments', plugin: 'echo' });
+  run = await waitingRun(place, 'it');
+  incident = await openIncident(place, 'breaker_open');
+});
+
+afterAll(() => place.close());
+
+test('the search offers of ids what is there alone', () =>
+  place.look(async ({ page, open, complaints }) => {
+    await open('/ui');
+    await page.keyboard.press('/');
+    const field = page.getByRole('combobox');
+    await field.fill(incident);
+    await page.keyboard.press('Enter');
+    await page.waitForURL(`**/ui/incidents/${incident}`);
+    await page.keyboard.press('Control+k');
+    await field.fill('ffffffff');
+    await page.keyboard.press('Enter');
+    await page.getByText('Nothing has this id.').waitFor();
+    expect(await page.getByRole('option').count()).toBe(0);
+    expect(new URL(page.url()).pathname).toBe(`/ui/incidents/${incident}`);
+    for (const told of complaints.splice(0)) expect(told).toContain('404');
+  }));
+
+test('the name of a block and what it came to are not drawn over each other', () =>
+  place.look(async ({ page, open }) => {
+    await open(`/ui/runs/${run}`);
+    const block = page.locator('.knot.block', { hasText: 'both_at_once' });
+    const box = await block.locator('rect').first().boundingBox();
+    const name = await block.locator('.knot-name').boundingBox();
+    const does = await block.locator('.knot-does').boundingBox();
+    const right = (of: typeof name): number => (of?.x ?? NaN) + (of?.width ?? NaN);
+    expect(does?.x).toBeGreaterThan(right(name));
+    expect(right(does)).toBeLessThan(right(box));
+  }));
+
+test('on a phone, what is asked for and what tells rows apart is not cut off', () =>
+  place.look(
+    async ({ page, open, turn }) => {
+      const hidden = (selector: string): Promise<unknown> =>
+        page.evaluate(
+          `(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector('${selector}'))`,
+        );
+      await open('/ui/directives');
+      expect(await hidden('a.name')).toBe(0);
+      await turn('/ui/webhooks/deploys');
+      const choice = page.getByRole('group', { name: 'Verdict' });
+      await choice.waitFor();
+      expect(await hidden('.choice')).toBe(0);
+      const { x = NaN, width = NaN } =
+        (await choice.getByRole('button', { name: 'Failed' }).boundingBox()) ?? {};
+      expect(x + width).toBeLessThanOrEqual(390);
+    },
+    { width: 390 },
+  ));
