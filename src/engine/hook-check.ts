@@ -6,6 +6,7 @@ import { suggest } from '../config/nearest.ts';
 import { lookupCommand, type Catalog } from '../plugin/catalog.ts';
 import { hookEntry, toHook, type Hook } from '../webhook/hook.ts';
 import type { Blueprint } from './generation.ts';
+import { isShort, tooShort } from './hook-secrets.ts';
 import { toEntry, type KeptSecret } from './hook-store.ts';
 import type { HookStore } from './hooks.ts';
 import { findPipeline } from './run-door.ts';
@@ -51,6 +52,7 @@ export async function checkSecret(
   const name = credentialIn(secret);
   const value = name === undefined ? secret : await credential(name);
   if (value === undefined) return;
+  if (name !== undefined && isShort(value)) throw tooShort(`the credential ${name}`, 'credential');
   try {
     readEntry(id, settings, [{ secret: value }]);
   } catch (thrown) {

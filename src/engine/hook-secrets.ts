@@ -62,13 +62,20 @@ export function keepGiven(secret: string | undefined): KeptSecret {
     const hint = 'Use `ductile webhook`, which asks for it; no directive holds one.';
     throw new DuctileError('INPUT_INVALID', 'the secret is missing', { place: 'secret', hint });
   }
-  const { credentialCharsMin: min } = limits;
-  if (secret.length < min) {
-    const message = `the secret has fewer than ${min} characters`;
-    throw new DuctileError('INPUT_INVALID', message, { place: 'secret' });
-  }
+  if (isShort(secret)) throw tooShort('the secret', 'secret');
   if (credentialIn(secret) === undefined) return { secret };
   const hint = 'Name the credential with --credential.';
   const message = 'the secret is the name of a credential, not a secret';
   throw new DuctileError('INPUT_INVALID', message, { place: 'secret', hint });
+}
+
+/** So short that it could be found by trying. */
+export function isShort(secret: string): boolean {
+  return secret.length < limits.hookSecretCharsMin;
+}
+
+export function tooShort(what: string, place: string): DuctileError {
+  const message = `${what} has fewer than ${limits.hookSecretCharsMin} characters`;
+  const hint = 'Leave it out to have one made, or use one that nobody can guess.';
+  return new DuctileError('INPUT_INVALID', message, { place, hint });
 }

@@ -96,13 +96,42 @@ describe('19 without a secret the service does not start', () => {
   });
 
   test('a credential that is gone leaves a webhook that nobody can deliver to', async () => {
-    await at.api.ask('/credentials', { body: '{"name":"theirs","value":"whsec_x"}' });
+    await at.api.ask('/credentials', { body: '{"name":"theirs","value":"whsec_0123"}' });
     await at.open('gone', { plugin: 'echo', auth_mode: 'slack', credential: 'theirs' });
     const deleted = await at.api.ask('/credentials/theirs/delete', { body: '{}' });
     expect(deleted.status).toBe(200);
     const { engine } = at.api.server.instance;
     const known = await engine.hooks.store.find('gone');
     expect(known?.secrets).toEqual([]);
+  });
+});
+
+describe('what could be found by trying is no secret', () => {
+  const short = 'x'.repeat(limits.hookSecretCharsMin - 1);
+  const entry = { title: 'T', id: 'short', plugin: 'echo', auth_mode: 'hmac', hmac_header: 'X-S' };
+
+  test('given with the webhook', async () => {
+    const told = await at.api.ask('/webhooks', {
+      body: JSON.stringify({ ...entry, secret: short }),
+    });
+    expect([told.status, told.text]).toEqual([400, expect.stringContaining('fewer than 8')]);
+    expect(told.text).not.toContain(short);
+  });
+
+  test('nor as a credential', async () => {
+    await at.api.ask('/credentials', { body: JSON.stringify({ name: 'short', value: short }) });
+    const body = JSON.stringify({ ...entry, credential: 'short' });
+    const told = await at.api.ask('/webhooks', { body });
+    const words = 'the credential short has fewer than 8 characters';
+    expect([told.status, told.text]).toEqual([400, expect.stringContaining(words)]);
+  });
+
+  test('nor by a rotation', async () => {
+    await at.open('turned', { ...entry, id: 'turned' });
+    const told = await at.api.ask('/webhooks/turned/rotate', {
+      body: JSON.stringify({ secret: short }),
+    });
+    expect(told.status).toBe(400);
   });
 });
 

@@ -45,6 +45,8 @@ export const webhookLimits = {
   hookTurnedAwayMs: 10 * MINUTE,
   /** Secrets of one webhook that are good at once, and signatures that one delivery may carry. */
   hookSecretsMax: 8,
+  /** One that somebody brings: whoever has none may try as many as the server can take. */
+  hookSecretCharsMin: 8,
   hookSignaturesMax: 8,
   /** A header that is verified, and how far from now the time in it may be. */
   hookHeaderCharsMax: 4 * KIB,
