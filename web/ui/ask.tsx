@@ -73,7 +73,15 @@ export function AskDialog({ tell }: { readonly tell: (what: ComponentChildren) =
     dialog.current?.showModal();
   };
   useEffect(() => () => void (show = undefined), []);
-  const close = (): void => dialog.current?.close();
+  // What was shown once is not left in the page, not even until the dialog says that it closed.
+  const forget = (): void => {
+    setWish(undefined);
+    setFulfilled(undefined);
+  };
+  const close = (): void => {
+    forget();
+    dialog.current?.close();
+  };
   const end = (what: Fulfilled): void => {
     if (what.kept === undefined) {
       close();
@@ -84,18 +92,13 @@ export function AskDialog({ tell }: { readonly tell: (what: ComponentChildren) =
     // Whoever did not wait for the answer must see it all the same.
     if (dialog.current?.open === false) dialog.current.showModal();
   };
-  // What was shown once is not left in the page.
-  const forget = (): void => {
-    setWish(undefined);
-    setFulfilled(undefined);
-  };
   return (
     <dialog
       ref={dialog}
       class="ask"
       aria-labelledby="ask-title"
       onCancel={(event) => fulfilled !== undefined && event.preventDefault()}
-      onClose={forget}
+      onClose={() => dialog.current?.open === false && forget()}
     >
       {fulfilled?.kept !== undefined ? (
         <Shown told={fulfilled.told} kept={fulfilled.kept} close={close} />
