@@ -42,6 +42,7 @@ export const catalogue = {
   ),
   CREDENTIAL_NOT_FOUND: kind(404, 1, false, 'List them with `ductile credential list`.'),
   BUSY: kind(503, 1, true, 'Ask again in a moment, or without waiting for the end.'),
+  CROWDED: kind(503, 1, true, 'Send it again in a moment, all at once; nothing was accepted.'),
   CURSOR_RESET: kind(410, 1, false, 'The ledger was restored; begin again without a cursor.'),
   DEADLINE_EXCEEDED: kind(504, 1, true, 'Ask again when the system is less busy; see the log.'),
   DIRECTIVE_FAILED: kind(409, 1, false, 'See why with `ductile directive show`.'),

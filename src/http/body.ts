@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { DuctileError } from '../base/errors.ts';
 import { parseStrictJson } from '../base/json-text.ts';
 import { limits } from '../base/limits.ts';
+import { makeCrowd, type Crowd } from './crowd.ts';
 
 export interface Body {
   readonly bytes: Buffer;
@@ -9,9 +10,12 @@ export interface Body {
   readonly value: unknown;
 }
 
+/** Who has a token does not give way to who has none. */
+const asked = makeCrowd();
+
 /** The whole body as JSON, within its limit, whether its length was told or it came in chunks. */
 export async function readBody(request: IncomingMessage): Promise<Body> {
-  const bytes = await readBytes(request, limits.requestBytesMax);
+  const bytes = await readBytes(request, limits.requestBytesMax, asked);
   if (!Buffer.isBuffer(bytes)) throw tooLarge();
   if (bytes.length === 0) return { bytes, value: undefined };
   refuseMedia(request);
@@ -24,24 +28,41 @@ export interface Excess {
 }
 
 /** The whole body as it came; when there is more than that, the rest is not read. */
-export function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer | Excess> {
+export function readBytes(
+  request: IncomingMessage,
+  bytesMax: number,
+  crowd: Crowd,
+): Promise<Buffer | Excess> {
   const told = Number(request.headers['content-length'] ?? 0);
   if (told > bytesMax) return Promise.resolve({ size: Math.min(told, Number.MAX_SAFE_INTEGER) });
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
+    const leaveRest = (): void => {
+      request.pause();
+      request.removeAllListeners('data');
+      passage.leave();
+    };
+    const passage = crowd.enter(() => {
+      leaveRest();
+      reject(new DuctileError('CROWDED', 'too much comes at once, and this came slowest'));
+    });
     // Whoever hung up is not there to hear of it.
-    const cut = (): void => reject(new DuctileError('REQUEST_INVALID', 'the body was cut short'));
+    const cut = (): void => {
+      passage.leave();
+      reject(new DuctileError('REQUEST_INVALID', 'the body was cut short'));
+    };
     request.on('data', (chunk: Buffer) => {
       size += chunk.length;
       chunks.push(chunk);
-      if (size <= bytesMax) return;
-      request.pause();
-      request.removeAllListeners('data');
-      resolve({ size });
+      if (size > bytesMax) {
+        leaveRest();
+        resolve({ size });
+      } else passage.grow(chunk.length);
     });
     request.once('end', () => {
       request.off('close', cut);
+      passage.leave();
       const [only] = chunks;
       resolve(chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks, size));
     });

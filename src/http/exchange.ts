@@ -79,7 +79,7 @@ export class Exchange {
       this.extra.push('www-authenticate', 'Bearer realm="ductile"');
     const { retryable, status } = error.kind;
     if (retryable && (status === 503 || status === 429)) this.extra.push('retry-after', '1');
-    // What is left of a body that was too large or cut short is not worth reading.
+    // What is left of a body that was too large, too slow or cut short is not worth reading.
     if (closing.has(error.code)) this.extra.push('connection', 'close');
     this.answer(status, toProblem(error, this.requestId), PROBLEM_TYPE);
   }
@@ -97,6 +97,7 @@ export class Exchange {
 }
 
 const closing: ReadonlySet<string> = new Set([
+  'CROWDED',
   'PAYLOAD_TOO_LARGE',
   'REQUEST_INVALID',
   'REQUEST_TIMEOUT',

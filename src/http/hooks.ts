@@ -15,6 +15,7 @@ import {
 import type { Answer } from '../webhook/chain.ts';
 import type { Incoming } from '../webhook/request.ts';
 import { readBytes } from './body.ts';
+import { makeCrowd } from './crowd.ts';
 import { Exchange } from './exchange.ts';
 import { inspectRequest } from './inspect.ts';
 import { bareAddress, sourceOf } from './source.ts';
@@ -23,6 +24,9 @@ import { bareAddress, sourceOf } from './source.ts';
 export type HookServer = (exchange: Exchange) => Promise<boolean>;
 
 type Base = Pick<Context, 'engine'>;
+
+/** All of it comes before anybody can be asked for a proof. */
+const delivered = makeCrowd();
 
 const HOOK = /^\/hooks\/([^/]+)$/;
 
@@ -102,7 +106,7 @@ function refuseMethod({ request, extra }: Exchange): void {
 
 async function readIncoming(exchange: Exchange, base: Base, proxies: BlockList): Promise<Incoming> {
   const { request, url } = exchange;
-  const read = await readBytes(request, limits.hookBodyBytesMax);
+  const read = await readBytes(request, limits.hookBodyBytesMax, delivered);
   const isOversize = !Buffer.isBuffer(read);
   const headers: [string, string][] = [];
   for (let at = 0; at < request.rawHeaders.length; at += 2) {

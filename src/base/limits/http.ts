@@ -18,6 +18,9 @@ export const httpLimits = {
   completionMs: 1 * SECOND,
   /** The body of one HTTP request; a payload at its limit fits in. */
   requestBytesMax: 2 * MIB,
+  /** What may be here of bodies that have not come wholly, and what is too small to count. */
+  bodiesBytesMax: 64 * MIB,
+  bodySmallBytes: 64 * KIB,
   /** The request line and all headers of one request, and how many headers. */
   httpHeaderBytesMax: 16 * KIB,
   httpHeadersMax: 100,

@@ -1,0 +1,95 @@
+/** Bodies that come all at once, and never wholly. */
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { afterEach, expect, test } from 'vitest';
+import { toDuctileError } from '../../src/base/errors.ts';
+import type { Handler } from '../../src/http/api.ts';
+import { readBytes } from '../../src/http/body.ts';
+import { makeCrowd } from '../../src/http/crowd.ts';
+import { Exchange } from '../../src/http/exchange.ts';
+import { listen, type Listener } from '../../src/http/listen.ts';
+import { eventually } from '../support/instance.ts';
+
+const BODY = 60_000;
+const sockets: Socket[] = [];
+let listener: Listener | undefined;
+let arrived = 0;
+
+afterEach(async () => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+  await listener?.close();
+});
+
+/** Where all bodies together may have 100,000 bytes, besides those of up to 1,000. */
+async function serve(): Promise<number> {
+  arrived = 0;
+  const crowd = makeCrowd(100_000, 1000);
+  const handler: Handler = (request, response) => {
+    const exchange = new Exchange(request, response);
+    request.on('data', (chunk: Buffer) => (arrived += chunk.length));
+    readBytes(request, 1_000_000, crowd).then(
+      (read) => exchange.answer(200, `took ${Buffer.isBuffer(read) ? read.length : 'none'}`),
+      (thrown: unknown) => exchange.refuse(toDuctileError(thrown)),
+    );
+  };
+  listener = await listen(handler, { host: '127.0.0.1', port: 0 });
+  return Number(listener.address.split(':')[1]);
+}
+
+interface Sender {
+  readonly socket: Socket;
+  readonly told: Promise<string>;
+}
+
+/** Tells a length and sends so much of it; what it is told is known when the connection ends. */
+async function begin(port: number, sent: number, size = BODY): Promise<Sender> {
+  const socket = connect(port, '127.0.0.1');
+  sockets.push(socket);
+  let told = '';
+  socket.setEncoding('utf8').on('data', (chunk: string) => (told += chunk));
+  socket.on('error', () => undefined);
+  const closed = once(socket, 'close').then(() => told);
+  await once(socket, 'connect');
+  const before = arrived;
+  const head = `POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: ${size}\r\n\r\n`;
+  socket.write(head + 'x'.repeat(sent));
+  await eventually('it is here', () => arrived >= before + sent);
+  return { socket, told: closed };
+}
+
+test('who has been coming for longest gives way, and the others are taken', async () => {
+  const port = await serve();
+  const first = await begin(port, 50_000);
+  const second = await begin(port, 40_000);
+  const third = await begin(port, BODY);
+  expect(await first.told).toMatch(/^HTTP\/1\.1 503 [^]*retry-after: 1[^]*"CROWDED"/i);
+  expect(await third.told).toContain(`took ${BODY}`);
+  second.socket.write('x'.repeat(20_000));
+  expect(await second.told).toContain(`took ${BODY}`);
+});
+
+test('what is small is taken, however much others keep coming', async () => {
+  const port = await serve();
+  const small = await begin(port, 500, 1000);
+  const slow = await begin(port, 50_000);
+  await begin(port, 55_000);
+  expect(await slow.told).toContain('CROWDED');
+  small.socket.write('x'.repeat(500));
+  expect(await small.told).toContain('took 1000');
+});
+
+test('what was taken or hung up makes room', async () => {
+  const port = await serve();
+  for (const _ of [1, 2, 3]) {
+    const whole = await begin(port, BODY);
+    expect(await whole.told).toContain(`took ${BODY}`);
+    const gone = await begin(port, 50_000);
+    gone.socket.destroy();
+    await gone.told;
+  }
+  const kept = await begin(port, 50_000);
+  const other = await begin(port, 39_000);
+  kept.socket.write('x'.repeat(10_000));
+  other.socket.end();
+  expect(await kept.told).toContain(`took ${BODY}`);
+});
