@@ -1,4 +1,4 @@
-import { toDuctileError, type DuctileError } from '../base/errors.ts';
+import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { makeGatherer } from '../base/gather.ts';
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
@@ -79,6 +79,7 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
       const { jobs, runs } = drafted.emission;
       const asked = { jobs: jobs.length + runs.length, signals: 1 };
       const told = await quota.within(asked, () => receive(drafted));
+      if (told.isOther === true) return await noteFailed(keyReused(), verified, ledger);
       const skipped = told.isNew ? drafted.skipped : undefined;
       const isStarted = told.isNew && skipped === undefined;
       const startedBy = isStarted ? verified.target.kind : 'signal';
@@ -95,6 +96,11 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
         .catch((error: unknown) => log.warn('a refused delivery was not written down', { error }));
     },
   };
+}
+
+function keyReused(): DuctileError {
+  const message = 'another body came with this Idempotency-Key before';
+  return new DuctileError('IDEMPOTENCY_MISMATCH', message, { place: 'idempotency-key' });
 }
 
 /** What its target cannot take; what is wrong with this process is thrown on. */

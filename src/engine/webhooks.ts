@@ -15,11 +15,12 @@ import {
   type Go,
   type Stop,
 } from '../webhook/chain.ts';
+import { nameDelivery } from '../webhook/delivery-name.ts';
 import type { Hook } from '../webhook/hook.ts';
 import { makeLimiter, type Limiter } from '../webhook/limiter.ts';
 import { proofHeadersOf } from '../webhook/proof-headers.ts';
 import type { Incoming } from '../webhook/request.ts';
-import { findDeliveryId, verify } from '../webhook/verify.ts';
+import { verify } from '../webhook/verify.ts';
 import { traceparentIn } from './observe-webhooks.ts';
 import type { Tenants } from './engine.ts';
 import { waitForEnd, type Waiter } from './hook-end.ts';
@@ -218,8 +219,7 @@ async function take(
     hookId: hook.id,
     title: hook.title,
     target: hook.target,
-    deliveryId: findDeliveryId(hook.auth, accepted.deliveryId, payload, event) ?? null,
-    replayKey: accepted.replayKey ?? null,
+    ...nameDelivery(hook.auth, accepted, incoming.request, { payload, event }),
     payload,
     event,
     jobId,
@@ -242,6 +242,9 @@ function tellTaken(hookId: string, taken: Taken): Answer {
 function answerFailed({ error }: Failed): Answer {
   const { status } = error.kind;
   if (status === 404 || status === 503) return answerHindered(error);
+  if (error.code === 'IDEMPOTENCY_MISMATCH') {
+    return { status: 422, body: { error: 'idempotency_mismatch' } };
+  }
   return { status: 422, body: { error: 'payload_refused' } };
 }
 

@@ -94,6 +94,8 @@ export interface ToldDelivery {
   readonly signalId: string;
   /** False when it was taken before. */
   readonly isNew: boolean;
+  /** What was taken before had its name, and another body. */
+  readonly isOther?: true;
 }
 
 export interface DeliveryRow extends Delivery {

@@ -1,11 +1,11 @@
-import { isObject, type JsonObject } from '../base/json.ts';
+import { isObject } from '../base/json.ts';
 import { parseStrictJson } from '../base/json-text.ts';
 import { limits } from '../base/limits.ts';
 import { verifyToken } from './bearer.ts';
+import { idInHeaders } from './delivery-name.ts';
 import { verifyHmac } from './hmac.ts';
-import { digestOf } from './mac.ts';
-import { hasHeader, takeHeader, type HookRequest } from './request.ts';
-import type { OneScheme, Scheme } from './scheme.ts';
+import type { HookRequest } from './request.ts';
+import { choose, type OneScheme, type Scheme } from './scheme.ts';
 import { verifySigned } from './signed.ts';
 import { verifyTwilio } from './twilio.ts';
 import { refuse, type Refused, type Verdict } from './verdict.ts';
@@ -33,40 +33,10 @@ export function verify(
   return { kind: 'accepted', ...proof, ...(deliveryId === undefined ? {} : { deliveryId }) };
 }
 
-/**
- * What the sender calls a verified delivery, now that its payload is known as well; undefined when
- * it has no name. An event has the name that it brought, unless a header with another was signed.
- */
-export function findDeliveryId(
-  scheme: Scheme,
-  inHeaders: string | undefined,
-  payload: JsonObject,
-  event: JsonObject | undefined,
-): string | undefined {
-  if (inHeaders !== undefined && (event === undefined || signsName(scheme))) return inHeaders;
-  const field = scheme.kind === 'signed' ? scheme.idField : undefined;
-  const value = field !== undefined && Object.hasOwn(payload, field) ? payload[field] : undefined;
-  if (typeof value === 'string' && value !== '') return shorten(value);
-  if (event === undefined) return undefined;
-  return shorten(JSON.stringify([event['source'], event['source_event_id']]));
-}
-
-function signsName(scheme: Scheme): boolean {
-  if (scheme.kind === 'any') return scheme.of.every(signsName);
-  if (scheme.kind !== 'signed') return false;
-  const signed = scheme.payload.flatMap((part) => (part.kind === 'header' ? [part.name] : []));
-  return scheme.idHeaders.every((name) => signed.includes(name));
-}
-
 interface Proof {
   readonly secretIndex: number;
   readonly timestampMs?: number;
   readonly replayKey?: string;
-}
-
-function choose(scheme: Scheme, request: HookRequest): OneScheme {
-  if (scheme.kind !== 'any') return scheme;
-  return scheme.of.find(({ header }) => hasHeader(request, header)) ?? scheme.of[0];
 }
 
 function prove(
@@ -91,27 +61,6 @@ function prove(
       ? verifyHmac(scheme, request, secrets)
       : verifyToken(scheme, request, secrets);
   return typeof found === 'number' ? { secretIndex: found } : found;
-}
-
-function idInHeaders(names: readonly string[], request: HookRequest): string | Refused | undefined {
-  for (const name of names) {
-    const taken = takeHeader(request, name);
-    if (!taken.ok && taken.reason !== 'header_missing') return refuse(taken.reason);
-    const id = taken.ok ? nameIn(name, taken.value) : '';
-    if (id !== '') return shorten(id);
-  }
-  return undefined;
-}
-
-/** An idempotency key is text in quotes, as its draft has it, which many leave out. */
-function nameIn(header: string, value: string): string {
-  const quoted = /^"((?:[^"\\]|\\["\\])*)"$/.exec(value)?.[1];
-  if (header !== 'idempotency-key' || quoted === undefined) return value;
-  return quoted.replaceAll(/\\(.)/g, '$1');
-}
-
-function shorten(id: string): string {
-  return id.length <= limits.deliveryIdCharsMax ? id : `sha256:${digestOf([id])}`;
 }
 
 /** Looked for only after the signature: the answer tells a stranger nothing. */

@@ -173,6 +173,30 @@ describe.each(databases)('on %s', (database: Database) => {
     expect(told.body['signals']).toHaveLength(3);
   });
 
+  test('an Idempotency-Key with another body is refused, and told to the operator', async () => {
+    const api = await open({ database });
+    const { global_token: token } = await add(api, { id: 'k', signal: 'thing.seen' });
+    const send = (key: string, body: string): Promise<Reply> => {
+      const headers = { 'idempotency-key': key };
+      return api.deliver('/hooks/k', { token: String(token), body, headers });
+    };
+    expect((await send('order-1', '{"n":1}')).status).toBe(202);
+    const again = await send('"order-1"', '{"n":1}');
+    expect(again).toMatchObject({ status: 200, body: { duplicate: true } });
+    const other = await send('order-1', '{"n":2}');
+    expect(other).toMatchObject({ status: 422, text: '{"error":"idempotency_mismatch"}\n' });
+    expect((await send('order-2', '{"n":1}')).status).toBe(202);
+    expect((await api.ask('/webhooks/k')).body).toMatchObject({ last_error: null });
+    expect((await api.ask('/signals?type=thing.seen')).body['signals']).toHaveLength(2);
+    const { deliveries } = (await api.ask('/webhooks/deliveries')).body;
+    const reason = 'another body came with this Idempotency-Key before';
+    expect(deliveries).toMatchObject([
+      { verdict: 'accepted', duplicates: 0 },
+      { verdict: 'failed', reason },
+      { verdict: 'accepted', duplicates: 1 },
+    ]);
+  });
+
   test('a pipeline is run, and a delivery can be replayed and tested', async () => {
     const steps = [{ id: 'look', uses: 'echo.poll' }];
     const api = await open({ database, pipelines: [{ name: 'care', steps }] });

@@ -1,4 +1,5 @@
 import { defineRows, type Row, type Session, type Transaction } from '../dialect.ts';
+import { isKeyReused } from '../../webhook/delivery-name.ts';
 import { AGENT_KEY } from '../../webhook/outcome.ts';
 import { noNews } from '../runs.ts';
 import type {
@@ -100,17 +101,23 @@ async function findEarlier(
   tx: Transaction,
   { id, hookId, deliveryId, replayKey }: DeliveryDraft,
 ): Promise<ToldDelivery> {
+  const deliveries = tx.dialect.table('webhook_deliveries');
   const [row] = await tx.run(
-    `update ${tx.dialect.table('webhook_deliveries')}
-      set duplicates = duplicates + case when id = ? then 0 else 1 end
-      where seq = (select min(w.seq) from ${tx.dialect.table('webhook_deliveries')} w
-        where w.id = ? or (w.hook_id = ? and w.verdict = 'accepted'
-          and (w.delivery_id = ? or w.replay_key = ?)))
-      returning id, signal_id`,
-    [id, id, hookId, deliveryId, replayKey],
+    `select seq, id, signal_id, replay_key from ${deliveries}
+      where id = ? or (hook_id = ? and verdict = 'accepted' and (delivery_id = ? or replay_key = ?))
+      order by seq limit 1`,
+    [id, hookId, deliveryId, replayKey],
   );
   if (row === undefined) throw new Error(`delivery ${id} is neither new nor known`);
-  return { signalId: text(row, 'signal_id'), isNew: text(row, 'id') === id };
+  const signalId = text(row, 'signal_id');
+  if (text(row, 'id') === id) return { signalId, isNew: true };
+  if (isKeyReused(textOrNull(row, 'replay_key'), replayKey)) {
+    return { signalId, isNew: false, isOther: true };
+  }
+  await tx.run(`update ${deliveries} set duplicates = duplicates + 1 where seq = ?`, [
+    int(row, 'seq'),
+  ]);
+  return { signalId, isNew: false };
 }
 
 function countTriggers(tx: Transaction, fresh: readonly DeliveryDraft[]): void {

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { presets } from '../../../src/webhook/presets.ts';
 import type { HookRequest } from '../../../src/webhook/request.ts';
-import { findDeliveryId, verify } from '../../../src/webhook/verify.ts';
+import { findDeliveryId } from '../../../src/webhook/delivery-name.ts';
+import { verify } from '../../../src/webhook/verify.ts';
 import { AT, BODY, makeRequest, mutate, sign } from './support.ts';
 import { form, STANDARD_SECRET, vectors, type Vector } from './vectors.ts';
 

@@ -15,7 +15,8 @@ import {
 } from '../../../src/webhook/mac.ts';
 import { parsePattern } from '../../../src/webhook/pattern.ts';
 import type { SignedScheme } from '../../../src/webhook/signed.ts';
-import { findDeliveryId, verify } from '../../../src/webhook/verify.ts';
+import { findDeliveryId } from '../../../src/webhook/delivery-name.ts';
+import { verify } from '../../../src/webhook/verify.ts';
 import { AT, BODY, makeRequest, sign } from './support.ts';
 
 const scheme: SignedScheme = {

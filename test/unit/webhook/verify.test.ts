@@ -5,6 +5,7 @@ import { makeEndpointScheme, type HmacScheme } from '../../../src/webhook/hmac.t
 import { parsePattern } from '../../../src/webhook/pattern.ts';
 import type { HookRequest } from '../../../src/webhook/request.ts';
 import type { SignedScheme } from '../../../src/webhook/signed.ts';
+import { isKeyReused, nameDelivery } from '../../../src/webhook/delivery-name.ts';
 import { verify } from '../../../src/webhook/verify.ts';
 import { AT, BODY, makeRequest, sign } from './support.ts';
 
@@ -86,6 +87,36 @@ describe('bearer', () => {
     expect(verify(bearer, makeRequest(headers), ['tok'], AT)).toEqual(accepted);
     const other = makeRequest({ authorization: 'Bearer tok', 'x-id': written });
     expect(verify(makeBearer(['x-id']), other, ['tok'], AT)).toMatchObject({ deliveryId: written });
+  });
+});
+
+describe('what a delivery is known by', () => {
+  const taken = { payload: {}, event: undefined };
+  const accepted = { kind: 'accepted', secretIndex: 0, deliveryId: 'k' } as const;
+  const named = (headers: Record<string, string>, body: string, more: object = {}) =>
+    nameDelivery(bearer, { ...accepted, ...more }, makeRequest(headers, body), taken);
+
+  test('an idempotency key goes with its body', () => {
+    const one = named({ 'idempotency-key': 'k' }, 'a');
+    expect(one.deliveryId).toBe('k');
+    expect(named({ 'idempotency-key': '"k"' }, 'a')).toEqual(one);
+    const other = named({ 'idempotency-key': 'k' }, 'b');
+    expect(isKeyReused(one.replayKey, other.replayKey)).toBe(true);
+    expect(isKeyReused(one.replayKey, one.replayKey)).toBe(false);
+    expect(isKeyReused(null, other.replayKey)).toBe(false);
+    expect(isKeyReused(one.replayKey, 'signed')).toBe(false);
+  });
+
+  test('what was signed goes before, and other names have no body', () => {
+    const signed = { replayKey: 'signed' };
+    expect(named({ 'idempotency-key': 'k' }, 'a', signed)).toMatchObject(signed);
+    expect(named({ 'x-id': 'k' }, 'a')).toEqual({ deliveryId: 'k', replayKey: null });
+    const event = { source: '/s', source_event_id: 'e' };
+    const request = makeRequest({ 'idempotency-key': 'k' }, 'a');
+    expect(nameDelivery(bearer, accepted, request, { payload: {}, event })).toEqual({
+      deliveryId: '["/s","e"]',
+      replayKey: null,
+    });
   });
 });
 
