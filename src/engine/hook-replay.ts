@@ -3,9 +3,11 @@ import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { replayDeliveryType, type DeliveryChoice } from '../directive/webhook.ts';
 import type { DeliveryRow } from '../ledger/webhooks.ts';
+import type { Hook } from '../webhook/hook.ts';
 import { hopsBehind } from './cause.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
-import type { HookDoor, KnownHook } from './hooks.ts';
+import { findEndpoint } from './endpoints.ts';
+import type { HookDoor } from './hooks.ts';
 import { describeTarget } from './hook-secrets.ts';
 import { draftEmission } from './hook-emission.ts';
 import { keepMasked, readExact } from './keep.ts';
@@ -22,11 +24,11 @@ export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefiniti
   return {
     ...replayDeliveryType,
     async plan({ delivery_id: id }) {
-      const { known } = await find(id, seams);
-      return [`The delivery would be handled once more: ${describeTarget(known.hook)}.`];
+      const { hook } = await find(id, seams);
+      return [`The delivery would be handled once more: ${describeTarget(hook)}.`];
     },
     async execute({ delivery_id: id }, { actor }) {
-      const { delivery, known } = await find(id, seams);
+      const { delivery, hook } = await find(id, seams);
       const [signal] = await ledger.signals({ id: delivery.signalId ?? '', limit: 1 });
       if (signal === undefined) {
         throw new DuctileError('SIGNAL_NOT_FOUND', 'the signal of that delivery is gone');
@@ -36,8 +38,8 @@ export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefiniti
         throw exact?.refused ?? new Error('no payload');
       const delivered = {
         hookId: delivery.hookId,
-        title: known.hook.title,
-        target: known.hook.target,
+        title: hook.title,
+        target: hook.target,
         sourceEventId: signal.sourceEventId ?? delivery.id,
         payload: toRunPayload(exact.payload),
         event: undefined,
@@ -61,15 +63,16 @@ export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefiniti
 
 async function find(
   id: string,
-  { ledger, hooks }: DeliverySeams,
-): Promise<{ delivery: DeliveryRow; known: KnownHook }> {
+  { ledger, hooks, current }: DeliverySeams,
+): Promise<{ delivery: DeliveryRow; hook: Hook }> {
   const [delivery] = await ledger.deliveries({ id, limit: 1 });
   if (delivery?.signalId === undefined || delivery.signalId === null) {
     const message = `no delivery ${id} was taken`;
     throw new DuctileError('DELIVERY_NOT_FOUND', message, { place: 'delivery_id' });
   }
-  const known = await hooks.store.find(delivery.hookId);
-  if (known !== undefined) return { delivery, known };
-  const message = `there is no webhook ${delivery.hookId} any more, or not on the ledger`;
-  throw new DuctileError('WEBHOOK_NOT_FOUND', message);
+  const { hookId } = delivery;
+  const known = await hooks.store.find(hookId);
+  const hook = known?.hook ?? findEndpoint(current().config.webhooks, hookId);
+  if (hook !== undefined) return { delivery, hook };
+  throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${hookId} any more`);
 }

@@ -1,5 +1,6 @@
 import type { Log } from '../base/log.ts';
 import type { OnAsked } from '../ledger/directives.ts';
+import { requireSecrets } from './endpoints.ts';
 import { makeGeneration, tellFindings, tellSchemas, type Generation } from './generation.ts';
 import { makeAsksOf } from './handlers.ts';
 import type { HealthKeeper } from './health.ts';
@@ -8,7 +9,6 @@ import { makeInstallationKeeper, type InstallationKeeper } from './installations
 import type { EngineParts } from './parts.ts';
 import { makeReloader, type Reloader } from './reload.ts';
 import { refuseUnisolated } from './unisolated.ts';
-import { requireSecrets } from './webhooks.ts';
 
 export interface InForceOptions {
   readonly parts: EngineParts;

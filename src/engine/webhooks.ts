@@ -4,7 +4,7 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { isSecretName, maskText, REDACTED } from '../base/secrets.ts';
 import { visible } from '../base/text.ts';
-import type { EndpointConfig, WebhooksConfig } from '../config/config.ts';
+import type { WebhooksConfig } from '../config/config.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { mediaTypeOf, readBody } from '../webhook/body.ts';
 import {
@@ -22,6 +22,7 @@ import { proofHeadersOf } from '../webhook/proof-headers.ts';
 import type { Incoming } from '../webhook/request.ts';
 import { verify } from '../webhook/verify.ts';
 import { traceparentIn } from './observe-webhooks.ts';
+import { knowEndpoint, requireSecrets } from './endpoints.ts';
 import type { Tenants } from './engine.ts';
 import { waitForEnd, type Waiter } from './hook-end.ts';
 import type { Failed, HookDoor, KnownHook, Taken, Webhooks } from './hooks.ts';
@@ -73,7 +74,7 @@ export function makeWebhooks(options: WebhooksOptions): Webhooks {
       const endpoint = config().endpoints.find((one) => one.path === path);
       if (endpoint === undefined) return undefined;
       return receive('static', incoming, async () => ({
-        known: await toKnown(endpoint, door),
+        known: await knowEndpoint(endpoint, door),
         door,
         engine,
         leave: () => undefined,
@@ -81,16 +82,6 @@ export function makeWebhooks(options: WebhooksOptions): Webhooks {
     },
     requireSecrets: () => requireSecrets(config(), door),
   };
-}
-
-/** Throws when an endpoint has no secret to be verified with. */
-export async function requireSecrets(
-  { endpoints }: Pick<WebhooksConfig, 'endpoints'>,
-  door: HookDoor,
-): Promise<void> {
-  for (const endpoint of endpoints) {
-    if ((await toKnown(endpoint, door)).secrets.length === 0) throw unresolved(endpoint);
-  }
 }
 
 interface Asked {
@@ -292,31 +283,6 @@ async function visitIfThere(tenants: Tenants, slug: string) {
     if (toDuctileError(thrown).code === 'TENANT_NOT_FOUND') return undefined;
     throw thrown;
   }
-}
-
-async function toKnown(endpoint: EndpointConfig, { store }: HookDoor): Promise<KnownHook> {
-  const { path, plugin, command, secretRef, auth, maxBodyBytes, waitMs } = endpoint;
-  const secret = endpoint.secret ?? (await store.credential(secretRef)) ?? '';
-  return {
-    secrets: secret.trim() === '' ? [] : [secret],
-    hook: {
-      id: path,
-      title: path,
-      description: '',
-      enabled: true,
-      target: { kind: 'command', plugin, command },
-      auth,
-      maxBodyBytes,
-      ratePerMinute: limits.hookRateMax,
-      waitMs,
-    },
-  };
-}
-
-function unresolved({ path, secretRef, place }: EndpointConfig): DuctileError {
-  const message = `the webhook ${path} has no secret: neither tokens.yaml nor a credential is called ${secretRef}`;
-  const hint = `Add it to a tokens.yaml that config.yaml includes, or run \`ductile credential set ${secretRef}\`.`;
-  return new DuctileError('CONFIG_INVALID', message, { place, hint });
 }
 
 function describe(incoming: Incoming, { auth }: Hook) {

@@ -1,6 +1,6 @@
 /** A delivery that is replayed is handled in the name of the signal that it became. */
 import { expect, onTestFinished, test } from 'vitest';
-import { openAttacked } from '../support/hook-attacks.ts';
+import { mac, openAttacked } from '../support/hook-attacks.ts';
 import { databases } from '../support/instance.ts';
 
 test.each(databases)(
@@ -43,3 +43,25 @@ test.each(databases)(
     expect(await ledger.signals({ source: 'webhook:gl', limit: 10 })).toHaveLength(1);
   },
 );
+
+test('what came to an endpoint of the configuration is replayed while that is there', async () => {
+  const key = 'a-secret-of-the-files';
+  const endpoint = { path: '/static', plugin: 'echo', secret_ref: 's', signature_header: 'X-Sig' };
+  const at = await openAttacked({
+    webhooks: { listen: '127.0.0.1:0', endpoints: [endpoint] },
+    tokens: [{ name: 's', key, scopes: [] }],
+  });
+  onTestFinished(() => at.api.close());
+  const body = '{"message":"hi"}';
+  const taken = await at.post('/static', [['x-sig', mac(key, body, 'hex')]], body);
+  expect(taken.status).toBe(202);
+  const { deliveries } = (await at.api.ask('/webhooks/deliveries?id=/static')).body;
+  const [{ delivery_id: id } = { delivery_id: '' }] = deliveries as { delivery_id: string }[];
+  const replayed = await at.api.ask(`/webhooks/deliveries/${id}/replay`, { body: '{}' });
+  expect(replayed).toMatchObject({ status: 200, body: { jobs: 1 } });
+  const { jobs } = (await at.api.ask('/jobs')).body;
+  expect(jobs).toMatchObject([
+    { plugin: 'echo', submitted_by: 'replay' },
+    { plugin: 'echo', submitted_by: 'webhook' },
+  ]);
+});
