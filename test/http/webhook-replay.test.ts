@@ -57,6 +57,8 @@ test('what came to an endpoint of the configuration is replayed while that is th
   expect(taken.status).toBe(202);
   const { deliveries } = (await at.api.ask('/webhooks/deliveries?id=/static')).body;
   const [{ delivery_id: id } = { delivery_id: '' }] = deliveries as { delivery_id: string }[];
+  const why = await at.api.ask(`/why/delivery/${id}`);
+  expect(why.body['commands']).toContain(`ductile webhook replay ${id}`);
   const replayed = await at.api.ask(`/webhooks/deliveries/${id}/replay`, { body: '{}' });
   expect(replayed).toMatchObject({ status: 200, body: { jobs: 1 } });
   const { jobs } = (await at.api.ask('/jobs')).body;

@@ -6,8 +6,10 @@ import { tellDelivery } from './webhook.ts';
 
 export interface DeliveryFacts extends Started {
   readonly delivery: DeliveryRow;
-  /** Whether what it came to can still be looked at. */
+  /** Whether what it came to can still be shown. */
   readonly hasWebhook: boolean;
+  /** Whether what it came to would take it again: an endpoint of the configuration would, too. */
+  readonly isReplayable: boolean;
 }
 
 /** Why something that was delivered was taken or not, and what came of it. */
@@ -24,12 +26,12 @@ export function explainDelivery(facts: DeliveryFacts): Explanation {
   return toExplanation(subject, [first, ...tellStarted(facts)], [origin], commands);
 }
 
-function remedies({ delivery, hasWebhook, jobs, runs }: DeliveryFacts): string[] {
+function remedies({ delivery, hasWebhook, isReplayable, jobs, runs }: DeliveryFacts): string[] {
   const { id, hookId, signalId } = delivery;
   if (signalId === null) return hasWebhook ? [`ductile webhook show ${quote(hookId)}`] : [];
   const started = [...jobs.slice(0, 1), ...runs.slice(0, 1)].map((one) => one.id);
   return [
     ...(started.length === 0 ? [signalId] : started).map((one) => `ductile why ${one}`),
-    ...(hasWebhook ? [`ductile webhook replay ${id}`] : []),
+    ...(isReplayable ? [`ductile webhook replay ${id}`] : []),
   ];
 }

@@ -2,6 +2,8 @@ import type { Timestamp } from '../../base/clock.ts';
 import { limits } from '../../base/limits.ts';
 import type { Config } from '../../config/config.ts';
 import type { Directive } from '../../directive/directive.ts';
+import { findEndpoint } from '../../engine/endpoints.ts';
+import { findStranded } from '../../engine/stranded-hooks.ts';
 import { isOtherwise } from '../../engine/timetable.ts';
 import type { Job } from '../../job/job.ts';
 import { isTerminal } from '../../job/state.ts';
@@ -153,7 +155,7 @@ async function ofWebhook(engine: Engine, row: WebhookRow): Promise<Explanation> 
     ratePerMinute: rate,
     house,
     turnedAway: engine.hooks.turnedAway.count(row.id, performance.now()),
-    missing: findMissing(engine, row),
+    missing: findStranded([row], engine).get(row.id),
     deliveries,
     ...started,
   });
@@ -172,24 +174,15 @@ async function readStarted(
   return { jobs: jobs.toReversed(), runs, outcome: outcomes.get(delivery.id) };
 }
 
-/** What a webhook names and this host does not have. */
-function findMissing({ catalog, pipelines }: Engine, row: WebhookRow): string | undefined {
-  const { plugin, command, pipeline } = showWebhook(row);
-  if (plugin !== null && command !== null) {
-    const commands = catalog.plugins.get(plugin)?.manifest.commands;
-    if (commands === undefined) return `the plugin ${plugin}`;
-    return Object.hasOwn(commands, command) ? undefined : `the command ${plugin} ${command}`;
-  }
-  if (pipeline === null || pipelines.some(({ name }) => name === pipeline)) return undefined;
-  return `the pipeline ${pipeline}`;
-}
-
-async function ofDelivery({ ledger }: Engine, delivery: DeliveryRow): Promise<Explanation> {
+async function ofDelivery({ ledger, config }: Engine, delivery: DeliveryRow): Promise<Explanation> {
   const [started, webhook] = await Promise.all([
     startedBy(ledger, delivery),
     ledger.webhook(delivery.hookId),
   ]);
-  return explainDelivery({ delivery, hasWebhook: webhook !== undefined, ...started });
+  const isReplayable =
+    webhook !== undefined || findEndpoint(config.webhooks, delivery.hookId) !== undefined;
+  const hasWebhook = webhook !== undefined;
+  return explainDelivery({ delivery, hasWebhook, isReplayable, ...started });
 }
 
 async function ofSignal(context: Context, signal: Signal): Promise<Explanation> {

@@ -21,7 +21,7 @@ export interface WebhookFacts {
   /** Deliveries of late that came faster than it takes them. */
   readonly turnedAway: number;
   readonly house: HouseFacts;
-  /** What it names and is not there. */
+  /** Why it is on and has nothing to start. */
   readonly missing: string | undefined;
   /** The newest first. */
   readonly deliveries: readonly DeliveryRow[];
@@ -86,7 +86,7 @@ function blocks({
   }
   if (missing !== undefined) {
     causes.push({
-      fact: `what it starts is not there: ${missing}`,
+      fact: `it has nothing to start: ${missing}`,
       evidence: 'the configuration in force',
       movesBy: 'senders are asked to come again until it is there',
       commands: [`ductile webhook show ${quote(row.id)}`],

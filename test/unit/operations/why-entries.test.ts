@@ -144,8 +144,8 @@ describe('a webhook', () => {
     ['is disabled', { isEnabled: false }, /disabled/, 'webhook edit deploys --enabled=true'],
     [
       'has no target',
-      { missing: 'the plugin x' },
-      /not there: the plugin x/,
+      { missing: 'there is no plugin x' },
+      /nothing to start: there is no plugin x/,
       'webhook show deploys',
     ],
     ['takes nothing', { ratePerMinute: 0 }, /limit is 0/, '--rate-limit-per-minute 600'],
@@ -246,7 +246,14 @@ describe('a webhook', () => {
 describe('a delivery', () => {
   const taken = { ...delivery, verdict: 'accepted', reason: null, signalId: 'signal-1' } as const;
   const explain = (more: Partial<DeliveryFacts>) =>
-    explainDelivery({ delivery: taken, hasWebhook: true, jobs: [], runs: [], ...more });
+    explainDelivery({
+      delivery: taken,
+      hasWebhook: true,
+      isReplayable: true,
+      jobs: [],
+      runs: [],
+      ...more,
+    });
 
   test('that was refused says why, and where to look', () => {
     const told = explain({ delivery });
