@@ -1,6 +1,8 @@
+import { referTo } from '../base/credential-ref.ts';
 import { formatDuration } from '../base/duration.ts';
-import { DuctileError } from '../base/errors.ts';
+import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
+import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import {
   deleteCredentialType,
@@ -12,6 +14,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { readUsers } from './credential-users.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
 import type { WebhookSeams } from './direct-webhooks.ts';
+import { checkSecret } from './hook-check.ts';
 import { guardFirstKey, purposes, type Vault } from './vault.ts';
 
 export interface CredentialSeams extends Pick<WebhookSeams, 'hooks' | 'tenant' | 'current'> {
@@ -24,7 +27,10 @@ export function setCredentialDirective(seams: CredentialSeams): DirectiveDefinit
   return {
     ...setCredentialType,
     async resolve(params, { secret, dryRun }) {
-      if (secret !== undefined) checkValue(secret);
+      if (secret !== undefined) {
+        checkValue(secret);
+        await checkForWebhooks(params.name, secret, seams);
+      }
       if (dryRun === true) return params;
       await guardFirstKey(vault, ledger);
       const value = mustHave(secret);
@@ -89,6 +95,28 @@ async function tellUse(
       ? []
       : [`Webhooks are verified with it: ${webhooks.join(', ')}; their next deliveries ${fate}.`]),
   ];
+}
+
+/** Throws when webhooks that are on could never be verified with it. */
+async function checkForWebhooks(
+  name: string,
+  value: string,
+  { hooks, ledger }: CredentialSeams,
+): Promise<void> {
+  const credential = async (): Promise<string> => value;
+  for (const [id, names] of await hooks.store.references()) {
+    const row = names.includes(name) ? await ledger.webhook(id) : undefined;
+    if (row === undefined) continue;
+    const settings = JSON.parse(row.settings) as JsonObject;
+    if (settings['enabled'] === false) continue;
+    try {
+      await checkSecret({ id, settings }, { secret: referTo(name) }, { credential });
+    } catch (thrown) {
+      const message = `the webhook ${id} is verified with it: ${messageOf(thrown)}`;
+      const hint = `Give the webhook another secret first: \`ductile webhook rotate ${id}\`.`;
+      throw new DuctileError('INPUT_INVALID', message, { place: 'value', hint });
+    }
+  }
 }
 
 /** Neither of them says anything about the value. */

@@ -172,10 +172,16 @@ function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotati
   const { ledger, vault, hooks } = seams;
   return {
     ...rotateWebhookType,
-    resolve: async (params, asked) => ({
-      ...params,
-      ...(await nameSecret(params.id, params.credential, asked, seams)),
-    }),
+    async resolve(params, asked) {
+      const { id, credential } = params;
+      const named = await nameSecret(id, credential, asked, seams);
+      if (asked.secret !== undefined && asked.dryRun === true) {
+        // What is planned holds no secret, so it is looked at here.
+        const settings = JSON.parse((await mustFind(id, ledger)).settings) as JsonObject;
+        await checkSecret({ id, settings }, { secret: asked.secret }, hooks.store);
+      }
+      return { ...params, ...named };
+    },
     async plan({ id, credential, keep_old_ms: keepMs = 0 }) {
       await requireCredential(credential, hooks);
       const { settings } = await mustFind(id, ledger);

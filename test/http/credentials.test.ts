@@ -135,3 +135,30 @@ test('a credential that webhooks are verified with names them before it is gone'
   await post('/webhooks/shared/rotate', {});
   expect(await shown('shared')).toEqual([]);
 });
+
+test('a value that a webhook could never be verified with is refused, planned or not', async () => {
+  const api = await startApi();
+  onTestFinished(() => api.close());
+  const post = (path: string, body: object) => api.ask(path, { body: JSON.stringify(body) });
+  const hook = { title: 'T', signal: 'thing.seen' };
+  await post('/credentials', { name: 'theirs', value: 'whsec_AAAAAAAAAAAAAAAAAAAAAAAA' });
+  await post('/webhooks', { ...hook, id: 'h', auth_mode: 'svix', credential: 'theirs' });
+  const tries = [
+    ['theirs', 'not base64 at all!', /the webhook h is verified with it: the credential theirs/],
+    ['theirs', 'whsec_', /the webhook h/],
+  ] as const;
+  for (const [name, given, message] of tries) {
+    for (const more of [{}, { dry_run: true }]) {
+      const refused = await post('/credentials', { name, value: given, ...more });
+      expect(refused).toMatchObject({ status: 400, body: { place: 'value' } });
+      expect(refused.body['error']).toMatch(message);
+      expect(refused.text).not.toContain(given);
+    }
+  }
+  for (const more of [{}, { dry_run: true }]) {
+    const secret = 'not base64 at all!';
+    expect((await post('/webhooks/h/rotate', { secret, ...more })).status).toBe(400);
+  }
+  await api.ask('/webhooks/h', { method: 'PATCH', body: '{"enabled":false}' });
+  expect((await post('/credentials', { name: 'theirs', value: 'plain words' })).status).toBe(200);
+});
