@@ -46,11 +46,10 @@ export function readBody(request: HookRequest, accepts: Accepts): ReadBody {
   if (media === 'form') return readFields(request.rawBody);
   const text = decode(request.rawBody);
   if (text === undefined) return refuse('invalid_json', 'the body is not UTF-8');
+  if (media === 'json') return readObject(text, 'the body');
   const parsed = parseStrictJson(text);
   if (!parsed.ok) return refuse('invalid_json', `the body ${parsed.fault}`);
-  if (media === 'event') return readEvent(request, parsed.value);
-  if (!isObject(parsed.value)) return refuse('body_must_be_object', 'the body is not an object');
-  return { ok: true, payload: parsed.value };
+  return readEvent(request, parsed.value);
 }
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json$/;
@@ -80,40 +79,37 @@ function decode(bytes: Buffer): string | undefined {
 }
 
 function readFields(bytes: Buffer): ReadBody {
-  const mislabelled = readMislabelled(bytes);
-  if (mislabelled !== undefined) return { ok: true, payload: mislabelled };
+  const text = decode(bytes);
+  if (text !== undefined && OBJECT.test(text)) return readObject(text, 'the body');
   const form = readForm(bytes);
   if (!form.ok) return refuse('invalid_json', `the body ${form.fault}`);
   const wrapped = unwrap(form.fields);
-  if (wrapped !== undefined) return { ok: true, payload: wrapped };
+  if (wrapped !== undefined) return wrapped;
   const payload = Object.fromEntries(
     [...form.fields].map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
   );
   // Through the same gate as every other stranger's text: what a ledger cannot keep stays outside.
-  const parsed = parseStrictJson(JSON.stringify(payload));
-  if (!parsed.ok) return refuse('invalid_json', `the body ${parsed.fault}`);
-  return { ok: true, payload: parsed.value as JsonObject };
+  return readObject(JSON.stringify(payload), 'the body');
 }
 
 /**
- * `curl -d` and others call every body a form. An object in JSON cannot be the text of one: there
- * braces and quotes are escaped.
+ * `curl -d` and others call every body a form. What begins as an object in JSON cannot be the text
+ * of one: there braces and quotes are escaped.
  */
-function readMislabelled(bytes: Buffer): JsonObject | undefined {
-  if (bytes[0] !== OPENING_BRACE) return undefined;
-  const text = decode(bytes);
-  const parsed = text === undefined ? undefined : parseStrictJson(text);
-  return parsed?.ok === true && isObject(parsed.value) ? parsed.value : undefined;
-}
+const OBJECT = /^\{\s*["}]/;
 
-const OPENING_BRACE = 0x7b;
-
-/** GitHub and Slack put JSON into the one field `payload` of a form. */
-function unwrap(fields: ReadonlyMap<string, readonly string[]>): JsonObject | undefined {
+/** GitHub and Slack put JSON into the one field `payload` of a form; other texts are just that. */
+function unwrap(fields: ReadonlyMap<string, readonly string[]>): ReadBody | undefined {
   const [text, more] = fields.get('payload') ?? [];
   if (text === undefined || more !== undefined || fields.size > 1) return undefined;
+  return OBJECT.test(text) ? readObject(text, 'the field payload') : undefined;
+}
+
+function readObject(text: string, what: string): ReadBody {
   const parsed = parseStrictJson(text);
-  return parsed.ok && isObject(parsed.value) ? parsed.value : undefined;
+  if (!parsed.ok) return refuse('invalid_json', `${what} ${parsed.fault}`);
+  if (!isObject(parsed.value)) return refuse('body_must_be_object', `${what} is not an object`);
+  return { ok: true, payload: parsed.value };
 }
 
 function readEvent(request: HookRequest, value: unknown): ReadBody {

@@ -99,7 +99,13 @@ describe('the declared type', () => {
 describe('a form', () => {
   test('that is an object in JSON is that, whatever its sender calls it', () => {
     expect(read(form, '{"a":"1&b=2"}')).toEqual({ ok: true, payload: { a: '1&b=2' } });
-    expect(read(form, '{"a":1}x')).toEqual({ ok: true, payload: { '{"a":1}x': '' } });
+    expect(faultOf(read(form, '{"a":1}x'))).toBe('invalid_json');
+    expect(read(form, '{ "a": {"id": 12345678901234567890} }')).toEqual({
+      ok: false,
+      fault: 'invalid_json',
+      message: 'the body has a number at $.a.id that is too large to stay exact',
+    });
+    expect(read(form, '{a}=1')).toEqual({ ok: true, payload: { '{a}': '1' } });
     expect(read(form, '[1]')).toEqual({ ok: true, payload: { '[1]': '' } });
     expect(faultOf(read(form, '{"a":1}', 'json'))).toBe('media_type_unsupported');
   });
@@ -118,6 +124,11 @@ describe('a form', () => {
     expect(read(form, wrapped)).toEqual({ ok: true, payload: { action: 'opened' } });
     expect(read(form, `${wrapped}&x=1`)).toMatchObject({ payload: { x: '1' } });
     expect(read(form, 'payload=5')).toMatchObject({ payload: { payload: '5' } });
+    expect(read(form, `payload=${encodeURIComponent('{"a":1,"a":2}')}`)).toEqual({
+      ok: false,
+      fault: 'invalid_json',
+      message: 'the field payload has a key twice in one object',
+    });
   });
 
   test.each(['a=%zz', 'a=%f', '%ff=1', '__proto__=1', 'a=%00', 'a=1&'.repeat(10_001)])(
