@@ -7,6 +7,7 @@ import type { RunDraft } from '../ledger/runs.ts';
 import type { Emission } from '../ledger/signals.ts';
 import { SCHEMA_VERSION, type SignalDraft } from '../signal/signal.ts';
 import type { Target } from '../webhook/hook-target.ts';
+import { TARGET_KEY } from '../webhook/outcome.ts';
 import { draftJob } from './enqueue.ts';
 import { draftAgent, type AgentWork } from './hook-agent.ts';
 import type { Delivered } from './hooks.ts';
@@ -121,7 +122,7 @@ async function toJob(
       ? { payload: toEnvelope(event, signal.source, again?.signalId ?? signal.id, atMs, text) }
       : {}),
     sourceEventId: signal.id,
-    idempotencyKey: `${signal.id}:target`,
+    idempotencyKey: `${signal.id}${TARGET_KEY}`,
     hops: signal.hops,
   };
 }
@@ -139,5 +140,10 @@ async function toRun(
     catalog: () => catalog,
     dedupeTtlMs: () => config.service.dedupeTtlMs,
   });
-  return { ...run, sourceEventId: signal.id, lineage: `${signal.id}:target`, hops: signal.hops };
+  return {
+    ...run,
+    sourceEventId: signal.id,
+    lineage: `${signal.id}${TARGET_KEY}`,
+    hops: signal.hops,
+  };
 }

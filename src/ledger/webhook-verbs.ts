@@ -1,11 +1,6 @@
 import type { Store } from './dialect.ts';
-import {
-  lastDeliveries,
-  listAgentJobs,
-  listDeliveries,
-  noteDelivery,
-  receive,
-} from './queries/delivery.ts';
+import { lastDeliveries, listDeliveries, noteDelivery, receive } from './queries/delivery.ts';
+import { listAgentJobs, listTargets } from './queries/delivery-work.ts';
 import { findWebhook, listWebhooks } from './queries/webhook.ts';
 import type { WebhookVerbs } from './webhooks.ts';
 
@@ -18,5 +13,6 @@ export function makeWebhookVerbs({ read, write }: Store): WebhookVerbs {
     deliveries: (filter) => read((session) => listDeliveries(session, filter)),
     lastDeliveries: (hookId) => read((session) => lastDeliveries(session, hookId)),
     agentJobs: (signalIds) => read((session) => listAgentJobs(session, signalIds)),
+    targets: (signalIds) => read((session) => listTargets(session, signalIds)),
   };
 }

@@ -1,5 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Sealed } from '../base/seal.ts';
+import type { JobStatus } from '../job/state.ts';
+import type { RunStatus } from '../pipeline/run.ts';
 import type { AgentJob } from '../webhook/outcome.ts';
 import type { RunNews } from './runs.ts';
 import type { Emission } from './signals.ts';
@@ -20,6 +22,14 @@ export interface WebhookVerbs {
   lastDeliveries(hookId?: string): Promise<DeliveryRow[]>;
   /** The jobs that told an agent of deliveries, by their signals, in the order they were made. */
   agentJobs(signalIds: readonly string[]): Promise<AgentJobRow[]>;
+  /** The jobs and runs that deliveries were for, by their signals, in the order they were made. */
+  targets(signalIds: readonly string[]): Promise<TargetRow[]>;
+}
+
+export interface TargetRow {
+  readonly id: string;
+  readonly signalId: string;
+  readonly status: JobStatus | RunStatus;
 }
 
 export interface AgentJobRow extends AgentJob {

@@ -6,7 +6,7 @@ import type { Job } from '../job/job.ts';
 import type { DeliveryRow, WebhookRow } from '../ledger/webhooks.ts';
 import type { Run } from '../pipeline/run.ts';
 import { agentModes } from '../webhook/hook-target.ts';
-import type { AgentOutcome } from '../webhook/outcome.ts';
+import type { Outcome } from '../webhook/outcome.ts';
 import { quietActions } from '../schedule/quiet.ts';
 import { responses } from '../webhook/hook.ts';
 import { authModes } from '../webhook/hook-auth.ts';
@@ -143,7 +143,7 @@ export const webhookShape = z.object({
   last_status: z
     .string()
     .nullable()
-    .describe('for mode: success, pending, skipped:… or error:…; null when nothing is known'),
+    .describe('of the last job or run; for mode: success, pending, skipped:… or error:…'),
   last_detail: z.string().nullable().describe('for mode: more about the error'),
 });
 
@@ -161,10 +161,7 @@ function toShown<Fields extends Settings>(fields: Fields): Shown<Fields> {
   return Object.fromEntries(shown) as unknown as Shown<Fields>;
 }
 
-export function showWebhook(
-  row: WebhookRow,
-  outcome?: AgentOutcome,
-): z.output<typeof webhookShape> {
+export function showWebhook(row: WebhookRow, outcome?: Outcome): z.output<typeof webhookShape> {
   const settings = JSON.parse(row.settings) as Said;
   return {
     id: row.id,
@@ -179,7 +176,7 @@ export function showWebhook(
     updated_at: row.updatedAt,
     trigger_count: row.triggerCount,
     last_triggered_at: row.lastTriggeredAt,
-    last_error: outcome === undefined ? row.lastError : outcome.error,
+    last_error: outcome?.error === undefined ? row.lastError : outcome.error,
     last_status: outcome?.status ?? null,
     last_detail: outcome?.detail ?? null,
   };
@@ -224,7 +221,10 @@ export const deliveryShape = z.object({
   delivery_id: z.string(),
   hook_id: z.string(),
   verdict: z.enum(verdicts),
-  status: z.string().nullable().describe('of an agent: success, pending, skipped:… or error:…'),
+  status: z
+    .string()
+    .nullable()
+    .describe('of the job or run it was for; of an agent: success, pending, skipped:… or error:…'),
   reason: z.string().nullable().describe('why it was not accepted; the sender is not told'),
   sender_id: z.string().nullable().describe('what the sender calls it'),
   source: z.string().describe('the address that it came from'),
@@ -235,10 +235,7 @@ export const deliveryShape = z.object({
   received_at: time,
 });
 
-export function showDelivery(
-  row: DeliveryRow,
-  outcome?: AgentOutcome,
-): z.output<typeof deliveryShape> {
+export function showDelivery(row: DeliveryRow, outcome?: Outcome): z.output<typeof deliveryShape> {
   return {
     delivery_id: row.id,
     hook_id: row.hookId,

@@ -4,6 +4,9 @@ import { isTerminal } from '../job/state.ts';
 /** Part of the key of jobs that tell an agent of a delivery, by which they are found again. */
 export const AGENT_KEY = ':agent:';
 
+/** How the key of the job or run ends that a delivery was for. */
+export const TARGET_KEY = ':target';
+
 export const SKIPPED_QUIET = 'skipped:quiet_hours';
 export const NO_WAKE_HANDLER = 'error:no_wake_handler';
 const SUCCESS = 'success';
@@ -12,8 +15,15 @@ const TIMEOUT = 'error:timeout';
 const CANCELLED = 'error:cancelled';
 const EXCEPTION = 'error:exception';
 
+/** What became of a delivery; only of agents more is told than a word. */
+export interface Outcome {
+  readonly status: string;
+  readonly error?: string | null;
+  readonly detail?: string | null;
+}
+
 /** What became of a delivery, as far as an agent is concerned. */
-export interface AgentOutcome {
+export interface AgentOutcome extends Outcome {
   /** A word of document 4; `pending` while any of its jobs has not ended. */
   readonly status: string;
   /** The same word when it is bad news, and none when it is not. */

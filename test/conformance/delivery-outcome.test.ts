@@ -69,6 +69,23 @@ describe.each(databases)('deliveries on %s', (kind) => {
     expect(repeated).toEqual([{ signalId: signals[2], isNew: false }]);
   });
 
+  test('what deliveries were for is found, the last time of each last', async () => {
+    const { ledger } = await openBench(kind);
+    const once = delivery('a', [draft({ idempotencyKey: '1:target' }), draft()]);
+    const twice = delivery('a', [draft({ idempotencyKey: '2:target' })]);
+    const agents = delivery('a', [draft({ idempotencyKey: '3:agent:0' })]);
+    await ledger.receive([once, twice, agents]);
+    const again = draft({ idempotencyKey: '4:target', sourceEventId: twice.id });
+    await ledger.enqueue({ jobs: [again], signals: [] });
+    const targets = await ledger.targets([once.id, twice.id, agents.id]);
+    expect(targets.filter(({ signalId }) => signalId === once.id)).toEqual([
+      { id: once.emission.jobs[0]?.id, signalId: once.id, status: 'queued' },
+    ]);
+    expect(targets.filter(({ signalId }) => signalId === twice.id).at(-1)?.id).toBe(again.id);
+    expect(targets).toHaveLength(3);
+    expect(await ledger.targets([])).toEqual([]);
+  });
+
   test('of a batch in which some came before, each is told its own', async () => {
     const { ledger } = await openBench(kind);
     const known = [delivery('a', [draft()]), delivery('a', [draft()])];

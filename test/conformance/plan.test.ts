@@ -201,7 +201,8 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
   'see what is to be done': ({ ledger }) => ledger.outlook(),
   'see what became of the last delivery to webhooks': ({ ledger }) =>
     ledger.lastDeliveries('hook7'),
-  'see what deliveries came to': ({ ledger }) => ledger.agentJobs(['signal 77', 'signal 78']),
+  'see what deliveries told agents': ({ ledger }) => ledger.agentJobs(['signal 77', 'signal 78']),
+  'see what deliveries came to': ({ ledger }) => ledger.targets(['signal 77', 'signal 78']),
   'see who has a dependency key': ({ ledger }) => ledger.dependencyHolder('k'),
   'see how the queue stands': ({ ledger }) => ledger.queueHeads(60_000),
   'watch in turn': ({ ledger }) => ledger.takeWatch(1000),

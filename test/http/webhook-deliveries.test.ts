@@ -38,6 +38,32 @@ function shorten(id: string, other: string): string {
 }
 
 describe.each(databases)('on %s', (database: Database) => {
+  test('a list tells what became of the jobs and runs that deliveries were for', async () => {
+    const steps = [{ id: 'look', uses: 'echo.poll' }];
+    const api = await open({ database, pipelines: [{ name: 'care', steps }] });
+    const toJob = await add(api, { id: 'job', plugin: 'echo' });
+    const toRun = await add(api, { id: 'run', pipeline: 'care' });
+    await add(api, { id: 'none', plugin: 'echo' });
+    await api.deliver('/hooks/job', signed(toJob, '{"message":"hi"}'));
+    await api.deliver('/hooks/run', signed(toRun, '{"message":"hi"}'));
+    await api.deliver('/hooks/run', signed('wrong', '{"message":"hi"}'));
+    const statuses = async (): Promise<unknown> => {
+      const { deliveries } = (await api.ask('/webhooks/deliveries')).body;
+      return (deliveries as JsonObject[]).map(({ hook_id: hook, status }) => [hook, status]);
+    };
+    await expect.poll(statuses).toEqual([
+      ['run', null],
+      ['run', 'succeeded'],
+      ['job', 'succeeded'],
+    ]);
+    const { webhooks } = (await api.ask('/webhooks')).body;
+    expect(webhooks).toMatchObject([
+      { id: 'job', last_status: 'succeeded', last_error: null },
+      { id: 'none', last_status: null },
+      { id: 'run', last_status: 'succeeded' },
+    ]);
+  });
+
   test('a delivery tells what was said of it and what it started', async () => {
     const api = await open({ database });
     const secret = await add(api, { id: 'gh', plugin: 'echo' });

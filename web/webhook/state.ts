@@ -1,6 +1,7 @@
-/** The state of a delivery: its verdict or, where an agent was told of it, what that came to. */
+/** The state of a delivery: its verdict or, when it was accepted, what it came to. */
 export function stateOf(verdict: string, outcome: string | null): string {
   if (outcome === null || verdict !== 'accepted') return verdict;
   if (outcome === 'success') return 'succeeded';
-  return outcome === 'pending' ? 'pending' : 'failed';
+  if (outcome.startsWith('error:')) return 'failed';
+  return outcome.startsWith('skipped:') ? 'skipped' : outcome;
 }

@@ -123,10 +123,10 @@ function Deliveries({ route }: { readonly route: Route }) {
 function columns(reload: () => void): readonly Column<Delivery>[] {
   return [
     {
-      title: 'Verdict',
+      title: 'Came to',
       kind: 'grow',
       cell: ({ verdict, status, reason }) => {
-        const note = reason ?? status;
+        const note = reason ?? (status?.startsWith('error:') === true ? status : null);
         return (
           <>
             <Status value={stateOf(verdict, status)} />

@@ -7,6 +7,7 @@ import { Status } from '../ui/status.tsx';
 import { Table, type Column } from '../ui/table.tsx';
 import { Line, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
+import { stateOf } from './state.ts';
 
 type Webhook = Output<'webhook.list'>['webhooks'][number];
 
@@ -52,6 +53,12 @@ const columns: readonly Column<Webhook>[] = [
     from: 'middle',
     kind: 'number',
     cell: ({ trigger_count }) => count(trigger_count),
+  },
+  {
+    title: 'Came to',
+    from: 'middle',
+    cell: ({ last_status }) =>
+      last_status !== null && <Status value={stateOf('accepted', last_status)} />,
   },
   {
     title: 'Last',

@@ -1,9 +1,7 @@
 import { defineRows, type Row, type Session, type Transaction } from '../dialect.ts';
 import { isKeyReused } from '../../webhook/delivery-name.ts';
-import { AGENT_KEY } from '../../webhook/outcome.ts';
 import { noNews } from '../runs.ts';
 import type {
-  AgentJobRow,
   DeliveryDraft,
   DeliveryFilter,
   DeliveryRow,
@@ -191,28 +189,6 @@ export async function lastDeliveries(session: Session, hookId?: string): Promise
     hookId === undefined ? [] : [hookId],
   );
   return rows.map(toDelivery);
-}
-
-export async function listAgentJobs(
-  session: Session,
-  signalIds: readonly string[],
-): Promise<AgentJobRow[]> {
-  if (signalIds.length === 0) return [];
-  const rows = await session.run(
-    `select id, command, status, last_error, idempotency_key, source_event_id
-      from ${session.dialect.table('job_queue')}
-      where source_event_id in (${signalIds.map(() => '?').join(', ')})
-        and idempotency_key like ? order by seq`,
-    [...signalIds, `%${AGENT_KEY}%`],
-  );
-  return rows.map((row) => ({
-    id: text(row, 'id'),
-    signalId: text(row, 'source_event_id'),
-    command: text(row, 'command'),
-    status: text(row, 'status') as AgentJobRow['status'],
-    lastError: textOrNull(row, 'last_error'),
-    idempotencyKey: text(row, 'idempotency_key'),
-  }));
 }
 
 /** What was skipped was taken: as such it is stored, and stands in the way of the same again. */

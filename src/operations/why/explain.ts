@@ -19,7 +19,7 @@ import type { Context } from '../context.ts';
 import { explainRun } from '../run-why.ts';
 import { isVisible } from '../sight.ts';
 import { startedBy } from '../webhook-delivery.ts';
-import { outcomesOf } from '../webhook-outcome.ts';
+import { agentOutcomesOf } from '../webhook-outcome.ts';
 import { showWebhook } from '../webhook-shapes.ts';
 import type { Cause, Explanation } from './answer.ts';
 import { explainDelivery } from './delivery.ts';
@@ -169,7 +169,7 @@ async function readStarted(
   if (delivery === undefined) return { jobs: [], runs: [] };
   const [{ jobs, runs }, outcomes] = await Promise.all([
     startedBy(ledger, delivery),
-    outcomesOf(ledger, [delivery]),
+    agentOutcomesOf(ledger, [delivery]),
   ]);
   return { jobs: jobs.toReversed(), runs, outcome: outcomes.get(delivery.id) };
 }

@@ -10,6 +10,7 @@ type Reads = Partial<Record<Verb, (ledger: Ledger) => Promise<unknown>>>;
 export const reading = {
   advancements: (ledger) => ledger.advancements('none', 9),
   agentJobs: (ledger) => ledger.agentJobs(['none']),
+  targets: (ledger) => ledger.targets(['none']),
   attempts: (ledger) => ledger.attempts(['none']),
   attemptsOf: (ledger) => ledger.attemptsOf({ limit: 9 }),
   attemptStatistics: (ledger) => ledger.attemptStatistics(MINUTE),

@@ -221,6 +221,8 @@ test.each([
   ['accepted', 'success', 'succeeded'],
   ['accepted', 'pending', 'pending'],
   ['accepted', 'error:timeout', 'failed'],
+  ['accepted', 'skipped:quiet_hours', 'skipped'],
+  ['accepted', 'dead', 'dead'],
   ['skipped', 'skipped:quiet_hours', 'skipped'],
   ['refused', null, 'refused'],
 ])('a delivery that was %s and came to %s is shown as %s', (verdict, outcome, state) => {
