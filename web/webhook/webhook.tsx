@@ -7,7 +7,7 @@ import { Choice, Pager } from '../ui/filters.tsx';
 import { Card, Empty, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Table, type Column } from '../ui/table.tsx';
-import { Id, Line, Maybe, Text, Time } from '../ui/text.tsx';
+import { Line, Maybe, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { Why } from '../ui/why.tsx';
 import { keepHooks } from './kept.ts';
@@ -125,11 +125,12 @@ function columns(reload: () => void): readonly Column<Delivery>[] {
     {
       title: 'Came to',
       kind: 'grow',
-      cell: ({ verdict, status, reason }) => {
+      cell: ({ verdict, status, reason, signal_id }) => {
+        const state = <Status value={stateOf(verdict, status)} />;
         const note = reason ?? (status?.startsWith('error:') === true ? status : null);
         return (
           <>
-            <Status value={stateOf(verdict, status)} />
+            {signal_id === null ? state : <a href={link('signals', { id: signal_id })}>{state}</a>}
             {note !== null && (
               <span class="soft small">
                 <Line value={note} />
@@ -142,15 +143,6 @@ function columns(reload: () => void): readonly Column<Delivery>[] {
     { title: 'From', from: 'middle', cell: ({ source }) => <Text value={source} /> },
     { title: 'Size', from: 'middle', kind: 'number', cell: ({ body_bytes }) => bytes(body_bytes) },
     { title: 'Again', from: 'wide', kind: 'number', cell: ({ duplicates }) => count(duplicates) },
-    {
-      title: 'Started',
-      cell: ({ signal_id }) => (
-        <Id
-          id={signal_id}
-          {...(signal_id === null ? {} : { href: link('signals', { id: signal_id }) })}
-        />
-      ),
-    },
     { title: 'Received', kind: 'number', cell: ({ received_at }) => <Time at={received_at} /> },
     {
       title: '',
