@@ -96,6 +96,7 @@ import { createToken, listTokens, revokeToken, rotateToken } from './token.ts';
 import { jobTree } from './tree.ts';
 import { triggerPlugin } from './trigger.ts';
 import { listDeliveries, replayDelivery, showDeliveryOperation } from './webhook-delivery.ts';
+import { listEndpoints } from './webhook-endpoint.ts';
 import { testWebhook } from './webhook-test.ts';
 import {
   addWebhook,
@@ -194,6 +195,7 @@ export const operations: readonly Operation[] = [
   removeWebhook,
   rotateWebhook,
   listDeliveries,
+  listEndpoints,
   showDeliveryOperation,
   replayDelivery,
   testWebhook,

@@ -2,6 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
+import { reservedIds } from '../../src/webhook/hook.ts';
 import { OWNER, startApi, type ApiSetup, type TestApi } from '../support/api-server.ts';
 import { run } from '../support/fake-cli.ts';
 import { databases, type Database } from '../support/instance.ts';
@@ -164,4 +165,15 @@ test('the command line shows a delivery with its headers and what it started', a
   expect(out).toMatch(new RegExp(`^delivery +${id}\nwebhook +gh\nverdict +accepted\n`));
   expect(out).toContain('\n  user-agent: Hookshot\n');
   expect(out).toMatch(new RegExp(`${String(body['job_id'])} +echo +handle`));
+});
+
+test('a webhook cannot be called what its own list is called', async () => {
+  const api = await open();
+  for (const id of reservedIds) {
+    const body = JSON.stringify({ title: 'T', signal: 'a.b', id });
+    expect(await api.ask('/webhooks', { body })).toMatchObject({
+      status: 400,
+      body: { place: 'id' },
+    });
+  }
 });

@@ -61,6 +61,20 @@ test('what came to an endpoint of the configuration is replayed while that is th
   expect(why.body['commands']).toContain(`ductile webhook replay ${id}`);
   const replayed = await at.api.ask(`/webhooks/deliveries/${id}/replay`, { body: '{}' });
   expect(replayed).toMatchObject({ status: 200, body: { jobs: 1 } });
+  const { endpoints } = (await at.api.ask('/webhooks/endpoints')).body;
+  expect(endpoints).toMatchObject([
+    {
+      path: '/static',
+      url: expect.stringMatching(/^http:.*[0-9]\/static$/),
+      plugin: 'echo',
+      command: 'handle',
+      signature_header: 'x-sig',
+      secret_ref: 's',
+      respond: 'accepted',
+      last_triggered_at: expect.any(String),
+      last_status: expect.any(String),
+    },
+  ]);
   const { jobs } = (await at.api.ask('/jobs')).body;
   expect(jobs).toMatchObject([
     { plugin: 'echo', submitted_by: 'replay' },

@@ -25,6 +25,15 @@ export interface Dashboard {
 const fails = shell(`cat > /dev/null; echo 'it went wrong' >&2
 echo '{"status":"error","error":"no such thing","retry":false}'`);
 
+/** What its configuration opens for deliveries. */
+export const ENDPOINT = {
+  path: '/hook/parcels',
+  plugin: 'echo',
+  secret_ref: 'of_parcels',
+  signature_header: 'X-Sig',
+};
+export const ENDPOINT_KEY = 'the-key-of-the-parcels';
+
 export interface MoreOfDashboard {
   /** Of the plugin `broken`, instead of one that fails. */
   readonly program?: string;
@@ -73,7 +82,8 @@ function setup({ program = fails, parcel }: MoreOfDashboard) {
   ];
   return {
     tenants: { trust: 'shared' },
-    webhooks: { listen: '127.0.0.1:0' },
+    webhooks: { listen: '127.0.0.1:0', endpoints: [ENDPOINT] },
+    tokens: [{ name: ENDPOINT.secret_ref, key: ENDPOINT_KEY, scopes: [] }],
     directives: { approval: ['plugin.disable'] },
     plugins: {
       echo: { schedules: [{ id: 'often', every: '5m' }] },

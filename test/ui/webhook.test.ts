@@ -1,6 +1,7 @@
 /** Webhooks in the dashboard: their secrets, and what became of what was delivered. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openDashboard, type Dashboard } from '../support/dashboard.ts';
+import { ENDPOINT, ENDPOINT_KEY, openDashboard, type Dashboard } from '../support/dashboard.ts';
+import { mac } from '../support/hook-attacks.ts';
 
 let place: Dashboard;
 
@@ -105,4 +106,24 @@ test('what is done to a webhook is said as a person would', async () => {
   expect((await place.api.ask('/webhooks/deploys', edit)).body['plan']).toEqual([
     'title, description and command of the webhook deploys would be changed, for what comes from then on.',
   ]);
+});
+
+test('what the configuration opens is there, with what came to it and how that ended', async () => {
+  const body = '{"message":"hi"}';
+  const headers = { 'x-sig': mac(ENDPOINT_KEY, body, 'hex') };
+  expect((await place.api.deliver(ENDPOINT.path, { body, headers })).status).toBe(202);
+  await place.look(async ({ page, open, audit }) => {
+    await open('/ui/webhooks');
+    const table = page.getByRole('table', { name: 'Endpoints' });
+    await table.getByText('succeeded').waitFor();
+    expect(await audit()).toEqual([]);
+    await table.getByRole('link', { name: ENDPOINT.path }).click();
+    await page.getByText('echo handle').waitFor();
+    const came = page.getByRole('table', { name: 'Deliveries' });
+    await came.getByText('succeeded').waitFor();
+    await came.getByRole('button', { name: 'Replay' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Replay' }).click();
+    await page.getByText('Replayed: 1 job began.').waitFor();
+    expect(await audit()).toEqual([]);
+  });
 });

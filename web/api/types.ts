@@ -28,6 +28,7 @@ import type * as tenant from '../../src/operations/tenant.ts';
 import type * as tree from '../../src/operations/tree.ts';
 import type * as why from '../../src/operations/why/operation.ts';
 import type * as webhookDelivery from '../../src/operations/webhook-delivery.ts';
+import type * as webhookEndpoint from '../../src/operations/webhook-endpoint.ts';
 import type * as webhookTest from '../../src/operations/webhook-test.ts';
 import type * as webhook from '../../src/operations/webhook.ts';
 
@@ -72,6 +73,7 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof tree> &
   Calls<typeof webhook> &
   Calls<typeof webhookDelivery> &
+  Calls<typeof webhookEndpoint> &
   Calls<typeof webhookTest> &
   Calls<typeof why>;
 

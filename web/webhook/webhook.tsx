@@ -1,30 +1,31 @@
 import type { Output } from '../api/types.ts';
-import { link, type Route } from '../route.ts';
-import { tellBegun } from '../text/begun.ts';
-import { bytes, count } from '../text/time.ts';
+import type { Route } from '../route.ts';
+import { count } from '../text/time.ts';
 import { ask } from '../ui/ask.tsx';
-import { Choice, Pager } from '../ui/filters.tsx';
-import { Card, Empty, Facts, Head, Loaded } from '../ui/parts.tsx';
+import { Card, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
-import { Table, type Column } from '../ui/table.tsx';
-import { Line, Maybe, Text, Time } from '../ui/text.tsx';
+import { Maybe, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { Why } from '../ui/why.tsx';
+import { Deliveries } from './deliveries.tsx';
+import { EndpointPage, pathIn } from './endpoint.tsx';
 import { keepHooks } from './kept.ts';
-import { stateOf } from './state.ts';
 import { targetOf } from './webhooks.tsx';
 
-type Delivery = Output<'webhook.deliveries'>['deliveries'][number];
+interface PageProps {
+  readonly route: Route;
+}
 
-const verdicts = [
-  ['', 'All'],
-  ['accepted', 'Accepted'],
-  ['skipped', 'Skipped'],
-  ['refused', 'Refused'],
-  ['failed', 'Failed'],
-] as const;
+export function WebhookPage({ route }: PageProps) {
+  const path = pathIn(route.id ?? '');
+  return path === undefined ? (
+    <HookPage route={route} />
+  ) : (
+    <EndpointPage route={route} path={path} />
+  );
+}
 
-export function WebhookPage({ route }: { readonly route: Route }) {
+function HookPage({ route }: PageProps) {
   const id = route.id ?? '';
   const hook = useCall('webhook.show', { id }, ['']);
   return (
@@ -54,7 +55,7 @@ export function WebhookPage({ route }: { readonly route: Route }) {
           </Head>
           <Why kind="webhook" id={id} />
           <div class="columns">
-            <Deliveries route={route} />
+            <Deliveries route={route} of={id} tryIt={`ductile webhook test ${id}`} />
             <Card title="Facts">
               <Facts
                 facts={[
@@ -79,95 +80,6 @@ export function WebhookPage({ route }: { readonly route: Route }) {
       )}
     </Loaded>
   );
-}
-
-function Deliveries({ route }: { readonly route: Route }) {
-  const { verdict, cursor } = route.query;
-  const deliveries = useCall(
-    'webhook.deliveries',
-    {
-      id: route.id ?? '',
-      ...(verdict ? { verdict: verdict as 'accepted' } : {}),
-      ...(cursor ? { cursor } : {}),
-    },
-    [''],
-  );
-  return (
-    <Card
-      title="Deliveries"
-      aside={<Choice route={route} name="verdict" label="Verdict" options={verdicts} />}
-    >
-      <Loaded call={deliveries}>
-        {({ deliveries: rows, next_cursor }) => (
-          <>
-            {rows.length === 0 ? (
-              <Empty command={`ductile webhook test ${route.id ?? ''}`}>
-                Nothing was delivered.
-              </Empty>
-            ) : (
-              <Table
-                label="Deliveries"
-                rows={rows}
-                keyOf={({ delivery_id }) => delivery_id}
-                columns={columns(deliveries.reload)}
-              />
-            )}
-            <Pager route={route} next={next_cursor} />
-          </>
-        )}
-      </Loaded>
-    </Card>
-  );
-}
-
-function columns(reload: () => void): readonly Column<Delivery>[] {
-  return [
-    {
-      title: 'Came to',
-      kind: 'grow',
-      cell: ({ verdict, status, reason, signal_id }) => {
-        const state = <Status value={stateOf(verdict, status)} />;
-        const note = reason ?? (status?.startsWith('error:') === true ? status : null);
-        return (
-          <>
-            {signal_id === null ? state : <a href={link('signals', { id: signal_id })}>{state}</a>}
-            {note !== null && (
-              <span class="soft small">
-                <Line value={note} />
-              </span>
-            )}
-          </>
-        );
-      },
-    },
-    { title: 'From', from: 'middle', cell: ({ source }) => <Text value={source} /> },
-    { title: 'Size', from: 'middle', kind: 'number', cell: ({ body_bytes }) => bytes(body_bytes) },
-    { title: 'Again', from: 'wide', kind: 'number', cell: ({ duplicates }) => count(duplicates) },
-    { title: 'Received', kind: 'number', cell: ({ received_at }) => <Time at={received_at} /> },
-    {
-      title: '',
-      kind: 'act',
-      cell: ({ delivery_id, signal_id }) =>
-        signal_id !== null && (
-          <button type="button" onClick={() => replay(delivery_id, reload)}>
-            Replay
-          </button>
-        ),
-    },
-  ];
-}
-
-function replay(deliveryId: string, reload: () => void): void {
-  ask({
-    title: 'Let this delivery be handled once more?',
-    word: 'Replay',
-    name: 'webhook.replay',
-    input: { delivery_id: deliveryId },
-    done(begun) {
-      reload();
-      return tellBegun(begun);
-    },
-  });
 }
 
 function test(id: string, reload: () => void): void {

@@ -7,6 +7,7 @@ import { Status } from '../ui/status.tsx';
 import { Table, type Column } from '../ui/table.tsx';
 import { Line, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
+import { Endpoints } from './endpoint.tsx';
 import { stateOf } from './state.ts';
 
 type Webhook = Output<'webhook.list'>['webhooks'][number];
@@ -19,7 +20,7 @@ export function WebhooksPage() {
       <Loaded call={hooks}>
         {({ webhooks }) =>
           webhooks.length === 0 ? (
-            <Empty command="ductile webhook add deploys --plugin echo">
+            <Empty command="ductile webhook add deploys --title Deploys --plugin echo">
               There is no webhook. Make one:
             </Empty>
           ) : (
@@ -33,6 +34,7 @@ export function WebhooksPage() {
           )
         }
       </Loaded>
+      <Endpoints />
     </>
   );
 }

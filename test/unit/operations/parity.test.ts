@@ -7,6 +7,7 @@ import { operationTools, ownFields, toolPlace } from '../../../src/mcp/operation
 import { isOffered } from '../../../src/operations/define.ts';
 import { operations } from '../../../src/operations/index.ts';
 import { describeInput } from '../../../src/operations/wire.ts';
+import { reservedIds } from '../../../src/webhook/hook.ts';
 
 test('names are unique, and so are routes', () => {
   const names = operations.map(({ name }) => name);
@@ -17,6 +18,23 @@ test('names are unique, and so are routes', () => {
       : [],
   );
   expect(new Set(routes).size).toBe(routes.length);
+});
+
+test('no list has the address of something that people name, unless nothing may have that name', () => {
+  const routes = operations.flatMap(({ http }) => (isOffered(http) ? [http] : []));
+  const hidden = routes.flatMap(({ method, path }) =>
+    routes
+      .filter((other) => other.method === method && other.path !== path)
+      .filter((other) => {
+        const theirs = other.path.split('/');
+        const parts = path.split('/');
+        const isTheirs = (part: string, at: number): boolean =>
+          part === theirs[at] || theirs[at]?.startsWith(':') === true;
+        return parts.length === theirs.length && parts.every(isTheirs);
+      })
+      .map(() => path),
+  );
+  expect(hidden.toSorted()).toEqual(reservedIds.map((id) => `/webhooks/${id}`));
 });
 
 test('so are commands and their short spellings', () => {

@@ -1,0 +1,109 @@
+import type { Output } from '../api/types.ts';
+import { link, type Route } from '../route.ts';
+import { bytes } from '../text/time.ts';
+import { Named } from '../ui/named.tsx';
+import { Card, Empty, Facts, Head, Loaded } from '../ui/parts.tsx';
+import { Status } from '../ui/status.tsx';
+import { Table, type Column } from '../ui/table.tsx';
+import { Line, Maybe, Text, Time } from '../ui/text.tsx';
+import { useCall } from '../ui/use-call.ts';
+import { Deliveries } from './deliveries.tsx';
+import { stateOf } from './state.ts';
+
+type Endpoint = Output<'webhook.endpoints'>['endpoints'][number];
+
+const PREFIX = 'endpoint';
+
+/** No id of a webhook has a slash in it. */
+export function pathIn(id: string): string | undefined {
+  return id.startsWith(`${PREFIX}/`) ? id.slice(PREFIX.length) : undefined;
+}
+
+/** What the configuration opens; nothing where it opens none. */
+export function Endpoints() {
+  const found = useCall('webhook.endpoints', {}, ['']);
+  const { endpoints = [] } = found.data ?? {};
+  if (endpoints.length === 0) return null;
+  return (
+    <Card title="In the configuration">
+      <Table
+        label="Endpoints"
+        rows={endpoints}
+        columns={columns}
+        keyOf={({ path }) => path}
+        href={hrefOf}
+      />
+    </Card>
+  );
+}
+
+function hrefOf({ path }: Endpoint): string {
+  return link('webhooks', { id: `${PREFIX}${path}` });
+}
+
+const columns: readonly Column<Endpoint>[] = [
+  {
+    title: 'Endpoint',
+    kind: 'grow',
+    cell: (row) => <Named href={hrefOf(row)} value={row.path} error={null} />,
+  },
+  {
+    title: 'Starts',
+    from: 'middle',
+    cell: ({ plugin, command }) => <Line value={`${plugin} ${command}`} />,
+  },
+  {
+    title: 'Came to',
+    cell: ({ last_status }) =>
+      last_status !== null && <Status value={stateOf('accepted', last_status)} />,
+  },
+  {
+    title: 'Last',
+    kind: 'number',
+    cell: ({ last_triggered_at }) => <Time at={last_triggered_at} none="never" />,
+  },
+];
+
+interface EndpointProps {
+  readonly route: Route;
+  readonly path: string;
+}
+
+export function EndpointPage({ route, path }: EndpointProps) {
+  const found = useCall('webhook.endpoints', {}, ['']);
+  return (
+    <Loaded call={found} title="Endpoint">
+      {({ endpoints }) => {
+        const row = endpoints.find((one) => one.path === path);
+        return (
+          <>
+            <Head title={<Text value={path} />} about="an endpoint of the configuration" />
+            <div class="columns">
+              <Deliveries route={route} of={path} />
+              <Card title="Facts">{row === undefined ? <Gone /> : <About row={row} />}</Card>
+            </div>
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function Gone() {
+  return <Empty>The configuration has it no more.</Empty>;
+}
+
+function About({ row }: { readonly row: Endpoint }) {
+  return (
+    <Facts
+      facts={[
+        ['Starts', <Text value={`${row.plugin} ${row.command}`} />],
+        ['Address', <Maybe value={row.url} />],
+        ['Proof', <Text value={row.signature_header} />],
+        ['Secret', <Text value={row.secret_ref} />],
+        ['Largest body', bytes(row.max_body_bytes)],
+        ['Last', <Time at={row.last_triggered_at} none="never" />],
+      ]}
+    />
+  );
+}
