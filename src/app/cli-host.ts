@@ -15,17 +15,17 @@ export const cliHost: CliHost = {
     const { runRehearsal } = await import('./prove/host.ts');
     return runRehearsal(config, directory);
   },
-  async restore(config, from) {
+  async restore(config, from, dryRun) {
     const { restore } = await import('./local.ts');
-    return restore(config, from);
+    return restore(config, from, dryRun);
   },
   async import(config, from, dryRun) {
     const { importAll } = await import('./transfer.ts');
     return importAll(config, from, dryRun);
   },
-  async migrate(config) {
+  async migrate(config, dryRun) {
     const { migrateAll } = await import('./transfer.ts');
-    return migrateAll(config);
+    return migrateAll(config, dryRun);
   },
   async mcp(options) {
     const { runMcp } = await import('./mcp.ts');

@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs';
+import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { makeLogger, type LineWriter } from '../base/log.ts';
 import { LocalCaller } from '../cli/callers.ts';
@@ -6,7 +8,8 @@ import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { takeInstanceLock } from '../ledger/instance-lock.ts';
 import { openToLook, refuseOlder, schemaOf } from '../ledger/reading.ts';
-import { restoreLedger } from '../ledger/restore.ts';
+import { planRestore, restoreLedger } from '../ledger/restore.ts';
+import { hostIn } from '../ledger/tenant-place.ts';
 import { ownerOf, type Context } from '../operations/context.ts';
 import type { JsonOutput } from '../operations/define.ts';
 import { findLeft } from '../operations/left.ts';
@@ -66,12 +69,47 @@ export async function openToRead(given: string | undefined): Promise<ReadingDoor
 }
 
 /** Puts a backup in the place of the ledger, which nobody may be using. */
-export async function restore(given: string | undefined, from: string): Promise<JsonOutput> {
-  const { state } = loadConfig({ given });
-  return alone(state, async () => {
-    const { previous } = await restoreLedger(from, state);
+export async function restore(
+  given: string | undefined,
+  from: string,
+  dryRun: boolean,
+): Promise<JsonOutput> {
+  const config = loadConfig({ given });
+  if (dryRun) {
+    const plan = await planRestore(from, config.state);
+    const user = await findUser(config);
+    return { dry_run: true, plan: user === undefined ? plan : [...plan, `${user.message}.`] };
+  }
+  return undisturbed(config, async () => {
+    const { previous } = await restoreLedger(from, config.state);
     return { restored_from: from, previous: previous ?? null, paused: true };
   });
+}
+
+/** While nobody works with the ledger, on whichever host. */
+export async function undisturbed<T>(config: Config, work: () => Promise<T>): Promise<T> {
+  const user = config.state.kind === 'postgres' ? await findUser(config) : undefined;
+  if (user !== undefined) throw user;
+  return alone(config.state, work);
+}
+
+/** Who works with the ledger at the moment, as the error that says so. */
+async function findUser({ state, service }: Config): Promise<DuctileError | undefined> {
+  if (state.kind === 'postgres') {
+    const host = await hostIn(state, service.reapAfterMs);
+    if (host === undefined) return undefined;
+    const message = `a process on ${host} works with the schema ${state.schema}`;
+    const hint = 'Stop it on every host, or wait until one that was killed is known to be dead.';
+    return new DuctileError('INSTANCE_LOCKED', message, { place: 'state.url', hint });
+  }
+  if (!existsSync(state.dir)) return undefined;
+  try {
+    await alone(state, () => Promise.resolve());
+    return undefined;
+  } catch (error) {
+    if (error instanceof DuctileError && error.code === 'INSTANCE_LOCKED') return error;
+    throw error;
+  }
 }
 
 /** While nobody else has the ledger. */

@@ -2,15 +2,17 @@ import { messageOf } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { openLedger, type LedgerPlace } from '../ledger/open.ts';
-import { schemaOf } from '../ledger/reading.ts';
+import { refuseNewer, schemaVersion } from '../ledger/migrate.ts';
+import { openToLook, schemaOf } from '../ledger/reading.ts';
 import { tenantPlace } from '../ledger/tenant-place.ts';
 import { importLedgers, planImport } from '../ledger/transfer.ts';
 import type { JsonOutput } from '../operations/define.ts';
-import { alone } from './local.ts';
+import { alone, undisturbed } from './local.ts';
 
 /** Brings every ledger to this program's schema; one that cannot be is reported and harms no other. */
-export async function migrateAll(given: string | undefined): Promise<JsonOutput> {
+export async function migrateAll(given: string | undefined, dryRun = false): Promise<JsonOutput> {
   const { state } = loadConfig({ given });
+  if (dryRun) return { dry_run: true, plan: await planMigration(state) };
   return alone(state, async () => {
     const root = await migrateOne(state);
     const tenants = await migrateTenants(state);
@@ -24,9 +26,10 @@ export async function importAll(
   from: string,
   dryRun: boolean,
 ): Promise<JsonOutput> {
-  const { state } = loadConfig({ given });
+  const config = loadConfig({ given });
+  const { state } = config;
   if (dryRun) return { dry_run: true, plan: await planImport(from, state) };
-  return alone(state, async () => {
+  return undisturbed(config, async () => {
     const { ledgers } = await importLedgers(from, state);
     return {
       imported_from: from,
@@ -40,6 +43,33 @@ export async function importAll(
   });
 }
 
+async function planMigration(state: Config['state']): Promise<string[]> {
+  const before = await schemaOf(state);
+  if (before !== undefined) refuseNewer(before);
+  const plan = [planOne('The root ledger', before)];
+  if (before !== schemaVersion) return [...plan, 'The ledgers of tenants would follow.'];
+  const root = await openToLook(state);
+  try {
+    for (const { slug } of await root.tenants()) {
+      const told = await schemaOf(tenantPlace(state, slug)).then(
+        (version) => planOne(slug, version),
+        (error: unknown) => `${slug} would stay as it is: ${messageOf(error)}`,
+      );
+      plan.push(told);
+    }
+  } finally {
+    await root.close();
+  }
+  return plan;
+}
+
+function planOne(name: string, version: number | undefined): string {
+  if (version === schemaVersion)
+    return `${name} has schema version ${version} and would not change.`;
+  if (version === undefined) return `${name} would be made, with schema version ${schemaVersion}.`;
+  return `${name} would be brought from schema version ${version} to ${schemaVersion}.`;
+}
+
 async function migrateOne(place: LedgerPlace) {
   const before = await schemaOf(place);
   await (await openLedger(place)).close();
@@ -51,15 +81,15 @@ async function migrateTenants(state: Config['state']) {
   const root = await openLedger(state);
   const reports = [];
   try {
-    for (const { slug, schemaVersion } of await root.tenants()) {
+    for (const { slug, schemaVersion: known } of await root.tenants()) {
       try {
         const done = await migrateOne(tenantPlace(state, slug));
         await root.noteTenantSchema(slug, { version: done.schema ?? 0, error: null });
         reports.push({ slug, ...done, error: null });
       } catch (thrown) {
         const error = messageOf(thrown);
-        await root.noteTenantSchema(slug, { version: schemaVersion ?? 0, error });
-        reports.push({ slug, schema_before: schemaVersion, schema: schemaVersion, error });
+        await root.noteTenantSchema(slug, { version: known ?? 0, error });
+        reports.push({ slug, schema_before: known, schema: known, error });
       }
     }
   } finally {

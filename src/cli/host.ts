@@ -14,12 +14,12 @@ export interface CliHost {
   demo(options: DemoOptions): Promise<number>;
   /** Runs the service on the stage of a rehearsal until it is told to stop; gives the exit code. */
   rehearse(config: string | undefined, directory: string): Promise<number>;
-  /** Puts a backup in the place of the ledger; what it answers is printed. */
-  restore(config: string | undefined, from: string): Promise<JsonOutput>;
+  /** Puts a backup in the place of the ledger; with `dryRun` it says what would be done. */
+  restore(config: string | undefined, from: string, dryRun: boolean): Promise<JsonOutput>;
   /** Puts what was exported in the place of all ledgers; with `dryRun` it says what would be done. */
   import(config: string | undefined, from: string, dryRun: boolean): Promise<JsonOutput>;
-  /** Brings all ledgers to this program's schema; what it answers is printed. */
-  migrate(config: string | undefined): Promise<JsonOutput>;
+  /** Brings all ledgers to this program's schema; with `dryRun` it says what would be done. */
+  migrate(config: string | undefined, dryRun: boolean): Promise<JsonOutput>;
   /** The control socket of the process that runs here, if one does. */
   findSocket(config: string | undefined): Promise<FoundSocket | undefined>;
   /** Answers an agent over standard input and output until it leaves. */

@@ -65,13 +65,12 @@ function addRestore(system: Command, session: Session): void {
     .command('restore')
     .description('Put a backup in the place of the ledger; the service must not be running.')
     .requiredOption('--from <file>', 'a file that `system backup` wrote')
-    .option('--dry-run', 'say what would happen, and do nothing')
+    .option('--dry-run', 'check everything, say what would happen, and do nothing')
     .addHelpText('after', '\nExamples:\n  $ ductile system restore --from ductile-backup.db')
     .action(async ({ from, dryRun }: { from: string; dryRun?: boolean }, command: Command) => {
       const options = readLocal(command);
       const path = resolve(io.cwd, from);
-      const plan = `${path} would take the place of the ledger, which would be kept beside it.`;
-      report(session, options, dryRun === true ? plan : await host.restore(options.config, path));
+      report(session, options, await host.restore(options.config, path, dryRun === true));
     });
 }
 
@@ -100,10 +99,9 @@ function addMigrate(system: Command, session: Session): void {
     .addHelpText('after', '\nExamples:\n  $ ductile system migrate')
     .action(async ({ dryRun }: { dryRun?: boolean }, command: Command) => {
       const options = readLocal(command);
-      const plan = 'Changes of the schema that the ledgers do not have yet would be made.';
-      const told = dryRun === true ? plan : await session.host.migrate(options.config);
+      const told = await session.host.migrate(options.config, dryRun === true);
       report(session, options, told);
-      if (typeof told !== 'string' && hasFault(told)) session.exitCode = 1;
+      if (hasFault(told)) session.exitCode = 1;
     });
 }
 
@@ -308,9 +306,8 @@ function hasFault({ tenants }: JsonOutput): boolean {
   return Array.isArray(tenants) && tenants.some((one) => isObject(one) && one['error'] !== null);
 }
 
-function report({ io }: Session, options: Common, told: JsonOutput | string): void {
+function report({ io }: Session, options: Common, output: JsonOutput): void {
   const printer = makePrinter(io, options);
-  const output = typeof told === 'string' ? { dry_run: true, plan: [told] } : told;
   if (options.json === true) printer.json(output);
   else if (output['dry_run'] === true) showPlan(output, printer);
   else showMoved(output, printer);

@@ -1,5 +1,6 @@
 import type { Config } from '../config/config.ts';
 import { backupType, exportType, type CopyChoice } from '../directive/backup.ts';
+import { refuseTarget } from '../ledger/backup.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { exportLedgers } from '../ledger/transfer.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
@@ -15,7 +16,10 @@ export function backupDirective({
 }: Pick<CopySeams, 'ledger'>): DirectiveDefinition<CopyChoice> {
   return {
     ...backupType,
-    plan: ({ to }) => [`The ${ledger.kind} ledger would be copied to ${to}.`],
+    plan({ to }) {
+      refuseTarget(to);
+      return [`The ${ledger.kind} ledger would be copied to ${to}.`];
+    },
     async execute({ to }) {
       await ledger.backup(to);
       return { path: to };

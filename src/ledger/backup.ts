@@ -1,4 +1,4 @@
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
@@ -66,12 +66,7 @@ async function writeChecked(
   target: string,
   write: (draft: string) => Promise<void>,
 ): Promise<void> {
-  if (existsSync(target)) {
-    throw new DuctileError('BACKUP_INVALID', 'the target exists already', {
-      place: target,
-      hint: 'Name a file that does not exist yet.',
-    });
-  }
+  refuseTarget(target);
   const draft = `${target}.partial`;
   try {
     removeDatabase(draft);
@@ -89,6 +84,22 @@ async function writeChecked(
     removeDatabase(draft);
     throw failed(target, error);
   }
+}
+
+/** Where a copy cannot be written: known before anything is done. */
+export function refuseTarget(target: string): void {
+  if (existsSync(target)) {
+    throw new DuctileError('BACKUP_INVALID', 'the target exists already', {
+      place: target,
+      hint: 'Name a file that does not exist yet.',
+    });
+  }
+  const directory = dirname(target);
+  if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true) return;
+  throw new DuctileError('BACKUP_INVALID', `there is no directory ${directory}`, {
+    place: target,
+    hint: 'Make the directory, or name another one, on the host of the service.',
+  });
 }
 
 function failed(place: string, error: unknown): DuctileError {
@@ -120,8 +131,22 @@ export function syncPath(path: string): void {
   }
 }
 
-function removeDatabase(path: string): void {
-  for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(path + suffix, { force: true });
+/** What SQLite keeps beside a file. */
+export const SIDE_FILES = ['-wal', '-shm', '-journal'] as const;
+
+export function removeDatabase(path: string): void {
+  for (const suffix of ['', ...SIDE_FILES]) rmSync(path + suffix, { force: true });
+}
+
+/** Copies a file that nobody writes to, with what its journal has; only its owner may read the copy. */
+export async function copyFile(from: string, to: string): Promise<void> {
+  closeSync(openSync(to, 'wx', 0o600));
+  const reader = new DatabaseSync(from, { readOnly: true });
+  try {
+    await backup(reader, to, { rate: PAGES_MAX });
+  } finally {
+    reader.close();
+  }
 }
 
 /** Brings one table in pages, all from the same snapshot. */

@@ -1,30 +1,22 @@
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  renameSync,
-  rmSync,
-} from 'node:fs';
+import { existsSync, linkSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
-import { copyTables, filePages, syncPath } from './backup.ts';
+import { copyFile, copyTables, filePages, removeDatabase, SIDE_FILES, syncPath } from './backup.ts';
 import { checkSqliteFile, findAll } from './check.ts';
-import type { Transaction } from './dialect.ts';
+import { tables, type Row, type Transaction } from './dialect.ts';
 import { migrate, refuseNewer, schemaVersion } from './migrate.ts';
 import { openLedger, type LedgerPlace } from './open.ts';
 import { openPostgres, type PostgresStore } from './postgres.ts';
 import { writeMeta } from './queries/meta.ts';
-import { text } from './queries/row.ts';
+import { int, text } from './queries/row.ts';
 import { openToLook, schemaOf } from './reading.ts';
-import { APPLICATION_ID, pragma } from './sqlite-file.ts';
+import { APPLICATION_ID, openToRead, pragma } from './sqlite-file.ts';
 import { readInThread } from './sqlite-thread.ts';
 import { openSqlite } from './sqlite.ts';
-import { removeLedger } from './tenant-place.ts';
+import { isUsed } from './used.ts';
 
 export interface Restored {
   /** Where the record went that was there before, if there was one. */
@@ -41,6 +33,49 @@ export async function restoreLedger(from: string, place: LedgerPlace): Promise<R
   if (place.kind === 'sqlite') return restoreSqlite(from, place.path);
   await atThisSchema(from, (path) => restorePostgres(path, from, place));
   return { previous: undefined };
+}
+
+/** What a restore would do, checked as far as it can be without doing it. */
+export async function planRestore(from: string, place: LedgerPlace): Promise<string[]> {
+  await checkBackup(from);
+  return [
+    `${from} is sound: ${describeBackup(from)}.`,
+    await planPlace(place),
+    'It would be paused until `ductile system resume`.',
+  ];
+}
+
+function describeBackup(path: string): string {
+  const db = new DatabaseSync(path, { readOnly: true });
+  try {
+    const row = db
+      .prepare(
+        `select count(*) as jobs, max(created_at) as latest,
+          count(case when status in ('queued', 'running') then 1 end) as open from job_queue`,
+      )
+      .get() as Row;
+    if (row['latest'] === null) return 'it has no jobs';
+    return `it has ${int(row, 'jobs')} jobs, ${int(row, 'open')} of them open, the latest of ${text(row, 'latest')}`;
+  } finally {
+    db.close();
+  }
+}
+
+async function planPlace(place: LedgerPlace): Promise<string> {
+  if (place.kind === 'sqlite') {
+    if (!existsSync(place.path)) return `It would be written to ${place.path}.`;
+    refuseForeign(place.path);
+    return `It would take the place of ${place.path}, which would be kept beside it.`;
+  }
+  if (!(await isUnfinished(place))) {
+    const store = openPostgres(place.url, place.schema);
+    try {
+      await refuseUsed(store);
+    } finally {
+      await store.close();
+    }
+  }
+  return `It would be written into the schema ${place.schema}.`;
 }
 
 async function checkBackup(path: string): Promise<void> {
@@ -76,8 +111,7 @@ export async function atThisSchema<T>(
   const directory = mkdtempSync(join(tmpdir(), 'ductile-restore-'));
   try {
     const path = join(directory, 'ledger.db');
-    copyFileSync(from, path);
-    chmodSync(path, 0o600);
+    await copyFile(from, path);
     const store = openSqlite(path);
     try {
       await store.write(['other'], async (tx) => {
@@ -92,32 +126,78 @@ export async function atThisSchema<T>(
   }
 }
 
-/** The old file is moved aside, never overwritten. */
+/** The restored file is whole before the old one is touched, which is kept and never overwritten. */
 async function restoreSqlite(from: string, path: string): Promise<Restored> {
-  let previous: string | undefined;
-  if (existsSync(path)) {
-    // Opening and closing folds the journal into the file, so that one file is the whole record.
-    await (await openLedger({ kind: 'sqlite', path })).close();
-    previous = `${path}.before-restore-${Date.now()}`;
+  const isThere = existsSync(path);
+  if (isThere) refuseForeign(path);
+  const draft = `${path}.partial`;
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    // What a restore that was killed has left beside it would be read as a part of this one.
+    removeDatabase(draft);
+    await copyFile(from, draft);
+    const store = openSqlite(draft);
+    try {
+      await store.write(['other'], async (tx) => {
+        await migrate(tx);
+        await beginAnew(tx, from);
+      });
+    } finally {
+      await store.close();
+    }
+    syncPath(draft);
+    const previous = isThere ? setAside(path) : undefined;
+    renameSync(draft, path);
+    syncPath(dirname(path));
+    return { previous };
+  } catch (error) {
+    removeDatabase(draft);
+    if (error instanceof DuctileError) throw error;
+    throw new DuctileError('BACKUP_INVALID', `the restore failed: ${messageOf(error)}`, {
+      place: draft,
+      hint: 'The ledger is as it was. Make room for a copy of the backup beside it, then try again.',
+      cause: error,
+    });
+  }
+}
+
+/** A ledger that is damaged, or newer than this program, is what people restore for. */
+function refuseForeign(path: string): void {
+  try {
+    openToRead(path)?.close();
+  } catch (error) {
+    if (!(error instanceof DuctileError)) throw error;
+    if (error.code !== 'LEDGER_CORRUPT' && error.code !== 'LEDGER_NEWER') throw error;
+  }
+}
+
+/** Gives the ledger that is there a second name; the first is its own until another file takes it. */
+function setAside(path: string): string {
+  const previous = `${path}.before-restore-${Date.now()}`;
+  foldJournal(path);
+  for (const suffix of SIDE_FILES) {
+    if (existsSync(path + suffix)) renameSync(path + suffix, previous + suffix);
+  }
+  try {
+    linkSync(path, previous);
+  } catch {
+    // Not every file system has files with two names.
     renameSync(path, previous);
   }
-  const draft = `${path}.partial`;
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  copyFileSync(from, draft);
-  const store = openSqlite(draft);
+  return previous;
+}
+
+/** So that one file is the whole record; where that cannot be, its journal goes with it. */
+function foldJournal(path: string): void {
+  let db: DatabaseSync | undefined;
   try {
-    await store.write(['other'], async (tx) => {
-      await migrate(tx);
-      await beginAnew(tx, from);
-    });
+    db = new DatabaseSync(path);
+    db.exec('pragma wal_checkpoint(truncate)');
+  } catch {
+    // It is damaged, and is kept as it is.
   } finally {
-    await store.close();
+    db?.close();
   }
-  // In its place it is whole, and paused.
-  syncPath(draft);
-  renameSync(draft, path);
-  syncPath(dirname(path));
-  return { previous };
 }
 
 async function restorePostgres(
@@ -125,14 +205,18 @@ async function restorePostgres(
   from: string,
   place: Extract<LedgerPlace, { kind: 'postgres' }>,
 ): Promise<void> {
-  if (await isUnfinished(place)) await removeLedger(place);
-  await (await openLedger(place)).close();
+  const isBegun = await isUnfinished(place);
+  // One that somebody was stopped while filling is opened by nobody, and has all its tables.
+  if (!isBegun) await (await openLedger(place)).close();
   const store = openPostgres(place.url, place.schema);
   const file = new DatabaseSync(path, { readOnly: true });
   try {
-    await refuseUsed(store);
+    if (!isBegun) await refuseUsed(store);
     // Rows come in many transactions: until the last one nobody else may open it.
-    await store.write(['other'], (tx) => writeMeta(tx, 'restoring', from));
+    await store.write(['other'], async (tx) => {
+      await empty(tx);
+      await writeMeta(tx, 'restoring', from);
+    });
     await copyTables((table) => filePages(file, table), store);
     await store.write(['other'], async (tx) => {
       await continueIdentities(tx, store.schema);
@@ -172,14 +256,17 @@ async function beginAnew(tx: Transaction, from: string): Promise<void> {
 }
 
 async function refuseUsed(store: PostgresStore): Promise<void> {
-  const used = await store.read((session) =>
-    session.run(`select 1 as one from ${store.dialect.table('job_queue')} limit 1`),
-  );
-  if (used.length === 0) return;
+  if (!(await isUsed(store))) return;
   throw new DuctileError('BACKUP_INVALID', `the schema ${store.schema} already holds a ledger`, {
     place: 'state.url',
     hint: 'Restore into a new schema: name it with ?schema= in state.url.',
   });
+}
+
+/** What a start alone has written would meet the same rows of the backup. */
+async function empty(tx: Transaction): Promise<void> {
+  const ours = tables.filter((table) => table !== 'schema_migrations');
+  await tx.run(`truncate ${ours.map((table) => tx.dialect.table(table)).join(', ')}`);
 }
 
 /** Rows were copied with their numbers; new ones must come after them. */

@@ -129,7 +129,7 @@ describe('commands of the program itself', () => {
     const demo = await run(['demo', '--rounds', '2']);
     expect(demo.asked).toMatchObject([['demo', { rounds: 2 }]]);
     const restore = await run(['system', 'restore', '--from', 'copy.db', '--config', 'dir']);
-    expect(restore.asked).toEqual([['restore', 'dir', '/somewhere/copy.db']]);
+    expect(restore.asked).toEqual([['restore', 'dir', '/somewhere/copy.db', false]]);
     expect(restore.out).toContain('restored from  x');
     expect((await run(['system', 'restore'])).code).toBe(2);
   });

@@ -183,11 +183,14 @@ test('an older ledger is left alone until somebody migrates it', async () => {
     const { code, err } = await ductile(...line.split(' '));
     expect([line, code, err]).toEqual([line, 78, expect.stringContaining('system migrate')]);
   }
+  const plan = async () => (await ductile('system', 'migrate', '--dry-run')).out;
+  expect(await plan()).toContain(`from schema version ${schemaVersion - 1} to ${schemaVersion}.`);
   const { code, out } = await ductile('system', 'migrate', '--json');
   expect([code, JSON.parse(out)]).toEqual([
     0,
     { schema_before: schemaVersion - 1, schema: schemaVersion },
   ]);
+  expect(await plan()).toContain('would not change');
   expect((await ductile('job', 'list')).code).toBe(0);
 });
 

@@ -136,6 +136,28 @@ describe.each(Object.entries(states))('a server on %s', (_, stateOf) => {
     expect(first['status']).toBe('succeeded');
     await second.stop();
   });
+
+  test('is not robbed of its ledger by a restore, which says so before', async () => {
+    const copy = join(await makeDirectory(), 'copy.db');
+    const source = await makeConfig(await states.SQLite());
+    answer(await ductile(source, 'plugin', 'run', 'echo', '--json'));
+    answer(await ductile(source, 'system', 'backup', '--to', copy, '--json'));
+
+    const directory = await makeConfig(await stateOf());
+    const server = launch(directory);
+    await server.ready;
+    const refused = await ductile(directory, 'system', 'restore', '--from', copy, '--json');
+    expect(refused.code).toBe(1);
+    expect(JSON.parse(refused.stderr)).toMatchObject({ code: 'INSTANCE_LOCKED' });
+    const planned = await ductile(directory, 'system', 'restore', '--from', copy, '--dry-run');
+    expect(planned.stdout).toMatch(/is sound: it has 2 jobs, 0 of them open[^]*(holds|works with)/);
+    const missing = await ductile(directory, 'system', 'restore', '--from', 'none', '--dry-run');
+    expect(missing.stderr).toContain('there is no such file');
+
+    await server.stop();
+    const { stdout } = await ductile(directory, 'system', 'restore', '--from', copy, '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ paused: true });
+  });
 });
 
 test.each([

@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
@@ -182,4 +182,133 @@ describe('what cannot be restored', () => {
     const restored = await openRestored(place);
     expect(await restored.job(wanted.id)).toBeUndefined();
   });
+
+  test('is a schema of PostgreSQL that holds anything else than a start leaves there', async () => {
+    const { from } = await makeBackup('sqlite');
+    const { place, dump, sql } = await openBench('postgres');
+    await sql(`insert into plugin_state (plugin_name, state, updated_at) values ('p', '{}', '')`);
+    const before = await dump();
+    await expect(restoreLedger(from, place)).rejects.toMatchObject({ code: 'BACKUP_INVALID' });
+    expect(await dump()).toEqual(before);
+  });
+
+  test('is what would take the place of a database of another program', async () => {
+    const { from } = await makeBackup('sqlite');
+    const { path, place } = await makeFile();
+    const foreign = openRaw(place);
+    await foreign.run('create table other (one)');
+    await foreign.close();
+    const before = await readFile(path);
+    await expect(restoreLedger(from, place)).rejects.toMatchObject({ code: 'LEDGER_FOREIGN' });
+    expect(await readFile(path)).toEqual(before);
+  });
+
+  test('leaves the ledger in its place when there is no room for the copy', async () => {
+    const { from } = await makeBackup('sqlite');
+    const { path, place } = await makeFile();
+    const wanted = await fillOne(place);
+    await mkdir(`${path}.partial/in-the-way`, { recursive: true });
+    await expect(restoreLedger(from, place)).rejects.toThrow();
+    const kept = await openRestored(place);
+    expect((await kept.job(wanted))?.status).toBe('queued');
+  });
 });
+
+describe('a file of SQLite that cannot be used', () => {
+  const damages = {
+    'has lost pages': async (path: string) => {
+      const file = await open(path, 'r+');
+      const { size } = await file.stat();
+      for (let at = 4096; at < size; at += 8192) await file.write(Buffer.alloc(4096), 0, 4096, at);
+      await file.close();
+    },
+    'is no database': (path: string) => writeFile(path, 'nothing that SQLite knows '.repeat(99)),
+    'is of a newer program': async (path: string) => {
+      const raw = openRaw({ kind: 'sqlite', path });
+      await raw.run('pragma user_version = 999');
+      await raw.close();
+    },
+  };
+
+  test.each(Object.entries(damages))('because it %s gives way to a backup', async (_, damage) => {
+    const { from, ledger } = await makeBackup('sqlite');
+    const { path, place } = await makeFile();
+    await fillOne(place);
+    await damage(path);
+    const before = await readFile(path);
+    const { previous } = await restoreLedger(from, place);
+    expect(await readFile(previous ?? '')).toEqual(before);
+    const restored = await openRestored(place);
+    expect(await restored.check()).toEqual([]);
+    expect(await restored.jobs({ limit: 99 })).toEqual(await ledger.jobs({ limit: 99 }));
+  });
+
+  test('keeps the schema that it has', async () => {
+    const { from } = await makeBackup('sqlite');
+    const { path, place } = await makeFile();
+    await fillOne(place);
+    await makeOlder(path);
+    const { previous } = await restoreLedger(from, place);
+    const raw = openRaw({ kind: 'sqlite', path: previous ?? '' });
+    expect(await raw.run('pragma user_version')).toEqual([{ user_version: 11 }]);
+    await raw.close();
+  });
+});
+
+test('what a killed restore has left beside the file is not taken for a part of it', async () => {
+  const { from, ledger } = await makeBackup('sqlite');
+  const { path, place } = await makeFile();
+  await fillOne(place);
+  // A journal that belongs to another file, and would be folded into this one.
+  const other = openRaw({ kind: 'sqlite', path: `${path}.partial` });
+  await other.run('pragma journal_mode = wal');
+  await other.run('create table stray (one)');
+  const journal = await readFile(`${path}.partial-wal`);
+  await other.close();
+  await writeFile(`${path}.partial-wal`, journal);
+  await restoreLedger(from, place);
+  const restored = await openRestored(place);
+  expect(await restored.check()).toEqual([]);
+  expect(await restored.jobs({ limit: 99 })).toEqual(await ledger.jobs({ limit: 99 }));
+  expect((await readdir(join(path, '..'))).filter((name) => name.includes('partial'))).toEqual([]);
+});
+
+test('a file restored from itself is the same record, paused', async () => {
+  const { path, place } = await makeFile();
+  const wanted = await fillOne(place);
+  await restoreLedger(path, place);
+  const restored = await openRestored(place);
+  expect((await restored.job(wanted))?.status).toBe('queued');
+  expect(await restored.meta('paused')).toBe('1');
+});
+
+test('a schema in which a service was only started gives way to a backup', async () => {
+  const { ledger, sql } = await openBench('sqlite');
+  await start(ledger, await define(ledger, [task('only')]));
+  const from = join(await makeDirectory(), 'backup.db');
+  await ledger.backup(from);
+  const { place, sql: ask } = await openBench('postgres');
+  const [{ tx: _, ...known } = {}] = await sql('select * from pipeline_definitions');
+  const columns = Object.keys(known);
+  await ask(
+    `insert into pipeline_definitions (${columns.join(', ')}) values (${columns.map(() => '?').join(', ')})`,
+    Object.values(known),
+  );
+  await restoreLedger(from, place);
+  const restored = await openRestored(place);
+  expect(await restored.jobs({ limit: 9 })).toEqual(await ledger.jobs({ limit: 9 }));
+});
+
+async function makeFile(): Promise<{ path: string; place: LedgerPlace }> {
+  const directory = await makeDirectory();
+  const path = join(directory, 'ledger.db');
+  return { path, place: { kind: 'sqlite', path } };
+}
+
+async function fillOne(place: LedgerPlace): Promise<string> {
+  const ledger = await openLedger(place);
+  const job = draft();
+  await ledger.enqueue({ jobs: [job] });
+  await ledger.close();
+  return job.id;
+}

@@ -45,3 +45,19 @@ describe.each(databases)('a copy of %s', (database) => {
     expect(await other.ledger.check()).toEqual([]);
   });
 });
+
+test('what a backup would be refused for is told by its dry run', async () => {
+  const place = await makePlace({ plugins: { worker: { program: succeeds } } });
+  const { engine, ledger } = await place.start();
+  const operation = operations.find((one) => one.name === 'system.backup');
+  if (operation === undefined) throw new Error('there is no system.backup');
+  const context = { engine, principal: ownerOf('cli:ann'), submittedBy: 'cli' } as const;
+  const directory = await makeDirectory();
+  for (const to of [directory, join(directory, 'none', 'copy.db')]) {
+    await expect(invoke(operation, context, { to, dry_run: true })).rejects.toMatchObject({
+      code: 'BACKUP_INVALID',
+      place: to,
+    });
+  }
+  expect(await ledger.directives({ limit: 9 })).toEqual([]);
+});
