@@ -39,7 +39,7 @@ export function writeFileAtomic(path: string, content: string | Uint8Array): voi
  * What root writes belongs to whom the file or its directory belonged to before: the service, which
  * is not root, has to read it.
  */
-function handOver(file: number, path: string): void {
+export function handOver(file: number, path: string): void {
   if (process.getuid?.() !== 0) return;
   const { uid, gid } = statSync(path, { throwIfNoEntry: false }) ?? statSync(dirname(path));
   fchownSync(file, uid, gid);

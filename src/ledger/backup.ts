@@ -2,6 +2,7 @@ import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSyn
 import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
+import { handOver } from '../base/files.ts';
 import { checkSqliteFile, findAll } from './check.ts';
 import { tables, type Row, type Store, type TableName } from './dialect.ts';
 import { migrate, schemaVersion } from './migrate.ts';
@@ -121,10 +122,14 @@ async function checkCopy(path: string): Promise<void> {
   throw new DuctileError('BACKUP_INVALID', `the copy is not sound: ${problems.join('; ')}`);
 }
 
-/** Without it a power cut may take back what a file holds, or the name that a directory has for it. */
-export function syncPath(path: string): void {
+/**
+ * Without it a power cut may take back what a file holds, or the name that a directory has for it. A
+ * draft gets the owner that is right for the place it is for.
+ */
+export function syncPath(path: string, draftOf?: string): void {
   const descriptor = openSync(path, 'r');
   try {
+    if (draftOf !== undefined) handOver(descriptor, draftOf);
     fsyncSync(descriptor);
   } finally {
     closeSync(descriptor);

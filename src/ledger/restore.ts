@@ -145,7 +145,7 @@ async function restoreSqlite(from: string, path: string): Promise<Restored> {
     } finally {
       await store.close();
     }
-    syncPath(draft);
+    syncPath(draft, path);
     const previous = isThere ? setAside(path) : undefined;
     renameSync(draft, path);
     syncPath(dirname(path));

@@ -1,4 +1,4 @@
-import { mkdir, open, readdir, readFile, writeFile } from 'node:fs/promises';
+import { chown, mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
@@ -271,6 +271,17 @@ test('what a killed restore has left beside the file is not taken for a part of 
   expect(await restored.check()).toEqual([]);
   expect(await restored.jobs({ limit: 99 })).toEqual(await ledger.jobs({ limit: 99 }));
   expect((await readdir(join(path, '..'))).filter((name) => name.includes('partial'))).toEqual([]);
+});
+
+test.runIf(process.getuid?.() === 0)('root leaves the file to whom the place belongs', async () => {
+  const { from } = await makeBackup('sqlite');
+  const { path, place } = await makeFile();
+  await chown(join(path, '..'), 1, 1);
+  await restoreLedger(from, place);
+  expect(await stat(path)).toMatchObject({ uid: 1, gid: 1 });
+  await chown(path, 2, 2);
+  await restoreLedger(from, place);
+  expect(await stat(path)).toMatchObject({ uid: 2, gid: 2 });
 });
 
 test('a file restored from itself is the same record, paused', async () => {
