@@ -101,7 +101,7 @@ export interface Submission {
   readonly dedupeKey?: string;
   /** How long its success blocks others with the same key; the configuration's time otherwise. */
   readonly dedupeTtlMs?: number;
-  /** Whether a job of the key that is under way blocks it too, not only one that succeeded. */
+  /** Whether a job of the key that is under way blocks it too; with a `dedupeTtlMs` it does unless said. */
   readonly blockInFlight?: boolean;
   /** Of all jobs with the same one, one runs at a time. */
   readonly dependencyKey?: string;

@@ -99,7 +99,7 @@ function toDraft(
       maxAttempts: attemptsOf(plugin, submission.command),
       ...(dedupe === undefined
         ? {}
-        : { dedupe: { ...dedupe, blockInFlight: submission.blockInFlight ?? false } }),
+        : { dedupe: { ...dedupe, blockInFlight: blocksInFlight(submission) } }),
       ...(dependencyKey === undefined ? {} : { dependencyKey }),
       ...(submission.due === undefined ? {} : { due: submission.due }),
       ...(submission.isAwaited === true ? { isAwaited: true } : {}),
@@ -107,6 +107,11 @@ function toDraft(
       ...descentOf(submission.cause),
     },
   };
+}
+
+/** Whoever says for how long means that it is to be done once in that time, not only once after another. */
+function blocksInFlight({ blockInFlight, dedupeTtlMs }: Submission): boolean {
+  return blockInFlight ?? dedupeTtlMs !== undefined;
 }
 
 /** The baggage that a chain begins with. */

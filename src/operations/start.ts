@@ -17,7 +17,7 @@ export const startFields = {
   dedupe_key: text().optional().describe('work with the same key is done once'),
   dedupe_ttl: duration({ maxMs: limits.delayMsMax })
     .optional()
-    .describe('how long its success blocks others with the same key'),
+    .describe('how long its success blocks others with the same key; one under way blocks it too'),
   ...dueFields,
 };
 

@@ -105,6 +105,22 @@ describe.each(databases)('a dedupe key on %s', (database) => {
     expect(await engine.submit(other)).not.toHaveProperty('duplicateOf');
   });
 
+  test('of a submission with a time of its own is held by a job that is under way', async () => {
+    const program = python('wait_for("go")\nok()');
+    const place = await makePlace({ database, plugins: { worker: { program } } });
+    const { engine, submit, ended } = await place.start();
+    const running = await submit('worker', {}, { dedupeKey: 'k' });
+    const wanted = { plugin: 'worker', command: 'poll', payload: {}, actor: 'test' };
+    const wish = { ...wanted, submittedBy: 'api', dedupeKey: 'k' } as const;
+    const once = await engine.submit({ ...wish, dedupeTtlMs: 60_000 });
+    expect(once).toMatchObject({ duplicateOf: running });
+    const later = await engine.submit(wish);
+    expect(later).not.toHaveProperty('duplicateOf');
+    await place.openGate('go');
+    expect((await ended(running)).status).toBe('succeeded');
+    expect((await ended(later.jobId)).status).toBe('succeeded');
+  });
+
   test('is given back after its time', async () => {
     const place = await makePlace({
       database,
