@@ -101,13 +101,23 @@ async function openSqliteLedger(path: string, log?: Pick<Log, 'warn'>): Promise<
     ...silent,
     close: () => Promise.resolve(closed.abort()),
   };
-  const examine = (...checks: readonly ((reading: Reading) => Promise<string[]>)[]) =>
-    readInThread(path, (reading) => findAll(reading, ...checks), closed.signal);
   return makeLedger(store, notifier, {
     backup: (target) => backupSqlite(store, target),
+    ...careOfFile(path, closed.signal),
+  });
+}
+
+/** The checks of a file that is there; the signal gives them up. */
+export function careOfFile(
+  path: string,
+  givenUp?: AbortSignal,
+): Pick<Ledger, 'check' | 'quickCheck'> {
+  const examine = (...checks: readonly ((reading: Reading) => Promise<string[]>)[]) =>
+    readInThread(path, (reading) => findAll(reading, ...checks), givenUp);
+  return {
     check: () => examine(checkSqliteFile, checkLedger),
     quickCheck: () => examine(glanceAtSqliteFile, glanceAtLedger),
-  });
+  };
 }
 
 async function openPostgresLedger(

@@ -5,7 +5,7 @@ import type { Store } from './dialect.ts';
 import type { Ledger } from './ledger.ts';
 import { migrate, refuseNewer, schemaVersion } from './migrate.ts';
 import { silent } from './notifier.ts';
-import { makeLedger } from './open.ts';
+import { careOfFile, makeLedger } from './open.ts';
 import type { LedgerPlace } from './open.ts';
 import { storeOver } from './sqlite.ts';
 import { openToRead, pragma } from './sqlite-file.ts';
@@ -16,11 +16,25 @@ import { openToRead, pragma } from './sqlite-file.ts';
  */
 export async function openToLook(place: LedgerPlace): Promise<Ledger> {
   const store = await openStore(place);
+  const care = (): Promise<Pick<Ledger, 'check' | 'quickCheck'>> => careOf(place, store);
   return makeLedger(store, silent, {
     backup: () => Promise.reject(new Error('a ledger that is only looked at is not copied')),
+    check: async () => (await care()).check(),
+    quickCheck: async () => (await care()).quickCheck(),
+  });
+}
+
+/** Rows may be in order where the file that they are in is not. */
+async function careOf(
+  place: LedgerPlace,
+  store: Store,
+): Promise<Pick<Ledger, 'check' | 'quickCheck'>> {
+  if (place.kind === 'sqlite' && (await schemaOf(place)) !== undefined)
+    return careOfFile(place.path);
+  return {
     check: () => store.read(checkLedger),
     quickCheck: () => store.read(glanceAtLedger),
-  });
+  };
 }
 
 /** The version of the schema that is there; undefined when there is none yet. */

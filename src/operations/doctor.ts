@@ -1,4 +1,3 @@
-import { readdirSync } from 'node:fs';
 import * as z from 'zod';
 import { catalogue } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
@@ -15,7 +14,7 @@ import { checkApiAccess } from './access-check.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { findingsShape, showFindings } from './findings.ts';
-import { findOnLedger } from './ledger-findings.ts';
+import { findInPlace, findOnLedger, type LedgerFindings } from './ledger-findings.ts';
 import { explainScope } from './scope-check.ts';
 
 export const checkConfig = defineOperation({
@@ -61,14 +60,20 @@ export const systemDoctor = defineOperation({
   },
   async run(context) {
     const reading = readConfig(loadOptions(context));
+    const { findings, hasTenants } = await lookAtLedger(reading, context);
     return showFindings([
       ...(await examineAll(reading)),
-      ...(await findTier(reading, context)),
-      // Without a server only files are looked at.
-      ...(context.place === undefined ? await findOnLedger(context.engine.ledger) : []),
+      ...findTier(reading, context, hasTenants),
+      ...findings,
     ]);
   },
 });
+
+/** The server's own, or from the command line the one that the files name, if they can be read. */
+async function lookAtLedger({ config }: Reading, context: Context): Promise<LedgerFindings> {
+  if (context.place === undefined) return findOnLedger(context.engine.ledger);
+  return config === undefined ? { findings: [], hasTenants: false } : findInPlace(config);
+}
 
 /** Which configuration is meant: the one of the command line, or the one of the server. */
 export function loadOptions(context: Context): LoadOptions {
@@ -94,10 +99,9 @@ export function examine(reading: Reading): Finding[] {
 }
 
 /** By what plugins of tenants are kept apart, where there are tenants or somebody thinks of them. */
-async function findTier({ config, document }: Reading, context: Context): Promise<Finding[]> {
+function findTier({ config, document }: Reading, context: Context, isThere: boolean): Finding[] {
   if (config === undefined) return [];
   const isMeant = isObject(document.value) && 'tenants' in document.value;
-  const isThere = await hasTenants(config, context);
   if (!isMeant && !isThere) return [];
   const told = (severity: Severity, message: string, hint: string) =>
     toFinding(severity, 'security', makeProblem(config.file, 'tenants.trust', message, hint));
@@ -115,17 +119,6 @@ async function findTier({ config, document }: Reading, context: Context): Promis
   return [
     told('info', `is isolated: plugins of tenants are kept apart by ${tier}`, 'All is well.'),
   ];
-}
-
-/** Without a server only files are looked at: with PostgreSQL nobody knows then. */
-async function hasTenants({ state }: Config, context: Context): Promise<boolean> {
-  if (context.place === undefined) return (await context.engine.ledger.tenants()).length > 0;
-  if (state.kind === 'postgres') return false;
-  try {
-    return readdirSync(state.dir).some((name) => /^org_\w+\.db$/.test(name));
-  } catch {
-    return false;
-  }
 }
 
 /** What cannot be loaded is told elsewhere. */

@@ -1,15 +1,46 @@
-import { toFinding, type Finding } from '../config/findings.ts';
+import { DuctileError } from '../base/errors.ts';
+import type { Config } from '../config/config.ts';
+import { toFinding, type Finding, type Severity } from '../config/findings.ts';
 import { placeOf } from '../config/installed.ts';
 import { makeProblem } from '../config/problem.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { openToLook } from '../ledger/reading.ts';
+
+export interface LedgerFindings {
+  readonly findings: readonly Finding[];
+  readonly hasTenants: boolean;
+}
+
+/** What is found on a ledger that is opened for that, beside whoever works with it. */
+export async function findInPlace({ file, state }: Config): Promise<LedgerFindings> {
+  const told = (severity: Severity, message: string, hint?: string): LedgerFindings => {
+    const problem = makeProblem(file, 'state', message, hint);
+    return { findings: [toFinding(severity, 'state', problem)], hasTenants: false };
+  };
+  try {
+    const ledger = await openToLook(state);
+    try {
+      const damage = await ledger.quickCheck();
+      if (damage.length === 0) return await findOnLedger(ledger);
+      const hint = '`ductile system check` says all; `ductile system restore` puts a backup there.';
+      return told('error', `names a ledger that is not sound: ${damage.join('; ')}`, hint);
+    } finally {
+      await ledger.close();
+    }
+  } catch (error) {
+    if (!(error instanceof DuctileError)) throw error;
+    const severity = error.code === 'LEDGER_OLDER' ? 'info' : 'error';
+    return told(severity, `names a ledger that does not open: ${error.message}`, error.hint);
+  }
+}
 
 /** What a ledger has on record that somebody should see to: nothing of it keeps others from working. */
 export async function findOnLedger(
   ledger: Pick<Ledger, 'installations' | 'tenants'>,
-): Promise<Finding[]> {
+): Promise<LedgerFindings> {
   const installations = await ledger.installations({});
   const tenants = await ledger.tenants();
-  return [
+  const findings = [
     ...installations.flatMap((row) => {
       if (row.lastError === null) return [];
       const message = `is installed and not in force: ${row.lastError}`;
@@ -25,4 +56,5 @@ export async function findOnLedger(
       return [toFinding('error', 'state', problem)];
     }),
   ];
+  return { findings, hasTenants: tenants.length > 0 };
 }

@@ -1,5 +1,5 @@
 /** Without a server: who looks disturbs nobody, who writes is alone, and an old ledger is left as it is. */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
@@ -33,6 +33,18 @@ async function makeLedger(): Promise<void> {
   await (await openLedger({ kind: 'sqlite', path: state })).close();
 }
 
+/** An index that nothing asks for while it is empty. */
+function damageIndex(): void {
+  const db = new DatabaseSync(state);
+  const [{ page } = { page: 0 }] = db
+    .prepare(`select rootpage as page from sqlite_schema where name = 'webhooks_key'`)
+    .all() as { page: number }[];
+  db.close();
+  const file = openSync(state, 'r+');
+  writeSync(file, Buffer.alloc(4096, 0xff), 0, 4096, (page - 1) * 4096);
+  closeSync(file);
+}
+
 describe('looking', () => {
   test('at a place where nothing is yet finds nothing and leaves nothing', async () => {
     const { code, out } = await ductile('job', 'list');
@@ -51,6 +63,33 @@ describe('looking', () => {
       expect([code, err]).toEqual([0, '']);
     },
   );
+
+  test('finds damage of the file, also where no row has to be read for it', async () => {
+    await makeLedger();
+    expect((await ductile('system', 'check')).out).toContain('sound');
+    expect((await ductile('doctor')).out).not.toContain('ledger');
+    damageIndex();
+    const check = await ductile('system', 'check', '--json');
+    expect(check.code).toBe(1);
+    expect(JSON.parse(check.out)).toMatchObject({ ok: false });
+    const doctor = await ductile('doctor');
+    expect(doctor.code).toBe(1);
+    expect(doctor.out).toMatch(/error {2}state names a ledger that is not sound: integrity/);
+  });
+
+  test('says to the doctor that the ledger cannot be had, or is not there yet', async () => {
+    const at = async (url: string) => {
+      const config = `plugin_roots: [./plugins]\nstate: { url: "${url}" }\n`;
+      writeFileSync(join(directory, 'config.yaml'), config);
+      return ductile('doctor', '-v');
+    };
+    const away = await at('postgres://nobody@127.0.0.1:1/none');
+    expect([away.code, away.out]).toEqual([1, expect.stringMatching(/state .*ECONNREFUSED/)]);
+    const url = new URL(await makeSchemaUrl());
+    url.searchParams.set('schema', 'not_yet');
+    const empty = await at(url.href);
+    expect([empty.code, empty.out]).toEqual([0, expect.stringContaining('no ledger yet')]);
+  });
 
   test('tells of a plugin that does not load in the answer, and nowhere else', async () => {
     const broken = join(directory, 'plugins', 'broken');
