@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { makeAlarm } from '../base/alarm.ts';
+import { makeComplaint } from '../base/complaint.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
@@ -33,6 +34,9 @@ export function makeAdvancer(options: AdvancerOptions): Advancer {
   let isWanted = false;
   let isStopping = false;
   let nextInMs = 0;
+  const complaint = makeComplaint((fields) =>
+    log.error('moving branches on failed; trying again', fields),
+  );
 
   const loop = makeLoop({
     name: 'advancer',
@@ -44,14 +48,16 @@ export function makeAdvancer(options: AdvancerOptions): Advancer {
         const taken = await hands.take();
         nextInMs = Math.max(1, Math.min(pollMs(), taken.nextInMs ?? Infinity));
         isWanted ||= taken.isFull;
-        if (!(await hands.move()) || isStopping) return;
+        const hasMoved = await hands.move();
+        complaint.over();
+        if (!hasMoved || isStopping) return;
         await turn();
       }
     },
     onError: (error) => {
       nextInMs = limits.advanceRetryMs;
       isWanted = false;
-      log.error('moving branches on failed; trying again', { error: messageOf(error) });
+      complaint.about(error);
     },
   });
 

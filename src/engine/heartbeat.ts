@@ -1,3 +1,4 @@
+import { makeComplaint } from '../base/complaint.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Loop } from '../base/service.ts';
@@ -37,6 +38,9 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
   let registered = false;
   let trouble: string | undefined;
   let lastRoundAt = performance.now();
+  const complaint = makeComplaint((fields) =>
+    log.error('the heartbeat could not be recorded', fields),
+  );
 
   const isSilent = (): boolean =>
     committedAt !== undefined && performance.now() - committedAt >= silentMs();
@@ -48,6 +52,7 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
     committedAt = askedAt;
     unbrokenSince ??= performance.now();
     trouble = undefined;
+    complaint.over();
     if (registered && !answer.known) {
       log.error('this process was presumed dead; its claims were given to others');
       unbrokenSince = performance.now();
@@ -66,7 +71,7 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
       unbrokenSince = undefined;
       trouble = messageOf(error);
       lastRoundAt = performance.now();
-      log.error('the heartbeat could not be recorded', { error: messageOf(error) });
+      complaint.about(error);
     },
   });
 

@@ -1,4 +1,5 @@
 import { makeAlarm } from '../base/alarm.ts';
+import { makeComplaint, type Complaint } from '../base/complaint.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { makeLoop } from '../base/service.ts';
@@ -29,6 +30,7 @@ export function makeTenants(options: KeeperOptions): TenantKeeper {
 
 class Keeper implements TenantKeeper {
   readonly name = 'tenants';
+  readonly #lookComplaint: Complaint;
   readonly #options: KeeperOptions;
   readonly #houses = new Map<string, House>();
   /** Being woken or put to sleep: nobody gets in until that is over. */
@@ -58,6 +60,9 @@ class Keeper implements TenantKeeper {
 
   constructor(options: KeeperOptions) {
     this.#options = options;
+    this.#lookComplaint = makeComplaint((fields) =>
+      options.log.error('looking for due tenants failed', fields),
+    );
     const awakeMax = limits.tenantsAwakeMax[options.root.kind];
     this.#gate = makeGate(limits.tenantsWakingMax, awakeMax, () => void this.#room.make());
   }
@@ -245,10 +250,11 @@ class Keeper implements TenantKeeper {
       const due = await root.dueTenants(this.#houses.size + this.#failures.size + DUE_MAX);
       nextInMs = Math.min(nextInMs, due.nextInMs ?? nextInMs);
       this.#dueOutside = 0;
+      this.#lookComplaint.over();
       for (const slug of due.slugs) this.#wakeDue(slug);
       if (this.#dueOutside > 0) void this.#room.make();
     } catch (error) {
-      this.#tell('looking for due tenants failed', error);
+      this.#lookComplaint.about(error);
     }
     this.#alarm.in(nextInMs);
   }

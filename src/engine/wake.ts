@@ -1,5 +1,5 @@
 import { makeAlarm } from '../base/alarm.ts';
-import { messageOf } from '../base/errors.ts';
+import { makeComplaint } from '../base/complaint.ts';
 import type { Log } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -26,6 +26,7 @@ export interface WakerOptions {
 export function makeWaker({ ledger, pollMs, onWork, onLook, log }: WakerOptions): Waker {
   let isStarted = false;
   const alarm = makeAlarm(() => look());
+  const complaint = makeComplaint((fields) => log.warn('looking for work failed', fields));
 
   const look = async (): Promise<void> => {
     let nextInMs = pollMs();
@@ -33,9 +34,10 @@ export function makeWaker({ ledger, pollMs, onWork, onLook, log }: WakerOptions)
       await onLook();
       const promotion = await ledger.promote();
       nextInMs = Math.min(nextInMs, promotion.nextInMs ?? nextInMs);
+      complaint.over();
       onWork();
     } catch (error) {
-      log.warn('looking for work failed', { error: messageOf(error) });
+      complaint.about(error);
     }
     alarm.in(nextInMs);
   };

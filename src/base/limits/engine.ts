@@ -57,4 +57,6 @@ export const engineLimits = {
   /** When something is an incident, how often that is looked at, and when what passes is over. */
   incident: { streak: 5, overdueMs: 2 * MINUTE, stalledMs: 5 * MINUTE },
   incidentWatch: { everyMs: 15 * SECOND, renewMs: 1 * MINUTE, quietMs: 1 * HOUR },
+  /** How often the log is told of a failure that goes on, such as a database that is away. */
+  complaintMs: 1 * MINUTE,
 } as const;

@@ -196,7 +196,7 @@ describe('the advancer', () => {
     await pass(limits.advanceRetryMs);
     expect(fake.batches).toEqual([]);
     expect(fake.tries).toBe(3 * branches.length);
-    expect(fake.lines).toEqual([1, 2, 3].map(() => expect.stringContaining('away') as unknown));
+    expect(fake.lines).toEqual([expect.stringContaining('away')]);
     isAway = false;
     await pass(limits.advanceRetryMs);
     expect(fake.batches).toEqual([...branches, ...branches]);

@@ -1,0 +1,31 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { makeComplaint } from '../../src/base/complaint.ts';
+import type { LogFields } from '../../src/base/log.ts';
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }));
+afterEach(() => void vi.useRealTimers());
+
+test('the same failure is told at once, then each minute with how often it was seen', () => {
+  const told: LogFields[] = [];
+  const complaint = makeComplaint((fields) => told.push(fields));
+  for (let second = 0; second <= 120; second += 1) {
+    complaint.about(new Error('away'), { waiting: 3 });
+    vi.advanceTimersByTime(1000);
+  }
+  expect(told).toEqual([
+    { error: 'away', waiting: 3 },
+    { error: 'away', waiting: 3, repeated: 59 },
+    { error: 'away', waiting: 3, repeated: 59 },
+  ]);
+});
+
+test('another failure, and one after it went well, is news', () => {
+  const told: LogFields[] = [];
+  const complaint = makeComplaint((fields) => told.push(fields));
+  complaint.about('away');
+  complaint.about('full');
+  complaint.over();
+  complaint.about('full');
+  complaint.about('full');
+  expect(told.map(({ error }) => error)).toEqual(['away', 'full', 'full']);
+});
