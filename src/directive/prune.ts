@@ -43,7 +43,8 @@ export const pruneType: DirectiveType<PruneChoice> = {
       older_than_ms: z.int().min(0).max(limits.delayMsMax).optional(),
     })
     .refine(({ what, older_than_ms: age }) => age === undefined || what !== undefined, {
-      error: 'must name what is meant, when it is not the retention of the configuration',
+      path: ['what'],
+      error: 'must be named when it is not the retention of the configuration that counts',
     }),
   sameness: () => 'each',
   target: ({ what = ['*'] }) => what.join(','),
