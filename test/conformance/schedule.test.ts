@@ -184,13 +184,44 @@ describe.each(databases)('schedules on %s', (kind) => {
       reason: 'one_shot_exhausted',
       nextDueAt: null,
     });
-    const changed = { ...once, generation: 'g2', next: { slotAt: LATER, dueAt: LATER } };
-    await ledger.syncSchedules([changed]);
+    const next = { slotAt: LATER, dueAt: LATER };
+    await ledger.syncSchedules([{ ...once, timing: LATER, generation: 'g2', next }]);
     expect(only(await ledger.schedules({ limit: 10 }))).toMatchObject({
       status: 'active',
       nextDueAt: LATER,
       seq: 1,
     });
+  });
+
+  test('what was due once and is done stays so, unless its moment or command is another', async () => {
+    const { ledger } = await openBench(kind);
+    const once = entry({ mode: 'at', timing: PAST });
+    await ledger.syncSchedules([once]);
+    const asked = { ...firing(only(await due(ledger))), next: undefined };
+    await ledger.fire({ now: NOW, firings: [asked] });
+    const moved = { ...once, timezone: 'Europe/Berlin', generation: 'g2', seenAt: LATER };
+    await ledger.syncSchedules([moved]);
+    await ledger.retireSchedules([moved]);
+    await ledger.syncSchedules([moved]);
+    expect(only(await ledger.schedules({ limit: 10 }))).toMatchObject({
+      status: 'exhausted',
+      reason: 'one_shot_exhausted',
+      timezone: 'Europe/Berlin',
+      generation: 'g2',
+      nextDueAt: null,
+    });
+    await ledger.syncSchedules([{ ...moved, command: 'sync', generation: 'g3' }]);
+    expect(only(await due(ledger))).toMatchObject({ generation: 'g3', dueAt: PAST });
+  });
+
+  test('what is due once and was not done follows every change', async () => {
+    const { ledger } = await openBench(kind);
+    const once = entry({ mode: 'at', timing: LATER, next: { slotAt: LATER, dueAt: LATER } });
+    await ledger.syncSchedules([once]);
+    await ledger.syncSchedules([
+      { ...once, generation: 'g2', next: { slotAt: PAST, dueAt: PAST } },
+    ]);
+    expect(only(await due(ledger))).toMatchObject({ generation: 'g2', dueAt: PAST });
   });
 
   test('the same configuration changes nothing, and an invalid one says why', async () => {

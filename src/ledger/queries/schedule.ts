@@ -138,14 +138,17 @@ const draftColumns = {
 
 /**
  * A row of the same generation keeps its due time, its seq and that it is exhausted; of another one
- * only its seq, so that no slot is ever numbered twice. A pause outlives every change.
+ * only its seq, so that no slot is ever numbered twice. A pause outlives every change. What was due
+ * once and is done is not done again because its timezone or a window changes.
  */
 const upsert = defineRows({
   columns: draftColumns,
   sql: (r, d) => {
-    const kept = 's.generation = excluded.generation';
     // Of this generation: what an older one fired does not make this one exhausted.
     const fired = 's.last_fired_at >= s.first_seen_at';
+    const same = ['mode', 'timing', 'command'].map((column) => `s.${column} = excluded.${column}`);
+    const spent = `s.mode in ('at', 'after') and s.next_due_at is null and ${fired}`;
+    const kept = `(s.generation = excluded.generation or ${spent} and ${same.join(' and ')})`;
     const done = `${kept} and s.next_due_at is null and ${fired}`;
     const status = `case when excluded.status = 'invalid' then 'invalid'
       when s.paused_at is not null then 'paused' when ${done} then 'exhausted' else 'active' end`;
