@@ -2,7 +2,7 @@ import { fromTimestamp } from '../base/clock.ts';
 import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
 import type { JobDraft } from '../job/job.ts';
-import type { DueSchedule, Firing } from '../ledger/schedules.ts';
+import type { DueSchedule, Firing, NextDue } from '../ledger/schedules.ts';
 import type { SkipReason } from '../schedule/overlap.ts';
 import { allowedFrom, planDue, type Plan } from '../schedule/plan.ts';
 import { toNextDue, type Entry } from './timetable.ts';
@@ -32,11 +32,12 @@ export function makeFiring(entry: Entry, due: DueSchedule, times: Times, held?: 
     command,
     next,
     nextIfSkipped: next ?? again,
-    act: held === undefined || plan.kind === 'wait' ? act(entry, due, plan) : skip(held),
+    act:
+      held === undefined || plan.kind === 'wait' ? act(entry, due, plan, times.nowMs) : skip(held),
   };
 }
 
-function act(entry: Entry, due: DueSchedule, plan: Plan): Firing['act'] {
+function act(entry: Entry, due: DueSchedule, plan: Plan, nowMs: number): Firing['act'] {
   if (plan.kind === 'wait') {
     return { kind: 'wait', ...(plan.reason === undefined ? {} : { reason: plan.reason }) };
   }
@@ -51,6 +52,7 @@ function act(entry: Entry, due: DueSchedule, plan: Plan): Firing['act'] {
     },
     breaker: settings.circuitBreaker,
     needsLastUnchanged: timed.schedule.timing.mode === 'every',
+    ifBusy: plan.isMissed === true ? soon(due, nowMs) : undefined,
   };
 }
 
@@ -65,14 +67,18 @@ function skip(reason: SkipReason): Firing['act'] {
  */
 function waitForPlugin({ timed }: Entry, due: DueSchedule, nowMs: number): Firing {
   const { timing, command, catchUp } = timed.schedule;
-  const soonMs = nowMs + limits.scheduleRetryMs;
-  const allowedMs = allowedFrom(timed, soonMs);
+  const allowedMs = allowedFrom(timed, nowMs + limits.scheduleRetryMs);
   const next =
     timing.mode === 'every' && catchUp === 'skip'
       ? toNextDue({ slotMs: allowedMs, dueMs: allowedMs })
-      : { slotAt: due.slotAt, dueAt: toNextDueAt(soonMs) };
+      : soon(due, nowMs);
   const reason = 'plugin_unhealthy';
   return { due, command, next, nextIfSkipped: next, act: { kind: 'wait', reason } };
+}
+
+/** The same slot, to be looked at again in a moment. */
+function soon({ slotAt }: DueSchedule, nowMs: number): NextDue {
+  return { slotAt, dueAt: toNextDueAt(nowMs + limits.scheduleRetryMs) };
 }
 
 function toNextDueAt(ms: number): string {

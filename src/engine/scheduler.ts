@@ -163,8 +163,11 @@ async function pass(
 /** The ledger answers in the order in which it was asked. */
 function nextOf({ verdict }: Fired, firing: Firing | undefined, nowMs: number): number {
   if (verdict === 'lost' || firing === undefined) return nowMs + limits.scheduleRetryMs;
-  // Its last job was completed while we looked; the due time that follows from it is to be seen.
-  if (verdict === 'moved' && firing.act.kind === 'fire') return nowMs;
+  if (verdict === 'moved' && firing.act.kind === 'fire') {
+    const { ifBusy } = firing.act;
+    // Its last job was completed while we looked; the due time that follows from it is to be seen.
+    return ifBusy === undefined ? nowMs : fromTimestamp(ifBusy.dueAt);
+  }
   const next = verdict === 'skipped' ? firing.nextIfSkipped : firing.next;
   return next === undefined ? Infinity : fromTimestamp(next.dueAt);
 }

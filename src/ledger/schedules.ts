@@ -101,6 +101,8 @@ export type FiringAct =
       readonly breaker: { readonly threshold: number; readonly resetAfterMs: number };
       /** An interval counts from the completion of the last job, so it must still be what was read. */
       readonly needsLastUnchanged: boolean;
+      /** When to come again while a job is open still; without it, the time passes. */
+      readonly ifBusy?: NextDue | undefined;
     };
 
 /** `lost`: somebody else passed this time, or the row changed since it was read. */

@@ -69,7 +69,13 @@ export interface DueState extends Slot {
  */
 export type Plan =
   | { readonly kind: 'wait'; readonly next: Slot; readonly reason?: 'quiet_hours' }
-  | { readonly kind: 'fire'; readonly slots: readonly number[]; readonly next: Slot | undefined }
+  | {
+      readonly kind: 'fire';
+      readonly slots: readonly number[];
+      readonly next: Slot | undefined;
+      /** Missed times of the clock, which are to be made up for also when a job is open now. */
+      readonly isMissed?: boolean;
+    }
   | {
       readonly kind: 'skip';
       readonly reason: 'missed' | 'quiet_hours';
@@ -164,7 +170,8 @@ function planMissed(timed: Timed, due: Slot, seq: number, nowMs: number): Plan {
   const slots = missedSlots(timed, due, seq, { nowMs, most });
   const next = nextSlot(timed, seq + Math.max(1, slots.length), nowMs);
   if (slots.length === 0) return { kind: 'skip', reason: 'quiet_hours', next };
-  return { kind: 'fire', slots, next };
+  // Of an interval nothing is missed while a job is open: it counts from the completion.
+  return { kind: 'fire', slots, next, isMissed: timed.schedule.timing.mode === 'cron' };
 }
 
 /** Of an interval, the grid that the missed time lies on goes on. */

@@ -112,6 +112,24 @@ describe.each(databases)('schedules on %s', (kind) => {
       });
     });
 
+    test('what is made up for keeps its slot and comes again', async () => {
+      const { ledger, sql } = await openBench(kind);
+      await ledger.syncSchedules([entry()]);
+      await fireOne(ledger);
+      await dueAgain(sql);
+      const ifBusy = { slotAt: PAST, dueAt: LATER };
+      expect(await fireOne(ledger, { ifBusy })).toMatchObject({ verdict: 'moved', jobIds: [] });
+      expect(only(await ledger.schedules({ limit: 10 }))).toMatchObject({
+        seq: 1,
+        status: 'active',
+        nextSlotAt: PAST,
+        nextDueAt: LATER,
+        lastSkipReason: 'already_running',
+      });
+      await settleOne(ledger, succeed(await startFired(ledger)));
+      expect(await fireOne(ledger, { ifBusy }, LATER)).toMatchObject({ verdict: 'fired' });
+    });
+
     test('queue adds up to the limit', async () => {
       const { ledger, sql } = await openBench(kind);
       await ledger.syncSchedules([entry()]);

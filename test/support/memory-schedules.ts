@@ -40,8 +40,12 @@ export function makeMemorySchedules(nowMs: () => number, jobMs: number): MemoryS
     }
     const isOpen = row.last !== undefined && row.last.endsMs > nowMs();
     const overlap = act.kind === 'fire' ? decideOverlap(act.guard, isOpen ? 1 : 0) : undefined;
-    const reason =
-      act.kind === 'skip' ? act.reason : overlap === 'already_running' ? overlap : undefined;
+    const isBusy = overlap === 'already_running' || overlap === 'outstanding_limit';
+    if (isBusy && act.kind === 'fire' && act.ifBusy !== undefined) {
+      [row.slotAt, row.dueAt] = [act.ifBusy.slotAt, act.ifBusy.dueAt];
+      return { ...told, verdict: 'moved', reason: undefined };
+    }
+    const reason = act.kind === 'skip' ? act.reason : isBusy ? overlap : undefined;
     const next = reason === undefined ? firing.next : firing.nextIfSkipped;
     [row.slotAt, row.dueAt] = [next?.slotAt, next?.dueAt];
     if (act.kind === 'wait') return { ...told, verdict: 'moved', reason: undefined };

@@ -3,7 +3,7 @@ import type { JobDraft } from '../../job/job.ts';
 import { permit } from '../../schedule/breaker.ts';
 import { decideOverlap, type SkipReason } from '../../schedule/overlap.ts';
 import { defineRows, type Row, type Transaction } from '../dialect.ts';
-import type { Fired, FireRequest, Firing, ScheduleKey } from '../schedules.ts';
+import type { Fired, FireRequest, Firing, NextDue, ScheduleKey } from '../schedules.ts';
 import { lockBreakers, probeWith, type Breakers } from './breaker.ts';
 import { enqueue } from './enqueue.ts';
 import { cancel } from './job.ts';
@@ -87,9 +87,11 @@ function decide(
   const changed =
     act.needsLastUnchanged && due.isLastOpen && !outstanding.includes(due.lastJobId ?? '');
   // It was completed since, and the interval counts from there: the next look will see it.
-  if (changed) return { firing: asWait(firing), jobs: [], reason: undefined, cancels: [] };
+  if (changed) return wait(firing, { slotAt: due.slotAt, dueAt: due.dueAt });
   const overlap = decideOverlap(act.guard, outstanding.length);
-  if (overlap !== 'fire' && overlap !== 'cancel') return skip(overlap);
+  if (overlap !== 'fire' && overlap !== 'cancel') {
+    return act.ifBusy === undefined ? skip(overlap) : wait(firing, act.ifBusy, overlap);
+  }
   const breaker = breakers.get(firing.plugin, firing.command);
   const permission = breaker === undefined ? 'free' : permit(breaker.facts, nowMs);
   if (permission === 'refused') return skip('circuit_open');
@@ -101,9 +103,9 @@ function decide(
   return { firing, jobs, reason: undefined, cancels: overlap === 'cancel' ? outstanding : [] };
 }
 
-function asWait(firing: Keyed): Keyed {
-  const { slotAt, dueAt } = firing.due;
-  return { ...firing, act: { kind: 'wait' }, next: { slotAt, dueAt } };
+function wait(firing: Keyed, next: NextDue, reason?: SkipReason): Pass {
+  const act = { kind: 'wait', ...(reason && { reason }) } as const;
+  return { firing: { ...firing, act, next }, jobs: [], reason: undefined, cancels: [] };
 }
 
 async function carryOut(tx: Transaction, { firing, jobs, reason, cancels }: Pass): Promise<Fired> {

@@ -140,6 +140,26 @@ function timesOf({ jobs }: MemorySchedules, id: string): string[] {
   return own.map(({ atMs }) => new Date(atMs).toISOString().slice(11, 16));
 }
 
+test('what is made up for waits for a job that is open still, and is not lost', async () => {
+  const life = await live(
+    [
+      { id: 'skip', cron: '0 * * * *' },
+      { id: 'once', cron: '0 * * * *', catch_up: 'run_once' },
+      { id: 'all', cron: '0 * * * *', catch_up: 'run_all', if_running: 'queue' },
+      { id: 'interval', every: '1h', catch_up: 'run_all' },
+    ],
+    '2026-01-01T02:50:00Z',
+    '2026-01-01T09:10:00Z',
+    { sleeps: [['2026-01-01T03:30:00Z', '2026-01-01T06:30:00Z']], jobMs: 225 * 60_000 },
+  );
+  // The job of 3 o'clock ends at 6:45; the times from 4 to 6 were missed.
+  expect(timesOf(life, 'skip')).toEqual(['03:00', '07:00']);
+  expect(timesOf(life, 'once')).toEqual(['03:00', '06:45']);
+  expect(timesOf(life, 'all')).toEqual(['03:00', '06:45', '06:45', '06:45']);
+  // An interval counts from the completion: none of it was missed.
+  expect(timesOf(life, 'interval')).toEqual(['02:50', '07:35']);
+});
+
 test('what falls due while its plugin is not well comes when it is, or passes', async () => {
   const life = await live(
     [
