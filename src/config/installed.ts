@@ -59,15 +59,8 @@ export function withInstallations(base: Config, installed: readonly Installed[])
 }
 
 export function placeOf({ slug, version }: Pick<Installed, 'slug' | 'version'>): string {
-  return `${PLACE_WORD}${slug}@${version}`;
+  return `installation ${slug}@${version}`;
 }
-
-/** Whether what stands at a place is of an installation, and of no file. */
-export function isInstalledAt(place: string): boolean {
-  return place.startsWith(PLACE_WORD);
-}
-
-const PLACE_WORD = 'installation ';
 
 const schema = section({
   plugins: z.record(pluginName(), pluginSchema),

@@ -3,7 +3,6 @@ import { dirname, join } from 'node:path';
 import { blake3 } from '../base/blake3.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
-import { isInstalledAt } from '../config/installed.ts';
 import { readManifest, sealedIn } from '../config/integrity.ts';
 import type { Seal } from '../config/integrity.ts';
 import { keyText } from '../config/document.ts';
@@ -12,25 +11,30 @@ import type { Problem } from '../config/problem.ts';
 import type { Catalog, Plugin } from './catalog.ts';
 import { MANIFEST_FILE } from './manifest.ts';
 
-/** What is written down of the plugins that can be run when the configuration is locked. */
-export function sealPlugins({ plugins }: Catalog): Map<string, Seal> {
+/**
+ * What is written down of plugins when the configuration is locked: of those that can be run, and of
+ * all others that were found, since an installation may use them.
+ */
+export function sealPlugins({ plugins, bases: { bases } }: Catalog): Map<string, Seal> {
   const hash = makeHash();
-  return new Map([...plugins.values()].map((plugin) => [plugin.name, seal(plugin, hash)]));
+  // Under the name of a plugin in the roots stands its own code, also where an alias hides it.
+  const coded = new Map<string, Coded>([...plugins, ...bases]);
+  return new Map([...coded].map(([name, one]) => [name, seal(one, hash)]));
 }
 
 /**
  * How the plugins differ from what was locked: their code runs with the rights of this process, so it
- * is watched as the files of the configuration are. One that is gone runs nothing and is not missed, and
- * one that an installation brings has the code of another, which is watched by its own name.
+ * is watched as the files of the configuration are. One that is gone runs nothing and is not missed.
  */
-export function findPluginDrift({ file, plugins: settings }: Config, catalog: Catalog): Problem[] {
+export function findPluginDrift({ file }: Config, { plugins }: Catalog): Problem[] {
   const sealed = sealedIn(readManifest(dirname(file)));
   if (sealed === undefined) return [];
   const hash = makeHash();
-  const own = [...catalog.plugins.values()].filter(
-    ({ name }) => !isInstalledAt(settings[name]?.place ?? ''),
-  );
-  return own.flatMap((plugin) => compare(plugin, sealed.get(plugin.name), hash));
+  return [...plugins.values()].flatMap((plugin) => {
+    // By whose code it is: what an installation brings is on the ledger, and not in the lock.
+    const before = sealed.get(plugin.uses ?? plugin.name) ?? sealed.get(plugin.name);
+    return compare(plugin, before, hash);
+  });
 }
 
 function compare(plugin: Plugin, before: Seal | undefined, hash: Hash): Problem[] {
@@ -69,11 +73,13 @@ function hashOf(file: string): string {
   }
 }
 
-function seal(plugin: Plugin, hash: Hash): Seal {
-  return { manifest: hash(manifestOf(plugin)), entrypoint: hash(plugin.entrypoint) };
+type Coded = Pick<Plugin, 'directory' | 'entrypoint'>;
+
+function seal(coded: Coded, hash: Hash): Seal {
+  return { manifest: hash(manifestOf(coded)), entrypoint: hash(coded.entrypoint) };
 }
 
-function manifestOf({ directory }: Plugin): string {
+function manifestOf({ directory }: Coded): string {
   return join(directory, MANIFEST_FILE);
 }
 

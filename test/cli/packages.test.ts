@@ -137,3 +137,45 @@ test('what it brings is no part of what was locked, and no drift from it', async
   expect(await ductile(...words)).toMatchObject({ code: 0, err: '' });
   expect((await ductile('plugin', 'run', 'greeting')).code).toBe(0);
 });
+
+test('what it uses is locked, also when nothing else uses it', async () => {
+  const file = join(directory, 'config.yaml');
+  const plugin = join(directory, 'plugins', 'worker');
+  const program = join(plugin, 'run');
+  // With a key that it needs, nothing but the installation makes a plugin of it that can be run.
+  appendFileSync(join(plugin, 'manifest.yaml'), 'config_keys: { required: [word] }\n');
+  appendFileSync(file, 'service: { admission: { fail_on_drift: true } }\n');
+  expect((await ductile('config', 'lock')).code).toBe(0);
+  const words = ['package', 'install', 'greeter', '--with', '{"word":"hi"}'];
+  expect(await ductile(...words)).toMatchObject({ code: 0, err: '' });
+  expect((await ductile('plugin', 'run', 'greeting')).code).toBe(0);
+  appendFileSync(program, '# changed\n');
+  expect((await ductile('plugin', 'run', 'greeting')).code).not.toBe(0);
+  expect((await ductile('installation', 'show', 'greeter')).out).toContain(
+    'has another program than when it was locked',
+  );
+  expect((await ductile('config', 'lock')).code).toBe(0);
+  expect((await ductile('plugin', 'run', 'greeting')).code).toBe(0);
+});
+
+test('is not installed over code that was never locked where that is refused', async () => {
+  const file = join(directory, 'config.yaml');
+  appendFileSync(file, 'service: { admission: { fail_on_drift: true } }\n');
+  expect((await ductile('config', 'lock')).code).toBe(0);
+  const late = { name: 'late', commands: 'commands: {poll: {}}' };
+  const extra = 'config_keys: { required: [word] }';
+  await writePlugin(join(directory, 'plugins', 'late'), { ...late, extra });
+  await writePackage(
+    join(directory, 'packages', 'later'),
+    manifest({
+      slug: 'later',
+      requires: [{ plugin: 'late' }],
+      plugins: { afterwards: { uses: 'late', config: { word: 'hi' } } },
+    }),
+  );
+  const refused = await ductile('package', 'install', 'later');
+  expect(refused.code).not.toBe(0);
+  expect(refused.err).toContain('was never locked');
+  expect((await ductile('config', 'lock')).code).toBe(0);
+  expect(await ductile('package', 'install', 'later')).toMatchObject({ code: 0, err: '' });
+});
