@@ -7,6 +7,7 @@ import { checkHooks, checkRoutes } from '../engine/check.ts';
 import type { Blueprint } from '../engine/generation.ts';
 import { checkPipelines } from '../engine/pipelines.ts';
 import { checkApiAccess } from '../operations/access-check.ts';
+import { scopedBy } from '../operations/scope-check.ts';
 import type { Bases } from '../plugin/base.ts';
 import { loadCatalog } from '../plugin/catalog.ts';
 import { findPluginDrift } from '../plugin/seal.ts';
@@ -21,8 +22,7 @@ export function readBlueprint(config: Config, inForce: Config = config, bases?: 
   const { routes, problems, warnings } = checkRoutes(config.routes, catalog);
   const checked = checkPipelines(config.pipelines, catalog);
   const hooks = checkHooks(config, catalog);
-  const names = new Set([...Object.keys(config.plugins), ...catalog.found]);
-  const access = checkApiAccess(config, names);
+  const access = checkApiAccess(config, scopedBy(config, catalog));
   const wrong = [...problems, ...checked.problems, ...hooks.problems, ...access.problems];
   if (wrong.length > 0) throw configInvalid(wrong);
   const drift = findPluginDrift(config, catalog);

@@ -1,12 +1,12 @@
 import type { Config } from '../config/config.ts';
 import { keyText } from '../config/document.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
-import { explainScope } from './scope-check.ts';
+import { explainCommand, explainScope, type ScopeFault, type Scoped } from './scope-check.ts';
 
 /** What is wrong with the access to the API that plugins are to have, and what is in vain about it. */
 export function checkApiAccess(
   { plugins, api }: Config,
-  known: ReadonlySet<string>,
+  known: Scoped,
 ): { readonly problems: readonly Problem[]; readonly warnings: readonly Problem[] } {
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
@@ -14,11 +14,17 @@ export function checkApiAccess(
     if (apiAccess === undefined || !enabled) continue;
     const path = ['plugins', name, 'api_access'];
     for (const [index, scope] of apiAccess.scopes.entries()) {
-      const message = explainScope(scope, known);
-      if (message === undefined) continue;
-      const key = keyText([...path, 'scopes', index]);
-      const hint = 'See the page about tokens for what there is.';
-      problems.push(makeProblem(apiAccess.places[index] ?? place, key, message, hint));
+      const tell = ({ message, hint }: ScopeFault): Problem =>
+        makeProblem(
+          apiAccess.places[index] ?? place,
+          keyText([...path, 'scopes', index]),
+          message,
+          hint,
+        );
+      const fault = explainScope(scope, known);
+      if (fault !== undefined) problems.push(tell(fault));
+      const slip = explainCommand(scope, known);
+      if (slip !== undefined) warnings.push(tell(slip));
     }
     if (api.enabled) continue;
     const message = 'is in vain: api.enabled is false, so its jobs get no token';

@@ -15,7 +15,13 @@ import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { findingsShape, showFindings } from './findings.ts';
 import { findInPlace, findOnLedger, type LedgerFindings } from './ledger-findings.ts';
-import { explainScope } from './scope-check.ts';
+import {
+  explainCommand,
+  explainScope,
+  scopedBy,
+  type ScopeFault,
+  type Scoped,
+} from './scope-check.ts';
 
 export const checkConfig = defineOperation({
   name: 'config.check',
@@ -122,27 +128,29 @@ function findTier({ config, document }: Reading, context: Context, isThere: bool
 }
 
 /** What cannot be loaded is told elsewhere. */
-function knownNames(config: Config): ReadonlySet<string> {
-  const listed = Object.keys(config.plugins);
+function scopedHere(config: Config): Scoped {
   try {
-    return new Set([...listed, ...loadCatalog(config).found]);
+    return scopedBy(config, loadCatalog(config));
   } catch {
-    return new Set(listed);
+    return scopedBy(config);
   }
 }
 
 function findScopes({ config }: Reading): Finding[] {
   if (config === undefined) return [];
-  const names = knownNames(config);
-  const tokens = config.api.auth.tokens.flatMap(({ name, scopes, place }) =>
-    scopes.flatMap((scope) => {
-      const message = explainScope(scope, names);
-      if (message === undefined) return [];
-      const problem = makeProblem(place, `token ${name}`, message, 'See the page about scopes.');
-      return [toFinding('error', 'security', problem)];
-    }),
-  );
-  const { problems, warnings } = checkApiAccess(config, names);
+  const known = scopedHere(config);
+  const tokens = config.api.auth.tokens.flatMap(({ name, scopes, place }) => {
+    const tell = (severity: Finding['severity']) => (fault: ScopeFault | undefined) => {
+      if (fault === undefined) return [];
+      const problem = makeProblem(place, `token ${name}`, fault.message, fault.hint);
+      return [toFinding(severity, 'security', problem)];
+    };
+    return scopes.flatMap((scope) => [
+      ...tell('error')(explainScope(scope, known)),
+      ...tell('warning')(explainCommand(scope, known)),
+    ]);
+  });
+  const { problems, warnings } = checkApiAccess(config, known);
   return [
     ...tokens,
     ...problems.map((problem) => toFinding('error', 'security', problem)),

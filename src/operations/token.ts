@@ -1,10 +1,13 @@
 import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { duration, text } from '../base/fields.ts';
 import { roleOf, roles, type Role } from '../directive/role.ts';
 import { roleOfNew } from '../directive/token.ts';
+import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective, textIn } from './direct.ts';
+import { explainCommand, explainScope, scopedBy } from './scope-check.ts';
 
 const fresh = {
   token: z
@@ -47,6 +50,7 @@ export const createToken = defineOperation({
     ],
   },
   async run(context, input) {
+    checkScopes(context, input);
     const { id, result } = await direct(context, 'token.create', toParams(input));
     return {
       token_id: textIn(result, 'token_id'),
@@ -58,7 +62,10 @@ export const createToken = defineOperation({
       directive_id: id,
     };
   },
-  plan: (context, input) => planDirective(context, 'token.create', toParams(input)),
+  plan(context, input) {
+    checkScopes(context, input);
+    return planDirective(context, 'token.create', toParams(input));
+  },
 });
 
 export const listTokens = defineOperation({
@@ -187,6 +194,17 @@ export const rotateToken = defineOperation({
   },
   plan: (context, { token }) => planDirective(context, 'token.rotate', { token }),
 });
+
+/** A slip in a scope makes a token that cannot do what it should, or can do what it should not. */
+function checkScopes({ engine: { config, catalog } }: Context, { scopes }: Wanted): void {
+  const known = scopedBy(config, catalog);
+  for (const scope of scopes) {
+    const fault = explainScope(scope, known) ?? explainCommand(scope, known);
+    if (fault === undefined) continue;
+    const { message, hint } = fault;
+    throw new DuctileError('INPUT_INVALID', `the token ${message}`, { place: 'scopes', hint });
+  }
+}
 
 interface Wanted {
   readonly name: string;

@@ -180,6 +180,14 @@ describe('config set', () => {
   });
 });
 
+test('config check tells of scopes that are for no command', async () => {
+  const directory = await makeStarter();
+  const scopes = 'token:admin.scopes=["plugin:rw", "echo:deny:pol"]';
+  const told = await config(directory, 'set', scopes, '--apply');
+  expect([told.code, told.out]).toEqual([2, expect.stringContaining('echo has no command pol')]);
+  expect((await config(directory, 'check')).out).toContain('Did you mean poll?');
+});
+
 describe('config lock, diff, backup and restore', () => {
   test('tell what changed, and take it back', async () => {
     const directory = await makeStarter();

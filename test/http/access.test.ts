@@ -251,3 +251,20 @@ describe('web pages', () => {
     expect((await web.ask('/healthz', { headers: { host: 'evil.example' } })).status).toBe(421);
   });
 });
+
+test('a token is not made with a slip in its scopes', async () => {
+  const make = (scope: string) =>
+    api.ask('/tokens', {
+      method: 'POST',
+      body: JSON.stringify({ name: 'slip', scopes: ['plugin:rw', scope] }),
+    });
+  expect(await make('echo:deny:handel')).toMatchObject({
+    status: 400,
+    body: { code: 'INPUT_INVALID', place: 'scopes', hint: 'Did you mean handle?' },
+  });
+  expect(await make('ecko:rw')).toMatchObject({
+    status: 400,
+    body: { detail: expect.stringContaining('no plugin is configured as ecko') },
+  });
+  expect(await make('echo:deny:handle')).toMatchObject({ status: 201 });
+});

@@ -92,7 +92,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     },
   });
   const engine: StubEngine = {
-    config: { service: { maxHops: 32 }, tenants: { trust: 'isolated' } } as Config,
+    config: { service: { maxHops: 32 }, plugins: {}, tenants: { trust: 'isolated' } } as Config,
     catalog: makeCatalog(),
     pipelines: [],
     ledger,

@@ -201,7 +201,7 @@ describe('plugin.disable', () => {
 
 describe('tokens', () => {
   test('show their text once', async () => {
-    Object.assign(engine, { config: { api: { auth: { tokens: [] } } } });
+    Object.assign(engine, { config: { plugins: {}, api: { auth: { tokens: [] } } } });
     const input = { name: 'deploy', scopes: ['jobs:ro'], expires: '1d' };
     const subjectId = makeId();
     const made = await ask('token.create', input, { subjectId });
