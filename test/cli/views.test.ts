@@ -21,6 +21,17 @@ function print(operation: string, answer: Readonly<Record<string, unknown>>): st
   return written.join('');
 }
 
+test('status: that the last reload was refused, and why', async () => {
+  const answer = (refused: string | null) => ({
+    state: 'running',
+    generation: { last_reload: { at: WHEN, by: 'signal:SIGHUP', refused } },
+  });
+  const told = await look(['status'], answer('config.yaml: service.log_level is wrong'));
+  expect(told).toContain('config.yaml: service.log_level is wrong (signal:SIGHUP, ');
+  expect(told).toMatch(/^last reload +refused, so the earlier configuration is in force: /m);
+  expect(await look(['status'], answer(null))).not.toContain('last reload');
+});
+
 test('directive show: who, what, the plan and how it ended', async () => {
   const out = await look(['directive', 'inspect', 'd1'], {
     directive_id: 'd1',

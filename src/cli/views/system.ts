@@ -24,6 +24,7 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
     ['waiting since', queue['oldest_ready_at']],
     ['since start', isHere ? showCounts(rowOf(output['counts'])) : null],
     ['plugins', `${showCell(plugins['loaded'])} loaded, ${problems.length} with problems`],
+    ['last reload', tellRefused(rowOf(rowOf(output['generation'])['last_reload']))],
   ]);
   const unhealthy = Object.entries(rowOf(plugins['unhealthy']));
   for (const [name, reason] of unhealthy) printer.line(tellUnhealthy(name, reason));
@@ -56,6 +57,12 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
     ['PLUGIN', 'plugin'],
     ['COMMAND', 'command'],
   ]);
+}
+
+/** One that was asked for by a signal has told its end to nobody. */
+function tellRefused({ at, by, refused }: Row): string | null {
+  if (typeof refused !== 'string') return null;
+  return `refused, so the earlier configuration is in force: ${refused} (${showCell(by)}, ${showCell(at)})`;
 }
 
 function showView(view: Row): Row {
