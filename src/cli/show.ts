@@ -43,6 +43,9 @@ export function render(
 /** What was left out of the list for its faults is told behind it. */
 function showTable(table: Table, output: JsonOutput, printer: Printer): void {
   printer.table(rowsOf(output[table.rows]), table);
+  if (output['truncated'] === true && table.truncated !== undefined) {
+    printer.line(table.truncated);
+  }
   showProblems(rowsOf(output['problems']), printer);
 }
 

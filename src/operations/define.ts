@@ -110,6 +110,8 @@ export interface Table {
   /** Title and field; those marked as details show with `--verbose` only. */
   readonly columns: readonly (readonly [title: string, field: string, detail?: 'detail'])[];
   readonly empty: string;
+  /** What is said below it when the answer says that it is `truncated`. */
+  readonly truncated?: string;
 }
 
 /** An operation whose type remembers what it takes and answers, for clients that are written in TypeScript. */

@@ -7,6 +7,7 @@ import { moment } from '../base/fields.ts';
 import { pluginName } from '../config/fields.ts';
 import { isOtherwise, keyOf, makeTimetable, type Entry } from '../engine/timetable.ts';
 import { scheduleStatuses, type ScheduleRow } from '../ledger/schedules.ts';
+import type { Timed } from '../schedule/plan.ts';
 import { previewSchedules, type Previewed } from '../schedule/preview.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
@@ -148,6 +149,7 @@ export const previewSchedule = defineOperation({
         ['REASON', 'reason'],
       ],
       empty: 'Nothing is due.',
+      truncated: 'There is more than is shown: ask for a shorter time, or for one plugin.',
     },
   },
   async run(context, input) {
@@ -261,8 +263,11 @@ function toPreviewed(
   { fromMs, nowMs }: Times,
 ): Previewed[] {
   if (invalid !== undefined) return [{ timed, held: invalid }];
-  if (row?.generation !== timed.generation) return [{ timed }];
+  if (row === undefined) return [{ timed }];
   const held = row.status === 'active' ? {} : { held: row.reason ?? row.status };
+  if (row.generation !== timed.generation) {
+    return [{ timed, ...(outlivesChange(row, timed) ? held : {}) }];
+  }
   const { nextSlotAt: slotAt, nextDueAt: dueAt, seq } = row;
   if (slotAt === null || dueAt === null) return [{ timed, ...held }];
   const state = { slotMs: fromTimestamp(slotAt), dueMs: fromTimestamp(dueAt), seq };
@@ -270,6 +275,16 @@ function toPreviewed(
   // Before the first time that is looked at, it will have come: what comes only once is not there.
   const isOver = state.dueMs > nowMs && ['at', 'after'].includes(row.mode);
   return isOver ? [] : [{ timed, ...held }];
+}
+
+/** As when the changed definition is loaded. */
+function outlivesChange(
+  { status, mode, timing, command }: ScheduleRow,
+  { schedule }: Timed,
+): boolean {
+  if (status !== 'exhausted') return status === 'paused';
+  const isOnce = mode === 'at' || mode === 'after';
+  return isOnce && timing === schedule.timing.text && command === schedule.command;
 }
 
 function showSchedule({ engine }: Context, row: ScheduleRow): z.output<typeof scheduleShape> {

@@ -21,6 +21,15 @@ function print(operation: string, answer: Readonly<Record<string, unknown>>): st
   return written.join('');
 }
 
+test('schedule preview: that there is more than is shown', async () => {
+  const time = { at: WHEN, until: WHEN, count: 1, plugin: 'mail', schedule_id: 'default' };
+  const answer = (truncated: boolean) => ({ times: [{ ...time, fires: true }], truncated });
+  expect(await look(['schedule', 'preview'], answer(true))).toMatch(
+    /\nThere is more than is shown/,
+  );
+  expect(await look(['schedule', 'preview'], answer(false))).not.toContain('There is more');
+});
+
 test('status: that the last reload was refused, and why', async () => {
   const answer = (refused: string | null) => ({
     state: 'running',

@@ -80,6 +80,31 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
     });
   });
 
+  test('previews a changed definition as it will be: paused still, and done still', async () => {
+    const { ask, place } = await begin(database);
+    await eventually('they are there', async () => {
+      const found = await ask(listSchedules);
+      return (found['schedules'] as unknown[]).length === 3;
+    });
+    await ask(pauseSchedule, { plugin: 'worker', schedule_id: 'nightly' });
+    await place.sql(
+      `update schedules set generation = 'older', status = 'exhausted', next_due_at = null,
+        next_slot_at = null, reason = 'one_shot_exhausted' where schedule_id = 'once'`,
+    );
+    await place.sql(`update schedules set generation = 'older' where schedule_id = 'nightly'`);
+    const range = { from: '2039-12-31T00:00:00Z', to: '2040-01-01T12:00:00Z' };
+    const preview = async () => {
+      const { times } = (await ask(previewSchedule, range)) as { times: { schedule_id: string }[] };
+      return times.filter(({ schedule_id: id }) => id !== 'default');
+    };
+    expect(await preview()).toMatchObject([
+      { schedule_id: 'nightly', fires: false, reason: 'paused_manual' },
+      { schedule_id: 'once', fires: false, reason: 'one_shot_exhausted' },
+    ]);
+    await place.sql(`update schedules set timing = 'another' where schedule_id = 'once'`);
+    expect(await preview()).toMatchObject([{}, { schedule_id: 'once', fires: true }]);
+  });
+
   test('tells that a host which was loaded later defines one otherwise', async () => {
     const { ask, place, records } = await begin(database);
     const reasons = async (): Promise<string> => {
