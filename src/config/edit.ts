@@ -2,7 +2,7 @@ import { readFileSync, realpathSync } from 'node:fs';
 import { relative } from 'node:path';
 import { DuctileError } from '../base/errors.ts';
 import { writeFileAtomic } from '../base/files.ts';
-import { keyText } from './document.ts';
+import { keyText, parseDocument } from './document.ts';
 import type { Path } from './document.ts';
 import { valueAt } from './address.ts';
 import { readConfig } from './load.ts';
@@ -132,15 +132,30 @@ function findInList(
   return undefined;
 }
 
-/** What somebody wrote on a command line, as the kind of value that it looks like. */
+/**
+ * What somebody wrote on a command line, as the kind of value that it looks like: lists and maps also
+ * without the quotes of JSON, as they stand in the files.
+ */
 export function parseValue(text: string): unknown {
   if (/^(true|false|null|-?(0|[1-9]\d*)(\.\d+)?)$/.test(text) || /^["[{]/.test(text)) {
     try {
       const value: unknown = JSON.parse(text);
       return value;
     } catch {
-      return text;
+      return /^[[{]/.test(text) ? parseFlow(text) : text;
     }
   }
   return text;
+}
+
+/** A text in braces, such as `{payload.name}`, is a map to YAML, but one without any value. */
+function parseFlow(text: string): unknown {
+  const { value, problems } = parseDocument(text, '');
+  const isMeant = problems.length === 0 && !hasNull(value);
+  return isMeant && typeof value === 'object' ? value : text;
+}
+
+function hasNull(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return value === null;
+  return Object.values(value).some(hasNull);
 }

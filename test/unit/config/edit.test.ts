@@ -132,6 +132,12 @@ test.each([
   ['{"a": 1}', { a: 1 }],
   ['[not json', '[not json'],
   ['"5"', '5'],
+  ['[{every: 5m, not_on: [sat]}]', [{ every: '5m', not_on: ['sat'] }]],
+  ['{ start: 21, end: 8 }', { start: 21, end: 8 }],
+  ['{payload.name}', '{payload.name}'],
+  ['[INFO] all is well', '[INFO] all is well'],
+  ['{{ name }}', '{{ name }}'],
+  ['[a, b', '[a, b'],
 ])('%j is %j', (text, value) => expect(parseValue(text)).toEqual(value));
 
 describe('an edit', () => {
