@@ -22,6 +22,7 @@ await measure(shape, async ({ path, schedules, due }) => {
   let nowMs = MORNING;
   const scheduler = makeScheduler({
     ledger,
+    processId: 'bench',
     ...configured(schedules, due),
     holdOf: () => undefined,
     now: () => Promise.resolve(nowMs),

@@ -10,7 +10,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { DueSchedule, Fired, Firing, ScheduleKey } from '../ledger/schedules.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { makeFiring, type Held } from './firing.ts';
-import { keyOf, makeTimetable, toDraft, type Timetable } from './timetable.ts';
+import { keyOf, makeTimetable, toDraft, type Entry, type Timetable } from './timetable.ts';
 
 export type SchedulerLedger = Pick<
   Ledger,
@@ -21,10 +21,12 @@ export type SchedulerLedger = Pick<
   | 'fire'
   | 'schedules'
   | 'livePlugins'
+  | 'lastLoaded'
 >;
 
 export interface SchedulerOptions {
   readonly ledger: SchedulerLedger;
+  readonly processId: string;
   /** Those in force now. When one of them is another one, the rows are made to fit it. */
   readonly config: () => Config;
   readonly catalog: () => Catalog;
@@ -60,6 +62,9 @@ export function makeScheduler(options: SchedulerOptions): Scheduler {
   /** Plugins that were left to other hosts, and when to see whether those are still there. */
   let left: ReadonlySet<string> = new Set();
   let reviewMs = Infinity;
+  /** When it was last asked who was loaded last, and what that was when the rows were made to fit. */
+  let askedMs = 0;
+  let latest: string | undefined;
   /** Schedules that another host defines otherwise, and how. */
   const otherwise = new Map<string, string>();
   let nextInMs = 0;
@@ -69,12 +74,30 @@ export function makeScheduler(options: SchedulerOptions): Scheduler {
 
   const isStale = (): boolean => known?.config !== config() || known.catalog !== catalog();
 
-  const adopt = async (nowMs: number): Promise<void> => {
+  /**
+   * Whoever is loaded makes the rows its own, and no other host fires them then. When it is gone they
+   * are those of the live host that was loaded last, be it long before.
+   */
+  const isHeir = async (nowMs: number): Promise<boolean> => {
+    const { reapAfterMs } = config().service;
+    if (isStale() || nowMs - askedMs < reapAfterMs) return false;
+    askedMs = nowMs;
+    const { snapshotId, liveProcessId } = await ledger.lastLoaded(reapAfterMs);
+    if (liveProcessId !== options.processId || snapshotId === latest) return false;
+    latest = snapshotId;
+    return true;
+  };
+
+  const adopt = async (nowMs: number, unfired?: ReadonlyMap<string, number>): Promise<void> => {
     const taken = { config: config(), catalog: catalog() };
-    if (isStale()) timetable = await makeTimetable(taken.config, taken.catalog);
+    if (isStale()) {
+      timetable = await makeTimetable(taken.config, taken.catalog);
+      askedMs = nowMs;
+    }
     // A review is only of what was left: the rest may be what a host that was loaded later has made it.
-    const plugins = isStale() ? undefined : left;
-    left = await sync(options, { timetable, plugins }, taken, nowMs);
+    const plugins = isStale() || unfired !== undefined ? undefined : left;
+    const seenAt = (entry: Entry): number => unfired?.get(keyOf(nameOf(entry))) ?? nowMs;
+    left = await sync(options, { timetable, plugins, seenAt }, taken);
     reviewMs = left.size > 0 ? nowMs + taken.config.service.reapAfterMs : Infinity;
     known = taken;
   };
@@ -82,7 +105,8 @@ export function makeScheduler(options: SchedulerOptions): Scheduler {
   const tick = async (): Promise<Tick> => {
     isWanted = false;
     const nowMs = await now();
-    if (isStale() || nowMs >= reviewMs) await adopt(nowMs);
+    if (await isHeir(nowMs)) await adopt(nowMs, await readUnfired(ledger, nowMs));
+    else if (isStale() || nowMs >= reviewMs) await adopt(nowMs);
     const { tickIntervalMs } = config().service;
     const graceMs = Math.max(limits.scheduleGraceMs, tickIntervalMs);
     let fired = 0;
@@ -197,14 +221,29 @@ interface Scope {
   readonly timetable: Timetable;
   /** All unless told. */
   readonly plugins: ReadonlySet<string> | undefined;
+  /** When a schedule counts as first seen, if it is new or another one. */
+  readonly seenAt: (entry: Entry) => number;
+}
+
+function nameOf({ timed: { plugin, schedule } }: Entry): ScheduleKey {
+  return { plugin, scheduleId: schedule.id };
+}
+
+/** Just before the times that nobody met: as if they had been ours, they are met or missed here. */
+async function readUnfired(
+  ledger: SchedulerOptions['ledger'],
+  nowMs: number,
+): Promise<Map<string, number>> {
+  const now = toTimestamp(nowMs);
+  const { due } = await ledger.dueSchedules({ now, limit: limits.scheduleSliceMax });
+  return new Map(due.map((row) => [keyOf(row), fromTimestamp(row.slotAt) - 1]));
 }
 
 /** Makes the rows those of the configuration, in slices; gives the plugins that others speak for. */
 async function sync(
   { ledger, log }: SchedulerOptions,
-  { timetable, plugins }: Scope,
+  { timetable, plugins, seenAt }: Scope,
   { config, catalog }: { readonly config: Config; readonly catalog: Catalog },
-  nowMs: number,
 ): Promise<Set<string>> {
   const live = new Set(await ledger.livePlugins(config.service.reapAfterMs));
   const others = new Set<string>();
@@ -218,7 +257,7 @@ async function sync(
   const own = [...timetable.values()].filter(({ timed }) => mayJudge(timed.plugin));
   for (let at = 0; at < own.length; at += limits.scheduleSliceMax) {
     const slice = own.slice(at, at + limits.scheduleSliceMax);
-    await ledger.syncSchedules(slice.map((entry) => toDraft(entry, nowMs)));
+    await ledger.syncSchedules(slice.map((entry) => toDraft(entry, seenAt(entry))));
     await turn();
   }
   for (const { timed, invalid } of own) {

@@ -252,6 +252,7 @@ export class Wiring {
     const { ledger, log } = this.#parts;
     return makeScheduler({
       ledger,
+      processId: this.processId,
       config: () => this.#config,
       catalog: () => this.generation.catalog,
       holdOf: (plugin) => {

@@ -1,7 +1,7 @@
 import type { Store } from './dialect.ts';
 import { countOpenBreakers, listBreakers, listTransitions } from './queries/breaker-row.ts';
 import { fire } from './queries/fire.ts';
-import { livePlugins } from './queries/process.ts';
+import { lastLoaded, livePlugins } from './queries/process.ts';
 import { dueSchedules, listSchedules, retireSchedules, syncSchedules } from './queries/schedule.ts';
 import type { ScheduleVerbs } from './schedules.ts';
 
@@ -13,6 +13,7 @@ export function makeScheduleVerbs({ read, write }: Store): ScheduleVerbs {
     fire: (request) => write(['fire'], (tx) => fire(tx, request)),
     schedules: (filter) => read((session) => listSchedules(session, filter)),
     livePlugins: (staleMs) => read((session) => livePlugins(session, staleMs)),
+    lastLoaded: (staleMs) => read((session) => lastLoaded(session, staleMs)),
     breakers: (filter) => read((session) => listBreakers(session, filter)),
     transitions: (filter) => read((session) => listTransitions(session, filter)),
     countOpenBreakers: () => read(countOpenBreakers),

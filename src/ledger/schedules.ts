@@ -18,9 +18,17 @@ export interface ScheduleVerbs {
   schedules(filter: ScheduleFilter): Promise<ScheduleRow[]>;
   /** Plugins that a process knows whose last heartbeat is not older than this. */
   livePlugins(staleMs: number): Promise<string[]>;
+  /** Who was loaded last, of all and of those whose last heartbeat is not older than this. */
+  lastLoaded(staleMs: number): Promise<LastLoaded>;
   breakers(filter: BreakerFilter): Promise<BreakerRow[]>;
   transitions(filter: BreakerFilter & { readonly limit: number }): Promise<TransitionRow[]>;
   countOpenBreakers(): Promise<number>;
+}
+
+export interface LastLoaded {
+  /** The configuration that was loaded last, also by a process that is gone. */
+  readonly snapshotId: string | undefined;
+  readonly liveProcessId: string | undefined;
 }
 
 export interface ScheduleKey {

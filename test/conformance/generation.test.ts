@@ -181,3 +181,32 @@ describe.each(databases)('figures on %s', (kind) => {
     expect(lanes).toEqual([{ plugin: 'echo', ready: 1, delayed: 1, running: 0 }]);
   });
 });
+
+describe.each(databases)('who was loaded last on %s', (kind) => {
+  test('is told of all, and of those who live', async () => {
+    const { ledger, sql } = await openBench(kind);
+    const nobody = { snapshotId: undefined, liveProcessId: undefined };
+    expect(await ledger.lastLoaded(60_000)).toEqual(nobody);
+    for (const processId of ['p1', 'p2', 'p3']) {
+      await ledger.heartbeat(beat(processId));
+      await ledger.recordSnapshot({
+        id: `snapshot-${processId}`,
+        hash: 'h',
+        config: '{}',
+        plugins: '{}',
+        reason: 'start',
+        generation: 1,
+        processId,
+      });
+      // Times of the ledger are milliseconds; those of the same one would be told apart by their ids.
+      await sql(`update config_snapshots set created_at = ? where process_id = ?`, [
+        `2026-01-0${processId.slice(1)}T00:00:00.000Z`,
+        processId,
+      ]);
+    }
+    const latest = { snapshotId: 'snapshot-p3', liveProcessId: 'p3' };
+    expect(await ledger.lastLoaded(60_000)).toEqual(latest);
+    await sql(`update processes set last_heartbeat_at = ? where id = ?`, [LONG_AGO, 'p3']);
+    expect(await ledger.lastLoaded(60_000)).toEqual({ ...latest, liveProcessId: 'p2' });
+  });
+});

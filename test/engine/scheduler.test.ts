@@ -272,3 +272,54 @@ test('two hosts fire every slot once', async () => {
     expect(early).toEqual([]);
   }
 });
+
+describe('when hosts define a schedule otherwise', () => {
+  const service = { tick_interval: '100ms', heartbeat_interval: '100ms', reap_after: '300ms' };
+  const worker = (schedules: readonly JsonObject[]) => ({
+    worker: { program: succeeds, settings: { schedules: [...schedules] } },
+  });
+
+  test('and the one that was loaded last is gone, another one fires it', async () => {
+    const schedules = [
+      { id: 'both', every: '100ms' },
+      { id: 'mine', every: '100ms' },
+    ];
+    const place = await makePlace({ database: 'postgres', plugins: worker(schedules), service });
+    const { ledger } = await place.start();
+    const count = async (id: string): Promise<number> =>
+      (await scheduledJobs(ledger)).filter(({ scheduleId }) => scheduleId === id).length;
+    await eventually('it fires', async () => (await count('mine')) > 1);
+    const other = [
+      { id: 'both', every: '1h' },
+      { id: 'new', every: '1h' },
+    ];
+    const later = await (await place.vary({ plugins: worker(other) })).start();
+    await eventually(
+      'the later one decides',
+      async () => (await row(ledger, 'both'))?.timing === '1h',
+    );
+    await eventually(
+      'that is all of it',
+      async () => (await row(ledger, 'mine'))?.status === 'retired',
+    );
+    await later.close();
+    const before = await count('both');
+    await eventually('the first one does again', async () => (await count('both')) > before + 1);
+    expect((await row(ledger, 'both'))?.timing).toBe('100ms');
+    expect((await row(ledger, 'mine'))?.status).toBe('active');
+    await eventually('and for good', async () => (await row(ledger, 'new'))?.status === 'retired');
+  });
+
+  test('and all of them live, the one that was loaded last has its way', async () => {
+    const place = await makePlace({
+      database: 'postgres',
+      plugins: worker([{ every: '1h' }]),
+      service,
+    });
+    const first = await place.start();
+    const varied = await place.vary({ plugins: worker([{ every: '100ms' }]) });
+    const second = await varied.start();
+    await eventually('both were asked', async () => (await scheduledJobs(first.ledger)).length > 9);
+    expect((await row(second.ledger))?.timing).toBe('100ms');
+  });
+});

@@ -101,6 +101,7 @@ async function live(
   const hosts: Scheduler[] = Array.from({ length: between(random, 1, 4) }, () =>
     makeScheduler({
       ledger: memory.ledger,
+      processId: 'any',
       config: () => config,
       catalog: () => catalog,
       holdOf: () => undefined,

@@ -94,6 +94,7 @@ export function makeMemorySchedules(nowMs: () => number, jobMs: number): MemoryS
     fire: ({ firings }) => Promise.resolve(firings.map(pass)),
     schedules: () => Promise.resolve([]),
     livePlugins: () => Promise.resolve([]),
+    lastLoaded: () => Promise.resolve({ snapshotId: undefined, liveProcessId: undefined }),
   };
   return { ledger, jobs, skipped };
 }

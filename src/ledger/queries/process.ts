@@ -10,6 +10,7 @@ import type {
   UnrunnableRequest,
 } from '../ledger.ts';
 import { noNews } from '../runs.ts';
+import type { LastLoaded } from '../schedules.ts';
 import { freeBranches } from './advance-release.ts';
 import { releaseDirective } from './directive-wait.ts';
 import { closeDirective, listUnattended } from './directive.ts';
@@ -153,6 +154,23 @@ export async function livePlugins(session: Session, staleMs: number): Promise<st
     [-staleMs],
   );
   return [...new Set(live.flatMap((row) => JSON.parse(text(row, 'plugins')) as string[]))];
+}
+
+export async function lastLoaded(session: Session, staleMs: number): Promise<LastLoaded> {
+  const { dialect } = session;
+  const snapshots = dialect.table('config_snapshots');
+  const order = 'order by s.created_at desc, s.id desc limit 1';
+  const [newest] = await session.run(`select s.id from ${snapshots} s ${order}`, []);
+  const [live] = await session.run(
+    `select s.process_id from ${snapshots} s
+      join ${dialect.table('processes')} p on p.id = s.process_id
+      where p.last_heartbeat_at > (select ${dialect.nowPlus('?')}) ${order}`,
+    [-staleMs],
+  );
+  return {
+    snapshotId: newest === undefined ? undefined : text(newest, 'id'),
+    liveProcessId: live === undefined ? undefined : text(live, 'process_id'),
+  };
 }
 
 /**

@@ -47,6 +47,7 @@ export const reading = {
   lastEnds: (ledger) => ledger.lastEnds(9),
   line: (ledger) => ledger.line({ plugin: 'none', seq: 1 }),
   livePlugins: (ledger) => ledger.livePlugins(MINUTE),
+  lastLoaded: (ledger) => ledger.lastLoaded(MINUTE),
   meta: (ledger) => ledger.meta('epoch'),
   now: (ledger) => ledger.now(),
   orphans: (ledger) => ledger.orphans({ self: 'none', staleMs: MINUTE }),

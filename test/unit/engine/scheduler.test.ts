@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import { makeScheduler, type SchedulerOptions } from '../../../src/engine/scheduler.ts';
-import type { ScheduleKey, ScheduleRow } from '../../../src/ledger/schedules.ts';
+import type { ScheduleDraft, ScheduleKey, ScheduleRow } from '../../../src/ledger/schedules.ts';
 import type { Catalog } from '../../../src/plugin/catalog.ts';
 import { makeMemorySchedules, type MemorySchedules } from '../../support/memory-schedules.ts';
 import { at, schedule } from '../schedule/support.ts';
@@ -32,6 +32,7 @@ async function live(
   const memory = makeMemorySchedules(() => nowMs, given.jobMs ?? 1000);
   const scheduler = makeScheduler({
     ledger: memory.ledger,
+    processId: 'me',
     config: () => config,
     catalog: () => catalog,
     holdOf: () => (isUnwell() ? 'plugin_unhealthy' : undefined),
@@ -223,6 +224,7 @@ test('what was left to a host that is gone since is retired', async () => {
         return Promise.resolve();
       },
     },
+    processId: 'me',
     config: () => config,
     catalog: () => catalog,
     holdOf: () => undefined,
@@ -239,4 +241,64 @@ test('what was left to a host that is gone since is retired', async () => {
   nowMs += 5000;
   expect(await scheduler.tick()).toMatchObject({ nextInMs: 60_000 });
   expect(retired).toEqual([row]);
+});
+
+test('the live host that was loaded last has the rows, whoever made them its own before', async () => {
+  let nowMs = at('2026-01-01T00:00:00Z');
+  const memory = makeMemorySchedules(() => nowMs, 1000);
+  let loaded = { snapshotId: 'mine', liveProcessId: 'me' };
+  let synced = 0;
+  const service = { tickIntervalMs: 60_000, timezone: 'UTC', quietHours: {}, reapAfterMs: 5000 };
+  const settings = {
+    enabled: true,
+    schedules: [schedule({ cron: '0 12 * * *', timezone: 'UTC' })],
+    retry: { maxAttempts: 1 },
+    maxOutstandingPolls: 1,
+  };
+  const config = { service, plugins: { echo: settings } } as unknown as Config;
+  const plugins = new Map([['echo', { manifest: { commands: { poll: {} } } }]]);
+  const catalog = { plugins, problems: [] } as unknown as Catalog;
+  const scheduler = makeScheduler({
+    ledger: {
+      ...memory.ledger,
+      lastLoaded: () => Promise.resolve(loaded),
+      syncSchedules(drafts) {
+        synced += 1;
+        return memory.ledger.syncSchedules(drafts);
+      },
+    },
+    processId: 'me',
+    config: () => config,
+    catalog: () => catalog,
+    holdOf: () => undefined,
+    now: () => Promise.resolve(nowMs),
+    onFired: () => {},
+    onCancelled: () => {},
+    log: quiet as unknown as SchedulerOptions['log'],
+  });
+  const tick = async (passedMs: number): Promise<number> => {
+    nowMs += passedMs;
+    await scheduler.tick();
+    return synced;
+  };
+  expect(await tick(0)).toBe(1);
+  expect(await tick(1000)).toBe(1);
+  // Once more, since two that were loaded at the same time may have come in another order.
+  expect(await tick(5000)).toBe(2);
+  expect(await tick(60_000)).toBe(2);
+  loaded = { snapshotId: 'theirs', liveProcessId: 'other' };
+  expect(await tick(60_000)).toBe(2);
+  loaded = { snapshotId: 'theirs', liveProcessId: 'me' };
+  expect(await tick(60_000)).toBe(3);
+  expect(await tick(60_000)).toBe(3);
+  // It came and went while nobody asked, and has left a time that nobody met.
+  loaded = { snapshotId: 'theirs again', liveProcessId: 'me' };
+  const noon = '2026-01-01T12:00:00.000Z';
+  nowMs = at(noon);
+  const theirs = { plugin: 'echo', scheduleId: 'default', generation: 'theirs' };
+  await memory.ledger.syncSchedules([
+    { ...theirs, next: { slotAt: noon, dueAt: noon } } as ScheduleDraft,
+  ]);
+  expect(await tick(20_000)).toBe(4);
+  expect(memory.jobs).toMatchObject([{ atMs: nowMs }]);
 });
