@@ -25,6 +25,7 @@ export const catalogue = {
   ),
   ARCHIVE_INVALID: kind(400, 1, false, 'Name an archive that `ductile config backup` wrote.'),
   BACKUP_INVALID: kind(500, 1, true, 'Run the backup again; check the free space of the target.'),
+  BACKUP_REFUSED: kind(409, 1, false, 'Name a place that can be written and is not taken yet.'),
   CONFIG_EXISTS: kind(409, 1, false, 'Name another directory, or say --force to replace it.'),
   CONFIG_INVALID: kind(400, EXIT_CONFIG, false, 'Correct the named key, then start again.'),
   CONFIG_NOT_FOUND: kind(404, EXIT_CONFIG, false, 'Name it with --config DIR or FILE.'),

@@ -3,6 +3,7 @@ import {
   closeSync,
   fchownSync,
   fsyncSync,
+  mkdirSync,
   openSync,
   renameSync,
   rmSync,
@@ -33,6 +34,26 @@ export function writeFileAtomic(path: string, content: string | Uint8Array): voi
     throw error;
   }
   syncDirectory(dirname(path));
+}
+
+/**
+ * A directory with all above it. What Node has for that never ends where a directory is there and takes
+ * nothing new, as in `/proc`, and everybody else waits for it.
+ */
+export function makeDirectories(path: string): void {
+  if (isDirectory(path)) return;
+  const above = dirname(path);
+  if (above !== path) makeDirectories(above);
+  try {
+    mkdirSync(path, { mode: PRIVATE_DIRECTORY });
+  } catch (error) {
+    // Somebody else may have made it meanwhile.
+    if (!isDirectory(path)) throw error;
+  }
+}
+
+function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 /**

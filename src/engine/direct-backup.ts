@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts';
 import { backupType, exportType, type CopyChoice } from '../directive/backup.ts';
-import { refuseTarget } from '../ledger/backup.ts';
+import { refuseCopyDirectory, refuseCopyFile } from '../ledger/copy-place.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { exportLedgers } from '../ledger/transfer.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
@@ -17,7 +17,7 @@ export function backupDirective({
   return {
     ...backupType,
     plan({ to }) {
-      refuseTarget(to);
+      refuseCopyFile(to);
       return [`The ${ledger.kind} ledger would be copied to ${to}.`];
     },
     async execute({ to }) {
@@ -31,6 +31,7 @@ export function exportDirective({ ledger, config }: CopySeams): DirectiveDefinit
   return {
     ...exportType,
     async plan({ to }) {
+      refuseCopyDirectory(to);
       const count = (await ledger.tenants()).length;
       return [
         `The ${ledger.kind} root ledger and those of ${count} tenants would be copied into ${to}.`,

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
@@ -67,7 +67,12 @@ async function writeChecked(
   target: string,
   write: (draft: string) => Promise<void>,
 ): Promise<void> {
-  refuseTarget(target);
+  if (existsSync(target)) {
+    throw new DuctileError('BACKUP_INVALID', 'the target exists already', {
+      place: target,
+      hint: 'Name a file that does not exist yet.',
+    });
+  }
   const draft = `${target}.partial`;
   try {
     removeDatabase(draft);
@@ -85,22 +90,6 @@ async function writeChecked(
     removeDatabase(draft);
     throw failed(target, error);
   }
-}
-
-/** Where a copy cannot be written: known before anything is done. */
-export function refuseTarget(target: string): void {
-  if (existsSync(target)) {
-    throw new DuctileError('BACKUP_INVALID', 'the target exists already', {
-      place: target,
-      hint: 'Name a file that does not exist yet.',
-    });
-  }
-  const directory = dirname(target);
-  if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true) return;
-  throw new DuctileError('BACKUP_INVALID', `there is no directory ${directory}`, {
-    place: target,
-    hint: 'Make the directory, or name another one, on the host of the service.',
-  });
 }
 
 function failed(place: string, error: unknown): DuctileError {

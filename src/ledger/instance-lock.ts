@@ -1,7 +1,8 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { tryFileLock, type FileLock } from '../base/file-lock.ts';
+import { makeDirectories } from '../base/files.ts';
 
 /**
  * One process on one state directory. `ductile.lock` tells people who it is; the lock itself is on a
@@ -9,7 +10,7 @@ import { tryFileLock, type FileLock } from '../base/file-lock.ts';
  * it is free.
  */
 export function takeInstanceLock(directory: string): FileLock {
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  makeDirectories(directory);
   const note = join(directory, 'ductile.lock');
   const lock = tryLock(join(directory, '.ductile.lock'));
   if (lock === undefined) throw lockedBy(readHolder(note), note);

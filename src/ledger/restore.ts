@@ -1,8 +1,9 @@
-import { existsSync, linkSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, linkSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
+import { makeDirectories } from '../base/files.ts';
 import { makeToken } from '../base/ids.ts';
 import { copyFile, copyTables, filePages, removeDatabase, SIDE_FILES, syncPath } from './backup.ts';
 import { checkSqliteFile, findAll } from './check.ts';
@@ -132,7 +133,7 @@ async function restoreSqlite(from: string, path: string): Promise<Restored> {
   if (isThere) refuseForeign(path);
   const draft = `${path}.partial`;
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    makeDirectories(dirname(path));
     // What a restore that was killed has left beside it would be read as a part of this one.
     removeDatabase(draft);
     await copyFile(from, draft);

@@ -1,16 +1,8 @@
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  mkdirSync,
-  openSync,
-  statfsSync,
-  statSync,
-} from 'node:fs';
+import { chmodSync, closeSync, existsSync, openSync, statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
-import { syncDirectoriesAbove } from '../base/files.ts';
+import { makeDirectories, syncDirectoriesAbove } from '../base/files.ts';
 import { limits } from '../base/limits.ts';
 import { refuseNewer } from './migrate.ts';
 
@@ -38,7 +30,7 @@ export function openWriter(path: string): DatabaseSync {
   let db: DatabaseSync | undefined;
   try {
     const directory = dirname(path);
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    makeDirectories(directory);
     refuseNetwork(directory, path);
     if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
     const file = statSync(path);

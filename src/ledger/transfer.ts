@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
-import { createReadStream, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createReadStream, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import * as z from 'zod';
 import { DuctileError, messageOf } from '../base/errors.ts';
+import { makeDirectories } from '../base/files.ts';
 import { syncPath } from './backup.ts';
 import { digestLedger, type Digests } from './digest.ts';
 import { refuseNewer, schemaVersion } from './migrate.ts';
@@ -121,7 +122,7 @@ async function copyOut(
 /** Only who made it may read it. */
 function claimDirectory(directory: string): void {
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    makeDirectories(directory);
     if (readdirSync(directory).length === 0) return;
   } catch (error) {
     throw new DuctileError('BACKUP_INVALID', `it cannot be written to: ${messageOf(error)}`, {

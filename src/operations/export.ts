@@ -26,7 +26,13 @@ export const systemExport = defineOperation({
     ledgers: ledgersShape,
     directive_id: z.string(),
   }),
-  errors: [...directErrors, 'BACKUP_INVALID', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  errors: [
+    ...directErrors,
+    'BACKUP_INVALID',
+    'BACKUP_REFUSED',
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+  ],
   http: { method: 'POST', path: '/system/export' },
   cli: {
     flags: { to: '--to <directory>' },

@@ -216,7 +216,13 @@ export const systemBackup = defineOperation({
     to: copyPath.describe('the file to write; it must not exist yet'),
   }),
   output: z.object({ path: z.string(), directive_id: z.string() }),
-  errors: [...directErrors, 'BACKUP_INVALID', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  errors: [
+    ...directErrors,
+    'BACKUP_INVALID',
+    'BACKUP_REFUSED',
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+  ],
   http: { method: 'POST', path: '/system/backup' },
   cli: {
     flags: { to: '--to <file>' },

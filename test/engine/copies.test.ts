@@ -1,4 +1,5 @@
 /** Copies of the ledgers: who had one made is on record, in the ledger and in the copy. */
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { openLedger } from '../../src/ledger/open.ts';
@@ -46,18 +47,40 @@ describe.each(databases)('a copy of %s', (database) => {
   });
 });
 
-test('what a backup would be refused for is told by its dry run', async () => {
+test.each(['system.backup', 'system.export'])(
+  '%s is refused where nothing can be put, and nobody waits for it',
+  async (name) => {
+    const place = await makePlace({ plugins: { worker: { program: succeeds } } });
+    const { engine, ledger } = await place.start();
+    const operation = operations.find((one) => one.name === name);
+    if (operation === undefined) throw new Error(`there is no ${name}`);
+    const context = { engine, principal: ownerOf('cli:ann'), submittedBy: 'cli' } as const;
+    const directory = await makeDirectory();
+    const file = join(directory, 'file');
+    await writeFile(file, 'mine');
+    for (const to of [file, directory, join(file, 'beneath')]) {
+      for (const input of [{ to }, { to, dry_run: true }]) {
+        await expect(invoke(operation, context, input)).rejects.toMatchObject({
+          code: 'BACKUP_REFUSED',
+          place: 'to',
+          message: expect.stringContaining(directory),
+        });
+      }
+    }
+    expect(await ledger.directives({ limit: 9 })).toEqual([]);
+  },
+);
+
+test('an export is made with the directories above it, into an empty one too', async () => {
   const place = await makePlace({ plugins: { worker: { program: succeeds } } });
-  const { engine, ledger } = await place.start();
-  const operation = operations.find((one) => one.name === 'system.backup');
-  if (operation === undefined) throw new Error('there is no system.backup');
+  const { engine } = await place.start();
+  const operation = operations.find((one) => one.name === 'system.export');
+  if (operation === undefined) throw new Error('there is no export');
   const context = { engine, principal: ownerOf('cli:ann'), submittedBy: 'cli' } as const;
-  const directory = await makeDirectory();
-  for (const to of [directory, join(directory, 'none', 'copy.db')]) {
-    await expect(invoke(operation, context, { to, dry_run: true })).rejects.toMatchObject({
-      code: 'BACKUP_INVALID',
-      place: to,
-    });
+  const empty = join(await makeDirectory(), 'empty');
+  await mkdir(empty);
+  for (const to of [join(await makeDirectory(), 'a', 'b'), empty]) {
+    const { ledgers } = await invoke(operation, context, { to });
+    expect(ledgers).toEqual([expect.objectContaining({ tenant: null, file: 'root.db' })]);
   }
-  expect(await ledger.directives({ limit: 9 })).toEqual([]);
 });

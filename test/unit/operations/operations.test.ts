@@ -385,7 +385,7 @@ describe('system', () => {
     const to = join(await makeDirectory(), 'copy.db');
     expect(await ask('system.backup', { to })).toMatchObject({ path: to });
     expect(existsSync(to)).toBe(true);
-    await expect(ask('system.backup', { to })).rejects.toMatchObject({ code: 'BACKUP_INVALID' });
+    await expect(ask('system.backup', { to })).rejects.toMatchObject({ code: 'BACKUP_REFUSED' });
     await expect(ask('system.backup', { to: 'copy.db' })).rejects.toMatchObject({
       code: 'INPUT_INVALID',
       place: 'to',
