@@ -38,7 +38,12 @@ test('without a configuration it can still make one, and says so', async () => {
 });
 
 test('who closes its end after asking is answered all the same', async () => {
-  const child = spawn(process.execPath, [main, 'mcp'], {
+  expect(await askAndClose()).toMatchObject([{ id: 1 }, { id: 2, result: { isError: true } }]);
+});
+
+/** What a client is told that says all it has to say at once, and listens to the end. */
+async function askAndClose(...args: readonly string[]): Promise<unknown[]> {
+  const child = spawn(process.execPath, [main, 'mcp', ...args], {
     env: { HOME: await makeDirectory(), PATH: process.env['PATH'] ?? '' },
     stdio: ['pipe', 'pipe', 'inherit'],
   });
@@ -53,8 +58,8 @@ test('who closes its end after asking is answered all the same', async () => {
     messages.map((one) => `${JSON.stringify({ jsonrpc: '2.0', ...one })}\n`).join(''),
   );
   const lines = (await text(child.stdout)).trim().split('\n');
-  expect(lines.map((line) => (JSON.parse(line) as { id: number }).id)).toEqual([1, 2]);
-});
+  return lines.map((line): unknown => JSON.parse(line));
+}
 
 test('without a server the ledger is opened for each request', async () => {
   const { directory } = await makePlace({
@@ -104,6 +109,12 @@ describe('with a server', () => {
     const cut = await agent.call('job_list', { budget: 1000 });
     const [{ handle }] = cut.data['cut'] as [{ handle: string }];
     expect((await agent.call('expand', { handle })).data).toHaveProperty('part');
+  });
+
+  test('its answers are waited for, also by who has closed its end', async () => {
+    const answers = await askAndClose('--config', api.server.instance.config.directory);
+    expect(answers).toMatchObject([{ id: 1 }, { id: 2, result: { content: [{ type: 'text' }] } }]);
+    expect(answers).not.toMatchObject([{}, { result: { isError: true } }]);
   });
 
   test('one elsewhere is asked with a token, and nothing is done here', async () => {
