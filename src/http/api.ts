@@ -192,6 +192,7 @@ async function answer(
     route: `${exchange.request.method ?? ''} ${path}`,
     asked,
     isSecret: route.surface.isSecret === true,
+    isDryRun: input['dry_run'] === true,
   };
   const { status, text, repeated } = await answerOnce(context, keyed, run);
   if (repeated) exchange.extra.push('idempotency-replayed', 'true');

@@ -49,7 +49,8 @@ function backendOf(context: Context): Backend {
       const route = `MCP ${operation.name}`;
       const asked = Buffer.from(JSON.stringify(input));
       const isSecret = isShownOnce(operation);
-      const { text } = await answerOnce(context, { key, route, asked, isSecret }, async (as) => ({
+      const keyed = { key, route, asked, isSecret, isDryRun: input['dry_run'] === true };
+      const { text } = await answerOnce(context, keyed, async (as) => ({
         status: 200,
         text: JSON.stringify(await invoke(operation, as, input)),
       }));

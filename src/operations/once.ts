@@ -18,6 +18,8 @@ export interface KeyedRequest {
   readonly asked: Uint8Array;
   /** The answer must not be kept; who asks again is told what there is to tell then. */
   readonly isSecret: boolean;
+  /** It only asks what would happen: the key is still free for what is done after that. */
+  readonly isDryRun: boolean;
 }
 
 export interface Once extends Answer {
@@ -32,10 +34,11 @@ export interface Once extends Answer {
  */
 export async function answerOnce(
   context: Context,
-  { key, route, asked, isSecret }: KeyedRequest,
+  { key, route, asked, isSecret, isDryRun }: KeyedRequest,
   run: (context: Context) => Promise<Answer>,
 ): Promise<Once> {
   checkKey(key);
+  if (isDryRun) return { ...(await run(context)), repeated: false };
   const { ledger } = context.engine;
   const bodyDigest = createHash('sha256').update(asked).digest('hex');
   const { actor } = context.principal;

@@ -105,6 +105,23 @@ describe.each(databases)('on %s', (database) => {
       expect(other).toMatchObject({ status: 422, body: { code: 'IDEMPOTENCY_MISMATCH' } });
     });
 
+    test.each([
+      ['the URL', `${place}?dry_run=true`, '{"a":1}'],
+      ['the body', '/plugins/echo/enable', '{"dry_run":true}'],
+    ])('is not used up by a dry run that is asked for in %s', async (where, path, body) => {
+      const name = `dry ${where}`.replaceAll(' ', '-');
+      const dry = await run(path, body, key(name));
+      expect(dry).toMatchObject({ status: 200, body: { dry_run: true } });
+      const [real = ''] = path.split('?');
+      const first = await run(real, '{}', key(name));
+      expect(first.status).toBeLessThan(300);
+      expect(first.headers['idempotency-replayed']).toBeUndefined();
+      const again = await run(real, '{}', key(name));
+      expect(again.headers['idempotency-replayed']).toBe('true');
+      // Asked once more, it says what would happen now.
+      expect((await run(path, body, key(name))).body).toMatchObject({ dry_run: true });
+    });
+
     test('makes a hundred at once one job', async () => {
       const replies = await Promise.all(
         Array.from({ length: 100 }, () => run(place, '{"a":1}', key('k2'))),

@@ -179,6 +179,8 @@ describe('a call', () => {
       plan: [expect.stringContaining('echo handle')],
     });
     const keyed = { idempotency_key: 'once', payload: { n: 1 } };
+    const planned = await agent.call('run_echo_handle', { ...keyed, dry_run: true });
+    expect(planned.data['answer']).toMatchObject({ dry_run: true });
     const first = await agent.call('run_echo_handle', keyed);
     const again = await agent.call('run_echo_handle', keyed);
     expect(again.data['answer']).toEqual(first.data['answer']);

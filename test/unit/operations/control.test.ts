@@ -239,6 +239,7 @@ describe('a request under a key', () => {
     route: 'POST /jobs/cancel',
     asked: Buffer.from('{}'),
     isSecret: false,
+    isDryRun: false,
   };
 
   /** What another host has under way for the same request. */

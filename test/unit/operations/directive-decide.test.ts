@@ -119,6 +119,7 @@ test('a command of its own says that its directive waits, and its key stays', as
     route: 'POST /system/pause',
     asked: Buffer.from('{}'),
     isSecret: false,
+    isDryRun: false,
   };
   const once = () =>
     answerOnce({ engine, principal: ann, submittedBy: 'api' }, keyed, async (context) => {
