@@ -1,12 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
-import { resolve } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { catalogue, DuctileError, messageOf } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import { visible } from '../base/text.ts';
 import { serverNeeded } from './ask.ts';
 import type { CliIo } from './host.ts';
+import { readSource } from './input.ts';
 import { findTarget } from './options.ts';
 import type { Common, Session } from './options.ts';
 import { readText, send } from './transport.ts';
@@ -85,7 +83,7 @@ async function readBody(io: CliIo, body: string | undefined): Promise<string | u
   if (body === undefined || !body.startsWith('@')) return body;
   const file = body.slice(1);
   try {
-    return await (file === '-' ? text(io.stdin) : readFile(resolve(io.cwd, file), 'utf8'));
+    return await readSource(file, io);
   } catch (thrown) {
     throw new DuctileError('INPUT_INVALID', `the body cannot be read: ${messageOf(thrown)}`, {
       place: file,

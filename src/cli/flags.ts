@@ -1,15 +1,15 @@
-import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { Option } from 'commander';
 import type { Command } from 'commander';
 import { DuctileError, messageOf } from '../base/errors.ts';
+import { parseStrictJson } from '../base/json-text.ts';
 import { limits } from '../base/limits.ts';
 import { suggest } from '../config/nearest.ts';
 import { decodeText } from '../operations/request.ts';
 import type { FieldSchema } from '../operations/request.ts';
 import type { CommandDefinition } from './commands.ts';
 import type { CliIo } from './host.ts';
+import { readSource } from './input.ts';
 import { readSecret } from './secret.ts';
 
 /** One field of an operation's input on the command line. */
@@ -138,10 +138,17 @@ async function readFlag(
   const written = typeof file === 'string' ? await readInput(field, file, io) : given;
   if (typeof written !== 'string') return written;
   const value = decodeText(schema, written);
-  if (typeof value === 'string' && schema.types.includes('object')) {
-    throw refuse(field, 'is not JSON', 'Write an object, in quotes: \'{"name":"value"}\'.');
-  }
+  if (typeof value === 'string' && schema.types.includes('object')) throw noJson(field, written);
   return value;
+}
+
+function noJson(field: string, written: string): DuctileError {
+  const parsed = parseStrictJson(written);
+  const fault = parsed.ok ? 'is not an object' : parsed.fault;
+  const hint = written.startsWith('@')
+    ? `To read it from a file, use --${field.replaceAll('_', '-')}-file ${written.slice(1)}.`
+    : 'Write an object, in quotes: \'{"name":"value"}\'.';
+  return refuse(field, fault, hint);
 }
 
 /** In the path of a request it would only be a place that is not there. */
@@ -159,15 +166,13 @@ function refuseNoPlace({ field, schema }: Flag, value: unknown, { http }: Comman
 
 async function readInput(field: string, file: string, io: CliIo): Promise<string> {
   try {
-    const path = resolve(io.cwd, file);
-    const content = await (file === '-' ? text(io.stdin) : readFile(path, 'utf8'));
+    const content = await readSource(file, io);
     if (content.length <= limits.requestBytesMax) return content;
   } catch (thrown) {
     throw refuse(field, `cannot be read: ${messageOf(thrown)}`, 'Name a file that can be read.');
   }
-  throw new DuctileError('PAYLOAD_TOO_LARGE', `${field} is larger than is accepted`, {
-    place: file,
-  });
+  const message = `${field} is larger than ${limits.requestBytesMax} bytes`;
+  throw new DuctileError('PAYLOAD_TOO_LARGE', message, { place: file });
 }
 
 function refuse(field: string, message: string, hint: string): DuctileError {

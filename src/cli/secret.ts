@@ -1,14 +1,14 @@
-import { text } from 'node:stream/consumers';
-import { DuctileError } from '../base/errors.ts';
+import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { CliIo } from './host.ts';
+import { readStdin } from './input.ts';
 
 /**
  * A secret is never an argument, which others on the machine can see and shells remember: it comes
  * through standard input, or is asked for without being shown. The newline at its end is not part of it.
  */
 export async function readSecret(field: string, io: CliIo): Promise<string> {
-  const given = io.isInTTY ? await askHidden(field, io) : await text(io.stdin);
+  const given = io.isInTTY ? await askHidden(field, io) : await readPiped(field, io);
   if (given.length > limits.requestBytesMax) {
     throw new DuctileError('PAYLOAD_TOO_LARGE', `the ${field} is larger than is accepted`);
   }
@@ -18,6 +18,17 @@ export async function readSecret(field: string, io: CliIo): Promise<string> {
     place: field,
     hint: 'Give it through standard input: `… < file`, or type it when asked.',
   });
+}
+
+async function readPiped(field: string, io: CliIo): Promise<string> {
+  try {
+    return await readStdin(io);
+  } catch (thrown) {
+    throw new DuctileError('INPUT_INVALID', `the ${field} cannot be read: ${messageOf(thrown)}`, {
+      place: field,
+      hint: 'Write bytes as text, for instance in base64, as whoever uses it expects them.',
+    });
+  }
 }
 
 const ENTER = /[\r\n]/;

@@ -95,6 +95,26 @@ describe('what is asked for', () => {
     expect(piped.calls).toMatchObject([['plugin.run', { payload: { from: 'stdin' } }]]);
   });
 
+  test('what is not UTF-8 is refused, and not changed on its way', async () => {
+    const cwd = await makeDirectory();
+    const latin = Buffer.from('{"name":"Zo\u00eb"}', 'latin1');
+    writeFileSync(join(cwd, 'p.json'), latin);
+    for (const argv of [
+      ['plugin', 'run', 'mail', '--payload-file', 'p.json'],
+      ['plugin', 'run', 'mail', '--payload-file', '-'],
+      ['credential', 'set', 'key'],
+      ['api', '/plugin/mail/poll', '--body', '@p.json'],
+      ['api', '/plugin/mail/poll', '--body', '@-'],
+    ]) {
+      const stdin = (async function* () {
+        yield await Promise.resolve(latin);
+      })();
+      const { code, calls, err } = await run(argv, { io: { cwd, stdin } });
+      expect([code, calls]).toEqual([2, []]);
+      expect(err).toContain('it is not text in UTF-8');
+    }
+  });
+
   test('the configuration that was named reaches whoever looks for the server', async () => {
     const { asked } = await run(['job', 'list', '--config', '/etc/d']);
     expect(asked).toEqual([['findSocket', '/etc/d'], ['openLocal', '/etc/d', 'ledger'], ['close']]);
@@ -203,6 +223,21 @@ describe('mistakes', () => {
       'ductile job inspect --help',
     ],
     [['plugin', 'run', 'mail', '--payload', '{a:1}'], 'payload is not JSON', 'Write an object'],
+    [
+      ['plugin', 'run', 'mail', '--payload', '{"id":9007199254740993}'],
+      'payload has a number at $.id that is too large to stay exact',
+      'Write an object',
+    ],
+    [
+      ['plugin', 'run', 'mail', '--payload', '{"a":1,"a":2}'],
+      'payload has a key twice in one object',
+      'Write an object',
+    ],
+    [
+      ['plugin', 'run', 'mail', '--payload', '@p.json'],
+      'payload is not JSON',
+      'use --payload-file p.json',
+    ],
     [
       ['plugin', 'run', 'mail', '--payload-file', 'none.json'],
       'payload cannot be read',
