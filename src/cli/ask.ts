@@ -4,7 +4,7 @@ import { HttpCaller } from './callers.ts';
 import { commands } from './commands.ts';
 import type { CommandDefinition } from './commands.ts';
 import type { LocalNeed } from './host.ts';
-import { findTarget } from './options.ts';
+import { addressElsewhere, findTarget, refuseElsewhere } from './options.ts';
 import type { Common, Session } from './options.ts';
 
 export type Input = Readonly<Record<string, unknown>>;
@@ -17,7 +17,7 @@ export async function ask(
   input: Input,
 ): Promise<JsonOutput> {
   const definition = findCommand(name);
-  const isHere = definition.needs === 'files';
+  const isHere = isForHere(session, options, definition);
   const target = isHere ? undefined : await findTarget(session, options);
   if (target !== undefined) return new HttpCaller(target).call(name, input);
   if (definition.needs === 'server' || (options.token !== undefined && !isHere))
@@ -28,6 +28,14 @@ export async function ask(
   } finally {
     await door.close();
   }
+}
+
+/** It works on files of this machine, unless a server elsewhere can be asked for the same. */
+function isForHere({ io }: Session, options: Common, definition: CommandDefinition): boolean {
+  if (definition.needs !== 'files') return false;
+  if (definition.http !== undefined) return addressElsewhere(io, options) === undefined;
+  refuseElsewhere(`${definition.noun} ${definition.action}`, options);
+  return true;
 }
 
 export function findCommand(name: string): CommandDefinition {

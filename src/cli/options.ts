@@ -32,14 +32,8 @@ export async function findTarget(
   { host, io }: Session,
   options: Common,
 ): Promise<Target | undefined> {
-  const { config, url, token } = options;
-  if (url !== undefined && config !== undefined) {
-    throw new DuctileError('INPUT_INVALID', '--url and --config name two different servers', {
-      hint: 'Keep one of them.',
-    });
-  }
-  // Whoever names a configuration means the server of that one, whatever the environment says.
-  const address = url ?? (config === undefined ? named(io.env['DUCTILE_URL']) : undefined);
+  const { config, token } = options;
+  const address = addressElsewhere(io, options);
   if (address !== undefined) {
     const target = {
       url: parseUrl(address),
@@ -51,6 +45,26 @@ export async function findTarget(
   const found = await host.findSocket(config);
   // A token of the environment is for the server that is named there.
   return found === undefined ? undefined : { ...found, token: named(token) };
+}
+
+/** Of a server that was named; undefined when the one that runs here is meant. */
+export function addressElsewhere(io: CliIo, { config, url }: Common): string | undefined {
+  if (url !== undefined && config !== undefined) {
+    throw new DuctileError('INPUT_INVALID', '--url and --config name two different servers', {
+      hint: 'Keep one of them.',
+    });
+  }
+  // Whoever names a configuration means the server of that one, whatever the environment says.
+  return url ?? (config === undefined ? named(io.env['DUCTILE_URL']) : undefined);
+}
+
+/** A server elsewhere was named, but the command is about the files of this machine. */
+export function refuseElsewhere(command: string, { url }: Common): void {
+  if (url === undefined) return;
+  throw new DuctileError('INPUT_INVALID', `${command} works on this machine only`, {
+    place: 'url',
+    hint: 'Run it on the machine that it is about, without --url.',
+  });
 }
 
 const warned = new WeakSet<CliIo>();

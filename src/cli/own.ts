@@ -1,10 +1,9 @@
 import { resolve } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import type { Command } from 'commander';
-import { DuctileError } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import type { JsonOutput } from '../operations/define.ts';
-import { findTarget, makePrinter } from './options.ts';
+import { findTarget, makePrinter, refuseElsewhere } from './options.ts';
 import type { Common, Session } from './options.ts';
 import { version } from './version.ts';
 import { showPlan } from './views.ts';
@@ -291,14 +290,10 @@ function addCompletion(program: Command, session: Session): void {
     });
 }
 
-/** A server elsewhere was named, but this command is about the files of this machine. */
 function readLocal(command: Command): Common {
   const options = command.optsWithGlobals<Common>();
-  if (options.url === undefined) return options;
-  throw new DuctileError('INPUT_INVALID', `${command.name()} works on this machine only`, {
-    place: 'url',
-    hint: 'Run it where the ledger is, without --url.',
-  });
+  refuseElsewhere(command.name(), options);
+  return options;
 }
 
 /** A tenant whose ledger stays as it was. */

@@ -78,9 +78,37 @@ describe('which server is asked', () => {
     expect([code, err]).toEqual([2, expect.stringContaining(words)]);
   });
 
-  test('what is about the files of this machine refuses another one', async () => {
-    const { code, err, asked } = await run(['system', 'start', '--url', 'http://x']);
+  test.each([
+    ['system start'],
+    ['config check'],
+    ['config set service.name=x --apply'],
+    ['init --yes'],
+    ['pipeline check'],
+    ['plugin test here'],
+  ])('`%s` is about the files of this machine, and refuses another one', async (line) => {
+    const { code, err, asked } = await run([...line.split(' '), '--url', 'http://x']);
     expect([code, asked, err]).toEqual([2, [], expect.stringContaining('this machine only')]);
+  });
+
+  test('files are those of this machine, whatever server the environment names', async () => {
+    const { told, asked } = await seen(['config', 'check'], { DUCTILE_URL: 'URL' });
+    expect(told).toEqual([]);
+    expect(asked).toContainEqual(['openLocal', undefined, 'files']);
+  });
+
+  test('the doctor looks at the server that was named, else at the files here', async () => {
+    const doctor = ['doctor', '--json'];
+    const [far, named] = [
+      await seen([...doctor, '--url', 'URL'], {}),
+      await seen(doctor, { DUCTILE_URL: 'URL' }),
+    ];
+    for (const { told, asked } of [far, named]) {
+      expect(told).toEqual(['/system/doctor', undefined]);
+      expect(asked).toEqual([]);
+    }
+    const here = await seen([...doctor, '--config', '/etc/d'], { DUCTILE_URL: 'URL' });
+    expect(here.told).toEqual([]);
+    expect(here.asked).toContainEqual(['openLocal', '/etc/d', 'files']);
   });
 });
 
