@@ -23,6 +23,11 @@ export interface EventLimit {
   readonly bytes: number;
 }
 
+/** What all that followed from one beginning has in common. */
+interface InChain {
+  readonly correlationId: string;
+}
+
 /** A job as it was accepted, without what changes later. */
 export type JobEvent = Pick<
   Job,
@@ -39,10 +44,11 @@ export type JobEvent = Pick<
   | 'rootJobId'
   | 'retryOf'
   | 'scheduleId'
-> & { readonly position: Position };
+> &
+  InChain & { readonly position: Position };
 export type SignalEvent = Signal & { readonly position: Position };
 /** Without what the attempt printed. */
-export type AttemptEvent = Attempt & { readonly position: Position };
+export type AttemptEvent = Attempt & InChain & { readonly position: Position };
 
 /** The end of a run that did not halt: of one that did, a signal tells. */
 export type RunEvent = Pick<
@@ -58,7 +64,8 @@ export type RunEvent = Pick<
   | 'revivedFrom'
   | 'createdAt'
   | 'startedAt'
-> & { readonly completedAt: Timestamp; readonly position: Position };
+> &
+  InChain & { readonly completedAt: Timestamp; readonly position: Position };
 
 export interface EventRows {
   readonly jobs: EventList<JobEvent>;

@@ -133,7 +133,7 @@ function fromJob(job: JobEvent): Entry {
     type: 'job.enqueued',
     source: RUNTIME_SOURCE,
     data,
-    correlation_id: job.id,
+    correlation_id: job.correlationId,
     job_id: job.id,
     occurred_at: job.createdAt,
   };
@@ -158,7 +158,7 @@ function fromAttempt(attempt: AttemptEvent): Entry {
     type: `job.${attempt.status}`,
     source: RUNTIME_SOURCE,
     data,
-    correlation_id: attempt.jobId,
+    correlation_id: attempt.correlationId,
     job_id: attempt.jobId,
     occurred_at: attempt.completedAt,
   };
@@ -186,7 +186,7 @@ function fromRun(run: RunEvent): Entry {
     type: `run.${run.status}`,
     source: RUNTIME_SOURCE,
     data,
-    correlation_id: run.rootJobId,
+    correlation_id: run.correlationId,
     job_id: null,
     occurred_at: run.completedAt,
   };

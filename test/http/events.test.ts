@@ -78,7 +78,17 @@ describe.each(databases)('on %s', (database) => {
   let api: TestApi;
 
   beforeAll(async () => {
-    api = await startApi({ database });
+    api = await startApi({
+      database,
+      routes: [{ event_type: 'chain.begun', to: 'teller', command: 'poll' }],
+      pipelines: [
+        {
+          name: 'after',
+          on: 'chain.begun',
+          steps: [{ uses: 'teller.poll' }, { uses: 'echo.handle' }],
+        },
+      ],
+    });
   });
 
   afterAll(async () => {
@@ -107,6 +117,21 @@ describe.each(databases)('on %s', (database) => {
     const ended = reader.frames.find(({ event }) => event === 'job.succeeded');
     expect(ended?.data['data']).toMatchObject({ plugin: 'teller', attempt: 1 });
     expect(ended?.data['data']).not.toHaveProperty('result');
+  });
+
+  test.each([
+    ['a signal', '/signals', { type: 'chain.begun', source: 'shop', data: {} }, 'signal_id', 3],
+    ['a run', '/pipeline/after', {}, 'job_id', 2],
+  ])('all that follows from %s has its correlation', async (_, path, sent, id, jobs) => {
+    const reader = await follow(api);
+    const { body } = await api.ask(path, { body: JSON.stringify(sent) });
+    const count = (type: string): number => types(reader).filter((one) => one === type).length;
+    await eventually('it is over', () => {
+      return count('job.succeeded') === jobs && count('run.succeeded') === 1;
+    });
+    expect(count('job.enqueued')).toBe(jobs);
+    const correlations = reader.frames.map(({ event, data }) => [event, data['correlation_id']]);
+    expect(correlations).toEqual(types(reader).map((type) => [type, body[id]]));
   });
 
   test('after its last id a reader goes on where it was, with nothing lost or twice', async () => {

@@ -1,6 +1,6 @@
 import { makeToken } from '../../base/ids.ts';
 import type { RunStatus } from '../../pipeline/run.ts';
-import { together, type Row, type Session, type Transaction } from '../dialect.ts';
+import { together, type Dialect, type Row, type Session, type Transaction } from '../dialect.ts';
 import type {
   AttemptEvent,
   EventLimit,
@@ -15,7 +15,7 @@ import type {
 import type { Sight } from './event-horizon.ts';
 import { writeMeta } from './meta.ts';
 import { int, text, textOrNull, toAttempt } from './row.ts';
-import { toSignal } from './signal.ts';
+import { chainOf, toSignal } from './signal.ts';
 
 /**
  * What was recorded after a place, in an order that later commits only ever add to. Rows of a
@@ -78,7 +78,8 @@ interface Source<T> {
   readonly tx: 'tx' | 'end_tx';
   /** Whether it orders them also where there is one writer, whose rows are not added in this order. */
   readonly isOrdered: boolean;
-  readonly columns: string;
+  /** Of a table that is called `e`. */
+  readonly columns: (d: Dialect) => string;
   /** The part of a row that may be large. */
   readonly bytes: string;
   readonly toEvent: (row: Row) => T;
@@ -88,7 +89,7 @@ const signalSource: Source<SignalEvent> = {
   table: 'signals',
   tx: 'tx',
   isOrdered: false,
-  columns: '*',
+  columns: () => '*',
   bytes: 'octet_length(data) + octet_length(metadata)',
   toEvent: (row) => ({ ...toSignal(row), position: toPosition(row) }),
 };
@@ -98,20 +99,30 @@ const attemptSource: Source<AttemptEvent> = {
   table: 'job_log',
   tx: 'tx',
   isOrdered: false,
-  columns: `seq, tx, id, job_id, plugin, command, status, cause, attempt, submitted_by,
+  columns: (d) => `seq, tx, id, job_id, plugin, command, status, cause, attempt, submitted_by,
     created_at, started_at, completed_at, last_error, stderr_truncated, exit_code, signal, pid,
-    queue_ms, spawn_ms, run_ms, settle_ms, process_id, claim_token, parent_job_id, source_event_id`,
+    queue_ms, spawn_ms, run_ms, settle_ms, process_id, claim_token, parent_job_id, source_event_id,
+    coalesce(${chainOf(d, () => rootOf(d, 'e.job_id'))}, e.job_id) as correlation_id`,
   bytes: `coalesce(octet_length(last_error), 0)`,
-  toEvent: (row) => ({ ...toAttempt(row), position: toPosition(row) }),
+  toEvent: (row) => ({
+    ...toAttempt(row),
+    correlationId: text(row, 'correlation_id'),
+    position: toPosition(row),
+  }),
 };
+
+function rootOf(d: Dialect, jobId: string): string {
+  return `(select own.root_job_id from ${d.table('job_queue')} own where own.id = ${jobId})`;
+}
 
 /** Without what it was given and gave, which may be large. */
 const runSource: Source<RunEvent> = {
   table: 'pipeline_runs',
   tx: 'end_tx',
   isOrdered: true,
-  columns: `seq, end_tx as tx, id, pipeline, status, submitted_by, actor, source_event_id,
-    parent_job_id, root_job_id, revived_from, created_at, started_at, completed_at`,
+  columns: (d) => `seq, end_tx as tx, id, pipeline, status, submitted_by, actor, source_event_id,
+    parent_job_id, root_job_id, revived_from, created_at, started_at, completed_at,
+    ${chainOf(d, () => 'e.root_job_id')} as correlation_id`,
   bytes: '0',
   toEvent: (row) => ({
     id: text(row, 'id'),
@@ -126,6 +137,7 @@ const runSource: Source<RunEvent> = {
     createdAt: text(row, 'created_at'),
     startedAt: textOrNull(row, 'started_at'),
     completedAt: text(row, 'completed_at'),
+    correlationId: text(row, 'correlation_id'),
     position: toPosition(row),
   }),
 };
@@ -153,7 +165,7 @@ async function listAfter<T>(
   if (last === undefined) return { rows: [], isCut: false, end: after };
   const end = toPosition(last);
   const rows = await session.run(
-    `select ${columns} from ${name} where ${isAfter.text} and ${isUpTo.text}
+    `select ${columns(session.dialect)} from ${name} e where ${isAfter.text} and ${isUpTo.text}
       order by ${isAfter.order}`,
     [...isAfter.values(after), ...isUpTo.values(end)],
   );
@@ -167,8 +179,11 @@ function takeFitting(sizes: readonly Row[], bytesMax: number): readonly Row[] {
   return over === -1 ? sizes : sizes.slice(0, over);
 }
 
-const jobEventColumns = `tx, seq, id, plugin, command, max_attempts, submitted_by, actor, dedupe_key,
-  created_at, parent_job_id, source_event_id, root_job_id, retry_of, schedule_id`;
+const jobEventColumns = (
+  d: Dialect,
+): string => `tx, seq, id, plugin, command, max_attempts, submitted_by, actor, dedupe_key,
+  created_at, parent_job_id, source_event_id, root_job_id, retry_of, schedule_id,
+  ${chainOf(d, () => 'e.root_job_id')} as correlation_id`;
 
 /** Of jobs only what is short is read, so that the number of rows bounds them. */
 async function listJobs(
@@ -182,7 +197,7 @@ async function listJobs(
   const upTo = isAlone ? Number.MAX_SAFE_INTEGER : (reach?.jobsUpTo ?? 0);
   if (upTo <= after.seq) return { rows: [], isCut: false, end: after };
   const found = await session.run(
-    `select ${jobEventColumns} from ${dialect.table('job_queue')}
+    `select ${jobEventColumns(dialect)} from ${dialect.table('job_queue')} e
       where seq > ? and seq <= ? and tx >= ? order by seq limit ?`,
     [after.seq, upTo, after.tx, limit],
   );
@@ -207,6 +222,7 @@ function toJobEvent(row: Row): JobEvent {
     rootJobId: text(row, 'root_job_id'),
     retryOf: textOrNull(row, 'retry_of'),
     scheduleId: textOrNull(row, 'schedule_id'),
+    correlationId: text(row, 'correlation_id'),
     position: toPosition(row),
   };
 }

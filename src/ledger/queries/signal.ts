@@ -127,9 +127,13 @@ function inherited(r: RowsWriter, d: Dialect): string {
   const signals = d.table('signals');
   return `coalesce(
     (select c.correlation_id from ${signals} c where c.id = ${r('causation_id')}),
-    (select c.correlation_id from ${d.table('job_queue')} j
-      join ${signals} c on c.id = j.source_event_id where j.id = ${r('correlation_id')}),
-    ${r('correlation_id')})`;
+    ${chainOf(d, () => r('correlation_id'))})`;
+}
+
+/** The name of the chain that a job began: that of the signal which caused it, else its own id. */
+export function chainOf(d: Dialect, root: () => string): string {
+  return `coalesce((select c.correlation_id from ${d.table('job_queue')} j
+    join ${d.table('signals')} c on c.id = j.source_event_id where j.id = ${root()}), ${root()})`;
 }
 
 /** A signal that is already there is the same one, told again after a lost answer. */
