@@ -5,6 +5,7 @@ import type { ManifestCommand } from '../plugin/manifest.ts';
 import { CLOUDEVENT_BATCH_TYPE, CLOUDEVENT_TYPE } from '../signal/cloudevent.ts';
 import { isOffered, statusesOf, type HttpSurface, type Operation } from './define.ts';
 import { moveRefs } from './move-refs.ts';
+import { runPlugin } from './run.ts';
 import { describeNeed } from './scopes.ts';
 
 type Document = { openapi: string } & Record<string, unknown>;
@@ -43,6 +44,7 @@ function toDocument(
       securitySchemes: { BearerAuth: { type: 'http', scheme: 'bearer' } },
       schemas: {
         Problem: problemSchema,
+        [answerId(runPlugin.name)]: schemaOf(runPlugin),
         ...Object.fromEntries([...answers, ...plugins.flatMap(payloadSchemas)]),
       },
     },
@@ -64,6 +66,7 @@ const problemSchema = {
     place: { type: 'string', description: 'the field, file or id that it is about' },
     hint: { type: 'string' },
     retryable: { type: 'boolean' },
+    details: { type: 'object', description: 'more of what was found, for programs' },
     request_id: { type: 'string' },
   },
 };
@@ -80,27 +83,41 @@ function commandPaths({ name, manifest }: Plugin): Paths {
 
 function describeCommand(plugin: string, command: ManifestCommand): Record<string, unknown> {
   const { name, type, description, inputSchema } = command;
+  const answer = { $ref: `#/components/schemas/${answerId(runPlugin.name)}` };
   return {
     operationId: idOf(plugin, name),
     summary: description ?? `${plugin}: ${name}`,
     tags: [plugin],
-    parameters: writingParameters,
+    parameters: commandParameters(),
     ...(inputSchema === undefined ? {} : { requestBody: wrapped(idOf(plugin, name)) }),
     responses: {
-      '200': { description: 'What would be done', content: jsonContent(planSchema) },
-      '202': { description: 'Job queued', content: jsonContent(acceptedSchema) },
+      ...errorResponses(runPlugin),
+      '200': {
+        description: 'Its end, where it was waited for, or what would be done',
+        content: jsonContent({ anyOf: [answer, planSchema] }),
+      },
+      '202': { description: 'Job queued', content: jsonContent(answer) },
       '400': problem('Bad request'),
       '401': problem('No valid token'),
       '403': problem('Insufficient scope'),
       '404': problem('Unknown plugin or command'),
       '413': problem('Body too large'),
       '422': problem('Idempotency key of another request'),
-      '429': problem('Too many wrong tokens'),
-      '503': problem('The database is away'),
     },
     security: bearer,
     'x-ductile-scope': describeNeed({ plugin, command: name, type }),
   };
+}
+
+/** How a job is started and waited for, whichever command it is of. */
+function commandParameters(): Record<string, unknown>[] {
+  const schema = toSchema(runPlugin.input, 'input');
+  const named = new Set(['plugin', 'command', 'payload']);
+  const own = Object.entries(schema.properties ?? {}).filter(([field]) => !named.has(field));
+  const parameters = own.map(([field, property]) =>
+    toParameter(field, property, new Set(), schema),
+  );
+  return [...parameters, ...writingParameters];
 }
 
 function idOf(plugin: string, command: string): string {
@@ -143,26 +160,28 @@ const planSchema = {
   },
 };
 
-const acceptedSchema = {
-  type: 'object',
-  required: ['job_id', 'status', 'plugin', 'command'],
-  properties: {
-    job_id: { type: 'string' },
-    status: { type: 'string' },
-    plugin: { type: 'string' },
-    command: { type: 'string' },
-  },
-};
-
 function addOperation(paths: Paths, operation: Operation): void {
   const { http } = operation;
   if (!isOffered(http)) return;
-  for (const path of [http.path, ...(http.also ?? [])]) {
-    const written = path.replace(/\?$/, '').replaceAll(/:(\w+)/g, '{$1}');
-    const isSecond = path !== http.path;
-    const methods = (paths[written] ??= {});
-    methods[http.method.toLowerCase()] = describeOperation(operation, http, path, isSecond);
+  const id = operation.name.replace('.', '_');
+  const [path, ...shorter] = withoutOptional(http.path);
+  const also = [...shorter, ...(http.also ?? [])].map(
+    (other) => [other, `${id}_${other.split('/')[1] ?? ''}`] as const,
+  );
+  for (const [one, operationId] of [[path, id] as const, ...also]) {
+    const methods = (paths[one.replaceAll(/:(\w+)/g, '{$1}')] ??= {});
+    methods[http.method.toLowerCase()] = {
+      operationId,
+      ...describeOperation(operation, http, one),
+    };
   }
+}
+
+/** A path whose end may be left out is two: what stands in a path is never optional there. */
+function withoutOptional(path: string): [string, ...string[]] {
+  if (!path.endsWith('?')) return [path];
+  const whole = path.slice(0, -1);
+  return [whole, whole.slice(0, whole.lastIndexOf('/'))];
 }
 
 interface Schema {
@@ -174,11 +193,9 @@ function describeOperation(
   operation: Operation,
   http: HttpSurface,
   path: string,
-  isSecond: boolean,
 ): Record<string, unknown> {
   const { name, summary, scope, effect, input } = operation;
   const [noun = ''] = name.split('.');
-  const id = name.replace('.', '_');
   const inPath = new Set([...path.matchAll(/:(\w+)/g)].map((match) => match[1] ?? ''));
   const schema = toSchema(input, 'input');
   const fields = Object.entries(schema.properties ?? {});
@@ -190,7 +207,6 @@ function describeOperation(
   if (effect !== 'read') parameters.push(...writingParameters);
   const body = fields.filter(([field]) => isInBody(field));
   return {
-    operationId: isSecond ? `${id}_${path.split('/')[1] ?? ''}` : id,
     summary,
     tags: [noun],
     parameters,
@@ -209,15 +225,22 @@ function describeOperation(
 }
 
 /** An answer that holds others of its kind has a place of its own, which they point to. */
-function answerSchemas({ name, output }: Operation): [string, unknown][] {
-  const { $schema: _, ...schema } = toSchema(output, 'output') as Record<string, unknown>;
+function answerSchemas(operation: Operation): [string, unknown][] {
+  const schema = schemaOf(operation);
   if (!('$defs' in schema)) return [];
-  return [[answerId(name), moveRefs(schema, `#/components/schemas/${answerId(name)}`)]];
+  const id = answerId(operation.name);
+  return [[id, moveRefs(schema, `#/components/schemas/${id}`)]];
 }
 
-function answerSchema({ name, output }: Operation): Record<string, unknown> {
-  const { $schema: _, ...schema } = toSchema(output, 'output') as Record<string, unknown>;
+function answerSchema(operation: Operation): Record<string, unknown> {
+  const { name } = operation;
+  const schema = schemaOf(operation);
   return '$defs' in schema ? { $ref: `#/components/schemas/${answerId(name)}` } : schema;
+}
+
+function schemaOf({ output }: Operation): Record<string, unknown> {
+  const { $schema: _, ...schema } = toSchema(output, 'output') as Record<string, unknown>;
+  return schema;
 }
 
 function answerId(name: string): string {
@@ -306,9 +329,8 @@ function errorResponses({ errors, scope }: Operation): Record<string, unknown> {
     const { status } = catalogue[code];
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
-  return Object.fromEntries(
-    [...byStatus].map(([status, names]) => [String(status), problem(names.join(', '))]),
-  );
+  const told = [...byStatus].map(([status, names]) => [status, problem(names.join(', '))] as const);
+  return { ...Object.fromEntries(told), default: problem('What any request may be answered') };
 }
 
 function problem(description: string): Record<string, unknown> {

@@ -29,7 +29,7 @@ const operationShape = z.strictObject({
     .optional(),
   requestBody: z.strictObject({ required: z.boolean(), content }).optional(),
   responses: z.record(
-    z.string().regex(/^[1-5]\d\d$/),
+    z.string().regex(/^([1-5]\d\d|default)$/),
     z.strictObject({ description: z.string().min(1), content: content.optional() }),
   ),
   security: z.array(z.record(z.string(), z.array(z.string()))),
@@ -145,8 +145,50 @@ describe('the whole document', () => {
       expect(told).toMatch(/DIRECTIVE_FAILED/);
       expect(told).toMatch(/BUSY/);
     }
+  });
+
+  test('says of a command what goes for every one: how to wait for its end, and what that is', async () => {
+    const { paths, components } = await describeApi('system.openapi');
     const poll = paths['/plugin/echo/poll']?.post;
-    expect(poll?.parameters).toMatchObject([{ name: 'dry_run' }, { name: 'Idempotency-Key' }]);
+    const general = paths['/plugin/{plugin}/{command}']?.post;
+    const names = (of: typeof poll) => of?.parameters?.map(({ name }) => name) ?? [];
+    expect(names(poll)).toEqual(expect.arrayContaining(['wait', 'delay', 'dedupe_key', 'dry_run']));
+    const inPath = ['plugin', 'command'];
+    expect(names(poll)).toEqual(names(general).filter((name) => !inPath.includes(name)));
+    expect(Object.keys(poll?.responses ?? {})).toEqual(
+      expect.arrayContaining(Object.keys(general?.responses ?? {})),
+    );
+    const job = { $ref: '#/components/schemas/plugin_run__answer' };
+    expect(poll?.responses['200']?.content?.['application/json']?.schema['anyOf']).toContainEqual(
+      job,
+    );
+    expect(poll?.responses['202']?.content?.['application/json']?.schema).toEqual(job);
+    expect(components.schemas['plugin_run__answer']).toMatchObject({
+      required: expect.arrayContaining(['job_id', 'status']),
+      properties: { result: {}, timeout_exceeded: { type: 'boolean' } },
+    });
+  });
+
+  test('has a path with and without what may be left out at its end', async () => {
+    const { paths } = await describeApi('system.openapi');
+    const places = ['/system/breaker', '/system/breaker/{plugin}'].map((path) => {
+      return paths[path]?.get?.parameters?.find(({ name }) => name === 'plugin')?.in;
+    });
+    expect(places).toEqual(['query', 'path']);
+    expect(paths['/plugin/{plugin}']).toMatchObject({ get: {}, post: {} });
+  });
+
+  test('knows what any request may be answered', async () => {
+    const document = await describeApi('system.openapi');
+    for (const { operationId, responses } of operationsOf(document)) {
+      expect([operationId, responses['default']?.content]).toMatchObject([
+        operationId,
+        { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+      ]);
+    }
+    expect(document.components.schemas['Problem']).toMatchObject({
+      properties: { details: { type: 'object' } },
+    });
   });
 
   test('has every command under its own name', async () => {
