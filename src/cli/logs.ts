@@ -66,7 +66,7 @@ export async function tail(session: Session, options: TailOptions): Promise<numb
 }
 
 interface Source {
-  /** Oldest first. */
+  /** Oldest first; all since a moment, or as many of them as were asked for. */
   first(): Promise<{ readonly name: string; readonly rows: readonly Row[] }>;
   /** What came since. */
   next(): Promise<readonly Row[]>;
@@ -88,7 +88,7 @@ function refuseContradictions(options: TailOptions): void {
 
 /** Attempts are rows of the ledger, so a tail misses nothing, whichever process wrote them. */
 function attempts(session: Session, options: TailOptions): Source {
-  const { plugin, job, correlation, since, limit = LINES_USUAL } = options;
+  const { plugin, job, correlation, since, limit } = options;
   const seen = new Map<string, number>();
   const common: Input = {
     ...(plugin === undefined ? {} : { plugin }),
@@ -121,13 +121,17 @@ function attempts(session: Session, options: TailOptions): Source {
     async first() {
       const rows =
         since === undefined
-          ? rowsOf((await look({ limit }))['logs']).toReversed()
+          ? rowsOf((await look({ limit: limit ?? LINES_USUAL }))['logs']).toReversed()
           : await readFrom(since);
-      return { name: 'logs', rows: fresh(rows) };
+      return { name: 'logs', rows: latest(fresh(rows), limit) };
     },
     next: async () => fresh(await readFrom(from)),
     print: printAttempt,
   };
+}
+
+function latest(rows: readonly Row[], limit = rows.length): readonly Row[] {
+  return rows.slice(rows.length - Math.min(limit, rows.length));
 }
 
 function endOf({ completed_at }: Row): number {
@@ -136,7 +140,7 @@ function endOf({ completed_at }: Row): number {
 
 /** The server keeps the latest of its own lines; a new process counts them anew. */
 function coreLines(session: Session, options: TailOptions): Source {
-  const { level, component, since, limit = LINES_USUAL } = options;
+  const { level, component, since, limit } = options;
   const common: Input = {
     ...(level === undefined ? {} : { level }),
     ...(component === undefined ? {} : { component }),
@@ -151,12 +155,25 @@ function coreLines(session: Session, options: TailOptions): Source {
     last = Number(answer['last_seq']);
     return [...rowsOf(answer['logs'])];
   };
+  /** A page that is full says where it ended. */
+  const readFrom = async (start: Input): Promise<Row[]> => {
+    const found: Row[] = [];
+    let page = await look({ ...start, limit: PAGE_ROWS });
+    for (;;) {
+      found.push(...page);
+      if (page.length < PAGE_ROWS) return found;
+      page = await look({ after: last, limit: PAGE_ROWS });
+    }
+  };
   return {
     async first() {
-      const input = since === undefined ? { limit } : { since, limit: PAGE_ROWS };
-      return { name: 'logs', rows: await look(input) };
+      const rows =
+        since === undefined
+          ? await look({ limit: limit ?? LINES_USUAL })
+          : latest(await readFrom({ since }), limit);
+      return { name: 'logs', rows };
     },
-    next: () => look({ after: last, limit: PAGE_ROWS }),
+    next: () => readFrom({ after: last }),
     print: printCoreLine,
   };
 }

@@ -143,7 +143,11 @@ function addLogs(program: Command, session: Session): void {
     .description('Tail what plugins said in their attempts, or the log of the server itself.')
     .argument('[plugin]', 'only attempts of this plugin')
     .option('-f, --follow', 'go on until Ctrl-C')
-    .option('-n, --limit <count>', 'how many of the latest to begin with (20)', toCount)
+    .option(
+      '-n, --limit <count>',
+      'how many of the latest to begin with (20, or all with --since)',
+      toCount,
+    )
     .option('--since <when>', 'begin at a moment, or so long ago, such as 15m')
     .option('-p, --plugin <name>', 'only attempts of this plugin')
     .option('-j, --job <id>', 'only attempts of this job')

@@ -148,6 +148,23 @@ describe('what goes wrong is told', () => {
   });
 });
 
+test('the log of a server is read to its end, however long it is', async () => {
+  const all = Array.from({ length: 1300 }, (_, at) => ({ seq: at + 1, level: 'info' }));
+  const url = await serve(({ url: path = '' }, response) => {
+    const query = new URL(path, 'http://x').searchParams;
+    const after = Number(query.get('after') ?? 0);
+    const logs = all.slice(after, after + Number(query.get('limit')));
+    response.end(JSON.stringify({ process_id: 'p', last_seq: logs.at(-1)?.seq ?? after, logs }));
+  });
+  const lines = async (...more: readonly string[]): Promise<number[]> => {
+    const argv = ['logs', '--core', '--since', '1d', '--json', '--url', url, ...more];
+    const { out } = await run(argv);
+    return (JSON.parse(out) as { logs: typeof all }).logs.map(({ seq }) => seq);
+  };
+  expect(await lines()).toEqual(all.map(({ seq }) => seq));
+  expect(await lines('-n', '2')).toEqual([1299, 1300]);
+});
+
 describe('api', () => {
   const echo = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { method, url, headers } = request;

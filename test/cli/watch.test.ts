@@ -127,6 +127,17 @@ describe('logs', () => {
     expect(out).toContain('failed (exit)  no\n  | line one\n  | line \\u001b[31mtwo\n');
   });
 
+  test('since a moment are all, or the latest of them', async () => {
+    const answer = { logs: [attempt('a', 30), attempt('b', 40), attempt('c', 41)] };
+    const ids = async (...more: readonly string[]): Promise<string[]> => {
+      const { out } = await run(['logs', '--since', '1h', '--json', ...more], { answer });
+      return (JSON.parse(out) as typeof answer).logs.map(({ log_id }) => log_id);
+    };
+    expect(await ids()).toEqual(['a', 'b', 'c']);
+    expect(await ids('-n', '2')).toEqual(['b', 'c']);
+    expect(await ids('-n', '9')).toEqual(['a', 'b', 'c']);
+  });
+
   test('follow what comes, each attempt once, also when it became visible late', async () => {
     const pages = [
       { logs: [attempt('b', 40)] },
