@@ -2,7 +2,7 @@ import { inspect, styleText } from 'node:util';
 import pino from 'pino';
 import { toTimestamp } from './clock.ts';
 import { DuctileError } from './errors.ts';
-import { limits } from './limits.ts';
+import { standardOutput, type LineWriter } from './log-output.ts';
 import { LogRing, logLevels } from './log-ring.ts';
 import type { LogLevel } from './log-ring.ts';
 import { visible } from './text.ts';
@@ -31,10 +31,6 @@ export interface LogOptions {
   readonly format: LogFormat;
   /** Where whole lines go; standard output unless told otherwise. */
   readonly destination?: LineWriter;
-}
-
-export interface LineWriter {
-  write(line: string): void;
 }
 
 export function makeLogger({ level, format, destination = standardOutput() }: LogOptions): Log {
@@ -71,11 +67,6 @@ export function autoFormat(stream: { readonly isTTY?: boolean }): LogFormat {
 }
 
 type Write = (level: LogLevel, component: string, message: string, fields: LogFields) => void;
-
-/** Buffered, so that a slow reader holds up nobody; it is flushed when the process exits. */
-function standardOutput(): LineWriter {
-  return pino.destination({ dest: 1, sync: false, maxLength: limits.logBufferBytesMax });
-}
 
 function jsonWriter(destination: LineWriter): Write {
   const root = pino(

@@ -24,8 +24,13 @@ export const dataLimits = {
   hopsMax: 32,
   /** Text of the signals that one step of a replay reads; one is read however large it is. */
   replayStepBytes: 4 * MIB,
-  /** Log lines that wait for a slow reader; what comes on top is dropped. */
+  /** Log lines that wait for a slow reader or a full disk; what comes on top is dropped. */
   logBufferBytesMax: 16 * MIB,
+  /** When they are tried again, where the reader is slow and where they were refused. */
+  logAgainMs: 50,
+  logRefusedMs: 1000,
+  /** How long the exit waits for a reader to take what is left. */
+  logFlushMs: 5000,
   /** What the core keeps of its own log for whoever asks later. */
   logRingLinesMax: 5000,
   logRingBytesMax: 4 * MIB,
