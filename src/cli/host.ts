@@ -95,8 +95,9 @@ export function processIo(): CliIo {
   const { stdout, env } = process;
   // Whoever reads only the beginning of our output has not made a mistake.
   stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-    process.exit();
+    if (error.code === 'EPIPE') process.exit();
+    process.stderr.write(`error: standard output cannot be written: ${error.message}\n`);
+    process.exit(1);
   });
   return {
     stdout,

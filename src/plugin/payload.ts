@@ -24,7 +24,7 @@ export async function checkPayload(
   const place = placeOf('payload', fault);
   throw new DuctileError('INPUT_INVALID', `${place} ${sayWhy(fault)}`, {
     place,
-    hint: `See what ${plugin.name} ${command} takes with \`ductile plugin list --json\`.`,
+    hint: `See what ${command} takes with \`ductile plugin inspect ${plugin.name} --verbose\`.`,
   });
 }
 

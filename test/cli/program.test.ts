@@ -1,5 +1,6 @@
 /** The whole program, as a newcomer uses it: real processes, real files, real databases. */
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
 import { request } from 'node:http';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -184,6 +185,20 @@ test.each([
   expect(ran.code).toBe(code);
   expect(ran.stderr).toContain(words);
   expect(ran.stderr).toContain('to do:');
+});
+
+test.runIf(process.platform === 'linux')('output that finds no room is told in words', async () => {
+  const full = openSync('/dev/full', 'w');
+  const { status, stderr } = spawnSync(process.execPath, [join(root, 'src/main.ts'), 'version'], {
+    env: { PATH: process.env['PATH'], HOME: await makeDirectory() },
+    stdio: ['ignore', full, 'pipe'],
+    encoding: 'utf8',
+  });
+  closeSync(full);
+  expect([status, stderr]).toEqual([
+    1,
+    expect.stringMatching(/^error: standard output cannot be written: ENOSPC[^\n]*\n$/),
+  ]);
 });
 
 function get(socketPath: string, path: string): Promise<{ code: number; body: unknown }> {
