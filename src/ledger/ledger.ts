@@ -334,6 +334,12 @@ export interface JobFilter {
   readonly limit: number;
 }
 
+/** Among attempts in the order of their ends. */
+export interface AttemptPlace {
+  readonly completedAt: Timestamp;
+  readonly logId: string;
+}
+
 export interface AttemptFilter {
   readonly plugin?: string;
   /** Only attempts of jobs that follow from one of these. */
@@ -345,7 +351,9 @@ export interface AttemptFilter {
   /** Ended at or after this moment; oldest first then. */
   readonly since?: Timestamp;
   /** Keyset page, oldest first: what ended after this one. */
-  readonly after?: { readonly completedAt: Timestamp; readonly logId: string };
+  readonly after?: AttemptPlace;
+  /** Keyset page, newest first: what ended before this one. */
+  readonly before?: AttemptPlace;
   readonly limit: number;
 }
 

@@ -7,6 +7,7 @@ import { logLevels } from '../base/log-ring.ts';
 import { pluginName } from '../config/fields.ts';
 import { attemptStatuses } from '../job/attempt.ts';
 import type { Attempt } from '../job/attempt.ts';
+import type { AttemptFilter } from '../ledger/ledger.ts';
 import { defineOperation } from './define.ts';
 import { ID_LENGTH } from './find.ts';
 import { findJob, jobId, limit } from './job.ts';
@@ -19,8 +20,9 @@ const since = z
     'oldest first from here on: a moment such as 2026-11-15T08:00:00Z, or 15m for so long ago',
   );
 
-/** Where a page ended: when the last attempt ended, and which it was. */
-const cursorPattern = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)_([0-9a-f-]{36}-\d{1,9})$/;
+/** Where a page ended: when the last attempt ended, and which it was; and that what came before is next. */
+const cursorPattern =
+  /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)_([0-9a-f-]{36}-\d{1,9})(_before)?$/;
 
 export const listLogs = defineOperation({
   name: 'job.logs',
@@ -40,12 +42,17 @@ export const listLogs = defineOperation({
       .string()
       .regex(cursorPattern, 'must be the `next_cursor` of a page')
       .optional()
-      .describe('go on after a page, oldest first: its `next_cursor`'),
+      .describe('go on after a page, in its order: its `next_cursor`'),
     limit,
   }),
   output: z.object({
     logs: z.array(attemptShape),
-    next_cursor: z.string().nullable().describe('where the next page begins; null without rows'),
+    next_cursor: z
+      .string()
+      .nullable()
+      .describe(
+        'where the next page begins; null after the oldest, and where nothing has come since',
+      ),
   }),
   errors: ['INPUT_INVALID', 'JOB_NOT_FOUND', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/job-logs' },
@@ -66,7 +73,6 @@ export const listLogs = defineOperation({
     // An attempt may outlive its job's row, so a whole id is not looked up.
     const whole =
       id === undefined || id.length === ID_LENGTH ? id : (await findJob({ engine }, id)).id;
-    const [, completedAt, logId] = cursorPattern.exec(from.cursor ?? '') ?? [];
     const attempts = await engine.ledger.attemptsOf({
       limit: rows,
       ...(plugin === undefined ? {} : { plugin }),
@@ -74,11 +80,9 @@ export const listLogs = defineOperation({
       ...(correlationId === undefined ? {} : { correlationId }),
       ...(status === undefined ? {} : { status }),
       ...(from.since === undefined ? {} : { since: await readMoment(engine.ledger, from.since) }),
-      ...(completedAt === undefined || logId === undefined
-        ? {}
-        : { after: { completedAt, logId } }),
+      ...placeOf(from.cursor),
     });
-    return { logs: attempts.map(showAttempt), next_cursor: cursorOf(attempts, from) };
+    return { logs: attempts.map(showAttempt), next_cursor: cursorOf(attempts, rows, from) };
   },
 });
 
@@ -147,12 +151,27 @@ function toMoment(text: string, nowMs: number): Timestamp | undefined {
   return Number.isNaN(ms) ? undefined : toTimestamp(ms);
 }
 
-/** Rows that come newest first have no later page. */
+function placeOf(cursor = ''): Pick<AttemptFilter, 'after' | 'before'> {
+  const [, completedAt, logId, before] = cursorPattern.exec(cursor) ?? [];
+  if (completedAt === undefined || logId === undefined) return {};
+  const place = { completedAt, logId };
+  return before === undefined ? { after: place } : { before: place };
+}
+
+/** Oldest first there may always be more to come; newest first there is an end. */
 function cursorOf(
   attempts: readonly Attempt[],
-  from: { readonly since?: string | undefined; readonly cursor?: string | undefined },
+  limit: number,
+  { since, cursor }: { readonly since?: string | undefined; readonly cursor?: string | undefined },
 ): string | null {
   const last = attempts.at(-1);
-  if (from.since === undefined && from.cursor === undefined) return null;
-  return last === undefined ? (from.cursor ?? null) : `${last.completedAt}_${last.id}`;
+  const isNewestFirst = cursor === undefined ? since === undefined : cursor.endsWith(BEFORE);
+  if (!isNewestFirst) {
+    return last === undefined ? (cursor ?? null) : `${last.completedAt}_${last.id}`;
+  }
+  return last === undefined || attempts.length < limit
+    ? null
+    : `${last.completedAt}_${last.id}${BEFORE}`;
 }
+
+const BEFORE = '_before';

@@ -6,7 +6,7 @@ import { claimAs, release, retryLater, settleOne, startOne, succeed } from './wo
 const at = (second: number): string => `2026-01-01T00:00:0${second}.000Z`;
 
 describe.each(databases)('attempts on %s', (kind) => {
-  test('are walked oldest first, page by page, also those of one moment', async () => {
+  test('are walked both ways, page by page, also those of one moment', async () => {
     const { ledger, sql } = await openBench(kind);
     const ids: string[] = [];
     for (const number of range(6)) {
@@ -29,6 +29,14 @@ describe.each(databases)('attempts on %s', (kind) => {
     expect(late.map(({ jobId }) => jobId)).toEqual(ids.slice(2));
     const newest = await ledger.attemptsOf({ limit: 2 });
     expect(newest.map(({ jobId }) => jobId)).toEqual(ids.slice(4).toReversed());
+    const back: string[] = [];
+    page = await ledger.attemptsOf({ limit: 1 });
+    while (page.length > 0) {
+      back.push(...page.map(({ jobId }) => jobId));
+      const { completedAt, id } = page.at(-1) ?? { completedAt: '', id: '' };
+      page = await ledger.attemptsOf({ before: { completedAt, logId: id }, limit: 1 });
+    }
+    expect(back).toEqual(ids.toReversed());
   });
 
   test('wait from the moment at which they could start', async () => {

@@ -41,7 +41,7 @@ export async function settledBefore(
 }
 
 export async function listAttempts(session: Session, filter: AttemptFilter): Promise<Attempt[]> {
-  const { correlationId, jobId, plugin, status, since, after } = filter;
+  const { correlationId, jobId, plugin, status, since, after, before } = filter;
   const { dialect: d } = session;
   const isChain = correlationId !== undefined;
   const where = new Where().equals({ plugin, job_id: jobId, status });
@@ -58,7 +58,13 @@ export async function listAttempts(session: Session, filter: AttemptFilter): Pro
     where.and('completed_at >= ?', completedAt);
     where.and('(completed_at > ? or id > ?)', completedAt, logId);
   }
-  const order = since === undefined && after === undefined ? 'desc' : 'asc';
+  if (before !== undefined) {
+    const { completedAt, logId } = before;
+    where.and('completed_at <= ?', completedAt);
+    where.and('(completed_at < ? or id < ?)', completedAt, logId);
+  }
+  const isOldestFirst = before === undefined && (since ?? after) !== undefined;
+  const order = isOldestFirst ? 'asc' : 'desc';
   const inOrder = `order by completed_at ${order}, id ${order}`;
   const values = [...where.values, filter.limit];
   if (isChain) {

@@ -53,7 +53,19 @@ describe('job.logs', () => {
     const ids = await finishJobs(2);
     expect((await ask({ since: '2026-01-01' })).ids).toEqual(ids);
     expect((await ask({ since: '2999-01-01T00:00:00Z' })).ids).toEqual([]);
-    expect(await ask({ limit: 1 })).toEqual({ ids: ids.slice(1), next: null });
+    expect((await ask({ limit: 1 })).ids).toEqual(ids.slice(1));
+  });
+
+  test('without one go back from the newest, page by page, to the oldest', async () => {
+    const ids = await finishJobs(5);
+    const first = await ask({ limit: 2 });
+    // What ends meanwhile is on no later page.
+    await finishJobs(1);
+    const second = await ask({ limit: 2, cursor: first.next });
+    const third = await ask({ limit: 2, cursor: second.next });
+    expect([...first.ids, ...second.ids, ...third.ids]).toEqual(ids.toReversed());
+    expect(third.next).toBeNull();
+    expect((await ask({})).next).toBeNull();
   });
 
   test.each([{ since: 'yesterday' }, { since: '2026-13-01' }, { cursor: 'x' }])(
