@@ -64,7 +64,9 @@ async function explain(
 }
 
 function explainPause(branch: Branch, step: Step | undefined): Wait {
-  const more = { until: branch.dueAt ?? step?.dueAt ?? null, stepId: step?.id ?? null };
+  // A branch may be due before its wait ends, only to look for its signal.
+  const until = step === undefined ? branch.dueAt : step.dueAt;
+  const more = { until, stepId: step?.id ?? null };
   if (step?.kind === 'approve') {
     const question = step.note === null ? '' : `: ${step.note}`;
     return tell(branch, `somebody has to approve or reject it${question}`, more);

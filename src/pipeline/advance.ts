@@ -5,6 +5,7 @@ import { open, walkTo } from './enter.ts';
 import { PipelineFault } from './fault.ts';
 import { keyOf, type ApproveNode, type Graph, type NodeId, type TaskNode } from './graph.ts';
 import type { Arrival, BlockKind, Move, Standing } from './move.ts';
+import { noteOfSignal } from './wait.ts';
 import { beginWalk, halt, haltWith, isOver, ownText, stand, take, type Walk } from './walk.ts';
 
 /**
@@ -29,7 +30,7 @@ function arrive(walk: Walk, arrival: Arrival): Move {
   if (arrival.kind === 'due') return arriveDue(walk, arrival.at);
   if (arrival.kind === 'decided') return arriveDecided(walk, arrival);
   if (walk.node.kind !== 'wait') throw strange(walk, arrival.kind);
-  return proceed(walk, arrival.data, `signal ${arrival.signalId}`);
+  return proceed(walk, arrival.data, noteOfSignal(arrival.signalId));
 }
 
 function arriveDone(walk: Walk, { events, result }: Extract<Arrival, { kind: 'done' }>): Move {

@@ -95,7 +95,8 @@ function waitText({ delayMs, until, signal }: WaitNode): string {
   if (until !== undefined) return `wait until ${templateText(until)}`;
   const from = signal?.from === undefined ? '' : ` from ${signal.from}`;
   const when = signal?.when === undefined ? '' : ` if ${conditionText(signal.when)}`;
-  return `wait for ${signal?.type ?? 'nothing'}${from}${when}`;
+  const since = signal?.since === undefined ? '' : ` since ${signal.since}`;
+  return `wait for ${signal?.type ?? 'nothing'}${from}${when}${since}`;
 }
 
 function notesOf(node: Node): string[] {

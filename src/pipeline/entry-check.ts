@@ -79,7 +79,7 @@ export function checkWait(wait: ParsedWait, report: Report): void {
   const [first, second] = given;
   if (first === undefined) report('delay', 'or one of until and signal is required');
   if (second !== undefined) report(second, `and ${first} exclude each other`, 'Keep one of them.');
-  for (const key of ['from', 'if'] as const) {
+  for (const key of ['from', 'if', 'since'] as const) {
     if (wait[key] !== undefined && wait.signal === undefined) {
       report(key, 'is only for a wait for a signal');
     }

@@ -67,6 +67,7 @@ const wait = either<ParsedWait>((value) => !isObject(value), {
     signal: text().optional(),
     from: text().optional(),
     if: condition([...usual, 'signal']).optional(),
+    since: z.enum(['run', 'now']).optional(),
   }).superRefine((given, context) => checkWait(given, reporter(context))),
 });
 

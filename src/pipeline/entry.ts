@@ -121,6 +121,7 @@ export interface WaitEntry extends Common {
         readonly type: string;
         readonly from: string | undefined;
         readonly when: Condition | undefined;
+        readonly since?: 'now' | undefined;
       }
     | undefined;
   readonly timeoutMs: number | undefined;
@@ -242,8 +243,11 @@ function toWait({
   signal: type,
   from,
   if: when,
+  since,
 }: NonNullable<ParsedStep['wait']>): Pick<WaitEntry, 'delayMs' | 'until' | 'signal'> {
-  return { delayMs: delay, until, signal: type === undefined ? undefined : { type, from, when } };
+  const fresh = since === 'now' ? { since } : {};
+  const signal = type === undefined ? undefined : { type, from, when, ...fresh };
+  return { delayMs: delay, until, signal };
 }
 
 /** Every step, nested ones too, in the order in which they are written. */

@@ -109,6 +109,8 @@ export interface WaitNode extends Leads {
         readonly from: string | undefined;
         /** Over `signal.*` beside `payload.*` and `context.*`. */
         readonly when: Condition | undefined;
+        /** One that came while its run was under way will do, unless it has to be a new one. */
+        readonly since?: 'now' | undefined;
       }
     | undefined;
   /** Of a wait for a signal. */

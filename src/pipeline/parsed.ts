@@ -47,6 +47,7 @@ export interface ParsedWait {
   readonly signal?: string | undefined;
   readonly from?: string | undefined;
   readonly if?: Condition | undefined;
+  readonly since?: 'run' | 'now' | undefined;
 }
 
 /** How many runs at once; of all, or of each key. */

@@ -28,3 +28,15 @@ export function isAwaited(graph: Graph, standing: Standing, signal: AwaitedSigna
     throw thrown;
   }
 }
+
+const TAKEN = 'signal ';
+
+/** What is noted of a wait that a signal has ended. */
+export function noteOfSignal(signalId: string): string {
+  return `${TAKEN}${signalId}`;
+}
+
+/** The signal that has ended the wait of which this was noted. */
+export function signalTakenIn(note: string | null): string | undefined {
+  return note?.startsWith(TAKEN) === true ? note.slice(TAKEN.length) : undefined;
+}

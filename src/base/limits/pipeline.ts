@@ -49,6 +49,8 @@ export const pipelineLimits = {
   haltsToldMax: 100,
   /** Signals of one type that one look of a waiting branch considers. */
   signalLookMax: 200,
+  /** Until a branch that begins to wait looks for signals a second time: longer than their commits take. */
+  signalLookAgainMs: 2 * SECOND,
   /** How long a synchronous caller waits for a pipeline that does not say. */
   pipelineTimeoutMs: 30 * SECOND,
   /** All baggage of a chain as JSON text. */

@@ -1,10 +1,7 @@
 import { fromTimestamp } from '../../base/clock.ts';
 import { makeId } from '../../base/ids.ts';
 import { limits } from '../../base/limits.ts';
-import type { Json } from '../../base/json.ts';
 import type { Arrival } from '../../pipeline/move.ts';
-import { isAwaited } from '../../pipeline/wait.ts';
-import { senderOf } from '../../signal/signal.ts';
 import { defineRows, type Dialect, type Row, type Session, type Transaction } from '../dialect.ts';
 import {
   noNews,
@@ -14,11 +11,12 @@ import {
   type BranchClaimRequest,
 } from '../runs.ts';
 import { lockBranches } from './arrive.ts';
+import { FROM_THE_START, FROM_THE_START_AGAIN, lookForSignal, type Look } from './awaited.ts';
 import { Effects } from './effects.ts';
 import { failBranch, failingOf } from './failing.ts';
 import { climb, readJoin } from './join.ts';
 import { beginChildren, moveOn, roomOf, type Opening } from './moving.ts';
-import { int, text, textOrNull } from './row.ts';
+import { text, textOrNull } from './row.ts';
 import { toBranch, type BranchRow } from './run-row.ts';
 import { beginDue, beginQueued, recallNews } from './run-start.ts';
 import { isSweeping, sweep, type Sweeping } from './run-sweep.ts';
@@ -206,8 +204,9 @@ async function advanceStand(
     moveOn(effects, stand, { arrival: join ?? (await readJoin(tx, branch)), isNew });
     return 'done';
   }
-  const arrival = outcome ?? (await findWakening(tx, stand));
-  if (arrival === undefined) goOnWaiting(effects, stand);
+  const { arrival, goOnFrom } =
+    outcome === undefined ? await findWakening(tx, stand) : { arrival: outcome };
+  if (arrival === undefined) goOnWaiting(effects, stand, goOnFrom);
   else moveOn(effects, stand, { arrival, isNew });
   return 'done';
 }
@@ -249,49 +248,30 @@ function advanceOpening(effects: Effects, stand: Stand, { events }: Opening): 'd
   return 'done';
 }
 
-/** Its time has come, or a signal for which it waits. */
-async function findWakening(tx: Transaction, stand: Stand): Promise<Arrival | undefined> {
-  const { branch } = stand;
-  if (branch.waitsFor !== null && branch.wakeFrom !== null) {
-    const signalled = await findSignal(tx, stand, branch.waitsFor, branch.wakeFrom);
-    if (signalled !== undefined) return signalled;
+/** Its time has come, or a signal for which it waits; else from where it looks on, if anywhere. */
+async function findWakening(tx: Transaction, stand: Stand): Promise<Look> {
+  const { waitsFor: type, wakeFrom: from, deadlineAt } = stand.branch;
+  if (type !== null && from !== null) {
+    const look = await lookForSignal(tx, stand, { type, from });
+    if (look.arrival !== undefined || look.goOnFrom !== undefined) return look;
   }
   const [clock] = await tx.run(`select ${tx.dialect.now} as now`);
   const at = text(clock ?? {}, 'now');
-  return branch.deadlineAt !== null && branch.deadlineAt <= at ? { kind: 'due', at } : undefined;
+  if (deadlineAt !== null && deadlineAt <= at) return { arrival: { kind: 'due', at } };
+  // Where several write at once, a signal may be on its way that did not see this branch wait.
+  const isUnsure = tx.dialect.settledBelow !== undefined && from === FROM_THE_START;
+  return isUnsure ? { goOnFrom: FROM_THE_START_AGAIN } : {};
 }
 
-async function findSignal(
-  tx: Transaction,
-  { graph, branch, own, base, context }: Stand,
-  type: string,
-  from: number,
-): Promise<Arrival | undefined> {
-  const standing = { node: branch.node, stop: branch.stop, own, base, context };
-  for (let after = from - 1; ;) {
-    const rows = await tx.run(
-      `select seq, id, source, data from ${tx.dialect.table('signals')}
-        where type = ? and seq > ? order by seq limit ${limits.signalLookMax}`,
-      [type, after],
-    );
-    for (const row of rows) {
-      const data = JSON.parse(text(row, 'data')) as Json;
-      const source = senderOf(text(row, 'source'));
-      if (isAwaited(graph, standing, { type, source, data })) {
-        return { kind: 'signalled', data, signalId: text(row, 'id') };
-      }
-      after = int(row, 'seq');
-    }
-    if (rows.length < limits.signalLookMax) return undefined;
-  }
-}
-
-function goOnWaiting(effects: Effects, { branch }: Stand): void {
+function goOnWaiting(effects: Effects, { branch }: Stand, goOnFrom: number | undefined): void {
+  const isLater = goOnFrom === FROM_THE_START_AGAIN;
+  const lookInMs = isLater ? limits.signalLookAgainMs : 0;
   effects.put(
     {
       ...branch,
-      wakeFrom: null,
+      wakeFrom: goOnFrom ?? null,
       due: undefined,
+      lookInMs: goOnFrom === undefined ? undefined : lookInMs,
       wasPlain: false,
       claimToken: null,
       claimedBy: null,

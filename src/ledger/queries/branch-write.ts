@@ -88,11 +88,24 @@ const changing = {
   halt_message: 'text',
 } as const;
 
-const dues = { due_text: 'text', due_ms: 'int', keeps_deadline: 'int', is_pause: 'int' } as const;
+const dues = {
+  due_text: 'text',
+  due_ms: 'int',
+  look_ms: 'int',
+  keeps_deadline: 'int',
+  is_pause: 'int',
+} as const;
 
 function dueOf(r: RowsWriter, d: Dialect): string {
   return `coalesce(${r('due_text')}, case when ${r('due_ms')} is not null
     then ${d.nowPlus(r('due_ms'))} end)`;
+}
+
+/** When to look at it: at the end of its wait, or before. */
+function lookOf(r: RowsWriter, d: Dialect, due: string): string {
+  const look = d.nowPlus(r('look_ms'));
+  return `case when ${r('look_ms')} is null then ${due}
+    when ${due} <= ${look} then ${due} else ${look} end`;
 }
 
 function endOf(r: RowsWriter, d: Dialect): string {
@@ -125,7 +138,8 @@ const insertBranches = defineRows({
     (id, ${[...fixedNames, ...changingNames].join(', ')}, due_at, deadline_at, created_at,
       completed_at)
     select ${r('id')}, ${[...fixedNames, ...changingNames].map((name) => r(name)).join(', ')},
-      ${dueOf(r, d)}, case when ${r('is_pause')} = 1 then ${dueOf(r, d)} end, ${d.now},
+      ${lookOf(r, d, dueOf(r, d))},
+      case when ${r('is_pause')} = 1 then ${dueOf(r, d)} end, ${d.now},
       ${endOf(r, d)} ${r.from}`,
 });
 
@@ -133,8 +147,11 @@ const updateBranches = defineRows({
   columns: { id: 'text', ...changing, ...dues },
   sql: (r, d) => `update ${d.table('run_branches')} set
       ${changingNames.map((name) => `${name} = ${r(name)}`).join(', ')},
-      due_at = case when ${r('keeps_deadline')} = 1 then run_branches.deadline_at
-        else ${dueOf(r, d)} end,
+      due_at = ${lookOf(
+        r,
+        d,
+        `case when ${r('keeps_deadline')} = 1 then run_branches.deadline_at else ${dueOf(r, d)} end`,
+      )},
       deadline_at = case when ${r('is_pause')} = 1 then ${dueOf(r, d)}
         when ${r('keeps_deadline')} = 1 then run_branches.deadline_at end,
       completed_at = ${endOf(r, d)}
@@ -178,6 +195,7 @@ function toBranchRow(branch: MovedBranch): Row {
     halt_message: branch.haltMessage,
     last_step_id: branch.lastStepId,
     ...toDueRow(branch.due),
+    look_ms: branch.lookInMs ?? null,
     // Whoever looked in vain goes on waiting until the time that was set before.
     keeps_deadline: branch.status === 'waiting' && branch.deadlineAt !== null ? 1 : 0,
     is_pause: branch.status === 'waiting' && branch.due !== undefined ? 1 : 0,

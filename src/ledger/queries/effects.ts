@@ -12,6 +12,8 @@ export type Due = { readonly inMs: number } | { readonly at: string };
 /** A branch as it is to be written; the database's clock makes times of what is due. */
 export interface MovedBranch extends Omit<BranchRow, 'dueAt' | 'createdAt' | 'completedAt'> {
   readonly due: Due | undefined;
+  /** In how long it is to be looked at, where that is before it is due. */
+  readonly lookInMs?: number | undefined;
   /** Its row has nothing in the columns that only waiting and advancing need. */
   readonly wasPlain: boolean;
 }
@@ -80,6 +82,7 @@ export class Effects {
     (isNew ? this.begun : this.moved).set(branch.id, branch);
     if (branch.status === 'advancing') this.#advancing = true;
     else if (branch.due !== undefined) this.#noteDue(branch.due);
+    if (branch.lookInMs !== undefined) this.#noteDue({ inMs: branch.lookInMs });
   }
 
   putJob(job: JobDraft): void {

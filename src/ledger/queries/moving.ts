@@ -6,6 +6,7 @@ import type { Job, JobDraft, SubmittedBy } from '../../job/job.ts';
 import { advance } from '../../pipeline/advance.ts';
 import { makeBeginner } from '../../pipeline/begin.ts';
 import type { Arrival, Move, StepTaken, Landing } from '../../pipeline/move.ts';
+import { FROM_THE_START } from './awaited.ts';
 import type { Effects, MovedBranch, StepDraft } from './effects.ts';
 import { baseKeyOf, type Stand } from './standing.ts';
 
@@ -42,7 +43,7 @@ export function moveOn(effects: Effects, stand: Stand, cause: Cause): void {
       isWhole: branch.isWhole || landing.isWhole,
     };
     if (landing.kind === 'task') beginTask(effects, stand, standsAt, landing, isNew);
-    else if (landing.kind === 'pause') pause(effects, standsAt, landing, isNew);
+    else if (landing.kind === 'pause') pause(effects, stand, standsAt, landing, isNew);
     else openBlock(effects, stand, standsAt, landing, isNew);
   }
 }
@@ -67,6 +68,7 @@ function settledDown(branch: Stand['branch']): MovedBranch {
     tries: 0,
     crashes: 0,
     due: undefined,
+    lookInMs: undefined,
     wasPlain: branch.status === 'running',
   };
 }
@@ -175,11 +177,16 @@ function orNothing<K extends string, V>(
 
 function pause(
   effects: Effects,
+  { graph }: Stand,
   standsAt: MovedBranch,
-  { due, signal }: LandingOf<'pause'>,
+  { node: id, due, signal }: LandingOf<'pause'>,
   isNew: boolean,
 ): void {
-  effects.put({ ...standsAt, status: 'waiting', due, waitsFor: signal ?? null }, isNew);
+  const node = graph.nodes[id];
+  // What it waits for may have come while the steps before it were under way.
+  const looksBack = node?.kind === 'wait' && signal !== undefined && node.signal?.since !== 'now';
+  const look = looksBack ? { wakeFrom: FROM_THE_START, lookInMs: 0 } : {};
+  effects.put({ ...standsAt, status: 'waiting', due, waitsFor: signal ?? null, ...look }, isNew);
 }
 
 function openBlock(

@@ -98,6 +98,24 @@ describe('pipelines', () => {
     ]);
   });
 
+  test('a wait says from when on a signal counts', async () => {
+    const { pipelines } = await load(`
+  - name: waits
+    steps:
+      - wait: {signal: paid}
+      - wait: {signal: paid, since: run}
+      - wait: {signal: paid, since: now}
+`);
+    const signal = { type: 'paid', from: undefined, when: undefined };
+    const steps = [{ signal }, { signal }, { signal: { ...signal, since: 'now' } }];
+    expect(pipelines).toMatchObject([{ steps }]);
+    expect(
+      await problems(`
+  - {name: waits, steps: [{wait: {delay: 1s, since: now}}]}
+`),
+    ).toEqual(['4:46 pipelines[0].steps[0].wait.since is only for a wait for a signal']);
+  });
+
   test('every fault is told with its line and its key', async () => {
     const found = await problems(`
   - name: "bad name"
