@@ -152,6 +152,7 @@ function makeTask(
     command,
     with: step.with,
     baggage: step.baggage,
+    dependency: step.dependency,
     maxAttempts: step.maxAttempts ?? maxAttempts,
     backoffBaseMs: step.backoffBaseMs,
     timeoutMs: step.timeoutMs,

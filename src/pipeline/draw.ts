@@ -116,6 +116,7 @@ function taskNotes(node: TaskNode): string[] {
   return [
     ...Object.entries(node.with ?? {}).map((field) => `with ${fieldText(field)}`),
     ...(node.baggage ?? []).map(({ to, from }) => `baggage ${pathText(to)}: ${pathText(from)}`),
+    ...(node.dependency === undefined ? [] : [`dependency ${templateText(node.dependency)}`]),
     ...(node.timeoutMs === undefined ? [] : [`timeout ${formatDuration(node.timeoutMs)}`]),
     ...retryNote(node),
     ...errorNote(node),

@@ -4,6 +4,7 @@ import { limits } from '../base/limits.ts';
 import { accrete } from './baggage.ts';
 import { widthOf } from './begin.ts';
 import { evaluate, isCase } from './condition.ts';
+import { dependencyFault } from './dependency.ts';
 import { PipelineFault } from './fault.ts';
 import { keyOf } from './graph.ts';
 import type {
@@ -62,7 +63,16 @@ function enterTask(walk: Walk, node: TaskNode): Landing {
       `its payload has ${bytes} bytes; ${limits.payloadBytesMax} are allowed`,
     );
   }
-  return { kind: 'task', ...placeOf(walk), input, context };
+  const landing = { kind: 'task', ...placeOf(walk), input, context } as const;
+  if (node.dependency === undefined) return landing;
+  return { ...landing, dependency: dependencyOf(walk, node.dependency) };
+}
+
+function dependencyOf(walk: Walk, template: Template): string {
+  const key = naming('dependency', () => renderText(walk, template));
+  const fault = dependencyFault(key);
+  if (fault === undefined) return key;
+  throw new PipelineFault(`dependency ${fault}, not ${excerpt(key)}`);
 }
 
 function renderAll(walk: Walk, templates: NonNullable<TaskNode['with']>): JsonObject {

@@ -18,6 +18,7 @@ const places: Readonly<Partial<Record<Key, readonly Mode[]>>> = {
   otherwise: ['switch'],
   with: ['uses'],
   baggage: ['uses'],
+  dependency: ['uses'],
   retry: ['uses'],
   timeout: ['uses', 'approve', 'wait'],
   on_error: ['uses', 'approve', 'wait'],

@@ -5,6 +5,7 @@ import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseBaggage } from './baggage.ts';
 import { parseCondition } from './condition.ts';
+import { dependencyFault } from './dependency.ts';
 import { checkDeadline, checkStep, checkWait } from './entry-check.ts';
 import { either, read } from './entry-fields.ts';
 import type {
@@ -47,6 +48,15 @@ const baggage = read((value) => {
   if (!isObject(value)) return { faults: [{ at: [], message: 'must be a map of keys' }] };
   const parsed = parseBaggage(value);
   return parsed.ok ? { value: parsed.rule } : parsed;
+});
+
+/** Text in which nothing is to be filled in can be judged at once. */
+const dependency = read((value) => {
+  const parsed = parseTemplate(value, usual);
+  if (!parsed.ok) return parsed;
+  const { template } = parsed;
+  const fault = 'value' in template ? dependencyFault(template.value) : undefined;
+  return fault === undefined ? { value: template } : { faults: [{ at: [], message: fault }] };
 });
 
 /** A question, or a map with it. */
@@ -100,6 +110,7 @@ const stepSection = section({
   if: condition().optional(),
   with: z.record(z.string(), template).optional(),
   baggage: baggage.optional(),
+  dependency: dependency.optional(),
   retry: section({
     max_attempts: count(1).optional(),
     backoff_base: pause().optional(),

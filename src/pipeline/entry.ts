@@ -59,6 +59,7 @@ export interface UsesEntry extends Common {
   readonly uses: string;
   readonly with: Readonly<Record<string, Template>> | undefined;
   readonly baggage: BaggageRule | undefined;
+  readonly dependency: Template | undefined;
   readonly maxAttempts: number | undefined;
   readonly backoffBaseMs: number | undefined;
   readonly timeoutMs: number | undefined;
@@ -165,6 +166,7 @@ function toStep(parsed: ParsedStep, path: EntryPath, name: Namer): StepEntry {
         uses: parsed.uses ?? '',
         with: parsed.with,
         baggage: parsed.baggage,
+        dependency: parsed.dependency,
         maxAttempts: parsed.retry?.max_attempts,
         backoffBaseMs: parsed.retry?.backoff_base,
         timeoutMs,

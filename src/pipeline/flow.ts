@@ -94,6 +94,9 @@ function passTask(step: UsesEntry, keys: Keys, survey: Survey): Keys {
   for (const [key, template] of Object.entries(step.with ?? {})) {
     checkPaths(template, keys, [...step.path, 'with', key], survey);
   }
+  if (step.dependency !== undefined) {
+    checkPaths(step.dependency, keys, [...step.path, 'dependency'], survey);
+  }
   for (const { from } of step.baggage ?? []) {
     checkPaths({ ref: from }, keys, [...step.path, 'baggage'], survey);
   }

@@ -49,6 +49,8 @@ export interface TaskNode extends Leads, Target {
   readonly kind: 'task';
   readonly with: Readonly<Record<string, Template>> | undefined;
   readonly baggage: BaggageRule | undefined;
+  /** What it has in common with other jobs, of which one at a time may run. */
+  readonly dependency?: Template | undefined;
   readonly maxAttempts: number | undefined;
   readonly backoffBaseMs: number | undefined;
   readonly timeoutMs: number | undefined;

@@ -80,6 +80,8 @@ export type Landing =
       readonly input: JsonObject;
       /** All baggage from here on, when the step adds to it. */
       readonly context: JsonObject | undefined;
+      /** Of all jobs with the same key, one runs at a time. */
+      readonly dependency?: string;
     }
   | {
       readonly kind: 'pause';

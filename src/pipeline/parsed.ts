@@ -22,6 +22,7 @@ export interface ParsedStep {
   readonly if?: Condition | undefined;
   readonly with?: Readonly<Record<string, Template>> | undefined;
   readonly baggage?: BaggageRule | undefined;
+  readonly dependency?: Template | undefined;
   readonly retry?: ParsedRetry | undefined;
   readonly timeout?: number | undefined;
   readonly on_error?: OnError | undefined;

@@ -1,7 +1,9 @@
 /** Of the jobs with one dependency key, one runs at a time, and they take their turns as they came. */
 import { describe, expect, test } from 'vitest';
 import type { JobDraft } from '../../src/job/job.ts';
+import { ref, task } from '../unit/pipeline/graphs.ts';
 import { meet, together } from './barrier.ts';
+import { claimSteps, define, done, start } from './run-words.ts';
 import { databases, only, openBench, range } from './support.ts';
 import {
   beat,
@@ -46,6 +48,27 @@ describe.each(databases)('jobs with a dependency key on %s', (kind) => {
       await settleOne(on, succeed(job));
     }
     expect(order).toEqual(idsOf(jobs));
+  });
+
+  test('may be steps of runs, beside jobs that are none', async () => {
+    const { ledger } = await openBench(kind);
+    const graph = await define(ledger, [
+      task('a', { dependency: ref('payload.repo'), next: 'b' }),
+      task('b'),
+    ]);
+    for (const repo of ['k', 'k', 'l']) await start(ledger, graph, { repo });
+    const single = waitingFor('k', { plugin: 'b' });
+    await ledger.enqueue({ jobs: [single] });
+    const [first, other, ...more] = await claimSteps(ledger, graph);
+    expect([first?.dependencyKey, other?.dependencyKey, more]).toEqual(['k', 'l', []]);
+    if (first === undefined) throw new Error('nothing was claimed');
+    await ledger.settle([done(first)]);
+    const [second, step] = await claimSteps(ledger, graph);
+    expect(second).toMatchObject({ plugin: 'a', dependencyKey: 'k' });
+    expect(step).toMatchObject({ plugin: 'b', dependencyKey: null, runId: first.runId });
+    if (second === undefined) throw new Error('nothing was claimed');
+    await ledger.settle([retryLater(second)]);
+    expect(idsOf(await claimSteps(ledger, graph))).toEqual([single.id]);
   });
 
   test('leave those of other keys and those without one alone', async () => {

@@ -140,6 +140,7 @@ function beginTask(
     ...orNothing('eventContextId', eventContextId),
     run: { id: run.id, branchId: branch.id, stepId: landing.node },
     ...orNothing('baseKey', baseKey),
+    ...orNothing('dependencyKey', landing.dependency),
     ...orNothing('timeoutMs', node.timeoutMs),
     ...orNothing('backoffMs', node.backoffBaseMs),
   };

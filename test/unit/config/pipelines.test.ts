@@ -116,6 +116,25 @@ describe('pipelines', () => {
     ).toEqual(['4:46 pipelines[0].steps[0].wait.since is only for a wait for a signal']);
   });
 
+  test('a dependency is told at once when it cannot be one', async () => {
+    expect(
+      await problems(`
+  - name: keyed
+    steps:
+      - {uses: echo, dependency: "repo {payload.repo}"}
+      - {uses: echo, dependency: " "}
+      - {uses: echo, dependency: 5}
+      - {uses: echo, dependency: "{repo}"}
+      - {wait: 1s, dependency: x}
+`),
+    ).toEqual([
+      '7:22 pipelines[0].steps[1].dependency must not be blank',
+      '8:22 pipelines[0].steps[2].dependency must be text',
+      '9:22 pipelines[0].steps[3].dependency has {repo}, which must begin with payload. or context.',
+      '10:20 pipelines[0].steps[4].dependency is only for steps with uses, not for wait',
+    ]);
+  });
+
   test('every fault is told with its line and its key', async () => {
     const found = await problems(`
   - name: "bad name"

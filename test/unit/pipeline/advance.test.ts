@@ -65,6 +65,25 @@ describe('a task', () => {
     expect(landing).toMatchObject({ input: { n: 1, to: 'm' }, own: { n: 0 } });
   });
 
+  test('has the key of its dependency, as text', () => {
+    const keyed = graph([task('a', { dependency: ref('payload.repo') })]);
+    const landingOf = (repo: string | number) => advance(keyed, at('a', { repo }), start).landing;
+    expect(landingOf('ductile')).toMatchObject({ kind: 'task', dependency: 'ductile' });
+    expect(landingOf(7)).toMatchObject({ kind: 'task', dependency: '7' });
+    expect(landingOf(' ')).toMatchObject({
+      kind: 'halt',
+      reason: 'invalid_transition',
+      message: 'step a: dependency must not be blank, not " "',
+    });
+    const max = limits.dependencyKeyCharsMax;
+    expect(landingOf('x'.repeat(max + 1))).toMatchObject({
+      message: expect.stringContaining(`dependency must have at most ${max} characters, not "xxx`),
+    });
+    expect(advance(keyed, at('a'), start).landing).toMatchObject({
+      message: 'step a: dependency: there is no payload.repo',
+    });
+  });
+
   test('adds to the baggage, which its own templates see', () => {
     const packed = graph([
       task('a', {

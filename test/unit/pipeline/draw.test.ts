@@ -51,7 +51,12 @@ const { graph } = makePipeline(
       { id: 'sub', call: 'other' },
     ],
   },
-  { name: 'other', steps: [{ id: 'end', uses: 'mail.send', on_error: 'continue' }] },
+  {
+    name: 'other',
+    steps: [
+      { id: 'end', uses: 'mail.send', on_error: 'continue', dependency: 'mail of {payload.to}' },
+    ],
+  },
 );
 
 test('as text it is a tree', () => {
@@ -86,6 +91,7 @@ test('with notes it says what each step is given, without secrets', () => {
   );
   expect(drawn).toContain('4 at once');
   expect(drawn).toContain('within 1h, then halt');
+  expect(drawn).toContain('dependency mail of {payload.to}\n');
   expect(drawn).toContain('on_error: continue');
   expect(drawn).not.toContain('hush');
 });
