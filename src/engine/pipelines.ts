@@ -1,5 +1,6 @@
 import { suggest } from '../config/nearest.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
+import { findLookalikes } from '../pipeline/check.ts';
 import { compile } from '../pipeline/compile.ts';
 import type { PipelineEntry } from '../pipeline/entry.ts';
 import { checkFlow, type Contract } from '../pipeline/flow.ts';
@@ -27,6 +28,7 @@ export function checkPipelines(
   const warnings: Problem[] = [];
   for (const entry of configured) {
     const { graph, faults } = compile(entry, library);
+    warnings.push(...findLookalikes(entry).map((fault) => toProblem(entry, fault)));
     const all = [...faults, ...(graph === undefined ? [] : checkFlow(entry, library))];
     problems.push(...all.map((fault) => toProblem(entry, fault)));
     const stranger = findStranger(entry, catalog);

@@ -1,12 +1,49 @@
 import { limits } from '../base/limits.ts';
 import type { CompileFault } from './library.ts';
 import type { Condition } from './condition.ts';
-import { stepsIn, type PipelineEntry, type StepEntry, type SwitchEntry } from './entry.ts';
+import {
+  stepsIn,
+  type EntryPath,
+  type PipelineEntry,
+  type StepEntry,
+  type SwitchEntry,
+} from './entry.ts';
+import { lookalikesIn, type Template } from './template.ts';
 
 /** What can be told of a pipeline by itself: names that are taken, steps that nothing leads to. */
 export function checkEntry(entry: PipelineEntry): CompileFault[] {
   const steps = stepsIn(entry.steps);
   return [...findTaken(steps), ...steps.flatMap(checkStep)];
+}
+
+/** Texts that are allowed, and hardly meant as texts. */
+export function findLookalikes(entry: PipelineEntry): CompileFault[] {
+  const key = entry.concurrency?.key;
+  const places = stepsIn(entry.steps).flatMap((step) =>
+    templatesOf(step).map(([path, template]) => [[...step.path, ...path], template] as const),
+  );
+  if (key !== undefined) places.push([['concurrency', 'key'], key]);
+  return places.flatMap(([path, template]) =>
+    lookalikesIn(template).map(({ written, reference }) => ({
+      path,
+      message: `has ${written}, which is text and no value`,
+      hint: `For the value write ${reference}.`,
+    })),
+  );
+}
+
+function templatesOf(step: StepEntry): (readonly [EntryPath, Template])[] {
+  const all: readonly (readonly [EntryPath, Template | undefined])[] = [
+    ...(step.mode === 'uses' ? Object.entries(step.with ?? {}) : []).map(
+      ([key, template]) => [['with', key], template] as const,
+    ),
+    [['dependency'], step.mode === 'uses' ? step.dependency : undefined],
+    [['foreach'], step.mode === 'foreach' ? step.items : undefined],
+    [['switch'], step.mode === 'switch' ? step.value : undefined],
+    [['approve'], step.mode === 'approve' ? step.message : undefined],
+    [['wait'], step.mode === 'wait' ? step.until : undefined],
+  ];
+  return all.flatMap(([path, template]) => (template === undefined ? [] : [[path, template]]));
 }
 
 function findTaken(steps: readonly StepEntry[]): CompileFault[] {
@@ -30,12 +67,16 @@ function checkStep(step: StepEntry): CompileFault[] {
   if (isAlways(step.when, false)) {
     faults.push({ path: [...path, 'if'], message: 'never holds, so the step is never reached' });
   }
-  if (step.mode === 'foreach' && 'value' in step.items && !Array.isArray(step.items.value)) {
+  if (step.mode === 'foreach' && !canBeList(step.items)) {
     const message = 'must be a list, or a path to one such as payload.items';
     faults.push({ path: [...path, 'foreach'], message });
   }
   if (step.mode === 'switch') faults.push(...checkArms(step));
   return faults;
+}
+
+function canBeList(items: Template): boolean {
+  return 'value' in items ? Array.isArray(items.value) : 'ref' in items || 'list' in items;
 }
 
 /** What comes after a case that always holds is never reached. */

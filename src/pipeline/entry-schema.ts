@@ -52,11 +52,11 @@ const baggage = read((value) => {
 
 /** Text in which nothing is to be filled in can be judged at once. */
 const dependency = read((value) => {
-  const parsed = parseTemplate(value, usual);
+  const parsed = parseReference(value, usual);
   if (!parsed.ok) return parsed;
-  const { template } = parsed;
-  const fault = 'value' in template ? dependencyFault(template.value) : undefined;
-  return fault === undefined ? { value: template } : { faults: [{ at: [], message: fault }] };
+  const { template: key } = parsed;
+  const fault = 'value' in key ? dependencyFault(key.value) : undefined;
+  return fault === undefined ? { value: key } : { faults: [{ at: [], message: fault }] };
 });
 
 /** A question, or a map with it. */

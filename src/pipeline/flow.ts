@@ -2,6 +2,7 @@ import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import type { CompileFault } from './library.ts';
 import { isSame } from './condition.ts';
 import type { PipelineEntry, StepEntry, UsesEntry } from './entry.ts';
+import { keyIn } from './scope.ts';
 import { pathsOf, type Template } from './template.ts';
 
 /** What a command says about its payload and its events. */
@@ -115,7 +116,8 @@ function checkPaths(
 ): void {
   if (keys === undefined) return;
   for (const [root, key] of pathsOf(template)) {
-    if (root !== 'payload' || key === undefined || keys.has(key)) continue;
+    if (root !== 'payload' || key === undefined) continue;
+    if (keys.has(key) || keys.has(keyIn(key))) continue;
     const message = `wants payload.${key}, which the steps before it do not give`;
     faults.push({ path, message, hint: listKeys(keys) });
   }

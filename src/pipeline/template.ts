@@ -70,6 +70,35 @@ export function pathsOf(template: Template): Path[] {
   return ('list' in template ? template.list : Object.values(template.map)).flatMap(pathsOf);
 }
 
+/** Text that looks as if a value was meant: how it is written, and how the value would be. */
+export interface Lookalike {
+  readonly written: string;
+  readonly reference: string;
+}
+
+/** References in doubled braces, as other languages have them, and paths without any. */
+export function lookalikesIn(template: Template): Lookalike[] {
+  if ('value' in template) return inPlain(template.value);
+  if ('ref' in template) return [];
+  if ('text' in template) {
+    return template.text.flatMap((part) => (typeof part === 'string' ? inBraces(part) : []));
+  }
+  return ('list' in template ? template.list : Object.values(template.map)).flatMap(lookalikesIn);
+}
+
+function inPlain(value: Json): Lookalike[] {
+  if (Array.isArray(value)) return value.flatMap(inPlain);
+  if (isObject(value)) return Object.values(value).flatMap(inPlain);
+  if (typeof value !== 'string') return [];
+  const isPath = /^(?:payload|context)(?:\.[\w-]+(?:\[\d+\])*)+$/.test(value);
+  return isPath ? [{ written: value, reference: `{${value}}` }] : inBraces(value);
+}
+
+function inBraces(text: string): Lookalike[] {
+  const found = text.match(/\{\s*(?:payload|context)\.[^{}]*\}/g) ?? [];
+  return found.map((reference) => ({ written: `{${reference}}`, reference }));
+}
+
 function parse(value: Json, at: Fault['at'], allowed: readonly Root[], faults: Fault[]): Template {
   if (typeof value === 'string') {
     const parsed = parseText(value, allowed);

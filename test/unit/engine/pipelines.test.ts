@@ -91,6 +91,31 @@ describe('against the plugins', () => {
     ]);
   });
 
+  test('text that looks like a value is told', async () => {
+    const { pipelines, problems, warnings } = await check(`
+  - name: x
+    concurrency: {key: "{{payload.user}}", limit: 1}
+    steps:
+      - {uses: echo, with: {a: {b: ["{payload.a} \${{ payload.b }}"]}, c: "{{a}} {{{payload.c}}}"}}
+      - {uses: echo, dependency: payload.d, with: {d: [payload.d, payload.e is text, payload]}}
+      - {approve: "{{context.who}}?"}
+`);
+    expect(problems).toEqual([]);
+    expect(pipelines).toHaveLength(1);
+    expect(
+      warnings.map(({ place, key, message }) => `${place.split(':')[1]} ${key} ${message}`),
+    ).toEqual([
+      '8 pipelines[0].steps[0].with.a has {{ payload.b }}, which is text and no value',
+      '9 pipelines[0].steps[1].with.d has payload.d, which is text and no value',
+      '10 pipelines[0].steps[2].approve has {{context.who}}, which is text and no value',
+      '6 pipelines[0].concurrency.key has {{payload.user}}, which is text and no value',
+    ]);
+    expect(warnings.map(({ hint }) => hint).slice(0, 2)).toEqual([
+      'For the value write { payload.b }.',
+      'For the value write {payload.d}.',
+    ]);
+  });
+
   test('config check tells the same', async () => {
     await check('  - {name: x, steps: [{uses: ehco}]}\n');
     const reading = readConfig({ given: join(base, 'config.yaml'), env: {} });

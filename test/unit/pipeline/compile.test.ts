@@ -258,12 +258,14 @@ describe('what is refused', () => {
         otherwise: [c],
       },
       { id: 'each', foreach: 'items', steps: [d] },
+      { id: 'text', foreach: '{payload.items} of it', steps: [{ uses: 'p' }] },
     ]);
     expect(tell(compile(dead, library(dead)))).toEqual([
       'steps.0.if never holds, so the step is never reached',
       'steps.1.cases.1 is never reached, since an earlier case always holds',
       'steps.1.otherwise is never reached, since an earlier case always holds',
       'steps.2.foreach must be a list, or a path to one such as payload.items',
+      'steps.3.foreach must be a list, or a path to one such as payload.items',
     ]);
   });
 

@@ -17,6 +17,9 @@ const scope: Scope = {
     tags: ['red', 7, null],
     photo: { file: 'a.png', size: 12 },
     'odd key': 1,
+    grid: [[1, 2], [3]],
+    'list[0]': 'its own',
+    list: [0],
   },
   context: { user: { id: 'u1' } },
 };
@@ -40,6 +43,9 @@ describe('templates', () => {
     ['{payload.none}', null],
     ['{payload.flag}', false],
     ['{payload.tags.1}', 7],
+    ['{payload.tags[1]}', 7],
+    ['{payload.grid[1][0]}', 3],
+    ['{payload.list[0]}', 'its own'],
     ['{payload.odd key}', 1],
     ['{payload}', scope.payload],
     [
