@@ -3,7 +3,7 @@ import type { ErrorCode } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Dedupe, JobDraft, SubmittedBy } from '../job/job.ts';
 import type { Graph } from '../pipeline/graph.ts';
-import type { Branch, Run, RunStatus, Step, StepStatus } from '../pipeline/run.ts';
+import type { Branch, BranchStatus, Run, RunStatus, Step, StepStatus } from '../pipeline/run.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 
 /** What a ledger can do with runs of pipelines. Runs are begun by `enqueue` and by `settle`. */
@@ -188,6 +188,7 @@ export interface BranchFilter {
   readonly parentId?: string;
   /** Only those that have not ended. */
   readonly open?: boolean;
+  readonly status?: BranchStatus;
   /** Keyset page in the order of creation. */
   readonly afterId?: string;
   readonly limit: number;

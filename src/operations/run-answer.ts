@@ -5,7 +5,8 @@ import { limits } from '../base/limits.ts';
 import type { Attempt } from '../job/attempt.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Run } from '../pipeline/run.ts';
-import { readParts, showSteps } from './run-list.ts';
+import { showSteps } from './run-list.ts';
+import { readParts } from './run-parts.ts';
 import { stepShape } from './run-shapes.ts';
 
 /** A job among others of one answer. */

@@ -1,15 +1,14 @@
 import * as z from 'zod';
 import { parseStored } from '../base/json.ts';
-import { limits } from '../base/limits.ts';
 import { runStatuses } from '../pipeline/run.ts';
 import type { Branch, Run, Step } from '../pipeline/run.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import type { Context } from './context.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
 import { cursor, limit } from './job.ts';
 import { findById } from './find.ts';
 import { findOpenings, findOwners } from './run-blocks.ts';
+import { readParts } from './run-parts.ts';
 import { branchShape, runShape, showBranch, showRun, showStep, stepShape } from './run-shapes.ts';
 import { explainRun, waitShape } from './run-why.ts';
 
@@ -95,7 +94,11 @@ export const showRunOperation = defineOperation({
     steps: z.array(stepShape).describe('in the order in which they were taken'),
     branches: z.array(branchShape),
     waiting: z.array(waitShape).describe('what it waits for, branch by branch'),
-    complete: z.boolean().describe('false when there are more steps or branches than are shown'),
+    complete: z
+      .boolean()
+      .describe(
+        'false when there are more steps or branches than are shown: the first, and failed ones',
+      ),
   }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'RUN_NOT_FOUND'],
   http: { method: 'GET', path: '/runs/:id' },
@@ -135,23 +138,6 @@ export function showSteps(
   const paths = new Map(branches.map(({ id, path }) => [id, path]));
   const openings = findOpenings({ branches, steps });
   return steps.map((step) => showStep(step, paths.get(step.branchId) ?? '', openings.get(step.id)));
-}
-
-export interface RunParts {
-  readonly branches: readonly Branch[];
-  readonly steps: readonly Step[];
-  readonly complete: boolean;
-}
-
-/** As much of a run as fits into one answer. */
-export async function readParts(ledger: Ledger, run: Run): Promise<RunParts> {
-  const page = { runId: run.id, limit: limits.pageRowsMax + 1 };
-  const [branches, steps] = await Promise.all([ledger.branches(page), ledger.steps(page)]);
-  return {
-    branches: branches.slice(0, limits.pageRowsMax),
-    steps: steps.slice(0, limits.pageRowsMax),
-    complete: Math.max(branches.length, steps.length) <= limits.pageRowsMax,
-  };
 }
 
 /** The run with this id, or the only one whose id begins so. */

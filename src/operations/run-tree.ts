@@ -4,7 +4,8 @@ import { branchStatuses, stepStatuses } from '../pipeline/run.ts';
 import type { Branch, Step } from '../pipeline/run.ts';
 import { defineOperation } from './define.ts';
 import { blocksOf, findOpenings, isBlock } from './run-blocks.ts';
-import { findRun, readParts, runId, type RunParts } from './run-list.ts';
+import { findRun, runId } from './run-list.ts';
+import { readParts, type RunParts } from './run-parts.ts';
 import { runShape, showBranch, showRun, showStep } from './run-shapes.ts';
 
 const nodeShape = z.object({

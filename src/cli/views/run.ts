@@ -159,7 +159,10 @@ function indent({ depth, name, kind }: Row): string {
 }
 
 function tellRest({ complete }: JsonOutput, printer: Printer): void {
-  if (complete === false) printer.line('There is more; the run is too large to show.');
+  if (complete === false)
+    printer.line(
+      'There is more; of a run as large as this, its first parts and what failed are shown.',
+    );
 }
 
 function tellNext(output: JsonOutput, printer: Printer): void {

@@ -42,10 +42,10 @@ export async function listRuns(session: Session, filter: RunFilter): Promise<Run
 
 /** In the order of ids: each branch before its own branches, and these in the order of the block. */
 export async function listBranches(session: Session, filter: BranchFilter): Promise<BranchRow[]> {
-  const { runId, parentId, afterId } = filter;
+  const { runId, parentId, status, afterId } = filter;
   const above = parentId ?? runId;
   const where = new Where().and('id >= ? and id < ?', above, `${above}~`);
-  where.equals({ run_id: runId, parent_id: parentId });
+  where.equals({ run_id: runId, parent_id: parentId, status });
   if (filter.open === true) where.and('completed_at is null');
   if (afterId !== undefined) where.and('id > ?', afterId);
   const rows = await session.run(
