@@ -6,13 +6,14 @@ import { maskText } from '../base/secrets.ts';
 import type { Job, JobDraft } from '../job/job.ts';
 import type { Followers, RunDraft } from '../ledger/runs.ts';
 import { breakerSignals } from '../schedule/breaker.ts';
+import { REDACTED_KEY } from '../signal/secret.ts';
 import {
   pluginSource,
   RUNTIME_SOURCE,
   SCHEMA_VERSION,
   type SignalDraft,
 } from '../signal/signal.ts';
-import { keepMasked, REDACTED_KEY, type Keep } from './keep.ts';
+import { keepMasked, type Keep } from './keep.ts';
 import { toRunPayload, type StartsOf } from './starts.ts';
 
 /** An event as a plugin emitted it. */

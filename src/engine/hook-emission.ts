@@ -5,6 +5,7 @@ import { limits } from '../base/limits.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { RunDraft } from '../ledger/runs.ts';
 import type { Emission } from '../ledger/signals.ts';
+import { REDACTED_KEY } from '../signal/secret.ts';
 import { SCHEMA_VERSION, type SignalDraft } from '../signal/signal.ts';
 import type { Target } from '../webhook/hook-target.ts';
 import { TARGET_KEY } from '../webhook/outcome.ts';
@@ -14,7 +15,7 @@ import type { Delivered } from './hooks.ts';
 import { followSignal, within } from './follow-runtime.ts';
 import { toEnvelope } from './follow.ts';
 import type { Generation } from './generation.ts';
-import { REDACTED_KEY, type Keep } from './keep.ts';
+import type { Keep } from './keep.ts';
 import { draftRun } from './run-door.ts';
 
 /** The type of the signal of a delivery whose webhook names none. */

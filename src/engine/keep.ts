@@ -1,9 +1,9 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
-import { isObject, type Json } from '../base/json.ts';
+import type { Json } from '../base/json.ts';
 import type { Log } from '../base/log.ts';
 import type { Sealed } from '../base/seal.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { maskData } from '../signal/secret.ts';
+import { isMasked, maskData } from '../signal/secret.ts';
 import type { Signal } from '../signal/signal.ts';
 import { purposes, type Vault } from './vault.ts';
 
@@ -54,11 +54,11 @@ export async function readExact(
   ledger: Pick<Ledger, 'sealedPayloads'>,
   vault: Pick<Vault, 'open'>,
 ): Promise<Exact[]> {
-  const masked = signals.filter(isMasked).map(({ id }) => id);
+  const masked = signals.filter(({ metadata }) => isMasked(metadata)).map(({ id }) => id);
   const rows = masked.length === 0 ? [] : await ledger.sealedPayloads(masked);
   const sealedOf = new Map(rows.map(({ signalId, sealed }) => [signalId, sealed]));
   return signals.map((signal) =>
-    isMasked(signal)
+    isMasked(signal.metadata)
       ? openOne(signal.id, sealedOf.get(signal.id), vault)
       : { payload: JSON.parse(signal.data) as Json },
   );
@@ -78,13 +78,3 @@ function unsealed(id: string): DuctileError {
   const message = `signal ${id} was masked, and what it said was not sealed`;
   return new DuctileError('SIGNAL_MASKED', message, { place: id });
 }
-
-export function isMasked({ metadata }: Pick<Signal, 'metadata'>): boolean {
-  if (!metadata.includes(`"${REDACTED_KEY}"`)) return false;
-  const value: unknown = JSON.parse(metadata);
-  const paths = isObject(value) ? value[REDACTED_KEY] : undefined;
-  return Array.isArray(paths) && paths.length > 0;
-}
-
-/** The key of a signal's metadata that names what was masked. */
-export const REDACTED_KEY = 'redacted';

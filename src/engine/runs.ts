@@ -11,7 +11,7 @@ import type { HookDoor } from './hooks.ts';
 import type { Quota } from './quota.ts';
 import { makeRunDoor, type RunDoor } from './run-door.ts';
 import { tellDroppedRuns } from './tell.ts';
-import type { Vault } from './vault.ts';
+import { purposes, type Vault } from './vault.ts';
 
 export interface RunKeeperOptions {
   /** Runs have come to their end, and it is on the ledger. */
@@ -45,6 +45,7 @@ export interface RunKeeper {
 export function makeRunKeeper(options: RunKeeperOptions): RunKeeper {
   const { ledger, processId, current, onQueued, log } = options;
   ledger.followHalts(makeFollowHalt(() => current().rules));
+  ledger.openSignals((id, sealed) => options.vault.open(sealed, purposes.payload(id)));
   const heed = (news: RunNews): void => {
     const { advancing, queued, dueInMs, failures = [], dropped = [], ended = [] } = news;
     if (ended.length > 0) options.onEnded(ended);

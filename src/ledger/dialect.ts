@@ -2,7 +2,7 @@ import { DuctileError } from '../base/errors.ts';
 
 import type { AsksOf } from './directives.ts';
 import type { JobEnd } from './ledger.ts';
-import type { FollowHalt } from './runs.ts';
+import type { FollowHalt, OpenSignal } from './runs.ts';
 
 /** What differs between the two databases. Nothing outside this folder knows which one it is. */
 export interface Dialect {
@@ -126,6 +126,8 @@ export interface Transaction extends Session {
   readonly parts: Parts;
   /** Runs a statement over rows that nobody waits for; when it fails, so does the transaction. */
   send(statement: RowsStatement, rows: readonly Row[], common?: readonly Value[]): void;
+  /** Opens what a signal does not show; nothing is opened, where nobody said how. */
+  readonly openSignal?: OpenSignal;
   /** What follows when a run halts in it; nothing, where nobody said. */
   readonly followHalt?: FollowHalt;
   /** The directives that a signal asks for in the transaction that records it. */

@@ -24,7 +24,7 @@ import { migrate, schemaVersion } from './migrate.ts';
 import { silent, type Notifier } from './notifier.ts';
 import { makeProcessVerbs } from './process-verbs.ts';
 import { makeRunVerbs } from './run-verbs.ts';
-import type { FollowHalt } from './runs.ts';
+import type { FollowHalt, OpenSignal } from './runs.ts';
 import { makeScheduleVerbs } from './schedule-verbs.ts';
 import { attemptsOf, listAttempts } from './queries/attempt.ts';
 import { claim } from './queries/claim.ts';
@@ -138,7 +138,7 @@ export function makeLedger(
   care: Pick<Ledger, 'backup' | 'check' | 'quickCheck'>,
 ): Ledger {
   const { store: tellingStore, ...telling } = withEnds(plainStore, notifier);
-  const { store, followHalts, handleSignals } = withFollower(tellingStore);
+  const { store, followHalts, openSignals, handleSignals } = withFollower(tellingStore);
   const { read, write } = store;
   const copies = new Set<Promise<void>>();
   let closing: Promise<void> | undefined;
@@ -170,6 +170,7 @@ export function makeLedger(
     ...makeWebhookVerbs(store),
     ...makeOutlookVerbs(store),
     followHalts,
+    openSignals,
     handleSignals,
     claim: (request) => write(['claim'], (tx) => claim(tx, request)),
     settle: (closings, request) =>
@@ -206,9 +207,11 @@ export function makeLedger(
 function withFollower(store: Store): {
   readonly store: Store;
   readonly followHalts: Ledger['followHalts'];
+  readonly openSignals: Ledger['openSignals'];
   readonly handleSignals: Ledger['handleSignals'];
 } {
   let followHalt: FollowHalt | undefined;
+  let openSignal: OpenSignal | undefined;
   let handling: { readonly asksOf: AsksOf; readonly onAsked: OnAsked } | undefined;
   const write: Store['write'] = async (names, work) => {
     let all: AskedDirective[] = [];
@@ -219,6 +222,7 @@ function withFollower(store: Store): {
     };
     const more = {
       ...(followHalt === undefined ? {} : { followHalt }),
+      ...(openSignal === undefined ? {} : { openSignal }),
       ...(handling === undefined ? {} : { asksOf }),
     };
     const answer = await store.write(names, (tx) => {
@@ -232,6 +236,7 @@ function withFollower(store: Store): {
   return {
     store: { ...store, write },
     followHalts: (follow) => void (followHalt = follow),
+    openSignals: (open) => void (openSignal = open),
     handleSignals: (asksOf, onAsked) => void (handling = { asksOf, onAsked }),
   };
 }

@@ -21,7 +21,7 @@ import type { RunVerbs } from './runs.ts';
 export function makeRunVerbs({
   read,
   write,
-}: Store): Omit<RunVerbs, 'followHalts'> & Pick<Ledger, 'enqueue' | 'startRuns'> {
+}: Store): Omit<RunVerbs, 'followHalts' | 'openSignals'> & Pick<Ledger, 'enqueue' | 'startRuns'> {
   return {
     enqueue: (batch) =>
       write(['enqueue'], async (tx) => {

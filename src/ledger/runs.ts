@@ -1,6 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
+import type { Sealed } from '../base/seal.ts';
 import type { Dedupe, JobDraft, SubmittedBy } from '../job/job.ts';
 import type { Graph } from '../pipeline/graph.ts';
 import type { Branch, BranchStatus, Run, RunStatus, Step, StepStatus } from '../pipeline/run.ts';
@@ -25,6 +26,8 @@ export interface RunVerbs {
    * follows from it is asked for there, and written with it.
    */
   followHalts(follow: FollowHalt): void;
+  /** A run that waits for a signal gets all that it said, also what the signal does not show. */
+  openSignals(open: OpenSignal): void;
   /** What a branch's jobs get beneath their own payload: `<branch>:<moves>` of its parent. */
   basePayload(key: string): Promise<string>;
   definition(hash: string): Promise<Graph | undefined>;
@@ -97,6 +100,9 @@ export interface Followers {
 }
 
 export type FollowHalt = (halt: Halt) => Followers;
+
+/** What a signal said, as JSON text; throws when that cannot be opened. */
+export type OpenSignal = (signalId: string, sealed: Sealed) => string;
 
 export interface BranchClaimRequest {
   readonly processId: string;

@@ -137,3 +137,14 @@ function isFilled(value: unknown): boolean {
 }
 
 const empty: ReadonlySet<string> = new Set(['', REDACTED]);
+
+/** The key of a signal's metadata that names what was masked. */
+export const REDACTED_KEY = 'redacted';
+
+/** Whether a signal with this metadata, as JSON text, shows less than it said. */
+export function isMasked(metadata: string): boolean {
+  if (!metadata.includes(`"${REDACTED_KEY}"`)) return false;
+  const value: unknown = JSON.parse(metadata);
+  const paths = isObject(value) ? value[REDACTED_KEY] : undefined;
+  return Array.isArray(paths) && paths.length > 0;
+}

@@ -3,8 +3,10 @@ import { limits } from '../../base/limits.ts';
 import type { Graph } from '../../pipeline/graph.ts';
 import type { Arrival } from '../../pipeline/move.ts';
 import { isAwaited, signalTakenIn } from '../../pipeline/wait.ts';
+import { isMasked } from '../../signal/secret.ts';
 import { senderOf } from '../../signal/signal.ts';
-import { defineRows, type Transaction } from '../dialect.ts';
+import { defineRows, type Row, type Transaction } from '../dialect.ts';
+import { findSealedPayloads } from './credential.ts';
 import { int, text, textOrNull } from './row.ts';
 import type { RunRow } from './run-row.ts';
 import type { Stand } from './standing.ts';
@@ -31,23 +33,51 @@ export async function lookForSignal(
   const first = from > FROM_THE_START ? from : await firstSince(tx, await beginOf(tx, run));
   if (first === undefined) return {};
   const rows = await tx.run(
-    `select seq, id, source, data from ${tx.dialect.table('signals')}
+    `select seq, id, source, data, metadata from ${tx.dialect.table('signals')}
       where type = ? and seq >= ? order by seq limit ${limits.signalLookMax}`,
     [type, first],
   );
   if (rows.length === 0) return {};
   const taken = await takenBefore(tx, stand, type);
+  const whole = await openAll(tx, rows);
   const standing = { node: branch.node, stop: branch.stop, own, base, context };
   for (const row of rows) {
-    const [signalId, data] = [text(row, 'id'), JSON.parse(text(row, 'data')) as Json];
+    const signalId = text(row, 'id');
     if (taken.has(signalId)) continue;
-    const source = senderOf(text(row, 'source'));
-    if (!isAwaited(graph, standing, { type, source, data })) continue;
-    return { arrival: { kind: 'signalled', data, signalId } };
+    const { data, fault }: Opened = whole.get(signalId) ?? { data: text(row, 'data') };
+    const told = { type, source: senderOf(text(row, 'source')), data: JSON.parse(data) as Json };
+    if (!isAwaited(graph, standing, told)) continue;
+    if (fault !== undefined) throw fault;
+    return { arrival: { kind: 'signalled', data: told.data, signalId } };
   }
   const last = rows.at(-1);
   const isFull = rows.length === limits.signalLookMax && last !== undefined;
   return isFull ? { goOnFrom: int(last, 'seq') + 1 } : {};
+}
+
+interface Opened {
+  /** JSON text; only what the signal shows, where there is a fault. */
+  readonly data: string;
+  readonly fault?: Error;
+}
+
+/** By id, what those signals said that do not show all of it. */
+async function openAll(tx: Transaction, rows: readonly Row[]): Promise<Map<string, Opened>> {
+  const { openSignal } = tx;
+  const masked = rows.filter((row) => isMasked(text(row, 'metadata')));
+  if (masked.length === 0 || openSignal === undefined) return new Map();
+  const shown = new Map(masked.map((row) => [text(row, 'id'), text(row, 'data')]));
+  const found = await findSealedPayloads(tx, [...shown.keys()]);
+  return new Map(
+    found.map(({ signalId, sealed }): [string, Opened] => {
+      try {
+        return [signalId, { data: openSignal(signalId, sealed) }];
+      } catch (error) {
+        const fault = error instanceof Error ? error : new Error(String(error));
+        return [signalId, { data: shown.get(signalId) ?? 'null', fault }];
+      }
+    }),
+  );
 }
 
 /** When the work of a run was begun: by the first one, if it was revived. */
