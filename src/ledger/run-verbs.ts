@@ -7,6 +7,7 @@ import {
   findRun,
   listAdvancements,
   listBranches,
+  listQuestions,
   listRuns,
   listSteps,
   rememberDefinitions,
@@ -50,6 +51,7 @@ export function makeRunVerbs({
     runs: (filter) => read((session) => listRuns(session, filter)),
     branches: (filter) => read((session) => listBranches(session, filter)),
     steps: (filter) => read((session) => listSteps(session, filter)),
+    questions: (runIds) => read((session) => listQuestions(session, runIds)),
     advancements: (runId, limit) => read((session) => listAdvancements(session, runId, limit)),
     refusesRewind: (runId, step) => read((session) => refusesRewind(session, runId, step)),
   };

@@ -36,6 +36,8 @@ export interface RunVerbs {
   contextOf(eventContextId: string): Promise<JsonObject>;
   runs(filter: RunFilter): Promise<Run[]>;
   branches(filter: BranchFilter): Promise<Branch[]>;
+  /** Of each of these runs the first step that waits for a person, if any does. */
+  questions(runIds: readonly string[]): Promise<Step[]>;
   steps(filter: StepFilter): Promise<Step[]>;
   advancements(runId: string, limit: number): Promise<Advancement[]>;
   /** Why an ended run cannot be begun again at a step; undefined when it can. */
@@ -177,6 +179,8 @@ export interface RewindRefusal {
 export interface RunFilter {
   readonly pipeline?: string;
   readonly status?: readonly RunStatus[];
+  /** Those under way that wait for a person. */
+  readonly awaitingApproval?: true;
   readonly idPrefix?: string;
   readonly rootJobId?: string;
   /** Those that this signal started. */

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { parseStored } from '../base/json.ts';
 import { runStatuses } from '../pipeline/run.ts';
 import type { Branch, Run, Step } from '../pipeline/run.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Context } from './context.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
@@ -19,6 +20,10 @@ export const runId = z
   .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a run, or at least its first 4 characters')
   .describe('the id of a run, or its beginning when that fits only one recent run');
 
+const listedShape = runShape.extend({
+  asks: z.string().nullable().describe('the first step that waits for a person, and its question'),
+});
+
 export const listRuns = defineOperation({
   name: 'run.list',
   summary: 'List runs of pipelines, newest first.',
@@ -28,11 +33,12 @@ export const listRuns = defineOperation({
   input: z.strictObject({
     pipeline: z.string().min(1).optional().describe('only runs of this pipeline'),
     status: z.array(z.enum(runStatuses)).min(1).optional().describe('only runs in these states'),
+    awaiting_approval: z.boolean().optional().describe('only runs that wait for a person'),
     limit,
     cursor: cursor.optional(),
   }),
   output: z.object({
-    runs: z.array(runShape),
+    runs: z.array(listedShape),
     next_cursor: z.string().nullable().describe('of the next page; null at the end'),
   }),
   errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
@@ -43,7 +49,11 @@ export const listRuns = defineOperation({
       status: '-s, --status <states>',
       limit: '-n, --limit <count>',
     },
-    examples: ['ductile run list', 'ductile run list --pipeline digest --status halted'],
+    examples: [
+      'ductile run list',
+      'ductile run list --pipeline digest --status halted',
+      'ductile run list --awaiting-approval',
+    ],
     watch: true,
     table: {
       rows: 'runs',
@@ -53,6 +63,7 @@ export const listRuns = defineOperation({
         ['STATUS', 'status'],
         ['REASON', 'halt_reason'],
         ['AT STEP', 'halted_at_step'],
+        ['ASKS', 'asks'],
         ['CREATED', 'created_at'],
         ['DUE', 'due_at'],
         ['COMPLETED', 'completed_at'],
@@ -64,21 +75,37 @@ export const listRuns = defineOperation({
       empty: 'There are no such runs.',
     },
   },
-  async run({ engine: { ledger } }, { cursor: after, pipeline, status, limit: rows }) {
+  async run({ engine: { ledger } }, { cursor: after, pipeline, status, limit: rows, ...more }) {
     const epoch = await epochOf(ledger);
     const runs = await ledger.runs({
       ...(pipeline === undefined ? {} : { pipeline }),
       ...(status === undefined ? {} : { status }),
+      ...(more.awaiting_approval === true ? { awaitingApproval: true } : {}),
       ...(after === undefined ? {} : { beforeSeq: continueAfter('r', epoch, after) }),
       limit: rows,
     });
     const last = runs.length === rows ? runs.at(-1) : undefined;
     return {
-      runs: runs.map(showRun),
+      runs: await showListed(ledger, runs),
       next_cursor: last === undefined ? null : writeCursor('r', epoch, [last.seq]),
     };
   },
 });
+
+async function showListed(
+  ledger: Ledger,
+  runs: readonly Run[],
+): Promise<z.output<typeof listedShape>[]> {
+  const underWay = runs.flatMap(({ id, status }) => (status === 'running' ? id : []));
+  const questions = underWay.length === 0 ? [] : await ledger.questions(underWay);
+  const asked = new Map(questions.map((step) => [step.runId, step]));
+  return runs.map((run) => ({ ...showRun(run), asks: questionIn(asked.get(run.id)) }));
+}
+
+function questionIn(step: Step | undefined): string | null {
+  if (step === undefined) return null;
+  return step.note === null ? step.node : `${step.node}: ${step.note}`;
+}
 
 export const showRunOperation = defineOperation({
   name: 'run.show',

@@ -226,6 +226,9 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
     ledger.runs({ revivedFrom: 'run 7', limit: 1 }),
   'list runs of a concurrency key': ({ ledger }) =>
     ledger.runs({ concurrencyKey: 'key 7', limit: 5 }),
+  'find runs that wait for a person': ({ ledger }) =>
+    ledger.runs({ awaitingApproval: true, limit: 5 }),
+  'find what runs ask': ({ ledger }) => ledger.questions(['run 7', 'run 8']),
   'see who paused': ({ ledger }) =>
     ledger.directives({ type: 'system.pause', status: ['completed'], limit: 1 }),
   'list deliveries of a webhook': ({ ledger }) => ledger.deliveries({ hookId: 'h', limit: 5 }),

@@ -39,6 +39,31 @@ function ended(api: TestApi, id: string): Promise<Reply> {
   });
 }
 
+test('those that wait for a person are found, with their questions', async () => {
+  const api = await open();
+  const waiting = async () =>
+    (await api.ask('/runs?awaiting_approval=true', { token: READER })).body['runs'];
+  const id = await begin(api, 'asks');
+  const inner = await begin(api, 'outer');
+  const done = await begin(api, 'asks');
+  await api.ask(`/runs/${done}/steps/ok/approve`, { body: '{}' });
+  await begin(api, 'slow');
+  await ended(api, done);
+  expect(await waiting()).toMatchObject([
+    { run_id: inner, asks: 'inner/ok: May it?' },
+    { run_id: id, asks: 'ok: May it?' },
+  ]);
+  const { body } = await api.ask('/runs?pipeline=asks');
+  expect(body['runs']).toMatchObject([
+    { run_id: done, asks: null },
+    { run_id: id, asks: 'ok: May it?' },
+  ]);
+  await api.ask(`/runs/${id}/cancel`, { body: '{}' });
+  await api.ask(`/runs/${inner}/steps/inner%2Fok/reject`, { body: '{}' });
+  await ended(api, inner);
+  expect(await waiting()).toEqual([]);
+});
+
 test('a run is listed, shown, rejected, revived, approved and told about', async () => {
   const api = await open();
   const id = await begin(api, 'asks');

@@ -266,8 +266,8 @@ describe('acting shows the plan first', () => {
 
   test('a step is approved, and the picture of the run moves on', () =>
     place.look(async ({ page, open }) => {
-      await open(`/ui/runs/${run}`);
-      await page.getByText('Go on with it?').first().waitFor();
+      await open('/ui/runs?status=awaiting');
+      await page.getByRole('row', { name: 'to approve' }).getByRole('link').first().click();
       await page.getByRole('button', { name: 'Approve' }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
       await page.locator('.about').getByText('succeeded').waitFor();

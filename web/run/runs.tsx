@@ -13,10 +13,14 @@ import { useCall } from '../ui/use-call.ts';
 
 const ROWS = 50;
 
+/** Where runs are told of beside something else, it is not looked whom they ask. */
+type Row = Omit<Run, 'asks'> & Partial<Pick<Run, 'asks'>>;
+
 const states = [
   ['', 'All'],
   ['queued', 'Queued'],
   ['running', 'Running'],
+  ['awaiting', 'To approve'],
   ['succeeded', 'Succeeded'],
   ['halted', 'Halted'],
   ['cancelled', 'Cancelled'],
@@ -29,7 +33,8 @@ export function RunsPage({ route }: { readonly route: Route }) {
     'run.list',
     {
       limit: ROWS,
-      ...(status ? { status: [status as Run['status']] } : {}),
+      ...(status === 'awaiting' ? { awaiting_approval: true } : {}),
+      ...(status && status !== 'awaiting' ? { status: [status as Run['status']] } : {}),
       ...(pipeline ? { pipeline } : {}),
       ...(cursor ? { cursor } : {}),
     },
@@ -58,7 +63,7 @@ export function RunsPage({ route }: { readonly route: Route }) {
         {({ runs: rows, next_cursor }) => (
           <>
             {rows.length === 0 ? (
-              <Empty command="ductile pipeline run <name>">No run fits. Start one:</Empty>
+              <NoRun isAwaiting={status === 'awaiting'} />
             ) : (
               <RunTable runs={rows} label="Runs" />
             )}
@@ -68,6 +73,11 @@ export function RunsPage({ route }: { readonly route: Route }) {
       </Loaded>
     </>
   );
+}
+
+function NoRun({ isAwaiting }: { readonly isAwaiting: boolean }) {
+  if (isAwaiting) return <Empty>Nothing waits for approval.</Empty>;
+  return <Empty command="ductile pipeline run <name>">No run fits. Start one:</Empty>;
 }
 
 function start(pipeline: string): void {
@@ -87,7 +97,7 @@ export function RunTable({
   runs,
   label,
 }: {
-  readonly runs: readonly Run[];
+  readonly runs: readonly Row[];
   readonly label: string;
 }) {
   return (
@@ -101,7 +111,7 @@ export function RunTable({
   );
 }
 
-const columns: readonly Column<Run>[] = [
+const columns: readonly Column<Row>[] = [
   {
     title: 'Pipeline',
     kind: 'grow',
@@ -109,12 +119,16 @@ const columns: readonly Column<Run>[] = [
       <Named href={link('runs', { id: run_id })} value={pipeline} error={halt_message} />
     ),
   },
-  { title: 'Status', cell: ({ status }) => <Status value={status} /> },
+  {
+    title: 'Status',
+    cell: ({ status, asks = null }) =>
+      asks === null ? <Status value={status} /> : <Status value="approval" says="to approve" />,
+  },
   { title: 'Id', from: 'middle', cell: ({ run_id }) => <Id id={run_id} /> },
   {
     title: 'At step',
     from: 'wide',
-    cell: ({ halted_at_step }) => <Maybe value={halted_at_step} />,
+    cell: ({ halted_at_step, asks = null }) => <Maybe value={asks ?? halted_at_step} />,
   },
   { title: 'By', from: 'wide', cell: ({ submitted_by }) => <Text value={submitted_by} /> },
   {

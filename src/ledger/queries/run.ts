@@ -24,6 +24,11 @@ export async function listRuns(session: Session, filter: RunFilter): Promise<Run
   if (filter.status !== undefined) {
     where.and(`status in (${filter.status.map(() => '?').join(', ')})`, ...filter.status);
   }
+  if (filter.awaitingApproval === true) {
+    const asking = `select 1 from ${session.dialect.table('run_steps')} s
+      where s.run_id = pipeline_runs.id and ${isAsking}`;
+    where.and(`status = 'running' and completed_at is null and exists (${asking})`);
+  }
   if (filter.idPrefix !== undefined) {
     where.and('id >= ? and id < ?', filter.idPrefix, `${filter.idPrefix}~`);
   }
@@ -72,6 +77,25 @@ export async function listSteps(session: Session, filter: StepFilter): Promise<S
 
 /** The condition of the index of waiting steps, word for word. */
 const isWaiting = `status = 'waiting'`;
+
+const isAsking = `s.${isWaiting} and s.kind = 'approve'`;
+
+export async function listQuestions(session: Session, runIds: readonly string[]): Promise<Step[]> {
+  const rows = await session.each(
+    selectQuestion,
+    runIds.map((run_id) => ({ run_id })),
+  );
+  return rows.map(toStep);
+}
+
+const selectQuestion = defineRows({
+  columns: { run_id: 'text' },
+  sql: (r, d) =>
+    `select q.* from ${r.lateral(
+      `select s.* from ${d.table('run_steps')} s where s.run_id = ${r('run_id')} and ${isAsking}
+        order by s.branch_id limit 1`,
+    )}`,
+});
 
 export async function listAdvancements(
   session: Session,

@@ -58,6 +58,7 @@ export const reading = {
   queueHeads: (ledger) => ledger.queueHeads(MINUTE),
   queueStatistics: (ledger) => ledger.queueStatistics(MINUTE),
   quickCheck: (ledger) => ledger.quickCheck(),
+  questions: (ledger) => ledger.questions(['none']),
   refusesRewind: (ledger) => ledger.refusesRewind('none', 'none'),
   run: (ledger) => ledger.run('none'),
   runs: (ledger) => ledger.runs({ limit: 9 }),
