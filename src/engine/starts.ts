@@ -23,22 +23,27 @@ export function makeStartsOf(pipelines: readonly Pipeline[], log: Log): StartsOf
     const scope = read();
     const { started, skipped } = matchPipelines(pipelines, { ...signal, ...scope });
     for (const { pipeline, message } of skipped) tellSkipped(pipeline, message, signal, log);
-    return started.flatMap((pipeline) => {
+    return started.map((pipeline) => {
       try {
-        return [toStart(pipeline, scope)];
+        return toStart(pipeline, scope);
       } catch (thrown) {
-        tellSkipped(pipeline, messageOf(thrown), signal, log);
-        return [];
+        tellKeyless(pipeline, messageOf(thrown), signal, log);
+        return startOf(pipeline, null);
       }
     });
   };
 }
 
 /** Throws when the key of its concurrency cannot be told from the payload. */
-export function toStart({ name, graph, concurrency }: Pipeline, scope: Scope): Start {
+export function toStart(pipeline: Pipeline, scope: Scope): Start {
+  const { concurrency } = pipeline;
+  return startOf(pipeline, concurrency === undefined ? null : render(concurrency.key, scope));
+}
+
+function startOf({ name, graph, concurrency }: Pipeline, value: Json): Start {
   const start = { pipeline: name, definitionHash: graph.hash };
   if (concurrency === undefined) return start;
-  const key = JSON.stringify([name, render(concurrency.key, scope)]);
+  const key = JSON.stringify([name, value]);
   // It is part of an index.
   const digest = createHash('sha256').update(key).digest('base64url');
   return { ...start, concurrency: { key: digest, limit: concurrency.limit } };
@@ -47,6 +52,17 @@ export function toStart({ name, graph, concurrency }: Pipeline, scope: Scope): S
 /** What a run begins with has names. */
 export function toRunPayload(payload: Json): JsonObject {
   return isObject(payload) ? payload : { value: payload };
+}
+
+/** Nobody is there to correct it, and what was emitted must not be lost. */
+function tellKeyless(
+  { name }: Pipeline,
+  reason: string,
+  { source, type }: { readonly source: string; readonly type: string },
+  log: Log,
+): void {
+  const message = 'the concurrency key of a run cannot be told, so it shares that of null';
+  log.warn(message, { pipeline: name, type, source, reason });
 }
 
 function tellSkipped(

@@ -1,5 +1,6 @@
 /** What starts runs, and what the end of a job means to the branch that waited for it. */
 import { describe, expect, test, vi } from 'vitest';
+import type { JsonObject } from '../../../src/base/json.ts';
 import { makeLogger } from '../../../src/base/log.ts';
 import { arriveDone, arriveFailed } from '../../../src/engine/arrive.ts';
 import { makeBases } from '../../../src/engine/bases.ts';
@@ -84,12 +85,17 @@ describe('an event', () => {
     expect(new Set([...keysOf('ann'), ...keysOf('ben')]).size).toBe(4);
   });
 
-  test('without the value of such a key starts nothing, and somebody is told', () => {
+  test('without the value of such a key is not lost: it has that of null, and somebody is told', () => {
     const concurrency = { key: { ref: ['payload', 'who'] }, limit: 2 };
     const { rules, lines } = rulesOf([makePipeline('a', { concurrency }), makePipeline('b')]);
-    const { runs } = followEvents(makeClaimed(), [{ type: 'made', payload: {} }], rules, 0);
-    expect(runs.map(({ pipeline }) => pipeline)).toEqual(['b']);
+    const follow = (payload: JsonObject) =>
+      followEvents(makeClaimed(), [{ type: 'made', payload }], rules, 0).runs;
+    const [first, second] = follow({});
+    expect([first?.pipeline, second?.pipeline]).toEqual(['a', 'b']);
+    expect(first?.concurrency).toMatchObject({ limit: 2 });
     expect(lines.join('')).toContain('payload.who');
+    expect(follow({ who: null })[0]?.concurrency).toEqual(first?.concurrency);
+    expect(follow({ who: 'ann' })[0]?.concurrency).not.toEqual(first?.concurrency);
   });
 
   test('of the runtime about what it caused itself starts nothing', () => {
