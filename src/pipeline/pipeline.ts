@@ -32,6 +32,8 @@ export interface PipelineTrigger {
 
 export interface MatchedPipelines {
   readonly started: readonly Pipeline[];
+  /** Those for such events whose condition does not hold. */
+  readonly unwanted: readonly Pipeline[];
   /** Those whose condition could not be told, and why. */
   readonly skipped: readonly { readonly pipeline: Pipeline; readonly message: string }[];
 }
@@ -42,15 +44,17 @@ export function matchPipelines(
   { source, type, payload, context }: PipelineTrigger,
 ): MatchedPipelines {
   const started: Pipeline[] = [];
+  const unwanted: Pipeline[] = [];
   const skipped: { pipeline: Pipeline; message: string }[] = [];
   for (const pipeline of pipelines) {
     const { on, fromPlugin, when } = pipeline;
     if (on !== type || (fromPlugin !== undefined && fromPlugin !== source)) continue;
     try {
-      if (when === undefined || evaluate(when, { payload, context })) started.push(pipeline);
+      const isWanted = when === undefined || evaluate(when, { payload, context });
+      (isWanted ? started : unwanted).push(pipeline);
     } catch (thrown) {
       skipped.push({ pipeline, message: messageOf(thrown) });
     }
   }
-  return { started, skipped };
+  return { started, unwanted, skipped };
 }

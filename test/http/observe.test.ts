@@ -37,6 +37,7 @@ beforeAll(async () => {
       { name: 'once', steps: [{ id: 'only', uses: 'placed.poll' }] },
       { name: 'rests', steps: [{ uses: 'placed.poll' }, { id: 'rest', wait: '10ms' }] },
       { name: 'waits', steps: [{ id: 'long', wait: '1h' }] },
+      { name: 'big', on: 'box.packed', if: 'payload.size > 3', steps: [{ wait: '1ms' }] },
     ],
     routes: [{ event_type: 'order.paid', to: 'placed.poll' }],
     plugins: { sleeper: { parallelism: 1 } },
@@ -92,6 +93,28 @@ describe('why', () => {
     });
     expect((await api.ask(`/why/any/${waiting}`)).body).toMatchObject({ kind: 'job', id: waiting });
     for (const id of [waiting, holder]) await api.ask(`/job/${id}/cancel`, { method: 'POST' });
+  });
+
+  test('tells of a signal which pipelines did not want it, and for what reason', async () => {
+    const emit = async (data: object): Promise<unknown> => {
+      const said = { type: 'box.packed', source: 'shop', data };
+      const { body } = await api.ask('/signals', { body: JSON.stringify(said) });
+      return (await api.ask(`/why/signal/${String(body['signal_id'])}`)).body;
+    };
+    const verdict = 'No pipeline that is for box.packed wanted it.';
+    const commands = ['ductile pipeline show big'];
+    expect(await emit({ size: 2 })).toMatchObject({
+      state: 'unhandled',
+      verdict,
+      chain: [{ evidence: 'big: payload.size > 3 does not hold' }, {}],
+      commands,
+    });
+    expect(await emit({})).toMatchObject({
+      verdict,
+      chain: [{ evidence: 'big: payload.size > 3 cannot be told: there is no size' }, {}],
+      commands,
+    });
+    expect(await emit({ size: 4 })).toMatchObject({ state: 'handled' });
   });
 
   test('refuses what is not there, what is no kind, and what a token may not see', async () => {

@@ -1,9 +1,11 @@
 import type { Timestamp } from '../../base/clock.ts';
+import { parseStored, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { Config } from '../../config/config.ts';
 import type { Directive } from '../../directive/directive.ts';
 import { findEndpoint } from '../../engine/endpoints.ts';
 import { findStranded } from '../../engine/stranded-hooks.ts';
+import { toRunPayload } from '../../engine/starts.ts';
 import { isOtherwise } from '../../engine/timetable.ts';
 import type { Job } from '../../job/job.ts';
 import { isTerminal } from '../../job/state.ts';
@@ -11,6 +13,9 @@ import type { Engine } from '../../engine/engine.ts';
 import type { ScheduleRow } from '../../ledger/schedules.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { DeliveryRow, WebhookRow } from '../../ledger/webhooks.ts';
+import type { Condition } from '../../pipeline/condition.ts';
+import { conditionText } from '../../pipeline/describe.ts';
+import { matchPipelines } from '../../pipeline/pipeline.ts';
 import type { Run } from '../../pipeline/run.ts';
 import { matchRoutes } from '../../pipeline/route.ts';
 import { makeTimed } from '../../schedule/plan.ts';
@@ -29,7 +34,7 @@ import { findHours } from './hours.ts';
 import { explainJob } from './job.ts';
 import { explainRunFacts } from './run.ts';
 import { explainSchedule } from './schedule.ts';
-import { explainSignal } from './signal.ts';
+import { explainSignal, type SignalFacts } from './signal.ts';
 import { explainWebhook, type WebhookFacts } from './webhook.ts';
 
 /** What was found under a name. */
@@ -200,18 +205,34 @@ async function ofSignal(context: Context, signal: Signal): Promise<Explanation> 
     runs,
     hopsMax: config.service.maxHops,
     isRuntimeCaused: cause?.runtimeCaused === true,
-    takers: findTakers(context.engine, signal),
+    ...findTakers(context.engine, signal, await contextOf(ledger, cause)),
   });
 }
 
-/** Whether a pipeline's own condition holds is not asked here: it may want what was masked. */
-function findTakers({ config, pipelines }: Engine, signal: Signal): string[] {
+function contextOf(ledger: Ledger, cause: Job | undefined): Promise<JsonObject> {
+  const id = cause?.eventContextId ?? null;
+  return id === null ? Promise.resolve({}) : ledger.contextOf(id);
+}
+
+/** By what the signal shows: where something was masked, a condition may have seen more. */
+function findTakers(
+  { config, pipelines }: Engine,
+  signal: Signal,
+  context: JsonObject,
+): Pick<SignalFacts, 'takers' | 'refusals'> {
   const event = { source: senderOf(signal.source), type: signal.type };
   const routes = matchRoutes(config.routes, event).map(({ to }) => `a route to ${to}`);
-  const started = pipelines
-    .filter(
-      ({ on, fromPlugin }) => on === event.type && [undefined, event.source].includes(fromPlugin),
-    )
-    .map(({ name }) => `the pipeline ${name}`);
-  return [...routes, ...started];
+  const payload = toRunPayload(parseStored(signal.data));
+  const { started, skipped, unwanted } = matchPipelines(pipelines, { ...event, payload, context });
+  return {
+    takers: [...routes, ...started.map(({ name }) => `the pipeline ${name}`)],
+    refusals: [
+      ...unwanted.map(({ name, when }) => ({ pipeline: name, reason: sayUnwanted(when) })),
+      ...skipped.map(({ pipeline, message }) => ({ pipeline: pipeline.name, reason: message })),
+    ],
+  };
+}
+
+function sayUnwanted(when: Condition | undefined): string {
+  return when === undefined ? 'not wanted' : `${conditionText(when)} does not hold`;
 }

@@ -23,6 +23,8 @@ export interface SignalFacts {
   readonly isRuntimeCaused: boolean;
   /** What would take such a signal now: routes and pipelines, each in a few words. */
   readonly takers: readonly string[];
+  /** Pipelines for such signals that do not want this one, each with the reason. */
+  readonly refusals: readonly { readonly pipeline: string; readonly reason: string }[];
 }
 
 /** Why a signal started something, or nothing. */
@@ -60,7 +62,8 @@ function handled({ signal, jobs, runs }: SignalFacts): Cause {
   };
 }
 
-function unhandled({ signal, hopsMax, isRuntimeCaused, takers }: SignalFacts): Cause {
+function unhandled(facts: SignalFacts): Cause {
+  const { signal, hopsMax, isRuntimeCaused, takers, refusals } = facts;
   const at = signal.insertedAt;
   if (signal.hops > hopsMax) {
     return {
@@ -82,6 +85,18 @@ function unhandled({ signal, hopsMax, isRuntimeCaused, takers }: SignalFacts): C
       fact: 'nothing took it when it came; now something would',
       evidence: takers.slice(0, FOLLOWERS_TOLD).join(', '),
       at,
+    };
+  }
+  const [refusal] = refusals;
+  if (refusal !== undefined) {
+    return {
+      fact: `no pipeline that is for ${signal.type} wanted it`,
+      evidence: refusals
+        .slice(0, FOLLOWERS_TOLD)
+        .map(({ pipeline, reason }) => `${pipeline}: ${reason}`)
+        .join('; '),
+      at,
+      commands: [`ductile pipeline show ${quote(refusal.pipeline)}`],
     };
   }
   return {

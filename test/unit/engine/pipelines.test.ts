@@ -211,16 +211,18 @@ test('an event starts those that want it; one that cannot tell is skipped, and t
 `);
   const match = (source: string, size: string | number) => {
     const trigger = { source, type: 'e', payload: { size }, context: { user: 'u1' } };
-    const { started, skipped } = matchPipelines(pipelines, trigger);
+    const { started, unwanted, skipped } = matchPipelines(pipelines, trigger);
     return [
       started.map(({ name }) => name),
+      unwanted.map(({ name }) => name),
       skipped.map(({ pipeline, message }) => `${pipeline.name}: ${message}`),
     ];
   };
-  expect(match('echo', 4)).toEqual([['all', 'big', 'carried'], []]);
-  expect(match('mailer', 3)).toEqual([['all', 'from', 'carried'], []]);
+  expect(match('echo', 4)).toEqual([['all', 'big', 'carried'], [], []]);
+  expect(match('mailer', 3)).toEqual([['all', 'from', 'carried'], ['big'], []]);
   expect(match('echo', 'x')).toEqual([
     ['all', 'carried'],
+    [],
     ['big: payload.size is text, but gt compares a number only'],
   ]);
 });

@@ -300,6 +300,7 @@ describe('a signal', () => {
       hopsMax: 32,
       isRuntimeCaused: false,
       takers: [],
+      refusals: [],
       ...more,
     });
 
@@ -335,6 +336,11 @@ describe('a signal', () => {
     ['nobody wants', {}, /no route and no pipeline takes webhook.received/i],
     ['came too late in its chain', { hopsMax: 0 }, /chain is longer/],
     ['something wants by now', { takers: ['a route to x'] }, /now something would/],
+    [
+      'a pipeline did not want',
+      { refusals: [{ pipeline: 'big', reason: 'payload.size > 3 does not hold' }] },
+      /no pipeline that is for webhook.received wanted it/i,
+    ],
     [
       'is an alarm about an alarm',
       { isRuntimeCaused: true, signal: { ...hookSignal, source: 'ductile' } },
