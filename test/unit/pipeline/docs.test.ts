@@ -1,4 +1,4 @@
-/** The examples of the page about pipelines are pipelines. */
+/** The examples of the page about pipelines are pipelines, and that about runs knows why they halt. */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
@@ -7,11 +7,19 @@ import { isObject } from '../../../src/base/json.ts';
 import { compile } from '../../../src/pipeline/compile.ts';
 import { toPipelineEntry } from '../../../src/pipeline/entry.ts';
 import { pipelineSchema } from '../../../src/pipeline/entry-schema.ts';
+import { haltReasons } from '../../../src/pipeline/run.ts';
 
-const page = resolve(import.meta.dirname, '../../../docs/learn/pipelines.md');
-const examples = [...readFileSync(page, 'utf8').matchAll(/```yaml\n([^`]+)```/g)].map(
+function read(page: string): string {
+  return readFileSync(resolve(import.meta.dirname, '../../../docs', page), 'utf8');
+}
+
+const examples = [...read('learn/pipelines.md').matchAll(/```yaml\n([^`]+)```/g)].map(
   ([, text = '']) => text,
 );
+
+test.each(haltReasons)('%s is told', (reason) => {
+  expect(read('operate/runs.md')).toContain(`\`${reason}\``);
+});
 
 test('the page has examples', () => {
   expect(examples.length).toBeGreaterThan(4);
