@@ -27,8 +27,24 @@ export function checkExpression(text: string, allowed: readonly Root[]): string 
     return `must be at most ${limits.expressionCharsMax} characters`;
   }
   const { valid, type, error } = environmentFor(allowed).check(text);
-  if (!valid) return `is not an expression: ${summaryOf(error)}`;
+  if (!valid) {
+    const summary = summaryOf(error);
+    return `is not an expression: ${summary}${adviceOn(summary, text, allowed)}`;
+  }
   return type === 'bool' || type === 'dyn' ? undefined : `is a ${type}, not true or false`;
+}
+
+/** What was probably meant, where the language's own words do not lead there. */
+function adviceOn(summary: string, text: string, allowed: readonly Root[]): string {
+  if (summary.startsWith('has() invalid argument')) return '; write "key" in payload';
+  const [, name] = /^Unknown variable: (.+)$/.exec(summary) ?? [];
+  if (name === undefined) return '';
+  // It was read as a difference.
+  const hyphened = [...text.matchAll(/\b(\w+(?:\.\w+)*)\.(\w+(?:-[A-Za-z_]\w*)+)/g)];
+  const meant = hyphened.find(([, , key = '']) => key.split('-').includes(name));
+  return meant === undefined
+    ? `; values begin with ${allowed.join('. or ')}.`
+    : `; a key with a hyphen is written ${meant[1]}["${meant[2]}"]`;
 }
 
 /**

@@ -272,8 +272,26 @@ describe('expressions', () => {
   test.each([
     ['', 'must not be blank'],
     ['payload.x ==', 'is not an expression: Unexpected token: EOF'],
-    ['plugin.x == 1', 'is not an expression: Unknown variable: plugin'],
-    ['signal.x == 1', 'is not an expression: Unknown variable: signal'],
+    [
+      'plugin.x == 1',
+      'is not an expression: Unknown variable: plugin; values begin with payload. or context.',
+    ],
+    [
+      'signal.x == 1',
+      'is not an expression: Unknown variable: signal; values begin with payload. or context.',
+    ],
+    [
+      'payload.a.my-step.approved',
+      'is not an expression: Unknown variable: step; a key with a hyphen is written payload.a["my-step"]',
+    ],
+    [
+      'payload.n - size > context.a-long-key',
+      'is not an expression: Unknown variable: size; values begin with payload. or context.',
+    ],
+    [
+      'has(payload["my-step"])',
+      'is not an expression: has() invalid argument; write "key" in payload',
+    ],
     ['1 + 1', 'is a int, not true or false'],
     [`payload.x == "${'x'.repeat(5000)}"`, 'must be at most 4096 characters'],
   ])('%s is refused', (text, message) => {
