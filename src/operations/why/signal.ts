@@ -1,3 +1,4 @@
+import { isObject, parseStored } from '../../base/json.ts';
 import type { Job } from '../../job/job.ts';
 import type { Run } from '../../pipeline/run.ts';
 import { RUNTIME_SOURCE, type Signal } from '../../signal/signal.ts';
@@ -81,11 +82,12 @@ function unhandled(facts: SignalFacts): Cause {
     };
   }
   if (takers.length > 0) {
-    return {
-      fact: 'nothing took it when it came; now something would',
-      evidence: takers.slice(0, FOLLOWERS_TOLD).join(', '),
-      at,
-    };
+    const key = eventKeyOf(signal);
+    const fact =
+      key === undefined
+        ? 'nothing took it when it came; now something would'
+        : `it started nothing: very likely the same was done or under way, by its dedupe key ${key}`;
+    return { fact, evidence: takers.slice(0, FOLLOWERS_TOLD).join(', '), at };
   }
   const [refusal] = refusals;
   if (refusal !== undefined) {
@@ -105,6 +107,13 @@ function unhandled(facts: SignalFacts): Cause {
     at,
     commands: ['ductile pipeline list', 'ductile config show'],
   };
+}
+
+/** The dedupe key that a plugin gave its event, which holds for the work and not for the signal. */
+function eventKeyOf({ metadata }: Signal): string | undefined {
+  const value: unknown = parseStored(metadata);
+  const key = isObject(value) ? value['dedupe_key'] : undefined;
+  return typeof key === 'string' ? key : undefined;
 }
 
 /** What was told before leads to nothing: there is one signal for a key. */

@@ -337,6 +337,14 @@ describe('a signal', () => {
     ['came too late in its chain', { hopsMax: 0 }, /chain is longer/],
     ['something wants by now', { takers: ['a route to x'] }, /now something would/],
     [
+      'was held back by the dedupe key of its event',
+      {
+        takers: ['a route to x'],
+        signal: { ...hookSignal, metadata: '{"schema_version":1,"dedupe_key":"k1"}' },
+      },
+      /the same was done or under way, by its dedupe key k1/,
+    ],
+    [
       'a pipeline did not want',
       { refusals: [{ pipeline: 'big', reason: 'payload.size > 3 does not hold' }] },
       /no pipeline that is for webhook.received wanted it/i,
