@@ -76,13 +76,13 @@ export class Directives {
     const params = (await definition.resolve?.(given, request)) ?? given;
     const wait = this.#waitOf(definition, request);
     const draft = this.#draft(definition, params, request);
-    const earlier = await this.#recall(draft);
+    const earlier = await this.#recall(draft, wait);
     if (earlier !== undefined) return await this.#answerAgain(earlier);
     let plan: string[];
     try {
       plan = await definition.plan(params);
     } catch (error) {
-      return await this.#refuse(draft, error);
+      return await this.#refuse(draft, error, wait);
     }
     if (request.dryRun === true) {
       return planned([...plan, ...describeLasting(definition, plan), ...describeWait(wait)]);
@@ -140,10 +140,10 @@ export class Directives {
   }
 
   /** Asked before the plan: what was done once may not be possible a second time. */
-  async #recall(draft: DirectiveDraft): Promise<Directive | undefined> {
+  async #recall(draft: DirectiveDraft, wait?: DirectiveWait): Promise<Directive | undefined> {
     const { sameness, target } = draft;
-    if (sameness === 'latest') {
-      const [last] = await this.#options.ledger.directives({ target, limit: 1 });
+    if (sameness === 'latest' && wait?.due === undefined) {
+      const [last] = await this.#options.ledger.directives({ target, isDone: true, limit: 1 });
       return last !== undefined && isLatest(last, draft) ? last : undefined;
     }
     if (typeof sameness === 'string') return undefined;
@@ -155,8 +155,12 @@ export class Directives {
   }
 
   /** The same may have been done since it was looked for, and be what is in the way: then that is the answer. */
-  async #refuse(draft: DirectiveDraft, error: unknown): Promise<DirectAnswer> {
-    const meanwhile = await this.#recall(draft);
+  async #refuse(
+    draft: DirectiveDraft,
+    error: unknown,
+    wait?: DirectiveWait,
+  ): Promise<DirectAnswer> {
+    const meanwhile = await this.#recall(draft, wait);
     if (meanwhile === undefined) throw error;
     return await this.#answerAgain(meanwhile);
   }

@@ -217,6 +217,8 @@ export interface DirectiveFilter {
   readonly awaitingApproval?: boolean;
   readonly idempotencyKey?: string;
   readonly beforeSeq?: number;
+  /** Without what waits, and in the order in which they were done; otherwise, asked for. */
+  readonly isDone?: boolean;
   readonly limit: number;
 }
 

@@ -62,6 +62,58 @@ describe.each(databases)('a directive that waits on %s', (kind) => {
     expect((await ledger.direct(exact)).directive.runAt).toBe('2999-01-01T00:00:00.000Z');
   });
 
+  test('for later is not what is asked for now, nor for another time', async () => {
+    const { ledger } = await openBench(kind);
+    const at = '2999-01-01T00:00:00.000Z';
+    const toggle = { sameness: 'toggle' } as const;
+    const tonight = await ledger.direct(waiting({ due: { at } }, toggle));
+    const now = await ledger.direct(pausing());
+    expect(now).toMatchObject({ verdict: 'recorded', directive: { status: 'completed' } });
+    expect(await ledger.meta('paused')).toBe('1');
+    const again = await ledger.direct(waiting({ due: { at } }, toggle));
+    expect(again).toMatchObject({ verdict: 'repeated', directive: { id: tonight.directive.id } });
+    for (const due of [{ at: '2999-01-02T00:00:00.000Z' }, { inMs: 1000 }, { inMs: 1000 }]) {
+      expect((await ledger.direct(waiting({ due }, toggle))).verdict).toBe('recorded');
+    }
+    expect((await ledger.direct(pausing())).verdict).toBe('repeated');
+  });
+
+  test.each(['toggle', 'latest'] as const)(
+    'and is done after others have been is the last thing that was done (%s)',
+    async (sameness) => {
+      const { ledger, sql } = await openBench(kind);
+      const paused = { kind: 'system.pause', paused: true } as const;
+      const running = { kind: 'system.pause', paused: false } as const;
+      const later = waiting({ due: { inMs: 3_600_000 } }, { type: 'system.resume', sameness });
+      const { directive } = await ledger.direct(later);
+      for (const asked of [
+        pausing({ sameness }, paused),
+        pausing({ sameness, type: 'system.resume' }, running),
+        pausing({ sameness }, paused),
+      ]) {
+        expect((await ledger.direct(asked)).verdict).toBe('recorded');
+      }
+      expect((await ledger.direct(pausing({ sameness }, paused))).verdict).toBe('repeated');
+      await sql(
+        `update directives set run_at = '2000-01-01T00:00:00.000Z' where run_at is not null`,
+      );
+      await ledger.startDirective({ ...later, work: running, directive });
+      expect(await ledger.meta('paused')).toBe('0');
+      expect((await ledger.direct(pausing({ sameness }, paused))).verdict).toBe('recorded');
+      expect(await ledger.meta('paused')).toBe('1');
+    },
+  );
+
+  test('for approval is the same for whoever asks again, as long as nothing was done', async () => {
+    const { ledger } = await openBench(kind);
+    const wish = (params: string) => waiting({ forApproval: true }, { sameness: 'latest', params });
+    const { directive } = await ledger.direct(wish('{"a":1}'));
+    expect(await ledger.direct(wish('{"a":1}'))).toEqual({ directive, verdict: 'repeated' });
+    expect((await ledger.direct(wish('{"a":2}'))).verdict).toBe('recorded');
+    await ledger.cancelDirective(decision(directive.id, 'directive.cancelled'));
+    expect((await ledger.direct(wish('{"a":1}'))).verdict).toBe('recorded');
+  });
+
   test('for approval is begun when it has it, which is told in the same commit', async () => {
     const { ledger } = await openBench(kind);
     const asked = waiting({ forApproval: true });

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { limits } from '../../base/limits.ts';
 import {
   automaticKey,
@@ -32,7 +33,7 @@ export async function direct(tx: Transaction, request: DirectRequest): Promise<D
   // Told again after a lost answer it is itself; what was done since may have changed its key.
   const itself = await findDirective(tx, draft.id);
   if (itself !== undefined) return { directive: itself, verdict: 'recorded' };
-  const key = await keyOf(tx, draft, epoch);
+  const key = await keyOf(tx, request, epoch);
   const [earlier] = await select(tx, new Where().equals({ idempotency_key: key }), 1);
   if (earlier !== undefined) return compare(earlier, draft);
   if (request.begin !== undefined) await follow(tx, request.begin);
@@ -72,7 +73,7 @@ export async function listDirectives(
   filter: DirectiveFilter,
 ): Promise<Directive[]> {
   const { type, actor, target, idempotencyKey, awaitingApproval, status } = filter;
-  const { idPrefix, beforeSeq, limit } = filter;
+  const { idPrefix, beforeSeq, isDone, limit } = filter;
   const where = new Where().equals({ type, actor, target, idempotency_key: idempotencyKey });
   if (status !== undefined) {
     where.and(`status in (${status.map(() => '?').join(', ')})`, ...status);
@@ -83,7 +84,7 @@ export async function listDirectives(
   }
   if (idPrefix !== undefined) where.and('id >= ? and id < ?', idPrefix, `${idPrefix}~`);
   if (beforeSeq !== undefined) where.and('seq < ?', beforeSeq);
-  return select(session, where, limit);
+  return isDone === true ? selectDone(session, where, limit) : select(session, where, limit);
 }
 
 /**
@@ -120,24 +121,28 @@ export async function lockDirectives(tx: Transaction): Promise<string> {
 }
 
 /**
- * A toggle's generation is the last thing that was done to its target by another intent, or that
+ * The generation of a toggle is the last thing that was done to its target by another intent, or that
  * failed; a restored ledger begins with new ones, because it may not be in the state it remembers.
+ * What is for later is the same only for the same time: who wants it now does not want it then.
  */
-async function keyOf(tx: Transaction, draft: DirectiveDraft, epoch: string): Promise<string> {
-  const { id, type, target, sameness } = draft;
+async function keyOf(
+  tx: Transaction,
+  { draft, wait: { due } = { forApproval: false } }: DirectRequest,
+  epoch: string,
+): Promise<string> {
+  const { id, type, target, params, sameness } = draft;
   if (typeof sameness === 'object') return sameness.key;
-  if (sameness === 'each') return automaticKey(type, target, id);
-  if (sameness === 'latest') {
-    const [last] = await select(tx, new Where().equals({ target }), 1);
-    if (last !== undefined && isLatest(last, draft)) return last.idempotencyKey;
+  if (sameness === 'each' || (due !== undefined && 'inMs' in due)) {
     return automaticKey(type, target, id);
   }
-  const [row] = await tx.run(
-    `select id from ${tx.dialect.table('directives')} where target = ?
-      and (type <> ? or status in ('failed', 'cancelled')) order by seq desc limit 1`,
-    [target, type],
-  );
-  const generation = row === undefined ? epoch : `${epoch}:${text(row, 'id')}`;
+  const done = new Where().equals({ target });
+  if (sameness === 'toggle') done.and(`(type <> ? or status in ('failed', 'cancelled'))`, type);
+  const [last] = await selectDone(tx, done, 1);
+  const isNow = due === undefined;
+  const isAgain = sameness === 'latest' && last !== undefined && isLatest(last, draft);
+  if (isNow && isAgain) return last.idempotencyKey;
+  const about = sameness === 'latest' ? hash('sha256', params) : [];
+  const generation = [epoch, last?.id ?? [], about, due?.at ?? []].flat().join(':');
   return automaticKey(type, target, generation);
 }
 
@@ -208,10 +213,21 @@ export async function follow(
   await beginRuns(tx, runs);
 }
 
-async function select(session: Session, where: Where, limit: number): Promise<Directive[]> {
+/** By when they were done, which is not when they were asked for; what waits has done nothing yet. */
+function selectDone(session: Session, where: Where, limit: number): Promise<Directive[]> {
+  const order = 'coalesce(started_at, completed_at) desc, seq desc';
+  return select(session, where.and(`status <> 'requested'`), limit, order);
+}
+
+async function select(
+  session: Session,
+  where: Where,
+  limit: number,
+  order = 'seq desc',
+): Promise<Directive[]> {
   const rows = await session.run(
     `select * from ${session.dialect.table('directives')} where ${where.text}
-      order by seq desc limit ?`,
+      order by ${order} limit ?`,
     [...where.values, limit],
   );
   return rows.map(toDirective);
