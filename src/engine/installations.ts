@@ -1,18 +1,21 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
+import { keyText } from '../config/document.ts';
 import {
+  placeOf,
   withInstallations,
   type Installed,
   type InstalledState,
   type RefusedInstallation,
 } from '../config/installed.ts';
-import { configInvalid } from '../config/problem.ts';
+import { configInvalid, makeProblem, type Problem } from '../config/problem.ts';
 import type { InstallationRow } from '../ledger/installations.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { readProvides } from '../package/package.ts';
 import type { Blueprint } from './generation.ts';
 import { checkHandlers } from './handlers.ts';
+import { saidOfPrograms } from './package-fit.ts';
 
 export interface InstallationKeeper {
   /** What the files say and what installations provide as one; one that does not fit is left out. */
@@ -91,7 +94,24 @@ export function compileWith(
   const config = withInstallations(base, installed);
   const problems = checkHandlers(config.handlers);
   if (problems.length > 0) throw configInvalid(problems);
-  return compile(config);
+  const blueprint = compile(config);
+  const unheard = findUnheard(blueprint, installed);
+  if (unheard.length > 0) throw configInvalid(unheard);
+  return blueprint;
+}
+
+/** Who installs in a tenant is not who runs the machine, unless all who share it trust each other. */
+function findUnheard(
+  { config: { onlyListed, tenants }, catalog }: Blueprint,
+  installed: readonly Installed[],
+): Problem[] {
+  if (!onlyListed || tenants.trust === 'shared') return [];
+  const message = 'decides which programs run, and is not for tenants to say';
+  return installed.flatMap((one) =>
+    saidOfPrograms(one.provides.plugins, catalog).map(({ plugin, key }) =>
+      makeProblem(placeOf(one), keyText(['plugins', plugin, 'config', key]), message),
+    ),
+  );
 }
 
 /** All of them if they fit, and otherwise those that fit beside those before them. */

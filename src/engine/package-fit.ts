@@ -1,4 +1,4 @@
-import { isObject, type Json } from '../base/json.ts';
+import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
 import { placeOf, type Installed } from '../config/installed.ts';
 import { suggest } from '../config/nearest.ts';
@@ -152,16 +152,30 @@ function checkRequired({ found, catalog }: Fit): Misfit | undefined {
 
 /** What decides which programs a plugin runs is code, and a package has none of its own. */
 function checkCode({ found, catalog }: Fit): Misfit | undefined {
-  for (const [name, entry] of Object.entries(found?.provides.plugins ?? {})) {
+  const said = saidOfPrograms(found?.provides.plugins ?? {}, catalog);
+  const own = said.find(({ value }) => !isOpen(value));
+  if (own === undefined) return undefined;
+  const hint = 'Ask for it in config_schema, and write ${config.…} there.';
+  const message = `its plugin ${own.plugin} brings ${own.key} of its own, which would be code`;
+  return { message, hint };
+}
+
+export interface SaidOfPrograms {
+  readonly plugin: string;
+  readonly key: string;
+  readonly value: Json;
+}
+
+/** What is said where plugins are told which programs to run. */
+export function saidOfPrograms(plugins: JsonObject, catalog: Catalog): SaidOfPrograms[] {
+  return Object.entries(plugins).flatMap(([plugin, entry]) => {
     const config = isObject(entry) ? entry['config'] : undefined;
-    for (const key of catalog.plugins.get(name)?.manifest.configKeys.operator ?? []) {
-      const said = isObject(config) ? config[key] : undefined;
-      if (said === undefined || isOpen(said)) continue;
-      const hint = 'Ask for it in config_schema, and write ${config.…} there.';
-      return { message: `its plugin ${name} brings ${key} of its own, which would be code`, hint };
-    }
-  }
-  return undefined;
+    const keys = catalog.plugins.get(plugin)?.manifest.configKeys.operator ?? [];
+    return keys.flatMap((key) => {
+      const value = isObject(config) ? config[key] : undefined;
+      return value === undefined ? [] : [{ plugin, key, value }];
+    });
+  });
 }
 
 function compare(

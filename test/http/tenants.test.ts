@@ -1,11 +1,13 @@
 /** Tenants as the operator has them: made, limited, suspended, removed, and what their plugins see. */
+import { readFile, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { readControlKey } from '../../src/http/socket.ts';
 import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { databases, eventually } from '../support/instance.ts';
+import { manifest } from '../support/packages.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
 import { dropTenants, makeSlug, makeTenant } from '../support/tenants.ts';
 
@@ -190,5 +192,62 @@ describe.runIf(process.platform === 'linux')('plugins', { timeout: 120_000 }, ()
 
   test('see them where the operator says that all trust each other', async () => {
     expect(JSON.stringify(await look('shared'))).toContain('config.yaml ledger.db');
+  });
+
+  describe('which programs they run', () => {
+    const packaged = manifest({
+      slug: 'runs',
+      requires: [{ plugin: 'runner' }],
+      config_schema: { type: 'object', properties: { programs: { type: 'array' } } },
+      plugins: { runs: { uses: 'runner', config: { programs: '${config.programs}' } } },
+    });
+    const config = { programs: ['anything'] };
+
+    const send = (api: TestApi, path: string, body: object = {}): Promise<Reply> =>
+      api.ask(path, { body: JSON.stringify(body) });
+
+    const begin = (trust: 'isolated' | 'shared'): Promise<TestApi> =>
+      startApi({
+        packages: { runs: packaged },
+        tenants: { trust },
+        prepare: async (directory) => {
+          const extra = 'config_keys: { operator: [programs] }';
+          const files = { name: 'runner', entrypoint: 'run', program: looks, extra };
+          await writePlugin(join(directory, 'plugins', 'runner'), files);
+        },
+      });
+
+    test('is not for a tenant to say, but for the operator', async () => {
+      const api = await begin('isolated');
+      onTestFinished(() => api.close());
+      const tenant = await makeTenant(api);
+      const plan = await tenant.post('/packages/runs/install', { config, dry_run: true });
+      expect(plan.body).toMatchObject({ code: 'PACKAGE_REFUSED' });
+      const refused = await tenant.post('/packages/runs/install', { config });
+      expect(refused.text).toContain('plugins.runs.config.programs decides which programs run');
+      expect((await tenant.ask('/installations')).body).toEqual({ installations: [] });
+      // Without saying it, the package does what the plugin does by itself.
+      expect((await tenant.post('/packages/runs/install')).status).toBe(200);
+      const changed = await tenant.post('/packages/runs/upgrade', { config });
+      expect(changed.body).toMatchObject({ code: 'PACKAGE_REFUSED' });
+      expect((await send(api, '/packages/runs/install', { config })).status).toBe(200);
+    });
+
+    test('is for them to say where all trust each other, and only as long', async () => {
+      const api = await begin('shared');
+      onTestFinished(() => api.close());
+      const tenant = await makeTenant(api);
+      expect((await tenant.post('/packages/runs/install', { config })).status).toBe(200);
+      expect((await tenant.post('/plugin/runs/poll')).status).toBe(202);
+      const { file } = api.server.instance.config;
+      const written = await readFile(file, 'utf8');
+      await writeFile(file, written.replace('"trust":"shared"', '"trust":"isolated"'));
+      expect((await send(api, '/system/reload')).status).toBe(200);
+      await eventually('it is out of force', async () => {
+        const { body } = await tenant.ask('/installations/runs');
+        return String(body['last_error']).includes('decides which programs run');
+      });
+      expect((await tenant.post('/plugin/runs/poll')).status).toBe(404);
+    });
   });
 });
