@@ -4,6 +4,8 @@ import { moment } from '../base/fields.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { SignalSubmission } from '../engine/emit.ts';
+import { hookSource } from '../engine/hook-emission.ts';
+import type { Emission } from '../ledger/signals.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
@@ -84,6 +86,7 @@ export const emitSignal = defineOperation({
   async run(context, input) {
     const submission = toSubmission(context, input);
     const { signals } = context.engine;
+    await refuseHookName(submission, context);
     if (listDenied(context.principal.scopes).length > 0) {
       refuseDeniedFollowers(context, signals.foresee(submission));
     }
@@ -91,7 +94,7 @@ export const emitSignal = defineOperation({
     return { signal_id: signalId, created };
   },
   async plan(context, input) {
-    const emission = context.engine.signals.foresee(toSubmission(context, input));
+    const emission = await foresee(toSubmission(context, input), context);
     refuseDeniedFollowers(context, emission);
     const { signal, jobs, runs } = emission;
     const earlier = await findEarlier(context, signal);
@@ -126,31 +129,57 @@ export const emitSignals = defineOperation({
     const submissions = reports.map((report) => toOneOfMany(context, report));
     const isLimited = listDenied(context.principal.scopes).length > 0;
     for (const [index, submission] of submissions.entries()) {
-      const emission = at(index, () => signals.foresee(submission));
+      const emission = await at(index, () => foresee(submission, context));
       if (isLimited) refuseDeniedFollowers(context, emission);
     }
     const told = await signals.emitAll(submissions);
     return { signals: told.map(({ signalId, created }) => ({ signal_id: signalId, created })) };
   },
-  plan(context, { signals: reports }) {
-    const { signals } = context.engine;
-    const emissions = reports.map((report, index) =>
-      at(index, () => signals.foresee(toOneOfMany(context, report))),
+  async plan(context, { signals: reports }) {
+    const emissions = await Promise.all(
+      reports.map((report, index) =>
+        at(index, () => foresee(toOneOfMany(context, report), context)),
+      ),
     );
     for (const emission of emissions) refuseDeniedFollowers(context, emission);
     const jobs = emissions.reduce((sum, one) => sum + one.jobs.length, 0);
     const runs = emissions.reduce((sum, one) => sum + one.runs.length, 0);
-    return Promise.resolve([
+    return [
       `${emissions.length} signals would be recorded, but for those that are there already.`,
       `Up to ${jobs} jobs would be queued and ${runs} runs would begin.`,
-    ]);
+    ];
   },
 });
 
+/** What would follow; refuses what would be refused. */
+async function foresee(submission: SignalSubmission, context: Context): Promise<Emission> {
+  await refuseHookName(submission, context);
+  return context.engine.signals.foresee(submission);
+}
+
+/**
+ * What is from a webhook was verified by it, and routes with `from` rely on that. And one that was
+ * reported under the id of a delivery would be taken for it when that comes.
+ */
+async function refuseHookName(
+  { source }: SignalSubmission,
+  { engine: { hooks, config } }: Context,
+): Promise<void> {
+  const prefix = hookSource('');
+  if (!source.startsWith(prefix)) return;
+  const id = source.slice(prefix.length);
+  const isEndpoint = config.webhooks.endpoints.some(({ path }) => path === id);
+  if (!isEndpoint && (await hooks.store.find(id)) === undefined) return;
+  throw new DuctileError('INPUT_INVALID', `source is ${source}, the name of a webhook`, {
+    place: 'source',
+    hint: 'Name the sender otherwise: only what is delivered to the webhook is from it.',
+  });
+}
+
 /** What is wrong with one of many is told with its place among them. */
-function at<T>(index: number, work: () => T): T {
+async function at<T>(index: number, work: () => Promise<T>): Promise<T> {
   try {
-    return work();
+    return await work();
   } catch (thrown) {
     if (!(thrown instanceof DuctileError)) throw thrown;
     const { code, message, hint, place } = thrown;
