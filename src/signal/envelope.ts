@@ -4,7 +4,7 @@ import type { JsonObject } from '../base/json.ts';
 import { toKeptText } from '../base/kept-text.ts';
 import { limits } from '../base/limits.ts';
 import { findNameFault } from './name.ts';
-import { findSecret } from './secret.ts';
+import { findSecret, REDACTED_KEY } from './secret.ts';
 import { metadataOf, pluginSource, RUNTIME_SOURCE, type SignalDraft } from './signal.ts';
 
 /** What somebody outside reports. Blank texts are as good as none. */
@@ -74,9 +74,9 @@ function checkSource(source: string): void {
 function keepMetadata(given: JsonObject, { actor, actorRole }: Reporter): string {
   const own = metadataOf(actor, actorRole);
   if (Object.keys(given).length > 0) {
-    // Nobody says of themselves who they are.
+    // Nobody says of themselves who they are, or that something was masked, which refuses a replay.
     const { schema_version: usual, ...who } = own;
-    const { actor_role: _, schema_version: version = usual, ...others } = given;
+    const { actor_role: _, [REDACTED_KEY]: __, schema_version: version = usual, ...others } = given;
     const metadata = { schema_version: version, ...others, ...who };
     return keep(metadata, 'metadata', limits.signalMetadataBytesMax);
   }

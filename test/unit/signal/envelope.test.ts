@@ -96,6 +96,11 @@ describe('a report', () => {
     expect(kept('member', metadata)).toMatchObject({ actor_role: 'member' });
   });
 
+  test('does not pretend that something in it was masked, because it could not be replayed', () => {
+    const { metadata } = draftOf({ metadata: { redacted: ['data.a'], trace_id: 't' } });
+    expect(metadata).toBe('{"schema_version":1,"trace_id":"t","actor":"token:shop"}');
+  });
+
   test('may leave blank what it does not know', () => {
     const draft = draftOf({ subject: ' ', dedupeKey: '', sourceEventId: '' });
     expect(draft).not.toHaveProperty('subjectId');
