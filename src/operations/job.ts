@@ -11,7 +11,7 @@ import type { Context } from './context.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
 import { findById } from './find.ts';
-import { isVisible } from './sight.ts';
+import { isVisible, seesWork } from './sight.ts';
 import { attemptShape, jobShape, showAttempt, showJob, showSignal, signalShape } from './shapes.ts';
 
 const ROWS_USUAL = 50;
@@ -126,7 +126,7 @@ export const inspectJob = defineOperation({
       .string()
       .nullable()
       .describe('`dependency <key>, held by job <id>`, when that is what it waits for'),
-    payload: z.unknown(),
+    payload: z.unknown().describe('null also where only administrators see the signal behind it'),
     result: z.unknown().describe('what the last attempt answered'),
     attempts: z.array(attemptShape),
     signals: z.array(signalShape).describe('what it emitted'),
@@ -146,8 +146,9 @@ export const inspectJob = defineOperation({
     const { ledger } = engine;
     const { parentJobId, sourceEventId } = job;
     const page = { limit: limits.pageRowsMax };
-    const [waiting, attempts, signals, children, parent, [cause]] = await Promise.all([
+    const [waiting, isSeen, attempts, signals, children, parent, [cause]] = await Promise.all([
       findHolder(ledger, job),
+      seesWork({ engine, principal }, job),
       ledger.attempts([job.id]),
       ledger.signals({ jobId: job.id, ...page }),
       ledger.jobs({ parentJobId: job.id, order: 'oldest', ...page }),
@@ -157,7 +158,7 @@ export const inspectJob = defineOperation({
     return {
       ...showJob(job),
       waiting,
-      payload: parseStored(job.payload),
+      payload: isSeen ? parseStored(job.payload) : null,
       result: parseStored(attempts.at(-1)?.result ?? null),
       attempts: attempts.map(showAttempt),
       signals: signals.filter((signal) => isVisible(signal, principal)).map(showSignal),

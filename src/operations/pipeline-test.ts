@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
 import { parseStored, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { findPipeline } from '../engine/run-door.ts';
@@ -11,6 +12,7 @@ import { makeAnswerer, readAnswers } from './pipeline-answers.ts';
 import { readRecorded } from './pipeline-recorded.ts';
 import { pipelineName } from './pipeline.ts';
 import { findRun } from './run-list.ts';
+import { seesWork } from './sight.ts';
 
 const branch = z.string().describe('indexes from the root down, such as 0.2');
 const does = z.string().nullable().describe('the command that it uses, as plugin.command');
@@ -83,7 +85,13 @@ export const testPipeline = defineOperation({
     on_halt: z.string().nullable().describe('what would be run because it halted'),
     complete: z.boolean().describe('false when there is more than a test plays'),
   }),
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PIPELINE_NOT_FOUND', 'RUN_NOT_FOUND'],
+  errors: [
+    'FORBIDDEN',
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+    'PIPELINE_NOT_FOUND',
+    'RUN_NOT_FOUND',
+  ],
   http: { method: 'POST', path: '/pipelines/:pipeline/test' },
   cli: {
     positionals: ['pipeline'],
@@ -96,7 +104,7 @@ export const testPipeline = defineOperation({
   },
   async run(context, input) {
     const { graph } = findPipeline(input.pipeline, context.engine.pipelines);
-    const recorded = input.run === undefined ? undefined : await findRun(context, input.run);
+    const recorded = input.run === undefined ? undefined : await findSeen(context, input.run);
     const simulation = simulate({
       graph,
       payload: (input.payload ?? parseStored(recorded?.payload ?? '{}')) as JsonObject,
@@ -108,6 +116,16 @@ export const testPipeline = defineOperation({
     return { pipeline: input.pipeline, ...showSimulation(graph, simulation) };
   },
 });
+
+async function findSeen(context: Context, id: string): Promise<Run> {
+  const run = await findRun(context, id);
+  if (await seesWork(context, run)) return run;
+  const message = `run ${run.id} is about a signal that only administrators see`;
+  throw new DuctileError('FORBIDDEN', message, {
+    place: 'run',
+    hint: 'Use the token of an administrator, or give the payload and the answers yourself.',
+  });
+}
 
 /** What was given counts before what was recorded; time passes by itself. */
 async function chooseAnswers(

@@ -12,6 +12,7 @@ import { findOpenings, findOwners } from './run-blocks.ts';
 import { readParts } from './run-parts.ts';
 import { branchShape, runShape, showBranch, showRun, showStep, stepShape } from './run-shapes.ts';
 import { explainRun, waitShape } from './run-why.ts';
+import { seesWork } from './sight.ts';
 
 /** A run's id, or the beginning of one. */
 export const runId = z
@@ -115,7 +116,9 @@ export const showRunOperation = defineOperation({
   scope: 'runs:ro',
   input: z.strictObject({ id: runId }),
   output: runShape.extend({
-    payload: z.unknown().describe('what it began with'),
+    payload: z
+      .unknown()
+      .describe('what it began with; null where only administrators see the signal behind it'),
     output: z.unknown().describe('what its last step gave'),
     revived_as: z.string().nullable().describe('the run that goes on with its work'),
     steps: z.array(stepShape).describe('in the order in which they were taken'),
@@ -137,8 +140,9 @@ export const showRunOperation = defineOperation({
   async run(context, { id }) {
     const { ledger } = context.engine;
     const run = await findRun(context, id);
-    const [parts, waiting, [successor]] = await Promise.all([
+    const [parts, isSeen, waiting, [successor]] = await Promise.all([
       readParts(ledger, run),
+      seesWork(context, run),
       explainRun(ledger, run),
       ledger.runs({ revivedFrom: run.id, limit: 1 }),
     ]);
@@ -146,10 +150,10 @@ export const showRunOperation = defineOperation({
     const owners = findOwners(parts);
     return {
       ...showRun(run),
-      payload: parseStored(run.payload),
-      output: parseStored(run.output),
+      payload: isSeen ? parseStored(run.payload) : null,
+      output: isSeen ? parseStored(run.output) : null,
       revived_as: successor?.id ?? null,
-      steps: showSteps(steps, branches),
+      steps: showSteps(steps, branches).map((step) => (isSeen ? step : { ...step, result: null })),
       branches: branches.map((branch) => showBranch(branch, owners.get(branch.id) ?? null)),
       waiting,
       complete,

@@ -1,12 +1,20 @@
 /** Signals over HTTP: reported, shown, listed and replayed, by whoever may. */
 import { expect, onTestFinished, test } from 'vitest';
-import { OWNER, startApi, type Ask, type Reply, type TestApi } from '../support/api-server.ts';
+import {
+  OWNER,
+  startApi,
+  type ApiSetup,
+  type Ask,
+  type Reply,
+  type TestApi,
+} from '../support/api-server.ts';
+import { eventually } from '../support/instance.ts';
 
 const SENDER = 'sender-token-0123456789abcdef';
 const READER = 'reader-token-0123456789abcdef';
 const LIMITED = 'limited-token-0123456789abcdef';
 
-async function open(): Promise<TestApi> {
+async function open(more: Partial<ApiSetup> = {}): Promise<TestApi> {
   const tokens = [
     { name: 'owner', token: OWNER, scopes: ['*'] },
     { name: 'sender', token: SENDER, scopes: ['signals:rw'] },
@@ -16,7 +24,7 @@ async function open(): Promise<TestApi> {
   const pipelines = [
     { name: 'care', on: 'order.paid', steps: [{ id: 'look', uses: 'echo.poll' }] },
   ];
-  const api = await startApi({ pipelines, api: { auth: { tokens } } });
+  const api = await startApi({ pipelines, ...more, api: { auth: { tokens } } });
   onTestFinished(() => api.close());
   return api;
 }
@@ -135,6 +143,36 @@ test('what only administrators may see, nobody else sees anywhere', async () => 
     (await api.ask(`/job/${job?.job_id ?? ''}`, { token })).body['cause'];
   expect(await cause(OWNER)).toMatchObject({ type: 'order.paid' });
   expect(await cause(READER)).toBeNull();
+});
+
+test('what only administrators may see is not in what it started either', async () => {
+  const steps = ['one', 'two'].map((id) => ({ id, uses: 'echo.handle' }));
+  const api = await open({
+    pipelines: [{ name: 'care', on: 'order.paid', steps }],
+    routes: [{ event_type: 'staff.paid', to: 'echo' }],
+  });
+  const data = { amount: 987654 };
+  await post(api, { ...paid, type: 'staff.paid', data, visibility: 'admin_only' });
+  await post(api, { ...paid, data, visibility: 'admin_only' });
+  const [run] = (await api.ask('/runs')).body['runs'] as { run_id: string }[];
+  const at = `/runs/${run?.run_id ?? ''}`;
+  await eventually('it is done', async () => (await api.ask(at)).body['status'] === 'succeeded');
+  const { jobs } = (await api.ask('/jobs?limit=10')).body as { jobs: { job_id: string }[] };
+  // A route, and two steps of a pipeline.
+  expect(jobs).toHaveLength(3);
+  for (const way of [at, ...jobs.map(({ job_id: id }) => `/job/${id}`)]) {
+    expect((await api.ask(way)).text).toContain('987654');
+    const seen = await api.ask(way, { token: READER });
+    expect([seen.status, seen.text.includes('987654')]).toEqual([200, false]);
+  }
+  const played = { run: run?.run_id };
+  const play = (token: string) => post(api, played, { token }, '/pipelines/care/test');
+  expect((await play(OWNER)).text).toContain('987654');
+  expect(await play(READER)).toMatchObject({ status: 403, body: { place: 'run' } });
+  await post(api, { ...paid, type: 'staff.paid' });
+  const [told] = (await api.ask('/jobs?limit=1')).body['jobs'] as { job_id: string }[];
+  const shown = await api.ask(`/job/${told?.job_id ?? ''}`, { token: READER });
+  expect(shown.body['payload']).toMatchObject({ payload: { amount: 12 } });
 });
 
 test('who may only read does not report, and nobody walks around what was denied', async () => {
