@@ -5,12 +5,14 @@ import type { DirectiveType } from './type.ts';
 export interface InstallChoice {
   readonly package_slug: string;
   readonly version: string;
+  readonly hash?: string | undefined;
   readonly config: JsonObject;
 }
 
 export interface UpgradeChoice {
   readonly package_slug: string;
   readonly version: string;
+  readonly hash?: string | undefined;
   /** What it has now, unless told. */
   readonly config?: JsonObject | undefined;
   readonly allow_downgrade: boolean;
@@ -26,6 +28,13 @@ export interface InstallationChoice {
 
 const slug = z.string().min(1).max(64).describe('its name, such as folder-notify');
 const version = z.string().min(1).max(64).default('latest').describe('`latest` is the newest');
+/** Of the package that is meant; on record either way, so that other files are another request. */
+const hash = z
+  .string()
+  .min(1)
+  .max(64)
+  .optional()
+  .describe('of its files, as `package show` has it');
 const config = z.record(z.string(), z.json()).describe('what its config_schema asks for');
 /** Found by the slug when it is left out, and on record either way. */
 const installationId = z.string().min(1).max(64).optional();
@@ -41,7 +50,7 @@ export const installType: DirectiveType<InstallChoice> = {
   ...common,
   type: 'package.install',
   summary: 'Bring what a package provides into this ledger.',
-  params: z.strictObject({ package_slug: slug, version, config: config.default({}) }),
+  params: z.strictObject({ package_slug: slug, version, hash, config: config.default({}) }),
 };
 
 export const upgradeType: DirectiveType<UpgradeChoice> = {
@@ -51,6 +60,7 @@ export const upgradeType: DirectiveType<UpgradeChoice> = {
   params: z.strictObject({
     package_slug: slug,
     version,
+    hash,
     config: config.optional(),
     allow_downgrade: z.boolean().default(false),
     installation_id: installationId,

@@ -47,7 +47,7 @@ export function registerPackageDirectives(directives: Directives, seams: Package
 function installDirective(seams: PackageSeams): DirectiveDefinition<InstallChoice> {
   const { ledger } = seams;
   const prepare = async (choice: InstallChoice, id: string) => {
-    const found = pick(seams, choice.package_slug, choice.version);
+    const found = pick(seams, choice);
     const { version: plannedAt, rows } = await readStanding(ledger);
     const there = rows.find(({ slug }) => slug === found.slug);
     if (there !== undefined) throw installed(there);
@@ -60,11 +60,7 @@ function installDirective(seams: PackageSeams): DirectiveDefinition<InstallChoic
   };
   return {
     ...installType,
-    resolve: (choice) =>
-      Promise.resolve({
-        ...choice,
-        version: pick(seams, choice.package_slug, choice.version).version,
-      }),
+    resolve: (choice) => Promise.resolve({ ...choice, ...contentsOf(pick(seams, choice)) }),
     async plan(choice) {
       const { found, content } = await prepare(choice, '');
       return [
@@ -88,7 +84,7 @@ function upgradeDirective(seams: PackageSeams): DirectiveDefinition<UpgradeChoic
   const prepare = async (choice: UpgradeChoice) => {
     const { version: plannedAt, rows } = await readStanding(ledger);
     const row = mustFind(rows, choice);
-    const found = pick(seams, choice.package_slug, choice.version);
+    const found = pick(seams, choice);
     const config = choice.config ?? (JSON.parse(row.config) as JsonObject);
     const content = await makeContent(found, config, seams);
     refuseBackwards(row, content, choice);
@@ -102,16 +98,22 @@ function upgradeDirective(seams: PackageSeams): DirectiveDefinition<UpgradeChoic
   };
   return {
     ...upgradeType,
-    async resolve(choice) {
-      const { version } = pick(seams, choice.package_slug, choice.version);
-      return { ...choice, version, ...(await idOf(seams, choice)) };
-    },
+    resolve: async (choice) => ({
+      ...choice,
+      ...contentsOf(pick(seams, choice)),
+      ...(await idOf(seams, choice)),
+    }),
     async plan(choice) {
       const { row, found, content } = await prepare(choice);
       const change = compareProvisions(provisionsIn(row), content.provisions);
-      const words = choice.config === undefined ? '' : ', with another configuration';
+      const isOther = row.version === found.version && row.hash !== found.hash;
+      const words = [
+        `${found.slug} would go from ${row.version} to ${found.version}`,
+        isOther ? 'whose files have changed' : [],
+        choice.config === undefined ? [] : 'with another configuration',
+      ];
       return [
-        `${found.slug} would go from ${row.version} to ${found.version}${words}.`,
+        `${words.flat().join(', ')}.`,
         ...describeProvisions(change.added, 'added'),
         ...describeProvisions(change.removed, 'taken away'),
         ...(row.status === 'disabled' ? ['It is disabled and would stay so.'] : []),
@@ -208,9 +210,18 @@ function refuseBackwards(
   });
 }
 
-function pick({ packageRoots }: PackageSeams, slug: string, version: string): Package {
+/** What somebody asked for or approved is what they saw, and not what its files say since. */
+function pick({ packageRoots }: PackageSeams, choice: InstallChoice | UpgradeChoice): Package {
   const packages: Packages = findPackages(packageRoots());
-  return pickPackage(packages, slug, version);
+  const found = pickPackage(packages, choice.package_slug, choice.version);
+  if (choice.hash === undefined || choice.hash === found.hash) return found;
+  const message = `the files of ${found.slug} ${found.version} are not those that were asked for`;
+  const hint = 'See what they say now with `ductile package show`, then ask again.';
+  throw new DuctileError('PACKAGE_REFUSED', message, { place: 'hash', hint });
+}
+
+function contentsOf({ version, hash }: Package): Pick<Package, 'version' | 'hash'> {
+  return { version, hash };
 }
 
 function installed({ slug, version, status }: InstallationRow): DuctileError {

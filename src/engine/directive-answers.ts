@@ -57,6 +57,11 @@ export function describeLasting(
   return lasting === undefined || isIdle ? [] : [lasting];
 }
 
+/** What asking for it again would do. */
+export function describeAgain({ id, status }: Directive): string[] {
+  return [`It is directive ${id} already, which is ${status}; nothing would change.`];
+}
+
 /** What keeps a directive from being done at once, in sentences. */
 export function describeWait(wait: DirectiveWait | undefined): string[] {
   if (wait === undefined) return [];

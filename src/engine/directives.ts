@@ -15,6 +15,7 @@ import { nounOf, type DirectiveType } from '../directive/type.ts';
 import type { DirectiveEnd, DirectiveWait } from '../ledger/directives.ts';
 import {
   checkKey,
+  describeAgain,
   describeLasting,
   describeWait,
   endFailed,
@@ -77,6 +78,7 @@ export class Directives {
     const wait = this.#waitOf(definition, request);
     const draft = this.#draft(definition, params, request);
     const earlier = await this.#recall(draft, wait);
+    if (earlier !== undefined && request.dryRun === true) return planned(describeAgain(earlier));
     if (earlier !== undefined) return await this.#answerAgain(earlier);
     let plan: string[];
     try {

@@ -2,9 +2,10 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { JsonObject } from '../../src/base/json.ts';
 import { ask } from '../support/direct.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
-import { manifest, told, toldTypes } from '../support/packages.ts';
+import { manifest, told, toldTypes, writePackage } from '../support/packages.ts';
 import { python } from '../support/plugin-program.ts';
 
 const worker = {
@@ -20,6 +21,43 @@ const greeter = manifest({
 const choice = { package_slug: 'greeter' };
 
 describe.each(databases)('an installation on %s', (database) => {
+  test('is changed by an upgrade to the same version when its files have changed', async () => {
+    const place = await makePlace({ database, plugins: { worker }, packages: { greeter } });
+    const { engine, ledger } = await place.start();
+    await ask(engine, 'package.install', choice);
+    const write = (more: JsonObject) =>
+      writePackage(join(place.directory, 'packages', 'greeter'), { ...greeter, ...more });
+    const upgrade = (more = {}) => ask(engine, 'package.upgrade', choice, more);
+    await expect(upgrade()).rejects.toMatchObject({ code: 'PACKAGE_REFUSED', place: 'version' });
+    for (const name of ['first', 'second']) {
+      await write({ plugins: { [name]: { uses: 'worker' } } });
+      const { plan } = await upgrade({ dryRun: true });
+      expect(plan[0]).toBe('greeter would go from 1.0.0 to 1.0.0, whose files have changed.');
+      const done = await upgrade();
+      expect(done).toMatchObject({ status: 'completed', repeated: false });
+      expect(engine.catalog.plugins.has(name)).toBe(true);
+      const again = await upgrade({ dryRun: true });
+      const said = `It is directive ${done.id ?? ''} already, which is completed; nothing would change.`;
+      expect(again).toMatchObject({ id: null, plan: [said] });
+      expect(await upgrade()).toMatchObject({ id: done.id, repeated: true });
+    }
+    expect(await ledger.directives({ type: 'package.upgrade', limit: 9 })).toHaveLength(2);
+  });
+
+  test('is of the files that were approved, or of none', async () => {
+    const directives = { approval: ['package.install'] };
+    const setup = { database, plugins: { worker }, packages: { greeter }, directives };
+    const place = await makePlace(setup);
+    const { engine, ledger } = await place.start();
+    const { id } = await ask(engine, 'package.install', choice);
+    const other = { ...greeter, plugins: { otherwise: { uses: 'worker' } } };
+    await writePackage(join(place.directory, 'packages', 'greeter'), other);
+    const approver = { actor: 'cli:bob', isOwner: true };
+    const answer = await engine.directives.waiting.approve(id ?? '', approver);
+    expect(answer).toMatchObject({ status: 'failed', errorCode: 'PACKAGE_REFUSED' });
+    expect(await ledger.installations({})).toEqual([]);
+  });
+
   test('that waits for approval is checked again when it begins', async () => {
     const directives = { approval: ['package.install'] };
     const setup = { database, plugins: { worker }, packages: { greeter }, directives };
