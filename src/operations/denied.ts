@@ -1,6 +1,12 @@
 import { DuctileError } from '../base/errors.ts';
-import type { Followers } from '../ledger/runs.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { Config } from '../config/config.ts';
+import { resolveTarget } from '../engine/check.ts';
+import { hookSource, RECEIVED } from '../engine/hook-emission.ts';
 import type { Graph } from '../pipeline/graph.ts';
+import { isFor } from '../pipeline/pipeline.ts';
+import { matchRoutes } from '../pipeline/route.ts';
+import { usual } from '../webhook/usual.ts';
 import type { Context } from './context.ts';
 import { listDenied, type Denied } from './scopes.ts';
 
@@ -12,6 +18,7 @@ export async function refuseDenied(context: Context, type: string, params: objec
   const denied = listDenied(context.principal.scopes);
   if (denied.length === 0) return;
   if (goesOn.has(type)) return await refuseDeniedRun(context, params);
+  if (type.startsWith('webhook.')) return await refuseDeniedHook(context, type, params);
   const reach = await reachOf(context, type, params);
   if (reach === undefined) return;
   const hit = denied.find(
@@ -39,10 +46,15 @@ export function refuseDeniedSteps(
   }
 }
 
+interface Started {
+  readonly jobs: readonly Denied[];
+  readonly runs: readonly { readonly pipeline: string }[];
+}
+
 /** Nor when it follows from a signal that the token reports. */
 export function refuseDeniedFollowers(
   context: Pick<Context, 'engine' | 'principal'>,
-  { jobs, runs }: Followers,
+  { jobs, runs }: Started,
 ): void {
   for (const { plugin, command } of listDenied(context.principal.scopes)) {
     if (!jobs.some((job) => job.plugin === plugin && job.command === command)) continue;
@@ -67,6 +79,59 @@ async function refuseDeniedRun(
   if (run !== undefined && graph !== undefined) {
     refuseDeniedSteps(context, { name: run.pipeline, graph });
   }
+}
+
+interface HookParams {
+  readonly id?: string;
+  readonly delivery_id?: string;
+  /** Of a new one. */
+  readonly settings?: JsonObject;
+  readonly changes?: JsonObject;
+}
+
+/** Nor by a webhook that the token makes, changes, replays or gets the secret of. */
+async function refuseDeniedHook(
+  context: Context,
+  type: string,
+  { id: named = '', delivery_id: deliveryId, settings, changes }: HookParams,
+): Promise<void> {
+  if (type === 'webhook.delete') return;
+  const { ledger } = context.engine;
+  const [delivery] =
+    deliveryId === undefined ? [] : await ledger.deliveries({ id: deliveryId, limit: 1 });
+  const id = delivery?.hookId ?? named;
+  const row = await ledger.webhook(id);
+  const now = row === undefined ? {} : (JSON.parse(row.settings) as JsonObject);
+  refuseDeniedDelivery(context, id, { ...now, ...settings, ...changes });
+}
+
+/** Nor by what is delivered to a webhook, whatever that says. */
+export function refuseDeniedDelivery(
+  context: Pick<Context, 'engine' | 'principal'>,
+  id: string,
+  { plugin, command, pipeline, signal, mode }: JsonObject,
+): void {
+  const { config, catalog, pipelines } = context.engine;
+  const event = {
+    source: hookSource(id),
+    type: typeof signal === 'string' ? signal : RECEIVED,
+  };
+  const handle = typeof command === 'string' ? command : usual.command;
+  const routed = matchRoutes(config.routes, event).map((route) => resolveTarget(route, catalog));
+  refuseDeniedFollowers(context, {
+    jobs: [
+      ...(typeof plugin === 'string' ? [{ plugin, command: handle }] : []),
+      ...(typeof mode === 'string' ? [agentCommand(mode, config)] : []),
+      ...routed.flatMap((target) => ('plugin' in target ? [target] : [])),
+    ],
+    runs: pipelines
+      .filter((one) => one.name === pipeline || isFor(one, event))
+      .map(({ name }) => ({ pipeline: name })),
+  });
+}
+
+function agentCommand(mode: string, { webhooks }: Config): Denied {
+  return { plugin: webhooks.agent, command: mode === 'wake' ? 'turn' : 'task' };
 }
 
 async function reachOf(

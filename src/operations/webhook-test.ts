@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
-import { isObject } from '../base/json.ts';
+import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { refuseLoop } from '../engine/cause.ts';
 import { hookNotFound } from '../engine/hook-find.ts';
@@ -10,6 +10,7 @@ import type { HookRequest, Incoming } from '../webhook/request.ts';
 import { signRequest } from '../webhook/sign.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
+import { refuseDeniedDelivery } from './denied.ts';
 import { hookId } from './webhook-shapes.ts';
 
 const IN_PROCESS = 'in process, as nothing listens';
@@ -37,6 +38,7 @@ export const testWebhook = defineOperation({
       ),
   }),
   errors: [
+    'FORBIDDEN',
     'HOPS_EXCEEDED',
     'INPUT_INVALID',
     'LEDGER_UNAVAILABLE',
@@ -50,8 +52,10 @@ export const testWebhook = defineOperation({
     examples: ['ductile webhook test deploys', `ductile webhook test deploys --payload '{"n":1}'`],
     exitCode: ({ status }) => (Number(status) < 300 ? 0 : 1),
   },
-  async run({ engine, principal: { cause } }, { id, payload }) {
+  async run({ engine, principal }, { id, payload }) {
+    const { cause } = principal;
     refuseLoop(cause, engine.config.service.maxHops);
+    await refuseDeniedTest({ engine, principal }, id);
     const known = await engine.hooks.store.find(id);
     if (known === undefined) throw await hookNotFound(id, engine.ledger);
     const listener = engine.reach.hooks ?? engine.reach.api;
@@ -71,11 +75,21 @@ export const testWebhook = defineOperation({
       known.hook.waitMs + limits.hookRespondMs,
     );
   },
-  async plan({ engine: { ledger } }, { id }) {
-    if ((await ledger.webhook(id)) === undefined) throw await hookNotFound(id, ledger);
+  async plan(context, { id }) {
+    await refuseDeniedTest(context, id);
     return [`Something would be delivered to ${id}, and whatever that starts is started.`];
   },
 });
+
+async function refuseDeniedTest(
+  context: Pick<Context, 'engine' | 'principal'>,
+  id: string,
+): Promise<void> {
+  const { ledger } = context.engine;
+  const row = await ledger.webhook(id);
+  if (row === undefined) throw await hookNotFound(id, ledger);
+  refuseDeniedDelivery(context, id, JSON.parse(row.settings) as JsonObject);
+}
 
 interface Told {
   status: number;

@@ -3,6 +3,7 @@ import { messageOf } from '../base/errors.ts';
 import { evaluate, type Condition } from './condition.ts';
 import type { PipelineEntry } from './entry.ts';
 import type { Graph } from './graph.ts';
+import type { RoutedEvent } from './route.ts';
 import type { Template } from './template.ts';
 
 /** A pipeline as it is in force: when it starts, how it is answered, and what it does. */
@@ -46,9 +47,8 @@ export function matchPipelines(
   const started: Pipeline[] = [];
   const unwanted: Pipeline[] = [];
   const skipped: { pipeline: Pipeline; message: string }[] = [];
-  for (const pipeline of pipelines) {
-    const { on, fromPlugin, when } = pipeline;
-    if (on !== type || (fromPlugin !== undefined && fromPlugin !== source)) continue;
+  for (const pipeline of pipelines.filter((one) => isFor(one, { source, type }))) {
+    const { when } = pipeline;
     try {
       const isWanted = when === undefined || evaluate(when, { payload, context });
       (isWanted ? started : unwanted).push(pipeline);
@@ -57,4 +57,12 @@ export function matchPipelines(
     }
   }
   return { started, unwanted, skipped };
+}
+
+/** Whether such an event may start it; its own condition is another question. */
+export function isFor(
+  { on, fromPlugin }: Pick<Pipeline, 'on' | 'fromPlugin'>,
+  { source, type }: RoutedEvent,
+): boolean {
+  return on === type && (fromPlugin === undefined || fromPlugin === source);
 }
