@@ -85,9 +85,17 @@ function run(
   });
 }
 
-function checkStatus({ status, url }: Fetched, { acceptStatus }: Settings): void {
+function checkStatus({ status, url, headers }: Fetched, { acceptStatus }: Settings): void {
   if ((status >= 200 && status < 300) || acceptStatus.has(status)) return;
-  throw new Failure(`${url.host} answered ${status}`, status >= 500 || RETRYABLE.has(status));
+  const isPassing = status >= 500 || RETRYABLE.has(status);
+  const after = isPassing ? secondsUntil(headers['retry-after'] ?? '') : undefined;
+  throw new Failure(`${url.host} answered ${status}`, isPassing, after);
+}
+
+/** A Retry-After, which is a number of seconds or a date; nothing when it is neither. */
+function secondsUntil(text: string): number | undefined {
+  if (/^\d{1,12}$/.test(text)) return Number(text);
+  return text.endsWith(' GMT') ? (Date.parse(text) - Date.now()) / 1000 : undefined;
 }
 
 function validatorsOf(before: JsonObject): Record<string, string> {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import re
+import time
+from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from ductile_plugin import Failure
@@ -27,6 +29,12 @@ class Response:
     @property
     def is_retryable(self):
         return self.status >= 500 or self.status in _RETRYABLE
+
+    def failure(self, message):
+        """Says with the message whether another try may help, and when the server wants it."""
+        if not self.is_retryable:
+            return Failure(message, retry=False)
+        return Failure(message, retry_after_seconds=_seconds_until(self.headers.get("Retry-After", "")))
 
 
 def read_url(config, key, required=False):
@@ -74,3 +82,13 @@ def send(method, url, headers, body=None, timeout=30.0, bytes_max=65_536):
         raise Failure(f"cannot reach {url.scheme}://{url.hostname}: {reason}") from error
     finally:
         connection.close()
+
+
+def _seconds_until(text):
+    """A Retry-After, which is a number of seconds or a date; None when it is neither."""
+    if re.fullmatch(r"[0-9]{1,12}", text):
+        return int(text)
+    try:
+        return parsedate_to_datetime(text).timestamp() - time.time()
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -110,11 +110,11 @@ def _refusal(response, answer):
     """Names the standard's own error fields and nothing else of the answer."""
     code = _token(answer.get("error"))
     if code is None:
-        return Failure(f"config.token_url answered {response.status} without a token", response.is_retryable)
+        return response.failure(f"config.token_url answered {response.status} without a token")
     if code in _PERMANENT:
         hint = "check config.client_id and config.client_secret, or set a new config.refresh_token"
         return Failure(f"config.token_url refused the refresh: {code[:100]}; {hint}", retry=False)
-    return Failure(f"config.token_url refused the refresh: {code[:100]}", response.is_retryable)
+    return response.failure(f"config.token_url refused the refresh: {code[:100]}")
 
 
 def _token(value):

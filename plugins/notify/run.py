@@ -176,8 +176,7 @@ def post(target, message, request):
     if 300 <= response.status < 400:
         raise Failure(f"config.url ({target.host}) answered with a redirect; none is followed", retry=False)
     words = response.body.decode("utf-8", "replace").strip().replace("\n", " ")
-    raise Failure(f"config.url ({target.host}) answered {response.status}: {words[:300]}",
-                  retry=response.is_retryable)
+    raise response.failure(f"config.url ({target.host}) answered {response.status}: {words[:300]}")
 
 
 run({"handle": handle, "health": health})

@@ -51,7 +51,7 @@ class Api:
             response = self._ask(tokens)
         tokens.is_refused = response.status == 401
         if not response.is_success:
-            raise Failure(f"config.api_url answered {response.status}", retry=response.is_retryable)
+            raise response.failure(f"config.api_url answered {response.status}")
         return response
 
     def _ask(self, tokens):

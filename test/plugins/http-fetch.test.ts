@@ -2,6 +2,7 @@ import { gzipSync } from 'node:zlib';
 import type { ServerResponse } from 'node:http';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
+import { limits } from '../../src/base/limits.ts';
 import { payloadOf, runError, runOk } from '../support/plugin-process.ts';
 import { startWebServer, type Received, type WebServer } from '../support/web-server.ts';
 
@@ -51,6 +52,10 @@ const pages: Record<string, (request: Received, response: ServerResponse) => voi
   '/404': (_, response) => response.writeHead(404).end('nothing here'),
   '/500': (_, response) => response.writeHead(500).end(),
   '/429': (_, response) => response.writeHead(429).end(),
+  '/later': ({ headers }, response) => {
+    const status = Number(headers['x-status']);
+    response.writeHead(status, { 'retry-after': String(headers['x-after']) }).end();
+  },
   '/hop': (_, response) => redirect(response, '/text#fragment'),
   '/loop': (_, response) => redirect(response, '/loop'),
   '/inward': (_, response) => redirect(response, `${inside.url}/`),
@@ -117,6 +122,26 @@ describe('http-fetch fetch', () => {
       error: expect.stringContaining(`answered ${path.slice(1)}`),
       retry,
     });
+  });
+
+  test.each([
+    [429, '40', 40_000],
+    [503, '999999999999', limits.retryAfterMsMax],
+    [503, '0', undefined],
+    [503, 'soon', undefined],
+    [503, '1.5', undefined],
+    [503, 'Sun, 06 Nov 1994 08:49:37 GMT', undefined],
+    [404, '40', undefined],
+  ])('after a %i with Retry-After %s waits for %s ms', async (status, after, waitMs) => {
+    const { retryAfterMs } = await runError('http-fetch', later(status, after));
+    expect(retryAfterMs).toBe(waitMs);
+  });
+
+  test('waits until the time that the server names', async () => {
+    const after = new Date(Date.now() + 3_600_000).toUTCString();
+    const { retryAfterMs } = await runError('http-fetch', later(503, after));
+    expect(retryAfterMs).toBeGreaterThan(3_500_000);
+    expect(retryAfterMs).toBeLessThanOrEqual(3_600_000);
   });
 
   test('takes a status that the operator accepts', async () => {
@@ -321,6 +346,11 @@ function redirect(response: ServerResponse, location: string): void {
 function local(payload: JsonObject, config: JsonObject = {}) {
   const allow = { allow_hosts: [`127.0.0.1:${server.port}`], allow_private: true };
   return { command: 'fetch', config: { ...allow, ...config }, payload };
+}
+
+function later(status: number, after: string) {
+  const headers = { 'X-Status': String(status), 'X-After': after };
+  return local({ url: `${server.url}/later`, headers });
 }
 
 function fetchPage(path: string, payload: JsonObject = {}, config: JsonObject = {}) {

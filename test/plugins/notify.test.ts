@@ -3,6 +3,7 @@ import { readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
+import { limits } from '../../src/base/limits.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { runError, runOk } from '../support/plugin-process.ts';
 import { startWebServer, type WebServer } from '../support/web-server.ts';
@@ -13,7 +14,10 @@ let server: WebServer;
 
 beforeAll(async () => {
   server = await startWebServer(({ path }, response) => {
-    const status = Number(/^\/(\d+)$/.exec(path)?.[1] ?? 200);
+    const { pathname, searchParams } = new URL(path, 'http://server');
+    const status = Number(/^\/(\d+)$/.exec(pathname)?.[1] ?? 200);
+    const after = searchParams.get('after');
+    if (after !== null) response.setHeader('retry-after', after);
     response.writeHead(status, status === 302 ? { location: `${server.url}/200` } : {});
     response.end('the words\nof the server');
   });
@@ -174,6 +178,26 @@ describe('notify to an address', () => {
     });
   });
 
+  test.each([
+    [429, '40', 40_000],
+    [503, '999999999999', limits.retryAfterMsMax],
+    [503, '0', undefined],
+    [503, 'soon', undefined],
+    [503, '1.5', undefined],
+    [503, 'Sun, 06 Nov 1994 08:49:37 GMT', undefined],
+    [400, '40', undefined],
+  ])('after a %i with Retry-After %s waits for %s ms', async (status, after, waitMs) => {
+    const { retryAfterMs } = await runError('notify', later(status, after));
+    expect(retryAfterMs).toBe(waitMs);
+  });
+
+  test('waits until the time that the server names', async () => {
+    const after = new Date(Date.now() + 3_600_000).toUTCString();
+    const { retryAfterMs } = await runError('notify', later(503, after));
+    expect(retryAfterMs).toBeGreaterThan(3_500_000);
+    expect(retryAfterMs).toBeLessThanOrEqual(3_600_000);
+  });
+
   test('follows no redirect', async () => {
     const { error, retry } = await runError(
       'notify',
@@ -241,6 +265,11 @@ describe('notify to an address', () => {
 
 function request(config: JsonObject, payload: JsonObject) {
   return { command: 'handle', config, event: { type: 'disk.full', payload } };
+}
+
+function later(status: number, after: string) {
+  const url = `${server.url}/${status}?after=${encodeURIComponent(after)}`;
+  return request({ url }, { message: 'x' });
 }
 
 function notify(config: JsonObject, payload: JsonObject): ReturnType<typeof runOk> {

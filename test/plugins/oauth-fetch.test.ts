@@ -14,7 +14,8 @@ let tokenAnswer: { status: number; body: string } | undefined;
 beforeAll(async () => {
   server = await startWebServer((request, response) => {
     const { status, body } = request.path === '/token' ? grant() : serve(request);
-    response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+    const headers = { 'content-type': 'application/json', 'retry-after': '40' };
+    response.writeHead(status, headers).end(body);
   });
 });
 
@@ -85,7 +86,8 @@ describe('oauth-fetch', () => {
     expect(events).toEqual([]);
     expect(stateUpdates).toMatchObject({ access_token: 'access-1', refresh_token: 'refresh-1' });
     expect(logs).toMatchObject([{ level: 'error', message: expect.stringContaining('503') }]);
-    expect(await runError('oauth-fetch', poll(stateUpdates))).toMatchObject({ retry: true });
+    const again = await runError('oauth-fetch', poll(stateUpdates));
+    expect(again).toMatchObject({ retry: true, retryAfterMs: 40_000 });
   });
 
   test('fails, and stops refreshing, when the API refuses even a new token', async () => {
@@ -129,7 +131,9 @@ describe('oauth-fetch', () => {
   ])('reports a token endpoint that answers %j', async (answer, retry) => {
     tokenAnswer = answer;
     const failed = await runError('oauth-fetch', poll());
-    expect(failed).toMatchObject({ error: expect.stringContaining('config.token_url'), retry });
+    const retryAfterMs = retry ? 40_000 : undefined;
+    const error = expect.stringContaining('config.token_url');
+    expect(failed).toMatchObject({ error, retry, retryAfterMs });
     expect(server.received.map(({ path }) => path)).toEqual(['/token']);
   });
 

@@ -64,9 +64,12 @@ export async function runOk(name: string, request: RequestParts): Promise<OkResp
 export async function runError(
   name: string,
   request: RequestParts,
-): Promise<Pick<ErrorResponse, 'error' | 'retry'> & { readonly code: number | null }> {
+): Promise<Omit<ErrorResponse, 'status' | 'logs'> & { readonly code: number | null }> {
   const { code, stdout, stderr, response } = await runPlugin(name, request);
-  if (response.status === 'error') return { error: response.error, retry: response.retry, code };
+  if (response.status === 'error') {
+    const { error, retry, retryAfterMs } = response;
+    return { error, retry, retryAfterMs, code };
+  }
   throw new Error(`${name} did not fail but ended with ${code}: ${stdout}${stderr}`);
 }
 
