@@ -12,6 +12,8 @@ export interface FetchOptions {
   readonly operatorHeaders: Readonly<Record<string, string>>;
   /** Sent only to the origin that was asked for, not to where it redirects. */
   readonly ownHeaders: Readonly<Record<string, string>>;
+  /** The body of any other status is not read. */
+  readonly isAccepted: (status: number) => boolean;
   readonly bytesMax: number;
   readonly redirectsMax: number;
   readonly signal: AbortSignal;
@@ -31,10 +33,10 @@ export async function fetchChecked(start: URL, options: FetchOptions): Promise<F
   for (let hop = 0; hop <= options.redirectsMax; hop += 1) {
     const addresses = await resolveChecked(url, options.guard, options.signal);
     const response = await ask(url, addresses, headersFor(url, start, options), options);
-    const { location } = response.headers;
-    if (!REDIRECTS.has(response.statusCode ?? 0) || location === undefined) {
-      const body = await readBody(response, options);
-      return { url, status: response.statusCode ?? 0, headers: response.headers, body };
+    const { statusCode: status = 0, headers } = response;
+    const { location } = headers;
+    if (!REDIRECTS.has(status) || location === undefined) {
+      return { url, status, headers, body: await readBody(response, options) };
     }
     response.destroy();
     url = follow(url, location);
@@ -101,8 +103,12 @@ function fixedLookup(addresses: readonly CheckedAddress[]): LookupFunction {
 
 async function readBody(
   response: IncomingMessage,
-  { bytesMax, signal }: FetchOptions,
+  { isAccepted, bytesMax, signal }: FetchOptions,
 ): Promise<Buffer> {
+  if (!isAccepted(response.statusCode ?? 0)) {
+    response.destroy();
+    return Buffer.alloc(0);
+  }
   const chunks: Buffer[] = [];
   let size = 0;
   try {

@@ -79,14 +79,19 @@ function run(
     guard: settings.guard,
     operatorHeaders: settings.headers,
     ownHeaders,
+    isAccepted: (status) => isAccepted(status, settings),
     bytesMax: settings.bytesMax,
     redirectsMax: settings.redirectsMax,
     signal: AbortSignal.timeout(settings.timeoutMs),
   });
 }
 
-function checkStatus({ status, url, headers }: Fetched, { acceptStatus }: Settings): void {
-  if ((status >= 200 && status < 300) || acceptStatus.has(status)) return;
+function isAccepted(status: number, { acceptStatus }: Settings): boolean {
+  return (status >= 200 && status < 300) || acceptStatus.has(status);
+}
+
+function checkStatus({ status, url, headers }: Fetched, settings: Settings): void {
+  if (isAccepted(status, settings)) return;
   const isPassing = status >= 500 || RETRYABLE.has(status);
   const after = isPassing ? secondsUntil(headers['retry-after'] ?? '') : undefined;
   throw new Failure(`${url.host} answered ${status}`, isPassing, after);

@@ -177,6 +177,7 @@ function options(guard: Partial<Guard>): FetchOptions {
     guard: { allowHosts: [], allowPrivate: false, ownHost: undefined, ...guard },
     operatorHeaders: {},
     ownHeaders: {},
+    isAccepted: () => true,
     bytesMax: 1000,
     redirectsMax: 5,
     signal: AbortSignal.timeout(5_000),

@@ -52,6 +52,7 @@ const pages: Record<string, (request: Received, response: ServerResponse) => voi
   '/404': (_, response) => response.writeHead(404).end('nothing here'),
   '/500': (_, response) => response.writeHead(500).end(),
   '/429': (_, response) => response.writeHead(429).end(),
+  '/503': (_, response) => response.writeHead(503).end('x'.repeat(3000)),
   '/later': ({ headers }, response) => {
     const status = Number(headers['x-status']);
     response.writeHead(status, { 'retry-after': String(headers['x-after']) }).end();
@@ -147,6 +148,13 @@ describe('http-fetch fetch', () => {
   test('takes a status that the operator accepts', async () => {
     const { events } = await fetchPage('/404', {}, { accept_status: [404] });
     expect(events[0]?.payload).toMatchObject({ status: 404, body: 'nothing here' });
+  });
+
+  test('tells a failure status from a large answer, which no other try can help', async () => {
+    const request = local({ url: `${server.url}/503` }, { max_bytes: 2000 });
+    const { error, retry } = await runError('http-fetch', request);
+    expect(error).toContain('answered 503');
+    expect(retry).toBe(true);
   });
 
   test('stops at the size limit, also of a body without end', async () => {
