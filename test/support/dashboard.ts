@@ -39,11 +39,13 @@ export interface MoreOfDashboard {
   readonly program?: string;
   /** A package besides the one that greets. */
   readonly parcel?: JsonObject;
+  /** The name that the browser asks for, instead of loopback. */
+  readonly host?: string;
 }
 
 export async function openDashboard(more: MoreOfDashboard = {}): Promise<Dashboard> {
   const [api, browser] = await Promise.all([startApi(setup(more)), startBrowser()]);
-  const origin = `http://127.0.0.1:${api.port}`;
+  const origin = `http://${more.host ?? '127.0.0.1'}:${api.port}`;
   return {
     api,
     async post(path, body = {}) {
@@ -67,7 +69,7 @@ export async function openDashboard(more: MoreOfDashboard = {}): Promise<Dashboa
   };
 }
 
-function setup({ program = fails, parcel }: MoreOfDashboard) {
+function setup({ program = fails, parcel, host }: MoreOfDashboard) {
   const steps: JsonObject[] = [
     { id: 'look', uses: 'echo.handle' },
     {
@@ -84,6 +86,8 @@ function setup({ program = fails, parcel }: MoreOfDashboard) {
     tenants: { trust: 'shared' },
     webhooks: { listen: '127.0.0.1:0', endpoints: [ENDPOINT] },
     tokens: [{ name: ENDPOINT.secret_ref, key: ENDPOINT_KEY, scopes: [] }],
+    // Its port is not known yet, so no origin can be named.
+    ...(host === undefined ? {} : { api: { allowed_origins: ['*'] } }),
     directives: { approval: ['plugin.disable'] },
     plugins: {
       echo: { schedules: [{ id: 'often', every: '5m' }] },

@@ -1,8 +1,9 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { call, isDestroying, plan, Refusal } from '../api/client.ts';
+import { makeKey } from '../api/key.ts';
 import type { Input, Name, Output } from '../api/types.ts';
-import { Copy } from './json.tsx';
+import { Copy } from './copy.tsx';
 import { Problem, Waiting } from './parts.tsx';
 import { Text } from './text.tsx';
 
@@ -48,7 +49,7 @@ export interface Change<N extends Name> {
 /** Every change shows first what it would do, and is done when the reader says so. */
 export function ask<N extends Name>(change: Change<N>): void {
   const { title, word, name, input, choice, done, keep } = change;
-  const key = crypto.randomUUID();
+  const key = makeKey();
   const inputOf = (chosen: number): Input<N> => ({ ...input, ...choice?.options[chosen]?.[1] });
   show?.({
     title,

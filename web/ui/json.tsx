@@ -1,6 +1,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { tokens } from '../text/json.ts';
 import { bytes } from '../text/time.ts';
+import { Copy } from './copy.tsx';
 import { Text } from './text.tsx';
 
 const SHOWN_CHARS = 12_000;
@@ -33,21 +34,5 @@ export function Json({ value, label }: { readonly value: unknown; readonly label
         <Copy text={printed} what={label} />
       </div>
     </div>
-  );
-}
-
-const TOLD_MS = 1500;
-
-export function Copy({ text, what }: { readonly text: string; readonly what: string }) {
-  const [isDone, setDone] = useState(false);
-  const copy = async (): Promise<void> => {
-    await navigator.clipboard.writeText(text);
-    setDone(true);
-    setTimeout(() => setDone(false), TOLD_MS);
-  };
-  return (
-    <button type="button" class="quiet" aria-label={`Copy ${what}`} onClick={() => void copy()}>
-      {isDone ? 'Copied' : 'Copy'}
-    </button>
   );
 }

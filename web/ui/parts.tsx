@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import type { Refusal } from '../api/client.ts';
 import type { Called } from './use-call.ts';
-import { Copy } from './json.tsx';
+import { Copy } from './copy.tsx';
 import { Text } from './text.tsx';
 
 /** The head of a page: what it is, and what can be done here. */
