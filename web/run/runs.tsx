@@ -1,11 +1,13 @@
+import { useState } from 'preact/hooks';
 import type { Run } from '../api/types.ts';
+import { SchemaForm } from '../plugin/schema-form.tsx';
 import { link, type Route } from '../route.ts';
 import { duration } from '../text/time.ts';
 import { ask } from '../ui/ask.tsx';
 import { Choice, Pager, Select } from '../ui/filters.tsx';
 import { go } from '../ui/go.ts';
 import { Named } from '../ui/named.tsx';
-import { Empty, Head, Loaded } from '../ui/parts.tsx';
+import { Card, Empty, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Table, type Column } from '../ui/table.tsx';
 import { Id, Maybe, Text, Time } from '../ui/text.tsx';
@@ -28,6 +30,7 @@ const states = [
 
 export function RunsPage({ route }: { readonly route: Route }) {
   const { status, pipeline, cursor } = route.query;
+  const [isStarting, setStarting] = useState(false);
   const pipelines = useCall('pipeline.list', {});
   const runs = useCall(
     'run.list',
@@ -43,13 +46,7 @@ export function RunsPage({ route }: { readonly route: Route }) {
   const names = pipelines.data?.pipelines.map(({ name }) => [name, name] as const) ?? [];
   return (
     <>
-      <Head title="Runs" about="of pipelines, the newest first">
-        {pipeline !== undefined && pipeline !== '' && (
-          <button type="button" class="main" onClick={() => start(pipeline)}>
-            Run <Text value={pipeline} />
-          </button>
-        )}
-      </Head>
+      <Head title="Runs" about="of pipelines, the newest first; choose a pipeline to start one" />
       <div class="filters">
         <Choice route={route} name="status" label="Status" options={states} />
         <Select
@@ -58,7 +55,13 @@ export function RunsPage({ route }: { readonly route: Route }) {
           label="Pipeline"
           options={[['', 'Any pipeline'], ...names]}
         />
+        {pipeline ? (
+          <button type="button" aria-expanded={isStarting} onClick={() => setStarting(!isStarting)}>
+            Start a run
+          </button>
+        ) : null}
       </div>
+      {pipeline && isStarting ? <Start key={pipeline} pipeline={pipeline} /> : null}
       <Loaded call={runs}>
         {({ runs: rows, next_cursor }) => (
           <>
@@ -80,12 +83,21 @@ function NoRun({ isAwaiting }: { readonly isAwaiting: boolean }) {
   return <Empty command="ductile pipeline run <name>">No run fits. Start one:</Empty>;
 }
 
-function start(pipeline: string): void {
+/** A pipeline says nothing of its payload, so that is asked for as JSON. */
+function Start({ pipeline }: { readonly pipeline: string }) {
+  return (
+    <Card title={<Text value={`Start ${pipeline}`} />}>
+      <SchemaForm schema={undefined} word="Start" submit={(payload) => start(pipeline, payload)} />
+    </Card>
+  );
+}
+
+function start(pipeline: string, payload: Record<string, unknown>): void {
   ask({
     title: `Start a run of ${pipeline}?`,
     word: 'Start the run',
     name: 'pipeline.run',
-    input: { pipeline, async: true },
+    input: { pipeline, payload, async: true },
     done({ run_id }) {
       go(link('runs', { id: run_id }));
       return 'The run has begun.';
