@@ -23,12 +23,12 @@ const JOBS_SHOWN_MAX = 20;
 export async function runDemo({ directory, rounds, print }: DemoOptions): Promise<number> {
   const home =
     directory === undefined ? mkdtempSync(join(tmpdir(), 'ductile-demo-')) : resolvePath(directory);
-  prepare(home);
+  const token = prepare(home);
   const log = makeLogger({ level: 'warn', format: 'text', destination: process.stderr });
   const server = await openServer(loadConfig({ given: home }), log);
   const stop = stopRequested();
   try {
-    introduce(server, home, print);
+    introduce(server, { home, token, print });
     for (let round = 1; round <= (rounds ?? Infinity); round += 1) {
       print(await playRound(server, home, round));
       if (round === rounds || (await Promise.race([stop, pause(ROUND_MS)])) !== undefined) break;
@@ -42,11 +42,13 @@ export async function runDemo({ directory, rounds, print }: DemoOptions): Promis
   return 0;
 }
 
-function prepare(home: string): void {
+/** Gives the token of the configuration that it made; what was there already is left as it is. */
+function prepare(home: string): string | undefined {
   const { plugins } = findPlace();
   mkdirSync(join(home, 'inbox'), { recursive: true, mode: 0o700 });
   const file = join(home, 'config.yaml');
-  if (existsSync(file)) return;
+  if (existsSync(file)) return undefined;
+  const token = makeToken();
   writeFileSync(
     file,
     `# A file falls into inbox/ → folder-watch notices it → echo passes it on → notify writes it down.
@@ -73,17 +75,20 @@ api:
   enabled: true
   listen: 127.0.0.1:0
   auth:
-    tokens: [{ name: demo, token: ${makeToken()}, scopes: ["*"] }]
+    tokens: [{ name: demo, token: ${token}, scopes: ["*"] }]
 `,
     { mode: 0o600 },
   );
+  return token;
 }
 
-function introduce(
-  { instance, surfaces }: Server,
-  home: string,
-  print: (line: string) => void,
-): void {
+interface Introduction {
+  readonly home: string;
+  readonly token: string | undefined;
+  readonly print: (line: string) => void;
+}
+
+function introduce({ instance, surfaces }: Server, { home, token, print }: Introduction): void {
   const strong = (text: string): string => styleText('bold', text);
   const { spawner, slots } = instance.engine.status();
   print(
@@ -92,6 +97,9 @@ function introduce(
   );
   print('');
   print(`  api         ${surfaces.api ?? 'off'}`);
+  if (surfaces.api !== undefined) {
+    print(`  dashboard   ${surfaces.api}/ui  (token: ${token ?? 'in config.yaml'})`);
+  }
   print(`  control     ${surfaces.control}  (what the command line talks to)`);
   print(`  everything  ${home}  (config.yaml, inbox/, notes.jsonl, data/state.db)`);
   print('');

@@ -65,6 +65,8 @@ test('the demo runs its chain and says where everything is', async () => {
   });
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   expect(stdout).toMatch(/api +http:\/\/127\.0\.0\.1:\d+/);
+  const [, token = ''] = /dashboard +http:\S+\/ui {2}\(token: (\S+)\)/.exec(stdout) ?? [];
+  expect(await readFile(join(directory, 'config.yaml'), 'utf8')).toContain(`token: ${token},`);
   expect(stdout).toContain('  ./ductile job list --config ');
   expect(stdout).toMatch(/folder-watch poll succeeded → echo handle succeeded → notify handle/);
   expect(await readFile(join(directory, 'notes.jsonl'), 'utf8')).toContain('arrived');
