@@ -35,6 +35,13 @@ describe('`webhook add`', () => {
     expect(shown.err).not.toContain(secret);
   });
 
+  test('says when nothing listens yet for what is delivered to it', async () => {
+    const quiet = await run(argv, { answer: { ...answer, url: null } });
+    expect(quiet.out).toContain('Nothing listens yet');
+    const heard = await run(argv, { answer: { ...answer, url: 'http://127.0.0.1:8081/hooks/a' } });
+    expect(heard.out).not.toContain('Nothing listens');
+  });
+
   test('takes what an agent is told, with parameters that have commas in them', async () => {
     const agent = ['--mode', 'cron_task', '--task-folder', 't', '--prompt-template', '{{a}}'];
     const more = ['--quiet-start', '22', '--cli-parameters', '["--allow=a,b","-v"]'];

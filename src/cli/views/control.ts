@@ -102,8 +102,13 @@ function showHookSecret(output: JsonOutput, printer: Printer): void {
     ['global token', token],
     ['directive', output['directive_id']],
   ]);
-  if (secret === null && token === null) return;
-  printer.line('Keep the secret now: it is not shown again.');
+  if (secret !== null || token !== null) {
+    printer.line('Keep the secret now: it is not shown again.');
+  }
+  if (url !== null) return;
+  printer.line(
+    'Nothing listens yet: it is heard once the service runs with `webhooks.listen` or `api.enabled` set.',
+  );
 }
 
 function showTenantToken(output: JsonOutput, printer: Printer): void {

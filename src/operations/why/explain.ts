@@ -154,9 +154,11 @@ async function ofWebhook(engine: Engine, row: WebhookRow): Promise<Explanation> 
   ]);
   const started = await readStarted(engine.ledger, deliveries[0]);
   const { enabled, rate_limit_per_minute: rate } = showWebhook(row);
+  const { api, webhooks } = engine.config;
   return explainWebhook({
     row,
     isEnabled: enabled,
+    isHeard: api.enabled || webhooks.enabled,
     ratePerMinute: rate,
     house,
     turnedAway: engine.hooks.turnedAway.count(row.id, performance.now()),

@@ -17,6 +17,8 @@ import { houseCauses, type HouseFacts } from './waits.ts';
 export interface WebhookFacts {
   readonly row: WebhookRow;
   readonly isEnabled: boolean;
+  /** The configuration has a listener that deliveries can come to. */
+  readonly isHeard: boolean;
   readonly ratePerMinute: number;
   /** Deliveries of late that came faster than it takes them. */
   readonly turnedAway: number;
@@ -52,6 +54,7 @@ const DELIVERIES_TOLD = 3;
 function blocks({
   row,
   isEnabled,
+  isHeard,
   ratePerMinute,
   turnedAway,
   house,
@@ -65,6 +68,14 @@ function blocks({
       at: row.updatedAt,
       movesBy: 'it takes deliveries again when somebody enables it',
       commands: [`ductile webhook edit ${quote(row.id)} --enabled=true`],
+    });
+  }
+  if (!isHeard) {
+    causes.push({
+      fact: 'nothing listens for deliveries',
+      evidence: 'neither webhooks.listen nor api.enabled is set',
+      movesBy: 'it is heard when one of them is set and the service is started again',
+      commands: ['ductile config set webhooks.listen=127.0.0.1:8081 --apply'],
     });
   }
   if (ratePerMinute === 0) {

@@ -130,6 +130,7 @@ describe('a webhook', () => {
     explainWebhook({
       row: hook,
       isEnabled: true,
+      isHeard: true,
       ratePerMinute: 600,
       turnedAway: 0,
       house,
@@ -148,6 +149,7 @@ describe('a webhook', () => {
       /nothing to start: there is no plugin x/,
       'webhook show deploys',
     ],
+    ['is not heard', { isHeard: false }, /nothing listens/i, 'config set webhooks.listen='],
     ['takes nothing', { ratePerMinute: 0 }, /limit is 0/, '--rate-limit-per-minute 600'],
     [
       'was sent too much',
