@@ -216,19 +216,17 @@ def run(commands: dict[str, Callable[[Request], dict]]) -> NoReturn:
     log = Logger()
     raw_text = sys.stdin.buffer.read()
     try:
-        reply, code = _reply_to(raw_text, commands, log), 0
+        text, code = _reply_to(raw_text, commands, log), 0
     except ConfigError as error:
-        reply, code = _failed(str(error), retry=False), EXIT_CONFIG
+        text, code = _encode(_failed(str(error), retry=False), log), EXIT_CONFIG
     except Failure as error:
-        reply, code = _failed(str(error), error.retry, error.retry_after_seconds), 0
+        text, code = _encode(_failed(str(error), error.retry, error.retry_after_seconds), log), 0
     except Exception as error:  # the runtime must get an answer whatever happened
         import traceback
 
         traceback.print_exc()
-        reply, code = _failed(f"{type(error).__name__}: {error}", retry=True), 1
-    if log.entries:
-        reply = {**reply, "logs": _entries(log.entries) + reply.get("logs", [])}
-    out.write(json.dumps(reply) + "\n")
+        text, code = _encode(_failed(f"{type(error).__name__}: {error}", retry=True), log), 1
+    out.write(text + "\n")
     out.flush()
     sys.exit(code)
 
@@ -299,11 +297,23 @@ def _reply_to(raw_text, commands, log):
     if command is None:
         known = ", ".join(sorted(commands))
         raise Failure(f"unknown command {request.command!r}; there are {known}", retry=False)
-    return command(request)
+    reply = command(request)
+    if not isinstance(reply, dict):
+        raise TypeError(f"{request.command} must return answer(…), not {type(reply).__name__}")
+    try:
+        return _encode(reply, log)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"what {request.command} returned is no JSON: {error}") from error
+
+
+def _encode(reply, log):
+    if log.entries:
+        reply = {**reply, "logs": _entries(log.entries) + reply.get("logs", [])}
+    return json.dumps(reply, allow_nan=False)
 
 
 def _entries(logs):
-    return [{"level": level, "message": message} for level, message in logs]
+    return [{"level": level, "message": str(message)} for level, message in logs]
 
 
 def _object(raw, key):

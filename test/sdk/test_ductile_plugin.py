@@ -61,6 +61,27 @@ class Answers(unittest.TestCase):
         self.assertEqual((code, reply["retry"]), (78, False))
         self.assertIn("config.url", reply["error"])
 
+    def test_what_is_logged_may_be_no_text(self):
+        def logs(request):
+            request.log.error(ValueError("no room"))
+            return sdk.answer("done", logs=[("info", 7)])
+
+        reply, code = ask({"poll": logs}, command="poll")
+        self.assertEqual(code, 0)
+        self.assertEqual([entry["message"] for entry in reply["logs"]], ["no room", "7"])
+
+    def test_an_answer_that_is_none_is_told_as_a_failure_with_its_logs(self):
+        answers = [None, "done", sdk.answer("done", [sdk.event("a.b", {"at": object()})]), {"n": float("nan")}]
+        for answer in answers:
+            def wrong(request):
+                request.log.info("begun")
+                return answer
+
+            reply, code = ask({"poll": wrong}, command="poll")
+            self.assertEqual((code, reply["status"], reply["retry"]), (1, "error", True))
+            self.assertIn("poll", reply["error"])
+            self.assertEqual(reply["logs"], [{"level": "info", "message": "begun"}])
+
     def test_events_may_have_a_key(self):
         self.assertEqual(sdk.event("a.b", {"n": 1}), {"type": "a.b", "payload": {"n": 1}})
         self.assertEqual(sdk.event("a.b", {}, "k")["dedupe_key"], "k")
