@@ -44,6 +44,20 @@ test('the name of a block and what it came to are not drawn over each other', ()
     expect(right(does)).toBeLessThan(right(box));
   }));
 
+test('a run that is too large to be shown says so where it is counted', () =>
+  place.look(async ({ page, open }) => {
+    const note = page.getByText(/tell of the first \d+ steps/);
+    await open(`/ui/runs/${run}`);
+    expect(await note.count()).toBe(0);
+    await page.route(`**/runs/${run}`, async (route) => {
+      const response = await route.fetch();
+      const story = (await response.json()) as object;
+      await route.fulfill({ response, json: { ...story, complete: false } });
+    });
+    await open(`/ui/runs/${run}?`);
+    await note.waitFor();
+  }));
+
 test('on a phone, what is asked for and what tells rows apart is not cut off', () =>
   place.look(
     async ({ page, open, turn }) => {

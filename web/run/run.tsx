@@ -61,6 +61,12 @@ function Story({ run, reload }: StoryProps) {
       {isOpen && <Why kind="run" id={run.run_id} />}
       <Flow run={run} />
       <Card title="When" aside={<span class="soft">{duration(run.duration_ms)}</span>}>
+        {!run.complete && (
+          <p class="soft pad">
+            This run is too large to be shown: the picture and the times tell of the first{' '}
+            {run.steps.length} steps.
+          </p>
+        )}
         <Waterfall run={run} />
       </Card>
       <div class="columns">

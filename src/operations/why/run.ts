@@ -73,10 +73,10 @@ function waitCauses({ run, waits, job, nodes = {} }: RunFacts): Cause[] {
   // What holds its job is what holds it.
   const deeper = job === undefined ? [] : findWaits(job);
   const more = waits.length - WAITS_TOLD;
-  const rest =
-    more <= 0
-      ? []
-      : [{ fact: `${plural(more, 'branch', 'branches')} more wait`, evidence: `run ${run.id}` }];
+  // What stands for no step stands for branches that were not looked at.
+  const about = waits.at(-1)?.step === null ? 'at least ' : '';
+  const fact = `${about}${plural(more, 'branch', 'branches')} more wait`;
+  const rest = more <= 0 ? [] : [{ fact, evidence: `run ${run.id}` }];
   return [first, ...deeper, ...others, ...rest];
 }
 

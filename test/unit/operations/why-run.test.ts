@@ -67,6 +67,16 @@ describe('a run', () => {
     expect(explain({ nodes: { ok: node }, waits }).moves_by).toBe(movesBy);
   });
 
+  test('with many branches says how many more wait, and that it is not all when it is not', () => {
+    const waits = Array.from({ length: 8 }, () => ({ ...wait, why: 'worker poll is queued' }));
+    const factsOf = (told: ReturnType<typeof explain>) => told.chain.map(({ fact }) => fact);
+    expect(factsOf(explain({ waits }))).toContain('3 branches more wait');
+    const more = { ...wait, step: null, why: 'more than 8 branches are open' };
+    expect(factsOf(explain({ waits: [...waits, more] }))).toContain(
+      'at least 4 branches more wait',
+    );
+  });
+
   test('whose job waits says what holds the job', () => {
     const job = { job: queued, house, plugin: { ...plugin, parallelism: 1 } };
     const line = { running: [holder('a')], ahead: 0 };
