@@ -44,6 +44,24 @@ test('the name of a block and what it came to are not drawn over each other', ()
     expect(right(does)).toBeLessThan(right(box));
   }));
 
+test('a token that may not see what is wrong is not told that nothing is', async () => {
+  const { token } = await place.post('/tokens', { name: 'narrow', scopes: ['jobs:ro'] });
+  await place.look(
+    async ({ page, open, complaints }) => {
+      await open('/ui');
+      await page.getByText('Not everything that may need attention').waitFor();
+      await page.getByText('Use a token with the scope incidents:ro.').waitFor();
+      for (const told of complaints.splice(0)) expect(told).toContain('403');
+    },
+    { token: String(token) },
+  );
+  await place.look(async ({ page, open }) => {
+    await open('/ui');
+    await page.getByText('Needs attention').waitFor();
+    expect(await page.getByText('Not everything').count()).toBe(0);
+  });
+});
+
 test('a run that is too large to be shown says so where it is counted', () =>
   place.look(async ({ page, open }) => {
     const note = page.getByText(/tell of the first \d+ steps/);

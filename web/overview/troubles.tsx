@@ -3,7 +3,7 @@ import { link } from '../route.ts';
 import { Card } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 import { Text, Time } from '../ui/text.tsx';
-import { useCall } from '../ui/use-call.ts';
+import { useCall, type Called } from '../ui/use-call.ts';
 import { placeOf } from '../incident/key.ts';
 import { isLate } from '../schedule/late.ts';
 import { resetBreaker } from './breaker.ts';
@@ -56,19 +56,38 @@ export function Troubles() {
       href: link('schedules', { id: `${plugin}/${schedule_id}` }),
     }));
   const all = [...told, ...[...open, ...late].filter(({ key }) => !known.has(key))];
-  if (all.length === 0) return null;
+  const unseen = <Unseen calls={[incidents, breakers, schedules]} />;
+  if (all.length === 0) return unseen;
   const reload = (): void => {
     incidents.reload();
     breakers.reload();
   };
   return (
-    <Card title="Needs attention" tone="alarm">
-      <ul class="troubles">
-        {all.map((trouble) => (
-          <TroubleItem key={trouble.key} trouble={trouble} reload={reload} />
-        ))}
-      </ul>
-    </Card>
+    <>
+      <Card title="Needs attention" tone="alarm">
+        <ul class="troubles">
+          {all.map((trouble) => (
+            <TroubleItem key={trouble.key} trouble={trouble} reload={reload} />
+          ))}
+        </ul>
+      </Card>
+      {unseen}
+    </>
+  );
+}
+
+/** Whoever may not see what is wrong must not take it that nothing is. */
+function Unseen({ calls }: { readonly calls: readonly Called<unknown>[] }) {
+  const reasons = calls.flatMap(({ error }) =>
+    // That nobody answers is said once for the whole page.
+    error === undefined || error.status === 0 ? [] : [error.hint ?? error.message],
+  );
+  if (reasons.length === 0) return null;
+  return (
+    <p class="soft pad">
+      Not everything that may need attention can be shown.{' '}
+      <Text value={[...new Set(reasons)].join(' ')} />
+    </p>
   );
 }
 
