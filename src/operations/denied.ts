@@ -2,6 +2,7 @@ import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
 import { resolveTarget } from '../engine/check.ts';
+import { findEndpoint } from '../engine/endpoints.ts';
 import { hookSource, RECEIVED } from '../engine/hook-emission.ts';
 import type { Graph } from '../pipeline/graph.ts';
 import { isFor } from '../pipeline/pipeline.ts';
@@ -101,8 +102,14 @@ async function refuseDeniedHook(
     deliveryId === undefined ? [] : await ledger.deliveries({ id: deliveryId, limit: 1 });
   const id = delivery?.hookId ?? named;
   const row = await ledger.webhook(id);
-  const now = row === undefined ? {} : (JSON.parse(row.settings) as JsonObject);
+  const now =
+    row === undefined ? endpointAt(context, id) : (JSON.parse(row.settings) as JsonObject);
   refuseDeniedDelivery(context, id, { ...now, ...settings, ...changes });
+}
+
+function endpointAt({ engine: { config } }: Pick<Context, 'engine'>, path: string): JsonObject {
+  const target = findEndpoint(config.webhooks, path)?.target;
+  return target?.kind === 'command' ? { plugin: target.plugin, command: target.command } : {};
 }
 
 /** Nor by what is delivered to a webhook, whatever that says. */

@@ -1,10 +1,14 @@
 /** A command that is denied to a token is not run for it by way of a webhook either. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { OWNER, startApi, type Reply, type TestApi } from '../support/api-server.ts';
+import { mac } from '../support/hook-attacks.ts';
 
 const DENIED = 'denied-token-0123456789abcdef';
 const LIMITED = 'limited-token-0123456789abcdef';
 const LIMITS = ['webhooks:rw', 'echo:deny:handle'];
+
+const KEY = 'a-secret-of-the-files';
+const endpoint = { path: '/static', plugin: 'echo', secret_ref: 's', signature_header: 'X-Sig' };
 
 let api: TestApi;
 beforeAll(async () => {
@@ -15,7 +19,8 @@ beforeAll(async () => {
   ];
   api = await startApi({
     api: { auth: { tokens } },
-    webhooks: { listen: '127.0.0.1:0' },
+    webhooks: { listen: '127.0.0.1:0', endpoints: [endpoint] },
+    tokens: [{ name: 's', key: KEY, scopes: [] }],
     routes: [{ event_type: 'order.paid', to: 'echo' }],
     pipelines: [
       { name: 'care', steps: [{ uses: 'teller.poll' }, { uses: 'echo.handle' }] },
@@ -65,4 +70,15 @@ test('none is changed to it, tried, replayed or opened with a new secret', async
   expect((await api.ask('/jobs')).body['total']).toBe(before);
   const remove = { method: 'DELETE', token: DENIED };
   expect((await api.ask('/webhooks/theirs', remove)).status).toBe(200);
+});
+
+test('nor is what came to an endpoint for it replayed', async () => {
+  const body = '{"message":"hi"}';
+  const headers = { 'x-sig': mac(KEY, body, 'hex') };
+  expect((await api.deliver('/static', { body, headers })).status).toBe(202);
+  const { deliveries } = (await api.ask('/webhooks/deliveries?id=/static')).body;
+  const [delivery] = deliveries as { delivery_id: string }[];
+  const replay = `/webhooks/deliveries/${delivery?.delivery_id ?? ''}/replay`;
+  expect(await post(replay)).toMatchObject(refused);
+  expect((await post(replay, {}, OWNER)).status).toBe(200);
 });
