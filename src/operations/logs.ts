@@ -161,17 +161,15 @@ function placeOf(cursor = ''): Pick<AttemptFilter, 'after' | 'before'> {
 /** Oldest first there may always be more to come; newest first there is an end. */
 function cursorOf(
   attempts: readonly Attempt[],
-  limit: number,
-  { since, cursor }: { readonly since?: string | undefined; readonly cursor?: string | undefined },
+  rows: number,
+  from: { readonly since?: string | undefined; readonly cursor?: string | undefined },
 ): string | null {
+  const { cursor } = from;
   const last = attempts.at(-1);
-  const isNewestFirst = cursor === undefined ? since === undefined : cursor.endsWith(BEFORE);
-  if (!isNewestFirst) {
-    return last === undefined ? (cursor ?? null) : `${last.completedAt}_${last.id}`;
-  }
-  return last === undefined || attempts.length < limit
-    ? null
-    : `${last.completedAt}_${last.id}${BEFORE}`;
+  const place = last === undefined ? undefined : `${last.completedAt}_${last.id}`;
+  const isNewestFirst = cursor === undefined ? from.since === undefined : cursor.endsWith(BEFORE);
+  if (!isNewestFirst) return place ?? cursor ?? null;
+  return place === undefined || attempts.length < rows ? null : `${place}${BEFORE}`;
 }
 
 const BEFORE = '_before';
