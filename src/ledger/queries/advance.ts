@@ -11,7 +11,7 @@ import {
   type BranchClaimRequest,
 } from '../runs.ts';
 import { lockBranches } from './arrive.ts';
-import { FROM_THE_START, FROM_THE_START_AGAIN, lookForSignal, type Look } from './awaited.ts';
+import { lookForSignal, type Look } from './awaited.ts';
 import { Effects } from './effects.ts';
 import { failBranch, failingOf } from './failing.ts';
 import { climb, readJoin } from './join.ts';
@@ -21,6 +21,7 @@ import { toBranch, type BranchRow } from './run-row.ts';
 import { beginDue, beginQueued, recallNews } from './run-start.ts';
 import { isSweeping, sweep, type Sweeping } from './run-sweep.ts';
 import { findGraph, toStands, type Stand } from './standing.ts';
+import { FROM_THE_START, FROM_THE_START_AGAIN } from './wake-from.ts';
 
 /** Takes what is due, for a process that the ledger knows. */
 export async function claimBranches(

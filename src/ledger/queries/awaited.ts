@@ -10,12 +10,7 @@ import { findSealedPayloads } from './credential.ts';
 import { int, text, textOrNull } from './row.ts';
 import type { RunRow } from './run-row.ts';
 import type { Stand } from './standing.ts';
-
-/** Where a branch begins that may go on with what came before it waited: at the start of its run. */
-export const FROM_THE_START = 0;
-
-/** The same once more. */
-export const FROM_THE_START_AGAIN = -1;
+import { FROM_THE_START_AGAIN } from './wake-from.ts';
 
 /** What ends the wait, or from which signal on the next look goes on; neither when all were seen. */
 export interface Look {
@@ -30,7 +25,7 @@ export async function lookForSignal(
   { type, from }: { readonly type: string; readonly from: number },
 ): Promise<Look> {
   const { run, graph, branch, own, base, context } = stand;
-  const first = from > FROM_THE_START ? from : await firstSince(tx, await beginOf(tx, run));
+  const first = from < FROM_THE_START_AGAIN ? from : await firstSince(tx, await beginOf(tx, run));
   if (first === undefined) return {};
   const rows = await tx.run(
     `select seq, id, source, data, metadata from ${tx.dialect.table('signals')}

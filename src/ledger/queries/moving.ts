@@ -6,9 +6,9 @@ import type { Job, JobDraft, SubmittedBy } from '../../job/job.ts';
 import { advance } from '../../pipeline/advance.ts';
 import { makeBeginner } from '../../pipeline/begin.ts';
 import type { Arrival, Move, StepTaken, Landing } from '../../pipeline/move.ts';
-import { FROM_THE_START } from './awaited.ts';
 import type { Effects, MovedBranch, StepDraft } from './effects.ts';
 import { baseKeyOf, type Stand } from './standing.ts';
+import { FROM_THE_START } from './wake-from.ts';
 
 /** Branches that one transaction begins at most, blocks within blocks included. */
 export const BEGUN_MAX = 2 * limits.advanceBatchMax;

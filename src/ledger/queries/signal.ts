@@ -11,6 +11,7 @@ import type { SignalFilter, SignalGroup } from '../signals.ts';
 import { insertAsked } from './asked.ts';
 import { insertSealedPayloads } from './credential.ts';
 import { int, intOrNull, text, textOrNull, whichOf } from './row.ts';
+import { FROM_THE_START_AGAIN } from './wake-from.ts';
 import { orderOf, Where } from './where.ts';
 
 export function insertSignals(tx: Transaction, signals: readonly SignalDraft[]): void {
@@ -82,7 +83,8 @@ const wakeTold = defineRows({
 function wakeBranches(r: RowsWriter, d: Dialect): string {
   return `update ${d.table('run_branches')} set
       due_at = case when run_branches.claim_token is null then ${d.now} else run_branches.due_at end,
-      wake_from = (select case when run_branches.wake_from < s.seq then run_branches.wake_from
+      wake_from = (select case when run_branches.wake_from < s.seq
+        or run_branches.wake_from >= ${FROM_THE_START_AGAIN} then run_branches.wake_from
         else s.seq end from ${d.table('signals')} s where s.id = ${r('id')})
     ${r.from}
     where run_branches.waits_for = ${r('type')} and run_branches.waits_for is not null`;
