@@ -5,6 +5,7 @@ import type { SignalGroup } from '../ledger/signals.ts';
 import { senderOf } from '../signal/signal.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
 import type { Generation } from './generation.ts';
+import { hookBehind } from './hook-emission.ts';
 import {
   isHandler,
   isPipeline,
@@ -31,6 +32,7 @@ export function replayDirective(seams: ReplaySeams): DirectiveDefinition<ReplayC
       return [
         `${counted(found, 'signal')} would be handled again.`,
         ...planHandlers(groups, choice, current()),
+        ...(groups.some((group) => hookBehind(group) !== undefined) ? [OF_WEBHOOKS] : []),
         ...(isCut ? ['These are the oldest, as many as the limit allows; more may fit.'] : []),
         force
           ? 'What this starts has new idempotency keys: whatever the handlers did, they do again.'
@@ -40,6 +42,9 @@ export function replayDirective(seams: ReplaySeams): DirectiveDefinition<ReplayC
     execute: (choice, asked) => replay(seams, choice, asked),
   };
 }
+
+const OF_WEBHOOKS =
+  'What webhooks start themselves is not among it: `ductile webhook replay` does that again.';
 
 function refuseUnknown({ handler }: ReplayChoice, { routes, pipelines }: Generation): void {
   if (handler === undefined) return;

@@ -80,6 +80,15 @@ export function hookSource(hookId: string): string {
   return `webhook:${hookId}`;
 }
 
+/** The webhook that starts something itself with such a signal, which no route and no pipeline is. */
+export function hookBehind({
+  type,
+  source,
+}: Pick<SignalDraft, 'type' | 'source'>): string | undefined {
+  const prefix = hookSource('');
+  return type === RECEIVED && source.startsWith(prefix) ? source.slice(prefix.length) : undefined;
+}
+
 function toSignal(
   { hookId, target, sourceEventId, payload, text, event, hops = 1 }: Kept,
   keep: Keep,

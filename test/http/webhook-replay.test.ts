@@ -81,3 +81,15 @@ test('what came to an endpoint of the configuration is replayed while that is th
     { plugin: 'echo', submitted_by: 'webhook' },
   ]);
 });
+
+test('whoever replays its signal is told how the webhook itself is replayed', async () => {
+  const at = await openAttacked({});
+  onTestFinished(() => at.api.close());
+  const secret = await at.open('gl', { plugin: 'echo', command: 'handle', auth_mode: 'gitlab' });
+  await at.post('/hooks/gl', [['x-gitlab-token', secret]], '{"message":"hi"}');
+  const body = JSON.stringify({ source: 'webhook:gl', dry_run: true });
+  const { plan } = (await at.api.ask('/signals/replay', { body })).body;
+  expect(plan).toContain(
+    'What webhooks start themselves is not among it: `ductile webhook replay` does that again.',
+  );
+});

@@ -1,4 +1,5 @@
 import { isObject, parseStored } from '../../base/json.ts';
+import { hookBehind } from '../../engine/hook-emission.ts';
 import type { Job } from '../../job/job.ts';
 import type { Run } from '../../pipeline/run.ts';
 import { RUNTIME_SOURCE, type Signal } from '../../signal/signal.ts';
@@ -36,10 +37,14 @@ export function explainSignal(facts: SignalFacts): Explanation {
   const subject = { kind: 'signal', id: signal.id, state } as const;
   const first = isHandled ? handled(facts) : unhandled(facts);
   const origin = tellOrigin(facts.links);
+  const hook = hookBehind(signal);
+  // What the webhook itself started is done again by its delivery, not by its signal.
+  const isReplayed = facts.takers.length > 0 || (isHandled && hook === undefined);
   const commands = [
     ...jobs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
     ...runs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
-    ...(isHandled || facts.takers.length > 0 ? [`ductile signal replay ${signal.id}`] : []),
+    ...(hook === undefined ? [] : [`ductile webhook deliveries ${quote(hook)}`]),
+    ...(isReplayed ? [`ductile signal replay ${signal.id}`] : []),
   ];
   return toExplanation(subject, [first, ...once(signal), ...tellStarted(facts)], origin, commands);
 }

@@ -310,9 +310,12 @@ describe('a signal', () => {
     const told = explain({ jobs: [queued], runs: [run] });
     expect(told).toMatchObject({ state: 'handled', verdict: 'It started 1 job and 1 run.' });
     expect(told.chain.map(({ fact }) => fact)).toContain('the same told again starts nothing');
-    expect(told.commands).toEqual([
-      'ductile why job-9',
-      'ductile why run-1',
+    // A replay of the signal would not do again what the webhook itself started.
+    const seen = ['ductile why job-9', 'ductile why run-1'];
+    expect(told.commands).toEqual([...seen, 'ductile webhook deliveries deploys']);
+    const reported = { ...hookSignal, type: 'order.paid', source: 'shop' };
+    expect(explain({ signal: reported, jobs: [queued], runs: [run] }).commands).toEqual([
+      ...seen,
       'ductile signal replay signal-1',
     ]);
   });
