@@ -1,5 +1,5 @@
+import { toLoopback } from '../base/loopback.ts';
 import { listenApi, listenControl, listenHooks } from '../http/control.ts';
-import { toLoopback } from '../engine/run-tokens.ts';
 import type { Listener } from '../http/listen.ts';
 import { socketOwner } from '../http/socket.ts';
 import { makeMcp } from '../mcp/serve.ts';

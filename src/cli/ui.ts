@@ -1,15 +1,19 @@
 import { isObject } from '../base/json.ts';
+import { toLoopback } from '../base/loopback.ts';
 import { ask } from './ask.ts';
-import { makePrinter } from './options.ts';
+import { findTarget, makePrinter } from './options.ts';
 import type { Common, Session } from './options.ts';
 
 /** Where the dashboard is, and how to get in; 1 when it is switched off. */
 export async function showUi(session: Session, options: Common): Promise<number> {
-  const { config } = await ask(session, options, 'config.view', {});
-  const api = isObject(config) && isObject(config['api']) ? config['api'] : {};
-  const { enabled, listen } = api;
-  const isOn = enabled === true && typeof listen === 'string';
-  const address = isOn ? `http://${listen}/ui` : null;
+  const target = await findTarget(session, options);
+  const origin =
+    target === undefined
+      ? await configuredOrigin(session, options)
+      : 'url' in target
+        ? target.url.origin
+        : await runningOrigin(session, options);
+  const address = origin === null ? null : `${origin}/ui`;
   const printer = makePrinter(session.io, options);
   if (options.json === true) printer.json({ address });
   else if (address === null) {
@@ -18,7 +22,22 @@ export async function showUi(session: Session, options: Common): Promise<number>
     );
   } else {
     printer.line(address);
+    if (target === undefined) printer.line('The service does not run yet: ductile system start');
     printer.line('It asks for a token: ductile token create dashboard --role admin');
   }
-  return isOn ? 0 : 1;
+  return address === null ? 1 : 0;
+}
+
+/** The configuration may leave the port to the system, so the server is asked. */
+async function runningOrigin(session: Session, options: Common): Promise<string | null> {
+  const { api } = await ask(session, options, 'system.status', {});
+  return typeof api === 'string' ? api : null;
+}
+
+async function configuredOrigin(session: Session, options: Common): Promise<string | null> {
+  const { config } = await ask(session, options, 'config.view', {});
+  const api = isObject(config) && isObject(config['api']) ? config['api'] : {};
+  const { enabled, listen } = api;
+  if (enabled !== true || typeof listen !== 'string') return null;
+  return toLoopback(`http://${listen}`);
 }

@@ -84,8 +84,3 @@ export function makeGrantAccess({ runTokens, reach, tenant }: RunAccessOptions):
 function causeOf({ id, rootJobId, sourceEventId, hops, runtimeCaused }: Job): Cause {
   return { jobId: id, rootJobId, sourceEventId, hops, runtimeCaused };
 }
-
-/** Whatever it listens on, from here it is reached over loopback. */
-export function toLoopback(url: string): string {
-  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
-}

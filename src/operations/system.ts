@@ -46,6 +46,10 @@ export const systemStatus = defineOperation({
     spawner: z.enum(['native', 'node']),
     running: z.array(z.object({ job_id: z.string(), plugin: z.string(), command: z.string() })),
     ledger: z.enum(['sqlite', 'postgres']),
+    api: z
+      .string()
+      .nullable()
+      .describe('where its API is reached on its own machine; null where none listens'),
     generation: z.object({
       number: z.int().describe('1 from the start of the process, one more with each reload'),
       config_snapshot_id: z.string(),
@@ -118,6 +122,7 @@ export const systemStatus = defineOperation({
       spawner,
       running: running.map(({ jobId, plugin, command }) => ({ job_id: jobId, plugin, command })),
       ledger: ledger.kind,
+      api: context.engine.reach.api ?? null,
       queue: {
         ready: counts.ready,
         delayed: counts.delayed,

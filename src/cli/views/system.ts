@@ -19,6 +19,7 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
     ['process', isHere ? output['process_id'] : null],
     ['up', isHere ? formatDuration(Number(output['uptime_seconds']) * 1000) : null],
     ['ledger', output['ledger']],
+    ['api', output['api']],
     ['spawner', isHere ? output['spawner'] : null],
     ['queue', `${waiting}, ${showCell(queue['running'])} running${isHere ? ` (${slots})` : ''}`],
     ['waiting since', queue['oldest_ready_at']],

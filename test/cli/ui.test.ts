@@ -1,0 +1,40 @@
+/** `ductile ui` says where the dashboard really is. */
+import { expect, onTestFinished, test } from 'vitest';
+import { readControlKey } from '../../src/http/socket.ts';
+import { startApi } from '../support/api-server.ts';
+import { run } from '../support/fake-cli.ts';
+
+function set(listen: string) {
+  return { answer: { config: { api: { enabled: true, listen } } } };
+}
+
+test('of a running server, the port that it got', async () => {
+  const api = await startApi();
+  onTestFinished(() => api.close());
+  const socketPath = api.server.surfaces.control;
+  const key = readControlKey(socketPath, { stateDir: api.server.instance.config.state.dir });
+  const host = { findSocket: () => Promise.resolve({ socketPath, key }) };
+  const address = `http://127.0.0.1:${api.port}/ui`;
+  const { code, out } = await run(['ui'], { host });
+  expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining(`${address}\n`) });
+  expect(out).not.toContain('does not run');
+  expect(JSON.parse((await run(['ui', '--json'], { host })).out)).toEqual({ address });
+});
+
+test('of a server elsewhere, its address there', async () => {
+  const { code, out, calls } = await run(['ui', '--url', 'https://ductile.example']);
+  expect({ code, calls }).toEqual({ code: 0, calls: [] });
+  expect(out).toContain('https://ductile.example/ui\n');
+});
+
+test('without a server, where it will be, and that it is not there yet', async () => {
+  const { code, out } = await run(['ui'], set('0.0.0.0:8080'));
+  expect(code).toBe(0);
+  expect(out).toContain('http://127.0.0.1:8080/ui\n');
+  expect(out).toContain('ductile system start');
+});
+
+test('says how to switch it on', async () => {
+  const { code, out } = await run(['ui'], { answer: { config: { api: { enabled: false } } } });
+  expect({ code, out }).toEqual({ code: 1, out: expect.stringContaining('api.enabled=true') });
+});
