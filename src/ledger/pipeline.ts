@@ -7,8 +7,8 @@ export interface Pipeline {
   readonly query: (text: string, values: readonly Value[]) => Promise<Row[]>;
   /** Ends the transaction, and says how: a failed one is rolled back by its commit, without an error. */
   readonly commit: () => Promise<string>;
-  /** Whether a commit may have reached the server. */
-  readonly commitSent: () => boolean;
+  /** Whether the server may have committed, as far as it has answered. */
+  readonly mayHaveCommitted: () => boolean;
   /** Resolves when all that was asked for has been answered, one way or another. */
   readonly idle: () => Promise<void>;
 }
@@ -78,7 +78,7 @@ export function makePipeline(client: pg.ClientBase): Pipeline {
       committed = true;
       return (await answer).command;
     },
-    commitSent: () => ending?.isSubmitted === true,
+    mayHaveCommitted: () => ending?.mayHaveCommitted === true,
     idle: () =>
       last.then(
         () => undefined,
@@ -103,7 +103,8 @@ const plannedOf = new WeakMap<pg.ClientBase, Map<string, Planned>>();
 class Batch implements pg.Submittable {
   /** Set by the driver, to be told of the end. */
   callback: () => void = () => undefined;
-  isSubmitted = false;
+  #isSubmitted = false;
+  #isRefused = false;
   readonly #client: pg.ClientBase;
   readonly #statements: readonly Waiting[];
   readonly #onEnd: () => void;
@@ -122,9 +123,15 @@ class Batch implements pg.Submittable {
     plannedOf.set(client, this.#planned);
   }
 
+  /** Of one that ends with a commit: only a server that has refused it, or rolled it back, is sure. */
+  get mayHaveCommitted(): boolean {
+    if (!this.#isSubmitted || this.#isRefused) return false;
+    return this.#answers[this.#statements.length - 1]?.command !== 'ROLLBACK';
+  }
+
   submit(connection: pg.Connection): void {
     // What is written after the end of a connection goes nowhere, without a word.
-    this.isSubmitted = connection.stream.writable;
+    this.#isSubmitted = connection.stream.writable;
     connection.stream.cork();
     for (const { text, values } of this.#statements) {
       const name = nameOf(text);
@@ -175,6 +182,8 @@ class Batch implements pg.Submittable {
   }
 
   handleError(error: unknown): void {
+    // After an error of a statement the server passes over all that came in the same message.
+    this.#isRefused = isOfStatement(error) && this.#at < this.#statements.length - 1;
     this.#planned.delete(this.#statements[this.#at]?.text ?? '');
     this.#end(error);
   }
@@ -191,6 +200,11 @@ class Batch implements pg.Submittable {
     this.callback();
     this.#onEnd();
   }
+}
+
+/** Said by the server of what it was asked, and not of the connection or of itself. */
+function isOfStatement(error: unknown): boolean {
+  return (error as { readonly severity?: unknown } | null)?.severity === 'ERROR';
 }
 
 const names = new Map<string, string>();

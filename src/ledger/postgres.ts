@@ -247,7 +247,8 @@ async function writeOnce<T>(
   } catch (error) {
     await pipeline.idle();
     if (!isOutage(error)) await client.query('rollback');
-    else if (pipeline.commitSent()) throw new UnknownCommit(messageOf(error), { cause: error });
+    else if (pipeline.mayHaveCommitted())
+      throw new UnknownCommit(messageOf(error), { cause: error });
     throw error;
   }
 }

@@ -319,6 +319,24 @@ describe('a connection that an operator ends', () => {
   });
 });
 
+test('a server that only reads refuses, and it is certain that nothing was accepted', async () => {
+  const { ledger, dump, sql } = await openBench('postgres');
+  const [{ name } = { name: '' }] = await sql('select current_database() as name');
+  const alter = async (change: string): Promise<void> => {
+    await sql(`alter database ${name} ${change}`);
+    await sql(`select pg_terminate_backend(pid) from pg_stat_activity
+      where pid <> pg_backend_pid() and datname = current_database()`);
+    await vi.waitFor(async () => expect(await ledger.counts()).toMatchObject({ ready: 0 }));
+  };
+  const before = await dump();
+  await alter('set default_transaction_read_only = on');
+  await expect(ledger.enqueue({ jobs: [draft()] })).rejects.toMatchObject(unavailable);
+  expect(await dump()).toEqual(before);
+  await alter('reset default_transaction_read_only');
+  await ledger.enqueue({ jobs: [draft()] });
+  expect((await ledger.counts()).ready).toBe(1);
+});
+
 describe('a server that cannot be reached', () => {
   test('is reported, and the same ledger works again when it is back', async () => {
     const { far, proxy, ledger } = await openBroken();
