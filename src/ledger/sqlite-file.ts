@@ -137,6 +137,8 @@ function foreign(message: string, path: string): DuctileError {
 
 const SQLITE_CORRUPT = 11;
 const SQLITE_NOTADB = 26;
+/** No permission, nothing but reading, not to be opened. */
+const SQLITE_DENIED: ReadonlySet<number | undefined> = new Set([3, 8, 14]);
 
 function toFileError(error: unknown, path: string): unknown {
   if (error instanceof DuctileError) return error;
@@ -147,8 +149,13 @@ function toFileError(error: unknown, path: string): unknown {
       cause: error,
     });
   }
+  const { code: name } = error as { readonly code?: unknown };
+  const isDenied = SQLITE_DENIED.has(code) || name === 'EACCES' || name === 'EPERM';
   return new DuctileError('LEDGER_UNAVAILABLE', `cannot open the ledger: ${messageOf(error)}`, {
     place: path,
+    ...(isDenied
+      ? { hint: 'Its owner must be who runs this, with the right to write there.' }
+      : {}),
     cause: error,
   });
 }

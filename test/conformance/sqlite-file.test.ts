@@ -149,6 +149,16 @@ describe('a file that is not ours', () => {
     expect(await modeOf(path)).toBe('755');
   });
 
+  // Root may open whatever there is.
+  test.skipIf(process.getuid?.() === 0)('of somebody else is told as theirs', async () => {
+    const path = join(await makeDirectory(), 'ledger.db');
+    await writeFile(path, 'theirs', { mode: 0o000 });
+    expect(await refusal(path)).toMatchObject({
+      code: 'LEDGER_UNAVAILABLE',
+      hint: expect.stringContaining('owner') as string,
+    });
+  });
+
   test('is refused when its directory is a file', async () => {
     const path = await makePath();
     await make(path);
