@@ -248,6 +248,7 @@ test('the live host that was loaded last has the rows, whoever made them its own
   const memory = makeMemorySchedules(() => nowMs, 1000);
   let loaded = { snapshotId: 'mine', liveProcessId: 'me' };
   let synced = 0;
+  let isAway = false;
   const service = { tickIntervalMs: 60_000, timezone: 'UTC', quietHours: {}, reapAfterMs: 5000 };
   const settings = {
     enabled: true,
@@ -263,6 +264,7 @@ test('the live host that was loaded last has the rows, whoever made them its own
       ...memory.ledger,
       lastLoaded: () => Promise.resolve(loaded),
       syncSchedules(drafts) {
+        if (isAway) return Promise.reject(new Error('away'));
         synced += 1;
         return memory.ledger.syncSchedules(drafts);
       },
@@ -289,6 +291,9 @@ test('the live host that was loaded last has the rows, whoever made them its own
   loaded = { snapshotId: 'theirs', liveProcessId: 'other' };
   expect(await tick(60_000)).toBe(2);
   loaded = { snapshotId: 'theirs', liveProcessId: 'me' };
+  isAway = true;
+  await expect(tick(60_000)).rejects.toThrow('away');
+  isAway = false;
   expect(await tick(60_000)).toBe(3);
   expect(await tick(60_000)).toBe(3);
   // It came and went while nobody asked, and has left a time that nobody met.
