@@ -92,7 +92,9 @@ export function planDue(timed: Timed, state: DueState, nowMs: number, graceMs: n
     return { kind: 'wait', next: due, ...(due === counted ? {} : { reason: 'quiet_hours' }) };
   }
   if (!isLate(timed, due, nowMs, graceMs)) {
-    const next = nextSlot(timed, seq + 1, timing.mode === 'every' ? nowMs : due.slotMs);
+    const after = nextSlot(timed, seq + 1, timing.mode === 'every' ? nowMs : due.slotMs);
+    // Where jitter is longer than the distance of two times, the later one may have come before.
+    const next = after && { ...after, dueMs: Math.max(after.dueMs, nowMs) };
     if (quietEnd(timed, due.dueMs) !== undefined) {
       return { kind: 'skip', reason: 'quiet_hours', next };
     }

@@ -200,6 +200,13 @@ test('a time with jitter is not missed before its jitter is over', async () => {
   expect(countOf(life, 'spread')).toBe(1);
 });
 
+test('jitter that is longer than the distance of two times loses none of them', async () => {
+  const often = { cron: '*/5 * * * *', jitter: '20m' };
+  const life = await live([often], '2026-01-01T00:00:00Z', '2026-01-02T00:20:00Z', { jobMs: 1 });
+  expect(life.skipped).toEqual([]);
+  expect(life.jobs.length).toBeGreaterThanOrEqual(287);
+});
+
 test('the scheduler sleeps until something is due, and no longer than a tick', async () => {
   const life = await live([{ cron: '0 12 * * *' }], '2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z');
   expect(life.ticks).toBeLessThan(24 * 60 + 5);
