@@ -2,10 +2,10 @@ import { DuctileError } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import type { Path } from './document.ts';
 
-/** Short names for entries of maps and of lists whose entries have a name. */
-const entities: Readonly<Record<string, Path>> = {
-  plugin: ['plugins'],
-  token: ['api', 'auth', 'tokens'],
+/** Short names for entries of a map, and of lists whose entries have a name. */
+const entities: Readonly<Record<string, readonly Path[]>> = {
+  plugin: [['plugins']],
+  token: [['api', 'auth', 'tokens'], ['tokens']],
 };
 
 /**
@@ -18,13 +18,14 @@ export function parseAddress(text: string, value: unknown): Path {
   const entity = /^([a-z]+):(.+)$/s.exec(text);
   if (entity === null) return resolve([], splitAddress(text), value);
   const [, type = '', rest = ''] = entity;
-  const base = Object.hasOwn(entities, type) ? entities[type] : undefined;
-  if (base === undefined) {
+  const bases = Object.hasOwn(entities, type) ? entities[type] : undefined;
+  const [base, ...others] = bases ?? [];
+  if (bases === undefined || base === undefined) {
     throw refuse(text, `has no entity ${type}`, `Use ${Object.keys(entities).join(' or ')}.`);
   }
-  if (rest === '*') return base;
+  if (rest === '*') return bases.find((one) => hasEntries(valueAt(value, one))) ?? base;
+  if (others.length > 0) return resolveNamed(bases, value, text, rest);
   const inside = valueAt(value, base);
-  if (Array.isArray(inside)) return resolveNamed(base, inside, text, rest);
   return [...base, ...resolve(base, splitAddress(rest), inside).slice(base.length)];
 }
 
@@ -40,16 +41,26 @@ export function valueAt(value: unknown, path: Path): unknown {
   return current;
 }
 
-function resolveNamed(base: Path, list: readonly unknown[], address: string, rest: string): Path {
-  const names = list.map((entry) => {
-    const name = isObject(entry) ? entry['name'] : undefined;
-    return typeof name === 'string' ? name : undefined;
-  });
-  const index = names.findIndex((name) => name === rest || rest.startsWith(`${name}.`));
-  if (index === -1) throw refuse(address, 'names none of that kind', 'See `ductile config show`.');
-  const more = rest.slice((names[index] ?? '').length + 1);
-  const path = [...base, index];
-  return more === '' ? path : resolve(path, splitAddress(more), list[index]);
+function resolveNamed(bases: readonly Path[], value: unknown, address: string, rest: string): Path {
+  for (const base of bases) {
+    const list = valueAt(value, base);
+    const names = Array.isArray(list) ? list.map(nameIn) : [];
+    const index = names.findIndex((name) => name !== '' && `${rest}.`.startsWith(`${name}.`));
+    if (index === -1) continue;
+    const more = rest.slice((names[index] ?? '').length + 1);
+    const path = [...base, index];
+    return more === '' ? path : resolve(path, splitAddress(more), valueAt(value, path));
+  }
+  throw refuse(address, 'names none of that kind', 'See `ductile config show`.');
+}
+
+function nameIn(entry: unknown): string {
+  const name = isObject(entry) ? entry['name'] : undefined;
+  return typeof name === 'string' ? name : '';
+}
+
+function hasEntries(value: unknown): boolean {
+  return isObject(value) || (Array.isArray(value) && value.length > 0);
 }
 
 /** Joins words again where a key of the map has dots, and makes numbers of indices of lists. */

@@ -93,7 +93,8 @@ list:
 describe('addresses', () => {
   const value = {
     plugins: { echo: { schedules: [{ every: '5m' }] }, 'a.b': { enabled: true } },
-    api: { auth: { tokens: [{ name: 'x' }, { name: 'ci.main', scopes: [] }] } },
+    api: { auth: { tokens: [{ token: 't' }, { name: 'ci.main', scopes: [] }, { name: 'x' }] } },
+    tokens: [{ name: 'file', key: 'k' }],
   };
 
   test.each([
@@ -107,10 +108,19 @@ describe('addresses', () => {
     ['plugin:other', ['plugins', 'other']],
     ['plugin:*', ['plugins']],
     ['token:ci.main.scopes', ['api', 'auth', 'tokens', 1, 'scopes']],
-    ['token:x', ['api', 'auth', 'tokens', 0]],
+    ['token:x', ['api', 'auth', 'tokens', 2]],
+    ['token:*', ['api', 'auth', 'tokens']],
+    ['token:file', ['tokens', 0]],
+    ['token:file.scopes', ['tokens', 0, 'scopes']],
   ])('%s', (text, path) => expect(parseAddress(text, value)).toEqual(path));
 
-  test.each(['', '.', 'a..b', 'a[', 'job:1', 'token:none', 'constructor:x'])(
+  test('of tokens are in the list that there is', () => {
+    const tokens = [{ name: 'file' }];
+    expect(parseAddress('token:*', { api: { auth: { tokens: [] } }, tokens })).toEqual(['tokens']);
+    expect(() => parseAddress('token:x', {})).toThrow('token:x names none of that kind');
+  });
+
+  test.each(['', '.', 'a..b', 'a[', 'job:1', 'token:none', 'token:undefined.x', 'constructor:x'])(
     '%j is none',
     (text) => {
       expect(() => parseAddress(text, value)).toThrow(
