@@ -17,7 +17,7 @@ import type { Reading } from '../config/load.ts';
 import { lockFiles } from '../config/lock.ts';
 import { configInvalid } from '../config/problem.ts';
 import { loadCatalog } from '../plugin/catalog.ts';
-import { sealPlugins } from '../plugin/seal.ts';
+import { findPluginDrift, sealPlugins } from '../plugin/seal.ts';
 import { defineOperation } from './define.ts';
 import { loadOptions } from './doctor.ts';
 
@@ -174,6 +174,9 @@ const diffShape = z.object({
       }),
     )
     .describe('with a backup only: of the lock nothing is known but hashes'),
+  plugins: z
+    .array(z.object({ key: z.string(), file: z.string(), change: z.string() }))
+    .describe('of plugins in use, what differs from the lock; none without one, or with a backup'),
 });
 
 export const diffConfig = defineOperation({
@@ -202,7 +205,9 @@ export const diffConfig = defineOperation({
     const files = reading.drift.map(({ path, tier, change }) => ({ path, tier, change }));
     const locked = reading.manifest.state === 'sound';
     const since = locked ? `the lock of ${reading.manifest.manifest.generatedAt}` : 'no lock';
-    return Promise.resolve({ same: files.length === 0, compared_with: since, files, keys: [] });
+    const plugins = listPluginDrift(reading);
+    const same = files.length === 0 && plugins.length === 0;
+    return Promise.resolve({ same, compared_with: since, files, keys: [], plugins });
   },
 });
 
@@ -264,7 +269,18 @@ function compareBackup(now: Reading, backup: string): z.output<typeof diffShape>
     before: change.before ?? null,
     after: change.after ?? null,
   }));
-  return { same: files.length === 0, compared_with: backup, files, keys };
+  return { same: files.length === 0, compared_with: backup, files, keys, plugins: [] };
+}
+
+/** What cannot be loaded is told by `config check`. */
+function listPluginDrift({ config }: Reading): z.output<typeof diffShape>['plugins'] {
+  if (config === undefined) return [];
+  try {
+    const drift = findPluginDrift(config, loadCatalog(config));
+    return drift.map(({ key, place, message }) => ({ key, file: place, change: message }));
+  } catch {
+    return [];
+  }
 }
 
 function listFiles({ files, found }: Reading) {

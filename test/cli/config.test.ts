@@ -236,6 +236,11 @@ describe('config lock, diff, backup and restore', () => {
       'warning plugins.another was never locked',
       'warning plugins.mine has another program than when it was locked',
     ]);
+    const compared = await config(directory, 'diff');
+    expect([compared.code, compared.out]).toEqual([
+      1,
+      expect.stringContaining('plugins.mine has another program than when it was locked'),
+    ]);
     // Applied, and there are findings.
     expect((await config(directory, 'set', 'service.strict_mode=true', '--apply')).code).toBe(2);
     expect((await found())[1]).toContain('error plugins.mine');

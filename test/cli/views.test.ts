@@ -143,7 +143,7 @@ test('system reload: each change on a line of its own', () => {
 });
 
 test('config diff without a lock says how to make one', async () => {
-  const none = { same: true, compared_with: 'no lock', files: [], keys: [] };
+  const none = { same: true, compared_with: 'no lock', files: [], keys: [], plugins: [] };
   expect(await look(['config', 'diff'], none)).toContain('`ductile config lock` makes one');
 });
 

@@ -107,6 +107,9 @@ function showDiff(output: JsonOutput, printer: Printer): void {
   for (const { path, change, tier } of rowsOf(output['files'])) {
     printer.line(`  ${showCell(change)}  ${showCell(path)}${tier === 'high' ? ' (high)' : ''}`);
   }
+  for (const { key, change, file } of rowsOf(output['plugins'])) {
+    printer.line(`  ${showCell(key)} ${showCell(change)}: ${showCell(file)}`);
+  }
   section(printer, 'Keys', output['keys'], [
     ['KEY', 'key'],
     ['BEFORE', 'before'],
