@@ -77,7 +77,7 @@ export const listSchedules = defineOperation({
         ['SKIPPED', 'last_skip_reason', 'detail'],
         ['REASON', 'reason'],
       ],
-      empty: 'No schedules.',
+      empty: 'No schedules; those of the configuration begin when the service starts.',
     },
   },
   async run(context, input) {
