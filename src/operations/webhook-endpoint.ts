@@ -31,7 +31,6 @@ export const listEndpoints = defineOperation({
   summary: 'List the endpoints for deliveries that stand in the configuration.',
   effect: 'read',
   scope: 'webhooks:ro',
-  needs: 'ledger',
   input: z.strictObject({}),
   output: z.object({ endpoints: z.array(endpointShape) }),
   errors: ['LEDGER_UNAVAILABLE'],

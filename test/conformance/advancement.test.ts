@@ -205,9 +205,10 @@ describe.each(databases)('a branch that waits for a signal on %s', (kind) => {
     const graph = await define(ledger, nodes);
     await start(ledger, graph);
     await tell(ledger, ...range(limits.signalLookMax).map(() => 1));
-    expect(await advanceAll(ledger)).toMatchObject([{ queued: false }]);
+    // As many as one look considers, and then the next look finds that there are no more.
+    expect(await advanceAll(ledger)).toMatchObject([{ queued: false }, { queued: false }]);
     await tell(ledger, ...range(limits.signalLookMax + 1).map(() => 1), 2);
-    expect(await advanceAll(ledger)).toMatchObject([{ queued: true }]);
+    expect((await advanceAll(ledger)).at(-1)).toMatchObject({ queued: true });
     expect(JSON.parse(only(await claimSteps(ledger, graph)).payload)).toEqual({ w: { n: 2 } });
   });
 

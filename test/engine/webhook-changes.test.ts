@@ -77,8 +77,9 @@ describe.each(databases)('on %s', (database) => {
       ask(engine, 'webhook.rotate', { id: 'a', credential: 'umlaut' }, { dryRun });
     await expect(rotated(true)).rejects.toMatchObject(uncarried);
     await expect(rotated(false)).rejects.toMatchObject(uncarried);
-    await set('plain', 'ä value for later');
+    await expect(set('plain', 'ä value for later')).rejects.toMatchObject({ place: 'value' });
     expect(await edit({ enabled: false })).toMatchObject({ status: 'completed' });
+    await set('plain', 'ä value for later');
     await expect(edit({ enabled: true })).rejects.toMatchObject({ place: 'credential' });
   });
 });
