@@ -7,9 +7,14 @@ import type { DirectiveType } from './type.ts';
 const id = z
   .string()
   .max(limits.hookIdCharsMax)
-  .regex(/^[a-z0-9][a-z0-9_-]*$/, 'must be lowercase letters, digits, - and _')
-  // The API has something else at that place.
-  .refine((name) => name !== 'deliveries', 'is taken');
+  .regex(/^[a-z0-9][a-z0-9_-]*$/, 'must be lowercase letters, digits, - and _');
+
+/** Words behind `/webhooks/` that stand for a list of something else. */
+export const reservedIds: readonly string[] = ['deliveries', 'endpoints'];
+
+const newId = id.refine((name) => !reservedIds.includes(name), {
+  error: `must be another word: ${reservedIds.map((name) => `/webhooks/${name}`).join(' and ')} are lists`,
+});
 
 /** Params are on record, so secrets are not among them: they are made, credentials, or come beside. */
 const settings = z
@@ -64,7 +69,7 @@ export const createWebhookType: DirectiveType<NewWebhook> = {
   scope,
   role: 'admin',
   isImmediate: true,
-  params: z.strictObject({ id: id.optional(), settings, credential, fingerprint }),
+  params: z.strictObject({ id: newId.optional(), settings, credential, fingerprint }),
   sameness: () => 'each',
   target: (params) => params.id ?? '',
 };

@@ -15,7 +15,7 @@ import {
 } from '../directive/webhook.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { WebhookChange, WebhookRow } from '../ledger/webhooks.ts';
-import { hookFields, reservedIds } from '../webhook/hook.ts';
+import { hookFields } from '../webhook/hook.ts';
 import type { DirectiveDefinition, DirectRequest } from './directive-definition.ts';
 import type { Directives } from './directives.ts';
 import { packageBehind } from './handlers.ts';
@@ -71,7 +71,6 @@ function createDirective(
     async resolve({ id: said, ...rest }, asked) {
       const { secret } = asked;
       const id = said ?? (await chooseId(asked, seams));
-      if (reservedIds.includes(id)) throw describeReserved(id);
       if (secret !== undefined) checkEntry(id, rest.settings, [keepGiven(secret)], current());
       return { id, ...rest, ...(await nameSecret(id, rest.credential, asked, seams)) };
     },
@@ -321,11 +320,6 @@ function refuseProvided({ id, createdBy }: WebhookRow): void {
 
 export function describeTaken(id: string): DuctileError {
   return new DuctileError('WEBHOOK_EXISTS', `there is a webhook ${id} already`, { place: 'id' });
-}
-
-function describeReserved(id: string): DuctileError {
-  const message = `${id} cannot be the id of a webhook: /webhooks/${id} is a list`;
-  return new DuctileError('INPUT_INVALID', message, { place: 'id', hint: 'Choose another one.' });
 }
 
 function tooMany(): DuctileError {

@@ -31,9 +31,6 @@ export const respondFields = {
 
 export type RespondFields = z.output<z.ZodObject<typeof respondFields>>;
 
-/** Words behind `/webhooks/` that stand for something else than a webhook. */
-export const reservedIds: readonly string[] = ['deliveries', 'endpoints'];
-
 /** What can be said of a webhook. */
 export const hookFields = {
   id: z

@@ -7,7 +7,7 @@ import { operationTools, ownFields, toolPlace } from '../../../src/mcp/operation
 import { isOffered } from '../../../src/operations/define.ts';
 import { operations } from '../../../src/operations/index.ts';
 import { describeInput } from '../../../src/operations/wire.ts';
-import { reservedIds } from '../../../src/webhook/hook.ts';
+import { reservedIds } from '../../../src/directive/webhook.ts';
 
 test('names are unique, and so are routes', () => {
   const names = operations.map(({ name }) => name);
