@@ -25,7 +25,8 @@ async function begin(database: Database) {
   const place = await makePlace({
     database,
     plugins: { worker: { program: alwaysFails, settings } },
-    service: { tick_interval: '100ms' },
+    // Until then no host takes rows for its own that it did not make.
+    service: { tick_interval: '100ms', reap_after: '10m' },
   });
   const { engine, ledger, records } = await place.start();
   const context: Context = { engine, principal: ownerOf('cli:test'), submittedBy: 'cli' };
