@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { toTimestamp } from '../../src/base/clock.ts';
 import { makeId } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
@@ -246,9 +247,11 @@ test('on PostgreSQL a slow commit delays what came after it, and is never lost',
   onTestFinished(() => raw.close());
   const reader = await follow(api, '?type=slow.*');
   await raw.run('begin');
+  // Of now, or it would be pruned as soon as it is there.
+  const now = toTimestamp(Date.now());
   await raw.run(
     `insert into signals (id, type, source, data, correlation_id, occurred_at, inserted_at)
-      values ('slow', 'slow.first', 'test', '{}', 'slow', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z')`,
+      values ('slow', 'slow.first', 'test', '{}', 'slow', '${now}', '${now}')`,
   );
   await ledger.enqueue({ jobs: [], signals: [draft('slow.second')] });
   const rows = await ledger.signals({ type: 'slow.second', limit: 1 });
