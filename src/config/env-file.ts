@@ -48,9 +48,12 @@ export interface ParsedEnvironment {
   readonly problems: readonly Problem[];
 }
 
+const LITERAL_HINT = 'Write the value itself, or put it in single quotes if it contains ${.';
+
 /**
- * Lines of `NAME=value`, also with `export` in front. Quotes around a value are taken off; in a
- * value without quotes a `#` after a blank starts a comment. Nothing inside is replaced.
+ * Parses lines of `NAME=value`, optionally with `export` in front. Quotes around a value are removed.
+ * In a value without quotes, a `#` after a blank starts a comment. Nothing is replaced in values: one
+ * that a shell would replace is a problem, because its text would become the secret.
  */
 export function parseEnvironment(text: string, file: string): ParsedEnvironment {
   const variables = new Map<string, string>();
@@ -59,12 +62,16 @@ export function parseEnvironment(text: string, file: string): ParsedEnvironment 
     const written = line.trim();
     if (written === '' || written.startsWith('#')) continue;
     const match = /^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$/.exec(written);
+    const name = match?.[1] ?? '';
     const value = match === null ? undefined : unquote(match[2] ?? '');
-    if (match === null || value === undefined) {
-      // The line is not shown: most of these files hold secrets.
-      const message = match === null ? 'the line is not NAME=value' : 'a quote is not closed';
-      problems.push(makeProblem(`${file}:${index + 1}:1`, match?.[1] ?? '', message));
-    } else variables.set(match[1] ?? '', value);
+    // The line is not shown: most of these files hold secrets.
+    const report = (message: string, hint?: string): void =>
+      void problems.push(makeProblem(`${file}:${index + 1}:1`, name, message, hint));
+    if (match === null) report('the line is not NAME=value');
+    else if (value === undefined) report('a quote is not closed');
+    else if (value.includes('${') && !match[2]?.startsWith("'")) {
+      report('has a `${`, and values in environment files are not interpolated', LITERAL_HINT);
+    } else variables.set(name, value);
   }
   return { variables, problems };
 }

@@ -1,44 +1,96 @@
+import { describeFault, PLACEHOLDER_HINT, splitPlaceholders } from '../base/placeholder.ts';
 import type { Path } from './document.ts';
+import { isSecretPath } from './secret-path.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-export interface Unset {
+export interface PlaceholderFault {
   readonly path: Path;
-  readonly variable: string;
+  /** `unset` can be ignored where the value isn't used; `invalid` can't. */
+  readonly kind: 'unset' | 'invalid';
+  readonly message: string;
+  readonly hint: string;
 }
 
 export interface Interpolated {
   readonly value: unknown;
-  /** Variables that are named but not set; their text is left as it was. */
-  readonly unset: readonly Unset[];
+  /** Placeholders that couldn't be replaced; their text is left as it was. */
+  readonly faults: readonly PlaceholderFault[];
 }
 
 /**
- * Puts environment variables in place of `${NAME}` in text values. It works on parsed data, so what
- * a variable holds is always text and can never become a key or a line of its own. `$${NAME}` stays
- * as the literal `${NAME}`.
+ * Replaces `${NAME}` and `${NAME:-default}` in text values with environment variables. It works on
+ * parsed data, so the value of a variable is always text and can never become a key or a line of
+ * its own. `$${` is the literal text `${`.
  */
 export function interpolate(value: unknown, env: Environment): Interpolated {
-  const unset: Unset[] = [];
-  return { value: fill(value, [], env, unset), unset };
+  const faults: PlaceholderFault[] = [];
+  return { value: fill(value, [], env, faults), faults };
 }
 
-function fill(value: unknown, path: Path, env: Environment, unset: Unset[]): unknown {
-  if (typeof value === 'string') return fillText(value, path, env, unset);
+function fill(value: unknown, path: Path, env: Environment, faults: PlaceholderFault[]): unknown {
+  if (typeof value === 'string') {
+    return value.includes('${') ? fillText(value, path, env, faults) : value;
+  }
   if (Array.isArray(value)) {
-    return value.map((inner, index) => fill(inner, [...path, index], env, unset));
+    return value.map((inner, index) => fill(inner, [...path, index], env, faults));
   }
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => [key, fill(inner, [...path, key], env, unset)]),
+    Object.entries(value).map(([key, inner]) => {
+      if (key.includes('${')) faults.push(makeKeyFault([...path, key]));
+      return [key, fill(inner, [...path, key], env, faults)];
+    }),
   );
 }
 
-function fillText(value: string, path: Path, env: Environment, unset: Unset[]): string {
-  return value.replaceAll(/\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (whole, escape, name: string) => {
-    if (escape !== '') return whole.slice(1);
+function fillText(value: string, path: Path, env: Environment, faults: PlaceholderFault[]): string {
+  let isDefaulted = false;
+  const before = faults.length;
+  const filled = splitPlaceholders(value).map((part) => {
+    if (part.kind === 'text') return part.text;
+    if (part.kind === 'fault') {
+      const message = describeFault(part.text, isSecretPath(path));
+      faults.push({ path, kind: 'invalid', message, hint: PLACEHOLDER_HINT });
+      return part.text;
+    }
+    const { name, fallback } = part;
     const found = Object.hasOwn(env, name) ? env[name] : undefined;
-    if (found === undefined) unset.push({ path, variable: name });
-    return found ?? whole;
+    if (fallback !== undefined && (found ?? '') === '') {
+      isDefaulted = true;
+      return fallback;
+    }
+    if (found === undefined) faults.push(makeUnsetFault(path, name));
+    return found ?? `\${${name}}`;
   });
+  const text = filled.join('');
+  if (faults.length > before || !isSecretPath(path)) return text;
+  if (isDefaulted && text.trim() === '') faults.push(makeEmptyFault(path));
+  // Plugins get passwords of others, which may contain anything; our own tokens never do.
+  if (path[0] !== 'plugins' && text.includes('${')) faults.push(makeUnreplacedFault(path));
+  return text;
+}
+
+function makeUnsetFault(path: Path, name: string): PlaceholderFault {
+  const message = `uses the environment variable ${name}, which is not set`;
+  const hint = `Set ${name}, or write $\${${name}} for the text itself.`;
+  return { path, kind: 'unset', message, hint };
+}
+
+/** A secret that is empty by default would be accepted as a password by whoever forgot to set it. */
+function makeEmptyFault(path: Path): PlaceholderFault {
+  const message = 'is a secret, and its default is empty';
+  return { path, kind: 'invalid', message, hint: 'Set the variable and remove `:-`.' };
+}
+
+/** The environment often holds what another program should have replaced. */
+function makeUnreplacedFault(path: Path): PlaceholderFault {
+  const message = 'has a `${` that was not replaced';
+  const hint = 'Set the variable to the secret itself; its value is not interpolated.';
+  return { path, kind: 'invalid', message, hint };
+}
+
+function makeKeyFault(path: Path): PlaceholderFault {
+  const message = 'has `${` in its name, and keys are not interpolated';
+  return { path, kind: 'invalid', message, hint: 'Write the key itself.' };
 }

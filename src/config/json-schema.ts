@@ -77,7 +77,7 @@ function allowVariable(schema: Schema): void {
   for (const key of ['type', 'minimum', 'maximum'] as const) delete schema[key];
   schema.anyOf = [
     { ...(type === undefined ? {} : { type }), ...limits },
-    { type: 'string', pattern: String.raw`^\$\{\w+\}$` },
+    { type: 'string', pattern: String.raw`^\$\{\w+(:-[^{}]*)?\}$` },
   ];
 }
 

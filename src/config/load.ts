@@ -12,7 +12,7 @@ import { deepFreeze } from './freeze.ts';
 import { describeFile, findDrift, readManifest } from './integrity.ts';
 import type { Drift, ManifestReading } from './integrity.ts';
 import { interpolate } from './interpolate.ts';
-import type { Environment, Unset } from './interpolate.ts';
+import type { Environment, PlaceholderFault } from './interpolate.ts';
 import { describeIssues } from './issues.ts';
 import { mergeDocuments } from './merge.ts';
 import { configInvalid, makeProblem } from './problem.ts';
@@ -136,25 +136,20 @@ function checkContent(
   { file, directory }: Found,
   home: string,
 ): Checked {
-  const { value, unset } = interpolate(document.value, env);
-  const used = unset.filter(({ path }) => isUsed(path, value));
-  const problems = used.map(({ path, variable }) =>
-    makeProblem(
-      document.placeOf(path),
-      keyText(path),
-      `uses the environment variable ${variable}, which is not set`,
-      `Set ${variable}, or write $\${${variable}} for the text itself.`,
-    ),
+  const { value, faults } = interpolate(document.value, env);
+  const used = faults.filter(({ kind, path }) => kind === 'invalid' || isUsed(path, value));
+  const problems = used.map(({ path, message, hint }) =>
+    makeProblem(document.placeOf(path), keyText(path), message, hint),
   );
   // It is read once: compiling the schema first would take longer than reading with it.
   const parsed = configSchema.safeParse(value, { jitless: true });
   if (!parsed.success) {
-    const others = parsed.error.issues.filter(({ path }) => !hasUnset(path, used));
+    const others = parsed.error.issues.filter(({ path }) => !hasFault(path, used));
     problems.push(...describeIssues(others, configSchema, document, { refusalOf }));
     return { config: undefined, parsed: undefined, problems, scopeFiles: [] };
   }
   const report = (path: Path, message: string, hint?: string): void => {
-    if (hasUnset(path, used)) return;
+    if (hasFault(path, used)) return;
     problems.push(makeProblem(document.placeOf(path), keyText(path), message, hint));
   };
   const scopeFiles = makeScopeFiles({ directory, home, report });
@@ -165,7 +160,7 @@ function checkContent(
   return { config, parsed: parsed.data, problems, scopeFiles: scopeFiles.files };
 }
 
-/** A plugin that is switched off may name variables that nobody has set. */
+/** A disabled plugin may name variables that aren't set. */
 function isUsed([top, name, key]: Path, value: unknown): boolean {
   if (top !== 'plugins' || key === 'enabled' || !isObject(value)) return true;
   const plugins = value['plugins'];
@@ -174,9 +169,9 @@ function isUsed([top, name, key]: Path, value: unknown): boolean {
   return enabled !== false && enabled !== 'false';
 }
 
-function hasUnset(path: Path, unset: readonly Unset[]): boolean {
+function hasFault(path: Path, faults: readonly PlaceholderFault[]): boolean {
   const key = keyText(path);
-  return unset.some((other) => keyText(other.path) === key);
+  return faults.some((other) => keyText(other.path) === key);
 }
 
 /** What the process was started with wins over files, also when it is empty. */

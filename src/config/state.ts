@@ -73,7 +73,7 @@ async function readWritten(file: string, home: string): Promise<WrittenState | u
   const { state = value['database'] ?? {}, database } = value;
   if (value['state'] !== undefined && database !== undefined) return undefined;
   const filled = interpolate(state, { ...environment.variables, ...process.env });
-  return filled.unset.length === 0 && isWrittenState(filled.value) ? filled.value : undefined;
+  return filled.faults.length === 0 && isWrittenState(filled.value) ? filled.value : undefined;
 }
 
 function isWrittenState(value: unknown): value is WrittenState {

@@ -131,6 +131,7 @@ function checkValue(value: string): void {
   if (Buffer.byteLength(value) > max) throw refuse(`is larger than ${max} bytes`);
   if (value.includes('\u0000')) throw refuse('contains the character U+0000');
   if (!value.isWellFormed()) throw refuse('is not well-formed text');
+  if (/^\$\{[^{}]*\}?$/.test(value)) throw refuse('is a placeholder that was not replaced');
 }
 
 function mustHave(secret: string | undefined): string {

@@ -2,8 +2,9 @@ import { findCredentials, credentialIn } from '../base/credential-ref.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { canonical, isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { hasPlaceholder } from '../base/placeholder.ts';
 import type { Config } from '../config/config.ts';
-import { keyText } from '../config/document.ts';
+import { keyText, type Path } from '../config/document.ts';
 import { placeOf, type Installed } from '../config/installed.ts';
 import { packageInvalid } from '../config/packages.ts';
 import { makeProblem } from '../config/problem.ts';
@@ -46,8 +47,9 @@ export async function makeContent(
   { ledger, tenant }: Pick<HookSeams, 'ledger' | 'tenant'>,
 ): Promise<InstallationContent> {
   const { slug, version, hash, configSchema } = found;
-  refuseUnkept(given);
   const config = withDefaults(configSchema, given);
+  refusePlaceholders(config, ['config']);
+  refuseUnkept(given);
   await refuseMismatch(found, config);
   const { provides: filled, faults } = fill(found.provides, config);
   if (faults.length > 0) {
@@ -103,6 +105,20 @@ function refused(one: Installed, message: string, hint?: string): DuctileError {
     place: placeOf(one),
     ...(hint === undefined ? {} : { hint }),
   });
+}
+
+/** The configuration of an installation isn't interpolated: the text would become the value. */
+function refusePlaceholders(value: Json, path: Path): void {
+  if (isObject(value) || Array.isArray(value)) {
+    for (const [key, inner] of Object.entries(value)) {
+      refusePlaceholders(inner, [...path, Array.isArray(value) ? Number(key) : key]);
+    }
+  }
+  if (typeof value !== 'string' || !hasPlaceholder(value)) return;
+  const key = keyText(path);
+  const message = `${key} has a \`\${\`, and placeholders are not replaced in an installation`;
+  const hint = 'Write the value itself, credential:NAME for a secret, or $${ for the text ${.';
+  throw new DuctileError('INPUT_INVALID', message, { place: key, hint });
 }
 
 /** What is on record for ever is no place for a secret. */

@@ -80,7 +80,7 @@ function fillText(
         `has ${part}; only \${config.…} is filled in here, and $\${ is the text itself`,
       );
     }
-    const found = lookUp(config, path.slice(1).split('.'));
+    const found = unescape(lookUp(config, path.slice(1).split('.')));
     if (found !== undefined || parts.length === 1) return found;
     return refuse(`has ${part}, and the configuration of the installation has no ${path.slice(1)}`);
   });
@@ -92,6 +92,16 @@ function lookUp(config: JsonObject, path: readonly string[]): Json | undefined {
   for (const key of path)
     value = isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined;
   return value;
+}
+
+/** In what the installer wrote, `$${` is the text `${` as well. */
+function unescape<Value extends Json | undefined>(value: Value): Value | Json {
+  if (typeof value === 'string') return value.replaceAll('$${', () => '${');
+  if (Array.isArray(value)) return value.map((item) => unescape<Json>(item));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [key, unescape<Json>(inner)]),
+  );
 }
 
 function toText(value: Json | undefined): string {

@@ -19,9 +19,9 @@ const secret = z
   .string()
   .regex(/\S/, 'must not be blank')
   .max(limits.tokenCharsMax)
-  .refine((value) => !/\$\{[^}]*\}/.test(value), {
-    error: 'has a ${variable} that was not replaced',
-    params: { hint: 'Set the variable, or write the secret itself.' },
+  .refine((value) => !value.includes('${'), {
+    error: 'has a `${` that was not replaced',
+    params: { hint: 'Write the secret itself; placeholders are not replaced here.' },
   });
 
 /** One, or several that are good at once. */

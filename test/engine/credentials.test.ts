@@ -109,6 +109,9 @@ describe.each(databases)('a credential on %s', (database) => {
     expect(job).toMatchObject({ status: 'failed', reason: 'credential', attempt: 1 });
     expect(job.lastError).toMatch(/^there is no credential api\. Set it with .*credential set api/);
     expect(await attempts(job.id)).toMatchObject([{ cause: 'credential', pid: null }]);
+    await expect(set(engine, 'api', '${MY-TOKEN}')).rejects.toThrow(
+      'the value is a placeholder that was not replaced',
+    );
     await set(engine, 'api', 'value-one');
     expect(await run('worker')).toMatchObject({ status: 'succeeded' });
     await place.sql("update credentials set expires_at = '2020-01-01T00:00:00.000Z'");

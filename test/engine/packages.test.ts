@@ -166,6 +166,9 @@ describe.each(databases)('packages on %s', (database) => {
     expect(await refuse({ ...choice, config: { word: `ghp_${'a'.repeat(36)}` } })).toMatch(
       'INPUT_INVALID config.word looks like a token or password',
     );
+    expect(await refuse({ ...choice, config: { word: 'a ${my-var}' } })).toBe(
+      'INPUT_INVALID config.word has a `${`, and placeholders are not replaced in an installation',
+    );
     expect(await refuse({ ...choice, config: { word: 'credential:absent' } })).toBe(
       'CREDENTIAL_NOT_FOUND there is no credential absent',
     );

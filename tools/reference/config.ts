@@ -20,9 +20,9 @@ export function renderConfig(): string {
 
 \`config.yaml\` in the configuration directory. Durations are written like \`200ms\`, \`5s\`, \`1h30m\`,
 \`30d\`. Relative paths are relative to the directory of the file, \`~/\` is the home directory.
-\`\${VAR}\` inside a text is replaced by the environment variable, which must be set; \`$\${VAR}\` is the
-text itself. Unknown keys are errors, and all errors come together, each with file, line, key and
-advice; the exit code is 78.
+\`\${VAR}\` in a value is replaced by the environment variable, which must be set;
+\`\${VAR:-default}\` has a default; \`$\${\` is the text \`\${\` itself. Unknown keys are errors, and all
+errors come together, each with file, line, key and advice; the exit code is 78.
 
 | key | default | meaning |
 | --- | --- | --- |

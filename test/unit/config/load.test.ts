@@ -302,8 +302,7 @@ plugins:
       parts: "<\${N}-\${E}-\${N}>"
       number: "\${N}"
       list: ["\${N}"]
-      "\${N}": key
-      literal: "$\${N} $N \${1}"
+      literal: "$\${N} $N $\${1}"
 `,
       env,
     );
@@ -313,7 +312,6 @@ plugins:
       parts: '<3--3>',
       number: '3',
       list: ['3'],
-      '${N}': 'key',
       literal: '${N} $N ${1}',
     });
   });

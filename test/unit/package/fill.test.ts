@@ -29,6 +29,12 @@ describe('what the installer says', () => {
     expect(faults).toMatchObject([{ at: ['plugins', 'p', 'b'] }]);
   });
 
+  test('may escape ${ as $${, at every depth', () => {
+    const config = { a: 'echo $${1}', list: [{ b: '$${' }] };
+    const { plugins } = filled({ p: { x: '${config.a}', y: '${config.list}' } }, config);
+    expect(plugins).toEqual({ p: { x: 'echo ${1}', y: [{ b: '${' }] } });
+  });
+
   test('is never looked at again, and $${ is the text itself', () => {
     const config = { a: '${config.b}', b: 'secret' };
     expect(filled({ p: { x: '${config.a} $${config.b}' } }, config).plugins).toEqual({

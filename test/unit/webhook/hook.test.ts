@@ -241,7 +241,7 @@ describe('its authentication', () => {
     [{ token: ' ' }, 'token.0 must not be blank'],
     [{ token: [] }, 'token '],
     [{ hmac_secret: '', auth_mode: 'github' }, 'hmac_secret.0 must not be blank'],
-    [{ token: ['a', '${TOKEN}'] }, 'token.1 has a ${variable} that was not replaced'],
+    [{ token: ['a', '${TOKEN}'] }, 'token.1 has a `${` that was not replaced'],
     [{ hmac_secret: 's' }, 'hmac_secret is not for auth_mode bearer'],
     [{ auth_mode: 'gitlab' }, 'token is required for auth_mode gitlab'],
     [{ auth_mode: 'github' }, 'hmac_secret is required for auth_mode github'],
