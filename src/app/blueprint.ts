@@ -9,16 +9,21 @@ import { checkPipelines } from '../engine/pipelines.ts';
 import { checkApiAccess } from '../operations/access-check.ts';
 import { scopedBy } from '../operations/scope-check.ts';
 import type { Bases } from '../plugin/base.ts';
-import { loadCatalog } from '../plugin/catalog.ts';
+import { loadCatalog, type UnloadedTargets } from '../plugin/catalog.ts';
 import { findPluginDrift } from '../plugin/seal.ts';
 import { environmentHere } from './environment.ts';
 
 /**
- * From configuration to all that is read with it; throws what the configuration gets wrong. What runs
- * decides too what may take its place.
+ * Reads everything that a configuration names; throws if the configuration is wrong. The running
+ * configuration's admission rules apply to its successor, too. A target that names a plugin which did
+ * not load waits, so that one broken plugin doesn't keep the whole service from starting.
  */
-export function readBlueprint(config: Config, inForce: Config = config, bases?: Bases): Blueprint {
-  const catalog = loadCatalog(config, bases);
+export function readBlueprint(
+  config: Config,
+  inForce: Config = config,
+  { bases, unloadedTargets = 'wait' }: BlueprintOptions = {},
+): Blueprint {
+  const catalog = loadCatalog(config, bases, unloadedTargets);
   const { routes, problems, warnings } = checkRoutes(config.routes, catalog);
   const checked = checkPipelines(config.pipelines, catalog);
   const hooks = checkHooks(config, catalog);
@@ -50,10 +55,20 @@ export function readBlueprint(config: Config, inForce: Config = config, bases?: 
   };
 }
 
-/** Everything again from the files, under the rules of what is in force. */
+interface BlueprintOptions {
+  /** Plugins that were found before. */
+  readonly bases?: Bases;
+  readonly unloadedTargets?: UnloadedTargets;
+}
+
+/**
+ * Reads the files again for a reload. A reload refuses a target whose plugin did not load, because
+ * the service keeps running with what it has.
+ */
 export function readAgain(inForce: Config): Blueprint {
   const { file, service } = inForce;
-  return readBlueprint(loadConfig({ given: file, admission: service.admission }), inForce);
+  const next = loadConfig({ given: file, admission: service.admission });
+  return readBlueprint(next, inForce, { unloadedTargets: 'refuse' });
 }
 
 /**
@@ -67,7 +82,7 @@ export function readTenantBlueprint(root: Blueprint, version: string): Blueprint
 
 /** The same for a configuration with what the tenant installed in it. */
 export function compileForTenant(config: Config, root: Blueprint, version: string): Blueprint {
-  const blueprint = readBlueprint(config, config, root.catalog.bases);
+  const blueprint = readBlueprint(config, config, { bases: root.catalog.bases });
   return { ...blueprint, snapshotId: nameOf(blueprint, version) };
 }
 

@@ -29,7 +29,7 @@ export function checkRoutes(configured: readonly RouteConfig[], catalog: Catalog
       problems.push(makeProblem(place, `${key}.to`, target.fault, target.hint));
       continue;
     }
-    if (from !== undefined && !catalog.plugins.has(from)) {
+    if (from !== undefined && !catalog.plugins.has(from) && !catalog.unloaded.has(from)) {
       const message = `is ${from}, which is no plugin here; only signals of that source will match`;
       warnings.push(makeProblem(place, `${key}.from`, message));
     }
@@ -105,7 +105,10 @@ export function resolveTarget(
 /** Undefined when there is no such plugin. */
 function checkTarget(target: Target, catalog: Catalog): Target | Fault | undefined {
   const plugin = catalog.plugins.get(target.plugin);
-  if (plugin === undefined) return catalog.disabled.has(target.plugin) ? target : undefined;
+  if (plugin === undefined) {
+    const { disabled, unloaded } = catalog;
+    return disabled.has(target.plugin) || unloaded.has(target.plugin) ? target : undefined;
+  }
   if (lookupCommand(plugin, target.command) !== undefined) return target;
   const known = Object.keys(plugin.manifest.commands);
   return {

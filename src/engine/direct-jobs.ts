@@ -109,7 +109,7 @@ function toRetry({ catalog }: JobSeams, job: Job, { actor }: Asked, hops: number
 }
 
 function refuseUnknown({ catalog }: JobSeams, { plugin }: Job): void {
-  if (catalog().plugins.has(plugin)) return;
+  if (catalog().plugins.has(plugin) || catalog().unloaded.has(plugin)) return;
   throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${plugin} any more`);
 }
 

@@ -57,16 +57,18 @@ export async function draftJob(
   kept?: string,
 ): Promise<DraftedJob> {
   const plugin = findPlugin(submission, catalog);
-  const draft = toDraft(submission, plugin, dedupeTtlMs, kept);
+  const draft = toDraft(submission, attemptsOf(plugin, submission.command), dedupeTtlMs, kept);
   // Most commands have no schema, and their jobs should not wait for a turn of their own.
-  if (plugin.manifest.commands[submission.command]?.inputSchema !== undefined) {
+  if (plugin?.manifest.commands[submission.command]?.inputSchema !== undefined) {
     await checkPayload(plugin, submission.command, submission.payload);
   }
   return draft;
 }
 
-function findPlugin(submission: Submission, catalog: Catalog): Plugin {
+/** Returns undefined for a plugin that did not load: its commands are unknown, and its jobs wait. */
+function findPlugin(submission: Submission, catalog: Catalog): Plugin | undefined {
   const plugin = catalog.plugins.get(submission.plugin);
+  if (plugin === undefined && catalog.unloaded.has(submission.plugin)) return undefined;
   if (plugin === undefined) {
     throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${submission.plugin}`);
   }
@@ -80,7 +82,7 @@ function findPlugin(submission: Submission, catalog: Catalog): Plugin {
 
 function toDraft(
   submission: Submission,
-  plugin: Plugin,
+  maxAttempts: number,
   dedupeTtlMs: number,
   payload = toKeptText(submission.payload, 'payload'),
 ): DraftedJob {
@@ -91,12 +93,12 @@ function toDraft(
     context,
     job: {
       id: submission.id ?? makeId(),
-      plugin: plugin.name,
+      plugin: submission.plugin,
       command: submission.command,
       payload,
       submittedBy: submission.submittedBy,
       actor: submission.actor,
-      maxAttempts: attemptsOf(plugin, submission.command),
+      maxAttempts,
       ...(dedupe === undefined
         ? {}
         : { dedupe: { ...dedupe, blockInFlight: blocksInFlight(submission) } }),
@@ -136,6 +138,7 @@ export function untilDue(due: NonNullable<JobDraft['due']>): number {
 }
 
 /** Who asks how a plugin is, or sets it up, wants to know what came of it and not of the fourth try. */
-function attemptsOf({ retry }: Plugin, command: string): number {
-  return command === 'health' || command === 'init' ? 1 : retry.maxAttempts;
+function attemptsOf(plugin: Plugin | undefined, command: string): number {
+  if (command === 'health' || command === 'init') return 1;
+  return plugin?.retry.maxAttempts ?? limits.attemptsMax;
 }

@@ -64,7 +64,8 @@ export async function tellSchemas({ catalog }: Blueprint, log: Log): Promise<voi
 export function tellFindings({ catalog, warnings }: Blueprint, parent: Log): void {
   const log = parent.child('plugins');
   for (const problem of catalog.problems) {
-    log.error(`plugin not loaded: ${describeProblem(problem)}`, { plugin: problem.plugin });
+    const wait = catalog.unloaded.has(problem.plugin) ? '; its jobs wait until it loads' : '';
+    log.error(`plugin not loaded${wait}: ${describeProblem(problem)}`, { plugin: problem.plugin });
   }
   for (const [plugin, keys] of catalog.dormant) {
     log.debug('plugin not set up', { plugin, needs: keys.join(', ') });

@@ -77,9 +77,11 @@ function keysOf(
   return keys.includes('*') ? undefined : new Set(keys);
 }
 
-function findStranger(entry: PipelineEntry, { plugins, disabled }: Catalog): Problem | undefined {
+function findStranger(entry: PipelineEntry, catalog: Catalog): Problem | undefined {
+  const { plugins, disabled, unloaded } = catalog;
   const { fromPlugin: name } = entry;
-  if (name === undefined || plugins.has(name) || disabled.has(name)) return undefined;
+  if (name === undefined || plugins.has(name)) return undefined;
+  if (disabled.has(name) || unloaded.has(name)) return undefined;
   const hint = suggest(name, [...plugins.keys()], 'plugins');
   const message = `names ${name}, which is not a plugin`;
   return toProblem(entry, { path: ['from_plugin'], message, hint });

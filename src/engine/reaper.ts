@@ -33,6 +33,8 @@ export interface ReaperOptions {
 export interface ReaperRules {
   readonly reapAfterMs: number;
   readonly runnerGraceMs: number;
+  /** Plugins that this process has and could not load: their jobs wait until they are fixed. */
+  readonly unloaded: readonly string[];
   readonly crash: CrashRules;
   readonly follow: FollowRules;
 }
@@ -187,9 +189,9 @@ function makeSightings(): Sightings {
  */
 async function bury(options: ReaperOptions, sightings: Sightings): Promise<void> {
   const { ledger } = options;
-  const { runnerGraceMs, reapAfterMs, follow } = options.rules();
-  const asked = { graceMs: runnerGraceMs, staleMs: reapAfterMs, limit: BURIED_MAX };
-  sightings.note(await ledger.livePlugins(reapAfterMs));
+  const { runnerGraceMs, reapAfterMs, unloaded, follow } = options.rules();
+  const asked = { graceMs: runnerGraceMs, staleMs: reapAfterMs, limit: BURIED_MAX, unloaded };
+  sightings.note([...(await ledger.livePlugins(reapAfterMs)), ...unloaded]);
   const found = await ledger.unrunnable(asked);
   const lost = found.filter(({ plugin }) => sightings.isMissing(plugin, runnerGraceMs));
   if (lost.length === 0) return;

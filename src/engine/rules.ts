@@ -56,14 +56,17 @@ export function toClaimable(plugin: Plugin, { plugins }: Config): ClaimablePlugi
 
 export function reaperRulesOf({
   config: { service },
+  catalog,
   rules,
 }: {
   readonly config: Config;
+  readonly catalog: Pick<Catalog, 'unloaded'>;
   readonly rules: FollowRules;
 }): ReaperRules {
   return {
     reapAfterMs: service.reapAfterMs,
     runnerGraceMs: service.runnerGraceMs,
+    unloaded: [...catalog.unloaded.keys()],
     crash: { crashesMax: service.maxCrashes, suspectAfter: limits.suspectAfter },
     follow: rules,
   };

@@ -32,6 +32,8 @@ export interface Standing {
   /** Schedules whose time came longer ago than may be. */
   readonly overdue: readonly DueSchedule[];
   readonly queue: QueueHeads;
+  /** Plugins that did not load, with the reason; their jobs wait. */
+  readonly unloaded: ReadonlyMap<string, string>;
   /** Plugins whose ready jobs are not expected to start: switched off, or as many run as may. */
   readonly isHeld: (plugin: string) => boolean;
   /** Nothing is started for the time being, because somebody wants it so. */
@@ -49,6 +51,7 @@ export function findTroubles(standing: Standing, rules: TroubleRules): Trouble[]
     ...standing.overdue.filter(({ isLastOpen }) => !isLastOpen).map(toOverdue),
     ...findStall(standing, rules),
     ...findFullDisk(standing),
+    ...[...standing.unloaded].map(([plugin, reason]) => toUnloaded(plugin, reason)),
   ];
 }
 
@@ -58,6 +61,7 @@ export const standingKinds: ReadonlySet<IncidentKind> = new Set([
   'schedule_overdue',
   'queue_stalled',
   'disk_full',
+  'plugin_not_loaded',
 ]);
 
 /** Those that only happen: they are over when they have not happened for long. */
@@ -114,6 +118,11 @@ function findStall(standing: Standing, { stalledMs }: TroubleRules): Trouble[] {
 }
 
 const PLUGINS_TOLD = 10;
+
+function toUnloaded(plugin: string, reason: string): Trouble {
+  const message = `the plugin ${plugin} did not load, and its jobs wait: ${reason}`;
+  return { kind: 'plugin_not_loaded', key: plugin, count: 0, detail: { message, plugin } };
+}
 
 function findFullDisk({ disk }: Standing): Trouble[] {
   if (disk === undefined || disk.free >= Math.min(disk.size * FREE_PART, FREE_BYTES)) return [];

@@ -76,7 +76,7 @@ export function makeWatch(options: WatchOptions): Watch {
 
 async function lookAround(options: WatchOptions): Promise<Trouble[]> {
   const { ledger, current, isRoot, isPaused, isOff } = options;
-  const { config, claimable } = current();
+  const { config, catalog, claimable } = current();
   const rules = RULES;
   const [queue, breakers, processes, disk] = await Promise.all([
     ledger.queueHeads(rules.stalledMs),
@@ -91,8 +91,11 @@ async function lookAround(options: WatchOptions): Promise<Trouble[]> {
     breakers,
     overdue: due,
     queue,
+    unloaded: catalog.unloaded,
     isHeld: (plugin) =>
-      isOff(plugin) || (queue.running.get(plugin) ?? 0) >= (most.get(plugin) ?? Infinity),
+      isOff(plugin) ||
+      catalog.unloaded.has(plugin) ||
+      (queue.running.get(plugin) ?? 0) >= (most.get(plugin) ?? Infinity),
     isPaused: isPaused(),
     slots: processes.reduce((sum, { slots }) => sum + slots, 0),
     disk,

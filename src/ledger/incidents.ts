@@ -32,6 +32,7 @@ export const incidentKinds = [
   'poison_job',
   'disk_full',
   'hops_limit',
+  'plugin_not_loaded',
 ] as const;
 export type IncidentKind = (typeof incidentKinds)[number];
 

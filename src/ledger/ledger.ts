@@ -256,6 +256,8 @@ export interface Promotion {
 }
 
 export interface UnrunnableRequest {
+  /** Plugins that this process has and could not load; their jobs are left alone. */
+  readonly unloaded?: readonly string[];
   readonly graceMs: number;
   readonly staleMs: number;
   readonly limit: number;

@@ -4,7 +4,7 @@ import type { ApiAccess, Config, PluginConfig, RetryConfig } from '../config/con
 import { keyText } from '../config/document.ts';
 import { deepFreeze } from '../config/freeze.ts';
 import { suggest } from '../config/nearest.ts';
-import { configInvalid, makeProblem } from '../config/problem.ts';
+import { configInvalid, makeProblem, sentence } from '../config/problem.ts';
 import type { Problem } from '../config/problem.ts';
 import { findBases } from './base.ts';
 import type { Base, Bases, PluginProblem } from './base.ts';
@@ -47,13 +47,25 @@ export interface Catalog {
   readonly found: ReadonlySet<string>;
   /** All that was found, for others who use it otherwise. */
   readonly bases: Bases;
+  /**
+   * Enabled plugins that did not load, with the reason. Routes, steps and endpoints may name them,
+   * and their jobs wait. Empty where a plugin that did not load is refused.
+   */
+  readonly unloaded: ReadonlyMap<string, string>;
 }
+
+/** Whether targets may name a plugin that did not load: a reload refuses them, a start doesn't. */
+export type UnloadedTargets = 'refuse' | 'wait';
 
 /**
  * Finds and checks all plugins. One that is bad is left out and reported; only what the
  * configuration itself gets wrong is thrown, as CONFIG_INVALID.
  */
-export function loadCatalog(config: Config, found: Bases = findBases(config)): Catalog {
+export function loadCatalog(
+  config: Config,
+  found: Bases = findBases(config),
+  unloadedTargets: UnloadedTargets = 'refuse',
+): Catalog {
   const others = config.onlyListed ? [] : found.bases.keys();
   const names = [...new Set([...Object.keys(config.plugins), ...others])];
   const enabled = names.filter((name) => settingsOf(config, name).enabled);
@@ -63,15 +75,25 @@ export function loadCatalog(config: Config, found: Bases = findBases(config)): C
   const dormant = findDormant(enabled, config, found.bases);
   const awake = enabled.filter((name) => !dormant.has(name));
   const loaded = awake.map((name) => loadPlugin(name, config, found.bases));
-  const plugins = loaded.flatMap(({ plugin }) => (plugin === undefined ? [] : [plugin]));
+  const plugins = new Map(
+    loaded.flatMap(({ plugin }) => (plugin === undefined ? [] : [[plugin.name, plugin] as const])),
+  );
+  const problems = [...found.problems, ...loaded.flatMap((one) => one.problems)];
+  const disabled = new Set(names.filter((name) => !settingsOf(config, name).enabled));
+  const broken = problems.filter(({ plugin }) => !plugins.has(plugin) && !disabled.has(plugin));
   return {
-    plugins: new Map(plugins.map((plugin) => [plugin.name, plugin])),
-    problems: [...found.problems, ...loaded.flatMap(({ problems }) => problems)],
+    plugins,
+    problems,
     warnings: [...found.warnings, ...loaded.flatMap(({ warnings }) => warnings)],
     dormant,
-    disabled: new Set(names.filter((name) => !settingsOf(config, name).enabled)),
+    disabled,
     found: new Set([...found.bases.keys(), ...found.problems.map(({ plugin }) => plugin)]),
     bases: found,
+    unloaded: new Map(
+      unloadedTargets === 'wait'
+        ? broken.map((problem) => [problem.plugin, sentence(problem)])
+        : [],
+    ),
   };
 }
 

@@ -334,6 +334,17 @@ describe.each(databases)('jobs that nobody can run on %s', (kind) => {
     expect(await ledger.unrunnable({ ...ask, limit: 100 })).toHaveLength(12);
   });
 
+  test('do not include jobs of a plugin that the asking process could not load', async () => {
+    const bench = await openBench(kind);
+    const { ledger } = bench;
+    const [broken, removed] = ['broken', 'removed'].map((plugin) => draft({ plugin }));
+    await ledger.enqueue({ jobs: [broken, removed].flatMap((job) => job ?? []) });
+    await ledger.heartbeat(beat('p1'));
+    await makeOld(bench);
+    const found = await ledger.unrunnable({ ...ask, unloaded: ['broken'] });
+    expect(found.map(({ id }) => id)).toEqual([removed?.id]);
+  });
+
   test('are found behind a long queue of others', async () => {
     const bench = await openBench(kind);
     const { ledger } = bench;

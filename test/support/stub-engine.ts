@@ -237,6 +237,7 @@ function makeCatalog(): Catalog {
       },
     ],
     warnings: [],
+    unloaded: new Map(),
     dormant: new Map([['vault', ['token']]]),
     disabled: new Set(['asleep']),
     found: new Set(['asleep']),

@@ -24,6 +24,7 @@ const kinds = [
     'queue_stalled',
     'poison_job',
     'disk_full',
+    'plugin_not_loaded',
     'hops_limit',
   ].map((kind) => [kind, kind.replaceAll('_', ' ')] as const),
 ] as const;

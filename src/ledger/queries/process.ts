@@ -190,6 +190,7 @@ export async function unrunnable(session: Session, request: UnrunnableRequest): 
   if (!live.some((row) => row['old'] === 1)) return [];
   const known = new Set(live.flatMap((row) => JSON.parse(text(row, 'plugins')) as string[]));
   const waiting = await queuedPlugins(session);
+  for (const plugin of request.unloaded ?? []) known.add(plugin);
   const unknown = waiting.filter((plugin) => !known.has(plugin));
   const found: Row[] = [];
   for (const plugin of unknown) {

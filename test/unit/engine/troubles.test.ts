@@ -27,6 +27,7 @@ const sound: Standing = {
   breakers: [],
   overdue: [],
   queue: { now, heads: [], running: new Map(), isMoving: false },
+  unloaded: new Map(),
   isHeld: () => false,
   isPaused: false,
   slots: 4,

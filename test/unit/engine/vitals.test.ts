@@ -43,7 +43,11 @@ function makeProcess() {
     child: () => log,
   } as unknown as Log;
   const service = { heartbeatIntervalMs, reapAfterMs, maxWorkers: 1, runnerGraceMs: 1000 };
-  const generation = { config: { service }, catalog: { plugins: new Map() }, rules: {} };
+  const generation = {
+    config: { service },
+    catalog: { plugins: new Map(), unloaded: new Map() },
+    rules: {},
+  };
   const vitals = makeVitals({
     processId: 'me',
     version: '1',
