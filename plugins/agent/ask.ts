@@ -1,7 +1,7 @@
 /** One prompt to one agent: from the command line to what it said, or to how it failed. */
-import type { ApiAccess, JsonObject, Request } from '../../sdk/typescript/ductile-plugin.ts';
-import { makeEnvironment, withMcpFile } from './access.ts';
-import { toCommandLine } from './command-line.ts';
+import type { JsonObject, Request } from '../../sdk/typescript/ductile-plugin.ts';
+import { makeEnvironment, withPrivateDirectory } from './access.ts';
+import { toCommandLine, wantsPromptFile } from './command-line.ts';
 import { Ended } from './outcome.ts';
 import { parseOutput } from './output.ts';
 import type { Parsed } from './parsed.ts';
@@ -62,14 +62,18 @@ function run(
   { permissionMode, env }: Settings,
   { api, msLeft }: Pick<Request, 'api' | 'msLeft'>,
 ): Promise<ProgramEnd> {
-  const forFile: ApiAccess | undefined = choice.provider.kind === 'claude' ? api : undefined;
-  return withMcpFile(forFile, (mcpFile) => {
-    const told = { prompt: prompt.toWellFormed(), session, isKept };
-    const line = toCommandLine({ ...choice, ...told, permissionMode, api, mcpFile });
+  const { provider } = choice;
+  const told = { prompt: prompt.toWellFormed(), session, isKept };
+  const contents = {
+    api: provider.kind === 'claude' ? api : undefined,
+    prompt: wantsPromptFile(provider, session) ? told.prompt : undefined,
+  };
+  return withPrivateDirectory(contents, (files) => {
+    const line = toCommandLine({ ...choice, ...told, ...files, permissionMode, api });
     const left = msLeft(RUN_MS_MAX);
     const marginMs = Math.min(MARGIN_MS, left * 0.3);
     const times = { timeoutMs: left - marginMs, graceMs: marginMs * 0.6 };
-    return runProgram({ line, cwd, env: makeEnvironment(env, api), ...times });
+    return runProgram({ line, cwd, env: makeEnvironment(env, api, files.directory), ...times });
   });
 }
 
@@ -78,7 +82,7 @@ function unstarted({ name, command }: Provider, code: string): Ended {
   if (code === 'E2BIG') {
     return new Ended(
       'exception',
-      'the prompt is too long for an argument; without {prompt} in its command it comes on standard input',
+      'the prompt is too long for an argument; use {prompt_file} in its command, or leave {prompt} out to send it on standard input',
     );
   }
   return new Ended(`cli_not_found_${name}`, `'${program}' cannot be run (${code})`);

@@ -1,10 +1,14 @@
-/** What is run for one prompt. No shell reads any of it, and no prompt is taken for an option. */
+/**
+ * Builds the command line for one prompt. Prompts go to standard input: every user of the machine
+ * can read the arguments of a process.
+ */
 import type { ApiAccess } from '../../sdk/typescript/ductile-plugin.ts';
 import { Ended } from './outcome.ts';
-import { PLACEHOLDER } from './providers.ts';
 import type { Choice, PermissionMode } from './settings.ts';
+import type { PrivateFiles } from './access.ts';
+import { PLACEHOLDER, type Provider } from './providers.ts';
 
-export interface Ask extends Choice {
+export interface Ask extends Choice, Pick<PrivateFiles, 'mcpFile' | 'promptFile'> {
   readonly prompt: string;
   readonly permissionMode: PermissionMode;
   /** The session to go on with; undefined begins one. */
@@ -12,8 +16,6 @@ export interface Ask extends Choice {
   /** Whether the session is worth keeping. */
   readonly isKept: boolean;
   readonly api: ApiAccess | undefined;
-  /** Claude's file about our MCP server, where there is access to it. */
-  readonly mcpFile: string | undefined;
 }
 
 export interface CommandLine {
@@ -21,12 +23,12 @@ export interface CommandLine {
   readonly stdin: string;
 }
 
-/** Linux takes no argument of more than 128 KiB. */
-const ARGUMENT_BYTES_MAX = 100_000;
 /** What the MCP server is called, and so the tools that claude has from it. */
 export const MCP_NAME = 'ductile';
 /** Of codex: not to read the settings of whoever logged in. */
 const IGNORE_CONFIG = '--ignore-user-config';
+/** Codex reads the prompt from standard input when this stands in its place. */
+const STDIN_PROMPT = '-';
 
 const SANDBOXES: Readonly<Record<PermissionMode, readonly string[]>> = {
   default: ['--sandbox', 'read-only'],
@@ -58,8 +60,8 @@ function toClaude(ask: Ask): CommandLine {
       : ['--mcp-config', mcpFile, '--allowedTools', `mcp__${MCP_NAME}`]),
     ...ask.parameters,
   ];
-  const { arg, stdin } = place(ask.prompt);
-  return { argv: join(ask.provider.command, options, arg === undefined ? [] : ['--', arg]), stdin };
+  // Without a prompt among its arguments, `claude -p` reads it from standard input.
+  return { argv: join(ask.provider.command, options), stdin: ask.prompt };
 }
 
 function toCodex(ask: Ask): CommandLine {
@@ -79,11 +81,7 @@ function toCodex(ask: Ask): CommandLine {
     ...ask.parameters.filter((parameter) => parameter !== IGNORE_CONFIG),
     ...(session === undefined ? [] : ['resume', session]),
   ];
-  const { arg, stdin } = place(ask.prompt);
-  return {
-    argv: join(ask.provider.command, options, arg === undefined ? ['-'] : ['--', arg]),
-    stdin,
-  };
+  return { argv: join(ask.provider.command, options, [STDIN_PROMPT]), stdin: ask.prompt };
 }
 
 /** Codex takes the token from its environment, so no file is needed. */
@@ -96,12 +94,11 @@ function toCodexServer({ mcpUrl }: ApiAccess): string[] {
 }
 
 function toOther(ask: Ask): CommandLine {
-  const { provider, session } = ask;
-  const { command, resume = command } = provider;
-  const pattern = session === undefined ? command : resume;
+  const { model, effort, session } = ask;
+  const pattern = choosePattern(ask.provider, session);
   checkPlaces(ask, pattern);
-  const values = { prompt: ask.prompt, model: ask.model, effort: ask.effort, session };
-  const hasPrompt = pattern.some((part) => part.includes('{prompt}'));
+  const values = { prompt: ask.prompt, prompt_file: ask.promptFile, model, effort, session };
+  const hasPrompt = hasPlaceholder(pattern, 'prompt') || hasPlaceholder(pattern, 'prompt_file');
   const filled = pattern.map((part) => {
     const whole = part.replaceAll(PLACEHOLDER, (_match, name: keyof typeof values) => {
       return values[name] ?? '';
@@ -117,13 +114,28 @@ function toOther(ask: Ask): CommandLine {
   };
 }
 
+export function wantsPromptFile(provider: Provider, session: string | undefined): boolean {
+  return hasPlaceholder(choosePattern(provider, session), 'prompt_file');
+}
+
+function choosePattern(
+  { command, resume = command }: Provider,
+  session: string | undefined,
+): readonly string[] {
+  return session === undefined ? command : resume;
+}
+
+function hasPlaceholder(pattern: readonly string[], name: string): boolean {
+  return pattern.some((part) => part.includes(`{${name}}`));
+}
+
 /** What was asked for and has no place would be left out without a word; what has one must be known. */
 function checkPlaces({ provider, model, effort }: Ask, pattern: readonly string[]): void {
   for (const [name, value, what] of [
     ['model', model, 'model'],
     ['effort', effort, 'reasoning_effort'],
   ] as const) {
-    const hasPlace = pattern.some((part) => part.includes(`{${name}}`));
+    const hasPlace = hasPlaceholder(pattern, name);
     if (hasPlace === (value !== undefined)) continue;
     throw new Ended(
       'exception',
@@ -136,13 +148,6 @@ function checkPlaces({ provider, model, effort }: Ask, pattern: readonly string[
 
 function option(name: string, value: string | undefined): string[] {
   return value === undefined ? [] : [name, value];
-}
-
-/** One that looks like an option is never an argument, whatever an option before it may swallow. */
-function place(prompt: string): { readonly arg: string | undefined; readonly stdin: string } {
-  return prompt.startsWith('-') || Buffer.byteLength(prompt) > ARGUMENT_BYTES_MAX
-    ? { arg: undefined, stdin: prompt }
-    : { arg: prompt, stdin: '' };
 }
 
 function join(command: readonly string[], ...more: (readonly string[])[]): CommandLine['argv'] {

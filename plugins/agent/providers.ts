@@ -12,7 +12,7 @@ export interface Provider {
   readonly output: 'claude' | 'codex' | 'text';
 }
 
-export const PLACEHOLDER = /\{(prompt|model|effort|session)\}/g;
+export const PLACEHOLDER = /\{(prompt|prompt_file|model|effort|session)\}/g;
 const KINDS = ['claude', 'codex'] as const;
 const OUTPUTS = ['text', 'claude', 'codex'] as const;
 

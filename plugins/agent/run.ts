@@ -8,12 +8,16 @@ import {
   type Answer,
   type Request,
 } from '../../sdk/typescript/ductile-plugin.ts';
+import { sweep } from './access.ts';
 import { scaffold } from './folder.ts';
 import { heartbeat } from './heartbeat.ts';
 import { Ended, withWords } from './outcome.ts';
 import { readSettings } from './settings.ts';
 import { task } from './task.ts';
 import { turn } from './turn.ts';
+
+const PROMPT_SHOWN =
+  '{prompt} in its command shows prompts to every user of this machine; use {prompt_file}';
 
 await runPlugin({
   task: withWords(task),
@@ -31,7 +35,7 @@ async function makeFolder(request: Request): Promise<Answer> {
   return { result: `made ${await scaffold(tasksDir, name, description)}` };
 }
 
-function health(request: Request): Answer {
+async function health(request: Request): Promise<Answer> {
   const { tasksDir, usual, permissionMode } = readSettings(request);
   if (statSync(tasksDir, { throwIfNoEntry: false })?.isDirectory() !== true) {
     throw new ConfigError(`config.tasks_dir ${tasksDir} is not a folder`);
@@ -42,7 +46,11 @@ function health(request: Request): Answer {
       `error:cli_not_found_${usual.provider.name}: '${program}' is not in PATH`,
     );
   }
-  return { result: `${usual.provider.name} can be run, permission mode ${permissionMode}` };
+  await sweep();
+  const { name, command, resume = [] } = usual.provider;
+  const isShown = [...command, ...resume].some((part) => part.includes('{prompt}'));
+  const warning = isShown ? `; ${PROMPT_SHOWN}` : '';
+  return { result: `${name} can be run, permission mode ${permissionMode}${warning}` };
 }
 
 function isProgram(program: string): boolean {

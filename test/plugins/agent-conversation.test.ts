@@ -39,7 +39,7 @@ describe('a turn', () => {
     expect(one?.argv).not.toContain('--resume');
     expect(one?.argv).not.toContain('--no-session-persistence');
     expect(two?.argv.join(' ')).toContain('--resume s-1');
-    expect(one?.argv.at(-1)).toBe('Hi.');
+    expect(one?.stdin).toBe('Hi.');
     expect([one?.cwd, two?.cwd]).toEqual(Array(2).fill(join(tasksDir, '_conversations/42')));
   });
 
@@ -52,14 +52,9 @@ describe('a turn', () => {
       providers,
     });
     await commandOk(runTurn, request);
-    expect((await codex.calls())[0]?.argv.slice(-6)).toEqual([
-      '--sandbox',
-      'read-only',
-      'resume',
-      't-1',
-      '--',
-      'Hi.',
-    ]);
+    const [call] = await codex.calls();
+    expect(call?.argv.slice(-5)).toEqual(['--sandbox', 'read-only', 'resume', 't-1', '-']);
+    expect(call?.stdin).toBe('Hi.');
   });
 
   test('of another program goes on as the operator says', async () => {
@@ -179,7 +174,7 @@ describe('a heartbeat', () => {
     expect(answer.stateUpdates).toBeUndefined();
     const [call] = await claude.calls();
     expect(call?.argv.join(' ')).toContain('--resume s-1');
-    expect(call?.argv.at(-1)).toContain('HEARTBEAT_OK');
+    expect(call?.stdin).toContain('HEARTBEAT_OK');
   });
 
   test('tells what there is to say, in each conversation that exists', async () => {
@@ -195,7 +190,7 @@ describe('a heartbeat', () => {
       'session:42': { turns: 4 },
       'session:ann': { turns: 4 },
     });
-    expect((await claude.calls())[0]?.argv.at(-1)).toBe('Anything? Else OK.');
+    expect((await claude.calls())[0]?.stdin).toBe('Anything? Else OK.');
   });
 
   test('asks one conversation alone when it is named, and makes none', async () => {

@@ -108,7 +108,7 @@ test('what somebody writes is answered, and the conversation goes on', async () 
   const answer = { chat_id: String(ANN), text: 'Hello Ann.' };
   expect(telegram.sent).toEqual([answer, answer]);
   const calls = (await claude.calls()).slice(-2);
-  expect(calls.map(({ argv }) => argv.at(-1))).toEqual(['Hi', 'Hi again']);
+  expect(calls.map(({ stdin }) => stdin)).toEqual(['Hi', 'Hi again']);
   expect(calls[1]?.argv).toContain('s-1');
 });
 
@@ -124,7 +124,7 @@ test('a webhook wakes the agent for each allowed user, and the answer is told on
   expect(status).toBe(202);
   await eventually('it was told', () => telegram.sent.length > 0);
   expect(telegram.sent).toEqual([{ chat_id: String(ANN), text: 'I saw it.' }]);
-  expect((await claude.calls()).at(-1)?.argv.at(-1)).toContain('Alarm red');
+  expect((await claude.calls()).at(-1)?.stdin).toContain('Alarm red');
 });
 
 test('a task that is cancelled ends with all that the agent started', async () => {

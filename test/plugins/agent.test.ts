@@ -1,5 +1,6 @@
 /** The agent plugin on a task, with programs that behave as the real ones do. */
-import { existsSync, statSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { withWords } from '../../plugins/agent/outcome.ts';
@@ -37,10 +38,9 @@ describe('a task', () => {
       },
     ]);
     const [call] = await scene.claude.calls();
-    const prompt = call?.argv.at(-1) ?? '';
-    expect(prompt).toMatch(/^Look after it\.\n\n.*MEMORY\.md/);
-    expect(call).toMatchObject({ cwd: join(scene.tasksDir, 'report'), stdin: '' });
-    expect(call?.argv.slice(0, -1)).toEqual([
+    expect(call?.stdin).toMatch(/^Look after it\.\n\n.*MEMORY\.md/);
+    expect(call?.cwd).toBe(join(scene.tasksDir, 'report'));
+    expect(call?.argv).toEqual([
       '-p',
       '--output-format',
       'json',
@@ -48,7 +48,6 @@ describe('a task', () => {
       'default',
       '--no-session-persistence',
       '--strict-mcp-config',
-      '--',
     ]);
   });
 
@@ -66,7 +65,8 @@ describe('a task', () => {
       usage: { input_tokens: 7, cached_input_tokens: 1, output_tokens: 3 },
     });
     const [call] = await scene.codex.calls();
-    expect(call?.argv.slice(0, -1)).toEqual([
+    expect(call?.stdin).toMatch(/^Look after it\./);
+    expect(call?.argv).toEqual([
       'exec',
       '--json',
       '--color',
@@ -79,7 +79,7 @@ describe('a task', () => {
       'gpt-5',
       '-c',
       'model_reasoning_effort=high',
-      '--',
+      '-',
     ]);
   });
 
@@ -102,7 +102,7 @@ describe('a task', () => {
     await commandOk(runTask, scene.task(own, config));
     const [call] = await scene.claude.calls();
     expect(call?.argv.join(' ')).toContain('--model haiku --effort max --permission-mode plan');
-    expect(call?.argv.slice(-4, -1)).toEqual(['--max-turns', '3', '--']);
+    expect(call?.argv.slice(-2)).toEqual(['--max-turns', '3']);
     await commandOk(runTask, scene.task({ model: '', provider: '', title: '' }, config));
     expect((await scene.claude.calls())[1]?.argv).toContain('opus');
     // The model of one provider is none of the other's.
@@ -127,28 +127,35 @@ describe('a task', () => {
     '--dangerously-skip-permissions',
     '-',
     'a\nb "c" 💥',
-  ])('gives %j to the program as what is no option', async (prompt) => {
-    await commandOk(runTask, scene.task({ prompt }));
-    const [{ argv, stdin } = { argv: [], stdin: '' }] = await scene.claude.calls();
-    const isArgument = !prompt.startsWith('-');
-    expect(argv.at(-2) === '--').toBe(isArgument);
-    const given = isArgument ? argv.at(-1) : stdin;
-    expect(given?.startsWith(prompt)).toBe(true);
+    'ä'.repeat(200_000),
+  ])('sends prompt %# on standard input and not as an argument', async (prompt) => {
+    for (const provider of ['claude', 'codex'] as const) {
+      await commandOk(runTask, scene.task({ provider }));
+      await commandOk(runTask, scene.task({ prompt, provider }));
+      const [plain, call] = await scene[provider].calls();
+      expect(call?.stdin.startsWith(prompt)).toBe(true);
+      expect(call?.argv).toEqual(plain?.argv);
+    }
     expect(existsSync(join(scene.tasksDir, 'report/pwned'))).toBe(false);
   });
 
-  test('gives a prompt that is too long for an argument on standard input', async () => {
-    const prompt = 'ä'.repeat(200_000);
-    await commandOk(runTask, scene.task({ prompt }));
-    await commandOk(runTask, scene.task({ prompt, provider: 'codex' }));
-    const [call] = await scene.claude.calls();
-    expect(call?.stdin.startsWith(prompt)).toBe(true);
-    expect(call?.argv).not.toContain('--');
-    expect((await scene.codex.calls())[0]).toMatchObject({
-      stdin: call?.stdin,
-      argv: expect.arrayContaining(['-']),
-    });
-  });
+  test.each(['claude', 'codex'] as const)(
+    'for %s shows its prompt in the arguments of no process on the machine',
+    async (provider) => {
+      const prompt = `secret plan ${randomUUID()}`;
+      await scene[provider].behave({ hangs: true });
+      const running = runPlugin('agent', scene.task({ prompt, provider }));
+      const call = await eventually('it is asked', async () => (await scene[provider].calls())[0]);
+      const lines = readdirSync('/proc')
+        .filter((name) => /^\d+$/.test(name))
+        .map(readArguments);
+      process.kill(-call.pid, 'SIGKILL');
+      await running;
+      expect(call.stdin).toContain(prompt);
+      expect(lines.filter((line) => line.includes(scene[provider].program))).not.toEqual([]);
+      expect(lines.filter((line) => line.includes(prompt))).toEqual([]);
+    },
+  );
 
   test('shows the agent nothing of the environment but what it needs', async () => {
     const config = { ...scene.settings, env: { ANTHROPIC_API_KEY: 'k' } };
@@ -159,9 +166,33 @@ describe('a task', () => {
       'HOME',
       'LANG',
       'PATH',
+      'TMPDIR',
     ]);
   });
+
+  test('has a temporary directory of its own that is removed with the run', async () => {
+    await runOk('agent', scene.task());
+    await runOk('agent', scene.task({ provider: 'codex' }));
+    const [claude] = await scene.claude.calls();
+    const [codex] = await scene.codex.calls();
+    const directories = [claude?.env['TMPDIR'] ?? '', codex?.env['TMPDIR'] ?? ''];
+    expect(new Set(directories).size).toBe(2);
+    for (const directory of directories) {
+      expect(basename(directory)).toMatch(/^ductile-agent-\w{6}$/);
+      expect(existsSync(directory)).toBe(false);
+    }
+    expect([claude?.tmpMode, codex?.tmpMode]).toEqual([0o700, 0o700]);
+  });
 });
+
+/** Empty for a process that has ended meanwhile. */
+function readArguments(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+  } catch {
+    return '';
+  }
+}
 
 describe('access to the API', () => {
   const api = {
@@ -194,8 +225,7 @@ describe('access to the API', () => {
     const killed = runPlugin('agent', { ...scene.task(), api });
     const call = await eventually('it is asked', async () => (await scene.claude.calls())[0]);
     const file = call.argv[call.argv.indexOf('--mcp-config') + 1] ?? '';
-    const [, , , pid] = basename(dirname(file)).split('-');
-    process.kill(Number(pid), 'SIGKILL');
+    process.kill(call.ppid, 'SIGKILL');
     process.kill(-call.pid, 'SIGKILL');
     await killed;
     expect(statSync(dirname(file)).mode & 0o777).toBe(0o700);
@@ -247,10 +277,9 @@ describe('options from a payload', () => {
       runTask,
       scene.task({ cli_parameters: ['--allowedTools', 'Read,Grep'] }, config),
     );
-    expect((await scene.claude.calls())[0]?.argv.slice(-4, -1)).toEqual([
+    expect((await scene.claude.calls())[0]?.argv.slice(-2)).toEqual([
       '--allowedTools',
       'Read,Grep',
-      '--',
     ]);
   });
 
@@ -284,6 +313,25 @@ describe('another program', () => {
     const [call] = await scene.claude.calls();
     expect(call?.argv.slice(0, 2)).toEqual(['--model=m1', '--ask']);
     expect(call?.argv[2]).toMatch(/^ --yes/);
+  });
+
+  test('gets its prompt in a private file where the operator says {prompt_file}', async () => {
+    await scene.claude.behave({ stdout: 'read it' });
+    const mine = { command: [scene.claude.program, '--file', '{prompt_file}'] };
+    const config = { ...scene.settings, providers: { mine }, provider: 'mine' };
+    await commandOk(runTask, scene.task({ prompt: 'Secret plan.' }, config));
+    const [call] = await scene.claude.calls();
+    expect(call?.argv).toEqual(['--file', join(call?.env['TMPDIR'] ?? '', 'prompt.txt')]);
+    expect(call?.prompt).toMatchObject({ mode: 0o600 });
+    expect(call?.prompt?.text).toMatch(/^Secret plan\./);
+    expect(call?.stdin).toBe('');
+  });
+
+  test('that shows prompts in its arguments is named by the health check', async () => {
+    const mine = { command: [scene.claude.program, '{prompt}'] };
+    const config = { ...scene.settings, providers: { mine }, provider: 'mine' };
+    const { result } = await runOk('agent', { command: 'health', config });
+    expect(result).toContain('shows prompts to every user');
   });
 
   test('gets its prompt on standard input when there is no place for it', async () => {

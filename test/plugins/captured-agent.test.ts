@@ -24,7 +24,7 @@ test('no payload ends its own part of the prompt, or adds to the command line', 
   const [inside = '', outside = ''] = prompt.split(`${marker} ${nonce}`);
   expect(inside).toContain('--dangerously-skip-permissions');
   expect(outside).not.toContain('OBEY');
-  expect(argv.slice(0, -1)).not.toContain('--dangerously-skip-permissions');
+  expect(argv).not.toContain('--dangerously-skip-permissions');
   expect(argv[argv.indexOf('--permission-mode') + 1]).toBe('default');
 });
 

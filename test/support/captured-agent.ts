@@ -112,7 +112,7 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { DUCTILE_URL: url, DUCTILE_TOKEN: token } = process.env;
 const argv = process.argv.slice(2);
-const prompt = (argv.at(-2) === '--' ? argv.at(-1) : '') + fs.readFileSync(0, 'utf8');
+const prompt = fs.readFileSync(0, 'utf8');
 const orders = prompt.split('\\n').flatMap((l) => (l.startsWith('OBEY ') ? JSON.parse(l.slice(5)) : []));
 const call = async ({ method = 'POST', path, body = {}, headers = {} }) => {
   const own = JSON.stringify(prompt).slice(1, -1);

@@ -22,12 +22,17 @@ export interface Behaviour {
 
 export interface Call {
   readonly pid: number;
+  readonly ppid: number;
+  /** Who may enter its temporary directory. */
+  readonly tmpMode: number;
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly stdin: string;
   /** What stood in the file after --mcp-config, and who may read it. */
   readonly mcp?: { readonly text: string; readonly mode: number };
+  /** The same for the file after --file. */
+  readonly prompt?: { readonly text: string; readonly mode: number };
 }
 
 export interface FakeAgent {
@@ -107,10 +112,16 @@ const { spawn } = require('node:child_process');
 const here = path.dirname(process.argv[1]);
 const argv = process.argv.slice(2);
 const stdin = fs.readFileSync(0, 'utf8');
-const at = argv.indexOf('--mcp-config');
-const file = at === -1 ? undefined : argv[at + 1];
-const mcp = file && { text: fs.readFileSync(file, 'utf8'), mode: fs.statSync(file).mode & 0o777 };
-const call = { pid: process.pid, argv, env: process.env, cwd: process.cwd(), stdin, mcp };
+const modeOf = (file) => fs.statSync(file).mode & 0o777;
+const readAfter = (option) => {
+  const file = argv.includes(option) ? argv[argv.indexOf(option) + 1] : undefined;
+  return file && { text: fs.readFileSync(file, 'utf8'), mode: modeOf(file) };
+};
+const mcp = readAfter('--mcp-config');
+const prompt = readAfter('--file');
+const tmpMode = modeOf(require('node:os').tmpdir());
+const { pid, ppid, env } = process;
+const call = { pid, ppid, tmpMode, argv, env, cwd: process.cwd(), stdin, mcp, prompt };
 fs.appendFileSync(path.join(here, 'calls'), JSON.stringify(call) + '\\n');
 let todo = JSON.parse(fs.readFileSync(path.join(here, 'behaviour'), 'utf8'));
 todo = Object.entries(todo.whenGiven ?? {}).find(([arg]) => argv.includes(arg))?.[1] ?? todo;
