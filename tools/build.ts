@@ -2,11 +2,11 @@
  * Bundles the program into dist/ and compiles the native spawner into build/. Whoever runs the
  * program meanwhile is not disturbed: every file appears by a rename.
  */
-import { spawnSync } from 'node:child_process';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { build, type BuildOptions, type BuildResult, type Plugin } from 'esbuild';
 import { bundleUi, type UiBundle } from './build-ui.ts';
+import { compileSpawner } from './compile-spawner.ts';
 
 const root = dirname(import.meta.dirname);
 const dist = join(root, 'dist');
@@ -36,7 +36,7 @@ const startedAt = performance.now();
 // The launcher compares the sources with this file's time, so it is that of the beginning.
 const stamp = await prepareStamp();
 const made = await publish(await bundle(), await bundleUi(root, join(dist, 'ui')));
-const native = await compileSpawner();
+const native = await buildSpawner();
 await rename(stamp, join(dist, '.stamp'));
 await removeLeftovers(made);
 const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
@@ -201,18 +201,13 @@ async function collectNotices(inputs: readonly string[]): Promise<string> {
   return notices.join(`\n${'-'.repeat(80)}\n\n`);
 }
 
-/** A host without a C compiler is fine: then plugins are started by the helper written for Node. */
-async function compileSpawner(): Promise<string> {
-  const source = join(root, 'native', 'spawner.c');
+/** A host without a C compiler is fine: then plugins are started by the spawner written for Node. */
+async function buildSpawner(): Promise<string> {
   const name = `build/spawner-${process.platform}-${process.arch}`;
   const output = join(root, name);
   const compiler = process.env['CC'] ?? 'cc';
-  const flags = ['-std=gnu17', '-O2', '-Wall', '-Wextra', '-o', `${output}.new`, source];
-  for (const kind of ['static', 'dynamic']) {
-    const extra = kind === 'static' ? ['-static'] : [];
-    const run = spawnSync(compiler, [...extra, ...flags], { encoding: 'utf8' });
-    if (run.error === undefined && run.stderr !== '') console.warn(run.stderr);
-    if (run.status !== 0) continue;
+  const kind = compileSpawner(compiler, `${output}.new`, console.warn);
+  if (kind !== undefined) {
     await rename(`${output}.new`, output);
     return `${name} (${kind})`;
   }

@@ -36,7 +36,8 @@ is_built() {
   [ -f "$root/dist/.stamp" ] || return 1
   newer=$(
     cd "$root" &&
-      find src native web tools/build.ts tools/build-ui.ts package-lock.json -newer dist/.stamp 2>/dev/null |
+      find src native web tools/build.ts tools/build-ui.ts tools/compile-spawner.ts package-lock.json \
+        -newer dist/.stamp 2>/dev/null |
       head -n 1
   )
   [ -z "$newer" ]

@@ -2,8 +2,8 @@
  * Compiles the spawner for the other platforms of the published package, as far as this machine has
  * cross compilers. Where none is in the package, Node starts the plugins.
  */
-import { spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
+import { compileSpawner } from './compile-spawner.ts';
 
 const root = dirname(import.meta.dirname);
 const compilers: Readonly<Record<string, string>> = {
@@ -14,8 +14,7 @@ const compilers: Readonly<Record<string, string>> = {
 for (const [platform, compiler] of Object.entries(compilers)) {
   if (platform === `${process.platform}-${process.arch}`) continue;
   const output = join(root, 'build', `spawner-${platform}`);
-  const source = join(root, 'native', 'spawner.c');
-  const args = ['-static', '-std=gnu17', '-O2', '-Wall', '-Wextra', '-o', output, source];
-  const { status } = spawnSync(compiler, args, { stdio: ['ignore', 'inherit', 'inherit'] });
-  console.log(status === 0 ? `wrote build/spawner-${platform}` : `no ${compiler}, no ${platform}`);
+  const kind = compileSpawner(compiler, output, console.warn);
+  const made = `wrote build/spawner-${platform} (${kind})`;
+  console.log(kind === undefined ? `no ${compiler}, no ${platform}` : made);
 }

@@ -82,7 +82,7 @@ function unstarted({ name, command }: Provider, code: string): Ended {
   if (code === 'E2BIG') {
     return new Ended(
       'exception',
-      'the prompt is too long for an argument; use {prompt_file} in its command, or leave {prompt} out to send it on standard input',
+      'the prompt is too long for an argument; replace {prompt} in its command by {prompt_file}',
     );
   }
   return new Ended(`cli_not_found_${name}`, `'${program}' cannot be run (${code})`);

@@ -1,5 +1,5 @@
-import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { readHomeDirectory } from '../base/account.ts';
 import { ask, findCommand } from './ask.ts';
 import type { Input } from './ask.ts';
 import type { CliIo } from './host.ts';
@@ -41,7 +41,7 @@ async function question(io: CliIo, { dir, api }: InitOptions): Promise<InitOptio
     const answer = typeof value === 'string' ? value.trim() : '';
     return answer === '' ? usual : answer;
   };
-  const home = join(homedir(), '.config', 'ductile');
+  const home = join(readHomeDirectory(), '.config', 'ductile');
   const where = dir ?? (await put('Where should the configuration be?', home));
   const wanted =
     api ??

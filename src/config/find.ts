@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { readHomeDirectory } from '../base/account.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { Environment } from './interpolate.ts';
 import { resolvePath } from './paths.ts';
@@ -40,7 +40,7 @@ export function findConfig(options: FindOptions): Found {
 /** Where a configuration goes that is not there yet. */
 export function homeDirectory(given: string | undefined): string {
   const place = named(given) ?? named(process.env['DUCTILE_CONFIG_DIR']);
-  const home = homedir();
+  const home = readHomeDirectory();
   if (place === undefined) return join(home, '.config', 'ductile');
   return resolvePath(place, process.cwd(), home);
 }

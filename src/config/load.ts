@@ -1,4 +1,4 @@
-import { homedir } from 'node:os';
+import { readHomeDirectory } from '../base/account.ts';
 import { isObject } from '../base/json.ts';
 import { buildConfig } from './build.ts';
 import type { AdmissionConfig, Config, ConfigFile } from './config.ts';
@@ -72,7 +72,7 @@ export function loadConfig(options: LoadOptions = {}): Config {
 
 /** The same without judging: for whoever looks at a configuration instead of using it. */
 export function readConfig(options: LoadOptions = {}): Reading {
-  const { given, env = process.env, home = homedir(), cwd = process.cwd() } = options;
+  const { given, env = process.env, home = readHomeDirectory(), cwd = process.cwd() } = options;
   const found = findConfig({ given, env, home, cwd });
   const { directory } = found;
   const { sources, problems: unread, links } = readSources(found.file, home, options.replace);

@@ -1,5 +1,5 @@
-import { homedir } from 'node:os';
 import { dirname } from 'node:path';
+import { readHomeDirectory } from '../base/account.ts';
 import { isObject } from '../base/json.ts';
 import type { StateConfig } from './config.ts';
 import type { Path } from './document.ts';
@@ -50,7 +50,7 @@ export function buildState(parsed: WrittenState, key: string, context: StateCont
  * Undefined means that the whole configuration must be loaded, which then says what is wrong.
  */
 export async function findState(given: string | undefined): Promise<StateConfig | undefined> {
-  const home = homedir();
+  const home = readHomeDirectory();
   const where = { given, env: process.env, home, cwd: process.cwd() };
   const { file, directory } = findConfig(where);
   const faults: string[] = [];

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { tmpdir, userInfo } from 'node:os';
+import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
@@ -17,9 +17,11 @@ export interface SocketOwner {
 
 /** Whoever runs this process, with its state there. */
 export function socketOwner(stateDir: string): Omit<SocketOwner, 'processId'> {
-  return { stateDir, tempDir: tmpdir(), uid: userInfo().uid };
+  return { stateDir, tempDir: tmpdir(), uid: process.getuid?.() ?? NO_UID };
 }
 
+/** Windows has no user ids. */
+const NO_UID = -1;
 const TAG_LENGTH = 8;
 const DIRECTORY_MODE = 0o700;
 

@@ -36,10 +36,15 @@ describe('the Dockerfile', () => {
   });
 });
 
+interface ComposeService {
+  readonly image: string;
+  readonly volumes?: string[];
+  readonly build?: { readonly dockerfile: string };
+  readonly healthcheck?: { readonly test: readonly string[] };
+}
+
 interface Compose {
-  readonly services: Readonly<
-    Record<string, { image: string; volumes?: string[]; build?: { dockerfile: string } }>
-  >;
+  readonly services: Readonly<Record<string, ComposeService>>;
 }
 
 describe('the compose file', () => {
@@ -56,6 +61,22 @@ describe('the compose file', () => {
       expect(existsSync(join(root, build?.dockerfile ?? 'nothing'))).toBe(true);
     }
     expect(compose.services['postgres']?.image).toMatch(/^postgres:/);
+  });
+
+  test('gives no container a right or a writable file system that it does not need', () => {
+    for (const [name, service] of Object.entries(compose.services)) {
+      expect(service).toMatchObject({
+        cap_drop: ['ALL'],
+        security_opt: ['no-new-privileges:true'],
+        pids_limit: expect.any(Number),
+        healthcheck: { test: expect.any(Array) },
+      });
+      if (name === 'postgres') continue;
+      expect(service).toMatchObject({ user: 'node', read_only: true, init: true });
+      expect(service).toHaveProperty('tmpfs', [expect.stringMatching(/^\/tmp:/)]);
+      expect(service).not.toHaveProperty('cap_add');
+      expect(service.healthcheck?.test.join(' ')).toContain('/healthz');
+    }
   });
 
   test('comes with a configuration that loads', async () => {
@@ -88,6 +109,29 @@ describe('the unit for systemd', () => {
     });
     const said = `${stdout}${stderr}`.split('\n').filter((line) => line.includes(basename(path)));
     expect(said).toEqual([]);
+  });
+
+  // Of 100, where 0 is best. The rest is what plugins need: the network, namespaces, files.
+  test.runIf(hasAnalyze)('is exposed no more than systemd calls acceptable', async () => {
+    const path = join(await makeDirectory(), 'ductile.service');
+    writeFileSync(path, unit);
+    const words = ['security', '--offline=true', '--no-pager', '--threshold=32', path];
+    const { status, stdout } = spawnSync('systemd-analyze', words, { encoding: 'utf8' });
+    expect(stdout).toContain('Overall exposure level');
+    expect(status).toBe(0);
+  });
+
+  test('filters system calls and leaves those that isolate plugins', () => {
+    const lines = unit.split('\n').filter((line) => !line.startsWith('#'));
+    const calls = lines.filter((line) => line.startsWith('SystemCallFilter=')).join(' ');
+    for (const name of ['@system-service', '@mount', 'seccomp', 'landlock_restrict_self']) {
+      expect(calls).toContain(name);
+    }
+    expect(lines).toContain('RestrictNamespaces=user mnt pid net ipc uts');
+    // A covered /proc can't be mounted again in a PID namespace; a read-only cgroup tree has no limits.
+    const forbidden = /^(ProtectKernelTunables|ProtectKernelLogs|ProcSubset|ProtectControlGroups)=/;
+    expect(lines.filter((line) => forbidden.test(line))).toEqual([]);
+    expect(lines).toContain('Delegate=memory pids cpu');
   });
 
   test('is ready when it says so, reloads by SIGHUP, and is nobody special', () => {
