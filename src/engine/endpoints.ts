@@ -35,6 +35,7 @@ function toHook({ path, plugin, command, auth, maxBodyBytes, waitMs }: EndpointC
     enabled: true,
     target: { kind: 'command', plugin, command },
     auth,
+    replay: 'normal',
     maxBodyBytes,
     ratePerMinute: limits.hookRateMax,
     waitMs,

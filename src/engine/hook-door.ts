@@ -10,7 +10,7 @@ import { withWord } from '../webhook/outcome.ts';
 import { untilDue } from './enqueue.ts';
 import { draftEmission } from './hook-emission.ts';
 import { makeHookStore } from './hook-store.ts';
-import type { Failed, HookDoor, VerifiedDelivery } from './hooks.ts';
+import type { Failed, HookDoor, Taken, VerifiedDelivery } from './hooks.ts';
 import type { Generation } from './generation.ts';
 import { makeKeep } from './keep.ts';
 import type { Quota } from './quota.ts';
@@ -80,11 +80,17 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
       const asked = { jobs: jobs.length + runs.length, signals: 1 };
       const told = await quota.within(asked, () => receive(drafted));
       if (told.isOther === true) return await noteFailed(keyReused(), verified, ledger);
-      const skipped = told.isNew ? drafted.skipped : undefined;
-      const isStarted = told.isNew && skipped === undefined;
+      if (told.isReplay === true) return { isReplay: true };
+      const { signalId, isNew } = told;
+      if (!isNew) {
+        return { signalId, isNew, skipped: told.skipped, ...(await findFirst(signalId, ledger)) };
+      }
+      const { skipped } = drafted;
+      const isStarted = skipped === undefined;
       const startedBy = isStarted ? verified.target.kind : 'signal';
       return {
-        ...told,
+        signalId,
+        isNew,
         jobId: startedBy === 'command' || startedBy === 'agent' ? jobs[0]?.id : undefined,
         runId: startedBy === 'pipeline' ? runs[0]?.id : undefined,
         skipped,
@@ -96,6 +102,20 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
         .catch((error: unknown) => log.warn('a refused delivery was not written down', { error }));
     },
   };
+}
+
+/** What the first delivery with this signal started; the newest, after a retry or a replay. */
+async function findFirst(
+  signalId: string,
+  ledger: Pick<Ledger, 'targets' | 'agentJobs'>,
+): Promise<Pick<Taken, 'jobId' | 'runId' | 'status'>> {
+  const target = (await ledger.targets([signalId])).at(-1);
+  if (target?.kind === 'run') return { jobId: undefined, runId: target.id, status: target.status };
+  const agentJobs = target === undefined ? await ledger.agentJobs([signalId]) : [];
+  const [first] = agentJobs;
+  const job =
+    target ?? agentJobs.findLast(({ idempotencyKey: key }) => key === first?.idempotencyKey);
+  return { jobId: job?.id, runId: undefined, status: job?.status };
 }
 
 function keyReused(): DuctileError {

@@ -1,11 +1,12 @@
 import { isObject, parseStored, type Json, type JsonObject } from '../base/json.ts';
+import { isTerminal } from '../job/state.ts';
 import type { JobEnd } from '../ledger/ledger.ts';
 import { isRunOver } from '../pipeline/run.ts';
 import type { Engine } from './engine.ts';
 import type { Taken } from './hooks.ts';
 import type { ExpectedEnd } from './waiters.ts';
 
-export type Waiter = Pick<Engine, 'config' | 'expectEnd' | 'waitForRun'>;
+export type Waiter = Pick<Engine, 'config' | 'ledger' | 'expectEnd' | 'waitFor' | 'waitForRun'>;
 
 /** Somebody who has sent a delivery and stays on the line. */
 export interface Caller {
@@ -21,18 +22,33 @@ export interface Caller {
  */
 export async function waitForEnd(
   engine: Waiter,
-  { jobId, runId }: Pick<Taken, 'jobId' | 'runId'>,
+  { isNew, jobId, runId }: Pick<Taken, 'isNew' | 'jobId' | 'runId'>,
   { expected, waitMs: askedMs, gone }: Caller,
 ): Promise<JsonObject | undefined> {
   const waitMs = Math.min(askedMs, engine.config.api.maxSyncTimeoutMs);
   if (jobId !== undefined) {
-    const end = await expected.wait(waitMs, gone);
+    const end = isNew
+      ? await expected.wait(waitMs, gone)
+      : await waitForFirst(engine, jobId, waitMs, gone);
     return end && tell(end.status, resultIn(end));
   }
   if (runId === undefined) return undefined;
   const { status, output } = await engine.waitForRun(runId, waitMs, gone);
   if (!isRunOver(status)) return undefined;
   return tell(status, parseStored(output));
+}
+
+/** The job of an earlier delivery may have ended long ago, so read it before waiting. */
+async function waitForFirst(
+  engine: Waiter,
+  jobId: string,
+  waitMs: number,
+  gone: AbortSignal | undefined,
+): Promise<JobEnd | undefined> {
+  const { status } = await engine.waitFor(jobId, waitMs, gone);
+  if (!isTerminal(status)) return undefined;
+  const attempts = await engine.ledger.attempts([jobId]);
+  return { status, result: attempts.at(-1)?.result ?? null };
 }
 
 /** What else a plugin answers, such as its state and its log, is not for whoever sent this. */

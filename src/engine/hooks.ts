@@ -21,7 +21,7 @@ export interface Webhooks {
 export interface HookDoor {
   readonly store: HookStore;
   /** Committed when it resolves; what its target cannot take is written down, too. */
-  take(verified: VerifiedDelivery): Promise<Taken | Failed>;
+  take(verified: VerifiedDelivery): Promise<Taken | Failed | Replayed>;
   /** Writes down what was refused; whoever sent it does not wait for that. */
   note(refused: Omit<UntakenDelivery, 'id' | 'verdict'>): void;
   /** What came too fast is counted here, and not written down. */
@@ -69,16 +69,26 @@ export interface Delivered {
 
 export interface VerifiedDelivery
   extends
-    Pick<DeliveryDraft, 'deliveryId' | 'replayKey' | 'source' | 'headers' | 'bodyBytes'>,
+    Pick<
+      DeliveryDraft,
+      'deliveryId' | 'replayKey' | 'isStrict' | 'source' | 'headers' | 'bodyBytes'
+    >,
     Omit<Delivered, 'sourceEventId'> {}
 
-export interface Taken extends ToldDelivery {
-  /** The job that it is for; undefined when it is for something else, or was taken before. */
+export interface Taken extends Pick<ToldDelivery, 'signalId' | 'isNew'> {
+  /** The job of the delivery; of a duplicate, the job of the first delivery. */
   readonly jobId: string | undefined;
   /** Or the run. */
   readonly runId: string | undefined;
+  /** Of a duplicate: the status of that job or run. */
+  readonly status?: string | undefined;
   /** Why its target was left alone, although nothing went wrong. */
   readonly skipped: string | undefined;
+}
+
+/** A copy under another delivery id, which the webhook refuses. */
+export interface Replayed {
+  readonly isReplay: true;
 }
 
 export interface Failed {

@@ -59,7 +59,7 @@ function withPlace(incoming: Incoming, place: Place): Incoming {
 }
 
 function isVerified({ status }: Answer): boolean {
-  return status < 300 || status === 422 || status === 503;
+  return status < 300 || status === 409 || status === 422 || status === 503;
 }
 
 interface Received {

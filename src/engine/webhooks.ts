@@ -1,4 +1,4 @@
-import { DuctileError, toDuctileError } from '../base/errors.ts';
+import { toDuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
@@ -6,15 +6,9 @@ import { isSecretName, maskText, REDACTED } from '../base/secrets.ts';
 import { visible } from '../base/text.ts';
 import type { WebhooksConfig } from '../config/config.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { UntakenDelivery } from '../ledger/webhooks.ts';
 import { mediaTypeOf, readBody } from '../webhook/body.ts';
-import {
-  answerAccepted,
-  decide,
-  type Answer,
-  type Entrance,
-  type Go,
-  type Stop,
-} from '../webhook/chain.ts';
+import { decide, type Answer, type Entrance, type Go, type Stop } from '../webhook/chain.ts';
 import { nameDelivery } from '../webhook/delivery-name.ts';
 import type { Hook } from '../webhook/hook.ts';
 import { makeLimiter, type Limiter } from '../webhook/limiter.ts';
@@ -25,8 +19,9 @@ import { traceparentIn } from './observe-webhooks.ts';
 import { knowEndpoint, requireSecrets } from './endpoints.ts';
 import type { Tenants } from './engine.ts';
 import { waitForEnd, type Waiter } from './hook-end.ts';
-import type { Failed, HookDoor, KnownHook, Taken, Webhooks } from './hooks.ts';
+import type { HookDoor, KnownHook, Webhooks } from './hooks.ts';
 import { joinLine } from './line.ts';
+import { answerHindered, toWebhookResponse, type WebhookResponse } from './webhook-response.ts';
 
 export interface WebhooksOptions {
   readonly door: HookDoor;
@@ -123,9 +118,13 @@ async function answer(
     log.debug('a delivery was not taken', { hook_id: known?.hook.id, reason: decision.outcome });
     return decision.answer;
   }
-  const { answer: told, isNew } = await takeAndTell(decision, incoming, mustKnow(located), log);
-  if (!isNew) limiter.giveBack(budgetOf(mustKnow(known).hook));
-  return told;
+  const response = await acceptAndRespond(decision, incoming, mustKnow(located), log);
+  if (!response.isNew) limiter.giveBack(budgetOf(mustKnow(known).hook));
+  if (response.refused !== undefined) {
+    const { deliveryId = null } = decision.accepted;
+    noteRefused({ deliveryId, reason: response.refused }, limiter, incoming, mustKnow(located));
+  }
+  return response.answer;
 }
 
 function budgetOf({ id }: Hook): string {
@@ -138,14 +137,18 @@ function noteStop(stopped: Stop, limiter: Limiter, { incoming, located }: Asked)
   if (located === undefined || status === 200 || status === 404) return;
   const { hook } = located.known;
   if (status === 429) return located.door.turnedAway.note(hook.id, performance.now());
+  const refused = { deliveryId: null, reason: reasonOf(stopped) };
+  noteRefused(refused, limiter, incoming, located);
+}
+
+function noteRefused(
+  refused: Pick<UntakenDelivery, 'deliveryId' | 'reason'>,
+  limiter: Limiter,
+  incoming: Incoming,
+  { known: { hook }, door }: Located,
+): void {
   const isKept = limiter.spend(`refused ${hook.id}`, limits.hookRefusalsKept, performance.now()).ok;
-  if (!isKept) return;
-  located.door.note({
-    ...describe(incoming, hook),
-    hookId: hook.id,
-    deliveryId: null,
-    reason: reasonOf(stopped),
-  });
+  if (isKept) door.note({ ...describe(incoming, hook), hookId: hook.id, ...refused });
 }
 
 /** In a few words that can be kept and shown, also where the body has a say in them. */
@@ -154,48 +157,37 @@ function reasonOf({ outcome, detail }: Stop): string {
   return `${outcome}: ${visible(maskText(detail.slice(0, limits.hookReasonChars)))}`;
 }
 
-/** Whoever finds no place on the line is not turned away: what they sent is taken, and goes on. */
-async function takeAndTell(
+/** When too many senders already wait for results, accepts the delivery and responds at once. */
+async function acceptAndRespond(
   decision: Go,
   incoming: Incoming,
   located: Located,
   log: Log,
-): Promise<Told> {
+): Promise<WebhookResponse> {
   const { engine, known } = located;
   const { id: hookId, waitMs } = known.hook;
   const leave = waitMs > 0 ? joinLine(engine) : undefined;
   if (leave === undefined) {
-    return tell(hookId, await take(decision, incoming, located));
+    return toWebhookResponse(hookId, await take(decision, incoming, located));
   }
   const jobId = makeId();
   const expected = engine.expectEnd(jobId);
   try {
     const taken = await take(decision, incoming, located, jobId);
-    const told = tell(hookId, taken);
-    if ('error' in taken) return told;
+    const response = toWebhookResponse(hookId, taken);
+    if (!('signalId' in taken)) return response;
     const caller = { expected, waitMs, gone: incoming.hungUp?.() };
     const end = await waitForEnd(engine, taken, caller).catch((error: unknown) => {
       // It is committed, so nothing may sound as if it had to be sent again.
       log.warn('what a delivery came to cannot be read', { error });
       return undefined;
     });
-    if (end === undefined) return told;
-    return { ...told, answer: { status: 200, body: { ...told.answer.body, ...end } } };
+    if (end === undefined) return response;
+    return { ...response, answer: { status: 200, body: { ...response.answer.body, ...end } } };
   } finally {
     expected.drop();
     leave();
   }
-}
-
-interface Told {
-  readonly answer: Answer;
-  /** False for what came before: it starts nothing. */
-  readonly isNew: boolean;
-}
-
-function tell(hookId: string, taken: Taken | Failed): Told {
-  if ('error' in taken) return { answer: answerFailed(taken), isNew: true };
-  return { answer: tellTaken(hookId, taken), isNew: taken.isNew };
 }
 
 /** With the id of its job when somebody stays on the line. */
@@ -204,13 +196,14 @@ async function take(
   incoming: Incoming,
   { known: { hook }, door }: Located,
   jobId?: string,
-): Promise<Taken | Failed> {
+): ReturnType<HookDoor['take']> {
   return await door.take({
     ...describe(incoming, hook),
     hookId: hook.id,
     title: hook.title,
     target: hook.target,
     ...nameDelivery(hook.auth, accepted, incoming.request, { payload, event }),
+    isStrict: hook.replay === 'strict',
     payload,
     event,
     jobId,
@@ -218,33 +211,6 @@ async function take(
     traceparent: traceparentIn(incoming),
     ...(incoming.hops === undefined ? {} : { hops: incoming.hops }),
   });
-}
-
-function tellTaken(hookId: string, taken: Taken): Answer {
-  const { signalId, isNew, jobId, runId, skipped } = taken;
-  const { status, body } = answerAccepted(hookId, signalId, !isNew);
-  const job = jobId === undefined ? {} : { job_id: jobId };
-  const run = runId === undefined ? {} : { run_id: runId };
-  const left = skipped === undefined ? {} : { skipped: skipped.replace(/^skipped:/, '') };
-  return { status, body: { ...body, ...job, ...run, ...left } };
-}
-
-/** What is missing here may be there when it is sent again; what cannot be taken never will be. */
-function answerFailed({ error }: Failed): Answer {
-  const { status } = error.kind;
-  if (status === 404 || status === 503) return answerHindered(error);
-  if (error.code === 'IDEMPOTENCY_MISMATCH') {
-    return { status: 422, body: { error: 'idempotency_mismatch' } };
-  }
-  return { status: 422, body: { error: 'payload_refused' } };
-}
-
-/** Nothing is wrong with the delivery, and what is wrong here is no business of who sent it. */
-function answerHindered({ kind }: DuctileError): Answer {
-  const retryAfterSeconds = limits.hookRetryAfterSeconds;
-  return kind.status === 429
-    ? { status: 429, body: { error: 'rate_limited' }, retryAfterSeconds }
-    : { status: 503, body: { error: 'target_unavailable' }, retryAfterSeconds };
 }
 
 function stateOf(known: KnownHook | undefined): 'unknown' | 'disabled' | 'enabled' {

@@ -28,6 +28,7 @@ export interface WebhookVerbs {
 
 export interface TargetRow {
   readonly id: string;
+  readonly kind: 'job' | 'run';
   readonly signalId: string;
   readonly status: JobStatus | RunStatus;
 }
@@ -81,8 +82,10 @@ interface Delivery {
 }
 
 export interface DeliveryDraft extends Delivery {
-  /** A digest of what was signed, where the same twice can only be a replay. */
+  /** A digest of what may be accepted only once. */
   readonly replayKey: string | null;
+  /** Under another delivery id, what has the same digest is refused instead of being a duplicate. */
+  readonly isStrict?: boolean;
   readonly emission: Emission;
   /** Why its target was left alone, although nothing went wrong. */
   readonly skipped?: string | undefined;
@@ -106,6 +109,10 @@ export interface ToldDelivery {
   readonly isNew: boolean;
   /** What was taken before had its name, and another body. */
   readonly isOther?: true;
+  /** The same signed bytes were accepted under another id, and the webhook refuses that. */
+  readonly isReplay?: true;
+  /** Of a duplicate: why the target of the first delivery was left alone. */
+  readonly skipped?: string;
 }
 
 export interface DeliveryRow extends Delivery {

@@ -9,7 +9,7 @@ import { agentModes } from '../webhook/hook-target.ts';
 import type { Outcome } from '../webhook/outcome.ts';
 import { quietActions } from '../schedule/quiet.ts';
 import { responses } from '../webhook/hook.ts';
-import { authModes } from '../webhook/hook-auth.ts';
+import { authModes, replayModes } from '../webhook/hook-auth.ts';
 import { algorithms, encodings } from '../webhook/mac.ts';
 import { usual, usualPrefix } from '../webhook/usual.ts';
 import type { Context } from './context.ts';
@@ -80,6 +80,12 @@ export const settingsFields = {
     .describe('for hmac: finds what is signed before the body, with a dot between'),
   signed: z.record(z.string(), z.unknown()).optional().describe('for signed: the general form'),
   delivery_header: text().optional().describe('the header with the id of a delivery'),
+  replay: z
+    .enum(replayModes)
+    .optional()
+    .describe(
+      'strict refuses a body that arrives again under another delivery id (default: normal)',
+    ),
   max_body_bytes: z
     .int()
     .min(1)
@@ -132,6 +138,7 @@ export const webhookShape = z.object({
   max_body_bytes: z.int(),
   rate_limit_per_minute: z.int(),
   respond: z.enum(responses),
+  replay: z.enum(replayModes),
   has_own_secret: z.boolean().describe('false when the global token counts'),
   created_by: z.string(),
   created_at: time,
@@ -208,6 +215,7 @@ function usualOf(said: Said) {
     max_body_bytes: usual.maxBodyBytes,
     rate_limit_per_minute: usual.ratePerMinute,
     respond: usual.respond,
+    replay: usual.replay,
     ...(plugin === undefined ? {} : { command: usual.command }),
     ...(respond === 'result' ? { respond_within: formatDuration(usual.waitMs) } : {}),
     ...(auth === 'hmac' ? hmac : {}),

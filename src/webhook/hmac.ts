@@ -2,7 +2,7 @@ import { limits } from '../base/limits.ts';
 import { findSigner, type Algorithm, type Encoding, type KeyForm } from './mac.ts';
 import { findAll, makeEffort, type Effort, type Pattern } from './pattern.ts';
 import { takeHeader, type HookRequest } from './request.ts';
-import { refuse, type Refused } from './verdict.ts';
+import { refuse, type OncePolicy, type Refused } from './verdict.ts';
 
 /** The generic form: one header, the body, and maybe something of the header before it. */
 export interface HmacScheme {
@@ -17,6 +17,13 @@ export interface HmacScheme {
   /** Finds in the header what was signed before the body, with a dot between. */
   readonly payloadPrefix: Pattern | undefined;
   readonly idHeaders: readonly string[];
+  readonly once: OncePolicy;
+}
+
+export interface HmacSigned {
+  readonly secretIndex: number;
+  readonly once: OncePolicy;
+  readonly parts: readonly (string | Buffer)[];
 }
 
 const literal: KeyForm = { encoding: 'utf8', prefix: '' };
@@ -32,6 +39,7 @@ export function makeEndpointScheme(header: string): HmacScheme {
     signature: undefined,
     payloadPrefix: undefined,
     idHeaders: [],
+    once: 'never',
   };
 }
 
@@ -39,7 +47,7 @@ export function verifyHmac(
   scheme: HmacScheme,
   request: HookRequest,
   secrets: readonly string[],
-): number | Refused {
+): HmacSigned | Refused {
   const taken = takeHeader(request, scheme.header);
   if (!taken.ok) return refuse(taken.reason);
   const effort = makeEffort();
@@ -60,7 +68,9 @@ export function verifyHmac(
   }
   const { algorithm, encoding } = scheme;
   const signing = { algorithm, encoding, key: literal };
-  return findSigner(secrets, signatures, parts, signing) ?? refuse('signature_wrong');
+  const secretIndex = findSigner(secrets, signatures, parts, signing);
+  if (secretIndex === undefined) return refuse('signature_wrong');
+  return { secretIndex, once: scheme.once, parts };
 }
 
 function findSignatures(

@@ -8,12 +8,16 @@ import { algorithms, encodings, keyEncodings, keyOf, type KeyForm } from './mac.
 import { parsePattern } from './pattern.ts';
 import { parsePayload, toPart, type Part } from './payload.ts';
 import { presetNames, presets, type PresetName } from './presets.ts';
-import type { Scheme } from './scheme.ts';
+import type { OneScheme, Scheme } from './scheme.ts';
 import type { SignedScheme } from './signed.ts';
 import { usual, usualPrefix } from './usual.ts';
 
 export const authModes = ['bearer', 'hmac', 'signed', ...presetNames] as const;
 export type AuthMode = (typeof authModes)[number];
+
+/** `strict` refuses the same signed bytes under another delivery id. */
+export const replayModes = ['normal', 'strict'] as const;
+export type ReplayMode = (typeof replayModes)[number];
 
 const secret = z
   .string()
@@ -90,6 +94,7 @@ export const authFields = {
   hmac_payload_prefix_regex: blankable(pattern),
   signed: signedFields.optional(),
   delivery_header: header.optional(),
+  replay: z.enum(replayModes).default(usual.replay),
 };
 
 /** Document 4's entries have empty text where there is no pattern. */
@@ -139,6 +144,13 @@ export function checkAuth(fields: AuthFields, report: Report): void {
     report('delivery_header', `is known for auth_mode ${mode}`, 'Leave it out.');
   }
   if (signed !== undefined) checkSigned(signed, report);
+  if (fields.replay === 'strict' && hasToken(mode)) {
+    report(
+      'replay',
+      `strict is not for auth_mode ${mode}, which signs nothing: a copy has the token itself`,
+      'Leave it out, or use an auth_mode with a signature.',
+    );
+  }
   checkSecrets(fields, report);
 }
 
@@ -213,6 +225,18 @@ export function secretsOf(fields: AuthFields): readonly string[] {
 }
 
 export function toScheme(fields: AuthFields): Scheme {
+  const scheme = toNormalScheme(fields);
+  if (fields.replay !== 'strict') return scheme;
+  if (scheme.kind !== 'any') return toStrict(scheme);
+  const [first, ...others] = scheme.of;
+  return { ...scheme, of: [toStrict(first), ...others.map(toStrict)] };
+}
+
+function toStrict(scheme: OneScheme): OneScheme {
+  return scheme.kind === 'token' ? scheme : { ...scheme, once: 'always' };
+}
+
+function toNormalScheme(fields: AuthFields): Scheme {
   const { auth_mode: mode, delivery_header: idHeader = 'idempotency-key' } = fields;
   if (mode === 'bearer') return makeBearer([idHeader]);
   if (mode === 'signed') return toSigned(fields, idHeader);
@@ -227,6 +251,7 @@ export function toScheme(fields: AuthFields): Scheme {
     signature: fields.hmac_sig_regex,
     payloadPrefix: fields.hmac_payload_prefix_regex,
     idHeaders: [idHeader],
+    once: 'never',
   };
 }
 
@@ -246,7 +271,7 @@ function toSigned({ signed }: AuthFields, idHeader: string): SignedScheme {
     timestamp: part === undefined ? undefined : { part, unit, toleranceMs },
     idHeaders: [idHeader],
     idField: signed.id_field,
-    isBodyUnique: signed.unique_body,
+    once: signed.unique_body ? 'always' : 'never',
     hasChallenge: false,
   };
 }

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { count, duration, flag, section, text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
-import { authFields, checkAuth, secretsOf, toScheme } from './hook-auth.ts';
+import { authFields, checkAuth, secretsOf, toScheme, type ReplayMode } from './hook-auth.ts';
 import { checkTarget, targetFields, toTarget, type Report, type Target } from './hook-target.ts';
 import type { Scheme } from './scheme.ts';
 import { usual } from './usual.ts';
@@ -14,6 +14,7 @@ export interface Hook {
   readonly enabled: boolean;
   readonly target: Target;
   readonly auth: Scheme;
+  readonly replay: ReplayMode;
   readonly maxBodyBytes: number;
   readonly ratePerMinute: number;
   /** How long a sender is kept on the line for what its delivery came to; not at all when zero. */
@@ -81,6 +82,7 @@ export function toHook(entry: HookEntry): HookWithSecrets {
     enabled: entry.enabled,
     target: toTarget(entry),
     auth: toScheme(entry),
+    replay: entry.replay,
     maxBodyBytes: entry.max_body_bytes,
     ratePerMinute: entry.rate_limit_per_minute,
     waitMs: waitOf(entry),

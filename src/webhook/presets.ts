@@ -9,7 +9,7 @@ export const presets = {
     header: 'x-hub-signature-256',
     prefix: 'sha256=',
     idHeaders: ['x-github-delivery'],
-    isBodyUnique: true,
+    once: 'unnamed',
   }),
   gitlab: {
     kind: 'token',
@@ -44,6 +44,7 @@ export const presets = {
     kind: 'twilio',
     header: 'x-twilio-signature',
     idHeaders: ['i-twilio-idempotency-token'],
+    once: 'unnamed',
   },
   'standard-webhooks': { kind: 'any', of: [standard('webhook-'), standard('svix-')] },
   svix: { kind: 'any', of: [standard('svix-'), standard('webhook-')] },
@@ -57,8 +58,8 @@ function shopify(lead: string): SignedScheme {
   return signed({
     header: `${lead}hmac-sha256`,
     encoding: 'base64',
-    idHeaders: [`${lead}webhook-id`],
-    isBodyUnique: true,
+    idHeaders: [`${lead}webhook-id`, `${lead}event-id`],
+    once: 'unnamed',
   });
 }
 
@@ -89,7 +90,7 @@ function signed(differences: Partial<SignedScheme> & Pick<SignedScheme, 'header'
     timestamp: undefined,
     idHeaders: [],
     idField: undefined,
-    isBodyUnique: false,
+    once: 'never',
     hasChallenge: false,
     ...differences,
   };

@@ -1,8 +1,8 @@
 import { limits } from '../base/limits.ts';
-import { digestOf, findSigner, type Signing } from './mac.ts';
+import { findSigner, type Signing } from './mac.ts';
 import { fillPayload, valueOf, type Part } from './payload.ts';
 import { takeHeader, type HookRequest } from './request.ts';
-import { refuse, type Refusal, type Refused } from './verdict.ts';
+import { refuse, type OncePolicy, type Refusal, type Refused } from './verdict.ts';
 
 /** The general form: any number of signatures over anything that the request has. */
 export interface SignedScheme extends Signing {
@@ -17,8 +17,8 @@ export interface SignedScheme extends Signing {
   /** Where the sender names the delivery: headers, or else a field of the payload. */
   readonly idHeaders: readonly string[];
   readonly idField: string | undefined;
-  /** No two deliveries have the same body. */
-  readonly isBodyUnique: boolean;
+  /** Without a timestamp; with one it's always. */
+  readonly once: OncePolicy;
   /** Whether the sender may ask for its challenge back. */
   readonly hasChallenge: boolean;
 }
@@ -32,7 +32,8 @@ export interface Timestamp {
 export interface Signed {
   readonly secretIndex: number;
   readonly timestampMs: number | undefined;
-  readonly replayKey: string | undefined;
+  readonly once: OncePolicy;
+  readonly parts: readonly (string | Buffer)[];
 }
 
 export function verifySigned(
@@ -55,9 +56,8 @@ export function verifySigned(
   if (secretIndex === undefined) return refuse('signature_wrong');
   const time = readTime(scheme, request, entries, nowMs);
   if (!time.ok) return refuse(time.reason);
-  const isReplayable = scheme.timestamp !== undefined || scheme.isBodyUnique;
-  const replayKey = isReplayable ? digestOf(filled.parts) : undefined;
-  return { secretIndex, timestampMs: time.ms, replayKey };
+  const once = scheme.timestamp === undefined ? scheme.once : 'always';
+  return { secretIndex, timestampMs: time.ms, once, parts: filled.parts };
 }
 
 function split(value: string, separator: string): string[] {

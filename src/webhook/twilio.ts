@@ -1,13 +1,14 @@
 import { isForm, readForm } from './form.ts';
 import { digestOf, findSigner, isSame, sign, type Signing } from './mac.ts';
 import { takeHeader, type HookRequest } from './request.ts';
-import { refuse, type Refused } from './verdict.ts';
+import { refuse, type OncePolicy, type Refused } from './verdict.ts';
 
 /** Twilio signs the address, and of the body its fields in order or a digest in the address. */
 export interface TwilioScheme {
   readonly kind: 'twilio';
   readonly header: string;
   readonly idHeaders: readonly string[];
+  readonly once: OncePolicy;
 }
 
 const signing: Signing = {
@@ -18,11 +19,12 @@ const signing: Signing = {
 
 export interface TwilioSigned {
   readonly secretIndex: number;
-  readonly replayKey: string;
+  readonly once: OncePolicy;
+  readonly parts: readonly string[];
 }
 
 export function verifyTwilio(
-  { header }: TwilioScheme,
+  { header, once }: TwilioScheme,
   request: HookRequest,
   secrets: readonly string[],
 ): TwilioSigned | Refused {
@@ -36,9 +38,7 @@ export function verifyTwilio(
     const secretIndex = findSigner(secrets, [taken.value], [url, fields], signing);
     // Nothing marks where the address ends, so whoever has a copy can move fields into it: what
     // was signed stays the same text, and that in one spelling is what it is known by.
-    if (secretIndex !== undefined) {
-      return { secretIndex, replayKey: digestOf([spellings[0], fields]) };
-    }
+    if (secretIndex !== undefined) return { secretIndex, once, parts: [spellings[0], fields] };
   }
   return refuse('signature_wrong');
 }

@@ -7,6 +7,7 @@ export const usual = {
   encoding: 'hex',
   quietAction: 'skip',
   respond: 'accepted',
+  replay: 'normal',
   maxBodyBytes: limits.hookBodyBytesMax,
   ratePerMinute: limits.hookRateUsual,
   waitMs: limits.hookRespondMs,

@@ -9,12 +9,16 @@ export interface Accepted {
   readonly timestampMs?: number;
   /** Which of the secrets it was. */
   readonly secretIndex: number;
-  /**
-   * A digest of what was signed, where the same bytes twice can only be a replay: a delivery's id
-   * is often not covered by the signature, and whoever has a copy can send it under a new one.
-   */
+  /** A digest of what was signed, where the same bytes may be accepted only once. */
   readonly replayKey?: string;
 }
+
+/**
+ * When the same signed bytes may be accepted only once. `unnamed`: only if the delivery has no id,
+ * because senders such as GitHub repeat a body under another id. That id isn't signed, so a copy can
+ * be sent under a new id; `replay: strict` turns `unnamed` and `never` into `always`.
+ */
+export type OncePolicy = 'always' | 'unnamed' | 'never';
 
 export interface Refused {
   readonly kind: 'refused';

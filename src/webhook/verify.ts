@@ -4,11 +4,12 @@ import { limits } from '../base/limits.ts';
 import { verifyToken } from './bearer.ts';
 import { idInHeaders } from './delivery-name.ts';
 import { verifyHmac } from './hmac.ts';
+import { digestOf } from './mac.ts';
 import type { HookRequest } from './request.ts';
 import { choose, type OneScheme, type Scheme } from './scheme.ts';
 import { verifySigned } from './signed.ts';
 import { verifyTwilio } from './twilio.ts';
-import { refuse, type Refused, type Verdict } from './verdict.ts';
+import { refuse, type OncePolicy, type Refused, type Verdict } from './verdict.ts';
 
 /**
  * Whether a delivery comes from who it should, by its raw bytes. Any of the secrets is good, so that
@@ -30,13 +31,23 @@ export function verify(
   }
   const deliveryId = idInHeaders(one.idHeaders, request);
   if (typeof deliveryId === 'object') return deliveryId;
-  return { kind: 'accepted', ...proof, ...(deliveryId === undefined ? {} : { deliveryId }) };
+  const { secretIndex, timestampMs, once, parts } = proof;
+  const isOnce = once === 'always' || (once === 'unnamed' && deliveryId === undefined);
+  return {
+    kind: 'accepted',
+    secretIndex,
+    ...(timestampMs === undefined ? {} : { timestampMs }),
+    ...(isOnce ? { replayKey: digestOf(parts) } : {}),
+    ...(deliveryId === undefined ? {} : { deliveryId }),
+  };
 }
 
 interface Proof {
   readonly secretIndex: number;
-  readonly timestampMs?: number;
-  readonly replayKey?: string;
+  readonly timestampMs?: number | undefined;
+  readonly once: OncePolicy;
+  /** The bytes that were signed; none for a token. */
+  readonly parts: readonly (string | Buffer)[];
 }
 
 function prove(
@@ -46,21 +57,10 @@ function prove(
   nowMs: number,
 ): Proof | Refused {
   if (scheme.kind === 'twilio') return verifyTwilio(scheme, request, secrets);
-  if (scheme.kind === 'signed') {
-    const signed = verifySigned(scheme, request, secrets, nowMs);
-    if ('kind' in signed) return signed;
-    const { secretIndex, timestampMs, replayKey } = signed;
-    return {
-      secretIndex,
-      ...(timestampMs === undefined ? {} : { timestampMs }),
-      ...(replayKey === undefined ? {} : { replayKey }),
-    };
-  }
-  const found =
-    scheme.kind === 'hmac'
-      ? verifyHmac(scheme, request, secrets)
-      : verifyToken(scheme, request, secrets);
-  return typeof found === 'number' ? { secretIndex: found } : found;
+  if (scheme.kind === 'signed') return verifySigned(scheme, request, secrets, nowMs);
+  if (scheme.kind === 'hmac') return verifyHmac(scheme, request, secrets);
+  const found = verifyToken(scheme, request, secrets);
+  return typeof found === 'number' ? { secretIndex: found, once: 'never', parts: [] } : found;
 }
 
 /** Looked for only after the signature: the answer tells a stranger nothing. */

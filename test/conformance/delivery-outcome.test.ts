@@ -66,7 +66,7 @@ describe.each(databases)('deliveries on %s', (kind) => {
     // What was skipped was taken: the same again is the same.
     const again = { ...skipped, id: makeId() };
     const { told: repeated } = await ledger.receive([again]);
-    expect(repeated).toEqual([{ signalId: signals[2], isNew: false }]);
+    expect(repeated).toEqual([{ signalId: signals[2], isNew: false, skipped: reason }]);
   });
 
   test('what deliveries were for is found, the last time of each last', async () => {
@@ -79,11 +79,29 @@ describe.each(databases)('deliveries on %s', (kind) => {
     await ledger.enqueue({ jobs: [again], signals: [] });
     const targets = await ledger.targets([once.id, twice.id, agents.id]);
     expect(targets.filter(({ signalId }) => signalId === once.id)).toEqual([
-      { id: once.emission.jobs[0]?.id, signalId: once.id, status: 'queued' },
+      { id: once.emission.jobs[0]?.id, kind: 'job', signalId: once.id, status: 'queued' },
     ]);
     expect(targets.filter(({ signalId }) => signalId === twice.id).at(-1)?.id).toBe(again.id);
     expect(targets).toHaveLength(3);
     expect(await ledger.targets([])).toEqual([]);
+  });
+
+  test('what is strict is a replay under another id, and a duplicate under its own', async () => {
+    const { ledger } = await openBench(kind);
+    const strict = { replayKey: 'digest', isStrict: true };
+    const first = { ...delivery('a', [draft()]), ...strict };
+    const copy = { ...delivery('a', [draft()]), ...strict };
+    const same = { ...delivery('a', [draft()]), ...strict, deliveryId: first.deliveryId };
+    const normal = { ...delivery('a', [draft()]), replayKey: 'digest' };
+    const { told } = await ledger.receive([first, copy, same, normal]);
+    expect(told).toEqual([
+      { signalId: first.id, isNew: true },
+      { signalId: first.id, isNew: false, isReplay: true },
+      { signalId: first.id, isNew: false },
+      { signalId: first.id, isNew: false },
+    ]);
+    expect(await ledger.jobs({ limit: 9 })).toHaveLength(1);
+    expect(await ledger.deliveries({ limit: 9 })).toMatchObject([{ duplicates: 2 }]);
   });
 
   test('of a batch in which some came before, each is told its own', async () => {

@@ -150,7 +150,7 @@ const elsewhere: readonly (readonly [number, string, string])[] = [
   [12, 'http/webhook-attacks-time.test.ts', '12 a separator inside of a part'],
   [13, 'http/webhook-attacks-time.test.ts', '13 the same bytes again are 200'],
   [14, 'http/webhook-attacks-time.test.ts', '14 later they are 401'],
-  [15, 'http/webhook-attacks-time.test.ts', '15 the same bytes under an id'],
+  [15, 'http/webhook-attacks-time.test.ts', '15 with replay strict, the same bytes under an id'],
   [16, 'http/webhook-attacks-proof.test.ts', '16 the proof of another webhook'],
   [17, 'http/webhook-attacks-proof.test.ts', '17 the secret of another tenant'],
   [18, 'http/webhook-attacks-time.test.ts', '18 a secret that was rotated'],

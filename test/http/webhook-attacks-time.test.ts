@@ -171,20 +171,23 @@ test('12 a separator inside of a part moves nothing from one part to the next', 
   });
 });
 
-test('15 the same bytes under an id that is not signed are 200 and start nothing', async () => {
+test('15 with replay strict, the same bytes under an id that is not signed are 409', async () => {
   const body = '{"copied":1}';
+  const entry = { plugin: 'echo', command: 'poll', auth_mode: 'github', replay: 'strict' };
+  const secret = await at.open('strict', entry);
   const send = (id: string): Promise<Told> =>
     at.post(
-      '/hooks/gh',
+      '/hooks/strict',
       [
-        ['x-hub-signature-256', `sha256=${mac(github, body, 'hex')}`],
+        ['x-hub-signature-256', `sha256=${mac(secret, body, 'hex')}`],
         ['x-github-delivery', id],
       ],
       body,
     );
   expect((await send('one')).status).toBe(202);
   await at.comesToNothing(async () => {
-    for (const id of ['two', 'three']) expect((await send(id)).status).toBe(200);
+    for (const id of ['two', 'three']) expect((await send(id)).status).toBe(409);
+    expect((await send('one')).status).toBe(200);
   });
 });
 

@@ -35,16 +35,18 @@ export async function listTargets(
   const among = `source_event_id in (${signalIds.map(() => '?').join(', ')})`;
   const values = [...signalIds, `%${TARGET_KEY}`];
   const rows = await session.run(
-    `select id, source_event_id, status, created_at from ${d.table('job_queue')}
+    `select 'job' as kind, id, source_event_id, status, created_at from ${d.table('job_queue')}
         where ${among} and idempotency_key like ?
       union all
-      select id, source_event_id, status, created_at from ${d.table('pipeline_runs')}
+      select 'run' as kind, id, source_event_id, status, created_at
+        from ${d.table('pipeline_runs')}
         where ${among} and lineage like ?
       order by created_at, id`,
     [...values, ...values],
   );
   return rows.map((row) => ({
     id: text(row, 'id'),
+    kind: text(row, 'kind') as TargetRow['kind'],
     signalId: text(row, 'source_event_id'),
     status: text(row, 'status') as TargetRow['status'],
   }));

@@ -97,11 +97,11 @@ async function findAllEarlier(
 /** The one that was taken. By its own id, it is this very one, told again after a lost answer. */
 async function findEarlier(
   tx: Transaction,
-  { id, hookId, deliveryId, replayKey }: DeliveryDraft,
+  { id, hookId, deliveryId, replayKey, isStrict = false }: DeliveryDraft,
 ): Promise<ToldDelivery> {
   const deliveries = tx.dialect.table('webhook_deliveries');
   const [row] = await tx.run(
-    `select seq, id, signal_id, replay_key from ${deliveries}
+    `select seq, id, signal_id, delivery_id, replay_key, reason from ${deliveries}
       where id = ? or (hook_id = ? and verdict = 'accepted' and (delivery_id = ? or replay_key = ?))
       order by seq limit 1`,
     [id, hookId, deliveryId, replayKey],
@@ -112,10 +112,14 @@ async function findEarlier(
   if (isKeyReused(textOrNull(row, 'replay_key'), replayKey)) {
     return { signalId, isNew: false, isOther: true };
   }
+  if (isStrict && textOrNull(row, 'delivery_id') !== deliveryId) {
+    return { signalId, isNew: false, isReplay: true };
+  }
   await tx.run(`update ${deliveries} set duplicates = duplicates + 1 where seq = ?`, [
     int(row, 'seq'),
   ]);
-  return { signalId, isNew: false };
+  const skipped = textOrNull(row, 'reason');
+  return { signalId, isNew: false, ...(skipped === null ? {} : { skipped }) };
 }
 
 function countTriggers(tx: Transaction, fresh: readonly DeliveryDraft[]): void {

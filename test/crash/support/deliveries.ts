@@ -26,7 +26,6 @@ export interface Sent {
   readonly unanswered: number;
   readonly status: number;
   readonly signalId: string;
-  /** Told with a 202 alone. */
   readonly jobId: string | undefined;
 }
 
@@ -154,7 +153,7 @@ export async function judgeDeliveries(
     else if (!signals.has(signalId)) faults.push(`the signal of ${id} is lost`);
     else if (job === undefined) faults.push(`the job of ${id} is lost`);
     else if (others.length > 0) faults.push(`${id} has ${others.length + 1} jobs`);
-    else if (jobId !== undefined && jobId !== job.id) faults.push(`${id} was told another job`);
+    else if (jobId !== job.id) faults.push(`${id} was told the job ${jobId}, not ${job.id}`);
     else if (job.status !== 'succeeded') faults.push(`the job of ${id} is ${job.status}`);
   }
   const known = new Set(history.map(({ id }) => id));

@@ -49,6 +49,7 @@ describe('a hook', () => {
           lead: 'Bearer ',
           idHeaders: ['idempotency-key'],
         },
+        replay: 'normal',
         maxBodyBytes: limits.hookBodyBytesMax,
         ratePerMinute: limits.hookRateUsual,
         waitMs: 0,
@@ -173,7 +174,7 @@ describe('its authentication', () => {
   });
 
   test('the general form says nothing that was not said', () => {
-    const unsaid = { idHeaders: ['idempotency-key'], isBodyUnique: false };
+    const unsaid = { idHeaders: ['idempotency-key'], once: 'never' };
     const { auth } = parse({ ...signed, signed: { header: 'X-Sig' } }).hook;
     expect(auth).toEqual({ ...presets.github, header: 'x-sig', prefix: '', ...unsaid });
     const [header, at] = ['X-T', '{header:X-T}'];

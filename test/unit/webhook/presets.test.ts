@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
+import { hookEntry, toHook } from '../../../src/webhook/hook.ts';
 import { presets } from '../../../src/webhook/presets.ts';
 import type { HookRequest } from '../../../src/webhook/request.ts';
+import type { Scheme } from '../../../src/webhook/scheme.ts';
 import { findDeliveryId } from '../../../src/webhook/delivery-name.ts';
 import { verify } from '../../../src/webhook/verify.ts';
 import { AT, BODY, makeRequest, mutate, sign } from './support.ts';
@@ -191,9 +193,9 @@ describe('stripe', () => {
 });
 
 describe('what names a delivery', () => {
-  const github = (delivery: string) =>
+  const github = (delivery: string, scheme: Scheme = presets.github) =>
     verify(
-      presets.github,
+      scheme,
       makeRequest({
         'x-hub-signature-256': `sha256=${sign('s', BODY)}`,
         'x-github-delivery': delivery,
@@ -202,10 +204,23 @@ describe('what names a delivery', () => {
       AT,
     );
 
-  test('the same body under a new, unsigned id has the same replay key', () => {
-    const [first, second] = [github('a'), github('b')];
-    expect(first).toMatchObject({ deliveryId: 'a' });
-    expect(second).toMatchObject({ deliveryId: 'b' });
+  test('an id that is not signed tells deliveries with the same body apart', () => {
+    expect(github('a')).toStrictEqual({ kind: 'accepted', secretIndex: 0, deliveryId: 'a' });
+    expect(github('')).toMatchObject({ replayKey: expect.stringMatching(/^[0-9a-f]{64}$/) });
+  });
+
+  test('replay strict gives the same body the same replay key under any id', () => {
+    const { hook } = toHook(
+      hookEntry.parse({
+        id: 'gh',
+        title: 'T',
+        plugin: 'echo',
+        auth_mode: 'github',
+        hmac_secret: 's',
+        replay: 'strict',
+      }),
+    );
+    const [first, second] = [github('a', hook.auth), github('b', hook.auth)];
     const keyOf = (verdict: typeof first) => verdict.kind === 'accepted' && verdict.replayKey;
     expect(keyOf(first)).toMatch(/^[0-9a-f]{64}$/);
     expect(keyOf(first)).toBe(keyOf(second));

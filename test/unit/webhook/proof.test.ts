@@ -31,7 +31,7 @@ const scheme: SignedScheme = {
   timestamp: undefined,
   idHeaders: ['x-id'],
   idField: 'id',
-  isBodyUnique: false,
+  once: 'never',
   hasChallenge: true,
 };
 const timed: SignedScheme = {
@@ -55,7 +55,7 @@ const deliver = (
 describe('a signed delivery', () => {
   test('proves what it says, and nothing that it does not', () => {
     expect(deliver(scheme)).toStrictEqual({ kind: 'accepted', secretIndex: 0 });
-    expect(deliver({ ...scheme, isBodyUnique: true })).toStrictEqual({
+    expect(deliver({ ...scheme, once: 'always' })).toStrictEqual({
       kind: 'accepted',
       secretIndex: 0,
       replayKey: digestOf([BODY]),

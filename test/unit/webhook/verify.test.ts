@@ -256,7 +256,7 @@ describe('the general form', () => {
     timestamp: { part: { kind: 'header', name: 'x-time' }, unit: 'ms', toleranceMs: 1000 },
     idHeaders: ['x-id'],
     idField: undefined,
-    isBodyUnique: false,
+    once: 'never',
     hasChallenge: false,
   };
   const made = (time: string, url: string): HookRequest => {
