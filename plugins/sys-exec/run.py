@@ -14,10 +14,10 @@ import shutil
 import signal
 import subprocess
 
+from command_guard import Guarded, find_fault
 from ductile_plugin import ConfigError, Failure, answer, clip, run
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-SHELLS = {"sh", "ash", "bash", "dash", "ksh", "mksh", "zsh", "fish", "csh", "tcsh"}
 OUTPUT_BYTES_MAX = 400_000
 KILL_GRACE_S = 1.0
 # How long output that a child of the program still holds open is waited for.
@@ -83,22 +83,13 @@ def check_command(place, argv, allow_shell):
         raise ConfigError(f"{place} must be a list of strings that begins with a program")
     if PLACEHOLDER.search(argv[0]):
         raise ConfigError(f"{place}: the program itself cannot be a placeholder")
-    if os.path.basename(argv[0]) in SHELLS and any(is_script_flag(part) for part in argv[1:]):
-        check_shell(place, argv, allow_shell)
-    return argv
-
-
-def is_script_flag(part):
-    return re.fullmatch(r"-[A-Za-z]*c", part) is not None
-
-
-def check_shell(place, argv, allow_shell):
-    """A script given to a shell must be the operator's word for word; values may only follow it."""
-    if not allow_shell:
+    guarded = Guarded(argv)
+    if guarded.starts_shell and not allow_shell:
         raise ConfigError(f"{place} starts a shell, which needs config.allow_shell")
-    script_at = next(at for at, part in enumerate(argv) if at > 0 and is_script_flag(part)) + 1
-    if any(PLACEHOLDER.search(part) for part in argv[: script_at + 1]):
-        raise ConfigError(f"{place}: a shell script cannot contain placeholders; pass them after it as $1, $2")
+    fault = find_fault(argv, guarded)
+    if fault is not None:
+        raise ConfigError(f"{place}: {fault}")
+    return [Verbatim(part) if at in guarded.fixed else part for at, part in enumerate(argv)]
 
 
 class Verbatim(str):
