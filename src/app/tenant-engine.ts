@@ -67,12 +67,17 @@ function nameSchedules({ plugins }: Config): string {
 
 /** On PostgreSQL the others hear of work in it from the root ledger, where it is due now. */
 function openTenantLedger({ slug }: TenantRow, { root, current, log }: Household): Promise<Ledger> {
-  const place = tenantPlace(current().config.state, slug);
+  const { state } = current().config;
+  const place = tenantPlace(state, slug);
   const tell = async (): Promise<void> => {
     await root.noteTenantDue(slug, 'now').catch(() => undefined);
     root.hint();
   };
-  return openSoundLedger(place, undefined, log.forTenant(slug), { hint: rarely(tell) });
+  const tenancy = {
+    hint: rarely(tell),
+    ...(state.kind === 'postgres' ? { rootSchema: state.schema } : {}),
+  };
+  return openSoundLedger(place, undefined, log.forTenant(slug), tenancy);
 }
 
 /** The first at once; those that come soon after it are one. */

@@ -248,6 +248,11 @@ export class LocalEngine implements Engine {
     await this.#wiring.dispatcher.drained();
   }
 
+  /** Returns claims that wait for a slot; resolves when no claim is in progress. */
+  withholdAll(): Promise<void> {
+    return this.#wiring.dispatcher.withhold(() => true);
+  }
+
   goOn(): void {
     if (this.#state === 'running' && !this.isPaused) this.#wiring.dispatcher.open();
   }

@@ -1,3 +1,4 @@
+import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 
@@ -52,8 +53,10 @@ export class Pause {
     const { isRunning, open, shut, log } = this.#options;
     if (isOn === this.#isOn || !isRunning()) return;
     this.#isOn = isOn;
-    if (isOn) void shut();
-    else open();
+    if (isOn) {
+      // The claim itself reads the pause, so a failure here only delays the return of waiting claims.
+      shut().catch((error: unknown) => log.warn('pausing failed', { error: messageOf(error) }));
+    } else open();
     log.info(isOn ? 'paused: nothing new is started' : 'resumed');
   }
 }

@@ -103,6 +103,11 @@ class Keeper implements TenantKeeper {
     this.soon();
   }
 
+  async awaitPause(): Promise<void> {
+    await Promise.all([...this.#houses.values()].map(({ engine }) => engine.withholdAll()));
+    await this.#options.root.awaitTenantClaims();
+  }
+
   renew(): void {
     this.#announce().catch((error: unknown) => this.#tell('tenants sleep over a change', error));
     for (const [slug, { engine }] of this.#houses) {

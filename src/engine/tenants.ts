@@ -6,6 +6,8 @@ import type { Tenants } from './engine.ts';
 export interface TenantKeeper extends Tenants, Service {
   /** A process of the root ledger died: its claims in any of them are to be taken back. */
   mourn(): Promise<void>;
+  /** The system is paused: resolves when no ledger of a tenant starts another job. */
+  awaitPause(): Promise<void>;
   /** What the process has in force is another now, and so what they share of it. */
   renew(): void;
 }

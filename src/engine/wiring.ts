@@ -99,7 +99,10 @@ export class Wiring {
       ledger,
       isRunning: () => life.isRunning(),
       open: () => this.dispatcher.open(),
-      shut: () => this.dispatcher.shut(),
+      shut: async () => {
+        await this.dispatcher.shut();
+        await parts.tenants?.awaitPause();
+      },
       log: this.#log,
     });
     this.health = this.#makeHealth();

@@ -29,6 +29,10 @@ export interface Dialect {
   readonly skipLocked: string;
   /** Serialises claims of one ledger over all hosts; undefined where there is one writer anyway. */
   readonly lockClaims: string | undefined;
+  /** The tables that can pause this ledger: its own `ledger_meta`, and the root's in PostgreSQL. */
+  readonly pausedBy: readonly string[];
+  /** Waits for the claims in progress in these schemas; undefined where there is one writer. */
+  readonly awaitClaimsIn: ((schemas: readonly string[]) => string) | undefined;
   /** The same for the beginning of runs that wait for others of their key. */
   readonly lockRuns: string | undefined;
   /** Keeps claims off, and nobody else who does the same; undefined where there is one writer. */

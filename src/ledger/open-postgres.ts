@@ -6,7 +6,7 @@ import type { Ledger } from './ledger.ts';
 import { migrate } from './migrate.ts';
 import type { Notifier } from './notifier.ts';
 import { makeNotifier } from './notify.ts';
-import { openPostgres } from './postgres.ts';
+import { openPostgres, type PostgresOptions } from './postgres.ts';
 import { adoptEvents } from './queries/event.ts';
 import { readMeta } from './queries/meta.ts';
 
@@ -21,9 +21,9 @@ export async function openPostgresParts(
   url: string,
   schema: string,
   signal?: AbortSignal,
-  connectionsMax?: number,
+  options?: PostgresOptions,
 ): Promise<PostgresParts> {
-  const store = openPostgres(url, schema, connectionsMax);
+  const store = openPostgres(url, schema, options);
   signal?.addEventListener('abort', () => store.cut(), { once: true });
   try {
     await store.write(['other'], async (tx) => {

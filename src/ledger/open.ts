@@ -82,6 +82,8 @@ export async function openSoundLedger(
 /** A ledger beside the root one: it has few connections, and the root's hints are for it too. */
 export interface Tenancy {
   readonly hint: () => void;
+  /** The schema of the root ledger in PostgreSQL. */
+  readonly rootSchema?: string;
 }
 
 async function openSqliteLedger(path: string, log?: Pick<Log, 'warn'>): Promise<Ledger> {
@@ -127,9 +129,14 @@ async function openPostgresLedger(
 ): Promise<Ledger> {
   // Who works on a file never loads the driver.
   const { openPostgresParts } = await import('./open-postgres.ts');
-  const connections = tenancy === undefined ? undefined : limits.tenantConnectionsMax;
-  const { store, notifier, care } = await openPostgresParts(url, schema, signal, connections);
-  return makeLedger(store, tenancy === undefined ? notifier : { ...silent, ...tenancy }, care);
+  if (tenancy === undefined) {
+    const { store, notifier, care } = await openPostgresParts(url, schema, signal);
+    return makeLedger(store, notifier, care);
+  }
+  const { hint, rootSchema = schema } = tenancy;
+  const options = { connectionsMax: limits.tenantConnectionsMax, rootSchema };
+  const { store, care } = await openPostgresParts(url, schema, signal, options);
+  return makeLedger(store, { ...silent, hint }, care);
 }
 
 export function makeLedger(

@@ -42,12 +42,10 @@ export interface PostgresStore extends Store {
   snapshot(work: SnapshotWork): Promise<void>;
 }
 
-export function makePostgresDialect(schema: string): Dialect {
+export function makePostgresDialect(schema: string, rootSchema = schema): Dialect {
   const format = `'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'`;
-  const lockOf = (what: string, how: '' | '_shared' = ''): string => {
-    const key = createHash('sha256').update(`ductile:${what}`).digest().readBigInt64BE(0);
-    return `select pg_advisory_xact_lock${how}(${key})`;
-  };
+  const lockOf = (what: string, how: '' | '_shared' = ''): string =>
+    `select pg_advisory_xact_lock${how}(${lockKeyOf(what)})`;
   return {
     name: 'postgres',
     table: (name) => `"${schema}".${name}`,
@@ -68,6 +66,11 @@ export function makePostgresDialect(schema: string): Dialect {
     forShare: 'for share',
     skipLocked: 'for update skip locked',
     lockClaims: lockOf(schema),
+    pausedBy: [...new Set([schema, rootSchema])].map((name) => `"${name}".ledger_meta`),
+    awaitClaimsIn: (schemas) =>
+      `select pg_advisory_xact_lock(key) from unnest(array[${schemas
+        .map(lockKeyOf)
+        .join(', ')}]::bigint[]) key`,
     keepOffClaims: lockOf(schema, '_shared'),
     lockRuns: lockOf(`${schema}:runs`),
     settledBelow: 'pg_snapshot_xmin(pg_current_snapshot())::text::bigint',
@@ -85,12 +88,22 @@ export function makePostgresDialect(schema: string): Dialect {
   };
 }
 
+function lockKeyOf(what: string): bigint {
+  return createHash('sha256').update(`ductile:${what}`).digest().readBigInt64BE(0);
+}
+
+export interface PostgresOptions {
+  readonly connectionsMax?: number;
+  /** Of a tenant: the schema of the root ledger, whose pause counts for it too. */
+  readonly rootSchema?: string;
+}
+
 export function openPostgres(
   connectionString: string,
   schema: string,
-  connectionsMax = CONNECTIONS_MAX,
+  { connectionsMax = CONNECTIONS_MAX, rootSchema }: PostgresOptions = {},
 ): PostgresStore {
-  const dialect = makePostgresDialect(schema);
+  const dialect = makePostgresDialect(schema, rootSchema);
   const pool = new pg.Pool({
     connectionString,
     max: connectionsMax,

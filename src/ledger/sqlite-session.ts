@@ -23,6 +23,8 @@ export const sqliteDialect: Dialect = {
   forShare: '',
   skipLocked: '',
   lockClaims: undefined,
+  pausedBy: ['ledger_meta'],
+  awaitClaimsIn: undefined,
   keepOffClaims: undefined,
   lockRuns: undefined,
   settledBelow: undefined,

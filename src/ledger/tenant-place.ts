@@ -1,6 +1,7 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { LedgerPlace } from './open.ts';
+import { tenantSchema } from './tenants.ts';
 
 /** Where the root ledger is, and with SQLite the directory in which the others are. */
 export type RootPlace = LedgerPlace & { readonly dir: string };
@@ -9,7 +10,7 @@ export type RootPlace = LedgerPlace & { readonly dir: string };
 export function tenantPlace(root: RootPlace, slug: string): LedgerPlace {
   return root.kind === 'sqlite'
     ? { kind: 'sqlite', path: join(root.dir, `org_${slug}.db`) }
-    : { kind: 'postgres', url: root.url, schema: `org_${slug}` };
+    : { kind: 'postgres', url: root.url, schema: tenantSchema(slug) };
 }
 
 /**

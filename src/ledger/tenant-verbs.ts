@@ -1,7 +1,9 @@
+import { limits } from '../base/limits.ts';
 import type { Store } from './dialect.ts';
 import {
   addTenant,
   addTenantKey,
+  awakeTenants,
   dropTenantKey,
   dueTenants,
   findTenant,
@@ -14,19 +16,28 @@ import {
   setTenantLimits,
   tenantOfKey,
 } from './queries/tenant.ts';
-import type { TenantVerbs } from './tenants.ts';
+import { tenantSchema, type TenantVerbs } from './tenants.ts';
 
-export function makeTenantVerbs({ read, write }: Store): TenantVerbs {
+export function makeTenantVerbs({ dialect, read, write }: Store): TenantVerbs {
   return {
     tenants: () => read(listTenants),
     tenant: (slug) => read((session) => findTenant(session, slug)),
     addTenant: (draft) => write(['other'], (tx) => addTenant(tx, draft)),
     moveTenant: (slug, from, to) => write(['other'], (tx) => moveTenant(tx, slug, from, to)),
-    setTenantLimits: (slug, limits) => write(['other'], (tx) => setTenantLimits(tx, slug, limits)),
+    setTenantLimits: (slug, given) => write(['other'], (tx) => setTenantLimits(tx, slug, given)),
     forgetTenant: (slug) => write(['other'], (tx) => forgetTenant(tx, slug)),
     dueTenants: (limit) => read((session) => dueTenants(session, limit)),
     noteTenantDue: (slug, due) => write(['other'], (tx) => noteTenantDue(tx, slug, due)),
     noteAllTenantsDue: () => write(['other'], noteAllTenantsDue),
+    async awaitTenantClaims() {
+      const { awaitClaimsIn } = dialect;
+      if (awaitClaimsIn === undefined) return;
+      const schemas = (await read(awakeTenants)).map(tenantSchema);
+      for (let at = 0; at < schemas.length; at += limits.claimLocksMax) {
+        const some = schemas.slice(at, at + limits.claimLocksMax);
+        await write(['other'], (tx) => tx.run(awaitClaimsIn(some)));
+      }
+    },
     noteTenantSchema: (slug, report) =>
       write(['other'], (tx) => noteTenantSchema(tx, slug, report)),
     addTenantKey: (kind, key, slug) => write(['other'], (tx) => addTenantKey(tx, kind, key, slug)),

@@ -20,12 +20,19 @@ export interface TenantVerbs {
   noteTenantDue(slug: string, due: 'now' | { readonly at: Timestamp } | null): Promise<void>;
   /** A process died that may have held claims in any of them: all are to be looked at. */
   noteAllTenantsDue(): Promise<void>;
+  /** Resolves when every claim is committed that was in progress in a tenant's ledger, on any host. */
+  awaitTenantClaims(): Promise<void>;
   /** How bringing its schema up to date ended. */
   noteTenantSchema(slug: string, report: TenantSchema): Promise<void>;
   /** Makes a key lead to a tenant, before the tenant's own ledger says so; false when it leads to another. */
   addTenantKey(kind: TenantKeyKind, key: string, slug: string): Promise<boolean>;
   dropTenantKey(kind: TenantKeyKind, key: string): Promise<void>;
   tenantOfKey(kind: TenantKeyKind, key: string): Promise<string | undefined>;
+}
+
+/** The schema of a tenant's ledger in PostgreSQL. */
+export function tenantSchema(slug: string): string {
+  return `org_${slug}`;
 }
 
 /** What leads to a ledger from outside: the digest of a token, the id of a webhook. */

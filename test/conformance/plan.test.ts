@@ -33,6 +33,9 @@ interface Asked {
   readonly claimed: readonly ClaimedJob[];
 }
 
+/** The same statements as for a pause, which would leave nothing to claim for the verbs below. */
+const unpaused = { kind: 'system.pause', paused: false } as const;
+
 const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
   enqueue: ({ ledger }) => {
     const jobs = [draft({ dedupe: strict('new') }), draft({ dedupe: strict('key 9') }), draft()];
@@ -70,14 +73,14 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
   'queued of one plugin': ({ ledger }) => ledger.queuedOf('none', 10),
   'cancel one that waits': ({ ledger }) => ledger.cancel('job 271'),
   'cancel one that runs': ({ ledger }) => ledger.cancel('job 299'),
-  'direct by its own key': ({ ledger }) => ledger.direct(pausing({ sameness: 'each' })),
-  'direct anew': ({ ledger }) => ledger.direct(pausing()),
+  'direct by its own key': ({ ledger }) => ledger.direct(pausing({ sameness: 'each' }, unpaused)),
+  'direct anew': ({ ledger }) => ledger.direct(pausing({}, unpaused)),
   'find a directive': ({ ledger }) => ledger.directive('directive 77'),
   'list the newest directives': ({ ledger }) => ledger.directives({ limit: 10 }),
   'list directives of a type': ({ ledger }) => ledger.directives({ type: 'type 3', limit: 10 }),
   'look for directives that are due': ({ ledger }) => ledger.dueDirectives(['type 3'], 10),
   'begin a directive that waited': async ({ ledger }) => {
-    const { begin, ...asked } = waiting({ due: { inMs: 0 } });
+    const { begin, ...asked } = { ...waiting({ due: { inMs: 0 } }), work: unpaused };
     const { directive } = await ledger.direct({ ...asked, begin });
     return ledger.startDirective({ ...asked, begin, directive });
   },

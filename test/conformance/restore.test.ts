@@ -86,6 +86,8 @@ describe.each(ways)('a backup of %s restored on %s', (source, target) => {
     const [duplicate, fresh] = [draft({ dedupe: strict('k 3') }), draft()];
     const [answer] = await restored.enqueue({ jobs: [duplicate, fresh] });
     expect(answer?.duplicateOf).toBeDefined();
+    expect(await claimAs(restored, 'p2', { slots: 100 })).toEqual([]);
+    await restored.setMeta('paused', '0');
     const claimed = await claimAs(restored, 'p2', { slots: 100 });
     expect(claimed).toHaveLength(25);
     expect(claimed.at(-1)?.id).toBe(fresh.id);

@@ -49,7 +49,9 @@ function crash(place: TestPlace, jobs: number): Promise<number> {
     const beat = { host: 'here', pid: 1, version: '1', slots: 9, spawner: 'native' };
     await ledger.heartbeat({ ...beat, id: processId, plugins: ['worker'] });
     const known = [{ name: 'worker', ...everything }];
+    await ledger.setMeta('paused', '0');
     const claimed = await ledger.claim({ processId, token: makeId(), slots: jobs, plugins: known });
+    await ledger.setMeta('paused', '1');
     return claimed.length;
   });
 }

@@ -19,6 +19,8 @@ export const tenantLimits = {
   tenantsWakingMax: 4,
   tenantsAwakeMax: { sqlite: 256, postgres: 24 },
   tenantConnectionsMax: 2,
+  /** Ledgers whose claims a pause waits for in one transaction, which holds a lock for each. */
+  claimLocksMax: 64,
   /** How long one that has work stays awake when others wait for its place. */
   tenantTurnMs: 5 * SECOND,
   /** How long a visitor waits for one to wake, and until one that did not is tried again. */

@@ -26,7 +26,10 @@ export async function claim(tx: Transaction, request: ClaimRequest): Promise<Cla
 export type View = { readonly earlier: readonly ClaimedJob[] } | { readonly seen: Seen };
 
 interface Seen {
-  /** Undefined when the process is not known: it never was, or it was reaped and must beat first. */
+  /**
+   * Undefined when nothing may be claimed: the ledger is paused, or it doesn't know the process,
+   * which was reaped and must record a heartbeat first.
+   */
   readonly running: RunningCounts | undefined;
   readonly heads: readonly Row[];
 }
@@ -158,7 +161,7 @@ async function withKeyed(
   { slots, running }: { readonly slots: number; readonly running: RunningCounts },
 ): Promise<readonly Row[]> {
   const hasPlace = ({ name, parallelism }: ClaimablePlugin): boolean =>
-    parallelism > (running.byPlugin.get(name) ?? 0);
+    parallelism > (running.byPlugin.get(name) ?? 0) && !running.disabled.has(name);
   const asked = toAsked(openOf(plugins).filter(hasPlace), slots, running.suspects === 0);
   return merge(heads, await readFirstInLine(tx, asked), slots, plugins);
 }
@@ -185,8 +188,9 @@ function withinLimits(
   plugins: readonly ClaimablePlugin[],
   running: RunningCounts,
 ): Row[] {
+  const enabled = plugins.filter(({ name }) => !running.disabled.has(name));
   const free = new Map(
-    plugins.map(({ name, parallelism }) => [name, parallelism - (running.byPlugin.get(name) ?? 0)]),
+    enabled.map(({ name, parallelism }) => [name, parallelism - (running.byPlugin.get(name) ?? 0)]),
   );
   return heads.filter((head) => countDown(free, head));
 }
@@ -212,6 +216,8 @@ function placesLeft({ workersMax }: ClaimRequest, { byPlugin }: RunningCounts): 
 
 interface RunningCounts {
   readonly byPlugin: ReadonlyMap<string, number>;
+  /** Plugins whose jobs wait until an operator enables them again. */
+  readonly disabled: ReadonlySet<string>;
   /** Suspects that this process runs. */
   readonly suspects: number;
   /** Whether a job waits that has a dependency key. */
@@ -227,8 +233,11 @@ async function countRunning(
   const rows = await tx.run(selectRunning(tx.dialect), [processId, processId]);
   const [first] = rows;
   if (first === undefined) return undefined;
-  const counted = rows.filter((row) => row['plugin'] !== null);
+  const named = rows.filter((row) => row['plugin'] !== null);
+  const counted = named.filter((row) => row['disabled'] === 0);
+  const disabled = named.filter((row) => row['disabled'] === 1);
   return {
+    disabled: new Set(disabled.map((row) => text(row, 'plugin'))),
     byPlugin: new Map(counted.map((row) => [text(row, 'plugin'), int(row, 'running')])),
     suspects: counted.reduce((sum, row) => sum + int(row, 'suspects'), 0),
     anyInLine: int(first, 'in_line') === 1,
@@ -236,15 +245,27 @@ async function countRunning(
   };
 }
 
+/**
+ * Reads the pause and the disabled plugins inside the claim's transaction, after its lock. Whoever
+ * writes them takes the same lock, so a claim can't miss what an operator was told is recorded.
+ */
 const selectRunning = writeOnce(
-  (d) => `select counted.plugin, counted.running, counted.suspects, ${d.now} as now,
-      case when ${anyInLine(d)} then 1 else 0 end as in_line
+  (d) => `select counted.plugin, counted.running, counted.suspects, counted.disabled,
+      ${d.now} as now, case when ${anyInLine(d)} then 1 else 0 end as in_line
     from ${d.table('processes')} p left join (
       select plugin, count(*) as running,
-        sum(case when suspect = 1 and claimed_by = ? then 1 else 0 end) as suspects
+        sum(case when suspect = 1 and claimed_by = ? then 1 else 0 end) as suspects, 0 as disabled
         from ${d.table('job_queue')} where status = 'running' group by plugin
-    ) counted on true where p.id = ?`,
+      union all
+      select plugin_name, 0, 0, 1 from ${d.table('plugin_switches')} where enabled = 0
+    ) counted on true where p.id = ? and ${isNotPaused(d)}`,
 );
+
+function isNotPaused({ pausedBy }: Dialect): string {
+  const isPaused = (table: string): string =>
+    `exists (select 1 from ${table} where key = 'paused' and value = '1')`;
+  return pausedBy.map((table) => `not ${isPaused(table)}`).join(' and ');
+}
 
 /** Of one key, nothing is claimed while another runs. */
 function isFreeOfKey(d: Dialect): string {

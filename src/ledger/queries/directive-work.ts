@@ -44,6 +44,7 @@ export async function perform(
   if (work.kind === 'token.create') return createToken(tx, work.token, actor);
   if (work.kind === 'token.revoke') return revokeToken(tx, work.tokenId);
   if (work.kind === 'token.rotate') return rotateToken(tx, work.tokenId, work.digest);
+  await lockClaims(tx);
   await writeMeta(tx, 'paused', work.paused ? '1' : '0');
   return { status: 'completed', result: { paused: work.paused } };
 }
@@ -124,6 +125,7 @@ async function switchPlugin(
   actor: string,
 ): Promise<DirectiveEnd> {
   const { dialect } = tx;
+  await lockClaims(tx);
   await tx.run(
     `insert into ${dialect.table('plugin_switches')} (plugin_name, enabled, changed_by, changed_at)
       values (?, ?, ?, ${dialect.now})
@@ -132,6 +134,11 @@ async function switchPlugin(
     [plugin, enabled ? 1 : 0, actor],
   );
   return { status: 'completed', result: { plugin, enabled } };
+}
+
+/** Waits for the claims in progress on other hosts; later ones see what this transaction writes. */
+async function lockClaims(tx: Transaction): Promise<void> {
+  if (tx.dialect.lockClaims !== undefined) await tx.run(tx.dialect.lockClaims);
 }
 
 function fail(code: ErrorCode, error: string): DirectiveEnd {

@@ -98,6 +98,15 @@ export async function dueTenants(session: Session, limit: number): Promise<DueTe
   };
 }
 
+/** Every tenant that a host may have open: while one is awake, its `due_at` is in the past. */
+export async function awakeTenants(session: Session): Promise<string[]> {
+  const { dialect: d } = session;
+  const rows = await session.run(
+    `select slug from ${d.table('tenants')} where ${mayBeDue} and due_at <= (select ${d.now})`,
+  );
+  return rows.map((row) => text(row, 'slug'));
+}
+
 function msUntil(row: Row): number {
   return fromTimestamp(text(row, 'due_at')) - fromTimestamp(text(row, 'now'));
 }

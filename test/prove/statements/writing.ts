@@ -333,6 +333,11 @@ export const writing = {
     await addTenant(world);
     return () => world.ledger.noteAllTenantsDue();
   },
+  awaitTenantClaims: async (world) => {
+    const slug = await addTenant(world);
+    await world.ledger.noteTenantDue(slug, 'now');
+    return () => world.ledger.awaitTenantClaims();
+  },
   noteTenantSchema: async (world) => {
     const slug = await addTenant(world);
     return () => world.ledger.noteTenantSchema(slug, { version: 1, error: null });
