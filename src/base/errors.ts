@@ -194,6 +194,7 @@ export const catalogue = {
   ),
   TOOL_NOT_FOUND: kind(404, 2, false, 'List the tools again, and use a name as it stands there.'),
   TENANT_EXISTS: kind(409, 1, false, 'Choose another name; see `ductile tenant list`.'),
+  STREAMS_SPENT: kind(429, 1, true, 'Close a stream that is no longer read, then open it again.'),
   TENANT_LIMIT: kind(429, 1, true, 'Wait until some of it is done, or ask for a higher limit.'),
   TENANT_NOT_FOUND: kind(404, 1, false, 'List them with `ductile tenant list`.'),
   TENANT_NOT_ISOLATED: kind(

@@ -62,10 +62,12 @@ const WRITTEN_IN_DIGITS_BELOW = 1e21;
 function scan(text: string): Scan {
   let depth = 0;
   let keys = 0;
+  let elements = 0;
   for (let at = 0; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
     if (code === QUOTE) at = endOfString(text, at);
     else if (code === COLON) keys += 1;
+    else if (code === COMMA) elements += 1;
     else if (isDigit(code)) {
       const end = endOfNumber(text, at);
       if (isChanged(text.slice(at, end))) {
@@ -77,6 +79,10 @@ function scan(text: string): Scan {
     if (depth > limits.jsonDepthMax) return { keys, fault: 'is nested too deeply' };
     if (keys > limits.jsonKeysMax) {
       return { keys, fault: `has more than ${limits.jsonKeysMax} keys` };
+    }
+    // A list of n elements has n - 1 commas.
+    if (elements >= limits.jsonElementsMax) {
+      return { keys, fault: `has more than ${limits.jsonElementsMax} elements` };
     }
   }
   return { keys };
@@ -137,8 +143,9 @@ function isChanged(number: string): boolean {
 
 function countKeys(value: unknown): number {
   let count = 0;
-  if (Array.isArray(value)) for (const item of value) count += countKeys(item);
-  else if (isObject(value)) {
+  if (Array.isArray(value)) {
+    for (const inner of value) if (typeof inner === 'object') count += countKeys(inner);
+  } else if (isObject(value)) {
     const values = Object.values(value);
     count = values.length;
     for (const inner of values) if (typeof inner === 'object') count += countKeys(inner);

@@ -20,7 +20,7 @@ import type { ParsedConfig, ParsedPlugin } from './schema.ts';
 import { buildState } from './state.ts';
 import { buildTelemetry } from './telemetry.ts';
 import { buildTokens } from './tokens.ts';
-import { buildWebhooks } from './webhooks.ts';
+import { buildWebhooks, checkProxies } from './webhooks.ts';
 import type { TokenContext } from './tokens.ts';
 
 export interface BuildContext {
@@ -194,6 +194,10 @@ function readAddress(
 function buildApi(parsed: ParsedConfig, context: BuildContext): ApiConfig {
   const { enabled, listen, discovery } = parsed.api;
   const isGuarded = buildAdmission(parsed.service).requireApiAuth;
+  const { trusted_proxies: trustedProxies } = parsed.api;
+  checkProxies(trustedProxies, (index, message, hint) =>
+    context.report(['api', 'trusted_proxies', index], message, hint),
+  );
   return {
     enabled,
     ...readAddress(listen, ['api', 'listen'], context),
@@ -203,5 +207,6 @@ function buildApi(parsed: ParsedConfig, context: BuildContext): ApiConfig {
     allowedOrigins: parsed.api.allowed_origins,
     discovery: discovery ?? (isGuarded ? 'token' : 'open'),
     sseQueryToken: parsed.api.sse_query_token,
+    trustedProxies,
   };
 }

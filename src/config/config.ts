@@ -192,6 +192,8 @@ export interface ApiConfig {
   readonly discovery: 'open' | 'token';
   /** Whether `/events` takes its token from the query, for browsers that cannot send a header. */
   readonly sseQueryToken: boolean;
+  /** Addresses and subnets of proxies whose `X-Forwarded-For` counts. */
+  readonly trustedProxies: readonly string[];
 }
 
 export interface WebhooksConfig {

@@ -1,4 +1,6 @@
 import * as z from 'zod';
+import { isObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
 import { maskText, REDACTED } from '../base/secrets.ts';
 import { valueAt } from './address.ts';
 import { keyText } from './document.ts';
@@ -25,7 +27,8 @@ export function describeIssues(
   document: Document,
   { whole = 'the file', refusalOf = () => undefined }: Wording = {},
 ): Problem[] {
-  return issues.flatMap((issue) => {
+  // A request with 10,000 unknown keys must not cost 10,000 searches for the nearest known one.
+  const described = issues.slice(0, limits.problemsMax).flatMap((issue) => {
     if (issue.code === 'unrecognized_keys') {
       return describeUnknown(issue, schema, document, refusalOf);
     }
@@ -40,6 +43,7 @@ export function describeIssues(
     const message = issue.path.length === 0 ? `${whole} ${said}` : said;
     return [makeProblem(document.placeOf(issue.path), keyText(issue.path), message, hint)];
   });
+  return described.slice(0, limits.problemsMax);
 }
 
 function mask(written: string | number, path: Path): string | number {
@@ -54,7 +58,7 @@ function describeUnknown(
   refusalOf: NonNullable<Wording['refusalOf']>,
 ): Problem[] {
   const known = knownKeys(schema, path);
-  return keys.map((key) => {
+  return keys.slice(0, limits.problemsMax).map((key) => {
     const at = [...path, key];
     const { message, hint } = refusalOf(at) ?? {
       message: 'is not a known key',
@@ -170,6 +174,17 @@ function schemaWithin(inner: z.core.$ZodType, key: string): z.core.$ZodType | un
   }
   if (inner instanceof z.ZodRecord) return inner.valueType;
   return inner instanceof z.ZodArray ? inner.element : undefined;
+}
+
+/** The field whose list has more entries than any field takes, found before a schema checks them all. */
+export function findLongList(schema: z.ZodType, value: unknown): string | undefined {
+  const inner = unwrap(schema);
+  if (!(inner instanceof z.ZodObject) || !isObject(value)) return undefined;
+  return Object.keys(inner.shape).find((key) => {
+    const list = value[key];
+    if (!Array.isArray(list) || list.length <= limits.inputListMax) return false;
+    return unwrap(inner.shape[key] as z.core.$ZodType) instanceof z.ZodArray;
+  });
 }
 
 /** The schema inside of defaults and of what is done before it is checked. */

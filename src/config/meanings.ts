@@ -113,6 +113,8 @@ export const meanings: Readonly<Record<string, string>> = {
     '`open`: plugins, skills and OpenAPI need no token; `token`: they do, ' +
     'as they do unless set with `service.admission.require_api_auth`',
   'api.sse_query_token': 'whether `/events` takes its token from the query too',
+  'api.trusted_proxies':
+    'addresses and subnets of proxies whose `X-Forwarded-For` says where a request came from',
   'webhooks.enabled':
     'whether webhooks have a listener of their own; yes when `listen` or `endpoints` is set',
   'webhooks.listen': 'its address and port; `127.0.0.1:8081` unless set',

@@ -155,6 +155,7 @@ const api = section({
   allowed_origins: z.array(text()).default([]),
   discovery: z.enum(['open', 'token']).optional(),
   sse_query_token: flag().default(false),
+  trusted_proxies: z.array(text()).default([]),
 });
 
 /** The form of `tokens.yaml`. */

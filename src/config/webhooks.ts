@@ -88,11 +88,9 @@ export function buildWebhooks(
       place: placeOf(path),
     };
   });
-  for (const [index, proxy] of parsed.trusted_proxies.entries()) {
-    if (addProxy(new BlockList(), proxy)) continue;
-    const hint = 'Write an address or a subnet, as in 127.0.0.1 or 10.0.0.0/8.';
-    report(['webhooks', 'trusted_proxies', index], 'is no address', hint);
-  }
+  checkProxies(parsed.trusted_proxies, (index, message, hint) =>
+    report(['webhooks', 'trusted_proxies', index], message, hint),
+  );
   return {
     enabled: parsed.enabled ?? (parsed.listen !== undefined || endpoints.length > 0),
     ...readAddress(parsed.listen ?? '127.0.0.1:8081', ['webhooks', 'listen']),
@@ -102,6 +100,18 @@ export function buildWebhooks(
     publicUrl: parsed.public_url,
     endpoints,
   };
+}
+
+/** Reports each entry of `trusted_proxies` that is neither an address nor a subnet. */
+export function checkProxies(
+  proxies: readonly string[],
+  report: (index: number, message: string, hint: string) => void,
+): void {
+  for (const [index, proxy] of proxies.entries()) {
+    if (addProxy(new BlockList(), proxy)) continue;
+    const hint = 'Write an address or a subnet, as in 127.0.0.1 or 10.0.0.0/8.';
+    report(index, 'is not an address', hint);
+  }
 }
 
 /** False for what is neither an address nor a subnet. */

@@ -2,12 +2,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { catalogue, DuctileError, toDuctileError, type ErrorCode } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { readTraceparent } from '../base/trace.ts';
-import type { Admission } from '../operations/access.ts';
+import { authorizeUrl, type Admission } from '../operations/access.ts';
 import type { Context } from '../operations/context.ts';
 import type { JsonOutput, Operation } from '../operations/define.ts';
 import { invoke } from '../operations/invoke.ts';
 import { answerOnce, type Answer } from '../operations/once.ts';
-import { fromRequest } from '../operations/wire.ts';
+import { fromRequest, type RequestParts } from '../operations/wire.ts';
 import {
   fromCloudEvent,
   fromCloudEvents,
@@ -16,11 +16,12 @@ import {
   wantsBinary,
 } from '../signal/cloudevent.ts';
 import { readBody, type Body } from './body.ts';
-import { Exchange } from './exchange.ts';
+import { Exchange, GUARDED } from './exchange.ts';
 import type { Gate } from './gate.ts';
 import type { HookServer } from './hooks.ts';
 import { inspectRequest } from './inspect.ts';
 import { MCP_PATH, serveMcp, type McpServer } from './mcp.ts';
+import { prepare, sendPrepared, type Prepared } from './prepared.ts';
 import { decodeSegments, readQuery } from './query.ts';
 import { makeRouter, paramsOf, splitPath, type Place, type Route, type Router } from './router.ts';
 import type { EventStreams } from './stream.ts';
@@ -120,9 +121,11 @@ async function serveRoute(
   const { method } = exchange.request;
   const params = decodeSegments(paramsOf(place, segments));
   const isRead = method === 'GET' || method === 'HEAD';
-  const body = isRead ? undefined : await readBody(exchange.request);
   const query = readQuery(exchange.url, route);
+  if (!isRead) authorizeRequest(context, route, { params, query });
+  const body = isRead ? undefined : await readBody(exchange.request);
   try {
+    if (await sendCached(exchange, context, { route, params })) return;
     const parts = { params, query, body: contentOf(exchange, route, body) };
     const input = fromRequest(route.fields, route.surface, parts);
     if (route.surface.isStream === true && !wantsJson(exchange)) {
@@ -133,6 +136,46 @@ async function serveRoute(
   } catch (thrown) {
     throw inPath(toDuctileError(thrown), route, params);
   }
+}
+
+/** Responses by what they follow from, so that a reload or another tenant has its own. */
+const responses = new WeakMap<object, Map<string, Promise<Prepared>>>();
+
+/** Sends a response that was prepared before, if the operation has one for this caller. */
+async function sendCached(
+  exchange: Exchange,
+  context: Context,
+  { route, params }: Pick<Found, 'route'> & { readonly params: Readonly<Record<string, string>> },
+): Promise<boolean> {
+  const { operation, surface } = route;
+  const owner = surface.cachedBy?.(context, params);
+  if (owner === undefined || operation.scope !== undefined || exchange.url !== exchange.path) {
+    return false;
+  }
+  const known = responses.get(owner) ?? new Map<string, Promise<Prepared>>();
+  responses.set(owner, known);
+  const made =
+    known.get(operation.name) ??
+    invoke(operation, context, params).then((output) =>
+      prepare(Buffer.from(`${JSON.stringify(output)}\n`), 'application/json'),
+    );
+  known.set(operation.name, made);
+  made.catch(() => known.delete(operation.name));
+  const cacheControl = 'private, no-cache';
+  const vary = 'accept-encoding, authorization';
+  sendPrepared(exchange, await made, { cacheControl, vary, always: GUARDED });
+  return true;
+}
+
+/** Before the body is read: a caller without the right to do this must not make us parse it. */
+function authorizeRequest(
+  context: Context,
+  { operation, surface, fields }: Route,
+  { params, query }: Omit<RequestParts, 'body'>,
+): void {
+  const isInUrl = typeof operation.scope === 'function' && operation.scopeIn === 'url';
+  const inUrl = isInUrl ? fromRequest(fields, surface, { params, query, body: undefined }) : params;
+  authorizeUrl(operation, context, inUrl);
 }
 
 /** Who the caller is by now; the visit that it came with goes on. */

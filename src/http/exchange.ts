@@ -5,9 +5,7 @@ import { limits } from '../base/limits.ts';
 import { PROBLEM_TYPE, toProblem } from './problem.ts';
 
 /** Said with every answer: it is data, for whoever asked, and nothing in it is to be run or framed. */
-const ALWAYS: readonly string[] = [
-  'cache-control',
-  'no-store',
+export const GUARDED: readonly string[] = [
   'content-security-policy',
   "default-src 'none'; frame-ancestors 'none'",
   'cross-origin-resource-policy',
@@ -17,6 +15,8 @@ const ALWAYS: readonly string[] = [
   'x-content-type-options',
   'nosniff',
 ];
+
+const ALWAYS: readonly string[] = ['cache-control', 'no-store', ...GUARDED];
 
 const REQUEST_ID = /^[\w.:-]+$/;
 const HUNG_UP = 'hung up';

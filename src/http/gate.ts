@@ -16,8 +16,8 @@ import type { Context } from '../operations/context.ts';
 import { allowOrigin } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { hasRepeated, inspectHost } from './inspect.ts';
+import { makeProxies } from './proxies.ts';
 import type { Route } from './router.ts';
-import { sourceOf } from './source.ts';
 import { makeTries } from './tries.ts';
 
 /** Who is let in, before anything else is looked at. */
@@ -40,7 +40,7 @@ export interface ControlRules {
  * but it cannot read the key.
  */
 export function controlGate(base: Base, { key, owner }: ControlRules): Gate {
-  const bearers = makeBearers(base);
+  const bearers = makeBearers(base, () => 'local');
   const expected = Buffer.from(`Control ${key}`);
   let guarded = false;
   return {
@@ -66,7 +66,8 @@ export function controlGate(base: Base, { key, owner }: ControlRules): Gate {
 
 /** The API: a token for everything but what is open to everybody. */
 export function tokenGate(base: Base, listenHost: string): Gate {
-  const bearers = makeBearers(base);
+  const proxies = makeProxies(() => accessRules(base).trustedProxies);
+  const bearers = makeBearers(base, (exchange) => proxies.sourceOf(exchange));
   return {
     receive(exchange) {
       const { allowedOrigins } = accessRules(base);
@@ -87,15 +88,15 @@ export function tokenGate(base: Base, listenHost: string): Gate {
 
 type Base = Pick<Context, 'engine'>;
 
-/** Whose token it is, for as many wrong ones as an address may show. */
-function makeBearers(base: Base) {
+/** Finds whose token it is, and counts wrong ones by the address that they come from. */
+function makeBearers(base: Base, addressOf: (exchange: Exchange) => string) {
   const tries = makeTries();
-  return async ({ request }: Exchange, presented: string | undefined) => {
+  return async (exchange: Exchange, presented: string | undefined) => {
     if (presented === undefined) return undefined;
     const look = () => identify(base, presented);
     // One that has died must not count against others who come from this machine.
     if (isRunToken(presented)) return await look();
-    return await tries.spend(sourceOf(request.socket.remoteAddress ?? ''), presented, look);
+    return await tries.spend(addressOf(exchange), presented, look);
   };
 }
 

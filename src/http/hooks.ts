@@ -1,9 +1,7 @@
 import type { RequestListener } from 'node:http';
-import { BlockList, isIPv6 } from 'node:net';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
-import { addProxy } from '../config/webhooks.ts';
 import type { Context } from '../operations/context.ts';
 import {
   hasEndpoint,
@@ -18,7 +16,8 @@ import { readBytes } from './body.ts';
 import { makeCrowd } from './crowd.ts';
 import { Exchange } from './exchange.ts';
 import { inspectRequest } from './inspect.ts';
-import { bareAddress, sourceOf } from './source.ts';
+import { makeProxies, type Proxies } from './proxies.ts';
+import { bareAddress } from './source.ts';
 
 /** Answers what is for a webhook; false for all else. */
 export type HookServer = (exchange: Exchange) => Promise<boolean>;
@@ -32,12 +31,12 @@ const HOOK = /^\/hooks\/([^/]+)$/;
 
 /** Deliveries to webhooks by their ids. */
 export function makeHookServer(base: Base): HookServer {
-  const proxies = makeProxies(base);
+  const proxies = makeProxies(() => hookRules(base).trustedProxies);
   return async (exchange) => {
     const id = HOOK.exec(exchange.path)?.[1];
     if (id === undefined) return false;
     refuseMethod(exchange);
-    const incoming = await readIncoming(exchange, base, proxies());
+    const incoming = await readIncoming(exchange, base, proxies);
     reply(exchange, await receiveHook(base, id, incoming), incoming);
     return true;
   };
@@ -46,7 +45,7 @@ export function makeHookServer(base: Base): HookServer {
 /** The listener of webhooks: those by id, those of the configuration, and what monitors ask. */
 export function makeHookListener(base: Base, log: Log): RequestListener {
   const byId = makeHookServer(base);
-  const proxies = makeProxies(base);
+  const proxies = makeProxies(() => hookRules(base).trustedProxies);
   const serve = async (exchange: Exchange): Promise<void> => {
     inspectRequest(exchange);
     const { path, request } = exchange;
@@ -62,7 +61,7 @@ export function makeHookListener(base: Base, log: Log): RequestListener {
       throw new DuctileError('ENDPOINT_NOT_FOUND', `there is no ${path} here`);
     }
     refuseMethod(exchange);
-    const incoming = await readIncoming(exchange, base, proxies());
+    const incoming = await readIncoming(exchange, base, proxies);
     const answer = await receiveAt(base, path, incoming);
     if (answer === undefined) {
       throw new DuctileError('ENDPOINT_NOT_FOUND', `there is no ${path} here`);
@@ -104,7 +103,7 @@ function refuseMethod({ request, extra }: Exchange): void {
   throw new DuctileError('METHOD_NOT_ALLOWED', `${request.method ?? ''} is not possible here`);
 }
 
-async function readIncoming(exchange: Exchange, base: Base, proxies: BlockList): Promise<Incoming> {
+async function readIncoming(exchange: Exchange, base: Base, proxies: Proxies): Promise<Incoming> {
   const { request, url } = exchange;
   const read = await readBytes(request, limits.hookBodyBytesMax, delivered);
   const isOversize = !Buffer.isBuffer(read);
@@ -112,10 +111,8 @@ async function readIncoming(exchange: Exchange, base: Base, proxies: BlockList):
   for (let at = 0; at < request.rawHeaders.length; at += 2) {
     headers.push([(request.rawHeaders[at] ?? '').toLowerCase(), request.rawHeaders[at + 1] ?? '']);
   }
-  const { publicUrl, trustedProxies } = hookRules(base);
-  const { remoteAddress = '' } = request.socket;
-  const isProxied = trustedProxies.length > 0 && isTrusted(remoteAddress, proxies);
-  const seen = publicUrl ?? originOf(exchange, isProxied);
+  const { publicUrl } = hookRules(base);
+  const seen = publicUrl ?? originOf(exchange, proxies.isTrusted(exchange));
   return {
     request: {
       method: request.method ?? '',
@@ -123,7 +120,7 @@ async function readIncoming(exchange: Exchange, base: Base, proxies: BlockList):
       headers,
       rawBody: isOversize ? Buffer.alloc(0) : read,
     },
-    source: sourceOf((isProxied ? senderIn(exchange, proxies) : undefined) ?? remoteAddress),
+    source: proxies.sourceOf(exchange),
     isOversize,
     ...(isOversize ? { bodyBytes: read.size } : {}),
     hungUp: () => exchange.hungUp(),
@@ -134,32 +131,6 @@ function originOf({ request: { headers } }: Exchange, isProxied: boolean): strin
   const given = headers['x-forwarded-proto'];
   const scheme = isProxied && given === 'https' ? 'https' : 'http';
   return `${scheme}://${headers.host ?? ''}`;
-}
-
-/** The last address that no proxy of ours has: what stands before it, anybody may have written. */
-function senderIn({ request }: Exchange, proxies: BlockList): string | undefined {
-  const given = [request.headers['x-forwarded-for'] ?? []].flat().join(',');
-  const hops = given.split(',').map((hop) => hop.trim());
-  return hops.findLast((hop) => hop !== '' && !isTrusted(hop, proxies));
-}
-
-function isTrusted(text: string, proxies: BlockList): boolean {
-  const address = bareAddress(text);
-  return address !== undefined && proxies.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
-}
-
-/** Made anew when a reload brings another list. */
-function makeProxies(base: Base): () => BlockList {
-  let of: readonly string[] | undefined;
-  let list = new BlockList();
-  return () => {
-    const { trustedProxies } = hookRules(base);
-    if (trustedProxies === of) return list;
-    of = trustedProxies;
-    list = new BlockList();
-    for (const proxy of trustedProxies) addProxy(list, proxy);
-    return list;
-  };
 }
 
 function reply(exchange: Exchange, answer: Answer, incoming?: Incoming): void {

@@ -27,37 +27,63 @@ export interface AskedStream {
 export function makeStreams(): EventStreams {
   const counts = new Map<string, number>();
   const stop = new AbortController();
-  let total = 0;
-  const change = (caller: string, by: 1 | -1): void => {
-    total += by;
-    const left = (counts.get(caller) ?? 0) + by;
-    if (left === 0) counts.delete(caller);
-    else counts.set(caller, left);
+  const change = (groups: readonly Group[], by: 1 | -1): void => {
+    for (const { name } of groups) {
+      const left = (counts.get(name) ?? 0) + by;
+      if (left === 0) counts.delete(name);
+      else counts.set(name, left);
+    }
   };
   return {
     async open(exchange, context, asked) {
-      const { tenant = '', actor } = context.principal;
-      const caller = `${tenant} ${actor}`;
-      const isFull =
-        total >= limits.eventStreamsMax ||
-        (counts.get(caller) ?? 0) >= limits.eventStreamsPerTokenMax;
-      if (isFull || stop.signal.aborted) {
-        throw new DuctileError('BUSY', 'there are too many open streams of events');
+      if (stop.signal.aborted) throw new DuctileError('BUSY', 'the service is stopping');
+      const groups = groupsOf(context.principal);
+      const full = groups.find(({ name, max }) => (counts.get(name) ?? 0) >= max);
+      if (full !== undefined) {
+        const message = `${full.subject} already has ${full.max} open event streams`;
+        throw new DuctileError('STREAMS_SPENT', message);
       }
-      change(caller, 1);
+      change(groups, 1);
       const left = new AbortController();
       exchange.response.once('close', () => left.abort());
       const over = AbortSignal.any([stop.signal, left.signal]);
       try {
         await send(exchange, context, { ...asked, over });
       } finally {
-        change(caller, -1);
+        change(groups, -1);
         // What failed before the answer began is still to be told in the ordinary way.
         if (exchange.response.headersSent) exchange.response.end();
       }
     },
     close: () => stop.abort(),
   };
+}
+
+/** Streams that are counted together. */
+interface Group {
+  readonly name: string;
+  readonly subject: string;
+  readonly max: number;
+}
+
+/**
+ * The narrowest group first, so that the error names the one that the caller can do something about.
+ * Tenants together leave some streams to the operator.
+ */
+function groupsOf({ tenant, actor }: Principal): Group[] {
+  const all = { name: 'all', subject: 'this service', max: limits.eventStreamsMax };
+  const token = {
+    name: `token ${tenant ?? ''} ${actor}`,
+    subject: 'this token',
+    max: limits.eventStreamsPerTokenMax,
+  };
+  if (tenant === undefined) return [token, all];
+  return [
+    token,
+    { name: `tenant ${tenant}`, subject: 'this tenant', max: limits.eventStreamsPerTenantMax },
+    { name: 'tenants', subject: 'this service', max: limits.eventStreamsOfTenantsMax },
+    all,
+  ];
 }
 
 interface Stream extends AskedStream {

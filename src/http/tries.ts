@@ -1,11 +1,12 @@
 import { hash } from 'node:crypto';
 import { limits } from '../base/limits.ts';
 
-/** Counts wrong tokens by address, so that guessing takes for ever. */
+/** Failed token checks by address, so that tokens can't be guessed and valid ones keep working. */
 export interface Tries {
   /**
-   * What `look` finds, or 'spent' when this address has shown too many wrong tokens lately. A token
-   * that was good here before is looked at all the same: who guesses behind a proxy shuts nobody out.
+   * Returns what `look` finds, or 'spent' for a wrong token from an address with too many failures.
+   * A token is verified before its address counts. The exception are tokens short enough to be
+   * guessed: while the address is over its limit, they are verified only if they were valid before.
    */
   spend<T>(
     address: string,
@@ -15,8 +16,8 @@ export interface Tries {
 }
 
 interface Account {
-  count: number;
-  /** When the count was that. */
+  failures: number;
+  /** When `failures` was computed. */
   at: number;
 }
 
@@ -24,42 +25,42 @@ export function makeTries(now: () => number = () => performance.now()): Tries {
   const accounts = new Map<string, Account>();
   const proven = new Set<string>();
   const open = (address: string): Account => {
-    const account = accounts.get(address) ?? { count: 0, at: now() };
+    const account = accounts.get(address) ?? { failures: 0, at: now() };
     const healed = ((now() - account.at) / limits.wrongTokensMs) * limits.wrongTokensMax;
-    account.count = Math.max(0, account.count - healed);
+    account.failures = Math.max(0, account.failures - healed);
     account.at = now();
-    // Behind all others, so that the one that was longest quiet is forgotten first.
+    // Insert at the end, so that the address that was quiet for longest is dropped first.
     accounts.delete(address);
     accounts.set(address, account);
-    forgetOldest(accounts);
+    dropOldest(accounts);
     return account;
   };
   return {
     async spend(address, token, look) {
-      const digest = hash('sha256', token, 'base64');
-      if (proven.has(digest)) {
-        const found = await look();
-        if (found !== undefined) return found;
-        proven.delete(digest);
-      }
       const account = open(address);
-      if (account.count >= limits.wrongTokensMax) return 'spent';
-      // Before it is looked at, or as many as come at once would all be.
-      account.count += 1;
+      const isSpent = account.failures >= limits.wrongTokensMax;
+      const digest =
+        token.length < limits.tokenGuessableChars ? hash('sha256', token, 'base64') : undefined;
+      if (isSpent && digest !== undefined && !proven.has(digest)) return 'spent';
+      // Count before the check, or as many as arrive at once would all be checked.
+      if (!isSpent) account.failures += 1;
       let isWrong = false;
       try {
         const found = await look();
         isWrong = found === undefined;
-        if (!isWrong) forgetOldest(proven.add(digest));
-        return found;
+        if (digest !== undefined) {
+          if (isWrong) proven.delete(digest);
+          else dropOldest(proven.add(digest));
+        }
+        return isWrong && isSpent ? 'spent' : found;
       } finally {
-        if (!isWrong) account.count -= 1;
+        if (!isWrong && !isSpent) account.failures = Math.max(0, account.failures - 1);
       }
     },
   };
 }
 
-function forgetOldest(kept: Map<string, unknown> | Set<string>): void {
+function dropOldest(kept: Map<string, unknown> | Set<string>): void {
   if (kept.size <= limits.wrongTokenAddressesMax) return;
   for (const oldest of kept.keys()) {
     kept.delete(oldest);

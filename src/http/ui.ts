@@ -1,10 +1,8 @@
-import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
-import { promisify } from 'node:util';
-import { gzip } from 'node:zlib';
 import { DuctileError } from '../base/errors.ts';
 import type { Exchange } from './exchange.ts';
+import { prepare, sendPrepared, type Prepared } from './prepared.ts';
 
 /** Answers what is asked under /ui, and says whether it was. */
 export type UiServer = (exchange: Exchange) => Promise<boolean>;
@@ -41,8 +39,6 @@ const ALWAYS: readonly string[] = [
   'no-referrer',
   'x-content-type-options',
   'nosniff',
-  'vary',
-  'accept-encoding',
 ];
 
 const types: ReadonlyMap<string, string> = new Map([
@@ -52,11 +48,7 @@ const types: ReadonlyMap<string, string> = new Map([
   ['.svg', 'image/svg+xml'],
 ]);
 
-interface File {
-  readonly bytes: Buffer;
-  readonly zipped: Buffer;
-  readonly type: string;
-  readonly tag: string;
+interface File extends Prepared {
   /** Its name changes with its content, so a browser may keep it for ever. */
   readonly isNamedByContent: boolean;
 }
@@ -86,21 +78,9 @@ export function makeUi(directory: string): UiServer {
   };
 }
 
-function send(exchange: Exchange, { bytes, zipped, type, tag, isNamedByContent }: File): void {
-  const { headers, method } = exchange.request;
-  const cache = isNamedByContent ? 'public, max-age=31536000, immutable' : 'no-cache';
-  const common = ['cache-control', cache, 'etag', tag];
-  if (headers['if-none-match'] === tag) {
-    exchange.begin(304, common, ALWAYS);
-    exchange.response.end();
-    return;
-  }
-  const isZipped = /\bgzip\b/.test(headers['accept-encoding']?.toString() ?? '');
-  const body = isZipped ? zipped : bytes;
-  const encoding = isZipped ? ['content-encoding', 'gzip'] : [];
-  const size = ['content-type', type, 'content-length', String(body.length)];
-  exchange.begin(200, [...common, ...encoding, ...size], ALWAYS);
-  exchange.response.end(method === 'HEAD' ? undefined : body);
+function send(exchange: Exchange, file: File): void {
+  const cacheControl = file.isNamedByContent ? 'public, max-age=31536000, immutable' : 'no-cache';
+  sendPrepared(exchange, file, { cacheControl, vary: 'accept-encoding', always: ALWAYS });
 }
 
 async function readFiles(directory: string): Promise<ReadonlyMap<string, File>> {
@@ -120,11 +100,5 @@ async function read(directory: string, name: string): Promise<File | undefined> 
   const type = types.get(extname(name));
   const bytes = await readFile(join(directory, name)).catch(() => undefined);
   if (type === undefined || bytes === undefined) return undefined;
-  return {
-    bytes,
-    zipped: await promisify(gzip)(bytes, { level: 9 }),
-    type,
-    tag: `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`,
-    isNamedByContent: name !== PAGE,
-  };
+  return { ...(await prepare(bytes, type)), isNamedByContent: name !== PAGE };
 }

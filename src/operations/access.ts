@@ -5,8 +5,8 @@ import type { TelemetryConfig } from '../config/telemetry.ts';
 import type { Tenants, Visit } from '../engine/engine.ts';
 import { digestOf, type Principal } from '../engine/tokens.ts';
 import type { Context } from './context.ts';
-import type { Operation } from './define.ts';
-import { allows, describeNeed } from './scopes.ts';
+import type { JsonOutput, Operation } from './define.ts';
+import { allows, describeNeed, mayAllow } from './scopes.ts';
 
 /** The one check of rights: refuses what the principal's scopes do not cover. */
 export function authorize(operation: Operation, context: Context, input: unknown): void {
@@ -21,6 +21,17 @@ export function authorize(operation: Operation, context: Context, input: unknown
   throw new DuctileError('FORBIDDEN', 'the token does not allow this', {
     hint: `Use a token with the scope ${describeNeed(need)}.`,
   });
+}
+
+/**
+ * The same check with the fields of the URL alone, before a body is read. Where only the body says
+ * what is needed, it refuses tokens that could not do anything of the kind.
+ */
+export function authorizeUrl(operation: Operation, context: Context, inUrl: JsonOutput): void {
+  const { scope, scopeIn, effect } = operation;
+  if (typeof scope !== 'function' || scopeIn === 'url') return authorize(operation, context, inUrl);
+  if (mayAllow(context.principal.scopes, effect === 'read' ? 'read' : 'write')) return;
+  throw new DuctileError('FORBIDDEN', 'the token does not allow this');
 }
 
 /** Whoever shows no token. */

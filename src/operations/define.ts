@@ -11,6 +11,8 @@ export interface Operation {
   readonly effect: Effect;
   /** What a token must allow; undefined when the operation is open to everybody. */
   readonly scope: Need | undefined | ((context: Context, input: unknown) => Need);
+  /** The fields that `scope` looks at are all in the URL, so rights are checked before a body is read. */
+  readonly scopeIn?: 'url';
   /** It is about the process or its files, which tenants share: no token of a tenant may ask it. */
   readonly isForRoot?: boolean;
   readonly input: z.ZodObject;
@@ -52,6 +54,14 @@ export interface HttpSurface {
   readonly also?: readonly string[];
   /** The one field that is the body, wrapped in its name or bare; all others are in the query. */
   readonly body?: string;
+  /**
+   * What the response follows from, for an operation without scope and query: while this is the same
+   * object, the same bytes are sent again. Undefined when the response may be another each time.
+   */
+  readonly cachedBy?: (
+    context: Context,
+    params: Readonly<Record<string, string>>,
+  ) => object | undefined;
   /** Answers also when discovery needs a token: it is for monitors, which have none. */
   readonly isForMonitors?: boolean;
   /** Answers also without a token where the operator opened it to monitors. */

@@ -65,7 +65,11 @@ export const pluginOpenapi = defineOperation({
   input: z.strictObject({ plugin }),
   output: documentShape,
   errors: ['INPUT_INVALID', 'PLUGIN_NOT_FOUND'],
-  http: { method: 'GET', path: '/plugin/:plugin/openapi.json' },
+  http: {
+    method: 'GET',
+    path: '/plugin/:plugin/openapi.json',
+    cachedBy: ({ engine }, params) => engine.catalog.plugins.get(params['plugin'] ?? ''),
+  },
   cli: { positionals: ['plugin'], examples: ['ductile plugin openapi echo --json'] },
   mcp: { absent: 'every command is a tool with its own schema' },
   run(context, input) {
@@ -83,7 +87,7 @@ export function makeSystemOpenapi(operations: () => readonly Operation[]): Opera
     input: z.strictObject({}),
     output: documentShape,
     errors: [],
-    http: { method: 'GET', path: '/openapi.json' },
+    http: { method: 'GET', path: '/openapi.json', cachedBy: ({ engine }) => engine.catalog },
     cli: { examples: ['ductile system openapi --json > openapi.json'] },
     mcp: { absent: 'every operation is a tool with its own schema' },
     run: ({ engine }) => Promise.resolve(describeAll(engine.catalog, operations())),
@@ -106,7 +110,11 @@ export const systemManifest = defineOperation({
     api: z.object({ type: z.string(), url: z.string() }),
   }),
   errors: [],
-  http: { method: 'GET', path: '/.well-known/ai-plugin.json' },
+  http: {
+    method: 'GET',
+    path: '/.well-known/ai-plugin.json',
+    cachedBy: ({ engine }) => engine.catalog,
+  },
   cli: { absent: 'it is for agents that find a server by its address' },
   mcp: { absent: 'the server says the same when a client connects' },
   run() {

@@ -62,7 +62,7 @@ export const tailSignals = defineOperation({
     pending: z.boolean().describe('what comes next is being written; look again soon'),
     reset: z.boolean().describe('the cursor was of a ledger that is no more; this is a new begin'),
   }),
-  errors: ['BUSY', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  errors: ['BUSY', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'STREAMS_SPENT'],
   http: { method: 'GET', path: '/events', isStream: true },
   cli: {
     flags: { limit: '-n, --limit <count>' },

@@ -1,6 +1,7 @@
 import type * as z from 'zod';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
 import { REDACTED } from '../base/secrets.ts';
 import { authorize } from './access.ts';
 import type { Context } from './context.ts';
@@ -17,6 +18,7 @@ export async function invoke(
 ): Promise<JsonOutput> {
   try {
     const { dryRun, rest } = takeDryRun(operation, raw);
+    if (hasLongList(rest)) await refuseLongList(operation, rest);
     const said = readNulls(operation, rest);
     const { success, data: input, error } = operation.input.safeParse(said);
     if (!success) throw await refuse(operation, said, error.issues);
@@ -36,6 +38,20 @@ function takeDryRun({ plan }: Operation, raw: unknown): { dryRun: boolean; rest:
   // Somebody who says it in any way must never find that it was done.
   if (typeof dryRun === 'boolean') return { dryRun, rest };
   throw new DuctileError('INPUT_INVALID', 'dry_run must be true or false', { place: 'dry_run' });
+}
+
+function hasLongList(raw: unknown): boolean {
+  if (!isObject(raw)) return false;
+  return Object.values(raw).some((one) => Array.isArray(one) && one.length > limits.inputListMax);
+}
+
+/** A schema reports every wrong entry, so a list of 100,000 is refused before it is checked. */
+async function refuseLongList({ input }: Operation, raw: unknown): Promise<void> {
+  const { findLongList } = await import('../config/issues.ts');
+  const field = findLongList(input, raw);
+  if (field === undefined) return;
+  const message = `${field} must be a list of at most ${limits.inputListMax} entries`;
+  throw new DuctileError('INPUT_INVALID', message, { place: field });
 }
 
 /** What explains an input is loaded with the first one that is wrong. */

@@ -48,7 +48,14 @@ export const listPlugins = defineOperation({
     warnings: problemsShape.optional(),
   }),
   errors: [],
-  http: { method: 'GET', path: '/plugins', also: ['/skills'] },
+  http: {
+    method: 'GET',
+    path: '/plugins',
+    also: ['/skills'],
+    // Callers with more rights also see health and problems, which change by themselves.
+    cachedBy: ({ engine, principal }) =>
+      allows(principal.scopes, 'plugin:ro') ? undefined : engine.catalog,
+  },
   cli: {
     examples: ['ductile plugin list', 'ductile plugin list --json'],
     alias: { name: 'plugins' },

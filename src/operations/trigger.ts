@@ -43,6 +43,7 @@ export const triggerPlugin = defineOperation({
       ? need
       : { ...need, type: 'write' };
   },
+  scopeIn: 'url',
   input: triggerInput,
   output: z.object({
     plugin: z.string(),

@@ -36,6 +36,8 @@ describe('JSON from a stranger', () => {
     ['"', 'not JSON'],
     ['['.repeat(limits.jsonDepthMax + 1), 'deeply'],
     [`{${'"a":1,'.repeat(limits.jsonKeysMax + 1)}}`, 'keys'],
+    [`[${'1,'.repeat(limits.jsonElementsMax)}1]`, 'elements'],
+    [`[${'[],'.repeat(limits.jsonElementsMax)}[]]`, 'elements'],
   ])('%.40s is refused', (text, reason) => {
     const parsed = parseStrictJson(text);
     expect(parsed).toMatchObject({ ok: false, fault: expect.stringContaining(reason) });

@@ -12,15 +12,33 @@ async function guess(tries: ReturnType<typeof makeTries>, address: string): Prom
   return await Promise.all(all);
 }
 
-test('so many wrong tokens, also at once, and then none is looked at', async () => {
+const SHORT = 'x'.repeat(limits.tokenGuessableChars - 1);
+const LONG = 'x'.repeat(limits.tokenGuessableChars);
+
+test('wrong tokens beyond the limit are throttled, even if they arrive at once', async () => {
   const tries = makeTries(() => 0);
   const said = await guess(tries, 'a');
   expect(said.filter((one) => one === 'spent')).toHaveLength(1);
-  expect(await tries.spend('a', 'the right one', right)).toBe('spent');
-  expect(await tries.spend('b', 'the right one', right)).toBe('ann');
+  expect(await tries.spend('a', LONG, wrong)).toBe('spent');
+  expect(await tries.spend('b', LONG, wrong)).toBeUndefined();
 });
 
-test('a token that was good before still is, until it is not', async () => {
+test('a valid token works while wrong ones from its address are throttled', async () => {
+  const tries = makeTries(() => 0);
+  await guess(tries, 'a');
+  expect(await tries.spend('a', LONG, right)).toBe('ann');
+  // It must not give the address another try either.
+  expect(await tries.spend('a', LONG, wrong)).toBe('spent');
+});
+
+test('a token short enough to be guessed is not verified for an address over its limit', async () => {
+  const tries = makeTries(() => 0);
+  await guess(tries, 'a');
+  expect(await tries.spend('a', SHORT, right)).toBe('spent');
+  expect(await tries.spend('b', SHORT, right)).toBe('ann');
+});
+
+test('a short token that was valid before is verified until it is not', async () => {
   const tries = makeTries(() => 0);
   expect(await tries.spend('a', 'good', right)).toBe('ann');
   await guess(tries, 'a');

@@ -66,7 +66,7 @@ async function followOnce(
       },
     });
     if (response.status === 401) signOut('expired');
-    if (response.status === 403 || response.status === 503) return 'full';
+    if ([403, 429, 503].includes(response.status)) return 'full';
     if (!response.ok || response.body === null) return 'ended';
     link('live');
     const read = makeFrameReader();

@@ -36,4 +36,6 @@ export const dataLimits = {
   logRingBytesMax: 4 * MIB,
   /** Keys of all objects in one JSON text. */
   jsonKeysMax: 10_000,
+  /** Elements of all lists and members of all objects in one JSON text. */
+  jsonElementsMax: 100_000,
 } as const;

@@ -8,6 +8,8 @@ export const httpLimits = {
   concurrentSyncMax: 10,
   /** A bearer token. */
   tokenCharsMax: 1024,
+  /** Tokens shorter than this could be guessed, so an address that failed too often can't try them. */
+  tokenGuessableChars: 16,
   /** Wrong tokens that one address may show in this time, and of how many addresses that is kept. */
   wrongTokensMax: 100,
   wrongTokensMs: 1 * MINUTE,
@@ -36,10 +38,14 @@ export const httpLimits = {
   httpCheckMs: 1 * SECOND,
   httpConnectionsMax: 2048,
   httpRequestsPerConnectionMax: 100_000,
+  /** Entries of one list among the fields of a request. */
+  inputListMax: 1000,
   requestIdCharsMax: 128,
   idempotencyKeyCharsMax: 255,
-  /** Open event streams, of everybody and of one token. */
+  /** Open event streams: in total, of all tenants together, of one tenant, of one token. */
   eventStreamsMax: 256,
+  eventStreamsOfTenantsMax: 192,
+  eventStreamsPerTenantMax: 64,
   eventStreamsPerTokenMax: 32,
   /** How often those are told who want to know of events in sums. */
   eventBeatMs: 1 * SECOND,

@@ -38,14 +38,15 @@ export async function followEvents(
       last = await hear(response, listener, over);
       if (!over.aborted) listener.link('lost', 'the server has hung up');
     } catch (thrown) {
-      const isRefused =
-        thrown instanceof DuctileError && (thrown.code === 'FORBIDDEN' || thrown.code === 'BUSY');
+      const isRefused = thrown instanceof DuctileError && refusals.has(thrown.code);
       if (isRefused) waitMs = REFUSED_MS;
       listener.link(isRefused ? 'looking' : 'lost', messageOf(thrown));
     }
     await pause(waitMs, over);
   }
 }
+
+const refusals: ReadonlySet<string> = new Set(['BUSY', 'FORBIDDEN', 'STREAMS_SPENT']);
 
 async function openStream(target: Target, last: string | undefined): Promise<IncomingMessage> {
   const response = await send(target, {

@@ -81,7 +81,7 @@ const tenantKeys = new Map([
 const engine = {
   get config() {
     const { metrics, discovery, sseQueryToken, trust } = world;
-    const api = { allowedOrigins: [], discovery, sseQueryToken };
+    const api = { allowedOrigins: [], trustedProxies: [], discovery, sseQueryToken };
     return { api, telemetry: { metrics }, tenants: { trust } };
   },
   tokens: {
