@@ -10,10 +10,10 @@ import {
   reseal,
 } from './queries/credential.ts';
 
-export function makeCredentialVerbs({ read, write }: Store): CredentialVerbs {
+export function makeCredentialVerbs({ find, read, write }: Store): CredentialVerbs {
   return {
     credentials: () => read(listCredentials),
-    credential: (name) => read((session) => findCredential(session, name)),
+    credential: (name) => find((session) => findCredential(session, name)),
     noteCredentialUse: (names) => write(['other'], (tx) => noteCredentialUse(tx, names)),
     sealedPayloads: (ids) => read((session) => findSealedPayloads(session, ids)),
     sealCounts: () => read(countSeals),

@@ -167,6 +167,12 @@ export async function tryParts<T>(write: (parts: Parts) => Promise<T>): Promise<
 /** A database that can be read, and written in whole transactions. */
 export interface Store {
   readonly dialect: Dialect;
+  /**
+   * Reads rows by their key, and only that: on SQLite it runs in the service's own thread, so the
+   * cost must not depend on how many rows there are.
+   */
+  readonly find: <T>(work: (session: Session) => Promise<T>) => Promise<T>;
+  /** Reads anything else; on SQLite in a reader thread. All of its statements see the same commits there. */
   readonly read: <T>(work: (session: Session) => Promise<T>) => Promise<T>;
   readonly write: <T>(
     names: readonly VerbName[],

@@ -13,7 +13,11 @@ import { closeKey, openKey } from './queries/idempotency.ts';
 import { directiveStatistics } from './queries/statistics.ts';
 import { listSwitchedOff, listTokens, noteTokenUse } from './queries/token.ts';
 
-export function makeDirectiveVerbs({ read, write }: Store): Omit<DirectiveVerbs, 'handleSignals'> {
+export function makeDirectiveVerbs({
+  find,
+  read,
+  write,
+}: Store): Omit<DirectiveVerbs, 'handleSignals'> {
   return {
     direct: (request) => write([verbOf(request)], (tx) => direct(tx, request)),
     startDirective: (start) => write([verbOf(start)], (tx) => startDirective(tx, start)),
@@ -25,7 +29,7 @@ export function makeDirectiveVerbs({ read, write }: Store): Omit<DirectiveVerbs,
     closeDirective: (closing) => write(['other'], (tx) => closeDirective(tx, closing)),
     cancelMany: (jobIds) => write(['other'], (tx) => cancelMany(tx, jobIds)),
     retryMany: (retries) => write(['enqueue'], (tx) => retryMany(tx, retries)),
-    directive: (id) => read((session) => findDirective(session, id)),
+    directive: (id) => find((session) => findDirective(session, id)),
     directives: (filter) => read((session) => listDirectives(session, filter)),
     switchedOff: () => read(listSwitchedOff),
     tokens: () => read(listTokens),

@@ -4,11 +4,11 @@ import { listHealth, noteHealth, requireInits, reviewHealth } from './queries/he
 import { findSnapshot, listSnapshots, recordSnapshot, touchSnapshot } from './queries/snapshot.ts';
 import { attemptStatistics, queueStatistics } from './queries/statistics.ts';
 
-export function makeGenerationVerbs({ read, write }: Store): GenerationVerbs {
+export function makeGenerationVerbs({ find, read, write }: Store): GenerationVerbs {
   return {
     recordSnapshot: (draft) => write(['other'], (tx) => recordSnapshot(tx, draft)),
     touchSnapshot: (id) => write(['other'], (tx) => touchSnapshot(tx, id)),
-    snapshot: (id) => read((session) => findSnapshot(session, id)),
+    snapshot: (id) => find((session) => findSnapshot(session, id)),
     snapshots: (limit) => read((session) => listSnapshots(session, limit)),
     requireInits: (wishes) => write(['other'], (tx) => requireInits(tx, wishes)),
     reviewHealth: () => write(['other'], reviewHealth),

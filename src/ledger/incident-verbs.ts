@@ -9,10 +9,10 @@ import {
   takeWatch,
 } from './queries/incident.ts';
 
-export function makeIncidentVerbs({ read, write }: Store): IncidentVerbs {
+export function makeIncidentVerbs({ find, read, write }: Store): IncidentVerbs {
   return {
     incidents: (filter) => read((session) => listIncidents(session, filter)),
-    incident: (id) => read((session) => findIncident(session, id)),
+    incident: (id) => find((session) => findIncident(session, id)),
     moveIncidents: (moves) => write(['enqueue'], (tx) => moveIncidents(tx, moves)),
     takeWatch: (everyMs) => write(['other'], (tx) => takeWatch(tx, everyMs)),
     queueHeads: (progressMs) => read((session) => readHeads(session, progressMs)),

@@ -19,6 +19,7 @@ import { makeEventVerbs } from './event-verbs.ts';
 import { makeGenerationVerbs } from './generation-verbs.ts';
 import { makeIncidentVerbs } from './incident-verbs.ts';
 import { makeInstallationVerbs } from './installation-verbs.ts';
+import { makeJobVerbs } from './job-verbs.ts';
 import type { Closing, Ledger } from './ledger.ts';
 import { migrate, schemaVersion } from './migrate.ts';
 import { silent, type Notifier } from './notifier.ts';
@@ -26,14 +27,11 @@ import { makeProcessVerbs } from './process-verbs.ts';
 import { makeRunVerbs } from './run-verbs.ts';
 import type { FollowHalt, OpenSignal } from './runs.ts';
 import { makeScheduleVerbs } from './schedule-verbs.ts';
-import { attemptsOf, listAttempts } from './queries/attempt.ts';
 import { claim } from './queries/claim.ts';
-import { cancel, countJobs, countQueue, findJob, listJobs, promote } from './queries/job.ts';
 import { readMeta, writeMeta } from './queries/meta.ts';
 import { countPrunable, prune } from './queries/prune.ts';
 import { text } from './queries/row.ts';
 import { exchange, settle } from './queries/settle.ts';
-import { listFacts, readState } from './queries/state.ts';
 import { makeSignalVerbs } from './signal-verbs.ts';
 import { readInThread, type Reading } from './sqlite-thread.ts';
 import { openSqlite } from './sqlite.ts';
@@ -146,7 +144,7 @@ export function makeLedger(
 ): Ledger {
   const { store: tellingStore, ...telling } = withEnds(plainStore, notifier);
   const { store, followHalts, openSignals, handleSignals } = withFollower(tellingStore);
-  const { read, write } = store;
+  const { find, read, write } = store;
   const copies = new Set<Promise<void>>();
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
@@ -170,6 +168,7 @@ export function makeLedger(
     ...makeIncidentVerbs(store),
     ...makeInstallationVerbs(store),
     ...makeEventVerbs(store),
+    ...makeJobVerbs(store),
     ...makeRunVerbs(store),
     ...makeSignalVerbs(store),
     ...makeProcessVerbs(store),
@@ -185,25 +184,14 @@ export function makeLedger(
         if (request !== undefined) return await exchange(tx, closings, request);
         return { ...(await settle(tx, closings)), claimed: [] };
       }),
-    cancel: (jobId) => write(['other'], (tx) => cancel(tx, jobId)),
-    promote: () => write(['other'], promote),
     prune: (request) => write(['prune'], (tx) => prune(tx, request)),
     countPrunable: (request) => read((session) => countPrunable(session, request)),
-    job: (id) => read((session) => findJob(session, id)),
-    jobs: (filter) => read((session) => listJobs(session, filter)),
-    countJobs: (filter) => read((session) => countJobs(session, filter)),
-    attempts: (jobIds) => read((session) => attemptsOf(session, jobIds)),
-    attemptsOf: (filter) => read((session) => listAttempts(session, filter)),
-    facts: (plugin, limit, factType) =>
-      read((session) => listFacts(session, plugin, limit, factType)),
-    state: (plugin) => read((session) => readState(session, plugin)),
-    counts: () => read(countQueue),
     now: () =>
-      read(async (session) => {
+      find(async (session) => {
         const [row] = await session.run(`select ${session.dialect.now} as now`);
         return text(row ?? {}, 'now');
       }),
-    meta: (key) => read((session) => readMeta(session, key)),
+    meta: (key) => find((session) => readMeta(session, key)),
     setMeta: (key, value) => write(['other'], (tx) => writeMeta(tx, key, value)),
     ...telling,
     close: () => (closing ??= close()),

@@ -139,11 +139,13 @@ export function openPostgres(
     underWay.add(tracked);
     return tracked;
   };
+  const read: Store['read'] = (work) =>
+    track(() => withClient(pool, (client) => work(makeSession(makePipeline(client), dialect))));
   return {
     dialect,
     schema,
-    read: (work) =>
-      track(() => withClient(pool, (client) => work(makeSession(makePipeline(client), dialect)))),
+    find: read,
+    read,
     write: (names, work) =>
       track(() => tryParts((parts) => writeWithRetry(pool, dialect, names, work, parts))),
     snapshot: (work) =>

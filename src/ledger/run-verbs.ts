@@ -20,6 +20,7 @@ import type { RunVerbs } from './runs.ts';
 
 /** And those by which they begin, alone or with what else comes in. */
 export function makeRunVerbs({
+  find,
   read,
   write,
 }: Store): Omit<RunVerbs, 'followHalts' | 'openSignals'> & Pick<Ledger, 'enqueue' | 'startRuns'> {
@@ -44,10 +45,10 @@ export function makeRunVerbs({
       return write(['advance'], (tx) => advanceBranch(tx, request, join));
     },
     releaseBranch: (request) => write(['other'], (tx) => releaseBranch(tx, request)),
-    basePayload: (key) => read((session) => readBase(session, key)),
-    definition: (hash) => read((session) => findGraph(session, hash)),
-    run: (id) => read((session) => findRun(session, id)),
-    contextOf: (id) => read((session) => readContext(session, id)),
+    basePayload: (key) => find((session) => readBase(session, key)),
+    definition: (hash) => find((session) => findGraph(session, hash)),
+    run: (id) => find((session) => findRun(session, id)),
+    contextOf: (id) => find((session) => readContext(session, id)),
     runs: (filter) => read((session) => listRuns(session, filter)),
     branches: (filter) => read((session) => listBranches(session, filter)),
     steps: (filter) => read((session) => listSteps(session, filter)),

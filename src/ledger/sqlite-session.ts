@@ -40,8 +40,8 @@ export const sqliteDialect: Dialect = {
   list: (values) => JSON.stringify(values),
 };
 
-/** The time as everybody on this machine has it, this database among them. */
-function readClock(): Timestamp {
+/** Reads the host's clock, which is also the clock of a SQLite database on it. */
+export function readClock(): Timestamp {
   return toTimestamp(Date.now());
 }
 
@@ -49,7 +49,8 @@ export function makeSession(db: DatabaseSync, clock: () => Timestamp = readClock
   const statements = new Map<string, StatementSync>();
   const prepare = (sql: string): StatementSync => {
     let statement = statements.get(sql);
-    if (statement === undefined) statements.set(sql, (statement = db.prepare(unplanned(sql))));
+    if (statement === undefined)
+      statements.set(sql, (statement = db.prepare(withoutReplanning(sql))));
     return statement;
   };
   const runEach = (
@@ -85,7 +86,7 @@ export function makeSession(db: DatabaseSync, clock: () => Timestamp = readClock
 }
 
 /** SQLite plans a statement again for every value of a parameter that stands alone after `limit`. */
-function unplanned(sql: string): string {
+export function withoutReplanning(sql: string): string {
   return sql.replaceAll(/\blimit (\?\d*)/g, 'limit $1 + 0');
 }
 

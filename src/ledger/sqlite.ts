@@ -7,6 +7,7 @@ import { tryParts, type Session, type Store, type Transaction, type VerbName } f
 import { afterCommit, beforeCommit } from './fault.ts';
 import { makeCheckpoints } from './sqlite-checkpoint.ts';
 import { openReader, openWriter, sqliteCode } from './sqlite-file.ts';
+import { sqliteReaders } from './sqlite-readers.ts';
 import { makeSession, sqliteDialect } from './sqlite-session.ts';
 import { makeSyncing, type Disk, type Syncing } from './sqlite-sync.ts';
 
@@ -35,14 +36,15 @@ interface Writing {
 }
 
 /**
- * One file, one writing connection, one reading one. The writes of one turn of the event loop share
- * one transaction, each in a savepoint of its own; whoever asked is answered when it is on the disk.
+ * One file with one connection for writes, one for reads by key, and reader threads for other reads.
+ * The writes of one turn of the event loop share one transaction, each in a savepoint of its own; a
+ * write resolves when it is on the disk.
  */
 export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: Disk): SqliteStore {
   const writer = openWriter(path);
   const syncing = makeSyncing(path, writer, disk);
   const writing = makeWriting(writer, syncing);
-  const reader = makeReader(path);
+  const reads = makeReads(path, syncing);
   let waiting: Unit[] = [];
   const pauses: (() => Promise<void>)[] = [];
   let flushing: Promise<void> | undefined;
@@ -77,17 +79,8 @@ export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: Disk): 
     dialect: sqliteDialect,
     path,
     writer,
-    async read(work) {
-      if (closed) throw closedError();
-      try {
-        const found = await work(reader.session());
-        // Nobody is told what a power failure could still undo.
-        await syncing.underWay;
-        return found;
-      } catch (error) {
-        throw classify(error);
-      }
-    },
+    find: reads.find,
+    read: reads.read,
     write<T>(names: readonly VerbName[], work: (tx: Transaction) => Promise<T>) {
       if (closed) return Promise.reject(closedError());
       return tryParts(
@@ -107,8 +100,7 @@ export function openSqlite(path: string, log?: Pick<Log, 'warn'>, disk?: Disk): 
     async close() {
       closed = true;
       // The last one that has the file open is to be the writer: it leaves one clean file.
-      await Promise.all([flushing, checkpoints.end()]);
-      reader.close();
+      await Promise.all([flushing, checkpoints.end(), reads.close()]);
       syncing.close();
       writer.close();
     },
@@ -139,16 +131,38 @@ function makeCount(): Count {
   };
 }
 
-/** Opened late: before the first migration there is nothing to read. */
-function makeReader(path: string): { session(): Session; close(): void } {
+/** The two ways to read: by key on a connection of this thread, anything else in reader threads. */
+function makeReads(
+  path: string,
+  syncing: Pick<Syncing, 'underWay'>,
+): Pick<Store, 'find' | 'read' | 'close'> {
   let opened: { readonly db: DatabaseSync; readonly session: Session } | undefined;
+  let closed = false;
+  // Opened late: before the first migration there is nothing to read.
   const open = (): NonNullable<typeof opened> => {
     const db = openReader(path);
     return { db, session: makeSession(db) };
   };
+  const readDurably = async <T>(read: () => Promise<T>): Promise<T> => {
+    if (closed) throw closedError();
+    try {
+      const found = await read();
+      // Readers see a commit before it is synced, and a power failure could still undo it. Every
+      // commit that the read saw is synced when the sync in progress is over.
+      await syncing.underWay;
+      return found;
+    } catch (error) {
+      throw classify(error);
+    }
+  };
   return {
-    session: () => (opened ??= open()).session,
-    close: () => opened?.db.close(),
+    find: (work) => readDurably(() => work((opened ??= open()).session)),
+    read: (work) => readDurably(() => sqliteReaders.read(path, work)),
+    async close() {
+      closed = true;
+      await sqliteReaders.release(path);
+      opened?.db.close();
+    },
   };
 }
 
@@ -164,6 +178,7 @@ export function storeOver(db: DatabaseSync, clock?: () => Timestamp): Store {
   };
   return {
     dialect: sqliteDialect,
+    find: (work) => attend(() => work(session)),
     read: (work) => attend(() => work(session)),
     write: (_, work) => attend(() => work(session)),
     close: () => Promise.resolve(db.close()),

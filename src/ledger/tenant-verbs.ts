@@ -18,10 +18,10 @@ import {
 } from './queries/tenant.ts';
 import { tenantSchema, type TenantVerbs } from './tenants.ts';
 
-export function makeTenantVerbs({ dialect, read, write }: Store): TenantVerbs {
+export function makeTenantVerbs({ dialect, find, read, write }: Store): TenantVerbs {
   return {
     tenants: () => read(listTenants),
-    tenant: (slug) => read((session) => findTenant(session, slug)),
+    tenant: (slug) => find((session) => findTenant(session, slug)),
     addTenant: (draft) => write(['other'], (tx) => addTenant(tx, draft)),
     moveTenant: (slug, from, to) => write(['other'], (tx) => moveTenant(tx, slug, from, to)),
     setTenantLimits: (slug, given) => write(['other'], (tx) => setTenantLimits(tx, slug, given)),
@@ -42,6 +42,6 @@ export function makeTenantVerbs({ dialect, read, write }: Store): TenantVerbs {
       write(['other'], (tx) => noteTenantSchema(tx, slug, report)),
     addTenantKey: (kind, key, slug) => write(['other'], (tx) => addTenantKey(tx, kind, key, slug)),
     dropTenantKey: (kind, key) => write(['other'], (tx) => dropTenantKey(tx, kind, key)),
-    tenantOfKey: (kind, key) => read((session) => tenantOfKey(session, kind, key)),
+    tenantOfKey: (kind, key) => find((session) => tenantOfKey(session, kind, key)),
   };
 }

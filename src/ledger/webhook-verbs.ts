@@ -4,10 +4,10 @@ import { listAgentJobs, listTargets } from './queries/delivery-work.ts';
 import { findWebhook, listWebhooks } from './queries/webhook.ts';
 import type { WebhookVerbs } from './webhooks.ts';
 
-export function makeWebhookVerbs({ read, write }: Store): WebhookVerbs {
+export function makeWebhookVerbs({ find, read, write }: Store): WebhookVerbs {
   return {
     webhooks: () => read(listWebhooks),
-    webhook: (id) => read((session) => findWebhook(session, id)),
+    webhook: (id) => find((session) => findWebhook(session, id)),
     receive: (deliveries) => write(['enqueue'], (tx) => receive(tx, deliveries)),
     noteDelivery: (delivery) => write(['other'], (tx) => noteDelivery(tx, delivery)),
     deliveries: (filter) => read((session) => listDeliveries(session, filter)),

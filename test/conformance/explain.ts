@@ -4,6 +4,8 @@ import pg from 'pg';
 import { onTestFinished, vi } from 'vitest';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
+import { sqliteReaders } from '../../src/ledger/sqlite-readers.ts';
+import { makeSession } from '../../src/ledger/sqlite-session.ts';
 import { makeClient, type Bench, type PostgresPlace } from './support.ts';
 
 export interface Plan {
@@ -32,7 +34,20 @@ async function explainSqlite({ open, sql }: Bench): Promise<Explainer> {
     statements.push(text);
     return prepare.call(this, text);
   });
-  onTestFinished(() => spy.mockRestore());
+  const reading = vi.spyOn(sqliteReaders, 'read');
+  // In a reader thread nobody sees the statements, so that they run here.
+  reading.mockImplementation(async (path, work) => {
+    const db = new DatabaseSync(path, { readOnly: true });
+    try {
+      return await work(makeSession(db));
+    } finally {
+      db.close();
+    }
+  });
+  onTestFinished(() => {
+    spy.mockRestore();
+    reading.mockRestore();
+  });
   return {
     ledger,
     async explain(work) {

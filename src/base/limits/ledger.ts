@@ -35,6 +35,20 @@ export const ledgerLimits = {
   /** A SQLite file up to this size is looked through in a self-check, which has to be short. */
   quickCheckBytesMax: 64 * MIB,
   busyTimeoutMs: 5 * SECOND,
+  /** Threads that read SQLite files, for all ledgers together, and their priority on Linux. */
+  readerThreadsMax: 2,
+  readerNiceness: 5,
+  /** Threads that were given up because a read took too long and that still run. */
+  readerThreadsRetiredMax: 2,
+  /** How long one read may take, and how many may wait for a thread. */
+  readMs: 15 * SECOND,
+  readsWaitingMax: 10_000,
+  /** How long reader threads stay without work; files and statements that each keeps open. */
+  readerIdleMs: 30 * SECOND,
+  readerFilesMax: 16,
+  /** Keys that one read by key may have; a read with more runs in a reader thread. */
+  keysHere: 4,
+  readerStatementsMax: 256,
   /** Pages of SQLite's journal from which on a thread folds it in, and from which on a commit does. */
   journalPages: 4000,
   journalPagesNet: 16_000,

@@ -104,6 +104,7 @@ export class Database {
   connect(actor: Actor, notifier: Notifier): Ledger {
     const store: Store = {
       dialect: this.#plain.dialect,
+      find: (work) => this.#read(actor, work),
       read: (work) => this.#read(actor, work),
       write: (_names, work) => tryParts((parts) => this.#write(actor, work, parts)),
       close: () => Promise.resolve(),

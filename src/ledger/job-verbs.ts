@@ -1,0 +1,36 @@
+import { limits } from '../base/limits.ts';
+import type { Store } from './dialect.ts';
+import type { Ledger } from './ledger.ts';
+import { attemptsOf, listAttempts } from './queries/attempt.ts';
+import { cancel, countJobs, countQueue, findJob, listJobs, promote } from './queries/job.ts';
+import { listFacts, readState } from './queries/state.ts';
+
+type JobVerb =
+  | 'attempts'
+  | 'attemptsOf'
+  | 'cancel'
+  | 'countJobs'
+  | 'counts'
+  | 'facts'
+  | 'job'
+  | 'jobs'
+  | 'promote'
+  | 'state';
+
+/** The verbs for jobs and for what their plugins remember. */
+export function makeJobVerbs({ find, read, write }: Store): Pick<Ledger, JobVerb> {
+  return {
+    cancel: (jobId) => write(['other'], (tx) => cancel(tx, jobId)),
+    promote: () => write(['other'], promote),
+    job: (id) => find((session) => findJob(session, id)),
+    jobs: (filter) => read((session) => listJobs(session, filter)),
+    countJobs: (filter) => read((session) => countJobs(session, filter)),
+    attempts: (jobIds) =>
+      (jobIds.length > limits.keysHere ? read : find)((session) => attemptsOf(session, jobIds)),
+    attemptsOf: (filter) => read((session) => listAttempts(session, filter)),
+    facts: (plugin, limit, factType) =>
+      read((session) => listFacts(session, plugin, limit, factType)),
+    state: (plugin) => find((session) => readState(session, plugin)),
+    counts: () => read(countQueue),
+  };
+}
