@@ -112,7 +112,6 @@ async function attempt(
   if (reply.kind === 'unstarted' && reply.hostFull) options.onHostFull();
   if (reply.kind === 'fenced') options.onFenced();
   log.debug('attempt ended', { ...nameOf(job), attempt: job.attempt, how: reply.kind });
-  if (reply.kind === 'ok' && reply.warning !== undefined) log.warn(reply.warning, nameOf(job));
   return conclude(
     { job, plugin, reply, end },
     { rules, keep: options.keep, random: Math.random(), nowMs: Date.now() },

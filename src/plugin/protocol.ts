@@ -7,7 +7,7 @@ import type { Environment } from '../config/interpolate.ts';
 import { PROTOCOL } from './manifest.ts';
 import type { ProcessEnd } from './process.ts';
 import { parseResponse, toStorable } from './response.ts';
-import type { PluginEvent, PluginLog, Response } from './response.ts';
+import type { PluginEvent, PluginLog } from './response.ts';
 
 /** What one attempt tells its plugin. */
 export interface PluginRequest {
@@ -109,8 +109,6 @@ export type Reply =
       readonly events: readonly PluginEvent[];
       readonly stateUpdates: JsonObject | undefined;
       readonly logs: readonly PluginLog[];
-      /** Something that should be looked at although the work is done. */
-      readonly warning: string | undefined;
       readonly raw: string;
     }
   /** The plugin answered that it failed. What it emitted all the same stays in `raw`. */
@@ -162,21 +160,25 @@ export function decodeResponse(end: ProcessEnd, timeoutMs = end.runMs): Reply {
   if (stopped === 'shutdown' && response.status !== 'ok') {
     return { kind: 'shutdown', ...failure('stopped: the engine shuts down') };
   }
-  if (response.status === 'ok') return succeed(response, end, raw);
+  if (response.status === 'ok' && (stopped === 'shutdown' || hasExitedCleanly(exit))) {
+    const { result, events, stateUpdates, logs } = response;
+    return { kind: 'ok', result, events, stateUpdates, logs, raw };
+  }
   if (response.status === 'error') {
     const { error, retry, retryAfterMs, logs } = response;
     return { kind: 'error', logs, retryAfterMs, ...failure(error, retry), message: cut(error) };
   }
+  const fault = response.status === 'ok' ? 'its response said ok' : response.fault;
   const said = lastLine(end.stderr);
   if (exit.kind === 'signalled') {
     const { signal } = exit;
     return { kind: 'signal', signal, ...failure(`was killed by ${signal}${said}`) };
   }
   if (exit.code !== 0) {
-    const reason = said === '' ? `; ${response.fault}` : said;
+    const reason = said === '' ? `; ${fault}` : said;
     return { kind: 'exit', code: exit.code, ...failure(`exited with code ${exit.code}${reason}`) };
   }
-  return { kind: 'protocol', ...failure(`${response.fault}${said}`) };
+  return { kind: 'protocol', ...failure(`${fault}${said}`) };
 }
 
 const allowedVariables = new Set(['PATH', 'HOME', 'TZ', 'LANG', 'LANGUAGE', 'TMPDIR']);
@@ -216,16 +218,9 @@ function asEvent(payload: Json): JsonObject | undefined {
   return keys.includes('payload') && keys.every((key) => eventKeys.has(key)) ? payload : undefined;
 }
 
-function succeed(
-  { result, events, stateUpdates, logs }: Extract<Response, { status: 'ok' }>,
-  { exit }: ProcessEnd,
-  raw: string,
-): Reply {
-  let warning: string | undefined;
-  if (exit.kind === 'exited' && exit.code !== 0)
-    warning = `answered ok but exited with ${exit.code}`;
-  if (exit.kind === 'signalled') warning = `answered ok but was killed by ${exit.signal}`;
-  return { kind: 'ok', result, events, stateUpdates, logs, warning, raw };
+/** A program that says ok and then ends with an error has contradicted itself: its work is unsure. */
+function hasExitedCleanly(exit: ProcessEnd['exit']): boolean {
+  return exit.kind === 'exited' && exit.code === 0;
 }
 
 const startErrors: Readonly<Record<string, string>> = {

@@ -98,7 +98,6 @@ describe('plugin test', () => {
 printf ' '
 cat >/dev/null
 echo '{"status":"ok","result":"x","events":[{"type":"bad.other","payload":{"n":"one"}}]}'
-exit 3
 `,
     });
     const { code, findings } = await examine(directory, '--settings', '{"url": "x"}');
@@ -106,7 +105,6 @@ exit 3
     expect(marks(findings)).toEqual([
       'hint push idempotency',
       'hint health',
-      'warning look exit code',
       'failed look events',
       'failed look output',
       'skipped push answer',
@@ -120,6 +118,17 @@ exit 3
     }
     const { out } = await type('plugin', 'test', directory);
     expect(out).toMatch(/skipped +look answer: was not run: it needs config\.url/);
+  });
+
+  test('fails a command that says ok and exits with an error', async () => {
+    const directory = await writePlugin(join(home, 'unsure'), {
+      name: 'unsure',
+      commands: 'commands: { look: { type: read } }',
+      program: '#!/bin/sh\ncat >/dev/null\necho \'{"status":"ok","result":"x"}\'\nexit 3\n',
+    });
+    const { code, findings } = await examine(directory);
+    expect(code).toBe(1);
+    expect(marks(findings)).toContain('failed look answer');
   });
 
   test('knows what else was printed, and runs a write command that is named', async () => {

@@ -118,6 +118,11 @@ describe('an end that no further attempt can help', () => {
     ['exit code 78', 'sys.exit(78)', { cause: 'exit', exitCode: 78 }],
     ['retry: false', 'fail("never again", retry=False)', { cause: 'plugin_error', exitCode: 0 }],
     [
+      'a response that says ok and exit code 78',
+      'print(\'{"status": "ok", "result": "r"}\', flush=True); os._exit(78)',
+      { cause: 'exit', exitCode: 78 },
+    ],
+    [
       'an answer and exit code 78',
       'print(\'{"status": "error", "error": "no key"}\', flush=True); os._exit(78)',
       { cause: 'plugin_error', exitCode: 78, error: 'no key' },
@@ -160,16 +165,17 @@ describe('an attempt whose process', () => {
     expect(row?.error).toContain('no such host');
   });
 
-  test('answers ok and exits with another code than 0 has done its work', async () => {
-    const program = python('print(\'{"status":"ok","result":"r"}\', flush=True); os._exit(1)');
-    const place = await makePlace({ plugins: { worker: { program } } });
-    const { run, attempts, records } = await place.start();
+  test('says ok and exits with an error is not a success, and none of its events count', async () => {
+    const answer = '{"status":"ok","result":"r","events":[{"type":"made"}]}';
+    const program = python(`print('${answer}', flush=True); os._exit(1)`);
+    const place = await makePlace({ plugins: { worker: { program, settings: once } } });
+    const { run, attempts, ledger } = await place.start();
     const job = await run('worker');
-    expect(job.status).toBe('succeeded');
-    expect(await attempts(job.id)).toEqual([expect.objectContaining({ exitCode: 1 })]);
-    expect(records).toContainEqual(
-      expect.objectContaining({ level: 'warn', message: 'answered ok but exited with 1' }),
-    );
+    expect(job.status).toBe('dead');
+    expect(await attempts(job.id)).toEqual([
+      expect.objectContaining({ status: 'failed', cause: 'exit', exitCode: 1 }),
+    ]);
+    expect(await ledger.signals({ type: 'made', limit: 9 })).toEqual([]);
   });
 
   test('cannot be started is retried and says why', async () => {

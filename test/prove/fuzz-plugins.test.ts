@@ -82,7 +82,7 @@ const response: Target = {
       assert.ok(type !== '' && Buffer.byteLength(type) <= limits.eventTypeBytesMax);
       assert.ok(Buffer.byteLength(dedupeKey) <= limits.dedupeKeyBytesMax);
     }
-    return `ok ${reply.events.length > 0} ${reply.logs.length > 0} ${reply.warning ?? ''}`;
+    return `ok ${reply.events.length > 0} ${reply.logs.length > 0}`;
   },
 };
 

@@ -40,7 +40,6 @@ const okReply: Reply = {
   events: [],
   stateUpdates: undefined,
   logs: [],
-  warning: undefined,
   raw: '{"status":"ok"}',
 };
 

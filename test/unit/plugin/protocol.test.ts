@@ -57,7 +57,6 @@ describe('a good answer', () => {
         { level: 'info', message: 'n' },
         { level: 'info', message: 'bare' },
       ],
-      warning: undefined,
       raw: JSON.stringify(answer),
     });
   });
@@ -75,16 +74,21 @@ describe('a good answer', () => {
     });
   });
 
-  test('counts although the process ended badly afterwards, with a warning', () => {
+  test('is not a success if the process then exits with an error or is killed', () => {
     expect(decode(OK, { code: 1 })).toMatchObject({
-      kind: 'ok',
-      warning: 'answered ok but exited with 1',
+      kind: 'exit',
+      message: 'exited with code 1; its response said ok',
+      retry: true,
     });
-    expect(decode(OK, { code: 78 }).kind).toBe('ok');
+    expect(decode(OK, { code: 78 })).toMatchObject({ kind: 'exit', code: 78, retry: false });
     expect(decode(OK, { exit: { kind: 'signalled', signal: 'SIGSEGV' } })).toMatchObject({
-      kind: 'ok',
-      warning: 'answered ok but was killed by SIGSEGV',
+      kind: 'signal',
+      message: 'was killed by SIGSEGV',
     });
+  });
+
+  test('is a success if the service stopped the process only because it shuts down', () => {
+    expect(decode(OK, { stopped: 'shutdown', code: 143 }).kind).toBe('ok');
   });
 
   test('may have as many events as the limit, and data as deep', () => {
