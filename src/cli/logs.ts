@@ -1,5 +1,7 @@
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
+import { isObject } from '../base/json.ts';
+import { suggest } from '../config/nearest.ts';
 import { ask } from './ask.ts';
 import type { Input } from './ask.ts';
 import { makePrinter } from './options.ts';
@@ -123,11 +125,27 @@ function attempts(session: Session, options: TailOptions): Source {
         since === undefined
           ? rowsOf((await look({ limit: limit ?? LINES_USUAL }))['logs']).toReversed()
           : await readFrom(since);
+      if (rows.length === 0 && plugin !== undefined) await refuseUnknown(session, options, plugin);
       return { name: 'logs', rows: latest(fresh(rows), limit) };
     },
     next: async () => fresh(await readFrom(from)),
     print: printAttempt,
   };
+}
+
+/** An empty log of a misspelt plugin would look as if it had never run. */
+async function refuseUnknown(session: Session, options: Common, plugin: string): Promise<void> {
+  const { plugins, dormant, disabled, problems } = await ask(session, options, 'plugin.list', {});
+  const known = [
+    ...rowsOf(plugins).map(({ name }) => String(name)),
+    ...rowsOf(problems).map((problem) => String(problem['plugin'])),
+    ...(Array.isArray(disabled) ? disabled.map(String) : []),
+    ...Object.keys(isObject(dormant) ? dormant : {}),
+  ];
+  if (known.includes(plugin)) return;
+  throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${plugin}`, {
+    hint: suggest(plugin, known, 'plugins'),
+  });
 }
 
 function latest(rows: readonly Row[], limit = rows.length): readonly Row[] {

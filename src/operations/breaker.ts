@@ -4,6 +4,7 @@ import { breakerStates } from '../schedule/breaker.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective } from './direct.ts';
 import { limit } from './job.ts';
+import { refuseUnknownPlugin } from './require-plugin.ts';
 
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 const command = commandName().optional().describe('only the breaker of this command');
@@ -45,15 +46,14 @@ export const systemBreaker = defineOperation({
       }),
     ),
   }),
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
   http: { method: 'GET', path: '/system/breaker/:plugin?' },
   cli: {
     positionals: ['plugin'],
     flags: { limit: '-n, --limit <count>' },
     examples: ['ductile system breaker mail', 'ductile system breaker --json'],
   },
-  needs: 'ledger',
-  async run({ engine: { ledger } }, { limit: rows, ...asked }) {
+  async run({ engine: { ledger, catalog } }, { limit: rows, ...asked }) {
     const filter = {
       ...(asked.plugin === undefined ? {} : { plugin: asked.plugin }),
       ...(asked.command === undefined ? {} : { command: asked.command }),
@@ -62,6 +62,8 @@ export const systemBreaker = defineOperation({
       ledger.breakers(filter),
       ledger.transitions({ ...filter, limit: rows }),
     ]);
+    const isEmpty = breakers.length + transitions.length === 0;
+    if (isEmpty && asked.plugin !== undefined) refuseUnknownPlugin(catalog, asked.plugin);
     return {
       breakers: breakers.map((row) => ({
         plugin: row.plugin,

@@ -4,6 +4,7 @@ import { text } from '../base/fields.ts';
 import { parseStored } from '../base/json.ts';
 import { pluginName } from '../config/fields.ts';
 import { defineOperation } from './define.ts';
+import { refuseUnknownPlugin } from './require-plugin.ts';
 
 const FACTS_USUAL = 20;
 
@@ -12,7 +13,6 @@ export const pluginFacts = defineOperation({
   summary: 'List what a plugin has recorded, the latest first.',
   effect: 'read',
   scope: (_context, { plugin }) => ({ plugin, type: 'read' }),
-  needs: 'ledger',
   input: z.strictObject({
     plugin: pluginName().describe('the name of the plugin'),
     fact_type: text().optional().describe('only facts of this type'),
@@ -33,7 +33,7 @@ export const pluginFacts = defineOperation({
       }),
     ),
   }),
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
   http: { method: 'GET', path: '/plugin/:plugin/facts' },
   cli: {
     positionals: ['plugin'],
@@ -51,8 +51,9 @@ export const pluginFacts = defineOperation({
       empty: 'It has recorded nothing.',
     },
   },
-  async run({ engine: { ledger } }, { plugin, fact_type: factType, limit }) {
+  async run({ engine: { ledger, catalog } }, { plugin, fact_type: factType, limit }) {
     const facts = await ledger.facts(plugin, limit, factType);
+    if (facts.length === 0) refuseUnknownPlugin(catalog, plugin);
     return {
       plugin,
       fact_type: factType ?? null,

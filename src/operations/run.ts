@@ -11,12 +11,12 @@ import type { Attempt } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
 import { isTerminal } from '../job/state.ts';
 import type { Enqueued } from '../ledger/ledger.ts';
-import type { Catalog, Plugin } from '../plugin/catalog.ts';
+import type { Plugin } from '../plugin/catalog.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { dueOf } from './due.ts';
 import { leftFields } from './left.ts';
-import { showProblem } from './plugin.ts';
+import { requirePlugin } from './require-plugin.ts';
 import type { Need } from './scopes.ts';
 import { jobShape, showJob } from './shapes.ts';
 import { startFields, startOf } from './start.ts';
@@ -205,7 +205,7 @@ interface Chosen {
 
 /** Refuses with the reason what cannot run; a caller who names no command means the usual one. */
 function choose({ engine: { catalog } }: Context, { plugin: name, command }: Wanted): Chosen {
-  const plugin = catalog.plugins.get(name) ?? refuse(catalog, name);
+  const plugin = requirePlugin(catalog, name);
   const { commands } = plugin.manifest;
   const chosen = command ?? usualCommand(plugin);
   const declared = commands[chosen];
@@ -217,29 +217,6 @@ function choose({ engine: { catalog } }: Context, { plugin: name, command }: Wan
 
 function usualCommand({ manifest }: Plugin): string {
   return 'poll' in manifest.commands ? 'poll' : 'handle';
-}
-
-function refuse(catalog: Catalog, name: string): never {
-  const problem = catalog.problems.find(({ plugin }) => plugin === name);
-  if (problem !== undefined) {
-    const { message, place, hint } = showProblem(problem);
-    throw new DuctileError('PLUGIN_INVALID', `the plugin ${name} did not load: ${message}`, {
-      place,
-      ...(hint === null ? {} : { hint }),
-    });
-  }
-  const needed = catalog.dormant.get(name);
-  if (needed !== undefined) {
-    const keys = needed.map((key) => `plugins.${name}.config.${key}`).join(', ');
-    const hint = `Set ${keys}.`;
-    throw new DuctileError('PLUGIN_INVALID', `the plugin ${name} is not set up yet`, { hint });
-  }
-  if (catalog.disabled.has(name)) {
-    const hint = `Set plugins.${name}.enabled to true.`;
-    throw new DuctileError('PLUGIN_NOT_FOUND', `the plugin ${name} is disabled`, { hint });
-  }
-  const hint = suggest(name, [...catalog.plugins.keys()], 'plugins');
-  throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, { hint });
 }
 
 function durationOf({ createdAt, completedAt }: Job): number | null {

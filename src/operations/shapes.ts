@@ -1,11 +1,12 @@
 /** What jobs, attempts and signals look like to a caller: snake_case, times as they are stored. */
 import * as z from 'zod';
 import type { Timestamp } from '../base/clock.ts';
-import { parseStored } from '../base/json.ts';
+import { isObject, parseStored } from '../base/json.ts';
 import { attemptStatuses, causes } from '../job/attempt.ts';
 import type { Attempt } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
 import { jobStatuses } from '../job/state.ts';
+import { pluginLogLevels, readPluginLogs } from '../plugin/response.ts';
 import type { Signal } from '../signal/signal.ts';
 
 const id = z.string();
@@ -109,11 +110,15 @@ export const attemptShape = z.object({
   process_id: z.string().nullable(),
   config_snapshot_id: id.nullable().describe('what it ran with'),
   result: z.unknown().describe('what the plugin answered; text when it was not JSON'),
+  logs: z
+    .array(z.object({ level: z.enum(pluginLogLevels), message: z.string() }))
+    .describe("the log entries of the plugin's response"),
   stderr: z.string().nullable(),
   stderr_truncated: z.boolean(),
 });
 
 export function showAttempt(attempt: Attempt): z.output<typeof attemptShape> {
+  const result = parseStored(attempt.result);
   return {
     log_id: attempt.id,
     job_id: attempt.jobId,
@@ -136,7 +141,8 @@ export function showAttempt(attempt: Attempt): z.output<typeof attemptShape> {
     pid: attempt.pid,
     process_id: attempt.processId,
     config_snapshot_id: attempt.configSnapshotId,
-    result: parseStored(attempt.result),
+    result,
+    logs: isObject(result) ? readPluginLogs(result['logs']) : [],
     stderr: attempt.stderr,
     stderr_truncated: attempt.stderrTruncated,
   };

@@ -11,8 +11,10 @@ export interface PluginEvent {
   readonly dedupeKey?: string;
 }
 
+export const pluginLogLevels = ['debug', 'info', 'warn', 'error'] as const;
+
 export interface PluginLog {
-  readonly level: 'debug' | 'info' | 'warn' | 'error';
+  readonly level: (typeof pluginLogLevels)[number];
   readonly message: string;
 }
 
@@ -92,7 +94,7 @@ function parseJson(stdout: Buffer): JsonObject {
 
 function readResponse(value: JsonObject): Response {
   const status = value['status'];
-  const logs = readLogs(value['logs']);
+  const logs = readPluginLogs(value['logs']);
   if (status === 'error') {
     const error = readText(value, 'error');
     const retryAfterMs = readDelay(value['retry_after_seconds']);
@@ -155,20 +157,18 @@ function readEvent(event: Json, at: string): PluginEvent {
   };
 }
 
-const levels = ['debug', 'info', 'warn', 'error'] as const;
-
-/** What a plugin says about its work never decides whether the work counts. */
 function short(text: string, at: string, bytesMax: number): string {
   if (Buffer.byteLength(text) > bytesMax) throw new Fault(`${at} is longer than ${bytesMax} bytes`);
   return safe(text, at);
 }
 
-function readLogs(value: Json | undefined): PluginLog[] {
+/** Reads log entries. One that is malformed is left out: logs never decide whether work counts. */
+export function readPluginLogs(value: Json | undefined): PluginLog[] {
   if (!Array.isArray(value)) return [];
   return value.flatMap((entry): PluginLog[] => {
     const { level, message } = isObject(entry) ? entry : { level: 'info', message: entry };
     if (typeof message !== 'string') return [];
-    const known = levels.find((name) => name === level) ?? 'info';
+    const known = pluginLogLevels.find((name) => name === level) ?? 'info';
     return [{ level: known, message: toStorable(message) }];
   });
 }

@@ -12,6 +12,7 @@ import { openLedger } from '../../src/ledger/open.ts';
 import { operations } from '../../src/operations/index.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { run } from '../support/fake-cli.ts';
+import { writePlugin } from '../support/plugin-tree.ts';
 import { makeSchemaUrl } from '../support/postgres.ts';
 
 const shipped = resolve(import.meta.dirname, '../../plugins');
@@ -108,6 +109,34 @@ describe('looking', () => {
     expect((await ductile('job', 'list')).code).toBe(0);
     expect((await ductile('plugin', 'list')).code).toBe(78);
   });
+});
+
+describe('a plugin that is not there', () => {
+  test.each(['logs nonesuch', 'system breaker nonesuch', 'plugin facts nonesuch'])(
+    '`%s` fails and names the plugin',
+    async (line) => {
+      const { code, err } = await ductile(...line.split(' '));
+      expect([code, err]).toEqual([1, expect.stringContaining('there is no plugin nonesuch')]);
+    },
+  );
+
+  test('is told from one that is there and has nothing to show', async () => {
+    const config = { plugin_roots: [shipped], state: { path: state } };
+    writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
+    for (const line of ['logs echo', 'system breaker echo', 'plugin facts echo']) {
+      expect((await ductile(...line.split(' '))).code).toBe(0);
+    }
+  });
+});
+
+test('logs shows the log entries of a response', async () => {
+  const program = `#!/bin/sh
+cat >/dev/null
+echo '{"status":"ok","result":"x","logs":[{"level":"warn","message":"the list was empty"}]}'
+`;
+  await writePlugin(join(directory, 'plugins', 'teller'), { name: 'teller', program });
+  expect((await ductile('plugin', 'run', 'teller')).code).toBe(0);
+  expect((await ductile('logs', 'teller')).out).toContain('warn the list was empty');
 });
 
 describe('writing', () => {

@@ -4,13 +4,16 @@ import { showCell } from '../print.ts';
 import type { Printer, Row } from '../print.ts';
 import { rowOf, rowsOf } from './parts.ts';
 
-/** One attempt on a line, and under it what the plugin said. */
+/** Prints an attempt on one line, and below it the log entries of its response and its stderr. */
 export function printAttempt(row: Row, printer: Printer): void {
   const { completed_at, plugin, command, job_id, attempt, status, cause, last_error, stderr } = row;
   const why = cause === 'ok' ? '' : ` (${showCell(cause)})`;
   const words = [completed_at, plugin, command, job_id, `#${showCell(attempt)}`].map(showCell);
   const error = typeof last_error === 'string' ? `  ${showCell(last_error)}` : '';
   printer.line(`${words.join(' ')} ${printer.tint(showCell(status))}${why}${error}`);
+  for (const { level, message } of rowsOf(row['logs'])) {
+    printer.line(`  ${printer.tint(showCell(level))} ${showCell(message)}`);
+  }
   if (typeof stderr !== 'string' || stderr.trim() === '') return;
   for (const line of stderr.trimEnd().split('\n')) printer.line(`  | ${visible(line)}`);
 }
