@@ -33,7 +33,10 @@ export interface BuildContext {
 }
 
 /** All but what only the whole of the files can tell. */
-export type BuiltConfig = Omit<Config, 'files' | 'fingerprint' | 'redacted' | 'warnings'>;
+export type BuiltConfig = Omit<
+  Config,
+  'files' | 'fingerprint' | 'isLocked' | 'redacted' | 'warnings'
+>;
 
 /** From the keys as they are written to the shape that the program uses. */
 export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltConfig {

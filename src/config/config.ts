@@ -37,6 +37,8 @@ export interface Config {
   readonly telemetry: TelemetryConfig;
   /** Every file that was read, in the order in which they were merged. */
   readonly files: readonly ConfigFile[];
+  /** Whether there is a `.checksums` to compare the files with. */
+  readonly isLocked: boolean;
   /** Changes whenever anything in force does; it tells nothing about the secrets in it. */
   readonly fingerprint: string;
   /** The keys as they are written, with defaults filled in and secrets taken out. */

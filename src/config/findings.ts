@@ -11,6 +11,7 @@ import { redact } from './effective.ts';
 import type { Reading } from './load.ts';
 import { makeProblem } from './problem.ts';
 import type { Problem } from './problem.ts';
+import { notLocked } from './integrity.ts';
 import { findUnread } from './unread.ts';
 
 /** Something that somebody should know about the configuration. */
@@ -47,6 +48,9 @@ export function findConfigFindings(reading: Reading): Finding[] {
     ...findUnread(reading.found, reading.files).map((problem) =>
       toFinding('warning', 'content', problem),
     ),
+    ...(config === undefined
+      ? []
+      : reading.links.map((link) => toFinding('warning', 'content', link))),
     ...findIntegrity(reading),
     ...findPermissions(reading),
     ...(config === undefined ? [] : [...findExposure(reading, config), ...findState(config)]),
@@ -67,10 +71,8 @@ function findIntegrity({ manifest, drift, config, found }: Reading): Finding[] {
   const admission = config?.service.admission;
   const high = drift.filter(({ tier }) => tier === 'high');
   if (manifest.state === 'absent' && high.length === 0) {
-    const severity = admission?.verifyIntegrityOnBoot === true ? 'error' : 'info';
-    const message = 'the configuration is not locked, so changes by others go unnoticed';
-    const problem = makeProblem(found.directory, '', message, 'Run `ductile config lock`.');
-    return [toFinding(severity, 'integrity', problem)];
+    const severity = admission?.verifyIntegrityOnBoot === true ? 'error' : 'warning';
+    return [toFinding(severity, 'integrity', notLocked(found.directory))];
   }
   return drift.map(({ tier, change, problem }) => {
     const isRefused = (tier === 'high' && change !== 'removed') || admission?.failOnDrift === true;

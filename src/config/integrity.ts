@@ -88,9 +88,13 @@ export function describeFile(file: string, bytes: Uint8Array, directory: string)
 /** What decides who may do what is told by its name. */
 export function tierOf(file: string, directory: string): Tier {
   const isScope = dirname(file) === join(directory, 'scopes');
-  return isScope || ['tokens.yaml', 'webhooks.yaml'].includes(basename(file))
-    ? 'high'
-    : 'operational';
+  return isScope || /^(tokens|webhooks)\.ya?ml$/.test(basename(file)) ? 'high' : 'operational';
+}
+
+/** There is no `.checksums`: nothing would show that a file was changed. */
+export function notLocked(directory: string): Problem {
+  const message = 'the configuration is not locked, so changes by others go unnoticed';
+  return makeProblem(directory, '', message, 'Run `ductile config lock`.');
 }
 
 /** What of the files is not as it was locked. */

@@ -49,6 +49,8 @@ export interface Reading {
   /** All files that were read, environment and scope files included. */
   readonly files: readonly ConfigFile[];
   readonly manifest: ManifestReading;
+  /** Files and directories that are symbolic links. */
+  readonly links: readonly Problem[];
   readonly drift: readonly Drift[];
 }
 
@@ -93,6 +95,7 @@ export function readConfig(options: LoadOptions = {}): Reading {
     problems,
     files: all,
     manifest,
+    links,
     drift: findDrift(all, manifest, directory),
   });
   const broken = [...unread, ...environment.problems];
@@ -116,6 +119,7 @@ export function readConfig(options: LoadOptions = {}): Reading {
   const whole: Config = {
     ...config,
     files: all,
+    isLocked: manifest.state !== 'absent',
     fingerprint: fingerprintOf(parsed, config.api.auth.tokens.map(withoutPlace)),
     redacted: showEffective(document.value, parsed),
     warnings: [...warned, ...links, ...findUnread(found, all)],

@@ -107,7 +107,7 @@ export function listPaths({ document, file }: Source, key: Path, home: string): 
 
 function listDirectory(directory: string): string[] {
   return readdirSync(directory, { withFileTypes: true })
-    .filter((entry) => !entry.isDirectory() && /^[^.].*\.yaml$/.test(entry.name))
+    .filter((entry) => !entry.isDirectory() && /^[^.].*\.ya?ml$/.test(entry.name))
     .map(({ name }) => join(directory, name))
     .toSorted();
 }

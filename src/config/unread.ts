@@ -15,7 +15,7 @@ export function findUnread(
 ): Problem[] {
   const read = new Set(files.map(({ path }) => path));
   return usualNames
-    .map((name) => `${name}.yaml`)
+    .flatMap((name) => [`${name}.yaml`, `${name}.yml`])
     .filter((name) => !read.has(join(directory, name)) && existsSync(join(directory, name)))
     .map((name) =>
       makeProblem(

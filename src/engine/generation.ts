@@ -2,6 +2,7 @@ import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import type { InstalledState } from '../config/installed.ts';
+import { notLocked } from '../config/integrity.ts';
 import { describeProblem, type Problem } from '../config/problem.ts';
 import type { ClaimablePlugin } from '../ledger/ledger.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
@@ -61,8 +62,9 @@ export async function tellSchemas({ catalog }: Blueprint, log: Log): Promise<voi
   for (const problem of problems) log.child('plugins').warn(describeProblem(problem));
 }
 
-export function tellFindings({ catalog, warnings }: Blueprint, parent: Log): void {
+export function tellFindings({ config, catalog, warnings }: Blueprint, parent: Log): void {
   const log = parent.child('plugins');
+  if (!config.isLocked) parent.child('config').warn(describeProblem(notLocked(config.directory)));
   for (const problem of catalog.problems) {
     const wait = catalog.unloaded.has(problem.plugin) ? '; its jobs wait until it loads' : '';
     log.error(`plugin not loaded${wait}: ${describeProblem(problem)}`, { plugin: problem.plugin });

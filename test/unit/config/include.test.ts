@@ -42,6 +42,19 @@ service: {name: root, max_hops: 9, allow_symlinks: true}
     );
   });
 
+  test('a directory is read with its .yml files, and tokens.yml must be locked as tokens.yaml', async () => {
+    const directory = await makeTree({
+      'config.yaml': `${roots}include: [parts]\n`,
+      'parts/a.yml': 'service: {name: short}\n',
+    });
+    expect(loadConfig({ given: directory, env: {} }).service.name).toBe('short');
+    const tokens = await makeTree({
+      'config.yaml': `${roots}include: [parts]\n`,
+      'parts/tokens.yml': 'tokens: [{name: a, key: 0123456789abcdef, scopes: []}]\n',
+    });
+    expect(() => loadConfig({ given: tokens, env: {} })).toThrow('the file was never locked');
+  });
+
   test('a key without a value does not take away what another file set', async () => {
     const directory = await makeTree({
       'config.yaml': `${roots}include: [a.yaml]\nservice: {name: here}\n`,

@@ -1,4 +1,4 @@
-import { chmod } from 'node:fs/promises';
+import { chmod, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../../src/config/load.ts';
@@ -49,7 +49,7 @@ describe('finds', () => {
 
   test('that nothing is locked, and what changed since', async () => {
     expect(await find('', { locked: false })).toEqual([
-      'info .  the configuration is not locked, so changes by others go unnoticed',
+      'warning .  the configuration is not locked, so changes by others go unnoticed',
     ]);
     const touched = await find('', {
       prepare: (at) =>
@@ -61,6 +61,15 @@ describe('finds', () => {
       locked: false,
     });
     expect(high[0]).toBe('error tokens.yaml  the file was never locked');
+  });
+
+  test('symbolic links, where they are allowed', async () => {
+    const found = await find('include: [link.yaml]\nservice: {allow_symlinks: true}\n', {
+      files: { 'real.txt': '{}\n' },
+      locked: false,
+      prepare: (at) => symlink('real.txt', join(at, 'link.yaml')),
+    });
+    expect(found).toContain('warning config.yaml:2:11 include[0] link.yaml is a symbolic link');
   });
 
   test('files that others can read or change', async () => {
