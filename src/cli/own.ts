@@ -275,10 +275,11 @@ function addSkills(program: Command, session: Session): void {
       'Write it as Markdown pages that an agent loads: one for each noun, and the plugins.',
     )
     .option('--dir <directory>', 'where the skill is put, as ductile/SKILL.md', 'skills')
+    .option('--dry-run', 'list the files that would be written, and write none')
     .addHelpText('after', '\nExamples:\n  $ ductile skills export --dir ~/.claude/skills')
-    .action(async ({ dir }: { dir: string }, command: Command) => {
+    .action(async (given: { dir: string; dryRun?: boolean }, command: Command) => {
       const { exportSkills } = await import('./skills.ts');
-      await exportSkills(session, { ...command.optsWithGlobals<Common>(), dir });
+      await exportSkills(session, { ...command.optsWithGlobals<Common>(), ...given });
     });
 }
 

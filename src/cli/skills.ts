@@ -9,22 +9,27 @@ import { rowsOf } from './views/parts.ts';
 
 export interface SkillsOptions extends Common {
   readonly dir: string;
+  readonly dryRun?: boolean;
 }
 
-/** Writes the pages; those of an earlier time are replaced. */
+/** Writes the pages, and replaces earlier ones. A dry run only lists them. */
 export async function exportSkills(session: Session, options: SkillsOptions): Promise<void> {
   const { io } = session;
   const directory = join(resolve(io.cwd, options.dir), 'ductile');
   const pages = renderSkills(await readPlugins(session, options));
-  for (const [name, text] of pages) {
+  const isDry = options.dryRun === true;
+  for (const [name, text] of isDry ? [] : pages) {
     const path = join(directory, name);
     await mkdir(dirname(path), { recursive: true });
     await writeFile(path, text);
   }
   const printer = makePrinter(io, options);
-  const output = { directory, files: [...pages.keys()] };
+  const output = { directory, files: [...pages.keys()], ...(isDry ? { dry_run: true } : {}) };
   if (options.json === true) printer.json(output);
-  else
+  else if (isDry) {
+    printer.line(`${pages.size} pages would be written to ${directory}:`);
+    for (const name of pages.keys()) printer.line(`  ${name}`);
+  } else
     printer.line(
       `${pages.size} pages written; an agent begins with ${join(directory, 'SKILL.md')}`,
     );

@@ -16,32 +16,34 @@ export interface PrunerOptions {
 }
 
 /**
- * Deletes what is past its retention. Keys whose time is over go at once and without a word; history
- * goes less often, and that it went is history too.
+ * Deletes what is past its retention, with every tick. Once an hour the deletion of history is a
+ * directive, so that it is on record without a directive each minute.
  */
 export function makePruner({ ledger, current, retain, log }: PrunerOptions): Service {
   const over = new AbortController();
-  let retainAt = -Infinity;
+  let recordAt = -Infinity;
   const onError = (error: unknown): void => {
     if (!over.signal.aborted) log.error('pruning failed', { error: messageOf(error) });
   };
   const loop = makeLoop({
     name: 'pruner',
-    everyMs: () => limits.pruneEveryMs,
+    everyMs: () => current().config.service.tickIntervalMs,
     atOnce: true,
     async runOnce() {
       const { config, pipelines, snapshotId } = current();
       await ledger.touchSnapshot(snapshotId);
       await ledger.rememberDefinitions(pipelines.map(({ graph }) => graph));
       const retentionMs = retentionOf(config);
-      for (const what of passing) {
+      const isRecorded = performance.now() >= recordAt;
+      for (const what of isRecorded ? unrecorded : prunable) {
         const pruned = await pruneKind(ledger, what, retentionMs[what], over.signal);
         if (pruned > 0) log.debug('rows past their time were deleted', { what, rows: pruned });
       }
-      if (performance.now() < retainAt) return;
-      retainAt = performance.now() + limits.retainEveryMs;
-      // It may take long, and is ended with the other directives when the engine stops.
-      if (await isAnyOld(ledger, retentionMs)) void retain().catch(onError);
+      if (isRecorded) {
+        recordAt = performance.now() + limits.retentionRecordMs;
+        // It may take long, and is ended with the other directives when the engine stops.
+        if (await isAnyOld(ledger, retentionMs)) void retain().catch(onError);
+      }
       await ledger.notePruned();
     },
     onError,
@@ -55,7 +57,8 @@ export function makePruner({ ledger, current, retain, log }: PrunerOptions): Ser
   };
 }
 
-const passing = prunable.filter((what) => !history.some((kind) => kind === what));
+/** Kinds that are no history: nobody asks who deleted an expired key. */
+const unrecorded = prunable.filter((what) => !history.some((kind) => kind === what));
 
 async function isAnyOld(
   ledger: Ledger,

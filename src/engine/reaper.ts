@@ -35,6 +35,7 @@ export interface ReaperRules {
   readonly runnerGraceMs: number;
   /** Plugins that this process has and could not load: their jobs wait until they are fixed. */
   readonly unloaded: readonly string[];
+  readonly isLoaded: (plugin: string) => boolean;
   readonly crash: CrashRules;
   readonly follow: FollowRules;
 }
@@ -42,8 +43,13 @@ export interface ReaperRules {
 export interface Reaper extends Service {
   /** Takes back what processes left that are proven dead, as a lock on the state proves it. */
   recover(): Promise<number>;
-  /** Ends what waits for plugins that were taken away, where no other host could have them. */
+  /** Ends the queued jobs of plugins that a reload removed, where no other host could have them. */
   forsake(plugins: readonly string[]): Promise<void>;
+  /**
+   * Ends the jobs of removed plugins that were queued after the reload. A job that ran during the
+   * reload keeps its configuration, so it can still queue jobs for them.
+   */
+  endForsaken(): Promise<void>;
 }
 
 /**
@@ -54,6 +60,8 @@ export interface Reaper extends Service {
 export function makeReaper(options: ReaperOptions): Reaper {
   const { ledger, log } = options;
   const sightings = makeSightings();
+  /** Plugins that reloads removed and that did not come back. */
+  const forsaken = new Set<string>();
 
   const reapAll = async (staleMs: number, mayJudge: () => boolean): Promise<number> => {
     let recovered = 0;
@@ -90,7 +98,17 @@ export function makeReaper(options: ReaperOptions): Reaper {
     recover: () => reapAll(0, () => true),
     async forsake(plugins) {
       if (ledger.kind !== 'sqlite') return;
-      for (const plugin of plugins) await buryOf(plugin, options);
+      for (const plugin of plugins) {
+        forsaken.add(plugin);
+        await buryOf(plugin, options);
+      }
+    },
+    async endForsaken() {
+      const { isLoaded } = options.rules();
+      for (const plugin of forsaken) {
+        if (isLoaded(plugin)) forsaken.delete(plugin);
+        else await buryOf(plugin, options);
+      }
     },
   };
 }

@@ -60,13 +60,14 @@ export function reaperRulesOf({
   rules,
 }: {
   readonly config: Config;
-  readonly catalog: Pick<Catalog, 'unloaded'>;
+  readonly catalog: Pick<Catalog, 'plugins' | 'unloaded'>;
   readonly rules: FollowRules;
 }): ReaperRules {
   return {
     reapAfterMs: service.reapAfterMs,
     runnerGraceMs: service.runnerGraceMs,
     unloaded: [...catalog.unloaded.keys()],
+    isLoaded: (plugin) => catalog.plugins.has(plugin),
     crash: { crashesMax: service.maxCrashes, suspectAfter: limits.suspectAfter },
     follow: rules,
   };

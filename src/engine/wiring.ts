@@ -1,3 +1,4 @@
+import { messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
@@ -345,6 +346,11 @@ export class Wiring {
     this.activity.notice();
     this.runs.heed(news);
     if (enqueued.length > 0) this.#arrived(enqueued);
+    if (enqueued.length > 0 || news.queued) {
+      this.vitals.reaper.endForsaken().catch((error: unknown) => {
+        this.#log.warn('jobs of removed plugins could not be ended', { error: messageOf(error) });
+      });
+    }
     for (const closing of written) {
       this.tally.emitted(closing.signals);
       tellEnd(closing, this.#jobLog);

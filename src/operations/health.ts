@@ -13,6 +13,7 @@ import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective } from './direct.ts';
+import { allows } from './scopes.ts';
 
 const noteShape = z.object({
   status: z.enum(['pending', 'healthy', 'unhealthy']),
@@ -124,6 +125,23 @@ export const initPlugin = defineOperation({
   },
   plan: (context, { plugin }) => planDirective(context, 'plugin.init', { plugin }),
 });
+
+/** Runs the health check of every plugin that has one and that the caller may run. */
+export async function checkPlugins(context: Context): Promise<void> {
+  const { engine, principal } = context;
+  if (engine.status().state === 'stopped') {
+    const message = 'no service runs here, and health checks run in one';
+    throw new DuctileError('SERVER_UNREACHABLE', message, {
+      hint: 'Start it with `ductile system start`, or leave out `--health`.',
+    });
+  }
+  const plugins = [...engine.catalog.plugins.values()].filter(
+    (plugin) =>
+      lookupCommand(plugin, 'health') !== undefined &&
+      allows(principal.scopes, { plugin: plugin.name, command: 'health', type: 'read' }),
+  );
+  await Promise.all(plugins.map((plugin) => check(context, plugin)));
+}
 
 /** A job like any other, so that it is on record; what it found is kept until the next one. */
 async function check({ engine, principal, submittedBy }: Context, plugin: Plugin): Promise<Job> {

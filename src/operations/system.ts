@@ -6,7 +6,7 @@ import type { GenerationStatus } from '../engine/engine.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective } from './direct.ts';
-import { readHealth, type healthShape } from './health.ts';
+import { checkPlugins, readHealth, type healthShape } from './health.ts';
 import { problemsShape, showProblems } from './plugin.ts';
 import { readViews, viewShape } from './plugin-views.ts';
 import { queueShape } from './queue.ts';
@@ -39,7 +39,12 @@ export const systemStatus = defineOperation({
   summary: 'Show how the system is: processes, queue, plugins and their state, the last jobs.',
   effect: 'read',
   scope: 'system:ro',
-  input: z.strictObject({}),
+  input: z.strictObject({
+    health: z
+      .boolean()
+      .default(false)
+      .describe('run the health check of each plugin that you may run, and wait for the results'),
+  }),
   output: stateShape.extend({
     uptime_seconds: z.int(),
     slots: z.int().describe('attempts that this process may run at once'),
@@ -95,17 +100,18 @@ export const systemStatus = defineOperation({
       }),
     ),
   }),
-  errors: ['LEDGER_UNAVAILABLE'],
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SERVER_UNREACHABLE'],
   http: { method: 'GET', path: '/system/status' },
   cli: {
-    examples: ['ductile system status', 'ductile status --json'],
+    examples: ['ductile system status', 'ductile status --health', 'ductile status --json'],
     alias: { name: 'status' },
     watch: true,
     exitCode: ({ state }) => (state === 'degraded' ? 1 : 0),
   },
-  async run(context) {
+  async run(context, { health: isAsked }) {
     const { ledger, catalog } = context.engine;
     const { scopes } = context.principal;
+    if (isAsked) await checkPlugins(context);
     const { running, uptimeMs, slots, spawner, plugins } = context.engine.status();
     const { generation, counts: done } = context.engine.status();
     const [counts, processes, health, jobs, views] = await Promise.all([

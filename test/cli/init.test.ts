@@ -1,4 +1,5 @@
 /** The first command of somebody new: real files, the real operation, no process. */
+import { existsSync } from 'node:fs';
 import { access, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -99,15 +100,11 @@ describe('ductile init', () => {
 test('skills export writes a page for each noun, and the plugins in their own words', async () => {
   const cwd = await makeDirectory();
   await init(cwd, ['init', '--dir', 'etc']);
-  const told = await init(cwd, [
-    'skills',
-    'export',
-    '--dir',
-    'out',
-    '--config',
-    join(cwd, 'etc'),
-    '--json',
-  ]);
+  const line = ['skills', 'export', '--dir', 'out', '--config', join(cwd, 'etc')];
+  const planned = await init(cwd, [...line, '--dry-run']);
+  expect(planned.out).toContain('reference/job.md');
+  expect(existsSync(join(cwd, 'out'))).toBe(false);
+  const told = await init(cwd, [...line, '--json']);
   const { directory, files } = JSON.parse(told.out) as { directory: string; files: string[] };
   expect(directory).toBe(join(cwd, 'out', 'ductile'));
   const first = await readFile(join(directory, 'SKILL.md'), 'utf8');

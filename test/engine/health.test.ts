@@ -70,6 +70,16 @@ describe('plugin health', () => {
     });
   });
 
+  test('runs for every plugin that has one with `status --health`', async () => {
+    const { place, instance } = await makePump();
+    await settled(instance);
+    await place.openGate('broken');
+    expect((await ask(instance, 'system.status', { health: true }))['plugins']).toMatchObject({
+      last_checks: { pump: 'the pump leaks' },
+    });
+    expect(await place.notes()).toEqual(['init 1', 'health 1']);
+  });
+
   test.each([
     ['PLUGIN_NOT_FOUND', 'pumps', commands],
     ['COMMAND_NOT_FOUND', 'pump', '{poll: {}}'],

@@ -91,3 +91,13 @@ test('a process prunes by its configuration when it starts', async () => {
   await eventually('the job is gone', async () => (await after.ledger.job(id)) === undefined);
   expect(await after.attempts(id)).toHaveLength(1);
 });
+
+test('a process prunes with every tick, and not only when it starts', async () => {
+  const short = { job_queue_retention: '1ms', dedupe_ttl: '1ms', tick_interval: '100ms' };
+  const place = await makePlace({ plugins: { worker: { program: succeeds } }, service: short });
+  const { run, ledger } = await place.start();
+  for (const round of [1, 2]) {
+    const { id } = await run('worker', { round });
+    await eventually('the job is pruned', async () => (await ledger.job(id)) === undefined);
+  }
+});

@@ -155,7 +155,8 @@ test('a plugin that changed after it was locked is told, or refused where that i
   };
   lock(place);
   const instance = await place.start();
-  expect(instance.records.filter(({ level }) => level === 'warn')).toEqual([]);
+  const ofPlugins = instance.records.filter(({ component }) => component === 'plugins');
+  expect(ofPlugins.filter(({ level }) => level === 'warn')).toEqual([]);
   const program = join(place.directory, 'plugins', 'worker', 'run');
   await appendFile(program, '# changed\n');
   expect(await reload(instance)).toMatchObject({ status: 'completed' });
@@ -251,6 +252,25 @@ describe('jobs of a plugin that is taken away', () => {
     await place.openGate('one');
     expect((await instance.ended(before)).status).toBe('succeeded');
     await expect(instance.submit('worker')).rejects.toMatchObject({ code: 'PLUGIN_NOT_FOUND' });
+  });
+
+  test('end at once if a job that ran during the reload queues them', async () => {
+    const routes = [{ event_type: 'worker.done', to: 'other.poll' }];
+    const place = await makePlace({ plugins, routes });
+    const instance = await place.start();
+    const running = await instance.submit('worker', { gate: 'one' });
+    await begun(place, 1);
+    const disabled = { ...plugins, other: { program: '', settings: { enabled: false } } };
+    await place.vary({ plugins: disabled });
+    expect(await reload(instance)).toMatchObject({ status: 'completed' });
+    await place.openGate('one');
+    expect((await instance.ended(running)).status).toBe('succeeded');
+    const [routed] = await instance.ledger.jobs({ plugin: 'other', limit: 9 });
+    expect(await instance.ended(routed?.id ?? '')).toMatchObject({
+      status: 'dead',
+      reason: 'no_runner',
+      lastError: expect.stringContaining('other was taken away by a reload'),
+    });
   });
 
   test('wait for the grace time where others may have it, and then die', async () => {

@@ -22,10 +22,11 @@ export const ledgerLimits = {
   /** How long a process may act on what it last heard about the ledger's tokens. */
   tokenFreshMs: 1 * SECOND,
   tokenUseEveryMs: 30 * SECOND,
-  /** Rows that one step of the pruner deletes, how often, and how often retention is looked at. */
+  /** Rows that one step of the pruner deletes, and how often retention is a directive on record. */
   pruneRowsMax: 1000,
+  retentionRecordMs: 1 * HOUR,
+  /** The shortest time that a tenant sleeps before it is woken only to be pruned. */
   pruneEveryMs: 1 * MINUTE,
-  retainEveryMs: 1 * HOUR,
   /** Long work lets others have their turn after as much. */
   sliceMs: 5,
   /** Where the last sync of the disk was quicker than this, the next one is waited for on the spot. */
