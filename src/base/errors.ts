@@ -208,7 +208,12 @@ export const catalogue = {
   TRIES_SPENT: kind(429, 1, true, 'Wait a minute, and ask with a valid token.'),
   UNAUTHORIZED: kind(401, 1, false, 'Send the header Authorization: Bearer <token>.'),
   URL_TOO_LONG: kind(414, 2, false, 'Put long values into the body.'),
-  TOKEN_EXISTS: kind(409, 1, false, 'Choose another name, or revoke or rotate that token.'),
+  TOKEN_EXISTS: kind(
+    409,
+    1,
+    false,
+    'Choose another name: names are never reused. For a new text of the same token, rotate it.',
+  ),
   TOKEN_NOT_FOUND: kind(404, 1, false, 'List them with `ductile token list`.'),
   WEBHOOK_EXISTS: kind(409, 1, false, 'Choose another id, or change that webhook.'),
   WEBHOOK_PROVIDED: kind(409, 1, false, 'Change the package that brings it.'),

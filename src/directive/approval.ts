@@ -31,6 +31,7 @@ export const approvable = [
   'tenant.limit',
   'tenant.resume',
   'tenant.suspend',
+  'token.create',
   'token.revoke',
   'webhook.delete',
   'webhook.replay',
@@ -52,20 +53,29 @@ const typeName = z.string().refine((name) => approvable.some((type) => type === 
 /** As a map from type to actors. */
 export const approvalMap: z.ZodType<Approvals> = z.record(typeName, z.array(text()));
 
-/** Somebody who decides about a directive. */
+/** The caller who decides about a directive. */
 export interface Decider {
   readonly actor: string;
   readonly isOwner: boolean;
 }
 
-/** Why this one may not approve what another asked for; undefined when it may. */
+/** A waiting directive and the actors who are behind its request. */
+export interface ApprovalRequest {
+  readonly type: string;
+  /** Whether the decider is the person who requested it, under this name or another. */
+  readonly isOwn: boolean;
+}
+
+/** Explains why the decider can't approve a directive; undefined if they can. */
 export function explainRefusal(
-  { type, actor }: { readonly type: string; readonly actor: string },
+  { type, isOwn }: ApprovalRequest,
   by: Decider,
   approvals: Approvals,
 ): string | undefined {
   if (by.isOwner) return undefined;
-  if (by.actor === actor) return 'somebody else than the one who asked must approve it';
+  if (isOwn) {
+    return 'another person must approve it: a token of the requester, of the same lineage, does not count';
+  }
   const approvers = Object.hasOwn(approvals, type) ? (approvals[type] ?? []) : [];
   if (approvers.length === 0 || approvers.includes(by.actor)) return undefined;
   return `only ${approvers.join(', ')} or an owner may approve ${type}`;

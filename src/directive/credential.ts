@@ -50,6 +50,7 @@ export const rotateKeyType: DirectiveType<object> = {
   summary: 'Seal everything that is secret at rest with a new key.',
   scope: '*',
   role: 'owner',
+  isForRoot: true,
   isRepeatable: true,
   isResumable: true,
   params: z.strictObject({}),

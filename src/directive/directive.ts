@@ -1,5 +1,5 @@
 import type { Timestamp } from '../base/clock.ts';
-import type { Json } from '../base/json.ts';
+import type { Json, JsonObject } from '../base/json.ts';
 
 /** The states of a directive. The last three are final; none of them is ever left again. */
 export const directiveStatuses = [
@@ -32,6 +32,8 @@ export interface DirectiveDraft {
   readonly target: string;
   /** JSON text in the one spelling of `canonical`, so that equal params are equal text. */
   readonly params: string;
+  /** SHA-256 of the params as the caller sent them, before anything was resolved. */
+  readonly askedDigest?: string;
   readonly actor: string;
   /** What the caller was when it asked, such as `owner`. */
   readonly actorRole: string | null;
@@ -57,6 +59,8 @@ export interface Directive {
   readonly type: string;
   readonly target: string;
   readonly params: string;
+  /** Null for directives that were recorded before it was kept. */
+  readonly askedDigest: string | null;
   readonly actor: string;
   readonly actorRole: string | null;
   readonly scope: string;
@@ -88,6 +92,23 @@ export interface Directive {
   readonly requestedAt: Timestamp;
   readonly startedAt: Timestamp | null;
   readonly completedAt: Timestamp | null;
+}
+
+/** Whether a request with the key of an earlier directive is the same request. */
+export function isSameRequest(
+  earlier: Pick<Directive, 'type' | 'params' | 'askedDigest'>,
+  draft: Pick<DirectiveDraft, 'type' | 'params' | 'askedDigest'>,
+): boolean {
+  if (earlier.type !== draft.type) return false;
+  if (earlier.askedDigest === null || draft.askedDigest === undefined)
+    return earlier.params === draft.params;
+  if (earlier.askedDigest !== draft.askedDigest) return false;
+  // A secret goes beside the params, and only its fingerprint is on record.
+  return fingerprintIn(earlier.params) === fingerprintIn(draft.params);
+}
+
+function fingerprintIn(params: string): unknown {
+  return (JSON.parse(params) as JsonObject)['fingerprint'];
 }
 
 /** Whether asking for something is asking again for what was asked of the same target last. */

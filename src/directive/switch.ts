@@ -30,6 +30,8 @@ function pluginType(type: string, summary: string): DirectiveType<PluginChoice> 
     type,
     summary,
     scope: 'plugin:rw',
+    // Members have the scope too: it lets them run commands.
+    role: 'admin',
     params: z.strictObject({ plugin: z.string().min(1) }),
     sameness: () => 'toggle',
     target: ({ plugin }) => plugin,

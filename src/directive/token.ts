@@ -20,26 +20,39 @@ export interface NewToken {
   readonly expires_in_ms?: number | undefined;
 }
 
+/** A request for a token as it is recorded: with what its text is recognized by. */
+export interface DrawnToken extends NewToken {
+  /** SHA-256 of the text, in hexadecimal. */
+  readonly digest?: string | undefined;
+}
+
 export interface TokenChoice {
   readonly token: string;
 }
 
-export const createTokenType: DirectiveType<NewToken> = {
+const fields = {
+  name,
+  role: z.enum(roles).optional(),
+  scopes: z
+    .array(z.string().max(limits.scopeCharsMax).regex(scopePattern, { error: 'is no scope' }))
+    .max(limits.scopesMax)
+    .default([]),
+  expires_in_ms: z.int().min(1000).max(limits.tokenLifeMsMax).optional(),
+};
+
+/** The params of a `token.create` that is on record. Callers never choose a digest. */
+export const recordedToken: z.ZodType<DrawnToken> = z.strictObject({
+  ...fields,
+  digest: z.string(),
+});
+
+export const createTokenType: DirectiveType<DrawnToken> = {
   type: 'token.create',
   summary: 'Make a token for the API; its text is shown once.',
   scope: 'tokens:rw',
   role: 'admin',
-  isImmediate: true,
   params: z
-    .strictObject({
-      name,
-      role: z.enum(roles).optional(),
-      scopes: z
-        .array(z.string().max(limits.scopeCharsMax).regex(scopePattern, { error: 'is no scope' }))
-        .max(limits.scopesMax)
-        .default([]),
-      expires_in_ms: z.int().min(1000).max(limits.tokenLifeMsMax).optional(),
-    })
+    .strictObject(fields)
     .refine(({ role = 'service', scopes }) => role !== 'service' || scopes.length > 0, {
       path: ['scopes'],
       error: 'or a role must say what the token may do',

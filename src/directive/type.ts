@@ -12,6 +12,8 @@ export interface DirectiveType<Params extends object = JsonObject> {
   /** What the caller must at least be; its scopes alone decide unless told. */
   readonly role?: Role;
   readonly params: z.ZodType<Params>;
+  /** It concerns all ledgers, so no token of a tenant may request it. */
+  readonly isForRoot?: boolean;
   /** What of it cannot be undone, in a sentence; whatever has none is undone by its counterpart. */
   readonly lasting?: string;
   /** Only the process that is asked can do it, or only the caller may see the answer: it never waits. */

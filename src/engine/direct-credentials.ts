@@ -36,6 +36,8 @@ export function setCredentialDirective(seams: CredentialSeams): DirectiveDefinit
       const value = mustHave(secret);
       return { ...params, fingerprint: vault.fingerprint(value, purposes.credential(params.name)) };
     },
+    isSameSecret: ({ name, fingerprint = '' }, secret = '') =>
+      vault.hasFingerprint(secret, purposes.credential(name), fingerprint),
     async plan({ name, provider, expires_in_ms: lifeMs }) {
       const before = await ledger.credential(name);
       const whose = provider === undefined ? '' : ` of ${provider}`;

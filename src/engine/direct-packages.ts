@@ -1,5 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
+import { keyText } from '../config/document.ts';
 import type { Installed } from '../config/installed.ts';
 import { findPackages, pickPackage, type Packages } from '../config/packages.ts';
 import {
@@ -21,11 +22,12 @@ import type {
 import { readProvides, type Package } from '../package/package.ts';
 import { compareProvisions, describeProvisions, provisionsOf } from '../package/provision.ts';
 import { compareVersions } from '../package/version.ts';
-import type { DirectiveDefinition } from './directive-definition.ts';
+import type { DirectiveDefinition, RoleNeed } from './directive-definition.ts';
 import type { Directives } from './directives.ts';
 import type { Generation } from './generation.ts';
 import { makeContent, readStanding, refuseUnfit, type InstallerSeams } from './installer.ts';
 import { toInstalled } from './installations.ts';
+import { findNewPrograms } from './package-fit.ts';
 import { heedHooks, moveHooks, refuseHooks, type HookSeams } from './package-hooks.ts';
 
 export interface PackageSeams extends InstallerSeams<Generation>, HookSeams {
@@ -61,6 +63,7 @@ function installDirective(seams: PackageSeams): DirectiveDefinition<InstallChoic
   return {
     ...installType,
     resolve: (choice) => Promise.resolve({ ...choice, ...contentsOf(pick(seams, choice)) }),
+    roleFor: (choice) => roleForContent(pick(seams, choice), choice.config, undefined, seams),
     async plan(choice) {
       const { found, content } = await prepare(choice, '');
       return [
@@ -103,6 +106,12 @@ function upgradeDirective(seams: PackageSeams): DirectiveDefinition<UpgradeChoic
       ...contentsOf(pick(seams, choice)),
       ...(await idOf(seams, choice)),
     }),
+    async roleFor(choice) {
+      const { rows } = await readStanding(ledger);
+      const row = mustFind(rows, choice);
+      const config = choice.config ?? (JSON.parse(row.config) as JsonObject);
+      return await roleForContent(pick(seams, choice), config, row, seams);
+    },
     async plan(choice) {
       const { row, found, content } = await prepare(choice);
       const change = compareProvisions(provisionsIn(row), content.provisions);
@@ -165,6 +174,21 @@ function switchDirective(
     },
     after: (_choice, result) => heed(seams, result),
   };
+}
+
+/** Keys that a manifest marks as `operator` decide which programs run: only an owner sets them. */
+async function roleForContent(
+  found: Package,
+  config: JsonObject,
+  row: InstallationRow | undefined,
+  seams: PackageSeams,
+): Promise<RoleNeed | undefined> {
+  const { provisioned } = await makeContent(found, config, seams);
+  const before = row === undefined ? {} : readProvides(row.provisioned).plugins;
+  const { catalog } = seams.current();
+  const [own] = findNewPrograms(readProvides(provisioned).plugins, before, catalog);
+  if (own === undefined) return undefined;
+  return { role: 'owner', what: keyText(['plugins', own.plugin, 'config', own.key]) };
 }
 
 /** First what its webhooks start, then what they are. */

@@ -5,10 +5,11 @@ import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import {
   createTokenType,
+  recordedToken,
   revokeTokenType,
   roleOfNew,
   rotateTokenType,
-  type NewToken,
+  type DrawnToken,
   type TokenChoice,
 } from '../directive/token.ts';
 import type { ApiTokenRow } from '../ledger/directives.ts';
@@ -30,27 +31,31 @@ export interface TokenSeams {
   readonly unlead?: ((digest: string) => Promise<void>) | undefined;
 }
 
-export function createTokenDirective(seams: TokenSeams): DirectiveDefinition<NewToken> {
+export function createTokenDirective(seams: TokenSeams): DirectiveDefinition<DrawnToken> {
   return {
     ...createTokenType,
+    recorded: recordedToken,
+    // The caller gets the text at once; it is accepted when the token exists, after an approval.
+    draw() {
+      const { clear, digest } = makeToken();
+      return { params: { digest }, reveal: { token: clear } };
+    },
     async plan({ name, role, scopes, expires_in_ms: lifeMs }) {
-      const tokens = [...seams.configured(), ...(await seams.ledger.tokens())];
-      if (tokens.some((token) => token.name === name)) {
-        throw new DuctileError('TOKEN_EXISTS', `there is a token named ${name} already`, {
-          place: 'name',
-        });
-      }
+      const isConfigured = seams.configured().some((token) => token.name === name);
+      const taken = isConfigured
+        ? `the configuration has a token named ${name}`
+        : await seams.ledger.describeTakenName(name);
+      if (taken !== undefined) throw new DuctileError('TOKEN_EXISTS', taken, { place: 'name' });
       const life = lifeMs === undefined ? 'for ever' : `for ${formatDuration(lifeMs)}`;
       const may = scopes.length === 0 ? 'what its role may' : scopes.join(', ');
       const what = roleOfNew({ role, scopes });
       return [`A token ${name} would be made, ${what}, that may ${may}, good ${life}.`];
     },
-    async prepare({ name, role: wanted, scopes, expires_in_ms: expiresInMs }) {
-      const { clear, digest } = makeToken();
+    async prepare({ name, role: wanted, scopes, expires_in_ms: expiresInMs, digest = '' }) {
       const role = roleOfNew({ role: wanted, scopes });
       const token = { id: makeId(), name, digest, role, scopes, expiresInMs };
       await seams.lead?.(digest);
-      return { work: { kind: 'token.create', token }, reveal: { token: clear } };
+      return { work: { kind: 'token.create', token } };
     },
     after: () => seams.refresh(),
   };

@@ -74,6 +74,7 @@ function createDirective(
       if (secret !== undefined) checkEntry(id, rest.settings, [keepGiven(secret)], current());
       return { id, ...rest, ...(await nameSecret(id, rest.credential, asked, seams)) };
     },
+    isSameSecret: (recorded, secret) => isSameSecret(recorded, secret, vault),
     async plan({ id = '', settings, credential, fingerprint }) {
       if ((await ledger.webhook(id)) !== undefined) throw describeTaken(id);
       await requireCredential(credential, hooks);
@@ -182,6 +183,7 @@ function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotati
       }
       return { ...params, ...named };
     },
+    isSameSecret: (recorded, secret) => isSameSecret(recorded, secret, vault),
     async plan({ id, credential, keep_old_ms: keepMs = 0 }) {
       await requireCredential(credential, hooks);
       const { settings } = await mustFind(id, ledger);
@@ -256,6 +258,16 @@ async function nameSecret(
   if (dryRun) return { fingerprint: 'given' };
   await guardFirstKey(vault, ledger);
   return { fingerprint: vault.fingerprint(secret, purposes.webhook(id)) };
+}
+
+/** Whether a repeated request brings the secret of the first one. */
+function isSameSecret(
+  { id = '', fingerprint }: Pick<NewWebhook, 'id' | 'fingerprint'>,
+  secret: string | undefined,
+  vault: Vault,
+): boolean {
+  if (secret === undefined || fingerprint === undefined) return secret === fingerprint;
+  return vault.hasFingerprint(secret, purposes.webhook(id), fingerprint);
 }
 
 export function modeOf(settings: Readonly<JsonObject>): string {

@@ -1,7 +1,9 @@
+import type * as z from 'zod';
 import type { JsonObject } from '../base/json.ts';
 import type { Log } from '../base/log.ts';
 import type { Approvals } from '../directive/approval.ts';
 import type { Directive } from '../directive/directive.ts';
+import type { Role } from '../directive/role.ts';
 import type { DirectiveType } from '../directive/type.ts';
 import type { DirectiveWait, DirectiveWork } from '../ledger/directives.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -14,7 +16,7 @@ export interface DirectRequest {
   readonly params: unknown;
   readonly actor: string;
   /** What the caller is now, such as `owner`. */
-  readonly actorRole?: string;
+  readonly actorRole?: Role;
   readonly idempotencyKey?: string;
   readonly dryRun?: boolean;
   /** A value that goes beside the params, because those are recorded. */
@@ -34,6 +36,14 @@ export type DirectiveDefinition<Params extends object> = DirectiveType<Params> &
     params: Params,
     request: Pick<DirectRequest, 'secret' | 'dryRun' | 'idempotencyKey'>,
   ): Params | Promise<Params>;
+  /** What these params ask of the caller's role beyond the type's own. */
+  roleFor?(params: Params): Promise<RoleNeed | undefined>;
+  /** Makes a secret for the caller alone; the record keeps what it is recognized by. */
+  draw?(): DrawnSecret<Params>;
+  /** The form of the params on record, where `draw` adds to them. */
+  readonly recorded?: z.ZodType<Params>;
+  /** Whether the secret beside a repeated request is the one of the directive on record. */
+  isSameSecret?(recorded: Params, secret: string | undefined): boolean;
   plan(params: Params): string[] | Promise<string[]>;
   /** After the commit of one that completed, in the process that was asked. */
   after?(params: Params, result: JsonObject): void | Promise<void>;
@@ -49,6 +59,19 @@ export type DirectiveDefinition<Params extends object> = DirectiveType<Params> &
         execute(params: Params, asked: Asked): Promise<JsonObject>;
       }
   );
+
+/** The role that a request needs because of what it sets. */
+export interface RoleNeed {
+  readonly role: Role;
+  /** What needs it, such as a key of a plugin's configuration. */
+  readonly what: string;
+}
+
+export interface DrawnSecret<Params extends object> {
+  readonly params: Partial<Params>;
+  /** What only the caller gets to see, once. */
+  readonly reveal: JsonObject;
+}
 
 export interface Asked {
   readonly directiveId: string;

@@ -1,3 +1,6 @@
+import { hash } from 'node:crypto';
+import type { JsonObject } from '../base/json.ts';
+import { canonical } from '../directive/directive.ts';
 import { DuctileError } from '../base/errors.ts';
 import { describeIssues } from '../config/issues.ts';
 import type { DirectiveType } from '../directive/type.ts';
@@ -15,4 +18,9 @@ export function parseParams(
   const message = problems.map(({ key, message: said }) => `${key} ${said}`.trim()).join('; ');
   const place = ['params', problems[0]?.key ?? ''].filter((part) => part !== '').join('.');
   throw new DuctileError('INPUT_INVALID', message, { place });
+}
+
+/** Identifies what a caller sent. */
+export function digestParams(params: object): string {
+  return hash('sha256', canonical(params as JsonObject), 'hex');
 }

@@ -8,9 +8,11 @@ import {
   canonical,
   isFinal,
   isLatest,
+  isSameRequest,
   type Directive,
   type DirectiveDraft,
 } from '../directive/directive.ts';
+import { isAtLeast, type Role } from '../directive/role.ts';
 import { nounOf, type DirectiveType } from '../directive/type.ts';
 import type { DirectiveEnd, DirectiveWait } from '../ledger/directives.ts';
 import {
@@ -34,9 +36,10 @@ import {
   type DirectiveDefinition,
   type DirectivesOptions,
   type DirectRequest,
+  type DrawnSecret,
   type Prepared,
 } from './directive-definition.ts';
-import { parseParams } from './directive-params.ts';
+import { digestParams, parseParams } from './directive-params.ts';
 import { followBegin, followDirective, followEnds, type Told } from './directive-signals.ts';
 import { WaitingDirectives } from './waiting-directives.ts';
 
@@ -74,12 +77,17 @@ export class Directives {
   async direct(request: DirectRequest): Promise<DirectAnswer> {
     const definition = this.#find(request.type);
     const given = parseParams(definition, request.params);
-    const params = (await definition.resolve?.(given, request)) ?? given;
+    // Before anything is resolved: what a key stands for doesn't change with packages or files.
+    const keyed = await this.#recallKey(definition, given, request);
+    if (keyed !== undefined) return await this.#repeat(keyed, request);
+    const resolved = (await definition.resolve?.(given, request)) ?? given;
+    await this.#requireRole(definition, resolved, request.actorRole);
+    const drawn = request.dryRun === true ? undefined : definition.draw?.();
+    const params = { ...resolved, ...drawn?.params };
     const wait = this.#waitOf(definition, request);
-    const draft = this.#draft(definition, params, request);
+    const draft = this.#draft(definition, params, { ...request, given });
     const earlier = await this.#recall(draft, wait);
-    if (earlier !== undefined && request.dryRun === true) return planned(describeAgain(earlier));
-    if (earlier !== undefined) return await this.#answerAgain(earlier);
+    if (earlier !== undefined) return await this.#repeat(earlier, request);
     let plan: string[];
     try {
       plan = await definition.plan(params);
@@ -92,10 +100,19 @@ export class Directives {
     if (this.#stop.signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
     const asked = { ...draft, plan: JSON.stringify(plan) };
     if (wait === undefined) {
-      return await this.#carryOut(definition, params, asked, request);
+      return await this.#carryOut(definition, params, asked, { ...request, drawn });
     }
     const { directive, isNew } = await this.waiting.putOff(asked, wait);
-    return isNew ? toAnswer(directive, false) : await this.#answerAgain(directive);
+    if (!isNew) return await this.#answerAgain(directive);
+    const answer = toAnswer(directive, false);
+    return drawn === undefined ? answer : { ...answer, result: drawn.reveal };
+  }
+
+  /** Throws FORBIDDEN if params that are on record need a higher role. */
+  async requireRole(type: string, params: object, role: Role): Promise<void> {
+    const definition = this.#find(type);
+    const known = parseParams({ params: definition.recorded ?? definition.params }, params);
+    await this.#requireRole(definition, known, role);
   }
 
   /** Resolves when nothing is under way; what has not ended by then is failed by whoever comes next. */
@@ -113,12 +130,47 @@ export class Directives {
     });
   }
 
+  /** A request without a role comes from the service itself. */
+  async #requireRole(
+    definition: DirectiveDefinition<object>,
+    params: object,
+    role: Role | undefined,
+  ): Promise<void> {
+    if (role === undefined) return;
+    const need = await definition.roleFor?.(params);
+    if (need === undefined || isAtLeast(role, need.role)) return;
+    const message = `${definition.type} sets ${need.what}, which needs the role ${need.role}`;
+    const hint = `Use a token whose role is ${need.role}, or leave the value as it is.`;
+    throw new DuctileError('FORBIDDEN', message, { place: need.what, hint });
+  }
+
+  /** Finds what was requested under the caller's key; throws if that was another request. */
+  async #recallKey(
+    definition: DirectiveDefinition<object>,
+    given: object,
+    { actor, idempotencyKey, secret }: DirectRequest,
+  ): Promise<Directive | undefined> {
+    if (idempotencyKey === undefined) return undefined;
+    checkKey(idempotencyKey);
+    const key = callerKey(actor, idempotencyKey);
+    const [earlier] = await this.#options.ledger.directives({ idempotencyKey: key, limit: 1 });
+    // Directives of older versions are compared by what they were resolved to.
+    if (earlier === undefined || earlier.askedDigest === null) return undefined;
+    const recorded = JSON.parse(earlier.params) as object;
+    const isSame =
+      earlier.type === definition.type &&
+      earlier.askedDigest === digestParams(given) &&
+      (definition.isSameSecret?.(recorded, secret) ?? true);
+    if (!isSame) throw mismatch(earlier);
+    return earlier;
+  }
+
   #draft(
     definition: DirectiveDefinition<object>,
     params: object,
-    { actor, actorRole, idempotencyKey, correlationId, causationId }: DirectRequest,
+    request: DirectRequest & { readonly given: object },
   ): DirectiveDraft {
-    if (idempotencyKey !== undefined) checkKey(idempotencyKey);
+    const { actor, actorRole, idempotencyKey, correlationId, causationId, given } = request;
     const { type, scope, isRepeatable } = definition;
     const id = makeId();
     return {
@@ -126,6 +178,7 @@ export class Directives {
       type,
       target: `${nounOf(type)}:${definition.target(params)}`,
       params: canonical(params as JsonObject),
+      askedDigest: digestParams(given),
       actor,
       actorRole: actorRole ?? null,
       scope,
@@ -152,7 +205,7 @@ export class Directives {
     const { key: idempotencyKey } = sameness;
     const [earlier] = await this.#options.ledger.directives({ idempotencyKey, limit: 1 });
     if (earlier === undefined) return undefined;
-    if (earlier.type !== draft.type || earlier.params !== draft.params) throw mismatch(earlier);
+    if (!isSameRequest(earlier, draft)) throw mismatch(earlier);
     return earlier;
   }
 
@@ -185,7 +238,7 @@ export class Directives {
     definition: DirectiveDefinition<object>,
     params: object,
     draft: DirectiveDraft,
-    { secret, isQuiet = false }: Pick<DirectRequest, 'secret' | 'isQuiet'>,
+    { secret, isQuiet = false, drawn }: CarryOptions,
   ): Promise<DirectAnswer> {
     const { ledger, processId, rules, tally } = this.#options;
     const asked = this.#askedOf(draft);
@@ -210,8 +263,9 @@ export class Directives {
     for (const moment of ['requested', 'started'] as const) tally.directive(directive, moment);
     const ended = await this.#finish(definition, params, { ...directive, isQuiet });
     const answer = toAnswer(ended, false);
-    if (prepared.reveal === undefined || ended.status !== 'completed') return answer;
-    return { ...answer, result: { ...answer.result, ...prepared.reveal } };
+    const reveal = { ...drawn?.reveal, ...prepared.reveal };
+    if (ended.status !== 'completed') return answer;
+    return { ...answer, result: { ...answer.result, ...reveal } };
   }
 
   #askedOf({ id, actor, progress }: Pick<Directive, 'id' | 'actor'> & Partial<Directive>): Asked {
@@ -307,12 +361,21 @@ export class Directives {
     this.#options.log.warn('a directive was ended by another process before it had ended', fields);
   }
 
+  async #repeat(earlier: Directive, { dryRun }: DirectRequest): Promise<DirectAnswer> {
+    if (dryRun === true) return planned(describeAgain(earlier));
+    return await this.#answerAgain(earlier);
+  }
+
   async #answerAgain(directive: Directive): Promise<DirectAnswer> {
     const { id, status } = directive;
     await this.#underWay.get(id);
     const now = isFinal(status) ? directive : await readDirective(this.#options.ledger, id);
     return toAnswer(now, true);
   }
+}
+
+interface CarryOptions extends Pick<DirectRequest, 'secret' | 'isQuiet'> {
+  readonly drawn: DrawnSecret<object> | undefined;
 }
 
 /** Somebody stopped the process, not the work. */

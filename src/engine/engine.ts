@@ -61,7 +61,7 @@ export interface Engine {
   /** Where deliveries to any ledger come in; only the root's is asked. */
   readonly webhooks: Webhooks;
   /** The kinds of directives that this process can be asked for, and what waits to be done. */
-  readonly directives: Pick<Directives, 'types' | 'waiting'>;
+  readonly directives: Pick<Directives, 'types' | 'waiting' | 'requireRole'>;
   /** The installations that could not be put in force here, and why. */
   readonly refused: readonly RefusedInstallation[];
   /** The packages that can be installed, read anew. */

@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject } from '../base/json.ts';
+import { canonical, isObject, type Json, type JsonObject } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
 import { placeOf, type Installed } from '../config/installed.ts';
 import { suggest } from '../config/nearest.ts';
@@ -9,6 +9,7 @@ import { provisionsOf } from '../package/provision.ts';
 import { parseRange, satisfies } from '../package/version.ts';
 import { stepsIn } from '../pipeline/entry.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
+import type { Manifest } from '../plugin/manifest.ts';
 import type { Blueprint } from './generation.ts';
 
 export interface Fit {
@@ -170,12 +171,49 @@ export interface SaidOfPrograms {
 export function saidOfPrograms(plugins: JsonObject, catalog: Catalog): SaidOfPrograms[] {
   return Object.entries(plugins).flatMap(([plugin, entry]) => {
     const config = isObject(entry) ? entry['config'] : undefined;
-    const keys = catalog.plugins.get(plugin)?.manifest.configKeys.operator ?? [];
+    const keys = manifestOf(plugin, plugins, catalog)?.configKeys.operator ?? [];
     return keys.flatMap((key) => {
       const value = isObject(config) ? config[key] : undefined;
       return value === undefined ? [] : [{ plugin, key, value }];
     });
   });
+}
+
+/** The manifest of a plugin's code, found along `uses` even if the catalog doesn't have the plugin yet. */
+function manifestOf(name: string, plugins: JsonObject, catalog: Catalog): Manifest | undefined {
+  const way: string[] = [];
+  for (let at = name; !way.includes(at);) {
+    const known = catalog.plugins.get(at)?.manifest;
+    if (known !== undefined) return known;
+    way.push(at);
+    const entry = plugins[at];
+    const uses = isObject(entry) ? entry['uses'] : undefined;
+    if (typeof uses !== 'string') return catalog.bases.bases.get(at)?.manifest;
+    at = uses;
+  }
+  return undefined;
+}
+
+/**
+ * What an installation sets where a plugin is told which programs to run, that the one in its place
+ * did not set in the same way.
+ */
+export function findNewPrograms(
+  plugins: JsonObject,
+  before: JsonObject,
+  catalog: Catalog,
+): SaidOfPrograms[] {
+  const old = new Set(
+    saidOfPrograms(before, catalog).map((one) => canonical(toPrint(one, before))),
+  );
+  return saidOfPrograms(plugins, catalog).filter(
+    (one) => !old.has(canonical(toPrint(one, plugins))),
+  );
+}
+
+function toPrint({ plugin, key, value }: SaidOfPrograms, plugins: JsonObject): Json {
+  const entry = plugins[plugin];
+  return [plugin, (isObject(entry) ? entry['uses'] : undefined) ?? null, key, value];
 }
 
 function compare(

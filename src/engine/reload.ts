@@ -10,6 +10,7 @@ import type { DirectiveDefinition } from './directive-definition.ts';
 import type { GenerationStatus, ReloadReport } from './engine.ts';
 import { makeGeneration, tellFindings, type Blueprint, type Generation } from './generation.ts';
 import { tellStranded } from './stranded-hooks.ts';
+import { claimTokenNames } from './token-names.ts';
 
 export interface ReloaderOptions {
   readonly processId: string;
@@ -70,7 +71,7 @@ export function makeReloader(options: ReloaderOptions): Reloader {
       tellFindings(next, parent);
       const stranded = await tellStranded(before, next, options.ledger);
       await options.prepare(next);
-      await record(next, 'reload', options);
+      await record(next, 'reload', options, before.config);
       probe('reload.before-swap');
       options.adopt(next);
       await tryNow(options.follow(), log);
@@ -137,8 +138,10 @@ async function tryNow(work: Promise<void>, log: Log): Promise<void> {
 async function record(
   generation: Generation,
   reason: 'start' | 'reload',
-  { ledger, processId }: ReloaderOptions,
+  { ledger, processId, log }: ReloaderOptions,
+  before?: Config,
 ): Promise<void> {
+  await claimTokenNames(generation.config, before, ledger, log);
   const { config, catalog, pipelines, snapshotId, number } = generation;
   const prints = [...catalog.plugins].map(([name, { fingerprint }]) => [name, fingerprint]);
   // Runs can begin with them as soon as it is in force.

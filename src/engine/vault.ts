@@ -12,6 +12,8 @@ export interface Vault {
   open(sealed: Sealed, purpose: string): string;
   /** Equal for equal values; it tells nothing of the value to who has not the key. */
   fingerprint(value: string, purpose: string): string;
+  /** Whether this is the fingerprint of a value, whichever key was the newest when it was made. */
+  hasFingerprint(value: string, purpose: string, print: string): boolean;
   /** Makes a new key that seals from now on, once for each reason; undefined where keys are given. */
   renew(reason: string): string | undefined;
   /** Makes no first key from now on: something is sealed with one that is not here. */
@@ -54,6 +56,10 @@ export function makeVault(ring: KeyRing): Vault {
       }
     },
     fingerprint: (value, purpose) => fingerprint(value, purpose, ring.newest()),
+    hasFingerprint(value, purpose, print) {
+      const key = ring.find(print.slice(0, print.indexOf(':')));
+      return key !== undefined && fingerprint(value, purpose, key) === print;
+    },
     renew: (reason) => ring.renew(reason)?.id,
     refuseFirst: () => ring.refuseFirst(),
     place: ring.place,

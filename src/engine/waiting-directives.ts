@@ -1,8 +1,11 @@
 import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { explainRefusal, type Decider } from '../directive/approval.ts';
+import { isSamePerson } from '../directive/lineage.ts';
 import { isFinal, type Directive, type DirectiveDraft } from '../directive/directive.ts';
 import type { DirectiveWait } from '../ledger/directives.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { JOB_ACTOR } from './cause.ts';
 import {
   endFailed,
   mismatch,
@@ -73,7 +76,7 @@ export class WaitingDirectives {
   async approve(id: string, by: Decider): Promise<DirectAnswer> {
     const { ledger, rules, tally, log } = this.#options;
     const directive = await readDirective(ledger, id);
-    this.refuseApproval(directive, by);
+    await this.refuseApproval(directive, by);
     const follows = followDirective(directive, 'approved', rules());
     const isOurs = await ledger.approveDirective({ id, actor: by.actor, ...follows });
     const now = await readDirective(ledger, id);
@@ -87,11 +90,12 @@ export class WaitingDirectives {
     return toAnswer(await readDirective(ledger, id), !isOurs);
   }
 
-  refuseApproval(directive: Directive, by: Decider): void {
+  async refuseApproval(directive: Directive, by: Decider): Promise<void> {
     const { id, status, awaitingApproval, approvedBy } = directive;
     const isOpen = awaitingApproval && status === 'requested';
     if (!isOpen && approvedBy !== by.actor) throw notWaiting(directive);
-    const refusal = explainRefusal(directive, by, this.#options.approvals());
+    const isOwn = await isOwnRequest(directive, by.actor, this.#options.ledger);
+    const refusal = explainRefusal({ ...directive, isOwn }, by, this.#options.approvals());
     if (refusal === undefined) return;
     const hint = 'It waits until then; `ductile directive cancel` ends it.';
     throw new DuctileError('FORBIDDEN', refusal, { place: id, hint });
@@ -149,7 +153,7 @@ export class WaitingDirectives {
     const params = JSON.parse(directive.params) as object;
     const prepared = await prepareLate(async () => {
       await authorize(directive);
-      const known = parseParams(definition, params);
+      const known = parseParams({ params: definition.recorded ?? definition.params }, params);
       await definition.plan(known);
       return await prepareWork(definition, known, askedOf(directive));
     });
@@ -166,6 +170,18 @@ export class WaitingDirectives {
     tally.directive(begun, 'started');
     await finish(definition, params, begun);
   }
+}
+
+/** Whether the decider requested it, or had a job or another token of theirs request it. */
+async function isOwnRequest(
+  { actor, correlationId }: Directive,
+  decider: string,
+  ledger: Ledger,
+): Promise<boolean> {
+  const root = actor.startsWith(JOB_ACTOR) ? await ledger.job(correlationId) : undefined;
+  const origins = await ledger.tokenOrigins();
+  const actors = [actor, root?.actor ?? []].flat();
+  return actors.some((one) => isSamePerson(one, decider, origins));
 }
 
 /** What made sense when it was asked for, or was allowed, may not be any more: then that is its end. */

@@ -73,6 +73,7 @@ export const tables = [
   'directives',
   'plugin_switches',
   'api_tokens',
+  'token_names',
   'idempotency_keys',
   'config_snapshots',
   'plugin_health',

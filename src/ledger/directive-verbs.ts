@@ -11,7 +11,14 @@ import {
 import { closeDirective, direct, findDirective, listDirectives } from './queries/directive.ts';
 import { closeKey, openKey } from './queries/idempotency.ts';
 import { directiveStatistics } from './queries/statistics.ts';
-import { listSwitchedOff, listTokens, noteTokenUse } from './queries/token.ts';
+import {
+  claimTokenNames,
+  describeTakenName,
+  listSwitchedOff,
+  listTokenOrigins,
+  listTokens,
+  noteTokenUse,
+} from './queries/token.ts';
 
 export function makeDirectiveVerbs({
   find,
@@ -33,6 +40,9 @@ export function makeDirectiveVerbs({
     directives: (filter) => read((session) => listDirectives(session, filter)),
     switchedOff: () => read(listSwitchedOff),
     tokens: () => read(listTokens),
+    tokenOrigins: () => read(listTokenOrigins),
+    describeTakenName: (name) => read((session) => describeTakenName(session, name)),
+    claimTokenNames: (names) => write(['other'], (tx) => claimTokenNames(tx, names)),
     noteTokenUse: (ids) => write(['other'], (tx) => noteTokenUse(tx, ids)),
     openKey: (key) => write(['other'], (tx) => openKey(tx, key)),
     closeKey: (key, answer) => write(['other'], (tx) => closeKey(tx, key, answer)),

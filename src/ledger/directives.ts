@@ -2,6 +2,7 @@ import type { Timestamp } from '../base/clock.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Directive, DirectiveDraft, DirectiveStatus } from '../directive/directive.ts';
+import type { TokenOrigin } from '../directive/lineage.ts';
 import type { Role } from '../directive/role.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { CancelAnswer } from '../job/state.ts';
@@ -42,6 +43,12 @@ export interface DirectiveVerbs {
   switchedOff(): Promise<PluginSwitch[]>;
   /** All tokens that were not revoked; those that are past their time are marked. */
   tokens(): Promise<ApiTokenRow[]>;
+  /** Who created which token, including revoked ones. */
+  tokenOrigins(): Promise<TokenOrigin[]>;
+  /** Explains why a token can't have this name; undefined if no token ever had it. */
+  describeTakenName(name: string): Promise<string | undefined>;
+  /** Records the names of the configuration's tokens; returns those that tokens of the ledger have or had. */
+  claimTokenNames(names: readonly string[]): Promise<string[]>;
   /** These were used since the last time this was said. */
   noteTokenUse(ids: readonly string[]): Promise<void>;
   /** Binds a caller's key to a request, or tells what became of the request that has it. */

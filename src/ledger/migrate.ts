@@ -13,6 +13,7 @@ import { webhooks } from './migrations/0009-webhooks.ts';
 import { dependency } from './migrations/0010-dependency.ts';
 import { incidents } from './migrations/0011-incidents.ts';
 import { words } from './migrations/0012-words.ts';
+import { access } from './migrations/0013-access.ts';
 import type { Migration } from './migrations/migration.ts';
 
 export const migrations: readonly Migration[] = [
@@ -28,6 +29,7 @@ export const migrations: readonly Migration[] = [
   dependency,
   incidents,
   words,
+  access,
 ];
 export const schemaVersion = Math.max(...migrations.map(({ version }) => version));
 

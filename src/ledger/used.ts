@@ -7,6 +7,7 @@ const OF_A_START: ReadonlySet<TableName> = new Set([
   'storage_sequences',
   'schedules',
   'config_snapshots',
+  'token_names',
   'pipeline_definitions',
   'processes',
   'ledger_meta',

@@ -6,15 +6,13 @@ import type { Tenants, Visit } from '../engine/engine.ts';
 import { digestOf, type Principal } from '../engine/tokens.ts';
 import type { Context } from './context.ts';
 import type { JsonOutput, Operation } from './define.ts';
-import { allows, describeNeed, mayAllow } from './scopes.ts';
+import { allows, describeNeed, forOperator, mayAllow } from './scopes.ts';
 
 /** The one check of rights: refuses what the principal's scopes do not cover. */
 export function authorize(operation: Operation, context: Context, input: unknown): void {
   const { scope, isForRoot } = operation;
   if (isForRoot === true && context.principal.tenant !== undefined) {
-    throw new DuctileError('FORBIDDEN', 'this is for the operator of the whole system', {
-      hint: 'A token of a tenant reaches what is in its own ledger, and nothing else.',
-    });
+    throw forOperator();
   }
   const need = typeof scope === 'function' ? scope(context, input) : scope;
   if (need === undefined || allows(context.principal.scopes, need)) return;

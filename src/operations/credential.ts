@@ -161,6 +161,7 @@ export const rotateKey = defineOperation({
   name: 'credential.rotate-key',
   summary: 'Seal everything that is secret at rest with a new key.',
   effect: 'write',
+  isForRoot: true,
   scope: '*',
   input: z.strictObject({}),
   output: z.object({

@@ -22,7 +22,7 @@ export async function direct(
   context: Context,
   type: string,
   params: object,
-  more: Pick<DirectRequest, 'secret'> = {},
+  { mayWait = false, ...more }: DirectOptions = {},
 ): Promise<DirectAnswer & { readonly id: string; readonly result: JsonObject }> {
   const { subjectId } = context;
   const answer = await askInWords(context, {
@@ -33,12 +33,18 @@ export async function direct(
     ...(subjectId === undefined ? {} : { idempotencyKey: `request:${subjectId}` }),
   });
   const id = answer.id ?? '';
-  if (answer.status === 'completed') return { ...answer, id, result: answer.result ?? {} };
+  const isEnough = answer.status === 'completed' || (mayWait && answer.awaitingApproval);
+  if (isEnough) return { ...answer, id, result: answer.result ?? {} };
   const state = answer.awaitingApproval ? 'waiting for approval' : answer.status;
   const message = answer.error ?? `the directive ${id} is ${state}`;
   throw new DuctileError(codeOf(answer), message, {
     details: { directive_id: id, directive_status: answer.status },
   });
+}
+
+export interface DirectOptions extends Pick<DirectRequest, 'secret'> {
+  /** Whether the caller gets something even while it waits for approval. */
+  readonly mayWait?: boolean;
 }
 
 /** While it waits or another host has it under way, nothing may sound as if it had ended. */

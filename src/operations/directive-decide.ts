@@ -41,7 +41,7 @@ export const approveDirective = defineOperation({
   },
   async plan(context, { id }) {
     const directive = await findApprovable(context, id);
-    context.engine.directives.waiting.refuseApproval(directive, deciderOf(context));
+    await context.engine.directives.waiting.refuseApproval(directive, deciderOf(context));
     return JSON.parse(directive.plan) as string[];
   },
 });

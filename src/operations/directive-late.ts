@@ -23,5 +23,6 @@ export async function refuseLate(
   const context = { engine, principal, submittedBy: 'directive' } as const;
   const params = JSON.parse(text) as object;
   await refuseLesser(context, type, params);
+  await engine.directives.requireRole(type, params, principal.role);
   await refuseDenied(context, type, params);
 }

@@ -3,21 +3,26 @@ import { isAtLeast, roleScopes, type Role } from '../directive/role.ts';
 import { roleOfNew } from '../directive/token.ts';
 import type { ApiTokenRow } from '../ledger/directives.ts';
 import type { Context } from './context.ts';
-import { allows, isNoun, listDenied } from './scopes.ts';
+import { allows, forOperator, isNoun, listDenied } from './scopes.ts';
 
 type Asker = Pick<Context, 'engine' | 'principal'>;
 
 /** What a directive asks of whoever wants it besides a scope, because of what it is about. */
 export async function refuseLesser(asker: Asker, type: string, params: object): Promise<void> {
   const { engine, principal } = asker;
-  const least = engine.directives.types.find((known) => known.type === type)?.role;
+  const known = engine.directives.types.find((one) => one.type === type);
+  if (known?.isForRoot === true && principal.tenant !== undefined) throw forOperator();
+  const least = known?.role;
   if (least !== undefined && !isAtLeast(principal.role, least)) {
     throw new DuctileError('FORBIDDEN', `${type} is for ${article(least)} ${least}`, {
       hint: `Use a token whose role is ${least}.`,
     });
   }
   if (principal.role === 'owner') return;
-  if (type === 'token.create') refuseMore(asker, params);
+  if (type === 'token.create') {
+    refuseMore(asker, params);
+    refuseApproverName(asker, params);
+  }
   if (type === 'token.revoke') await refuseHigher(asker, params);
 }
 
@@ -36,7 +41,17 @@ function refuseMore({ principal }: Asker, params: NewTokenLike): void {
   });
 }
 
+/** Whoever has a token with an approver's name approves in their place. */
+function refuseApproverName({ engine }: Asker, { name }: NewTokenLike): void {
+  const actor = `token:${String(name)}`;
+  const { approval } = engine.config.directives;
+  if (!Object.values(approval).some((approvers) => approvers.includes(actor))) return;
+  const message = `directives.approval names ${actor} as an approver, so an owner must create it`;
+  throw new DuctileError('FORBIDDEN', message, { place: 'name', hint: 'Choose another name.' });
+}
+
 interface NewTokenLike {
+  readonly name?: unknown;
   readonly role?: unknown;
   readonly scopes?: unknown;
 }

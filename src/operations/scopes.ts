@@ -1,3 +1,5 @@
+import { DuctileError } from '../base/errors.ts';
+
 /**
  * What a token may do. Scopes are words; this is the only place that says what they mean.
  *
@@ -69,6 +71,13 @@ export function listDenied(granted: readonly string[]): Denied[] {
 export function describeNeed(need: Need): string {
   if (typeof need === 'string') return need;
   return `plugin:${need.type === 'read' ? 'ro' : 'rw'}`;
+}
+
+/** Refuses a token of a tenant. */
+export function forOperator(): DuctileError {
+  return new DuctileError('FORBIDDEN', 'this is for the operator of the whole system', {
+    hint: 'A token of a tenant reaches what is in its own ledger, and nothing else.',
+  });
 }
 
 type Access = 'ro' | 'rw';

@@ -33,15 +33,22 @@ export const createToken = defineOperation({
       .describe('how long it is good (for ever unless told)'),
   }),
   output: z.object({
-    token_id: z.string(),
+    token_id: z.string().nullable().describe('null while it waits for approval'),
     name: z.string(),
     role: z.enum(roles),
     scopes: z.array(z.string()),
     expires_at: z.string().nullable(),
+    awaiting_approval: z.boolean().describe('its text is accepted when the directive is approved'),
     ...fresh,
   }),
   errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'TOKEN_EXISTS'],
-  http: { method: 'POST', path: '/tokens', isSecret: true, status: () => 201, statuses: [201] },
+  http: {
+    method: 'POST',
+    path: '/tokens',
+    isSecret: true,
+    status: ({ awaiting_approval: waits }) => (waits === true ? 202 : 201),
+    statuses: [201, 202],
+  },
   cli: {
     positionals: ['name'],
     examples: [
@@ -51,13 +58,16 @@ export const createToken = defineOperation({
   },
   async run(context, input) {
     checkScopes(context, input);
-    const { id, result } = await direct(context, 'token.create', toParams(input));
+    const more = { mayWait: true } as const;
+    const answer = await direct(context, 'token.create', toParams(input), more);
+    const { id, result } = answer;
     return {
-      token_id: textIn(result, 'token_id'),
+      token_id: textOrNull(result['token_id']),
       name: input.name,
       role: roleOfNew(input),
       scopes: input.scopes,
       expires_at: textOrNull(result['expires_at']),
+      awaiting_approval: answer.awaitingApproval,
       token: textOrNull(result['token']),
       directive_id: id,
     };

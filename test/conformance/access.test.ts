@@ -24,8 +24,8 @@ function creating(name: string, expiresInMs?: number) {
 }
 
 describe.each(databases)('a token on %s', (kind) => {
-  test('is there with its scopes until it is revoked, then its name is free', async () => {
-    const { ledger } = await openBench(kind);
+  test('is there with its scopes until it is revoked, and its name is never free again', async () => {
+    const { ledger, sql } = await openBench(kind);
     const { directive } = await ledger.direct(creating('deploy'));
     expect(directive.status).toBe('completed');
     const [token] = await ledger.tokens();
@@ -52,7 +52,40 @@ describe.each(databases)('a token on %s', (kind) => {
     const again = creating('deploy');
     if (again.work.kind !== 'token.create') throw new Error('not a token');
     const work = { ...again.work, token: { ...again.work.token, digest: 'another' } };
-    expect((await ledger.direct({ ...again, work })).directive.status).toBe('completed');
+    expect((await ledger.direct({ ...again, work })).directive).toMatchObject({
+      errorCode: 'TOKEN_EXISTS',
+      error: expect.stringContaining('never reused'),
+    });
+    // The name outlives the row.
+    await sql(`update api_tokens set revoked_at = '2000-01-01T00:00:00.000Z'`);
+    expect(await ledger.prune({ what: 'tokens', olderThanMs: 60_000, limit: 9 })).toBe(1);
+    expect(await ledger.describeTakenName('deploy')).toContain('never reused');
+    expect(await ledger.describeTakenName('other')).toBeUndefined();
+  });
+
+  test('that created others is kept for their lineage, however old it is', async () => {
+    const { ledger, sql } = await openBench(kind);
+    await ledger.direct(creating('ann'));
+    await ledger.direct(creating('ann-2'));
+    await sql(`update api_tokens set created_by = 'token:ann' where name = 'ann-2'`);
+    await sql(`update api_tokens set revoked_at = '2000-01-01T00:00:00.000Z' where name = 'ann'`);
+    const prune = () => ledger.prune({ what: 'tokens', olderThanMs: 60_000, limit: 9 });
+    expect(await prune()).toBe(0);
+    expect(await ledger.tokenOrigins()).toMatchObject([
+      { name: 'ann' },
+      { name: 'ann-2', createdBy: 'token:ann' },
+    ]);
+    await sql(`update api_tokens set revoked_at = '2000-01-01T00:00:00.000Z'`);
+    expect(await prune()).toBe(1);
+    expect(await prune()).toBe(1);
+  });
+
+  test('never gets a name of the configuration files', async () => {
+    const { ledger } = await openBench(kind);
+    await ledger.direct(creating('mine'));
+    expect(await ledger.claimTokenNames(['ops', 'mine'])).toEqual(['mine']);
+    expect(await ledger.claimTokenNames(['ops'])).toEqual([]);
+    expect((await ledger.direct(creating('ops'))).directive.errorCode).toBe('TOKEN_EXISTS');
   });
 
   test('expires by the clock of the database', async () => {

@@ -87,10 +87,19 @@ export async function makeOlder(path: string): Promise<void> {
       await file.run(`alter table ${table} drop column ${column}`);
     }
   }
-  await file.run('delete from schema_migrations where version = 12');
+  for (const statement of undoAccess) await file.run(statement);
+  await file.run('delete from schema_migrations where version >= 12');
   await file.run('pragma user_version = 11');
   await file.close();
 }
+
+/** Takes back migration 13. */
+const undoAccess = [
+  'drop table token_names',
+  'drop index api_tokens_creator',
+  'alter table directives drop column asked_digest',
+  'alter table webhook_deliveries drop column test_by',
+];
 
 export interface Raw {
   readonly run: (text: string, values?: readonly Value[]) => Promise<Row[]>;

@@ -181,7 +181,7 @@ describe.each(databases)('a directive that waited, on %s', (database) => {
 
   async function waiting(database_: Database) {
     const opened = await open(database_, { approval: ['plugin.disable'] });
-    const made = await ask(opened.engine, 'token.create', { name: 'ops', scopes: ['plugin:rw'] });
+    const made = await ask(opened.engine, 'token.create', { name: 'ops', role: 'admin' });
     const asked = await opened.engine.direct({ ...disable, actor: 'token:ops' });
     expect([made.status, asked.awaitingApproval]).toEqual(['completed', true]);
     return { ...opened, id: asked.id ?? '' };
@@ -204,9 +204,8 @@ describe.each(databases)('a directive that waited, on %s', (database) => {
   });
 
   test('D-04 fails when its token may do less by then', async () => {
-    const { engine, ledger, id } = await waiting(database);
-    await ask(engine, 'token.revoke', { token: 'ops' });
-    await ask(engine, 'token.create', { name: 'ops', scopes: ['jobs:rw'] });
+    const { engine, ledger, id, place } = await waiting(database);
+    await place.sql(`update api_tokens set role = 'service', scopes = '["jobs:rw"]'`);
     const late = await engine.directives.waiting.approve(id, boss);
     expect(late).toMatchObject({ status: 'failed', errorCode: 'FORBIDDEN' });
     expect(late.error).toContain('may not do plugin.disable any more');

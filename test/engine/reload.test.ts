@@ -303,3 +303,31 @@ test('two reloads at once are done one after the other', async () => {
   const generations = answers.map(({ result }) => result?.['generation']);
   expect(new Set(generations)).toEqual(new Set([2, 3, 4]));
 });
+
+test('a token of the files never takes the name of a token of the database', async () => {
+  const token = (name: string) => ({ name, token: `${name}-0123456789abcdef`, scopes: ['*'] });
+  const listen = { enabled: true, listen: '127.0.0.1:0' };
+  const plugins = { worker: { program: succeeds } };
+  const api = (...names: string[]) => ({ api: { ...listen, auth: { tokens: names.map(token) } } });
+  const place = await makePlace({ plugins, ...api('file') });
+  const instance = await place.start();
+  const make = (name: string) =>
+    instance.engine.direct({
+      type: 'token.create',
+      params: { name, role: 'admin' },
+      actor: 'test',
+    });
+  expect(await make('ann')).toMatchObject({ status: 'completed' });
+  await place.vary(api('file', 'ann'));
+  expect(await reload(instance)).toMatchObject({
+    status: 'failed',
+    errorCode: 'RELOAD_REFUSED',
+    error: expect.stringContaining('belongs or belonged to a token of the database'),
+  });
+  await place.vary(api('other'));
+  expect(await reload(instance)).toMatchObject({ status: 'completed' });
+  // A name that the files had once is as good as taken.
+  for (const name of ['file', 'other']) {
+    await expect(make(name)).rejects.toMatchObject({ code: 'TOKEN_EXISTS' });
+  }
+});

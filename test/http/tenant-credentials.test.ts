@@ -53,11 +53,15 @@ describe.each(databases)('credentials of tenants on %s', (database) => {
     expect(after).not.toBe(before);
     const { body } = await acme.ask('/directives?type=credential.rotate');
     expect(body['directives']).toMatchObject([{ status: 'completed', result: { resealed: 1 } }]);
-    // A tenant's own rotation makes no key: those belong to the process.
-    expect((await acme.post('/credentials/rotate-key')).body).toMatchObject({
-      key_id: after,
-      resealed: 0,
-    });
+    // The keys are those of all ledgers, so a tenant's owner doesn't rotate them.
+    const directive = { type: 'credential.rotate', params: {} };
+    for (const [path, sent] of [
+      ['/credentials/rotate-key', {}],
+      ['/directives', directive],
+      ['/directives', { ...directive, delay: '1h' }],
+    ] as const) {
+      expect([path, (await acme.post(path, sent)).status]).toEqual([path, 403]);
+    }
   });
 });
 

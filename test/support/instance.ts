@@ -47,6 +47,7 @@ export interface Setup {
   readonly packages?: Readonly<Record<string, JsonObject>>;
   readonly tenants?: JsonObject;
   readonly webhooks?: JsonObject;
+  readonly api?: JsonObject;
   /** On SQLite the first program that comes makes the ledger, as everywhere but in tests. */
   readonly isBare?: boolean;
 }
@@ -170,6 +171,7 @@ function toConfig(setup: Setup): JsonObject {
     ...(setup.directives === undefined ? {} : { directives: setup.directives }),
     ...(setup.tenants === undefined ? {} : { tenants: setup.tenants }),
     ...(setup.webhooks === undefined ? {} : { webhooks: setup.webhooks }),
+    ...(setup.api === undefined ? {} : { api: setup.api }),
   };
 }
 

@@ -92,7 +92,12 @@ export async function makeStubEngine(): Promise<StubEngine> {
     },
   });
   const engine: StubEngine = {
-    config: { service: { maxHops: 32 }, plugins: {}, tenants: { trust: 'isolated' } } as Config,
+    config: {
+      service: { maxHops: 32 },
+      plugins: {},
+      tenants: { trust: 'isolated' },
+      directives: { approval: {} },
+    } as unknown as Config,
     catalog: makeCatalog(),
     pipelines: [],
     ledger,

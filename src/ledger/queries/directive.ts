@@ -3,6 +3,7 @@ import { limits } from '../../base/limits.ts';
 import {
   automaticKey,
   isLatest,
+  isSameRequest,
   type Directive,
   type DirectiveDraft,
   type DirectiveStatus,
@@ -147,7 +148,10 @@ async function keyOf(
 }
 
 function compare(earlier: Directive, draft: DirectiveDraft): Directed {
-  const isSame = earlier.type === draft.type && earlier.params === draft.params;
+  const isKeyed = typeof draft.sameness === 'object';
+  const isSame = isKeyed
+    ? isSameRequest(earlier, draft)
+    : earlier.type === draft.type && earlier.params === draft.params;
   return { directive: earlier, verdict: isSame ? 'repeated' : 'mismatch' };
 }
 
@@ -161,11 +165,11 @@ async function insert(
   const { now } = dialect;
   const [runAt, ...dueValues] = dueOf(dialect, wait);
   await tx.run(
-    `insert into ${dialect.table('directives')} (id, type, target, params, actor, actor_role, scope,
+    `insert into ${dialect.table('directives')} (id, type, target, params, asked_digest, actor, actor_role, scope,
       correlation_id, causation_id, idempotency_key, status, plan, result, error_kind,
       error_message, error_details, awaiting_approval, attempt, max_attempts, process_id, signal_id,
       requested_at, started_at, completed_at, run_at)
-      values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ${now},
+      values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ${now},
         ${wait === undefined ? now : 'null'}, ${end === undefined ? 'null' : now},
         ${runAt})`,
     [
@@ -173,6 +177,7 @@ async function insert(
       draft.type,
       draft.target,
       draft.params,
+      draft.askedDigest ?? null,
       draft.actor,
       draft.actorRole,
       draft.scope,
@@ -240,6 +245,7 @@ export function toDirective(row: Row): Directive {
     type: text(row, 'type'),
     target: text(row, 'target'),
     params: text(row, 'params'),
+    askedDigest: textOrNull(row, 'asked_digest'),
     actor: text(row, 'actor'),
     actorRole: textOrNull(row, 'actor_role'),
     scope: text(row, 'scope'),

@@ -210,8 +210,11 @@ const prunings: Readonly<Record<Exclude<Prunable, 'runs'>, Pruning>> = {
     table: 'api_tokens',
     key: 'id',
     returns: 'id',
-    select: (d) => `select id from ${d.table('api_tokens')}
-      where coalesce(revoked_at, expires_at) <= (select ${d.nowPlus('?')})
-      order by coalesce(revoked_at, expires_at) limit ?`,
+    // Tokens that created others stay: approvals follow the lineage. Names stay in `token_names`.
+    select: (d) => `select t.id from ${d.table('api_tokens')} t
+      where coalesce(t.revoked_at, t.expires_at) <= (select ${d.nowPlus('?')})
+        and not exists (select 1 from ${d.table('api_tokens')} c
+          where c.created_by = 'token:' || t.name)
+      order by coalesce(t.revoked_at, t.expires_at) limit ?`,
   },
 };

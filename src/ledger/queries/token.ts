@@ -1,4 +1,5 @@
 import { limits } from '../../base/limits.ts';
+import type { TokenOrigin } from '../../directive/lineage.ts';
 import type { Role } from '../../directive/role.ts';
 import type { Row, Session, Transaction } from '../dialect.ts';
 import type { ApiTokenRow, DirectiveEnd, PluginSwitch, TokenDraft } from '../directives.ts';
@@ -11,19 +12,14 @@ export async function createToken(
 ): Promise<DirectiveEnd> {
   const { dialect } = tx;
   const tokens = dialect.table('api_tokens');
-  const [row] = await tx.run(
-    `select count(*) as n, coalesce(sum(case when name = ? then 1 else 0 end), 0) as same
-      from ${tokens} where revoked_at is null`,
-    [token.name],
-  );
-  if (int(row ?? {}, 'same') > 0) {
-    const error = `there is a token named ${token.name} already`;
-    return { status: 'failed', code: 'TOKEN_EXISTS', error };
-  }
+  const taken = await describeTakenName(tx, token.name);
+  if (taken !== undefined) return { status: 'failed', code: 'TOKEN_EXISTS', error: taken };
+  const [row] = await tx.run(`select count(*) as n from ${tokens} where revoked_at is null`);
   if (int(row ?? {}, 'n') >= limits.tokensMax) {
     const error = `there are ${limits.tokensMax} tokens already`;
     return { status: 'failed', code: 'TOKEN_EXISTS', error };
   }
+  await claimNames(tx, [token.name], 'ledger');
   const expires = token.expiresInMs === undefined ? 'null' : dialect.nowPlus('?');
   const [made] = await tx.run(
     `insert into ${tokens} (id, name, digest, role, scopes, created_by, created_at,
@@ -46,6 +42,72 @@ export async function createToken(
     expires_at: textOrNull(made ?? {}, 'expires_at'),
   };
   return { status: 'completed', result };
+}
+
+/** Explains why a token can't have this name; undefined if no token ever had it. */
+export async function describeTakenName(
+  session: Session,
+  name: string,
+): Promise<string | undefined> {
+  const { dialect } = session;
+  const [row] = await session.run(
+    `select n.source, t.id, t.revoked_at from ${dialect.table('token_names')} n
+      left join ${dialect.table('api_tokens')} t on t.name = n.name
+      where n.name = ? order by t.revoked_at is not null, t.revoked_at desc limit 1`,
+    [name],
+  );
+  if (row === undefined) return undefined;
+  if (text(row, 'source') === 'config') {
+    return `the name ${name} belongs or belonged to a token of the configuration files`;
+  }
+  const revokedAt = textOrNull(row, 'revoked_at');
+  if (textOrNull(row, 'id') !== null && revokedAt === null) {
+    return `a token named ${name} already exists`;
+  }
+  const when = revokedAt === null ? '' : ` at ${revokedAt}`;
+  return `the token named ${name} was revoked or expired${when}, and its name is never reused`;
+}
+
+/** Records the names of the configuration's tokens; returns those that tokens of the ledger have or had. */
+export async function claimTokenNames(
+  tx: Transaction,
+  names: readonly string[],
+): Promise<string[]> {
+  await claimNames(tx, names, 'config');
+  const rows = await tx.run(
+    `select name from ${tx.dialect.table('token_names')} where source = 'ledger' order by name`,
+  );
+  const known = new Set(rows.map((row) => text(row, 'name')));
+  return names.filter((name) => known.has(name));
+}
+
+async function claimNames(
+  tx: Transaction,
+  names: readonly string[],
+  source: 'config' | 'ledger',
+): Promise<void> {
+  const { dialect } = tx;
+  // In one order for all hosts, so that two of them cannot wait for each other.
+  for (const name of names.toSorted()) {
+    await tx.run(
+      `insert into ${dialect.table('token_names')} (name, source, taken_at)
+        values (?, ?, ${dialect.now}) on conflict (name) do nothing`,
+      [name, source],
+    );
+  }
+}
+
+/** Lists who created which token, including revoked ones that have created others. */
+export async function listTokenOrigins(session: Session): Promise<TokenOrigin[]> {
+  const rows = await session.run(
+    `select name, role, created_by from ${session.dialect.table('api_tokens')}
+      order by revoked_at is null, created_at`,
+  );
+  return rows.map((row) => ({
+    name: text(row, 'name'),
+    role: text(row, 'role') as Role,
+    createdBy: text(row, 'created_by'),
+  }));
 }
 
 export function revokeToken(tx: Transaction, tokenId: string): Promise<DirectiveEnd> {

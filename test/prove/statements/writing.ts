@@ -248,6 +248,7 @@ export const writing = {
     const again = draftRetry(old, { id: makeId(), actor: 'ann', maxAttempts: 2 });
     return () => ledger.retryMany([{ of: old.id, job: again }]);
   },
+  claimTokenNames: ({ ledger, name }) => Promise.resolve(() => ledger.claimTokenNames([name])),
   noteTokenUse: ({ ledger }) => Promise.resolve(() => ledger.noteTokenUse(['none'])),
   openKey: ({ ledger, name }) => {
     const key = keyed(name);

@@ -66,7 +66,8 @@ describe('directive.approve', () => {
   });
 
   test('is for those whom the configuration names, and for owners', async () => {
-    const first = await request(ops, 'plugin.disable', { plugin: 'mail' });
+    const admin = { ...ops, role: 'admin' } as const;
+    const first = await request(admin, 'plugin.disable', { plugin: 'mail' });
     const other = token('other', 'plugin:rw', 'directives:rw');
     await expect(ask('directive.approve', { id: first }, other)).rejects.toMatchObject({
       code: 'FORBIDDEN',
