@@ -3,12 +3,17 @@ import { request as requestHttp, type IncomingMessage, type RequestOptions } fro
 import { request as requestHttps } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import { Failure, messageOf } from '../../sdk/typescript/ductile-plugin.ts';
-import { isNamed, resolveChecked, type CheckedAddress, type Guard } from './guard.ts';
+import {
+  mayGetHeaders,
+  resolveChecked,
+  type CheckedAddress,
+  type Guard,
+} from '../lib/network-guard.ts';
 
 export interface FetchOptions {
   readonly method: 'GET' | 'HEAD';
   readonly guard: Guard;
-  /** Sent only to hosts that the operator named: a payload's address must not collect them. */
+  /** Sent only to hosts that the operator named, and never after a redirect to another origin. */
   readonly operatorHeaders: Readonly<Record<string, string>>;
   /** Sent only to the origin that was asked for, not to where it redirects. */
   readonly ownHeaders: Readonly<Record<string, string>>;
@@ -56,13 +61,14 @@ function follow(from: URL, location: string): URL {
 }
 
 export function headersFor(url: URL, start: URL, options: FetchOptions): Record<string, string> {
+  const isStart = url.origin === start.origin;
   return {
     'user-agent': 'ductile',
     accept: '*/*',
     // Unpacking could make a small answer huge, so none is asked for.
     'accept-encoding': 'identity',
-    ...(isNamed(url, options.guard) ? options.operatorHeaders : {}),
-    ...(url.origin === start.origin ? options.ownHeaders : {}),
+    ...(isStart && mayGetHeaders(url, options.guard) ? options.operatorHeaders : {}),
+    ...(isStart ? options.ownHeaders : {}),
   };
 }
 
@@ -123,6 +129,9 @@ async function readBody(
   if (size > bytesMax) {
     throw new Failure(`the answer is larger than config.max_bytes (${bytesMax})`, false);
   }
+  // Without a length, the end of the connection is the end of the body, even if we closed it.
+  if (signal.aborted) throw toFailure(undefined, signal.reason, signal);
+  if (!response.complete) throw new Failure('the answer ended before it was complete', true);
   return Buffer.concat(chunks);
 }
 

@@ -1,6 +1,6 @@
 /** What the operator set and what the payload asks for, checked. */
 import type { Fields, Request } from '../../sdk/typescript/ductile-plugin.ts';
-import { hostAndPort, type Guard } from './guard.ts';
+import type { Guard } from '../lib/network-guard.ts';
 
 export interface Settings {
   readonly url: URL | undefined;
@@ -24,7 +24,10 @@ export function readSettings(request: Request): Settings {
   const allowHosts = config.texts('allow_hosts').map((host) => host.toLowerCase());
   const wrong = allowHosts.find((host) => !HOST_PATTERN.test(host));
   if (wrong !== undefined) {
-    throw config.refuse('allow_hosts', `must list host, host:port or *.host; '${wrong}' is none`);
+    throw config.refuse(
+      'allow_hosts',
+      `must list host, host:port, *.host or *.host:port; '${wrong}' is none`,
+    );
   }
   const allowPrivate = config.flag('allow_private');
   if (allowPrivate && allowHosts.length === 0 && url === undefined) {
@@ -33,11 +36,10 @@ export function readSettings(request: Request): Settings {
       'needs config.allow_hosts or config.url to name the hosts',
     );
   }
-  const ownHost = url === undefined ? undefined : hostAndPort(url);
   return {
     url,
     headers: readHeaders(config, 'headers'),
-    guard: { allowHosts, allowPrivate, ownHost },
+    guard: { allowHosts, allowPrivate, ownOrigin: url?.origin },
     acceptStatus: readStatuses(config),
     bytesMax: config.whole('max_bytes', 262_144, 1, 700_000),
     redirectsMax: config.whole('max_redirects', 5, 0, 5),

@@ -1,4 +1,4 @@
-"""One HTTP request to an address that the operator set: no redirects, no proxies, bounded answer."""
+"""One HTTP request to a checked address: no redirects, no proxies, bounded in size and time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from ductile_plugin import Failure
+from network_guard import open_connection, resolve_checked
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Set by the request itself; two of them would be an ambiguous request.
@@ -64,24 +65,47 @@ def read_headers(config, key, reserved=()):
     return headers
 
 
-def send(method, url, headers, body=None, timeout=30.0, bytes_max=65_536):
+def send(method, url, headers, body=None, timeout=30.0, bytes_max=65_536, allow_private=False):
     """Sends and reads up to bytes_max + 1 bytes, so that the caller can tell that there was more.
 
     Errors name only the host: the path of a webhook address often is the secret.
     """
-    is_https = url.scheme == "https"
-    connect = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
-    connection = connect(url.hostname, url.port, timeout=timeout)
+    deadline = time.monotonic() + timeout
+    addresses = resolve_checked(url, allow_private)
     target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    connection = None
     try:
+        connection = open_connection(url, addresses, timeout)
+        opened = connection.sock
         connection.request(method, target, body, {"User-Agent": "ductile", **headers})
         response = connection.getresponse()
-        return Response(response.status, response.headers, response.read(bytes_max + 1))
+        return Response(response.status, response.headers, _read(response, opened, bytes_max, deadline))
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise Failure(f"cannot reach {url.scheme}://{url.hostname}: {reason}") from error
     finally:
-        connection.close()
+        if connection is not None:
+            connection.close()
+
+
+def _read(response, opened, bytes_max, deadline):
+    """A body that was cut, by the deadline or by the server, is an error and never a shorter body."""
+    wanted = bytes_max + 1 if response.length is None else min(bytes_max + 1, response.length)
+    is_known = response.length is not None
+    body = b""
+    while len(body) < wanted:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the response took too long")
+        # The limit is for all of it: a server that sends a byte now and then would never time out.
+        opened.settimeout(left)
+        chunk = response.read1(wanted - len(body))
+        body += chunk
+        if chunk == b"":
+            if is_known:
+                raise http.client.IncompleteRead(body, wanted - len(body))
+            break
+    return body
 
 
 def _seconds_until(text):

@@ -29,6 +29,7 @@ class Tokens:
         config, state = request.config, request.state
         self._request = request
         self._url = read_secure_url(config, "token_url")
+        self._allow_private = config.flag("allow_private")
         self._client_id = config.text("client_id", required=True)
         self._client_secret = config.text("client_secret", required=True)
         self._client_auth = config.choice("client_auth", ("basic", "body"))
@@ -67,7 +68,7 @@ class Tokens:
         else:
             form.update(client_id=self._client_id, client_secret=self._client_secret)
         response = send("POST", self._url, headers, urlencode(form).encode(),
-                        timeout=self._request.seconds_left(at_most=30))
+                        timeout=self._request.seconds_left(at_most=30), allow_private=self._allow_private)
         self._take(response)
         self.was_refreshed = True
 
@@ -99,7 +100,7 @@ class Tokens:
 
 
 def read_secure_url(config, key):
-    """Secrets go there, so plain http is only for this machine itself."""
+    """Secrets are sent there, so plain http is only for this machine itself, which needs config.allow_private."""
     url = read_url(config, key, required=True)
     if url.scheme != "https" and url.hostname not in _LOOPBACK:
         raise config.refuse(key, "must be https (plain http is only for this machine)")

@@ -55,6 +55,7 @@ class Target:
         if self.message_field in self.fields:
             raise config.refuse("fields", "must not name config.message_field")
         self.timeout = config.whole("timeout_ms", 15_000, 1, 600_000) / 1000
+        self.allow_private = config.flag("allow_private")
         self.url = self.host = self.headers = None
         if config.text("url") is not None:
             # Loaded only here: HTTP takes longer to load than a line takes to write.
@@ -170,7 +171,7 @@ def post(target, message, request):
     beside = {name: payload[name] for name in target.fields if payload.get(name) is not None}
     body = json.dumps({target.message_field: message, **beside}).encode()
     timeout = request.seconds_left(at_most=target.timeout)
-    response = send("POST", target.url, headers, body, timeout, bytes_max=500)
+    response = send("POST", target.url, headers, body, timeout, bytes_max=500, allow_private=target.allow_private)
     if response.is_success:
         return response.status
     if 300 <= response.status < 400:

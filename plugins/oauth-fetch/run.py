@@ -43,6 +43,7 @@ class Api:
         self._headers = read_headers(request.config, "headers", reserved=("authorization",))
         self.bytes_max = request.config.whole("max_bytes", 262_144, 1, 700_000)
         self.host = self._url.hostname
+        self._allow_private = request.config.flag("allow_private")
 
     def fetch(self, tokens):
         response = self._ask(tokens)
@@ -58,7 +59,8 @@ class Api:
         headers = {"Accept": "application/json", **self._headers}
         headers["Authorization"] = f"Bearer {tokens.access_token}"
         timeout = self._request.seconds_left(at_most=30)
-        return send("GET", self._url, headers, timeout=timeout, bytes_max=self.bytes_max)
+        return send("GET", self._url, headers, timeout=timeout, bytes_max=self.bytes_max,
+                    allow_private=self._allow_private)
 
 
 def to_event(response, bytes_max):

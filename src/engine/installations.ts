@@ -106,7 +106,7 @@ function findUnheard(
   installed: readonly Installed[],
 ): Problem[] {
   if (!onlyListed || tenants.trust === 'shared') return [];
-  const message = 'decides which programs run, and is not for tenants to say';
+  const message = 'opens programs, files or networks, and is not for tenants to set';
   return installed.flatMap((one) =>
     saidOfPrograms(one.provides.plugins, catalog).map(({ plugin, key }) =>
       makeProblem(placeOf(one), keyText(['plugins', plugin, 'config', key]), message),

@@ -151,13 +151,13 @@ function checkRequired({ found, catalog }: Fit): Misfit | undefined {
   return undefined;
 }
 
-/** What decides which programs a plugin runs is code, and a package has none of its own. */
+/** Operator keys open programs, files or networks: a package passes on what the installer sets there. */
 function checkCode({ found, catalog }: Fit): Misfit | undefined {
   const said = saidOfPrograms(found?.provides.plugins ?? {}, catalog);
   const own = said.find(({ value }) => !isOpen(value));
   if (own === undefined) return undefined;
   const hint = 'Ask for it in config_schema, and write ${config.…} there.';
-  const message = `its plugin ${own.plugin} brings ${own.key} of its own, which would be code`;
+  const message = `its plugin ${own.plugin} sets ${own.key}, which only whoever installs it may set`;
   return { message, hint };
 }
 
@@ -167,14 +167,18 @@ export interface SaidOfPrograms {
   readonly value: Json;
 }
 
-/** What is said where plugins are told which programs to run. */
+/**
+ * Lists the operator keys that plugins of an installation set. `false` counts as not set: such keys are
+ * named after what they allow, and an installation may say that it needs nothing.
+ */
 export function saidOfPrograms(plugins: JsonObject, catalog: Catalog): SaidOfPrograms[] {
   return Object.entries(plugins).flatMap(([plugin, entry]) => {
     const config = isObject(entry) ? entry['config'] : undefined;
     const keys = manifestOf(plugin, plugins, catalog)?.configKeys.operator ?? [];
     return keys.flatMap((key) => {
       const value = isObject(config) ? config[key] : undefined;
-      return value === undefined ? [] : [{ plugin, key, value }];
+      const isSet = value !== undefined && value !== null && value !== false;
+      return isSet ? [{ plugin, key, value }] : [];
     });
   });
 }

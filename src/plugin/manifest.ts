@@ -33,7 +33,7 @@ export interface Manifest {
   readonly configKeys: {
     readonly required: readonly string[];
     readonly optional: readonly string[];
-    /** Of those, what decides which programs it runs: no package says them of its own. */
+    /** Keys that open programs, files or networks: no package sets them of its own, and no tenant at all. */
     readonly operator: readonly string[];
   };
   readonly stopwatch: { readonly maxSubs: number };
@@ -134,7 +134,7 @@ const manifest = {
   config_keys: section({
     required: z.array(text()).default([]),
     optional: z.array(text()).default([]),
-    // Those that decide what it runs: whoever sets it up says them, never a package.
+    // Keys that open programs, files or networks: the installer sets them, never a package.
     operator: z.array(text()).default([]),
   }).prefault({}),
   stopwatch: section({

@@ -146,7 +146,7 @@ describe.each(databases)('packages on %s', (database) => {
       'PACKAGE_REFUSED it asks for worker >=2.0.0, and 1.0.0 is here',
       'PACKAGE_REFUSED its plugin slyly uses worker, which the package does not require',
       'PACKAGE_REFUSED its plugin worker has the name of a plugin with code',
-      'PACKAGE_REFUSED its plugin coding brings programs of its own, which would be code',
+      'PACKAGE_REFUSED its plugin coding sets programs, which only whoever installs it may set',
       'PACKAGE_REFUSED its route of a.b is for worker, which the package does not require',
       'PACKAGE_REFUSED the step in of its pipeline deep is for worker, which the package does not require',
       'PACKAGE_REFUSED on_halt of its pipeline halts is for worker, which the package does not require',

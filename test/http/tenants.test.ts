@@ -198,7 +198,7 @@ describe.runIf(process.platform === 'linux')('plugins', { timeout: 120_000 }, ()
     const packaged = manifest({
       slug: 'runs',
       requires: [{ plugin: 'runner' }],
-      config_schema: { type: 'object', properties: { programs: { type: 'array' } } },
+      config_schema: { type: 'object', properties: { programs: { type: ['array', 'boolean'] } } },
       plugins: { runs: { uses: 'runner', config: { programs: '${config.programs}' } } },
     });
     const config = { programs: ['anything'] };
@@ -224,10 +224,13 @@ describe.runIf(process.platform === 'linux')('plugins', { timeout: 120_000 }, ()
       const plan = await tenant.post('/packages/runs/install', { config, dry_run: true });
       expect(plan.body).toMatchObject({ code: 'PACKAGE_REFUSED' });
       const refused = await tenant.post('/packages/runs/install', { config });
-      expect(refused.text).toContain('plugins.runs.config.programs decides which programs run');
+      expect(refused.text).toContain(
+        'plugins.runs.config.programs opens programs, files or networks',
+      );
       expect((await tenant.ask('/installations')).body).toEqual({ installations: [] });
-      // Without saying it, the package does what the plugin does by itself.
-      expect((await tenant.post('/packages/runs/install')).status).toBe(200);
+      // Without it, the package does what the plugin does by itself; `false` allows nothing either.
+      const off = await tenant.post('/packages/runs/install', { config: { programs: false } });
+      expect(off.status).toBe(200);
       const changed = await tenant.post('/packages/runs/upgrade', { config });
       expect(changed.body).toMatchObject({ code: 'PACKAGE_REFUSED' });
       expect((await send(api, '/packages/runs/install', { config })).status).toBe(200);
@@ -245,7 +248,7 @@ describe.runIf(process.platform === 'linux')('plugins', { timeout: 120_000 }, ()
       expect((await send(api, '/system/reload')).status).toBe(200);
       await eventually('it is out of force', async () => {
         const { body } = await tenant.ask('/installations/runs');
-        return String(body['last_error']).includes('decides which programs run');
+        return String(body['last_error']).includes('opens programs, files or networks');
       });
       expect((await tenant.post('/plugin/runs/poll')).status).toBe(404);
     });

@@ -233,6 +233,7 @@ describe('http-fetch redirects', () => {
     const [first, second] = server.received;
     expect(first?.headers).toMatchObject({ authorization: 'Bearer operator', 'x-mine': 'payload' });
     expect(second?.headers['x-mine']).toBeUndefined();
+    expect(second?.headers.authorization).toBeUndefined();
   });
 });
 
@@ -285,10 +286,22 @@ describe('http-fetch without permission for the inside', () => {
   });
 
   test('a list of hosts alone opens nothing private', async () => {
-    const config = { allow_hosts: ['127.0.0.1'] };
+    const config = { allow_hosts: [`127.0.0.1:${inside.port}`] };
     const payload = { url: `${inside.url}/` };
     const { error } = await runError('http-fetch', { command: 'fetch', config, payload });
     expect(error).toContain('must not be reached');
+  });
+
+  test('a host without a port opens no other port, and no header goes out over http', async () => {
+    const config = {
+      allow_hosts: ['127.0.0.1'],
+      allow_private: true,
+      headers: { authorization: 'Bearer operator' },
+    };
+    const payload = { url: `${inside.url}/` };
+    const { error } = await runError('http-fetch', { command: 'fetch', config, payload });
+    expect(error).toContain(`127.0.0.1:${inside.port} is not in config.allow_hosts`);
+    expect(inside.received).toEqual([]);
   });
 
   test.each<[string, JsonObject]>([

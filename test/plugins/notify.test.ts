@@ -6,7 +6,7 @@ import type { JsonObject } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { runError, runOk } from '../support/plugin-process.ts';
-import { startWebServer, type WebServer } from '../support/web-server.ts';
+import { startRawServer, startWebServer, type WebServer } from '../support/web-server.ts';
 
 let directory: string;
 let file: string;
@@ -254,6 +254,57 @@ describe('notify to an address', () => {
     expect(code).toBe(78);
   });
 
+  test.each([
+    'http://127.0.0.1:PORT/',
+    'http://127.1:PORT/',
+    'http://0177.1:PORT/',
+    'http://0x7f.0.0.1:PORT/',
+    'http://2130706433:PORT/',
+    'http://localhost:PORT/',
+    'http://LOCALHOST.:PORT/',
+    'http://[::1]:PORT/',
+    'http://[::ffff:127.0.0.1]:PORT/',
+    'http://[::ffff:7f00:1]:PORT/',
+    'http://[::]:PORT/',
+    'http://0.0.0.0:PORT/',
+    'http://0:PORT/',
+    'http://[64:ff9b::7f00:1]:PORT/',
+    'http://169.254.169.254/latest/meta-data/',
+    'https://127.0.0.1:PORT/',
+  ])('does not post to %s without permission for the inside', async (address) => {
+    const url = address.replace('PORT', String(server.port));
+    const config = { url, allow_private: false };
+    const { error, retry } = await runError('notify', request(config, { message: 'x' }));
+    expect(error).toMatch(/must not be reached|cannot be resolved/);
+    expect(retry).toBe(error.includes('cannot be resolved'));
+    expect(server.received).toEqual([]);
+  });
+
+  test('never posts to a metadata service, with permission or without', async () => {
+    const config = { url: 'http://169.254.169.254/latest/' };
+    const { error } = await runError('notify', request(config, { message: 'x' }));
+    expect(error).toContain('169.254.169.254, which must not be reached');
+  });
+
+  test.each([
+    ['with a length', 'content-length: 100\r\n\r\nonly', 'IncompleteRead'],
+    ['in chunks', 'transfer-encoding: chunked\r\n\r\n9\r\nonly', 'IncompleteRead'],
+  ])('does not take an answer %s that was cut for a whole one', async (_, rest, message) => {
+    const raw = await startRawServer(`HTTP/1.1 200 OK\r\n${rest}`, false);
+    const { error, retry } = await runError('notify', request({ url: raw.url }, {}));
+    expect(error).toContain(message);
+    expect(retry).toBe(true);
+  });
+
+  test('counts the time for all of an answer and not for each byte', async () => {
+    const drip = await startWebServer((_, response) => {
+      const timer = setInterval(() => response.write('x'), 50);
+      response.on('close', () => clearInterval(timer));
+    });
+    const { error } = await runError('notify', request({ url: drip.url, timeout_ms: 600 }, {}));
+    expect(error).toMatch(/took too long|timed out/);
+  });
+
   test('leaves out an idempotency key that no header can carry', async () => {
     await runOk('notify', {
       ...request({ url: server.url }, { message: 'x' }),
@@ -263,7 +314,9 @@ describe('notify to an address', () => {
   });
 });
 
-function request(config: JsonObject, payload: JsonObject) {
+/** The server of the tests is on this machine, which only the operator may open. */
+function request(given: JsonObject, payload: JsonObject) {
+  const config = 'url' in given ? { allow_private: true, ...given } : given;
   return { command: 'handle', config, event: { type: 'disk.full', payload } };
 }
 

@@ -56,6 +56,18 @@ describe('oauth-fetch', () => {
     expect(api?.headers.authorization).toBe('Bearer access-1');
   });
 
+  test.each([
+    ['token_url', {}],
+    ['api_url', { refresh_token: null }],
+  ])('does not reach %s on this machine without permission', async (key, more) => {
+    const state = key === 'api_url' ? { access_token: 'a', refresh_token: 'first' } : {};
+    const config = { allow_private: false, ...more };
+    const { error, retry } = await runError('oauth-fetch', poll(state, config));
+    expect(error).toContain('127.0.0.1, which must not be reached');
+    expect(retry).toBe(false);
+    expect(server.received).toEqual([]);
+  });
+
   test('uses a token as long as it is valid and does not touch the state', async () => {
     const state = await firstState();
     const { stateUpdates, events } = await runOk('oauth-fetch', poll(state));
@@ -214,6 +226,7 @@ function poll(state: JsonObject = {}, config: JsonObject = {}): RequestParts {
       token_url: `${server.url}/token`,
       api_url: `${server.url}/api`,
       refresh_token: 'first',
+      allow_private: true,
       ...config,
     },
   };

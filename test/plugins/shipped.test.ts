@@ -76,6 +76,14 @@ describe.each(names)('%s', (name) => {
     accessSync(entrypointOf(name), constants.X_OK);
   });
 
+  test('leaves it to the operator to open programs and private networks', () => {
+    const { required = [], optional = [], operator = [] } = manifest?.configKeys ?? {};
+    const opening = ['allow_hosts', 'allow_private', 'allow_shell', 'commands', 'providers', 'env'];
+    const has = (key: string): boolean => [...required, ...optional].includes(key);
+    expect(operator).toEqual(expect.arrayContaining(opening.filter(has)));
+    if (name === 'telegram') expect(operator).toContain('api_url');
+  });
+
   test('says of each command what it does, and can be checked', () => {
     const commands = Object.values(manifest?.commands ?? {});
     for (const command of commands) expect(command.description, command.name).toBeTruthy();

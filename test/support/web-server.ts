@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net';
 import { atEnd } from './at-end.ts';
 
 export interface Received {
@@ -38,4 +38,28 @@ export async function startWebServer(answer: Answerer): Promise<WebServer> {
   });
   const { port } = server.address() as AddressInfo;
   return { port, url: `http://127.0.0.1:${port}`, received };
+}
+
+/** Answers every request with the same bytes, then closes the connection or leaves it open. */
+export async function startRawServer(
+  text: string,
+  isLeftOpen: boolean,
+): Promise<Pick<WebServer, 'port' | 'url'>> {
+  const sockets = new Set<Socket>();
+  const server = createTcpServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => sockets.delete(socket));
+    socket.once('data', () => {
+      if (isLeftOpen) socket.write(text);
+      else socket.end(text);
+    });
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  atEnd(async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((done) => server.close(done));
+  });
+  const { port } = server.address() as AddressInfo;
+  return { port, url: `http://127.0.0.1:${port}` };
 }

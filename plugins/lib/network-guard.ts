@@ -1,15 +1,16 @@
-/** Which addresses may be reached. What is connected to is what was checked, never a name again. */
+/** Decides which addresses a plugin may reach. It connects to the address that was checked, never to a name again. */
 import { lookup } from 'node:dns/promises';
 import { BlockList, isIP } from 'node:net';
 import { Failure } from '../../sdk/typescript/ductile-plugin.ts';
+import ranges from './address-ranges.json' with { type: 'json' };
 
 export interface Guard {
-  /** Hosts that may be asked at all; empty means every public one. */
+  /** Hosts that may be reached at all; empty means every public one. Without a port, the default one. */
   readonly allowHosts: readonly string[];
-  /** Whether hosts that the operator named may lie in private networks. */
+  /** Whether hosts that the operator named may be in private networks. */
   readonly allowPrivate: boolean;
-  /** The host and port of config.url, which the operator named as well. */
-  readonly ownHost: string | undefined;
+  /** The origin of config.url, which the operator named as well. */
+  readonly ownOrigin: string | undefined;
 }
 
 export interface CheckedAddress {
@@ -30,16 +31,33 @@ export async function resolveChecked(
   for (const address of addresses) {
     const kind = classify(address);
     if (kind === 'public' || (kind === 'private' && isPrivateAllowed)) continue;
-    throw new Failure(`${url.hostname} leads to ${address}, which must not be reached`, false);
+    const hint = kind === 'private' ? '; config.allow_private allows it for named hosts' : '';
+    throw new Failure(
+      `${url.hostname} leads to ${address}, which must not be reached${hint}`,
+      false,
+    );
   }
   return addresses.map((address) => ({ address, family: isIP(address) === 6 ? 6 : 4 }));
 }
 
-/** Whether the operator named this host, so that the operator's own headers may go there. */
+/** Whether the operator named this host and port. */
 export function isNamed(url: URL, guard: Guard): boolean {
-  const named =
-    guard.ownHost === undefined ? guard.allowHosts : [...guard.allowHosts, guard.ownHost];
-  return named.some((pattern) => matches(url, pattern));
+  return (
+    url.origin === guard.ownOrigin || guard.allowHosts.some((pattern) => matches(url, pattern))
+  );
+}
+
+/**
+ * Whether the operator's own headers may be sent there. They are secrets, so a host that is named
+ * without a port gets them over https only.
+ */
+export function mayGetHeaders(url: URL, guard: Guard): boolean {
+  if (url.origin === guard.ownOrigin) return true;
+  return guard.allowHosts.some(
+    (pattern) =>
+      matches(url, pattern) &&
+      (url.protocol === 'https:' || (splitPort(pattern).port ?? HTTPS) !== HTTPS),
+  );
 }
 
 /** `forbidden` is never reached; `private` only where the operator opted in. */
@@ -71,17 +89,24 @@ function checkUrl(url: URL, guard: Guard): void {
   }
 }
 
-/** `host`, `host:port` or `*.host`. A `*` stands for one or more labels. */
+/** `host`, `host:port`, `*.host` or `*.host:port`. A `*` stands for one or more labels. */
 function matches(url: URL, pattern: string): boolean {
-  const wanted = pattern.toLowerCase();
-  if (wanted.startsWith('*.')) {
-    return url.hostname.endsWith(wanted.slice(1)) && isIP(bareHost(url)) === 0;
-  }
-  return url.hostname === wanted || hostAndPort(url) === wanted;
+  const { host, port } = splitPort(pattern.toLowerCase());
+  const usual = url.protocol === 'https:' ? HTTPS : HTTP;
+  if ((url.port === '' ? usual : Number(url.port)) !== (port ?? usual)) return false;
+  if (!host.startsWith('*.')) return url.hostname === host;
+  return url.hostname.endsWith(host.slice(1)) && isIP(bareHost(url)) === 0;
 }
 
-export function hostAndPort(url: URL): string {
-  return `${url.hostname}:${url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : url.port}`;
+const HTTP = 80;
+const HTTPS = 443;
+
+function splitPort(pattern: string): { host: string; port: number | undefined } {
+  const match = /^(.*[^:]):(\d{1,5})$/.exec(pattern);
+  const host = match?.[1] ?? pattern;
+  // The colons of an IPv6 address are inside brackets.
+  const isPort = match !== null && (!host.startsWith('[') || host.endsWith(']'));
+  return isPort ? { host, port: Number(match[2]) } : { host: pattern, port: undefined };
 }
 
 function bareHost(url: URL): string {
@@ -105,53 +130,27 @@ async function resolve(host: string, signal: AbortSignal): Promise<string[]> {
   }
 }
 
-function listOf(type: 'ipv4' | 'ipv6', ranges: readonly string[]): BlockList {
+function listOf(type: 'ipv4' | 'ipv6', listed: readonly string[]): BlockList {
   const list = new BlockList();
-  for (const range of ranges) {
+  for (const range of listed) {
     const [address = '', bits = ''] = range.split('/');
     list.addSubnet(address, Number(bits), type);
   }
   return list;
 }
 
-const private4 = listOf('ipv4', [
-  '10.0.0.0/8',
-  '100.64.0.0/10',
-  '127.0.0.0/8',
-  '172.16.0.0/12',
-  '192.168.0.0/16',
-]);
+const private4 = listOf('ipv4', ranges.private4);
 
-/** This network, the clouds' metadata, link-local, documentation, benchmarks, multicast, reserved. */
-const forbidden4 = listOf('ipv4', [
-  '0.0.0.0/8',
-  '100.100.100.200/32',
-  '168.63.129.16/32',
-  '169.254.0.0/16',
-  '192.0.0.0/24',
-  '192.0.2.0/24',
-  '192.88.99.0/24',
-  '198.18.0.0/15',
-  '198.51.100.0/24',
-  '203.0.113.0/24',
-  '224.0.0.0/4',
-  '240.0.0.0/4',
-]);
+/** This network, metadata services, link-local, documentation, benchmarks, multicast, reserved. */
+const forbidden4 = listOf('ipv4', ranges.forbidden4);
 
 /**
- * Of IPv6 only global unicast is in public use. All else is refused without a list: unspecified,
- * link-local, multicast, and the mapped and NAT64 forms that carry an IPv4 address inside.
+ * Only global unicast is in public use in IPv6. Everything else is refused without a list: unspecified,
+ * link-local, multicast, and the mapped and NAT64 forms that contain an IPv4 address.
  */
-const global6 = listOf('ipv6', ['2000::/3']);
+const global6 = listOf('ipv6', ranges.global6);
 
-const private6 = listOf('ipv6', ['::1/128', 'fc00::/7']);
+const private6 = listOf('ipv6', ranges.private6);
 
-/** Inside those ranges: special purposes with Teredo, documentation, 6to4, the clouds' metadata. */
-const forbidden6 = listOf('ipv6', [
-  '2001::/23',
-  '2001:db8::/32',
-  '2002::/16',
-  '3fff::/20',
-  'fd00:ec2::254/128',
-  'fd20:ce::254/128',
-]);
+/** Inside those ranges: special purposes with Teredo, documentation, 6to4, metadata services. */
+const forbidden6 = listOf('ipv6', ranges.forbidden6);
