@@ -6,7 +6,8 @@ import { cancelType, draftRetry, retryType, statusesOf, type JobChoice } from '.
 import type { Job } from '../job/job.ts';
 import { isTerminal, type CancelAnswer } from '../job/state.ts';
 import type { Retry } from '../ledger/directives.ts';
-import type { JobFilter, Ledger } from '../ledger/ledger.ts';
+import type { JobFilter } from '../ledger/job-pages.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { hopsBehind } from './cause.ts';
 import type { Asked, DirectiveDefinition } from './directive-definition.ts';

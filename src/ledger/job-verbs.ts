@@ -3,16 +3,19 @@ import type { Store } from './dialect.ts';
 import type { Ledger } from './ledger.ts';
 import { attemptsOf, listAttempts } from './queries/attempt.ts';
 import { cancel, countJobs, countQueue, findJob, listJobs, promote } from './queries/job.ts';
+import { countJobPage, readJobPage } from './queries/job-page.ts';
 import { listFacts, readState } from './queries/state.ts';
 
 type JobVerb =
   | 'attempts'
   | 'attemptsOf'
   | 'cancel'
+  | 'countJobPage'
   | 'countJobs'
   | 'counts'
   | 'facts'
   | 'job'
+  | 'jobPage'
   | 'jobs'
   | 'promote'
   | 'state';
@@ -25,6 +28,8 @@ export function makeJobVerbs({ find, read, write }: Store): Pick<Ledger, JobVerb
     job: (id) => find((session) => findJob(session, id)),
     jobs: (filter) => read((session) => listJobs(session, filter)),
     countJobs: (filter) => read((session) => countJobs(session, filter)),
+    jobPage: (filter) => read((session) => readJobPage(session, filter)),
+    countJobPage: (filter) => read((session) => countJobPage(session, filter)),
     attempts: (jobIds) =>
       (jobIds.length > limits.keysHere ? read : find)((session) => attemptsOf(session, jobIds)),
     attemptsOf: (filter) => read((session) => listAttempts(session, filter)),

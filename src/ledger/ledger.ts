@@ -13,6 +13,7 @@ import type { EventLimit, EventPlace, EventRows } from './events.ts';
 import type { GenerationVerbs } from './generations.ts';
 import type { IncidentVerbs } from './incidents.ts';
 import type { InstallationVerbs } from './installations.ts';
+import type { JobFilter, JobPageVerbs } from './job-pages.ts';
 import type { Followers, RunDraft, RunNews, RunStart, RunVerbs } from './runs.ts';
 import type { ScheduleVerbs } from './schedules.ts';
 import type { OutlookVerbs } from './outlook.ts';
@@ -33,6 +34,7 @@ export interface Ledger
     GenerationVerbs,
     IncidentVerbs,
     InstallationVerbs,
+    JobPageVerbs,
     OutlookVerbs,
     RunVerbs,
     ScheduleVerbs,
@@ -305,35 +307,6 @@ export interface ProcessRow {
   readonly spawner: string;
   readonly startedAt: Timestamp;
   readonly lastHeartbeatAt: Timestamp;
-}
-
-export interface JobFilter {
-  readonly plugin?: string;
-  readonly command?: string;
-  readonly status?: readonly JobStatus[];
-  /** Only ids that begin so. */
-  readonly idPrefix?: string;
-  readonly rootJobId?: string;
-  readonly parentJobId?: string;
-  /** Only jobs that this signal caused. */
-  readonly sourceEventId?: string;
-  /** Only jobs that follow from one of these, or do its work again. */
-  readonly causedBy?: readonly string[];
-  readonly submittedBy?: string;
-  /** Created not before, and before. */
-  readonly from?: Timestamp;
-  readonly to?: Timestamp;
-  /** Created at least so long ago, by the database's clock. */
-  readonly olderThanMs?: number;
-  /** Part of its last error, whatever the case. */
-  readonly query?: string;
-  /** No other job is a retry of it. */
-  readonly notRetried?: boolean;
-  readonly upToSeq?: number;
-  /** Keyset page: rows with a smaller seq than this. */
-  readonly beforeSeq?: number;
-  readonly order?: 'newest' | 'oldest';
-  readonly limit: number;
 }
 
 /** Among attempts in the order of their ends. */

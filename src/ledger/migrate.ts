@@ -14,6 +14,7 @@ import { dependency } from './migrations/0010-dependency.ts';
 import { incidents } from './migrations/0011-incidents.ts';
 import { words } from './migrations/0012-words.ts';
 import { access } from './migrations/0013-access.ts';
+import { lists } from './migrations/0014-lists.ts';
 import type { Migration } from './migrations/migration.ts';
 
 export const migrations: readonly Migration[] = [
@@ -30,6 +31,7 @@ export const migrations: readonly Migration[] = [
   incidents,
   words,
   access,
+  lists,
 ];
 export const schemaVersion = Math.max(...migrations.map(({ version }) => version));
 

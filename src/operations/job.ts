@@ -6,7 +6,8 @@ import { commandName, pluginName } from '../config/fields.ts';
 import { submitters, type Job } from '../job/job.ts';
 import { jobStatuses } from '../job/state.ts';
 import type { JobStatus } from '../job/state.ts';
-import type { JobFilter, Ledger } from '../ledger/ledger.ts';
+import type { JobFilter } from '../ledger/job-pages.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Context } from './context.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
@@ -31,6 +32,18 @@ export const limit = z
   .describe(`how many rows at most (${ROWS_USUAL} unless told)`);
 
 export const cursor = z.string().max(200).describe('go on after a page: its `next_cursor`');
+
+export const totalIs = z
+  .enum(['exact', 'at_least'])
+  .describe(`\`at_least\`: there are more; counting stops after ${limits.countRowsMax} rows`);
+
+export const nextCursor = z
+  .string()
+  .nullable()
+  .describe(
+    'of the next page; null at the end. ' +
+      `A page ends early, even empty, after ${limits.listVisitMax} rows that don't fit`,
+  );
 
 /** Other words for a status that people and older programs use. */
 const synonyms: Readonly<Record<string, JobStatus>> = {
@@ -62,8 +75,9 @@ export const listJobs = defineOperation({
   }),
   output: z.object({
     jobs: z.array(jobShape),
-    total: z.int().describe(`how many there are; counted up to ${limits.countRowsMax}`),
-    next_cursor: z.string().nullable().describe('of the next page; null at the end'),
+    total: z.int().describe('how many jobs there are in all pages, or at least are'),
+    total_is: totalIs,
+    next_cursor: nextCursor,
   }),
   errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/jobs' },
@@ -101,15 +115,15 @@ export const listJobs = defineOperation({
     };
     const epoch = await epochOf(ledger);
     const beforeSeq = after === undefined ? {} : { beforeSeq: continueAfter('j', epoch, after) };
-    const [jobs, total] = await Promise.all([
-      ledger.jobs({ ...filter, ...beforeSeq, limit: rows }),
-      ledger.countJobs({ ...filter, limit: limits.countRowsMax }),
+    const [{ jobs, next }, total] = await Promise.all([
+      ledger.jobPage({ ...filter, ...beforeSeq, limit: rows }),
+      ledger.countJobPage({ ...filter, limit: rows, visitMax: limits.countRowsMax }),
     ]);
-    const last = jobs.length === rows ? jobs.at(-1) : undefined;
     return {
       jobs: jobs.map(showJob),
-      total,
-      next_cursor: last === undefined ? null : writeCursor('j', epoch, [last.seq]),
+      total: total.count,
+      total_is: total.isExact ? ('exact' as const) : ('at_least' as const),
+      next_cursor: next === undefined ? null : writeCursor('j', epoch, [next]),
     };
   },
 });

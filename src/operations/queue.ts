@@ -53,10 +53,12 @@ export const listQueue = defineOperation({
   async run({ engine: { ledger } }, { limit: rows, ...narrowing }) {
     const filter = { ...toFilter(narrowing), order: 'oldest' as const };
     const counts = await ledger.counts();
-    const running = await ledger.jobs({ ...filter, status: ['running'], limit: rows });
+    const { jobs: running } = await ledger.jobPage({ ...filter, status: ['running'], limit: rows });
     const left = rows - running.length;
-    const queued =
-      left === 0 ? [] : await ledger.jobs({ ...filter, status: ['queued'], limit: left });
+    const { jobs: queued } =
+      left === 0
+        ? { jobs: [] }
+        : await ledger.jobPage({ ...filter, status: ['queued'], limit: left });
     return {
       ready: counts.ready,
       delayed: counts.delayed,

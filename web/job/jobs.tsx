@@ -1,4 +1,4 @@
-import type { Job, Input } from '../api/types.ts';
+import type { Job, Input, Output } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
 import { count, duration } from '../text/time.ts';
 import { Choice, Pager, Select, Typed } from '../ui/filters.tsx';
@@ -36,7 +36,7 @@ export function JobsPage({ route }: { readonly route: Route }) {
   const isListed = chosen === '' || names.some(([name]) => name === chosen);
   return (
     <>
-      <Head title="Jobs" about={<Total total={jobs.data?.total} />} />
+      <Head title="Jobs" about={<Total list={jobs.data} />} />
       <div class="filters">
         <Choice route={route} name="status" label="Status" options={states} />
         <Select
@@ -77,13 +77,11 @@ function toInput(query: Readonly<Record<string, string>>): Input<'job.list'> {
   };
 }
 
-/** Beyond this nobody has counted. */
-const COUNTED = 10_000;
-
-function Total({ total }: { readonly total: number | undefined }) {
-  if (total === undefined) return null;
-  const many = total >= COUNTED ? `more than ${count(COUNTED)}` : count(total);
-  return <>{total === 1 ? '1 job' : `${many} jobs`}</>;
+function Total({ list }: { readonly list: Output<'job.list'> | undefined }) {
+  if (list === undefined) return null;
+  const { total, total_is: is } = list;
+  const many = is === 'at_least' ? `at least ${count(total)}` : count(total);
+  return <>{total === 1 && is === 'exact' ? '1 job' : `${many} jobs`}</>;
 }
 
 function NoJobs({ isFiltered }: { readonly isFiltered: boolean }) {

@@ -61,7 +61,7 @@ export const httpLimits = {
   /** Looks at once, of all streams together. */
   eventReadsMax: 2,
   /** Rows that are counted for the total of a list. */
-  countRowsMax: 10_000,
+  countRowsMax: 5000,
   /** How long a request under way may hold up the end of its listener. */
   httpCloseMs: 1 * SECOND,
   /** How long a health check waits for the database before it answers without it. */

@@ -31,6 +31,10 @@ export const ledgerLimits = {
   sliceMs: 5,
   /** Where the last sync of the disk was quicker than this, the next one is waited for on the spot. */
   syncHereMs: 2,
+  /** Rows that a page of a list looks at, when few of them fit the filter. */
+  listVisitMax: 5000,
+  /** How far a clock may be set back before lists by time miss jobs from around that moment. */
+  clockSetBackMs: 10 * SECOND,
   /** Attempts that one summary looks at, the latest. */
   statisticsRowsMax: 100_000,
   /** A SQLite file up to this size is looked through in a self-check, which has to be short. */

@@ -4,7 +4,8 @@ import type { Job } from '../../job/job.ts';
 import { endCancelled } from '../../job/outcome.ts';
 import { isTerminal, type CancelAnswer } from '../../job/state.ts';
 import type { Dialect, Session, Transaction } from '../dialect.ts';
-import type { JobFilter, Promotion, QueueCounts } from '../ledger.ts';
+import type { JobFilter } from '../job-pages.ts';
+import type { Promotion, QueueCounts } from '../ledger.ts';
 import { hasNoKey, linesOf } from './dependency.ts';
 import { int, jobColumns, text, textOrNull, toJob } from './row.ts';
 import { settle } from './settle.ts';
@@ -80,10 +81,7 @@ function whereJobs(filter: JobFilter, dialect: Dialect): Where {
   if (filter.olderThanMs !== undefined) {
     where.and(`created_at <= (select ${dialect.nowPlus('?')})`, -filter.olderThanMs);
   }
-  if (filter.query !== undefined) {
-    const pattern = `%${filter.query.replaceAll(/[!%_]/g, '!$&')}%`;
-    where.and(`lower(last_error) like lower(?) escape '!'`, pattern);
-  }
+  if (filter.query !== undefined) where.contains('last_error', filter.query);
   if (filter.notRetried === true) {
     where.and(`not exists (select 1 from ${jobs} r where r.retry_of = job_queue.id)`);
   }

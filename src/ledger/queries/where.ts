@@ -9,11 +9,21 @@ export class Where {
     return this.#conditions.join(' and ');
   }
 
+  get isEmpty(): boolean {
+    return this.#conditions.length === 1;
+  }
+
   equals(columns: Readonly<Record<string, Value | undefined>>): this {
     for (const [column, value] of Object.entries(columns)) {
       if (value !== undefined) this.and(`${column} = ?`, value);
     }
     return this;
+  }
+
+  /** Adds that a text contains another one, whatever the case. */
+  contains(column: string, part: string): this {
+    const pattern = `%${part.replaceAll(/[!%_]/g, '!$&')}%`;
+    return this.and(`lower(${column}) like lower(?) escape '!'`, pattern);
   }
 
   and(condition: string, ...values: readonly Value[]): this {

@@ -1,0 +1,118 @@
+import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts';
+import { limits } from '../../base/limits.ts';
+import type { Session } from '../dialect.ts';
+import type { BoundedCount, JobPage, JobPageFilter } from '../job-pages.ts';
+import { findJobStreams } from './job-streams.ts';
+import { int, jobColumns, toJob } from './row.ts';
+import { countWalk, walkPage, type WalkPage, type WalkRequest } from './walk.ts';
+
+/** Reads a page of jobs. It looks at a bounded number of rows, whatever the filter and the table. */
+export async function readJobPage(session: Session, filter: JobPageFilter): Promise<JobPage> {
+  const numbers = await findNumbers(session, filter);
+  const ways = await findWays(session, filter, numbers, filter.beforeSeq);
+  let best: WalkPage | undefined;
+  for (const way of ways) {
+    const page = await walkPage(session, way);
+    if (best === undefined || isFurther(page, best, filter)) best = page;
+    if (page.seqs.length === filter.limit || page.next === undefined) break;
+  }
+  const { seqs, next } = best ?? { seqs: [], next: undefined };
+  const rows =
+    seqs.length === 0
+      ? []
+      : await session.run(
+          `select ${jobColumns} from ${session.dialect.table('job_queue')}
+            where seq ${session.dialect.among(1, 'int')}`,
+          [session.dialect.list(seqs)],
+        );
+  const bySeq = new Map(rows.map((row) => [int(row, 'seq'), toJob(row)]));
+  return { jobs: seqs.flatMap((seq) => bySeq.get(seq) ?? []), next };
+}
+
+/** Counts the jobs of a list, of all its pages, as far as a bounded number of rows tells. */
+export async function countJobPage(session: Session, filter: JobPageFilter): Promise<BoundedCount> {
+  const numbers = await findNumbers(session, filter);
+  let best: BoundedCount = { count: 0, isExact: false };
+  for (const way of await findWays(session, filter, numbers, undefined)) {
+    const found = await countWalk(session, way);
+    if (found.isExact) return found;
+    if (found.count >= best.count) best = found;
+  }
+  return best;
+}
+
+function isFurther(page: WalkPage, best: WalkPage, { order }: JobPageFilter): boolean {
+  if (page.seqs.length > best.seqs.length || page.next === undefined) return true;
+  if (best.next === undefined) return false;
+  return order === 'oldest' ? page.next > best.next : page.next < best.next;
+}
+
+async function findWays(
+  session: Session,
+  filter: JobPageFilter,
+  { from, to }: NumberRange,
+  before: number | undefined,
+): Promise<WalkRequest[]> {
+  const order = filter.order ?? 'newest';
+  const ways = await findJobStreams(session, filter, {
+    range(where) {
+      if (from !== undefined) where.and('seq >= ?', from);
+      if (to !== undefined) where.and('seq < ?', to);
+      if (before !== undefined) where.and(order === 'oldest' ? 'seq > ?' : 'seq < ?', before);
+      return where;
+    },
+    rest(rest) {
+      if (filter.from !== undefined) rest.and('created_at >= ?', filter.from);
+      if (filter.to !== undefined) rest.and('created_at < ?', filter.to);
+      if (filter.query !== undefined) rest.contains('last_error', filter.query);
+      return rest;
+    },
+  });
+  return ways.map((streams) => ({
+    table: session.dialect.table('job_queue'),
+    columns: 'plugin, command, submitted_by, status, created_at, last_error',
+    streams,
+    order,
+    limit: filter.limit,
+    visitMax: filter.visitMax ?? limits.listVisitMax,
+  }));
+}
+
+interface NumberRange {
+  readonly from: number | undefined;
+  readonly to: number | undefined;
+}
+
+/**
+ * The numbers between which jobs of a time are. Numbers and times grow together, except when the
+ * clock is set back: so the range is a little wider than asked for, and rows are compared as well.
+ */
+async function findNumbers(
+  session: Session,
+  { from, to }: Pick<JobPageFilter, 'from' | 'to'>,
+): Promise<NumberRange> {
+  return {
+    from: from === undefined ? undefined : await findNumber(session, from, -limits.clockSetBackMs),
+    to: to === undefined ? undefined : await findNumber(session, to, limits.clockSetBackMs),
+  };
+}
+
+/** The number of the first job that was created at a time or later, by halving the range of numbers. */
+async function findNumber(session: Session, at: Timestamp, shiftMs: number): Promise<number> {
+  const jobs = session.dialect.table('job_queue');
+  const isEarlier = `(select j.created_at from ${jobs} j where j.seq >= (half.low + half.high) / 2
+    order by j.seq limit 1) < ?`;
+  const time = toTimestamp(fromTimestamp(at) + shiftMs);
+  const [row = {}] = await session.run(
+    `with recursive half(low, high) as (
+      select coalesce((select min(seq) from ${jobs}), 0),
+        coalesce((select max(seq) from ${jobs}), 0) + 1
+      union all
+      select case when ${isEarlier} then (low + high) / 2 + 1 else low end,
+        case when ${isEarlier} then high else (low + high) / 2 end
+      from half where low < high
+    ) select max(low) as seq from half`,
+    [time, time],
+  );
+  return int(row, 'seq');
+}

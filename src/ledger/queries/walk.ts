@@ -1,0 +1,112 @@
+import type { Session } from '../dialect.ts';
+import type { BoundedCount } from '../job-pages.ts';
+import { int } from './row.ts';
+import type { Where } from './where.ts';
+
+/**
+ * A part of a list whose rows an index holds in the order of their numbers: together the streams of a
+ * list hold all of its rows, none of them twice.
+ */
+export interface WalkStream {
+  /** The conditions that the index answers. */
+  readonly where: Where;
+  /** The conditions that are left for the rows themselves; they cost a look at each row. */
+  readonly rest: Where;
+  /** The number as the index has it. */
+  readonly by?: string;
+}
+
+export interface WalkRequest {
+  readonly table: string;
+  readonly streams: readonly WalkStream[];
+  /** The columns that conditions on rows name. */
+  readonly columns: string;
+  readonly order: 'newest' | 'oldest';
+  readonly limit: number;
+  /** Rows that it may look at. */
+  readonly visitMax: number;
+}
+
+/** The numbers of a page in its order. */
+export interface WalkPage {
+  readonly seqs: readonly number[];
+  /** The page after it begins behind this number; undefined at the end of the list. */
+  readonly next: number | undefined;
+}
+
+/**
+ * Reads a page of a list, and looks at no more than a fixed number of rows for it. When it has looked
+ * at that many, the page is short and the next one continues where it stopped.
+ */
+export async function walkPage(session: Session, request: WalkRequest): Promise<WalkPage> {
+  const { streams, order, limit } = request;
+  const visitMax = Math.max(limit, Math.ceil(request.visitMax / Math.max(1, streams.length)));
+  const parts = await Promise.all(
+    streams.map((stream) => walkStream(session, request, stream, visitMax)),
+  );
+  const isBefore = (a: number, b: number): boolean => (order === 'newest' ? a > b : a < b);
+  // Behind the end of a stream that was cut, others may have rows that this one doesn't show.
+  const ends = parts.flatMap(({ next }) => next ?? []);
+  const end = ends.reduce<number | undefined>(
+    (first, one) => (first === undefined || isBefore(one, first) ? one : first),
+    undefined,
+  );
+  const seqs = parts
+    .flatMap((part) => part.seqs)
+    .filter((seq) => end === undefined || !isBefore(end, seq))
+    .toSorted((a, b) => (isBefore(a, b) ? -1 : 1))
+    .slice(0, limit);
+  return { seqs, next: seqs.length === limit ? seqs.at(-1) : end };
+}
+
+/** Counts the rows of a list, and looks at no more than a fixed number of them. */
+export async function countWalk(session: Session, request: WalkRequest): Promise<BoundedCount> {
+  let left = request.visitMax;
+  let count = 0;
+  for (const stream of request.streams) {
+    if (left === 0) return { count, isExact: false };
+    const { where, rest } = stream;
+    const [row = {}] = await session.run(
+      `select count(*) as visited, count(case when ${rest.text} then 1 end) as n
+        from (${rowsOf(request, stream)} limit ?) w`,
+      [...rest.values, ...where.values, left],
+    );
+    count += int(row, 'n');
+    left -= int(row, 'visited');
+  }
+  return { count, isExact: left > 0 };
+}
+
+async function walkStream(
+  session: Session,
+  request: WalkRequest,
+  stream: WalkStream,
+  visitMax: number,
+): Promise<WalkPage> {
+  const { limit } = request;
+  const { where, rest } = stream;
+  const rows = rowsOf(request, stream);
+  const found = await (rest.isEmpty
+    ? session.run(`${rows} limit ?`, [...where.values, limit])
+    : // The rows come in the order of the inner list; sorted again, all of them would be read.
+      session.run(`select w.seq from (${rows} limit ?) w where ${rest.text} limit ?`, [
+        ...where.values,
+        visitMax,
+        ...rest.values,
+        limit,
+      ]));
+  const seqs = found.map((row) => int(row, 'seq'));
+  if (seqs.length === limit) return { seqs, next: seqs.at(-1) };
+  if (rest.isEmpty) return { seqs, next: undefined };
+  const [cut] = await session.run(
+    `select w.seq from (${rows} limit 1 offset ${visitMax - 1}) w`,
+    where.values,
+  );
+  return { seqs, next: cut === undefined ? undefined : int(cut, 'seq') };
+}
+
+function rowsOf({ table, columns, order }: WalkRequest, { where, rest, by = 'seq' }: WalkStream) {
+  const more = rest.isEmpty ? '' : `, ${columns}`;
+  const direction = order === 'newest' ? 'desc' : 'asc';
+  return `select seq${more} from ${table} where ${where.text} order by ${by} ${direction}`;
+}
