@@ -1,4 +1,6 @@
+import { toDuctileError } from '../base/errors.ts';
 import type { CliHost } from '../cli/host.ts';
+import type { FoundSocket } from '../cli/transport.ts';
 import { openLocal } from './open-local.ts';
 
 /** What only the whole program can do for its command line; each part is loaded when it is needed. */
@@ -35,9 +37,21 @@ export const cliHost: CliHost = {
   async findSocket(given) {
     const { locateState } = await import('./locate.ts');
     const { findSocket, readControlKey, socketOwner } = await import('../http/socket.ts');
-    const owner = socketOwner((await locateState(given)).dir);
-    const socketPath = await findSocket(owner);
-    if (socketPath === undefined) return undefined;
-    return { socketPath, key: readControlKey(socketPath, owner) };
+    const look = async (directory: string): Promise<FoundSocket | undefined> => {
+      const owner = socketOwner(directory);
+      const socketPath = await findSocket(owner);
+      if (socketPath === undefined) return undefined;
+      return { socketPath, key: readControlKey(socketPath, owner) };
+    };
+    try {
+      return await look((await locateState(given)).dir);
+    } catch (thrown) {
+      // A service that runs can be asked although its files were broken since it read them.
+      if (toDuctileError(thrown).code !== 'CONFIG_INVALID') throw thrown;
+      const { guessStateDirectory } = await import('../config/state.ts');
+      const found = await look(guessStateDirectory(given));
+      if (found === undefined) throw thrown;
+      return found;
+    }
   },
 };

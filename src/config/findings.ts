@@ -40,6 +40,9 @@ const MIB = 1024 * 1024;
 /** A token that is shorter can be guessed by whoever may ask often enough. */
 const TOKEN_CHARS_MIN = 16;
 
+export const ONE_WORKER =
+  'service.max_workers is 1, so one slow job blocks all others until it ends';
+
 /** What the files themselves tell, without looking at any plugin. */
 export function findConfigFindings(reading: Reading): Finding[] {
   const { config, problems } = reading;
@@ -53,7 +56,13 @@ export function findConfigFindings(reading: Reading): Finding[] {
       : reading.links.map((link) => toFinding('warning', 'content', link))),
     ...findIntegrity(reading),
     ...findPermissions(reading),
-    ...(config === undefined ? [] : [...findExposure(reading, config), ...findState(config)]),
+    ...(config === undefined
+      ? []
+      : [
+          ...findExposure(reading, config),
+          ...findState(config),
+          ...findOneWorker(reading, config),
+        ]),
   ];
 }
 
@@ -78,6 +87,16 @@ function findIntegrity({ manifest, drift, config, found }: Reading): Finding[] {
     const isRefused = (tier === 'high' && change !== 'removed') || admission?.failOnDrift === true;
     return toFinding(isRefused ? 'error' : 'warning', 'integrity', problem);
   });
+}
+
+/** The default is one less than the cores, which is 1 on a small machine. */
+function findOneWorker({ document }: Reading, { service }: Config): Finding[] {
+  if (service.maxWorkers > 1) return [];
+  const path = ['service', 'max_workers'];
+  const message = ONE_WORKER.slice('service.max_workers '.length);
+  const hint = 'Set service.max_workers to how many jobs may run at once, for example 4.';
+  const problem = makeProblem(document.placeOf(path), keyText(path), message, hint);
+  return [toFinding('warning', 'content', problem)];
 }
 
 function findPermissions({ files, found, document }: Reading): Finding[] {

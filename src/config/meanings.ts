@@ -6,7 +6,8 @@ export const meanings: Readonly<Record<string, string>> = {
   'service.name': 'what this installation calls itself',
   'service.log_level': '`debug`, `info`, `warn` or `error`',
   'service.log_format': '`json`, `text`, or `auto`: text on a terminal, JSON elsewhere',
-  'service.max_workers': 'jobs that this process runs at once; one less than the cores unless set',
+  'service.max_workers':
+    'jobs that this process runs at once (default: one less than the cores, at least 1)',
   'service.dedupe_ttl': 'how long a succeeded job keeps its dedupe key',
   'service.job_queue_retention': 'how long finished jobs are kept; not less than `dedupe_ttl`',
   'service.job_log_retention': 'how long their attempts are kept',
@@ -132,7 +133,8 @@ export const meanings: Readonly<Record<string, string>> = {
   'webhooks.endpoints[].secret_ref':
     'a name in `tokens.yaml`, or else a credential: the secret of its HMAC-SHA256; required',
   'webhooks.endpoints[].signature_header': 'the header with the signature; required',
-  'webhooks.endpoints[].max_body_size': 'the largest body, in bytes or as `512KB`; 1MB unless set',
+  'webhooks.endpoints[].max_body_size':
+    'the largest body, in bytes or as `512KB` or `512KiB` (default: 1MiB)',
   'webhooks.endpoints[].respond':
     'what a sender is told: `accepted`, at once, or `result`, when the job has ended',
   'webhooks.endpoints[].respond_within':

@@ -24,6 +24,23 @@ export function readPlainState(file: string): WrittenState | undefined {
   return at < 0 ? {} : readState(lines.slice(at));
 }
 
+/**
+ * Guesses what a file with a syntax error says about its state, from that part of it alone. The
+ * guess is good enough to look for a running service, and never to open a ledger.
+ */
+export function guessState(file: string): WrittenState {
+  const lines = readFileSync(file, 'utf8').split(/\r?\n/);
+  const at = lines.findIndex((line) => /^(state|database):/.test(line));
+  if (at < 0) return {};
+  const end = lines.findIndex((line, index) => index > at && /^[a-z_]/.test(line));
+  const section = lines.slice(at, end < 0 ? lines.length : end).join(' ');
+  const named = (key: string): string | undefined =>
+    new RegExp(String.raw`[\s{,]${key}:\s+["']?(${plain})`).exec(section)?.[1];
+  const path = named('path');
+  if (path !== undefined) return { path };
+  return { path: `${named('dir') ?? './data'}/state.db` };
+}
+
 const topKey = /^([a-z_]+):(?:\s|$)/;
 /** Keys that bring other files, or that are another name for the state. */
 const elsewhere = new Set(['include', 'environment_vars', 'database']);

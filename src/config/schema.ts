@@ -203,14 +203,12 @@ export const configSchema = section({
   webhooks: webhooksSchema.prefault({}),
   telemetry: telemetrySchema.prefault({}),
   tokens: z.array(namedToken).default([]),
-})
-  .refine((set) => set.state === undefined || set.database === undefined, {
-    path: ['database'],
-    error: 'is another name for state; both are given',
-    params: { hint: 'Keep state.' },
-    when: valid('state', 'database'),
-  })
-  .superRefine(checkParallelism, { when: valid('service') });
+}).refine((set) => set.state === undefined || set.database === undefined, {
+  path: ['database'],
+  error: 'is another name for state; both are given',
+  params: { hint: 'Keep state.' },
+  when: valid('state', 'database'),
+});
 
 export const pluginSchema = plugin;
 export const routeSchema = route;
@@ -277,26 +275,6 @@ function checkPipelineNames(
       });
     }
     seen.add(name);
-  }
-}
-
-function checkParallelism(
-  set: Pick<ParsedConfig, 'service' | 'plugins'>,
-  context: { addIssue(issue: z.core.$ZodSuperRefineIssue): void },
-): void {
-  const { max_workers } = set.service;
-  // Other keys of a plugin may be wrong: then its entry is not what its type says.
-  const plugins: unknown = set.plugins;
-  if (!isObject(plugins)) return;
-  for (const [name, settings] of Object.entries(plugins)) {
-    const parallelism = isObject(settings) ? settings['parallelism'] : undefined;
-    if (typeof parallelism !== 'number' || parallelism <= max_workers) continue;
-    context.addIssue({
-      code: 'custom',
-      path: ['plugins', name, 'parallelism'],
-      message: `must be at most service.max_workers, which is ${max_workers}`,
-      input: parallelism,
-    });
   }
 }
 

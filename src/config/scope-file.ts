@@ -36,7 +36,7 @@ export function makeScopeFiles({ directory, home, report }: ScopeFileOptions): S
     const hash = blake3(bytes);
     files.set(file, { path: file, tier: 'high', hash });
     if (expected !== undefined && expected !== `blake3:${hash}`) {
-      const hint = 'Look at what changed; then set scopes_hash to what `b3sum` says of it.';
+      const hint = `Look at what changed in the file. If it is right, set scopes_hash to blake3:${hash}.`;
       report([...path.slice(0, -1), 'scopes_hash'], `is not the hash of ${file}`, hint);
       return [];
     }

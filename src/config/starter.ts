@@ -89,8 +89,9 @@ function starterText(shippedPlugins: string, listen: string | undefined): string
 
 service:
   name: ductile
-  # Jobs that run at once; one less than the cores unless set.
-  # max_workers: 4
+  # Jobs that run at once (default: one less than the cores). Jobs that mostly wait for others,
+  # such as HTTP requests, may be many more than the cores.
+  max_workers: 4
 
 state:
   # Everything that happened is in this file. For many hosts: url: postgres://…

@@ -5,7 +5,7 @@ import type { StateConfig } from './config.ts';
 import type { Path } from './document.ts';
 import { findConfig } from './find.ts';
 import { resolvePath } from './paths.ts';
-import { readPlainState } from './plain-state.ts';
+import { guessState, readPlainState } from './plain-state.ts';
 import type { WrittenState } from './plain-state.ts';
 
 const keys: readonly string[] = ['path', 'url', 'dir', 'schema'] satisfies (keyof WrittenState)[];
@@ -59,6 +59,14 @@ export async function findState(given: string | undefined): Promise<StateConfig 
   if (written === undefined) return undefined;
   const built = buildState(written, 'state', { directory, home, report });
   return faults.length > 0 ? undefined : built;
+}
+
+/** Where the ledger of a configuration with a syntax error probably is. */
+export function guessStateDirectory(given: string | undefined): string {
+  const home = readHomeDirectory();
+  const { file, directory } = findConfig({ given, env: process.env, home, cwd: process.cwd() });
+  const { path } = guessState(file);
+  return dirname(resolvePath(path ?? './data/state.db', directory, home));
 }
 
 async function readWritten(file: string, home: string): Promise<WrittenState | undefined> {

@@ -9,14 +9,15 @@ import type { WebhooksConfig } from './config.ts';
 import type { Path } from './document.ts';
 import { commandName, pluginName } from './fields.ts';
 
-const UNITS: Readonly<Record<string, number>> = { B: 1, KB: 1024, MB: 1024 * 1024 };
+const UNITS: Readonly<Record<string, number>> = { B: 1, K: 1024, M: 1024 * 1024 };
 
-/** Bytes as a number, or with a unit, as in `1MB`. */
+/** Bytes as a number, or with a unit: `1MB`, `1 MiB` and `1M` are the same. */
 const bodySize = z.preprocess(
   (value) => {
-    const match = typeof value === 'string' ? /^(\d{1,9})\s*(B|KB|MB)$/i.exec(value) : null;
+    const match =
+      typeof value === 'string' ? /^(\d{1,9})\s*(?:(K|M)(?:i?B)?|B)$/i.exec(value) : null;
     if (match === null) return value;
-    return Number(match[1]) * (UNITS[(match[2] ?? '').toUpperCase()] ?? 1);
+    return Number(match[1]) * (UNITS[(match[2] ?? 'B').toUpperCase()] ?? 1);
   },
   count(1, limits.hookBodyBytesMax),
 );

@@ -2,6 +2,7 @@ import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import type { InstalledState } from '../config/installed.ts';
+import { ONE_WORKER } from '../config/findings.ts';
 import { notLocked } from '../config/integrity.ts';
 import { describeProblem, type Problem } from '../config/problem.ts';
 import type { ClaimablePlugin } from '../ledger/ledger.ts';
@@ -65,6 +66,7 @@ export async function tellSchemas({ catalog }: Blueprint, log: Log): Promise<voi
 export function tellFindings({ config, catalog, warnings }: Blueprint, parent: Log): void {
   const log = parent.child('plugins');
   if (!config.isLocked) parent.child('config').warn(describeProblem(notLocked(config.directory)));
+  if (config.service.maxWorkers === 1) parent.child('config').warn(ONE_WORKER);
   for (const problem of catalog.problems) {
     const wait = catalog.unloaded.has(problem.plugin) ? '; its jobs wait until it loads' : '';
     log.error(`plugin not loaded${wait}: ${describeProblem(problem)}`, { plugin: problem.plugin });

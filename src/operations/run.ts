@@ -125,9 +125,10 @@ export function needOf({ engine }: Context, { plugin, command }: Wanted): Need {
   };
 }
 
+/** Callers of the API wait no longer than `api.max_sync_timeout`, whatever they ask for. */
 export function jobWaitOf(asked: boolean | number): number {
   if (typeof asked === 'number') return asked;
-  return asked ? limits.jobWaitMs : 0;
+  return asked ? limits.timerMsMax : 0;
 }
 
 export function submissionOf(context: Context, wanted: RunInput, isAwaited: boolean): Submission {

@@ -8,8 +8,9 @@ import type { Context } from './context.ts';
 
 /** Whether to wait for an end, or for how long. */
 export function waitField() {
-  return z.union([z.boolean(), duration({ minMs: 0, maxMs: limits.jobWaitMs })], {
-    error: `must be true, false or a duration of at most ${formatDuration(limits.jobWaitMs)}`,
+  const longest = formatDuration(limits.timerMsMax);
+  return z.union([z.boolean(), duration({ minMs: 0, maxMs: limits.timerMsMax })], {
+    error: `must be true, false or a duration of at most ${longest}`,
   });
 }
 

@@ -170,12 +170,16 @@ function loadPlugin(name: string, config: Config, bases: ReadonlyMap<string, Bas
     const named = problems.map((problem) => ({ ...problem, plugin: name }));
     return { plugin: undefined, problems: named, warnings: [] };
   }
-  const warnings = warnTimeouts(name, base, settings);
+  const warnings = [
+    ...warnTimeouts(name, base, settings),
+    ...warnParallelism(name, settings, config),
+    ...warnShadowed(name, settings),
+  ];
   if (baseName !== name && bases.has(name)) {
     const message = `hides the plugin of that name; ${baseName} runs instead`;
     warnings.push(makeProblem(settings.place, keyText(['plugins', name, 'uses']), message));
   }
-  const plugin = makePlugin(name, baseName, base, settings, config.service.maxWorkers);
+  const plugin = makePlugin(name, baseName, base, settings, config);
   return { plugin, problems: [], warnings };
 }
 
@@ -213,16 +217,51 @@ function warnTimeouts(name: string, { manifest }: Base, settings: PluginConfig):
     });
 }
 
+function warnParallelism(
+  name: string,
+  { parallelism, place }: PluginConfig,
+  config: Config,
+): Problem[] {
+  const { maxWorkers } = config.service;
+  if (config.state.kind !== 'sqlite' || parallelism === undefined || parallelism <= maxWorkers) {
+    return [];
+  }
+  const message = `is ${parallelism}, but service.max_workers lets only ${maxWorkers} jobs run at once`;
+  const hint = `Raise service.max_workers to ${parallelism} or more, or lower it.`;
+  return [makeProblem(place, keyText(['plugins', name, 'parallelism']), message, hint)];
+}
+
+/** Actions of `ductile run`. Any other word after `ductile run` is the name of a plugin. */
+export const RUN_ACTIONS: ReadonlySet<string> = new Set([
+  'approve',
+  'cancel',
+  'list',
+  'reject',
+  'retry-from',
+  'revive',
+  'show',
+  'tree',
+]);
+
+function warnShadowed(name: string, { place }: PluginConfig): Problem[] {
+  if (!RUN_ACTIONS.has(name)) return [];
+  const message = `has the name of an action: \`ductile run ${name}\` is about runs and does not start it`;
+  const hint = `Start it with \`ductile plugin run ${name}\`, or give it another name with \`uses\`.`;
+  return [makeProblem(place, keyText(['plugins', name]), message, hint)];
+}
+
 function makePlugin(
   name: string,
   baseName: string,
   { manifest, directory, entrypoint, files }: Base,
   settings: PluginConfig,
-  maxWorkers: number,
+  { service: { maxWorkers }, state }: Config,
 ): Plugin {
   const { config, retry, timeoutsMs, apiAccess } = settings;
   const prewarm = manifest.prewarm ? settings.prewarm : 0;
-  const parallelism = settings.parallelism ?? (manifest.concurrencySafe ? maxWorkers : 1);
+  const wanted = settings.parallelism ?? (manifest.concurrencySafe ? maxWorkers : 1);
+  // On PostgreSQL the limit is for all hosts together, so it may be above the workers of one.
+  const parallelism = state.kind === 'sqlite' ? Math.min(wanted, maxWorkers) : wanted;
   const access = apiAccess === undefined ? {} : { scopes: apiAccess.scopes };
   const bounds = { parallelism, retry, prewarm, timeoutsMs, ...access };
   const usual = new Map<string, number>(Object.entries(limits.timeoutMs));

@@ -48,7 +48,8 @@ test('README.md', async () => {
   const trust = 'tenants: { trust: shared }\n';
   await writeFile(file, before.replace('plugins:\n', `plugins:\n${schedules}`) + api + trust);
   const told = await type(home, check);
-  expect(told).toContain('Nothing is wrong.');
+  expect(told).toContain('the configuration is not locked');
+  expect(told).toContain('0 errors, 1 warning\n1 file locked');
   expect(await type(home, use)).toMatch(/2026-12-01T06:30:00\S* .*mornings/);
 
   const shared = await type(home, share);

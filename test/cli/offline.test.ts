@@ -2,15 +2,18 @@
 import { closeSync, existsSync, mkdirSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { beforeEach, describe, expect, test, vi } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
 import { openLookout } from '../../src/app/lookout.ts';
+import { openServer } from '../../src/app/server.ts';
 import { DuctileError } from '../../src/base/errors.ts';
+import { loadConfig } from '../../src/config/load.ts';
 import { takeInstanceLock } from '../../src/ledger/instance-lock.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { operations } from '../../src/operations/index.ts';
 import { makeDirectory } from '../support/directory.ts';
+import { collectLog } from '../support/instance.ts';
 import { run } from '../support/fake-cli.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
 import { makeSchemaUrl } from '../support/postgres.ts';
@@ -293,5 +296,23 @@ describe.each(Object.entries(places))('%s', (_, placeOf) => {
       expect([name, code, String(said)]).not.toContain('INTERNAL');
     }
     await door.close();
+  });
+});
+
+test('a running service can be asked although its config.yaml has a syntax error since', async () => {
+  const config = 'plugin_roots: [./plugins]\nstate:\n  path: ./data/state.db\n';
+  const { log } = collectLog();
+  const server = await openServer(loadConfig({ given: directory, env: {} }), log);
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => (closing ??= server.close());
+  onTestFinished(close);
+  writeFileSync(join(directory, 'config.yaml'), `${config}routes: [{\n`);
+  const { code, out } = await ductile('status', '--json');
+  expect([code, JSON.parse(out)]).toEqual([0, expect.objectContaining({ state: 'running' })]);
+  expect((await ductile('config', 'check')).code).toBe(1);
+  await close();
+  expect(await ductile('status')).toMatchObject({
+    code: 78,
+    err: expect.stringContaining('config.yaml') as string,
   });
 });

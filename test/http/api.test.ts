@@ -53,6 +53,12 @@ describe.each(databases)('on %s', (database) => {
     await api.ask(`/job/${String(reply.body['job_id'])}/cancel`, { body: '{}' });
   });
 
+  test('a caller may ask for a longer wait than five minutes, up to max_sync_timeout', async () => {
+    const long = await run('/plugin/echo/poll?wait=10m');
+    expect([long.status, long.body['status']]).toEqual([200, 'succeeded']);
+    expect((await run('/plugin/echo/poll?wait=25d')).status).toBe(400);
+  });
+
   test('jobs are listed with a total, by state under each of its names, page by page', async () => {
     const all = await api.ask('/jobs');
     expect(all.body['total']).toBe((all.body['jobs'] as unknown[]).length);

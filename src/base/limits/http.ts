@@ -66,7 +66,7 @@ export const httpLimits = {
   httpCloseMs: 1 * SECOND,
   /** How long a health check waits for the database before it answers without it. */
   healthMs: 2 * SECOND,
-  /** How long a caller may wait for the end of the job that it started. */
+  /** How long a caller may wait for the end of the job that it started, by default. */
   jobWaitMs: 5 * MINUTE,
   /** Characters of an answer to an agent: unless it asks for another size, at least and at most. */
   toolAnswerChars: 16_000,

@@ -109,11 +109,11 @@ service: {name: root, max_hops: 9, allow_symlinks: true}
 
   test('what is wrong in an included file has its own place there, and the nearest known key', async () => {
     const directory = await makeTree({
-      'config.yaml': `${roots}include: [a.yaml]\nservice: {max_workers: 2}\n`,
-      'a.yaml': '# first\nplugins:\n  e: {parallelism: 9, confg: {}}\n',
+      'config.yaml': `${roots}include: [a.yaml]\n`,
+      'a.yaml': '# first\nplugins:\n  e: {parallelism: 0, confg: {}}\n',
     });
     expect(problemsOf(directory)).toEqual([
-      'a.yaml:3:7 plugins.e.parallelism must be at most service.max_workers, which is 2',
+      'a.yaml:3:7 plugins.e.parallelism must be at least 1, not 0',
       'a.yaml:3:23 plugins.e.confg is not a known key',
     ]);
   });

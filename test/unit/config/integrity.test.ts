@@ -2,7 +2,7 @@ import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { blake3 } from '../../../src/base/blake3.ts';
-import { loadConfig } from '../../../src/config/load.ts';
+import { loadConfig, readConfig } from '../../../src/config/load.ts';
 import { makeDirectory } from '../../support/directory.ts';
 import { lock, makeTree, problemsOf } from '../../support/config-tree.ts';
 
@@ -52,6 +52,7 @@ describe('the high tier', () => {
     expect(problemsOf(bad)).toEqual([
       'tokens.yaml:2:53 tokens[0].scopes_hash is not the hash of scopes/ci.json',
     ]);
+    expect(readConfig({ given: bad, env }).problems[0]?.hint).toContain(`blake3:${hash}`);
   });
 });
 

@@ -1,11 +1,11 @@
 /** A file that is read without the parser says what the parser says, or is left to it. */
 import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { readPlainState } from '../../../src/config/plain-state.ts';
-import { findState } from '../../../src/config/state.ts';
+import { findState, guessStateDirectory } from '../../../src/config/state.ts';
 import { makeDirectory } from '../../support/directory.ts';
 
 let file: string;
@@ -119,4 +119,17 @@ test('where the state is does not depend on the rest of the file', async () => {
   });
   writeFileSync(file, 'state: { path: [1] }\n');
   expect(await findState(file)).toBeUndefined();
+});
+
+describe('a file with a syntax error', () => {
+  test.each([
+    ['plugins: [\n', 'data'],
+    ['state: { path: ./here/state.db }\nplugins: [\n', 'here'],
+    ['state:\n  path: "./here/state.db"\nroutes: {\n', 'here'],
+    ['state: { url: "postgres://u@127.0.0.1/d", dir: ./there }\n  x: [\n', 'there'],
+    ['state:\n  url: postgres://u@127.0.0.1/d\nroutes: {\n', 'data'],
+  ])('still says where its service probably is: %j', (text, directory) => {
+    writeFileSync(file, text);
+    expect(guessStateDirectory(file)).toBe(join(dirname(file), directory));
+  });
 });

@@ -32,6 +32,15 @@ webhooks: {endpoints: [{path: /a, plugin: p, secret_ref: s, signature_header: X,
   expect(JSON.stringify(config.redacted)).not.toContain('hush');
 });
 
+test.each(['2KB', '2 KB', '2KiB', '2 kib', '2k', '2048B', '2048'])(
+  'a body may be as large as %s',
+  async (size) => {
+    const at = `{endpoints: [${endpoint.replace('}', `, max_body_size: ${size}}`)}]}`;
+    const { webhooks } = loadConfig({ given: await tree(at), env: {} });
+    expect(webhooks.endpoints[0]?.maxBodyBytes).toBe(2048);
+  },
+);
+
 test.each([
   ['{listen: nowhere}', 'webhooks.listen'],
   ['{trusted_proxies: [10.0.0.0/33]}', 'trusted_proxies'],

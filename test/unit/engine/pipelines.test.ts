@@ -96,7 +96,7 @@ describe('against the plugins', () => {
   - name: x
     concurrency: {key: "{{payload.user}}", limit: 1}
     steps:
-      - {uses: echo, with: {a: {b: ["{payload.a} \${{ payload.b }}"]}, c: "{{a}} {{{payload.c}}}"}}
+      - {uses: echo, with: {a: {b: ["{payload.a} $\${{ payload.b }}"]}, c: "{{a}} {{{payload.c}}}"}}
       - {uses: echo, dependency: payload.d, with: {d: [payload.d, payload.e is text, payload]}}
       - {approve: "{{context.who}}?"}
 `);

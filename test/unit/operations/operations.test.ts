@@ -112,7 +112,7 @@ describe('plugin.run', () => {
     });
   });
 
-  test.each([[{ plugin: 'mail', payload: [] }], [{ plugin: 'mail', wait: '6m' }], [{}], [null]])(
+  test.each([[{ plugin: 'mail', payload: [] }], [{ plugin: 'mail', wait: '25d' }], [{}], [null]])(
     'bad input %j names its field',
     async (input) => {
       await expect(ask('plugin.run', input)).rejects.toMatchObject({ code: 'INPUT_INVALID' });

@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { DuctileError } from '../../../src/base/errors.ts';
 import { describeProblem } from '../../../src/config/problem.ts';
-import { loadCatalog, lookupCommand } from '../../../src/plugin/catalog.ts';
+import { commands } from '../../../src/cli/commands.ts';
+import { loadCatalog, lookupCommand, RUN_ACTIONS } from '../../../src/plugin/catalog.ts';
 import type { Catalog, Plugin } from '../../../src/plugin/catalog.ts';
 import { makeDirectory } from '../../support/directory.ts';
 import { writeConfig, writePlugin } from '../../support/plugin-tree.ts';
@@ -148,6 +149,33 @@ describe('discovery', () => {
     expect(await refused('', '[file]')).toContain('is not a directory');
     expect(await refused('', '[link]')).toContain(`Name ${root}`);
     await load('service: {allow_symlinks: true}', '[link]');
+  });
+});
+
+describe('warnings', () => {
+  const two = 'service: {max_workers: 2}\nplugins: {echo: {parallelism: 9}}\n';
+
+  test('parallelism above the workers of the only host is capped, with a warning', async () => {
+    await writePlugin(join(root, 'echo'));
+    expect((await only(two)).parallelism).toBe(2);
+    const warnings = told((await load(two)).warnings);
+    expect(warnings).toContain('is 9, but service.max_workers lets only 2 jobs run at once');
+  });
+
+  test('parallelism on PostgreSQL is for all hosts, and is not capped by the workers of one', async () => {
+    await writePlugin(join(root, 'echo'));
+    const many = `${two}state: {url: "postgres://u@127.0.0.1/d"}\n`;
+    expect((await only(many)).parallelism).toBe(9);
+    expect((await load(many)).warnings).toEqual([]);
+  });
+
+  test('a plugin with the name of an action of `ductile run` is told how to be started', async () => {
+    await writePlugin(join(root, 'list'), { name: 'list' });
+    expect(told((await load()).warnings)).toContain('Start it with `ductile plugin run list`');
+    const actions = commands.filter(({ noun }) => noun === 'run');
+    expect(RUN_ACTIONS).toEqual(
+      new Set(actions.flatMap(({ action, also = [] }) => [action, ...also])),
+    );
   });
 });
 
