@@ -57,6 +57,12 @@ export interface WebhookChoice {
   readonly id: string;
 }
 
+export interface WebhookTest {
+  readonly id: string;
+  /** Of the payload, which goes beside the params because it may hold anything. */
+  readonly fingerprint?: string | undefined;
+}
+
 export interface DeliveryChoice {
   readonly delivery_id: string;
 }
@@ -106,6 +112,19 @@ export const deleteWebhookType: DirectiveType<WebhookChoice> = {
   lasting: 'Its secret is gone for good.',
   scope,
   role: 'admin',
+  params: z.strictObject({ id }),
+  sameness: () => 'each',
+  target: (params) => params.id,
+};
+
+export const testWebhookType: DirectiveType<WebhookTest> = {
+  type: 'webhook.test',
+  summary: 'Deliver a test to a webhook, signed as its sender would sign it.',
+  lasting: 'What it starts cannot be undone; jobs that have not started can be cancelled.',
+  scope,
+  role: 'admin',
+  // The response of the webhook is for the caller.
+  isImmediate: true,
   params: z.strictObject({ id }),
   sameness: () => 'each',
   target: (params) => params.id,

@@ -15,7 +15,7 @@ import { readUsers } from './credential-users.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
 import type { WebhookSeams } from './direct-webhooks.ts';
 import { checkSecret } from './hook-check.ts';
-import { guardFirstKey, purposes, type Vault } from './vault.ts';
+import { guardFirstKey, isSameSecret, purposes, type Vault } from './vault.ts';
 
 export interface CredentialSeams extends Pick<WebhookSeams, 'hooks' | 'tenant' | 'current'> {
   readonly ledger: Ledger;
@@ -36,8 +36,8 @@ export function setCredentialDirective(seams: CredentialSeams): DirectiveDefinit
       const value = mustHave(secret);
       return { ...params, fingerprint: vault.fingerprint(value, purposes.credential(params.name)) };
     },
-    isSameSecret: ({ name, fingerprint = '' }, secret = '') =>
-      vault.hasFingerprint(secret, purposes.credential(name), fingerprint),
+    isSameSecret: ({ name, fingerprint: print }, secret) =>
+      isSameSecret(secret, purposes.credential(name), print, vault),
     async plan({ name, provider, expires_in_ms: lifeMs }) {
       const before = await ledger.credential(name);
       const whose = provider === undefined ? '' : ` of ${provider}`;

@@ -38,11 +38,12 @@ import {
   makeSecret,
   rotateSecrets,
 } from './hook-secrets.ts';
+import { testWebhookDirective, type TestSeams } from './hook-tests.ts';
 import { GLOBAL_TOKEN, isGood, openSecrets, veil, type KeptSecret } from './hook-store.ts';
 import type { TenantSelf } from './tenants.ts';
-import { guardFirstKey, purposes, type Vault } from './vault.ts';
+import { guardFirstKey, isSameSecret, purposes, type Vault } from './vault.ts';
 
-export interface WebhookSeams extends Omit<DeliverySeams, 'vault'> {
+export interface WebhookSeams extends Omit<DeliverySeams, 'vault'>, TestSeams {
   readonly vault: Vault;
   /** Whose webhooks they are; undefined for those of the root ledger. */
   readonly tenant: Pick<TenantSelf, 'slug' | 'addKey' | 'dropKey'> | undefined;
@@ -59,6 +60,7 @@ export function registerWebhookDirectives(directives: Directives, seams: Webhook
   directives.registerDirective(rotateDirective(seams));
   directives.registerDirective(deleteDirective(seams));
   directives.registerDirective(replayDeliveryDirective(seams));
+  directives.registerDirective(testWebhookDirective(seams));
 }
 
 function createDirective(
@@ -74,7 +76,8 @@ function createDirective(
       if (secret !== undefined) checkEntry(id, rest.settings, [keepGiven(secret)], current());
       return { id, ...rest, ...(await nameSecret(id, rest.credential, asked, seams)) };
     },
-    isSameSecret: (recorded, secret) => isSameSecret(recorded, secret, vault),
+    isSameSecret: ({ id = '', fingerprint: print }, secret) =>
+      isSameSecret(secret, purposes.webhook(id), print, vault),
     async plan({ id = '', settings, credential, fingerprint }) {
       if ((await ledger.webhook(id)) !== undefined) throw describeTaken(id);
       await requireCredential(credential, hooks);
@@ -183,7 +186,8 @@ function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotati
       }
       return { ...params, ...named };
     },
-    isSameSecret: (recorded, secret) => isSameSecret(recorded, secret, vault),
+    isSameSecret: ({ id, fingerprint: print }, secret) =>
+      isSameSecret(secret, purposes.webhook(id), print, vault),
     async plan({ id, credential, keep_old_ms: keepMs = 0 }) {
       await requireCredential(credential, hooks);
       const { settings } = await mustFind(id, ledger);
@@ -258,16 +262,6 @@ async function nameSecret(
   if (dryRun) return { fingerprint: 'given' };
   await guardFirstKey(vault, ledger);
   return { fingerprint: vault.fingerprint(secret, purposes.webhook(id)) };
-}
-
-/** Whether a repeated request brings the secret of the first one. */
-function isSameSecret(
-  { id = '', fingerprint }: Pick<NewWebhook, 'id' | 'fingerprint'>,
-  secret: string | undefined,
-  vault: Vault,
-): boolean {
-  if (secret === undefined || fingerprint === undefined) return secret === fingerprint;
-  return vault.hasFingerprint(secret, purposes.webhook(id), fingerprint);
 }
 
 export function modeOf(settings: Readonly<JsonObject>): string {

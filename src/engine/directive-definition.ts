@@ -80,6 +80,8 @@ export interface Asked {
   readonly progress: JsonObject | null;
   /** What came beside the params of one that is done at once; kept nowhere. */
   readonly secret?: string | undefined;
+  /** Shows the caller something that isn't recorded, if they still wait for the result. */
+  readonly reveal: (shown: JsonObject) => void;
   /** Aborted when the process stops. */
   readonly signal: AbortSignal;
 }

@@ -51,6 +51,8 @@ export class Directives {
   readonly #options: DirectivesOptions;
   readonly #types = new Map<string, DirectiveDefinition<object>>();
   readonly #underWay = new Map<string, Promise<void>>();
+  /** What callers who wait are shown besides the record, by directive. */
+  readonly #revealed = new Map<string, JsonObject>();
   readonly #stop = new AbortController();
   /** Those that are not done when they are asked for. */
   readonly waiting: WaitingDirectives;
@@ -263,7 +265,8 @@ export class Directives {
     for (const moment of ['requested', 'started'] as const) tally.directive(directive, moment);
     const ended = await this.#finish(definition, params, { ...directive, isQuiet });
     const answer = toAnswer(ended, false);
-    const reveal = { ...drawn?.reveal, ...prepared.reveal };
+    const reveal = { ...drawn?.reveal, ...prepared.reveal, ...this.#revealed.get(draft.id) };
+    this.#revealed.delete(draft.id);
     if (ended.status !== 'completed') return answer;
     return { ...answer, result: { ...answer.result, ...reveal } };
   }
@@ -271,7 +274,8 @@ export class Directives {
   #askedOf({ id, actor, progress }: Pick<Directive, 'id' | 'actor'> & Partial<Directive>): Asked {
     const isBegun = progress !== undefined && progress !== null;
     const reached = isBegun ? (JSON.parse(progress) as JsonObject) : null;
-    return { directiveId: id, actor, progress: reached, signal: this.#stop.signal };
+    const reveal = (shown: JsonObject): void => void this.#revealed.set(id, shown);
+    return { directiveId: id, actor, progress: reached, reveal, signal: this.#stop.signal };
   }
 
   /** From what was begun here to its end, and whatever that leads to in this process. */

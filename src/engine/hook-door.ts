@@ -12,7 +12,7 @@ import { draftEmission } from './hook-emission.ts';
 import { makeHookStore } from './hook-store.ts';
 import type { Failed, HookDoor, Taken, VerifiedDelivery } from './hooks.ts';
 import type { Generation } from './generation.ts';
-import { makeKeep } from './keep.ts';
+import { makeKeep, type Keep } from './keep.ts';
 import type { Quota } from './quota.ts';
 import { makeTurnedAway } from './turned-away.ts';
 import type { Vault } from './vault.ts';
@@ -46,33 +46,12 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
     return told;
   });
 
-  const draft = async (verified: VerifiedDelivery): Promise<DeliveryDraft> => {
-    const id = makeId();
-    const {
-      title,
-      target,
-      payload,
-      event,
-      traceparent,
-      hops,
-      jobId,
-      isAwaited = false,
-      ...rest
-    } = verified;
-    const { hookId, deliveryId } = rest;
-    const sourceEventId = deliveryId ?? id;
-    const what = { hookId, title, target, payload, event, traceparent };
-    const from = hops === undefined ? {} : { hops };
-    const delivered = { ...what, ...from, isAwaited, jobId, sourceEventId };
-    return { id, ...rest, ...(await draftEmission(delivered, current(), keep)) };
-  };
-
   return {
     store: makeHookStore({ ledger, vault, log }),
     turnedAway: makeTurnedAway(),
     async take(verified) {
       options.admit();
-      const drafted = await draft(verified).catch((thrown: unknown) =>
+      const drafted = await draftDelivery(verified, current(), keep).catch((thrown: unknown) =>
         noteFailed(toDuctileError(thrown), verified, ledger),
       );
       if ('error' in drafted) return drafted;
@@ -104,6 +83,37 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
   };
 }
 
+async function draftDelivery(
+  verified: VerifiedDelivery,
+  generation: Generation,
+  keep: Keep,
+): Promise<DeliveryDraft> {
+  const id = makeId();
+  const {
+    title,
+    target,
+    payload,
+    event,
+    traceparent,
+    hops,
+    jobId,
+    isAwaited = false,
+    test,
+    ...rest
+  } = verified;
+  const { hookId, deliveryId } = rest;
+  const sourceEventId = deliveryId ?? id;
+  const what = { hookId, title, target, payload, event, traceparent };
+  const from = hops === undefined ? {} : { hops };
+  const delivered = { ...what, ...from, isAwaited, jobId, sourceEventId, test };
+  return {
+    id,
+    ...rest,
+    testBy: test?.actor,
+    ...(await draftEmission(delivered, generation, keep)),
+  };
+}
+
 /** What the first delivery with this signal started; the newest, after a retry or a replay. */
 async function findFirst(
   signalId: string,
@@ -126,11 +136,11 @@ function keyReused(): DuctileError {
 /** What its target cannot take; what is wrong with this process is thrown on. */
 async function noteFailed(
   error: DuctileError,
-  { hookId, target, deliveryId, source, headers, bodyBytes }: VerifiedDelivery,
+  { hookId, target, deliveryId, source, headers, bodyBytes, test }: VerifiedDelivery,
   ledger: Ledger,
 ): Promise<Failed> {
   if (error.code === 'INTERNAL') throw error;
-  const about = { hookId, deliveryId, source, headers, bodyBytes };
+  const about = { hookId, deliveryId, source, headers, bodyBytes, testBy: test?.actor };
   const reason = target.kind === 'agent' ? withWord(error.message) : error.message;
   await ledger.noteDelivery({ ...about, id: makeId(), verdict: 'failed', reason });
   return { error };

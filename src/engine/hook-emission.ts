@@ -90,7 +90,7 @@ export function hookBehind({
 }
 
 function toSignal(
-  { hookId, target, sourceEventId, payload, text, event, hops = 1 }: Kept,
+  { hookId, target, sourceEventId, payload, text, event, hops = 1, test }: Kept,
   keep: Keep,
 ): SignalDraft {
   const id = makeId();
@@ -100,6 +100,7 @@ function toSignal(
     schema_version: SCHEMA_VERSION,
     ...(event === undefined ? {} : { event: about }),
     ...(redacted.length === 0 ? {} : { [REDACTED_KEY]: [...redacted] }),
+    ...(test === undefined ? {} : { test: { actor: test.actor, directive_id: test.directiveId } }),
   };
   return {
     id,
@@ -112,6 +113,7 @@ function toSignal(
     ...(sealed === undefined ? {} : { sealed }),
     hops,
     correlationId: id,
+    ...(test === undefined ? {} : { causationId: test.directiveId }),
     sourceEventId,
   };
 }

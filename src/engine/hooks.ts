@@ -5,7 +5,7 @@ import type { DeliveryDraft, ToldDelivery, UntakenDelivery } from '../ledger/web
 import type { Answer } from '../webhook/chain.ts';
 import type { Hook } from '../webhook/hook.ts';
 import type { Target } from '../webhook/hook-target.ts';
-import type { Incoming } from '../webhook/request.ts';
+import type { DeliveryTest, Incoming } from '../webhook/request.ts';
 
 /** Where strangers come in: one for the whole process, whichever ledger a webhook is in. */
 export interface Webhooks {
@@ -65,6 +65,8 @@ export interface Delivered {
   readonly again?: { readonly signalId: string; readonly atMs: number };
   /** How far from its first cause it is; a stranger's delivery is one. */
   readonly hops?: number;
+  /** Set if a `webhook.test` made it, and not a sender. */
+  readonly test?: DeliveryTest | undefined;
 }
 
 export interface VerifiedDelivery

@@ -1,6 +1,7 @@
 import { DuctileError } from '../base/errors.ts';
 import type { Directive } from '../directive/directive.ts';
 import type { EngineStatus } from './engine.ts';
+import type { Webhooks } from './hooks.ts';
 import type { TokenStore } from './token-store.ts';
 import { isToken, type Principal } from './tokens.ts';
 
@@ -10,6 +11,8 @@ export interface EngineLife {
   /** Throws while nothing is accepted. */
   admit(): void;
   status(): EngineStatus;
+  /** Delivers to a webhook of this ledger. */
+  receive: Webhooks['receive'];
   /** Throws when this one may not have it done any more. */
   authorize(principal: Principal, directive: Directive): Promise<void>;
 }

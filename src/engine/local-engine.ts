@@ -69,6 +69,7 @@ export class LocalEngine implements Engine {
       isRunning: () => this.#state === 'running',
       admit: () => this.#refuseWhenStopping(),
       status: () => this.status(),
+      receive: (hookId, incoming) => this.webhooks.receive(hookId, incoming),
       authorize: (principal, directive) => parts.authorize(this, principal, directive),
     });
     this.#parts = parts;

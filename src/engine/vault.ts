@@ -39,6 +39,17 @@ export async function guardFirstKey(
   if (vault.keyIds.length === 0 && (await ledger.sealCounts()).length > 0) vault.refuseFirst();
 }
 
+/** Whether a repeated request brings the secret whose fingerprint is on record; or both bring none. */
+export function isSameSecret(
+  secret: string | undefined,
+  purpose: string,
+  print: string | undefined,
+  vault: Vault,
+): boolean {
+  if (secret === undefined || print === undefined) return secret === print;
+  return vault.hasFingerprint(secret, purpose, print);
+}
+
 export function makeVault(ring: KeyRing): Vault {
   return {
     get keyId() {

@@ -19,6 +19,7 @@ import { traceparentIn } from './observe-webhooks.ts';
 import { knowEndpoint, requireSecrets } from './endpoints.ts';
 import type { Tenants } from './engine.ts';
 import { waitForEnd, type Waiter } from './hook-end.ts';
+import { takeTest } from './hook-tests.ts';
 import type { HookDoor, KnownHook, Webhooks } from './hooks.ts';
 import { joinLine } from './line.ts';
 import { answerHindered, toWebhookResponse, type WebhookResponse } from './webhook-response.ts';
@@ -210,6 +211,7 @@ async function take(
     isAwaited: jobId !== undefined,
     traceparent: traceparentIn(incoming),
     ...(incoming.hops === undefined ? {} : { hops: incoming.hops }),
+    test: incoming.test ?? takeTest(incoming.request),
   });
 }
 

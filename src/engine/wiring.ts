@@ -325,6 +325,8 @@ export class Wiring {
       onInstalled: () => this.inForce.installations.look(),
       hooks: this.runs.hooks,
       tenant: this.#parts.tenant,
+      reach: this.#parts.reach,
+      receive: (hookId, incoming) => this.#life.receive(hookId, incoming),
     });
     return directives;
   }

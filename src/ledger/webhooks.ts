@@ -79,6 +79,8 @@ interface Delivery {
   /** JSON text; what could be secret is not in it. */
   readonly headers: string;
   readonly bodyBytes: number;
+  /** The actor whose `webhook.test` made it; undefined if a sender did. */
+  readonly testBy?: string | undefined;
 }
 
 export interface DeliveryDraft extends Delivery {

@@ -104,6 +104,7 @@ const startsWork: ReadonlySet<string> = new Set([
   'run.revive',
   'signal.replay',
   'webhook.replay',
+  'webhook.test',
 ]);
 
 /** A text that a result is known to hold. */

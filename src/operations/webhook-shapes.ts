@@ -241,6 +241,10 @@ export const deliveryShape = z.object({
   signal_id: z.string().nullable(),
   duplicates: z.int().describe('how often the same came again, and started nothing'),
   received_at: time,
+  test_by: z
+    .string()
+    .nullable()
+    .describe('the actor whose `webhook test` it was; null of a sender'),
 });
 
 export function showDelivery(row: DeliveryRow, outcome?: Outcome): z.output<typeof deliveryShape> {
@@ -257,6 +261,7 @@ export function showDelivery(row: DeliveryRow, outcome?: Outcome): z.output<type
     signal_id: row.signalId,
     duplicates: row.duplicates,
     received_at: row.receivedAt,
+    test_by: row.testBy ?? null,
   };
 }
 

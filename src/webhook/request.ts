@@ -23,6 +23,14 @@ export interface Incoming {
   readonly hungUp?: () => AbortSignal;
   /** How far from its first cause it is, where a running job has it delivered. */
   readonly hops?: number;
+  /** The directive that delivers it as a test, without the listener. */
+  readonly test?: DeliveryTest;
+}
+
+/** A test delivery: who requested it, and by which directive. */
+export interface DeliveryTest {
+  readonly actor: string;
+  readonly directiveId: string;
 }
 
 export type HeaderFault = 'header_missing' | 'header_repeated' | 'header_too_long';

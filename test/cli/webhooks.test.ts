@@ -140,11 +140,11 @@ describe('`webhook test` says why it cannot sign', () => {
     return ask;
   };
 
-  test('of one that is switched off, and of one whose secret is gone', async () => {
+  test('of a disabled webhook, and of one whose secret is gone', async () => {
     const ask = await setUp();
     await ask('webhook edit deploys --enabled=false');
     const off = await ask('webhook test deploys');
-    expect([off.code, off.err]).toEqual([2, expect.stringContaining('is switched off')]);
+    expect([off.code, off.err]).toEqual([2, expect.stringContaining('is disabled')]);
     expect(off.err).toContain('`ductile webhook edit deploys --enabled=true`');
     await ask('webhook edit deploys --enabled=true');
     expect((await ask('webhook test deploys')).code).toBe(0);

@@ -55,6 +55,7 @@ function toRow(delivery: DeliveryDraft): Row {
     headers: delivery.headers,
     body_bytes: delivery.bodyBytes,
     signal_id: delivery.emission.signal.id,
+    test_by: delivery.testBy ?? null,
   };
 }
 
@@ -69,13 +70,14 @@ const insertDelivery = defineRows({
     headers: 'text',
     body_bytes: 'int',
     signal_id: 'text',
+    test_by: 'text',
   },
   tells: 'id',
   sql: (r, d) => `insert into ${d.table('webhook_deliveries')} (id, hook_id, verdict, reason,
-      delivery_id, replay_key, source, headers, body_bytes, signal_id, received_at)
+      delivery_id, replay_key, source, headers, body_bytes, signal_id, test_by, received_at)
     ${r.values(`${r('id')}, ${r('hook_id')}, 'accepted', ${r('reason')}, ${r('delivery_id')},
       ${r('replay_key')}, ${r('source')}, ${r('headers')}, ${r('body_bytes')}, ${r('signal_id')},
-      ${d.now}`)}
+      ${r('test_by')}, ${d.now}`)}
     on conflict do nothing`,
 });
 
@@ -149,11 +151,12 @@ async function pointAt(tx: Transaction, id: string, signalId: string): Promise<v
 export async function noteDelivery(tx: Transaction, delivery: UntakenDelivery): Promise<void> {
   const { dialect: d } = tx;
   const { id, hookId, deliveryId, verdict, reason, source, headers, bodyBytes } = delivery;
+  const testBy = delivery.testBy ?? null;
   await tx.run(
     `insert into ${d.table('webhook_deliveries')} (id, hook_id, verdict, reason, delivery_id,
-        source, headers, body_bytes, received_at)
-      values (?, ?, ?, ?, ?, ?, ?, ?, ${d.now}) on conflict do nothing`,
-    [id, hookId, verdict, reason, deliveryId, source, headers, bodyBytes],
+        source, headers, body_bytes, test_by, received_at)
+      values (?, ?, ?, ?, ?, ?, ?, ?, ?, ${d.now}) on conflict do nothing`,
+    [id, hookId, verdict, reason, deliveryId, source, headers, bodyBytes, testBy],
   );
   if (verdict !== 'failed') return;
   await tx.run(
@@ -215,6 +218,7 @@ function toDelivery(row: Row): DeliveryRow {
     signalId: textOrNull(row, 'signal_id'),
     duplicates: int(row, 'duplicates'),
     receivedAt: text(row, 'received_at'),
+    testBy: textOrNull(row, 'test_by') ?? undefined,
   };
 }
 
