@@ -3,6 +3,7 @@
 #define DUCTILE_LIFE_H
 
 #include "base.h"
+#include "oom.h"
 #include "run.h"
 #include "strays.h"
 #include "wire.h"
@@ -19,7 +20,10 @@ static uint64_t in_ms(uint32_t ms) { return now_us() + (uint64_t)ms * 1000u; }
 static void finish(Run *run) {
   if (run->held && !run->fed && !run->spoiled) send_spoiled(run->id);
   signal_group(run, SIGKILL);
-  if (waitpid(run->pid, NULL, WNOHANG) == 0) stray_add(run->pid, 0, true, true);
+  struct rusage usage;
+  pid_t reaped = wait4(run->pid, NULL, WNOHANG, &usage);
+  if (reaped == 0) stray_add(run->pid, 0, true, true);
+  if (reaped == run->pid) count_usage(run, &usage);
   for (int stream = IN; stream <= ERR; stream++) close_stream(run, stream);
   send_end(run);
   run_free(run);
@@ -28,6 +32,16 @@ static void finish(Run *run) {
 
 static void finish_if_done(Run *run) {
   if (run->phase == DRAINING && run->fd[OUT] < 0 && run->fd[ERR] < 0) finish(run);
+}
+
+/* A limit that the kernel enforced: it ended by the signal for it, or for lack of memory. */
+static void notice_limit(Run *run) {
+  if (run->kind == EXITED && run->code == 0) return;
+  bool oom = has_oom_killed();
+  if (run->kind != SIGNALLED || run->stopped != NOT_STOPPED) return;
+  if (run->code == SIGXFSZ && run->limits.file_size != 0) run->stopped = BY_FILE_SIZE;
+  if (run->code == SIGXCPU && run->limits.cpu_ms != 0) run->stopped = BY_CPU;
+  if (run->code == SIGKILL && oom) run->stopped = BY_MEMORY;
 }
 
 /* Looks without reaping: as a zombie the leader keeps the number of its group ours. */
@@ -39,7 +53,9 @@ static void notice_exit(Run *run) {
   run->kind = info.si_code == CLD_EXITED ? EXITED : SIGNALLED;
   run->code = info.si_status;
   run->run_us = now_us() - run->since_us;
+  notice_limit(run);
   run->phase = DRAINING;
+  run->look_us = 0;
   run->due_us = in_ms(run->drain_ms);
   close_stream(run, IN);
 }

@@ -3,6 +3,7 @@
 #define DUCTILE_RUN_H
 
 #include "base.h"
+#include "limits.h"
 #include "spawn.h"
 #include "wire.h"
 
@@ -31,6 +32,9 @@ typedef struct {
   int code;
   uint64_t due_us; /* when the phase ends by itself, 0 for never */
   uint64_t spawn_us, since_us, run_us;
+  Limits limits;
+  uint64_t look_us;             /* when its use is looked at next, 0 for never */
+  uint64_t cpu_us, memory_peak; /* of what has been seen of it so far */
   char marker[MARKER_MAX];
 } Run;
 
@@ -83,6 +87,18 @@ static Run *run_by_key(uint64_t key) {
   return run->used && (uint32_t)run->serial == (uint32_t)(key >> 32) ? run : NULL;
 }
 
+static void count_usage(Run *run, const struct rusage *usage) {
+  uint64_t cpu_us = (uint64_t)usage->ru_utime.tv_sec * 1000000u + (uint64_t)usage->ru_utime.tv_usec +
+                    (uint64_t)usage->ru_stime.tv_sec * 1000000u + (uint64_t)usage->ru_stime.tv_usec;
+#if defined(__APPLE__)
+  uint64_t peak = (uint64_t)usage->ru_maxrss;
+#else
+  uint64_t peak = (uint64_t)usage->ru_maxrss * 1024u;
+#endif
+  if (cpu_us > run->cpu_us) run->cpu_us = cpu_us;
+  if (peak > run->memory_peak) run->memory_peak = peak;
+}
+
 static void close_stream(Run *run, int stream) {
   if (run->fd[stream] < 0) return;
   close_watched(run->fd[stream]);
@@ -99,7 +115,7 @@ static void kill_groups(void) {
 }
 
 static void send_end(Run *run) {
-  put_head(END, 31 + run->kept[OUT].length + run->kept[ERR].length);
+  put_head(END, END_FIXED + run->kept[OUT].length + run->kept[ERR].length);
   put_u32(run->id);
   put_u8(run->kind);
   put_u32((uint32_t)run->code);
@@ -109,6 +125,8 @@ static void send_end(Run *run) {
   put_u32((uint32_t)run->spawn_us);
   put_u64(run->run_us);
   put_u32((uint32_t)run->kept[OUT].length);
+  put_u64(run->kind == UNSTARTED ? UINT64_MAX : run->cpu_us);
+  put_u64(run->memory_peak == 0 ? UINT64_MAX : run->memory_peak);
   put_bytes(&run->kept[OUT]);
   put_bytes(&run->kept[ERR]);
 }

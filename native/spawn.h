@@ -9,6 +9,7 @@
 #define DUCTILE_SPAWN_H
 
 #include "base.h"
+#include "limits.h"
 
 /* The streams of a process, and the numbers of their descriptors in it. */
 enum { IN = 0, OUT = 1, ERR = 2 };
@@ -51,7 +52,8 @@ static void spawn_open(void) {
 }
 
 /* In the child, which has the memory and the stack of its parent until it is another program. */
-static int become(char *const *argv, const char *cwd, char **env, const int theirs[3]) {
+static int become(char *const *argv, const char *cwd, char **env, const int theirs[3],
+                  const Limits *limits) {
   for (int i = 0; i < IGNORED_SIGNALS; i++) set_default(ignored_signals[i]);
   set_default(SIGCHLD);
   if (is_batch) set_scheduling(SCHED_OTHER);
@@ -60,6 +62,7 @@ static int become(char *const *argv, const char *cwd, char **env, const int thei
     if (dup2(theirs[stream], stream) < 0) return errno;
   }
   if (chdir(cwd) < 0) return errno;
+  limits_apply(limits);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
@@ -68,14 +71,15 @@ static int become(char *const *argv, const char *cwd, char **env, const int thei
 }
 
 /* Without any signal meanwhile: a handler that ran in the child would write into our memory. */
-static int spawn(pid_t *pid, char *const *argv, const char *cwd, char **env, const int theirs[3]) {
+static int spawn(pid_t *pid, char *const *argv, const char *cwd, char **env, const int theirs[3],
+                 const Limits *limits) {
   volatile int error = 0;
   sigset_t all, before;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &before);
   pid_t child = vfork();
   if (child == 0) {
-    error = become(argv, cwd, env, theirs);
+    error = become(argv, cwd, env, theirs, limits);
     _exit(127);
   }
   if (child < 0) error = errno;
@@ -104,6 +108,7 @@ static int spawn(pid_t *pid, char *const *argv, const char *cwd, char **env, con
 static posix_spawnattr_t spawn_attributes;
 
 static void spawn_open(void) {
+  signal(SIGXCPU, SIG_IGN); /* our own limit of CPU time is a child's for a moment (limits.h) */
   sigset_t all, none;
 #if defined(__GLIBC__)
   memset(&all, 0xff, sizeof all); /* its sigfillset omits two, which would then stay ignored */
@@ -129,13 +134,16 @@ static void spawn_open(void) {
   posix_spawnattr_setflags(&spawn_attributes, (short)flags);
 }
 
-static int spawn(pid_t *pid, char *const *argv, const char *cwd, char **env, const int theirs[3]) {
+static int spawn(pid_t *pid, char *const *argv, const char *cwd, char **env, const int theirs[3],
+                 const Limits *limits) {
+  OwnLimits own;
   posix_spawn_file_actions_t actions;
   int error = posix_spawn_file_actions_init(&actions);
   if (error != 0) return error;
   for (int stream = IN; stream <= ERR && error == 0; stream++) {
     error = posix_spawn_file_actions_adddup2(&actions, theirs[stream], stream);
   }
+  limits_lend(limits, &own);
 #if HAS_ADDCHDIR
   if (error == 0) error = posix_spawn_file_actions_addchdir_np(&actions, cwd);
   if (error == 0) error = posix_spawn(pid, argv[0], &actions, &spawn_attributes, argv, env);
@@ -145,6 +153,7 @@ static int spawn(pid_t *pid, char *const *argv, const char *cwd, char **env, con
   if (error == 0) error = posix_spawn(pid, argv[0], &actions, &spawn_attributes, argv, env);
   if (chdir("/") < 0) die("chdir");
 #endif
+  limits_return(limits, &own);
   posix_spawn_file_actions_destroy(&actions);
   return error;
 }

@@ -14,9 +14,11 @@
 #include "events.h"
 #include "life.h"
 #include "lock.h"
+#include "oom.h"
 #include "run.h"
 #include "start.h"
 #include "strays.h"
+#include "usage.h"
 #include "wire.h"
 
 /* Starts of one turn of the loop, so that a large batch does not keep finished ones waiting. */
@@ -71,12 +73,12 @@ static void remember_marker(Run *run, char **env) {
 }
 
 static void on_start(unsigned char *body, size_t length) {
-  if (length < 33) bad_frame();
+  if (length < START_FIXED) bad_frame();
   uint64_t received = now_us();
   uint32_t env_count = get_u32(body + 25), strings_length = get_u32(body + 29);
-  if (strings_length > length - 33 || env_count > strings_length) bad_frame();
+  if (strings_length > length - START_FIXED || env_count > strings_length) bad_frame();
   uint32_t wrapper_count = body[4] >> START_WRAPPER_SHIFT;
-  char **strings = split_strings(body + 33, strings_length, wrapper_count + 2 + env_count);
+  char **strings = split_strings(body + START_FIXED, strings_length, wrapper_count + 2 + env_count);
   char **words = strings + wrapper_count;
   Run *run = run_take();
   run->id = get_u32(body);
@@ -86,15 +88,17 @@ static void on_start(unsigned char *body, size_t length) {
   run->drain_ms = get_u32(body + 13);
   run->kept_max[OUT] = get_u32(body + 17);
   run->kept_max[ERR] = get_u32(body + 21);
+  run->limits = (Limits){.memory = get_u64(body + 33), .file_size = get_u64(body + 41),
+                         .processes = get_u32(body + 49), .cpu_ms = get_u32(body + 53)};
   if (leaving || is_fenced()) {
     refuse(run, ECANCELED, leaving ? BY_SHUTDOWN : BY_FENCE);
     return;
   }
   remember_marker(run, words + 2);
-  const unsigned char *request = body + 33 + strings_length;
+  const unsigned char *request = body + START_FIXED + strings_length;
   Program program = {.words = strings, .wrappers = wrapper_count, .cwd = words[1], .env = words + 2,
                      .request = run->held ? NULL : request,
-                     .request_length = length - 33 - strings_length};
+                     .request_length = length - START_FIXED - strings_length};
   int error = start_process(run, &program);
   run->since_us = now_us();
   run->spawn_us = run->since_us - received;
@@ -104,6 +108,7 @@ static void on_start(unsigned char *body, size_t length) {
   }
   send_started(run->id, run->pid);
   run->phase = run->held ? HELD : RUNNING;
+  usage_watch(run);
   if (!run->held) run->due_us = in_ms(run->timeout_ms);
 }
 
@@ -122,6 +127,7 @@ static void on_feed(const unsigned char *body, size_t length) {
   }
   run->since_us = now_us();
   run->phase = RUNNING;
+  if (run->look_us != 0) run->look_us = run->since_us + LOOK_MIN_US;
   run->due_us = in_ms(get_u32(body + 4));
   if (send_request(run, body + 8, length - 8)) run->fed = true;
   else spoil(run);
@@ -187,6 +193,7 @@ static void expire_all(void) {
   }
   uint64_t now = now_us();
   EACH_RUN(run) if (run->due_us != 0 && run->due_us <= now) expire(run);
+  usage_look();
 }
 
 static uint64_t time_until(uint64_t due, uint64_t now) { return due > now ? due - now : 0; }
@@ -203,9 +210,10 @@ static int time_left_ms(void) {
     uint64_t fence_left = fence_us - fence_now_us();
     if (fence_left < left) left = fence_left;
   }
-  EACH_RUN(run) if (run->due_us != 0) {
-    uint64_t run_left = time_until(run->due_us, now);
-    if (run_left < left) left = run_left;
+  EACH_RUN(run) {
+    uint64_t due = run->due_us;
+    if (run->look_us != 0 && (due == 0 || run->look_us < due)) due = run->look_us;
+    if (due != 0 && time_until(due, now) < left) left = time_until(due, now);
   }
   return (int)((left + 999) / 1000);
 }
@@ -299,6 +307,7 @@ int main(int argc, char **argv) {
   signals_open();
   events_open();
   strays_open();
+  oom_open();
   set_nonblocking(0);
   set_nonblocking(1);
   send_hello();

@@ -76,7 +76,7 @@ static int start_process(Run *run, const Program *program) {
   int error = make_pipes(run->fd, theirs);
   if (error == 0) {
     if (program->request != NULL) send_request(run, program->request, program->request_length);
-    error = spawn(&run->pid, argv, program->cwd, program->env, theirs);
+    error = spawn(&run->pid, argv, program->cwd, program->env, theirs, &run->limits);
   }
   close_three(theirs);
   if (error != 0) {

@@ -4,14 +4,16 @@
  *   frame    u32 length of what follows | u8 type | body
  *   HELLO    "DUCT" | u16 version | u8 rung          READY    (empty)
  *   START    u32 id | u8 flags | u32 timeout_ms | u32 grace_ms | u32 drain_ms | u32 stdout_max
- *            | u32 stderr_max | u32 env_count | u32 strings_length | strings | stdin
+ *            | u32 stderr_max | u32 env_count | u32 strings_length | u64 memory_max | u64 file_max
+ *            | u32 processes_max | u32 cpu_ms_max | strings | stdin
  *            flags: 1 held, the rest is how many strings the wrapper has
  *            strings: wrapper, entrypoint, cwd, then KEY=VALUE each, every one ended by a NUL
  *   FEED     u32 id | u32 timeout_ms | stdin         STOP     u32 id | u8 reason
  *   RENEW    u32 ms                                  BYE      (empty)
  *   STARTED  u32 id | u32 pid                        SPOILED  u32 id
  *   END      u32 id | u8 kind | i32 code | u8 stopped | u8 flags | u32 pid | u32 spawn_us
- *            | u64 run_us | u32 stdout_length | stdout | stderr
+ *            | u64 run_us | u32 stdout_length | u64 cpu_us | u64 memory_peak | stdout | stderr
+ *            cpu_us and memory_peak: all ones when they are not known
  *
  * src/plugin/spawner/frames.ts is the other half; a change here is a change there and a new version.
  */
@@ -21,13 +23,15 @@
 #include "base.h"
 #include "events.h"
 
-enum { WIRE_VERSION = 2, RUNG_NATIVE = 1, FRAME_MAX = 256 * 1024 * 1024 };
+enum { WIRE_VERSION = 3, RUNG_NATIVE = 1, FRAME_MAX = 256 * 1024 * 1024 };
 enum { START = 1, FEED = 2, STOP = 3, RENEW = 4, BYE = 5 };
 enum { HELLO = 16, READY = 17, STARTED = 18, SPOILED = 19, END = 20 };
+enum { START_FIXED = 57, END_FIXED = 47 };
 enum { START_HOLD = 1, START_WRAPPER_SHIFT = 1, START_WRAPPER_MAX = 127 };
 enum { EXITED = 0, SIGNALLED = 1, UNSTARTED = 2 };
 enum { STDOUT_OVERFLOWED = 1, STDERR_TRUNCATED = 2, HOST_FULL = 4 };
-typedef enum { NOT_STOPPED, BY_TIMEOUT, BY_CANCEL, BY_OUTPUT, BY_FENCE, BY_SHUTDOWN } Reason;
+typedef enum { NOT_STOPPED, BY_TIMEOUT, BY_CANCEL, BY_OUTPUT, BY_FENCE, BY_SHUTDOWN,
+               BY_MEMORY, BY_PROCESSES, BY_CPU, BY_FILE_SIZE } Reason;
 
 enum { KEY_INPUT = 1, KEY_OUTPUT = 2, KEY_CHILDREN = 3 };
 
@@ -53,6 +57,10 @@ static bool input_fill(void) {
 
 static uint32_t get_u32(const unsigned char *at) {
   return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static uint64_t get_u64(const unsigned char *at) {
+  return (uint64_t)get_u32(at) | (uint64_t)get_u32(at + 4) << 32;
 }
 
 static bool input_has_frame(void) {

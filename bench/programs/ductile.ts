@@ -107,6 +107,8 @@ const answer: ProcessEnd = {
   stderrTruncated: false,
   spawnMs: 0,
   runMs: 0,
+  cpuMs: undefined,
+  memoryPeakBytes: undefined,
 };
 
 const noHost: Host = {

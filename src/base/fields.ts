@@ -1,5 +1,6 @@
 /** Kinds of values that people write, in files and in requests. */
 import * as z from 'zod';
+import { BYTE_SIZE_FORMS, formatByteSize, parseByteSize } from './byte-size.ts';
 import { toTimestamp } from './clock.ts';
 import { formatDuration, parseDuration } from './duration.ts';
 import { isObject } from './json.ts';
@@ -72,6 +73,33 @@ export function isDuration(schema: z.core.$ZodType): boolean {
   if (durations.has(schema)) return true;
   const isWrapped = schema instanceof z.ZodDefault || schema instanceof z.ZodOptional;
   return isWrapped && isDuration(schema.unwrap());
+}
+
+/** A number of bytes, with or without a unit. A `min` doesn't hold for 0, which means no limit. */
+export function byteSize({ min = 0 }: { readonly min?: number } = {}) {
+  const fromNumber = (value: unknown): unknown =>
+    typeof value === 'number' ? String(value) : value;
+  const toBytes = z.string().transform((value, context) => {
+    const bytes = parseByteSize(value);
+    const isSmall = bytes !== undefined && bytes !== 0 && bytes < min;
+    if (bytes !== undefined && !isSmall && Number.isSafeInteger(bytes)) return bytes;
+    const message = isSmall ? `must be at least ${formatByteSize(min)}, or 0` : 'is not a size';
+    const params = { hint: BYTE_SIZE_FORMS, shown: true };
+    context.addIssue({ code: 'custom', message, params });
+    return z.NEVER;
+  });
+  const schema = z.preprocess(fromNumber, toBytes);
+  byteSizes.add(schema);
+  return schema;
+}
+
+const byteSizes = new WeakSet<z.core.$ZodType>();
+
+/** Whether a schema, with or without a default, is one that `byteSize` made. */
+export function isByteSize(schema: z.core.$ZodType): boolean {
+  if (byteSizes.has(schema)) return true;
+  const isWrapped = schema instanceof z.ZodDefault || schema instanceof z.ZodOptional;
+  return isWrapped && isByteSize(schema.unwrap());
 }
 
 /** A point in time as RFC 3339 writes it, with its offset; as our own timestamp. */

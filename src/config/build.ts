@@ -15,6 +15,7 @@ import { keyText, type Path } from './document.ts';
 import { hostTimezone } from './fields.ts';
 import { makeRecord } from './freeze.ts';
 import { resolvePath } from './paths.ts';
+import { buildLimits } from './resource-limits.ts';
 import { pluginSchema } from './schema.ts';
 import type { ParsedConfig, ParsedPlugin } from './schema.ts';
 import { buildState } from './state.ts';
@@ -56,6 +57,7 @@ export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltC
     packageRoots: buildRoots(parsed.package_roots, 'package_roots', context),
     plugins: makeRecord(plugins),
     pluginDefaults: buildPlugin(pluginSchema.parse({}), file),
+    pluginLimits: buildLimits(parsed.service.limits),
     onlyListed: false,
     routes: parsed.routes.map((route, index) => buildRoute(route, placeOf(['routes', index]))),
     pipelines: parsed.pipelines.map((pipeline, index) =>
@@ -66,7 +68,11 @@ export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltC
     ),
     handlers: [],
     directives: { approval: makeRecord(Object.entries(parsed.directives.approval)) },
-    tenants: { trust: parsed.tenants.trust, idleMs: parsed.tenants.idle },
+    tenants: {
+      trust: parsed.tenants.trust,
+      idleMs: parsed.tenants.idle,
+      limits: buildLimits(parsed.tenants.limits),
+    },
     api: buildApi(parsed, context),
     telemetry: buildTelemetry(parsed.telemetry),
     webhooks: buildWebhooks(parsed.webhooks, {
@@ -151,6 +157,7 @@ export function buildPlugin(
     },
     timeoutsMs: makeRecord(Object.entries(parsed.timeouts)),
     parallelism: parsed.parallelism,
+    limits: buildLimits(parsed.limits),
     prewarm: parsed.prewarm,
     schedules: parsed.schedules.map(toSchedule),
     circuitBreaker: {

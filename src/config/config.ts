@@ -24,6 +24,8 @@ export interface Config {
   readonly plugins: Readonly<Record<string, PluginConfig>>;
   /** What a plugin gets that is found but not listed. */
   readonly pluginDefaults: PluginConfig;
+  /** The limits of plugins that have none of their own. */
+  readonly pluginLimits: ResourceLimits;
   /** Whether what is found but not listed is not there, as it is for tenants. */
   readonly onlyListed: boolean;
   readonly routes: readonly RouteConfig[];
@@ -128,6 +130,8 @@ export interface PluginConfig {
   readonly timeoutsMs: Readonly<Record<string, number>>;
   /** Undefined when the operator left it open. */
   readonly parallelism: number | undefined;
+  /** Of what all processes of one attempt may use together. */
+  readonly limits: ResourceLimits;
   /** Undefined when the operator left it open. */
   readonly prewarm: number | undefined;
   readonly schedules: readonly Schedule[];
@@ -139,6 +143,14 @@ export interface PluginConfig {
   /** Whether every tenant has it too. */
   readonly shared: boolean;
   readonly place: string;
+}
+
+/** Undefined is not said here; 0 is unlimited, whatever a default says. */
+export interface ResourceLimits {
+  readonly memoryBytes: number | undefined;
+  readonly processes: number | undefined;
+  readonly cpuMs: number | undefined;
+  readonly fileBytes: number | undefined;
 }
 
 export interface ApiAccess {
@@ -178,6 +190,8 @@ export interface TenantsConfig {
   readonly trust: 'isolated' | 'shared';
   /** How long one in which nothing is to be done stays awake after the last visit. */
   readonly idleMs: number;
+  /** For plugins of tenants that have no limits of their own. */
+  readonly limits: ResourceLimits;
 }
 
 export interface ApiConfig {

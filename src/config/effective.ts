@@ -1,12 +1,13 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
 import { credentialIn, credentialName } from '../base/credential-ref.ts';
+import { formatByteSize } from '../base/byte-size.ts';
 import { formatDuration } from '../base/duration.ts';
 import { canonical, isObject } from '../base/json.ts';
 import type { Json, JsonObject } from '../base/json.ts';
 import { maskText, REDACTED } from '../base/secrets.ts';
 import type { Path } from './document.ts';
-import { isDuration } from '../base/fields.ts';
+import { isByteSize, isDuration } from '../base/fields.ts';
 import { unwrap } from './issues.ts';
 import { configSchema } from './schema.ts';
 import type { ParsedConfig } from './schema.ts';
@@ -48,6 +49,7 @@ function fill(schema: z.core.$ZodType, written: unknown, parsed: unknown, path: 
   }
   if (given !== undefined) return redact(given, path);
   if (typeof parsed === 'number' && isDuration(schema)) return formatDuration(parsed);
+  if (typeof parsed === 'number' && isByteSize(schema)) return formatByteSize(parsed);
   return redact(parsed, path);
 }
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Config, PluginConfig } from './config.ts';
+import { strictestLimits } from './resource-limits.ts';
 
 /**
  * What a tenant has of the configuration files: the settings of the service, and of plugins, routes
@@ -8,6 +9,7 @@ import type { Config, PluginConfig } from './config.ts';
 export function forTenant(config: Config): Config {
   return {
     ...config,
+    pluginLimits: strictestLimits(config.tenants.limits, config.pluginLimits),
     plugins: sharedPlugins(config.plugins),
     onlyListed: true,
     // What the root ledger installed is its own.

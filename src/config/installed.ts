@@ -112,6 +112,7 @@ function findReserved({ plugins, routes, pipelines }: Provides, place: string): 
 const reserved: Readonly<Record<string, string>> = {
   shared: 'what a package brings belongs to one ledger',
   api_access: 'a package does not give itself rights',
+  limits: 'a package does not choose its own limits',
 };
 
 /** Whoever has the package could read it, so it would be no secret. */

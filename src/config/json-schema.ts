@@ -1,8 +1,9 @@
 import * as z from 'zod';
+import { formatByteSize } from '../base/byte-size.ts';
 import { formatDuration } from '../base/duration.ts';
 import { isObject } from '../base/json.ts';
 import type { JsonObject } from '../base/json.ts';
-import { isDuration } from '../base/fields.ts';
+import { isByteSize, isDuration } from '../base/fields.ts';
 import { unwrap } from './issues.ts';
 import { meanings } from './meanings.ts';
 import { configSchema } from './schema.ts';
@@ -58,6 +59,12 @@ function correct(zodSchema: z.core.$ZodType, schema: Schema): void {
     schema.type = 'string';
     schema.pattern = String.raw`^(\d+(\.\d+)?(ms|[wdhms]))+$|\$\{`;
     if (typeof usual === 'number') schema.default = formatDuration(usual);
+  } else if (isByteSize(zodSchema)) {
+    const { default: usual } = schema;
+    schema.type = ['string', 'integer'];
+    schema.pattern = String.raw`^\d+(\.\d+)?\s*([kKmMgG]?([iI]?[bB])?)$|\$\{`;
+    schema.minimum = 0;
+    if (typeof usual === 'number') schema.default = formatByteSize(usual);
   } else if (zodSchema instanceof z.ZodObject) {
     const shape = zodSchema.shape as Readonly<Record<string, z.core.$ZodType>>;
     const required = Object.entries(shape).filter(([, { _zod }]) => _zod.optin === undefined);

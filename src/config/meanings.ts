@@ -8,6 +8,13 @@ export const meanings: Readonly<Record<string, string>> = {
   'service.log_format': '`json`, `text`, or `auto`: text on a terminal, JSON elsewhere',
   'service.max_workers':
     'jobs that this process runs at once (default: one less than the cores, at least 1)',
+  'service.limits.memory':
+    'memory of all processes of one attempt, such as `512MiB`; 0 or unset is unlimited',
+  'service.limits.processes':
+    'processes of one attempt at the same time; 0 or unset is unlimited; threads are not counted',
+  'service.limits.cpu': 'CPU time of one attempt, such as `60s`; 0 or unset is unlimited',
+  'service.limits.file_size':
+    'size of each file that a plugin writes, such as `1GiB`; 0 or unset is unlimited',
   'service.dedupe_ttl': 'how long a succeeded job keeps its dedupe key',
   'service.job_queue_retention': 'how long finished jobs are kept; not less than `dedupe_ttl`',
   'service.job_log_retention': 'how long their attempts are kept',
@@ -62,6 +69,14 @@ export const meanings: Readonly<Record<string, string>> = {
   'plugins.<name>.timeouts': 'by command; poll 60s, handle 120s, health 10s, init 30s, others 60s',
   'plugins.<name>.parallelism':
     'jobs of it at once over all processes; no limit unless set, or 1 when the manifest says so',
+  'plugins.<name>.limits.memory':
+    'memory of all processes of one attempt (default: `service.limits.memory`); 0 is unlimited',
+  'plugins.<name>.limits.processes':
+    'processes of one attempt at the same time (default: `service.limits.processes`); 0 is unlimited',
+  'plugins.<name>.limits.cpu':
+    'CPU time of one attempt (default: `service.limits.cpu`); 0 is unlimited',
+  'plugins.<name>.limits.file_size':
+    'size of each file that it writes (default: `service.limits.file_size`); 0 is unlimited',
   'plugins.<name>.prewarm':
     'processes that wait ahead, if the manifest consents; unless set, one while somebody waits',
   'plugins.<name>.schedules': 'when its commands are due; see the page about schedules',
@@ -92,6 +107,10 @@ export const meanings: Readonly<Record<string, string>> = {
   'pipelines[].on_halt': '`plugin.command` that gets a job when a run halts',
   'pipelines[].steps': 'what it does; see the page about pipelines; required',
   'tenants.idle': 'How long the ledger of a tenant stays open after the last request for it.',
+  'tenants.limits.memory': 'the same limit for plugins of tenants; 0 is unlimited',
+  'tenants.limits.processes': 'the same limit for plugins of tenants; 0 is unlimited',
+  'tenants.limits.cpu': 'the same limit for plugins of tenants; 0 is unlimited',
+  'tenants.limits.file_size': 'the same limit for plugins of tenants; 0 is unlimited',
   'tenants.trust':
     '`isolated`: plugins of tenants do not see the state and the configuration; `shared`: they do',
   'directives.approval':

@@ -10,6 +10,7 @@ import { approvalList, approvalMap, type Approvals } from '../directive/approval
 import { either } from '../pipeline/entry-fields.ts';
 import { pipelineSchema } from '../pipeline/entry-schema.ts';
 import { scheduleEntry } from '../schedule/entry.ts';
+import { limitsSchema, tenantLimitsSchema } from './resource-limits.ts';
 import { telemetrySchema } from './telemetry.ts';
 import { webhooksSchema } from './webhooks.ts';
 
@@ -27,6 +28,7 @@ const service = section({
   name: text().default('ductile'),
   log_level: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
   log_format: z.enum(['auto', 'json', 'text']).default('auto'),
+  limits: limitsSchema,
   max_workers: count(1).default(() => Math.max(1, availableParallelism() - 1)),
   dedupe_ttl: duration({ maxMs: limits.delayMsMax }).default(limits.dedupeTtlMs),
   job_queue_retention: duration().default(limits.jobQueueRetentionMs),
@@ -105,6 +107,7 @@ const plugin = section({
   }).prefault({}),
   timeouts: z.record(commandName(), timer()).default({}),
   parallelism: count(1).optional(),
+  limits: limitsSchema,
   prewarm: count(0, limits.prewarmProcessesMax).optional(),
   schedules: z
     .array(scheduleEntry)
@@ -137,6 +140,7 @@ const directives = section({
 const tenants = section({
   trust: z.enum(['isolated', 'shared']).default('isolated'),
   idle: timer(0).default(limits.tenantIdleMs),
+  limits: tenantLimitsSchema,
 });
 
 const scopes = z.array(text());

@@ -78,6 +78,10 @@ const ends: Readonly<Record<Reply['kind'], readonly [AttemptStatus, Cause]>> = {
   signal: ['failed', 'signal'],
   exit: ['failed', 'exit'],
   protocol: ['failed', 'protocol'],
+  memory: ['failed', 'out_of_memory'],
+  processes: ['failed', 'process_limit'],
+  cpu: ['failed', 'cpu_limit'],
+  file_size: ['failed', 'file_size_limit'],
   unstarted: ['failed', 'spawn'],
   fenced: ['released', 'fenced'],
   cancelled: ['cancelled', 'cancelled'],
@@ -101,8 +105,14 @@ function toReport({ job, reply, end }: EndedAttempt): AttemptReport {
     queueMs: job.queueMs,
     spawnMs: end === undefined ? null : Math.round(end.spawnMs),
     runMs: end === undefined ? null : Math.round(end.runMs),
+    cpuMs: roundOrNull(end?.cpuMs),
+    memoryPeakBytes: end?.memoryPeakBytes ?? null,
     settleMs: null,
   };
+}
+
+function roundOrNull(value: number | undefined): number | null {
+  return value === undefined ? null : Math.round(value);
 }
 
 function toEnding(

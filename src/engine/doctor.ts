@@ -55,6 +55,7 @@ function diagnosePlugins(config: Config, catalog: Catalog, nowMs: number): Findi
     ...catalog.warnings.map(as('warning', 'plugins')),
     ...findAbsent(config, catalog).map(as('warning', 'plugins')),
     ...findDormant(config, catalog).map(as('info', 'plugins')),
+    ...findUnenforced(config, catalog).map(as('warning', 'plugins')),
     ...problems.map(as('error', 'routes')),
     ...warnings.map(as('warning', 'routes')),
     ...circles.endless.map(as('error', 'routes')),
@@ -66,6 +67,25 @@ function diagnosePlugins(config: Config, catalog: Catalog, nowMs: number): Findi
     ...pipelines.warnings.map(as('warning', 'pipelines')),
     ...Object.keys(config.plugins).flatMap((name) => checkSchedules(name, config, catalog, nowMs)),
   ];
+}
+
+/** Limits that need /proc, which only Linux has. */
+export function findUnenforced(
+  config: Config,
+  { plugins }: Catalog,
+  platform: NodeJS.Platform = process.platform,
+): Problem[] {
+  if (platform === 'linux') return [];
+  return [...plugins.values()].flatMap(({ name, limits: { memoryBytes, processes } }) =>
+    Object.entries({ memory: memoryBytes, processes })
+      .filter(([, limit]) => limit !== undefined)
+      .map(([limit]) => {
+        const { place } = config.plugins[name] ?? config.pluginDefaults;
+        const key = keyText(['plugins', name, 'limits', limit]);
+        const message = `is set, and Ductile can't enforce it on ${platform}`;
+        return makeProblem(place, key, message, 'Run this plugin on Linux.');
+      }),
+  );
 }
 
 /** Nothing that keeps a service from starting: the ledger, which is not asked here, may have it. */

@@ -108,7 +108,7 @@ async function attempt(
   probe('run.after-exit');
   // Before anything is read from it, so that nothing behind this line has ever seen a value.
   const end = withoutSecrets(whole, access === undefined ? secrets : [...secrets, access.secret]);
-  const reply = decodeResponse(end, spec.timeoutMs);
+  const reply = decodeResponse(end, spec);
   if (reply.kind === 'unstarted' && reply.hostFull) options.onHostFull();
   if (reply.kind === 'fenced') options.onFenced();
   log.debug('attempt ended', { ...nameOf(job), attempt: job.attempt, how: reply.kind });
@@ -132,6 +132,7 @@ export function toSpec(
     drainMs: limits.drainMs,
     stdoutBytesMax: limits.stdoutBytesMax,
     stderrBytesMax: limits.stderrBytesMax,
+    limits: plugin.limits,
   };
 }
 

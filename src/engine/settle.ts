@@ -121,9 +121,10 @@ async function settleAlone(
 
 /** Without anything of the plugin's own in it, so that what was refused is not tried again. */
 function refusedReport({ report }: Closing, message: string): AttemptReport {
-  const { queueMs, spawnMs, runMs, pid, exitCode } = report;
+  const { queueMs, spawnMs, runMs, cpuMs, memoryPeakBytes, pid, exitCode } = report;
   const error = `the result could not be recorded: ${message}`;
-  return { ...bareReport('failed', 'settle_error', error), queueMs, spawnMs, runMs, pid, exitCode };
+  const measured = { queueMs, spawnMs, runMs, cpuMs, memoryPeakBytes };
+  return { ...bareReport('failed', 'settle_error', error), ...measured, pid, exitCode };
 }
 
 /**

@@ -13,6 +13,8 @@ export function tellEnd({ job, report, ending }: Closing, log: Log): void {
     status: ending.status,
     cause: report.cause,
     run_ms: report.runMs,
+    ...(report.cpuMs === null ? {} : { cpu_ms: report.cpuMs }),
+    ...(report.memoryPeakBytes === null ? {} : { memory_peak_bytes: report.memoryPeakBytes }),
     ...(report.error === null ? {} : { error: report.error }),
     ...(ending.status === 'queued' ? { retry_in_ms: ending.delayMs } : {}),
   };

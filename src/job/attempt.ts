@@ -20,6 +20,10 @@ export const causes = [
   'signal',
   'timeout',
   'protocol',
+  'out_of_memory',
+  'process_limit',
+  'cpu_limit',
+  'file_size_limit',
   'spawn',
   'unknown_command',
   'credential',
@@ -53,6 +57,9 @@ export interface AttemptReport {
   readonly queueMs: number | null;
   readonly spawnMs: number | null;
   readonly runMs: number | null;
+  /** User and system time; null where the spawner can't tell. */
+  readonly cpuMs: number | null;
+  readonly memoryPeakBytes: number | null;
   readonly settleMs: number | null;
 }
 
@@ -90,6 +97,8 @@ export function bareReport(status: AttemptStatus, cause: Cause, error: string): 
     queueMs: null,
     spawnMs: null,
     runMs: null,
+    cpuMs: null,
+    memoryPeakBytes: null,
     settleMs: null,
   };
 }

@@ -15,6 +15,7 @@ import { incidents } from './migrations/0011-incidents.ts';
 import { words } from './migrations/0012-words.ts';
 import { access } from './migrations/0013-access.ts';
 import { lists } from './migrations/0014-lists.ts';
+import { usage } from './migrations/0015-usage.ts';
 import type { Migration } from './migrations/migration.ts';
 
 export const migrations: readonly Migration[] = [
@@ -32,6 +33,7 @@ export const migrations: readonly Migration[] = [
   words,
   access,
   lists,
+  usage,
 ];
 export const schemaVersion = Math.max(...migrations.map(({ version }) => version));
 

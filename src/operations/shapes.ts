@@ -103,6 +103,11 @@ export const attemptShape = z.object({
   queue_ms: ms,
   spawn_ms: ms,
   run_ms: ms,
+  cpu_ms: ms.describe('CPU time of the plugin process; null when it was not measured'),
+  memory_peak_bytes: z
+    .int()
+    .nullable()
+    .describe('the most memory that the attempt used; null when it was not measured'),
   settle_ms: ms,
   exit_code: z.int().nullable(),
   signal: z.string().nullable(),
@@ -135,6 +140,8 @@ export function showAttempt(attempt: Attempt): z.output<typeof attemptShape> {
     queue_ms: attempt.queueMs,
     spawn_ms: attempt.spawnMs,
     run_ms: attempt.runMs,
+    cpu_ms: attempt.cpuMs,
+    memory_peak_bytes: attempt.memoryPeakBytes,
     settle_ms: attempt.settleMs,
     exit_code: attempt.exitCode,
     signal: attempt.signal,

@@ -1,9 +1,16 @@
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import type { ApiAccess, Config, PluginConfig, RetryConfig } from '../config/config.ts';
+import type {
+  ApiAccess,
+  Config,
+  PluginConfig,
+  ResourceLimits,
+  RetryConfig,
+} from '../config/config.ts';
 import { keyText } from '../config/document.ts';
 import { deepFreeze } from '../config/freeze.ts';
 import { suggest } from '../config/nearest.ts';
+import { resolveLimits } from '../config/resource-limits.ts';
 import { configInvalid, makeProblem, sentence } from '../config/problem.ts';
 import type { Problem } from '../config/problem.ts';
 import { findBases } from './base.ts';
@@ -24,6 +31,8 @@ export interface Plugin {
   readonly parallelism: number;
   readonly timeoutMs: (command: string) => number;
   readonly retry: RetryConfig;
+  /** Of what all processes of one attempt may use together; undefined is unlimited. */
+  readonly limits: ResourceLimits;
   /** Processes that wait ahead of their request; undefined for one while its answers are waited for. */
   readonly prewarm: number | undefined;
   /** What its jobs may ask of the API while they run. */
@@ -255,15 +264,16 @@ function makePlugin(
   baseName: string,
   { manifest, directory, entrypoint, files }: Base,
   settings: PluginConfig,
-  { service: { maxWorkers }, state }: Config,
+  { service: { maxWorkers }, state, pluginLimits }: Config,
 ): Plugin {
   const { config, retry, timeoutsMs, apiAccess } = settings;
   const prewarm = manifest.prewarm ? settings.prewarm : 0;
   const wanted = settings.parallelism ?? (manifest.concurrencySafe ? maxWorkers : 1);
   // On PostgreSQL the limit is for all hosts together, so it may be above the workers of one.
   const parallelism = state.kind === 'sqlite' ? Math.min(wanted, maxWorkers) : wanted;
+  const resources = resolveLimits(settings.limits, pluginLimits);
   const access = apiAccess === undefined ? {} : { scopes: apiAccess.scopes };
-  const bounds = { parallelism, retry, prewarm, timeoutsMs, ...access };
+  const bounds = { parallelism, retry, prewarm, timeoutsMs, limits: resources, ...access };
   const usual = new Map<string, number>(Object.entries(limits.timeoutMs));
   return deepFreeze({
     name,
@@ -276,6 +286,7 @@ function makePlugin(
     timeoutMs: (command: string) =>
       timeoutsMs[command] ?? usual.get(command) ?? limits.timeoutDefaultMs,
     retry,
+    limits: resources,
     prewarm,
     apiAccess,
     identity: fingerprint(files, { name, config }),

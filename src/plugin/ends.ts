@@ -22,6 +22,8 @@ export function toProcessEnd(end: End): ProcessEnd {
     stderrTruncated: end.stderrTruncated,
     spawnMs: end.spawnUs / 1000,
     runMs: end.runUs / 1000,
+    cpuMs: end.cpuUs === undefined ? undefined : end.cpuUs / 1000,
+    memoryPeakBytes: end.memoryPeakBytes,
   };
 }
 
@@ -44,6 +46,8 @@ const neverRan: Omit<ProcessEnd, 'exit'> = {
   stderrTruncated: false,
   spawnMs: 0,
   runMs: 0,
+  cpuMs: undefined,
+  memoryPeakBytes: undefined,
 };
 
 function toExit({ kind, code, hostFull }: End): ProcessExit {

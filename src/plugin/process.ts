@@ -16,6 +16,17 @@ export interface ProcessSpec {
   readonly drainMs: number;
   readonly stdoutBytesMax: number;
   readonly stderrBytesMax: number;
+  readonly limits?: ProcessLimits;
+}
+
+/** What all processes of one attempt may use together. Undefined is unlimited. */
+export interface ProcessLimits {
+  readonly memoryBytes?: number | undefined;
+  /** Processes at the same time; threads are not counted. */
+  readonly processes?: number | undefined;
+  readonly cpuMs?: number | undefined;
+  /** The size of each file that it writes. */
+  readonly fileBytes?: number | undefined;
 }
 
 /**
@@ -27,8 +38,11 @@ export type ProcessExit =
   | { readonly kind: 'signalled'; readonly signal: string }
   | { readonly kind: 'unstarted'; readonly code: string; readonly hostFull: boolean };
 
-/** Why we ended it, when we did; the first reason wins. `fenced`: the engine's deadline passed. */
-export type StopReason = 'timeout' | 'cancelled' | 'output' | 'fenced' | 'shutdown';
+/** A limit that ended it. `memory` also stands for the kernel's own end for lack of memory. */
+export type LimitReason = 'memory' | 'processes' | 'cpu' | 'file_size';
+
+/** Why it was ended, when it was; the first reason wins. `fenced`: the engine's deadline passed. */
+export type StopReason = 'timeout' | 'cancelled' | 'output' | 'fenced' | 'shutdown' | LimitReason;
 
 export interface ProcessEnd {
   readonly exit: ProcessExit;
@@ -41,6 +55,10 @@ export interface ProcessEnd {
   readonly stderrTruncated: boolean;
   readonly spawnMs: number;
   readonly runMs: number;
+  /** User and system time of the process and of those that it waited for; undefined if unknown. */
+  readonly cpuMs: number | undefined;
+  /** The most memory it was seen to use, at least that of its largest process. */
+  readonly memoryPeakBytes: number | undefined;
 }
 
 export interface RunOptions {

@@ -1,11 +1,12 @@
 import type { Timestamp } from '../base/clock.ts';
 import { isObject } from '../base/json.ts';
 import type { Json, JsonObject } from '../base/json.ts';
-import { limits } from '../base/limits.ts';
+import { formatByteSize } from '../base/byte-size.ts';
 import { formatDuration } from '../base/duration.ts';
+import { limits } from '../base/limits.ts';
 import type { Environment } from '../config/interpolate.ts';
 import { PROTOCOL } from './manifest.ts';
-import type { ProcessEnd } from './process.ts';
+import type { LimitReason, ProcessEnd, ProcessLimits, ProcessSpec } from './process.ts';
 import { parseResponse, toStorable } from './response.ts';
 import type { PluginEvent, PluginLog } from './response.ts';
 
@@ -124,13 +125,15 @@ export type Reply =
   | (Failure & { readonly kind: 'exit'; readonly code: number })
   /** It ended well but did not answer as it should. */
   | (Failure & { readonly kind: 'protocol' })
+  /** It used more than it may. */
+  | (Failure & { readonly kind: LimitReason })
   /** It never ran. `hostFull`: for lack of room on this machine, which is no fault of the job. */
   | (Failure & { readonly kind: 'unstarted'; readonly code: string; readonly hostFull: boolean })
   /** We stopped it: the claim was lost, somebody cancelled the job, or the engine shuts down. */
   | (Failure & { readonly kind: 'fenced' | 'cancelled' | 'shutdown' });
 
-/** What the end of a process means for its attempt, which had so much time. It never throws. */
-export function decodeResponse(end: ProcessEnd, timeoutMs = end.runMs): Reply {
+/** What the end of a process means for its attempt, which ran under these limits. Never throws. */
+export function decodeResponse(end: ProcessEnd, ran: Ran = { timeoutMs: end.runMs }): Reply {
   const { exit, stopped } = end;
   const raw = toStorable(end.stdout.toString());
   const exit78 = exit.kind === 'exited' && exit.code === EXIT_CONFIG;
@@ -144,8 +147,11 @@ export function decodeResponse(end: ProcessEnd, timeoutMs = end.runMs): Reply {
   if (stopped === 'fenced') return { kind: 'fenced', ...failure('stopped: its claim was lost') };
   if (stopped === 'cancelled') return { kind: 'cancelled', ...failure('cancelled') };
   if (stopped === 'timeout') {
-    const message = `timed out after ${formatDuration(timeoutMs)}`;
+    const message = `timed out after ${formatDuration(ran.timeoutMs)}`;
     return { kind: 'timeout', ...failure(message), retry: true };
+  }
+  if (stopped !== undefined && isLimit(stopped)) {
+    return { kind: stopped, ...failure(exceeded[stopped](ran.limits ?? {})), retry: true };
   }
   if (exit.kind === 'unstarted') {
     const { code, hostFull } = exit;
@@ -180,6 +186,23 @@ export function decodeResponse(end: ProcessEnd, timeoutMs = end.runMs): Reply {
   }
   return { kind: 'protocol', ...failure(`${fault}${said}`) };
 }
+
+type Ran = Pick<ProcessSpec, 'timeoutMs' | 'limits'>;
+
+function isLimit(stopped: string): stopped is LimitReason {
+  return Object.hasOwn(exceeded, stopped);
+}
+
+/** The kernel ends processes for lack of memory without any limit of ours, so none may be set. */
+const exceeded: Readonly<Record<LimitReason, (limits: ProcessLimits) => string>> = {
+  memory: ({ memoryBytes }) =>
+    memoryBytes === undefined
+      ? 'was killed by the kernel because the machine ran out of memory'
+      : `used more than ${formatByteSize(memoryBytes)} of memory`,
+  processes: ({ processes = 0 }) => `had more than ${processes} processes at the same time`,
+  cpu: ({ cpuMs = 0 }) => `used more than ${formatDuration(cpuMs)} of CPU time`,
+  file_size: ({ fileBytes = 0 }) => `wrote a file of more than ${formatByteSize(fileBytes)}`,
+};
 
 const allowedVariables = new Set(['PATH', 'HOME', 'TZ', 'LANG', 'LANGUAGE', 'TMPDIR']);
 

@@ -78,6 +78,9 @@ describe.each(databases)('settling on %s', (kind) => {
       queueMs: 1,
       spawnMs: 2,
       runMs: 3,
+      cpuMs: 5,
+      // More than 32 bits hold.
+      memoryPeakBytes: 70 * 1024 ** 3,
       settleMs: 4,
     };
     await settleOne(ledger, { ...retryLater(started), report });

@@ -65,6 +65,8 @@ const noRoom: ProcessEnd = {
   stderrTruncated: false,
   spawnMs: 0,
   runMs: 0,
+  cpuMs: undefined,
+  memoryPeakBytes: undefined,
 };
 
 test('a machine without room for more processes is charged to nobody, and claims rest', async () => {

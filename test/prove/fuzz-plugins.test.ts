@@ -69,6 +69,8 @@ const response: Target = {
       stderrTruncated: false,
       spawnMs: 1,
       runMs: 1,
+      cpuMs: undefined,
+      memoryPeakBytes: undefined,
     });
     assertStorable(reply.raw);
     if (reply.kind !== 'ok') return assertFailure(reply);
@@ -108,8 +110,9 @@ const spec = {
   drainMs: 10,
   stdoutBytesMax: 9,
   stderrBytesMax: 8,
+  limits: { memoryBytes: 64, fileBytes: 2 ** 40, processes: 3, cpuMs: 5 },
 };
-const run = { id: 7, pid: 42, spawnUs: 9, runUs: 12_345 };
+const run = { id: 7, pid: 42, spawnUs: 9, runUs: 12_345, cpuUs: 8, memoryPeakBytes: undefined };
 const flags = { stdoutOverflowed: false, stderrTruncated: true, hostFull: false };
 const said = { stdout: Buffer.from('{"status":"ok"}'), stderr: Buffer.from('oh') };
 

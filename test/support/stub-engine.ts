@@ -286,6 +286,12 @@ function makePlugin(name: string, types: Readonly<Record<string, 'read' | 'write
     parallelism: 2,
     timeoutMs: () => 60_000,
     retry: { maxAttempts: 4, backoffBaseMs: 1000 },
+    limits: {
+      memoryBytes: undefined,
+      processes: undefined,
+      cpuMs: undefined,
+      fileBytes: undefined,
+    },
     prewarm: 0,
     apiAccess: undefined,
     fingerprint: '',

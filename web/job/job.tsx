@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { Attempt, JobStory } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
+import { bytes, duration } from '../text/time.ts';
 import { ask } from '../ui/ask.tsx';
 import { go } from '../ui/go.ts';
 import { Json } from '../ui/json.tsx';
@@ -136,7 +137,7 @@ function Attempts({ attempts }: { readonly attempts: readonly Attempt[] }) {
 }
 
 function AttemptItem({ attempt }: { readonly attempt: Attempt }) {
-  const { exit_code, signal, pid, stderr, last_error, cause } = attempt;
+  const { exit_code, signal, pid, stderr, last_error, cause, cpu_ms, memory_peak_bytes } = attempt;
   return (
     <>
       <div class="attempt-head">
@@ -151,6 +152,8 @@ function AttemptItem({ attempt }: { readonly attempt: Attempt }) {
           {exit_code !== null && `exit ${exit_code} · `}
           {signal !== null && `${signal} · `}
           {pid !== null && `pid ${pid} · `}
+          {cpu_ms !== null && `${duration(cpu_ms)} CPU · `}
+          {memory_peak_bytes !== null && `${bytes(memory_peak_bytes)} memory · `}
           <Time at={attempt.completed_at} />
         </span>
       </div>

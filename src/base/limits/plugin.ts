@@ -32,6 +32,9 @@ export const pluginLimits = {
   spawnerRestartMsMax: 5 * SECOND,
   timeoutMs: { poll: 60 * SECOND, handle: 120 * SECOND, health: 10 * SECOND, init: 30 * SECOND },
   timeoutDefaultMs: 60 * SECOND,
+  /** Less is used by any interpreter before it has read its program. */
+  pluginMemoryBytesMin: 4 * MIB,
+  pluginProcessesMax: 4096,
   /** A secret for plugins: shorter ones would be found in anything that a plugin prints. */
   credentialCharsMin: 4,
   credentialBytesMax: 64 * KIB,

@@ -1,7 +1,11 @@
-import { DAY, MINUTE, SECOND } from './units.ts';
+import { DAY, GIB, MINUTE, SECOND } from './units.ts';
 
 /** Tenants, awake and asleep. */
 export const tenantLimits = {
+  /** What all processes of one attempt in a tenant may use unless the operator sets something else. */
+  tenantPluginMemoryBytes: 1 * GIB,
+  tenantPluginProcesses: 128,
+  tenantPluginFileBytes: 1 * GIB,
   tenantSlugCharsMax: 40,
   tenantTitleCharsMax: 200,
   /** How long other hosts get to leave the ledger of a tenant that is to be removed. */

@@ -1,10 +1,11 @@
+import { formatByteSize } from '../../base/byte-size.ts';
 import type { JsonOutput, Table } from '../../operations/define.ts';
 import { showCell } from '../print.ts';
-import type { Printer } from '../print.ts';
+import type { Printer, Row } from '../print.ts';
 import { rowOf, rowsOf, section } from './parts.ts';
 
 export function showJob(output: JsonOutput, printer: Printer): void {
-  const attempts = rowsOf(output['attempts']);
+  const attempts = rowsOf(output['attempts']).map(withMemory);
   printer.pairs([
     ['job', output['job_id']],
     ['plugin', `${showCell(output['plugin'])} ${showCell(output['command'])}`],
@@ -64,7 +65,7 @@ export function showLogs(output: JsonOutput, printer: Printer): void {
     ...attemptColumns,
     ['ERROR', 'last_error'],
   ];
-  const rows = rowsOf(output['logs']);
+  const rows = rowsOf(output['logs']).map(withMemory);
   printer.table(rows, { columns, empty: 'There are no such attempts.' });
   if (!printer.isVerbose) return;
   for (const { log_id, result, stderr } of rows) {
@@ -101,8 +102,16 @@ const attemptColumns: Table['columns'] = [
   ['QUEUE MS', 'queue_ms'],
   ['SPAWN MS', 'spawn_ms'],
   ['RUN MS', 'run_ms'],
+  ['CPU MS', 'cpu_ms'],
+  ['MEMORY', 'memory'],
   ['COMPLETED', 'completed_at'],
 ];
+
+/** The peak as people read it; the number itself is in the JSON. */
+function withMemory(row: Row): Row {
+  const { memory_peak_bytes: peak } = row;
+  return { ...row, memory: typeof peak === 'number' ? formatByteSize(peak) : null };
+}
 
 function describeCause(cause: unknown): string | null {
   if (cause === null || cause === undefined) return null;

@@ -101,7 +101,8 @@ const attemptSource: Source<AttemptEvent> = {
   isOrdered: false,
   columns: (d) => `seq, tx, id, job_id, plugin, command, status, cause, attempt, submitted_by,
     created_at, started_at, completed_at, last_error, stderr_truncated, exit_code, signal, pid,
-    queue_ms, spawn_ms, run_ms, settle_ms, process_id, claim_token, parent_job_id, source_event_id,
+    queue_ms, spawn_ms, run_ms, cpu_ms, memory_peak_bytes, settle_ms, process_id, claim_token,
+    parent_job_id, source_event_id,
     coalesce(${chainOf(d, () => rootOf(d, 'e.job_id'))}, e.job_id) as correlation_id`,
   bytes: `coalesce(octet_length(last_error), 0)`,
   toEvent: (row) => ({

@@ -158,6 +158,8 @@ export function toAttempt(row: Row): Attempt {
     queueMs: intOrNull(row, 'queue_ms'),
     spawnMs: intOrNull(row, 'spawn_ms'),
     runMs: intOrNull(row, 'run_ms'),
+    cpuMs: intOrNull(row, 'cpu_ms'),
+    memoryPeakBytes: intOrNull(row, 'memory_peak_bytes'),
     settleMs: intOrNull(row, 'settle_ms'),
     submittedBy: text(row, 'submitted_by'),
     createdAt: text(row, 'created_at'),

@@ -1,3 +1,4 @@
+import { formatByteSize } from '../../base/byte-size.ts';
 import { fromTimestamp } from '../../base/clock.ts';
 import { formatDuration } from '../../base/duration.ts';
 import type { Attempt } from '../../job/attempt.ts';
@@ -65,6 +66,7 @@ function endOf({ job, attempts, breaker, retriedAs }: JobFacts): [Cause, ...Fact
     ...(retriedAs === undefined
       ? []
       : [{ fact: 'its work was done again', evidence: `job ${retriedAs}` }]),
+    ...describeUsage(attempts.at(-1)),
     ...tellAttempts(attempts, job),
     ...tellBreaker(breaker, job),
   ];
@@ -156,6 +158,18 @@ function remedies({ job, breaker, retriedAs }: JobFacts): string[] {
       ? []
       : [`ductile system reset ${quote(plugin)}`]),
   ];
+}
+
+/** Nothing of an attempt that was not measured. */
+function describeUsage(attempt: Attempt | undefined): Fact[] {
+  const { cpuMs = null, memoryPeakBytes = null } = attempt ?? {};
+  const parts = [
+    ...(cpuMs === null ? [] : [`${formatDuration(cpuMs)} of CPU time`]),
+    ...(memoryPeakBytes === null ? [] : [`${formatByteSize(memoryPeakBytes)} of memory at most`]),
+  ];
+  if (attempt === undefined || parts.length === 0) return [];
+  const fact = `attempt ${attempt.attempt} used ${parts.join(' and ')}`;
+  return [{ fact, evidence: 'job_log', at: attempt.completedAt }];
 }
 
 function tookOf(attempt: Attempt | undefined): string {

@@ -3,18 +3,30 @@
  * a change here is a change there and a new version. Numbers are little-endian.
  */
 import { DuctileError } from '../../base/errors.ts';
-import type { ProcessSpec, StopReason } from '../process.ts';
+import type { ProcessLimits, ProcessSpec, StopReason } from '../process.ts';
 
-export const WIRE_VERSION = 2;
+export const WIRE_VERSION = 3;
 /** So many words fit in what is left of the flags of a start. */
 const WRAPPER_WORDS_MAX = 127;
 const FRAME_BYTES_MAX = 256 * 1024 * 1024;
 const U32_MAX = 0xffff_ffff;
 const MAGIC = 'DUCT';
 const RUNGS = ['native', 'node'] as const;
-const REASONS = ['timeout', 'cancelled', 'output', 'fenced', 'shutdown'] as const;
-const START_FIXED_BYTES = 33;
-const END_FIXED_BYTES = 31;
+const REASONS = [
+  'timeout',
+  'cancelled',
+  'output',
+  'fenced',
+  'shutdown',
+  'memory',
+  'processes',
+  'cpu',
+  'file_size',
+] as const;
+/** Stands for a number that is not known. */
+const UNKNOWN = 0xffff_ffff_ffff_ffffn;
+const START_FIXED_BYTES = 57;
+const END_FIXED_BYTES = 47;
 
 const types = {
   start: 1,
@@ -82,6 +94,8 @@ export interface End {
   readonly pid: number;
   readonly spawnUs: number;
   readonly runUs: number;
+  readonly cpuUs: number | undefined;
+  readonly memoryPeakBytes: number | undefined;
   readonly stdout: Buffer;
   readonly stderr: Buffer;
 }
@@ -230,6 +244,7 @@ function encodeStart({ id, hold, spec, request }: Start): Buffer[] {
   }
   at = head.writeUInt32LE(env.length, at);
   at = head.writeUInt32LE(textBytes, at);
+  at = writeLimits(head, spec.limits ?? {}, at);
   head.write(text, at);
   return request.length === 0 ? [head] : [head, request];
 }
@@ -244,9 +259,11 @@ function decodeStart(body: Buffer): Start {
   if (entrypoint === undefined || cwd === undefined || pairs.length !== body.readUInt32LE(25)) {
     throw badFrame('a start with other words than it says');
   }
+  const limits = readLimits(body, 33);
   const spec: ProcessSpec = {
     entrypoint,
     cwd,
+    ...(limits === undefined ? {} : { limits }),
     ...(wrapper.length === 0 ? {} : { wrapper }),
     env: Object.fromEntries(pairs.map(toEntry)),
     timeoutMs: body.readUInt32LE(5),
@@ -257,6 +274,34 @@ function decodeStart(body: Buffer): Start {
   };
   const hold = (flags & 1) !== 0;
   return { type: 'start', id: body.readUInt32LE(0), hold, spec, request: body.subarray(textEnd) };
+}
+
+/** 0 is no limit, so a limit is at least 1. */
+function writeLimits(head: Buffer, limits: ProcessLimits, offset: number): number {
+  const { memoryBytes = 0, fileBytes = 0, processes = 0, cpuMs = 0 } = limits;
+  let at = head.writeBigUInt64LE(BigInt(Math.ceil(memoryBytes)), offset);
+  at = head.writeBigUInt64LE(BigInt(Math.ceil(fileBytes)), at);
+  at = head.writeUInt32LE(toU32(processes), at);
+  return head.writeUInt32LE(toU32(cpuMs), at);
+}
+
+function readLimits(body: Buffer, at: number): ProcessLimits | undefined {
+  const given = {
+    memoryBytes: fromU64(body.readBigUInt64LE(at)) ?? 0,
+    fileBytes: fromU64(body.readBigUInt64LE(at + 8)) ?? 0,
+    processes: body.readUInt32LE(at + 16),
+    cpuMs: body.readUInt32LE(at + 20),
+  };
+  const set = Object.entries(given).filter(([, value]) => value !== 0);
+  return set.length === 0 ? undefined : Object.fromEntries(set);
+}
+
+function toU64(number: number | undefined): bigint {
+  return number === undefined ? UNKNOWN : BigInt(Math.round(number));
+}
+
+function fromU64(value: bigint): number | undefined {
+  return value > BigInt(Number.MAX_SAFE_INTEGER) ? undefined : Number(value);
 }
 
 function toEntry(pair: string): [string, string] {
@@ -280,7 +325,9 @@ function encodeEnd(end: End): Buffer[] {
   at = head.writeUInt32LE(end.pid, at);
   at = head.writeUInt32LE(toU32(end.spawnUs), at);
   at = head.writeBigUInt64LE(BigInt(Math.round(end.runUs)), at);
-  head.writeUInt32LE(stdout.length, at);
+  at = head.writeUInt32LE(stdout.length, at);
+  at = head.writeBigUInt64LE(toU64(end.cpuUs), at);
+  head.writeBigUInt64LE(toU64(end.memoryPeakBytes), at);
   return [head, stdout, stderr];
 }
 
@@ -304,6 +351,8 @@ function decodeEnd(body: Buffer): End {
     pid: body.readUInt32LE(11),
     spawnUs: body.readUInt32LE(15),
     runUs,
+    cpuUs: fromU64(body.readBigUInt64LE(31)),
+    memoryPeakBytes: fromU64(body.readBigUInt64LE(39)),
     stdout: body.subarray(END_FIXED_BYTES, stdoutEnd),
     stderr: body.subarray(stdoutEnd),
   };

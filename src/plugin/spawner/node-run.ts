@@ -2,9 +2,10 @@ import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { constants } from 'node:os';
 import type { Readable } from 'node:stream';
 
-import type { StopReason } from '../process.ts';
+import type { LimitReason, ProcessLimits, StopReason } from '../process.ts';
 import type { End, Feed, SpawnerEvent, Start } from './frames.ts';
 import { MARKER_KEY, sendSignal } from './marks.ts';
+import { UsageWatch, withFileLimit } from './usage-watch.ts';
 
 /** How long a SIGKILLed process may take before we call it dead: it is in the kernel's hands. */
 const KILL_PATIENCE_MS = 5000;
@@ -47,6 +48,7 @@ export class NodeRun {
   #spawnUs = 0;
   #runUs = 0;
   #since: number;
+  #watch: UsageWatch | undefined;
 
   constructor(start: Start, send: (event: SpawnerEvent) => void, onEnd: () => void) {
     this.marker = start.spec.env[MARKER_KEY];
@@ -61,8 +63,8 @@ export class NodeRun {
 
   /** Some errors are thrown and others come as an event: both mean that nothing runs. */
   begin(): void {
-    const { entrypoint, cwd, env, wrapper = [] } = this.#start.spec;
-    const [program, ...args] = [...wrapper, entrypoint];
+    const { entrypoint, cwd, env, wrapper = [], limits = {} } = this.#start.spec;
+    const [program, ...args] = withFileLimit([...wrapper, entrypoint], limits.fileBytes);
     try {
       this.#child = spawn(program, args, { cwd, env, detached: true, stdio: 'pipe' });
     } catch (error) {
@@ -83,6 +85,7 @@ export class NodeRun {
     child.on('exit', (code, signal) => this.#noticeExit(code, signal));
     this.#listen(child.stdout, this.#stdout);
     this.#listen(child.stderr, this.#stderr);
+    this.#watch = new UsageWatch(child.pid, limits, (reason) => this.#exceed(reason));
     if (this.#start.hold) return;
     this.#wait(this.#start.spec.timeoutMs);
     child.stdin.end(this.#start.request);
@@ -138,6 +141,12 @@ export class NodeRun {
     this.#wait(KILL_PATIENCE_MS);
   }
 
+  #exceed(reason: LimitReason): void {
+    if (this.#phase === 'draining' || this.#phase === 'killed' || this.#phase === 'ended') return;
+    if (reason === 'cpu') this.stop(reason);
+    else this.kill(reason);
+  }
+
   #listen(stream: Readable, kept: Kept): void {
     stream.on('error', () => {});
     stream.on('data', (chunk: Buffer) => this.#keep(chunk, kept));
@@ -181,6 +190,8 @@ export class NodeRun {
       signal === null
         ? { kind: 'exited', code: code ?? 0 }
         : { kind: 'signalled', code: constants.signals[signal] };
+    this.#stopped ??= reasonOf(signal, this.#start.spec.limits);
+    this.#watch?.end();
     this.#runUs = toUs(performance.now() - this.#since);
     this.#phase = 'draining';
     this.#wait(this.#start.spec.drainMs);
@@ -221,6 +232,7 @@ export class NodeRun {
   #finish(): void {
     if (this.#phase === 'ended') return;
     clearTimeout(this.#timer);
+    this.#watch?.end();
     if (this.#start.hold && !this.#fed && !this.#spoiled) {
       this.#send({ type: 'spoiled', id: this.#start.id });
     }
@@ -245,6 +257,9 @@ export class NodeRun {
       pid: this.#child?.pid ?? 0,
       spawnUs: this.#spawnUs,
       runUs: this.#runUs,
+      // Node doesn't say what a child used, so this is only known of one that was watched.
+      cpuUs: undefined,
+      memoryPeakBytes: this.#watch?.memoryPeakBytes,
       stdout: Buffer.concat(this.#stdout.chunks),
       stderr: Buffer.concat(this.#stderr.chunks),
     };
@@ -258,6 +273,14 @@ export class NodeRun {
     const pid = this.#child?.pid;
     if (pid !== undefined && this.#phase !== 'ended') sendSignal(-pid, signal);
   }
+}
+
+/** A limit that the kernel enforced. */
+function reasonOf(
+  signal: NodeJS.Signals | null,
+  { fileBytes }: ProcessLimits = {},
+): LimitReason | undefined {
+  return signal === 'SIGXFSZ' && fileBytes !== undefined ? 'file_size' : undefined;
 }
 
 function toUs(ms: number): number {

@@ -67,7 +67,7 @@ export function makeBench(parts: BenchParts): Bench {
       const request = encodeTrial(manifest, command, example, timing);
       const end = await (isHeld ? host.hold(spec).feed(request) : host.run(spec, request));
       slowestMs = Math.max(slowestMs, end.spawnMs + end.runMs);
-      return { reply: decodeResponse(end, timeoutMs), end };
+      return { reply: decodeResponse(end, { timeoutMs }), end };
     },
   };
 }

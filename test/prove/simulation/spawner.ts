@@ -187,6 +187,8 @@ const nothing: ProcessEnd = {
   stderrTruncated: false,
   spawnMs: 0,
   runMs: 0,
+  cpuMs: undefined,
+  memoryPeakBytes: undefined,
 };
 
 /** Room on a machine comes back; a plugin that fails at first does not fail for ever. */

@@ -1,9 +1,12 @@
 import { expect, test } from 'vitest';
 import { readInstallation } from '../../../src/config/installed.ts';
 
-test('a package neither shares what it brings nor gives itself rights', () => {
+test('a package neither shares what it brings nor gives itself rights or limits', () => {
   const provides = {
-    plugins: { mine: { shared: true, api_access: { scopes: ['*'] } }, plain: {} },
+    plugins: {
+      mine: { shared: true, api_access: { scopes: ['*'] }, limits: { memory: '8GiB' } },
+      plain: {},
+    },
     routes: [],
     pipelines: [],
     handlers: [],
@@ -13,5 +16,6 @@ test('a package neither shares what it brings nor gives itself rights', () => {
   expect(problems.map(({ key }) => key)).toEqual([
     'plugins.mine.shared',
     'plugins.mine.api_access',
+    'plugins.mine.limits',
   ]);
 });

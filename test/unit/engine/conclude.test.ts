@@ -30,6 +30,8 @@ function makeEnd(more: Partial<ProcessEnd> = {}): ProcessEnd {
     stderrTruncated: false,
     spawnMs: 1.4,
     runMs: 20.6,
+    cpuMs: 7.4,
+    memoryPeakBytes: 1234,
     ...more,
   };
 }
@@ -80,6 +82,8 @@ describe('a success', () => {
       queueMs: 11,
       spawnMs: 1,
       runMs: 21,
+      cpuMs: 7,
+      memoryPeakBytes: 1234,
       settleMs: null,
     });
     expect([state, signals, jobs]).toEqual([undefined, [], []]);
@@ -218,6 +222,8 @@ test('a process that was never started leaves no times behind', () => {
     pid: null,
     spawnMs: null,
     runMs: null,
+    cpuMs: null,
+    memoryPeakBytes: null,
     exitCode: null,
     signal: null,
     stderr: null,

@@ -31,6 +31,8 @@ const report: AttemptReport = {
   queueMs: 1,
   spawnMs: 2,
   runMs: 3,
+  cpuMs: 4,
+  memoryPeakBytes: 5,
   settleMs: 4,
 };
 
@@ -200,6 +202,8 @@ test('of a batch that cannot be stored each is offered alone, and only the bad o
       queueMs: 1,
       spawnMs: 2,
       runMs: 3,
+      cpuMs: 4,
+      memoryPeakBytes: 5,
       settleMs: null,
     },
     ending: expect.objectContaining({ status: 'failed', reason: 'settle_error' }) as unknown,

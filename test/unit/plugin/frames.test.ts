@@ -19,18 +19,41 @@ const text = fc
   .string({ unit: 'grapheme', maxLength: 20 })
   .map((value) => value.replaceAll('\0', ''));
 const name = text.filter((value) => value !== '' && !value.includes('='));
-const reason = fc.constantFrom('timeout', 'cancelled', 'output', 'fenced', 'shutdown');
+const reason = fc.constantFrom(
+  'timeout',
+  'cancelled',
+  'output',
+  'fenced',
+  'shutdown',
+  'memory',
+  'processes',
+  'cpu',
+  'file_size',
+);
 
-const spec = fc.record({
-  entrypoint: text,
-  cwd: text,
-  env: fc.dictionary(name, text, { noNullPrototype: true }),
-  timeoutMs: u32,
-  killGraceMs: u32,
-  drainMs: u32,
-  stdoutBytesMax: u32,
-  stderrBytesMax: u32,
-});
+const positive = fc.integer({ min: 1, max: 0xffff_ffff });
+const size = fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER });
+const limits = fc.record(
+  { memoryBytes: size, fileBytes: size, processes: positive, cpuMs: positive },
+  { requiredKeys: [] },
+);
+
+const spec = fc
+  .record({
+    entrypoint: text,
+    cwd: text,
+    env: fc.dictionary(name, text, { noNullPrototype: true }),
+    timeoutMs: u32,
+    killGraceMs: u32,
+    drainMs: u32,
+    stdoutBytesMax: u32,
+    stderrBytesMax: u32,
+    limits,
+  })
+  // Without any limit there is no such key.
+  .map(({ limits: set, ...rest }) =>
+    Object.keys(set).length === 0 ? rest : { ...rest, limits: set },
+  );
 
 const request: fc.Arbitrary<Request> = fc.oneof(
   fc.record({ type: fc.constant('start'), id: u32, hold: fc.boolean(), spec, request: bytes }),
@@ -61,6 +84,8 @@ const event: fc.Arbitrary<SpawnerEvent> = fc.oneof(
     pid: u32,
     spawnUs: u32,
     runUs: fc.maxSafeNat(),
+    cpuUs: fc.option(fc.maxSafeNat(), { nil: undefined }),
+    memoryPeakBytes: fc.option(fc.maxSafeNat(), { nil: undefined }),
     stdout: bytes,
     stderr: bytes,
   }),

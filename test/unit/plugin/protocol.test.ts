@@ -24,6 +24,8 @@ function decode(stdout: unknown, change: Change = {}): Reply {
     stderrTruncated: false,
     spawnMs: 1,
     runMs: 61_500,
+    cpuMs: undefined,
+    memoryPeakBytes: undefined,
     ...rest,
   });
 }

@@ -1,0 +1,147 @@
+/**
+ * The limits of one process and its descendants, for the spawner in Node. It has no call that limits
+ * a child and none that tells what a child used, so the children are looked at in /proc, as
+ * native/usage.h does. On other systems nothing is watched.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import type { LimitReason, ProcessLimits } from '../process.ts';
+
+const LOOK_MS = 50;
+/** Looking takes at most this part of the time. */
+const LOOK_SHARE = 50;
+const MEMBERS_MAX = 4096;
+/** What `ulimit -f` counts. */
+const BLOCK_BYTES = 512;
+/** The kernel shows times in this unit everywhere. */
+const TICKS_PER_SECOND = 100;
+
+/**
+ * The same program, started by a shell that limits the size of its files first. Node has no call for
+ * that; the shell becomes the program, so nothing else changes.
+ */
+export function withFileLimit(
+  words: readonly [string, ...string[]] | readonly string[],
+  fileBytes: number | undefined,
+): [program: string, ...args: string[]] {
+  const [program = '', ...args] = words;
+  if (fileBytes === undefined) return [program, ...args];
+  const blocks = Math.max(1, Math.floor(fileBytes / BLOCK_BYTES));
+  return ['/bin/sh', '-c', `ulimit -f ${blocks}; exec "$0" "$@"`, program, ...args];
+}
+
+interface Usage {
+  readonly memoryBytes: number;
+  readonly cpuMs: number;
+  readonly pids: readonly number[];
+}
+
+export class UsageWatch {
+  /** Of what was seen; undefined when nothing was looked at. */
+  memoryPeakBytes: number | undefined;
+  readonly #pid: number;
+  readonly #limits: ProcessLimits;
+  readonly #onExceeded: (reason: LimitReason) => void;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(pid: number, limits: ProcessLimits, onExceeded: (reason: LimitReason) => void) {
+    this.#pid = pid;
+    this.#limits = limits;
+    this.#onExceeded = onExceeded;
+    const { memoryBytes, processes, cpuMs } = limits;
+    const isWatched = [memoryBytes, processes, cpuMs].some((limit) => limit !== undefined);
+    if (isWatched && process.platform === 'linux') this.#lookIn(LOOK_MS);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #lookIn(ms: number): void {
+    this.#timer = setTimeout(() => {
+      const begun = performance.now();
+      const usage = readUsage(this.#pid);
+      const reason = this.#judge(usage);
+      this.#lookIn(Math.max(LOOK_MS, (performance.now() - begun) * LOOK_SHARE));
+      if (reason !== undefined) this.#onExceeded(reason);
+    }, ms);
+  }
+
+  #judge({ memoryBytes, cpuMs, pids }: Usage): LimitReason | undefined {
+    const {
+      memoryBytes: memoryMax = Infinity,
+      processes: processesMax = Infinity,
+      cpuMs: cpuMax = Infinity,
+    } = this.#limits;
+    const memory = memoryBytes > memoryMax ? readExactMemory(pids) : memoryBytes;
+    if (pids.length > 0) this.memoryPeakBytes = Math.max(memory, this.memoryPeakBytes ?? 0);
+    if (memory > memoryMax) return 'memory';
+    if (pids.length > processesMax) return 'processes';
+    return cpuMs >= cpuMax ? 'cpu' : undefined;
+  }
+}
+
+/** All that descends from the process, however deep. */
+function readUsage(leader: number): Usage {
+  const found = [leader];
+  const pids: number[] = [];
+  let memoryBytes = 0;
+  let cpuMs = 0;
+  for (const pid of found) {
+    const status = readProc(pid, 'status');
+    if (status === undefined) continue;
+    cpuMs += readCpuMs(pid);
+    if (/^State:\t[ZX]/m.test(status)) continue;
+    pids.push(pid);
+    memoryBytes +=
+      numberIn(status, 'RssAnon') + numberIn(status, 'RssShmem') + numberIn(status, 'VmSwap');
+    if (found.length < MEMBERS_MAX) found.push(...listChildren(pid));
+  }
+  return { memoryBytes, cpuMs, pids };
+}
+
+/** What is shared is divided among those who share it; one that can't be read is left out. */
+function readExactMemory(pids: readonly number[]): number {
+  let sum = 0;
+  for (const pid of pids) {
+    const text = readProc(pid, 'smaps_rollup') ?? '';
+    sum += numberIn(text, 'Pss') - numberIn(text, 'Pss_File') + numberIn(text, 'SwapPss');
+  }
+  return sum;
+}
+
+function listChildren(pid: number): number[] {
+  let threads: string[];
+  try {
+    threads = readdirSync(`/proc/${pid}/task`);
+  } catch {
+    return [];
+  }
+  return threads.flatMap((thread) => {
+    const text = readProc(pid, `task/${thread}/children`) ?? '';
+    return text.split(' ').filter(Boolean).map(Number);
+  });
+}
+
+function readCpuMs(pid: number): number {
+  const stat = readProc(pid, 'stat') ?? '';
+  // The name of the program may hold anything; the times follow it.
+  const times = stat
+    .slice(stat.lastIndexOf(')') + 2)
+    .split(' ')
+    .slice(11, 15);
+  return (times.reduce((sum, time) => sum + Number(time), 0) * 1000) / TICKS_PER_SECOND;
+}
+
+/** Bytes; /proc tells kilobytes. */
+function numberIn(text: string, name: string): number {
+  return 1024 * Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0);
+}
+
+function readProc(pid: number, name: string): string | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, 'utf8');
+  } catch {
+    return undefined;
+  }
+}
