@@ -7,6 +7,8 @@ import type { Job } from '../../src/job/job.ts';
 import { tables, type Row, type TableName, type Value } from '../../src/ledger/dialect.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { derivedColumns } from '../../src/ledger/migrations/0012-words.ts';
+import { lists } from '../../src/ledger/migrations/0014-lists.ts';
+import { sqliteDialect } from '../../src/ledger/sqlite-session.ts';
 import { openLedger, type LedgerPlace } from '../../src/ledger/open.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { placeLedger } from '../support/place-ledger.ts';
@@ -87,7 +89,7 @@ export async function makeOlder(path: string): Promise<void> {
       await file.run(`alter table ${table} drop column ${column}`);
     }
   }
-  for (const statement of undoAccess) await file.run(statement);
+  for (const statement of [...undoAccess, ...undoLists(), ...undoUsage]) await file.run(statement);
   await file.run('delete from schema_migrations where version >= 12');
   await file.run('pragma user_version = 11');
   await file.close();
@@ -99,6 +101,21 @@ const undoAccess = [
   'drop index api_tokens_creator',
   'alter table directives drop column asked_digest',
   'alter table webhook_deliveries drop column test_by',
+];
+
+/** Takes back the indexes of migration 14, and puts the one there that it replaced. */
+function undoLists(): string[] {
+  const made = lists.statements(sqliteDialect).flatMap((statement) => {
+    const [, name] = /^create index (\w+)/.exec(statement) ?? [];
+    return name === undefined ? [] : [`drop index ${name}`];
+  });
+  return [...made, 'create index signals_subject on signals (subject_type, subject_id)'];
+}
+
+/** Takes back migration 15. */
+const undoUsage = [
+  'alter table job_log drop column cpu_ms',
+  'alter table job_log drop column memory_peak_bytes',
 ];
 
 export interface Raw {
