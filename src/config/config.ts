@@ -4,6 +4,7 @@ import type { PipelineEntry } from '../pipeline/entry.ts';
 import type { QuietHours } from '../schedule/quiet.ts';
 import type { Schedule } from '../schedule/schedule.ts';
 import type { Order } from '../webhook/chain.ts';
+import type { EventRules } from '../webhook/event-type.ts';
 import type { HmacScheme } from '../webhook/hmac.ts';
 import type { HandlerConfig } from './handler.ts';
 import type { Problem } from './problem.ts';
@@ -237,6 +238,7 @@ export interface EndpointConfig {
   /** Undefined when `tokens.yaml` has none of that name: then it is a credential. */
   readonly secret: string | undefined;
   readonly auth: HmacScheme;
+  readonly eventRules: EventRules;
   readonly maxBodyBytes: number;
   /** How long a sender is kept on the line for what its delivery came to; not at all when zero. */
   readonly waitMs: number;

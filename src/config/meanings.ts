@@ -152,6 +152,11 @@ export const meanings: Readonly<Record<string, string>> = {
   'webhooks.endpoints[].secret_ref':
     'a name in `tokens.yaml`, or else a credential: the secret of its HMAC-SHA256; required',
   'webhooks.endpoints[].signature_header': 'the header with the signature; required',
+  'webhooks.endpoints[].event_header':
+    "the header with the sender's event type (default: those of known senders, such as `X-GitHub-Event`)",
+  'webhooks.endpoints[].event_field':
+    "the field of the body with the sender's event type, such as `meta.kind`",
+  'webhooks.endpoints[].headers': 'headers that signals, plugins and pipelines get; at most 20',
   'webhooks.endpoints[].max_body_size':
     'the largest body, in bytes or as `512KB` or `512KiB` (default: 1MiB)',
   'webhooks.endpoints[].respond':

@@ -4,7 +4,10 @@ import { count, flag, section, text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import { orders } from '../webhook/chain.ts';
 import { makeEndpointScheme } from '../webhook/hmac.ts';
+import { checkEventFields, eventFields } from '../webhook/event-fields.ts';
+import { toEventRules } from '../webhook/event-type.ts';
 import { checkRespond, respondFields, waitOf } from '../webhook/hook.ts';
+import type { Report } from '../webhook/hook-target.ts';
 import type { WebhooksConfig } from './config.ts';
 import type { Path } from './document.ts';
 import { commandName, pluginName } from './fields.ts';
@@ -40,6 +43,7 @@ const endpoint = section({
     .regex(/^[A-Za-z0-9_-]+$/, 'must be the name of a header'),
   max_body_size: bodySize.default(limits.hookBodyBytesMax),
   ...respondFields,
+  ...eventFields,
 });
 
 /** The keys of `webhooks`. */
@@ -76,14 +80,18 @@ export function buildWebhooks(
     const path = ['webhooks', 'endpoints', index];
     if (paths.has(entry.path)) report([...path, 'path'], 'is taken by another endpoint');
     paths.add(entry.path);
-    checkRespond(entry, (key, message, hint) => report([...path, key], message, hint));
+    const auth = makeEndpointScheme(entry.signature_header);
+    const reportKey: Report = (key, message, hint) => report([...path, key], message, hint);
+    checkRespond(entry, reportKey);
+    checkEventFields(entry, auth, reportKey);
     return {
       path: entry.path,
       plugin: entry.plugin,
       command: entry.command,
       secretRef: entry.secret_ref,
       secret: tokens.get(entry.secret_ref),
-      auth: makeEndpointScheme(entry.signature_header),
+      auth,
+      eventRules: toEventRules(entry),
       maxBodyBytes: entry.max_body_size,
       waitMs: waitOf(entry),
       place: placeOf(path),

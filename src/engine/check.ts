@@ -4,6 +4,7 @@ import { makeProblem, sentence } from '../config/problem.ts';
 import { USUAL_AGENT } from '../config/webhooks.ts';
 import type { Problem } from '../config/problem.ts';
 import type { Route } from '../pipeline/route.ts';
+import { WEBHOOK_SOURCE } from '../signal/delivery-event.ts';
 import { lookupCommand } from '../plugin/catalog.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 
@@ -29,7 +30,8 @@ export function checkRoutes(configured: readonly RouteConfig[], catalog: Catalog
       problems.push(makeProblem(place, `${key}.to`, target.fault, target.hint));
       continue;
     }
-    if (from !== undefined && !catalog.plugins.has(from) && !catalog.unloaded.has(from)) {
+    const isKnown = from === undefined || from.startsWith(WEBHOOK_SOURCE);
+    if (!isKnown && !catalog.plugins.has(from) && !catalog.unloaded.has(from)) {
       const message = `is ${from}, which is no plugin here; only signals of that source will match`;
       warnings.push(makeProblem(place, `${key}.from`, message));
     }

@@ -2,6 +2,9 @@ import { DuctileError } from '../base/errors.ts';
 import { suggest } from '../config/nearest.ts';
 import { replayType, type ReplayChoice } from '../directive/signal.ts';
 import type { SignalGroup } from '../ledger/signals.ts';
+import { isFor } from '../pipeline/pipeline.ts';
+import { ANY_EVENT } from '../pipeline/route.ts';
+import { WEBHOOK_SOURCE } from '../signal/delivery-event.ts';
 import { senderOf } from '../signal/signal.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
 import type { Generation } from './generation.ts';
@@ -70,13 +73,17 @@ function planHandlers(
   const add = (counts: Map<string, number>, name: string, count: number): void =>
     void counts.set(name, (counts.get(name) ?? 0) + count);
   for (const { source, type, count } of groups) {
-    for (const target of rules.targetsOf({ source: senderOf(source), type })) {
+    // A delivery's event type isn't part of the group, so every one is possible.
+    const event = source.startsWith(WEBHOOK_SOURCE) ? ANY_EVENT : undefined;
+    const routed = { source: senderOf(source), type, event };
+    for (const target of rules.targetsOf(routed)) {
       if (handler !== undefined && !isHandler(handler, target)) continue;
       add(jobs, `${target.plugin}.${target.command}`, count);
     }
-    for (const { name, on, fromPlugin = senderOf(source) } of pipelines) {
+    for (const pipeline of pipelines) {
+      const { name } = pipeline;
       if (handler !== undefined && !isPipeline(handler, { pipeline: name })) continue;
-      if (on === type && fromPlugin === senderOf(source)) add(runs, name, count);
+      if (isFor(pipeline, routed)) add(runs, name, count);
     }
   }
   if (jobs.size + runs.size === 0)

@@ -10,7 +10,7 @@ import type { Catalog } from '../plugin/catalog.ts';
 import { toSignalDraft, type SignalReport } from '../signal/envelope.ts';
 import { senderOf, type SignalDraft } from '../signal/signal.ts';
 import { descentOf, refuseLoop, type Cause } from './cause.ts';
-import { followSignal, within } from './follow-runtime.ts';
+import { followSignal, withTrace } from './follow-runtime.ts';
 import type { FollowRules } from './follow.ts';
 
 /** A signal as somebody outside reports it. */
@@ -94,7 +94,7 @@ function toEmission(
   });
   if (followers.jobs.length + followers.runs.length === 0) current.onUnmatched?.(signal);
   const isAgain = submission.rerun === true ? { rerun: true } : {};
-  return within({ signal, ...followers, ...isAgain }, submission.traceparent);
+  return withTrace({ signal, ...followers, ...isAgain }, submission.traceparent);
 }
 
 /** In the chain of the job that reports it, as if it had emitted it. */

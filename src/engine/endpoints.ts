@@ -27,7 +27,8 @@ export async function requireSecrets({ endpoints }: Endpoints, door: HookDoor): 
   }
 }
 
-function toHook({ path, plugin, command, auth, maxBodyBytes, waitMs }: EndpointConfig): Hook {
+function toHook(endpoint: EndpointConfig): Hook {
+  const { path, plugin, command, auth, eventRules, maxBodyBytes, waitMs } = endpoint;
   return {
     id: path,
     title: path,
@@ -36,6 +37,7 @@ function toHook({ path, plugin, command, auth, maxBodyBytes, waitMs }: EndpointC
     target: { kind: 'command', plugin, command },
     auth,
     replay: 'normal',
+    eventRules,
     maxBodyBytes,
     ratePerMinute: limits.hookRateMax,
     waitMs,

@@ -2,8 +2,9 @@ import { makeId } from '../base/ids.ts';
 import type { Json, JsonObject } from '../base/json.ts';
 import { TRACE_KEY } from '../base/trace.ts';
 import type { JobDraft, SubmittedBy } from '../job/job.ts';
-import type { FollowHalt, RunDraft } from '../ledger/runs.ts';
+import type { Followers, FollowHalt, RunDraft } from '../ledger/runs.ts';
 import type { Emission } from '../ledger/signals.ts';
+import { deliveryEventIn, eventBehind, toEventMetadata } from '../signal/delivery-event.ts';
 import { senderOf, type SignalDraft } from '../signal/signal.ts';
 import { toEnvelope, type Consequences, type FollowRules } from './follow.ts';
 import { toRunPayload } from './starts.ts';
@@ -11,7 +12,7 @@ import { toRunPayload } from './starts.ts';
 /** Where in a lineage stands what follows from a signal. */
 type Lineage = Pick<JobDraft, 'parentJobId' | 'rootJobId' | 'eventContextId'>;
 
-type Followers = Pick<Consequences, 'jobs' | 'runs'>;
+type Followed = Pick<Consequences, 'jobs' | 'runs'>;
 
 /** On whose behalf a signal is followed, and what the keys of that work are made from. */
 export interface Following extends Lineage {
@@ -25,18 +26,19 @@ export interface Following extends Lineage {
 
 /** The jobs and runs that a signal causes which did not come from the end of a job. */
 export function followSignal(
-  signal: Pick<SignalDraft, 'id' | 'type' | 'source' | 'hops'>,
+  signal: Pick<SignalDraft, 'id' | 'type' | 'source' | 'hops' | 'metadata'>,
   { payload, context }: { readonly payload: Json; readonly context: JsonObject },
   rules: FollowRules,
   { key, atMs, ...following }: Following,
-): Followers {
+): Followed {
   const { id: sourceEventId, type, hops } = signal;
   const source = senderOf(signal.source);
-  const targets = rules.targetsOf({ source, type });
+  const routed = { source, type, event: eventBehind(signal) };
+  const targets = rules.targetsOf(routed);
   const common = { ...following, sourceEventId, hops };
   // One text for all that get it, and none where nobody does, which is the most frequent case.
   const envelope = targets.some(({ command }) => command === 'handle')
-    ? toEnvelope({ type, payload }, source, sourceEventId, atMs)
+    ? toEnvelope({ type, payload, ...eventMetadataOf(signal) }, source, sourceEventId, atMs)
     : '';
   const jobs = targets.map((target, place): JobDraft => ({
     id: makeId(),
@@ -48,7 +50,7 @@ export function followSignal(
     ...common,
   }));
   const begin = toRunPayload(payload);
-  const starts = rules.startsOf?.({ source, type }, () => ({ payload: begin, context })) ?? [];
+  const starts = rules.startsOf?.(routed, () => ({ payload: begin, context })) ?? [];
   const runs = starts.map((start, place): RunDraft => ({
     id: makeId(),
     ...start,
@@ -60,14 +62,30 @@ export function followSignal(
   return { jobs, runs };
 }
 
+/** The metadata of an event as `handle` gets it: only that of a delivery. */
+function eventMetadataOf(signal: Pick<SignalDraft, 'source' | 'metadata'>): {
+  metadata?: JsonObject;
+} {
+  const event = deliveryEventIn(signal);
+  return event === undefined ? {} : { metadata: toEventMetadata(event) };
+}
+
 /** What a signal starts belongs to the trace of whoever reported it. */
-export function within(emission: Emission, traceparent: string | undefined): Emission {
-  const { jobs, runs } = emission;
-  if (traceparent === undefined || jobs.length + runs.length === 0) return emission;
+export function withTrace(emission: Emission, traceparent: string | undefined): Emission {
+  return withBaggage(emission, traceparent === undefined ? {} : { [TRACE_KEY]: traceparent });
+}
+
+/** What a signal starts carries this baggage. */
+export function withBaggage<F extends Followers>(
+  followers: F,
+  baggage: JsonObject,
+): F & Pick<Emission, 'contexts'> {
+  const { jobs, runs } = followers;
+  if (Object.keys(baggage).length === 0 || jobs.length + runs.length === 0) return followers;
   const eventContextId = makeId();
   return {
-    ...emission,
-    contexts: [{ id: eventContextId, accumulated: JSON.stringify({ [TRACE_KEY]: traceparent }) }],
+    ...followers,
+    contexts: [{ id: eventContextId, accumulated: JSON.stringify(baggage) }],
     jobs: jobs.map((job) => ({ eventContextId, ...job })),
     runs: runs.map((run) => ({ eventContextId, ...run })),
   };
@@ -79,7 +97,7 @@ export function followRuntime(
   scope: { readonly payload: JsonObject; readonly context: JsonObject },
   rules: FollowRules,
   lineage: Lineage = {},
-): Followers {
+): Followed {
   const { id: key, source: actor } = signal;
   const atMs = Date.now();
   const following = { submittedBy: 'route', actor, runtimeCaused: true, key, atMs } as const;

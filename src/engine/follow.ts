@@ -5,6 +5,7 @@ import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import { maskText } from '../base/secrets.ts';
 import type { Job, JobDraft } from '../job/job.ts';
 import type { Followers, RunDraft } from '../ledger/runs.ts';
+import type { RoutedEvent } from '../pipeline/route.ts';
 import { breakerSignals } from '../schedule/breaker.ts';
 import { REDACTED_KEY } from '../signal/secret.ts';
 import {
@@ -21,6 +22,8 @@ export interface EmittedEvent {
   readonly type: string;
   readonly payload: Json;
   readonly dedupeKey?: string;
+  /** What a delivery's sender says beside the body. */
+  readonly metadata?: JsonObject;
 }
 
 export interface Target {
@@ -32,10 +35,7 @@ export interface Target {
 /** What the configuration says about consequences. */
 export interface FollowRules {
   /** Where a signal goes: the targets of every route that matches it, in order of definition. */
-  readonly targetsOf: (signal: {
-    readonly source: string;
-    readonly type: string;
-  }) => readonly Target[];
+  readonly targetsOf: (signal: RoutedEvent) => readonly Target[];
   /** The pipelines that a signal starts, in order of definition. */
   readonly startsOf?: StartsOf;
   readonly hopsMax: number;
@@ -323,6 +323,7 @@ export function toEnvelope(
     source,
     timestamp: toTimestamp(nowMs),
     event_id: signalId,
+    ...(event.metadata === undefined ? {} : { metadata: event.metadata }),
   }).slice(1);
   return `${head},"payload":${payloadText},${tail}`;
 }

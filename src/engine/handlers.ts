@@ -17,7 +17,9 @@ import { disableType, enableType, pauseType, resumeType } from '../directive/swi
 import { nounOf, type DirectiveType } from '../directive/type.ts';
 import type { AskedDirective, AsksOf } from '../ledger/directives.ts';
 import { INSTALLATION_ACTOR, type Package, type Provides } from '../package/package.ts';
+import { isOfType } from '../pipeline/route.ts';
 import { render, type Template } from '../pipeline/template.ts';
+import { eventBehind } from '../signal/delivery-event.ts';
 import { metadataOf, RUNTIME_SOURCE, senderOf, type SignalDraft } from '../signal/signal.ts';
 
 /** On whose behalf a handler asks; the installation has the rights of an admin of its ledger. */
@@ -128,8 +130,9 @@ export function makeAsksOf(config: () => Config, log: Log): AsksOf {
     const known = asked.get(signal);
     if (known !== undefined) return known;
     const sender = senderOf(signal.source);
+    const event = { type: signal.type, event: eventBehind(signal) };
     const drafts = handlers
-      .filter(({ on, from = sender }) => on === signal.type && from === sender)
+      .filter(({ on, from = sender }) => isOfType(on, event) && from === sender)
       .flatMap((handler) => {
         const forApproval = Object.hasOwn(directives.approval, handler.directive);
         const made = draft(handler, signal, log);

@@ -70,8 +70,10 @@ function quietEnd(
   return again === undefined ? quietUntil(quiet, service.quietHours, Date.now(), zone) : undefined;
 }
 
-function toPrompt({ payload }: Delivered, { promptTemplate, instruction }: AgentTarget): string {
-  const rendered = renderTemplate(promptTemplate, payload);
+function toPrompt(delivered: Delivered, { promptTemplate, instruction }: AgentTarget): string {
+  const { payload, hookId, title, about } = delivered;
+  const webhook = { id: hookId, title, ...about };
+  const rendered = renderTemplate(promptTemplate, payload, { webhook });
   return drawBoundary({ rendered, instruction, nonce: makeToken() });
 }
 

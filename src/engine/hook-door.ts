@@ -64,16 +64,7 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
       if (!isNew) {
         return { signalId, isNew, skipped: told.skipped, ...(await findFirst(signalId, ledger)) };
       }
-      const { skipped } = drafted;
-      const isStarted = skipped === undefined;
-      const startedBy = isStarted ? verified.target.kind : 'signal';
-      return {
-        signalId,
-        isNew,
-        jobId: startedBy === 'command' || startedBy === 'agent' ? jobs[0]?.id : undefined,
-        runId: startedBy === 'pipeline' ? runs[0]?.id : undefined,
-        skipped,
-      };
+      return { signalId, isNew, skipped: drafted.skipped, ...namesOf(verified.target, drafted) };
     },
     note(refused) {
       ledger
@@ -94,6 +85,7 @@ async function draftDelivery(
     target,
     payload,
     event,
+    about,
     traceparent,
     hops,
     jobId,
@@ -103,7 +95,7 @@ async function draftDelivery(
   } = verified;
   const { hookId, deliveryId } = rest;
   const sourceEventId = deliveryId ?? id;
-  const what = { hookId, title, target, payload, event, traceparent };
+  const what = { hookId, title, target, payload, event, about, traceparent };
   const from = hops === undefined ? {} : { hops };
   const delivered = { ...what, ...from, isAwaited, jobId, sourceEventId, test };
   return {
@@ -112,6 +104,16 @@ async function draftDelivery(
     testBy: test?.actor,
     ...(await draftEmission(delivered, generation, keep)),
   };
+}
+
+/** The job or the run that a new delivery is for. */
+function namesOf(
+  { kind }: VerifiedDelivery['target'],
+  { emission: { jobs, runs }, skipped }: DeliveryDraft,
+): Pick<Taken, 'jobId' | 'runId'> {
+  const isJob = skipped === undefined && (kind === 'command' || kind === 'agent');
+  const isRun = skipped === undefined && kind === 'pipeline';
+  return { jobId: isJob ? jobs[0]?.id : undefined, runId: isRun ? runs[0]?.id : undefined };
 }
 
 /** What the first delivery with this signal started; the newest, after a retry or a replay. */

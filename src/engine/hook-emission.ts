@@ -2,9 +2,11 @@ import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import { toKeptText } from '../base/kept-text.ts';
 import { limits } from '../base/limits.ts';
+import { TRACE_KEY } from '../base/trace.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { RunDraft } from '../ledger/runs.ts';
 import type { Emission } from '../ledger/signals.ts';
+import { toEventBaggage, toEventMetadata, WEBHOOK_SOURCE } from '../signal/delivery-event.ts';
 import { REDACTED_KEY } from '../signal/secret.ts';
 import { SCHEMA_VERSION, type SignalDraft } from '../signal/signal.ts';
 import type { Target } from '../webhook/hook-target.ts';
@@ -12,7 +14,7 @@ import { TARGET_KEY } from '../webhook/outcome.ts';
 import { draftJob } from './enqueue.ts';
 import { draftAgent, type AgentWork } from './hook-agent.ts';
 import type { Delivered } from './hooks.ts';
-import { followSignal, within } from './follow-runtime.ts';
+import { followSignal, withBaggage } from './follow-runtime.ts';
 import { toEnvelope } from './follow.ts';
 import type { Generation } from './generation.ts';
 import type { Keep } from './keep.ts';
@@ -36,7 +38,8 @@ export async function draftEmission(
   const signal = toSignal(kept, keep);
   // What handles it again gets the id that is on the ledger; the keys of that work are of this time.
   const told = again === undefined ? signal : { ...signal, id: again.signalId };
-  const followed = followSignal(told, { payload, context: {} }, generation.rules, {
+  const baggage = toEventBaggage(delivered.about);
+  const followed = followSignal(told, { payload, context: baggage }, generation.rules, {
     submittedBy: 'route',
     actor: signal.source,
     runtimeCaused: false,
@@ -49,7 +52,9 @@ export async function draftEmission(
   const all = { jobs: [...jobs, ...followed.jobs], runs: [...runs, ...followed.runs] };
   const isUnmatched = all.jobs.length + all.runs.length === 0 && skipped === undefined;
   if (isUnmatched) generation.rules.onUnmatched?.(told);
-  return { emission: within({ signal, ...all }, delivered.traceparent), skipped };
+  const { traceparent } = delivered;
+  const trace = traceparent === undefined ? {} : { [TRACE_KEY]: traceparent };
+  return { emission: withBaggage({ signal, ...all }, { ...trace, ...baggage }), skipped };
 }
 
 export interface DraftedEmission {
@@ -77,7 +82,7 @@ async function draftJobs(
 }
 
 export function hookSource(hookId: string): string {
-  return `webhook:${hookId}`;
+  return `${WEBHOOK_SOURCE}${hookId}`;
 }
 
 /** The webhook that starts something itself with such a signal, which no route and no pipeline is. */
@@ -85,20 +90,21 @@ export function hookBehind({
   type,
   source,
 }: Pick<SignalDraft, 'type' | 'source'>): string | undefined {
-  const prefix = hookSource('');
-  return type === RECEIVED && source.startsWith(prefix) ? source.slice(prefix.length) : undefined;
+  const isBehind = type === RECEIVED && source.startsWith(WEBHOOK_SOURCE);
+  return isBehind ? source.slice(WEBHOOK_SOURCE.length) : undefined;
 }
 
 function toSignal(
-  { hookId, target, sourceEventId, payload, text, event, hops = 1, test }: Kept,
+  { hookId, target, sourceEventId, payload, text, event, about, hops = 1, test }: Kept,
   keep: Keep,
 ): SignalDraft {
   const id = makeId();
   const { data, redacted, sealed } = keep(payload, id, text);
-  const { data: _data, ...about } = event ?? {};
+  const { data: _data, ...attributes } = event ?? {};
   const metadata: JsonObject = {
     schema_version: SCHEMA_VERSION,
-    ...(event === undefined ? {} : { event: about }),
+    ...(event === undefined ? {} : { event: attributes }),
+    ...toEventMetadata(about),
     ...(redacted.length === 0 ? {} : { [REDACTED_KEY]: [...redacted] }),
     ...(test === undefined ? {} : { test: { actor: test.actor, directive_id: test.directiveId } }),
   };
@@ -119,7 +125,7 @@ function toSignal(
 }
 
 async function toJob(
-  { payload, text, atMs, again, jobId: id, isAwaited = false }: Kept,
+  { payload, text, atMs, again, about, jobId: id, isAwaited = false }: Kept,
   { plugin, command }: Extract<Target, { kind: 'command' }>,
   signal: SignalDraft,
   { catalog, config }: Generation,
@@ -127,7 +133,8 @@ async function toJob(
   const by = { submittedBy: 'webhook', actor: signal.source, isAwaited } as const;
   const asked = { id, plugin, command, payload, ...by };
   const { job } = await draftJob(asked, catalog, config.service.dedupeTtlMs, text);
-  const event = { type: signal.type, payload };
+  const metadata = about === undefined ? {} : { metadata: toEventMetadata(about) };
+  const event = { type: signal.type, payload, ...metadata };
   return {
     ...job,
     ...(command === 'handle'

@@ -3,6 +3,7 @@ import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { replayDeliveryType, type DeliveryChoice } from '../directive/webhook.ts';
 import type { DeliveryRow } from '../ledger/webhooks.ts';
+import { deliveryEventIn } from '../signal/delivery-event.ts';
 import type { Hook } from '../webhook/hook.ts';
 import { hopsBehind } from './cause.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
@@ -43,6 +44,7 @@ export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefiniti
         sourceEventId: signal.sourceEventId ?? delivery.id,
         payload: toRunPayload(exact.payload),
         event: undefined,
+        about: deliveryEventIn(signal),
         again: { signalId: signal.id, atMs: fromTimestamp(signal.occurredAt) },
         hops: Math.max(signal.hops, await hopsBehind(actor, ledger)),
       };

@@ -55,6 +55,8 @@ export interface Delivered {
   readonly payload: JsonObject;
   /** What a CloudEvent said of itself. */
   readonly event: JsonObject | undefined;
+  /** What the sender says beside the body: event type and headers; undefined if there is neither. */
+  readonly about?: JsonObject | undefined;
   /** Where in a trace its sender stands. */
   readonly traceparent?: string | undefined;
   /** Whoever sent it waits for the end of what it starts. */

@@ -6,11 +6,12 @@ import type { ReplayChoice } from '../directive/signal.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Followers, RunDraft, RunNews } from '../ledger/runs.ts';
-import type { ReplayProgress, SignalFilter } from '../ledger/signals.ts';
+import type { Emission, ReplayProgress, SignalFilter } from '../ledger/signals.ts';
+import { deliveryEventIn, toEventBaggage } from '../signal/delivery-event.ts';
 import { RUNTIME_SOURCE, type Signal } from '../signal/signal.ts';
 import { hopsBehind } from './cause.ts';
 import type { Asked } from './directive-definition.ts';
-import { followSignal } from './follow-runtime.ts';
+import { followSignal, withBaggage } from './follow-runtime.ts';
 import type { Generation } from './generation.ts';
 import { readExact } from './keep.ts';
 import type { Quota } from './quota.ts';
@@ -67,6 +68,7 @@ export async function replay(
       unopened: signals.length - told.length,
       jobs: followed.flatMap(({ jobs }) => jobs),
       runs: followed.flatMap(({ runs }) => runs),
+      contexts: followed.flatMap(({ contexts = [] }) => contexts),
     };
     const brings = { jobs: step.jobs.length + step.runs.length, signals: 0 };
     const done = await within(brings, () => ledger.replay(step));
@@ -114,23 +116,26 @@ function followAgain(
   { handler }: ReplayChoice,
   { actor, directiveId }: Asked,
   { rules }: Generation,
-): Followers {
-  const { id, type, source } = signal;
+): Followers & Pick<Emission, 'contexts'> {
+  const { id, type, source, metadata } = signal;
   const hops = Math.max(signal.hops, hopsLeast);
   if (hops > rules.hopsMax) return { jobs: [], runs: [] };
-  const draft = { id, type, source, hops };
-  const { jobs, runs } = followSignal(draft, { payload, context: {} }, rules, {
+  const draft = { id, type, source, hops, metadata };
+  const context = toEventBaggage(deliveryEventIn(draft));
+  const followed = followSignal(draft, { payload, context }, rules, {
     submittedBy: 'replay',
     actor,
     runtimeCaused: source === RUNTIME_SOURCE,
     key: `replay:${directiveId}:${id}`,
     atMs: fromTimestamp(signal.occurredAt),
   });
-  if (handler === undefined) return { jobs, runs };
-  return {
+  if (handler === undefined) return withBaggage(followed, context);
+  const { jobs, runs } = followed;
+  const chosen = {
     jobs: jobs.filter((job) => isHandler(handler, job)),
     runs: runs.filter((run) => isPipeline(handler, run)),
   };
+  return withBaggage(chosen, context);
 }
 
 export const PIPELINE = 'pipeline:';

@@ -4,6 +4,7 @@ import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import type { Log } from '../base/log.ts';
 import type { RunDraft } from '../ledger/runs.ts';
 import { matchPipelines, type Pipeline } from '../pipeline/pipeline.ts';
+import type { RoutedEvent } from '../pipeline/route.ts';
 import type { Scope } from '../pipeline/scope.ts';
 import { render } from '../pipeline/template.ts';
 
@@ -11,15 +12,15 @@ import { render } from '../pipeline/template.ts';
 export type Start = Pick<RunDraft, 'pipeline' | 'definitionHash' | 'concurrency'>;
 
 /** The pipelines that a signal starts; its content is read only when one waits for such signals. */
-export type StartsOf = (
-  signal: { readonly source: string; readonly type: string },
-  read: () => Scope,
-) => readonly Start[];
+export type StartsOf = (signal: RoutedEvent, read: () => Scope) => readonly Start[];
 
 export function makeStartsOf(pipelines: readonly Pipeline[], log: Log): StartsOf {
   const wanted = new Set(pipelines.map(({ on }) => on));
   return (signal, read) => {
-    if (!wanted.has(signal.type)) return [];
+    const { type, event } = signal;
+    const isWanted =
+      wanted.has(type) || (typeof event === 'string' && wanted.has(`${type}.${event}`));
+    if (!isWanted) return [];
     const scope = read();
     const { started, skipped } = matchPipelines(pipelines, { ...signal, ...scope });
     for (const { pipeline, message } of skipped) tellSkipped(pipeline, message, signal, log);

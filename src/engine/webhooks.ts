@@ -1,5 +1,6 @@
 import { toDuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
+import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { isSecretName, maskText, REDACTED } from '../base/secrets.ts';
@@ -9,7 +10,8 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { UntakenDelivery } from '../ledger/webhooks.ts';
 import { mediaTypeOf, readBody } from '../webhook/body.ts';
 import { decide, type Answer, type Entrance, type Go, type Stop } from '../webhook/chain.ts';
-import { nameDelivery } from '../webhook/delivery-name.ts';
+import { nameDelivery, type DeliveryName } from '../webhook/delivery-name.ts';
+import { readDeliveryEvent } from '../webhook/event-type.ts';
 import type { Hook } from '../webhook/hook.ts';
 import { makeLimiter, type Limiter } from '../webhook/limiter.ts';
 import { proofHeadersOf } from '../webhook/proof-headers.ts';
@@ -198,15 +200,17 @@ async function take(
   { known: { hook }, door }: Located,
   jobId?: string,
 ): ReturnType<HookDoor['take']> {
+  const name = nameDelivery(hook.auth, accepted, incoming.request, { payload, event });
   return await door.take({
     ...describe(incoming, hook),
     hookId: hook.id,
     title: hook.title,
     target: hook.target,
-    ...nameDelivery(hook.auth, accepted, incoming.request, { payload, event }),
+    ...name,
     isStrict: hook.replay === 'strict',
     payload,
     event,
+    about: describeEvent(hook, incoming, { payload, event, deliveryId: name.deliveryId }),
     jobId,
     isAwaited: jobId !== undefined,
     traceparent: traceparentIn(incoming),
@@ -251,6 +255,28 @@ async function visitIfThere(tenants: Tenants, slug: string) {
     if (toDuctileError(thrown).code === 'TENANT_NOT_FOUND') return undefined;
     throw thrown;
   }
+}
+
+/** What the sender says beside the body; undefined if it says nothing. */
+function describeEvent(
+  { id, eventRules }: Hook,
+  { request }: Incoming,
+  {
+    payload,
+    event: cloudEvent,
+    deliveryId,
+  }: Pick<Go, 'payload' | 'event'> & Pick<DeliveryName, 'deliveryId'>,
+): JsonObject | undefined {
+  const { eventType, event, headers } = readDeliveryEvent(eventRules, request, payload, cloudEvent);
+  const hasHeaders = Object.keys(headers).length > 0;
+  if (eventType === undefined && !hasHeaders) return undefined;
+  return {
+    id,
+    ...(event === undefined ? {} : { event }),
+    ...(eventType === undefined ? {} : { event_type: eventType }),
+    ...(deliveryId === null ? {} : { delivery_id: deliveryId }),
+    ...(hasHeaders ? { headers } : {}),
+  };
 }
 
 function describe(incoming: Incoming, { auth }: Hook) {

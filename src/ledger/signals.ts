@@ -28,7 +28,7 @@ export interface Emission extends Followers {
   readonly rerun?: boolean;
 }
 
-export interface ReplayStep extends Followers {
+export interface ReplayStep extends Followers, Pick<Emission, 'contexts'> {
   readonly directiveId: string;
   readonly processId: string;
   /** Also what was done well, or is under way, for the same signal. */

@@ -6,7 +6,7 @@ import { findEndpoint } from '../engine/endpoints.ts';
 import { hookSource, RECEIVED } from '../engine/hook-emission.ts';
 import type { Graph } from '../pipeline/graph.ts';
 import { isFor } from '../pipeline/pipeline.ts';
-import { matchRoutes } from '../pipeline/route.ts';
+import { ANY_EVENT, matchRoutes } from '../pipeline/route.ts';
 import { usual } from '../webhook/usual.ts';
 import type { Context } from './context.ts';
 import { listDenied, type Denied } from './scopes.ts';
@@ -122,7 +122,8 @@ export function refuseDeniedDelivery(
   const event = {
     source: hookSource(id),
     type: typeof signal === 'string' ? signal : RECEIVED,
-  };
+    event: ANY_EVENT,
+  } as const;
   const handle = typeof command === 'string' ? command : usual.command;
   const routed = matchRoutes(config.routes, event).map((route) => resolveTarget(route, catalog));
   refuseDeniedFollowers(context, {

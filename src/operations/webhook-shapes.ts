@@ -86,6 +86,15 @@ export const settingsFields = {
     .describe(
       'strict refuses a body that arrives again under another delivery id (default: normal)',
     ),
+  event_header: text().optional().describe("the header with the sender's event type"),
+  event_field: text()
+    .optional()
+    .describe("the field of the body with the sender's event type, such as meta.kind"),
+  headers: z
+    .array(text())
+    .max(limits.hookHeadersMax)
+    .optional()
+    .describe('headers that signals, plugins and pipelines get, a JSON array'),
   max_body_bytes: z
     .int()
     .min(1)

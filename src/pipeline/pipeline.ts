@@ -3,7 +3,7 @@ import { messageOf } from '../base/errors.ts';
 import { evaluate, type Condition } from './condition.ts';
 import type { PipelineEntry } from './entry.ts';
 import type { Graph } from './graph.ts';
-import type { RoutedEvent } from './route.ts';
+import { isOfType, type RoutedEvent } from './route.ts';
 import type { Template } from './template.ts';
 
 /** A pipeline as it is in force: when it starts, how it is answered, and what it does. */
@@ -24,9 +24,7 @@ export interface Pipeline {
   readonly entry: PipelineEntry;
 }
 
-export interface PipelineTrigger {
-  readonly source: string;
-  readonly type: string;
+export interface PipelineTrigger extends RoutedEvent {
   readonly payload: JsonObject;
   readonly context: JsonObject;
 }
@@ -42,12 +40,12 @@ export interface MatchedPipelines {
 /** The pipelines that an event starts, in the order of definition. */
 export function matchPipelines(
   pipelines: readonly Pipeline[],
-  { source, type, payload, context }: PipelineTrigger,
+  { payload, context, ...event }: PipelineTrigger,
 ): MatchedPipelines {
   const started: Pipeline[] = [];
   const unwanted: Pipeline[] = [];
   const skipped: { pipeline: Pipeline; message: string }[] = [];
-  for (const pipeline of pipelines.filter((one) => isFor(one, { source, type }))) {
+  for (const pipeline of pipelines.filter((one) => isFor(one, event))) {
     const { when } = pipeline;
     try {
       const isWanted = when === undefined || evaluate(when, { payload, context });
@@ -62,7 +60,7 @@ export function matchPipelines(
 /** Whether such an event may start it; its own condition is another question. */
 export function isFor(
   { on, fromPlugin }: Pick<Pipeline, 'on' | 'fromPlugin'>,
-  { source, type }: RoutedEvent,
+  event: RoutedEvent,
 ): boolean {
-  return on === type && (fromPlugin === undefined || fromPlugin === source);
+  return isOfType(on, event) && (fromPlugin === undefined || fromPlugin === event.source);
 }

@@ -238,7 +238,10 @@ const eventKeys = new Set(['type', 'payload', 'dedupe_key', 'source', 'timestamp
 function asEvent(payload: Json): JsonObject | undefined {
   if (!isObject(payload) || typeof payload['type'] !== 'string') return undefined;
   const keys = Object.keys(payload);
-  return keys.includes('payload') && keys.every((key) => eventKeys.has(key)) ? payload : undefined;
+  // Only what Ductile itself wrote has metadata, and an id of its signal with it.
+  const isOwn = Object.hasOwn(payload, 'event_id');
+  const isKnown = (key: string): boolean => eventKeys.has(key) || (isOwn && key === 'metadata');
+  return keys.includes('payload') && keys.every(isKnown) ? payload : undefined;
 }
 
 /** A program that says ok and then ends with an error has contradicted itself: its work is unsure. */

@@ -36,7 +36,8 @@ const secrets = z
   )
   .optional();
 
-const header = z
+/** The name of a header, in lower case. */
+export const headerName = z
   .string()
   .max(100)
   .regex(/^[A-Za-z0-9_-]+$/, 'must be the name of a header')
@@ -67,7 +68,7 @@ const place = z.string().transform((value, context) => {
 });
 
 const signedFields = section({
-  header,
+  header: headerName,
   separator: z.string().max(10).default(''),
   prefix: z.string().max(50).default(''),
   payload: payload.prefault('{body}'),
@@ -86,14 +87,14 @@ export const authFields = {
   auth_mode: z.enum(authModes).default('bearer'),
   token: secrets,
   hmac_secret: secrets,
-  hmac_header: header.optional(),
+  hmac_header: headerName.optional(),
   hmac_algorithm: z.enum(algorithms).optional(),
   hmac_encoding: z.enum(encodings).optional(),
   hmac_sig_prefix: z.string().max(50).optional(),
   hmac_sig_regex: blankable(pattern),
   hmac_payload_prefix_regex: blankable(pattern),
   signed: signedFields.optional(),
-  delivery_header: header.optional(),
+  delivery_header: headerName.optional(),
   replay: z.enum(replayModes).default(usual.replay),
 };
 

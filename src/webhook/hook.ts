@@ -1,6 +1,8 @@
 import * as z from 'zod';
 import { count, duration, flag, section, text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
+import { checkEventFields, eventFields } from './event-fields.ts';
+import { toEventRules, type EventRules } from './event-type.ts';
 import { authFields, checkAuth, secretsOf, toScheme, type ReplayMode } from './hook-auth.ts';
 import { checkTarget, targetFields, toTarget, type Report, type Target } from './hook-target.ts';
 import type { Scheme } from './scheme.ts';
@@ -15,6 +17,7 @@ export interface Hook {
   readonly target: Target;
   readonly auth: Scheme;
   readonly replay: ReplayMode;
+  readonly eventRules: EventRules;
   readonly maxBodyBytes: number;
   readonly ratePerMinute: number;
   /** How long a sender is kept on the line for what its delivery came to; not at all when zero. */
@@ -46,6 +49,7 @@ export const hookFields = {
   ...respondFields,
   ...targetFields,
   ...authFields,
+  ...eventFields,
 };
 
 /** A webhook as it is written, with the keys of document 4 and its secrets. */
@@ -66,6 +70,9 @@ export function checkHook(entry: HookEntry, context: z.RefinementCtx): void {
     report('respond', 'result is only for plugin and pipeline', 'Leave it out.');
   }
   checkAuth(entry, report);
+  // A scheme that lacks something has been reported, and can't be built.
+  const isWhole = entry.auth_mode !== 'signed' || entry.signed !== undefined;
+  if (isWhole) checkEventFields(entry, toScheme(entry), report);
 }
 
 export interface HookWithSecrets {
@@ -83,6 +90,7 @@ export function toHook(entry: HookEntry): HookWithSecrets {
     target: toTarget(entry),
     auth: toScheme(entry),
     replay: entry.replay,
+    eventRules: toEventRules(entry),
     maxBodyBytes: entry.max_body_bytes,
     ratePerMinute: entry.rate_limit_per_minute,
     waitMs: waitOf(entry),

@@ -21,10 +21,14 @@ beforeAll(async () => {
     api: { auth: { tokens } },
     webhooks: { listen: '127.0.0.1:0', endpoints: [endpoint] },
     tokens: [{ name: 's', key: KEY, scopes: [] }],
-    routes: [{ event_type: 'order.paid', to: 'echo' }],
+    routes: [
+      { event_type: 'order.paid', to: 'echo' },
+      { event_type: 'code.changed.push', to: 'echo' },
+    ],
     pipelines: [
       { name: 'care', steps: [{ uses: 'teller.poll' }, { uses: 'echo.handle' }] },
       { name: 'hears', on: 'order.lost', steps: [{ uses: 'echo.handle' }] },
+      { name: 'pulls', on: 'code.seen.pull_request', steps: [{ uses: 'echo.handle' }] },
     ],
   });
 });
@@ -40,6 +44,8 @@ test.each([
   ['a pipeline with it', { pipeline: 'care' }],
   ['a signal that is routed to it', { signal: 'order.paid' }],
   ['a signal that starts a pipeline with it', { signal: 'order.lost' }],
+  ['a signal that one event type routes to it', { signal: 'code.changed' }],
+  ['a signal that one event type starts a pipeline with it', { signal: 'code.seen' }],
 ])('none is made for %s', async (_what, target) => {
   const sent = { title: 'T', ...target };
   expect(await post('/webhooks', sent)).toMatchObject(refused);

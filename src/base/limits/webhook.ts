@@ -28,6 +28,9 @@ export const webhookLimits = {
   hookSourceChars: 100,
   /** What is kept of one header of a delivery. */
   hookHeaderKeptChars: 500,
+  /** The sender's event type as it is kept, and the headers that one webhook passes on. */
+  hookEventTypeChars: 200,
+  hookHeadersMax: 20,
   /** What is kept of why a body was refused. */
   hookReasonChars: 200,
   /** When a sender is to try again whose target is not there. */

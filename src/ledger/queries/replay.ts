@@ -3,7 +3,7 @@ import { defineRows, type Transaction } from '../dialect.ts';
 import { noNews, type Followers, type RunDraft } from '../runs.ts';
 import type { Replayed, ReplayProgress, ReplayStep } from '../signals.ts';
 import { lockDirectives } from './directive.ts';
-import { enqueue } from './enqueue.ts';
+import { enqueue, insertContexts } from './enqueue.ts';
 import { text, textOrNull } from './row.ts';
 import { beginRuns } from './run-start.ts';
 
@@ -18,6 +18,11 @@ export async function replay(tx: Transaction, step: ReplayStep): Promise<Replaye
     return { progress: stored, news: { ...noNews, advancing: true, queued: true } };
   }
   const { jobs, runs } = step.force ? step : await withoutHandled(tx, step);
+  const used = new Set([...jobs, ...runs].map(({ eventContextId }) => eventContextId));
+  insertContexts(
+    tx,
+    (step.contexts ?? []).filter(({ id }) => used.has(id)),
+  );
   await enqueue(tx, { jobs });
   const { news } = await beginRuns(tx, runs);
   const { before } = step;

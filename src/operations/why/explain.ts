@@ -19,6 +19,7 @@ import { matchPipelines } from '../../pipeline/pipeline.ts';
 import type { Run } from '../../pipeline/run.ts';
 import { matchRoutes } from '../../pipeline/route.ts';
 import { makeTimed } from '../../schedule/plan.ts';
+import { deliveryEventIn, eventBehind, toEventBaggage } from '../../signal/delivery-event.ts';
 import { senderOf, type Signal } from '../../signal/signal.ts';
 import type { Context } from '../context.ts';
 import { explainRun } from '../run-why.ts';
@@ -222,10 +223,16 @@ function findTakers(
   signal: Signal,
   context: JsonObject,
 ): Pick<SignalFacts, 'takers' | 'refusals'> {
-  const event = { source: senderOf(signal.source), type: signal.type };
+  const event = {
+    source: senderOf(signal.source),
+    type: signal.type,
+    event: eventBehind(signal),
+  };
   const routes = matchRoutes(config.routes, event).map(({ to }) => `a route to ${to}`);
   const payload = toRunPayload(parseStored(signal.data));
-  const { started, skipped, unwanted } = matchPipelines(pipelines, { ...event, payload, context });
+  const seen = { ...context, ...toEventBaggage(deliveryEventIn(signal)) };
+  const trigger = { ...event, payload, context: seen };
+  const { started, skipped, unwanted } = matchPipelines(pipelines, trigger);
   return {
     takers: [...routes, ...started.map(({ name }) => `the pipeline ${name}`)],
     refusals: [

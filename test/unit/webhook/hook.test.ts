@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../../src/base/limits.ts';
+import { toEventRules } from '../../../src/webhook/event-type.ts';
 import { hookEntry, toHook } from '../../../src/webhook/hook.ts';
 import { presets } from '../../../src/webhook/presets.ts';
 import { verify } from '../../../src/webhook/verify.ts';
@@ -50,6 +51,7 @@ describe('a hook', () => {
           idHeaders: ['idempotency-key'],
         },
         replay: 'normal',
+        eventRules: toEventRules({}),
         maxBodyBytes: limits.hookBodyBytesMax,
         ratePerMinute: limits.hookRateUsual,
         waitMs: 0,

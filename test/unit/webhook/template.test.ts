@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { renderTemplate } from '../../../src/webhook/template.ts';
+import { findBadPlaceholder, renderTemplate } from '../../../src/webhook/template.ts';
 
 describe('a template', () => {
   test.each([
@@ -15,13 +15,34 @@ describe('a template', () => {
     ['W-38', '{{a}}', { a: '{{b}}', b: 'secret' }, '{{b}}'],
     ['W-38', '{{a}}b}}', { a: '{{', b: 'secret' }, '{{b}}'],
     ['W-38', '{{a}}', { a: '$& $1 $$' }, '$& $1 $$'],
-    ['W-39', '{{ a }} {{a.b}} {{a-b}} {{}} {a}', { a: 1 }, '{{ a }} {{a.b}} {{a-b}} {{}} {a}'],
+    ['W-39', '{{ a }} {{a.b}} {{a-b}} {{}} {a}', { a: 1 }, '1 {{?a.b}} {{?a-b}} {{}} {a}'],
+    ['W-39', '{{a-b}} {{\ta }} {{ a.b }}', { 'a-b': 1, a: { b: 2 } }, '1 {"b":2} 2'],
+    ['W-39', '{{a.b}} {{a.b.c}}', { 'a.b': 1, a: { b: { c: 2 } } }, '1 2'],
+    ['W-39', '{{a.constructor}} {{a.0}}', { a: ['x'] }, '{{?a.constructor}} {{?a.0}}'],
     ['W-39', '{{größe_1}} {{名}}', { größe_1: 'L', 名: 'n' }, 'L n'],
     ['W-39', '{{{a}}}', { a: 1 }, '{1}'],
     ['W-40', '{{o}} {{l}}', { o: { b: [1, null] }, l: ['x'] }, '{"b":[1,null]} ["x"]'],
     ['W-31', '{{constructor}} {{toString}}', {}, '{{?constructor}} {{?toString}}'],
   ])('%s %s of %j', (_case, template, payload, expected) => {
     expect(renderTemplate(template, payload)).toBe(expected);
+  });
+
+  test('finds what is known of the delivery before fields of the payload', () => {
+    const besides = { webhook: { event: 'push', headers: { 'x-region': 'eu' } } };
+    const template = '{{webhook.event}} {{ webhook.headers.x-region }} {{webhook.id}} {{webhook}}';
+    expect(renderTemplate(template, { webhook: 'own' }, besides)).toBe(
+      'push eu {{?webhook.id}} own',
+    );
+  });
+
+  test.each([
+    ['{{a b}}', '{{a b}}'],
+    ['{{ok}} and {{}}', '{{}}'],
+    ['{{ok}} {{#each x}}', '{{#each x}}'],
+    ['{{ok}} {a} {{ a-b.c }} {{{x}}}', undefined],
+    ['a {{ b\n c }}', undefined],
+  ])('%j has the bad placeholder %j', (template, bad) => {
+    expect(findBadPlaceholder(template)).toBe(bad);
   });
 
   test('does not grow without bounds', () => {

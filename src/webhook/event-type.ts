@@ -1,0 +1,147 @@
+import { isObject, type Json, type JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { maskText } from '../base/secrets.ts';
+import type { PresetName } from './presets.ts';
+import { takeHeader, type HookRequest } from './request.ts';
+
+/** Where a webhook finds the sender's event type, and which headers it passes on. */
+export interface EventRules {
+  readonly typeHeaders: readonly string[];
+  /** Finds the event type in the body, if no header has it. */
+  readonly typeIn: (payload: JsonObject) => Json | undefined;
+  readonly headers: readonly string[];
+}
+
+/** What a delivery says beside its body. Routes, pipelines, plugins and templates can use it. */
+export interface DeliveryEvent {
+  /** As the sender writes it, such as `orders/create`. */
+  readonly eventType: string | undefined;
+  /** Lowercase words with dots between, such as `orders.create`. */
+  readonly event: string | undefined;
+  /** The configured headers, by their lowercase names. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export interface EventFields {
+  readonly auth_mode?: string | undefined;
+  readonly event_header?: string | undefined;
+  readonly event_field?: string | undefined;
+  readonly headers?: readonly string[] | undefined;
+}
+
+/** The settings of a webhook win over what is known of its sender. */
+export function toEventRules(fields: EventFields): EventRules {
+  const { auth_mode: mode = '', event_header: header, event_field: field, headers = [] } = fields;
+  if (header !== undefined || field !== undefined) {
+    return {
+      typeHeaders: header === undefined ? [] : [header],
+      typeIn: field === undefined ? findNothing : (payload) => valueAt(payload, field),
+      headers,
+    };
+  }
+  const { typeHeaders = [], typeIn = findNothing } = known[mode as PresetName] ?? anySender;
+  return { typeHeaders, typeIn, headers };
+}
+
+export function readDeliveryEvent(
+  rules: EventRules,
+  request: HookRequest,
+  payload: JsonObject,
+  cloudEvent: JsonObject | undefined,
+): DeliveryEvent {
+  const said = cloudEvent?.['type'] ?? typeInHeaders(rules, request) ?? rules.typeIn(payload);
+  const eventType =
+    typeof said === 'string' && said.trim() !== ''
+      ? maskText(said.trim().slice(0, limits.hookEventTypeChars))
+      : undefined;
+  return {
+    eventType,
+    event: eventType === undefined ? undefined : normalizeEvent(eventType),
+    headers: Object.fromEntries(rules.headers.flatMap((name) => readHeader(request, name))),
+  };
+}
+
+/**
+ * `orders/create`, `repo:push` and `Push Hook` become `orders.create`, `repo.push` and `push_hook`.
+ * Undefined if nothing is left.
+ */
+export function normalizeEvent(eventType: string): string | undefined {
+  const words = eventType
+    .toLowerCase()
+    .split(/[./:]+/)
+    .map((word) => word.replaceAll(/[^a-z0-9_-]+/g, '_').replaceAll(/^_+|_+$/g, ''))
+    .filter((word) => word !== '');
+  return words.length === 0 ? undefined : words.join('.');
+}
+
+type KnownSender = Partial<Pick<EventRules, 'typeHeaders' | 'typeIn'>>;
+
+const byType: KnownSender = { typeIn: ({ type }) => type };
+
+const known: Readonly<Partial<Record<PresetName, KnownSender>>> = {
+  github: { typeHeaders: ['x-github-event'] },
+  gitlab: { typeHeaders: ['x-gitlab-event'] },
+  shopify: { typeHeaders: ['x-shopify-topic', 'shopify-topic'] },
+  stripe: byType,
+  'standard-webhooks': byType,
+  svix: byType,
+  slack: { typeIn: findSlackType },
+  twilio: { typeIn: findTwilioType },
+};
+
+/** Senders that are verified by a general form, and by the endpoints of the configuration. */
+const anySender: KnownSender = {
+  typeHeaders: [
+    'x-gitea-event',
+    'x-forgejo-event',
+    'x-gogs-event',
+    'x-github-event',
+    'x-gitlab-event',
+    'x-event-key',
+    'x-shopify-topic',
+    'shopify-topic',
+    'x-wc-webhook-topic',
+    'linear-event',
+  ],
+};
+
+function findNothing(): undefined {
+  return undefined;
+}
+
+/** Events are wrapped, interactions aren't, and slash commands have no type. */
+function findSlackType({ type, event, command }: JsonObject): Json | undefined {
+  if (type === 'event_callback' && isObject(event)) return event['type'];
+  return type ?? (command === undefined ? undefined : 'slash_command');
+}
+
+function findTwilioType(payload: JsonObject): Json | undefined {
+  const { EventType: type, MessageStatus, SmsStatus, CallStatus: call } = payload;
+  const message = MessageStatus ?? SmsStatus;
+  if (typeof type === 'string') return type;
+  if (typeof message === 'string') return `message.${message}`;
+  return typeof call === 'string' ? `call.${call}` : undefined;
+}
+
+/** A header that came twice says nothing: other programs may have read the other one. */
+function typeInHeaders({ typeHeaders }: EventRules, request: HookRequest): string | undefined {
+  for (const name of typeHeaders) {
+    const taken = takeHeader(request, name);
+    if (taken.ok && taken.value.trim() !== '') return taken.value;
+  }
+  return undefined;
+}
+
+function valueAt(payload: JsonObject, path: string): Json | undefined {
+  let value: Json | undefined = payload;
+  for (const word of path.split('.')) {
+    value = isObject(value) && Object.hasOwn(value, word) ? value[word] : undefined;
+  }
+  return value;
+}
+
+function readHeader({ headers }: HookRequest, name: string): [string, string][] {
+  const values = headers.filter(([key]) => key === name).map(([, value]) => value);
+  if (values.length === 0) return [];
+  return [[name, maskText(values.join(', ').slice(0, limits.hookHeaderKeptChars))]];
+}
