@@ -89,6 +89,8 @@ export interface AttemptStatistics {
 export interface QueueStatistics {
   /** Jobs that ended as dead in that time. */
   readonly dead: number;
+  /** Since when the job waits that is next in line for longest. */
+  readonly oldestReadyAt: Timestamp | null;
   readonly lanes: readonly {
     readonly plugin: string;
     readonly ready: number;

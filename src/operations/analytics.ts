@@ -3,6 +3,8 @@ import { formatDuration } from '../base/duration.ts';
 import { duration } from '../base/fields.ts';
 import { attemptStatuses } from '../job/attempt.ts';
 import { defineOperation } from './define.ts';
+import { figuresOf } from './figures.ts';
+import { queueShape, showQueue } from './queue.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -20,6 +22,7 @@ export const analyticsSummary = defineOperation({
   output: z.object({
     window: z.string(),
     stats: z.record(z.string(), z.int()).describe('attempts by how they ended'),
+    as_of: z.string().describe('when these figures were read'),
     truncated: z.boolean().describe('there were more attempts; only the latest are counted'),
     directives: z
       .object({ requested: z.int(), completed: z.int(), failed: z.int(), cancelled: z.int() })
@@ -58,8 +61,9 @@ export const analyticsSummary = defineOperation({
     },
   },
   async run({ engine: { ledger } }, { window }) {
-    const { groups, truncated } = await ledger.attemptStatistics(window);
-    const { requested, ended, signals } = await ledger.directiveStatistics(window);
+    const { value, at } = await figuresOf(ledger).window(window).get();
+    const { groups, truncated } = value.attempts;
+    const { requested, ended, signals } = value.directives;
     const { completed = 0, failed = 0, cancelled = 0 } = ended;
     const stats = Object.fromEntries(attemptStatuses.map((status) => [status, 0]));
     const commands = new Map<string, Tally>();
@@ -81,6 +85,7 @@ export const analyticsSummary = defineOperation({
     return {
       window: formatDuration(window),
       stats,
+      as_of: at,
       truncated,
       directives: { requested, completed, failed, cancelled },
       signals_emitted: signals,
@@ -126,13 +131,9 @@ export const analyticsQueue = defineOperation({
   scope: 'jobs:status:ro',
   needs: 'ledger',
   input: z.strictObject({}),
-  output: z.object({
+  output: queueShape.extend({
     depth: z.int().describe('queued and running'),
-    ready: z.int(),
-    delayed: z.int(),
-    running: z.int(),
     dead: z.int().describe('jobs that ended so within the last day'),
-    oldest_ready_at: z.string().nullable(),
     lanes: z.array(
       z.object({
         plugin: z.string(),
@@ -159,15 +160,12 @@ export const analyticsQueue = defineOperation({
     },
   },
   async run({ engine: { ledger } }) {
-    const { lanes, dead } = await ledger.queueStatistics(DAY_MS);
-    const counts = await ledger.counts();
+    const queue = await figuresOf(ledger).queue.get();
+    const { ready, delayed, running, dead, lanes } = queue.value;
     return {
-      depth: counts.ready + counts.delayed + counts.running,
-      ready: counts.ready,
-      delayed: counts.delayed,
-      running: counts.running,
+      ...showQueue(queue),
+      depth: ready + delayed + running,
       dead,
-      oldest_ready_at: counts.oldestReadyAt,
       lanes: lanes.map((lane) => ({ ...lane })),
     };
   },

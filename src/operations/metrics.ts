@@ -1,10 +1,11 @@
 import * as z from 'zod';
 import { fromTimestamp } from '../base/clock.ts';
+import { DuctileError } from '../base/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Family } from '../engine/meters.ts';
-import { limits } from '../base/limits.ts';
 import { incidentKinds } from '../ledger/incidents.ts';
 import { defineOperation } from './define.ts';
+import { figuresOf } from './figures.ts';
 import { METRICS_TYPE, writeMetrics } from './metrics-text.ts';
 
 const metricsShape = z.object({
@@ -104,13 +105,14 @@ function aboutProcess(engine: Engine): Family[] {
 }
 
 async function aboutLedger({ ledger }: Engine): Promise<Family[]> {
-  const [counts, breakers, incidents, now] = await Promise.all([
-    ledger.counts(),
-    ledger.countOpenBreakers(),
-    ledger.incidents({ isOpen: true, limit: limits.pageRowsMax }),
-    ledger.now(),
-  ]);
-  const { ready, delayed, running, oldestReadyAt } = counts;
+  const { watched } = figuresOf(ledger);
+  await watched.prime();
+  const known = watched.peek();
+  if (known === undefined) {
+    throw new DuctileError('LEDGER_UNAVAILABLE', 'the figures of the queue are not known now');
+  }
+  const { queue, openBreakers: breakers, incidents, now } = known.value;
+  const { ready, delayed, running, oldestReadyAt } = queue;
   const oldestMs = oldestReadyAt === null ? 0 : fromTimestamp(now) - fromTimestamp(oldestReadyAt);
   return [
     {
@@ -126,6 +128,11 @@ async function aboutLedger({ ledger }: Engine): Promise<Family[]> {
       'ductile_queue_oldest_ready_seconds',
       'How long the job has been ready that is next in line for longest.',
       Math.max(0, oldestMs) / 1000,
+    ),
+    gauge(
+      'ductile_figures_age_seconds',
+      'How old the figures of the queue, the breakers and the incidents are.',
+      Math.max(0, Date.now() - fromTimestamp(known.at)) / 1000,
     ),
     gauge('ductile_breakers_open', 'Circuit breakers that are not closed.', breakers),
     {

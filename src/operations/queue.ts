@@ -2,7 +2,9 @@ import * as z from 'zod';
 import { commandName, pluginName } from '../config/fields.ts';
 import { submitters } from '../job/job.ts';
 import { defineOperation } from './define.ts';
+import { figuresOf, type QueueFigures } from './figures.ts';
 import { limit, toFilter } from './job.ts';
+import type { Figure } from './shared-figure.ts';
 import { jobShape, showJob } from './shapes.ts';
 
 export const queueShape = z.object({
@@ -10,6 +12,9 @@ export const queueShape = z.object({
   delayed: z.int().describe('queued jobs that wait for their next try'),
   running: z.int(),
   oldest_ready_at: z.string().nullable(),
+  as_of: z
+    .string()
+    .describe('when these figures were read; a long queue is counted once a second at most'),
 });
 
 export const listQueue = defineOperation({
@@ -52,7 +57,7 @@ export const listQueue = defineOperation({
   },
   async run({ engine: { ledger } }, { limit: rows, ...narrowing }) {
     const filter = { ...toFilter(narrowing), order: 'oldest' as const };
-    const counts = await ledger.counts();
+    const queue = await figuresOf(ledger).queue.get();
     const { jobs: running } = await ledger.jobPage({ ...filter, status: ['running'], limit: rows });
     const left = rows - running.length;
     const { jobs: queued } =
@@ -60,11 +65,18 @@ export const listQueue = defineOperation({
         ? { jobs: [] }
         : await ledger.jobPage({ ...filter, status: ['queued'], limit: left });
     return {
-      ready: counts.ready,
-      delayed: counts.delayed,
-      running: counts.running,
-      oldest_ready_at: counts.oldestReadyAt,
+      ...showQueue(queue),
       jobs: [...running, ...queued].map(showJob),
     };
   },
 });
+
+export function showQueue({ value, at }: Figure<QueueFigures>): z.output<typeof queueShape> {
+  return {
+    ready: value.ready,
+    delayed: value.delayed,
+    running: value.running,
+    oldest_ready_at: value.oldestReadyAt,
+    as_of: at,
+  };
+}

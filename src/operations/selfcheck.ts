@@ -9,6 +9,7 @@ import { findStranded } from '../engine/stranded-hooks.ts';
 import { isOtherwise, keyOf } from '../engine/timetable.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
+import { figuresOf } from './figures.ts';
 import { planDirective } from './direct.ts';
 import { readHealth } from './health.ts';
 import { readAll } from './schedule.ts';
@@ -82,7 +83,7 @@ const all: Readonly<Record<string, Check>> = {
   },
 
   async ledger({ engine: { ledger } }) {
-    const { ready, running } = await ledger.counts();
+    const { ready, running } = (await figuresOf(ledger).queue.get()).value;
     return { status: 'ok', detail: `${ready} jobs are ready, ${running} run` };
   },
 

@@ -6,10 +6,11 @@ import type { GenerationStatus } from '../engine/engine.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective } from './direct.ts';
+import { figuresOf, type QueueFigures } from './figures.ts';
 import { checkPlugins, readHealth, type healthShape } from './health.ts';
 import { problemsShape, showProblems } from './plugin.ts';
 import { readViews, viewShape } from './plugin-views.ts';
-import { queueShape } from './queue.ts';
+import { queueShape, showQueue } from './queue.ts';
 import { allows } from './scopes.ts';
 import { jobShape, showJob } from './shapes.ts';
 
@@ -114,8 +115,8 @@ export const systemStatus = defineOperation({
     if (isAsked) await checkPlugins(context);
     const { running, uptimeMs, slots, spawner, plugins } = context.engine.status();
     const { generation, counts: done } = context.engine.status();
-    const [counts, processes, health, jobs, views] = await Promise.all([
-      ledger.counts(),
+    const [queue, processes, health, jobs, views] = await Promise.all([
+      figuresOf(ledger).queue.get(),
       ledger.processes(),
       readHealth(ledger, catalog),
       allows(scopes, 'jobs:ro') ? ledger.jobs({ limit: LAST_JOBS }) : [],
@@ -129,12 +130,7 @@ export const systemStatus = defineOperation({
       running: running.map(({ jobId, plugin, command }) => ({ job_id: jobId, plugin, command })),
       ledger: ledger.kind,
       api: context.engine.reach.api ?? null,
-      queue: {
-        ready: counts.ready,
-        delayed: counts.delayed,
-        running: counts.running,
-        oldest_ready_at: counts.oldestReadyAt,
-      },
+      queue: showQueue(queue),
       counts: {
         signals_emitted: done.signalsEmitted,
         directives_requested: done.directivesRequested,
@@ -171,6 +167,10 @@ export const systemHealth = defineOperation({
     queue_depth: z.int().nullable().describe('queued and running jobs; null when unknown'),
     plugins_loaded: z.int(),
     plugins_circuit_open: z.int().nullable().describe('null when unknown'),
+    as_of: z
+      .string()
+      .nullable()
+      .describe('when the figures were read; they are kept in memory and renewed every 2 seconds'),
   }),
   errors: [],
   http: {
@@ -184,19 +184,18 @@ export const systemHealth = defineOperation({
   mcp: { absent: '`system_status` says the same and more' },
   async run({ engine }) {
     const { state, uptimeMs, plugins } = engine.status();
-    const { ledger } = engine;
-    const [counts, open] = await Promise.all([
-      promptly(ledger.counts()),
-      promptly(ledger.countOpenBreakers()),
-    ]);
-    const isSound = counts !== undefined && state !== 'degraded' && state !== 'stopping';
+    const { watched } = figuresOf(engine.ledger);
+    await promptly(watched.prime());
+    const known = watched.peek();
+    const isSound = known !== undefined && state !== 'degraded' && state !== 'stopping';
     const usual = isSound ? ('ok' as const) : ('degraded' as const);
     return {
       status: state === 'starting' || state === 'stopped' ? ('starting' as const) : usual,
       uptime_seconds: Math.floor(uptimeMs / 1000),
-      queue_depth: counts === undefined ? null : counts.ready + counts.delayed + counts.running,
+      queue_depth: known === undefined ? null : countOpen(known.value.queue),
       plugins_loaded: plugins,
-      plugins_circuit_open: open ?? null,
+      plugins_circuit_open: known?.value.openBreakers ?? null,
+      as_of: known?.at ?? null,
     };
   },
 });
@@ -299,6 +298,10 @@ function showHealth(known: ReadonlyMap<string, z.output<typeof healthShape>>) {
     if (check !== null) lastChecks[name] = check.reason ?? check.status;
   }
   return { unhealthy, last_checks: lastChecks };
+}
+
+function countOpen({ ready, delayed, running }: QueueFigures): number {
+  return ready + delayed + running;
 }
 
 function showState({ engine }: Context): z.output<typeof stateShape> {

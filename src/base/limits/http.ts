@@ -60,8 +60,20 @@ export const httpLimits = {
   eventPageBytes: 1 * MIB,
   /** Looks at once, of all streams together. */
   eventReadsMax: 2,
+  /** Figures over so many rows are read anew for every caller; those over more are shared for a while. */
+  figureRowsMax: 10_000,
+  /** How long shared figures are used, and how many times as long as it took to read them. */
+  figureMs: 1 * SECOND,
+  figureRest: 20,
+  /** How old figures may become while newer ones are read. */
+  figureStaleMs: 30 * SECOND,
+  /** How often figures for monitors are read, and for how long after a monitor has asked. */
+  figureEveryMs: 2 * SECOND,
+  figureWatchedMs: 60 * SECOND,
+  /** Windows of time whose figures are kept. */
+  figureWindowsMax: 16,
   /** Rows that are counted for the total of a list. */
-  countRowsMax: 5000,
+  countRowsMax: 1000,
   /** How long a request under way may hold up the end of its listener. */
   httpCloseMs: 1 * SECOND,
   /** How long a health check waits for the database before it answers without it. */

@@ -1,6 +1,7 @@
 import type { JobStatus } from '../../job/state.ts';
 import type { Session } from '../dialect.ts';
 import type { JobPageFilter } from '../job-pages.ts';
+import { RARE_STATUSES } from '../migrations/0014-lists.ts';
 import { text } from './row.ts';
 import { withWaiting } from './waiting.ts';
 import type { WalkStream } from './walk.ts';
@@ -77,14 +78,17 @@ function rareStream(
   { plugin, ...left }: JobKind,
   bounds: StreamBounds,
 ): WalkStream {
-  // The status is written out: a parameter would hide from the planner that the index has it.
-  const where = new Where().equals({ plugin }).and(`status = '${status}'`);
+  // The status is written out, and so is the condition of the index: planners compare texts.
+  const where = new Where()
+    .equals({ plugin })
+    .and(`status = '${status}' and status in ${RARE_STATUSES}`);
   return streamOf(bounds, where, left);
 }
 
-/** As many as can run at once. */
+/** As many as can run at once. They are sorted: in their own order, all jobs would be looked at. */
 function runningStream({ plugin, ...left }: JobKind, bounds: StreamBounds): WalkStream {
-  return streamOf(bounds, new Where().equals({ plugin }).and(`status = 'running'`), left);
+  const where = new Where().equals({ plugin }).and(`status = 'running'`);
+  return { ...streamOf(bounds, where, left), by: 'seq + 0' };
 }
 
 async function queuedStreams(
@@ -156,19 +160,28 @@ async function endedStreams(
 async function listKinds(session: Session, filter: JobKind): Promise<KindRow[]> {
   const { plugin, command, submittedBy } = filter;
   const jobs = session.dialect.table('job_queue');
-  const where = new Where().and('completed_at is not null').equals({ plugin });
   const key = 'plugin, command, submitted_by';
-  const first = `select seq from ${jobs} where ${where.text} order by ${key} limit 1`;
-  const next = `select seq from ${jobs} where ${where.text} and (${key}) >
-    (h.plugin, h.command, h.submitted_by) order by ${key} limit 1`;
+  const pick = (condition: string, order: string): string =>
+    `(select seq from ${jobs} where completed_at is not null and ${condition}
+      order by ${order} limit 1)`;
+  // Not by comparing rows: SQLite would use the first column of the index only.
+  const steps = [
+    pick(
+      'plugin = h.plugin and command = h.command and submitted_by > h.submitted_by',
+      'submitted_by',
+    ),
+    pick('plugin = h.plugin and command > h.command', 'command, submitted_by'),
+    ...(plugin === undefined ? [pick('plugin > h.plugin', key)] : []),
+  ];
   const rows = await session.run(
     `with recursive h(plugin, command, submitted_by, n) as (
-      select ${key}, 1 from ${jobs} where seq = (${first})
+      select ${key}, 1 from ${jobs} where seq =
+        ${plugin === undefined ? pick('true', key) : pick('plugin = ?', 'command, submitted_by')}
       union all
       select j.plugin, j.command, j.submitted_by, h.n + 1 from h
-        join ${jobs} j on j.seq = (${next}) where h.n <= ${KINDS_MAX}
+        join ${jobs} j on j.seq = coalesce(${steps.join(', ')}) where h.n <= ${KINDS_MAX}
     ) select plugin, command, submitted_by from h`,
-    [...where.values, ...where.values],
+    plugin === undefined ? [] : [plugin],
   );
   return rows
     .map((row) => ({

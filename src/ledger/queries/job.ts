@@ -1,4 +1,4 @@
-import { fromTimestamp } from '../../base/clock.ts';
+import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { bareReport } from '../../job/attempt.ts';
 import type { Job } from '../../job/job.ts';
 import { endCancelled } from '../../job/outcome.ts';
@@ -92,27 +92,35 @@ function whereJobs(filter: JobFilter, dialect: Dialect): Where {
   return where;
 }
 
-/** The oldest is looked for among the next in line of each plugin and key, not in the whole queue. */
 export async function countQueue(session: Session): Promise<QueueCounts> {
   const jobs = session.dialect.table('job_queue');
   const [row] = await session.run(
-    `${withWaiting(session.dialect)}, ${linesOf(session.dialect)} select
+    `select
       (select count(*) from ${jobs} where ${isReady}) as ready,
       (select count(*) from ${jobs} where status = 'queued' and next_retry_at is not null) as delayed,
-      (select count(*) from ${jobs} where status = 'running') as running,
-      (select min(ready_at) from (
-        select (select j.ready_at from ${jobs} j where j.plugin = waiting.plugin
-          and j.status = 'queued' and j.next_retry_at is null and ${hasNoKey('j')}
-          order by j.seq limit 1) as ready_at from waiting
-        union all select j.ready_at from lines join ${jobs} j on j.seq = lines.first) heads) as oldest`,
+      (select count(*) from ${jobs} where status = 'running') as running`,
   );
   if (row === undefined) throw new Error('a count gave no row');
   return {
     ready: int(row, 'ready'),
     delayed: int(row, 'delayed'),
     running: int(row, 'running'),
-    oldestReadyAt: textOrNull(row, 'oldest'),
+    oldestReadyAt: await readOldestReady(session),
   };
+}
+
+/** The oldest is looked for among the next in line of each plugin and key, not in the whole queue. */
+export async function readOldestReady(session: Session): Promise<Timestamp | null> {
+  const { dialect: d } = session;
+  const jobs = d.table('job_queue');
+  const [row = {}] = await session.run(
+    `${withWaiting(d)}, ${linesOf(d)} select min(ready_at) as oldest from (
+        select (select j.ready_at from ${jobs} j where j.plugin = waiting.plugin
+          and j.status = 'queued' and j.next_retry_at is null and ${hasNoKey('j')}
+          order by j.seq limit 1) as ready_at from waiting
+        union all select j.ready_at from lines join ${jobs} j on j.seq = lines.first) heads`,
+  );
+  return textOrNull(row, 'oldest');
 }
 
 /** Bounded, so that a thundering herd of retries is let in over several rounds. */

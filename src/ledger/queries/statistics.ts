@@ -2,6 +2,8 @@ import { limits } from '../../base/limits.ts';
 import type { Session } from '../dialect.ts';
 import type { DirectiveStatistics } from '../directives.ts';
 import type { AttemptStatistics, QueueStatistics } from '../generations.ts';
+import { RARE_STATUSES } from '../migrations/0014-lists.ts';
+import { readOldestReady } from './job.ts';
 import { int, text } from './row.ts';
 
 /** Over the latest attempts of a time; bounded, because nobody waits for the rest. */
@@ -53,13 +55,17 @@ export async function queueStatistics(
       select plugin, 0, 0, count(*) from ${jobs} where status = 'running' group by plugin) parts
     group by plugin order by plugin`,
   );
+  // By their own index, the newest first; few jobs die, and of those that do most are not of today.
   const [ended] = await session.run(
-    `select count(*) as dead from ${jobs}
-      where completed_at > (select ${dialect.nowPlus('?')}) and status = 'dead'`,
-    [-windowMs],
+    `select count(*) as dead from (select completed_at from ${jobs}
+        where status = 'dead' and status in ${RARE_STATUSES} order by seq desc limit ?) dead
+      where completed_at > (select ${dialect.nowPlus('?')})`,
+    [limits.statisticsRowsMax, -windowMs],
   );
+  const oldestReadyAt = await readOldestReady(session);
   return {
     dead: int(ended ?? {}, 'dead'),
+    oldestReadyAt,
     lanes: rows.map((row) => ({
       plugin: text(row, 'plugin'),
       ready: int(row, 'ready'),

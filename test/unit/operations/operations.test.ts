@@ -366,14 +366,15 @@ describe('system', () => {
       queue_depth: 1,
       plugins_loaded: 2,
       plugins_circuit_open: 0,
+      as_of: expect.stringMatching(/Z$/),
     });
   });
 
   test.each([
     ['fails', () => Promise.reject(new Error('gone'))],
     ['does not answer', () => new Promise<never>(() => undefined)],
-  ])('health is degraded when the ledger %s', async (_, counts) => {
-    engine = { ...engine, ledger: { ...engine.ledger, counts } };
+  ])('health is degraded when the ledger %s', async (_, queueStatistics) => {
+    engine = { ...engine, ledger: { ...engine.ledger, queueStatistics } };
     expect(await ask('system.health')).toMatchObject({ status: 'degraded', queue_depth: null });
   });
 
