@@ -26,6 +26,7 @@ export const cancelType: DirectiveType<JobChoice> = {
   scope: 'jobs:rw',
   params: choiceOf(open),
   isRepeatable: true,
+  isResumable: true,
   sameness: ({ job_id: id }) => (id === undefined ? 'each' : 'toggle'),
   target: targetOf,
 };
@@ -37,10 +38,41 @@ export const retryType: DirectiveType<JobChoice> = {
   scope: 'jobs:rw',
   params: choiceOf(ended),
   isRepeatable: true,
+  isResumable: true,
   // Whether it is under way already is a question to the job, not to who asked before.
   sameness: () => 'each',
   target: targetOf,
 };
+
+/** How far a directive over many jobs is, and what became of them. */
+export interface BulkProgress {
+  /** The last job that was looked at, and the newest one that existed when the directive began. */
+  readonly cursor: number;
+  readonly upTo: number;
+  /** How many jobs count toward the limit. */
+  readonly jobs: number;
+  readonly counts: Readonly<Record<string, number>>;
+}
+
+/** Why a retry leaves a job out. Such a job would be found each time, so it doesn't count. */
+export const retrySkips = ['unknown_plugin', 'init', 'run_step'] as const;
+export type RetrySkip = (typeof retrySkips)[number];
+
+export function bulkBegin(upTo: number): BulkProgress {
+  return { cursor: 0, upTo, jobs: 0, counts: {} };
+}
+
+/** Adds the outcomes of one step. */
+export function advanceBulk(
+  { upTo, jobs, counts }: BulkProgress,
+  cursor: number,
+  outcomes: readonly string[],
+): BulkProgress {
+  const sums: Record<string, number> = { ...counts };
+  for (const outcome of outcomes) sums[outcome] = (sums[outcome] ?? 0) + 1;
+  const counted = outcomes.filter((outcome) => !retrySkips.some((skip) => skip === outcome));
+  return { cursor, upTo, jobs: jobs + counted.length, counts: sums };
+}
 
 /** The states that a filter which names none stands for. */
 export function statusesOf(verb: 'cancel' | 'retry', { status }: JobChoice): readonly JobStatus[] {

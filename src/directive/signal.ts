@@ -10,6 +10,8 @@ export interface ReplayChoice {
   readonly source?: string | undefined;
   readonly from?: string | undefined;
   readonly to?: string | undefined;
+  /** The failed replay that this one continues, whose choice it has. */
+  readonly resume?: string | undefined;
   /** Only this one of those that handle them: a plugin, `<plugin>.<command>` or `pipeline:<name>`. */
   readonly handler?: string | undefined;
   /** Also by what handled them well before, or does so now. */
@@ -36,6 +38,7 @@ export const replayType: DirectiveType<ReplayChoice> = {
     .strictObject({
       signal_id: z.string().min(1).optional().describe('one signal by its id'),
       ...fields,
+      resume: z.string().min(1).optional().describe('the id of a failed replay to continue'),
       handler: z.string().min(1).max(limits.eventTypeBytesMax).optional(),
       force: z
         .boolean()
@@ -44,13 +47,22 @@ export const replayType: DirectiveType<ReplayChoice> = {
       limit: z.int().min(1).max(limits.bulkJobsMax).default(limits.bulkJobsUsual),
     })
     .refine(isOneOrFiltered, {
-      error: 'must name either one signal by its id, or a filter: type, source, from or to',
+      error:
+        'must name one signal by its id, a filter (type, source, from or to), or a replay to resume',
     }),
-  sameness: () => 'each',
-  target: ({ signal_id: id, type, source }) => id ?? `*:${type ?? '*'}:${source ?? '*'}`,
+  // A failed replay is continued once; who asks again gets the directive that did it.
+  sameness: ({ resume }) => (resume === undefined ? 'each' : 'latest'),
+  target: ({ signal_id: id, type, source, resume }) =>
+    resume === undefined ? (id ?? `*:${type ?? '*'}:${source ?? '*'}`) : resumeTarget(resume),
 };
 
+export function resumeTarget(directiveId: string): string {
+  return `resume:${directiveId}`;
+}
+
 function isOneOrFiltered(choice: Readonly<Record<string, unknown>>): boolean {
+  // What is recorded of one that continues another also holds the choice of that one.
+  if (choice['resume'] !== undefined) return true;
   const isFiltered = Object.keys(fields).some((name) => choice[name] !== undefined);
   return (choice['signal_id'] !== undefined) !== isFiltered;
 }

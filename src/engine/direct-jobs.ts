@@ -2,10 +2,19 @@ import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { cancelType, draftRetry, retryType, statusesOf, type JobChoice } from '../directive/job.ts';
+import {
+  bulkBegin,
+  cancelType,
+  draftRetry,
+  retryType,
+  statusesOf,
+  type BulkProgress,
+  type JobChoice,
+  type RetrySkip,
+} from '../directive/job.ts';
 import type { Job } from '../job/job.ts';
 import { isTerminal, type CancelAnswer } from '../job/state.ts';
-import type { Retry } from '../ledger/directives.ts';
+import type { BulkStep, Retry } from '../ledger/directives.ts';
 import type { JobFilter } from '../ledger/job-pages.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
@@ -15,6 +24,7 @@ import type { Quota } from './quota.ts';
 
 export interface JobSeams {
   readonly ledger: Ledger;
+  readonly processId: string;
   readonly catalog: () => Catalog;
   /** The end of a job was asked for, or has come. */
   readonly onCancel: (jobId: string, answer: CancelAnswer) => void;
@@ -41,11 +51,11 @@ export function cancelDirective(seams: JobSeams): DirectiveDefinition<JobChoice>
       work: jobId === undefined ? { kind: 'process' } : { kind: 'job.cancel', jobId },
     }),
     execute: (choice, asked) =>
-      inSteps(seams, 'cancel', choice, asked, async (jobs) => {
-        const ids = jobs.map(({ id }) => id).toSorted();
-        const answers = await ledger.cancelMany(ids);
+      inSteps(seams, 'cancel', choice, asked, async (jobs, step) => {
+        const ids = jobs.map(({ id }) => id);
+        const { answers, progress } = await ledger.cancelMany(ids, step);
         answers.forEach((answer, index) => onCancel(ids[index] ?? '', answer));
-        return answers.map((answer) => (answer === 'terminal' ? 'unchanged' : answer));
+        return progress;
       }),
     after({ job_id: jobId }, { outcome }) {
       if (jobId !== undefined) onCancel(jobId, outcome as CancelAnswer);
@@ -76,7 +86,7 @@ export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> 
     },
     async execute(choice, asked) {
       const hops = await hopsBehind(asked.actor, ledger);
-      return await inSteps(seams, 'retry', choice, asked, async (jobs) => {
+      return await inSteps(seams, 'retry', choice, asked, async (jobs, step) => {
         const { plugins } = seams.catalog();
         const inits = jobs.filter(isInit);
         const wanted = jobs.filter((job) => !isInit(job) && !isStep(job));
@@ -87,22 +97,20 @@ export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> 
           isFirst: true,
         }));
         const brings = { jobs: retries.length, signals: 0 };
-        const answers = await seams.within(brings, () => ledger.retryMany(retries));
-        seams.onQueued();
-        return [
-          ...answers.map(({ kind }) => kind),
-          ...Array<PassedOver>(wanted.length - known.length).fill('unknown_plugin'),
-          ...Array<PassedOver>(inits.length).fill('init'),
-          ...Array<PassedOver>(jobs.length - wanted.length - inits.length).fill('run_step'),
+        const skipped = [
+          ...Array<RetrySkip>(wanted.length - known.length).fill('unknown_plugin'),
+          ...Array<RetrySkip>(inits.length).fill('init'),
+          ...Array<RetrySkip>(jobs.length - wanted.length - inits.length).fill('run_step'),
         ];
+        const { progress } = await seams.within(brings, () =>
+          ledger.retryMany(retries, { ...step, skipped }),
+        );
+        seams.onQueued();
+        return progress;
       });
     },
   };
 }
-
-/** Why a job is left as it is; it would be found again each time, so it takes up no room. */
-const passedOver = ['unknown_plugin', 'init', 'run_step'] as const;
-type PassedOver = (typeof passedOver)[number];
 
 function toRetry({ catalog }: JobSeams, job: Job, { actor }: Asked, hops: number): Retry {
   const maxAttempts = catalog().plugins.get(job.plugin)?.retry.maxAttempts ?? job.maxAttempts;
@@ -174,32 +182,36 @@ function filterOf(verb: 'cancel' | 'retry', choice: JobChoice): Omit<JobFilter, 
   };
 }
 
-/** Walks from the oldest job to what was the newest when it began; what comes meanwhile is not meant. */
+/**
+ * Walks from the oldest job to the newest one that existed at the beginning. Each step commits with the
+ * directive's progress, so another process continues after the last step and counts all of them.
+ */
 async function inSteps(
-  { ledger }: JobSeams,
+  { ledger, processId }: JobSeams,
   verb: 'cancel' | 'retry',
   choice: JobChoice,
-  { signal }: Asked,
-  step: (jobs: readonly Job[]) => Promise<string[]>,
+  { directiveId, progress: reached, signal }: Asked,
+  take: (jobs: readonly Job[], step: BulkStep) => Promise<BulkProgress>,
 ): Promise<JsonObject> {
-  const [newest] = await ledger.jobs({ limit: 1 });
-  const counts: Record<string, number> = {};
-  let seen = 0;
-  let cursor = 0;
-  while (seen < choice.limit) {
-    if (signal.aborted) throw new DuctileError('STOPPING', `stopped after ${seen} jobs`);
-    const limit = Math.min(limits.bulkStepJobs, choice.limit - seen);
-    const range = { beforeSeq: cursor, upToSeq: newest?.seq ?? 0 };
+  let progress = (reached as BulkProgress | null) ?? (await beginBulk(ledger));
+  while (progress.jobs < choice.limit) {
+    if (signal.aborted) throw new DuctileError('STOPPING', `stopped after ${progress.jobs} jobs`);
+    const limit = Math.min(limits.bulkStepJobs, choice.limit - progress.jobs);
+    const range = { beforeSeq: progress.cursor, upToSeq: progress.upTo };
     const jobs = await ledger.jobs({ ...filterOf(verb, choice), ...range, limit });
-    const last = jobs.at(-1);
-    if (last === undefined) break;
-    cursor = last.seq;
-    for (const answer of await step(jobs)) {
-      counts[answer] = (counts[answer] ?? 0) + 1;
-      if (!passedOver.some((reason) => reason === answer)) seen += 1;
-    }
+    const cursor = jobs.at(-1)?.seq;
+    if (cursor === undefined) break;
+    const step = { directiveId, processId, before: progress, cursor, skipped: [] };
+    progress = await take(jobs, step);
   }
-  return { jobs: seen, ...counts };
+  const { terminal, ...counts } = progress.counts;
+  const unchanged = terminal === undefined ? {} : { unchanged: terminal };
+  return { jobs: progress.jobs, ...counts, ...unchanged };
+}
+
+async function beginBulk(ledger: Ledger): Promise<BulkProgress> {
+  const [newest] = await ledger.jobs({ limit: 1 });
+  return bulkBegin(newest?.seq ?? 0);
 }
 
 async function mustFind(ledger: Ledger, id: string): Promise<Job> {

@@ -1,6 +1,8 @@
 import { DuctileError } from '../base/errors.ts';
 import { suggest } from '../config/nearest.ts';
-import { replayType, type ReplayChoice } from '../directive/signal.ts';
+import { replayType, resumeTarget, type ReplayChoice } from '../directive/signal.ts';
+import { nounOf } from '../directive/type.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { SignalGroup } from '../ledger/signals.ts';
 import { isFor } from '../pipeline/pipeline.ts';
 import { ANY_EVENT } from '../pipeline/route.ts';
@@ -22,6 +24,7 @@ export function replayDirective(seams: ReplaySeams): DirectiveDefinition<ReplayC
   const { ledger, current } = seams;
   return {
     ...replayType,
+    resolve: (choice) => resolveResumed(choice, ledger),
     async plan(choice) {
       refuseUnknown(choice, current());
       const { limit, force } = choice;
@@ -33,6 +36,7 @@ export function replayDirective(seams: ReplaySeams): DirectiveDefinition<ReplayC
       }
       const isCut = choice.signal_id === undefined && found === limit;
       return [
+        ...(choice.resume === undefined ? [] : [planResumed(choice.resume)]),
         `${counted(found, 'signal')} would be handled again.`,
         ...planHandlers(groups, choice, current()),
         ...(groups.some((group) => hookBehind(group) !== undefined) ? [OF_WEBHOOKS] : []),
@@ -44,6 +48,36 @@ export function replayDirective(seams: ReplaySeams): DirectiveDefinition<ReplayC
     },
     execute: (choice, asked) => replay(seams, choice, asked),
   };
+}
+
+function planResumed(directiveId: string): string {
+  return `This continues the replay of directive ${directiveId} after its last step.`;
+}
+
+/** Fills in the choice of the replay that is continued, so that the record says what is meant. */
+async function resolveResumed(choice: ReplayChoice, ledger: Ledger): Promise<ReplayChoice> {
+  const { resume: id, signal_id: one, type, source, from, to, handler } = choice;
+  if (id === undefined) return choice;
+  const refuse = (message: string, hint: string): DuctileError =>
+    new DuctileError('INPUT_INVALID', message, { place: 'params.resume', hint });
+  if ([one, type, source, from, to, handler].some((part) => part !== undefined)) {
+    throw refuse('resume takes no filter', 'The replay that it continues has one.');
+  }
+  const failed = await ledger.directive(id);
+  if (failed === undefined) {
+    throw new DuctileError('DIRECTIVE_NOT_FOUND', `there is no directive ${id}`, { place: id });
+  }
+  if (failed.type !== replayType.type || failed.status !== 'failed') {
+    const message = `directive ${id} is a ${failed.type} that is ${failed.status}`;
+    throw refuse(message, 'Only a replay that failed can be resumed.');
+  }
+  const target = `${nounOf(replayType.type)}:${resumeTarget(id)}`;
+  const [later] = await ledger.directives({ target, limit: 1 });
+  if (later?.status === 'failed') {
+    const hint = `Resume ${later.id} instead.`;
+    throw refuse(`directive ${later.id} continued ${id} and failed too`, hint);
+  }
+  return { ...(JSON.parse(failed.params) as ReplayChoice), resume: id };
 }
 
 const OF_WEBHOOKS =

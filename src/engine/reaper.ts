@@ -2,6 +2,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import type { Directive } from '../directive/directive.ts';
+import { replayType } from '../directive/signal.ts';
 import { bareReport, type Cause } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
 import { blame, endCancelled, endCrashed, type CrashRules, type Ending } from '../job/outcome.ts';
@@ -164,8 +165,11 @@ async function closeAll(
 
 /** How far it came is not known, so what is not safe to repeat is not done again but told. */
 function failUnattended(directive: Directive, { rules }: ReaperOptions): DirectiveClosing {
-  const { id, processId } = directive;
-  const error = 'the process that executed it died';
+  const { id, type, processId, progress } = directive;
+  const isResumable = type === replayType.type && progress !== null;
+  const error = `the process that executed it died${
+    isResumable ? `; continue it with \`ductile signal replay --resume ${id}\`` : ''
+  }`;
   const end = { status: 'failed', code: 'DIRECTIVE_FAILED', error } as const;
   const follows = followDirective(directive, 'failed', rules().follow, end);
   return { id, processId, end, ...follows };

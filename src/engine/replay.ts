@@ -37,7 +37,7 @@ export async function replay(
   choice: ReplayChoice,
   asked: Asked,
 ): Promise<JsonObject> {
-  let progress = await beginAt(ledger, asked);
+  let progress = await beginAt(ledger, choice, asked);
   const hopsLeast = await hopsBehind(asked.actor, ledger);
   while (progress.signals < choice.limit) {
     if (asked.signal.aborted) {
@@ -81,8 +81,15 @@ export async function replay(
   return { signals, jobs, runs, skipped, unhandled, unopened };
 }
 
-async function beginAt(ledger: Ledger, { progress }: Asked): Promise<ReplayProgress> {
+async function beginAt(
+  ledger: Ledger,
+  { resume }: ReplayChoice,
+  { progress }: Asked,
+): Promise<ReplayProgress> {
   if (progress !== null) return progress as unknown as ReplayProgress;
+  const { progress: reached = null } =
+    (resume === undefined ? undefined : await ledger.directive(resume)) ?? {};
+  if (reached !== null) return JSON.parse(reached) as ReplayProgress;
   const [newest] = await ledger.signals({ limit: 1 });
   const nothing = { signals: 0, jobs: 0, runs: 0, skipped: 0, unhandled: 0, unopened: 0 };
   return { cursor: 0, upTo: newest?.seq ?? 0, ...nothing };

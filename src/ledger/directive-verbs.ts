@@ -1,6 +1,6 @@
 import type { Store, VerbName } from './dialect.ts';
 import type { DirectiveVerbs, DirectRequest } from './directives.ts';
-import { cancelMany, retryMany } from './queries/directive-work.ts';
+import { cancelMany, retryMany } from './queries/bulk.ts';
 import {
   approveDirective,
   cancelDirective,
@@ -34,8 +34,8 @@ export function makeDirectiveVerbs({
     directiveStatistics: (windowMs) => read((session) => directiveStatistics(session, windowMs)),
     releaseDirective: (begun) => write(['other'], (tx) => releaseDirective(tx, begun, 'unspent')),
     closeDirective: (closing) => write(['other'], (tx) => closeDirective(tx, closing)),
-    cancelMany: (jobIds) => write(['other'], (tx) => cancelMany(tx, jobIds)),
-    retryMany: (retries) => write(['enqueue'], (tx) => retryMany(tx, retries)),
+    cancelMany: (jobIds, step) => write(['other'], (tx) => cancelMany(tx, jobIds, step)),
+    retryMany: (retries, step) => write(['enqueue'], (tx) => retryMany(tx, retries, step)),
     directive: (id) => find((session) => findDirective(session, id)),
     directives: (filter) => read((session) => listDirectives(session, filter)),
     switchedOff: () => read(listSwitchedOff),

@@ -2,6 +2,7 @@ import type { Timestamp } from '../base/clock.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Directive, DirectiveDraft, DirectiveStatus } from '../directive/directive.ts';
+import type { BulkProgress } from '../directive/job.ts';
 import type { TokenOrigin } from '../directive/lineage.ts';
 import type { Role } from '../directive/role.ts';
 import type { JobDraft } from '../job/job.ts';
@@ -31,10 +32,13 @@ export interface DirectiveVerbs {
   releaseDirective(begun: Pick<Directive, 'id' | 'processId'>): Promise<void>;
   /** Ends one that a process executed; false when somebody ended it before. */
   closeDirective(closing: DirectiveClosing): Promise<boolean>;
-  /** Cancels each of these, in one transaction. */
-  cancelMany(jobIds: readonly string[]): Promise<CancelAnswer[]>;
-  /** Does the work of each of these terminal jobs again, in one transaction. */
-  retryMany(retries: readonly Retry[]): Promise<RetryAnswer[]>;
+  /**
+   * Cancels each of these in one transaction, which also records how far the directive is. Throws
+   * STOPPING when another process has the directive by now.
+   */
+  cancelMany(jobIds: readonly string[], step?: BulkStep): Promise<BulkDone<CancelAnswer>>;
+  /** Queues the work of each of these ended jobs again, in the same way. */
+  retryMany(retries: readonly Retry[], step?: BulkStep): Promise<BulkDone<RetryAnswer>>;
   directive(id: string): Promise<Directive | undefined>;
   /** From now on: what signals ask for, and who is told after the commit that something was. */
   handleSignals(asksOf: AsksOf, onAsked: OnAsked): void;
@@ -134,6 +138,23 @@ export type DirectiveWork =
   | { readonly kind: 'token.rotate'; readonly tokenId: string; readonly digest: string };
 
 /** A terminal job and the job that does its work again. */
+/** One step of a directive over many jobs. */
+export interface BulkStep {
+  readonly directiveId: string;
+  readonly processId: string;
+  readonly before: BulkProgress;
+  /** The last job of this step. */
+  readonly cursor: number;
+  /** Why jobs of this step were left out, one reason for each. */
+  readonly skipped: readonly string[];
+}
+
+export interface BulkDone<Answer> {
+  /** In the order of the request; empty when the step was committed before. */
+  readonly answers: readonly Answer[];
+  readonly progress: BulkProgress;
+}
+
 export interface Retry {
   readonly of: string;
   readonly job: JobDraft;

@@ -2,7 +2,8 @@ import { limits } from '../base/limits.ts';
 import type { Store } from './dialect.ts';
 import type { Ledger } from './ledger.ts';
 import { attemptsOf, listAttempts } from './queries/attempt.ts';
-import { cancel, countJobs, countQueue, findJob, listJobs, promote } from './queries/job.ts';
+import { cancel } from './queries/bulk.ts';
+import { countJobs, countQueue, findJob, listJobs, promote } from './queries/job.ts';
 import { countJobPage, readJobPage } from './queries/job-page.ts';
 import { listFacts, readState } from './queries/state.ts';
 

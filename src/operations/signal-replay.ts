@@ -12,6 +12,9 @@ const replayInput = z.strictObject({
   source: text().optional().describe('all signals of this source'),
   from: moment().optional().describe('all signals of this time or later'),
   to: moment().optional().describe('all signals from before this time'),
+  resume: text()
+    .optional()
+    .describe('the id of a failed replay, which is continued after its last step'),
   handler: text()
     .optional()
     .describe('only by this: a plugin, <plugin>.<command> or pipeline:<name>; all unless told'),
@@ -46,6 +49,7 @@ export const replaySignals = defineOperation({
     ...directErrors,
     'CREDENTIAL_KEY_INVALID',
     'CREDENTIAL_KEY_MISSING',
+    'DIRECTIVE_NOT_FOUND',
     'FORBIDDEN',
     'INPUT_INVALID',
     'LEDGER_UNAVAILABLE',
@@ -62,6 +66,7 @@ export const replaySignals = defineOperation({
       'ductile signal replay 0199a1b2 --dry-run',
       'ductile signal replay --type order.paid --from 2026-11-15T00:00:00Z --handler mail.handle',
       'ductile signal replay 0199a1b2 --force',
+      'ductile signal replay --resume 0199a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b',
     ],
   },
   async run(context, input) {

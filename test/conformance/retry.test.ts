@@ -4,6 +4,7 @@ import { makeId } from '../../src/base/ids.ts';
 import { draftRetry } from '../../src/directive/job.ts';
 import type { Job } from '../../src/job/job.ts';
 import type { Retry } from '../../src/ledger/directives.ts';
+import { openExplainer } from './explain.ts';
 import { databases, only, openBench } from './support.ts';
 import { claimAs, draft, fail, pausing, settleOne, startOne, strict, succeed } from './words.ts';
 
@@ -23,7 +24,9 @@ describe.each(databases)('retrying on %s', (kind) => {
     });
     await settleOne(ledger, fail(old));
     const retry = retryOf(await job(old.id));
-    expect(await ledger.retryMany([retry])).toEqual([{ kind: 'queued', jobId: retry.job.id }]);
+    expect((await ledger.retryMany([retry])).answers).toEqual([
+      { kind: 'queued', jobId: retry.job.id },
+    ]);
     expect(await job(retry.job.id)).toMatchObject({
       status: 'queued',
       payload: '{"a":1}',
@@ -44,19 +47,21 @@ describe.each(databases)('retrying on %s', (kind) => {
   test('takes up only what has ended, and only once at a time', async () => {
     const { ledger, job } = await openBench(kind);
     const started = await startOne(ledger, 'p1');
-    expect(await ledger.retryMany([retryOf(started)])).toEqual([{ kind: 'open' }]);
+    expect((await ledger.retryMany([retryOf(started)])).answers).toEqual([{ kind: 'open' }]);
     const nobody = { ...retryOf(started), of: 'nobody' };
-    expect(await ledger.retryMany([nobody])).toEqual([{ kind: 'unknown' }]);
+    expect((await ledger.retryMany([nobody])).answers).toEqual([{ kind: 'unknown' }]);
     await settleOne(ledger, fail(started));
     const first = retryOf(await job(started.id));
     await ledger.retryMany([first]);
     const second = retryOf(await job(started.id));
     const underWay = [{ kind: 'under_way', jobId: first.job.id }];
-    expect(await ledger.retryMany([second])).toEqual(underWay);
+    expect((await ledger.retryMany([second])).answers).toEqual(underWay);
     // Told again after a lost answer it is itself.
-    expect(await ledger.retryMany([first])).toEqual([{ kind: 'queued', jobId: first.job.id }]);
+    expect((await ledger.retryMany([first])).answers).toEqual([
+      { kind: 'queued', jobId: first.job.id },
+    ]);
     await settleOne(ledger, succeed(only(await claimAs(ledger, 'p1'))));
-    expect(await ledger.retryMany([second])).toMatchObject([{ kind: 'queued' }]);
+    expect((await ledger.retryMany([second])).answers).toMatchObject([{ kind: 'queued' }]);
   });
 
   test('that only the first may do is refused after one that has ended, too', async () => {
@@ -64,11 +69,15 @@ describe.each(databases)('retrying on %s', (kind) => {
     const old = await startOne(ledger, 'p1');
     await settleOne(ledger, fail(old));
     const first = { ...retryOf(await job(old.id)), isFirst: true };
-    expect(await ledger.retryMany([first])).toMatchObject([{ kind: 'queued' }]);
+    expect((await ledger.retryMany([first])).answers).toMatchObject([{ kind: 'queued' }]);
     await settleOne(ledger, fail(only(await claimAs(ledger, 'p1'))));
     const second = { ...retryOf(await job(old.id)), isFirst: true };
-    expect(await ledger.retryMany([second])).toEqual([{ kind: 'under_way', jobId: first.job.id }]);
-    expect(await ledger.retryMany([first])).toEqual([{ kind: 'queued', jobId: first.job.id }]);
+    expect((await ledger.retryMany([second])).answers).toEqual([
+      { kind: 'under_way', jobId: first.job.id },
+    ]);
+    expect((await ledger.retryMany([first])).answers).toEqual([
+      { kind: 'queued', jobId: first.job.id },
+    ]);
   });
 
   test('is not stopped by its own success, but by that of another', async () => {
@@ -76,11 +85,11 @@ describe.each(databases)('retrying on %s', (kind) => {
     const old = await startOne(ledger, 'p1', { dedupe: strict('k') });
     await settleOne(ledger, succeed(old));
     const retry = retryOf(await job(old.id));
-    expect(await ledger.retryMany([retry])).toMatchObject([{ kind: 'queued' }]);
+    expect((await ledger.retryMany([retry])).answers).toMatchObject([{ kind: 'queued' }]);
     await settleOne(ledger, fail(only(await claimAs(ledger, 'p1'))));
     const other = draft({ dedupe: strict('k') });
     await ledger.enqueue({ jobs: [other] });
-    expect(await ledger.retryMany([retryOf(await job(old.id))])).toEqual([
+    expect((await ledger.retryMany([retryOf(await job(old.id))])).answers).toEqual([
       { kind: 'under_way', jobId: other.id },
     ]);
   });
@@ -120,7 +129,7 @@ describe.each(databases)('cancelling many on %s', (kind) => {
     const waiting = draft();
     await ledger.enqueue({ jobs: [waiting] });
     const ids = [waiting.id, started.id, 'nobody'].toSorted();
-    const answers = await ledger.cancelMany(ids);
+    const { answers } = await ledger.cancelMany(ids);
     const byId = Object.fromEntries(ids.map((id, index) => [id, answers[index]]));
     expect(byId).toEqual({
       [waiting.id]: 'cancelled',
@@ -185,4 +194,21 @@ describe.each(databases)('jobs on %s', (kind) => {
     expect(await ledger.countJobs({ limit: 1 })).toBe(1);
     expect(await ledger.countJobs({ limit: 9 })).toBe(2);
   });
+});
+
+test('many jobs are cancelled and retried with as many statements as a few', async () => {
+  const bench = await openBench('postgres');
+  const { ledger, explain } = await openExplainer(bench);
+  const count = async (jobs: number): Promise<[cancel: number, retry: number]> => {
+    const drafts = Array.from({ length: jobs }, () => draft({ dedupe: strict(makeId()) }));
+    await ledger.enqueue({ jobs: drafts });
+    const ids = drafts.map(({ id }) => id);
+    const cancelling = await explain(() => ledger.cancelMany(ids));
+    const ended = await Promise.all(ids.map((id) => bench.job(id)));
+    const retrying = await explain(() => ledger.retryMany(ended.map(retryOf)));
+    return [cancelling.length, retrying.length];
+  };
+  const few = await count(3);
+  expect(await count(60)).toEqual(few);
+  expect(Math.max(...few)).toBeLessThan(12);
 });

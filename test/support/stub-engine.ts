@@ -77,6 +77,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
   directives.registerDirective(backupDirective({ ledger }));
   registerDirectives(directives, {
     ledger,
+    processId: status.processId,
     catalog: () => engine.catalog,
     switches: makeSwitches(ledger),
     tokens: { refresh: () => Promise.resolve() },

@@ -1,17 +1,15 @@
 import type { ErrorCode } from '../../base/errors.ts';
-import { isTerminal, type CancelAnswer } from '../../job/state.ts';
+import type { CancelAnswer } from '../../job/state.ts';
 import type { Transaction } from '../dialect.ts';
-import type { DirectiveEnd, DirectiveWork, Retry, RetryAnswer } from '../directives.ts';
+import type { BulkDone, DirectiveEnd, DirectiveWork, Retry, RetryAnswer } from '../directives.ts';
 import type { BreakerRow, PauseRequest } from '../schedules.ts';
 import { resetBreakers } from './breaker.ts';
+import { cancel, retryMany } from './bulk.ts';
 import { deleteCredential, setCredential } from './credential.ts';
 import { decide } from './decide.ts';
-import { enqueue } from './enqueue.ts';
 import { changeInstallation, install } from './installation-work.ts';
-import { cancel, findJob } from './job.ts';
 import { writeMeta } from './meta.ts';
 import { reviveRun } from './revive.ts';
-import { text } from './row.ts';
 import { cancelRun } from './run-cancel.ts';
 import { pauseSchedule } from './schedule.ts';
 import { createToken, revokeToken, rotateToken } from './token.ts';
@@ -27,7 +25,7 @@ export async function perform(
 ): Promise<DirectiveEnd> {
   if (work.kind === 'refused') return work.end;
   if (work.kind === 'job.cancel') return endCancel(work.jobId, await cancel(tx, work.jobId));
-  if (work.kind === 'job.retry') return endRetry(work.retry, await retry(tx, work.retry));
+  if (work.kind === 'job.retry') return endRetry(work.retry, await retryMany(tx, [work.retry]));
   if (work.kind === 'plugin.switch') return switchPlugin(tx, work.plugin, work.enabled, actor);
   if (work.kind === 'schedule.pause') return endPause(work, await pauseSchedule(tx, work));
   if (work.kind === 'breaker.reset') return endReset(await resetBreakers(tx, work));
@@ -49,61 +47,14 @@ export async function perform(
   return { status: 'completed', result: { paused: work.paused } };
 }
 
-/** In one order for everybody, so that two of them cannot wait for each other. */
-export async function cancelMany(
-  tx: Transaction,
-  jobIds: readonly string[],
-): Promise<CancelAnswer[]> {
-  const answers: CancelAnswer[] = [];
-  for (const id of jobIds.toSorted()) answers.push(await cancel(tx, id));
-  return answers;
-}
-
-export async function retryMany(
-  tx: Transaction,
-  retries: readonly Retry[],
-): Promise<RetryAnswer[]> {
-  const answers: RetryAnswer[] = [];
-  const ordered = retries.toSorted((a, b) => (a.of < b.of ? -1 : 1));
-  for (const one of ordered) answers.push(await retry(tx, one));
-  return answers;
-}
-
-/**
- * Queues the new job, unless the same work is waiting or under way already. The old job's row is
- * locked, so of two who ask at once the second finds what the first did.
- */
-async function retry(tx: Transaction, { of, job, isFirst }: Retry): Promise<RetryAnswer> {
-  const { dialect } = tx;
-  const old = await findJob(tx, of, dialect.forUpdate);
-  if (old === undefined) return { kind: 'unknown' };
-  if (!isTerminal(old.status)) return { kind: 'open' };
-  const [other] = await tx.run(
-    `select id from ${dialect.table('job_queue')} where retry_of = ? and id <> ?
-      ${isFirst === true ? '' : 'and completed_at is null'} order by seq desc limit 1`,
-    [of, job.id],
-  );
-  if (other !== undefined) return { kind: 'under_way', jobId: text(other, 'id') };
-  if (old.dedupeKey !== null) {
-    // Its own success must not stand in the way of doing it again.
-    await tx.run(
-      `delete from ${dialect.table('job_dedupe')} where dedupe_key = ? and plugin = ?
-        and command = ? and job_id = ?`,
-      [old.dedupeKey, old.plugin, old.command, old.id],
-    );
-  }
-  const [added] = await enqueue(tx, { jobs: [job] });
-  if (added?.duplicateOf !== undefined) return { kind: 'under_way', jobId: added.duplicateOf };
-  return { kind: 'queued', jobId: job.id };
-}
-
 function endCancel(jobId: string, answer: CancelAnswer): DirectiveEnd {
   if (answer === 'unknown') return fail('JOB_NOT_FOUND', `there is no job ${jobId}`);
   return { status: 'completed', result: { job_id: jobId, outcome: answer } };
 }
 
-function endRetry({ of }: Retry, answer: RetryAnswer): DirectiveEnd {
-  if (answer.kind === 'unknown') return fail('JOB_NOT_FOUND', `there is no job ${of}`);
+function endRetry({ of }: Retry, { answers: [answer] }: BulkDone<RetryAnswer>): DirectiveEnd {
+  if (answer === undefined || answer.kind === 'unknown')
+    return fail('JOB_NOT_FOUND', `there is no job ${of}`);
   if (answer.kind === 'open') return fail('JOB_OPEN', `job ${of} has not ended yet`);
   const { kind, jobId } = answer;
   return { status: 'completed', result: { job_id: jobId, retry_of: of, outcome: kind } };

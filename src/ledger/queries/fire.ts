@@ -6,7 +6,7 @@ import { defineRows, type Row, type Transaction } from '../dialect.ts';
 import type { Fired, FireRequest, Firing, NextDue, ScheduleKey } from '../schedules.ts';
 import { lockBreakers, probeWith, type Breakers } from './breaker.ts';
 import { enqueue } from './enqueue.ts';
-import { cancel } from './job.ts';
+import { cancel } from './bulk.ts';
 import { int, text, textOrNull } from './row.ts';
 import { inOrder, keyColumns, toKeyRow } from './schedule.ts';
 

@@ -1,7 +1,7 @@
 import type { Row, Session, Transaction } from '../dialect.ts';
 import type { HealthNote, HealthStatus, InitWish, PluginHealth } from '../generations.ts';
 import { enqueue } from './enqueue.ts';
-import { cancel } from './job.ts';
+import { cancel } from './bulk.ts';
 import { text, textOrNull } from './row.ts';
 
 /**

@@ -1,14 +1,10 @@
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
-import { bareReport } from '../../job/attempt.ts';
 import type { Job } from '../../job/job.ts';
-import { endCancelled } from '../../job/outcome.ts';
-import { isTerminal, type CancelAnswer } from '../../job/state.ts';
 import type { Dialect, Session, Transaction } from '../dialect.ts';
 import type { JobFilter } from '../job-pages.ts';
 import type { Promotion, QueueCounts } from '../ledger.ts';
 import { hasNoKey, linesOf } from './dependency.ts';
 import { int, jobColumns, text, textOrNull, toJob } from './row.ts';
-import { settle } from './settle.ts';
 import { isReady, withWaiting } from './waiting.ts';
 import { orderOf, Where } from './where.ts';
 
@@ -145,30 +141,4 @@ export async function promote(tx: Transaction): Promise<Promotion> {
   }
   const nextInMs = Math.max(0, fromTimestamp(due) - fromTimestamp(text(next, 'now')));
   return { promoted: promoted.length, nextInMs };
-}
-
-export async function cancel(tx: Transaction, jobId: string): Promise<CancelAnswer> {
-  const job = await findJob(tx, jobId, tx.dialect.forUpdate);
-  if (job === undefined) return 'unknown';
-  if (job.status === 'cancelled') return 'cancelled';
-  if (isTerminal(job.status)) return 'terminal';
-  if (job.status === 'running') {
-    await tx.run(
-      `update ${tx.dialect.table('job_queue')} set cancel_requested_at =
-        coalesce(cancel_requested_at, ${tx.dialect.now}) where id = ?`,
-      [jobId],
-    );
-    return 'requested';
-  }
-  await settle(tx, [
-    {
-      job,
-      claimToken: null,
-      report: bareReport('cancelled', 'cancelled', 'cancelled before it started'),
-      ending: endCancelled(job),
-      signals: [],
-      jobs: [],
-    },
-  ]);
-  return 'cancelled';
 }

@@ -4,14 +4,15 @@ import { noNews, type Followers, type RunDraft } from '../runs.ts';
 import type { Replayed, ReplayProgress, ReplayStep } from '../signals.ts';
 import { lockDirectives } from './directive.ts';
 import { enqueue, insertContexts } from './enqueue.ts';
-import { text, textOrNull } from './row.ts';
+import { lockProgress, writeProgress } from './progress.ts';
+import { text } from './row.ts';
 import { beginRuns } from './run-start.ts';
 
 /** What handles some signals once more, and how far the directive is by that, in one commit. */
 export async function replay(tx: Transaction, step: ReplayStep): Promise<Replayed | undefined> {
   // One at a time over all hosts, so that two of them cannot both find that something was not done.
   await lockDirectives(tx);
-  const stored = await readProgress(tx, step);
+  const stored = await lockProgress<ReplayProgress>(tx, step);
   if (stored === undefined) return undefined;
   // Told again after a lost answer: what it started is to be noticed all the same.
   if (stored !== null && stored.cursor >= step.cursor) {
@@ -36,26 +37,8 @@ export async function replay(tx: Transaction, step: ReplayStep): Promise<Replaye
     unhandled: before.unhandled + step.unhandled,
     unopened: before.unopened + step.unopened,
   };
-  await tx.run(`update ${tx.dialect.table('directives')} set progress = ? where id = ?`, [
-    JSON.stringify(progress),
-    step.directiveId,
-  ]);
+  await writeProgress(tx, step, progress);
   return { progress, news: { ...news, queued: news.queued || jobs.length > 0 } };
-}
-
-/** Null when nothing was done yet, undefined when somebody else has the directive by now. */
-async function readProgress(
-  tx: Transaction,
-  { directiveId, processId }: ReplayStep,
-): Promise<ReplayProgress | null | undefined> {
-  const [row] = await tx.run(
-    `select progress from ${tx.dialect.table('directives')}
-      where id = ? and status = 'running' and process_id = ? ${tx.dialect.forUpdate}`,
-    [directiveId, processId],
-  );
-  if (row === undefined) return undefined;
-  const kept = textOrNull(row, 'progress');
-  return kept === null ? null : (JSON.parse(kept) as ReplayProgress);
 }
 
 async function withoutHandled(tx: Transaction, { jobs, runs }: ReplayStep): Promise<Followers> {
