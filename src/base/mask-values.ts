@@ -14,7 +14,10 @@ export interface ValueMask {
   json(value: Json): Json;
 }
 
-/** Finds values as they are, and as programs write them: escaped, percent-encoded, base64, hexadecimal. */
+/**
+ * Finds values as they are, and as programs write them: escaped as JSON once or several times,
+ * percent-encoded in any manner, base64, hexadecimal.
+ */
 export function makeValueMask(secrets: readonly KnownSecret[]): ValueMask {
   const shownOf = new Map<string, string>();
   for (const { value, shown } of secrets) {
@@ -23,8 +26,17 @@ export function makeValueMask(secrets: readonly KnownSecret[]): ValueMask {
   const forms = [...shownOf.keys()].toSorted((a, b) => b.length - a.length);
   const pattern = new RegExp(forms.map(escapePattern).join('|'), 'g');
   const whole = new Map(secrets.map(({ value, shown }) => [value, shown]));
-  const text = (given: string): string =>
-    forms.length === 0 ? given : given.replaceAll(pattern, (found) => shownOf.get(found) ?? '');
+  const escaped = secrets.flatMap(({ value, shown }) => {
+    const found = escapedPattern(value);
+    return found === undefined ? [] : [{ found, shown }];
+  });
+  const text = (given: string): string => {
+    if (forms.length === 0) return given;
+    let masked = given.replaceAll(pattern, (found) => shownOf.get(found) ?? '');
+    if (escaped.length === 0 || !/[\\%&]/.test(masked)) return masked;
+    for (const { found, shown } of escaped) masked = masked.replaceAll(found, () => shown);
+    return masked;
+  };
   const json = (value: Json): Json => {
     if (typeof value === 'string') return text(value);
     if (typeof value === 'number') return whole.get(String(value)) ?? value;
@@ -50,16 +62,87 @@ function formsOf(value: string): Set<string> {
   for (const plain of [value, ...parts]) {
     const escaped = JSON.stringify(plain).slice(1, -1);
     forms.add(escaped).add(escaped.replaceAll('/', '\\/')).add(toAscii(escaped));
-    forms.add(percentEncode(plain)).add(percentEncode(plain).replaceAll('%20', '+'));
+    forms.add(JSON.stringify(escaped).slice(1, -1));
+    for (const form of percentFormsOf(plain)) forms.add(form);
     for (const form of [...base64FormsOf(plain), ...hexFormsOf(plain)]) forms.add(form);
   }
   forms.delete('');
   return forms;
 }
 
-/** Well-formed here: what is kept was checked, and what is not cannot be encoded. */
-function percentEncode(text: string): string {
-  return encodeURIComponent(text.toWellFormed());
+/** Programs differ in what they leave as it is (`!'()*~`), in the case of digits and in blanks. */
+function percentFormsOf(text: string): string[] {
+  // Well-formed here: what is kept was checked, and what is not cannot be encoded.
+  const usual = encodeURIComponent(text.toWellFormed());
+  const strict = usual.replaceAll(/[!'()*~]/g, percentOf);
+  const upper = [usual, strict, strict.replaceAll('%7E', '~')];
+  return [
+    ...upper,
+    ...upper.map((form) => form.replaceAll(/%../g, (code) => code.toLowerCase())),
+  ].flatMap((form) => [form, form.replaceAll('%20', '+')]);
+}
+
+function percentOf(char: string): string {
+  return [...Buffer.from(char)]
+    .map((byte) => `%${byte.toString(16).padStart(2, '0')}`)
+    .join('')
+    .toUpperCase();
+}
+
+/** Longer values are files of several lines, whose lines are looked for one by one. */
+const ESCAPED_CHARS_MAX = 1024;
+
+/**
+ * A pattern for the value with each of its special characters escaped in any manner, or not at all:
+ * `%21`, `%2521`, `\\"` in JSON in JSON, `\\u0021`, `&amp;`. Undefined where there is nothing to escape.
+ */
+function escapedPattern(value: string): RegExp | undefined {
+  if (value.length < PART_CHARS_MIN || value.length > ESCAPED_CHARS_MAX) return undefined;
+  if (/^\w+$/.test(value)) return undefined;
+  // Backslashes that follow each other are one part: apart, a run of them could be divided in many ways.
+  const parts = value.toWellFormed().match(/\\+|[^\\]/gu) ?? [];
+  return new RegExp(parts.map(toEscapes).join(''), 'g');
+}
+
+/** How often something may have been escaped: each time doubles the backslashes. */
+const BACKSLASHES_MAX = 16;
+
+const entities: Readonly<Record<string, string>> = {
+  '&': '|amp',
+  '<': '|lt',
+  '>': '|gt',
+  '"': '|quot',
+  "'": '|apos',
+};
+const controls: Readonly<Record<string, string>> = { '\n': 'n', '\r': 'r', '\t': 't' };
+
+function toEscapes(part: string): string {
+  if (/^\w$/.test(part)) return part;
+  const some = `\\\\{1,${BACKSLASHES_MAX}}`;
+  const bytes = Array.from(Buffer.from(part), (byte) => `%(?:25){0,3}${toHex(byte, 2)}`);
+  if (part.startsWith('\\')) {
+    const run = `\\\\{${part.length},${part.length * BACKSLASHES_MAX}}`;
+    return `(?:${run}|${bytes.join('')})`;
+  }
+  const units = Array.from({ length: part.length }, (_, at) => part.charCodeAt(at));
+  const code = part.codePointAt(0) ?? 0;
+  const control = controls[part];
+  const entity = `#0{0,4}${code}|#[xX]0{0,4}${toHex(code, 1)}${entities[part] ?? ''}`;
+  // The longest first: what an escape begins with may be the character itself.
+  return `(?:${[
+    ...(control === undefined ? [] : [`${some}${control}`]),
+    ...(part === ' ' ? [String.raw`\+`] : []),
+    `&(?:amp;){0,3}(?:${entity});`,
+    bytes.join(''),
+    units.map((unit) => `${some}u${toHex(unit, 4)}`).join(''),
+    `\\\\{0,${BACKSLASHES_MAX}}${escapePattern(part)}`,
+  ].join('|')})`;
+}
+
+/** Hexadecimal digits as a pattern, in either case. */
+function toHex(value: number, digits: number): string {
+  const hex = value.toString(16).padStart(digits, '0');
+  return hex.replaceAll(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
 }
 
 function toAscii(text: string): string {

@@ -1,88 +1,164 @@
-/** What stands in the place of a secret wherever something is shown. */
+import { isSecretKey, isSecretName } from './secret-names.ts';
+
+/** The text that replaces a secret wherever something is shown. */
 export const REDACTED = '[redacted]';
 
-const names = [
-  'token',
-  'secret',
-  'password',
-  'passwd',
-  'passphrase',
-  '(?:api|access|private|signing|encryption)_?key',
-  'credential',
-  'authorization',
-  'cookie',
-];
-const endings = new RegExp(`(^|_)(${names.join('|')})s?$`);
-/** What the tokens of running jobs begin with. */
+/** The prefix of the tokens of running jobs. */
 export const RUN_TOKEN = 'dtr_';
+/** The prefix of API tokens, by which one that leaked into a file or a log is found. */
+export const API_TOKEN = 'duct_';
 
-/** Tokens that tell what they are: our own, GitHub, Slack, OpenAI, AWS, JWT. */
+const PEM_KEY = '[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----';
+
+/**
+ * Tokens that can be recognized by their shape. A run of letters either matches from its first boundary
+ * or is left at once: nothing here scans a text more than once.
+ */
 const shapes = new RegExp(
   [
-    String.raw`\b${RUN_TOKEN}[\w-]{20,}`,
+    String.raw`\b(?:${RUN_TOKEN}|${API_TOKEN})[\w-]{20,}`,
+    // GitHub, GitLab
     String.raw`\bgh[opsur]_\w{20,}`,
     String.raw`\bgithub_pat_\w{20,}`,
-    String.raw`\bxox[abprs]-[\w-]{10,}`,
+    String.raw`\bgl(?:agent|cbt|dt|ft|imt|oas|pat|ptt|rt|soat)-[\w-]{20,}`,
+    // Slack, and addresses that are a secret as a whole
+    String.raw`\bxox[abeoprs]-[\w-]{10,}`,
+    String.raw`\bxapp-\d-[\w-]{10,}`,
+    String.raw`\bhooks\.slack\.com/(?:services|triggers|workflows)/[\w/-]{20,}`,
+    String.raw`\bdiscord(?:app)?\.com/api/webhooks/\d+/[\w-]{40,}`,
+    // OpenAI and Anthropic, Groq, Hugging Face
     String.raw`\bsk-[\w-]{20,}`,
-    String.raw`\bAKIA[A-Z0-9]{16}`,
-    String.raw`\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*`,
+    String.raw`\bgsk_[A-Za-z0-9]{30,}`,
+    String.raw`\bhf_[A-Za-z0-9]{30,}`,
+    // Stripe
+    String.raw`\b[rs]k_(?:live|test)_[A-Za-z0-9]{10,}`,
+    String.raw`\bwhsec_[\w+/=-]{16,}`,
+    // AWS, Google, Azure, DigitalOcean
+    String.raw`\bA[KS]IA[A-Z0-9]{16}`,
+    String.raw`\bAIza[\w-]{35}`,
+    String.raw`\bya29\.[\w-]{20,}`,
+    String.raw`\bGOCSPX-[\w-]{20,}`,
+    String.raw`\b(?:AccountKey|SharedAccessKey)=[A-Za-z0-9+/]{20,}={0,2}`,
+    String.raw`\bdo[opr]_v1_[a-f0-9]{40,}`,
+    // npm, PyPI, Docker
+    String.raw`\bnpm_[A-Za-z0-9]{30,}`,
+    String.raw`\bpypi-[\w-]{40,}`,
+    String.raw`\bdckr_pat_[\w-]{20,}`,
+    // Shopify, SendGrid, Telegram, Vault, Tailscale, Atlassian, Grafana, Linear, age
+    String.raw`\bshp(?:at|ca|pa|ss)_[A-Fa-f0-9]{30,}`,
+    String.raw`\bSG\.[\w-]{16,}\.[\w-]{16,}`,
+    String.raw`(?<!\d)\d{6,12}:AA[\w-]{33}(?![\w-])`,
+    String.raw`\bhv[bs]\.[\w-]{20,}`,
+    String.raw`\btskey-[\w-]{20,}`,
+    String.raw`\bATATT[\w=-]{20,}`,
+    String.raw`\bglsa_\w{20,}`,
+    String.raw`\blin_api_\w{20,}`,
+    String.raw`\bAGE-SECRET-KEY-1[A-Z0-9]{40,}`,
+    // JWT; a run without its dots matches as well, and is left as it is: it must not be scanned again
+    String.raw`\beyJ[\w-]{10,}(?:\.[\w-]{10,}\.[\w-]*)?`,
+    // PEM, to its end or to that of the text
+    String.raw`-----BEGIN ${PEM_KEY}[^]*?(?:-----END ${PEM_KEY}|$)`,
   ].join('|'),
   'g',
 );
-const urlPassword = /(\b[a-z][a-z0-9+.-]*:\/\/[^\s/:@]*:)[^\s/@]+(@)/gi;
 
-const bearer = /\b(bearer\s+)[\w.~+/=-]{8,}/gi;
+/**
+ * Every shape has one of these in it, and most texts have none. They begin at rare characters, so that
+ * the search skips the rest: it takes a fraction of the time of the shapes themselves.
+ */
+const shapeHint = new RegExp(
+  [
+    '(?<=dtr|duct|gh[opsur]|_pat|[rs]k|hsec|npm|hf|_v1|shp[a-z]{2}|glsa|_api)_',
+    '(?<=gl[a-z]{2,5}|xox[a-z]|xapp|sk|SPX|pypi|tskey|AGE)-',
+    String.raw`(?<=ya29|SG|hv[bs])\.`,
+    'A(?:KIA|SIA|Iza|TATT)|eyJ|-----BEGIN|:AA|Key=',
+    String.raw`hooks\.slack|/webhooks/`,
+  ].join('|'),
+);
 
-const known = new Map<string, boolean>();
+const scheme = /\b(bearer|basic)(\s{1,10})([\w.~+/=-]{8,})/gi;
+const schemeHint = /bearer|basic/i;
 
-/** Whether a key of that name usually holds a secret. The names of headers and fields come again and again. */
-export function isSecretName(name: string): boolean {
-  if (name.length > KNOWN_CHARS_MAX) return endsSecretly(name);
-  let answer = known.get(name);
-  if (answer !== undefined) return answer;
-  answer = endsSecretly(name);
-  if (known.size >= KNOWN_MAX) known.clear();
-  known.set(name, answer);
-  return answer;
-}
+/** A bound for the scheme: without one, a text of many short words takes the square of its length. */
+const urlPassword = /((?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}:\/\/[^\s/:@]*:)[^\s/@]+(@)/gi;
+const parameter = /([?&])([A-Za-z][\w.-]{1,40})=([^&\s"'<>#\\]+)/g;
+/** A key in JSON text, and how often its quotes were escaped: JSON may be inside JSON. */
+const quotedKey = /"([A-Za-z][\w.-]{1,40})(\\{0,15})"\s{0,10}:\s{0,10}\2"/g;
 
-const KNOWN_MAX = 1000;
-const KNOWN_CHARS_MAX = 64;
+/** A password in a URL takes at least this many characters, and everything else takes more. */
+const SECRET_CHARS_MIN = 9;
 
-function endsSecretly(name: string): boolean {
-  const snake = name.replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2').replaceAll(/[-. ]/g, '_');
-  return endings.test(snake.toLowerCase());
-}
-
-/** Every secret that can be told by its shape has one of these in it; most texts have none. */
-const hints = [
-  RUN_TOKEN,
-  'gho_',
-  'ghp_',
-  'ghs_',
-  'ghu_',
-  'ghr_',
-  'github_pat_',
-  'xox',
-  'sk-',
-  'AKIA',
-  'eyJ',
-  '://',
-];
-const bearerHint = /bearer/i;
-
-/** The text without what looks like a secret whatever it is called: known tokens, passwords in URLs. */
+/** Returns the text without secrets that are recognized by their shape, by a scheme or by a key beside them. */
 export function maskText(text: string): string {
-  if (!hints.some((hint) => text.includes(hint)) && !bearerHint.test(text)) return text;
-  return text
-    .replaceAll(shapes, REDACTED)
-    .replaceAll(bearer, `$1${REDACTED}`)
-    .replaceAll(urlPassword, `$1${REDACTED}$2`);
+  if (text.length < SECRET_CHARS_MIN) return text;
+  let masked = text;
+  if (shapeHint.test(text)) masked = masked.replaceAll(shapes, maskShape);
+  if (schemeHint.test(text)) masked = masked.replaceAll(scheme, maskScheme);
+  if (text.includes('://') && text.includes('@')) {
+    masked = masked.replaceAll(urlPassword, `$1${REDACTED}$2`);
+  }
+  if (text.includes('=')) masked = masked.replaceAll(parameter, maskParameter);
+  return text.includes('"') ? maskQuoted(masked) : masked;
+}
+
+function maskShape(found: string): string {
+  return found.startsWith('eyJ') && !found.includes('.') ? found : REDACTED;
+}
+
+function maskScheme(whole: string, name: string, blanks: string, value: string): string {
+  const isSecret = name.toLowerCase() === 'bearer' || isPair(value);
+  return isSecret ? `${name}${blanks}${REDACTED}` : whole;
+}
+
+/** Whether it is the base64 of `user:password`: "basic authentication" isn't. */
+function isPair(value: string): boolean {
+  if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(value)) return false;
+  return /^[\x20-\x7e]*:[\x20-\x7e]*$/.test(Buffer.from(value, 'base64').toString('latin1'));
+}
+
+function maskParameter(whole: string, before: string, name: string, value: string): string {
+  return isSecretKey(name) && value !== REDACTED ? `${before}${name}=${REDACTED}` : whole;
+}
+
+function maskQuoted(text: string): string {
+  let masked = '';
+  let from = 0;
+  quotedKey.lastIndex = 0;
+  for (let match = quotedKey.exec(text); match !== null; match = quotedKey.exec(text)) {
+    const [, name = '', escape = ''] = match;
+    if (!isSecretKey(name)) continue;
+    const start = quotedKey.lastIndex;
+    const end = findQuoteEnd(text, start, escape.length);
+    quotedKey.lastIndex = end;
+    if (isNothing(name, text.slice(start, end))) continue;
+    masked += `${text.slice(from, start)}${REDACTED}`;
+    from = end;
+  }
+  return from === 0 ? text : masked + text.slice(from);
+}
+
+/** The end of a text whose quotes are escaped so many times; that of everything when it was cut. */
+function findQuoteEnd(text: string, start: number, escapes: number): number {
+  for (let at = text.indexOf('"', start); at !== -1; at = text.indexOf('"', at + 1)) {
+    let run = 0;
+    while (at - run > start && text[at - run - 1] === '\\') run += 1;
+    // Quotes and backslashes of the text itself have been escaped once more than the quotes around it.
+    // Fewer escapes end the text around it.
+    if (run < escapes) return at - run;
+    if ((run - escapes) % (2 * (escapes + 1)) === 0) return at - escapes;
+  }
+  return text.length;
+}
+
+/** Whether a key that could hold a secret holds none: `pwd` is a directory as often as a password. */
+export function isNothing(name: string, value: string): boolean {
+  if (value === '' || value === REDACTED) return true;
+  return name.toLowerCase() === 'pwd' && /^(?:[~/.]|[A-Za-z]:\\)/.test(value);
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** A copy without secrets, by the names of keys and by the shapes of texts. */
+/** Returns a copy without secrets, by the names of keys and by the shapes of texts. */
 export function maskSecrets(fields: Fields, levels = 8): Fields {
   const masked = Object.entries(fields).map(([key, value]) => [
     key,

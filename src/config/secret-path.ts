@@ -1,4 +1,4 @@
-import { isSecretName } from '../base/secrets.ts';
+import { isSecretName } from '../base/secret-names.ts';
 import type { Path } from './document.ts';
 
 /** Whether the value of that key of the configuration is a secret. */

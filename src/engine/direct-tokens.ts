@@ -3,6 +3,7 @@ import { formatDuration } from '../base/duration.ts';
 import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
+import { API_TOKEN } from '../base/secrets.ts';
 import {
   createTokenType,
   recordedToken,
@@ -16,8 +17,6 @@ import type { ApiTokenRow } from '../ledger/directives.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
 
-/** So that a token that leaked into a file or a log can be found by its beginning. */
-const PREFIX = 'duct_';
 const TOKEN_BYTES = 32;
 
 export interface TokenSeams {
@@ -114,7 +113,7 @@ async function refuseOld(
 }
 
 function makeToken(): { clear: string; digest: string } {
-  const clear = PREFIX + randomBytes(TOKEN_BYTES).toString('base64url');
+  const clear = API_TOKEN + randomBytes(TOKEN_BYTES).toString('base64url');
   return { clear, digest: createHash('sha256').update(clear).digest('hex') };
 }
 

@@ -65,13 +65,22 @@ export function followEvents(
   const followed = breakerFollower(job, rules, nowMs);
   const result: Consequences = { ...noConsequences(), ...followed };
   const hops = job.hops + 1;
-  events.forEach((event, index) => {
+  events.forEach((given, index) => {
+    const event = withSafeKey(given);
     const signal = toSignal(job, event, index, keep);
     result.signals.push(signal);
     if (hops > rules.hopsMax) addLoopIncident(result, job, signal, index, rules);
     else addFollowers(result, job, signal, event, rules, nowMs);
   });
   return result;
+}
+
+/** A dedupe key is stored and shown, so one that is a secret is replaced by its digest, which is as unique. */
+function withSafeKey(event: EmittedEvent): EmittedEvent {
+  const { dedupeKey = '' } = event;
+  if (maskText(dedupeKey) === dedupeKey) return event;
+  const digest = createHash('sha256').update(dedupeKey).digest('hex');
+  return { ...event, dedupeKey: `sha256:${digest}` };
 }
 
 function toSignal(job: Job, event: EmittedEvent, index: number, keep: Keep): SignalDraft {

@@ -7,7 +7,7 @@ import type { JobDraft } from '../job/job.ts';
 import type { RunDraft } from '../ledger/runs.ts';
 import type { Emission } from '../ledger/signals.ts';
 import { toEventBaggage, toEventMetadata, WEBHOOK_SOURCE } from '../signal/delivery-event.ts';
-import { REDACTED_KEY } from '../signal/secret.ts';
+import { maskData, REDACTED_KEY } from '../signal/secret.ts';
 import { SCHEMA_VERSION, type SignalDraft } from '../signal/signal.ts';
 import type { Target } from '../webhook/hook-target.ts';
 import { TARGET_KEY } from '../webhook/outcome.ts';
@@ -101,10 +101,13 @@ function toSignal(
   const id = makeId();
   const { data, redacted, sealed } = keep(payload, id, text);
   const { data: _data, ...attributes } = event ?? {};
-  const metadata: JsonObject = {
-    schema_version: SCHEMA_VERSION,
+  const known = {
     ...(event === undefined ? {} : { event: attributes }),
     ...toEventMetadata(about),
+  };
+  const metadata: JsonObject = {
+    schema_version: SCHEMA_VERSION,
+    ...(maskData(known, 'metadata').value as JsonObject),
     ...(redacted.length === 0 ? {} : { [REDACTED_KEY]: [...redacted] }),
     ...(test === undefined ? {} : { test: { actor: test.actor, directive_id: test.directiveId } }),
   };

@@ -1,5 +1,6 @@
 import { isObject } from '../base/json.ts';
-import { isSecretName, maskSecrets, maskText, REDACTED } from '../base/secrets.ts';
+import { isSecretName } from '../base/secret-names.ts';
+import { maskSecrets, maskText, REDACTED } from '../base/secrets.ts';
 import type { Condition } from './condition.ts';
 import { pathText } from './scope.ts';
 import type { Template } from './template.ts';

@@ -1,6 +1,6 @@
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
-import type { JsonObject } from '../base/json.ts';
+import type { Json, JsonObject } from '../base/json.ts';
 import { toKeptText } from '../base/kept-text.ts';
 import { limits } from '../base/limits.ts';
 import { findNameFault } from './name.ts';
@@ -97,11 +97,16 @@ let lastPlain: Plain | undefined;
 
 function keep(value: JsonObject, field: string, bytesMax: number): string {
   const text = toKeptText(value, field, bytesMax);
+  refuseSecret(value, field);
+  return text;
+}
+
+function refuseSecret(value: Json, field: string): void {
   const found = findSecret(value, field);
-  if (found === undefined) return text;
+  if (found === undefined) return;
   throw new DuctileError('INPUT_INVALID', `${found.path} ${found.rule}; signals hold no secrets`, {
     place: found.path,
-    hint: 'Leave it away, or put a reference in its place, such as the id of a credential.',
+    hint: 'Remove it, or use a reference instead, such as the id of a credential.',
   });
 }
 
@@ -113,6 +118,8 @@ function readText(
   if (value === undefined || value === null) return undefined;
   if (typeof value !== 'string') throw refuse(field, 'must be text');
   toKeptText(value, field, bytesMax);
+  // These are kept and shown like the data, and some of them are in indexes and URLs.
+  refuseSecret(value, field);
   return value.trim() === '' ? undefined : value;
 }
 

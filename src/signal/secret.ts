@@ -1,5 +1,6 @@
 import { isObject, type Json } from '../base/json.ts';
-import { maskText, REDACTED } from '../base/secrets.ts';
+import { isSecretKey } from '../base/secret-names.ts';
+import { isNothing, maskText, REDACTED } from '../base/secrets.ts';
 
 export interface SecretFound {
   /** Where it is, such as `data.user.password`. */
@@ -83,60 +84,14 @@ function findAmong(
 }
 
 function isNamedSecret(name: string, value: unknown): boolean {
-  return name.length <= NAME_CHARS_MAX && names.has(toSnake(name)) && isFilled(value);
+  return isSecretKey(name) && isFilled(name, value);
 }
 
-/** Exactly these, however they are spelled: `page_token` or `password_policy` are nobody's secret. */
-const names: ReadonlySet<string> = new Set([
-  'access_key',
-  'access_token',
-  'api_key',
-  'api_token',
-  'apikey',
-  'auth_token',
-  'authorization',
-  'bearer_token',
-  'client_secret',
-  'cookie',
-  'credential',
-  'credentials',
-  'encryption_key',
-  'id_token',
-  'passphrase',
-  'passwd',
-  'password',
-  'private_key',
-  'proxy_authorization',
-  'refresh_token',
-  'secret',
-  'secret_access_key',
-  'secret_key',
-  'session_token',
-  'set_cookie',
-  'signing_key',
-  'token',
-  'webhook_secret',
-  'x_api_key',
-]);
-
-/** A name only gets longer when it is spelled with `_`. */
-const NAME_CHARS_MAX = Math.max(...[...names].map((name) => name.length));
-
-const plainName = /^[a-z_]+$/;
-
-function toSnake(name: string): string {
-  if (plainName.test(name)) return name;
-  const words = name.replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2').replaceAll(/[-. ]/g, '_');
-  return words.toLowerCase();
+/** Objects are looked at by themselves; a bare list of texts is not. */
+function isFilled(name: string, value: unknown): boolean {
+  if (Array.isArray(value)) return value.some((inner) => isFilled(name, inner));
+  return typeof value === 'number' || (typeof value === 'string' && !isNothing(name, value));
 }
-
-/** What is within a list or an object is looked at by itself, but a bare list of texts is not. */
-function isFilled(value: unknown): boolean {
-  if (Array.isArray(value)) return value.some(isFilled);
-  return typeof value === 'number' || (typeof value === 'string' && !empty.has(value));
-}
-
-const empty: ReadonlySet<string> = new Set(['', REDACTED]);
 
 /** The key of a signal's metadata that names what was masked. */
 export const REDACTED_KEY = 'redacted';

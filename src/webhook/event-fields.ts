@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
-import { isSecretName } from '../base/secrets.ts';
+import { isSecretName } from '../base/secret-names.ts';
 import { headerName } from './hook-auth.ts';
 import type { Report } from './hook-target.ts';
 import { proofHeadersOf } from './proof-headers.ts';

@@ -22,7 +22,7 @@ const SLICES = 16;
 
 /** Repeats what it was given: as its answer, as logs, in keys, in lines that are no answer at all. */
 const leaky = python(`
-import base64, urllib.parse
+import base64, re, urllib.parse
 def ways(value):
     raw = value.encode()
     yield from (value, json.dumps(value, ensure_ascii=False), json.dumps(value))
@@ -31,6 +31,9 @@ def ways(value):
         yield base64.b64encode(before + raw).decode()
         yield base64.urlsafe_b64encode(before + raw).decode()
     yield from (raw.hex(), raw.hex().upper())
+    strict = urllib.parse.quote(value, safe="")
+    yield from (strict, re.sub("%..", lambda code: code[0].lower(), strict), urllib.parse.quote(strict, safe=""))
+    yield json.dumps(json.dumps({"inner": json.dumps(value)}))
 values = list(request["config"]["given"].values()) + list(os.environ.values())
 told = [way for value in values for way in ways(value)]
 how = payload.get("how")

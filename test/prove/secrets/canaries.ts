@@ -63,10 +63,14 @@ function draw(alphabet: string, random: Random): string {
   return signs.join('');
 }
 
-/** The eight ways in which a program may write what it was given. */
+/** The ways in which a program may write what it was given. */
 export function encodingsOf(value: string): Readonly<Record<string, string>> {
   const bytes = Buffer.from(value);
   const json = JSON.stringify(value).slice(1, -1);
+  const strict = encodeURIComponent(value).replaceAll(
+    /[!'()*]/g,
+    (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
   return {
     plain: value,
     json,
@@ -74,7 +78,11 @@ export function encodingsOf(value: string): Readonly<Record<string, string>> {
       /[\u0080-\uffff]/g,
       (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`,
     ),
+    nested: JSON.stringify(json).slice(1, -1),
     percent: encodeURIComponent(value),
+    strict,
+    lower: strict.replaceAll(/%../g, (code) => code.toLowerCase()),
+    twice: encodeURIComponent(strict),
     form: encodeURIComponent(value).replaceAll('%20', '+'),
     base64: bytes.toString('base64').replace(/=+$/, ''),
     base64url: bytes.toString('base64url'),

@@ -19,6 +19,46 @@ describe('a text without known values', () => {
     expect(mask.text(`<${form}> and <${form}>`)).toBe('<[it]> and <[it]>');
   });
 
+  const twice = (text: string): string =>
+    JSON.stringify(JSON.stringify(text).slice(1, -1)).slice(1, -1);
+  const hard = `p!a"s's(w)*~ö\\\\ /&<x>\n+=%`;
+  const lower = (text: string): string => text.replaceAll(/%../g, (code) => code.toLowerCase());
+  const strict = (text: string): string =>
+    encodeURIComponent(text).replaceAll(
+      /[!'()*~]/g,
+      (sign) => `%${sign.charCodeAt(0).toString(16)}`,
+    );
+  test.each([
+    ['percent-encoded to the last sign', strict(hard)],
+    ['percent-encoded in small letters', lower(encodeURIComponent(hard))],
+    ['percent-encoded twice', encodeURIComponent(strict(hard))],
+    ['with only one sign percent-encoded', hard.replace('!', '%21')],
+    ['of a form, to the last sign', strict(hard).replaceAll('%20', '+')],
+    ['in JSON in JSON', twice(hard)],
+    ['in JSON in JSON in JSON', JSON.stringify(twice(hard)).slice(1, -1)],
+    [
+      'in JSON that escapes what need not be',
+      JSON.stringify(hard).slice(1, -1).replace('!', '\\u0021'),
+    ],
+    ['in HTML', hard.replaceAll('&', '&amp;').replace('<', '&lt;').replace('"', '&#34;')],
+  ])('has none of a hard one %s', (_, form) => {
+    const hardMask = makeValueMask([{ value: hard, shown: '[it]' }]);
+    expect(hardMask.text(`<${form}> and <${form}>`)).toBe('<[it]> and <[it]>');
+    expect(hardMask.text('p!a"s and p%21a%22s stay')).toBe('p!a"s and p%21a%22s stay');
+  });
+
+  test.each([
+    ['\\'.repeat(8), '\\'.repeat(200_000)],
+    ['\\"'.repeat(20), '\\"'.repeat(100_000)],
+    ['%'.repeat(20), '%25'.repeat(100_000)],
+    ['a!'.repeat(20), 'a%21'.repeat(100_000)],
+    ['&'.repeat(20), '&amp;'.repeat(100_000)],
+  ])('is looked through for %j in a time that grows with its length', (secret, text) => {
+    const started = performance.now();
+    makeValueMask([{ value: `${secret}x!`, shown: '[it]' }]).text(`${text}y`);
+    expect(performance.now() - started).toBeLessThan(5_000);
+  });
+
   test.each(['', 'u:', 'us:', 'usr:'])('has none of it in base64 behind %j', (before) => {
     const masked = mask.text(base64(`${before}${value}${before}`));
     expect(masked).toContain('[it]');

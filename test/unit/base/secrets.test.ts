@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { isSecretName, maskSecrets, maskText, REDACTED } from '../../../src/base/secrets.ts';
+import { isSecretName } from '../../../src/base/secret-names.ts';
+import { maskSecrets, maskText, REDACTED } from '../../../src/base/secrets.ts';
 
 test.each([
   'token',

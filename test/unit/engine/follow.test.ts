@@ -100,6 +100,18 @@ describe('events', () => {
     expect(signals[0]?.metadata).toBe('{"schema_version":1,"dedupe_key":"k"}');
   });
 
+  test('have a digest for a dedupe key that is a secret, the same each time', () => {
+    const secret = `npm_${'aB3dE5fG7h'.repeat(4)}`;
+    const events = [
+      { type: 'a', payload: {}, dedupeKey: secret },
+      { type: 'a', payload: {}, dedupeKey: secret },
+    ];
+    const { jobs, signals } = followEvents(makeClaimed(), events, makeRules(), nowMs);
+    const keys = jobs.map(({ dedupe }) => dedupe?.key);
+    expect(keys).toEqual([expect.stringMatching(/^sha256:[0-9a-f]{64}$/), keys[0]]);
+    expect(JSON.stringify([jobs, signals])).not.toContain(secret);
+  });
+
   test('that nobody wants are told, and are signals all the same', () => {
     const unmatched: SignalDraft[] = [];
     const rules = makeRules({

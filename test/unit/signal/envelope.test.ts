@@ -57,6 +57,31 @@ describe('secrets', () => {
 });
 
 describe('a report', () => {
+  const token = `glpat-${'aB3dE5fG7h'.repeat(2)}`;
+
+  test.each<[string, Partial<SignalReport>]>([
+    ['subject', { subject: `user/${token}` }],
+    ['source', { source: `shop ${token}` }],
+    ['dedupe_key', { dedupeKey: token }],
+    ['source_event_id', { sourceEventId: `x?access_token=${token}` }],
+    ['metadata.correlation_id', { metadata: { correlation_id: `Bearer ${token}` } }],
+    ['metadata.causation_id', { metadata: { causation_id: token } }],
+    ['metadata.note', { metadata: { note: token } }],
+    ['data.db_password', { data: { db_password: 'hunter2' } }],
+    ['data.body', { data: { body: '{"pwd":"hunter2"}' } }],
+    ['data.key', { data: { key: `-----BEGIN PRIVATE KEY-----` } }],
+  ])('with a secret in %s is refused, and the secret is not repeated', (place, report) => {
+    let thrown: unknown;
+    try {
+      draftOf(report);
+    } catch (error) {
+      thrown = error;
+    }
+    expect(thrown).toMatchObject({ code: 'INPUT_INVALID', place });
+    expect(String(thrown)).toContain('signals hold no secrets');
+    expect(String(thrown)).not.toMatch(/glpat|hunter2|BEGIN/);
+  });
+
   test('becomes a signal with a correlation of its own', () => {
     expect(draftOf({ subject: 'order/42/x', data: { n: 1 } })).toEqual({
       id: 'signal-1',
