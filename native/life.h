@@ -3,6 +3,7 @@
 #define DUCTILE_LIFE_H
 
 #include "base.h"
+#include "cgroup.h"
 #include "oom.h"
 #include "run.h"
 #include "strays.h"
@@ -24,6 +25,7 @@ static void finish(Run *run) {
   pid_t reaped = wait4(run->pid, NULL, WNOHANG, &usage);
   if (reaped == 0) stray_add(run->pid, 0, true, true);
   if (reaped == run->pid) count_usage(run, &usage);
+  cgroup_end(run);
   for (int stream = IN; stream <= ERR; stream++) close_stream(run, stream);
   send_end(run);
   run_free(run);
@@ -37,7 +39,7 @@ static void finish_if_done(Run *run) {
 /* A limit that the kernel enforced: it ended by the signal for it, or for lack of memory. */
 static void notice_limit(Run *run) {
   if (run->kind == EXITED && run->code == 0) return;
-  bool oom = has_oom_killed();
+  bool oom = has_oom_killed() || cgroup_has_oomed(run);
   if (run->kind != SIGNALLED || run->stopped != NOT_STOPPED) return;
   if (run->code == SIGXFSZ && run->limits.file_size != 0) run->stopped = BY_FILE_SIZE;
   if (run->code == SIGXCPU && run->limits.cpu_ms != 0) run->stopped = BY_CPU;

@@ -10,6 +10,7 @@
 typedef struct {
   uint64_t memory, file_size; /* bytes */
   uint32_t processes, cpu_ms;
+  int join; /* what a process writes to in order to be in its control group, 0 for none */
 } Limits;
 
 /* The kernel counts whole seconds and each process alone, so it is only a backstop. */
@@ -32,6 +33,9 @@ static void lower_limit(int resource, rlim_t soft, rlim_t hard) {
 
 /* In the child, before it becomes the plugin. Only system calls: it may share our memory. */
 static void limits_apply(const Limits *limits) {
+  /* One that can't join is watched as without a group. */
+  ssize_t joined = limits->join > 0 ? write(limits->join, "0", 1) : 0;
+  (void)joined;
   rlim_t cpu = cpu_seconds(limits);
   if (limits->cpu_ms != 0) lower_limit(RLIMIT_CPU, cpu, cpu + CPU_KILL_AFTER_S);
   if (limits->file_size != 0) lower_limit(RLIMIT_FSIZE, limits->file_size, limits->file_size);

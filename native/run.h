@@ -35,6 +35,8 @@ typedef struct {
   Limits limits;
   uint64_t look_us;             /* when its use is looked at next, 0 for never */
   uint64_t cpu_us, memory_peak; /* of what has been seen of it so far */
+  int cgroup;                   /* -1 without a control group of its own */
+  char cgroup_name[32];
   char marker[MARKER_MAX];
 } Run;
 
@@ -57,7 +59,7 @@ static Run *run_take(void) {
   }
   Run *run = runs[slot];
   /* The buffers for output outlive the run that filled them: they come back empty and small. */
-  *run = (Run){.used = true, .slot = slot, .serial = ++last_serial, .fd = {-1, -1, -1},
+  *run = (Run){.used = true, .slot = slot, .serial = ++last_serial, .fd = {-1, -1, -1}, .cgroup = -1,
                .kept = {{0}, run->kept[OUT], run->kept[ERR]}};
   run_count++;
   return run;

@@ -10,6 +10,7 @@
  * Build: cc -O2 -o spawner native/spawner.c
  */
 #include "base.h"
+#include "cgroup.h"
 #include "confine.h"
 #include "events.h"
 #include "life.h"
@@ -292,6 +293,7 @@ static void turn(void) {
   }
   expire_all();
   if (ends_changed) strays_check();
+  cgroups_sweep();
   ends_changed = false;
   if (engine && output_due_us != 0 && output_due_us <= now_us()) engine = output_flush();
   bool done = leaving && run_count == 0 && output_first == NULL;
@@ -308,6 +310,7 @@ int main(int argc, char **argv) {
   events_open();
   strays_open();
   oom_open();
+  cgroup_open();
   set_nonblocking(0);
   set_nonblocking(1);
   send_hello();

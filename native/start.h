@@ -3,6 +3,7 @@
 #define DUCTILE_START_H
 
 #include "base.h"
+#include "cgroup.h"
 #include "life.h"
 #include "run.h"
 #include "spawn.h"
@@ -76,10 +77,13 @@ static int start_process(Run *run, const Program *program) {
   int error = make_pipes(run->fd, theirs);
   if (error == 0) {
     if (program->request != NULL) send_request(run, program->request, program->request_length);
+    cgroup_add(run);
     error = spawn(&run->pid, argv, program->cwd, program->env, theirs, &run->limits);
   }
   close_three(theirs);
+  cgroup_joined(run);
   if (error != 0) {
+    cgroup_end(run);
     close_stream(run, IN); /* it may be watched: the request was too large for the pipe */
     close_three(run->fd);
     return error;

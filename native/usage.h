@@ -12,6 +12,7 @@
 #define DUCTILE_USAGE_H
 
 #include "base.h"
+#include "cgroup.h"
 #include "life.h"
 #include "oom.h"
 #include "run.h"
@@ -24,10 +25,6 @@ enum { LOOK_SHARE = 50, MEMBERS_MAX = 4096 };
 
 static pid_t members[MEMBERS_MAX];
 static size_t member_count;
-
-static bool is_watched(const Run *run) {
-  return run->limits.memory != 0 || run->limits.processes != 0 || run->limits.cpu_ms != 0;
-}
 
 static void member_add(pid_t pid) {
   if (member_count < MEMBERS_MAX) members[member_count++] = pid;
@@ -103,13 +100,27 @@ typedef struct {
   uint32_t processes;
 } Usage;
 
-/* Walks the run; those it finds are in `members` afterwards. */
+/* A control group knows all of them. */
+static bool add_group(const Run *run) {
+  char *text = (char *)scratch;
+  if (run->cgroup < 0 || read_at(run->cgroup, "cgroup.procs", text, sizeof scratch) <= 0) return false;
+  char *end = NULL;
+  for (char *at = text; *at != '\0'; at = end) {
+    pid_t pid = (pid_t)strtol(at, &end, 10);
+    if (end == at) break;
+    member_add(pid);
+  }
+  return true;
+}
+
+/* Finds the processes of the run; they are in `members` afterwards. */
 static Usage read_usage(const Run *run) {
   Usage usage = {0};
   char text[4096];
   member_count = 0;
-  member_add(run->pid);
-  for (size_t i = 0; i < stray_count; i++) {
+  bool grouped = add_group(run);
+  if (!grouped) member_add(run->pid);
+  for (size_t i = 0; !grouped && i < stray_count; i++) {
     if (is_stray_of(&strays[i], run)) member_add(strays[i].pid);
   }
   for (size_t i = 0; i < member_count; i++) {
@@ -120,8 +131,9 @@ static Usage read_usage(const Run *run) {
     usage.processes++;
     usage.memory += 1024u * (find_number(text, "RssAnon:") + find_number(text, "RssShmem:") +
                              find_number(text, "VmSwap:"));
-    add_children(members[i], find_number(text, "Threads:"));
+    if (!grouped) add_children(members[i], find_number(text, "Threads:"));
   }
+  if (grouped) usage.cpu_us = cgroup_cpu_us(run);
   return usage;
 }
 

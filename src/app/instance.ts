@@ -101,6 +101,7 @@ function makeEngine(
     nodeScript: place.nodeSpawner,
     // Several hosts may share a state directory on PostgreSQL; there the fence is the deadline.
     lockPath: config.state.kind === 'sqlite' ? join(config.state.dir, 'spawner.lock') : undefined,
+    cgroup: process.env['DUCTILE_CGROUP'],
     log: tell,
   });
   const turns = makeTurns(() => engine.config.service.maxWorkers);

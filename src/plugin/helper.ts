@@ -35,6 +35,8 @@ export interface HelperOptions {
   readonly program: string;
   readonly lockPath: string;
   readonly markerPrefix: string;
+  /** `delegated` when it may make control groups below its own (native/cgroup.h). */
+  readonly cgroup: string | undefined;
   readonly log: HostLog;
   readonly onEvent: (event: SpawnerEvent) => void;
 }
@@ -78,11 +80,13 @@ export async function startHelper(options: HelperOptions): Promise<Helper> {
 }
 
 /**
- * A session of its own, so that a terminal's Ctrl-C does not reach it, and an empty environment.
+ * A session of its own, so that a terminal's Ctrl-C does not reach it, and an environment that only
+ * says whether it may make control groups.
  * Node cannot forbid core dumps for itself and what it starts, so a shell does it where there is one.
  */
-function launch({ rung, program, lockPath, markerPrefix }: HelperOptions): ChildProcess {
-  const settings = { env: {}, detached: true, stdio: 'pipe' } as const;
+function launch({ rung, program, lockPath, markerPrefix, cgroup }: HelperOptions): ChildProcess {
+  const env = cgroup === undefined ? {} : { DUCTILE_CGROUP: cgroup };
+  const settings = { env, detached: true, stdio: 'pipe' } as const;
   const args = [lockPath, markerPrefix];
   if (rung === 'native') return spawn(program, args, settings);
   const nodeArgs = ['--disable-warning=ExperimentalWarning', program, ...args];

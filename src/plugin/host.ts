@@ -24,6 +24,8 @@ export interface HostOptions {
   readonly nodeScript: string;
   /** Shows that a spawner lives; a later one waits for it. Its own file, used for nothing else. */
   readonly lockPath?: string | undefined;
+  /** `delegated` when the spawner may make control groups below its own. */
+  readonly cgroup?: string | undefined;
   readonly log: HostLog;
   readonly onHelperDeath?: (() => void) | undefined;
 }
@@ -63,7 +65,7 @@ class SpawnerHost implements Host {
   }
 
   async start(): Promise<void> {
-    const { rung, nativePath, nodeScript, lockPath, log, onHelperDeath } = this.#options;
+    const { rung, nativePath, nodeScript, lockPath, cgroup, log, onHelperDeath } = this.#options;
     if (lockPath !== undefined) this.#markerPrefix = await readLockIdentity(lockPath);
     if (this.#isStopped) throw this.#makeClosedError();
     this.#link = new SpawnerLink({
@@ -72,6 +74,7 @@ class SpawnerHost implements Host {
       nodeScript,
       lockPath: lockPath === undefined ? '' : resolvePath(lockPath),
       markerPrefix: this.#markerPrefix,
+      cgroup,
       log,
       onEvent: (event) => this.#onEvent(event),
       onLost: (error) => this.#loseAll(error),

@@ -13,6 +13,7 @@ export interface LinkOptions {
   readonly nodeScript: string;
   readonly lockPath: string;
   readonly markerPrefix: string;
+  readonly cgroup: string | undefined;
   readonly log: HostLog;
   readonly onEvent: (event: SpawnerEvent) => void;
   /** What was sent until now will not be answered. */
@@ -146,8 +147,8 @@ export class SpawnerLink {
   }
 
   #launch(rung: Rung, program: string): Promise<Helper> {
-    const { lockPath, markerPrefix, log, onEvent } = this.#options;
-    return startHelper({ rung, program, lockPath, markerPrefix, log, onEvent });
+    const { lockPath, markerPrefix, cgroup, log, onEvent } = this.#options;
+    return startHelper({ rung, program, lockPath, markerPrefix, cgroup, log, onEvent });
   }
 
   /** The next one is on its way before anybody hears of the loss, so that they can try again. */
