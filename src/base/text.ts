@@ -25,3 +25,9 @@ function escapeUnicode(char: string): string {
     .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
     .join('');
 }
+
+/** The content of a quoted string, as headers have it; text without quotes is returned as it is. */
+export function unquote(text: string): string {
+  const quoted = /^"((?:[^"\\]|\\["\\])*)"$/.exec(text)?.[1];
+  return quoted === undefined ? text : quoted.replaceAll(/\\(.)/g, '$1');
+}

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { catalogue, DuctileError, toDuctileError, type ErrorCode } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { unquote } from '../base/text.ts';
 import { readTraceparent } from '../base/trace.ts';
 import { authorizeUrl, type Admission } from '../operations/access.ts';
 import type { Context } from '../operations/context.ts';
@@ -82,6 +83,11 @@ async function serve(options: ApiOptions, router: Router, exchange: Exchange): P
   const { method = '' } = exchange.request;
   const found = findRoute(places, method === 'HEAD' ? 'GET' : method);
   const known = found?.route ?? places[0]?.routes.values().next().value;
+  // Which methods a place has is no secret, and clients ask for it before they have a token.
+  if (method === 'OPTIONS' && places.length > 0) {
+    refuseMethod(exchange, places, method);
+    return;
+  }
   const admission = await gate.admit(exchange, known);
   try {
     if (found === undefined) refuseMethod(exchange, places, method);
@@ -217,10 +223,11 @@ async function answer(
     const status = isPlan ? 200 : (route.surface.status?.(output) ?? 200);
     return { status, text: `${JSON.stringify(output)}\n` };
   };
-  const key = exchange.request.headers['idempotency-key'];
-  if (body === undefined || typeof key !== 'string') {
+  const key = readIdempotencyKey(exchange);
+  if (body === undefined || key === undefined) {
     const form = formOf(exchange, route);
     const { status, text } = await run(context, form?.toOther);
+    addLocation(exchange, route, { status, text });
     exchange.answer(status, text, form?.type);
     return;
   }
@@ -239,7 +246,27 @@ async function answer(
   };
   const { status, text, repeated } = await answerOnce(context, keyed, run);
   if (repeated) exchange.extra.push('idempotency-replayed', 'true');
+  addLocation(exchange, route, { status, text });
   exchange.answer(status, text);
+}
+
+/** Clients send the key bare or, as its specification says, in quotes; both mean the same. */
+function readIdempotencyKey({ request }: Exchange): string | undefined {
+  const key = request.headers['idempotency-key'];
+  return typeof key === 'string' ? unquote(key) : undefined;
+}
+
+/** From the text, because a repeated response is known by nothing else. */
+function addLocation({ extra }: Exchange, { surface }: Route, { status, text }: Answer): void {
+  const { location } = surface;
+  if (location === undefined || (status !== 201 && status !== 202)) return;
+  const output = JSON.parse(text) as JsonOutput;
+  const fields = [...location.matchAll(/:(\w+)/g)].map(([, field = '']) => output[field]);
+  if (!fields.every((value) => typeof value === 'string')) return;
+  const path = location.replaceAll(/:(\w+)/g, (_, field: string) =>
+    encodeURIComponent(String(output[field])),
+  );
+  extra.push('location', path);
 }
 
 /** The form of the answer that the client accepts, when it is not ours. */

@@ -13,7 +13,7 @@ const HEADERS = [
   'mcp-protocol-version',
   'x-request-id',
 ].join(', ');
-const EXPOSED = 'idempotency-replayed, retry-after, x-request-id';
+const EXPOSED = 'idempotency-replayed, location, retry-after, x-request-id';
 const AGE_SECONDS = '300';
 
 /**

@@ -98,6 +98,7 @@ async function send(exchange: Exchange, opened: Context, stream: Stream): Promis
   const { operation, input, over } = stream;
   const { response, request } = exchange;
   const last = request.headers['last-event-id'];
+  const isNamed = input['message'] !== true;
   const begin = typeof last === 'string' && last !== '' ? { ...input, after: last } : input;
   // The first page is read before the answer begins, so that bad input is still an ordinary error.
   let context = opened;
@@ -113,7 +114,7 @@ async function send(exchange: Exchange, opened: Context, stream: Stream): Promis
     const principal = await stillAdmitted(isDue ? stream.admit : stream.again, context.principal);
     if (principal === undefined) break;
     context = { ...context, principal };
-    const text = toFrames(page) + (isDue ? ': alive\n\n' : '');
+    const text = toFrames(page, isNamed) + (isDue ? ': alive\n\n' : '');
     if (text !== '') await write(exchange, text, over);
     const lookMs = page.pending ? limits.eventSoonMs : limits.eventLookMs;
     if (!page.more) {
@@ -157,18 +158,26 @@ async function write({ response }: Exchange, text: string, over: AbortSignal): P
   await once(response, 'drain', { signal: over }).catch(() => undefined);
 }
 
-const written = new WeakMap<EventPage['events'], string>();
+const named = new WeakMap<EventPage['events'], string>();
+const unnamed = new WeakMap<EventPage['events'], string>();
 
-/** Streams that are at the same place share their events, and so what is written of them. */
-function toFrames({ events, reset, cursor }: EventPage): string {
-  const first = reset ? `id: ${cursor}\nevent: reset\ndata: {"reason":"restored"}\n\n` : '';
+/**
+ * Streams that are at the same place share their events, and so what is written of them. A browser's
+ * `onmessage` receives only events without a name.
+ */
+function toFrames({ events, reset, cursor }: EventPage, isNamed: boolean): string {
+  const data = isNamed ? '{"reason":"restored"}' : '{"type":"reset","reason":"restored"}';
+  const first = reset ? `id: ${cursor}\n${isNamed ? 'event: reset\n' : ''}data: ${data}\n\n` : '';
+  const written = isNamed ? named : unnamed;
   let text = written.get(events);
-  if (text === undefined) written.set(events, (text = events.map(toFrame).join('')));
+  if (text === undefined) {
+    written.set(events, (text = events.map((event) => toFrame(event, isNamed)).join('')));
+  }
   return first + text;
 }
 
-function toFrame({ cursor: id, ...event }: EventPage['events'][number]): string {
+function toFrame({ cursor: id, ...event }: EventPage['events'][number], isNamed: boolean): string {
   // A type may be any text that a plugin chose; a line of its own must stay one line.
   const type = event.type.replaceAll(/[\r\n\0]/g, ' ');
-  return `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(event)}\n\n`;
+  return `id: ${id}\n${isNamed ? `event: ${type}\n` : ''}data: ${JSON.stringify(event)}\n\n`;
 }

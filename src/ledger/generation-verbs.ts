@@ -9,7 +9,7 @@ export function makeGenerationVerbs({ find, read, write }: Store): GenerationVer
     recordSnapshot: (draft) => write(['other'], (tx) => recordSnapshot(tx, draft)),
     touchSnapshot: (id) => write(['other'], (tx) => touchSnapshot(tx, id)),
     snapshot: (id) => find((session) => findSnapshot(session, id)),
-    snapshots: (limit) => read((session) => listSnapshots(session, limit)),
+    snapshots: (limit, before) => read((session) => listSnapshots(session, limit, before)),
     requireInits: (wishes) => write(['other'], (tx) => requireInits(tx, wishes)),
     reviewHealth: () => write(['other'], reviewHealth),
     noteHealth: (note) => write(['other'], (tx) => noteHealth(tx, note)),

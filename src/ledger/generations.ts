@@ -9,7 +9,8 @@ export interface GenerationVerbs {
   touchSnapshot(id: string): Promise<void>;
   snapshot(id: string): Promise<ConfigSnapshot | undefined>;
   /** The latest first. */
-  snapshots(limit: number): Promise<ConfigSnapshot[]>;
+  /** The newest first; `before` continues after a page. */
+  snapshots(limit: number, before?: SnapshotPlace): Promise<ConfigSnapshot[]>;
 
   /** Queues the inits that this ledger has not seen; exactly one of many who ask does. */
   requireInits(wishes: readonly InitWish[]): Promise<PluginHealth[]>;
@@ -97,4 +98,10 @@ export interface QueueStatistics {
     readonly delayed: number;
     readonly running: number;
   }[];
+}
+
+/** The last row of a page of snapshots. */
+export interface SnapshotPlace {
+  readonly createdAt: string;
+  readonly id: string;
 }

@@ -34,8 +34,8 @@ export function makeJobVerbs({ find, read, write }: Store): Pick<Ledger, JobVerb
     attempts: (jobIds) =>
       (jobIds.length > limits.keysHere ? read : find)((session) => attemptsOf(session, jobIds)),
     attemptsOf: (filter) => read((session) => listAttempts(session, filter)),
-    facts: (plugin, limit, factType) =>
-      read((session) => listFacts(session, plugin, limit, factType)),
+    facts: (plugin, limit, factType, beforeSeq) =>
+      read((session) => listFacts(session, plugin, limit, factType, beforeSeq)),
     state: (plugin) => find((session) => readState(session, plugin)),
     counts: () => read(countQueue),
   };

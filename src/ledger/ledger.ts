@@ -82,7 +82,8 @@ export interface Ledger
   /** What was recorded after a place, in an order that nothing is ever added before. */
   events(after: EventPlace, limit: EventLimit): Promise<EventRows>;
   eventEnd(): Promise<EventPlace>;
-  facts(plugin: string, limit: number, factType?: string): Promise<Fact[]>;
+  /** The newest first; `beforeSeq` continues after a page. */
+  facts(plugin: string, limit: number, factType?: string, beforeSeq?: number): Promise<Fact[]>;
   state(plugin: string): Promise<string>;
   counts(): Promise<QueueCounts>;
   processes(): Promise<ProcessRow[]>;

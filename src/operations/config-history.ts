@@ -2,9 +2,10 @@ import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { text } from '../base/fields.ts';
 import { parseStored } from '../base/json.ts';
-import type { ConfigSnapshot } from '../ledger/generations.ts';
+import type { ConfigSnapshot, SnapshotPlace } from '../ledger/generations.ts';
 import { defineOperation } from './define.ts';
 import { limit } from './job.ts';
+import { nextCursorField, pageFields } from './page.ts';
 
 const snapshotShape = z.object({
   config_snapshot_id: z.string(),
@@ -27,9 +28,10 @@ export const configHistory = defineOperation({
   needs: 'ledger',
   input: z.strictObject({
     id: text().optional().describe('only this one, with its configuration'),
+    cursor: pageFields.cursor,
     limit,
   }),
-  output: z.object({ snapshots: z.array(snapshotShape) }),
+  output: z.object({ snapshots: z.array(snapshotShape), next_cursor: nextCursorField }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/config/history' },
   cli: {
@@ -50,8 +52,17 @@ export const configHistory = defineOperation({
       empty: 'Nothing has been started here yet.',
     },
   },
-  async run({ engine: { ledger } }, { id, limit: rows }) {
-    if (id === undefined) return { snapshots: (await ledger.snapshots(rows)).map(show) };
+  async run({ engine: { ledger } }, { id, cursor, limit: rows }) {
+    if (id === undefined) {
+      const found = await ledger.snapshots(
+        rows,
+        cursor === undefined ? undefined : readPlace(cursor),
+      );
+      const last = found.at(-1);
+      const isLast = last === undefined || found.length < rows;
+      const next = isLast ? null : toBase64(`${last.createdAt} ${last.id}`);
+      return { snapshots: found.map(show), next_cursor: next };
+    }
     const found = await ledger.snapshot(id);
     if (found === undefined) {
       throw new DuctileError('INPUT_INVALID', `there is no configuration ${id} on record`, {
@@ -59,9 +70,19 @@ export const configHistory = defineOperation({
         hint: 'See those that are there with `ductile config history`.',
       });
     }
-    return { snapshots: [{ ...show(found), config: parseStored(found.config) }] };
+    const shown = { ...show(found), config: parseStored(found.config) };
+    return { snapshots: [shown], next_cursor: null };
   },
 });
+
+function toBase64(place: string): string {
+  return Buffer.from(place).toString('base64url');
+}
+
+function readPlace(cursor: string): SnapshotPlace {
+  const [createdAt = '', id = ''] = Buffer.from(cursor, 'base64url').toString().split(' ');
+  return { createdAt, id };
+}
 
 function show(snapshot: ConfigSnapshot): z.output<typeof snapshotShape> {
   return {

@@ -6,6 +6,7 @@ import { readUsers, type CredentialUsers } from '../engine/credential-users.ts';
 import type { CredentialRow } from '../ledger/credentials.ts';
 import { defineOperation } from './define.ts';
 import { askDirective, direct, directErrors, planDirective, textIn } from './direct.ts';
+import { cutPage, nextCursorField, pageFields } from './page.ts';
 
 const directiveId = z.string().describe('the record of this change');
 const name = text().describe('what it is called: `credential:<name>` in a configuration');
@@ -86,9 +87,9 @@ export const listCredentials = defineOperation({
   summary: 'List the secrets that are kept for plugins, without their values.',
   effect: 'read',
   scope: 'credentials:ro',
-  input: z.strictObject({}),
-  output: z.object({ credentials: z.array(z.object(shape)) }),
-  errors: ['LEDGER_UNAVAILABLE'],
+  input: z.strictObject(pageFields),
+  output: z.object({ credentials: z.array(z.object(shape)), next_cursor: nextCursorField }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/credentials' },
   cli: {
     examples: ['ductile credential list'],
@@ -109,10 +110,10 @@ export const listCredentials = defineOperation({
       empty: 'There are no credentials.',
     },
   },
-  async run({ engine }) {
-    const rows = await engine.ledger.credentials();
+  async run({ engine }, asked) {
+    const { page, next } = cutPage(await engine.ledger.credentials(), (row) => row.name, asked);
     const usersOf = await readUsers(engine);
-    return { credentials: rows.map((row) => show(row, usersOf(row.name))) };
+    return { credentials: page.map((row) => show(row, usersOf(row.name))), next_cursor: next };
   },
 });
 

@@ -84,6 +84,8 @@ export interface HttpSurface {
   readonly isStream?: boolean;
   /** The answer is shown once: it is not kept for whoever asks again with the same key. */
   readonly isSecret?: boolean;
+  /** Where the thing that was made or accepted is, for `Location`: a path with `:field` of the output. */
+  readonly location?: string;
   /** 200 unless the answer says something else. */
   status?(output: JsonOutput): number;
   /** All that it may say: 200, or 200 and 202 where it says anything, unless they are named here. */

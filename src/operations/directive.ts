@@ -164,6 +164,7 @@ export const requestDirective = defineOperation({
     path: '/directives',
     isSecret: true,
     status: ({ repeated }) => (repeated === true ? 200 : 202),
+    location: '/directives/:directive_id',
   },
   cli: {
     positionals: ['type'],

@@ -14,7 +14,11 @@ import { showAttempt, showSignal, signalShape } from './shapes.ts';
 
 export const placedShape = signalShape
   .pick({ type: true, source: true, data: true, correlation_id: true, job_id: true })
-  .extend({ event_id: z.string(), occurred_at: signalShape.shape.occurred_at });
+  .extend({
+    event_id: z.string().describe('the id of the signal, job, attempt or run that it is about'),
+    signal_id: z.string().nullable().describe('null for what is no signal'),
+    occurred_at: signalShape.shape.occurred_at,
+  });
 
 type Shown = z.output<typeof placedShape>;
 
@@ -130,6 +134,7 @@ function fromJob(job: JobEvent): Entry {
   };
   const event = {
     event_id: job.id,
+    signal_id: null,
     type: 'job.enqueued',
     source: RUNTIME_SOURCE,
     data,
@@ -145,7 +150,16 @@ function fromSignal(signal: SignalEvent): Entry {
   return {
     recordedAt: signal.insertedAt,
     position: signal.position,
-    event: { event_id: signal_id, type, source, data, correlation_id, job_id, occurred_at },
+    event: {
+      event_id: signal_id,
+      signal_id,
+      type,
+      source,
+      data,
+      correlation_id,
+      job_id,
+      occurred_at,
+    },
     isHidden: signal.visibility === 'admin_only',
   };
 }
@@ -155,6 +169,7 @@ function fromAttempt(attempt: AttemptEvent): Entry {
   const { result: _result, stderr: _stderr, ...data } = showAttempt(attempt);
   const event = {
     event_id: attempt.id,
+    signal_id: null,
     type: `job.${attempt.status}`,
     source: RUNTIME_SOURCE,
     data,
@@ -183,6 +198,7 @@ function fromRun(run: RunEvent): Entry {
   };
   const event = {
     event_id: run.id,
+    signal_id: null,
     type: `run.${run.status}`,
     source: RUNTIME_SOURCE,
     data,

@@ -48,6 +48,12 @@ export const tailSignals = defineOperation({
       .boolean()
       .default(false)
       .describe('of each type only the latest, with how many there were; once in a second'),
+    message: z
+      .boolean()
+      .default(false)
+      .describe(
+        'stream every event as `message`, for `EventSource.onmessage`; its type is in `data`',
+      ),
     limit: z
       .int()
       .min(1)

@@ -3,10 +3,13 @@ import { limits } from '../base/limits.ts';
 import { text } from '../base/fields.ts';
 import { parseStored } from '../base/json.ts';
 import { pluginName } from '../config/fields.ts';
+import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
+import { nextCursorField, pageFields } from './page.ts';
 import { refuseUnknownPlugin } from './require-plugin.ts';
 
 const FACTS_USUAL = 20;
+const KIND = 'facts';
 
 export const pluginFacts = defineOperation({
   name: 'plugin.facts',
@@ -16,11 +19,18 @@ export const pluginFacts = defineOperation({
   input: z.strictObject({
     plugin: pluginName().describe('the name of the plugin'),
     fact_type: text().optional().describe('only facts of this type'),
-    limit: z.int().min(1).max(limits.pageRowsMax).default(FACTS_USUAL).describe('at most so many'),
+    limit: z
+      .int()
+      .min(1)
+      .max(limits.pageRowsMax)
+      .default(FACTS_USUAL)
+      .describe('at most this many'),
+    cursor: pageFields.cursor,
   }),
   output: z.object({
     plugin: z.string(),
     fact_type: z.string().nullable(),
+    next_cursor: nextCursorField,
     facts: z.array(
       z.object({
         seq: z.int().describe('the order over all plugins'),
@@ -33,7 +43,7 @@ export const pluginFacts = defineOperation({
       }),
     ),
   }),
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
+  errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
   http: { method: 'GET', path: '/plugin/:plugin/facts' },
   cli: {
     positionals: ['plugin'],
@@ -51,12 +61,17 @@ export const pluginFacts = defineOperation({
       empty: 'It has recorded nothing.',
     },
   },
-  async run({ engine: { ledger, catalog } }, { plugin, fact_type: factType, limit }) {
-    const facts = await ledger.facts(plugin, limit, factType);
-    if (facts.length === 0) refuseUnknownPlugin(catalog, plugin);
+  async run({ engine: { ledger, catalog } }, { plugin, fact_type: factType, limit, cursor }) {
+    const epoch = await epochOf(ledger);
+    const beforeSeq = cursor === undefined ? undefined : continueAfter(KIND, epoch, cursor);
+    const facts = await ledger.facts(plugin, limit, factType, beforeSeq);
+    if (facts.length === 0 && cursor === undefined) refuseUnknownPlugin(catalog, plugin);
+    const last = facts.at(-1);
+    const isLast = facts.length < limit || last === undefined;
     return {
       plugin,
       fact_type: factType ?? null,
+      next_cursor: isLast ? null : writeCursor(KIND, epoch, [last.seq]),
       facts: facts.map((fact) => ({
         seq: fact.seq,
         plugin: fact.plugin,

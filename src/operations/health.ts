@@ -116,7 +116,13 @@ export const initPlugin = defineOperation({
     'LEDGER_UNAVAILABLE',
     'PLUGIN_NOT_FOUND',
   ],
-  http: { method: 'POST', path: '/plugins/:plugin/init', status: () => 202, statuses: [202] },
+  http: {
+    method: 'POST',
+    path: '/plugins/:plugin/init',
+    status: () => 202,
+    statuses: [202],
+    location: '/job/:job_id',
+  },
   cli: { positionals: ['plugin'], examples: ['ductile plugin init mail'] },
   async run(context, { plugin }) {
     const { id, result } = await direct(context, 'plugin.init', { plugin });

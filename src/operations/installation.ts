@@ -4,6 +4,7 @@ import { text } from '../base/fields.ts';
 import { installationStatuses } from '../package/package.ts';
 import type { InstallationRow } from '../ledger/installations.ts';
 import { defineOperation } from './define.ts';
+import { cutPage, nextCursorField, pageFields } from './page.ts';
 
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 
@@ -29,8 +30,9 @@ export const listInstallations = defineOperation({
   needs: 'ledger',
   input: z.strictObject({
     all: z.boolean().default(false).describe('also what was uninstalled'),
+    ...pageFields,
   }),
-  output: z.object({ installations: z.array(z.object(shape)) }),
+  output: z.object({ installations: z.array(z.object(shape)), next_cursor: nextCursorField }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/installations' },
   cli: {
@@ -50,9 +52,14 @@ export const listInstallations = defineOperation({
       empty: 'Nothing is installed.',
     },
   },
-  async run({ engine: { ledger } }, { all }) {
+  async run({ engine: { ledger } }, { all, ...asked }) {
     const rows = await ledger.installations({ withEnded: all });
-    return { installations: rows.map(show) };
+    const { page, next } = cutPage(
+      rows,
+      ({ slug, installedAt, id }) => `${slug} ${installedAt} ${id}`,
+      asked,
+    );
+    return { installations: page.map(show), next_cursor: next };
   },
 });
 

@@ -55,7 +55,13 @@ export const retryJob = defineOperation({
     'TENANT_LIMIT',
     'TENANT_SUSPENDED',
   ],
-  http: { method: 'POST', path: '/job/:id/retry', status: () => 202, statuses: [202] },
+  http: {
+    method: 'POST',
+    path: '/job/:id/retry',
+    status: () => 202,
+    statuses: [202],
+    location: '/job/:job_id',
+  },
   cli: {
     positionals: ['id'],
     examples: ['ductile job retry 0199a1b2', 'ductile job retry 0199a1b2 --dry-run'],

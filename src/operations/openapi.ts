@@ -39,6 +39,7 @@ function toDocument(
   return {
     openapi: '3.1.0',
     info: { title: 'Ductile Gateway', version: '1.0' },
+    servers: [{ url: '/' }],
     paths,
     components: {
       securitySchemes: { BearerAuth: { type: 'http', scheme: 'bearer' } },
@@ -96,7 +97,11 @@ function describeCommand(plugin: string, command: ManifestCommand): Record<strin
         description: 'Its end, where it was waited for, or what would be done',
         content: jsonContent({ anyOf: [answer, planSchema] }),
       },
-      '202': { description: 'Job queued', content: jsonContent(answer) },
+      '202': {
+        description: 'Job queued',
+        headers: locationHeader,
+        content: jsonContent(answer),
+      },
       '400': problem('Bad request'),
       '401': problem('No valid token'),
       '403': problem('Insufficient scope'),
@@ -255,13 +260,21 @@ function goodResponses(operation: Operation, http: HttpSurface): Record<string, 
   const statuses = statusesOf(http);
   const done = statuses.map((status) => [
     status,
-    { description: GOOD[status] ?? 'Not well', content: okContent(http, schema) },
+    {
+      description: GOOD[status] ?? 'Not well',
+      ...(http.location !== undefined && status !== 200 ? { headers: locationHeader } : {}),
+      content: okContent(http, schema),
+    },
   ]);
   if (plan === undefined) return Object.fromEntries(done) as Record<string, unknown>;
   const either = statuses.includes(200) ? { anyOf: [schema, planSchema] } : planSchema;
   const description = statuses.includes(200) ? 'Done, or what would be done' : 'What would be done';
   return { ...Object.fromEntries(done), 200: { description, content: jsonContent(either) } };
 }
+
+const locationHeader = {
+  Location: { description: 'where it is', schema: { type: 'string' } },
+};
 
 function okContent(http: HttpSurface, schema: Record<string, unknown>): Record<string, unknown> {
   const events = { 'text/event-stream': { schema: { type: 'string' } } };
@@ -287,7 +300,8 @@ function toParameter(
     required: inPath.has(field) || required.includes(field),
     ...(description === undefined ? {} : { description }),
     ...(isList ? { style: 'form', explode: false } : {}),
-    schema,
+    // An object in a query is JSON text, not the form of a query that OpenAPI assumes.
+    ...(schema['type'] === 'object' ? { content: jsonContent(schema) } : { schema }),
   };
 }
 

@@ -10,6 +10,7 @@ import type { Package } from '../package/package.ts';
 import { addressWebhooks, provisionsOf } from '../package/provision.ts';
 import { defineOperation } from './define.ts';
 import { problemsShape, showProblem } from './plugin.ts';
+import { cutPage, nextCursorField, pageFields } from './page.ts';
 
 export const slug = text().max(64).describe('the name of the package, such as folder-notify');
 const version = z.string().describe('a semantic version');
@@ -29,9 +30,13 @@ export const listPackages = defineOperation({
   summary: 'List the packages that can be installed, and those that cannot with the reason.',
   effect: 'read',
   scope: 'packages:ro',
-  input: z.strictObject({}),
-  output: z.object({ packages: z.array(z.object(summaryShape)), problems: problemsShape }),
-  errors: ['LEDGER_UNAVAILABLE'],
+  input: z.strictObject(pageFields),
+  output: z.object({
+    packages: z.array(z.object(summaryShape)),
+    problems: problemsShape,
+    next_cursor: nextCursorField,
+  }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/packages' },
   cli: {
     examples: ['ductile package list'],
@@ -50,17 +55,19 @@ export const listPackages = defineOperation({
       empty: 'There are no packages; see package_roots.',
     },
   },
-  async run({ engine }) {
+  async run({ engine }, asked) {
     const found = engine.packages();
     const rows = await engine.ledger.installations({});
     const slugs = [...new Set(found.packages.map((one) => one.slug))];
+    const { page, next } = cutPage(slugs, (name) => name, asked);
     return {
-      packages: slugs.map((name) => {
+      packages: page.map((name) => {
         const all = found.packages.filter((one) => one.slug === name);
         return summarise(pickPackage(found, name, 'latest'), all, rows);
       }),
       // Where the files of the process lie is nothing to a tenant.
       problems: engine.tenant === undefined ? found.problems.map(showProblem) : [],
+      next_cursor: next,
     };
   },
 });

@@ -68,6 +68,7 @@ export const runPipeline = defineOperation({
     path: '/pipeline/:pipeline',
     body: 'payload',
     status: ({ completed_at }) => (typeof completed_at === 'string' ? 200 : 202),
+    location: '/runs/:run_id',
   },
   cli: {
     positionals: ['pipeline'],

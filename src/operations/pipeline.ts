@@ -9,6 +9,7 @@ import { drawText } from '../pipeline/draw-text.ts';
 import { stepsIn } from '../pipeline/entry.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import { defineOperation } from './define.ts';
+import { cutPage, nextCursorField, pageFields } from './page.ts';
 
 export const pipelineName = text().describe('the name of the pipeline');
 
@@ -32,9 +33,9 @@ export const listPipelines = defineOperation({
   summary: 'List the pipelines in force: what starts them and how they run.',
   effect: 'read',
   scope: 'plugin:ro',
-  input: z.strictObject({}),
-  output: z.object({ pipelines: z.array(pipelineShape) }),
-  errors: [],
+  input: z.strictObject(pageFields),
+  output: z.object({ pipelines: z.array(pipelineShape), next_cursor: nextCursorField }),
+  errors: ['INPUT_INVALID'],
   http: { method: 'GET', path: '/pipelines' },
   cli: {
     examples: ['ductile pipeline list', 'ductile pipeline --json'],
@@ -56,7 +57,10 @@ export const listPipelines = defineOperation({
       empty: 'No pipelines.',
     },
   },
-  run: ({ engine }) => Promise.resolve({ pipelines: engine.pipelines.map(showPipeline) }),
+  run({ engine: { pipelines } }, asked) {
+    const { page, next } = cutPage(pipelines, ({ name }) => name, asked);
+    return Promise.resolve({ pipelines: page.map(showPipeline), next_cursor: next });
+  },
 });
 
 interface DrawnShape {

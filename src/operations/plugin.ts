@@ -4,6 +4,7 @@ import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import { defineOperation } from './define.ts';
 import { readHealth } from './health.ts';
 import { allows } from './scopes.ts';
+import { cutPage, nextCursorField, pageFields } from './page.ts';
 
 const problemShape = z.object({
   plugin: z.string().nullable(),
@@ -19,7 +20,7 @@ export const listPlugins = defineOperation({
   summary: 'List the plugins, and those that did not load with the reason.',
   effect: 'read',
   scope: undefined,
-  input: z.strictObject({}),
+  input: z.strictObject(pageFields),
   output: z.object({
     plugins: z.array(
       z.object({
@@ -39,6 +40,7 @@ export const listPlugins = defineOperation({
         enabled: z.boolean().optional().describe('false when somebody switched it off'),
       }),
     ),
+    next_cursor: nextCursorField,
     dormant: z
       .record(z.string(), z.array(z.string()))
       .optional()
@@ -47,7 +49,7 @@ export const listPlugins = defineOperation({
     problems: problemsShape.optional(),
     warnings: problemsShape.optional(),
   }),
-  errors: [],
+  errors: ['INPUT_INVALID'],
   http: {
     method: 'GET',
     path: '/plugins',
@@ -60,11 +62,11 @@ export const listPlugins = defineOperation({
     examples: ['ductile plugin list', 'ductile plugin list --json'],
     alias: { name: 'plugins' },
   },
-  async run({ engine: { catalog, ledger }, principal }) {
-    const byName = [...catalog.plugins.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
-    const plugins = byName.map(showPlugin);
+  async run({ engine: { catalog, ledger }, principal }, asked) {
+    const { page, next } = cutPage([...catalog.plugins.values()], ({ name }) => name, asked);
+    const plugins = page.map(showPlugin);
     // Strangers may see what they could use, but not what is where and why it fails.
-    if (!allows(principal.scopes, 'plugin:ro')) return { plugins };
+    if (!allows(principal.scopes, 'plugin:ro')) return { plugins, next_cursor: next };
     const known = await readHealth(ledger, catalog);
     const off = new Set((await ledger.switchedOff()).map(({ plugin }) => plugin));
     return {
@@ -72,6 +74,7 @@ export const listPlugins = defineOperation({
         const { status = null, reason = null } = known.get(plugin.name)?.init ?? {};
         return { ...plugin, health: status, reason, enabled: !off.has(plugin.name) };
       }),
+      next_cursor: next,
       dormant: Object.fromEntries([...catalog.dormant].map(([name, keys]) => [name, [...keys]])),
       disabled: [...catalog.disabled],
       ...showProblems(catalog),

@@ -1,9 +1,12 @@
 import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
 import { commandName, pluginName } from '../config/fields.ts';
-import { submitters } from '../job/job.ts';
+import { submitters, type Job } from '../job/job.ts';
+import { epochOf, readCursor, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
 import { figuresOf, type QueueFigures } from './figures.ts';
 import { limit, toFilter } from './job.ts';
+import { nextCursorField, pageFields } from './page.ts';
 import type { Figure } from './shared-figure.ts';
 import { jobShape, showJob } from './shapes.ts';
 
@@ -27,10 +30,11 @@ export const listQueue = defineOperation({
     plugin: pluginName().optional().describe('only jobs of this plugin'),
     command: commandName().optional().describe('only jobs of this command'),
     submitted_by: z.enum(submitters).optional().describe('only jobs that came this way'),
+    cursor: pageFields.cursor,
     limit,
   }),
-  output: queueShape.extend({ jobs: z.array(jobShape) }),
-  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  output: queueShape.extend({ jobs: z.array(jobShape), next_cursor: nextCursorField }),
+  errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/queue' },
   cli: {
     flags: { limit: '-n, --limit <count>' },
@@ -55,18 +59,32 @@ export const listQueue = defineOperation({
       empty: 'The queue is empty.',
     },
   },
-  async run({ engine: { ledger } }, { limit: rows, ...narrowing }) {
+  async run({ engine: { ledger } }, { limit: rows, cursor, ...narrowing }) {
     const filter = { ...toFilter(narrowing), order: 'oldest' as const };
     const queue = await figuresOf(ledger).queue.get();
-    const { jobs: running } = await ledger.jobPage({ ...filter, status: ['running'], limit: rows });
-    const left = rows - running.length;
-    const { jobs: queued } =
-      left === 0
-        ? { jobs: [] }
-        : await ledger.jobPage({ ...filter, status: ['queued'], limit: left });
+    const epoch = await epochOf(ledger);
+    const from = cursor === undefined ? undefined : readPlace(epoch, cursor);
+    const read = async (
+      status: 'running' | 'queued',
+      limitRows: number,
+    ): Promise<readonly Job[]> => {
+      if (limitRows === 0 || (status === 'running' && from?.isQueued === true)) return [];
+      const isFrom = from !== undefined && from.isQueued === (status === 'queued');
+      const after = isFrom ? { beforeSeq: from.seq } : {};
+      return (await ledger.jobPage({ ...filter, ...after, status: [status], limit: limitRows }))
+        .jobs;
+    };
+    const running = await read('running', rows);
+    const queued = await read('queued', rows - running.length);
+    const last = [...running, ...queued].at(-1);
+    const isFull = running.length + queued.length === rows;
     return {
       ...showQueue(queue),
       jobs: [...running, ...queued].map(showJob),
+      next_cursor:
+        !isFull || last === undefined
+          ? null
+          : writeCursor(KIND, epoch, [queued.length > 0 ? 1 : 0, last.seq]),
     };
   },
 });
@@ -79,4 +97,17 @@ export function showQueue({ value, at }: Figure<QueueFigures>): z.output<typeof 
     oldest_ready_at: value.oldestReadyAt,
     as_of: at,
   };
+}
+
+const KIND = 'queue';
+
+/** Running jobs come first, then queued ones; both by their order of acceptance. */
+function readPlace(epoch: string, cursor: string): { isQueued: boolean; seq: number } {
+  const numbers = readCursor(KIND, epoch, cursor, 2);
+  if (numbers === 'reset') {
+    throw new DuctileError('CURSOR_RESET', 'the cursor is from before the ledger was restored', {
+      place: 'cursor',
+    });
+  }
+  return { isQueued: numbers[0] === 1, seq: numbers[1] ?? 0 };
 }

@@ -68,7 +68,13 @@ export const reviveRun = defineOperation({
     'TENANT_LIMIT',
     'TENANT_SUSPENDED',
   ],
-  http: { method: 'POST', path: '/runs/:id/revive', status: () => 202, statuses: [202] },
+  http: {
+    method: 'POST',
+    path: '/runs/:id/revive',
+    status: () => 202,
+    statuses: [202],
+    location: '/runs/:run_id',
+  },
   cli: {
     positionals: ['id'],
     flags: { context: '--no-context' },
@@ -103,7 +109,13 @@ export const retryRunFrom = defineOperation({
     'TENANT_LIMIT',
     'TENANT_SUSPENDED',
   ],
-  http: { method: 'POST', path: '/runs/:id/retry-from', status: () => 202, statuses: [202] },
+  http: {
+    method: 'POST',
+    path: '/runs/:id/retry-from',
+    status: () => 202,
+    statuses: [202],
+    location: '/runs/:run_id',
+  },
   cli: {
     positionals: ['id', 'step'],
     flags: { context: '--no-context' },

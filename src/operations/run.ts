@@ -78,6 +78,7 @@ export const runPlugin = defineOperation({
     path: '/plugin/:plugin/:command?',
     body: 'payload',
     status: ({ completed_at }) => (typeof completed_at === 'string' ? 200 : 202),
+    location: '/job/:job_id',
   },
   cli: {
     positionals: ['plugin'],

@@ -12,6 +12,7 @@ import { previewSchedules, type Previewed } from '../schedule/preview.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective } from './direct.ts';
+import { cutPage, nextCursorField, pageFields } from './page.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -47,6 +48,7 @@ const scheduleShape = z.object({
 const listInput = z.strictObject({
   plugin: plugin.optional().describe('only schedules of this plugin'),
   retired: z.boolean().default(false).describe('also those that are not configured any more'),
+  ...pageFields,
 });
 
 export const listSchedules = defineOperation({
@@ -55,7 +57,7 @@ export const listSchedules = defineOperation({
   effect: 'read',
   scope: 'schedules:ro',
   input: listInput,
-  output: z.object({ schedules: z.array(scheduleShape) }),
+  output: z.object({ schedules: z.array(scheduleShape), next_cursor: nextCursorField }),
   errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/schedules' },
   cli: {
@@ -81,7 +83,8 @@ export const listSchedules = defineOperation({
     },
   },
   async run(context, input) {
-    return { schedules: (await readAll(context, input)).map((row) => showSchedule(context, row)) };
+    const { page, next } = cutPage(await readAll(context, input), keyOf, input);
+    return { schedules: page.map((row) => showSchedule(context, row)), next_cursor: next };
   },
 });
 
@@ -90,15 +93,15 @@ export const listSchedulerJobs = defineOperation({
   summary: 'List the schedules under the older name of the list.',
   effect: 'read',
   scope: 'jobs:ro',
-  input: z.strictObject({}),
-  output: z.object({ jobs: z.array(scheduleShape) }),
-  errors: ['LEDGER_UNAVAILABLE'],
+  input: z.strictObject(pageFields),
+  output: z.object({ jobs: z.array(scheduleShape), next_cursor: nextCursorField }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/scheduler/jobs' },
   cli: { absent: '`schedule list` says the same' },
   mcp: { absent: '`schedule_list` says the same' },
-  async run(context) {
-    const rows = await readAll(context, { retired: false });
-    return { jobs: rows.map((row) => showSchedule(context, row)) };
+  async run(context, asked) {
+    const { page, next } = cutPage(await readAll(context, { retired: false }), keyOf, asked);
+    return { jobs: page.map((row) => showSchedule(context, row)), next_cursor: next };
   },
 });
 

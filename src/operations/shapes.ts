@@ -44,7 +44,8 @@ const jobFields = {
   hops: z.int(),
   config_snapshot_id: id.nullable().describe('what it was last claimed under'),
   run_id: id.nullable().describe('the run that it is a step of'),
-  step_id: z.string().nullable().describe("that step's id in the pipeline"),
+  step: z.string().nullable().describe("that step's id in the pipeline"),
+  step_id: z.string().nullable().meta({ deprecated: true }).describe('the older name of `step`'),
   schedule_id: z.string().nullable().describe('the schedule of its plugin that it is of'),
 };
 
@@ -82,6 +83,7 @@ export function showJob(job: Job): z.output<typeof jobShape> {
     hops: job.hops,
     config_snapshot_id: job.configSnapshotId,
     run_id: job.runId,
+    step: job.stepId,
     step_id: job.stepId,
     schedule_id: job.scheduleId,
   };

@@ -72,6 +72,7 @@ export const emitSignal = defineOperation({
     method: 'POST',
     path: '/signals',
     status: ({ created }) => (created === true ? 201 : 200),
+    location: '/signals/:signal_id',
     statuses: [200, 201],
     takesCloudEvents: 'one',
   },

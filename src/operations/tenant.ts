@@ -10,6 +10,7 @@ import { tenantStatuses, type TenantRow } from '../ledger/tenants.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective, textIn } from './direct.ts';
+import { cutPage, nextCursorField, pageFields } from './page.ts';
 
 const slug = text().describe('its name: lowercase letters, digits and _');
 
@@ -58,7 +59,14 @@ export const createTenant = defineOperation({
   }),
   output: z.object({ slug: z.string(), status: z.string(), directive_id: z.string(), ...token }),
   errors: [...errors, 'TENANT_EXISTS', 'TENANT_NOT_ISOLATED', 'TENANT_UNAVAILABLE', 'TOKEN_EXISTS'],
-  http: { method: 'POST', path: '/tenants', isSecret: true, status: () => 201, statuses: [201] },
+  http: {
+    method: 'POST',
+    path: '/tenants',
+    isSecret: true,
+    status: () => 201,
+    statuses: [201],
+    location: '/tenants/:slug',
+  },
   cli: {
     positionals: ['slug'],
     examples: [
@@ -81,9 +89,9 @@ export const listTenants = defineOperation({
   effect: 'read',
   isForRoot: true,
   scope: 'tenants:ro',
-  input: z.strictObject({}),
-  output: z.object({ tenants: z.array(tenantShape) }),
-  errors: ['LEDGER_UNAVAILABLE'],
+  input: z.strictObject(pageFields),
+  output: z.object({ tenants: z.array(tenantShape), next_cursor: nextCursorField }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/tenants' },
   cli: {
     examples: ['ductile tenant list'],
@@ -104,9 +112,9 @@ export const listTenants = defineOperation({
       empty: 'There are no tenants: everything is in one ledger.',
     },
   },
-  async run({ engine }) {
-    const rows = await engine.ledger.tenants();
-    return { tenants: rows.map((row) => showTenant(row, engine.tenants)) };
+  async run({ engine }, asked) {
+    const { page, next } = cutPage(await engine.ledger.tenants(), (row) => row.slug, asked);
+    return { tenants: page.map((row) => showTenant(row, engine.tenants)), next_cursor: next };
   },
 });
 

@@ -8,6 +8,7 @@ import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective, textIn } from './direct.ts';
 import { explainCommand, explainScope, scopedBy } from './scope-check.ts';
+import { cutPage, nextCursorField, pageFields } from './page.ts';
 
 const fresh = {
   token: z
@@ -47,6 +48,7 @@ export const createToken = defineOperation({
     path: '/tokens',
     isSecret: true,
     status: ({ awaiting_approval: waits }) => (waits === true ? 202 : 201),
+    location: '/directives/:directive_id',
     statuses: [201, 202],
   },
   cli: {
@@ -83,7 +85,7 @@ export const listTokens = defineOperation({
   summary: 'List the tokens of the configuration and of the ledger, without their texts.',
   effect: 'read',
   scope: 'tokens:ro',
-  input: z.strictObject({}),
+  input: z.strictObject(pageFields),
   output: z.object({
     tokens: z.array(
       z.object({
@@ -103,8 +105,9 @@ export const listTokens = defineOperation({
           .describe('written in batches, so about half a minute late'),
       }),
     ),
+    next_cursor: nextCursorField,
   }),
-  errors: ['LEDGER_UNAVAILABLE'],
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/tokens' },
   cli: {
     examples: ['ductile token list'],
@@ -125,7 +128,7 @@ export const listTokens = defineOperation({
       empty: 'There are no tokens.',
     },
   },
-  async run({ engine: { config, ledger } }) {
+  async run({ engine: { config, ledger } }, asked) {
     const configured = config.api.auth.tokens.map(({ name, scopes, place }) => ({
       name,
       token_id: null,
@@ -152,7 +155,9 @@ export const listTokens = defineOperation({
       expired: token.expired,
       last_used_at: token.lastUsedAt,
     }));
-    return { tokens: [...configured, ...kept] };
+    const all = [...configured, ...kept];
+    const { page, next } = cutPage(all, ({ name, token_id }) => `${name} ${token_id ?? ''}`, asked);
+    return { tokens: page, next_cursor: next };
   },
 });
 

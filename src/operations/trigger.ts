@@ -52,6 +52,7 @@ export const triggerPlugin = defineOperation({
       .string()
       .nullable()
       .describe('where only pipelines know this name, the job of the first run'),
+    run_id: z.string().nullable().describe('the first run; null where no pipeline was started'),
     status: z
       .string()
       .describe(
@@ -71,6 +72,7 @@ export const triggerPlugin = defineOperation({
     path: '/trigger/:plugin/:command',
     body: 'payload',
     status: (answer) => (isAnswered(answer) ? 200 : 202),
+    location: '/job/:job_id',
   },
   cli: { absent: '`plugin run` and `pipeline run` start each of them by its name' },
   mcp: { absent: '`plugin_run` and `pipeline_run` start each of them by its name' },
@@ -150,7 +152,9 @@ async function trigger(context: Context, { plugin, command }: Triggered, wanted:
   ] as const);
   const [first] = [job, ...runs].filter((one) => one !== null);
   const jobId = first?.job_id ?? null;
-  const answer = { plugin, command, job_id: jobId, status: first?.status ?? '', job, runs };
+  const runId = runs[0]?.run_id ?? null;
+  const started = { plugin, command, job_id: jobId, run_id: runId };
+  const answer = { ...started, status: first?.status ?? '', job, runs };
   return { ...answer, ...sumUp(answer) };
 }
 

@@ -7,6 +7,7 @@ import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { outcomesOf } from './webhook-outcome.ts';
 import { hookUrl } from './webhook-shapes.ts';
+import { cutPage, nextCursorField, pageFields } from './page.ts';
 
 const endpointShape = z.object({
   path: z
@@ -31,9 +32,9 @@ export const listEndpoints = defineOperation({
   summary: 'List the endpoints for deliveries that stand in the configuration.',
   effect: 'read',
   scope: 'webhooks:ro',
-  input: z.strictObject({}),
-  output: z.object({ endpoints: z.array(endpointShape) }),
-  errors: ['LEDGER_UNAVAILABLE'],
+  input: z.strictObject(pageFields),
+  output: z.object({ endpoints: z.array(endpointShape), next_cursor: nextCursorField }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/webhooks/endpoints' },
   cli: {
     examples: ['ductile webhook endpoints'],
@@ -52,10 +53,14 @@ export const listEndpoints = defineOperation({
       empty: 'The configuration has no endpoints for deliveries.',
     },
   },
-  async run({ engine }) {
+  async run({ engine }, asked) {
     // They are the root ledger's, whoever else reads the same configuration.
     const endpoints = engine.tenant === undefined ? engine.config.webhooks.endpoints : [];
-    return { endpoints: await Promise.all(endpoints.map((one) => show(one, engine))) };
+    const { page, next } = cutPage(endpoints, ({ path }) => path, asked);
+    return {
+      endpoints: await Promise.all(page.map((one) => show(one, engine))),
+      next_cursor: next,
+    };
   },
 });
 

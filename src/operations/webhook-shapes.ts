@@ -137,7 +137,8 @@ export function urlOf({ config, reach }: Context['engine'], id: string): string 
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 
 export const webhookShape = z.object({
-  id: z.string(),
+  webhook_id: z.string(),
+  id: z.string().meta({ deprecated: true }).describe('the older name of `webhook_id`'),
   path: z.string().describe('where it is on both listeners'),
   ...toShown(settingsFields),
   title: z.string(),
@@ -180,6 +181,7 @@ function toShown<Fields extends Settings>(fields: Fields): Shown<Fields> {
 export function showWebhook(row: WebhookRow, outcome?: Outcome): z.output<typeof webhookShape> {
   const settings = JSON.parse(row.settings) as Said;
   return {
+    webhook_id: row.id,
     id: row.id,
     path: `/hooks/${row.id}`,
     ...unsaid,
@@ -236,7 +238,8 @@ export const verdicts = ['accepted', 'skipped', 'failed', 'refused'] as const;
 
 export const deliveryShape = z.object({
   delivery_id: z.string(),
-  hook_id: z.string(),
+  webhook_id: z.string(),
+  hook_id: z.string().meta({ deprecated: true }).describe('the older name of `webhook_id`'),
   verdict: z.enum(verdicts),
   status: z
     .string()
@@ -259,6 +262,7 @@ export const deliveryShape = z.object({
 export function showDelivery(row: DeliveryRow, outcome?: Outcome): z.output<typeof deliveryShape> {
   return {
     delivery_id: row.id,
+    webhook_id: row.hookId,
     hook_id: row.hookId,
     verdict: row.verdict,
     status: outcome?.status ?? null,

@@ -15,6 +15,7 @@ import {
   urlOf,
   webhookShape,
 } from './webhook-shapes.ts';
+import { cutPage, nextCursorField, pageFields } from './page.ts';
 
 const directiveId = z.string().describe('the record of this change');
 const secret = z
@@ -55,7 +56,14 @@ export const addWebhook = defineOperation({
     directive_id: directiveId,
   }),
   errors: [...usual, ...keyErrors, ...targetErrors, 'CREDENTIAL_NOT_FOUND', 'WEBHOOK_EXISTS'],
-  http: { method: 'POST', path: '/webhooks', isSecret: true, status: () => 201, statuses: [201] },
+  http: {
+    method: 'POST',
+    path: '/webhooks',
+    isSecret: true,
+    status: () => 201,
+    statuses: [201],
+    location: '/webhooks/:webhook_id',
+  },
   cli: {
     positionals: ['id'],
     flags: { enabled: '--enabled <bool>' },
@@ -70,6 +78,7 @@ export const addWebhook = defineOperation({
     const { id, result } = await direct(context, 'webhook.create', asked, beside(input));
     const hook = textIn(result, 'id');
     return {
+      webhook_id: hook,
       id: hook,
       path: `/hooks/${hook}`,
       url: urlOf(context.engine, hook),
@@ -95,7 +104,7 @@ export const editWebhook = defineOperation({
       .describe('keys that are to be as if they were not said'),
   }),
   nulls: 'unset',
-  output: z.object({ id: z.string(), changed: z.boolean(), directive_id: directiveId }),
+  output: webhookShape.extend({ changed: z.boolean(), directive_id: directiveId }),
   errors: [...usual, ...targetErrors, 'WEBHOOK_NOT_FOUND', 'WEBHOOK_PROVIDED'],
   http: { method: 'PATCH', path: '/webhooks/:id' },
   cli: {
@@ -107,8 +116,12 @@ export const editWebhook = defineOperation({
     ],
   },
   async run(context, input) {
+    const { ledger } = context.engine;
     const { id } = await direct(context, 'webhook.update', toUpdate(input));
-    return { id: input.id, changed: true, directive_id: id };
+    const row = await ledger.webhook(input.id);
+    if (row === undefined) throw await hookNotFound(input.id, ledger);
+    const outcome = (await lastOutcomes(ledger, [row])).get(row.id);
+    return { ...showWebhook(row, outcome), changed: true, directive_id: id };
   },
   plan: (context, input) => planDirective(context, 'webhook.update', toUpdate(input)),
 });
@@ -119,9 +132,9 @@ export const listWebhooks = defineOperation({
   effect: 'read',
   scope: 'webhooks:ro',
   needs: 'ledger',
-  input: z.strictObject({}),
-  output: z.object({ webhooks: z.array(webhookShape) }),
-  errors: ['LEDGER_UNAVAILABLE'],
+  input: z.strictObject(pageFields),
+  output: z.object({ webhooks: z.array(webhookShape), next_cursor: nextCursorField }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/webhooks' },
   cli: {
     examples: ['ductile webhook list'],
@@ -142,10 +155,13 @@ export const listWebhooks = defineOperation({
       empty: 'There are no webhooks.',
     },
   },
-  async run({ engine: { ledger } }) {
-    const rows = await ledger.webhooks();
-    const outcomes = await lastOutcomes(ledger, rows);
-    return { webhooks: rows.map((row) => showWebhook(row, outcomes.get(row.id))) };
+  async run({ engine: { ledger } }, asked) {
+    const { page, next } = cutPage(await ledger.webhooks(), (row) => row.id, asked);
+    const outcomes = await lastOutcomes(ledger, page);
+    return {
+      webhooks: page.map((row) => showWebhook(row, outcomes.get(row.id))),
+      next_cursor: next,
+    };
   },
 });
 

@@ -1,5 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import { findUnsafe, isObject, type Json, type JsonObject } from '../base/json.ts';
+import { parseStrictJson } from '../base/json-text.ts';
 
 export const CLOUDEVENT_TYPE = 'application/cloudevents+json';
 export const CLOUDEVENT_BATCH_TYPE = 'application/cloudevents-batch+json';
@@ -14,8 +15,10 @@ export function fromCloudEvent(event: unknown): JsonObject {
   for (const [name, value] of Object.entries({ id, type, source })) {
     if (typeof value !== 'string' || value === '') throw refuse(name, 'must be text');
   }
-  const { correlationid, causationid, datacontenttype: _, ...extensions } = rest;
-  if ('data_base64' in extensions) throw refuse('data_base64', 'is not accepted: send JSON');
+  const { correlationid, causationid, datacontenttype, data_base64: bytes, ...extensions } = rest;
+  if (bytes !== undefined && data !== undefined) {
+    throw refuse('data_base64', 'and data are both given: send one of them');
+  }
   const metadata = given({
     ...extensions,
     correlation_id: correlationid,
@@ -27,9 +30,26 @@ export function fromCloudEvent(event: unknown): JsonObject {
     source_event_id: id,
     subject,
     occurred_at: time,
-    data: toData(data),
+    data: bytes === undefined ? toData(data) : toData(readBase64(bytes, datacontenttype)),
     metadata: Object.keys(metadata).length === 0 ? undefined : metadata,
   });
+}
+
+/** JSON that was sent as bytes is read as JSON; other bytes stay as they came, under a name. */
+function readBase64(bytes: Json, contentType: Json | undefined): Json {
+  if (
+    typeof bytes !== 'string' ||
+    !/^(?:[A-Za-z0-9+/]{4})*(?:[\w+/]{2}==|[\w+/]{3}=)?$/.test(bytes)
+  ) {
+    throw refuse('data_base64', 'must be bytes in Base64');
+  }
+  const type = typeof contentType === 'string' ? contentType : 'application/json';
+  if (!/^application\/(?:json|[\w.+-]+\+json)(?:$|;)/i.test(type)) {
+    return { data_base64: bytes, datacontenttype: type };
+  }
+  const parsed = parseStrictJson(Buffer.from(bytes, 'base64').toString('utf8'));
+  if (!parsed.ok) throw refuse('data_base64', `holds JSON that ${parsed.fault}`);
+  return parsed.value as Json;
 }
 
 /** What is reported has names. */

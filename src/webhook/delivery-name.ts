@@ -1,5 +1,6 @@
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { unquote } from '../base/text.ts';
 import { digestOf } from './mac.ts';
 import { takeHeader, type HookRequest } from './request.ts';
 import { choose, type Scheme } from './scheme.ts';
@@ -83,9 +84,7 @@ export function idInHeaders(
 
 /** An idempotency key is text in quotes, as its draft has it, which many leave out. */
 function nameIn(header: string, value: string): string {
-  const quoted = /^"((?:[^"\\]|\\["\\])*)"$/.exec(value)?.[1];
-  if (header !== KEY || quoted === undefined) return value;
-  return quoted.replaceAll(/\\(.)/g, '$1');
+  return header === KEY ? unquote(value) : value;
 }
 
 function shorten(id: string): string {

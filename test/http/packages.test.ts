@@ -54,7 +54,10 @@ describe.each(databases)('packages over the API on %s', { timeout: 120_000 }, (d
   test('are planned, installed, asked for again, and gone', async () => {
     const plan = await post('/packages/greeter/install', { dry_run: true });
     expect(plan.body).toMatchObject({ dry_run: true });
-    expect((await api.ask('/installations')).body).toEqual({ installations: [] });
+    expect((await api.ask('/installations')).body).toEqual({
+      installations: [],
+      next_cursor: null,
+    });
     const wrong = await post('/packages/greeter/install', { config: { wrod: 'x' } });
     expect(wrong).toMatchObject({
       status: 400,
@@ -81,7 +84,10 @@ describe.each(databases)('packages over the API on %s', { timeout: 120_000 }, (d
     expect((await post('/pipeline/greet', { payload: {} })).status).toBe(404);
     expect((await post('/packages/greeter/enable')).status).toBe(200);
     expect((await post('/packages/greeter/uninstall', { purge: true })).status).toBe(200);
-    expect((await api.ask('/installations')).body).toEqual({ installations: [] });
+    expect((await api.ask('/installations')).body).toEqual({
+      installations: [],
+      next_cursor: null,
+    });
     const ended = (await api.ask('/installations?all=true')).body['installations'];
     expect(ended).toMatchObject([{ package: 'greeter', status: 'uninstalled' }]);
     expect((await post('/packages/greeter/enable')).body).toMatchObject({
@@ -116,9 +122,15 @@ describe.each(databases)('packages over the API on %s', { timeout: 120_000 }, (d
       'it ran',
       async () => (await one.ask(`/job/${job}`)).body['status'] === 'succeeded',
     );
-    expect((await two.ask('/installations')).body).toEqual({ installations: [] });
+    expect((await two.ask('/installations')).body).toEqual({
+      installations: [],
+      next_cursor: null,
+    });
     expect((await two.post('/plugin/greeting/poll', { payload: {} })).status).toBe(404);
-    expect((await api.ask('/installations')).body).toEqual({ installations: [] });
+    expect((await api.ask('/installations')).body).toEqual({
+      installations: [],
+      next_cursor: null,
+    });
     // An address leads to one webhook, whoever else has the same package.
     const other = await two.post('/packages/greeter/install');
     for (const [tenant, { body }] of [

@@ -227,7 +227,10 @@ describe.runIf(process.platform === 'linux')('plugins', { timeout: 120_000 }, ()
       expect(refused.text).toContain(
         'plugins.runs.config.programs opens programs, files or networks',
       );
-      expect((await tenant.ask('/installations')).body).toEqual({ installations: [] });
+      expect((await tenant.ask('/installations')).body).toEqual({
+        installations: [],
+        next_cursor: null,
+      });
       // Without it, the package does what the plugin does by itself; `false` allows nothing either.
       const off = await tenant.post('/packages/runs/install', { config: { programs: false } });
       expect(off.status).toBe(200);

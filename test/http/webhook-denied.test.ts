@@ -50,7 +50,7 @@ test.each([
   const sent = { title: 'T', ...target };
   expect(await post('/webhooks', sent)).toMatchObject(refused);
   expect(await post('/webhooks', { ...sent, dry_run: true })).toMatchObject(refused);
-  expect((await api.ask('/webhooks')).body).toEqual({ webhooks: [] });
+  expect((await api.ask('/webhooks')).body).toEqual({ webhooks: [], next_cursor: null });
 });
 
 test('none is changed to it, tried, replayed or opened with a new secret', async () => {

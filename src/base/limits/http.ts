@@ -4,6 +4,7 @@ import { KIB, MIB, MINUTE, SECOND } from './units.ts';
 export const httpLimits = {
   /** Rows of one page of a list. */
   pageRowsMax: 1000,
+  cursorCharsMax: 1000,
   /** Requests that may wait for the end of their job at once. */
   concurrentSyncMax: 10,
   /** A bearer token. */

@@ -1,6 +1,7 @@
 import type { Row, Session, Transaction } from '../dialect.ts';
-import type { ConfigSnapshot, SnapshotDraft } from '../generations.ts';
+import type { ConfigSnapshot, SnapshotDraft, SnapshotPlace } from '../generations.ts';
 import { int, text } from './row.ts';
+import { Where } from './where.ts';
 
 export async function recordSnapshot(tx: Transaction, draft: SnapshotDraft): Promise<void> {
   const { dialect } = tx;
@@ -40,11 +41,17 @@ export async function findSnapshot(
   return row === undefined ? undefined : toSnapshot(row);
 }
 
-export async function listSnapshots(session: Session, limit: number): Promise<ConfigSnapshot[]> {
+export async function listSnapshots(
+  session: Session,
+  limit: number,
+  before?: SnapshotPlace,
+): Promise<ConfigSnapshot[]> {
+  const where = new Where();
+  if (before !== undefined) where.and('(created_at, id) < (?, ?)', before.createdAt, before.id);
   const rows = await session.run(
-    `select * from ${session.dialect.table('config_snapshots')}
+    `select * from ${session.dialect.table('config_snapshots')} where ${where.text}
       order by created_at desc, id desc limit ?`,
-    [limit],
+    [...where.values, limit],
   );
   return rows.map(toSnapshot);
 }

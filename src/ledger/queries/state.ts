@@ -94,8 +94,10 @@ export async function listFacts(
   plugin: string,
   limit: number,
   factType?: string,
+  beforeSeq?: number,
 ): Promise<Fact[]> {
   const where = new Where().equals({ plugin_name: plugin, fact_type: factType });
+  if (beforeSeq !== undefined) where.and('seq < ?', beforeSeq);
   const rows = await session.run(
     `select * from ${session.dialect.table('plugin_facts')} where ${where.text}
       order by seq desc limit ?`,

@@ -215,7 +215,7 @@ describe('tokens', () => {
       tokens: [{ name: 'deploy', place: 'ledger', created_by: 'cli:ann', expired: false }],
     });
     expect(await ask('token.revoke', { token: 'deploy' })).toMatchObject({ revoked: true });
-    expect(await ask('token.list')).toEqual({ tokens: [] });
+    expect(await ask('token.list')).toEqual({ tokens: [], next_cursor: null });
     const gone = ask('token.revoke', { token: 'deploy' });
     await expect(gone).rejects.toMatchObject({ code: 'TOKEN_NOT_FOUND' });
   });

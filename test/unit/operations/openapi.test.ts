@@ -23,14 +23,19 @@ const operationShape = z.strictObject({
         description: z.string().optional(),
         style: z.literal('form').optional(),
         explode: z.boolean().optional(),
-        schema,
+        schema: schema.optional(),
+        content: content.optional(),
       }),
     )
     .optional(),
   requestBody: z.strictObject({ required: z.boolean(), content }).optional(),
   responses: z.record(
     z.string().regex(/^([1-5]\d\d|default)$/),
-    z.strictObject({ description: z.string().min(1), content: content.optional() }),
+    z.strictObject({
+      description: z.string().min(1),
+      headers: z.strictObject({ Location: z.object({ schema }) }).optional(),
+      content: content.optional(),
+    }),
   ),
   security: z.array(z.record(z.string(), z.array(z.string()))),
   'x-ductile-scope': z.string().optional(),
@@ -40,6 +45,7 @@ const operationShape = z.strictObject({
 const documentShape = z.strictObject({
   openapi: z.literal('3.1.0'),
   info: z.strictObject({ title: z.string(), version: z.string() }),
+  servers: z.tuple([z.strictObject({ url: z.literal('/') })]),
   paths: z.record(
     z.string().startsWith('/'),
     z.partialRecord(z.enum(['get', 'post', 'patch', 'delete']), operationShape),
