@@ -19,6 +19,7 @@
 #include "run.h"
 #include "start.h"
 #include "strays.h"
+#include "sweep.h"
 #include "usage.h"
 #include "wire.h"
 

@@ -64,34 +64,6 @@ static const char *read_marker(pid_t pid) {
   return NULL;
 }
 
-static unsigned sweep_once(const char *prefix) {
-  DIR *proc = opendir("/proc");
-  if (proc == NULL) return 0;
-  unsigned found = 0;
-  struct dirent *entry;
-  while ((entry = readdir(proc)) != NULL) {
-    pid_t pid = (pid_t)atol(entry->d_name);
-    if (pid <= 1 || pid == getpid()) continue;
-    const char *marker = read_marker(pid);
-    if (marker == NULL || strncmp(marker, prefix, strlen(prefix)) != 0) continue;
-    if (kill(pid, SIGKILL) == 0) found++;
-  }
-  closedir(proc);
-  return found;
-}
-
-/*
- * Before READY: what an earlier spawner of the same engine left behind because it was itself
- * killed. Until a round finds nobody, for a little while: a process in an uninterruptible wait
- * stays, but it will do nothing more than die.
- */
-static void sweep(const char *prefix) {
-  struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
-  for (int round = 0; round < 200 && sweep_once(prefix) > 0; round++) nanosleep(&pause, NULL);
-}
-
-#else
-static void sweep(const char *prefix) { (void)prefix; }
 #endif
 
 #if HAS_SUBREAPER

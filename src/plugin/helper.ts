@@ -102,12 +102,16 @@ function listen(
   fail: (why: string) => void,
 ): void {
   child.on('error', (error) => fail(`could not be started: ${error.message}`));
-  child.on('close', (code, signal) => fail(`ended with ${signal ?? `exit code ${code}`}`));
+  let last = '';
+  child.on('close', (code, signal) =>
+    fail(`ended with ${signal ?? `exit code ${code}`}${last === '' ? '' : ` (${last})`}`),
+  );
   child.stdin?.on('error', () => {});
   child.stdout?.on('error', () => {});
   child.stderr?.on('error', () => {});
-  child.stderr?.on('data', (text: Buffer) => {
-    log('warn', 'the spawner says', { text: text.toString('utf8').trimEnd() });
+  child.stderr?.on('data', (bytes: Buffer) => {
+    last = bytes.toString('utf8').trim().slice(-limits.errorCharsMax);
+    log('warn', 'the spawner says', { text: last });
   });
   const reader = makeFrameReader((frame) => onEvent(decodeEvent(frame)));
   child.stdout?.on('data', (chunk: Buffer) => {

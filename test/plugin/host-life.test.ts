@@ -41,9 +41,9 @@ describe.each(builds)('with the %s spawner', (build) => {
     return { pid: await started.promise, end };
   }
 
-  async function startEngine(lockPath?: string) {
+  async function startEngine(lockPath?: string, memoryMib = 0) {
     const pidFile = join(await makeDirectory(), 'pids');
-    const env = { PATH: '/usr/bin:/bin', PID_FILE: pidFile };
+    const env = { PATH: '/usr/bin:/bin', PID_FILE: pidFile, MEMORY_MIB: String(memoryMib) };
     const spec = makeSpec('hangs-with-family', { env, timeoutMs: 60_000 });
     const options = { ...optionsOf(build, spawner.pathOf(build)), nodeScript, lockPath };
     const args = [engineLike, JSON.stringify(options), JSON.stringify(spec)];
@@ -99,6 +99,18 @@ describe.each(builds)('with the %s spawner', (build) => {
     process.kill(helper, 'SIGKILL');
     await waitForDeath(helper);
     expect(pids.map(isAlive)).toEqual([true, true, true]);
+    await start({ lockPath });
+    expect(pids.map(isAlive)).toEqual([false, false, false]);
+  });
+
+  test('the next spawner is ready only when processes that die slowly are gone', async () => {
+    const lockPath = join(await makeDirectory(), 'spawner.lock');
+    const { engine, gone, pids, helper } = await startEngine(lockPath, 512);
+    process.kill(helper, 'SIGSTOP');
+    engine.kill('SIGKILL');
+    await gone;
+    process.kill(helper, 'SIGKILL');
+    await waitForDeath(helper);
     await start({ lockPath });
     expect(pids.map(isAlive)).toEqual([false, false, false]);
   });

@@ -6,27 +6,55 @@ import { readdirSync, readFileSync } from 'node:fs';
  */
 export const MARKER_KEY = 'DUCTILE_ATTEMPT';
 
-/**
- * Kills every process whose marker begins with the prefix, unless it may live, and says how many
- * it found. Only Linux shows the environment of processes; elsewhere it finds none.
- */
-export function killMarked(prefix: string, mayLive: (marker: string) => boolean): number {
-  let found = 0;
-  for (const pid of listPids()) {
-    const marker = readMarker(pid);
-    if (marker?.startsWith(prefix) !== true || mayLive(marker)) continue;
-    found += 1;
-    sendSignal(pid, 'SIGKILL');
-  }
-  return found;
+/** A process that was killed; a pid alone may soon be that of another one. */
+export interface KilledProcess {
+  readonly pid: number;
+  readonly born: string;
 }
 
-/** A negative pid is a group. That it is gone already is as good; that it is not ours, a pity. */
-export function sendSignal(pid: number, signal: NodeJS.Signals): void {
+/**
+ * Kills every process whose marker begins with the prefix, unless it may live, and returns those it
+ * killed. Only Linux shows the environment of processes; elsewhere it finds none.
+ */
+export function killMarked(prefix: string, mayLive: (marker: string) => boolean): KilledProcess[] {
+  return listPids().flatMap((pid) => {
+    const marker = readMarker(pid);
+    if (marker?.startsWith(prefix) !== true || mayLive(marker)) return [];
+    const born = readStat(pid)?.born;
+    return born !== undefined && sendSignal(pid, 'SIGKILL') ? [{ pid, born }] : [];
+  });
+}
+
+/**
+ * Whether the kernel has really ended it. Its environment goes long before its files and locks, and a
+ * leader can be a zombie beside threads that still end.
+ */
+export function isGone({ pid, born }: KilledProcess): boolean {
+  const stat = readStat(pid);
+  if (stat === undefined || stat.born !== born) return true;
+  return (stat.state === 'Z' || stat.state === 'X') && stat.threads <= 1;
+}
+
+/** The name of the program may hold anything, so the fields are counted from its end. */
+function readStat(
+  pid: number,
+): { readonly state: string; readonly threads: number; readonly born: string } | undefined {
+  let text: string;
   try {
-    process.kill(pid, signal);
+    text = readFileSync(`/proc/${pid}/stat`, 'latin1');
   } catch {
-    return;
+    return undefined;
+  }
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  return { state: fields[0] ?? '', threads: Number(fields[17]), born: fields[19] ?? '' };
+}
+
+/** Sends a signal to a process, or to a group by a negative pid; false when it's gone or not ours. */
+export function sendSignal(pid: number, signal: NodeJS.Signals): boolean {
+  try {
+    return process.kill(pid, signal);
+  } catch {
+    return false;
   }
 }
 

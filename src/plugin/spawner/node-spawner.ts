@@ -19,10 +19,10 @@ import {
 } from './frames.ts';
 import { closeInherited } from './inherited.ts';
 import { takeLock } from './lock.ts';
-import { killMarked } from './marks.ts';
+import { isGone, killMarked, type KilledProcess } from './marks.ts';
 import { NodeRun, TIMER_MS_MAX } from './node-run.ts';
 
-const SWEEP_ROUNDS_MAX = 200;
+const SWEEP_PATIENCE_MS = 30_000;
 const SWEEP_PAUSE_MS = 5;
 const STRAYS_AFTER_MS = 1000;
 const LEAVE_PATIENCE_MS = 5000;
@@ -50,7 +50,11 @@ async function main(): Promise<void> {
   process.stdin.on('data', (chunk: Buffer) => reader.push(chunk));
   send({ type: 'hello', version: WIRE_VERSION, rung: 'node' });
   if (lockPath !== '') await takeLock(lockPath);
-  if (prefix !== '') await sweep();
+  const left = prefix === '' ? undefined : await sweep(SWEEP_PATIENCE_MS);
+  if (left !== undefined) {
+    const message = `process ${left.pid} of an earlier attempt was killed and does not end`;
+    return fail(new Error(message));
+  }
   ready = true;
   send({ type: 'ready' });
 }
@@ -111,7 +115,7 @@ async function leave(): Promise<void> {
   leaving = true;
   if (!ready) process.exit(0);
   for (const run of runs.values()) run.kill('shutdown');
-  if (prefix !== '') await sweep();
+  if (prefix !== '') await sweep(LEAVE_PATIENCE_MS);
   const until = performance.now() + LEAVE_PATIENCE_MS;
   while (runs.size > 0 && performance.now() < until) await pause(SWEEP_PAUSE_MS);
   process.stdout.write('', () => process.exit(0));
@@ -123,10 +127,20 @@ function fail(error: Error): void {
   process.stderr.write(`spawner: ${error.message}\n`, () => process.exit(70));
 }
 
-/** What an earlier spawner of the same engine left behind, because it was itself killed. */
-async function sweep(): Promise<void> {
+/**
+ * Ends what an earlier spawner of the same engine left behind, because it was killed itself. A new
+ * attempt must not start while a process of the old one lives, so it waits until they are gone, and
+ * returns one that is not after all of the patience.
+ */
+async function sweep(patienceMs: number): Promise<KilledProcess | undefined> {
   const nobody = (): boolean => false;
-  for (let round = 0; round < SWEEP_ROUNDS_MAX && killMarked(prefix, nobody) > 0; round += 1) {
+  const until = performance.now() + patienceMs;
+  const killed = new Map<string, KilledProcess>();
+  for (;;) {
+    for (const one of killMarked(prefix, nobody)) killed.set(`${one.pid} ${one.born}`, one);
+    for (const [key, one] of killed) if (isGone(one)) killed.delete(key);
+    const [left] = killed.values();
+    if (left === undefined || performance.now() > until) return left;
     await pause(SWEEP_PAUSE_MS);
   }
 }
