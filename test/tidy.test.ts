@@ -33,6 +33,21 @@ describe('sources', () => {
     expect([...facts].flatMap(([path, found]) => findHouseFaults(path, found))).toEqual([]);
   });
 
+  test('parse JSON by the one function that keeps every number', () => {
+    const own = [
+      'src/base/json-text.ts',
+      'src/base/parse-json.ts',
+      // The package.json of the program, and a program that runs without our modules.
+      'src/app/place.ts',
+      'src/app/prove/stub-program.ts',
+    ];
+    const rounding = files
+      .filter((file) => file.path.startsWith('src/') && isSource(file))
+      .filter(({ text }) => /JSON\.parse\(|(?<!\bz)\.json\(\)/.test(text))
+      .map(({ path }) => path);
+    expect(rounding.toSorted()).toEqual(own.toSorted());
+  });
+
   test('use every error code of the catalogue', () => {
     const used = new Set([...facts.values()].flatMap(({ strings }) => strings));
     expect(Object.keys(catalogue).filter((code) => !used.has(code))).toEqual([]);

@@ -1,15 +1,31 @@
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+import { ExactNumber } from './exact-number.ts';
+import { parseJson } from './parse-json.ts';
+
+export type Json =
+  | null
+  | boolean
+  | number
+  | string
+  /** A number that a double can't hold: a scalar like the others, whatever `typeof` says. */
+  | ExactNumber
+  | Json[]
+  | { [key: string]: Json };
 export type JsonObject = { [key: string]: Json };
 
 export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    !Array.isArray(value) &&
+    !(value instanceof ExactNumber)
+  );
 }
 
 /** Stored text as the value it stands for; what a plugin printed may be no JSON at all. */
 export function parseStored(text: string | null): Json {
   if (text === null) return null;
   try {
-    return JSON.parse(text) as Json;
+    return parseJson(text) as Json;
   } catch {
     return text;
   }
@@ -35,7 +51,7 @@ function visit(value: unknown, depthLeft: number): Fault | undefined {
   if (typeof value === 'number') {
     return Number.isFinite(value) ? undefined : { path: '', reason: 'is not a finite number' };
   }
-  if (typeof value !== 'object' || value === null) return undefined;
+  if (typeof value !== 'object' || value === null || value instanceof ExactNumber) return undefined;
   if (depthLeft < 0) return { path: '', reason: 'is nested too deeply' };
   return Array.isArray(value) ? visitList(value, depthLeft) : visitObject(value, depthLeft);
 }
@@ -65,11 +81,35 @@ function visitText(text: string): Fault | undefined {
   return { path: '', reason: 'contains an unpaired surrogate' };
 }
 
+/** A copy with another value for each `ExactNumber`; the same value when there is none. */
+export function replaceExact(value: unknown, replace: (number: ExactNumber) => unknown): unknown {
+  return hasExact(value) ? replaceIn(value, replace) : value;
+}
+
+/** Whether a value has a number that a double can't hold. */
+export function hasExact(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (value instanceof ExactNumber) return true;
+  return Array.isArray(value) ? value.some(hasExact) : Object.values(value).some(hasExact);
+}
+
+function replaceIn(value: unknown, replace: (number: ExactNumber) => unknown): unknown {
+  if (value instanceof ExactNumber) return replace(value);
+  if (Array.isArray(value)) return value.map((inner) => replaceIn(inner, replace));
+  if (!isObject(value)) return value;
+  const entries = Object.entries(value).map(([key, inner]) => [key, replaceIn(inner, replace)]);
+  return Object.fromEntries(entries) as unknown;
+}
+
 /** JSON in which the order of keys says nothing. */
 export function canonical(value: unknown): string {
-  return JSON.stringify(value, (_key, inner: unknown) =>
-    isObject(inner)
-      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
-  );
+  return JSON.stringify(sortKeys(value));
+}
+
+/** A copy whose objects have their keys in order; what `toJSON` makes of a value is left to JSON. */
+function sortKeys(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || 'toJSON' in value) return value;
+  if (Array.isArray(value)) return value.map(sortKeys);
+  const entries = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(entries.map(([key, inner]) => [key, sortKeys(inner)]));
 }

@@ -1,3 +1,4 @@
+import { parseJson } from './parse-json.ts';
 import { limits } from './limits.ts';
 import { isSecretName } from './secret-names.ts';
 import { maskText, REDACTED } from './secrets.ts';
@@ -109,7 +110,7 @@ function toPlain(fields: LogEntry['fields']): { value: Record<string, unknown>; 
       if (isSecretName(name)) return REDACTED;
       return typeof value === 'string' ? maskText(value) : value;
     });
-    return { value: JSON.parse(text) as Record<string, unknown>, length: text.length };
+    return { value: parseJson(text) as Record<string, unknown>, length: text.length };
   } catch {
     return { value: {}, length: 0 };
   }

@@ -1,3 +1,4 @@
+import { ExactNumber } from './exact-number.ts';
 import { isObject, type Json } from './json.ts';
 
 /** A value that is known, and what stands in its place wherever something is kept or shown. */
@@ -39,7 +40,9 @@ export function makeValueMask(secrets: readonly KnownSecret[]): ValueMask {
   };
   const json = (value: Json): Json => {
     if (typeof value === 'string') return text(value);
-    if (typeof value === 'number') return whole.get(String(value)) ?? value;
+    if (typeof value === 'number' || value instanceof ExactNumber) {
+      return whole.get(String(value)) ?? value;
+    }
     if (Array.isArray(value)) return keepSame(value, value.map(json));
     if (!isObject(value)) return value;
     const entries = Object.entries(value).map(([key, inner]) => [text(key), json(inner)] as const);

@@ -1,3 +1,4 @@
+import { ExactNumber } from './exact-number.ts';
 import { isSecretKey, isSecretName } from './secret-names.ts';
 
 /** The text that replaces a secret wherever something is shown. */
@@ -169,7 +170,7 @@ export function maskSecrets(fields: Fields, levels = 8): Fields {
 
 function maskValue(value: unknown, levels: number): unknown {
   if (typeof value === 'string') return maskText(value);
-  if (typeof value !== 'object' || value === null) return value;
+  if (typeof value !== 'object' || value === null || value instanceof ExactNumber) return value;
   // Deeper than this something may well contain itself.
   if (levels === 0) return REDACTED;
   if (Array.isArray(value)) return value.map((inner) => maskValue(inner, levels - 1));

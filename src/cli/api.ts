@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { catalogue, DuctileError, messageOf } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { visible } from '../base/text.ts';
 import { serverNeeded } from './ask.ts';
 import type { CliIo } from './host.ts';
@@ -72,7 +73,7 @@ function splitHeader(header: string): [string, string] {
 /** Numbers, true, false, null, objects and lists are what they look like; all else is text. */
 function toValue(written: string): unknown {
   try {
-    const value: unknown = JSON.parse(written);
+    const value: unknown = parseJson(written);
     return value;
   } catch {
     return written;

@@ -3,6 +3,7 @@ import { catalogue, DuctileError } from '../base/errors.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import type { JsonObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Context } from '../operations/context.ts';
 import type { JsonOutput, Operation } from '../operations/define.ts';
 import { toRequest } from '../operations/request.ts';
@@ -85,7 +86,7 @@ function lookup(name: string): CommandDefinition {
 
 function parseObject(body: string): JsonObject | undefined {
   try {
-    const answer: unknown = JSON.parse(body);
+    const answer: unknown = parseJson(body);
     return isObject(answer) ? answer : undefined;
   } catch {
     return undefined;

@@ -9,8 +9,9 @@ import {
   parseDocument as parseYaml,
   visit as visitNodes,
 } from 'yaml';
-import type { Document as YamlDocument } from 'yaml';
+import type { Document as YamlDocument, Scalar } from 'yaml';
 import { messageOf } from '../base/errors.ts';
+import { isExactText } from '../base/exact-number.ts';
 import { findUnsafe } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { makeProblem } from './problem.ts';
@@ -143,7 +144,7 @@ function scan(root: unknown, report: Report): void {
   visit(root, []);
 }
 
-/** Keys that are given twice, and so many aliases that following them would take long. */
+/** Finds keys that are given twice, numbers that would be rounded, and too many aliases to follow. */
 function checkNodes(yaml: YamlDocument.Parsed, placeAt: (offset: number) => string): Problem[] {
   const problems: Problem[] = [];
   let aliases = 0;
@@ -153,6 +154,11 @@ function checkNodes(yaml: YamlDocument.Parsed, placeAt: (offset: number) => stri
       if (aliases !== limits.configAliasesMax + 1) return;
       const message = `there are more than ${limits.configAliasesMax} aliases up to here`;
       problems.push(makeProblem(placeAt(startOf(node) ?? 0), '', message, 'Write it out.'));
+    },
+    Scalar(_, node) {
+      if (!isRounded(node) || problems.length >= limits.problemsMax) return;
+      const message = `${String(node.source)} has more digits than a number can keep`;
+      problems.push(makeProblem(placeAt(startOf(node) ?? 0), '', message, 'Put it in quotes.'));
     },
     Map(_, map) {
       const seen = new Set<string>();
@@ -168,6 +174,18 @@ function checkNodes(yaml: YamlDocument.Parsed, placeAt: (offset: number) => stri
     },
   });
   return problems;
+}
+
+/** Whether a fraction or an exponent is lost; whole numbers are found with the path to them later. */
+function isRounded({ value, source }: Scalar): boolean {
+  if (typeof value !== 'number' || source === undefined || !Number.isFinite(value)) return false;
+  if (Number.isInteger(value) && !Number.isSafeInteger(value)) return false;
+  // YAML also knows +1, .5 and 5.; and numbers that JSON doesn't have, such as 0x1F, are whole.
+  const plain = source
+    .replace(/^\+/, '')
+    .replace(/^(-?)\./, '$10.')
+    .replace(/\.$/, '');
+  return /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(plain) && !isExactText(plain);
 }
 
 function lastAlias(yaml: YamlDocument.Parsed): number {

@@ -2,6 +2,8 @@ import { readFileSync, realpathSync } from 'node:fs';
 import { relative } from 'node:path';
 import { DuctileError } from '../base/errors.ts';
 import { writeFileAtomic } from '../base/files.ts';
+import { hasExact } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { keyText, parseDocument } from './document.ts';
 import type { Path } from './document.ts';
 import { valueAt } from './address.ts';
@@ -139,13 +141,20 @@ function findInList(
 export function parseValue(text: string): unknown {
   if (/^(true|false|null|-?(0|[1-9]\d*)(\.\d+)?)$/.test(text) || /^["[{]/.test(text)) {
     try {
-      const value: unknown = JSON.parse(text);
+      const value = parseJson(text);
+      if (hasExact(value)) throw notExact(text);
       return value;
-    } catch {
+    } catch (thrown) {
+      if (thrown instanceof DuctileError) throw thrown;
       return /^[[{]/.test(text) ? parseFlow(text) : text;
     }
   }
   return text;
+}
+
+function notExact(text: string): DuctileError {
+  const message = `${text} has a number with more digits than a number can keep`;
+  return new DuctileError('INPUT_INVALID', message, { hint: 'Put the number in quotes.' });
 }
 
 /** A text in braces, such as `{payload.name}`, is a map to YAML, but one without any value. */

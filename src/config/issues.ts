@@ -137,7 +137,7 @@ function but(given: unknown): string {
 
 function show(value: unknown): string {
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
-  if (typeof value === 'object' && value !== null) return 'a map of keys';
+  if (isObject(value)) return 'a map of keys';
   const shown = JSON.stringify(value) ?? 'nothing';
   return shown.length > 60 ? `${shown.slice(0, 60)}…` : shown;
 }

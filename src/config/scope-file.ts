@@ -2,6 +2,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { blake3 } from '../base/blake3.ts';
 import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { ConfigFile } from './config.ts';
 import type { Path } from './document.ts';
 import { resolvePath } from './paths.ts';
@@ -54,7 +55,7 @@ export function makeScopeFiles({ directory, home, report }: ScopeFileOptions): S
 
 function parseScopes(text: string): string[] | undefined {
   try {
-    const parsed: unknown = JSON.parse(text);
+    const parsed: unknown = parseJson(text);
     const scopes = isObject(parsed) ? parsed['scopes'] : undefined;
     if (!Array.isArray(scopes)) return undefined;
     const texts = scopes.filter((scope): scope is string => typeof scope === 'string');

@@ -1,5 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
-import type { Json, JsonObject } from '../base/json.ts';
+import type { JsonObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 
 /** The states of a directive. The last three are final; none of them is ever left again. */
 export const directiveStatuses = [
@@ -108,7 +109,7 @@ export function isSameRequest(
 }
 
 function fingerprintIn(params: string): unknown {
-  return (JSON.parse(params) as JsonObject)['fingerprint'];
+  return (parseJson(params) as JsonObject)['fingerprint'];
 }
 
 /** Whether asking for something is asking again for what was asked of the same target last. */
@@ -138,13 +139,4 @@ export function callerKey(actor: string, key: string): string {
 export function shownKey({ actor, idempotencyKey }: Directive): string {
   const own = callerKey(actor, '');
   return idempotencyKey.startsWith(own) ? idempotencyKey.slice(own.length) : idempotencyKey;
-}
-
-/** One spelling for equal values, whatever the order of their keys. */
-export function canonical(value: Json): string {
-  return JSON.stringify(value, (_key, inner: unknown) =>
-    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
-  );
 }

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { JsonObject } from '../base/json.ts';
+import { hasExact, type JsonObject } from '../base/json.ts';
 import type { DirectiveType } from './type.ts';
 
 export interface InstallChoice {
@@ -35,7 +35,12 @@ const hash = z
   .max(64)
   .optional()
   .describe('of its files, as `package show` has it');
-const config = z.record(z.string(), z.json()).describe('what its config_schema asks for');
+const config = z
+  .record(z.string(), z.unknown())
+  // It is written to configuration files and compared with them, which know doubles only.
+  .refine((value) => !hasExact(value), 'has a number with more digits than a number can keep')
+  .pipe(z.record(z.string(), z.json()))
+  .describe('what its config_schema asks for');
 /** Found by the slug when it is left out, and on record either way. */
 const installationId = z.string().min(1).max(64).optional();
 

@@ -1,5 +1,6 @@
 import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
 
 /** What lies beneath the payloads of a block's branches, as bytes: it may be large, and they are many. */
 export interface Base {
@@ -37,7 +38,7 @@ export function makeBases(read: (key: string) => Promise<string>): Bases {
 
 /** Branches of one block mostly have the same keys, so the bytes for the last ones are kept. */
 function toBase(text: string): Base {
-  const value: unknown = JSON.parse(text);
+  const value: unknown = parseJson(text);
   const members = isObject(value) ? value : {};
   let kept: { readonly keys: string; readonly bytes: Buffer } | undefined;
   return {

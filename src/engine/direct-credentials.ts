@@ -4,6 +4,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
 import {
   deleteCredentialType,
   setCredentialType,
@@ -109,7 +110,7 @@ async function checkForWebhooks(
   for (const [id, names] of await hooks.store.references()) {
     const row = names.includes(name) ? await ledger.webhook(id) : undefined;
     if (row === undefined) continue;
-    const settings = JSON.parse(row.settings) as JsonObject;
+    const settings = parseJson(row.settings) as JsonObject;
     if (settings['enabled'] === false) continue;
     try {
       await checkSecret({ id, settings }, { secret: referTo(name) }, { credential });

@@ -1,5 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { keyText } from '../config/document.ts';
 import type { Installed } from '../config/installed.ts';
 import { findPackages, pickPackage, type Packages } from '../config/packages.ts';
@@ -88,7 +89,7 @@ function upgradeDirective(seams: PackageSeams): DirectiveDefinition<UpgradeChoic
     const { version: plannedAt, rows } = await readStanding(ledger);
     const row = mustFind(rows, choice);
     const found = pick(seams, choice);
-    const config = choice.config ?? (JSON.parse(row.config) as JsonObject);
+    const config = choice.config ?? (parseJson(row.config) as JsonObject);
     const content = await makeContent(found, config, seams);
     refuseBackwards(row, content, choice);
     const others = rows.filter(({ id }) => id !== row.id);
@@ -109,7 +110,7 @@ function upgradeDirective(seams: PackageSeams): DirectiveDefinition<UpgradeChoic
     async roleFor(choice) {
       const { rows } = await readStanding(ledger);
       const row = mustFind(rows, choice);
-      const config = choice.config ?? (JSON.parse(row.config) as JsonObject);
+      const config = choice.config ?? (parseJson(row.config) as JsonObject);
       return await roleForContent(pick(seams, choice), config, row, seams);
     },
     async plan(choice) {

@@ -1,4 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { suggest } from '../config/nearest.ts';
 import { replayType, resumeTarget, type ReplayChoice } from '../directive/signal.ts';
 import { nounOf } from '../directive/type.ts';
@@ -77,7 +78,7 @@ async function resolveResumed(choice: ReplayChoice, ledger: Ledger): Promise<Rep
     const hint = `Resume ${later.id} instead.`;
     throw refuse(`directive ${later.id} continued ${id} and failed too`, hint);
   }
-  return { ...(JSON.parse(failed.params) as ReplayChoice), resume: id };
+  return { ...(parseJson(failed.params) as ReplayChoice), resume: id };
 }
 
 const OF_WEBHOOKS =

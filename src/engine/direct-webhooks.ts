@@ -2,6 +2,7 @@ import { referTo } from '../base/credential-ref.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { suggest } from '../config/nearest.ts';
 import {
   createWebhookType,
@@ -118,7 +119,7 @@ function updateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookEdit> 
     checkChanges(changes);
     const row = await mustFind(id, ledger);
     refuseProvided(row);
-    const before = JSON.parse(row.settings) as JsonObject;
+    const before = parseJson(row.settings) as JsonObject;
     const merged = { ...before, ...changes };
     const left = Object.entries(merged).filter(([, value]) => value !== null);
     const settings = Object.fromEntries(left);
@@ -181,7 +182,7 @@ function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotati
       const named = await nameSecret(id, credential, asked, seams);
       if (asked.secret !== undefined && asked.dryRun === true) {
         // What is planned holds no secret, so it is looked at here.
-        const settings = JSON.parse((await mustFind(id, ledger)).settings) as JsonObject;
+        const settings = parseJson((await mustFind(id, ledger)).settings) as JsonObject;
         await checkSecret({ id, settings }, { secret: asked.secret }, hooks.store);
       }
       return { ...params, ...named };
@@ -192,7 +193,7 @@ function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotati
       await requireCredential(credential, hooks);
       const { settings } = await mustFind(id, ledger);
       if (credential !== undefined) {
-        const hook = { id, settings: JSON.parse(settings) as JsonObject };
+        const hook = { id, settings: parseJson(settings) as JsonObject };
         await checkSecret(hook, { secret: referTo(credential) }, hooks.store);
       }
       const old = keepMs === 0 ? 'would not be good any more' : 'would stay good for a while';
@@ -201,7 +202,7 @@ function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotati
     async prepare({ id, credential, fingerprint, keep_old_ms: keepMs = 0 }, asked) {
       await guardFirstKey(vault, ledger);
       const row = await mustFind(id, ledger);
-      const settings = JSON.parse(row.settings) as JsonObject;
+      const settings = parseJson(row.settings) as JsonObject;
       const given = fingerprint === undefined ? undefined : keepGiven(asked.secret).secret;
       const secret = given ?? refer(credential) ?? makeSecret(modeOf(settings));
       const kept = rotateSecrets(secretsOf(row, vault), secret, keepMs, Date.now());

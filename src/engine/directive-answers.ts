@@ -4,6 +4,7 @@ import { DuctileError, type ErrorCode } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
+import { parseJson } from '../base/parse-json.ts';
 import {
   isFinal,
   isKeyTaken,
@@ -76,7 +77,7 @@ export function toAnswer(directive: Directive, repeated: boolean): DirectAnswer 
   return {
     id: directive.id,
     status: directive.status,
-    plan: JSON.parse(directive.plan) as string[],
+    plan: parseJson(directive.plan) as string[],
     result: resultOf(directive),
     error: directive.error,
     errorCode: directive.errorCode as ErrorCode | null,
@@ -87,7 +88,7 @@ export function toAnswer(directive: Directive, repeated: boolean): DirectAnswer 
 }
 
 export function resultOf({ result }: Directive): JsonObject | null {
-  return result === null ? null : (JSON.parse(result) as JsonObject);
+  return result === null ? null : (parseJson(result) as JsonObject);
 }
 
 export function notWaiting({ id, status, approvedBy }: Directive): DuctileError {
@@ -107,7 +108,7 @@ export function endFailed({ code, message, place, details }: DuctileError): Dire
     status: 'failed',
     code,
     error: message.slice(0, limits.errorCharsMax),
-    ...(text.length > limits.errorCharsMax ? {} : { details: JSON.parse(text) as JsonObject }),
+    ...(text.length > limits.errorCharsMax ? {} : { details: parseJson(text) as JsonObject }),
   };
 }
 
@@ -126,8 +127,8 @@ function packageOf({ type, params, result, actor }: Directive): JsonObject {
   if (asking !== undefined) return { package_slug: asking };
   if (!type.startsWith('package.')) return {};
   const known = {
-    ...(JSON.parse(params) as JsonObject),
-    ...(JSON.parse(result ?? '{}') as JsonObject),
+    ...(parseJson(params) as JsonObject),
+    ...(parseJson(result ?? '{}') as JsonObject),
   };
   const { package_slug: slug, version } = known;
   return {

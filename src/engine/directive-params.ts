@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
-import type { JsonObject } from '../base/json.ts';
-import { canonical } from '../directive/directive.ts';
 import { DuctileError } from '../base/errors.ts';
+import { canonical } from '../base/json.ts';
 import { describeIssues } from '../config/issues.ts';
 import type { DirectiveType } from '../directive/type.ts';
 
@@ -22,5 +21,5 @@ export function parseParams(
 
 /** Identifies what a caller sent. */
 export function digestParams(params: object): string {
-  return hash('sha256', canonical(params as JsonObject), 'hex');
+  return hash('sha256', canonical(params), 'hex');
 }

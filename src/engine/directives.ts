@@ -1,11 +1,12 @@
 import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
+import { canonical } from '../base/json.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { suggest } from '../config/nearest.ts';
 import {
   callerKey,
-  canonical,
   isFinal,
   isLatest,
   isSameRequest,
@@ -158,7 +159,7 @@ export class Directives {
     const [earlier] = await this.#options.ledger.directives({ idempotencyKey: key, limit: 1 });
     // Directives of older versions are compared by what they were resolved to.
     if (earlier === undefined || earlier.askedDigest === null) return undefined;
-    const recorded = JSON.parse(earlier.params) as object;
+    const recorded = parseJson(earlier.params) as object;
     const isSame =
       earlier.type === definition.type &&
       earlier.askedDigest === digestParams(given) &&
@@ -179,7 +180,7 @@ export class Directives {
       id,
       type,
       target: `${nounOf(type)}:${definition.target(params)}`,
-      params: canonical(params as JsonObject),
+      params: canonical(params),
       askedDigest: digestParams(given),
       actor,
       actorRole: actorRole ?? null,
@@ -273,7 +274,7 @@ export class Directives {
 
   #askedOf({ id, actor, progress }: Pick<Directive, 'id' | 'actor'> & Partial<Directive>): Asked {
     const isBegun = progress !== undefined && progress !== null;
-    const reached = isBegun ? (JSON.parse(progress) as JsonObject) : null;
+    const reached = isBegun ? (parseJson(progress) as JsonObject) : null;
     const reveal = (shown: JsonObject): void => void this.#revealed.set(id, shown);
     return { directiveId: id, actor, progress: reached, reveal, signal: this.#stop.signal };
   }

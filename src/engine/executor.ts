@@ -3,6 +3,7 @@ import { DuctileError, messageOf, type ErrorCode } from '../base/errors.ts';
 import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { probe } from '../base/probe.ts';
 import { bareReport, type AttemptReport } from '../job/attempt.ts';
 import { endFailed, endReleased, type Failure } from '../job/outcome.ts';
@@ -148,7 +149,7 @@ function toRequest(
   deadlineMs: number,
   base: Base | undefined,
 ): Buffer {
-  const payload = JSON.parse(job.payload) as Json;
+  const payload = parseJson(job.payload) as Json;
   return encodeRequest({
     jobId: job.id,
     command: job.command,
@@ -178,7 +179,7 @@ function toRequest(
 const NOTHING = Buffer.alloc(0);
 
 function asObject(text: string): JsonObject {
-  const value: unknown = JSON.parse(text);
+  const value: unknown = parseJson(text);
   return isObject(value) ? value : {};
 }
 

@@ -1,5 +1,6 @@
 import { makeId } from '../base/ids.ts';
 import type { Json, JsonObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { TRACE_KEY } from '../base/trace.ts';
 import type { JobDraft, SubmittedBy } from '../job/job.ts';
 import type { Followers, FollowHalt, RunDraft } from '../ledger/runs.ts';
@@ -112,7 +113,7 @@ export function makeFollowHalt(rules: () => FollowRules): FollowHalt {
   return ({ run, signal, parentJobId, context }) => {
     const current = rules();
     if (run.runtimeCaused || signal.hops > current.hopsMax) return { jobs: [], runs: [] };
-    const payload = JSON.parse(signal.data) as JsonObject;
+    const payload = parseJson(signal.data) as JsonObject;
     const followed = followRuntime(signal, { payload, context }, current, {
       rootJobId: run.rootJobId,
       ...(parentJobId === null ? {} : { parentJobId }),

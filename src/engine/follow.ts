@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { toTimestamp } from '../base/clock.ts';
 import { makeId } from '../base/ids.ts';
 import { isObject, type Json, type JsonObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { maskText } from '../base/secrets.ts';
 import type { Job, JobDraft } from '../job/job.ts';
 import type { Followers, RunDraft } from '../ledger/runs.ts';
@@ -165,7 +166,7 @@ function breakerFollower(
   return {
     followBreaker(signal) {
       const result = noConsequences();
-      const event = { type: signal.type, payload: JSON.parse(signal.data) as Json };
+      const event = { type: signal.type, payload: parseJson(signal.data) as Json };
       const placed = { ...signal, eventIndex: BREAKER_INDEX };
       addFollowers(result, job, placed, event, rules, nowMs);
       return result;
@@ -314,7 +315,7 @@ function inherited(
 
 /** The baggage of its chain, which only a job that was claimed here has with it. */
 function contextOf(job: Job & { readonly context?: string }): JsonObject {
-  const value: unknown = JSON.parse(job.context ?? '{}');
+  const value: unknown = parseJson(job.context ?? '{}');
   return isObject(value) ? value : {};
 }
 

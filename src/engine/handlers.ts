@@ -1,15 +1,16 @@
 import { messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
-import { isObject, type Json, type JsonObject } from '../base/json.ts';
+import { canonical, isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Config } from '../config/config.ts';
 import { handlerSchema, type HandlerConfig } from '../config/handler.ts';
 import type { Path } from '../config/document.ts';
 import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../config/nearest.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
-import { automaticKey, canonical } from '../directive/directive.ts';
+import { automaticKey } from '../directive/directive.ts';
 import { cancelType } from '../directive/job.ts';
 import { cancelRunType } from '../directive/run.ts';
 import { pauseScheduleType, resetBreakerType, resumeScheduleType } from '../directive/schedule.ts';
@@ -167,7 +168,7 @@ function draft(
       id,
       type: directive,
       target,
-      params: canonical(params as JsonObject),
+      params: canonical(params),
       actor,
       actorRole: HANDLER_ROLE,
       scope: type.scope,
@@ -202,7 +203,7 @@ function paramsOf(
   log: Log,
 ): object | undefined {
   try {
-    const data = JSON.parse(signal.data) as Json;
+    const data = parseJson(signal.data) as Json;
     const payload = isObject(data) ? data : { value: data };
     return type.params.parse(render(params, { payload, context: {} }));
   } catch (thrown) {

@@ -3,6 +3,7 @@ import { messageOf } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { WebhookRow } from '../ledger/webhooks.ts';
 import { pickTokens } from '../webhook/bearer.ts';
@@ -114,7 +115,7 @@ function isSame(a: WebhookRow, b: WebhookRow): boolean {
 
 function openRow(row: WebhookRow, vault: Pick<Vault, 'open'>): Opened {
   const kept = openSecrets(row, vault);
-  const settings = JSON.parse(row.settings) as JsonObject;
+  const settings = parseJson(row.settings) as JsonObject;
   const entry = toEntry(row.id, settings, veil(kept));
   return { row, kept, hook: toHook(hookEntry.parse(entry)).hook };
 }
@@ -124,7 +125,7 @@ export function openSecrets(
   vault: Pick<Vault, 'open'>,
 ): readonly KeptSecret[] {
   if (sealed === null) return [];
-  return JSON.parse(vault.open(sealed, purposes.webhook(id))) as KeptSecret[];
+  return parseJson(vault.open(sealed, purposes.webhook(id))) as KeptSecret[];
 }
 
 /** As many, unseen: they were looked at when they came, and one that is no good spoils no other. */

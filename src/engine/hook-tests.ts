@@ -1,7 +1,8 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeId, makeToken } from '../base/ids.ts';
-import { isObject, type JsonObject } from '../base/json.ts';
+import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { testWebhookType, type WebhookTest } from '../directive/webhook.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { DeliveryTest, HookRequest } from '../webhook/request.ts';
@@ -174,7 +175,7 @@ async function post(
       redirect: 'manual',
       signal: AbortSignal.timeout(timeoutMs),
     });
-    const answer = (await response.json()) as JsonObject;
+    const answer = parseJson(await response.text()) as Json;
     return { status: response.status, answer: isObject(answer) ? answer : { answer }, via };
   } catch (thrown) {
     const message = `${via} did not respond: ${messageOf(thrown)}`;

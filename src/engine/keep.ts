@@ -1,6 +1,7 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import type { Json } from '../base/json.ts';
 import type { Log } from '../base/log.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Sealed } from '../base/seal.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { isMasked, maskData } from '../signal/secret.ts';
@@ -60,14 +61,14 @@ export async function readExact(
   return signals.map((signal) =>
     isMasked(signal.metadata)
       ? openOne(signal.id, sealedOf.get(signal.id), vault)
-      : { payload: JSON.parse(signal.data) as Json },
+      : { payload: parseJson(signal.data) as Json },
   );
 }
 
 function openOne(id: string, sealed: Sealed | undefined, vault: Pick<Vault, 'open'>): Exact {
   try {
     if (sealed === undefined) throw unsealed(id);
-    return { payload: JSON.parse(vault.open(sealed, purposes.payload(id))) as Json };
+    return { payload: parseJson(vault.open(sealed, purposes.payload(id))) as Json };
   } catch (error) {
     if (error instanceof DuctileError) return { refused: error };
     throw error;

@@ -1,5 +1,6 @@
 import { makeId } from '../base/ids.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Directive } from '../directive/directive.ts';
 import { configChecksum } from '../package/checksum.ts';
 import type { SignalDraft } from '../signal/signal.ts';
@@ -23,7 +24,7 @@ export function withPackage(
 ): readonly Telling[] {
   const verb = verbs.get(told.type);
   if (verb === undefined || !moments.has(moment)) return [own];
-  const said: unknown = JSON.parse(told.params);
+  const said: unknown = parseJson(told.params);
   const params = isObject(said) ? said : {};
   // The directive that installs it gives it its id.
   const installationId = textOf(params['installation_id'] ?? told.id);

@@ -2,6 +2,7 @@ import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { Json, JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { ReplayChoice } from '../directive/signal.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -89,7 +90,7 @@ async function beginAt(
   if (progress !== null) return progress as unknown as ReplayProgress;
   const { progress: reached = null } =
     (resume === undefined ? undefined : await ledger.directive(resume)) ?? {};
-  if (reached !== null) return JSON.parse(reached) as ReplayProgress;
+  if (reached !== null) return parseJson(reached) as ReplayProgress;
   const [newest] = await ledger.signals({ limit: 1 });
   const nothing = { signals: 0, jobs: 0, runs: 0, skipped: 0, unhandled: 0, unopened: 0 };
   return { cursor: 0, upTo: newest?.seq ?? 0, ...nothing };

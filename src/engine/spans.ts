@@ -1,5 +1,6 @@
 import { fromTimestamp } from '../base/clock.ts';
 import { isObject, type Json } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import {
   readTraceparent,
   spanIdOf,
@@ -55,7 +56,7 @@ function traceOf(
 function contextOf({ context = '{}' }: Traced): Readonly<Record<string, unknown>> {
   // Most chains carry nothing, and none has to be read for that.
   if (!context.includes(TRACE_KEY)) return {};
-  const value: unknown = JSON.parse(context);
+  const value: unknown = parseJson(context);
   return isObject(value) ? value : {};
 }
 

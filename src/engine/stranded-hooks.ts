@@ -1,6 +1,7 @@
 import { referTo } from '../base/credential-ref.ts';
 import { messageOf } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { WebhookRow } from '../ledger/webhooks.ts';
 import { checkTarget, readEntry, type Targets } from './hook-check.ts';
@@ -33,7 +34,7 @@ export async function tellStranded(
 
 function faultOf({ id, settings }: WebhookRow, inForce: Targets): string | undefined {
   try {
-    const hook = readEntry(id, JSON.parse(settings) as JsonObject, [{ secret: referTo('kept') }]);
+    const hook = readEntry(id, parseJson(settings) as JsonObject, [{ secret: referTo('kept') }]);
     if (hook.enabled) checkTarget(hook, inForce);
     return undefined;
   } catch (thrown) {

@@ -1,6 +1,7 @@
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Incident, IncidentKind, IncidentMoves, QueueHeads } from '../ledger/incidents.ts';
 import type { BreakerRow, DueSchedule } from '../ledger/schedules.ts';
 import type { Emission } from '../ledger/signals.ts';
@@ -173,7 +174,7 @@ export function toMoves(
     if (known === undefined) return [];
     const isFresh = nowMs - fromTimestamp(known.lastSeenAt) < rules.renewMs;
     if (trouble.count === 0 && isFresh) return [];
-    const { routed } = JSON.parse(known.detail) as JsonObject;
+    const { routed } = parseJson(known.detail) as JsonObject;
     const detail = JSON.stringify({ ...trouble.detail, routed: routed ?? true });
     return [{ id: known.id, count: trouble.count, detail }];
   });
@@ -204,7 +205,7 @@ type Told = Pick<Incident, 'id' | 'kind' | 'key' | 'count' | 'detail'>;
 
 function toEmission(moment: 'opened' | 'closed', incident: Told, rules: FollowRules): Emission {
   const { id: incidentId, kind, key, count } = incident;
-  const detail = JSON.parse(incident.detail) as JsonObject;
+  const detail = parseJson(incident.detail) as JsonObject;
   const payload: JsonObject = { incident_id: incidentId, kind, key, count, status: moment, detail };
   const id = makeId();
   const signal: SignalDraft = {

@@ -1,5 +1,6 @@
 import type { Json } from '../base/json.ts';
 import { makeValueMask, type KnownSecret, type ValueMask } from '../base/mask-values.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { ProcessEnd } from '../plugin/process.ts';
 
 /** The end of a process as it may be kept: whatever it printed, without the values it was given. */
@@ -29,7 +30,7 @@ function maskText(output: Buffer, isCut: boolean, mask: ValueMask): Buffer {
 
 function parse(text: string): Json | undefined {
   try {
-    return JSON.parse(text) as Json;
+    return parseJson(text) as Json;
   } catch {
     return undefined;
   }

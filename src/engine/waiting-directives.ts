@@ -1,5 +1,6 @@
 import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { explainRefusal, type Decider } from '../directive/approval.ts';
 import { isSamePerson } from '../directive/lineage.ts';
 import { isFinal, type Directive, type DirectiveDraft } from '../directive/directive.ts';
@@ -150,7 +151,7 @@ export class WaitingDirectives {
     const { types, askedOf, finish, isStopping } = this.#seams;
     const definition = types.get(directive.type);
     if (definition === undefined || isStopping()) return;
-    const params = JSON.parse(directive.params) as object;
+    const params = parseJson(directive.params) as object;
     const prepared = await prepareLate(async () => {
       await authorize(directive);
       const known = parseParams({ params: definition.recorded ?? definition.params }, params);

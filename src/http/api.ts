@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { catalogue, DuctileError, toDuctileError, type ErrorCode } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { unquote } from '../base/text.ts';
 import { readTraceparent } from '../base/trace.ts';
 import { authorizeUrl, type Admission } from '../operations/access.ts';
@@ -260,7 +261,7 @@ function readIdempotencyKey({ request }: Exchange): string | undefined {
 function addLocation({ extra }: Exchange, { surface }: Route, { status, text }: Answer): void {
   const { location } = surface;
   if (location === undefined || (status !== 201 && status !== 202)) return;
-  const output = JSON.parse(text) as JsonOutput;
+  const output = parseJson(text) as JsonOutput;
   const fields = [...location.matchAll(/:(\w+)/g)].map(([, field = '']) => output[field]);
   if (!fields.every((value) => typeof value === 'string')) return;
   const path = location.replaceAll(/:(\w+)/g, (_, field: string) =>

@@ -5,6 +5,7 @@ import { pipeline } from 'node:stream/promises';
 import * as z from 'zod';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeDirectories } from '../base/files.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { syncPath } from './backup.ts';
 import { digestLedger, type Digests } from './digest.ts';
 import { refuseNewer, schemaVersion } from './migrate.ts';
@@ -153,7 +154,7 @@ async function checkExport(directory: string): Promise<Manifest> {
 function readManifest(directory: string): Manifest {
   const path = join(directory, MANIFEST);
   try {
-    return manifestSchema.parse(JSON.parse(readFileSync(path, 'utf8')));
+    return manifestSchema.parse(parseJson(readFileSync(path, 'utf8')));
   } catch (error) {
     throw new DuctileError('BACKUP_INVALID', `there is no sound export: ${messageOf(error)}`, {
       place: path,

@@ -1,5 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { visible } from '../base/text.ts';
 import { digest, type Cut } from './digest.ts';
 import type { Kept } from './kept.ts';
@@ -43,7 +44,7 @@ export function tellMore(telling: Telling, handle: string, from: number): ToolAn
   const { kept, caller } = telling;
   const { name, path } = readHandle(handle);
   const text = kept.find(caller, name);
-  const value = text === undefined ? undefined : follow(JSON.parse(text), path);
+  const value = text === undefined ? undefined : follow(parseJson(text), path);
   if (value === undefined) {
     const message = 'there is no such handle, or what it stood for is not kept any more';
     throw new DuctileError('HANDLE_NOT_FOUND', message, { place: 'handle' });

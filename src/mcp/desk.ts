@@ -1,6 +1,7 @@
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Effect, JsonOutput } from '../operations/define.ts';
 import { mayUse, type OfferedCommand } from '../operations/offer.ts';
 import { hasHandle, tell, tellError, tellMore, type Telling, type ToolAnswer } from './answer.ts';
@@ -146,7 +147,7 @@ function tellSeen(telling: Telling, output: JsonOutput, since: string | undefine
   }
   kept.keep(caller, seen, text);
   const value =
-    before === text ? { unchanged: true } : difference(JSON.parse(before) as JsonOutput, output);
+    before === text ? { unchanged: true } : difference(parseJson(before) as JsonOutput, output);
   return tell(telling, { value, isSecret: false, beside: { seen } });
 }
 

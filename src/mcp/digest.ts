@@ -1,3 +1,5 @@
+import { ExactNumber } from '../base/exact-number.ts';
+
 /** A part of an answer that is not shown, or not all of it. */
 export interface Cut {
   /** Which entry of which entry: places, and no names, since those may be anybody's text. */
@@ -83,7 +85,7 @@ interface Place {
 
 function shrink(value: unknown, size: Size, place: Place): unknown {
   if (typeof value === 'string') return shrinkText(value, size, place);
-  if (typeof value !== 'object' || value === null) return value;
+  if (typeof value !== 'object' || value === null || value instanceof ExactNumber) return value;
   return Array.isArray(value)
     ? shrinkList(value, size, place)
     : shrinkObject(value as Readonly<Record<string, unknown>>, size, place);

@@ -2,7 +2,6 @@
  * The protocol, by the official packages. They are large, so this is a file of its own that is loaded
  * with the first request of an agent.
  */
-import { PassThrough } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import {
   createMcpHandler,
@@ -16,8 +15,9 @@ import {
   type JSONRPCRequest,
   type Transport,
 } from '@modelcontextprotocol/server';
-import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio';
+import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import type { Desk } from './desk.ts';
+import { makeStdioTransport } from './stdio.ts';
 
 /** What a client is told when it connects. */
 export interface Greeting {
@@ -109,9 +109,7 @@ export async function answerStdio(
   over: AbortSignal,
 ): Promise<void> {
   const { watched, quiet } = watchDesk(desk);
-  // The transport drops what is under way when its input ends, so it is not told of that.
-  const input = process.stdin.pipe(new PassThrough(), { end: false });
-  const transport = new StdioServerTransport(input, process.stdout);
+  const transport = makeStdioTransport(process.stdin, process.stdout);
   const handle = serveStdio(() => makeServer(greeting, watched), { transport });
   await new Promise<void>((resolve) => {
     process.stdin.once('end', resolve);

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { DuctileError } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Context } from '../operations/context.ts';
 import { invoke } from '../operations/invoke.ts';
 import { listCommands } from '../operations/offer.ts';
@@ -54,7 +55,7 @@ function backendOf(context: Context): Backend {
         status: 200,
         text: JSON.stringify(await invoke(operation, as, input)),
       }));
-      return JSON.parse(text) as Record<string, unknown>;
+      return parseJson(text) as Record<string, unknown>;
     },
   };
 }

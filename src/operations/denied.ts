@@ -1,5 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Config } from '../config/config.ts';
 import { resolveTarget } from '../engine/check.ts';
 import { findEndpoint } from '../engine/endpoints.ts';
@@ -102,8 +103,7 @@ async function refuseDeniedHook(
     deliveryId === undefined ? [] : await ledger.deliveries({ id: deliveryId, limit: 1 });
   const id = delivery?.hookId ?? named;
   const row = await ledger.webhook(id);
-  const now =
-    row === undefined ? endpointAt(context, id) : (JSON.parse(row.settings) as JsonObject);
+  const now = row === undefined ? endpointAt(context, id) : (parseJson(row.settings) as JsonObject);
   refuseDeniedDelivery(context, id, { ...now, ...settings, ...changes });
 }
 

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { text } from '../base/fields.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Decider } from '../directive/approval.ts';
 import type { Directive } from '../directive/directive.ts';
 import { refuseDecision } from '../engine/cause.ts';
@@ -42,7 +43,7 @@ export const approveDirective = defineOperation({
   async plan(context, { id }) {
     const directive = await findApprovable(context, id);
     await context.engine.directives.waiting.refuseApproval(directive, deciderOf(context));
-    return JSON.parse(directive.plan) as string[];
+    return parseJson(directive.plan) as string[];
   },
 });
 
@@ -80,7 +81,7 @@ async function findApprovable(context: Context, id: string): Promise<Directive> 
   refuseDecision(context.principal, `the directive ${id}`);
   const directive = await readDirective(context.engine.ledger, id);
   if (!allows(context.principal.scopes, directive.scope)) throw forbidden(directive);
-  await refuseDenied(context, directive.type, JSON.parse(directive.params) as object);
+  await refuseDenied(context, directive.type, parseJson(directive.params) as object);
   return directive;
 }
 

@@ -1,4 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Directive } from '../directive/directive.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Principal } from '../engine/tokens.ts';
@@ -21,7 +22,7 @@ export async function refuseLate(
     });
   }
   const context = { engine, principal, submittedBy: 'directive' } as const;
-  const params = JSON.parse(text) as object;
+  const params = parseJson(text) as object;
   await refuseLesser(context, type, params);
   await engine.directives.requireRole(type, params, principal.role);
   await refuseDenied(context, type, params);

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { text } from '../base/fields.ts';
 import { parseStored } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { directiveStatuses, isFinal, shownKey, type Directive } from '../directive/directive.ts';
 import { RUNTIME_SOURCE } from '../signal/signal.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
@@ -214,7 +215,7 @@ function showDirective(directive: Directive): z.output<typeof directiveShape> {
     correlation_id: directive.correlationId,
     causation_id: directive.causationId,
     idempotency_key: shownKey(directive),
-    plan: JSON.parse(directive.plan) as string[],
+    plan: parseJson(directive.plan) as string[],
     result: parseStored(directive.result),
     error_kind: directive.errorCode,
     error_message: directive.error,

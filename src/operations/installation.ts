@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { text } from '../base/fields.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { installationStatuses } from '../package/package.ts';
 import type { InstallationRow } from '../ledger/installations.ts';
 import { defineOperation } from './define.ts';
@@ -108,7 +109,7 @@ export const showInstallation = defineOperation({
       ...show(row),
       revision: row.revision,
       hash: row.hash,
-      config: JSON.parse(row.config) as Record<string, unknown>,
+      config: parseJson(row.config) as Record<string, unknown>,
       provisions: provisions.map(({ kind, name, provisionedAt, removedAt }) => ({
         kind,
         name,

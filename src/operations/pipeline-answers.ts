@@ -4,6 +4,7 @@ import type { Timestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
 import { findUnsafe, isObject, type Json } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { suggest } from '../config/nearest.ts';
 import type { Graph, Node } from '../pipeline/graph.ts';
 import type { Arrival } from '../pipeline/move.ts';
@@ -123,7 +124,7 @@ export function fromOutput(stdout: string): Arrival | undefined {
 
 function parseOrNothing(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parseJson(text);
     return isObject(value) ? value : undefined;
   } catch {
     return undefined;

@@ -1,6 +1,7 @@
 /** What became of the steps of an earlier run, as answers for a test. */
 import { isObject, type Json } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { keyOf } from '../pipeline/graph.ts';
 import type { Arrival } from '../pipeline/move.ts';
@@ -96,6 +97,6 @@ function toEvent(step: Step, reason: HaltReason): Arrival {
 }
 
 function valueOf(output: string | null, key: string): Json | undefined {
-  const own: unknown = output === null ? undefined : JSON.parse(output);
+  const own: unknown = output === null ? undefined : parseJson(output);
   return isObject(own) && Object.hasOwn(own, key) ? own[key] : undefined;
 }

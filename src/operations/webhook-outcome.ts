@@ -1,4 +1,5 @@
 import type { JsonObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { DeliveryRow, WebhookRow } from '../ledger/webhooks.ts';
 import { outcomeOf, type AgentJob, type AgentOutcome, type Outcome } from '../webhook/outcome.ts';
@@ -66,5 +67,5 @@ function hasWord({ reason }: DeliveryRow): boolean {
 }
 
 function isForAgent({ settings }: WebhookRow): boolean {
-  return (JSON.parse(settings) as JsonObject)['mode'] !== undefined;
+  return (parseJson(settings) as JsonObject)['mode'] !== undefined;
 }

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { formatDuration } from '../base/duration.ts';
 import { text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
 import type { Job } from '../job/job.ts';
 import type { DeliveryRow, WebhookRow } from '../ledger/webhooks.ts';
 import type { Run } from '../pipeline/run.ts';
@@ -179,7 +180,7 @@ function toShown<Fields extends Settings>(fields: Fields): Shown<Fields> {
 }
 
 export function showWebhook(row: WebhookRow, outcome?: Outcome): z.output<typeof webhookShape> {
-  const settings = JSON.parse(row.settings) as Said;
+  const settings = parseJson(row.settings) as Said;
   return {
     webhook_id: row.id,
     id: row.id,
@@ -269,7 +270,7 @@ export function showDelivery(row: DeliveryRow, outcome?: Outcome): z.output<type
     reason: row.reason,
     sender_id: row.deliveryId,
     source: row.source,
-    headers: JSON.parse(row.headers) as string[][],
+    headers: parseJson(row.headers) as string[][],
     body_bytes: row.bodyBytes,
     signal_id: row.signalId,
     duplicates: row.duplicates,

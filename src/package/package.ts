@@ -1,4 +1,5 @@
 import type { JsonObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 
 /** A package as its manifest says it: metadata alone, never code. */
 export interface Package {
@@ -39,7 +40,7 @@ export interface Provides {
 
 /** What an installation was given, as it is on record; older ones know fewer kinds. */
 export function readProvides(provisioned: string): Provides {
-  return { webhooks: [], ...(JSON.parse(provisioned) as Omit<Provides, 'webhooks'>) };
+  return { webhooks: [], ...(parseJson(provisioned) as Omit<Provides, 'webhooks'>) };
 }
 
 /** Whoever acts for an installation is called so, with its slug behind. */

@@ -1,5 +1,6 @@
 import { limits } from '../base/limits.ts';
 import type { Json } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { toPayload } from './begin.ts';
 import { open, walkTo } from './enter.ts';
 import { PipelineFault } from './fault.ts';
@@ -106,7 +107,7 @@ function join(walk: Walk, key: string, text: string, next: NodeId | null, taken:
     return stand(walk, { kind: 'end', output });
   }
   checkSize(text, limits.payloadBytesMax);
-  walk.own = { ...walk.own, [key]: JSON.parse(text) as Json };
+  walk.own = { ...walk.own, [key]: parseJson(text) as Json };
   take(walk, 'succeeded', { ...taken, output: ownText(walk) });
   return walkTo(walk, next);
 }

@@ -1,3 +1,4 @@
+import { compareNumbers, ExactNumber } from '../base/exact-number.ts';
 import { canonical, isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { withinTime } from '../base/time-box.ts';
@@ -43,12 +44,13 @@ export function evaluate(condition: Condition, scope: Scope): boolean {
 
 /** Whether two values are the same, however their keys are ordered. */
 export function isSame(a: Json, b: Json): boolean {
+  if (a instanceof ExactNumber) return b instanceof ExactNumber && compareNumbers(a, b) === 0;
   return a === b || (typeof a === 'object' && canonical(a) === canonical(b));
 }
 
 /** Whether a value is the one that a case names; keys of a map are text whatever they stand for. */
 export function isCase(value: Json, equals: Json): boolean {
-  const isScalar = typeof value === 'number' || typeof value === 'boolean';
+  const isScalar = isNumber(value) || typeof value === 'boolean';
   return isSame(isScalar && typeof equals === 'string' ? String(value) : value, equals);
 }
 
@@ -59,18 +61,23 @@ function compare(
   if (op === 'eq') return isSame(found, value);
   if (op === 'neq') return !isSame(found, value);
   if (op === 'in') return Array.isArray(value) && value.some((one) => isSame(found, one));
-  if (typeof value === 'number') {
-    if (typeof found !== 'number') throw wrongType(path, op, found, 'a number');
-    return compareNumbers(op, found, value);
+  if (isNumber(value)) {
+    if (!isNumber(found)) throw wrongType(path, op, found, 'a number');
+    return isInOrder(op, compareNumbers(found, value));
   }
   if (typeof found !== 'string') throw wrongType(path, op, found, 'text');
   return typeof value === 'string' && compareTexts(op, found, value);
 }
 
-function compareNumbers(op: Op, found: number, value: number): boolean {
-  if (op === 'gt') return found > value;
-  if (op === 'gte') return found >= value;
-  return op === 'lt' ? found < value : found <= value;
+function isNumber(value: Json | undefined): value is number | ExactNumber {
+  return typeof value === 'number' || value instanceof ExactNumber;
+}
+
+/** `order` is less than zero when what was found is the smaller one. */
+function isInOrder(op: Op, order: number): boolean {
+  if (op === 'gt') return order > 0;
+  if (op === 'gte') return order >= 0;
+  return op === 'lt' ? order < 0 : order <= 0;
 }
 
 function compareTexts(op: Op, found: string, value: string): boolean {
@@ -114,6 +121,7 @@ function wrongType(path: Path, op: Op, found: Json, wanted: string): PipelineFau
 function nameOf(value: Json): string {
   if (value === null) return 'null or missing';
   if (Array.isArray(value)) return 'a list';
+  if (value instanceof ExactNumber) return 'a number';
   const names: Readonly<Record<string, string>> = {
     object: 'a map',
     string: 'text',
@@ -209,7 +217,7 @@ function checkValue(op: Op, value: Json | undefined): string | undefined {
   const isRight =
     wanted === 'anything' ||
     (wanted === 'a list' && Array.isArray(value)) ||
-    (wanted === 'a number' && typeof value === 'number') ||
+    (wanted === 'a number' && isNumber(value)) ||
     (wanted === 'text' && typeof value === 'string');
   if (!isRight) return `must be ${wanted} for ${op}`;
   if (op !== 'regex' || typeof value !== 'string') return undefined;

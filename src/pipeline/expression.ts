@@ -1,5 +1,6 @@
 import { Environment, type ParseResult } from '@marcbachmann/cel-js';
 import { messageOf } from '../base/errors.ts';
+import { allowLargeNumbers, withIntegers } from './cel-number.ts';
 import { limits } from '../base/limits.ts';
 import { withinTime } from '../base/time-box.ts';
 import { PipelineFault } from './fault.ts';
@@ -9,7 +10,8 @@ import { roots, type Root, type Scope } from './scope.ts';
 export function evaluateExpression(condition: { readonly cel: string }, scope: Scope): boolean {
   const { cel } = condition;
   const program = programOf(condition);
-  const run = (): unknown => program({ ...scope });
+  const values = withIntegers(scope);
+  const run = (): unknown => program(values);
   let answer: unknown;
   try {
     answer = isCostly(cel) ? withinTime(limits.expressionMs, run) : run();
@@ -76,6 +78,7 @@ function environmentFor(allowed: readonly Root[]): Environment {
   const made = new Environment({ homogeneousAggregateLiterals: false, enableOptionalTypes: true });
   for (const root of allowed) made.registerVariable(root, root === 'signal' ? 'dyn' : 'map');
   allowMixedNumbers(made);
+  allowLargeNumbers(made);
   environments.set(key, made);
   return made;
 }

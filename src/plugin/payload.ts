@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { ErrorObject, ValidateFunction } from 'ajv';
 import type { Ajv2020 } from 'ajv/dist/2020.js';
 import { DuctileError, messageOf } from '../base/errors.ts';
-import { isObject, type JsonObject } from '../base/json.ts';
+import { isObject, replaceExact, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { withinTime } from '../base/time-box.ts';
 import { keyText } from '../config/document.ts';
@@ -98,8 +98,11 @@ async function compile(what: string, schema: Readonly<JsonObject>): Promise<Chec
   } catch (thrown) {
     throw refuse(`cannot be used: ${messageOf(thrown)}`, thrown);
   }
+  // A validator knows doubles only. It checks the nearest one; the payload keeps the number itself.
   const run = (payload: JsonObject): ErrorObject | undefined =>
-    validate(payload) ? undefined : chooseError(validate.errors ?? []);
+    validate(replaceExact(payload, ({ text }) => Number(text)))
+      ? undefined
+      : chooseError(validate.errors ?? []);
   if (!hasKey(schema, (key) => costly.has(key))) return run;
   return (payload) => {
     try {

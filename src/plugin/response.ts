@@ -1,8 +1,10 @@
 import { messageOf } from '../base/errors.ts';
+import { ExactNumber } from '../base/exact-number.ts';
 import { findUnsafe, isObject } from '../base/json.ts';
 import type { Json, JsonObject } from '../base/json.ts';
 import { isDeeper } from '../base/json-text.ts';
 import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
 
 /** An event as a plugin emits it; the engine adds id, source and time. */
 export interface PluginEvent {
@@ -40,7 +42,7 @@ export type Response =
 /** Reads a response. It never throws: whatever is wrong with it is a fault in words. */
 export function parseResponse(stdout: Buffer): Response {
   try {
-    return readResponse(parseJson(stdout));
+    return readResponse(readObject(stdout));
   } catch (thrown) {
     if (thrown instanceof Fault) return { status: 'invalid', fault: thrown.message };
     return { status: 'invalid', fault: `stdout cannot be read: ${messageOf(thrown)}` };
@@ -69,7 +71,7 @@ const LEVELS_AROUND = 8;
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-function parseJson(stdout: Buffer): JsonObject {
+function readObject(stdout: Buffer): JsonObject {
   let text: string;
   try {
     text = strictUtf8.decode(stdout);
@@ -84,7 +86,7 @@ function parseJson(stdout: Buffer): JsonObject {
   }
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseJson(text);
   } catch (thrown) {
     throw new Fault(`stdout is not one JSON object: ${messageOf(thrown)}`);
   }
@@ -110,7 +112,9 @@ function readResponse(value: JsonObject): Response {
 }
 
 /** What is no time is left out: that it failed counts more than when to try again. */
-function readDelay(seconds: Json | undefined): number | undefined {
+function readDelay(given: Json | undefined): number | undefined {
+  // A delay is a time, and 1e400 seconds are as long as a plugin may ask for.
+  const seconds = given instanceof ExactNumber ? Number(given.text) : given;
   if (typeof seconds !== 'number' || seconds <= 0) return undefined;
   return Math.min(Math.ceil(seconds * 1000), limits.retryAfterMsMax);
 }

@@ -1,4 +1,6 @@
+import { ExactNumber } from '../base/exact-number.ts';
 import { isObject, type Json } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { isSecretKey } from '../base/secret-names.ts';
 import { isNothing, maskText, REDACTED } from '../base/secrets.ts';
 
@@ -90,7 +92,8 @@ function isNamedSecret(name: string, value: unknown): boolean {
 /** Objects are looked at by themselves; a bare list of texts is not. */
 function isFilled(name: string, value: unknown): boolean {
   if (Array.isArray(value)) return value.some((inner) => isFilled(name, inner));
-  return typeof value === 'number' || (typeof value === 'string' && !isNothing(name, value));
+  if (typeof value === 'string') return !isNothing(name, value);
+  return typeof value === 'number' || value instanceof ExactNumber;
 }
 
 /** The key of a signal's metadata that names what was masked. */
@@ -99,7 +102,7 @@ export const REDACTED_KEY = 'redacted';
 /** Whether a signal with this metadata, as JSON text, shows less than it said. */
 export function isMasked(metadata: string): boolean {
   if (!metadata.includes(`"${REDACTED_KEY}"`)) return false;
-  const value: unknown = JSON.parse(metadata);
+  const value: unknown = parseJson(metadata);
   const paths = isObject(value) ? value[REDACTED_KEY] : undefined;
   return Array.isArray(paths) && paths.length > 0;
 }

@@ -79,7 +79,8 @@ describe('a field that came twice is refused', () => {
   });
 
   test('JSON in a query is read as strictly as a body', async () => {
-    for (const json of ['{"a":1,"a":2}', '{"a":9223372036854775808}', '{"__proto__":1}']) {
+    const long = `{"a":${'9'.repeat(1001)}}`;
+    for (const json of ['{"a":1,"a":2}', long, '{"__proto__":1}']) {
       const path = `/plugin/echo/poll?context=${encodeURIComponent(json)}`;
       expect((await api.ask(path, { body: '{}' })).status).toBe(400);
     }

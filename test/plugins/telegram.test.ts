@@ -4,6 +4,7 @@ import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { handle } from '../../plugins/telegram/handle.ts';
 import { compose, split } from '../../plugins/telegram/message.ts';
 import { poll as pollCommand } from '../../plugins/telegram/updates.ts';
+import type { JsonObject as PluginObject } from '../../sdk/typescript/ductile-plugin.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { commandError, commandOk } from '../support/plugin-command.ts';
@@ -279,7 +280,7 @@ describe('what is said', () => {
     ['words', 'x', { message: 'words', text: 'not these' }],
     ['{"a":1}', 'x', { a: 1 }],
   ])('is %j for %s', (text, type, payload) => {
-    expect(compose(type, payload, undefined)).toBe(text);
+    expect(compose(type, payload as PluginObject, undefined)).toBe(text);
   });
 
   test('does not look into values for placeholders again', () => {

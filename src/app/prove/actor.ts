@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { isObject } from '../../base/json.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import { findPlace } from '../place.ts';
 import { descendantsOf, type RunningProcess } from './processes.ts';
 
@@ -107,7 +108,7 @@ async function becomesReady(
 /** What was being written when it was killed is cut off anywhere. */
 function parseLine(line: string): Readonly<Record<string, unknown>> {
   try {
-    const parsed: unknown = JSON.parse(line);
+    const parsed: unknown = parseJson(line);
     return isObject(parsed) ? parsed : {};
   } catch {
     return {};

@@ -1,4 +1,5 @@
 import { isObject, type Json, type JsonObject } from '../../base/json.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import type { Attempt } from '../../job/attempt.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Pipeline } from '../../pipeline/pipeline.ts';
@@ -90,7 +91,7 @@ function recordedAnswer(
   { plugin, command, jobId }: Pick<Attempt, 'plugin' | 'command' | 'jobId'>,
   result: string,
 ): StandInAnswer {
-  const response = JSON.parse(result) as JsonObject;
+  const response = parseJson(result) as JsonObject;
   return { plugin, command, step: undefined, by: 'recorded', jobId, ...bounded(response) };
 }
 

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { makeLogger } from '../../base/log.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import { loadConfig } from '../../config/load.ts';
 import { readBlueprint } from '../blueprint.ts';
 import { openServer, stopRequested } from '../server.ts';
@@ -11,7 +12,7 @@ import { stagePaths, standIn, type Stage } from './stand-in.ts';
  */
 export async function runRehearsal(given: string | undefined, directory: string): Promise<number> {
   process.stdin.once('end', () => process.exit(1)).resume();
-  const stage = JSON.parse(readFileSync(stagePaths(directory).stage, 'utf8')) as Stage;
+  const stage = parseJson(readFileSync(stagePaths(directory).stage, 'utf8')) as Stage;
   const config = standIn(loadConfig({ given }), stage);
   const log = makeLogger({ level: 'info', format: 'json' });
   const stop = stopRequested();

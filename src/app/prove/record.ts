@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { parseJson } from '../../base/parse-json.ts';
 import { stagePaths } from './stand-in.ts';
 
 /** What a stand-in wrote down itself. */
@@ -20,7 +21,7 @@ export function readRecord(directory: string): RecordLine[] {
   const lines = readFileSync(stagePaths(directory).record, 'utf8').split('\n');
   return lines.flatMap((line) => {
     try {
-      return [JSON.parse(line) as RecordLine];
+      return [parseJson(line) as RecordLine];
     } catch {
       return [];
     }

@@ -38,4 +38,6 @@ export const dataLimits = {
   jsonKeysMax: 10_000,
   /** Elements of all lists and members of all objects in one JSON text. */
   jsonElementsMax: 100_000,
+  /** Characters of a number in JSON that a double can't hold. */
+  jsonNumberCharsMax: 1000,
 } as const;

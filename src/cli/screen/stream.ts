@@ -2,6 +2,7 @@ import { StringDecoder } from 'node:string_decoder';
 import type { IncomingMessage } from 'node:http';
 import { DuctileError, messageOf } from '../../base/errors.ts';
 import { isObject } from '../../base/json.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import { makeFrameReader } from '../../base/sse.ts';
 import { parseAnswer } from '../callers.ts';
 import { readText, send } from '../transport.ts';
@@ -92,6 +93,6 @@ async function hear(
 }
 
 function countIn(data: string): number {
-  const event: unknown = JSON.parse(data);
+  const event: unknown = parseJson(data);
   return isObject(event) && typeof event['count'] === 'number' ? event['count'] : 1;
 }

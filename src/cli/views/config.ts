@@ -1,3 +1,4 @@
+import { isObject } from '../../base/json.ts';
 import { visible } from '../../base/text.ts';
 import type { JsonOutput } from '../../operations/define.ts';
 import { showCell } from '../print.ts';
@@ -65,7 +66,7 @@ function showYaml({ yaml }: JsonOutput, printer: Printer): void {
 }
 
 function showKey({ value, source }: JsonOutput, printer: Printer): void {
-  const isPlain = typeof value !== 'object' || value === null;
+  const isPlain = !isObject(value) && !Array.isArray(value);
   if (isPlain) printer.line(showCell(value));
   else printer.json(value);
   if (printer.isVerbose) printer.line(`  ${showCell(source)}`);

@@ -1,3 +1,4 @@
+import { isObject } from '../../base/json.ts';
 import type { JsonOutput, Table } from '../../operations/define.ts';
 import { showCell } from '../print.ts';
 import type { Printer, Row } from '../print.ts';
@@ -39,7 +40,7 @@ export function listOf(value: unknown): readonly unknown[] {
 }
 
 export function rowOf(value: unknown): Row {
-  return typeof value === 'object' && value !== null ? (value as Row) : {};
+  return isObject(value) || Array.isArray(value) ? (value as unknown as Row) : {};
 }
 
 /** The rows in a field of an answer. */

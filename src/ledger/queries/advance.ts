@@ -1,6 +1,7 @@
 import { fromTimestamp } from '../../base/clock.ts';
 import { makeId } from '../../base/ids.ts';
 import { limits } from '../../base/limits.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import type { Arrival } from '../../pipeline/move.ts';
 import { defineRows, type Dialect, type Row, type Session, type Transaction } from '../dialect.ts';
 import {
@@ -216,7 +217,7 @@ type Outcome = Arrival | Opening | Sweeping | { readonly kind: 'join' };
 
 function toOutcome(outcome: string): Outcome {
   const failing = failingOf(outcome);
-  return JSON.parse(failing === undefined ? outcome : (failing.left ?? OPEN)) as Outcome;
+  return parseJson(failing === undefined ? outcome : (failing.left ?? OPEN)) as Outcome;
 }
 
 const OPEN = '{"kind":"open"}';

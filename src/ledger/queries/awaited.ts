@@ -1,5 +1,6 @@
 import type { Json } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import type { Graph } from '../../pipeline/graph.ts';
 import type { Arrival } from '../../pipeline/move.ts';
 import { isAwaited, signalTakenIn } from '../../pipeline/wait.ts';
@@ -40,7 +41,7 @@ export async function lookForSignal(
     const signalId = text(row, 'id');
     if (taken.has(signalId)) continue;
     const { data, fault }: Opened = whole.get(signalId) ?? { data: text(row, 'data') };
-    const told = { type, source: senderOf(text(row, 'source')), data: JSON.parse(data) as Json };
+    const told = { type, source: senderOf(text(row, 'source')), data: parseJson(data) as Json };
     if (!isAwaited(graph, standing, told)) continue;
     if (fault !== undefined) throw fault;
     return { arrival: { kind: 'signalled', data: told.data, signalId } };

@@ -1,3 +1,4 @@
+import { parseJson } from '../../base/parse-json.ts';
 import type { Arrival } from '../../pipeline/move.ts';
 import type { Effects } from './effects.ts';
 import { moveOn } from './moving.ts';
@@ -39,6 +40,6 @@ export function failBranch(effects: Effects, stand: Stand, arrival: Failed): voi
 
 export function failingOf(outcome: string | null): Failing | undefined {
   return outcome?.startsWith('{"kind":"failing"') === true
-    ? (JSON.parse(outcome) as Failing)
+    ? (parseJson(outcome) as Failing)
     : undefined;
 }

@@ -1,3 +1,4 @@
+import { parseJson } from '../../base/parse-json.ts';
 import { HELD_DAY } from '../../pipeline/run.ts';
 import type { Transaction } from '../dialect.ts';
 import { int, text } from './row.ts';
@@ -72,7 +73,7 @@ async function hold(tx: Transaction, branch: Limited): Promise<void> {
 export async function letGo(tx: Transaction, branch: BranchRow): Promise<string | null> {
   const { outcome, concurrency, pending, width, cursor } = branch;
   if (outcome === null || concurrency === null) return outcome;
-  const { after, left } = JSON.parse(outcome) as Holding;
+  const { after, left } = parseJson(outcome) as Holding;
   const underWay = pending - (width - cursor) - left;
   const room = Math.max(0, concurrency - underWay);
   const next = await openAfter(tx, branch, endOf(after), room);

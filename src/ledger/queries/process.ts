@@ -1,3 +1,4 @@
+import { parseJson } from '../../base/parse-json.ts';
 import type { Job } from '../../job/job.ts';
 import type { Row, Session, Transaction } from '../dialect.ts';
 import type {
@@ -153,7 +154,7 @@ export async function livePlugins(session: Session, staleMs: number): Promise<st
       where last_heartbeat_at > (select ${dialect.nowPlus('?')})`,
     [-staleMs],
   );
-  return [...new Set(live.flatMap((row) => JSON.parse(text(row, 'plugins')) as string[]))];
+  return [...new Set(live.flatMap((row) => parseJson(text(row, 'plugins')) as string[]))];
 }
 
 export async function lastLoaded(session: Session, staleMs: number): Promise<LastLoaded> {
@@ -188,7 +189,7 @@ export async function unrunnable(session: Session, request: UnrunnableRequest): 
     [-request.graceMs, -request.staleMs],
   );
   if (!live.some((row) => row['old'] === 1)) return [];
-  const known = new Set(live.flatMap((row) => JSON.parse(text(row, 'plugins')) as string[]));
+  const known = new Set(live.flatMap((row) => parseJson(text(row, 'plugins')) as string[]));
   const waiting = await queuedPlugins(session);
   for (const plugin of request.unloaded ?? []) known.add(plugin);
   const unknown = waiting.filter((plugin) => !known.has(plugin));

@@ -1,4 +1,5 @@
 import { limits } from '../../base/limits.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import type { Transaction } from '../dialect.ts';
 import { textOrNull } from './row.ts';
 
@@ -20,7 +21,7 @@ export async function lockProgress<T>(
   );
   if (row === undefined) return undefined;
   const kept = textOrNull(row, 'progress');
-  return kept === null ? null : (JSON.parse(kept) as T);
+  return kept === null ? null : (parseJson(kept) as T);
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Json, JsonObject } from '../../base/json.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import type { NodeId } from '../../pipeline/graph.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../dialect.ts';
 import type { DirectiveEnd, Revival } from '../directives.ts';
@@ -175,7 +176,7 @@ function beginningOf(
   if (cut.kind === 'split') return '{}';
   const block = graph.nodes[cut.block];
   if (block?.kind === 'foreach') {
-    const { [block.as]: item, index } = JSON.parse(branch.payload) as JsonObject;
+    const { [block.as]: item, index } = parseJson(branch.payload) as JsonObject;
     if (item !== undefined && index === branch.index) return ownOf(block.as, item, index);
   }
   return undefined;

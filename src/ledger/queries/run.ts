@@ -1,3 +1,4 @@
+import { parseJson } from '../../base/parse-json.ts';
 import type { Graph } from '../../pipeline/graph.ts';
 import type { Run, Step } from '../../pipeline/run.ts';
 import { defineRows, type Session, type Transaction } from '../dialect.ts';
@@ -139,5 +140,5 @@ export async function readGraph(session: Session, hash: string): Promise<Graph |
     `select graph from ${session.dialect.table('pipeline_definitions')} where hash = ?`,
     [hash],
   );
-  return row === undefined ? undefined : (JSON.parse(text(row, 'graph')) as Graph);
+  return row === undefined ? undefined : (parseJson(text(row, 'graph')) as Graph);
 }

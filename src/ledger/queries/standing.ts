@@ -1,4 +1,5 @@
 import type { JsonObject } from '../../base/json.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import { beneathFor } from '../../pipeline/begin.ts';
 import type { Graph } from '../../pipeline/graph.ts';
 import { defineRows, together, type Row, type Session } from '../dialect.ts';
@@ -63,7 +64,7 @@ export async function toStands(
       run,
       graph,
       branch,
-      own: JSON.parse(branch.payload) as JsonObject,
+      own: parseJson(branch.payload) as JsonObject,
       base: beneath.get(baseKeyOf(branch) ?? '') ?? {},
       context: baggage.get(branch.eventContextId ?? '') ?? {},
     };
@@ -108,7 +109,7 @@ async function composeBase(session: Session, key: string): Promise<JsonObject> {
   const above = keyAbove(row);
   const payload = {
     ...(above === undefined ? {} : await composeBase(session, above)),
-    ...(JSON.parse(text(row, 'payload')) as JsonObject),
+    ...(parseJson(text(row, 'payload')) as JsonObject),
   };
   const graph = await findGraph(session, text(row, 'definition_hash'));
   const node = graph?.nodes[text(row, 'node')];
@@ -139,7 +140,7 @@ async function loadBases(
   );
   for (const row of rows) {
     const key = text(row, 'key');
-    const own = JSON.parse(text(row, 'payload')) as JsonObject;
+    const own = parseJson(text(row, 'payload')) as JsonObject;
     const base = { ...above.get(keyAbove(row) ?? ''), ...own };
     found.set(key, base);
     // A branch that has moved on may still be asked about, but not in the name of what it was.
@@ -183,7 +184,7 @@ async function loadContexts(
   );
   const found = new Map<string, JsonObject>();
   for (const row of rows) {
-    const context = JSON.parse(text(row, 'accumulated_json')) as JsonObject;
+    const context = parseJson(text(row, 'accumulated_json')) as JsonObject;
     found.set(text(row, 'id'), keep(contexts, text(row, 'id'), context, CONTEXTS_MAX));
   }
   for (const id of ids) {

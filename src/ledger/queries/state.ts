@@ -1,5 +1,6 @@
 import { isObject, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import { defineRows, type Session, type Transaction } from '../dialect.ts';
 import type { Closing, Fact } from '../ledger.ts';
 import { fence, fenceColumns, toFenceRow } from './fence.ts';
@@ -115,8 +116,8 @@ export async function listFacts(
 }
 
 function merge(before: string, updates: string): string {
-  const old: unknown = JSON.parse(before);
-  const changes: unknown = JSON.parse(updates);
+  const old: unknown = parseJson(before);
+  const changes: unknown = parseJson(updates);
   const base: JsonObject = isObject(old) ? old : {};
   return JSON.stringify({ ...base, ...(isObject(changes) ? changes : {}) });
 }

@@ -1,4 +1,5 @@
 import { limits } from '../../base/limits.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import type { TokenOrigin } from '../../directive/lineage.ts';
 import type { Role } from '../../directive/role.ts';
 import type { Row, Session, Transaction } from '../dialect.ts';
@@ -178,7 +179,7 @@ function toToken(row: Row): ApiTokenRow {
     name: text(row, 'name'),
     digest: text(row, 'digest'),
     role: text(row, 'role') as Role,
-    scopes: JSON.parse(text(row, 'scopes')) as string[],
+    scopes: parseJson(text(row, 'scopes')) as string[],
     createdBy: text(row, 'created_by'),
     createdAt: text(row, 'created_at'),
     expiresAt: textOrNull(row, 'expires_at'),

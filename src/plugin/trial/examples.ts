@@ -5,6 +5,7 @@ import { DuctileError, messageOf } from '../../base/errors.ts';
 import { makeId } from '../../base/ids.ts';
 import { isObject } from '../../base/json.ts';
 import type { JsonObject } from '../../base/json.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import type { Manifest } from '../manifest.ts';
 import { encodeRequest } from '../protocol.ts';
 
@@ -65,7 +66,7 @@ export function encodeTrial(
     deadlineAt: toTimestamp(Date.now() + timing.timeoutMs),
   });
   if (timing.later === undefined) return encoded;
-  const request = { ...timing.later, ...(JSON.parse(encoded.toString()) as JsonObject) };
+  const request = { ...timing.later, ...(parseJson(encoded.toString()) as JsonObject) };
   return Buffer.from(`${JSON.stringify(request)}\n`);
 }
 
@@ -78,7 +79,7 @@ function readRecorded(directory: string, command: string): JsonObject | undefine
     return undefined;
   }
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parseJson(text);
     if (isObject(value)) return value;
     throw new SyntaxError('it is not an object');
   } catch (thrown) {

@@ -1,5 +1,6 @@
 import { limits } from '../../base/limits.ts';
 import { isObject } from '../../base/json.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import type { Reply } from '../protocol.ts';
 import type { ProcessEnd } from '../process.ts';
 
@@ -79,7 +80,7 @@ function explainOutput(seen: string, end: ProcessEnd): Misbehaviour {
 
 function isAnswer(line: string): boolean {
   try {
-    const value: unknown = JSON.parse(line);
+    const value: unknown = parseJson(line);
     return isObject(value) && Object.hasOwn(value, 'status');
   } catch {
     return false;

@@ -1,5 +1,6 @@
+import { canonical } from '../../../src/base/json.ts';
 import { describe, expect, test } from 'vitest';
-import { canonical, isFinal, isKeyTaken } from '../../../src/directive/directive.ts';
+import { isFinal, isKeyTaken } from '../../../src/directive/directive.ts';
 import { cancelType, retryType, statusesOf } from '../../../src/directive/job.ts';
 import { createTokenType } from '../../../src/directive/token.ts';
 

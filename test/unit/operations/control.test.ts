@@ -1,7 +1,8 @@
 /** Operations that change the system, and the record that they leave. */
+import { canonical } from '../../../src/base/json.ts';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { makeId } from '../../../src/base/ids.ts';
-import { callerKey, canonical } from '../../../src/directive/directive.ts';
+import { callerKey } from '../../../src/directive/directive.ts';
 import { makePrincipal, type Principal } from '../../../src/engine/tokens.ts';
 import type { DirectRequest } from '../../../src/ledger/directives.ts';
 import { ownerOf } from '../../../src/operations/context.ts';

@@ -1,5 +1,5 @@
 /** Pipelines as trees, and what they mean, worked out in the plainest way: by recursion. */
-import type { Json, JsonObject } from '../../../src/base/json.ts';
+import { isObject, type Json, type JsonObject } from '../../../src/base/json.ts';
 import type { Node, NodeId } from '../../../src/pipeline/graph.ts';
 import type { Arrival } from '../../../src/pipeline/move.ts';
 import { choice, foreach, split, task } from './graphs.ts';
@@ -199,7 +199,5 @@ export function meaningOf(steps: readonly Tree[], payload: JsonObject, play: Pla
 }
 
 function whole(event: Json): JsonObject {
-  return typeof event === 'object' && event !== null && !Array.isArray(event)
-    ? event
-    : { value: event };
+  return isObject(event) ? event : { value: event };
 }

@@ -42,7 +42,6 @@ describe('JSON', () => {
     '{"a":NaN}',
     '{"a":1,"a":2}',
     '{"__proto__":{}}',
-    '{"a":12345678901234567890}',
     '{"a":"\\u0000"}',
     '{"a":"\\ud800"}',
     `{"a":${'['.repeat(100)}${']'.repeat(100)}}`,
@@ -100,11 +99,8 @@ describe('a form', () => {
   test('that is an object in JSON is that, whatever its sender calls it', () => {
     expect(read(form, '{"a":"1&b=2"}')).toEqual({ ok: true, payload: { a: '1&b=2' } });
     expect(faultOf(read(form, '{"a":1}x'))).toBe('invalid_json');
-    expect(read(form, '{ "a": {"id": 12345678901234567890} }')).toEqual({
-      ok: false,
-      fault: 'invalid_json',
-      message: 'the body has a number at $.a.id that is too large to stay exact',
-    });
+    const large = read(form, '{ "a": {"id": 12345678901234567890} }');
+    expect(JSON.stringify(large)).toBe('{"ok":true,"payload":{"a":{"id":12345678901234567890}}}');
     expect(read(form, '{a}=1')).toEqual({ ok: true, payload: { '{a}': '1' } });
     expect(read(form, '[1]')).toEqual({ ok: true, payload: { '[1]': '' } });
     expect(faultOf(read(form, '{"a":1}', 'json'))).toBe('media_type_unsupported');

@@ -1,0 +1,42 @@
+/** Numbers as JSON writes them, with a preference for those that a double can't hold. */
+import fc from 'fast-check';
+
+const digit = (from: number) => fc.integer({ min: from, max: 9 }).map((value) => String(value));
+const digits = (min: number, max: number) =>
+  fc.string({ unit: digit(0), minLength: min, maxLength: max });
+
+export const numberText = fc
+  .record({
+    sign: fc.constantFrom('', '-'),
+    whole: fc.oneof(
+      fc.constant('0'),
+      fc.tuple(digit(1), digits(0, 40)).map((parts) => parts.join('')),
+    ),
+    fraction: fc.option(digits(1, 40), { nil: undefined }),
+    exponent: fc.option(
+      fc.tuple(fc.constantFrom('e', 'E'), fc.constantFrom('', '+', '-'), digits(1, 4)),
+      { nil: undefined },
+    ),
+  })
+  .map(({ sign, whole, fraction, exponent }) =>
+    [sign, whole, fraction === undefined ? '' : `.${fraction}`, exponent?.join('') ?? ''].join(''),
+  );
+
+/** The same text with each number in one spelling, and without blanks. */
+export function normalizeNumbers(text: string): string {
+  return text.replaceAll(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|\s+/g, (token) => {
+    if (token.startsWith('"')) return JSON.stringify(JSON.parse(token));
+    return token.trim() === '' ? '' : decimalOf(token);
+  });
+}
+
+/** By the digits alone, so that it shares nothing with what is tested. */
+function decimalOf(token: string): string {
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:[eE](.+))?$/.exec(token) ?? [];
+  const bare = `${whole}${fraction}`.replace(/^0+/, '');
+  const trimmed = bare.replace(/0+$/, '');
+  if (trimmed === '') return '0';
+  const power = Number(exponent) - fraction.length + bare.length - trimmed.length;
+  return `${sign}${trimmed}e${power}`;
+}
