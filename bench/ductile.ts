@@ -20,6 +20,8 @@ export interface Setup {
   readonly viewers?: number;
   /** With tenants who have the plugin too. */
   readonly tenants?: boolean;
+  /** The name of its directory and schema, where its ledger is to outlive the bursts of other arms. */
+  readonly name?: string;
   /** Its pipelines, in YAML, of steps of the plugin of this name. */
   readonly pipelines?: (plugin: string) => string;
 }
@@ -54,6 +56,10 @@ function viewersText(count: number): string {
 /** The schema of every arm on PostgreSQL; each burst finds it dropped. */
 export const DUCTILE_SCHEMA = 'ductile_bench_ductile';
 
+function schemaOf({ name }: Setup): string {
+  return name === undefined ? DUCTILE_SCHEMA : `${DUCTILE_SCHEMA}_${name.replaceAll('-', '_')}`;
+}
+
 export async function canSetUp({ plugin, inMemory }: Setup): Promise<true | string> {
   const memory = inMemory === true ? await hasMemory() : true;
   return memory === true ? await canMakePlugin(plugin) : memory;
@@ -62,9 +68,9 @@ export async function canSetUp({ plugin, inMemory }: Setup): Promise<true | stri
 /** A configuration directory with an empty ledger, as an operator would write it. */
 export async function setUp(setup: Setup): Promise<Place> {
   const plugin = await makePlugin(setup.plugin);
-  const config = await emptyDirectory('ductile');
+  const config = await emptyDirectory(setup.name ?? 'ductile');
   await writeFile(join(config, 'config.yaml'), await configOf(setup, plugin.root, plugin.name));
-  if (setup.ledger === 'postgres') await dropSchema(DUCTILE_SCHEMA);
+  if (setup.ledger === 'postgres') await dropSchema(schemaOf(setup));
   return { config, plugin: plugin.name };
 }
 
@@ -72,7 +78,7 @@ async function configOf(setup: Setup, root: string, plugin: string): Promise<str
   const state =
     setup.ledger === 'sqlite'
       ? `{ path: ${setup.inMemory === true ? await memoryDirectory('ductile') : './data'}/state.db }`
-      : `{ url: ${JSON.stringify(await postgresUrl())}, schema: ${DUCTILE_SCHEMA} }`;
+      : `{ url: ${JSON.stringify(await postgresUrl())}, schema: ${schemaOf(setup)} }`;
   return `service:
   log_level: error
   max_workers: ${setup.slots}

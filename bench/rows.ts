@@ -1,5 +1,6 @@
 import type { Row, Table } from './frame.ts';
 import { dashboardTable } from './rows-dashboard.ts';
+import { largeTables } from './rows-large.ts';
 import { mcpTable } from './rows-mcp.ts';
 import { signalTable } from './rows-signals.ts';
 import { startTable } from './rows-start.ts';
@@ -315,6 +316,7 @@ export const tables: readonly Table[] = [
   ...webhookTables,
   mcpTable,
   dashboardTable,
+  ...largeTables,
   {
     title: 'Memory of the engine: SQLite, a process for each job',
     rows: [resident('23a', 20, 2), resident('23b', 60, 20)],

@@ -59,6 +59,12 @@ export const settings = {
   /** Jobs in the ledger, and how often the dashboard is opened, to see when they are shown. */
   paintJobs: scaled(100_000),
   paintSamples: scaled(15),
+  /** Finished jobs of a large ledger, and as many that wait; the same of a small one. */
+  largeJobs: Math.max(2000, scaled(1_000_000)),
+  smallJobs: 1000,
+  /** Requests of each kind to it, and for how long jobs are submitted beside dashboards. */
+  largeSamples: Math.max(5, scaled(30)),
+  largeSeconds: Math.max(1, 10 * scale),
   memoryJobs: Math.max(1000, scaled(20_000)),
   programTimeoutMs: 120_000,
   prepareTimeoutMs: 600_000,

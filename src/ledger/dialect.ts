@@ -8,7 +8,7 @@ import type { FollowHalt, OpenSignal } from './runs.ts';
 export interface Dialect {
   readonly name: 'sqlite' | 'postgres';
   /** The full name of a table or the like: SQL names its schema, because a session's search path is never set. */
-  table(name: TableName | 'run_transitions' | 'job_queue_ready' | 'signals_subject'): string;
+  table(name: TableName | 'run_transitions' | ReplacedIndex): string;
   /** Types that the migrations use. */
   readonly types: {
     readonly int: string;
@@ -96,6 +96,13 @@ export const tables = [
   'ledger_meta',
   'schema_migrations',
 ] as const;
+
+/** Indexes that a later migration makes anew. */
+export type ReplacedIndex =
+  | 'job_queue_ready'
+  | 'signals_cause'
+  | 'signals_correlation'
+  | 'signals_subject';
 
 export type TableName = (typeof tables)[number];
 

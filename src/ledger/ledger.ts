@@ -1,7 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Directive } from '../directive/directive.ts';
 import { history } from '../directive/prune.ts';
-import type { Attempt, AttemptReport } from '../job/attempt.ts';
+import type { Attempt, AttemptReport, AttemptStatus } from '../job/attempt.ts';
 import type { Job, JobDraft } from '../job/job.ts';
 import type { Ending } from '../job/outcome.ts';
 import type { CancelAnswer, JobStatus } from '../job/state.ts';
@@ -14,6 +14,7 @@ import type { GenerationVerbs } from './generations.ts';
 import type { IncidentVerbs } from './incidents.ts';
 import type { InstallationVerbs } from './installations.ts';
 import type { JobFilter, JobPageVerbs } from './job-pages.ts';
+import type { ListPageVerbs } from './list-pages.ts';
 import type { Followers, RunDraft, RunNews, RunStart, RunVerbs } from './runs.ts';
 import type { ScheduleVerbs } from './schedules.ts';
 import type { OutlookVerbs } from './outlook.ts';
@@ -35,6 +36,7 @@ export interface Ledger
     IncidentVerbs,
     InstallationVerbs,
     JobPageVerbs,
+    ListPageVerbs,
     OutlookVerbs,
     RunVerbs,
     ScheduleVerbs,
@@ -323,7 +325,7 @@ export interface AttemptFilter {
   readonly jobId?: string;
   /** Only attempts of the chain that began with this job or signal. */
   readonly correlationId?: string;
-  readonly status?: string;
+  readonly status?: AttemptStatus;
   /** Ended at or after this moment; oldest first then. */
   readonly since?: Timestamp;
   /** Keyset page, oldest first: what ended after this one. */

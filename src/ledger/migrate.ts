@@ -16,6 +16,7 @@ import { words } from './migrations/0012-words.ts';
 import { access } from './migrations/0013-access.ts';
 import { lists } from './migrations/0014-lists.ts';
 import { usage } from './migrations/0015-usage.ts';
+import { chains } from './migrations/0016-chains.ts';
 import type { Migration } from './migrations/migration.ts';
 
 export const migrations: readonly Migration[] = [
@@ -34,6 +35,7 @@ export const migrations: readonly Migration[] = [
   access,
   lists,
   usage,
+  chains,
 ];
 export const schemaVersion = Math.max(...migrations.map(({ version }) => version));
 

@@ -21,6 +21,7 @@ import { makeIncidentVerbs } from './incident-verbs.ts';
 import { makeInstallationVerbs } from './installation-verbs.ts';
 import { makeJobVerbs } from './job-verbs.ts';
 import type { Closing, Ledger } from './ledger.ts';
+import { makeListPageVerbs } from './list-page-verbs.ts';
 import { migrate, schemaVersion } from './migrate.ts';
 import { silent, type Notifier } from './notifier.ts';
 import { makeProcessVerbs } from './process-verbs.ts';
@@ -169,6 +170,7 @@ export function makeLedger(
     ...makeInstallationVerbs(store),
     ...makeEventVerbs(store),
     ...makeJobVerbs(store),
+    ...makeListPageVerbs(store),
     ...makeRunVerbs(store),
     ...makeSignalVerbs(store),
     ...makeProcessVerbs(store),

@@ -90,7 +90,7 @@ export const listDirectives = defineOperation({
   async run({ engine: { ledger } }, { cursor: after, limit: rows, ...filter }) {
     const { type, status, actor, target, awaiting_approval: awaitingApproval } = filter;
     const epoch = await epochOf(ledger);
-    const directives = await ledger.directives({
+    const { rows: directives, next } = await ledger.directivePage({
       limit: rows,
       ...(type === undefined ? {} : { type }),
       ...(status === undefined ? {} : { status }),
@@ -99,10 +99,9 @@ export const listDirectives = defineOperation({
       ...(awaitingApproval === undefined ? {} : { awaitingApproval }),
       ...(after === undefined ? {} : { beforeSeq: continueAfter('d', epoch, after) }),
     });
-    const last = directives.length === rows ? directives.at(-1) : undefined;
     return {
       directives: directives.map(showDirective),
-      next_cursor: last === undefined ? null : writeCursor('d', epoch, [last.seq]),
+      next_cursor: next === undefined ? null : writeCursor('d', epoch, [next]),
     };
   },
 });

@@ -78,17 +78,16 @@ export const listRuns = defineOperation({
   },
   async run({ engine: { ledger } }, { cursor: after, pipeline, status, limit: rows, ...more }) {
     const epoch = await epochOf(ledger);
-    const runs = await ledger.runs({
+    const { rows: runs, next } = await ledger.runPage({
       ...(pipeline === undefined ? {} : { pipeline }),
       ...(status === undefined ? {} : { status }),
       ...(more.awaiting_approval === true ? { awaitingApproval: true } : {}),
       ...(after === undefined ? {} : { beforeSeq: continueAfter('r', epoch, after) }),
       limit: rows,
     });
-    const last = runs.length === rows ? runs.at(-1) : undefined;
     return {
       runs: await showListed(ledger, runs),
-      next_cursor: last === undefined ? null : writeCursor('r', epoch, [last.seq]),
+      next_cursor: next === undefined ? null : writeCursor('r', epoch, [next]),
     };
   },
 });

@@ -74,17 +74,16 @@ export const listSignals = defineOperation({
   async run({ engine: { ledger }, principal }, { cursor: after, limit: rows, order, ...rest }) {
     const epoch = await epochOf(ledger);
     const kind = order === 'oldest' ? 'so' : 's';
-    const signals = await ledger.signals({
+    const { rows: signals, next } = await ledger.signalPage({
       ...toFilter(rest),
       ...sightOf(principal),
       ...(after === undefined ? {} : { beforeSeq: continueAfter(kind, epoch, after) }),
       order,
       limit: rows,
     });
-    const last = signals.length === rows ? signals.at(-1) : undefined;
     return {
       signals: signals.map(showSignal),
-      next_cursor: last === undefined ? null : writeCursor(kind, epoch, [last.seq]),
+      next_cursor: next === undefined ? null : writeCursor(kind, epoch, [next]),
     };
   },
 });

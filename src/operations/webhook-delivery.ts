@@ -72,18 +72,17 @@ export const listDeliveries = defineOperation({
   },
   async run({ engine: { ledger } }, { id, verdict, cursor, limit: rowsMax }) {
     const epoch = await epochOf(ledger);
-    const rows = await ledger.deliveries({
+    const { rows, next } = await ledger.deliveryPage({
       ...(id === undefined ? {} : { hookId: id }),
       ...(verdict === undefined ? {} : { verdict }),
       ...(cursor === undefined ? {} : { beforeSeq: continueAfter('w', epoch, cursor) }),
       limit: rowsMax,
     });
     if (rows.length === 0 && id !== undefined) await requireWebhook(ledger, id);
-    const last = rows.length === rowsMax ? rows.at(-1) : undefined;
     const outcomes = await outcomesOf(ledger, rows);
     return {
       deliveries: rows.map((row) => showDelivery(row, outcomes.get(row.id))),
-      next_cursor: last === undefined ? null : writeCursor('w', epoch, [last.seq]),
+      next_cursor: next === undefined ? null : writeCursor('w', epoch, [next]),
     };
   },
 });

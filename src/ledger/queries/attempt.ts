@@ -44,7 +44,10 @@ export async function listAttempts(session: Session, filter: AttemptFilter): Pro
   const { correlationId, jobId, plugin, status, since, after, before } = filter;
   const { dialect: d } = session;
   const isChain = correlationId !== undefined;
-  const where = new Where().equals({ plugin, job_id: jobId, status });
+  const where = new Where().equals({ plugin, job_id: jobId });
+  // Written out, with the condition of the index of attempts that didn't succeed.
+  if (status === 'succeeded') where.and(`status = 'succeeded'`);
+  else if (status !== undefined) where.and(`status = '${status}' and status <> 'succeeded'`);
   if (jobId !== undefined) {
     where.and(isAmongIdsOf(isChain ? 'found' : 'job_log', '?'), jobId, jobId);
   }

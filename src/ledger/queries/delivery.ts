@@ -204,7 +204,7 @@ function verdictOf(row: Row): DeliveryRow['verdict'] {
   return stored === 'accepted' && textOrNull(row, 'reason') !== null ? 'skipped' : stored;
 }
 
-function toDelivery(row: Row): DeliveryRow {
+export function toDelivery(row: Row): DeliveryRow {
   return {
     seq: int(row, 'seq'),
     id: text(row, 'id'),

@@ -4,47 +4,43 @@ import type { Session } from '../dialect.ts';
 import type { BoundedCount, JobPage, JobPageFilter } from '../job-pages.ts';
 import { findJobStreams } from './job-streams.ts';
 import { int, jobColumns, toJob } from './row.ts';
-import { countWalk, walkPage, type WalkPage, type WalkRequest } from './walk.ts';
+import { countWalk, readWalk, type WalkRequest, type WalkStream } from './walk.ts';
 
 /** Reads a page of jobs. It looks at a bounded number of rows, whatever the filter and the table. */
 export async function readJobPage(session: Session, filter: JobPageFilter): Promise<JobPage> {
   const numbers = await findNumbers(session, filter);
+  const request = requestOf(session, filter);
   const ways = await findWays(session, filter, numbers, filter.beforeSeq);
-  let best: WalkPage | undefined;
-  for (const way of ways) {
-    const page = await walkPage(session, way);
-    if (best === undefined || isFurther(page, best, filter)) best = page;
-    if (page.seqs.length === filter.limit || page.next === undefined) break;
-  }
-  const { seqs, next } = best ?? { seqs: [], next: undefined };
-  const rows =
-    seqs.length === 0
-      ? []
-      : await session.run(
-          `select ${jobColumns} from ${session.dialect.table('job_queue')}
-            where seq ${session.dialect.among(1, 'int')}`,
-          [session.dialect.list(seqs)],
-        );
-  const bySeq = new Map(rows.map((row) => [int(row, 'seq'), toJob(row)]));
-  return { jobs: seqs.flatMap((seq) => bySeq.get(seq) ?? []), next };
+  const { rows, next } = await readWalk(session, {
+    ...request,
+    ways,
+    select: jobColumns,
+    map: toJob,
+  });
+  return { jobs: rows, next };
 }
 
 /** Counts the jobs of a list, of all its pages, as far as a bounded number of rows tells. */
 export async function countJobPage(session: Session, filter: JobPageFilter): Promise<BoundedCount> {
   const numbers = await findNumbers(session, filter);
   let best: BoundedCount = { count: 0, isExact: false };
-  for (const way of await findWays(session, filter, numbers, undefined)) {
-    const found = await countWalk(session, way);
+  for (const streams of await findWays(session, filter, numbers, undefined)) {
+    const found = await countWalk(session, { ...requestOf(session, filter), streams });
     if (found.isExact) return found;
     if (found.count >= best.count) best = found;
   }
   return best;
 }
 
-function isFurther(page: WalkPage, best: WalkPage, { order }: JobPageFilter): boolean {
-  if (page.seqs.length > best.seqs.length || page.next === undefined) return true;
-  if (best.next === undefined) return false;
-  return order === 'oldest' ? page.next > best.next : page.next < best.next;
+function requestOf(session: Session, filter: JobPageFilter): WalkRequest {
+  return {
+    table: session.dialect.table('job_queue'),
+    columns: 'plugin, command, submitted_by, status, created_at, last_error',
+    streams: [],
+    order: filter.order ?? 'newest',
+    limit: filter.limit,
+    visitMax: filter.visitMax ?? limits.listVisitMax,
+  };
 }
 
 async function findWays(
@@ -52,9 +48,9 @@ async function findWays(
   filter: JobPageFilter,
   { from, to }: NumberRange,
   before: number | undefined,
-): Promise<WalkRequest[]> {
-  const order = filter.order ?? 'newest';
-  const ways = await findJobStreams(session, filter, {
+): Promise<WalkStream[][]> {
+  const { order } = filter;
+  return await findJobStreams(session, filter, {
     range(where) {
       if (from !== undefined) where.and('seq >= ?', from);
       if (to !== undefined) where.and('seq < ?', to);
@@ -68,14 +64,6 @@ async function findWays(
       return rest;
     },
   });
-  return ways.map((streams) => ({
-    table: session.dialect.table('job_queue'),
-    columns: 'plugin, command, submitted_by, status, created_at, last_error',
-    streams,
-    order,
-    limit: filter.limit,
-    visitMax: filter.visitMax ?? limits.listVisitMax,
-  }));
 }
 
 interface NumberRange {

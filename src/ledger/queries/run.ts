@@ -79,7 +79,7 @@ export async function listSteps(session: Session, filter: StepFilter): Promise<S
 /** The condition of the index of waiting steps, word for word. */
 const isWaiting = `status = 'waiting'`;
 
-const isAsking = `s.${isWaiting} and s.kind = 'approve'`;
+export const isAsking = `s.${isWaiting} and s.kind = 'approve'`;
 
 export async function listQuestions(session: Session, runIds: readonly string[]): Promise<Step[]> {
   const rows = await session.each(

@@ -1,5 +1,6 @@
-import type { Session } from '../dialect.ts';
+import type { Row, Session } from '../dialect.ts';
 import type { BoundedCount } from '../job-pages.ts';
+import type { ListPage } from '../list-pages.ts';
 import { int } from './row.ts';
 import type { Where } from './where.ts';
 
@@ -27,18 +28,51 @@ export interface WalkRequest {
   readonly visitMax: number;
 }
 
+/** A list that can be read in several ways, the best one first. */
+export interface ListRequest<T> extends Omit<WalkRequest, 'streams'> {
+  readonly ways: readonly (readonly WalkStream[])[];
+  readonly map: (row: Row) => T;
+  /** What is read of each row; everything if it isn't set. */
+  readonly select?: string;
+}
+
 /** The numbers of a page in its order. */
-export interface WalkPage {
+interface WalkPage {
   readonly seqs: readonly number[];
   /** The page after it begins behind this number; undefined at the end of the list. */
   readonly next: number | undefined;
+}
+
+/** Reads a page in the first way that fills it, or else in the way that came furthest. */
+export async function readWalk<T>(session: Session, list: ListRequest<T>): Promise<ListPage<T>> {
+  const { ways, map, select = '*', ...request } = list;
+  let best: WalkPage = { seqs: [], next: undefined };
+  for (const [at, streams] of ways.entries()) {
+    const page = await walkPage(session, { ...request, streams });
+    if (at === 0 || isFurther(page, best, request.order)) best = page;
+    if (page.seqs.length === request.limit || page.next === undefined) break;
+  }
+  const { seqs, next } = best;
+  if (seqs.length === 0) return { rows: [], next };
+  const found = await session.run(
+    `select ${select} from ${request.table} where seq ${session.dialect.among(1, 'int')}`,
+    [session.dialect.list(seqs)],
+  );
+  const bySeq = new Map(found.map((row) => [int(row, 'seq'), map(row)]));
+  return { rows: seqs.flatMap((seq) => bySeq.get(seq) ?? []), next };
+}
+
+function isFurther(page: WalkPage, best: WalkPage, order: WalkRequest['order']): boolean {
+  if (page.seqs.length > best.seqs.length || page.next === undefined) return true;
+  if (best.next === undefined) return false;
+  return order === 'oldest' ? page.next > best.next : page.next < best.next;
 }
 
 /**
  * Reads a page of a list, and looks at no more than a fixed number of rows for it. When it has looked
  * at that many, the page is short and the next one continues where it stopped.
  */
-export async function walkPage(session: Session, request: WalkRequest): Promise<WalkPage> {
+async function walkPage(session: Session, request: WalkRequest): Promise<WalkPage> {
   const { streams, order, limit } = request;
   const visitMax = Math.max(limit, Math.ceil(request.visitMax / Math.max(1, streams.length)));
   const parts = await Promise.all(

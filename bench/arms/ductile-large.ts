@@ -1,0 +1,64 @@
+import { canSetUp, setUp, type Place, type Setup } from '../ductile.ts';
+import type { Arm, Measures } from '../frame.ts';
+import { runNode } from '../program.ts';
+import { settings } from '../settings.ts';
+
+const { largeJobs, smallJobs } = settings;
+
+export default (['sqlite', 'postgres'] as const).flatMap((ledger) => {
+  const large = keepLedger(ledger, 'large', largeJobs);
+  const small = keepLedger(ledger, 'small', smallJobs);
+  const database = ledger === 'sqlite' ? 'SQLite' : 'PostgreSQL';
+  return [
+    largeArm(`Ductile, ${database}, large ledger, POST alone`, large, 'post', 0),
+    largeArm(`Ductile, ${database}, large ledger, POST beside two dashboards`, large, 'post', 2),
+    largeArm(`Ductile, ${database}, small ledger, reads`, small, 'reads', 0),
+    largeArm(`Ductile, ${database}, large ledger, reads`, large, 'reads', 0),
+  ];
+});
+
+interface KeptLedger {
+  readonly setup: Setup;
+  readonly place: () => Promise<Place>;
+}
+
+/** A large one is made once for all arms: what a burst adds to it does not count. */
+function keepLedger(ledger: Setup['ledger'], name: string, jobs: number): KeptLedger {
+  const setup: Setup = {
+    ledger,
+    plugin: 'static',
+    slots: 4,
+    viewers: 3,
+    name: `${name}-${ledger}`,
+  };
+  let made: Promise<Place> | undefined;
+  const make = async (): Promise<Place> => {
+    const place = await setUp(setup);
+    const contents = { finished: jobs, queued: jobs };
+    await runNode(
+      'ductile-large-fill',
+      { ...place, ...contents },
+      { timeoutMs: settings.prepareTimeoutMs },
+    );
+    return place;
+  };
+  return { setup, place: () => (made ??= make()) };
+}
+
+function largeArm(
+  name: string,
+  { setup, place }: KeptLedger,
+  what: 'post' | 'reads',
+  dashboards: number,
+): Arm {
+  return {
+    name,
+    available: async () => await canSetUp(setup),
+    async prepare() {
+      await place();
+    },
+    async run(): Promise<Measures> {
+      return await runNode('ductile-large', { ...(await place()), what, dashboards });
+    },
+  };
+}

@@ -1,0 +1,54 @@
+import type { Directive } from '../directive/directive.ts';
+import type { Run } from '../pipeline/run.ts';
+import type { Signal } from '../signal/signal.ts';
+import type { DirectiveFilter } from './directives.ts';
+import type { RunFilter } from './runs.ts';
+import type { SignalFilter } from './signals.ts';
+import type { DeliveryFilter, DeliveryRow } from './webhooks.ts';
+
+/** Lists for people, besides that of jobs. Each looks at a bounded number of rows, whatever the filter. */
+export interface ListPageVerbs {
+  signalPage(filter: SignalPageFilter): Promise<ListPage<Signal>>;
+  directivePage(filter: DirectivePageFilter): Promise<ListPage<Directive>>;
+  runPage(filter: RunPageFilter): Promise<ListPage<Run>>;
+  deliveryPage(filter: DeliveryPageFilter): Promise<ListPage<DeliveryRow>>;
+}
+
+export interface ListPage<T> {
+  readonly rows: readonly T[];
+  /** What `beforeSeq` of the next page is; undefined at the end. A page before that may be short. */
+  readonly next: number | undefined;
+}
+
+/** Rows that a page may look at, unless that is the usual number. */
+interface VisitLimit {
+  readonly visitMax?: number;
+}
+
+export type SignalPageFilter = VisitLimit &
+  Pick<
+    SignalFilter,
+    | 'type'
+    | 'source'
+    | 'subjectType'
+    | 'subjectId'
+    | 'correlationId'
+    | 'visibility'
+    | 'from'
+    | 'to'
+    | 'beforeSeq'
+    | 'order'
+    | 'limit'
+  >;
+
+export type DirectivePageFilter = VisitLimit &
+  Pick<
+    DirectiveFilter,
+    'type' | 'status' | 'actor' | 'target' | 'awaitingApproval' | 'beforeSeq' | 'limit'
+  >;
+
+export type RunPageFilter = VisitLimit &
+  Pick<RunFilter, 'pipeline' | 'status' | 'awaitingApproval' | 'beforeSeq' | 'limit'>;
+
+export type DeliveryPageFilter = VisitLimit &
+  Pick<DeliveryFilter, 'hookId' | 'verdict' | 'beforeSeq' | 'limit'>;

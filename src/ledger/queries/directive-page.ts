@@ -1,0 +1,54 @@
+import { limits } from '../../base/limits.ts';
+import type { Directive } from '../../directive/directive.ts';
+import type { Session } from '../dialect.ts';
+import type { DirectivePageFilter, ListPage } from '../list-pages.ts';
+import { toDirective } from './directive.ts';
+import { readWalk, type WalkStream } from './walk.ts';
+import { Where } from './where.ts';
+
+export async function readDirectivePage(
+  session: Session,
+  filter: DirectivePageFilter,
+): Promise<ListPage<Directive>> {
+  const { status, awaitingApproval, beforeSeq } = filter;
+  const equal = { target: filter.target, type: filter.type, actor: filter.actor };
+  const range = (where: Where): Where =>
+    beforeSeq === undefined ? where : where.and('seq < ?', beforeSeq);
+  const left = (known: keyof typeof equal | 'status' | undefined): Where => {
+    const rest = new Where().equals({
+      ...equal,
+      ...(known === undefined ? {} : { [known]: undefined }),
+    });
+    if (status !== undefined && known !== 'status') {
+      rest.and(`status in (${status.map(() => '?').join(', ')})`, ...status);
+    }
+    const waits = `(status = 'requested' and awaiting_approval = 1)`;
+    if (awaitingApproval !== undefined) rest.and(awaitingApproval ? waits : `not ${waits}`);
+    return rest;
+  };
+  const ways: WalkStream[][] = (['target', 'type', 'actor'] as const)
+    .filter((column) => equal[column] !== undefined)
+    .map((column) => [
+      { where: range(new Where().equals({ [column]: equal[column] })), rest: left(column) },
+    ]);
+  const states = awaitingApproval === true ? (['requested'] as const) : status;
+  if (states !== undefined) {
+    const isKnown = awaitingApproval !== true;
+    ways.push(
+      states.map((state) => ({
+        where: range(new Where().equals({ status: state })),
+        rest: left(isKnown ? 'status' : undefined),
+      })),
+    );
+  }
+  if (ways.length === 0) ways.push([{ where: range(new Where()), rest: left(undefined) }]);
+  return readWalk(session, {
+    table: session.dialect.table('directives'),
+    columns: 'target, type, actor, status, awaiting_approval',
+    ways,
+    order: 'newest',
+    limit: filter.limit,
+    visitMax: filter.visitMax ?? limits.listVisitMax,
+    map: toDirective,
+  });
+}
