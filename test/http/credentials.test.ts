@@ -44,7 +44,10 @@ describe.each(databases)('credentials over HTTP on %s', (database) => {
       status: 'active',
       used_by: [],
     });
-    expect((await ask('/credentials')).body).toEqual({ credentials: [shown.body], next_cursor: null });
+    expect((await ask('/credentials')).body).toEqual({
+      credentials: [shown.body],
+      next_cursor: null,
+    });
     expect(await ask('/credentials/nobody')).toMatchObject({
       status: 404,
       body: { code: 'CREDENTIAL_NOT_FOUND' },
