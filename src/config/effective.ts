@@ -5,6 +5,7 @@ import { formatByteSize } from '../base/byte-size.ts';
 import { formatDuration } from '../base/duration.ts';
 import { canonical, isObject } from '../base/json.ts';
 import type { Json, JsonObject } from '../base/json.ts';
+import { isSecretKey, isSecretName } from '../base/secret-names.ts';
 import { maskText, REDACTED } from '../base/secrets.ts';
 import type { Path } from './document.ts';
 import { isByteSize, isDuration } from '../base/fields.ts';
@@ -25,12 +26,12 @@ export function showEffective(written: unknown, parsed: ParsedConfig): JsonObjec
 
 /** The same for keys as they are written, without defaults. */
 export function redact(written: unknown, path: Path = []): Json {
-  return replaceSecrets(written, path, false, () => REDACTED, maskText);
+  return replaceSecrets(written, path, () => REDACTED, maskDefaults);
 }
 
 /** A digest of all that is in force; from two of them nobody learns a secret. */
 export function fingerprintOf(parsed: ParsedConfig, more: unknown): string {
-  const safe = replaceSecrets(parsed, [], false, digestOf, (text) => text);
+  const safe = replaceSecrets(parsed, [], digestOf, (text) => text);
   return createHash('sha256')
     .update(canonical([safe, more]))
     .digest('hex');
@@ -68,36 +69,51 @@ function fillKeys(
   return filled;
 }
 
-/** So does the name of a credential. */
+/** The name of a credential says where the secret is, too. */
 function isReference(text: string): boolean {
   return credentialName.test(credentialIn(text) ?? '');
+}
+
+/** What a step gets from the payload or from another step, as its template says. */
+const template = /^\{[\w.[\]-]+\}$/;
+
+function isShown(text: string, path: Path): boolean {
+  // A value that is only a variable says where the secret is, and not what it is.
+  if (/^\$\{\w+\}$/.test(text)) return true;
+  if (path[0] === 'pipelines' && template.test(text)) return true;
+  return path[0] === 'plugins' && isReference(text);
+}
+
+/** Defaults of variables are as secret as the variables. */
+function maskDefaults(text: string): string {
+  return maskText(text).replaceAll(/\$\{(\w+):-[^{}]+\}/g, (whole, name: string) =>
+    isSecretName(name) ? `\${${name}:-${REDACTED}}` : whole,
+  );
 }
 
 function replaceSecrets(
   value: unknown,
   path: Path,
-  isSecret: boolean,
   replace: (secret: string) => string,
   other: (text: string) => string,
 ): Json {
   if (typeof value === 'string') {
-    // What is wholly a variable says where the secret is and not what it is.
-    if (/^\$\{\w+\}$/.test(value)) return value;
-    if (path[0] === 'plugins' && isReference(value)) return value;
-    return isSecret || isSecretPath(path) ? replace(value) : other(value);
+    if (isShown(value, path)) return value;
+    return isSecretPath(path) ? replace(value) : other(value);
+  }
+  if (typeof value === 'number') {
+    // `max_tokens: 500` is no secret, and `password: 1234` is one.
+    const name = path.findLast((segment) => typeof segment === 'string') ?? '';
+    return isSecretKey(name) && isSecretPath(path) ? replace(String(value)) : value;
   }
   if (Array.isArray(value)) {
-    const inside = isSecret || isSecretPath(path);
-    return value.map((inner, index) =>
-      replaceSecrets(inner, [...path, index], inside, replace, other),
-    );
+    return value.map((inner, index) => replaceSecrets(inner, [...path, index], replace, other));
   }
-  if (!isObject(value))
-    return typeof value === 'number' || typeof value === 'boolean' ? value : null;
+  if (!isObject(value)) return typeof value === 'boolean' ? value : null;
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => [
       key,
-      replaceSecrets(inner, [...path, key], isSecret, replace, other),
+      replaceSecrets(inner, [...path, key], replace, other),
     ]),
   );
 }

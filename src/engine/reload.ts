@@ -1,9 +1,12 @@
 import * as z from 'zod';
 import { toTimestamp, type Timestamp } from '../base/clock.ts';
 import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
+import { parseStored } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { probe } from '../base/probe.ts';
 import type { Config } from '../config/config.ts';
+import { redact } from '../config/effective.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { describeChanges, findFixed, findForsaken } from './changes.ts';
 import type { DirectiveDefinition } from './directive-definition.ts';
@@ -155,6 +158,20 @@ async function record(
     generation: number,
     processId,
   });
+  if (reason === 'start') await maskOldSnapshots(ledger);
+}
+
+/** Masks what older programs recorded, once: they kept secrets of payloads and steps as they were. */
+async function maskOldSnapshots(ledger: ReloaderOptions['ledger']): Promise<void> {
+  for (;;) {
+    const rows = await ledger.unmaskedSnapshots(limits.snapshotsMaskedAtOnce);
+    if (rows.length === 0) return;
+    const masked = rows.map(({ id, config }) => ({
+      id,
+      config: JSON.stringify(redact(parseStored(config))),
+    }));
+    await ledger.maskSnapshots(masked);
+  }
 }
 
 /** What the files said when they were read last, without what is installed. */

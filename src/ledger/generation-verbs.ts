@@ -1,7 +1,14 @@
 import type { Store } from './dialect.ts';
 import type { GenerationVerbs } from './generations.ts';
 import { listHealth, noteHealth, requireInits, reviewHealth } from './queries/health.ts';
-import { findSnapshot, listSnapshots, recordSnapshot, touchSnapshot } from './queries/snapshot.ts';
+import {
+  findSnapshot,
+  listSnapshots,
+  listUnmasked,
+  maskSnapshots,
+  recordSnapshot,
+  touchSnapshot,
+} from './queries/snapshot.ts';
 import { attemptStatistics, queueStatistics } from './queries/statistics.ts';
 
 export function makeGenerationVerbs({ find, read, write }: Store): GenerationVerbs {
@@ -10,6 +17,8 @@ export function makeGenerationVerbs({ find, read, write }: Store): GenerationVer
     touchSnapshot: (id) => write(['other'], (tx) => touchSnapshot(tx, id)),
     snapshot: (id) => find((session) => findSnapshot(session, id)),
     snapshots: (limit, before) => read((session) => listSnapshots(session, limit, before)),
+    unmaskedSnapshots: (limit) => read((session) => listUnmasked(session, limit)),
+    maskSnapshots: (masked) => write(['other'], (tx) => maskSnapshots(tx, masked)),
     requireInits: (wishes) => write(['other'], (tx) => requireInits(tx, wishes)),
     reviewHealth: () => write(['other'], reviewHealth),
     noteHealth: (note) => write(['other'], (tx) => noteHealth(tx, note)),

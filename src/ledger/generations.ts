@@ -8,9 +8,12 @@ export interface GenerationVerbs {
   /** A snapshot that is in use is not pruned. */
   touchSnapshot(id: string): Promise<void>;
   snapshot(id: string): Promise<ConfigSnapshot | undefined>;
-  /** The latest first. */
   /** The newest first; `before` continues after a page. */
   snapshots(limit: number, before?: SnapshotPlace): Promise<ConfigSnapshot[]>;
+  /** Snapshots that an older program recorded, whose rules for secrets knew less. */
+  unmaskedSnapshots(limit: number): Promise<SnapshotText[]>;
+  /** Replaces what such snapshots show. */
+  maskSnapshots(masked: readonly SnapshotText[]): Promise<void>;
 
   /** Queues the inits that this ledger has not seen; exactly one of many who ask does. */
   requireInits(wishes: readonly InitWish[]): Promise<PluginHealth[]>;
@@ -34,6 +37,8 @@ export interface SnapshotDraft {
   readonly generation: number;
   readonly processId: string;
 }
+
+export type SnapshotText = Pick<SnapshotDraft, 'id' | 'config'>;
 
 export interface ConfigSnapshot extends SnapshotDraft {
   readonly createdAt: Timestamp;

@@ -17,6 +17,7 @@ import { access } from './migrations/0013-access.ts';
 import { lists } from './migrations/0014-lists.ts';
 import { usage } from './migrations/0015-usage.ts';
 import { chains } from './migrations/0016-chains.ts';
+import { snapshots } from './migrations/0017-snapshots.ts';
 import type { Migration } from './migrations/migration.ts';
 
 export const migrations: readonly Migration[] = [
@@ -36,6 +37,7 @@ export const migrations: readonly Migration[] = [
   lists,
   usage,
   chains,
+  snapshots,
 ];
 export const schemaVersion = Math.max(...migrations.map(({ version }) => version));
 

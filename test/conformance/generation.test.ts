@@ -147,6 +147,20 @@ describe.each(databases)('snapshots on %s', (kind) => {
     expect(await ledger.snapshots(9)).toHaveLength(1);
   });
 
+  test('that an older program recorded are masked once', async () => {
+    const { ledger, sql } = await openBench(kind);
+    const [old, current] = [snapshot(1), snapshot(2)];
+    await ledger.recordSnapshot(old);
+    await ledger.recordSnapshot(current);
+    expect(await ledger.unmaskedSnapshots(9)).toEqual([]);
+    await sql('update config_snapshots set masked = 0 where id = ?', [old.id]);
+    expect(await ledger.unmaskedSnapshots(9)).toEqual([{ id: old.id, config: old.config }]);
+    await ledger.maskSnapshots([{ id: old.id, config: '{"masked":true}' }]);
+    expect(await ledger.unmaskedSnapshots(9)).toEqual([]);
+    expect(await ledger.snapshot(old.id)).toMatchObject({ ...old, config: '{"masked":true}' });
+    expect(await ledger.snapshot(current.id)).toMatchObject(current);
+  });
+
   test('are pruned when nobody has used them for long', async () => {
     const { ledger, sql } = await openBench(kind);
     const [used, unused] = [snapshot(1), snapshot(2)];

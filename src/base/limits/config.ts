@@ -17,6 +17,8 @@ export const configLimits = {
   /** Problems of one file that are listed; who has more starts with these. */
   problemsMax: 100,
   manifestBytesMax: 256 * KIB,
+  /** Recorded configurations whose secrets one transaction masks. */
+  snapshotsMaskedAtOnce: 100,
   /** Packages: in one root, files of one and how large and deep they are, its installer's words. */
   packagesMax: 1000,
   packageFilesMax: 100,

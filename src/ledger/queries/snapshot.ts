@@ -1,5 +1,5 @@
 import type { Row, Session, Transaction } from '../dialect.ts';
-import type { ConfigSnapshot, SnapshotDraft, SnapshotPlace } from '../generations.ts';
+import type { ConfigSnapshot, SnapshotDraft, SnapshotPlace, SnapshotText } from '../generations.ts';
 import { int, text } from './row.ts';
 import { Where } from './where.ts';
 
@@ -7,8 +7,8 @@ export async function recordSnapshot(tx: Transaction, draft: SnapshotDraft): Pro
   const { dialect } = tx;
   await tx.run(
     `insert into ${dialect.table('config_snapshots')}
-      (id, hash, config, plugins, reason, generation, process_id, created_at, last_used_at)
-      values (?, ?, ?, ?, ?, ?, ?, ${dialect.now}, ${dialect.now}) on conflict (id) do nothing`,
+      (id, hash, config, plugins, reason, generation, process_id, masked, created_at, last_used_at)
+      values (?, ?, ?, ?, ?, ?, ?, 1, ${dialect.now}, ${dialect.now}) on conflict (id) do nothing`,
     [
       draft.id,
       draft.hash,
@@ -54,6 +54,27 @@ export async function listSnapshots(
     [...where.values, limit],
   );
   return rows.map(toSnapshot);
+}
+
+export async function listUnmasked(session: Session, limit: number): Promise<SnapshotText[]> {
+  const rows = await session.run(
+    `select id, config from ${session.dialect.table('config_snapshots')}
+      where masked = 0 order by id limit ?`,
+    [limit],
+  );
+  return rows.map((row) => ({ id: text(row, 'id'), config: text(row, 'config') }));
+}
+
+export async function maskSnapshots(
+  tx: Transaction,
+  masked: readonly SnapshotText[],
+): Promise<void> {
+  for (const { id, config } of masked) {
+    await tx.run(
+      `update ${tx.dialect.table('config_snapshots')} set config = ?, masked = 1 where id = ?`,
+      [config, id],
+    );
+  }
 }
 
 function toSnapshot(row: Row): ConfigSnapshot {

@@ -76,6 +76,7 @@ export const reading = {
   signals: (ledger) => ledger.signals({ limit: 9 }),
   snapshot: (ledger) => ledger.snapshot('none'),
   snapshots: (ledger) => ledger.snapshots(9),
+  unmaskedSnapshots: (ledger) => ledger.unmaskedSnapshots(9),
   state: (ledger) => ledger.state('none'),
   steps: (ledger) => ledger.steps({ runId: 'none', limit: 9 }),
   switchedOff: (ledger) => ledger.switchedOff(),

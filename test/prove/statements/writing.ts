@@ -278,6 +278,10 @@ export const writing = {
   },
   recordSnapshot: ({ ledger, name }) =>
     Promise.resolve(() => ledger.recordSnapshot(snapshot(name))),
+  maskSnapshots: async ({ ledger, name }) => {
+    await ledger.recordSnapshot(snapshot(name));
+    return () => ledger.maskSnapshots([{ id: name, config: '{}' }]);
+  },
   touchSnapshot: async ({ ledger, name }) => {
     await ledger.recordSnapshot(snapshot(name));
     return () => ledger.touchSnapshot(name);

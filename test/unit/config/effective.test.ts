@@ -1,9 +1,12 @@
 import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import type { JsonObject } from '../../../src/base/json.ts';
 import { makeJsonSchema, listKeys } from '../../../src/config/json-schema.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { meanings } from '../../../src/config/meanings.ts';
 import { valueAt } from '../../../src/config/address.ts';
+import { redact } from '../../../src/config/effective.ts';
 import { compareKeys } from '../../../src/config/key-list.ts';
 import { makeTree } from '../../support/config-tree.ts';
 
@@ -47,6 +50,64 @@ plugins:
       from_env: '${DEEP}',
       max_tokens: 500,
     });
+  });
+});
+
+describe('a secret', () => {
+  const yaml = `plugins:
+  a:
+    schedules:
+      - {every: 5m, payload: {password: hunter2, deep: [{apiToken: hunter2}], pwd: 2222222, note: stays}}
+    config: {secrets: {github: hunter2}, max_tokens: 500, key: "\${A_TOKEN:-hunter2}"}
+pipelines:
+  - name: p
+    steps:
+      - uses: a
+        with: {db_password: hunter2, token: "{payload.token}", note: stays}
+      - split:
+          - {id: in, uses: a, with: {headers: {Authorization: hunter2, X-Token: hunter2}}}
+      - foreach: payload.list
+        steps: [{uses: a, with: {url: "https://x.test/?access_token=hunter2"}}]
+`;
+
+  test.each(['the whole', 'the digest of a reload', 'a comparison'])(
+    'in a payload or in a step is not shown by %s',
+    async (what) => {
+      const before = await load(yaml);
+      const written = parse(yaml) as JsonObject;
+      const shown: Record<string, () => unknown> = {
+        'the whole': () => before.redacted,
+        'the digest of a reload': () => redact(written),
+        'a comparison': () => compareKeys(written, {}),
+      };
+      const text = JSON.stringify(shown[what]?.());
+      expect(text).not.toMatch(/hunter2|2222222/);
+      for (const kept of ['stays', '500', '{payload.token}', '${A_TOKEN:-[redacted]}']) {
+        expect(text).toContain(kept);
+      }
+    },
+  );
+
+  test.each([
+    [['plugins', 'a', 'schedules', 0, 'payload', 'password']],
+    [['plugins', 'a', 'schedules', 0, 'payload', 'deep', 0, 'apiToken']],
+    [['plugins', 'a', 'config', 'secrets', 'github']],
+    [['pipelines', 0, 'steps', 0, 'with', 'db_password']],
+    [['pipelines', 0, 'steps', 1, 'split', 0, 'with', 'headers', 'X-Token']],
+    [['handlers', 0, 'params', 'token']],
+    [['webhooks', 'endpoints', 0, 'hmac_secret']],
+  ])('at %j is not shown by itself', (path) => {
+    expect(redact('hunter2', path)).toBe('[redacted]');
+  });
+
+  test.each([
+    [['plugins', 'rotate_token', 'uses']],
+    [['plugins', 'a', 'timeouts', 'rotate_token']],
+    [['webhooks', 'endpoints', 0, 'secret_ref']],
+    [['webhooks', 0, 'credential']],
+    [['tokens', 0, 'name']],
+  ])('is not what is at %j', (path) => {
+    expect(redact('5m', path)).toBe('5m');
   });
 });
 
