@@ -43,6 +43,7 @@ import { testWebhookDirective, type TestSeams } from './hook-tests.ts';
 import { GLOBAL_TOKEN, isGood, openSecrets, veil, type KeptSecret } from './hook-store.ts';
 import type { TenantSelf } from './tenants.ts';
 import { guardFirstKey, isSameSecret, purposes, type Vault } from './vault.ts';
+import { checkTemplate } from './webhook-agent.ts';
 
 export interface WebhookSeams extends Omit<DeliverySeams, 'vault'>, TestSeams {
   readonly vault: Vault;
@@ -126,6 +127,7 @@ function updateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookEdit> 
     const hook = readEntry(id, settings, veil(secretsOf(row, vault)));
     if (row.sealed === null) requireBearer(id, modeOf(settings));
     if (isRetargeted(before, settings)) checkTarget(hook, current());
+    if (changes['prompt_template'] !== undefined) checkTemplate(hook.target);
     const seen = isReproven(before, settings) ? secretsOf(row, vault).filter(isGood) : [];
     for (const one of seen) await checkSecret({ id, settings }, one, hooks.store);
     return { id, seenAt: row.updatedAt, settings: JSON.stringify(settings) };

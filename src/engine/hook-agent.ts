@@ -3,7 +3,6 @@ import { DuctileError } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { JobDraft } from '../job/job.ts';
-import type { Plugin } from '../plugin/catalog.ts';
 import { quietUntil } from '../schedule/quiet.ts';
 import { zoneOf } from '../schedule/zone.ts';
 import type { SignalDraft } from '../signal/signal.ts';
@@ -14,6 +13,7 @@ import { renderTemplate } from '../webhook/template.ts';
 import { draftJob } from './enqueue.ts';
 import type { Generation } from './generation.ts';
 import type { Delivered } from './hooks.ts';
+import { usersOf } from './webhook-agent.ts';
 
 type TaskTarget = Extract<AgentTarget, { mode: 'cron_task' }>;
 
@@ -131,10 +131,4 @@ function listUsers({ catalog, config }: Generation): readonly string[] {
       ? `there is no plugin ${name}`
       : `plugins.${name}.config.allowed_users names nobody`;
   throw new DuctileError('AGENT_UNAVAILABLE', `${NO_WAKE_HANDLER}: ${why}`);
-}
-
-function usersOf({ config: { allowed_users: users } }: Plugin): string[] {
-  const given = Array.isArray(users) ? users : [];
-  const names = given.filter((user) => typeof user === 'string' || typeof user === 'number');
-  return [...new Set(names.map(String))].filter((user) => user !== '');
 }

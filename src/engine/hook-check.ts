@@ -10,6 +10,7 @@ import { isShort, tooShort } from './hook-secrets.ts';
 import { toEntry, type KeptSecret } from './hook-store.ts';
 import type { HookStore } from './hooks.ts';
 import { findPipeline } from './run-door.ts';
+import { checkAgent, checkTemplate } from './webhook-agent.ts';
 
 /** Throws what is wrong with it, also among all that is in force. */
 export function checkEntry(
@@ -20,6 +21,7 @@ export function checkEntry(
 ): Hook {
   const hook = readEntry(id, settings, kept);
   checkTarget(hook, inForce);
+  checkTemplate(hook.target);
   return hook;
 }
 
@@ -64,7 +66,7 @@ export async function checkSecret(
   }
 }
 
-const targetKeys = ['plugin', 'command', 'pipeline', 'signal', 'mode'];
+const targetKeys = ['plugin', 'command', 'pipeline', 'signal', 'mode', 'provider'];
 
 /** Whether a change is about what is started; whoever switches a webhook off need not mend it. */
 export function isRetargeted(before: Readonly<JsonObject>, after: Readonly<JsonObject>): boolean {
@@ -95,6 +97,7 @@ export function checkTarget({ target }: Hook, { catalog, pipelines, config }: Ta
   if (target.kind !== 'agent') return;
   const hint = 'Set it up under plugins, or name another one with webhooks.agent.';
   checkCommand(config.webhooks.agent, target.mode === 'wake' ? 'turn' : 'task', catalog, hint);
+  checkAgent(target, { catalog, config });
 }
 
 function checkCommand(name: string, command: string, catalog: Catalog, hint?: string): void {

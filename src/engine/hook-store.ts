@@ -116,8 +116,14 @@ function isSame(a: WebhookRow, b: WebhookRow): boolean {
 function openRow(row: WebhookRow, vault: Pick<Vault, 'open'>): Opened {
   const kept = openSecrets(row, vault);
   const settings = parseJson(row.settings) as JsonObject;
-  const entry = toEntry(row.id, settings, veil(kept));
+  const entry = toEntry(row.id, closeIdle(settings), veil(kept));
   return { row, kept, hook: toHook(hookEntry.parse(entry)).hook };
+}
+
+/** Earlier versions stored a rate limit of 0, which accepts nothing: such a webhook is disabled. */
+function closeIdle(settings: JsonObject): JsonObject {
+  const { rate_limit_per_minute: rate, ...rest } = settings;
+  return rate === 0 ? { ...rest, enabled: false } : settings;
 }
 
 export function openSecrets(

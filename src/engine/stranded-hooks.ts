@@ -1,10 +1,11 @@
 import { referTo } from '../base/credential-ref.ts';
-import { messageOf } from '../base/errors.ts';
+import { messageOf, toDuctileError, type DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { WebhookRow } from '../ledger/webhooks.ts';
 import { checkTarget, readEntry, type Targets } from './hook-check.ts';
+import { checkAgent, checkTemplate, type AgentTargets } from './webhook-agent.ts';
 
 /** The webhooks that are on and have nothing to start, by their ids, and why. */
 export function findStranded(
@@ -15,6 +16,27 @@ export function findStranded(
     rows.flatMap((row) => {
       const fault = faultOf(row, inForce);
       return fault === undefined ? [] : [[row.id, fault]];
+    }),
+  );
+}
+
+/** Settings of enabled webhooks that could never work, by their ids, whatever else is there. */
+export function findWebhookFaults(
+  rows: readonly WebhookRow[],
+  agents: AgentTargets,
+): ReadonlyMap<string, DuctileError> {
+  return new Map(
+    rows.flatMap((row) => {
+      try {
+        const settings = parseJson(row.settings) as JsonObject;
+        const { target, enabled } = readEntry(row.id, settings, [{ secret: referTo('kept') }]);
+        if (!enabled) return [];
+        checkTemplate(target);
+        checkAgent(target, agents);
+        return [];
+      } catch (thrown) {
+        return [[row.id, toDuctileError(thrown)] as const];
+      }
     }),
   );
 }

@@ -77,7 +77,9 @@ export const systemDoctor = defineOperation({
 
 /** The server's own, or from the command line the one that the files name, if they can be read. */
 async function lookAtLedger({ config }: Reading, context: Context): Promise<LedgerFindings> {
-  if (context.place === undefined) return findOnLedger(context.engine.ledger);
+  if (context.place === undefined) {
+    return findOnLedger(context.engine.ledger, context.engine);
+  }
   return config === undefined ? { findings: [], hasTenants: false } : findInPlace(config);
 }
 

@@ -5,6 +5,9 @@ import { placeOf } from '../config/installed.ts';
 import { makeProblem } from '../config/problem.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openToLook } from '../ledger/reading.ts';
+import { findWebhookFaults } from '../engine/stranded-hooks.ts';
+import type { AgentTargets } from '../engine/webhook-agent.ts';
+import { loadCatalog } from '../plugin/catalog.ts';
 
 export interface LedgerFindings {
   readonly findings: readonly Finding[];
@@ -12,7 +15,8 @@ export interface LedgerFindings {
 }
 
 /** What is found on a ledger that is opened for that, beside whoever works with it. */
-export async function findInPlace({ file, state }: Config): Promise<LedgerFindings> {
+export async function findInPlace(config: Config): Promise<LedgerFindings> {
+  const { file, state } = config;
   const told = (severity: Severity, message: string, hint?: string): LedgerFindings => {
     const problem = makeProblem(file, 'state', message, hint);
     return { findings: [toFinding(severity, 'state', problem)], hasTenants: false };
@@ -21,7 +25,7 @@ export async function findInPlace({ file, state }: Config): Promise<LedgerFindin
     const ledger = await openToLook(state);
     try {
       const damage = await ledger.quickCheck();
-      if (damage.length === 0) return await findOnLedger(ledger);
+      if (damage.length === 0) return await findOnLedger(ledger, agentsIn(config));
       const hint = '`ductile system check` says all; `ductile system restore` puts a backup there.';
       return told('error', `names a ledger that is not sound: ${damage.join('; ')}`, hint);
     } finally {
@@ -36,11 +40,17 @@ export async function findInPlace({ file, state }: Config): Promise<LedgerFindin
 
 /** What a ledger has on record that somebody should see to: nothing of it keeps others from working. */
 export async function findOnLedger(
-  ledger: Pick<Ledger, 'installations' | 'tenants'>,
+  ledger: Pick<Ledger, 'installations' | 'tenants' | 'webhooks'>,
+  agents: AgentTargets | undefined,
 ): Promise<LedgerFindings> {
   const installations = await ledger.installations({});
+  const webhooks = await ledger.webhooks();
+  const faults = agents === undefined ? [] : [...findWebhookFaults(webhooks, agents)];
   const tenants = await ledger.tenants();
   const findings = [
+    ...faults.map(([id, { message, hint }]) =>
+      toFinding('error', 'webhooks', makeProblem(`webhook ${id}`, `webhook ${id}`, message, hint)),
+    ),
     ...installations.flatMap((row) => {
       if (row.lastError === null) return [];
       const message = `is installed and not in force: ${row.lastError}`;
@@ -57,4 +67,13 @@ export async function findOnLedger(
     }),
   ];
   return { findings, hasTenants: tenants.length > 0 };
+}
+
+/** The agent that webhooks use; undefined if the plugins can't be read, which is another finding. */
+function agentsIn(config: Config): AgentTargets | undefined {
+  try {
+    return { config, catalog: loadCatalog(config) };
+  } catch {
+    return undefined;
+  }
 }

@@ -10,8 +10,8 @@ import { agentModes } from '../webhook/hook-target.ts';
 import type { Outcome } from '../webhook/outcome.ts';
 import { quietActions } from '../schedule/quiet.ts';
 import { responses } from '../webhook/hook.ts';
-import { authModes, replayModes } from '../webhook/hook-auth.ts';
-import { algorithms, encodings } from '../webhook/mac.ts';
+import { authModes, replayModes, timestampUnits } from '../webhook/hook-auth.ts';
+import { algorithms, encodings, keyEncodings } from '../webhook/mac.ts';
 import { usual, usualPrefix } from '../webhook/usual.ts';
 import type { Context } from './context.ts';
 import { runShape } from './run-shapes.ts';
@@ -48,6 +48,34 @@ const agentFields = {
     .describe('for cron_task: of all jobs with the same key, one runs at a time'),
 };
 
+/** The keys of `signed`. */
+const signedShape = z.strictObject({
+  header: text().describe('the header with the signatures'),
+  separator: z.string().optional().describe('between the entries of the header (default: none)'),
+  prefix: z.string().optional().describe('before each signature, such as v1= (default: none)'),
+  payload: z
+    .string()
+    .optional()
+    .describe(
+      'what is signed: {body}, {header:NAME}, {sig.NAME}, {url}, {method} (default: {body})',
+    ),
+  algorithm: z.enum(algorithms).optional().describe('of the HMAC (default: sha256)'),
+  encoding: z.enum(encodings).optional().describe('of the signature (default: hex)'),
+  key: z.enum(keyEncodings).optional().describe('how the secret is written (default: utf8)'),
+  key_prefix: z.string().optional().describe('before the secret, such as whsec_ (default: none)'),
+  timestamp: z
+    .string()
+    .optional()
+    .describe('where the signed Unix time is: {header:NAME} or {sig.NAME}; it must be in payload'),
+  timestamp_unit: z.enum(timestampUnits).optional().describe('of the time (default: s)'),
+  tolerance: text().optional().describe('how far from now the time may be (default: 5m)'),
+  id_field: text().optional().describe('the field of the body with the delivery id'),
+  unique_body: z
+    .boolean()
+    .optional()
+    .describe('whether the same body is always the same delivery (default: false)'),
+});
+
 /** The keys of a webhook as they are written; what they say against each other is said later. */
 export const settingsFields = {
   title: text().max(limits.hookTitleCharsMax).optional().describe('what people call it'),
@@ -79,7 +107,12 @@ export const settingsFields = {
     .string()
     .optional()
     .describe('for hmac: finds what is signed before the body, with a dot between'),
-  signed: z.record(z.string(), z.unknown()).optional().describe('for signed: the general form'),
+  hmac_tolerance: text()
+    .optional()
+    .describe(
+      'for hmac_payload_prefix_regex: how far from now a signed Unix time may be; 0s to accept any (default: 5m)',
+    ),
+  signed: signedShape.optional().describe('for signed: what the signature covers, and where it is'),
   delivery_header: text().optional().describe('the header with the id of a delivery'),
   replay: z
     .enum(replayModes)
@@ -95,7 +128,7 @@ export const settingsFields = {
     .array(text())
     .max(limits.hookHeadersMax)
     .optional()
-    .describe('headers that signals, plugins and pipelines get, a JSON array'),
+    .describe('headers that signals, plugins and pipelines get, separated by commas'),
   max_body_bytes: z
     .int()
     .min(1)
@@ -104,7 +137,7 @@ export const settingsFields = {
     .describe('the largest body; 1 MB unless told'),
   rate_limit_per_minute: z
     .int()
-    .min(0)
+    .min(1)
     .max(limits.hookRateMax)
     .optional()
     .describe('verified deliveries; 600 unless told'),

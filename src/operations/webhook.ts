@@ -1,7 +1,11 @@
 import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
 import { duration, text } from '../base/fields.ts';
+import type { JsonObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
 import { limits } from '../base/limits.ts';
 import { hookNotFound } from '../engine/hook-find.ts';
+import { authModes, secretKeyOf, type AuthMode } from '../webhook/hook-auth.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { askDirective, direct, directErrors, planDirective, textIn } from './direct.ts';
@@ -29,6 +33,10 @@ const brought = z
   .string()
   .optional()
   .describe('the secret itself, which its sender made; it is sealed, and shown nowhere');
+const broughtToken = z.string().optional().describe('the same as secret, for bearer and gitlab');
+const broughtKey = z.string().optional().describe('the same as secret, for modes that sign');
+const brings = { secret: brought, token: broughtToken, hmac_secret: broughtKey };
+const secretFields = Object.keys(brings);
 const keyErrors = ['CREDENTIAL_KEY_INVALID', 'CREDENTIAL_KEY_MISSING'] as const;
 const targetErrors = ['COMMAND_NOT_FOUND', 'PIPELINE_NOT_FOUND', 'PLUGIN_NOT_FOUND'] as const;
 const usual = [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'] as const;
@@ -43,10 +51,10 @@ export const addWebhook = defineOperation({
     id: hookId.optional(),
     title: settingsFields.title.unwrap().describe('what people call it'),
     credential,
-    secret: brought,
+    ...brings,
   }),
   nulls: 'absent',
-  secrets: ['secret'],
+  secrets: secretFields,
   output: z.object({
     id: z.string(),
     path: z.string(),
@@ -75,7 +83,8 @@ export const addWebhook = defineOperation({
   },
   async run(context, input) {
     const asked = toCreate(input);
-    const { id, result } = await direct(context, 'webhook.create', asked, beside(input));
+    const secretBeside = beside(input, input.auth_mode);
+    const { id, result } = await direct(context, 'webhook.create', asked, secretBeside);
     const hook = textIn(result, 'id');
     return {
       webhook_id: hook,
@@ -87,7 +96,8 @@ export const addWebhook = defineOperation({
       directive_id: id,
     };
   },
-  plan: (context, input) => plan(context, 'webhook.create', toCreate(input), input),
+  plan: (context, input) =>
+    plan(context, 'webhook.create', toCreate(input), beside(input, input.auth_mode)),
 });
 
 export const editWebhook = defineOperation({
@@ -215,12 +225,12 @@ export const rotateWebhook = defineOperation({
   input: z.strictObject({
     id: hookId,
     credential,
-    secret: brought,
+    ...brings,
     keep_old: duration({ minMs: 1000, maxMs: limits.hookKeepOldMsMax })
       .optional()
       .describe('how long the secret of now stays good; not at all unless told'),
   }),
-  secrets: ['secret'],
+  secrets: secretFields,
   output: z.object({ id: z.string(), url: hookUrl, secret, directive_id: directiveId }),
   errors: [...usual, ...keyErrors, ...targetErrors, 'CREDENTIAL_NOT_FOUND', 'WEBHOOK_NOT_FOUND'],
   http: { method: 'POST', path: '/webhooks/:id/rotate', isSecret: true },
@@ -230,32 +240,64 @@ export const rotateWebhook = defineOperation({
   },
   async run(context, input) {
     const asked = toRotate(input);
-    const { id, result } = await direct(context, 'webhook.rotate', asked, beside(input));
+    const secretBeside = beside(input, await modeOf(context, input.id));
+    const { id, result } = await direct(context, 'webhook.rotate', asked, secretBeside);
     const made = textOrNull(result['secret']);
     const url = urlOf(context.engine, input.id);
     return { id: input.id, url, secret: made, directive_id: id };
   },
-  plan: (context, input) => plan(context, 'webhook.rotate', toRotate(input), input),
+  async plan(context, input) {
+    const secretBeside = beside(input, await modeOf(context, input.id));
+    return plan(context, 'webhook.rotate', toRotate(input), secretBeside);
+  },
 });
 
 interface Given extends Readonly<Record<string, unknown>> {
   readonly id?: string | undefined;
   readonly credential?: string | undefined;
   readonly secret?: string | undefined;
+  readonly token?: string | undefined;
+  readonly hmac_secret?: string | undefined;
 }
 
-/** What goes beside the params, because those are recorded. */
-function beside({ secret: value }: Given): { readonly secret?: string } {
-  return value === undefined ? {} : { secret: value };
+interface SecretBeside {
+  readonly secret?: string;
 }
 
-async function plan(context: Context, type: string, params: object, input: Given) {
-  const asked = { type, params, dryRun: true, ...beside(input) };
+/** What goes beside the params, because those are recorded. Document 4 has two names for it. */
+function beside(given: Given, mode: AuthMode = 'bearer'): SecretBeside {
+  const [first, second] = secretFields.filter((field) => given[field] !== undefined);
+  if (first === undefined) return {};
+  if (second !== undefined) throw refuseSecret(second, `and ${first} exclude each other`);
+  const wanted = secretKeyOf(mode);
+  if (first !== 'secret' && first !== wanted) {
+    throw refuseSecret(first, `is not for auth_mode ${mode}`, `Write it as ${wanted}.`);
+  }
+  const value = given.secret ?? given.token ?? given.hmac_secret ?? '';
+  if (first !== 'secret' && value.length < limits.hookSecretCharsMin) {
+    throw refuseSecret(first, `has fewer than ${limits.hookSecretCharsMin} characters`);
+  }
+  return { secret: value };
+}
+
+function refuseSecret(place: string, message: string, hint?: string): DuctileError {
+  const more = hint === undefined ? {} : { hint };
+  return new DuctileError('INPUT_INVALID', `${place} ${message}`, { place, ...more });
+}
+
+async function modeOf({ engine: { ledger } }: Context, id: string): Promise<AuthMode | undefined> {
+  const row = await ledger.webhook(id);
+  const settings = row === undefined ? {} : (parseJson(row.settings) as JsonObject);
+  return authModes.find((mode) => mode === settings['auth_mode']);
+}
+
+async function plan(context: Context, type: string, params: object, secretBeside: SecretBeside) {
+  const asked = { type, params, dryRun: true, ...secretBeside };
   return [...(await askDirective(context, asked)).plan];
 }
 
 function toCreate(given: Given): object {
-  const { id, credential: name, secret: _secret, ...settings } = given;
+  const { id, credential: name, secret: _, token: __, hmac_secret: ___, ...settings } = given;
   return {
     settings: said(settings),
     ...(id === undefined ? {} : { id }),

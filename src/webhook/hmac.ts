@@ -2,7 +2,7 @@ import { limits } from '../base/limits.ts';
 import { findSigner, type Algorithm, type Encoding, type KeyForm } from './mac.ts';
 import { findAll, makeEffort, type Effort, type Pattern } from './pattern.ts';
 import { takeHeader, type HookRequest } from './request.ts';
-import { refuse, type OncePolicy, type Refused } from './verdict.ts';
+import { findTimeFault, refuse, type OncePolicy, type Refused } from './verdict.ts';
 
 /** The generic form: one header, the body, and maybe something of the header before it. */
 export interface HmacScheme {
@@ -16,12 +16,18 @@ export interface HmacScheme {
   readonly signature: Pattern | undefined;
   /** Finds in the header what was signed before the body, with a dot between. */
   readonly payloadPrefix: Pattern | undefined;
+  /**
+   * How far from now the time in the payload prefix may be; 0 doesn't check it. If undefined, the
+   * default counts for a prefix that is a Unix time, and any other prefix is accepted.
+   */
+  readonly toleranceMs: number | undefined;
   readonly idHeaders: readonly string[];
   readonly once: OncePolicy;
 }
 
 export interface HmacSigned {
   readonly secretIndex: number;
+  readonly timestampMs?: number | undefined;
   readonly once: OncePolicy;
   readonly parts: readonly (string | Buffer)[];
 }
@@ -38,6 +44,7 @@ export function makeEndpointScheme(header: string): HmacScheme {
     prefix: 'sha256=',
     signature: undefined,
     payloadPrefix: undefined,
+    toleranceMs: undefined,
     idHeaders: [],
     once: 'never',
   };
@@ -47,6 +54,7 @@ export function verifyHmac(
   scheme: HmacScheme,
   request: HookRequest,
   secrets: readonly string[],
+  nowMs: number,
 ): HmacSigned | Refused {
   const taken = takeHeader(request, scheme.header);
   if (!taken.ok) return refuse(taken.reason);
@@ -55,22 +63,45 @@ export function verifyHmac(
   if (signatures === undefined) return refuse('pattern_exhausted');
   if (signatures.length === 0) return refuse('signature_malformed');
   if (signatures.length > limits.hookSignaturesMax) return refuse('signatures_too_many');
-  const parts: (string | Buffer)[] = [request.rawBody];
-  if (scheme.payloadPrefix !== undefined) {
-    const prefixes = findAll(scheme.payloadPrefix, taken.value, 1, effort);
-    if (prefixes === undefined) return refuse('pattern_exhausted');
-    const [prefix = ''] = prefixes;
-    if (prefix === '') return refuse('prefix_unmatched');
-    // Or a piece of the body could be passed for it.
-    if (prefix.includes('.')) return refuse('value_ambiguous');
-    // A header's characters are its bytes.
-    parts.unshift(Buffer.from(`${prefix}.`, 'latin1'));
-  }
-  const { algorithm, encoding } = scheme;
+  const prefix = findPrefix(scheme, taken.value, effort);
+  if (typeof prefix === 'object') return prefix;
+  // A header's characters are its bytes.
+  const signed = prefix === undefined ? [] : [Buffer.from(`${prefix}.`, 'latin1')];
+  const parts = [...signed, request.rawBody];
+  const { algorithm, encoding, once } = scheme;
   const signing = { algorithm, encoding, key: literal };
   const secretIndex = findSigner(secrets, signatures, parts, signing);
   if (secretIndex === undefined) return refuse('signature_wrong');
-  return { secretIndex, once: scheme.once, parts };
+  const { toleranceMs } = scheme;
+  if (prefix === undefined || toleranceMs === 0) return { secretIndex, once, parts };
+  const timestampMs = timeIn(prefix);
+  if (timestampMs === undefined) {
+    return toleranceMs === undefined ? { secretIndex, once, parts } : refuse('timestamp_malformed');
+  }
+  const fault = findTimeFault(timestampMs, toleranceMs ?? limits.hookToleranceMs, nowMs);
+  if (fault !== undefined) return refuse(fault);
+  return { secretIndex, timestampMs, once: 'always', parts };
+}
+
+/** What was signed before the body; undefined if nothing is. */
+function findPrefix(
+  { payloadPrefix }: HmacScheme,
+  header: string,
+  effort: Effort,
+): string | Refused | undefined {
+  if (payloadPrefix === undefined) return undefined;
+  const prefixes = findAll(payloadPrefix, header, 1, effort);
+  if (prefixes === undefined) return refuse('pattern_exhausted');
+  const [prefix = ''] = prefixes;
+  if (prefix === '') return refuse('prefix_unmatched');
+  // Or a piece of the body could be passed for it.
+  return prefix.includes('.') ? refuse('value_ambiguous') : prefix;
+}
+
+/** A Unix time in seconds (10 digits) or milliseconds (13 digits). */
+function timeIn(prefix: string): number | undefined {
+  if (!/^(?:\d{10}|\d{13})$/.test(prefix)) return undefined;
+  return Number(prefix) * (prefix.length === 10 ? 1000 : 1);
 }
 
 function findSignatures(

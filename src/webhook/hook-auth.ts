@@ -67,6 +67,8 @@ const place = z.string().transform((value, context) => {
   return z.NEVER;
 });
 
+export const timestampUnits = ['s', 'ms'] as const;
+
 const signedFields = section({
   header: headerName,
   separator: z.string().max(10).default(''),
@@ -77,7 +79,7 @@ const signedFields = section({
   key: z.enum(keyEncodings).default('utf8'),
   key_prefix: z.string().max(50).default(''),
   timestamp: place.optional(),
-  timestamp_unit: z.enum(['s', 'ms']).optional(),
+  timestamp_unit: z.enum(timestampUnits).optional(),
   tolerance: duration({ minMs: 1000, maxMs: limits.hookToleranceMsMax }).optional(),
   id_field: text().max(100).optional(),
   unique_body: flag().default(false),
@@ -93,6 +95,7 @@ export const authFields = {
   hmac_sig_prefix: z.string().max(50).optional(),
   hmac_sig_regex: blankable(pattern),
   hmac_payload_prefix_regex: blankable(pattern),
+  hmac_tolerance: duration({ minMs: 0, maxMs: limits.hookToleranceMsMax }).optional(),
   signed: signedFields.optional(),
   delivery_header: headerName.optional(),
   replay: z.enum(replayModes).default(usual.replay),
@@ -112,6 +115,7 @@ const hmacKeys = [
   'hmac_sig_prefix',
   'hmac_sig_regex',
   'hmac_payload_prefix_regex',
+  'hmac_tolerance',
 ] as const;
 
 /** The key under which an entry has its secrets. */
@@ -134,6 +138,11 @@ export function checkAuth(fields: AuthFields, report: Report): void {
     }
   } else if (fields.hmac_header === undefined) {
     report('hmac_header', 'is required for auth_mode hmac', 'Name the header with the signature.');
+  }
+  const isTimed = fields.hmac_payload_prefix_regex !== undefined;
+  if (mode === 'hmac' && fields.hmac_tolerance !== undefined && !isTimed) {
+    const hint = 'Leave it out, or say where the header has the signed time.';
+    report('hmac_tolerance', 'is only for hmac_payload_prefix_regex', hint);
   }
   if (mode !== 'signed' && signed !== undefined) {
     report('signed', 'is only for auth_mode signed', 'Leave it out.');
@@ -251,6 +260,7 @@ function toNormalScheme(fields: AuthFields): Scheme {
     prefix: fields.hmac_sig_prefix ?? usualPrefix(algorithm),
     signature: fields.hmac_sig_regex,
     payloadPrefix: fields.hmac_payload_prefix_regex,
+    toleranceMs: fields.hmac_tolerance,
     idHeaders: [idHeader],
     once: 'never',
   };

@@ -45,7 +45,7 @@ export const hookFields = {
   description: z.string().max(limits.hookDescriptionCharsMax).default(''),
   enabled: flag().default(true),
   max_body_bytes: count(1, limits.hookBodyBytesMax).default(usual.maxBodyBytes),
-  rate_limit_per_minute: count(0, limits.hookRateMax).default(usual.ratePerMinute),
+  rate_limit_per_minute: count(1, limits.hookRateMax).default(usual.ratePerMinute),
   ...respondFields,
   ...targetFields,
   ...authFields,

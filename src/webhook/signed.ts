@@ -2,7 +2,7 @@ import { limits } from '../base/limits.ts';
 import { findSigner, type Signing } from './mac.ts';
 import { fillPayload, valueOf, type Part } from './payload.ts';
 import { takeHeader, type HookRequest } from './request.ts';
-import { refuse, type OncePolicy, type Refusal, type Refused } from './verdict.ts';
+import { findTimeFault, refuse, type OncePolicy, type Refusal, type Refused } from './verdict.ts';
 
 /** The general form: any number of signatures over anything that the request has. */
 export interface SignedScheme extends Signing {
@@ -81,7 +81,6 @@ function readTime(
   const text = value.bytes.toString();
   if (!/^\d{1,15}$/.test(text)) return { ok: false, reason: 'timestamp_malformed' };
   const ms = Number(text) * (timestamp.unit === 's' ? 1000 : 1);
-  if (ms < nowMs - timestamp.toleranceMs) return { ok: false, reason: 'timestamp_old' };
-  if (ms > nowMs + timestamp.toleranceMs) return { ok: false, reason: 'timestamp_ahead' };
-  return { ok: true, ms };
+  const fault = findTimeFault(ms, timestamp.toleranceMs, nowMs);
+  return fault === undefined ? { ok: true, ms } : { ok: false, reason: fault };
 }

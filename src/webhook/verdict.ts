@@ -53,6 +53,16 @@ export const refusals = [
 
 export type Refusal = (typeof refusals)[number];
 
+/** Why a signed time is too far from now; undefined if it isn't. */
+export function findTimeFault(
+  timestampMs: number,
+  toleranceMs: number,
+  nowMs: number,
+): 'timestamp_old' | 'timestamp_ahead' | undefined {
+  if (timestampMs < nowMs - toleranceMs) return 'timestamp_old';
+  return timestampMs > nowMs + toleranceMs ? 'timestamp_ahead' : undefined;
+}
+
 export function refuse(reason: Refusal): Refused {
   return { kind: 'refused', reason };
 }

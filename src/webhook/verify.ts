@@ -58,7 +58,7 @@ function prove(
 ): Proof | Refused {
   if (scheme.kind === 'twilio') return verifyTwilio(scheme, request, secrets);
   if (scheme.kind === 'signed') return verifySigned(scheme, request, secrets, nowMs);
-  if (scheme.kind === 'hmac') return verifyHmac(scheme, request, secrets);
+  if (scheme.kind === 'hmac') return verifyHmac(scheme, request, secrets, nowMs);
   const found = verifyToken(scheme, request, secrets);
   return typeof found === 'number' ? { secretIndex: found, once: 'never', parts: [] } : found;
 }

@@ -74,12 +74,12 @@ describe('a hook', () => {
       quiet_action: 'defer',
       timezone: 'Europe/Berlin',
       dependency: 'repo',
-      rate_limit_per_minute: 0,
+      rate_limit_per_minute: 1,
       max_body_bytes: 10,
     });
     expect(hook).toMatchObject({
       enabled: false,
-      ratePerMinute: 0,
+      ratePerMinute: 1,
       maxBodyBytes: 10,
       target: {
         instruction: 'Look into it.',
