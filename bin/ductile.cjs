@@ -10,6 +10,8 @@ var manifest = require('../package.json');
 
 var root = path.dirname(__dirname);
 
+refuseInspector();
+
 if (process.argv.length === 3 && /^(-V|--version)$/.test(process.argv[2])) {
   // On every Node, and without waiting for the program.
   process.stdout.write(manifest.version + '\n');
@@ -17,6 +19,18 @@ if (process.argv.length === 3 && /^(-V|--version)$/.test(process.argv[2])) {
   runHere();
 } else {
   handOver(findRuntime());
+}
+
+// SIGUSR1 opens Node's inspector on the loopback address, where any local process can use it. A handler
+// takes the signal's place even if Node was started without --disable-sigusr1, and keeps the process
+// alive with it. An inspector that the signal opened before this line is closed.
+function refuseInspector() {
+  if (process.platform === 'win32') return;
+  process.on('SIGUSR1', function () {});
+  var options = process.execArgv.concat(process.env.NODE_OPTIONS || '').join(' ');
+  if (/--(inspect|disable-sigusr1)/.test(options)) return;
+  var inspector = require('inspector');
+  if (inspector.url() !== undefined) inspector.close();
 }
 
 function runHere() {
@@ -45,9 +59,11 @@ function handOver(node) {
     process.exitCode = 1;
     return;
   }
-  var child = require('child_process').spawn(node, [__filename].concat(process.argv.slice(2)), {
-    stdio: 'inherit',
-  });
+  var child = require('child_process').spawn(
+    node,
+    ['--disable-sigusr1', __filename].concat(process.argv.slice(2)),
+    { stdio: 'inherit' },
+  );
   ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR2'].forEach(function (signal) {
     process.on(signal, function () {
       // What is typed at a terminal reaches the whole foreground group: the child has it already.

@@ -89,7 +89,8 @@ function launch({ rung, program, lockPath, markerPrefix, cgroup }: HelperOptions
   const settings = { env, detached: true, stdio: 'pipe' } as const;
   const args = [lockPath, markerPrefix];
   if (rung === 'native') return spawn(program, args, settings);
-  const nodeArgs = ['--disable-warning=ExperimentalWarning', program, ...args];
+  const flags = ['--disable-warning=ExperimentalWarning', '--disable-sigusr1'];
+  const nodeArgs = [...flags, program, ...args];
   if (!existsSync('/bin/sh')) return spawn(process.execPath, nodeArgs, settings);
   const script = 'ulimit -c 0; exec "$0" "$@"';
   return spawn('/bin/sh', ['-c', script, process.execPath, ...nodeArgs], settings);

@@ -22,6 +22,8 @@ import { takeLock } from './lock.ts';
 import { isGone, killMarked, type KilledProcess } from './marks.ts';
 import { NodeRun, TIMER_MS_MAX } from './node-run.ts';
 
+/** SIGUSR1 would open an inspector. */
+const ignored = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGTSTP', 'SIGUSR1'] as const;
 const SWEEP_PATIENCE_MS = 30_000;
 const SWEEP_PAUSE_MS = 5;
 const STRAYS_AFTER_MS = 1000;
@@ -39,9 +41,7 @@ await main();
 
 async function main(): Promise<void> {
   closeInherited();
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGTSTP'] as const) {
-    process.on(signal, () => {});
-  }
+  for (const signal of ignored) process.on(signal, () => {});
   process.on('uncaughtException', fail);
   process.stdout.on('error', () => {});
   process.stdin.on('error', () => {});
