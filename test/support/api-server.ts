@@ -57,6 +57,8 @@ export interface ApiSetup {
   readonly routes?: readonly JsonObject[];
   /** Manifests of packages, by the directory that they are in. */
   readonly packages?: Readonly<Record<string, JsonObject>>;
+  /** Roots of plugins and packages besides those in its directory. */
+  readonly roots?: { readonly plugins: string; readonly packages: string };
   /** Puts more into its directory before it starts. */
   readonly prepare?: (directory: string) => Promise<void>;
 }
@@ -92,8 +94,9 @@ export async function startApi(setup: ApiSetup = {}): Promise<TestApi> {
     JSON.stringify({
       service: { max_workers: 4, poll_interval: '20ms', shutdown_timeout: '10ms', ...service },
       state,
-      plugin_roots: ['./plugins'],
+      plugin_roots: ['./plugins', ...(setup.roots === undefined ? [] : [setup.roots.plugins])],
       ...(setup.packages === undefined ? {} : { package_roots: ['./packages'] }),
+      ...(setup.roots === undefined ? {} : { package_roots: [setup.roots.packages] }),
       plugins: settings,
       pipelines: [...pipelines],
       tenants,
