@@ -18,7 +18,7 @@ import type { HostLog } from '../plugin/helper.ts';
 import { makeHost } from '../plugin/host.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
 import { readAgain, readBlueprint } from './blueprint.ts';
-import { makeIsolation } from './isolate.ts';
+import { confineListed, makeIsolation } from './isolate.ts';
 import { findPlace } from './place.ts';
 import { openVault } from './vault.ts';
 import { openTenants } from './tenant-engine.ts';
@@ -106,6 +106,7 @@ function makeEngine(
   });
   const turns = makeTurns(() => engine.config.service.maxWorkers);
   const isolation = makeIsolation();
+  const confined = confineListed(host, () => isolation(engine.config));
   const vault = openVault(config);
   const runTokens = new RunTokens();
   const meters = makeMeters();
@@ -136,7 +137,7 @@ function makeEngine(
     shippedPackages: place.packages,
     ledger,
     host,
-    runner: makeRunner(host, makePrewarmPool({ host, log: tell })),
+    runner: makeRunner(confined, makePrewarmPool({ host: confined, log: tell })),
     version: place.version,
     vault,
     runTokens,

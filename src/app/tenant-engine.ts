@@ -19,10 +19,10 @@ import { openSoundLedger } from '../ledger/open.ts';
 import { tenantPlace } from '../ledger/tenant-place.ts';
 import type { TenantRow } from '../ledger/tenants.ts';
 import { refuseLate } from '../operations/directive-late.ts';
-import { confined } from '../plugin/isolation.ts';
 import { makePrewarmPool } from '../plugin/prewarm.ts';
 import type { Host } from '../plugin/process.ts';
 import { compileForTenant, readTenantBlueprint } from './blueprint.ts';
+import { confineTenant } from './isolate.ts';
 import { findPlace } from './place.ts';
 
 /** What the ledgers of tenants share with the root one in this process. */
@@ -103,9 +103,9 @@ function makeTenantEngine(row: () => TenantRow, ledger: Ledger, household: House
   const { version, packages } = findPlace();
   refuseUnisolated(config, isolation);
   const facade = makeFacadeHost(shared);
-  const host = confined(facade, () => {
+  const host = confineTenant(facade, slug, () => {
     const { config: now } = current();
-    return now.tenants.trust === 'isolated' ? isolation(now).wrapper : [];
+    return { config: now, isolation: isolation(now) };
   });
   const log = whole.forTenant(slug);
   const spawnerLog = log.child('spawner');

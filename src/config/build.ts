@@ -14,6 +14,7 @@ import { toSchedule } from '../schedule/entry.ts';
 import { keyText, type Path } from './document.ts';
 import { hostTimezone } from './fields.ts';
 import { makeRecord } from './freeze.ts';
+import { buildIsolation, reportOverlaps } from './isolation.ts';
 import { resolvePath } from './paths.ts';
 import { buildLimits } from './resource-limits.ts';
 import { pluginSchema } from './schema.ts';
@@ -46,9 +47,11 @@ export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltC
   const plugins = Object.entries(parsed.plugins).map(([name, plugin]) => {
     const path = ['plugins', name];
     const built = buildPlugin(plugin, placeOf(path), (below) => placeOf([...path, ...below]));
-    return [name, built] as const;
+    const isolation =
+      plugin.isolation && buildIsolation(plugin.isolation, [...path, 'isolation'], context);
+    return [name, { ...built, isolation }] as const;
   });
-  return {
+  const built: BuiltConfig = {
     file,
     directory,
     service: buildService(parsed.service),
@@ -58,6 +61,11 @@ export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltC
     plugins: makeRecord(plugins),
     pluginDefaults: buildPlugin(pluginSchema.parse({}), file),
     pluginLimits: buildLimits(parsed.service.limits),
+    pluginIsolation: makeRecord(
+      plugins.flatMap(([name, { isolation }]) =>
+        isolation === undefined ? [] : [[name, isolation] as const],
+      ),
+    ),
     onlyListed: false,
     routes: parsed.routes.map((route, index) => buildRoute(route, placeOf(['routes', index]))),
     pipelines: parsed.pipelines.map((pipeline, index) =>
@@ -72,6 +80,7 @@ export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltC
       trust: parsed.tenants.trust,
       idleMs: parsed.tenants.idle,
       limits: buildLimits(parsed.tenants.limits),
+      isolation: buildIsolation(parsed.tenants.isolation, ['tenants', 'isolation'], context),
     },
     api: buildApi(parsed, context),
     telemetry: buildTelemetry(parsed.telemetry),
@@ -81,6 +90,8 @@ export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltC
       tokens: new Map(parsed.tokens.map(({ name, key }) => [name, key])),
     }),
   };
+  reportOverlaps(built, context.report);
+  return built;
 }
 
 function buildService(parsed: ParsedConfig['service']): ServiceConfig {
@@ -170,6 +181,8 @@ export function buildPlugin(
       places: access.scopes.map((_, index) => placeOf(['api_access', 'scopes', index])),
     },
     shared: parsed.shared,
+    // Only the files can set it, and they resolve its paths.
+    isolation: undefined,
     place,
   };
 }

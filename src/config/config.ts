@@ -27,6 +27,8 @@ export interface Config {
   readonly pluginDefaults: PluginConfig;
   /** The limits of plugins that have none of their own. */
   readonly pluginLimits: ResourceLimits;
+  /** By name, the isolation that the files set for a plugin. Others that use its code have it too. */
+  readonly pluginIsolation: Readonly<Record<string, IsolationConfig>>;
   /** Whether what is found but not listed is not there, as it is for tenants. */
   readonly onlyListed: boolean;
   readonly routes: readonly RouteConfig[];
@@ -143,6 +145,8 @@ export interface PluginConfig {
   readonly apiAccess: ApiAccess | undefined;
   /** Whether every tenant has it too. */
   readonly shared: boolean;
+  /** How its processes are confined; undefined when they aren't, except in a tenant. */
+  readonly isolation: IsolationConfig | undefined;
   readonly place: string;
 }
 
@@ -152,6 +156,15 @@ export interface ResourceLimits {
   readonly processes: number | undefined;
   readonly cpuMs: number | undefined;
   readonly fileBytes: number | undefined;
+}
+
+export interface IsolationConfig {
+  /** Undefined when it isn't set: `host`, or what `tenants.isolation` says. */
+  readonly network: 'host' | 'none' | undefined;
+  /** Absolute paths that its processes may read, besides the system and the plugins. */
+  readonly read: readonly string[];
+  /** Absolute paths of directories that its processes may write. */
+  readonly write: readonly string[];
 }
 
 export interface ApiAccess {
@@ -189,6 +202,8 @@ export interface DirectivesConfig {
 export interface TenantsConfig {
   /** `isolated`: with a tenant, plugins do not see the directories of the state and configuration. */
   readonly trust: 'isolated' | 'shared';
+  /** What plugin processes of every tenant get. */
+  readonly isolation: IsolationConfig;
   /** How long one in which nothing is to be done stays awake after the last visit. */
   readonly idleMs: number;
   /** For plugins of tenants that have no limits of their own. */

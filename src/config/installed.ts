@@ -113,6 +113,7 @@ const reserved: Readonly<Record<string, string>> = {
   shared: 'what a package brings belongs to one ledger',
   api_access: 'a package does not give itself rights',
   limits: 'a package does not choose its own limits',
+  isolation: 'a package does not choose how its processes are confined',
 };
 
 /** Whoever has the package could read it, so it would be no secret. */

@@ -85,6 +85,11 @@ export const meanings: Readonly<Record<string, string>> = {
   'plugins.<name>.circuit_breaker.reset_after': 'how long it pauses before one try',
   'plugins.<name>.api_access.scopes':
     'what its jobs may ask of the API while they run: each attempt gets a token that dies with it',
+  'plugins.<name>.isolation.network':
+    'with `isolation`, even `{}`, processes are confined (default: only in tenants). `host`, or ' +
+    '`none` for a loopback of its own (default: `tenants.isolation.network` in tenants, else host)',
+  'plugins.<name>.isolation.read': 'paths that confined processes may read besides the usual ones',
+  'plugins.<name>.isolation.write': 'directories that confined processes may write besides /tmp',
   'plugins.<name>.shared': 'whether every tenant has it too, with this configuration',
   'plugins.<name>.max_outstanding_polls': 'queued and running jobs of one schedule before it waits',
   'routes[].from': 'only events of this plugin',
@@ -112,7 +117,10 @@ export const meanings: Readonly<Record<string, string>> = {
   'tenants.limits.cpu': 'the same limit for plugins of tenants; 0 is unlimited',
   'tenants.limits.file_size': 'the same limit for plugins of tenants; 0 is unlimited',
   'tenants.trust':
-    '`isolated`: plugins of tenants do not see the state and the configuration; `shared`: they do',
+    '`isolated`: plugin processes of tenants are confined; `shared`: they run like your own',
+  'tenants.isolation.network': '`host`, or `none` for a loopback of its own (default: host)',
+  'tenants.isolation.read': "paths that tenants' plugin processes may read besides the usual ones",
+  'tenants.isolation.write': "directories that tenants' plugin processes may write besides /tmp",
   'directives.approval':
     'types of directives that wait until somebody else than the one who asks, or an owner, ' +
     'approves them: a list of types, or a map from type to the actors who may approve',

@@ -5,6 +5,7 @@ import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { KEY_VARIABLES } from '../base/seal.ts';
 import { count, duration, flag, section, text, timer } from '../base/fields.ts';
+import { isolationSchema } from './isolation.ts';
 import { commandName, pluginName, secret, timezone } from './fields.ts';
 import { approvalList, approvalMap, type Approvals } from '../directive/approval.ts';
 import { either } from '../pipeline/entry-fields.ts';
@@ -119,6 +120,7 @@ const plugin = section({
   }).prefault({}),
   max_outstanding_polls: count(1).default(1),
   api_access: section({ scopes: z.array(text()).min(1) }).optional(),
+  isolation: isolationSchema.optional(),
   shared: flag().default(false),
 });
 
@@ -141,6 +143,7 @@ const tenants = section({
   trust: z.enum(['isolated', 'shared']).default('isolated'),
   idle: timer(0).default(limits.tenantIdleMs),
   limits: tenantLimitsSchema,
+  isolation: isolationSchema.prefault({}),
 });
 
 const scopes = z.array(text());

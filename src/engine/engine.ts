@@ -10,7 +10,7 @@ import type { TenantRow } from '../ledger/tenants.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { Run, RunStatus } from '../pipeline/run.ts';
 import type { Catalog } from '../plugin/catalog.ts';
-import type { Isolation } from '../plugin/isolation.ts';
+import type { IsolationState } from '../plugin/isolation.ts';
 import type { Activity } from './activity.ts';
 import type { Cause } from './cause.ts';
 import type { DirectAnswer } from './directive-answers.ts';
@@ -44,7 +44,7 @@ export interface Engine {
     held(): 'tenant_limit' | 'tenant_suspended' | undefined;
   };
   /** By what plugins of tenants are kept out of the ledgers of others; it is tried out. */
-  isolation(): Isolation['tier'];
+  isolation(): IsolationState;
   /** The keys that this process opens secrets with, the newest first. */
   readonly keyIds: readonly string[];
   /** What this process said lately. */

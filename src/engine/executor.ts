@@ -128,6 +128,7 @@ export function toSpec(
     entrypoint: plugin.entrypoint,
     cwd: plugin.directory,
     env,
+    ...(plugin.isolation === undefined ? {} : { isolation: plugin.isolation }),
     timeoutMs: plugin.timeoutMs(command),
     killGraceMs: limits.killGraceMs,
     drainMs: limits.drainMs,
@@ -194,6 +195,7 @@ function refuse(job: ClaimedJob, rules: FollowRules): Closing {
  * one that this host has not the key of may open on another.
  */
 const unset: Readonly<Partial<Record<ErrorCode, Failure>>> = {
+  PLUGIN_NOT_ISOLATED: 'retryable',
   CREDENTIAL_NOT_FOUND: 'final',
   CREDENTIAL_KEY_MISSING: 'retryable',
   CREDENTIAL_KEY_INVALID: 'retryable',

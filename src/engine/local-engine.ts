@@ -10,7 +10,7 @@ import type { Outlook } from '../ledger/outlook.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { Run } from '../pipeline/run.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
-import type { Isolation } from '../plugin/isolation.ts';
+import type { IsolationState } from '../plugin/isolation.ts';
 import type { Activity } from './activity.ts';
 import type { DirectAnswer } from './directive-answers.ts';
 import type { DirectRequest } from './directive-definition.ts';
@@ -110,8 +110,9 @@ export class LocalEngine implements Engine {
     return this.#wiring.quota;
   }
 
-  isolation(): Isolation['tier'] {
-    return this.#parts.isolation?.(this.config).tier ?? 'none';
+  isolation(): IsolationState {
+    const unknown = { tier: 'none', hasOwnUser: false, reason: 'it is not known here' } as const;
+    return this.#parts.isolation?.(this.config) ?? unknown;
   }
 
   get config(): Config {

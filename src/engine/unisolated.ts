@@ -1,3 +1,4 @@
+import * as inspector from 'node:inspector';
 import { DuctileError } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
 import type { Isolation } from '../plugin/isolation.ts';
@@ -5,9 +6,19 @@ import type { Isolation } from '../plugin/isolation.ts';
 /** How plugins of tenants are kept apart under a configuration: what it names is hidden from them. */
 export type IsolationOf = (config: Config) => Isolation;
 
+/** An open inspector runs code of whoever connects to it, and plugins may connect to the loopback. */
+function refuseInspector(): void {
+  const address = inspector.url();
+  if (address === undefined) return;
+  const message = `The service runs with an open inspector at ${address}, which plugins can reach`;
+  const hint = 'Start the service without --inspect.';
+  throw new DuctileError('TENANT_NOT_ISOLATED', message, { place: 'tenants.trust', hint });
+}
+
 /** Throws when plugins of tenants would see the ledgers of others, and nobody said that they may. */
 export function refuseUnisolated(config: Config, isolation: IsolationOf | undefined): void {
   if (config.tenants.trust === 'shared') return;
+  refuseInspector();
   const { tier, reason } = isolation?.(config) ?? { tier: 'none', reason: 'it is not known here' };
   if (tier !== 'none') return;
   const message = `plugins cannot be kept out of other ledgers: ${reason ?? 'no way was found'}`;

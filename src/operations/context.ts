@@ -2,7 +2,7 @@ import type { Config } from '../config/config.ts';
 import type { Engine } from '../engine/engine.ts';
 import { makePrincipal, type Principal } from '../engine/tokens.ts';
 import type { SubmittedBy } from '../job/job.ts';
-import type { Isolation } from '../plugin/isolation.ts';
+import type { IsolationState } from '../plugin/isolation.ts';
 import type { Prover } from './prover.ts';
 import type { Workshop } from './workshop.ts';
 
@@ -34,7 +34,7 @@ export interface ConfigPlace {
   /** The directory of the plugins that come with the program. */
   readonly shippedPlugins: string;
   /** How plugins of tenants would be kept apart here; it is tried out. */
-  readonly isolation?: (config: Config) => Isolation;
+  readonly isolation?: (config: Config) => IsolationState;
   /** What plugins are made and tried with; only where files are worked on. */
   readonly workshop?: Workshop;
   /** Tries out what is configured; only where its files are. */

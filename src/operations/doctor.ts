@@ -1,9 +1,7 @@
 import * as z from 'zod';
-import { catalogue } from '../base/errors.ts';
-import { isObject } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
 import { toFinding } from '../config/findings.ts';
-import type { Finding, Severity } from '../config/findings.ts';
+import type { Finding } from '../config/findings.ts';
 import { readConfig } from '../config/load.ts';
 import type { LoadOptions, Reading } from '../config/load.ts';
 import { findPackages } from '../config/packages.ts';
@@ -14,6 +12,7 @@ import { checkApiAccess } from './access-check.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { findingsShape, showFindings } from './findings.ts';
+import { findTier } from './isolation-findings.ts';
 import { findInPlace, findOnLedger, type LedgerFindings } from './ledger-findings.ts';
 import {
   explainCommand,
@@ -104,29 +103,6 @@ function findBroken({ config }: Reading): Finding[] {
 export function examine(reading: Reading): Finding[] {
   const findings = diagnose(reading, Date.now());
   return [...findings, ...findScopes(reading)];
-}
-
-/** By what plugins of tenants are kept apart, where there are tenants or somebody thinks of them. */
-function findTier({ config, document }: Reading, context: Context, isThere: boolean): Finding[] {
-  if (config === undefined) return [];
-  const isMeant = isObject(document.value) && 'tenants' in document.value;
-  if (!isMeant && !isThere) return [];
-  const told = (severity: Severity, message: string, hint: string) =>
-    toFinding(severity, 'security', makeProblem(config.file, 'tenants.trust', message, hint));
-  if (config.tenants.trust === 'shared') {
-    const hint = 'Set it to isolated unless all of them trust each other.';
-    return [told('warning', 'lets plugins of tenants see the ledgers of others', hint)];
-  }
-  const { place } = context;
-  const tier = place === undefined ? context.engine.isolation() : place.isolation?.(config).tier;
-  if (tier === undefined || tier === 'none') {
-    const message = 'is isolated, and there is no way here to keep plugins of tenants apart';
-    const severity = isThere ? 'error' : 'warning';
-    return [told(severity, message, catalogue.TENANT_NOT_ISOLATED.hint)];
-  }
-  return [
-    told('info', `is isolated: plugins of tenants are kept apart by ${tier}`, 'All is well.'),
-  ];
 }
 
 /** What cannot be loaded is told elsewhere. */

@@ -7,6 +7,7 @@ import { limits } from '../base/limits.ts';
 import { settlesWithin } from '../base/within.ts';
 import { findStranded } from '../engine/stranded-hooks.ts';
 import { isOtherwise, keyOf } from '../engine/timetable.ts';
+import { describeIsolation } from '../plugin/isolation.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { figuresOf } from './figures.ts';
@@ -123,7 +124,8 @@ const all: Readonly<Record<string, Check>> = {
     );
     if (bad.length > 0) return { status: 'warn', detail: `not up to date: ${bad.join('; ')}` };
     const { trust } = engine.config.tenants;
-    const how = trust === 'shared' ? 'which see each other' : `kept apart by ${engine.isolation()}`;
+    const tier = describeIsolation(engine.isolation());
+    const how = trust === 'shared' ? 'which are not isolated' : `isolated by ${tier}`;
     return { status: 'ok', detail: `there are ${rows.length}, ${how}` };
   },
 

@@ -3,6 +3,7 @@ import { limits } from '../base/limits.ts';
 import type {
   ApiAccess,
   Config,
+  IsolationConfig,
   PluginConfig,
   ResourceLimits,
   RetryConfig,
@@ -37,6 +38,8 @@ export interface Plugin {
   readonly prewarm: number | undefined;
   /** What its jobs may ask of the API while they run. */
   readonly apiAccess: ApiAccess | undefined;
+  /** How its processes are confined, as the configuration files say. */
+  readonly isolation: IsolationConfig | undefined;
   /** Changes whenever its files or settings do. */
   readonly fingerprint: string;
   /** Changes with its files and its configuration, but not with the limits that it runs under. */
@@ -188,7 +191,10 @@ function loadPlugin(name: string, config: Config, bases: ReadonlyMap<string, Bas
     const message = `hides the plugin of that name; ${baseName} runs instead`;
     warnings.push(makeProblem(settings.place, keyText(['plugins', name, 'uses']), message));
   }
-  const plugin = makePlugin(name, baseName, base, settings, config);
+  // A name that a tenant's package chose must not find the rules of another plugin of that name.
+  const isolation = settings.isolation ?? config.pluginIsolation[baseName];
+  const wanted = { ...settings, isolation };
+  const plugin = makePlugin(name, baseName, base, wanted, config);
   return { plugin, problems: [], warnings };
 }
 
@@ -266,14 +272,16 @@ function makePlugin(
   settings: PluginConfig,
   { service: { maxWorkers }, state, pluginLimits }: Config,
 ): Plugin {
-  const { config, retry, timeoutsMs, apiAccess } = settings;
+  const { config, retry, timeoutsMs, apiAccess, isolation } = settings;
   const prewarm = manifest.prewarm ? settings.prewarm : 0;
   const wanted = settings.parallelism ?? (manifest.concurrencySafe ? maxWorkers : 1);
   // On PostgreSQL the limit is for all hosts together, so it may be above the workers of one.
   const parallelism = state.kind === 'sqlite' ? Math.min(wanted, maxWorkers) : wanted;
   const resources = resolveLimits(settings.limits, pluginLimits);
   const access = apiAccess === undefined ? {} : { scopes: apiAccess.scopes };
-  const bounds = { parallelism, retry, prewarm, timeoutsMs, limits: resources, ...access };
+  const confined = isolation === undefined ? {} : { isolation };
+  const settled = { parallelism, retry, prewarm, timeoutsMs, limits: resources };
+  const bounds = { ...settled, ...access, ...confined };
   const usual = new Map<string, number>(Object.entries(limits.timeoutMs));
   return deepFreeze({
     name,
@@ -289,6 +297,7 @@ function makePlugin(
     limits: resources,
     prewarm,
     apiAccess,
+    isolation,
     identity: fingerprint(files, { name, config }),
     fingerprint: fingerprint(files, { name, config, ...bounds }),
   });

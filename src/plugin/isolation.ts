@@ -1,136 +1,159 @@
-import { spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, realpathSync, statSync } from 'node:fs';
-import { delimiter, dirname, isAbsolute, join, relative, sep } from 'node:path';
-import type { Host, ProcessSpec } from './process.ts';
+import { DuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import { isWithin } from '../config/paths.ts';
+import { makeProfile, type Confine, type ProfileTier } from './profile.ts';
+import { findBubblewrap, runsUnder, toBubblewrap } from './tier.ts';
+import type { HeldProcess, Host, IsolationRules, ProcessSpec } from './process.ts';
 
-/** How processes are kept from looking into directories that are not theirs. */
-export interface Isolation {
-  readonly tier: 'landlock' | 'bubblewrap' | 'none';
-  /** What a program is started through; empty without a tier. */
-  readonly wrapper: readonly string[];
-  /** Why there is none. */
+/** The ways to confine a plugin process, from the strongest to the weakest. */
+export const isolationTiers = ['namespaces', 'bubblewrap', 'landlock'] as const;
+export type IsolationTier = (typeof isolationTiers)[number];
+
+/** What a host can do to confine plugin processes. */
+export interface IsolationState {
+  readonly tier: IsolationTier | 'none';
+  /** Whether each tenant's processes get a user id of their own. */
+  readonly hasOwnUser: boolean;
+  /** Why there is no tier. */
   readonly reason: string | undefined;
 }
 
-export interface IsolationWish {
-  /** The native spawner, which has Landlock built in. */
+/** How plugin processes are confined on this host. */
+export interface Isolation extends IsolationState {
+  /** Throws PLUGIN_NOT_ISOLATED without a tier: nothing that should be confined runs without it. */
+  readonly confine: Confine;
+}
+
+export interface IsolationOptions {
+  /** The native spawner, which confines. */
   readonly nativePath: string;
-  /** Directories and files that are not to be seen. */
+  /** Directories and files that don't exist for a confined process. */
   readonly hidden: readonly string[];
-  /** Directories that may be read although they are in one of those. */
+  /** Directories that it may read, even inside hidden ones, and never write. */
   readonly readable: readonly string[];
-  /** Where programs are searched for. */
+  /** The directories of programs, as in PATH. */
   readonly path: string | undefined;
+  /** The service's user id; 0 can give processes other ids. */
+  readonly uid: number;
+  /** The tiers to try. */
+  readonly tiers?: readonly IsolationTier[];
 }
 
-/** The best way that works here; each is tried on a program that does nothing. */
-export function findIsolation(wish: IsolationWish): Isolation {
-  const hidden = existing(wish.hidden);
-  const readable = existing(wish.readable);
-  const exposed = readable.find((directory) => hidden.some((one) => contains(directory, one)));
-  if (exposed !== undefined) {
-    return none(`${exposed} must be readable by plugins, and has what must be hidden in it`);
+/** Finds the strongest tier that works here, by running a program that does nothing in each. */
+export function findIsolation(options: IsolationOptions): Isolation {
+  if (process.platform !== 'linux') return none(`${process.platform} has no way to confine them`);
+  const clash = options.readable.find((path) => options.hidden.includes(path));
+  if (clash !== undefined) return none(`${clash} holds plugins, and must be hidden from them`);
+  const faults: string[] = [];
+  for (const tier of options.tiers ?? isolationTiers) {
+    const confine = makeConfine(tier, options);
+    const fault = typeof confine === 'string' ? confine : runsUnder(confine);
+    if (typeof confine !== 'string' && fault === undefined) {
+      return { tier, hasOwnUser: canSwitchUser(tier, options), reason: undefined, confine };
+    }
+    faults.push(`${tier}: ${fault ?? 'it does not work here'}`);
   }
-  const landlock = landlockWrapper(wish.nativePath, hidden, readable);
-  if (landlock !== undefined && works(landlock)) return found('landlock', landlock);
-  const bubblewrap = bubblewrapWrapper(wish.path ?? '', hidden, readable);
-  if (bubblewrap !== undefined && works(bubblewrap)) return found('bubblewrap', bubblewrap);
-  return none(
-    process.platform === 'linux'
-      ? 'the kernel has no Landlock or the native spawner is not there, and bubblewrap does not work'
-      : `there is no way for that on ${process.platform}`,
-  );
+  return none(faults.join('; '));
 }
 
-/** A host whose processes all are started through something, as that is when they are. */
-export function confined(host: Host, wrapperNow: () => readonly string[]): Host {
-  const wrap = (spec: ProcessSpec): ProcessSpec => {
-    const wrapper = wrapperNow();
-    return wrapper.length === 0 ? spec : { ...spec, wrapper };
-  };
+/** One line that names the tier, and what it leaves open. docs/operate/security.md says more. */
+export function describeIsolation({ tier, hasOwnUser, reason }: IsolationState): string {
+  if (tier === 'none') return `none (${reason ?? 'no tier was tried'})`;
+  const user = hasOwnUser ? 'with a user id per tenant' : "under the service's user id";
+  if (tier !== 'landlock') return `${tier}, ${user}`;
+  return `landlock, ${user}; without a private /tmp, process list or network`;
+}
+
+/** A host that confines processes as `confine` decides, at the time they are started. */
+export function makeConfinedHost(host: Host, confine: (spec: ProcessSpec) => ProcessSpec): Host {
+  const run: Host['run'] = async (spec, request, options) =>
+    await host.run(confine(spec), request, options);
   return {
     get rung() {
       return host.rung;
     },
     start: () => host.start(),
-    run: (spec, request, options) => host.run(wrap(spec), request, options),
-    hold: (spec) => host.hold(wrap(spec)),
+    run,
+    hold(spec) {
+      try {
+        return host.hold(confine(spec));
+      } catch {
+        // The attempt that asks for it gets the reason.
+        const feed: HeldProcess['feed'] = (request, options) => run(spec, request, options);
+        return { spoiled: Promise.resolve(), feed, discard: () => undefined };
+      }
+    },
     renew: (ms) => host.renew(ms),
     stop: () => host.stop(),
   };
 }
 
-function landlockWrapper(
-  nativePath: string,
-  hidden: readonly string[],
-  readable: readonly string[],
-): string[] | undefined {
-  if (process.platform !== 'linux' || !existsSync(nativePath)) return undefined;
-  const flagged = (flag: string, paths: readonly string[]) => paths.flatMap((path) => [flag, path]);
-  return [nativePath, '--confine', ...flagged('-h', hidden), ...flagged('-r', readable), '--'];
+function makeConfine(tier: IsolationTier, options: IsolationOptions): Confine | string {
+  const bubblewrap = tier === 'bubblewrap' ? findBubblewrap(options.path ?? '') : undefined;
+  if (tier === 'bubblewrap' && bubblewrap === undefined) return 'bwrap is not installed';
+  if (tier === 'bubblewrap' && options.uid === 0) return 'it keeps the user id 0';
+  const wrappers = new Map<string, readonly string[]>();
+  const wrap = (spec: ProcessSpec, rules: IsolationRules, owner: string): readonly string[] => {
+    const key = JSON.stringify([owner, spec.cwd, spec.entrypoint, spec.env['PATH'], rules]);
+    const known = wrappers.get(key);
+    if (known !== undefined) return known;
+    if (wrappers.size >= limits.isolationProfilesMax) wrappers.clear();
+    const user = canSwitchUser(tier, options) ? owner : undefined;
+    const { nativePath } = options;
+    // Bubblewrap starts it inside the box.
+    const readable = bubblewrap === undefined ? [] : [nativePath];
+    const seen = { ...options, readable: [...options.readable, ...readable] };
+    const profile = makeProfile({ ...seen, spec, rules, owner: user });
+    const made =
+      bubblewrap === undefined
+        ? [nativePath, '--confine', profile.text(tier as ProfileTier), '--']
+        : [bubblewrap, ...toBubblewrap(profile), '--', nativePath, '--confine'].concat(
+            profile.text('inner'),
+            '--',
+          );
+    wrappers.set(key, made);
+    return made;
+  };
+  return (spec, rules, owner) => {
+    const wrapper = wrap(spec, rules, owner);
+    const env = confineEnvironment(spec.env, tier, rules);
+    return { ...spec, wrapper, env, ...allowHelpers(spec, tier) };
+  };
 }
 
-/** As it is, with processes of its own to look at. */
-const EVERYTHING_ELSE = '--dev-bind / / --unshare-pid --proc /proc --die-with-parent'.split(' ');
-
-function bubblewrapWrapper(
-  searched: string,
-  hidden: readonly string[],
-  readable: readonly string[],
-): string[] | undefined {
-  if (process.platform !== 'linux') return undefined;
-  const program = searched
-    .split(delimiter)
-    .map((directory) => join(directory, 'bwrap'))
-    .find((candidate) => isAbsolute(candidate) && isExecutable(candidate));
-  if (program === undefined) return undefined;
-  // From the outside in, and what may be read after what is hidden around it.
-  const outermost = hidden.filter((one) => !hidden.some((other) => isBelow(other, one)));
-  return [
-    program,
-    ...EVERYTHING_ELSE,
-    ...outermost.flatMap((path) =>
-      statSync(path).isDirectory() ? ['--tmpfs', path] : ['--ro-bind', '/dev/null', path],
-    ),
-    ...readable.flatMap((directory) => ['--ro-bind', directory, directory]),
-    '--',
-  ];
+/** Under a user id of its own a process owns nothing, so it can change no file's mode or owner. */
+function canSwitchUser(tier: IsolationTier, { uid }: IsolationOptions): boolean {
+  return uid === 0 && tier !== 'bubblewrap';
 }
 
-function works([program = '', ...args]: readonly string[]): boolean {
-  const nothing = ['/bin/true', '/usr/bin/true'].find((path) => existsSync(path));
-  if (nothing === undefined) return false;
-  const { status } = spawnSync(program, [...args, nothing], { stdio: 'ignore', env: {} });
-  return status === 0;
+/** A box has two processes of its own around the plugin's, which are not the plugin's to account for. */
+function allowHelpers({ limits: set }: ProcessSpec, tier: IsolationTier): Partial<ProcessSpec> {
+  if (set?.processes === undefined || set.processes === 0 || tier === 'landlock') return {};
+  return { limits: { ...set, processes: set.processes + BOX_PROCESSES } };
 }
 
-function found(tier: 'landlock' | 'bubblewrap', wrapper: readonly string[]): Isolation {
-  return { tier, wrapper, reason: undefined };
+const BOX_PROCESSES = 2;
+
+/** Temporary files go to the private /tmp, and so does a home directory that isn't visible. */
+function confineEnvironment(
+  env: ProcessSpec['env'],
+  tier: IsolationTier,
+  { read, write }: IsolationRules,
+): Record<string, string> {
+  const { TMPDIR: _, ...others } = env;
+  if (tier === 'landlock') return others;
+  const home = others['HOME'];
+  const isVisible = home !== undefined && [...read, ...write].some((path) => isWithin(path, home));
+  return { ...others, TMPDIR: '/tmp', HOME: isVisible ? home : '/tmp' };
 }
 
 function none(reason: string): Isolation {
-  return { tier: 'none', wrapper: [], reason };
-}
-
-/** With all links followed: what is hidden is the place, whatever it is called. */
-function existing(paths: readonly string[]): string[] {
-  return [...new Set(paths.filter((path) => existsSync(path)).map((path) => realpathSync(path)))];
-}
-
-function contains(directory: string, path: string): boolean {
-  return directory === path || isBelow(directory, path);
-}
-
-function isBelow(directory: string, path: string): boolean {
-  const way = relative(directory, path);
-  return way !== '' && way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way);
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return dirname(path) !== path;
-  } catch {
-    return false;
-  }
+  return {
+    tier: 'none',
+    hasOwnUser: false,
+    reason,
+    confine() {
+      throw new DuctileError('PLUGIN_NOT_ISOLATED', `The plugin cannot be confined: ${reason}`);
+    },
+  };
 }

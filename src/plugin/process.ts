@@ -1,11 +1,28 @@
 /** What the engine asks of whatever starts processes, and what it is told. No job, no JSON here. */
 
+/** What a confined process gets besides the system, the plugins and a private /tmp. */
+export interface IsolationRules {
+  /** `none`: no network but a loopback of its own. */
+  readonly network: 'host' | 'none';
+  /** Directories and files that it may read. */
+  readonly read: readonly string[];
+  /** Directories that it may write. */
+  readonly write: readonly string[];
+}
+
+/** What the configuration says of one plugin; without a network it has the usual one. */
+export interface IsolationRequest extends Omit<IsolationRules, 'network'> {
+  readonly network: IsolationRules['network'] | undefined;
+}
+
 export interface ProcessSpec {
   /** Absolute path of the program; it gets no arguments. */
   readonly entrypoint: string;
   readonly cwd: string;
   /** What it is started through: a program with its arguments, the last of which it will be. */
   readonly wrapper?: readonly string[];
+  /** How the process is confined, when the plugin's configuration says so. */
+  readonly isolation?: IsolationRequest | undefined;
   /** The whole environment: nothing is inherited. */
   readonly env: Readonly<Record<string, string>>;
   /** From the start of the process (or, prewarmed, from its request) until SIGTERM to its group. */

@@ -1,124 +1,86 @@
-/** What a process sees that is kept out of directories, by each way there is. */
-import { chmodSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+/** What a confined process can do in each isolation tier, as the service's user and as another. */
+import { chmodSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makeHost } from '../../src/plugin/host.ts';
-import { confined, findIsolation, type Isolation } from '../../src/plugin/isolation.ts';
 import type { Host } from '../../src/plugin/process.ts';
-import { makeDirectory } from '../support/directory.ts';
-import { makeSpec, nodeScript, nothing, optionsOf, useNativeSpawner } from '../support/hosts.ts';
+import { nodeScript, optionsOf, useNativeSpawner } from '../support/hosts.ts';
+import { makeScene, ownUid, type Scene } from '../support/isolation-scene.ts';
 
 const spawner = useNativeSpawner();
-const path = process.env['PATH'];
 
-interface House {
-  readonly directory: string;
-  readonly isolation: Isolation;
-  readonly run: (script: string) => Promise<{ out: string; code: unknown }>;
-}
+const users =
+  ownUid === 0 ? (['the service user', 'nobody'] as const) : (['the service user'] as const);
+const tiers = ['namespaces', 'bubblewrap', 'landlock'] as const;
 
-/** Ways that this machine has; Landlock and bubblewrap are Linux's own. */
-const ways = ['landlock', 'bubblewrap'] as const;
-
-describe.runIf(process.platform === 'linux').each(ways)('with %s', (tier) => {
-  describe.each(['native', 'node'] as const)('over the %s spawner', (build) => {
+describe.runIf(process.platform === 'linux').each(tiers)('in the tier %s', (tier) => {
+  describe.each(users)('as %s', (user) => {
     let host: Host;
     beforeAll(async () => {
-      host = makeHost({ ...optionsOf(build, spawner.pathOf(build)), nodeScript, log: () => {} });
+      const options = optionsOf('native', spawner.pathOf('native'));
+      host = makeHost({ ...options, nodeScript, log: () => {} });
       await host.start();
     });
     afterAll(() => host.stop());
-
-    async function makeHouse(): Promise<House> {
-      const directory = realpathSync(await makeDirectory());
-      for (const name of ['state', 'config', 'config/plugins', 'other']) {
-        mkdirSync(join(directory, name));
-        writeFileSync(join(directory, name, 'file'), `of ${name}`);
-      }
-      const isolation = findIsolation({
-        nativePath: tier === 'landlock' ? spawner.pathOf('native') : '/nowhere',
-        hidden: [join(directory, 'state'), join(directory, 'config')],
-        readable: [join(directory, 'config', 'plugins')],
-        path: tier === 'landlock' ? '' : path,
+    const open = async (skip: (is: boolean, why: string) => void): Promise<Scene> => {
+      const scene = await makeScene(tier, {
+        host,
+        native: spawner.pathOf('native'),
+        asNobody: user === 'nobody',
       });
-      let count = 0;
-      return {
-        directory,
-        isolation,
-        async run(script) {
-          const entrypoint = join(directory, 'config', 'plugins', `program-${(count += 1)}`);
-          writeFileSync(entrypoint, `#!/bin/sh\n${script}\n`);
-          chmodSync(entrypoint, 0o755);
-          const spec = makeSpec('', { entrypoint, env: { PATH: path ?? '' } });
-          const end = await confined(host, () => isolation.wrapper).run(spec, nothing);
-          return { out: end.stdout.toString(), code: end.exit };
-        },
-      };
-    }
+      skip(scene.isolation.tier !== tier, scene.isolation.reason ?? '');
+      return scene;
+    };
 
-    test('what is hidden cannot be read, listed or written', async ({ skip }) => {
-      const { directory, isolation, run } = await makeHouse();
-      skip(isolation.tier !== tier, `${tier} does not work here`);
-      const { out } = await run(`
-        for d in state config; do
-          cat ${directory}/$d/file 2> /dev/null && echo read $d
-          ls ${directory}/$d 2> /dev/null | grep -q file && echo listed $d
-          echo mine 2> /dev/null > ${directory}/$d/file && echo wrote $d
-        done
-        echo end`);
-      // What bubblewrap puts there is empty, and gone with the process.
-      expect(out.replaceAll(/wrote \w+\n/g, tier === 'bubblewrap' ? '' : '$&')).toBe('end\n');
-      expect(readFileSync(join(directory, 'state', 'file'), 'utf8')).toBe('of state');
-      expect(readFileSync(join(directory, 'config', 'file'), 'utf8')).toBe('of config');
+    test('a hostile plugin changes, reads, reaches and signals nothing', async ({ skip }) => {
+      const scene = await open(skip);
+      const { reached, before, after } = await scene.attack();
+      expect(reached).toEqual([]);
+      expect(after).toEqual(before);
     });
 
-    test('plugins can be read but not changed, everything else is as it was', async ({ skip }) => {
-      const { directory, isolation, run } = await makeHouse();
-      skip(isolation.tier !== tier, `${tier} does not work here`);
-      const { out } = await run(`
+    test('a plugin reads its directory, and writes only where it may', async ({ skip }) => {
+      const { directory, run } = await open(skip);
+      const other = join(directory, 'other');
+      const script = `
         cat ${directory}/config/plugins/file; echo
-        echo x 2> /dev/null > ${directory}/config/plugins/file && echo changed
-        cat ${directory}/other/file; echo
-        echo new > ${directory}/other/made && cat ${directory}/other/made
-        echo gone > /dev/null && echo end`);
-      expect(out).toBe('of config/plugins\nof other\nnew\nend\n');
+        cat ${other}/file 2> /dev/null && echo read without leave
+        echo x 2> /dev/null > ${other}/made && echo wrote without leave
+        echo gone > /dev/null && echo end`;
+      expect(await run(script)).toBe('of config/plugins\nend\n');
+      expect(
+        await run(`cat ${other}/file; echo; touch ${other}/x 2>&1 | tail -c 1 | wc -c`, {
+          read: [other],
+        }),
+      ).toBe('of other\n1\n');
+      if (ownUid === 0 && user !== 'nobody') chmodSync(other, 0o777);
+      expect(await run(`echo new > ${other}/made && cat ${other}/made`, { write: [other] })).toBe(
+        'new\n',
+      );
+      expect(readFileSync(join(other, 'made'), 'utf8')).toBe('new\n');
     });
 
-    test('nor what another process has in its environment, and through its root', async ({
-      skip,
-    }) => {
-      const { isolation, run } = await makeHouse();
-      skip(isolation.tier !== tier, `${tier} does not work here`);
-      const { out } = await run(`
-        cat /proc/${process.pid}/environ > /dev/null 2>&1 && echo environment
-        ls -L /proc/${process.pid}/root > /dev/null 2>&1 && echo root
-        echo end`);
-      expect(out).toBe('end\n');
+    test('a writable directory that holds plugins or the state is refused', async ({ skip }) => {
+      const { directory, run } = await open(skip);
+      for (const write of [directory, join(directory, 'state'), join(directory, 'packages', 'x')]) {
+        await expect(run('true', { write: [write] })).rejects.toMatchObject({
+          code: 'PLUGIN_NOT_ISOLATED',
+        });
+      }
+    });
+
+    test.runIf(tier !== 'landlock')('each process has a /tmp of its own', async ({ skip }) => {
+      const scene = await open(skip);
+      expect(await scene.run('echo mine > /tmp/left && cat /tmp/left; echo $HOME $TMPDIR')).toBe(
+        'mine\n/tmp /tmp\n',
+      );
+      expect(await scene.run('ls /tmp /var/tmp | grep -v : | grep -c left')).toBe('0\n');
+      expect(existsSync('/tmp/left')).toBe(false);
+    });
+
+    test('a process without a network reaches not even the loopback', async ({ skip }) => {
+      const scene = await open(skip);
+      expect((await scene.attack({ network: 'none' })).reached).toEqual([]);
     });
   });
-});
-
-test('a directory that plugins must read and that holds what is hidden leaves no way', async () => {
-  const directory = await makeDirectory();
-  mkdirSync(join(directory, 'state'));
-  const found = findIsolation({
-    nativePath: spawner.pathOf('native'),
-    hidden: [join(directory, 'state')],
-    readable: [directory],
-    path,
-  });
-  expect(found).toMatchObject({ tier: 'none', wrapper: [] });
-  expect(found.reason).toContain('must be readable by plugins');
-});
-
-test('without Landlock and bubblewrap there is none, and it says why', async () => {
-  const directory = await makeDirectory();
-  const found = findIsolation({
-    nativePath: '/nowhere',
-    hidden: [directory],
-    readable: [],
-    path: '',
-  });
-  expect(found.tier).toBe('none');
-  expect(found.reason).toMatch(/Landlock|no way/);
 });

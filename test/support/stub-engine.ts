@@ -107,7 +107,7 @@ export async function makeStubEngine(): Promise<StubEngine> {
     tenants: undefined,
     quota: unlimited,
     meters: makeMeters(),
-    isolation: () => 'none' as const,
+    isolation: () => ({ tier: 'none', hasOwnUser: false, reason: 'it is a stub' }) as const,
     refused: [],
     packages: () => ({ packages: [], problems: [] }),
     keyIds: [],
@@ -295,6 +295,7 @@ function makePlugin(name: string, types: Readonly<Record<string, 'read' | 'write
     },
     prewarm: 0,
     apiAccess: undefined,
+    isolation: undefined,
     fingerprint: '',
     identity: '',
   };

@@ -39,4 +39,14 @@ export const pluginLimits = {
   credentialCharsMin: 4,
   credentialBytesMax: 64 * KIB,
   credentialProviderCharsMax: 100,
+  /** What fits into the private /tmp of one confined process, which is memory. */
+  isolatedTmpBytesMax: 256 * MIB,
+  /** Paths that a configuration may list for a confined plugin, each for reading and writing. */
+  isolationPathsMax: 16,
+  /** Profiles of confined processes that are kept ready. */
+  isolationProfilesMax: 1000,
+  /** User ids of confined processes, where the service may choose them. */
+  isolatedUsers: { first: 0x4000_0000, count: 0x1000_0000 },
+  /** The same in a container that maps 16 bits of ids. */
+  isolatedUsersInContainer: { first: 20_000, count: 40_000 },
 } as const;

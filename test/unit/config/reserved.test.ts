@@ -1,10 +1,15 @@
 import { expect, test } from 'vitest';
 import { readInstallation } from '../../../src/config/installed.ts';
 
-test('a package neither shares what it brings nor gives itself rights or limits', () => {
+test('a package neither shares what it brings nor gives itself rights, limits or isolation', () => {
   const provides = {
     plugins: {
-      mine: { shared: true, api_access: { scopes: ['*'] }, limits: { memory: '8GiB' } },
+      mine: {
+        shared: true,
+        api_access: { scopes: ['*'] },
+        limits: { memory: '8GiB' },
+        isolation: {},
+      },
       plain: {},
     },
     routes: [],
@@ -17,5 +22,6 @@ test('a package neither shares what it brings nor gives itself rights or limits'
     'plugins.mine.shared',
     'plugins.mine.api_access',
     'plugins.mine.limits',
+    'plugins.mine.isolation',
   ]);
 });

@@ -1,0 +1,45 @@
+/* What a confined process gives up before it becomes the plugin: its user, its capabilities. */
+#ifndef DUCTILE_RIGHTS_H
+#define DUCTILE_RIGHTS_H
+
+#include "profile.h"
+
+#if defined(__linux__)
+#include <grp.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+enum { CAPABILITIES_MAX = 63 };
+
+/* Bounding set first, while we may: what isn't in it no program can ever get back. */
+static void drop_bounding_set(void) {
+  for (int right = 0; right <= CAPABILITIES_MAX; right++) {
+    if (prctl(PR_CAPBSET_READ, right, 0, 0, 0) <= 0) continue;
+    if (prctl(PR_CAPBSET_DROP, right, 0, 0, 0) < 0 && geteuid() == 0) cannot("capabilities");
+  }
+}
+
+static void drop_capabilities(void) {
+  struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct none[2] = {{0, 0, 0}, {0, 0, 0}};
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  if (syscall(SYS_capset, &head, none) < 0) cannot("capabilities");
+}
+
+static void become_user(void) {
+  uid_t user = profile.user;
+  if (user == 0) return;
+  if (setgroups(0, NULL) < 0 || setresgid(user, user, user) < 0 || setresuid(user, user, user) < 0)
+    cannot("user of the plugin");
+}
+
+static void drop_rights(void) {
+  drop_bounding_set();
+  become_user();
+  drop_capabilities();
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) cannot("privileges");
+}
+
+#endif
+#endif

@@ -1,0 +1,66 @@
+import * as z from 'zod';
+import { section, text } from '../base/fields.ts';
+import { limits } from '../base/limits.ts';
+import type { Config, IsolationConfig } from './config.ts';
+import type { Path } from './document.ts';
+import { overlaps, resolvePath } from './paths.ts';
+
+/** How plugin processes are confined: `plugins.<name>.isolation` and `tenants.isolation`. */
+export const isolationSchema = section({
+  network: z.enum(['host', 'none']).optional(),
+  read: z.array(text()).max(limits.isolationPathsMax).default([]),
+  write: z.array(text()).max(limits.isolationPathsMax).default([]),
+});
+
+export interface IsolationContext {
+  readonly directory: string;
+  readonly home: string;
+  readonly report: (path: Path, message: string, hint?: string) => void;
+}
+
+export function buildIsolation(
+  { network, read, write }: z.output<typeof isolationSchema>,
+  path: Path,
+  { directory, home, report }: IsolationContext,
+): IsolationConfig {
+  const resolveAll = (key: 'read' | 'write', written: readonly string[]): string[] =>
+    written.map((one, index) => {
+      const resolved = resolvePath(one, directory, home);
+      if (resolved === '/' || resolved.includes('\n')) {
+        const message = `is ${JSON.stringify(one)}, which cannot be listed`;
+        report([...path, key, index], message, 'List the directories that the plugin needs.');
+      }
+      return resolved;
+    });
+  return { network, read: resolveAll('read', read), write: resolveAll('write', write) };
+}
+
+type Placed = Pick<
+  Config,
+  'plugins' | 'tenants' | 'state' | 'directory' | 'pluginRoots' | 'packageRoots'
+>;
+
+/**
+ * Reports directories to write that overlap with the state, the configuration, plugins or packages: who
+ * can rename a directory around them can replace them.
+ */
+export function reportOverlaps(config: Placed, report: IsolationContext['report']): void {
+  const { state, directory, pluginRoots, packageRoots } = config;
+  const roots = [...pluginRoots, ...packageRoots].map(({ path }) => path);
+  const guarded = [state.dir, directory, ...roots];
+  for (const [path, { write }] of listIsolation(config)) {
+    for (const [index, written] of write.entries()) {
+      const found = guarded.find((one) => overlaps(one, written));
+      if (found === undefined) continue;
+      const hint = 'List a directory of its own, such as /srv/outbox.';
+      report([...path, 'write', index], `is ${written}, which overlaps with ${found}`, hint);
+    }
+  }
+}
+
+function listIsolation({ plugins, tenants }: Placed): (readonly [Path, IsolationConfig])[] {
+  const set = Object.entries(plugins).flatMap(([name, { isolation }]) =>
+    isolation === undefined ? [] : [[['plugins', name, 'isolation'], isolation] as const],
+  );
+  return [[['tenants', 'isolation'], tenants.isolation], ...set];
+}

@@ -1,0 +1,109 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { delimiter, dirname, isAbsolute, sep } from 'node:path';
+import { DuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import { overlaps } from '../config/paths.ts';
+import type { IsolationRules, ProcessSpec } from './process.ts';
+
+/** Makes the start of a process one of a confined process, for an owner such as a tenant. */
+export type Confine = (spec: ProcessSpec, rules: IsolationRules, owner: string) => ProcessSpec;
+
+/** The tiers of the native program; `inner` is for a process that is in a box already. */
+export type ProfileTier = 'namespaces' | 'landlock' | 'inner';
+
+/** A path with what a confined process may do with it. The deepest path decides. */
+export interface ProfileEntry {
+  readonly access: 'read' | 'write' | 'hide';
+  readonly path: string;
+}
+
+/** What one confined process gets; native/profile.h reads the text of it. */
+export interface Profile {
+  /** Parents come before what is in them. */
+  readonly entries: readonly ProfileEntry[];
+  readonly network: IsolationRules['network'];
+  readonly text: (tier: ProfileTier) => string;
+}
+
+export interface ProfileOptions {
+  readonly hidden: readonly string[];
+  readonly readable: readonly string[];
+  readonly spec: Pick<ProcessSpec, 'cwd' | 'entrypoint' | 'env'>;
+  readonly rules: IsolationRules;
+  /** Who the process gets a user id for; undefined when it keeps the service's. */
+  readonly owner: string | undefined;
+}
+
+/** Programs, libraries and their settings. Some are links on most systems, and stay links. */
+const systemPaths = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32'].concat(
+  '/etc',
+  '/opt',
+  '/nix',
+  '/gnu',
+);
+/** Where a resolver keeps the file that this often links to. */
+const RESOLVER_FILE = '/etc/resolv.conf';
+
+export function makeProfile({ hidden, readable, spec, rules, owner }: ProfileOptions): Profile {
+  const searched = (spec.env['PATH'] ?? '').split(delimiter).filter((path) => isAbsolute(path));
+  const own = [...readable, spec.cwd, dirname(spec.entrypoint)];
+  const read = [...own, ...searched, RESOLVER_FILE, ...rules.read].map(toReal);
+  const write = rules.write.map(toReal);
+  const guarded = [...hidden, ...own].map(toReal);
+  const exposed = write.find((path) => guarded.some((one) => overlaps(path, one)));
+  if (exposed !== undefined) {
+    const message = `${exposed} is listed under isolation.write, and overlaps with files of Ductile`;
+    throw new DuctileError('PLUGIN_NOT_ISOLATED', message);
+  }
+  const access = new Map<string, ProfileEntry['access']>();
+  for (const path of [...systemPaths, ...read]) if (path !== sep) access.set(path, 'read');
+  for (const path of write) if (path !== sep) access.set(path, 'write');
+  for (const path of hidden.map(toReal)) access.set(path, 'hide');
+  const entries = [...access]
+    .map(([path, allowed]) => ({ path, access: allowed }))
+    .toSorted((one, other) => compareDepth(one.path, other.path));
+  refuseOddPaths(entries);
+  const lines = entries.map((entry) => `${entry.access} ${entry.path}`);
+  if (rules.network === 'none') lines.push('network none');
+  if (owner !== undefined) lines.push(`user ${pickUser(owner, readUserMap())}`);
+  lines.push(`tmp ${limits.isolatedTmpBytesMax}`);
+  const text = (tier: ProfileTier): string => [`tier ${tier}`, ...lines].join('\n');
+  return { entries, network: rules.network, text };
+}
+
+const WHOLE_RANGE = 2 ** 31;
+
+/**
+ * A user id for an owner, the same every time. The range lies above those that systems give out. Two
+ * owners in many thousand may share an id; their processes are in different namespaces anyway.
+ */
+export function pickUser(owner: string, userMap: string): number {
+  const digest = createHash('sha256').update(owner).digest().readUInt32LE(0);
+  const [, , count = 0] = userMap.trim().split(/\s+/).map(Number);
+  // A container that maps only some ids has room below the special ones at the end of 16 bits.
+  const range = count >= WHOLE_RANGE ? limits.isolatedUsers : limits.isolatedUsersInContainer;
+  return range.first + (digest % range.count);
+}
+
+function readUserMap(): string {
+  return readFileSync('/proc/self/uid_map', 'utf8');
+}
+
+/** With links followed where the path exists: what counts is the place, whatever it is called. */
+function toReal(path: string): string {
+  return existsSync(path) ? realpathSync(path) : path;
+}
+
+function compareDepth(one: string, other: string): number {
+  const depth = (path: string): number => path.split(sep).length;
+  return depth(one) - depth(other) || (one < other ? -1 : 1);
+}
+
+/** A line break would be read as another entry. */
+function refuseOddPaths(entries: readonly ProfileEntry[]): void {
+  const odd = entries.find(({ path }) => path.includes('\n'));
+  if (odd === undefined) return;
+  const message = `the path ${JSON.stringify(odd.path)} has a line break`;
+  throw new DuctileError('PLUGIN_NOT_ISOLATED', message);
+}
