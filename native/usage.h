@@ -1,8 +1,8 @@
 /*
  * What a run uses: all of its processes together, wherever they went. They are found from its leader
  * and its strays downwards by the lists of children in /proc, so the cost follows the size of the run
- * and not of the machine. Only runs with limits are looked at, and looking takes at most a fiftieth of
- * one processor.
+ * and not of the machine. Only runs with limits are looked at, and looking takes about a fiftieth of one
+ * processor at most; each run is looked at once a second at least.
  *
  * Memory is what would be free without the run: anonymous and shared memory and what of it is swapped
  * out. Pages that processes share after a fork are counted in each of them, so before a run is stopped
@@ -19,7 +19,7 @@
 #include "strays.h"
 
 enum { LOOK_MIN_US = 20 * 1000, LOOK_MAX_US = 100 * 1000, LOOK_HELD_US = 1000 * 1000 };
-enum { LOOK_SHARE = 50, MEMBERS_MAX = 4096 };
+enum { LOOK_SHARE = 50, LOOK_RARELY_US = 1000 * 1000, MEMBERS_MAX = 4096 };
 
 #if HAS_SUBREAPER
 
@@ -168,17 +168,19 @@ static uint64_t look_interval_us(const Run *run, const Usage *usage, uint64_t co
   uint64_t watched = 0;
   EACH_RUN(other) watched += is_watched(other);
   uint64_t least = cost_us * watched * LOOK_SHARE;
+  if (least > LOOK_RARELY_US) least = LOOK_RARELY_US;
   return interval < least ? least : interval;
 }
 
 static void look_at(Run *run) {
-  uint64_t begun = now_us();
+  /* Our own CPU time: on a busy machine we wait more than we work. */
+  uint64_t begun = read_clock_us(CLOCK_PROCESS_CPUTIME_ID);
   Usage usage = read_usage(run);
   const Limits *limits = &run->limits;
   if (limits->memory != 0 && usage.memory > limits->memory) usage.memory = read_exact_memory();
   if (usage.memory > run->memory_peak) run->memory_peak = usage.memory;
   if (usage.cpu_us > run->cpu_us) run->cpu_us = usage.cpu_us;
-  run->look_us = now_us() + look_interval_us(run, &usage, now_us() - begun);
+  run->look_us = now_us() + look_interval_us(run, &usage, read_clock_us(CLOCK_PROCESS_CPUTIME_ID) - begun);
   if (run->phase == KILLED || run->phase == DRAINING) return;
   if (limits->memory != 0 && usage.memory > limits->memory) kill_now(run, BY_MEMORY);
   else if (limits->processes != 0 && usage.processes > limits->processes) {

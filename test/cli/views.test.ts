@@ -30,6 +30,17 @@ test('schedule preview: that there is more than is shown', async () => {
   expect(await look(['schedule', 'preview'], answer(false))).not.toContain('There is more');
 });
 
+test('job inspect: what each attempt used', async () => {
+  const attempt = { attempt: 1, status: 'failed', cause: 'out_of_memory', cpu_ms: 1840 };
+  const attempts = [
+    { ...attempt, memory_peak_bytes: 557_000_000 },
+    { ...attempt, attempt: 2, cause: 'exit', cpu_ms: null, memory_peak_bytes: null },
+  ];
+  const told = await look(['job', 'inspect', 'j-1'], { job_id: 'j-1', attempts });
+  expect(told).toMatch(/CPU MS +MEMORY/);
+  expect(told).toMatch(/out_of_memory .*1840 +531\.2MiB/);
+});
+
 test('status: that the last reload was refused, and why', async () => {
   const answer = (refused: string | null) => ({
     state: 'running',

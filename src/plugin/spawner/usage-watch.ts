@@ -7,8 +7,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import type { LimitReason, ProcessLimits } from '../process.ts';
 
 const LOOK_MS = 50;
-/** Looking takes at most this part of the time. */
+/** Looking takes about this part of a processor at most, and happens once a second at least. */
 const LOOK_SHARE = 50;
+const LOOK_MS_MAX = 1000;
 const MEMBERS_MAX = 4096;
 /** What `ulimit -f` counts. */
 const BLOCK_BYTES = 512;
@@ -59,10 +60,12 @@ export class UsageWatch {
 
   #lookIn(ms: number): void {
     this.#timer = setTimeout(() => {
-      const begun = performance.now();
+      const begun = process.cpuUsage();
       const usage = readUsage(this.#pid);
       const reason = this.#judge(usage);
-      this.#lookIn(Math.max(LOOK_MS, (performance.now() - begun) * LOOK_SHARE));
+      const { user, system } = process.cpuUsage(begun);
+      const leastMs = ((user + system) / 1000) * LOOK_SHARE;
+      this.#lookIn(Math.min(LOOK_MS_MAX, Math.max(LOOK_MS, leastMs)));
       if (reason !== undefined) this.#onExceeded(reason);
     }, ms);
   }

@@ -246,6 +246,17 @@ describe('an ended job', () => {
     expect(told).toMatchObject({ moves_at: null, moves_by: null });
   });
 
+  test('tells what its last attempt used, as far as it was measured', () => {
+    const factsOf = (cpuMs: number | null, memoryPeakBytes: number | null) => {
+      const attempts = [attempt(1), attempt(2, { cpuMs, memoryPeakBytes })];
+      return explainJob({ job: dead, links: [], attempts }).chain.map(({ fact }) => fact);
+    };
+    const both = 'attempt 2 used 1s500ms of CPU time and 64MiB of memory at most';
+    expect(factsOf(1500, 64 * 1024 ** 2)).toContain(both);
+    expect(factsOf(null, 4096)).toContain('attempt 2 used 4KiB of memory at most');
+    expect(factsOf(null, null).join(' ')).not.toContain('used');
+  });
+
   test('that was put aside, with its breaker open and its work done again, says all of it', () => {
     const breaker: BreakerRow = {
       plugin: 'worker',
