@@ -10,6 +10,7 @@ import {
   listQuestions,
   listRuns,
   listSteps,
+  listWaitedSignals,
   rememberDefinitions,
 } from './queries/run.ts';
 import { beginRuns } from './queries/run-start.ts';
@@ -52,6 +53,7 @@ export function makeRunVerbs({
     runs: (filter) => read((session) => listRuns(session, filter)),
     branches: (filter) => read((session) => listBranches(session, filter)),
     steps: (filter) => read((session) => listSteps(session, filter)),
+    waitedSignals: (runId) => read((session) => listWaitedSignals(session, runId)),
     questions: (runIds) => read((session) => listQuestions(session, runIds)),
     advancements: (runId, limit) => read((session) => listAdvancements(session, runId, limit)),
     refusesRewind: (runId, step) => read((session) => refusesRewind(session, runId, step)),

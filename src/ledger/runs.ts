@@ -39,6 +39,8 @@ export interface RunVerbs {
   /** Of each of these runs the first step that waits for a person, if any does. */
   questions(runIds: readonly string[]): Promise<Step[]>;
   steps(filter: StepFilter): Promise<Step[]>;
+  /** The ids of the signals that ended waits of a run. */
+  waitedSignals(runId: string): Promise<string[]>;
   advancements(runId: string, limit: number): Promise<Advancement[]>;
   /** Why an ended run cannot be begun again at a step; undefined when it can. */
   refusesRewind(runId: string, step: string): Promise<RewindRefusal | undefined>;

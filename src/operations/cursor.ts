@@ -1,10 +1,12 @@
 import { DuctileError } from '../base/errors.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { bareLedger } from './veil.ts';
 
 const epochs = new WeakMap<Ledger, Promise<string>>();
 
 /** Which record this is: a restored ledger is another one, and places in the old mean nothing in it. */
-export function epochOf(ledger: Ledger): Promise<string> {
+export function epochOf(given: Ledger): Promise<string> {
+  const ledger = bareLedger(given);
   let epoch = epochs.get(ledger);
   if (epoch === undefined) {
     // Nobody restores a ledger under a process that has it open, so it is asked for once.

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import type { Timestamp } from '../base/clock.ts';
+import { maskText } from '../base/secrets.ts';
 import type {
   AttemptEvent,
   EventPlace,
@@ -166,7 +167,10 @@ function fromSignal(signal: SignalEvent): Entry {
 
 /** How an attempt ended is an event of the runtime; what it printed is not part of it. */
 function fromAttempt(attempt: AttemptEvent): Entry {
-  const { result: _result, stderr: _stderr, ...data } = showAttempt(attempt);
+  const { result: _result, stderr: _stderr, logs: _logs, ...rest } = showAttempt(attempt);
+  // Everyone who follows events shares this, so its words are masked for all.
+  const error = rest.last_error === null ? null : maskText(rest.last_error);
+  const data = { ...rest, last_error: error };
   const event = {
     event_id: attempt.id,
     signal_id: null,

@@ -8,6 +8,7 @@ import {
   type FoldedEvent,
   type PlacedEvent,
 } from './event-merge.ts';
+import { bareLedger } from './veil.ts';
 
 /** The reads of all who follow a ledger: those at the same place share one, and few run at once. */
 export interface SharedReads {
@@ -37,7 +38,8 @@ export function untilBeat(): number {
 
 const known = new WeakMap<Ledger, SharedReads>();
 
-export function sharedReads(ledger: Ledger): SharedReads {
+export function sharedReads(given: Ledger): SharedReads {
+  const ledger = bareLedger(given);
   let reads = known.get(ledger);
   if (reads === undefined) known.set(ledger, (reads = makeSharedReads(ledger)));
   return reads;

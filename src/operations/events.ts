@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
+import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { EventPlace, EventRows } from '../ledger/events.ts';
+import { RUNTIME_SOURCE } from '../signal/signal.ts';
 import type { Context } from './context.ts';
 import { epochOf, readCursor, writeCursor } from './cursor.ts';
 import { defineOperation, type JsonOutput, type Operation } from './define.ts';
@@ -109,6 +111,15 @@ export const tailSignals = defineOperation({
   },
 });
 
+/** Errors may quote what only administrators see, and pages are shared: `job.inspect` shows them. */
+function withoutError(event: PlacedEvent['event']): PlacedEvent['event'] {
+  const { data } = event;
+  if (!event.type.startsWith('job.') || event.source !== RUNTIME_SOURCE || !isObject(data)) {
+    return event;
+  }
+  return 'last_error' in data ? { ...event, data: { ...data, last_error: null } } : event;
+}
+
 const merges = new WeakMap<EventRows, Merged>();
 
 /** Rows that several share are of one place, and are merged once. */
@@ -141,7 +152,7 @@ function selectEvents({ merged }: Merged, epoch: string, { type, fold, seesAll }
   const seen = merged.filter(({ event, isHidden }) => wanted(event.type) && (seesAll || !isHidden));
   const show = ({ event, place }: PlacedEvent): Event => ({
     cursor: toCursor(epoch, place),
-    ...event,
+    ...(seesAll ? event : withoutError(event)),
   });
   if (!fold) return seen.map(show);
   return foldEvents(seen).map((placed) => ({ ...show(placed), count: placed.count }));

@@ -5,8 +5,9 @@ import { limits } from '../base/limits.ts';
 import { REDACTED } from '../base/secrets.ts';
 import { authorize } from './access.ts';
 import type { Context } from './context.ts';
-import type { JsonOutput, Operation } from './define.ts';
+import { isOffered, type JsonOutput, type Operation } from './define.ts';
 import { readNulls } from './nulls.ts';
+import { veilEngine } from './veil.ts';
 
 type Issues = z.core.$ZodIssue[];
 
@@ -23,11 +24,19 @@ export async function invoke(
     const { success, data: input, error } = operation.input.safeParse(said);
     if (!success) throw await refuse(operation, said, error.issues);
     authorize(operation, context, input);
-    if (!dryRun || operation.plan === undefined) return await operation.run(context, input);
-    return { dry_run: true, plan: await operation.plan(context, input) };
+    const seen = veil(operation, context);
+    if (!dryRun || operation.plan === undefined) return await operation.run(seen, input);
+    return { dry_run: true, plan: await operation.plan(seen, input) };
   } catch (thrown) {
     throw toDuctileError(thrown);
   }
+}
+
+/** Operations that read get covered rows. Streams share what they read, and cover it themselves. */
+function veil({ effect, http }: Operation, context: Context): Context {
+  const isStream = isOffered(http) && http.isStream === true;
+  if (effect !== 'read' || isStream) return context;
+  return { ...context, engine: veilEngine(context.engine, context.principal) };
 }
 
 function takeDryRun({ plan }: Operation, raw: unknown): { dryRun: boolean; rest: unknown } {

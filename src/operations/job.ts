@@ -12,7 +12,7 @@ import type { Context } from './context.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
 import { findById } from './find.ts';
-import { isVisible, seesWork } from './sight.ts';
+import { isVisible } from './sight.ts';
 import { attemptShape, jobShape, showAttempt, showJob, showSignal, signalShape } from './shapes.ts';
 
 const ROWS_USUAL = 50;
@@ -140,8 +140,12 @@ export const inspectJob = defineOperation({
       .string()
       .nullable()
       .describe('`dependency <key>, held by job <id>`, when that is what it waits for'),
-    payload: z.unknown().describe('null also where only administrators see the signal behind it'),
-    result: z.unknown().describe('what the last attempt answered'),
+    payload: z
+      .unknown()
+      .describe(
+        'secrets are masked for all but its caller and administrators; null if its signal is hidden',
+      ),
+    result: z.unknown().describe('what the last attempt answered, covered like the payload'),
     attempts: z.array(attemptShape),
     signals: z.array(signalShape).describe('what it emitted'),
     cause: signalShape.nullable().describe('the signal that caused it'),
@@ -160,9 +164,8 @@ export const inspectJob = defineOperation({
     const { ledger } = engine;
     const { parentJobId, sourceEventId } = job;
     const page = { limit: limits.pageRowsMax };
-    const [waiting, isSeen, attempts, signals, children, parent, [cause]] = await Promise.all([
+    const [waiting, attempts, signals, children, parent, [cause]] = await Promise.all([
       findHolder(ledger, job),
-      seesWork({ engine, principal }, job),
       ledger.attempts([job.id]),
       ledger.signals({ jobId: job.id, ...page }),
       ledger.jobs({ parentJobId: job.id, order: 'oldest', ...page }),
@@ -172,7 +175,7 @@ export const inspectJob = defineOperation({
     return {
       ...showJob(job),
       waiting,
-      payload: isSeen ? parseStored(job.payload) : null,
+      payload: parseStored(job.payload),
       result: parseStored(attempts.at(-1)?.result ?? null),
       attempts: attempts.map(showAttempt),
       signals: signals.filter((signal) => isVisible(signal, principal)).map(showSignal),

@@ -13,7 +13,9 @@ import { dueOf } from './due.ts';
 import { leftFields } from './left.ts';
 import { readTree, tellLate, treeShape } from './run-answer.ts';
 import { runShape, showRun } from './run-shapes.ts';
+import { readSight } from './sight.ts';
 import { isForLater, startFields, startOf } from './start.ts';
+import { coverRun, veilLedger } from './veil.ts';
 import { boundWait, waitField, waitForEnd, whileWaiting } from './waiting.ts';
 
 const runInput = z.strictObject({
@@ -140,7 +142,10 @@ export async function tellRun(
   const isNew = context.subjectId === undefined && duplicateOf === undefined;
   if (isNew && !isRunOver(status))
     return { run_id: runId, job_id: jobId ?? null, pipeline, status };
-  return await told(runId, async () => show(await context.engine.waitForRun(runId, 0), started));
+  return await told(runId, async () => {
+    const run = await context.engine.waitForRun(runId, 0);
+    return show(await coverFor(context, run), started);
+  });
 }
 
 function show(run: Run, started: StartedRun): RunOutput {
@@ -155,11 +160,12 @@ function show(run: Run, started: StartedRun): RunOutput {
 async function answer(context: Context, started: StartedRun, waitMs: number): Promise<RunOutput> {
   const { engine } = context;
   const runId = started.duplicateOf ?? started.runId;
-  const { found: run, isStill } = await waitForEnd(
+  const { found, isStill } = await waitForEnd(
     context,
     () => engine.ledger.run(runId),
     (givenUp) => engine.waitForRun(runId, waitMs, givenUp),
   );
+  const run = await coverFor(context, found);
   const shown = { duplicate: false, ...show(run, started) };
   if (isStill && !isRunOver(run.status)) return { ...shown, timeout_exceeded: false };
   if (!isRunOver(run.status)) {
@@ -170,8 +176,13 @@ async function answer(context: Context, started: StartedRun, waitMs: number): Pr
     ...shown,
     timeout_exceeded: false,
     result: parseStored(run.output),
-    ...(await readTree(engine.ledger, run)),
+    ...(await readTree(veilLedger(engine.ledger, context.principal), run)),
   };
+}
+
+/** A duplicate is somebody else's run, of which the caller is told what it could read. */
+async function coverFor(context: Context, run: Run): Promise<Run> {
+  return coverRun(run, await readSight(context, { ...run, runId: run.id }));
 }
 
 /** A run that was begun by an earlier request has the job of then, if it began a lineage. */

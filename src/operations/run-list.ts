@@ -12,7 +12,6 @@ import { findOpenings, findOwners } from './run-blocks.ts';
 import { readParts } from './run-parts.ts';
 import { branchShape, runShape, showBranch, showRun, showStep, stepShape } from './run-shapes.ts';
 import { explainRun, waitShape } from './run-why.ts';
-import { seesWork } from './sight.ts';
 
 /** A run's id, or the beginning of one. */
 export const runId = z
@@ -139,9 +138,8 @@ export const showRunOperation = defineOperation({
   async run(context, { id }) {
     const { ledger } = context.engine;
     const run = await findRun(context, id);
-    const [parts, isSeen, waiting, [successor]] = await Promise.all([
+    const [parts, waiting, [successor]] = await Promise.all([
       readParts(ledger, run),
-      seesWork(context, run),
       explainRun(ledger, run),
       ledger.runs({ revivedFrom: run.id, limit: 1 }),
     ]);
@@ -149,10 +147,10 @@ export const showRunOperation = defineOperation({
     const owners = findOwners(parts);
     return {
       ...showRun(run),
-      payload: isSeen ? parseStored(run.payload) : null,
-      output: isSeen ? parseStored(run.output) : null,
+      payload: parseStored(run.payload),
+      output: parseStored(run.output),
       revived_as: successor?.id ?? null,
-      steps: showSteps(steps, branches).map((step) => (isSeen ? step : { ...step, result: null })),
+      steps: showSteps(steps, branches),
       branches: branches.map((branch) => showBranch(branch, owners.get(branch.id) ?? null)),
       waiting,
       complete,

@@ -19,7 +19,9 @@ import { leftFields } from './left.ts';
 import { requirePlugin } from './require-plugin.ts';
 import type { Need } from './scopes.ts';
 import { jobShape, showJob } from './shapes.ts';
+import { readSight } from './sight.ts';
 import { startFields, startOf } from './start.ts';
+import { coverAttempt, coverJob } from './veil.ts';
 import { boundWait, waitField, waitForEnd, whileWaiting } from './waiting.ts';
 
 export const dependencyField = dependencyKey()
@@ -155,7 +157,11 @@ export async function tellJob(
 ): Promise<RunOutput> {
   const isDuplicate = duplicateOf !== undefined;
   if (waitMs === 0 && !isDuplicate) return { job_id: jobId, status: 'queued', plugin, command };
-  const { job, attempt, isStill } = await readAccepted(context, duplicateOf ?? jobId, waitMs);
+  const read = await readAccepted(context, duplicateOf ?? jobId, waitMs);
+  const { isStill } = read;
+  const sight = await readSight(context, read.job);
+  const job = coverJob(read.job, sight);
+  const attempt = read.attempt && coverAttempt(read.attempt, sight);
   if (waitMs === 0) return { ...showJob(job), duplicate: true };
   return {
     ...showJob(job),

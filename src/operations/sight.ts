@@ -1,5 +1,6 @@
 import { isAtLeast } from '../directive/role.ts';
 import type { Principal } from '../engine/tokens.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { SignalFilter } from '../ledger/signals.ts';
 import type { Signal } from '../signal/signal.ts';
 import type { Context } from './context.ts';
@@ -22,20 +23,79 @@ export function isVisible(
   return visibility !== 'admin_only' || seesHidden(principal);
 }
 
-export interface SignalledWork {
+/** A job, an attempt or a part of a run, as far as it decides what a caller sees of its data. */
+export interface Work {
   readonly sourceEventId: string | null;
-  /** The run that a job is a step of. */
+  /** The run that a job is a step of, or the run itself. */
   readonly runId?: string | null;
+  readonly actor?: string;
 }
 
-/** Whether they see what a job or run works on: it is what the signal said that caused it. */
-export async function seesWork(
-  { engine: { ledger }, principal }: Pick<Context, 'engine' | 'principal'>,
-  { sourceEventId, runId = null }: SignalledWork,
-): Promise<boolean> {
-  if (seesHidden(principal)) return true;
-  const run = runId === null ? undefined : await ledger.run(runId);
-  const ids = [sourceEventId, run?.sourceEventId].flatMap((id) => id ?? []);
-  const causes = await Promise.all(ids.map((id) => ledger.signals({ id, limit: 1 })));
-  return causes.flat().every((signal) => isVisible(signal, principal));
+/**
+ * What a caller sees of the data of some work. `hidden`: an `admin_only` signal is behind it. `masked`:
+ * secrets are masked as in signals. `exact`: the caller is an administrator, or asked for the work.
+ */
+export type Sight = 'exact' | 'masked' | 'hidden';
+
+interface Asker {
+  readonly ledger: Pick<Ledger, 'run' | 'signals' | 'waitedSignals'>;
+  readonly principal: Principal;
+}
+
+/** Reads what the caller sees of each, in their order; a signal or a run is read once for all. */
+export async function readSights(
+  { ledger, principal }: Asker,
+  works: readonly Work[],
+): Promise<Sight[]> {
+  if (seesHidden(principal)) return works.map(() => 'exact');
+  const runs = await readEach(
+    works,
+    ({ runId }) => runId,
+    (id) => readRun(ledger, id),
+  );
+  const signalsOf = ({ sourceEventId, runId }: Work): string[] => [
+    ...(sourceEventId === null ? [] : [sourceEventId]),
+    ...(runs.get(runId ?? '')?.signalIds ?? []),
+  ];
+  const isSeen = await readEach(
+    works.flatMap(signalsOf),
+    (id) => id,
+    async (id) => {
+      const [signal] = await ledger.signals({ id, limit: 1 });
+      return signal === undefined || isVisible(signal, principal);
+    },
+  );
+  return works.map((work) => {
+    if (signalsOf(work).some((id) => isSeen.get(id) === false)) return 'hidden';
+    const actors = [work.actor, runs.get(work.runId ?? '')?.actor];
+    return actors.includes(principal.actor) ? 'exact' : 'masked';
+  });
+}
+
+/** The signals whose data a run has: the one that started it, and those that it waited for. */
+async function readRun(
+  ledger: Asker['ledger'],
+  id: string,
+): Promise<{ readonly actor: string | undefined; readonly signalIds: readonly string[] }> {
+  const [run, waited] = await Promise.all([ledger.run(id), ledger.waitedSignals(id)]);
+  return { actor: run?.actor, signalIds: [run?.sourceEventId ?? [], waited].flat() };
+}
+
+async function readEach<Row, Value>(
+  rows: readonly Row[],
+  keyOf: (row: Row) => string | null | undefined,
+  read: (key: string) => Promise<Value>,
+): Promise<ReadonlyMap<string, Value>> {
+  const keys = [...new Set(rows.flatMap((row) => keyOf(row) ?? []))];
+  const values = await Promise.all(keys.map(async (key) => [key, await read(key)] as const));
+  return new Map(values);
+}
+
+/** What the caller sees of one piece of work. */
+export async function readSight(
+  { engine, principal }: Pick<Context, 'engine' | 'principal'>,
+  work: Work,
+): Promise<Sight> {
+  const [sight = 'hidden'] = await readSights({ ledger: engine.ledger, principal }, [work]);
+  return sight;
 }

@@ -10,7 +10,7 @@ import { keyOfStep } from './moving.ts';
 import { int, text, textOrNull } from './row.ts';
 import { insertRuns, leaveRoots } from './run-insert.ts';
 import type { RunRow } from './run-row.ts';
-import { areAwaited } from './signal.ts';
+import { areAwaited, isForAdmins } from './signal.ts';
 import { findGraph } from './standing.ts';
 
 /** Ends the runs whose roots have ended; what halted is told, and handed to whoever cares for it. */
@@ -31,7 +31,9 @@ export async function closeRuns(tx: Transaction, effects: Effects): Promise<void
   for (const { run } of ends) tx.ends?.note(run);
   for (const end of halted) {
     const graph = await findGraph(tx, end.run.definitionHash);
-    const signal = tellHalt(effects, end, leaves.get(end.run.id) ?? [], graph);
+    const { sourceEventId } = end.run;
+    const isHidden = await isForAdmins(tx, { sourceEventId, runId: null });
+    const signal = tellHalt(effects, { ...end, isHidden }, leaves.get(end.run.id) ?? [], graph);
     await followHalt(tx, effects, end, signal);
   }
   const isAwaited = await areAwaited(tx, effects.signals);
@@ -138,7 +140,7 @@ async function readHalted(tx: Transaction, runId: string): Promise<Leaf[]> {
 
 function tellHalt(
   effects: Effects,
-  { run, root }: RunEnd,
+  { run, root, isHidden }: RunEnd & { readonly isHidden: boolean },
   leaves: readonly Leaf[],
   graph: Graph | undefined,
 ): SignalDraft {
@@ -166,6 +168,8 @@ function tellHalt(
     hops: run.hops + 1,
     correlationId: run.rootJobId,
     ...(run.sourceEventId === null ? {} : { causationId: run.sourceEventId }),
+    // The report quotes the run's errors.
+    ...(isHidden ? { visibility: 'admin_only' } : {}),
   };
   effects.signals.push(signal);
   if (graph?.onHalt !== undefined) queueOnHalt(effects, run, root.jobId, graph.onHalt, data);

@@ -1,9 +1,10 @@
 import { parseJson } from '../../base/parse-json.ts';
 import type { Graph } from '../../pipeline/graph.ts';
 import type { Run, Step } from '../../pipeline/run.ts';
+import { signalTakenIn } from '../../pipeline/wait.ts';
 import { defineRows, type Session, type Transaction } from '../dialect.ts';
 import type { Advancement, BranchFilter, RunFilter, StepFilter } from '../runs.ts';
-import { text } from './row.ts';
+import { text, textOrNull } from './row.ts';
 import { toAdvancement, toBranch, toRun, toStep, type BranchRow } from './run-row.ts';
 import { orderOf, Where } from './where.ts';
 
@@ -74,6 +75,14 @@ export async function listSteps(session: Session, filter: StepFilter): Promise<S
     [...where.values, filter.limit],
   );
   return rows.map(toStep);
+}
+
+export async function listWaitedSignals(session: Session, runId: string): Promise<string[]> {
+  const rows = await session.run(
+    `select note from ${session.dialect.table('run_steps')} where run_id = ? and kind = 'wait'`,
+    [runId],
+  );
+  return rows.flatMap((row) => signalTakenIn(textOrNull(row, 'note')) ?? []);
 }
 
 /** The condition of the index of waiting steps, word for word. */

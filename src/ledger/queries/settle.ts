@@ -1,5 +1,6 @@
 import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts';
 import { isTerminal } from '../../job/state.ts';
+import { RUNTIME_SOURCE, type SignalDraft } from '../../signal/signal.ts';
 import { defineRows, together, type NotedEnds, type Row, type Transaction } from '../dialect.ts';
 import type { ClaimRequest, Closing, Enqueued, Settlement, Verdict } from '../ledger.ts';
 import { joinNews, noNews, type RunDraft, type RunNews } from '../runs.ts';
@@ -12,7 +13,7 @@ import { enqueue, recall } from './enqueue.ts';
 import { fence, fenceColumns, toFenceRow } from './fence.ts';
 import { text, textOrNull } from './row.ts';
 import { beginRuns, recallNews } from './run-start.ts';
-import { areAwaited } from './signal.ts';
+import { areAwaited, isForAdmins } from './signal.ts';
 import { applyState, noPlan, planState, type StatePlan } from './state.ts';
 
 export interface Settled {
@@ -111,6 +112,20 @@ interface Closed {
   readonly plan: StatePlan;
 }
 
+/** Reports on a job are for administrators alone if its cause is: they quote its errors. */
+async function hideReports(tx: Transaction, closed: readonly Closing[]): Promise<SignalDraft[]> {
+  const all: SignalDraft[] = [];
+  for (const { job, signals } of closed) {
+    const isReported = signals.some(({ source }) => source === RUNTIME_SOURCE);
+    const isHidden = isReported && (await isForAdmins(tx, job));
+    for (const signal of signals) {
+      const isReport = isHidden && signal.source === RUNTIME_SOURCE;
+      all.push(isReport ? { ...signal, visibility: 'admin_only' } : signal);
+    }
+  }
+  return all;
+}
+
 /** Writes what goes with the closings that closed, and finds out why others did not. */
 async function follow(tx: Transaction, { tried, closedAt, plan }: Closed): Promise<Settled> {
   const verdicts = new Map<string, Verdict>();
@@ -122,7 +137,7 @@ async function follow(tx: Transaction, { tried, closedAt, plan }: Closed): Promi
   for (const { job } of told) tx.ends?.note(job);
   insertAttempts(tx, closed, closedAt);
   await recordDedupe(tx, closed);
-  const signals = closed.flatMap((closing) => closing.signals);
+  const signals = await hideReports(tx, closed);
   const enqueued = await enqueue(tx, {
     signals,
     jobs: closed.flatMap(({ jobs }) => jobs),

@@ -279,3 +279,21 @@ export function toSignal(row: Row): Signal {
     insertedAt: text(row, 'inserted_at'),
   };
 }
+
+/** Whether only administrators see the signal that caused a job, or the run that it is a step of. */
+export async function isForAdmins(
+  tx: Transaction,
+  {
+    sourceEventId,
+    runId,
+  }: { readonly sourceEventId: string | null; readonly runId: string | null },
+): Promise<boolean> {
+  if (sourceEventId === null && runId === null) return false;
+  const { dialect } = tx;
+  const rows = await tx.run(
+    `select 1 as one from ${dialect.table('signals')} where visibility = 'admin_only'
+      and id in (?, (select source_event_id from ${dialect.table('pipeline_runs')} where id = ?))`,
+    [sourceEventId, runId],
+  );
+  return rows.length > 0;
+}

@@ -85,6 +85,7 @@ export const reading = {
   tenants: (ledger) => ledger.tenants(),
   tokens: (ledger) => ledger.tokens(),
   tokenOrigins: (ledger) => ledger.tokenOrigins(),
+  waitedSignals: (ledger) => ledger.waitedSignals('none'),
   describeTakenName: (ledger) => ledger.describeTakenName('none'),
   transitions: (ledger) => ledger.transitions({ limit: 9 }),
   queuedOf: (ledger) => ledger.queuedOf('none', 9),

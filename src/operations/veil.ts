@@ -1,0 +1,165 @@
+import type { Json } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
+import { maskText } from '../base/secrets.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { Principal } from '../engine/tokens.ts';
+import type { Attempt } from '../job/attempt.ts';
+import type { Job } from '../job/job.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Branch, Run, Step } from '../pipeline/run.ts';
+import { maskData } from '../signal/secret.ts';
+import { readSights, seesHidden, type Sight, type Work } from './sight.ts';
+
+/**
+ * The engine as an operation that reads gets it. The rows of jobs, attempts and runs are covered before
+ * any operation formats them, so that no list, tree or view can forget it: secrets are masked as in
+ * signals, and what only administrators see is left out. Administrators get the engine itself.
+ */
+export function veilEngine(engine: Engine, principal: Principal): Engine {
+  if (seesHidden(principal)) return engine;
+  const ledger = veilLedger(engine.ledger, principal);
+  return overlay(engine, { ledger });
+}
+
+/** The ledger itself behind a veiled one, for what is cached by ledger. */
+export function bareLedger(ledger: Ledger): Ledger {
+  return bare.get(ledger) ?? ledger;
+}
+
+const bare = new WeakMap<Ledger, Ledger>();
+
+type Covered = Pick<
+  Ledger,
+  | 'job'
+  | 'jobs'
+  | 'jobPage'
+  | 'attempts'
+  | 'attemptsOf'
+  | 'run'
+  | 'runs'
+  | 'steps'
+  | 'branches'
+  | 'questions'
+>;
+
+export function veilLedger(ledger: Ledger, principal: Principal): Ledger {
+  const asker = { ledger, principal };
+  const coverAll = async <Row>(
+    rows: readonly Row[],
+    workOf: (row: Row) => Work,
+    cover: (row: Row, sight: Sight) => Row,
+  ): Promise<Row[]> => {
+    const sights = await readSights(asker, rows.map(workOf));
+    return rows.map((row, index) => cover(row, sights[index] ?? 'hidden'));
+  };
+  const coverJobs = (jobs: readonly Job[]) => coverAll(jobs, (job) => job, coverJob);
+  const coverRuns = (runs: readonly Run[]) => coverAll(runs, toWork, coverRun);
+  const coverAttempts = async (attempts: readonly Attempt[]): Promise<Attempt[]> => {
+    const ids = [...new Set(attempts.map(({ jobId }) => jobId))];
+    const jobs = new Map((await Promise.all(ids.map((id) => ledger.job(id)))).map(toEntry));
+    return await coverAll(attempts, (one) => jobs.get(one.jobId) ?? one, coverAttempt);
+  };
+  const coverSteps = (steps: readonly Step[]) => coverAll(steps, inRun, coverStep);
+  const first = async <Row>(row: Row | undefined, cover: (rows: Row[]) => Promise<Row[]>) =>
+    row === undefined ? undefined : (await cover([row]))[0];
+  const covered: Covered = {
+    job: async (id) => first(await ledger.job(id), coverJobs),
+    jobs: async (filter) => coverJobs(await ledger.jobs(filter)),
+    async jobPage(filter) {
+      const page = await ledger.jobPage(filter);
+      return { ...page, jobs: await coverJobs(page.jobs) };
+    },
+    attempts: async (ids) => coverAttempts(await ledger.attempts(ids)),
+    attemptsOf: async (filter) => coverAttempts(await ledger.attemptsOf(filter)),
+    run: async (id) => first(await ledger.run(id), coverRuns),
+    runs: async (filter) => coverRuns(await ledger.runs(filter)),
+    steps: async (filter) => coverSteps(await ledger.steps(filter)),
+    questions: async (ids) => coverSteps(await ledger.questions(ids)),
+    branches: async (filter) => coverAll(await ledger.branches(filter), inRun, coverBranch),
+  };
+  const veiled = overlay(ledger, covered);
+  bare.set(veiled, ledger);
+  return veiled;
+}
+
+/** The same object with some members replaced; its own members keep their `this`. */
+function overlay<T extends object>(target: T, members: Partial<T>): T {
+  return new Proxy(target, {
+    get(whole, key) {
+      if (Object.hasOwn(members, key)) return members[key as keyof T];
+      const value: unknown = Reflect.get(whole, key, whole);
+      return typeof value === 'function' ? (value.bind(whole) as unknown) : value;
+    },
+  });
+}
+
+function toEntry(job: Job | undefined): [string, Job | undefined] {
+  return [job?.id ?? '', job];
+}
+
+function toWork({ id, sourceEventId, actor }: Run): Work {
+  return { runId: id, sourceEventId, actor };
+}
+
+function inRun({ runId }: Step | Branch): Work {
+  return { runId, sourceEventId: null };
+}
+
+export function coverJob(job: Job, sight: Sight): Job {
+  if (sight === 'exact') return job;
+  const payload = coverJson(job.payload, sight) ?? 'null';
+  return { ...job, payload, lastError: coverText(job.lastError, sight) };
+}
+
+export function coverAttempt(attempt: Attempt, sight: Sight): Attempt {
+  if (sight === 'exact') return attempt;
+  return {
+    ...attempt,
+    result: coverJson(attempt.result, sight),
+    error: coverText(attempt.error, sight),
+    stderr: coverText(attempt.stderr, sight),
+  };
+}
+
+export function coverRun(run: Run, sight: Sight): Run {
+  if (sight === 'exact') return run;
+  return {
+    ...run,
+    payload: coverJson(run.payload, sight) ?? 'null',
+    output: coverJson(run.output, sight),
+    haltMessage: coverText(run.haltMessage, sight),
+  };
+}
+
+function coverStep(step: Step, sight: Sight): Step {
+  if (sight === 'exact') return step;
+  return {
+    ...step,
+    output: coverJson(step.output, sight),
+    error: coverText(step.error, sight),
+    note: sight === 'hidden' ? step.note : coverText(step.note, sight),
+  };
+}
+
+function coverBranch(branch: Branch, sight: Sight): Branch {
+  if (sight === 'exact') return branch;
+  return { ...branch, haltMessage: coverText(branch.haltMessage, sight) };
+}
+
+function coverText(text: string | null, sight: Sight): string | null {
+  return text === null || sight === 'hidden' ? null : maskText(text);
+}
+
+/** JSON text stays as it is unless something in it is masked. */
+function coverJson(text: string | null, sight: Sight): string | null {
+  if (text === null || sight === 'hidden') return null;
+  let value: Json;
+  try {
+    value = parseJson(text) as Json;
+  } catch {
+    // What a plugin printed may be no JSON.
+    return maskText(text);
+  }
+  const { value: masked, paths } = maskData(value, '');
+  return paths.length === 0 ? text : JSON.stringify(masked);
+}
