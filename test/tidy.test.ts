@@ -42,7 +42,7 @@ describe('sources', () => {
       'src/app/prove/stub-program.ts',
     ];
     const rounding = files
-      .filter((file) => file.path.startsWith('src/') && isSource(file))
+      .filter(isSource)
       .filter(({ text }) => /JSON\.parse\(|(?<!\bz)\.json\(\)/.test(text))
       .map(({ path }) => path);
     expect(rounding.toSorted()).toEqual(own.toSorted());

@@ -19,10 +19,15 @@ export class ExactNumber {
   }
 }
 
-/** In Node 24 and in all current browsers; TypeScript doesn't know it yet. */
-const { rawJSON: rawJson } = JSON as unknown as { readonly rawJSON: (text: string) => unknown };
+/** TypeScript doesn't know it yet. A browser that doesn't either shows the number as a text. */
+const { rawJSON: rawJson = String } = JSON as { readonly rawJSON?: (text: string) => unknown };
 
 const NUMBER = /^(-?)(0|[1-9]\d*)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
+
+/** Whether a text is a number in JSON. */
+export function isNumberText(text: string): boolean {
+  return NUMBER.test(text);
+}
 
 /** Whether a number is exact as a double because it has 15 digits at most and no exponent. */
 export function isShort(text: string): boolean {

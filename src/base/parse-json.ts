@@ -1,5 +1,6 @@
 import { ExactNumber, isExactText, isShort } from './exact-number.ts';
-import { limits } from './limits.ts';
+// Not from limits.ts: the dashboard has this file, too, and needs none of the others.
+import { dataLimits as limits } from './limits/data.ts';
 
 /**
  * Parses JSON without changing a number: one that a double can't hold becomes an `ExactNumber`. Use it

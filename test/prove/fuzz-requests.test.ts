@@ -1,8 +1,9 @@
 /** What callers send: JSON, cursors, paths and queries, CloudEvents, places in traces. */
 import assert from 'node:assert/strict';
 import { DuctileError } from '../../src/base/errors.ts';
-import { findUnsafe, isObject } from '../../src/base/json.ts';
+import { findUnsafe, isObject, replaceExact } from '../../src/base/json.ts';
 import { parseStrictJson } from '../../src/base/json-text.ts';
+import { numbersIn } from '../support/number-texts.ts';
 import { limits } from '../../src/base/limits.ts';
 import { readTraceparent, writeTraceparent } from '../../src/base/trace.ts';
 import { decodeSegments, readQuery } from '../../src/http/query.ts';
@@ -64,7 +65,10 @@ const json: Target = {
   check(input) {
     const parsed = parseStrictJson(input);
     if (!parsed.ok) return parsed.fault.replace(/^\$\S*/, '$');
-    assert.deepEqual(parsed.value, JSON.parse(input));
+    // As doubles they are what JSON.parse gives; as numbers they are those of the text.
+    const asDoubles = replaceExact(parsed.value, (number) => Number(number.text));
+    assert.deepEqual(asDoubles, JSON.parse(input));
+    assert.deepEqual(numbersIn(JSON.stringify(parsed.value)), numbersIn(input));
     assert.equal(findUnsafe(parsed.value, limits.jsonDepthMax), undefined);
     // What was accepted is accepted again as we would write it, and means the same.
     const written = JSON.stringify(parsed.value);

@@ -7,6 +7,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { expect } from 'vitest';
+import { limits } from '../../src/base/limits.ts';
 import { startApi, type TestApi } from '../support/api-server.ts';
 import { bodies } from './http/bodies.ts';
 import { makeBroken } from './http/broken.ts';
@@ -35,6 +36,7 @@ campaign('http-hostile', { trials: 1, timeoutMs: 300_000 }, async ({ random, ind
     await expectNothingDone(api);
     const broken = await sendBroken(api, random, look, isShort ? 200 : 1000);
     await holdUp(api, look, isShort ? 20 : 100);
+    await expectFewStreams(api, look);
     await expectPipelined(api);
     await expectOneJob(api, `key-${index}`);
     expect(api.records.filter(({ level }) => level === 'error')).toEqual([]);
@@ -124,6 +126,27 @@ async function open(api: TestApi, bytes: string, isRead: boolean): Promise<Socke
   await once(socket, 'connect');
   socket.write(bytes);
   return socket;
+}
+
+/** Kind 62: a token gets so many event streams, and others get theirs. */
+async function expectFewStreams(api: TestApi, look: () => Promise<void>): Promise<void> {
+  const asked = lines('GET /events HTTP/1.1', host, token);
+  const count = 2 * limits.eventStreamsPerTokenMax;
+  const sockets = Array.from({ length: count }, () =>
+    connect(api.port, '127.0.0.1').on('error', () => undefined),
+  );
+  const statuses = await Promise.all(
+    sockets.map(async (socket) => {
+      socket.write(asked);
+      const [chunk] = (await once(socket, 'data')) as [Buffer];
+      return chunk.toString('latin1').slice(9, 12);
+    }),
+  );
+  const opened = statuses.filter((status) => status === '200');
+  expect(opened).toHaveLength(limits.eventStreamsPerTokenMax);
+  expect(new Set(statuses)).toEqual(new Set(['200', '429']));
+  await look();
+  for (const socket of sockets) socket.destroy();
 }
 
 /** Kind 31. */

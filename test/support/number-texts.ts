@@ -30,6 +30,15 @@ export function normalizeNumbers(text: string): string {
   });
 }
 
+/** All numbers of a text outside of its strings, each in one spelling, in order of their size as words. */
+export function numbersIn(text: string): string[] {
+  const tokens = text.match(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g) ?? [];
+  return tokens
+    .filter((token) => !token.startsWith('"'))
+    .map(decimalOf)
+    .toSorted();
+}
+
 /** By the digits alone, so that it shares nothing with what is tested. */
 function decimalOf(token: string): string {
   const [, sign = '', whole = '', fraction = '', exponent = '0'] =

@@ -57,7 +57,7 @@ const PAGE = 'web/';
 /** The one file that the build replaces by what it works out. */
 const WORKED_OUT = 'web/api/places.ts';
 /** Small and pure, and the same wherever a stream of events is read. */
-const forPages = new Set(['src/base/sse.ts']);
+const forPages = new Set(['src/base/exact-number.ts', 'src/base/parse-json.ts', 'src/base/sse.ts']);
 
 /** It speaks to the server over its API, and so has nothing of the server but types. */
 function judgePage(path: string, { specifier, isType }: Import): string | undefined {

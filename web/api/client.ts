@@ -1,3 +1,4 @@
+import { parseJson } from '../../src/base/parse-json.ts';
 import type { Input, Name, Output } from './types.ts';
 import { places } from './places.ts';
 import { toRequest } from './request.ts';
@@ -62,7 +63,10 @@ async function ask(name: string, input: Fields, { signal, key }: CallOptions): P
       ...(key === undefined ? {} : { 'idempotency-key': key }),
     },
   });
-  const answer: unknown = await response.json().catch(() => undefined);
+  const answer = await response
+    .text()
+    .then(parseJson)
+    .catch(() => undefined);
   if (response.ok) return answer;
   if (response.status === 401) signOut('expired');
   throw new Refusal(response.status, isFields(answer) ? answer : {});

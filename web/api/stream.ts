@@ -1,3 +1,4 @@
+import { parseJson } from '../../src/base/parse-json.ts';
 import { makeFrameReader } from '../../src/base/sse.ts';
 import { readToken, signOut } from './token.ts';
 import type { Event } from './types.ts';
@@ -74,7 +75,7 @@ async function followOnce(
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return 'ended';
-      for (const { id, data } of read(value)) frame(id, JSON.parse(data) as Event);
+      for (const { id, data } of read(value)) frame(id, parseJson(data) as Event);
     }
   } catch {
     return 'ended';

@@ -1,3 +1,6 @@
+import { ExactNumber, isExactText, isNumberText } from '../../src/base/exact-number.ts';
+import { parseJson } from '../../src/base/parse-json.ts';
+
 /** A form for what a JSON Schema describes. */
 export interface Field {
   readonly name: string;
@@ -60,7 +63,8 @@ function read({ name, kind }: Field, text: string): unknown {
   if (kind === 'number') {
     const number = Number(text);
     if (Number.isNaN(number)) throw new FieldFault(name, 'must be a number');
-    return number;
+    const trimmed = text.trim();
+    return isNumberText(trimmed) && !isExactText(trimmed) ? new ExactNumber(trimmed) : number;
   }
   return kind === 'json' ? parse(name, text) : text;
 }
@@ -76,7 +80,7 @@ export function parseObject(text: string): Record<string, unknown> {
 
 function parse(name: string, text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     throw new FieldFault(name, 'must be JSON');
   }

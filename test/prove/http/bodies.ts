@@ -5,6 +5,18 @@ import { host, lines, post, token, type Hostile } from './hostile.ts';
 
 const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
 const many = `{${Array.from({ length: 50_000 }, (_, index) => `"k${index}":1`).join(',')}}`;
+/** As many elements as fit into the largest body that is read. */
+const wide = (element: string): string => {
+  const count = Math.floor((limits.requestBytesMax - 100) / (element.length + 1));
+  return `[${Array.from({ length: count }, () => element).join(',')}]`;
+};
+/** As wide as is parsed, so that it gets as far as a schema. */
+const widest = (element: string, count: number): string =>
+  `[${Array.from({ length: count }, () => element).join(',')}]`;
+const strange = Array.from(
+  { length: limits.jsonKeysMax - 1 },
+  (_, index) => `"${'almost'.repeat(8)}${index}":1`,
+);
 const large = Buffer.alloc(limits.requestBytesMax + 1, 'a');
 const json = 'content-type: application/json';
 
@@ -33,13 +45,18 @@ const rows: readonly Row[] = [
   [39, 'not UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), 400],
   [40, '100,000 levels', deep, 400],
   [41, 'many keys', many, 400],
+  [60, 'a list as wide as fits', wide('1'), 400],
+  [60, 'a list of lists as wide as fits', wide('[]'), 400],
+  [60, 'a list of objects as wide as fits', wide('{}'), 400],
+  [60, 'a list of long numbers as wide as fits', wide('12345678901234567890'), 400],
+  [60, 'a wide list in an object', `{"payload":{"a":${wide('1')}}}`, 400],
   [42, '__proto__', '{"__proto__":{"admin":true}}', 400],
   [43, 'a key twice', '{"a":1,"a":2}', 400],
   [43, 'a key twice, further in', '{"payload":{"b":[{"a":1,"\\u0061":2}]}}', 400],
   [44, 'a number of a million digits', `{"a":${'1'.repeat(1_000_000)}}`, 400],
   [44, 'a fraction of a million digits', `{"a":0.${'1'.repeat(1_000_000)}}`, 400],
   [44, 'an exponent of a million digits', `{"a":1e${'1'.repeat(1_000_000)}}`, 400],
-  [44, 'a long number as another field', '{"a":1,"payload":12345678901234567890}', 400],
+  [44, 'a long number in the place of an object', '12345678901234567890', 400],
   [45, 'text behind it', '{} x', 400],
   [45, 'a byte order mark', '\ufeff{}', 400],
   [45, 'NaN', '{"a":NaN}', 400],
@@ -58,8 +75,24 @@ function write(start: string, headers: readonly string[], body: string | Buffer)
 }
 
 const cancel = 'POST /job/0199a1b2/cancel HTTP/1.1';
+const batch = 'POST /signals/batch HTTP/1.1';
+
+/** What is parsed, and then refused by the fields of an operation. */
+const refused: readonly (readonly [what: string, start: string, body: string])[] = [
+  ['as many unknown keys as are parsed', cancel, `{${strange.join(',')}}`],
+  ['a wide list in an unknown field', cancel, `{"a":${widest('1', 99_000)}}`],
+  ['long numbers in an unknown field', cancel, `{"a":${widest('0.1234567890123456789', 80_000)}}`],
+  ['a field with many entries', batch, `{"signals":${widest('1', 99_000)}}`],
+  ['a field with many entries of another type', batch, `{"signals":${widest('{}', 1000)}}`],
+];
 
 export const bodies: readonly Hostile[] = [
+  ...refused.map(([what, start, body]) => ({
+    kind: 61,
+    what,
+    bytes: write(start, [json], body),
+    status: 400,
+  })),
   ...rows.map(([kind, what, body, status, headers = [json]]) => ({
     kind,
     what,
