@@ -6,6 +6,11 @@ interface Waiting<Item, Answer> {
   readonly reject: (error: unknown) => void;
 }
 
+/** Whether it may hold for some of a batch only: one that is smaller may fit. */
+function isOfOne(error: unknown): boolean {
+  return !(error instanceof DuctileError) || error.code === 'TENANT_LIMIT';
+}
+
 /**
  * What comes in one turn of the event loop is one batch and one commit. `write` answers for each item,
  * in their order.
@@ -21,7 +26,7 @@ export function makeGatherer<Item, Answer>(
       answers.forEach((answer, index) => batch[index]?.resolve(answer));
     } catch (error) {
       // What is refused of one is no reason to refuse the others that came with it.
-      if (batch.length > 1 && !(error instanceof DuctileError)) {
+      if (batch.length > 1 && isOfOne(error)) {
         for (const one of batch) await pass([one]);
       } else for (const { reject } of batch) reject(error);
     }

@@ -56,7 +56,7 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
       );
       if ('error' in drafted) return drafted;
       const { jobs, runs } = drafted.emission;
-      const asked = { jobs: jobs.length + runs.length, signals: 1 };
+      const asked = { jobs: jobs.length + runs.length, signals: 1, isCountedThere: true };
       const told = await quota.within(asked, () => receive(drafted));
       if (told.isOther === true) return await noteFailed(keyReused(), verified, ledger);
       if (told.isReplay === true) return { isReplay: true };

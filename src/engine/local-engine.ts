@@ -176,8 +176,9 @@ export class LocalEngine implements Engine {
     const init = job !== undefined && this.#findInit(job) !== undefined ? job : undefined;
     const wanted = { job: init === undefined ? job : undefined, runs };
     const begun = init === undefined ? undefined : await this.submit(init);
-    const asked = { jobs: runs.length + (wanted.job === undefined ? 0 : 1), signals: 0 };
-    if (asked.jobs === 0) return { job: begun, runs: [] };
+    const jobs = runs.length + (wanted.job === undefined ? 0 : 1);
+    const asked = { jobs, signals: 0, isCountedThere: true };
+    if (jobs === 0) return { job: begun, runs: [] };
     const given = await this.#wiring.quota.within(asked, () => door.trigger(wanted));
     return begun === undefined ? given : { ...given, job: begun };
   }
@@ -344,7 +345,7 @@ export class LocalEngine implements Engine {
   }
 }
 
-const one = { jobs: 1, signals: 0 };
+const one = { jobs: 1, signals: 0, isCountedThere: true };
 
 function guard(door: SignalDoor, quota: Quota): SignalDoor {
   const told = (signals: number) => ({ jobs: 0, signals });

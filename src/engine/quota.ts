@@ -2,7 +2,7 @@ import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Usage } from '../ledger/outlook.ts';
-import type { TenantLimits, TenantRow } from '../ledger/tenants.ts';
+import type { QueueLimit, TenantLimits, TenantRow } from '../ledger/tenants.ts';
 import type { SkipReason } from '../schedule/overlap.ts';
 import type { Brought, Within } from './admission.ts';
 import type { TenantSelf } from './tenants.ts';
@@ -10,6 +10,8 @@ import type { TenantSelf } from './tenants.ts';
 /** What a tenant may use of what all share, at the doors through which work comes in. */
 export interface Quota {
   readonly within: Within;
+  /** What the ledger is to count when jobs are added; undefined for no limit, or one too large. */
+  queueLimit(): QueueLimit | undefined;
   /** How many attempts may run at once, wherever; undefined for no limit. */
   workers(): number | undefined;
   /** Why no schedule fires for the time being, as far as is known. */
@@ -21,6 +23,7 @@ export interface Quota {
 /** Whoever is alone has everything. */
 export const unlimited: Quota = {
   within: (_asked, work) => work(),
+  queueLimit: () => undefined,
   workers: () => undefined,
   held: () => undefined,
   review: () => Promise.resolve(),
@@ -38,9 +41,10 @@ interface Tally {
 }
 
 /**
- * Counting costs what there is up to the limit, so what was let in is added to what was counted, and
- * it is counted again only when that reaches a limit. On several hosts each counts for itself: what
- * they let in between two counts can pass the limit by as much.
+ * A queue with a small limit is counted by the ledger, in the transaction that adds to it: that is
+ * exact over all hosts. Counting costs what there is up to the limit. So for larger limits, what was
+ * let in is added to what was counted, and it is counted again only when that reaches a limit; on
+ * several hosts each counts for itself, and can pass the limit by what the others let in meanwhile.
  */
 export function makeQuota(
   ledger: Pick<Ledger, 'usage'>,
@@ -75,13 +79,14 @@ export function makeQuota(
       await Promise.allSettled(atWork);
       return await recount();
     }
-    return isStale(known, exceeded !== undefined, tenant().limits) ? await recount() : known;
+    return isStale(known, exceeded, tenant().limits) ? await recount() : known;
   };
 
   const admit = async (asked: Brought): Promise<void> => {
     refuseSuspended(tenant());
     if (isLimited(tenant().limits)) {
-      const exceeded = findExceeded(await fresh(asked), asked, tenant().limits);
+      const left = withoutCounted(asked, tenant());
+      const exceeded = findExceeded(await fresh(left), left, tenant().limits);
       if (exceeded !== undefined) throw overLimit(exceeded, tenant());
     }
     letIn = plus(letIn, asked);
@@ -102,6 +107,7 @@ export function makeQuota(
         underWay = minus(underWay, asked);
       }
     },
+    queueLimit: () => queueLimitOf(tenant()),
     workers() {
       const { status, limits: most } = tenant();
       return status !== 'active' || isHeld() ? 0 : (most.workers ?? undefined);
@@ -154,8 +160,28 @@ function findExceeded(
   return undefined;
 }
 
-function isStale(known: Tally, isExceeded: boolean, { storageBytes }: TenantLimits): boolean {
-  if (isExceeded) return mayCountAgain(known);
+/** Whether the queue can be counted for each call. */
+function isCountable(queueLength: number | null): queueLength is number {
+  return queueLength !== null && queueLength <= limits.queueCountedMax;
+}
+
+function queueLimitOf({ slug, limits: { queueLength } }: TenantRow): QueueLimit | undefined {
+  return isCountable(queueLength) ? { most: queueLength, tenant: slug } : undefined;
+}
+
+/** What is left to be counted here. */
+function withoutCounted(asked: Brought, tenant: TenantRow): Brought {
+  const isCounted = asked.isCountedThere === true && queueLimitOf(tenant) !== undefined;
+  return isCounted ? { ...asked, jobs: 0 } : asked;
+}
+
+function isStale(
+  known: Tally,
+  exceeded: Exceeded | undefined,
+  { storageBytes }: TenantLimits,
+): boolean {
+  if (exceeded?.limit === 'queue_length' && isCountable(exceeded.most)) return true;
+  if (exceeded !== undefined) return mayCountAgain(known);
   return storageBytes !== null && ageOf(known) >= limits.tenantStorageMs;
 }
 
@@ -179,4 +205,14 @@ function refuseSuspended({ slug, status }: TenantRow): void {
 function overLimit({ limit, most }: Exceeded, { slug }: TenantRow): DuctileError {
   const message = `the tenant ${slug} has reached its limit ${limit}, which is ${most}`;
   return new DuctileError('TENANT_LIMIT', message, { place: limit, details: { limit, most } });
+}
+
+/** The ledger as doors see it: what they add is counted there against the tenant's limit. */
+export function limitQueue(ledger: Ledger, { queueLimit }: Pick<Quota, 'queueLimit'>): Ledger {
+  const doors: Pick<Ledger, 'enqueue' | 'startRuns' | 'receive'> = {
+    enqueue: (batch) => ledger.enqueue({ ...batch, queueLimit: queueLimit() }),
+    startRuns: (batch) => ledger.startRuns({ ...batch, queueLimit: queueLimit() }),
+    receive: (deliveries) => ledger.receive(deliveries, queueLimit()),
+  };
+  return Object.assign(Object.create(ledger) as Ledger, doors);
 }

@@ -27,7 +27,7 @@ import { Pause } from './pause.ts';
 import { makeMeters, type Meters } from './meters.ts';
 import { makeObserver } from './observe.ts';
 import { makePruner } from './pruner.ts';
-import { makeQuota, unlimited, type Quota } from './quota.ts';
+import { limitQueue, makeQuota, unlimited, type Quota } from './quota.ts';
 import { registerAllDirectives } from './register.ts';
 import { makeGrantAccess } from './run-tokens.ts';
 import { makeRunKeeper, type RunKeeper } from './runs.ts';
@@ -107,7 +107,8 @@ export class Wiring {
       log: this.#log,
     });
     this.health = this.#makeHealth();
-    this.#entrance = heraldWork(ledger, () => this.dispatcher.wake());
+    const limited = tenant === undefined ? ledger : limitQueue(ledger, this.quota);
+    this.#entrance = heraldWork(limited, () => this.dispatcher.wake());
     this.door = makeDoor(
       this.#entrance,
       () => this.generation.catalog,

@@ -33,6 +33,8 @@ export interface Dialect {
   readonly pausedBy: readonly string[];
   /** Waits for the claims in progress in these schemas; undefined where there is one writer. */
   readonly awaitClaimsIn: ((schemas: readonly string[]) => string) | undefined;
+  /** Serialises what counts the queue before it adds to it; undefined where there is one writer. */
+  readonly lockQueue: string | undefined;
   /** The same for the beginning of runs that wait for others of their key. */
   readonly lockRuns: string | undefined;
   /** Keeps claims off, and nobody else who does the same; undefined where there is one writer. */

@@ -19,7 +19,7 @@ import type { Followers, RunDraft, RunNews, RunStart, RunVerbs } from './runs.ts
 import type { ScheduleVerbs } from './schedules.ts';
 import type { OutlookVerbs } from './outlook.ts';
 import type { SignalVerbs } from './signals.ts';
-import type { TenantVerbs } from './tenants.ts';
+import type { QueueLimit, TenantVerbs } from './tenants.ts';
 import type { WebhookVerbs } from './webhooks.ts';
 
 /**
@@ -126,6 +126,8 @@ export interface JobEnd {
 export type KnownEnds = ReadonlyMap<string, JobEnd>;
 
 export interface EnqueueBatch {
+  /** Refuses the whole batch with TENANT_LIMIT when it doesn't fit. */
+  readonly queueLimit?: QueueLimit | undefined;
   readonly jobs: readonly JobDraft[];
   readonly signals?: readonly SignalDraft[];
   readonly contexts?: readonly ContextDraft[];

@@ -72,6 +72,7 @@ export function makePostgresDialect(schema: string, rootSchema = schema): Dialec
         .map(lockKeyOf)
         .join(', ')}]::bigint[]) key`,
     keepOffClaims: lockOf(schema, '_shared'),
+    lockQueue: lockOf(`${schema}:queue`),
     lockRuns: lockOf(`${schema}:runs`),
     settledBelow: 'pg_snapshot_xmin(pg_current_snapshot())::text::bigint',
     unbegun: 'pg_snapshot_xmax(pg_current_snapshot())::text::bigint',

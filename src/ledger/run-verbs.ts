@@ -1,5 +1,5 @@
-import type { Store } from './dialect.ts';
-import type { Ledger } from './ledger.ts';
+import type { Store, Transaction } from './dialect.ts';
+import type { EnqueueBatch, Ledger } from './ledger.ts';
 import { advanceBranch, claimBranches, prepareJoin } from './queries/advance.ts';
 import { releaseBranch } from './queries/advance-release.ts';
 import { enqueue } from './queries/enqueue.ts';
@@ -14,6 +14,7 @@ import {
   rememberDefinitions,
 } from './queries/run.ts';
 import { beginRuns } from './queries/run-start.ts';
+import { requireQueueRoom } from './queries/queue-room.ts';
 import { refusesRewind } from './queries/rewind.ts';
 import { areAwaited } from './queries/signal.ts';
 import { findGraph, readBase, readContext } from './queries/standing.ts';
@@ -28,12 +29,14 @@ export function makeRunVerbs({
   return {
     enqueue: (batch) =>
       write(['enqueue'], async (tx) => {
+        await requireRoom(tx, batch);
         const enqueued = await enqueue(tx, batch);
         await beginRuns(tx, batch.runs ?? []);
         return enqueued;
       }),
     startRuns: (batch) =>
       write(['enqueue'], async (tx) => {
+        await requireRoom(tx, batch);
         const jobs = await enqueue(tx, batch);
         const { news, runs } = await beginRuns(tx, batch.runs ?? []);
         const advancing = news.advancing || (await areAwaited(tx, batch.signals ?? []));
@@ -58,4 +61,11 @@ export function makeRunVerbs({
     advancements: (runId, limit) => read((session) => listAdvancements(session, runId, limit)),
     refusesRewind: (runId, step) => read((session) => refusesRewind(session, runId, step)),
   };
+}
+
+async function requireRoom(
+  tx: Transaction,
+  { queueLimit, jobs, runs = [] }: EnqueueBatch,
+): Promise<void> {
+  if (queueLimit !== undefined) await requireQueueRoom(tx, queueLimit, jobs.length + runs.length);
 }

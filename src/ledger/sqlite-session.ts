@@ -26,6 +26,7 @@ export const sqliteDialect: Dialect = {
   pausedBy: ['ledger_meta'],
   awaitClaimsIn: undefined,
   keepOffClaims: undefined,
+  lockQueue: undefined,
   lockRuns: undefined,
   settledBelow: undefined,
   unbegun: undefined,

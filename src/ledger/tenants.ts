@@ -56,6 +56,12 @@ export interface TenantLimits {
   readonly storageBytes: number | null;
 }
 
+/** What may be queued in a tenant's ledger at once, ready or delayed. */
+export interface QueueLimit {
+  readonly most: number;
+  readonly tenant: string;
+}
+
 export interface TenantSchema {
   readonly version: number;
   /** Why it could not be brought up to date. */

@@ -1,6 +1,7 @@
 import type { Store } from './dialect.ts';
 import { lastDeliveries, listDeliveries, noteDelivery, receive } from './queries/delivery.ts';
 import { listAgentJobs, listTargets } from './queries/delivery-work.ts';
+import { requireQueueRoom } from './queries/queue-room.ts';
 import { findWebhook, listWebhooks } from './queries/webhook.ts';
 import type { WebhookVerbs } from './webhooks.ts';
 
@@ -8,7 +9,12 @@ export function makeWebhookVerbs({ find, read, write }: Store): WebhookVerbs {
   return {
     webhooks: () => read(listWebhooks),
     webhook: (id) => find((session) => findWebhook(session, id)),
-    receive: (deliveries) => write(['enqueue'], (tx) => receive(tx, deliveries)),
+    receive: (deliveries, queueLimit) =>
+      write(['enqueue'], async (tx) => {
+        const work = deliveries.flatMap(({ emission: { jobs, runs } }) => [...jobs, ...runs]);
+        if (queueLimit !== undefined) await requireQueueRoom(tx, queueLimit, work.length);
+        return await receive(tx, deliveries);
+      }),
     noteDelivery: (delivery) => write(['other'], (tx) => noteDelivery(tx, delivery)),
     deliveries: (filter) => read((session) => listDeliveries(session, filter)),
     lastDeliveries: (hookId) => read((session) => lastDeliveries(session, hookId)),

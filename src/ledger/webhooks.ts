@@ -5,6 +5,7 @@ import type { RunStatus } from '../pipeline/run.ts';
 import type { AgentJob } from '../webhook/outcome.ts';
 import type { RunNews } from './runs.ts';
 import type { Emission } from './signals.ts';
+import type { QueueLimit } from './tenants.ts';
 
 /** What a ledger can do with webhooks. They are made, changed and deleted by directives. */
 export interface WebhookVerbs {
@@ -14,7 +15,7 @@ export interface WebhookVerbs {
    * Takes verified deliveries in, each with its signal and all that follows from it; what was taken
    * before is told, and leads to nothing. Committed when it resolves.
    */
-  receive(deliveries: readonly DeliveryDraft[]): Promise<Received>;
+  receive(deliveries: readonly DeliveryDraft[], queueLimit?: QueueLimit): Promise<Received>;
   /** Writes down what was not taken, and why. */
   noteDelivery(delivery: UntakenDelivery): Promise<void>;
   deliveries(filter: DeliveryFilter): Promise<DeliveryRow[]>;

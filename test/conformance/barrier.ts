@@ -9,6 +9,8 @@ export interface Barrier {
   readonly hold: (sql: string, values?: readonly unknown[]) => Promise<void>;
   /** Holds the lock that claims of this ledger take. */
   readonly holdClaims: () => Promise<void>;
+  /** Holds the lock under which the queue of this ledger is counted. */
+  readonly holdQueue: () => Promise<void>;
   /** Resolves when so many connections of the ledger wait for a lock. */
   readonly untilWaiting: (count: number) => Promise<number[]>;
   /** Lets everybody go, and keeps nothing of what was done to hold them unless told to. */
@@ -19,7 +21,7 @@ export interface Barrier {
 export async function openBarrier({ place }: Bench): Promise<Barrier> {
   if (place.kind !== 'postgres') throw new Error('there are no row locks in SQLite');
   const { url, schema } = place;
-  const { lockClaims = '' } = makePostgresDialect(schema);
+  const { lockClaims = '', lockQueue = '' } = makePostgresDialect(schema);
   const [holder, watcher] = [makeClient(url), makeClient(url)];
   await Promise.all([holder.connect(), watcher.connect()]);
   onTestFinished(async () => {
@@ -42,6 +44,7 @@ export async function openBarrier({ place }: Bench): Promise<Barrier> {
   return {
     hold,
     holdClaims: () => hold(lockClaims),
+    holdQueue: () => hold(lockQueue),
     async untilWaiting(count) {
       let pids: number[] = [];
       await vi.waitFor(

@@ -89,6 +89,38 @@ describe('two that enqueue', () => {
   });
 });
 
+describe('two that add to a queue with a limit', () => {
+  const queueLimit = { most: 3, tenant: 'acme' };
+
+  test('and the last free place: one has it, the other is refused', async () => {
+    const { ledger, other, barrier } = await meet();
+    await ledger.enqueue({ jobs: [draft(), draft({ due: { inMs: 60_000 } })] });
+    await barrier.holdQueue();
+    const [one, two] = await together(
+      barrier,
+      () => outcomeOf(ledger.enqueue({ jobs: [draft()], queueLimit })),
+      () => outcomeOf(other.enqueue({ jobs: [draft()], queueLimit })),
+    );
+    expect([one, two].toSorted()).toEqual(['TENANT_LIMIT', 'added']);
+    expect((await ledger.counts()).ready).toBe(2);
+  });
+
+  test('a batch that does not fit adds nothing', async () => {
+    const { ledger } = await meet();
+    const jobs = range(4).map(() => draft());
+    expect(await outcomeOf(ledger.enqueue({ jobs, queueLimit }))).toBe('TENANT_LIMIT');
+    expect((await ledger.counts()).ready).toBe(0);
+    expect(await outcomeOf(ledger.enqueue({ jobs: jobs.slice(1), queueLimit }))).toBe('added');
+  });
+});
+
+async function outcomeOf(adding: Promise<unknown>): Promise<string> {
+  return adding.then(
+    () => 'added',
+    (error: { readonly code: string }) => error.code,
+  );
+}
+
 describe('a key that is pruned while it is taken again', () => {
   test('is still held afterwards', async () => {
     const { ledger, other, barrier, sql } = await meet();

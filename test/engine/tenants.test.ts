@@ -135,6 +135,30 @@ describe.each(databases)('tenants on %s', (database) => {
     });
   });
 
+  test('accept every call while their queue is empty, however small its limit', async () => {
+    const [place, instance] = await open();
+    const slug = await makeTenant(instance.ledger, place.config, { queueLength: 2 });
+    await within(instance, slug, async (engine) => {
+      for (let call = 0; call < 30; call += 1) {
+        const { jobId } = await engine.submit(submission('worker'));
+        expect((await engine.waitFor(jobId, 15_000)).status).toBe('succeeded');
+      }
+    });
+  });
+
+  test('accept as many as fit when calls come at once, and refuse the others', async () => {
+    const [place, instance] = await open();
+    const slug = await makeTenant(instance.ledger, place.config, { queueLength: 5 });
+    await within(instance, slug, async (engine) => {
+      const later = submission('worker', { due: { inMs: HOUR_MS } });
+      const calls = await Promise.allSettled(
+        Array.from({ length: 20 }, () => engine.submit(later)),
+      );
+      expect(calls.filter(({ status }) => status === 'fulfilled')).toHaveLength(5);
+      expect(await engine.ledger.countJobs({ status: ['queued'], limit: 99 })).toBe(5);
+    });
+  });
+
   test('are kept to them by what is done again, too', async () => {
     const [place, instance] = await open({
       plugins: { ...plugins, failing: { program: python('fail(retry=False)'), settings: shared } },

@@ -33,6 +33,8 @@ export const tenantLimits = {
   tenantRetryMsMax: 5 * MINUTE,
   /** How often what is past its retention is deleted in one that has nothing else to do. */
   tenantPruneMs: 1 * DAY,
+  /** Up to this `queue_length`, the queue is counted for each call; beyond, at a share of the time. */
+  queueCountedMax: 1000,
   /** How often what it uses is counted again while it is at one of its limits, and its bytes. */
   tenantCountMs: 100,
   tenantStorageMs: 5 * SECOND,
