@@ -129,7 +129,8 @@ describe('the unit for systemd', () => {
     }
     expect(lines).toContain('RestrictNamespaces=user mnt pid net ipc uts');
     // A covered /proc can't be mounted again in a PID namespace; a read-only cgroup tree has no limits.
-    const forbidden = /^(ProtectKernelTunables|ProtectKernelLogs|ProcSubset|ProtectControlGroups)=/;
+    const forbidden =
+      /^(ProtectKernel(Tunables|Logs)|ProtectHostname|ProcSubset|ProtectControlGroups)=/;
     expect(lines.filter((line) => forbidden.test(line))).toEqual([]);
     expect(lines).toContain('Delegate=memory pids cpu');
   });
