@@ -30,9 +30,10 @@ export function writeLargeLedger({ kind, finished, queued, plugins }: LargeLedge
   const plugin = `case i % ${plugins.length} ${plugins
     .map((name, at) => `when ${at} then '${name}'`)
     .join(' ')} end`;
-  const status = `case when i % 1000 = 0 then 'failed' when i % 1000 = 1 then 'dead'
-    when i % 5000 = 2 then 'timed_out' when i % 5000 = 3 then 'cancelled' else 'succeeded' end`;
-  const submitted = `case when i % 100 = 0 then 'cli' when i % 3 = 0 then 'webhook' else 'api' end`;
+  // A thousand jobs have as many failures as a page is long, so that pages of all sizes compare.
+  const status = `case i % 20 when 0 then 'failed' when 1 then 'dead' when 2 then 'timed_out'
+    when 3 then 'cancelled' else 'succeeded' end`;
+  const submitted = `case i % 20 when 4 then 'cli' when 5 then 'webhook' else 'api' end`;
   const columns = `id, plugin, command, payload, status, submitted_by, actor, created_at, ready_at,
     started_at, completed_at, root_job_id, idempotency_key, last_error`;
   const done = id('8000');
@@ -41,17 +42,17 @@ export function writeLargeLedger({ kind, finished, queued, plugins }: LargeLedge
     `insert into job_queue (${columns}) ${numbers(finished)}
       select ${done}, ${plugin}, case when i % 7 = 0 then 'poll' else 'handle' end, '{"n":1}',
         ${status}, ${submitted}, 'bench', t, t, t, t, ${done}, ${done},
-        case when i % 1000 < 4 then 'connection refused' end
+        case when i % 20 < 4 then 'connection refused' end
       from (select i, ${ago(finished)} as t from n) n`,
     `insert into job_log (id, job_id, plugin, command, status, cause, result, attempt, submitted_by,
         created_at, started_at, completed_at, queue_ms, run_ms) ${numbers(finished)}
       select ${done} || '-1', ${done}, ${plugin}, case when i % 7 = 0 then 'poll' else 'handle' end,
-        case when i % 1000 < 2 then 'failed' else 'succeeded' end, 'ok', '{"status":"ok"}', 1,
+        case when i % 20 < 3 then 'failed' else 'succeeded' end, 'ok', '{"status":"ok"}', 1,
         ${submitted}, t, t, t, 3, 20 from (select i, ${ago(finished)} as t from n) n`,
     `insert into signals (id, type, source, data, correlation_id, occurred_at, inserted_at, job_id,
         job_attempt, event_index) ${numbers(Math.ceil(finished / 2))}
       select ${id('a000')}, 'bench.' || (i % 10), 'plugin:' || ${plugin}, '{}', ${done}, t, t, ${done},
-        1, 0 from (select i, ${ago(Math.ceil(finished / 2))} as t from n) n`,
+        1, 0 from (select i, ${ago(Math.ceil(finished / 2))} as t from n) n where i % 20 > 3`,
     `insert into job_queue (id, plugin, command, payload, status, submitted_by, actor, created_at,
         ready_at, root_job_id, idempotency_key) ${numbers(queued)}
       select ${waits}, '${plugins[0]}', 'handle', '{"n":1}', 'queued', 'api', 'bench', t, t, ${waits},

@@ -1,8 +1,9 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { commandName, pluginName } from '../config/fields.ts';
-import { submitters, type Job } from '../job/job.ts';
+import { submitters } from '../job/job.ts';
 import { epochOf, readCursor, writeCursor } from './cursor.ts';
+import type { JobPage } from '../ledger/job-pages.ts';
 import { defineOperation } from './define.ts';
 import { figuresOf, type QueueFigures } from './figures.ts';
 import { limit, toFilter } from './job.ts';
@@ -64,27 +65,22 @@ export const listQueue = defineOperation({
     const queue = await figuresOf(ledger).queue.get();
     const epoch = await epochOf(ledger);
     const from = cursor === undefined ? undefined : readPlace(epoch, cursor);
-    const read = async (
-      status: 'running' | 'queued',
-      limitRows: number,
-    ): Promise<readonly Job[]> => {
-      if (limitRows === 0 || (status === 'running' && from?.isQueued === true)) return [];
+    const read = async (status: 'running' | 'queued', limitRows: number): Promise<JobPage> => {
+      if (limitRows === 0 || (status === 'running' && from?.isQueued === true)) return nothing;
       const isFrom = from !== undefined && from.isQueued === (status === 'queued');
       const after = isFrom ? { beforeSeq: from.seq } : {};
-      return (await ledger.jobPage({ ...filter, ...after, status: [status], limit: limitRows }))
-        .jobs;
+      return await ledger.jobPage({ ...filter, ...after, status: [status], limit: limitRows });
     };
     const running = await read('running', rows);
-    const queued = await read('queued', rows - running.length);
-    const last = [...running, ...queued].at(-1);
-    const isFull = running.length + queued.length === rows;
+    const left = rows - running.jobs.length;
+    const queued = await read('queued', left);
+    // A page of queued jobs may be short although there are more.
+    const next =
+      queued.next === undefined ? (left === 0 ? [0, running.next] : []) : [1, queued.next];
     return {
       ...showQueue(queue),
-      jobs: [...running, ...queued].map(showJob),
-      next_cursor:
-        !isFull || last === undefined
-          ? null
-          : writeCursor(KIND, epoch, [queued.length > 0 ? 1 : 0, last.seq]),
+      jobs: [...running.jobs, ...queued.jobs].map(showJob),
+      next_cursor: next[1] === undefined ? null : writeCursor(KIND, epoch, [next[0] ?? 0, next[1]]),
     };
   },
 });
@@ -100,6 +96,8 @@ export function showQueue({ value, at }: Figure<QueueFigures>): z.output<typeof 
 }
 
 const KIND = 'queue';
+
+const nothing: JobPage = { jobs: [], next: undefined };
 
 /** Running jobs come first, then queued ones; both by their order of acceptance. */
 function readPlace(epoch: string, cursor: string): { isQueued: boolean; seq: number } {

@@ -14,6 +14,23 @@ export interface Plan {
   readonly steps: readonly string[];
 }
 
+/** The rows of each table that PostgreSQL really visited, with the step of the plan that did. */
+export function countVisits({ steps }: Plan): { table: string; rows: number; step: string }[] {
+  return steps.flatMap((step, index) => {
+    const [, table = '', given = '0', loops = '0'] =
+      / on (\w+).*\(actual rows=([\d.]+) loops=(\d+)\)/.exec(step) ?? [];
+    if (table === '') return [];
+    const isNext = (line: string): boolean =>
+      line.includes('(actual rows=') || line.includes('never executed');
+    const after = steps.slice(index + 1);
+    const end = after.findIndex(isNext);
+    const own = after.slice(0, end === -1 ? undefined : end).join('\n');
+    const removed = [...own.matchAll(/Rows Removed by (?:Filter|Index Recheck): (\d+)/g)];
+    const each = removed.reduce((sum, [, count]) => sum + Number(count), Number(given));
+    return [{ table, rows: each * Number(loops), step: `${step} ${own}` }];
+  });
+}
+
 export interface Explainer {
   readonly ledger: Ledger;
   /** The plans of the statements that the work makes; on SQLite only of those that are new. */

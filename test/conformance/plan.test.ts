@@ -4,7 +4,7 @@ import { makeToken } from '../../src/base/ids.ts';
 import { prunable, type ClaimedJob, type Ledger } from '../../src/ledger/ledger.ts';
 import { approve, foreach, split, task } from '../unit/pipeline/graphs.ts';
 import { fillCrowd } from './crowd.ts';
-import { openExplainer, type Plan } from './explain.ts';
+import { countVisits, openExplainer, type Plan } from './explain.ts';
 import { decide, direct, revive } from './run-directives.ts';
 import { advanceAll, carryOn, claimSteps, define, done, start } from './run-words.ts';
 import { databases, openBench, range, type Kind } from './support.ts';
@@ -297,22 +297,10 @@ function findScans(kind: Kind, plans: readonly Plan[]): string[] {
 }
 
 /** PostgreSQL counts the rows that it really visited. */
-function findVisits({ steps }: Plan): string[] {
-  const found: string[] = [];
-  steps.forEach((step, index) => {
-    const [, table = '', given = '0', loops = '0'] =
-      / on (\w+).*\(actual rows=([\d.]+) loops=(\d+)\)/.exec(step) ?? [];
-    if (!big.includes(table)) return;
-    const isNext = (line: string) =>
-      line.includes('(actual rows=') || line.includes('never executed');
-    const after = steps.slice(index + 1);
-    const end = after.findIndex(isNext);
-    const own = after.slice(0, end === -1 ? undefined : end).join('\n');
-    const removed = [...own.matchAll(/Rows Removed by (?:Filter|Index Recheck): (\d+)/g)];
-    const each = removed.reduce((sum, [, count]) => sum + Number(count), Number(given));
-    if (each * Number(loops) > VISITED_MAX) found.push(`${step} ${own}`);
-  });
-  return found;
+function findVisits(plan: Plan): string[] {
+  return countVisits(plan)
+    .filter(({ table, rows: visited }) => big.includes(table) && visited > VISITED_MAX)
+    .map(({ step }) => step);
 }
 
 /** SQLite only says how it would go about it. Rows that are open are few: their index may be read whole. */

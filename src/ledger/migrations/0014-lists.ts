@@ -17,7 +17,8 @@ export const lists: Migration = {
 function jobs(d: Dialect): string[] {
   const table = d.table('job_queue');
   return [
-    `create index job_queue_ended on ${table} (plugin, command, submitted_by, seq)
+    // With the status, so that jobs of one status are found without looking at the others.
+    `create index job_queue_ended on ${table} (plugin, command, submitted_by, seq, status)
       where completed_at is not null`,
     `create index job_queue_rare on ${table} (status, seq) where status in ${RARE_STATUSES}`,
     `create index job_queue_rare_of on ${table} (plugin, status, seq)

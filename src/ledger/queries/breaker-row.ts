@@ -1,3 +1,4 @@
+import { limits } from '../../base/limits.ts';
 import { makeId } from '../../base/ids.ts';
 import type { BreakerState } from '../../schedule/breaker.ts';
 import { defineRows, type Row, type Session } from '../dialect.ts';
@@ -19,12 +20,19 @@ export async function listTransitions(
   session: Session,
   filter: BreakerFilter & { readonly limit: number },
 ): Promise<TransitionRow[]> {
-  const where = new Where().equals({ plugin: filter.plugin, command: filter.command });
-  const rows = await session.run(
-    `select * from ${session.dialect.table('circuit_breaker_transitions')} where ${where.text}
-      order by created_at desc, id desc limit ?`,
-    [...where.values, filter.limit],
-  );
+  const { plugin, command, limit } = filter;
+  // No index has commands without plugins: of these, the latest transitions are looked at.
+  const isApart = plugin === undefined && command !== undefined;
+  const where = new Where().equals(isApart ? {} : { plugin, command });
+  const latest = `select * from ${session.dialect.table('circuit_breaker_transitions')}
+    where ${where.text} order by created_at desc, id desc limit ?`;
+  const rows = await (isApart
+    ? session.run(`select * from (${latest}) t where command = ? limit ?`, [
+        limits.listVisitMax,
+        command,
+        limit,
+      ])
+    : session.run(latest, [...where.values, limit]));
   return rows.map(toTransition);
 }
 

@@ -3,7 +3,7 @@ import type { Session } from '../dialect.ts';
 import type { DeliveryPageFilter, ListPage } from '../list-pages.ts';
 import type { DeliveryRow } from '../webhooks.ts';
 import { toDelivery } from './delivery.ts';
-import { readWalk, type WalkStream } from './walk.ts';
+import { rangeAfter, readWalk, type WalkStream } from './walk.ts';
 import { Where } from './where.ts';
 
 export async function readDeliveryPage(
@@ -11,20 +11,32 @@ export async function readDeliveryPage(
   filter: DeliveryPageFilter,
 ): Promise<ListPage<DeliveryRow>> {
   const { hookId, verdict, beforeSeq } = filter;
-  const range = (where: Where): Where =>
-    beforeSeq === undefined ? where : where.and('seq < ?', beforeSeq);
-  const ofHook = (): Where => new Where().equals({ hook_id: hookId });
   const ways: WalkStream[][] = [];
-  if (verdict !== undefined && verdict !== 'accepted') {
-    ways.push([{ where: range(new Where().and(isVerdict(verdict))), rest: ofHook() }]);
+  const hook = hookId === undefined ? [] : [hookId];
+  if (verdict === 'skipped') {
+    const where = new Where().and(isVerdict(verdict));
+    const rest = new Where().equals({ hook_id: hookId });
+    ways.push([{ index: 'webhook_deliveries_skipped', where, rest }]);
+  } else if (verdict === 'refused' || verdict === 'failed') {
+    const where = new Where().and(`verdict <> 'accepted'`);
+    const rest = new Where().equals({ hook_id: hookId });
+    ways.push([{ index: 'webhook_deliveries_untaken', key: ['verdict', verdict], where, rest }]);
   }
-  if (hookId !== undefined) ways.push([{ where: range(ofHook()), rest: withVerdict(verdict) }]);
-  if (ways.length === 0) ways.push([{ where: range(new Where()), rest: withVerdict(verdict) }]);
+  for (const id of hook) {
+    const rest = withVerdict(verdict);
+    ways.push([
+      { index: 'webhook_deliveries_hook', key: ['hook_id', id], where: new Where(), rest },
+    ]);
+  }
+  if (ways.length === 0) {
+    ways.push([{ index: undefined, where: new Where(), rest: withVerdict(verdict) }]);
+  }
   return readWalk(session, {
     table: session.dialect.table('webhook_deliveries'),
-    columns: 'hook_id, verdict, reason',
+    columns: ['hook_id', 'verdict', 'reason'],
     ways,
     order: 'newest',
+    range: rangeAfter({}, beforeSeq, 'newest'),
     limit: filter.limit,
     visitMax: filter.visitMax ?? limits.listVisitMax,
     map: toDelivery,

@@ -3,7 +3,7 @@ import type { Directive } from '../../directive/directive.ts';
 import type { Session } from '../dialect.ts';
 import type { DirectivePageFilter, ListPage } from '../list-pages.ts';
 import { toDirective } from './directive.ts';
-import { readWalk, type WalkStream } from './walk.ts';
+import { rangeAfter, readWalk, type WalkStream } from './walk.ts';
 import { Where } from './where.ts';
 
 export async function readDirectivePage(
@@ -12,8 +12,6 @@ export async function readDirectivePage(
 ): Promise<ListPage<Directive>> {
   const { status, awaitingApproval, beforeSeq } = filter;
   const equal = { target: filter.target, type: filter.type, actor: filter.actor };
-  const range = (where: Where): Where =>
-    beforeSeq === undefined ? where : where.and('seq < ?', beforeSeq);
   const left = (known: keyof typeof equal | 'status' | undefined): Where => {
     const rest = new Where().equals({
       ...equal,
@@ -29,24 +27,33 @@ export async function readDirectivePage(
   const ways: WalkStream[][] = (['target', 'type', 'actor'] as const)
     .filter((column) => equal[column] !== undefined)
     .map((column) => [
-      { where: range(new Where().equals({ [column]: equal[column] })), rest: left(column) },
+      {
+        index: `directives_${column}`,
+        key: [column, equal[column] ?? null],
+        where: new Where(),
+        rest: left(column),
+      },
     ]);
   const states = awaitingApproval === true ? (['requested'] as const) : status;
   if (states !== undefined) {
     const isKnown = awaitingApproval !== true;
     ways.push(
       states.map((state) => ({
-        where: range(new Where().equals({ status: state })),
+        index: 'directives_status',
+        key: ['status', state],
+        where: new Where(),
         rest: left(isKnown ? 'status' : undefined),
       })),
     );
   }
-  if (ways.length === 0) ways.push([{ where: range(new Where()), rest: left(undefined) }]);
+  if (ways.length === 0)
+    ways.push([{ index: undefined, where: new Where(), rest: left(undefined) }]);
   return readWalk(session, {
     table: session.dialect.table('directives'),
-    columns: 'target, type, actor, status, awaiting_approval',
+    columns: ['target', 'type', 'actor', 'status', 'awaiting_approval'],
     ways,
     order: 'newest',
+    range: rangeAfter({}, beforeSeq, 'newest'),
     limit: filter.limit,
     visitMax: filter.visitMax ?? limits.listVisitMax,
     map: toDirective,

@@ -4,15 +4,23 @@ import type { Session } from '../dialect.ts';
 import type { BoundedCount, JobPage, JobPageFilter } from '../job-pages.ts';
 import { findJobStreams } from './job-streams.ts';
 import { int, jobColumns, toJob } from './row.ts';
-import { countWalk, readWalk, type WalkRequest, type WalkStream } from './walk.ts';
+import {
+  countWalk,
+  rangeAfter,
+  readWalk,
+  type NumberRange,
+  type WalkRequest,
+  type WalkStream,
+} from './walk.ts';
 
 /** Reads a page of jobs. It looks at a bounded number of rows, whatever the filter and the table. */
 export async function readJobPage(session: Session, filter: JobPageFilter): Promise<JobPage> {
   const numbers = await findNumbers(session, filter);
-  const request = requestOf(session, filter);
-  const ways = await findWays(session, filter, numbers, filter.beforeSeq);
+  const request = requestOf(session, filter, numbers);
+  const ways = await findWays(session, filter);
   const { rows, next } = await readWalk(session, {
     ...request,
+    range: rangeAfter(numbers, filter.beforeSeq, request.order),
     ways,
     select: jobColumns,
     map: toJob,
@@ -24,51 +32,33 @@ export async function readJobPage(session: Session, filter: JobPageFilter): Prom
 export async function countJobPage(session: Session, filter: JobPageFilter): Promise<BoundedCount> {
   const numbers = await findNumbers(session, filter);
   let best: BoundedCount = { count: 0, isExact: false };
-  for (const streams of await findWays(session, filter, numbers, undefined)) {
-    const found = await countWalk(session, { ...requestOf(session, filter), streams });
+  for (const streams of await findWays(session, filter)) {
+    const found = await countWalk(session, { ...requestOf(session, filter, numbers), streams });
     if (found.isExact) return found;
     if (found.count >= best.count) best = found;
   }
   return best;
 }
 
-function requestOf(session: Session, filter: JobPageFilter): WalkRequest {
+function requestOf(session: Session, filter: JobPageFilter, range: NumberRange): WalkRequest {
   return {
     table: session.dialect.table('job_queue'),
-    columns: 'plugin, command, submitted_by, status, created_at, last_error',
+    columns: ['plugin', 'command', 'submitted_by', 'status', 'created_at', 'last_error'],
     streams: [],
     order: filter.order ?? 'newest',
     limit: filter.limit,
+    range,
     visitMax: filter.visitMax ?? limits.listVisitMax,
   };
 }
 
-async function findWays(
-  session: Session,
-  filter: JobPageFilter,
-  { from, to }: NumberRange,
-  before: number | undefined,
-): Promise<WalkStream[][]> {
-  const { order } = filter;
-  return await findJobStreams(session, filter, {
-    range(where) {
-      if (from !== undefined) where.and('seq >= ?', from);
-      if (to !== undefined) where.and('seq < ?', to);
-      if (before !== undefined) where.and(order === 'oldest' ? 'seq > ?' : 'seq < ?', before);
-      return where;
-    },
-    rest(rest) {
-      if (filter.from !== undefined) rest.and('created_at >= ?', filter.from);
-      if (filter.to !== undefined) rest.and('created_at < ?', filter.to);
-      if (filter.query !== undefined) rest.contains('last_error', filter.query);
-      return rest;
-    },
+function findWays(session: Session, filter: JobPageFilter): Promise<WalkStream[][]> {
+  return findJobStreams(session, filter, (rest) => {
+    if (filter.from !== undefined) rest.and('created_at >= ?', filter.from);
+    if (filter.to !== undefined) rest.and('created_at < ?', filter.to);
+    if (filter.query !== undefined) rest.contains('last_error', filter.query);
+    return rest;
   });
-}
-
-interface NumberRange {
-  readonly from: number | undefined;
-  readonly to: number | undefined;
 }
 
 /**

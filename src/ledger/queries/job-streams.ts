@@ -10,11 +10,8 @@ import { Where } from './where.ts';
 /** What may be asked of a job that decides on its index. */
 type JobKind = Pick<JobPageFilter, 'plugin' | 'command' | 'submittedBy'>;
 
-/** The bounds of the numbers and the conditions on rows that all streams of a list share. */
-export interface StreamBounds {
-  readonly range: (where: Where) => Where;
-  readonly rest: (rest: Where) => Where;
-}
+/** Adds the conditions on rows that all streams of a list share. */
+export type SharedRest = (rest: Where) => Where;
 
 const rareStatuses: ReadonlySet<JobStatus> = new Set([
   'failed',
@@ -35,24 +32,24 @@ const KINDS_MAX = 400;
 export async function findJobStreams(
   session: Session,
   filter: JobPageFilter,
-  bounds: StreamBounds,
+  shared: SharedRest,
 ): Promise<WalkStream[][]> {
   const { status } = filter;
-  if (status === undefined && isAnyKind(filter)) return [[streamOf(bounds, new Where())]];
+  if (status === undefined && isAnyKind(filter)) return [[allStream(shared)]];
   const wanted: ReadonlySet<JobStatus> | undefined = status && new Set(status);
   const wants = (one: JobStatus): boolean => wanted?.has(one) ?? true;
   const open = [
-    ...(wants('queued') ? await queuedStreams(session, filter, bounds) : []),
-    ...(wants('running') ? [runningStream(filter, bounds)] : []),
+    ...(wants('queued') ? await queuedStreams(session, filter, shared) : []),
+    ...(wants('running') ? [runningStream(filter, shared)] : []),
   ];
   const ended = status?.filter((one) => one !== 'queued' && one !== 'running');
   if (ended?.length === 0) return [open];
-  const kinds = await endedStreams(session, filter, ended, bounds);
+  const kinds = await endedStreams(session, filter, ended, shared);
   const ways = kinds === undefined ? [] : [kinds];
   if (ended?.every((one) => rareStatuses.has(one)) === true) {
-    ways.unshift(ended.map((one) => rareStream(one, filter, bounds)));
+    ways.unshift(ended.map((one) => rareStream(one, filter, shared)));
   }
-  if (ways.length === 0) return [[streamOf(bounds, new Where(), filter, status)]];
+  if (ways.length === 0) return [[allStream(shared, filter, status)]];
   return ways.map((way) => [...open, ...way]);
 }
 
@@ -60,41 +57,49 @@ function isAnyKind({ plugin, command, submittedBy }: JobKind): boolean {
   return (plugin ?? command ?? submittedBy) === undefined;
 }
 
-/** `left`: what the conditions of the index don't say. */
-function streamOf(
-  { range, rest }: StreamBounds,
-  where: Where,
-  left: JobKind = {},
+/** `left`: what the index doesn't answer. */
+function restOf(
+  shared: SharedRest,
+  { plugin, command, submittedBy }: JobKind = {},
   status?: readonly JobStatus[],
-): WalkStream {
-  const { plugin, command, submittedBy } = left;
-  const more = new Where().equals({ plugin, command, submitted_by: submittedBy });
-  if (status !== undefined) more.and(`status in (${status.map(() => '?').join(', ')})`, ...status);
-  return { where: range(where), rest: rest(more) };
+): Where {
+  const rest = new Where().equals({ plugin, command, submitted_by: submittedBy });
+  if (status !== undefined) rest.and(`status in (${status.map(() => '?').join(', ')})`, ...status);
+  return shared(rest);
 }
 
+function allStream(shared: SharedRest, left?: JobKind, status?: readonly JobStatus[]): WalkStream {
+  return { index: undefined, where: new Where(), rest: restOf(shared, left, status) };
+}
+
+/** The condition of the index is written out: planners compare texts. */
 function rareStream(
   status: JobStatus,
   { plugin, ...left }: JobKind,
-  bounds: StreamBounds,
+  shared: SharedRest,
 ): WalkStream {
-  // The status is written out, and so is the condition of the index: planners compare texts.
-  const where = new Where()
-    .equals({ plugin })
-    .and(`status = '${status}' and status in ${RARE_STATUSES}`);
-  return streamOf(bounds, where, left);
+  return {
+    index: plugin === undefined ? 'job_queue_rare' : 'job_queue_rare_of',
+    key: ['status', status],
+    where: new Where().equals({ plugin }).and(`status in ${RARE_STATUSES}`),
+    rest: restOf(shared, left),
+  };
 }
 
 /** As many as can run at once. They are sorted: in their own order, all jobs would be looked at. */
-function runningStream({ plugin, ...left }: JobKind, bounds: StreamBounds): WalkStream {
-  const where = new Where().equals({ plugin }).and(`status = 'running'`);
-  return { ...streamOf(bounds, where, left), by: 'seq + 0' };
+function runningStream({ plugin, ...left }: JobKind, shared: SharedRest): WalkStream {
+  return {
+    index: 'job_queue_running',
+    where: new Where().equals({ plugin }).and(`status = 'running'`),
+    rest: restOf(shared, left),
+    by: 'seq + 0',
+  };
 }
 
 async function queuedStreams(
   session: Session,
   { plugin: wanted, ...left }: JobKind,
-  bounds: StreamBounds,
+  shared: SharedRest,
 ): Promise<WalkStream[]> {
   const { dialect: d } = session;
   const jobs = d.table('job_queue');
@@ -113,25 +118,28 @@ async function queuedStreams(
     return (await session.run(sql)).map((row) => text(row, 'plugin'));
   }
   const isReady = `status = 'queued' and next_retry_at is null`;
+  const rest = (): Where => restOf(shared, left);
   return [
-    ...ready.flatMap((plugin) => [
-      streamOf(
-        bounds,
-        new Where().equals({ plugin }).and(`${isReady} and coalesce(dependency_key, '') = ''`),
-        left,
-      ),
+    ...ready.flatMap((plugin): WalkStream[] => [
       {
-        ...streamOf(
-          bounds,
-          new Where().equals({ plugin }).and(`${isReady} and dependency_key is not null`),
-          left,
-        ),
+        index: 'job_queue_ready',
+        key: [`coalesce(dependency_key, '')`, ''],
+        where: new Where().equals({ plugin }).and(isReady),
+        rest: rest(),
+      },
+      {
+        index: 'job_queue_in_line',
+        where: new Where().equals({ plugin }).and(`${isReady} and dependency_key is not null`),
+        rest: rest(),
         by: 'seq + 0',
       },
     ]),
-    ...delayed.map((plugin) =>
-      streamOf(bounds, new Where().equals({ plugin }).and(isDelayed), left),
-    ),
+    ...delayed.map((plugin): WalkStream => ({
+      index: 'job_queue_delayed_of',
+      key: ['plugin', plugin],
+      where: new Where().and(isDelayed),
+      rest: rest(),
+    })),
   ];
 }
 
@@ -140,20 +148,16 @@ async function endedStreams(
   session: Session,
   filter: JobKind,
   status: readonly JobStatus[] | undefined,
-  bounds: StreamBounds,
+  shared: SharedRest,
 ): Promise<WalkStream[] | undefined> {
   const kinds = await listKinds(session, filter);
   if (kinds.length > KINDS_MAX) return undefined;
-  return kinds.map(({ plugin, command, submittedBy }) =>
-    streamOf(
-      bounds,
-      new Where()
-        .equals({ plugin, command, submitted_by: submittedBy })
-        .and('completed_at is not null'),
-      {},
-      status,
-    ),
-  );
+  return kinds.map(({ plugin, command, submittedBy }) => ({
+    index: 'job_queue_ended',
+    key: ['submitted_by', submittedBy],
+    where: new Where().equals({ plugin, command }).and('completed_at is not null'),
+    rest: restOf(shared, {}, status),
+  }));
 }
 
 /** Hops from one kind to the next in the index of ended jobs, however many jobs each has. */

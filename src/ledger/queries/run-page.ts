@@ -4,15 +4,13 @@ import type { Session } from '../dialect.ts';
 import type { ListPage, RunPageFilter } from '../list-pages.ts';
 import { toRun } from './run-row.ts';
 import { isAsking } from './run.ts';
-import { readWalk, type WalkStream } from './walk.ts';
+import { rangeAfter, readWalk, type WalkStream } from './walk.ts';
 import { Where } from './where.ts';
 
 const openStatuses: ReadonlySet<RunStatus> = new Set(['queued', 'running']);
 
 export async function readRunPage(session: Session, filter: RunPageFilter): Promise<ListPage<Run>> {
   const { pipeline, status, awaitingApproval, beforeSeq } = filter;
-  const range = (where: Where): Where =>
-    beforeSeq === undefined ? where : where.and('seq < ?', beforeSeq);
   const asks = (rest: Where): Where =>
     awaitingApproval === true
       ? rest.and(`status = 'running' and exists (select 1
@@ -22,26 +20,31 @@ export async function readRunPage(session: Session, filter: RunPageFilter): Prom
   const states = awaitingApproval === true ? (['running'] as const) : status;
   if (states !== undefined) {
     ways.push(
-      states.map((state) => {
+      states.map((state): WalkStream => {
         // The conditions of the two indexes, word for word.
-        const isOpen = openStatuses.has(state)
-          ? 'completed_at is null'
-          : 'completed_at is not null';
-        const where = new Where().equals({ status: state }).and(isOpen);
-        return { where: range(where), rest: asks(among(new Where().equals({ pipeline }), status)) };
+        const isOpen = openStatuses.has(state);
+        const rest = asks(among(new Where().equals({ pipeline }), status));
+        return {
+          index: isOpen ? 'pipeline_runs_open' : 'pipeline_runs_ended',
+          key: ['status', state],
+          where: new Where().and(isOpen ? 'completed_at is null' : 'completed_at is not null'),
+          rest,
+        };
       }),
     );
   }
   if (pipeline !== undefined) {
     const rest = asks(among(new Where(), status));
-    ways.push([{ where: range(new Where().equals({ pipeline })), rest }]);
+    const index = 'pipeline_runs_pipeline';
+    ways.push([{ index, key: ['pipeline', pipeline], where: new Where(), rest }]);
   }
-  if (ways.length === 0) ways.push([{ where: range(new Where()), rest: new Where() }]);
+  if (ways.length === 0) ways.push([{ index: undefined, where: new Where(), rest: new Where() }]);
   return readWalk(session, {
     table: session.dialect.table('pipeline_runs'),
-    columns: 'id, pipeline, status',
+    columns: ['id', 'pipeline', 'status'],
     ways,
     order: 'newest',
+    range: rangeAfter({}, beforeSeq, 'newest'),
     limit: filter.limit,
     visitMax: filter.visitMax ?? limits.listVisitMax,
     map: toRun,

@@ -4,11 +4,18 @@ import type { Session, Value } from '../dialect.ts';
 import type { ListPage, SignalPageFilter } from '../list-pages.ts';
 import { int } from './row.ts';
 import { toSignal } from './signal.ts';
-import { readWalk, type WalkStream } from './walk.ts';
+import { rangeAfter, readWalk, type WalkStream } from './walk.ts';
 import { Where } from './where.ts';
 
 /** The columns that have an index in the order of numbers, the most telling first. */
 const indexed = ['correlation_id', 'subject_id', 'type', 'source'] as const;
+
+const indexOf = {
+  correlation_id: 'signals_correlation',
+  subject_id: 'signals_subject',
+  type: 'signals_type',
+  source: 'signals_source',
+} as const;
 
 export async function readSignalPage(
   session: Session,
@@ -23,39 +30,35 @@ export async function readSignalPage(
     correlation_id: filter.correlationId,
     visibility: filter.visibility,
   };
-  const range = (where: Where): Where =>
-    beforeSeq === undefined
-      ? where
-      : where.and(order === 'oldest' ? 'seq > ?' : 'seq < ?', beforeSeq);
-  const streamBy = (column: string | undefined): WalkStream[] => {
+  const streamBy = (column: (typeof indexed)[number] | undefined): WalkStream[] => {
     const { [column ?? '']: own, ...left } = equal;
-    const where = column === undefined ? new Where() : whereIn(column, own);
-    return [{ where: range(where), rest: within(new Where().equals(left), filter) }];
+    const rest = within(new Where().equals(left), filter);
+    if (column === undefined) return [{ index: undefined, where: new Where(), rest }];
+    // The condition of the index of subjects, word for word.
+    const where = new Where();
+    if (column === 'subject_id') where.and('subject_id is not null');
+    return [{ index: indexOf[column], key: [column, own ?? null], where, rest }];
   };
   const columns = indexed.filter((column) => equal[column] !== undefined);
   const ways = columns.map(streamBy);
   if (columns.length === 0 && (filter.from ?? filter.to) !== undefined) {
     const time = await timeStream(session, filter, visitMax);
     if (time !== undefined) {
-      ways.push([{ where: range(time), rest: new Where().equals(equal), by: 'seq + 0' }]);
+      const rest = new Where().equals(equal);
+      ways.push([{ index: 'signals_occurred', where: time, rest, by: 'seq + 0' }]);
     }
   }
   if (ways.length === 0) ways.push(streamBy(undefined));
   return readWalk(session, {
     table: session.dialect.table('signals'),
-    columns: `${Object.keys(equal).join(', ')}, occurred_at`,
+    columns: [...Object.keys(equal), 'occurred_at'],
     ways,
     order,
+    range: rangeAfter({}, beforeSeq, order),
     limit: filter.limit,
     visitMax,
     map: toSignal,
   });
-}
-
-function whereIn(column: string, value: Value | undefined): Where {
-  const where = new Where().equals({ [column]: value });
-  // The condition of the index, word for word.
-  return column === 'subject_id' ? where.and('subject_id is not null') : where;
 }
 
 function within(where: Where, { from, to }: SignalPageFilter): Where {

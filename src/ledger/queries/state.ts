@@ -1,10 +1,11 @@
 import { isObject, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import { parseJson } from '../../base/parse-json.ts';
-import { defineRows, type Session, type Transaction } from '../dialect.ts';
+import { defineRows, type Row, type Session, type Transaction } from '../dialect.ts';
 import type { Closing, Fact } from '../ledger.ts';
 import { fence, fenceColumns, toFenceRow } from './fence.ts';
 import { int, text, textOrNull } from './row.ts';
+import { rangeAfter, readWalk, type WalkStream } from './walk.ts';
 import { Where } from './where.ts';
 
 /** What the closings would make of their plugins' state, worked out before anything is written. */
@@ -97,14 +98,31 @@ export async function listFacts(
   factType?: string,
   beforeSeq?: number,
 ): Promise<Fact[]> {
-  const where = new Where().equals({ plugin_name: plugin, fact_type: factType });
-  if (beforeSeq !== undefined) where.and('seq < ?', beforeSeq);
-  const rows = await session.run(
-    `select * from ${session.dialect.table('plugin_facts')} where ${where.text}
-      order by seq desc limit ?`,
-    [...where.values, limit],
-  );
-  return rows.map((row) => ({
+  const where = new Where();
+  const stream: WalkStream =
+    factType === undefined
+      ? { index: 'plugin_facts_plugin', key: ['plugin_name', plugin], where, rest: new Where() }
+      : {
+          index: 'plugin_facts_type',
+          key: ['fact_type', factType],
+          where: where.equals({ plugin_name: plugin }),
+          rest: new Where(),
+        };
+  const { rows } = await readWalk(session, {
+    table: session.dialect.table('plugin_facts'),
+    columns: [],
+    ways: [[stream]],
+    order: 'newest',
+    range: rangeAfter({}, beforeSeq, 'newest'),
+    limit,
+    visitMax: limit,
+    map: toFact,
+  });
+  return [...rows];
+}
+
+function toFact(row: Row): Fact {
+  return {
     seq: int(row, 'seq'),
     plugin: text(row, 'plugin_name'),
     factType: text(row, 'fact_type'),
@@ -112,7 +130,7 @@ export async function listFacts(
     command: textOrNull(row, 'command'),
     fact: text(row, 'fact_json'),
     createdAt: text(row, 'created_at'),
-  }));
+  };
 }
 
 function merge(before: string, updates: string): string {

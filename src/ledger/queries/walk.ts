@@ -1,29 +1,52 @@
-import type { Row, Session } from '../dialect.ts';
+import type { Dialect, Row, Session, Value } from '../dialect.ts';
 import type { BoundedCount } from '../job-pages.ts';
 import type { ListPage } from '../list-pages.ts';
 import { int } from './row.ts';
-import type { Where } from './where.ts';
+import { Where } from './where.ts';
 
 /**
  * A part of a list whose rows an index holds in the order of their numbers: together the streams of a
  * list hold all of its rows, none of them twice.
  */
 export interface WalkStream {
-  /** The conditions that the index answers. */
+  /** The name of its index; undefined for the table itself, which is in the order of numbers. */
+  readonly index: string | undefined;
+  /** The column before the number in the index, and its value. */
+  readonly key?: readonly [column: string, value: Value];
+  /** The other conditions that the index answers. */
   readonly where: Where;
   /** The conditions that are left for the rows themselves; they cost a look at each row. */
   readonly rest: Where;
-  /** The number as the index has it. */
+  /** The number as the index has it, or as few rows are sorted by it. */
   readonly by?: string;
+}
+
+export interface NumberRange {
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+}
+
+/** The range of numbers that are left for a page behind a number. */
+export function rangeAfter(
+  { from, to }: NumberRange,
+  before: number | undefined,
+  order: WalkRequest['order'],
+): NumberRange {
+  if (before === undefined) return { from, to };
+  return order === 'oldest'
+    ? { from: Math.max(from ?? 0, before + 1), to }
+    : { from, to: Math.min(to ?? before, before) };
 }
 
 export interface WalkRequest {
   readonly table: string;
   readonly streams: readonly WalkStream[];
-  /** The columns that conditions on rows name. */
-  readonly columns: string;
+  /** The columns that conditions on rows may name. */
+  readonly columns: readonly string[];
   readonly order: 'newest' | 'oldest';
   readonly limit: number;
+  /** The numbers that it is about: from the first up to, and without, the second. */
+  readonly range: NumberRange;
   /** Rows that it may look at. */
   readonly visitMax: number;
 }
@@ -99,11 +122,12 @@ export async function countWalk(session: Session, request: WalkRequest): Promise
   let count = 0;
   for (const stream of request.streams) {
     if (left === 0) return { count, isExact: false };
-    const { where, rest } = stream;
+    const rows = rowsOf(session.dialect, request, stream);
+    const { rest } = stream;
     const [row = {}] = await session.run(
       `select count(*) as visited, count(case when ${rest.text} then 1 end) as n
-        from (${rowsOf(request, stream)} limit ?) w`,
-      [...rest.values, ...where.values, left],
+        from (${rows.text} limit ?) w`,
+      [...rest.values, ...rows.values, left],
     );
     count += int(row, 'n');
     left -= int(row, 'visited');
@@ -118,13 +142,13 @@ async function walkStream(
   visitMax: number,
 ): Promise<WalkPage> {
   const { limit } = request;
-  const { where, rest } = stream;
-  const rows = rowsOf(request, stream);
+  const { rest } = stream;
+  const rows = rowsOf(session.dialect, request, stream);
   const found = await (rest.isEmpty
-    ? session.run(`${rows} limit ?`, [...where.values, limit])
+    ? session.run(`${rows.text} limit ?`, [...rows.values, limit])
     : // The rows come in the order of the inner list; sorted again, all of them would be read.
-      session.run(`select w.seq from (${rows} limit ?) w where ${rest.text} limit ?`, [
-        ...where.values,
+      session.run(`select w.seq from (${rows.text} limit ?) w where ${rest.text} limit ?`, [
+        ...rows.values,
         visitMax,
         ...rest.values,
         limit,
@@ -133,14 +157,44 @@ async function walkStream(
   if (seqs.length === limit) return { seqs, next: seqs.at(-1) };
   if (rest.isEmpty) return { seqs, next: undefined };
   const [cut] = await session.run(
-    `select w.seq from (${rows} limit 1 offset ${visitMax - 1}) w`,
-    where.values,
+    `select w.seq from (${rows.text} limit 1 offset ${visitMax - 1}) w`,
+    rows.values,
   );
   return { seqs, next: cut === undefined ? undefined : int(cut, 'seq') };
 }
 
-function rowsOf({ table, columns, order }: WalkRequest, { where, rest, by = 'seq' }: WalkStream) {
-  const more = rest.isEmpty ? '' : `, ${columns}`;
+/**
+ * The rows of a stream in their order. SQLite is told which index to use. PostgreSQL takes no hints,
+ * and would rather walk through the whole table by number when a value is common: so the value is
+ * compared together with the number, which only the index of both can answer in this order.
+ */
+function rowsOf(
+  { name }: Dialect,
+  { table, columns, order, range }: WalkRequest,
+  { index, key, where, rest, by = 'seq' }: WalkStream,
+): { readonly text: string; readonly values: readonly Value[] } {
   const direction = order === 'newest' ? 'desc' : 'asc';
-  return `select seq${more} from ${table} where ${where.text} order by ${by} ${direction}`;
+  // Only what is asked of the rows: the index alone may have that.
+  const named = columns.filter((column) => new RegExp(`\\b${column}\\b`).test(rest.text));
+  const more = named.map((column) => `, ${column}`).join('');
+  const { from, to } = range;
+  if (name === 'postgres' && key !== undefined) {
+    const [column, value] = key;
+    return {
+      text: `select seq${more} from ${table} where ${where.text}
+        and (${column}, seq) >= (?, ?) and (${column}, seq) < (?, ?)
+        order by ${column} ${direction}, seq ${direction}`,
+      values: [...where.values, value, from ?? 0, value, to ?? Number.MAX_SAFE_INTEGER],
+    };
+  }
+  const bounds = new Where();
+  if (key !== undefined) bounds.and(`${key[0]} = ?`, key[1]);
+  if (from !== undefined) bounds.and('seq >= ?', from);
+  if (to !== undefined) bounds.and('seq < ?', to);
+  const source = name === 'sqlite' && index !== undefined ? `${table} indexed by ${index}` : table;
+  return {
+    text: `select seq${more} from ${source} where ${where.text} and ${bounds.text}
+      order by ${by} ${direction}`,
+    values: [...where.values, ...bounds.values],
+  };
 }
