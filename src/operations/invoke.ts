@@ -33,9 +33,10 @@ export async function invoke(
 }
 
 /** Operations that read get covered rows. Streams share what they read, and cover it themselves. */
-function veil({ effect, http }: Operation, context: Context): Context {
+function veil({ effect, http, needs }: Operation, context: Context): Context {
   const isStream = isOffered(http) && http.isStream === true;
-  if (effect !== 'read' || isStream) return context;
+  // Operations on files have no engine, and may be called without one.
+  if (effect !== 'read' || isStream || needs === 'files') return context;
   return { ...context, engine: veilEngine(context.engine, context.principal) };
 }
 
