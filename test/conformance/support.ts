@@ -89,7 +89,8 @@ export async function makeOlder(path: string): Promise<void> {
       await file.run(`alter table ${table} drop column ${column}`);
     }
   }
-  for (const statement of [...undoAccess, ...undoLists(), ...undoUsage]) await file.run(statement);
+  const undo = [...undoSnapshots, ...undoChains, ...undoUsage, ...undoLists(), ...undoAccess];
+  for (const statement of undo) await file.run(statement);
   await file.run('delete from schema_migrations where version >= 12');
   await file.run('pragma user_version = 11');
   await file.close();
@@ -116,6 +117,15 @@ function undoLists(): string[] {
 const undoUsage = [
   'alter table job_log drop column cpu_ms',
   'alter table job_log drop column memory_peak_bytes',
+];
+
+/** Takes back what migration 16 adds; the indexes that it replaces are replaced again. */
+const undoChains = ['drop index job_log_rare_of'];
+
+/** Takes back migration 17. */
+const undoSnapshots = [
+  'drop index config_snapshots_unmasked',
+  'alter table config_snapshots drop column masked',
 ];
 
 export interface Raw {
