@@ -37,7 +37,7 @@ const prove = async ({ directory }: TestPlace, ...argv: string[]) =>
 describe('with a server that runs', () => {
   test(
     'kills a copy of it, finds nothing lost, and changes nothing of the original',
-    { timeout: 120_000 },
+    { timeout: 180_000 },
     async () => {
       const place = await makeScene();
       const { ledger, run: runJob, engine } = await place.start();

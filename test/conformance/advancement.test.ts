@@ -158,7 +158,7 @@ describe.each(databases)('what an advancement does on %s', (kind) => {
     expect(move?.completedAt).not.toBeNull();
   });
 
-  test('is to end what is left of a cancelled run, in parts', { timeout: 60_000 }, async () => {
+  test('is to end what is left of a cancelled run, in parts', { timeout: 180_000 }, async () => {
     const { ledger } = await openBench(kind);
     const width = 2 * limits.sweepBatchMax + 1;
     const each = foreach('each', 'a', { maxFanout: width });

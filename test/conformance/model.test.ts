@@ -8,7 +8,7 @@ import { databases, makePlace, openRaw, type Kind } from './support.ts';
 const runs: Record<Kind, number> = { sqlite: 200, postgres: 40 };
 
 describe.each(databases)('any sequence of verbs on %s', (kind) => {
-  test('is answered as the model answers', { timeout: 120_000 }, async () => {
+  test('is answered as the model answers', { timeout: 180_000 }, async () => {
     const place = await makePlace(kind);
     const ledger = await openLedger(place);
     const raw = openRaw(place);

@@ -45,7 +45,7 @@ async function claimOne(
 describe.each(databases)('a wide block on %s', (kind) => {
   test(
     'is begun in batches, and its outputs are joined in order',
-    { timeout: 60_000 },
+    { timeout: 180_000 },
     async () => {
       const { ledger } = await openBench(kind);
       const { graph, run } = await startWide(ledger);
@@ -71,7 +71,7 @@ describe.each(databases)('a wide block on %s', (kind) => {
     },
   );
 
-  test('goes on where a process that died had stopped', { timeout: 60_000 }, async () => {
+  test('goes on where a process that died had stopped', { timeout: 180_000 }, async () => {
     const { ledger } = await openBench(kind);
     const { graph, run } = await startWide(ledger);
     const held = await claimOne(ledger, 'p1');

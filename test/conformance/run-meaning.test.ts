@@ -64,7 +64,7 @@ function inOrder(asked: readonly Asked[]): Asked[] {
 }
 
 describe.each(databases)('pipelines on %s', (kind) => {
-  test('do what they mean', { timeout: 120_000 }, async () => {
+  test('do what they mean', { timeout: 180_000 }, async () => {
     const { ledger } = await openBench(kind);
     const choices = fc.array(fc.nat(100), { minLength: 1, maxLength: 20 });
     const property = fc.asyncProperty(cases, choices, async ([list, begin, answers], order) => {

@@ -111,7 +111,7 @@ describe('reader threads', () => {
 
   test(
     'a read that takes too long fails, and other reads go on',
-    { timeout: 120_000 },
+    { timeout: 180_000 },
     async () => {
       const path = await makeFile(2);
       const { readers, started } = makePool(1000);

@@ -49,7 +49,7 @@ describe.each(databases)('on %s', (database) => {
 
 test(
   'one that another host has awake is removed when that has left it',
-  { timeout: 120_000 },
+  { timeout: 180_000 },
   async () => {
     const place = await makePlace({ database: 'postgres', plugins });
     const slug = makeSlug();

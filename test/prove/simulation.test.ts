@@ -63,7 +63,7 @@ async function playHere(numbers: readonly number[]): Promise<readonly Played[]> 
 
 test.for(['small', 'large'] as const)(
   'the same seed is the same %s world',
-  { timeout: 120_000 },
+  { timeout: 180_000 },
   async (size) => {
     const [one, two, other] = [
       await runWorld(stage, 28, { size }),

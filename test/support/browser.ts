@@ -62,7 +62,7 @@ export interface TabOptions {
 const ONLY_HTTPS = 'The Cross-Origin-Opener-Policy header has been ignored';
 const HEIGHT = 900;
 /** Shorter than that of a test, so that what was waited for is told. */
-const PATIENCE_MS = 20_000;
+const PATIENCE_MS = 60_000;
 /** A page with nothing left to come. */
 const SHOWN = 'main:not(:has(.loading)):has(h1, .problem)';
 

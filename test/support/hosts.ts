@@ -11,7 +11,7 @@ import { makeDirectory } from './directory.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const everyMs = 5;
-const patienceMs = 10_000;
+const patienceMs = 60_000;
 
 export const nodeScript = join(root, 'src/plugin/spawner/node-spawner.ts');
 export const nothing = Buffer.alloc(0);

@@ -96,7 +96,7 @@ export type LogRecord = Readonly<Record<string, unknown>> & {
 };
 export type LogRecords = readonly LogRecord[];
 
-const patienceMs = 15_000;
+const patienceMs = 60_000;
 /** The longer something takes, the more rarely it is looked for: a look may be a request to a server. */
 const looks = { leastMs: 5, mostMs: 50, part: 0.1 };
 

@@ -3,7 +3,7 @@ import type { JsonObject } from '../../src/base/json.ts';
 import type { Run, Step } from '../../src/pipeline/run.ts';
 import type { TestInstance } from './instance.ts';
 
-const patienceMs = 20_000;
+const patienceMs = 60_000;
 
 export async function startRun(
   { engine }: Pick<TestInstance, 'engine'>,

@@ -128,7 +128,7 @@ describe('every page', () => {
   test.each([
     { scheme: 'light' as const, width: 1280 },
     { scheme: 'dark' as const, width: 380 },
-  ])('can be read by everybody: $scheme, $width pixels wide', { timeout: 120_000 }, (how) =>
+  ])('can be read by everybody: $scheme, $width pixels wide', { timeout: 180_000 }, (how) =>
     place.look(async ({ page, open, turn, audit, complaints }) => {
       await open('/ui');
       for (const path of pages()) {
@@ -179,7 +179,7 @@ describe('looking', () => {
       );
     }));
 
-  test('older jobs are on the next page, by a cursor', { timeout: 60_000 }, async () => {
+  test('older jobs are on the next page, by a cursor', { timeout: 180_000 }, async () => {
     const ask = Array.from({ length: 51 }, () => place.post('/plugin/echo/poll', {}));
     await Promise.all(ask);
     await place.look(async ({ page, open }) => {

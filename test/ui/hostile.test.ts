@@ -103,7 +103,7 @@ const pages = (): string[] => [
 describe('hostile text', () => {
   test.each([1280, 380])(
     'runs nowhere and breaks no page %i pixels wide',
-    { timeout: 120_000 },
+    { timeout: 180_000 },
     (width) =>
       place.look(
         async ({ page, open, turn, complaints }) => {

@@ -40,7 +40,7 @@ interface Answer {
   readonly body: JsonObject;
 }
 
-const patienceMs = 20_000;
+const patienceMs = 60_000;
 const noAnswer: Answer = { status: 0, body: {} };
 const NOBODY = 'NO_SERVER';
 const notConnected = new Set(['ECONNREFUSED', 'ENOENT', NOBODY]);

@@ -14,7 +14,7 @@ const SENDERS = 6;
 /** More would only wait for each other; it is looked after so many. */
 const BACKLOG_MAX = 150;
 const LOOK_EVERY = 16;
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 60_000;
 const pauseMs = 3;
 /** Whoever looks more often costs the one who works more than it is worth. */
 const fullPauseMs = 50;
