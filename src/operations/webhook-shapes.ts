@@ -19,33 +19,39 @@ import { jobShape } from './shapes.ts';
 
 /** What a webhook with a mode has besides. */
 const agentFields = {
-  prompt_template: text().optional().describe('for mode: what the agent is told, with {{field}}'),
+  prompt_template: text()
+    .optional()
+    .describe('for mode: the prompt, with {{field}} and {{webhook.event}}'),
   instruction: text()
     .optional()
-    .describe('for mode: what stands before it, outside of the safety boundary'),
-  task_folder: text().optional().describe('for cron_task: the folder that it works in'),
-  provider: text().optional().describe("for cron_task: claude, codex or another; the agent's own"),
-  model: text().optional().describe("for cron_task: the model; the agent's own unless told"),
-  reasoning_effort: text().optional().describe("for cron_task: the agent's own unless told"),
+    .describe('for mode: text before the prompt, outside the safety boundary'),
+  task_folder: text().optional().describe('for cron_task: the folder that the agent works in'),
+  provider: text()
+    .optional()
+    .describe('for cron_task: claude, codex or a configured one (default: of the agent)'),
+  model: text().optional().describe('for cron_task: the model (default: of the agent)'),
+  reasoning_effort: text().optional().describe('for cron_task: the effort (default: of the agent)'),
   cli_parameters: z
     .array(z.string())
     .optional()
-    .describe('for cron_task: more parameters of its command line, a JSON array'),
+    .describe("for cron_task: more parameters of the agent's command line, a JSON array"),
   quiet_start: z.int().min(0).max(23).optional().describe('for cron_task: the first quiet hour'),
   quiet_end: z
     .int()
     .min(0)
     .max(23)
     .optional()
-    .describe('for cron_task: the first hour that is not; service.quiet_hours unless told'),
+    .describe('for cron_task: the first hour that is not quiet (default: service.quiet_hours)'),
   quiet_action: z
     .enum(quietActions)
     .optional()
-    .describe('for cron_task: skip what comes in quiet hours, or defer it; skip unless told'),
-  timezone: text().optional().describe('for cron_task: of the quiet hours; service.timezone'),
+    .describe('for cron_task: skip or defer deliveries in quiet hours (default: skip)'),
+  timezone: text()
+    .optional()
+    .describe('for cron_task: the time zone of the quiet hours (default: service.timezone)'),
   dependency: text()
     .optional()
-    .describe('for cron_task: of all jobs with the same key, one runs at a time'),
+    .describe('for cron_task: jobs with the same key run one after the other'),
 };
 
 /** The keys of `signed`. */
@@ -78,30 +84,30 @@ const signedShape = z.strictObject({
 
 /** The keys of a webhook as they are written; what they say against each other is said later. */
 export const settingsFields = {
-  title: text().max(limits.hookTitleCharsMax).optional().describe('what people call it'),
+  title: text().max(limits.hookTitleCharsMax).optional().describe('the name for people'),
   description: z
     .string()
     .max(limits.hookDescriptionCharsMax)
     .optional()
-    .describe('more about it, for people'),
-  enabled: z.boolean().optional().describe('whether anything is taken; yes unless told'),
+    .describe('a longer text for people'),
+  enabled: z.boolean().optional().describe('whether deliveries are accepted (default: true)'),
   plugin: text().optional().describe('the plugin that gets a job for each delivery'),
-  command: text().optional().describe('its command; handle unless told'),
-  pipeline: text().optional().describe('or the pipeline that gets a run'),
-  signal: text().optional().describe('or the type of the signal, for routes and pipelines'),
+  command: text().optional().describe('the command of the plugin (default: handle)'),
+  pipeline: text().optional().describe('the pipeline that gets a run for each delivery'),
+  signal: text().optional().describe('the type of the signal, for routes and pipelines'),
   mode: z
     .enum(agentModes)
     .optional()
-    .describe('or an agent: cron_task, a fresh session; wake, a turn with each allowed user'),
+    .describe('an agent: cron_task is a fresh session, wake a turn with each allowed user'),
   ...agentFields,
-  auth_mode: z
-    .enum(authModes)
-    .optional()
-    .describe('how deliveries are verified; bearer unless told'),
+  auth_mode: z.enum(authModes).optional().describe('how deliveries are verified (default: bearer)'),
   hmac_header: text().optional().describe('for hmac: the header with the signature'),
-  hmac_algorithm: z.enum(algorithms).optional().describe('for hmac: sha256 unless told'),
-  hmac_encoding: z.enum(encodings).optional().describe('for hmac: hex unless told'),
-  hmac_sig_prefix: z.string().optional().describe('for hmac: taken off the signature'),
+  hmac_algorithm: z
+    .enum(algorithms)
+    .optional()
+    .describe('for hmac: the algorithm (default: sha256)'),
+  hmac_encoding: z.enum(encodings).optional().describe('for hmac: the encoding (default: hex)'),
+  hmac_sig_prefix: z.string().optional().describe('for hmac: removed from the signature'),
   hmac_sig_regex: z.string().optional().describe('for hmac: finds the signature in its header'),
   hmac_payload_prefix_regex: z
     .string()
@@ -134,20 +140,18 @@ export const settingsFields = {
     .min(1)
     .max(limits.hookBodyBytesMax)
     .optional()
-    .describe('the largest body; 1 MB unless told'),
+    .describe('the largest body (default: 1 MB)'),
   rate_limit_per_minute: z
     .int()
     .min(1)
     .max(limits.hookRateMax)
     .optional()
-    .describe('verified deliveries; 600 unless told'),
+    .describe('verified deliveries per minute (default: 600)'),
   respond: z
     .enum(responses)
     .optional()
-    .describe('accepted at once, or the result of the job or run; accepted unless told'),
-  respond_within: text()
-    .optional()
-    .describe('for result: how long a sender waits before it is told accepted; 10s unless told'),
+    .describe('respond at once, or with the result of the job or run (default: accepted)'),
+  respond_within: text().optional().describe('for result: how long a sender waits (default: 10s)'),
 };
 
 /** One of these keys, also as its flag is spelled. */

@@ -5,6 +5,7 @@ import { findUnsafe, type JsonObject } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
 import { escapeMarkers } from '../../src/webhook/boundary.ts';
 import { readBody } from '../../src/webhook/body.ts';
+import { normalizeEvent, readDeliveryEvent, toEventRules } from '../../src/webhook/event-type.ts';
 import { readForm } from '../../src/webhook/form.ts';
 import { findAll, makeEffort, parsePattern } from '../../src/webhook/pattern.ts';
 import { parsePayload } from '../../src/webhook/payload.ts';
@@ -166,6 +167,8 @@ const payload: JsonObject = {
   n: 1,
   list: [1, { a: '}}' }],
   none: null,
+  'a-b': 'dashed',
+  deep: { n: 2, 'x.y': 3 },
   toString: 'own',
   été: 'ok',
 };
@@ -173,7 +176,13 @@ const payload: JsonObject = {
 const template: Target = {
   name: 'hook-template',
   share: 4,
-  examples: ['{{title}}: {{body}}', '{{missing}} {{none}}', '{{ list }}{{list}}', '{{été}}{{{n}}}'],
+  examples: [
+    '{{title}}: {{body}}',
+    '{{missing}} {{none}}',
+    '{{ list }}{{list}}',
+    '{{été}}{{{n}}}',
+    '{{a-b}} {{deep.n}} {{\tdeep.x.y }} {{a b}}',
+  ],
   words: [
     '{{',
     '}}',
@@ -187,14 +196,18 @@ const template: Target = {
     '__proto__',
     '?',
     '$&',
+    ' ',
+    '.',
+    '-',
+    'deep',
   ],
   check(input) {
     try {
       const rendered = renderTemplate(input, payload);
       // The same by hand: once from left to right, and nothing that was put in is looked at again.
       const expected = input
-        .split(/(\{\{[\p{L}\p{N}_]+\}\})/u)
-        .map((part, index) => (index % 2 === 1 ? show(part.slice(2, -2)) : part));
+        .split(/(\{\{[ \t]*[\p{L}\p{N}_][\p{L}\p{N}_.-]*[ \t]*\}\})/u)
+        .map((part, index) => (index % 2 === 1 ? show(part.slice(2, -2).trim()) : part));
       assert.equal(rendered, expected.join(''));
       return `ok ${rendered === input} ${rendered.includes('{{?')}`;
     } catch (thrown) {
@@ -204,8 +217,14 @@ const template: Target = {
   },
 };
 
+/** What lies within, by its name with dots. */
+const within: ReadonlyMap<string, number> = new Map([
+  ['deep.n', 2],
+  ['deep.x.y', 3],
+]);
+
 function show(field: string): string {
-  const value = Object.hasOwn(payload, field) ? payload[field] : null;
+  const value = Object.hasOwn(payload, field) ? payload[field] : within.get(field);
   if (value === null || value === undefined) return `{{?${field}}}`;
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
@@ -299,4 +318,22 @@ const pattern: Target = {
   },
 };
 
-fuzzing('fuzz-webhooks', { cases: 20_000 }, [signature, body, template, boundary, pattern]);
+const eventType: Target = {
+  name: 'event-type',
+  share: 1,
+  examples: ['push', 'orders/create', 'Push Hook', 'repo:push', 'com.example.Order.Paid'],
+  words: ['.', '/', ':', ' ', '..', '_', '-', '*', '{', 'é', '\0', 'ß', 'İ', 'ghp_', '\u2028'],
+  check(input) {
+    const request = { ...read('0').request, headers: [['x-github-event', input]] as const };
+    const rules = toEventRules({ auth_mode: 'github' });
+    const { event, eventType: said } = readDeliveryEvent(rules, request, {}, undefined);
+    assert.ok((said ?? '').length <= limits.hookEventTypeChars);
+    // A route can name it exactly: no sign is left that stands for anything else.
+    assert.match(event ?? 'none', /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/);
+    if (event !== undefined) assert.equal(normalizeEvent(event), event);
+    return `${said === undefined} ${event === undefined} ${event === said}`;
+  },
+};
+
+const targets = [signature, body, template, boundary, pattern, eventType];
+fuzzing('fuzz-webhooks', { cases: 20_000 }, targets);
