@@ -1,6 +1,7 @@
-/** The check of addresses, in both languages that plugins use it in. Nothing here uses the network. */
-import { spawnSync } from 'node:child_process';
+/** The check of addresses, in both languages that plugins use it in. Nothing leaves this machine. */
+import { spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { beforeAll, describe, expect, test } from 'vitest';
 import {
   classify,
@@ -9,7 +10,9 @@ import {
   resolveChecked,
   type Guard,
 } from '../../plugins/lib/network-guard.ts';
+import { startWebServer } from '../support/web-server.ts';
 
+const libRoot = join(import.meta.dirname, '../../plugins/lib');
 const open = [
   '8.8.8.8',
   '1.1.1.1',
@@ -97,7 +100,7 @@ sys.path.insert(0, "../../sdk/python")
 from network_guard import classify
 print(json.dumps([classify(address) for address in json.load(sys.stdin)]))`;
   const { stdout, stderr } = spawnSync('python3', ['-c', program], {
-    cwd: join(import.meta.dirname, '../../plugins/lib'),
+    cwd: libRoot,
     input: JSON.stringify(all),
     encoding: 'utf8',
   });
@@ -122,6 +125,25 @@ describe('addresses', () => {
   test('are judged alike in both languages, also beside the edges of all ranges', () => {
     const differing = random.filter((address) => classify(address) !== inPython.get(address));
     expect(differing).toEqual([]);
+  });
+});
+
+describe('names in Python', () => {
+  test('are resolved once: the connection goes to the address that was checked', async () => {
+    const server = await startWebServer((_request, response) => response.end('inside'));
+    const told = askInPython(['127.0.0.1'], `http://rebind.invalid:${server.port}/`, true);
+    expect(await told).toEqual({ status: 200, asked: 1 });
+    expect(server.received[0]?.headers.host).toBe(`rebind.invalid:${server.port}`);
+  });
+
+  test.each([
+    ['one inside', ['127.0.0.1'], false],
+    ['one of several inside', ['8.8.8.8', '10.0.0.1'], false],
+    ['a mapped form', ['::ffff:10.0.0.1'], true],
+    ['a metadata service', ['169.254.169.254'], true],
+  ])('are refused when they lead to %s', async (_, addresses, allowPrivate) => {
+    const told = await askInPython(addresses, 'http://innocent.invalid/', allowPrivate);
+    expect(told).toEqual({ refused: expect.stringContaining('must not be reached'), asked: 1 });
   });
 });
 
@@ -198,6 +220,32 @@ describe('hosts that the operator names', () => {
     await expect(refused).rejects.toThrow('must not be reached');
   });
 });
+
+/** One request with a resolver that says what an attacker would like, and no socket but to this machine. */
+function askInPython(addresses: string[], url: string, allowPrivate: boolean): Promise<unknown> {
+  const program = `
+import json, socket, sys
+from urllib.parse import urlsplit
+sys.dont_write_bytecode = True
+sys.path.insert(0, "../../sdk/python")
+given = json.load(sys.stdin)
+asked = []
+def resolve(host, port, *_, **__):
+    asked.append(host)
+    return [(socket.AF_INET6 if ":" in one else socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port))
+            for one in given["addresses"]]
+socket.getaddrinfo = resolve
+from ductile_plugin import Failure
+from http_request import send
+try:
+    told = {"status": send("GET", urlsplit(given["url"]), {}, allow_private=given["allow"]).status}
+except Failure as failure:
+    told = {"refused": str(failure)}
+print(json.dumps({**told, "asked": len(asked)}))`;
+  const child = spawn('python3', ['-c', program], { cwd: libRoot });
+  child.stdin.end(JSON.stringify({ addresses, url, allow: allowPrivate }));
+  return json(child.stdout);
+}
 
 /** Addresses around the edges of the ranges and anywhere else, the same in every run. */
 function makeAddresses(count: number): string[] {
