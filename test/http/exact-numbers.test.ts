@@ -68,6 +68,12 @@ async function open(database: Database): Promise<Place> {
           'fact_outputs: [{when: {command: handle}, fact_type: numbers, compatibility_view: mirror_object}]',
         ],
         ['sink', answer('')],
+        [
+          'leaker',
+          answer(
+            `,"events":[{"type":"numbers.made","payload":{"password":"hunter2hunter2",${FIELDS.join(',')}}}]`,
+          ),
+        ],
         // Its state is its payload, by the bytes.
         [
           'mirror',
@@ -220,6 +226,29 @@ describe.each(databases)('on %s', (database) => {
       { io: { env: {} } },
     );
     expectAll(shown.out.replaceAll(/\n\s*|(?<=":) /g, ''));
+  });
+
+  test('what is masked in a signal is sealed with its numbers, and replayed with them', async () => {
+    const { api, asked } = await open(database);
+    await finished(api, '/plugin/leaker/handle?wait=1m', '{}');
+    await eventually('the route is done', async () => (await asked('sink')).endsWith('\n'));
+    const first = await asked('sink');
+    expect(first).toContain('hunter2hunter2');
+    expectAll(first);
+    const shown = await api.ask('/signals?type=numbers.made');
+    const [signal] = shown.body['signals'] as { signal_id: string }[];
+    const one = await api.ask(`/signals/${signal?.signal_id}`);
+    expect(one.text).not.toContain('hunter2hunter2');
+    expectAll(one.text);
+    await api.ask('/signals/replay', {
+      body: JSON.stringify({ type: 'numbers.made', force: true }),
+    });
+    const again = await eventually('it was replayed', async () => {
+      const whole = await asked('sink');
+      return whole.slice(first.length).trim() !== '' && whole.endsWith('\n') && whole;
+    });
+    expect(again.slice(first.length)).toContain('hunter2hunter2');
+    expectAll(again.slice(first.length));
   });
 
   test('any numbers at all come back as they went out', async () => {

@@ -1,5 +1,6 @@
 /** Agents over standard input and output: the program itself, with the official client. */
 import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { Client } from '@modelcontextprotocol/client';
@@ -9,9 +10,10 @@ import { OWNER, startApi, type TestApi } from '../support/api-server.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { makePlace } from '../support/instance.ts';
 import { toAgent, type Agent } from '../support/mcp-client.ts';
-import { succeeds } from '../support/plugin-program.ts';
+import { shell, succeeds } from '../support/plugin-program.ts';
 
 const main = resolve(import.meta.dirname, '../../src/main.ts');
+const notesRequest = shell(`cat > ../../asked; echo '{"status":"ok","result":"done"}'`);
 const READER = 'reader-token-0123456789abcdef';
 
 async function start(...args: readonly string[]): Promise<Agent> {
@@ -41,8 +43,26 @@ test('who closes its end after asking is answered all the same', async () => {
   expect(await askAndClose()).toMatchObject([{ id: 1 }, { id: 2, result: { isError: true } }]);
 });
 
+test('a number that a double can’t hold reaches the plugin, and lines that aren’t JSON are skipped', async () => {
+  const { directory } = await makePlace({
+    plugins: { echo: { program: notesRequest, commands: '{poll: {type: read}}' } },
+  });
+  const given = '{"payload":{"id":12345678901234567890}}';
+  const call = `{"name":"run_echo_poll","arguments":${given}}`;
+  const answers = await askAndClose(['--config', directory], (lines) => [
+    ...lines.slice(0, 2),
+    'not JSON',
+    `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":${call}}`,
+  ]);
+  expect(answers).toMatchObject([{ id: 1 }, { id: 2 }]);
+  expect(await readFile(join(directory, 'asked'), 'utf8')).toContain('"id":12345678901234567890');
+});
+
 /** What a client is told that says all it has to say at once, and listens to the end. */
-async function askAndClose(...args: readonly string[]): Promise<unknown[]> {
+async function askAndClose(
+  args: readonly string[] = [],
+  change = (lines: readonly string[]): readonly string[] => lines,
+): Promise<unknown[]> {
   const child = spawn(process.execPath, [main, 'mcp', ...args], {
     env: { HOME: await makeDirectory(), PATH: process.env['PATH'] ?? '' },
     stdio: ['pipe', 'pipe', 'inherit'],
@@ -54,9 +74,8 @@ async function askAndClose(...args: readonly string[]): Promise<unknown[]> {
     { method: 'notifications/initialized' },
     { id: 2, method: 'tools/call', params: { name: 'job_list', arguments: {} } },
   ];
-  child.stdin.end(
-    messages.map((one) => `${JSON.stringify({ jsonrpc: '2.0', ...one })}\n`).join(''),
-  );
+  const sent = messages.map((one) => JSON.stringify({ jsonrpc: '2.0', ...one }));
+  child.stdin.end(`${change(sent).join('\n')}\n`);
   const lines = (await text(child.stdout)).trim().split('\n');
   return lines.map((line): unknown => JSON.parse(line));
 }
@@ -112,7 +131,7 @@ describe('with a server', () => {
   });
 
   test('its answers are waited for, also by who has closed its end', async () => {
-    const answers = await askAndClose('--config', api.server.instance.config.directory);
+    const answers = await askAndClose(['--config', api.server.instance.config.directory]);
     expect(answers).toMatchObject([{ id: 1 }, { id: 2, result: { content: [{ type: 'text' }] } }]);
     expect(answers).not.toMatchObject([{}, { result: { isError: true } }]);
   });

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import type { Json } from '../../../src/base/json.ts';
 import { makeValueMask } from '../../../src/base/mask-values.ts';
+import { parseJson } from '../../../src/base/parse-json.ts';
 
 const value = 'p/a"s\\s wörd';
 const mask = makeValueMask([{ value, shown: '[it]' }]);
@@ -103,4 +105,10 @@ describe('a value of JSON without known values', () => {
     const clean = { a: [1, 'two', { three: null }] };
     expect(mask.json(clean)).toBe(clean);
   });
+});
+
+test('a number that a double can’t hold is masked where it is the secret, and kept where it is not', () => {
+  const number = makeValueMask([{ value: '12345678901234567890', shown: '[it]' }]);
+  const given = parseJson('{"a":12345678901234567890,"b":[12345678901234567891]}') as Json;
+  expect(JSON.stringify(number.json(given))).toBe('{"a":"[it]","b":[12345678901234567891]}');
 });

@@ -150,6 +150,11 @@ test.each([
   ['[a, b', '[a, b'],
 ])('%j is %j', (text, value) => expect(parseValue(text)).toEqual(value));
 
+test.each(['12345678901234567890', '0.1234567890123456789', '{"a":[9007199254740993]}'])(
+  '%s is refused, because a file could not keep it',
+  (text) => expect(() => parseValue(text)).toThrow('more digits than a number can keep'),
+);
+
 describe('an edit', () => {
   const files = {
     'config.yaml':
