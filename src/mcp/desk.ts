@@ -96,6 +96,18 @@ async function findTool(options: DeskOptions, name: string): Promise<Tool> {
   if (tool === undefined || typeof place !== 'string' || !options.places.includes(place)) {
     throw new DuctileError('TOOL_NOT_FOUND', 'there is no tool of this name', { place: 'name' });
   }
+  const [noun = ''] = tool.operation.name.split('.');
+  const { nouns } = options.wish;
+  if (nouns !== undefined && !nouns.includes(noun)) {
+    throw new DuctileError(
+      'FORBIDDEN',
+      `this connection offers only tools about ${nouns.join(', ')}`,
+      {
+        place: 'only',
+        hint: `Connect without \`only\`, or with ${noun} in it.`,
+      },
+    );
+  }
   if (options.wish.isReadOnly && tool.effect !== 'read') {
     throw new DuctileError('FORBIDDEN', 'only tools that change nothing are offered here', {
       hint: 'Ask for a connection that is not read-only.',

@@ -13,6 +13,8 @@ export interface Operation {
   readonly scope: Need | undefined | ((context: Context, input: unknown) => Need);
   /** The fields that `scope` looks at are all in the URL, so rights are checked before a body is read. */
   readonly scopeIn?: 'url';
+  /** If the input decides the scope: the scopes of which one suffices to be offered it; `plugin`: any for a plugin. */
+  readonly offeredWith?: 'plugin' | readonly string[];
   /** It is about the process or its files, which tenants share: no token of a tenant may ask it. */
   readonly isForRoot?: boolean;
   readonly input: z.ZodObject;

@@ -142,10 +142,26 @@ const identifier = text()
   .max(limits.eventTypeBytesMax)
   .refine((value) => !value.includes('\u0000'), 'must not contain U+0000');
 
+/** Scopes of directive types: a caller with none of them can request nothing. */
+const requestable = [
+  'credentials:rw',
+  'directives:rw',
+  'jobs:rw',
+  'packages:rw',
+  'plugin:rw',
+  'runs:rw',
+  'schedules:rw',
+  'system:rw',
+  'tenants:rw',
+  'tokens:rw',
+  'webhooks:rw',
+];
+
 export const requestDirective = defineOperation({
   name: 'directive.request',
   summary: 'Request a change of the system by its type.',
   effect: 'write',
+  offeredWith: requestable,
   scope: ({ engine }, { type }) =>
     engine.directives.types.find((known) => known.type === type)?.scope ?? 'directives:rw',
   input: z.strictObject({

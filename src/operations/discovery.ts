@@ -22,6 +22,7 @@ export const inspectPlugin = defineOperation({
   summary: 'Show a plugin with its commands and what they take.',
   effect: 'read',
   scope: (_context, input) => ({ plugin: input.plugin, type: 'read' }),
+  offeredWith: 'plugin',
   input: z.strictObject({ plugin }),
   output: z.object({
     name: z.string(),

@@ -16,6 +16,7 @@ export const pluginFacts = defineOperation({
   summary: 'List what a plugin has recorded, the latest first.',
   effect: 'read',
   scope: (_context, { plugin }) => ({ plugin, type: 'read' }),
+  offeredWith: 'plugin',
   input: z.strictObject({
     plugin: pluginName().describe('the name of the plugin'),
     fact_type: text().optional().describe('only facts of this type'),

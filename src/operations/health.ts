@@ -55,6 +55,7 @@ export const pluginHealth = defineOperation({
   summary: 'Ask a plugin how it is, now; it is never asked otherwise.',
   effect: 'read',
   scope: (_context, { plugin }) => ({ plugin, command: 'health', type: 'read' }),
+  offeredWith: 'plugin',
   needs: 'server',
   input: z.strictObject({ plugin: pluginName().describe('the name of the plugin') }),
   output: healthShape.extend({

@@ -7,6 +7,7 @@ import { authorize } from './access.ts';
 import type { Context } from './context.ts';
 import { isOffered, type JsonOutput, type Operation } from './define.ts';
 import { readNulls } from './nulls.ts';
+import { seesHidden } from './sight.ts';
 import { veilEngine } from './veil.ts';
 
 type Issues = z.core.$ZodIssue[];
@@ -37,6 +38,7 @@ function veil({ effect, http, needs }: Operation, context: Context): Context {
   const isStream = isOffered(http) && http.isStream === true;
   // Operations on files have no engine, and may be called without one.
   if (effect !== 'read' || isStream || needs === 'files') return context;
+  if (seesHidden(context.principal)) return context;
   return { ...context, engine: veilEngine(context.engine, context.principal) };
 }
 

@@ -1,6 +1,8 @@
+import { isAtLeast } from '../directive/role.ts';
 import type { Context } from './context.ts';
 import type { Operation } from './define.ts';
-import { allows, mayAllow } from './scopes.ts';
+import { roleForOperation } from './operation-role.ts';
+import { allows, mayAllow, mayAllowPlugin } from './scopes.ts';
 
 /** A command of a plugin, as far as somebody must know it to use it. */
 export interface OfferedCommand {
@@ -17,12 +19,16 @@ export interface OfferedCommand {
  * `authorize`, when it is asked for.
  */
 export function mayUse(
-  { scope, effect, isForRoot }: Operation,
-  { scopes, tenant }: Context['principal'],
+  { name, scope, offeredWith, effect, isForRoot }: Operation,
+  { scopes, role, tenant }: Context['principal'],
 ): boolean {
   if (isForRoot === true && tenant !== undefined) return false;
+  const least = roleForOperation(name);
+  if (least !== undefined && !isAtLeast(role, least)) return false;
   if (scope === undefined) return true;
   if (typeof scope !== 'function') return allows(scopes, scope);
+  if (offeredWith === 'plugin') return mayAllowPlugin(scopes);
+  if (offeredWith !== undefined) return offeredWith.some((need) => allows(scopes, need));
   return mayAllow(scopes, effect === 'read' ? 'read' : 'write');
 }
 

@@ -44,6 +44,7 @@ export const testPipeline = defineOperation({
   summary: 'Play a pipeline with given or recorded answers, without running anything.',
   effect: 'read',
   scope: (_context, { run }) => (run === undefined ? 'plugin:ro' : 'runs:ro'),
+  offeredWith: ['plugin:ro', 'runs:ro'],
   input: testInput,
   output: z.object({
     pipeline: z.string(),

@@ -58,6 +58,7 @@ export const runPlugin = defineOperation({
   summary: 'Start a job of a plugin and, if asked, wait for its end.',
   effect: 'write',
   scope: needOf,
+  offeredWith: 'plugin',
   scopeIn: 'url',
   input: runInput,
   output: jobOutput,

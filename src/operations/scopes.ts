@@ -54,6 +54,13 @@ export function mayAllow(granted: readonly string[], effect: 'read' | 'write'): 
   return [...nouns.values()].includes('rw') || own.some(isWriter);
 }
 
+/** Whether a caller may use or look at some plugin. */
+export function mayAllowPlugin(granted: readonly string[]): boolean {
+  const { all, readAll, nouns, plugins } = readGrants(granted);
+  if (all || readAll || nouns.has('plugin') || nouns.has('plugin:invoke')) return true;
+  return [...plugins.values()].some(({ access, allowed }) => access ?? allowed.size > 0);
+}
+
 /** A command that is never allowed. */
 export interface Denied {
   readonly plugin: string;

@@ -37,6 +37,7 @@ export const triggerPlugin = defineOperation({
   name: 'plugin.trigger',
   summary: 'Start a job of a plugin, and the pipelines whose `on` is `<plugin>.<command>`.',
   effect: 'write',
+  offeredWith: 'plugin',
   scope: (context, input) => {
     const need = needOf(context, input);
     return typeof need === 'string' || findWanted(context, input).length === 0

@@ -8,15 +8,14 @@ import type { Job } from '../job/job.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Branch, Run, Step } from '../pipeline/run.ts';
 import { maskData } from '../signal/secret.ts';
-import { readSights, seesHidden, type Sight, type Work } from './sight.ts';
+import { readSights, type Sight, type Work } from './sight.ts';
 
 /**
  * The engine as an operation that reads gets it. The rows of jobs, attempts and runs are covered before
  * any operation formats them, so that no list, tree or view can forget it: secrets are masked as in
- * signals, and what only administrators see is left out. Administrators get the engine itself.
+ * signals, and what only administrators see is left out.
  */
 export function veilEngine(engine: Engine, principal: Principal): Engine {
-  if (seesHidden(principal)) return engine;
   const ledger = veilLedger(engine.ledger, principal);
   return overlay(engine, { ledger });
 }

@@ -107,6 +107,29 @@ describe('the list of tools', () => {
     );
     expect(tools.map(({ name }) => name)).not.toContain('schedule_list');
   });
+
+  test('has nothing that needs a higher role, or a right that no scope of the token gives', async () => {
+    const made = async (name: string, may: object): Promise<string[]> => {
+      const { body } = await api.ask('/tokens', { body: JSON.stringify({ name, ...may }) });
+      return await (await agentOf(String(body['token']))).names();
+    };
+    const hooks = await made('hooks', { scopes: ['webhooks:rw'] });
+    expect(hooks).toContain('webhook_list');
+    for (const tool of ['webhook_add', 'webhook_edit', 'webhook_test', 'plugin_run']) {
+      expect(hooks).not.toContain(tool);
+    }
+    const member = await made('member', { role: 'member' });
+    expect(member).toEqual(expect.arrayContaining(['job_cancel', 'plugin_run', 'run_echo_handle']));
+    for (const tool of ['plugin_disable', 'token_create', 'package_install', 'tenant_create']) {
+      expect(member).not.toContain(tool);
+    }
+    const echoer = await (await agentOf(ECHOER)).names();
+    expect(echoer).toContain('plugin_run');
+    expect(echoer).not.toContain('directive_request');
+    expect(await made('boss', { role: 'admin' })).toEqual(
+      expect.arrayContaining(['plugin_disable', 'token_create', 'webhook_test']),
+    );
+  });
 });
 
 describe('a call', () => {
@@ -156,6 +179,18 @@ describe('a call', () => {
       'JOB_NOT_FOUND',
       'HANDLE_NOT_FOUND',
     ]);
+  });
+
+  test('with only, a tool about anything else is refused', async () => {
+    const { client } = await agentOf(OWNER, '?only=job');
+    const refused = await client.callTool({ name: 'system_pause', arguments: { dry_run: true } });
+    expect(refused).toMatchObject({ isError: true });
+    expect(JSON.stringify(refused)).toContain('FORBIDDEN');
+    const read = await client.callTool({ name: 'token_list', arguments: {} });
+    expect(read).toMatchObject({ isError: true });
+    const run = await client.callTool({ name: 'run_echo_poll', arguments: {} });
+    expect(run).toMatchObject({ isError: true });
+    expect((await client.callTool({ name: 'job_list', arguments: {} })).isError).not.toBe(true);
   });
 
   test('with readonly nothing can be changed, whatever the token may', async () => {

@@ -1,0 +1,14 @@
+/** The roles by which operations are offered are those of the directives behind them. */
+import { expect, test } from 'vitest';
+import { roleForOperation } from '../../src/operations/operation-role.ts';
+import { makePlace } from '../support/instance.ts';
+import { succeeds } from '../support/plugin-program.ts';
+
+test('every directive type that names a role is known by it', async () => {
+  const { engine } = await (
+    await makePlace({ plugins: { worker: { program: succeeds } } })
+  ).start();
+  const types = engine.directives.types.filter(({ role }) => role !== undefined);
+  expect(types.length).toBeGreaterThan(10);
+  for (const { type, role } of types) expect([type, roleForOperation(type)]).toEqual([type, role]);
+});
