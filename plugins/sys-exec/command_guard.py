@@ -47,6 +47,13 @@ _AWK = _Interpreter(r"(?:-[ef]|--source|--file|--include|-i)(?:=(.*))?", "-F -v 
 _EVAL = _Interpreter(r"(?:-e|-E|-c|--?eval|--print|-ex|--cmd|--command|--eval-command)(?:=(.*))?")
 _COMMAND = _Interpreter(r"(?:-[A-Za-z]*c[A-Za-z]*|--command|--session-command)(?:=(.*))?",
                         has_file=False, scans_all=True)
+# Programs with options that start another one.
+_STARTERS = {
+    "find": r"-(?:exec|ok)(?:dir)?",
+    "tar": r"(?:-I|-F|--use-compress-program|--to-command|--checkpoint-action|--rsh-command|--info-script)(?:=(.*))?",
+    "rsync": r"(?:-[A-Za-z]*e|--rsh|--rsync-path)(?:=(.*))?",
+    "make": r"--eval(?:=(.*))?",
+}
 _SQL = _Interpreter(r"(?:-c|-e|--command|--execute)(?:=(.*))?", has_file=False, scans_all=True)
 
 _INTERPRETERS = {
@@ -62,6 +69,8 @@ _INTERPRETERS = {
     "pwsh": _Interpreter(r"(?i:-(?:c|command|e|ec|encodedcommand|f|file))", stops=True),
     "cmd": _Interpreter(r"(?i:/[ckr])", stops=True),
 }
+_INTERPRETERS["git"] = _Interpreter(r"(?:-c|--exec-path|--config-env)(?:=(.*))?", "-C", has_file=False)
+_INTERPRETERS.update({name: _Interpreter(code, has_file=False, scans_all=True) for name, code in _STARTERS.items()})
 _INTERPRETERS["pypy"] = _INTERPRETERS["python"]
 _INTERPRETERS["powershell"] = _INTERPRETERS["pwsh"]
 _INTERPRETERS.update({name: _EVAL for name in (
