@@ -91,7 +91,7 @@ describe('config get and show', () => {
     expect(parse(await config(directory, 'get', 'plugin:echo.enabled', '--json'))).toEqual({
       key: 'plugins.echo.enabled',
       value: true,
-      source: `${join(directory, 'config.yaml')}:22:5`,
+      source: `${join(directory, 'config.yaml')}:23:5`,
     });
     expect(parse(await config(directory, 'get', 'service.max_hops', '--json'))).toMatchObject({
       value: 32,

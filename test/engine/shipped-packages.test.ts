@@ -102,7 +102,7 @@ test('daily-briefing sends what the agent wrote, and why it did not', { timeout 
     { chat_id: '77', text: 'Briefing\n\nNothing.' },
     { chat_id: '77', text: 'Briefing: error:exit_3: no credit' },
   ]);
-  expect((await claude.calls())[0]?.argv.at(-1)).toMatch(/^What is new\?/);
+  expect((await claude.calls())[0]?.stdin).toMatch(/^What is new\?/);
 });
 
 test('folder-notify tells of a file that was put there', { timeout }, async () => {

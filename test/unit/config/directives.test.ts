@@ -24,7 +24,7 @@ test.each([
 test.each([
   ['{approval: [job.cancle]}', 'directives.approval[0]'],
   ['{approval: [config.reload]}', 'directives.approval[0]'],
-  ['{approval: {token.create: []}}', 'directives.approval.token.create'],
+  ['{approval: {credential.set: []}}', 'directives.approval.credential.set'],
   ['{approval: {job.cancel: boss}}', 'directives.approval.job.cancel'],
   ['{approval: yes}', 'directives.approval'],
 ])('is refused with its place: %s', async (directives, key) => {
