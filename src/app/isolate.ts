@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import type { Config } from '../config/config.ts';
 import type { IsolationOf } from '../engine/unisolated.ts';
 import { findIsolation, makeConfinedHost, type Isolation } from '../plugin/isolation.ts';
+import { ownerOfTenant } from '../plugin/profile.ts';
 import type { Host, IsolationRequest, IsolationRules, ProcessSpec } from '../plugin/process.ts';
 import { findPlace } from './place.ts';
 
@@ -56,7 +57,7 @@ export function confineTenant(
     const { config, isolation } = current();
     if (config.tenants.trust === 'shared' && spec.isolation === undefined) return spec;
     const rules = mergeRules(spec.isolation, config.tenants.isolation);
-    return isolation.confine(spec, rules, `tenant ${slug}`);
+    return isolation.confine(spec, rules, ownerOfTenant(slug));
   });
 }
 

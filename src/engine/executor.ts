@@ -195,6 +195,7 @@ function refuse(job: ClaimedJob, rules: FollowRules): Closing {
  * one that this host has not the key of may open on another.
  */
 const unset: Readonly<Partial<Record<ErrorCode, Failure>>> = {
+  // Another host may have a tier.
   PLUGIN_NOT_ISOLATED: 'retryable',
   CREDENTIAL_NOT_FOUND: 'final',
   CREDENTIAL_KEY_MISSING: 'retryable',
@@ -208,8 +209,8 @@ function failUnset(
   rules: FollowRules,
 ): Closing {
   const told = hint === undefined ? message : `${message}. ${hint}`;
-  const report = bareReport('failed', 'credential', told);
-  return failUnstarted(job, report, rules, unset[code], retry);
+  const cause = code === 'PLUGIN_NOT_ISOLATED' ? 'spawn' : 'credential';
+  return failUnstarted(job, bareReport('failed', cause, told), rules, unset[code], retry);
 }
 
 function failUnstarted(

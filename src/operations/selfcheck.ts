@@ -8,6 +8,7 @@ import { settlesWithin } from '../base/within.ts';
 import { findStranded } from '../engine/stranded-hooks.ts';
 import { isOtherwise, keyOf } from '../engine/timetable.ts';
 import { describeIsolation } from '../plugin/isolation.ts';
+import { userOfTenant } from '../plugin/profile.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { figuresOf } from './figures.ts';
@@ -126,7 +127,8 @@ const all: Readonly<Record<string, Check>> = {
     const { trust } = engine.config.tenants;
     const tier = describeIsolation(engine.isolation());
     const how = trust === 'shared' ? 'which are not isolated' : `isolated by ${tier}`;
-    return { status: 'ok', detail: `there are ${rows.length}, ${how}` };
+    const ids = engine.isolation().hasOwnUser && trust === 'isolated' ? listUsers(rows) : '';
+    return { status: 'ok', detail: `there are ${rows.length}, ${how}${ids}` };
   },
 
   plugins({ engine: { catalog } }) {
@@ -186,3 +188,11 @@ const all: Readonly<Record<string, Check>> = {
 function failed(error: unknown): Finding {
   return { status: 'fail', detail: messageOf(error) };
 }
+
+/** An operator needs a tenant's user id to give it access to a directory. */
+function listUsers(rows: readonly { readonly slug: string }[]): string {
+  const shown = rows.slice(0, USERS_SHOWN).map(({ slug }) => `${slug} ${userOfTenant(slug)}`);
+  return ` (${shown.join(', ')}${rows.length > USERS_SHOWN ? ', …' : ''})`;
+}
+
+const USERS_SHOWN = 20;

@@ -72,6 +72,16 @@ export function makeProfile({ hidden, readable, spec, rules, owner }: ProfileOpt
   return { entries, network: rules.network, text };
 }
 
+/** Who the processes of a tenant belong to. */
+export function ownerOfTenant(slug: string): string {
+  return `tenant ${slug}`;
+}
+
+/** The user id of a tenant's processes, where the service may choose it. */
+export function userOfTenant(slug: string): number {
+  return pickUser(ownerOfTenant(slug), readUserMap());
+}
+
 const WHOLE_RANGE = 2 ** 31;
 
 /**

@@ -1,13 +1,12 @@
 /**
  * A tenant that runs a hostile plugin through the real service. It attacks plugins, packages and the
  * program, the state and its keys, sockets of the same user, files of other attempts, and the service's
- * process. Nothing that it does reaches the host or another tenant.
+ * process. Nothing that it does reaches the host or another tenant, whoever the service runs as.
  */
-import { mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { chownSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
-import { startApi, type TestApi } from '../support/api-server.ts';
 import {
   describeTree,
   listenAt,
@@ -16,101 +15,84 @@ import {
   writeAttacker,
   type AttackTargets,
 } from '../support/attacker.ts';
-import { makeDirectory } from '../support/directory.ts';
-import { eventually } from '../support/instance.ts';
-import { writePlugin } from '../support/plugin-tree.ts';
-import { makeTenant, type TestTenant } from '../support/tenants.ts';
+import { nobody, ownUid } from '../support/isolation-scene.ts';
+import { startTenantService, type TenantService } from '../support/tenant-service.ts';
 import { campaign } from './support/campaign.ts';
 
 const program = resolve(import.meta.dirname, '../..');
+const limits = { trials: 1, timeoutMs: 180_000 };
 
-campaign('tenant-attacks', { trials: 1, timeoutMs: 180_000 }, async () => {
-  // Roots outside the state and the configuration: nothing hides them.
-  const outside = realpathSync(await makeDirectory());
-  const roots = ['more-plugins', 'more-packages', 'other-attempt'].map((name) => {
-    const root = join(outside, name);
-    mkdirSync(root, { mode: 0o755 });
-    writeFileSync(join(root, 'file'), '#!/bin/sh\n');
-    return root;
-  });
-  const [plugins = '', packages = '', attempt = ''] = roots;
-  const hostile = join(plugins, 'hostile');
-  await writePlugin(hostile, { name: 'hostile', entrypoint: 'run', program: '' });
-  const none = { readOnly: [], secrets: [], closed: [], sockets: [], pids: [], ports: [] };
-  writeAttacker(hostile, none);
-  writeFileSync(join(attempt, 'mcp.json'), '{"token":"duct_of_another_attempt"}');
-  const api = await startApi({
-    plugins: { hostile: { shared: true }, alone: { uses: 'hostile', shared: true, ...aloneSet } },
-    roots: { plugins, packages },
-  });
-  onTestFinished(() => api.close());
-  const { state, directory } = api.server.instance.config;
-  const secret = JSON.stringify({ name: 'mine', value: 'a-secret-of-the-operator' });
-  expect((await api.ask('/credentials', { body: secret })).status).toBeLessThan(300);
-  const tenant = await makeTenant(api);
-  const other = await makeTenant(api);
-  await openServers(outside, async (sockets, port) => {
-    const key = join(state.dir, 'credential.key');
-    const targets: AttackTargets = {
-      readOnly: [plugins, packages, join(program, 'dist'), join(program, 'plugins')],
-      secrets: [key, join(directory, 'config.yaml'), join(attempt, 'mcp.json')],
-      closed: [state.dir, directory, attempt],
-      sockets: [...sockets, join(state.dir, 'control.sock')],
-      pids: [process.pid, process.ppid],
-      ports: [],
-    };
-    await expectNothing(api, tenant, { hostile, outside, targets, plugin: 'hostile' });
-    const strict = { ...targets, ports: [port] };
-    await expectNothing(api, tenant, { hostile, outside, targets: strict, plugin: 'alone' });
-  });
-  expect((await other.ask('/jobs')).status).toBe(200);
-  return { attacks: 2, reached: 0 };
+/** Root gives each tenant a user id; everyone else has namespaces alone. */
+campaign('tenant-attacks', limits, async () => {
+  const users = ownUid === 0 ? [undefined, nobody] : [undefined];
+  let attacks = 0;
+  for (const uid of users) {
+    const service = await startTenantService(uid);
+    onTestFinished(() => service.close());
+    const servers = await openServers(service.attempt, uid);
+    try {
+      const targets = aimAt(service, servers.sockets);
+      const first = await attackWith(service, 'hostile', targets);
+      const strict = { ...targets, ports: [servers.port] };
+      const second = await attackWith(service, 'alone', strict);
+      const own = uid === undefined && ownUid === 0;
+      for (const { uid: seen } of [first, second]) expect(seen === (uid ?? ownUid)).toBe(!own);
+      attacks += 2;
+    } finally {
+      servers.close();
+    }
+  }
+  return { attacks, reached: 0 };
 });
 
-/** The strict form: a network of its own. */
-const aloneSet = { isolation: { network: 'none' } };
-
-interface Attack {
-  readonly hostile: string;
-  readonly outside: string;
-  readonly targets: AttackTargets;
-  readonly plugin: string;
+function aimAt(service: TenantService, sockets: readonly string[]): AttackTargets {
+  const { state, config, plugins, packages, attempt, pid } = service;
+  const shipped = [join(program, 'dist'), join(program, 'plugins'), join(program, 'build')];
+  return {
+    readOnly: [plugins, packages, service.hostile, ...shipped],
+    secrets: [
+      join(state, 'credential.key'),
+      join(state, 'ledger.db'),
+      join(state, 'org_other.db'),
+      join(config, 'config.yaml'),
+      join(attempt, 'mcp.json'),
+    ],
+    closed: [state, config, attempt],
+    sockets,
+    pids: [pid, process.pid],
+    ports: [],
+  };
 }
 
-async function expectNothing(api: TestApi, tenant: TestTenant, attack: Attack): Promise<void> {
-  const { state, directory } = api.server.instance.config;
-  const key = join(state.dir, 'credential.key');
-  writeAttacker(attack.hostile, attack.targets);
-  const watched = (): unknown => [
-    describeTree(attack.outside),
-    describeTree(join(directory, 'plugins')),
-    readFileSync(key, 'utf8'),
-    describeTree(dirname(key)).filter((line) => line.startsWith('credential.key ')),
-  ];
-  const before = watched();
-  const asked = await tenant.post(`/plugin/${attack.plugin}/poll`);
-  expect(asked.text).toContain('job_id');
-  const id = String(asked.body['job_id']);
-  const result = await eventually('it has attacked', async () => {
-    const { body } = await tenant.ask(`/job/${id}`);
-    if (body['last_error']) throw new Error(JSON.stringify(body));
-    return body['status'] === 'succeeded' && JSON.stringify(body['result']);
-  });
-  const { result: printed } = JSON.parse(result) as { result: string };
-  expect(listReached(readAttack(printed))).toEqual([]);
-  expect(watched()).toEqual(before);
+async function attackWith(service: TenantService, plugin: string, targets: AttackTargets) {
+  writeAttacker(service.hostile, targets);
+  const watch = (): unknown =>
+    [
+      ...[service.plugins, service.packages, service.config, service.attempt].map(describeTree),
+      // The ledgers themselves change all the time.
+      describeTree(service.state).filter((line) => /^(credential\.key|file)? /.test(line)),
+    ].map((lines) => lines.map(withoutTimes));
+  const before = watch();
+  const result = readAttack(await service.run(plugin));
+  expect(listReached(result)).toEqual([]);
+  expect(watch()).toEqual(before);
+  return result;
+}
+
+/** The service itself changes the time of the state directory. */
+function withoutTimes(line: string): string {
+  return line.startsWith(' ') ? line.split(' ').slice(0, 3).join(' ') : line;
 }
 
 /** Sockets as the user of the service would have them: by a path, by a name, and on the loopback. */
-async function openServers(
-  directory: string,
-  work: (sockets: readonly string[], port: number) => Promise<void>,
-): Promise<void> {
+async function openServers(directory: string, uid: number | undefined) {
   const sockets = [join(directory, 'tmux'), `@ductile-attacked-${process.pid}`];
-  const servers = await Promise.all([...sockets.map(listenAt), listenAt(0)]);
-  try {
-    await work(sockets, (servers.at(-1)?.address() as AddressInfo | undefined)?.port ?? 0);
-  } finally {
-    for (const server of servers) server.close();
-  }
+  const servers = await Promise.all(sockets.map(listenAt));
+  if (uid !== undefined) chownSync(join(directory, 'tmux'), uid, uid);
+  const onLoopback = await listenAt(0);
+  const { port } = onLoopback.address() as AddressInfo;
+  const close = (): void => {
+    for (const server of [...servers, onLoopback]) server.close();
+  };
+  return { sockets, port, close };
 }
