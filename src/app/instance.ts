@@ -120,6 +120,7 @@ function makeEngine(
     root: ledger,
     current: () => engine.blueprint,
     isPaused: () => engine.isPaused,
+    mayJudge: () => engine.mayJudge(),
     host,
     turns,
     isolation,

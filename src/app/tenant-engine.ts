@@ -31,6 +31,8 @@ export interface Household {
   /** What is in force for the root ledger. */
   readonly current: () => Blueprint;
   readonly isPaused: () => boolean;
+  /** Whether the root's heartbeats were unbroken for a whole threshold. */
+  readonly mayJudge: () => boolean;
   readonly host: Host;
   readonly turns: Turns;
   readonly isolation: IsolationOf;
@@ -133,6 +135,7 @@ function makeTenantEngine(row: () => TenantRow, ledger: Ledger, household: House
       slug,
       row,
       isHeld: isPaused,
+      mayJudge: household.mayJudge,
       addKey: (kind, key) => root.addTenantKey(kind, key, slug),
       dropKey: (kind, key) => root.dropTenantKey(kind, key),
     },

@@ -265,6 +265,11 @@ export class LocalEngine implements Engine {
     return this.#wiring.vitals.outgrown;
   }
 
+  /** Whether it was well for long enough to presume other processes dead. */
+  mayJudge(): boolean {
+    return this.#wiring.vitals.mayJudge();
+  }
+
   /** Whether the parts still turn. */
   isSound(): boolean {
     return this.#wiring.vitals.isSound();

@@ -85,6 +85,8 @@ export function makeReaper(options: ReaperOptions): Reaper {
   const loop = makeLoop({
     name: 'reaper',
     everyMs: options.everyMs,
+    // A tenant is often opened because a process died that had claims in it.
+    atOnce: true,
     async runOnce() {
       if (!options.mayJudge()) return;
       await reapAll(options.rules().reapAfterMs, options.mayJudge);

@@ -19,6 +19,8 @@ export interface TenantSelf {
   readonly row: () => TenantRow;
   /** Whether the process as a whole is paused: then nothing is started in any ledger. */
   readonly isHeld: () => boolean;
+  /** Whether the process as a whole was well for long enough to judge others; see `Vitals`. */
+  readonly mayJudge: () => boolean;
   /** Makes a key lead here, on the root ledger; before anything here says so. False when it is taken. */
   addKey(kind: TenantKeyKind, key: string): Promise<boolean>;
   /** A key leads nowhere any more; after nothing here says that it does. */

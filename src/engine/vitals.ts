@@ -8,6 +8,7 @@ import type { Generation } from './generation.ts';
 import { makeHeartbeat, type Heartbeat } from './heartbeat.ts';
 import { makeReaper, type Reaper, type ReaperOptions } from './reaper.ts';
 import { reaperRulesOf } from './rules.ts';
+import type { TenantSelf } from './tenants.ts';
 import { compareClaims } from './unheld.ts';
 
 export interface VitalsOptions {
@@ -18,6 +19,8 @@ export interface VitalsOptions {
   readonly host: Host;
   readonly dispatcher: Pick<Dispatcher, 'stopAll' | 'stopJob' | 'holds' | 'close' | 'wakeSurely'>;
   readonly onReaped: ReaperOptions['onReaped'];
+  /** Of a tenant: what the root's heartbeats say, which go to the same database. */
+  readonly tenant?: Pick<TenantSelf, 'mayJudge'> | undefined;
   /** A process is about to be forgotten that had died. */
   readonly onDeath: () => Promise<void>;
   readonly log: Log;
@@ -31,6 +34,8 @@ export interface Vitals {
   readonly outgrown: Promise<number>;
   /** At the start on a file: whoever held its lock before is dead. */
   recover(): Promise<void>;
+  /** Whether this process was well for a whole threshold, so that it may presume others dead. */
+  mayJudge(): boolean;
   /** Whether others still believe that this process lives, so that it may start what it claims. */
   mayStart(): boolean;
   /**
@@ -41,9 +46,9 @@ export interface Vitals {
 }
 
 export function makeVitals(options: VitalsOptions): Vitals {
-  const { processId, current, ledger, dispatcher, onReaped, log } = options;
+  const { processId, current, ledger, tenant, dispatcher, onReaped, log } = options;
   const outgrown = Promise.withResolvers<number>();
-  /** Until when processes may run here, in monotonic milliseconds. */
+  // Until when processes may run here, in monotonic milliseconds.
   let fencedAt = ledger.kind === 'postgres' ? -Infinity : Infinity;
   const heartbeat = makePulse(options);
   const service = (): Generation['config']['service'] => current().config.service;
@@ -52,11 +57,7 @@ export function makeVitals(options: VitalsOptions): Vitals {
     processId,
     everyMs: () => service().heartbeatIntervalMs,
     rules: () => reaperRulesOf(current()),
-    // After an outage of the database everybody looks dead to whoever comes back first.
-    mayJudge: () => {
-      const since = heartbeat.unbrokenSince;
-      return since !== undefined && performance.now() - since >= service().reapAfterMs;
-    },
+    mayJudge,
     onReaped,
     onDeath: options.onDeath,
     log: log.child('reaper'),
@@ -69,6 +70,7 @@ export function makeVitals(options: VitalsOptions): Vitals {
       const jobs = ledger.kind === 'sqlite' ? await reaper.recover() : 0;
       if (jobs > 0) log.child('engine').warn('work of a crashed process recovered', { jobs });
     },
+    mayJudge,
     mayStart,
     isSound() {
       const { heartbeatIntervalMs, reapAfterMs } = service();
@@ -76,10 +78,13 @@ export function makeVitals(options: VitalsOptions): Vitals {
     },
   };
 
+  function mayJudge(): boolean {
+    return canJudge(heartbeat, service().reapAfterMs, tenant);
+  }
+
   function mayStart(): boolean {
     return performance.now() < fencedAt;
   }
-
   function renew(host: Host, ms: number): void {
     const wasFenced = !mayStart();
     fencedAt = performance.now() + ms;
@@ -115,4 +120,17 @@ export function makeVitals(options: VitalsOptions): Vitals {
       log: log.child('heartbeat'),
     });
   }
+}
+
+/**
+ * After an outage of the database everybody looks dead to whoever comes back first. A tenant that was
+ * just opened need not wait for its own heartbeats: the root's show that there was no outage.
+ */
+function canJudge(
+  { unbrokenSince: since }: Heartbeat,
+  reapAfterMs: number,
+  tenant: VitalsOptions['tenant'],
+): boolean {
+  if (since === undefined || tenant?.mayJudge() === true) return since !== undefined;
+  return performance.now() - since >= reapAfterMs;
 }
