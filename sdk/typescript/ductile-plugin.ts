@@ -239,7 +239,8 @@ export class Fields {
 }
 
 export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  const isOther = Array.isArray(value) || isRawJSON(value);
+  return typeof value === 'object' && value !== null && !isOther;
 }
 
 export function messageOf(thrown: unknown): string {
@@ -304,12 +305,46 @@ function textOf(value: Json | undefined): string {
 function parseObject(raw: string): JsonObject {
   let value: unknown;
   try {
-    value = JSON.parse(raw);
+    value = parseExactly(raw);
   } catch {
     value = undefined;
   }
   if (isObject(value)) return value;
   throw new Failure('the request on standard input is not one JSON object', false);
+}
+
+/** TypeScript doesn't know these yet. */
+const { rawJSON, isRawJSON } = JSON as unknown as {
+  readonly rawJSON: (text: string) => unknown;
+  readonly isRawJSON: (value: unknown) => boolean;
+};
+
+/**
+ * Parses JSON without rounding: a number that a double can't hold, such as 12345678901234567890, becomes
+ * an object that JSON.stringify writes as that number again. Its text is in `rawJSON`.
+ */
+export function parseExactly(text: string): unknown {
+  if (!/[\d.]{16}|\d[eE][+-]?\d{3}/.test(text)) return JSON.parse(text);
+  const keep = (_key: string, value: unknown, { source = '' }: { readonly source?: string }) =>
+    typeof value === 'number' && isRounded(value, source) ? rawJSON(source) : value;
+  return JSON.parse(text, keep as (key: string, value: unknown) => unknown);
+}
+
+/** A double that was printed with 17 digits is that double, although a shorter text would do. */
+function isRounded(value: number, source: string): boolean {
+  if (!Number.isFinite(value)) return true;
+  const written = decimalOf(source);
+  return written !== decimalOf(String(value)) && written !== decimalOf(value.toPrecision(17));
+}
+
+/** One spelling for each number. */
+function decimalOf(text: string): string {
+  const [, sign = '', whole = '', fraction = '', power = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:[eE](.+))?$/.exec(text) ?? [];
+  const digits = `${whole}${fraction}`.replace(/^0+/, '');
+  const kept = digits.replace(/0+$/, '');
+  if (kept === '') return '0';
+  return `${sign}${kept}e${Number(power) - fraction.length + digits.length - kept.length}`;
 }
 
 function memberOf(message: JsonObject, key: string): JsonObject {

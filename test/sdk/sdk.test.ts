@@ -5,7 +5,13 @@ import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { findUnseen, makeEvent, parseRequest } from '../../sdk/typescript/ductile-plugin.ts';
+import {
+  findUnseen,
+  isObject,
+  makeEvent,
+  parseExactly,
+  parseRequest,
+} from '../../sdk/typescript/ductile-plugin.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { encodeParts } from '../support/plugin-process.ts';
 
@@ -80,6 +86,32 @@ await runPlugin({ poll() { throw new Failure('too many', true, 45); } });`,
       retry_after_seconds: 45,
     });
   });
+
+  test.each([
+    '12345678901234567890',
+    '-9007199254740993',
+    '1e400',
+    '1e-400',
+    '0.1234567890123456789',
+    '999999999999999.99',
+  ])('the number %s is passed on as it came', (number) => {
+    const raw = `{"protocol":2,"command":"poll","payload":{"n":${number}},"state":{"l":[${number}]}}`;
+    const { payload, state } = parseRequest(raw);
+    expect(JSON.stringify({ ...payload.values, state })).toBe(
+      `{"n":${number},"state":{"l":[${number}]}}`,
+    );
+    expect(isObject(payload.values['n'])).toBe(false);
+  });
+
+  test.each(['1', '1.50', '0.1', '0.10000000000000001', '1e3', '9007199254740992', '1.0e300'])(
+    'the number %s is an ordinary one',
+    (number) => {
+      expect(parseExactly(`{"n":${number},"text":"12345678901234567890"}`)).toEqual({
+        n: Number(number),
+        text: '12345678901234567890',
+      });
+    },
+  );
 
   test('keys of effects are the same for every attempt, and as in Python', () => {
     const [first, second] = [1, 2].map((attempt) =>
