@@ -9,6 +9,11 @@ export interface TokenScheme {
   /** What stands before the token, exactly. */
   readonly lead: string;
   readonly idHeaders: readonly string[];
+  /**
+   * A header with an id that several deliveries can share, used with a digest of the body if no other
+   * header names the delivery. GitLab repeats it for events that an earlier delivery caused.
+   */
+  readonly eventIdHeader?: string;
 }
 
 /** `Authorization: Bearer <token>`, the word and the one space as they are. */

@@ -40,7 +40,7 @@ export function isKeyReused(earlier: string | null, later: string | null): boole
 function keyIn(scheme: Scheme, request: HookRequest): string | undefined {
   const isTaken = choose(scheme, request).idHeaders.includes(KEY);
   const taken = isTaken ? takeHeader(request, KEY) : undefined;
-  return taken?.ok === true ? shorten(nameIn(KEY, taken.value)) : undefined;
+  return taken?.ok === true ? shortenId(nameIn(KEY, taken.value)) : undefined;
 }
 
 /**
@@ -56,9 +56,9 @@ export function findDeliveryId(
   if (inHeaders !== undefined && (event === undefined || signsName(scheme))) return inHeaders;
   const field = scheme.kind === 'signed' ? scheme.idField : undefined;
   const value = field !== undefined && Object.hasOwn(payload, field) ? payload[field] : undefined;
-  if (typeof value === 'string' && value !== '') return shorten(value);
+  if (typeof value === 'string' && value !== '') return shortenId(value);
   if (event === undefined) return undefined;
-  return shorten(JSON.stringify([event['source'], event['source_event_id']]));
+  return shortenId(JSON.stringify([event['source'], event['source_event_id']]));
 }
 
 function signsName(scheme: Scheme): boolean {
@@ -77,7 +77,7 @@ export function idInHeaders(
     const taken = takeHeader(request, name);
     if (!taken.ok && taken.reason !== 'header_missing') return refuse(taken.reason);
     const id = taken.ok ? nameIn(name, taken.value) : '';
-    if (id !== '') return shorten(id);
+    if (id !== '') return shortenId(id);
   }
   return undefined;
 }
@@ -87,6 +87,7 @@ function nameIn(header: string, value: string): string {
   return header === KEY ? unquote(value) : value;
 }
 
-function shorten(id: string): string {
+/** A long id is kept as its digest. */
+export function shortenId(id: string): string {
   return id.length <= limits.deliveryIdCharsMax ? id : `sha256:${digestOf([id])}`;
 }

@@ -15,7 +15,8 @@ export const presets = {
     kind: 'token',
     header: 'x-gitlab-token',
     lead: '',
-    idHeaders: ['idempotency-key', 'x-gitlab-event-uuid'],
+    idHeaders: ['idempotency-key'],
+    eventIdHeader: 'x-gitlab-event-uuid',
   },
   stripe: signed({
     header: 'stripe-signature',

@@ -2,7 +2,7 @@ import { isObject } from '../base/json.ts';
 import { parseStrictJson } from '../base/json-text.ts';
 import { limits } from '../base/limits.ts';
 import { verifyToken } from './bearer.ts';
-import { idInHeaders } from './delivery-name.ts';
+import { idInHeaders, shortenId } from './delivery-name.ts';
 import { verifyHmac } from './hmac.ts';
 import { digestOf } from './mac.ts';
 import type { HookRequest } from './request.ts';
@@ -29,7 +29,7 @@ export function verify(
     const answer = findChallenge(request.rawBody);
     if (answer !== undefined) return { kind: 'challenge', answer };
   }
-  const deliveryId = idInHeaders(one.idHeaders, request);
+  const deliveryId = idInHeaders(one.idHeaders, request) ?? idOfEvent(one, request);
   if (typeof deliveryId === 'object') return deliveryId;
   const { secretIndex, timestampMs, once, parts } = proof;
   const isOnce = once === 'always' || (once === 'unnamed' && deliveryId === undefined);
@@ -40,6 +40,12 @@ export function verify(
     ...(isOnce ? { replayKey: digestOf(parts) } : {}),
     ...(deliveryId === undefined ? {} : { deliveryId }),
   };
+}
+
+function idOfEvent(scheme: OneScheme, request: HookRequest): string | Refused | undefined {
+  const header = scheme.kind === 'token' ? scheme.eventIdHeader : undefined;
+  const id = header === undefined ? undefined : idInHeaders([header], request);
+  return typeof id === 'string' ? shortenId(`${id}:${digestOf([request.rawBody])}`) : id;
 }
 
 interface Proof {

@@ -171,11 +171,13 @@ const senders: readonly (readonly [string, string, Sent, string, string])[] = [
   ],
 ];
 
-const answering = { plugin: 'mirror', respond: 'result' };
+/** Long enough for a machine with other work. */
+const answering = { plugin: 'mirror', respond: 'result', respond_within: '1m' };
 const general = { auth_mode: 'hmac', hmac_header: 'X-Signature', hmac_sig_prefix: '' };
 
 async function open(database?: Database): Promise<TestApi> {
   return await startApi({
+    api: { max_sync_timeout: '1m' },
     ...(database === undefined ? {} : { database }),
     webhooks: {
       listen: '127.0.0.1:0',
@@ -188,6 +190,7 @@ async function open(database?: Database): Promise<TestApi> {
           signature_header: 'X-Hub-Signature-256',
           headers: ['X-Region'],
           respond: 'result',
+          respond_within: '1m',
         },
       ],
     },

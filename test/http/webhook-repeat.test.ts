@@ -25,6 +25,9 @@ function mac(body: string, encoding: 'hex' | 'base64'): string {
   return createHmac('sha256', SECRET).update(body).digest(encoding);
 }
 
+/** Long enough for a machine with other work. */
+const responding = { respond: 'result', respond_within: '1m' };
+
 const BODY = '{"zen":"Keep it logically awesome."}';
 
 /** The headers of each sender, as its documentation has them. */
@@ -166,9 +169,9 @@ describe.each(databases)('on %s', (database: Database) => {
       plugin: 'echo',
       command: 'poll',
       auth_mode: 'github',
-      respond: 'result',
+      ...responding,
     });
-    await add(api, { id: 'run', pipeline: 'care', auth_mode: 'github', respond: 'result' });
+    await add(api, { id: 'run', pipeline: 'care', auth_mode: 'github', ...responding });
     const headers = {
       'x-hub-signature-256': `sha256=${mac(BODY, 'hex')}`,
       'x-github-delivery': '1',
@@ -198,6 +201,25 @@ test('a duplicate of a delivery whose job still runs waits for it, and then says
   });
   expect(again.body).not.toHaveProperty('result');
   await api.ask(`/job/${String(first.body['job_id'])}/cancel`, { body: '{}' });
+});
+
+test('GitLab events with the same UUID, which an earlier delivery caused, are other deliveries', async () => {
+  const api = await open();
+  await add(api, { id: 'gitlab', plugin: 'echo', command: 'poll', auth_mode: 'gitlab' });
+  const send = async (body: string, more = {}): Promise<number> => {
+    const headers = { 'x-gitlab-token': SECRET, 'x-gitlab-event-uuid': 'u-1', ...more };
+    return (await api.deliver('/hooks/gitlab', { body, headers })).status;
+  };
+  expect([await send('{"n":1}'), await send('{"n":2}'), await send('{"n":1}')]).toEqual([
+    202, 202, 200,
+  ]);
+  // Newer versions of GitLab name each delivery.
+  const [one, two] = [{ 'idempotency-key': 'k-1' }, { 'idempotency-key': 'k-2' }];
+  expect([
+    await send('{"n":3}', one),
+    await send('{"n":3}', two),
+    await send('{"n":3}', one),
+  ]).toEqual([202, 202, 200]);
 });
 
 test.each(['bearer', 'gitlab'])(

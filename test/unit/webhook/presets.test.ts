@@ -228,7 +228,6 @@ describe('what names a delivery', () => {
 
   test.each([
     ['gitlab', 'idempotency-key'],
-    ['gitlab', 'x-gitlab-event-uuid'],
     ['shopify', 'x-shopify-webhook-id'],
     ['twilio', 'i-twilio-idempotency-token'],
   ] as const)('%s names it in %s', (preset, header) => {
