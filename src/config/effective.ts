@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import * as z from 'zod';
 import { credentialIn, credentialName } from '../base/credential-ref.ts';
 import { formatByteSize } from '../base/byte-size.ts';
+import { ExactNumber } from '../base/exact-number.ts';
 import { formatDuration } from '../base/duration.ts';
 import { canonical, isObject } from '../base/json.ts';
 import type { Json, JsonObject } from '../base/json.ts';
@@ -101,7 +102,7 @@ function replaceSecrets(
     if (isShown(value, path)) return value;
     return isSecretPath(path) ? replace(value) : other(value);
   }
-  if (typeof value === 'number') {
+  if (typeof value === 'number' || value instanceof ExactNumber) {
     // `max_tokens: 500` is no secret, and `password: 1234` is one.
     const name = path.findLast((segment) => typeof segment === 'string') ?? '';
     return isSecretKey(name) && isSecretPath(path) ? replace(String(value)) : value;

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { ExactNumber } from '../../../src/base/exact-number.ts';
 import type { JsonObject } from '../../../src/base/json.ts';
 import { makeJsonSchema, listKeys } from '../../../src/config/json-schema.ts';
 import { loadConfig } from '../../../src/config/load.ts';
@@ -98,6 +99,13 @@ pipelines:
     [['webhooks', 'endpoints', 0, 'hmac_secret']],
   ])('at %j is not shown by itself', (path) => {
     expect(redact('hunter2', path)).toBe('[redacted]');
+  });
+
+  test('is not a number that a double cannot hold, unless its key says so', () => {
+    const number = new ExactNumber('12345678901234567890');
+    expect(redact({ plugins: { a: { config: { id: number, password: number } } } })).toEqual({
+      plugins: { a: { config: { id: number, password: '[redacted]' } } },
+    });
   });
 
   test.each([
