@@ -13,7 +13,7 @@ import type { TenantKeeper } from '../engine/tenants.ts';
 import type { Tracer } from '../engine/tracer.ts';
 import type { Turns } from '../engine/turns.ts';
 import { refuseUnisolated, type IsolationOf } from '../engine/unisolated.ts';
-import type { Vault } from '../engine/vault.ts';
+import { tenantLedger, type Vault } from '../engine/vault.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openSoundLedger } from '../ledger/open.ts';
 import { tenantPlace } from '../ledger/tenant-place.ts';
@@ -125,7 +125,7 @@ function makeTenantEngine(row: () => TenantRow, ledger: Ledger, household: House
     host,
     runner: makeRunner(host, pool),
     version,
-    vault,
+    vault: vault.forLedger(tenantLedger(slug)),
     runTokens: household.runTokens,
     meters: household.meters,
     tracer: household.tracer,

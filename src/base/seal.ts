@@ -31,20 +31,42 @@ export function makeMasterKey(secret: Uint8Array): MasterKey {
   };
 }
 
-/** The purpose is bound in: what was sealed for one thing does not open for another. */
-export function seal(clear: string, purpose: string, key: MasterKey): Sealed {
+/** What a text is sealed for. */
+export interface SealPurpose {
+  /** The ledger that holds it: in another one it does not open. */
+  readonly ledger: string;
+  /** The row that holds it, such as `credential mail`. */
+  readonly row: string;
+}
+
+/** The purpose is bound in: what was sealed for one row of one ledger does not open for another. */
+export function seal(clear: string, purpose: SealPurpose, key: MasterKey): Sealed {
   const own = randomBytes(KEY_BYTES);
-  const wrapped = encrypt(own, key.wrapping, `key ${purpose}`);
-  const text = encrypt(Buffer.from(clear), own, `text ${purpose}`);
+  const about = describePurpose(purpose);
+  const wrapped = encrypt(own, key.wrapping, `key ${about}`);
+  const text = encrypt(Buffer.from(clear), own, `text ${about}`);
   return { keyId: key.id, text: [SCHEME, wrapped, text].join('.') };
 }
 
 /** Throws when it was changed, or sealed for another purpose or with another key. */
-export function unseal({ text }: Sealed, purpose: string, key: MasterKey): string {
+export function unseal({ text }: Sealed, purpose: SealPurpose, key: MasterKey): string {
   const [scheme, wrapped = '', sealed = ''] = text.split('.');
-  if (scheme !== SCHEME) throw new Error('it is sealed in a way that is not known');
-  const own = decrypt(wrapped, key.wrapping, `key ${purpose}`);
-  return decrypt(sealed, own, `text ${purpose}`).toString();
+  if (scheme !== SCHEME && scheme !== UNBOUND) {
+    throw new Error('it is sealed in a way that is not known');
+  }
+  const about = scheme === UNBOUND ? purpose.row : describePurpose(purpose);
+  const own = decrypt(wrapped, key.wrapping, `key ${about}`);
+  return decrypt(sealed, own, `text ${about}`).toString();
+}
+
+/** Whether it was sealed before ledgers were bound in, so that it opens in any ledger with the key. */
+export function isUnbound({ text }: Sealed): boolean {
+  return text.startsWith(`${UNBOUND}.`);
+}
+
+/** As JSON, so that no ledger and row read like two others. */
+function describePurpose({ ledger, row }: SealPurpose): string {
+  return JSON.stringify([ledger, row]);
 }
 
 /** Equal for equal values, and without the key nobody can find the value by trying. */
@@ -53,7 +75,9 @@ export function fingerprint(value: string, purpose: string, key: MasterKey): str
   return `${key.id}:${mac.digest('base64url').slice(0, FINGERPRINT_CHARS)}`;
 }
 
-const SCHEME = 'v1';
+const SCHEME = 'v2';
+/** The scheme before ledgers were bound in. */
+const UNBOUND = 'v1';
 const FINGERPRINT_CHARS = 22;
 const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;

@@ -2,6 +2,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { probe } from '../base/probe.ts';
+import { isUnbound } from '../base/seal.ts';
 import { rotateKeyType } from '../directive/credential.ts';
 import type { Reseal, SealCount, SealedThing } from '../ledger/credentials.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -63,7 +64,6 @@ async function resealAll(
   const { keyId } = vault;
   const result = { resealed: 0, left: 0, left_reason: null as string | null };
   for (const old of await ledger.sealCounts()) {
-    if (old.keyId === keyId) continue;
     let after: SealedThing | undefined;
     for (;;) {
       if (signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
@@ -71,6 +71,7 @@ async function resealAll(
       if (things.length === 0) break;
       after = things.at(-1);
       const changes = things.flatMap((thing): Reseal[] => {
+        if (old.keyId === keyId && !isUnbound(thing.sealed)) return [];
         try {
           return [resealOne(thing, vault)];
         } catch (error) {

@@ -18,10 +18,19 @@ export interface Vault {
   renew(reason: string): string | undefined;
   /** Makes no first key from now on: something is sealed with one that is not here. */
   refuseFirst(): void;
+  /** The same keys for another ledger: what one seals, the other doesn't open. */
+  forLedger(name: string): Vault;
   /** Where its keys come from, in words. */
   readonly place: string;
   /** Which keys are here, the newest first; none is made for that. */
   readonly keyIds: readonly string[];
+}
+
+const ROOT_LEDGER = 'root';
+
+/** How a tenant's ledger is called in what is sealed. */
+export function tenantLedger(slug: string): string {
+  return `tenant ${slug}`;
 }
 
 /** What a text was sealed for: it opens for nothing else. */
@@ -50,16 +59,17 @@ export function isSameSecret(
   return vault.hasFingerprint(secret, purpose, print);
 }
 
-export function makeVault(ring: KeyRing): Vault {
+/** `ledger`: a name that the ledger itself doesn't hold, so that nobody who writes to it can change it. */
+export function makeVault(ring: KeyRing, ledger: string = ROOT_LEDGER): Vault {
   return {
     get keyId() {
       return ring.newest().id;
     },
-    seal: (clear, purpose) => seal(clear, purpose, ring.newest()),
+    seal: (clear, row) => seal(clear, { ledger, row }, ring.newest()),
     open(sealed, purpose) {
       const key = mustFind(ring, sealed.keyId);
       try {
-        return unseal(sealed, purpose, key);
+        return unseal(sealed, { ledger, row: purpose }, key);
       } catch (error) {
         const message = `what was sealed for ${purpose} does not open: ${messageOf(error)}`;
         const hint = 'It was changed, or belongs to something else: set it anew.';
@@ -73,6 +83,7 @@ export function makeVault(ring: KeyRing): Vault {
     },
     renew: (reason) => ring.renew(reason)?.id,
     refuseFirst: () => ring.refuseFirst(),
+    forLedger: (name) => makeVault(ring, name),
     place: ring.place,
     get keyIds() {
       return ring.all().map(({ id }) => id);

@@ -1,6 +1,8 @@
 /** Credentials of tenants: each has its own, all are sealed with the keys of the process. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startApi, type TestApi } from '../support/api-server.ts';
+import { makeId } from '../../src/base/ids.ts';
+import { pausing } from '../conformance/words.ts';
 import { databases } from '../support/instance.ts';
 import { dropTenants, makeTenant, type TestTenant } from '../support/tenants.ts';
 
@@ -61,6 +63,35 @@ describe.each(databases)('credentials of tenants on %s', (database) => {
       ['/directives', { ...directive, delay: '1h' }],
     ] as const) {
       expect([path, (await acme.post(path, sent)).status]).toEqual([path, 403]);
+    }
+  });
+
+  test('do not open in the ledger of another tenant, whoever copies the row', async () => {
+    const { tenants, ledger: root } = api.server.instance.engine;
+    const [from, to] = [await tenants?.visit(acme.slug), await tenants?.visit(other.slug)];
+    if (from === undefined || to === undefined) throw new Error('there are no tenants');
+    try {
+      const row = await from.engine.ledger.credential('api');
+      if (row === undefined) throw new Error('there is no credential');
+      const { name, sealed } = row;
+      expect(await from.engine.hooks.store.credential(name)).toEqual(expect.any(String));
+      for (const ledger of [to.engine.ledger, root]) {
+        const credential = { id: makeId(), name, provider: null, sealed, expiresInMs: undefined };
+        const draft = {
+          type: 'credential.set',
+          target: 'credential:api',
+          sameness: 'each',
+        } as const;
+        await ledger.direct(pausing(draft, { kind: 'credential.set', credential }));
+      }
+      for (const { hooks } of [to.engine, api.server.instance.engine]) {
+        await expect(hooks.store.credential(name)).rejects.toMatchObject({
+          code: 'CREDENTIAL_KEY_INVALID',
+        });
+      }
+    } finally {
+      from.end();
+      to.end();
     }
   });
 });
