@@ -215,6 +215,7 @@ describe('looking', () => {
       await page.getByText('it went wrong').waitFor();
       await page.getByText('no such thing', { exact: true }).waitFor();
       await page.getByRole('img', { name: /queue .* spawn .* run .* settle/ }).waitFor();
+      await page.getByText(/ CPU · .* memory · /).waitFor();
     }));
 
   test('the colours can be chosen, and stay chosen', () =>
