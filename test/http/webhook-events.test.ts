@@ -64,7 +64,7 @@ function stripe(body: string): Sent {
 }
 
 function shopify(lead: string): Sent {
-  const body = `{"id":1,"from":"${lead}"}`;
+  const body = `{"id":820982911946154508,"from":"${lead}"}`;
   const headers = { [`${lead}hmac-sha256`]: base64(body), [`${lead}topic`]: 'orders/create' };
   return { body, headers };
 }
@@ -271,6 +271,13 @@ describe('one server', () => {
       expect(signal.body).toMatchObject({ type: 'webhook.received', metadata: { webhook } });
     },
   );
+
+  test("a Shopify id that a double can't hold reaches the plugin exactly", async () => {
+    const body = '{"id":820982911946154507}';
+    const headers = { 'x-shopify-hmac-sha256': base64(body), 'x-shopify-topic': 'orders/paid' };
+    const told = await api.deliver('/hooks/shopify', { body, headers });
+    expect(told.body['result']).toContain('820982911946154507');
+  });
 
   test('a delivery without an event type and headers says nothing of them', async () => {
     const told = await api.deliver('/hooks/hmac', generic({}, '{"plain":true}'));

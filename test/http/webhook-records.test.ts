@@ -89,8 +89,8 @@ describe('why a body was refused is told to the operator alone', () => {
     [
       'number',
       'invalid_json',
-      'a number at $.items.1.id that',
-      '{"items":[{},{"id":9007199254740993}]}',
+      'a number at $.items.1.id with too many characters',
+      `{"items":[{},{"id":${'9'.repeat(1001)}}]}`,
     ],
     ['twice', 'invalid_json', 'has a key twice in one object', '{"a":1,"a":2}'],
     ['null', 'invalid_json', String.raw`$.a\u0000b contains`, String.raw`{"a\u0000b":1}`],

@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import type { JsonObject } from '../../../src/base/json.ts';
+import { parseJson } from '../../../src/base/parse-json.ts';
 import { findBadPlaceholder, renderTemplate } from '../../../src/webhook/template.ts';
 
 describe('a template', () => {
@@ -43,6 +45,13 @@ describe('a template', () => {
     ['a {{ b\n c }}', undefined],
   ])('%j has the bad placeholder %j', (template, bad) => {
     expect(findBadPlaceholder(template)).toBe(bad);
+  });
+
+  test('shows a number exactly', () => {
+    const payload = parseJson('{"id":820982911946154507,"o":{"n":1.10}}') as JsonObject;
+    expect(renderTemplate('{{id}} {{o}} {{o.n}}', payload)).toBe(
+      '820982911946154507 {"n":1.1} 1.1',
+    );
   });
 
   test('does not grow without bounds', () => {
