@@ -1,9 +1,8 @@
-import { realpathSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../config/config.ts';
 import type { IsolationOf } from '../engine/unisolated.ts';
 import { findIsolation, makeConfinedHost, type Isolation } from '../plugin/isolation.ts';
-import { ownerOfTenant } from '../plugin/profile.ts';
+import { ownerOfTenant, toRealPath } from '../plugin/profile.ts';
 import type { Host, IsolationRequest, IsolationRules, ProcessSpec } from '../plugin/process.ts';
 import { findPlace } from './place.ts';
 
@@ -32,8 +31,8 @@ export function isolate({ state, directory, files, pluginRoots, packageRoots }: 
   const roots = [...pluginRoots, ...packageRoots].map(({ path }) => path);
   return findIsolation({
     nativePath: nativeSpawner,
-    hidden: existing([state.dir, directory, ...files.map(({ path }) => path)]),
-    readable: existing([...roots, root, dirname(process.execPath)]),
+    hidden: toRealPaths([state.dir, directory, ...files.map(({ path }) => path)]),
+    readable: toRealPaths([...roots, root, dirname(process.execPath)]),
     path: process.env['PATH'],
     uid: process.geteuid?.() ?? -1,
   });
@@ -71,14 +70,7 @@ function mergeRules(...requests: readonly (IsolationRequest | undefined)[]): Iso
   };
 }
 
-/** With all links followed: what counts is the directory, whatever it is called. */
-function existing(paths: readonly string[]): string[] {
-  const real = paths.flatMap((path) => {
-    try {
-      return [realpathSync(path)];
-    } catch {
-      return [];
-    }
-  });
-  return [...new Set(real)];
+/** A path that doesn't exist yet stays as it is: it must be hidden once it does. */
+function toRealPaths(paths: readonly string[]): string[] {
+  return [...new Set(paths.map(toRealPath))];
 }

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { catalogue } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
@@ -21,7 +22,21 @@ export function findTier(
   const state = place === undefined ? context.engine.isolation() : place.isolation?.(config);
   if (state === undefined) return [];
   const tenants = isMeant || isThere ? [findTenantTier(config, state, isThere)] : [];
-  return [...tenants, ...findUnconfined(config, state)];
+  return [...tenants, ...findUnconfined(config, state), ...findUnreadable(config, state)];
+}
+
+const OTHERS_READ = 0o005;
+
+/** Under a user id of their own, confined processes read only what everyone may read. */
+function findUnreadable(config: Config, { hasOwnUser }: IsolationState): Finding[] {
+  if (!hasOwnUser) return [];
+  return config.pluginRoots.flatMap(({ path, place }) => {
+    const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? OTHERS_READ;
+    if ((mode & OTHERS_READ) === OTHERS_READ) return [];
+    const message = `names ${path}, which confined plugins can't read under their own user ids`;
+    const hint = `Run: chmod -R o+rX ${path}`;
+    return [toFinding('warning', 'security', makeProblem(place, 'plugin_roots', message, hint))];
+  });
 }
 
 function findTenantTier(config: Config, state: IsolationState, isThere: boolean): Finding {

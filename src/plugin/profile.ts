@@ -48,9 +48,9 @@ const RESOLVER_FILE = '/etc/resolv.conf';
 export function makeProfile({ hidden, readable, spec, rules, owner }: ProfileOptions): Profile {
   const searched = (spec.env['PATH'] ?? '').split(delimiter).filter((path) => isAbsolute(path));
   const own = [...readable, spec.cwd, dirname(spec.entrypoint)];
-  const read = [...own, ...searched, RESOLVER_FILE, ...rules.read].map(toReal);
-  const write = rules.write.map(toReal);
-  const guarded = [...hidden, ...own].map(toReal);
+  const read = [...own, ...searched, RESOLVER_FILE, ...rules.read].map(toRealPath);
+  const write = rules.write.map(toRealPath);
+  const guarded = [...hidden, ...own].map(toRealPath);
   const exposed = write.find((path) => guarded.some((one) => overlaps(path, one)));
   if (exposed !== undefined) {
     const message = `${exposed} is listed under isolation.write, and overlaps with files of Ductile`;
@@ -59,7 +59,7 @@ export function makeProfile({ hidden, readable, spec, rules, owner }: ProfileOpt
   const access = new Map<string, ProfileEntry['access']>();
   for (const path of [...systemPaths, ...read]) if (path !== sep) access.set(path, 'read');
   for (const path of write) if (path !== sep) access.set(path, 'write');
-  for (const path of hidden.map(toReal)) access.set(path, 'hide');
+  for (const path of hidden.map(toRealPath)) access.set(path, 'hide');
   const entries = [...access]
     .map(([path, allowed]) => ({ path, access: allowed }))
     .toSorted((one, other) => compareDepth(one.path, other.path));
@@ -101,7 +101,7 @@ function readUserMap(): string {
 }
 
 /** With links followed where the path exists: what counts is the place, whatever it is called. */
-function toReal(path: string): string {
+export function toRealPath(path: string): string {
   return existsSync(path) ? realpathSync(path) : path;
 }
 

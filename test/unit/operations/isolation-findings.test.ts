@@ -1,3 +1,5 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../../src/config/load.ts';
 import type { Context } from '../../../src/operations/context.ts';
@@ -37,6 +39,14 @@ describe('the isolation tier', () => {
       'error: is isolated, and this host has no tier: none (no kernel for it)',
     ]);
     expect((await find('tenants: {trust: shared}', none, true))[0]).toMatch(/^warning: is shared/);
+  });
+
+  test('comes with a warning where user ids of tenants cannot read the plugins', async () => {
+    const given = await makeTree({ 'config.yaml': 'plugin_roots: [p]\ntenants: {}\n' });
+    await mkdir(join(given, 'p'), { mode: 0o700 });
+    const context = { place: { given, isolation: () => boxes } } as unknown as Context;
+    const found = findTier(readConfig({ given, env: {} }), context, false);
+    expect(found.map(({ hint }) => hint)).toContain(`Run: chmod -R o+rX ${join(given, 'p')}`);
   });
 
   test('is an error for each plugin that has to be confined and cannot be', async () => {
