@@ -212,10 +212,9 @@ describe('looking', () => {
   test('a failed job tells what happened', () =>
     place.look(async ({ page, open }) => {
       await open(`/ui/jobs/${failed}`);
-      await page.getByText('it went wrong').waitFor();
+      for (const text of ['it went wrong', / CPU .* memory /]) await page.getByText(text).waitFor();
       await page.getByText('no such thing', { exact: true }).waitFor();
       await page.getByRole('img', { name: /queue .* spawn .* run .* settle/ }).waitFor();
-      await page.getByText(/ CPU · .* memory · /).waitFor();
     }));
 
   test('the colours can be chosen, and stay chosen', () =>
