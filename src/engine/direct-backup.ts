@@ -20,9 +20,10 @@ export function backupDirective({
       refuseCopyFile(to);
       return [`The ${ledger.kind} ledger would be copied to ${to}.`];
     },
-    async execute({ to }) {
-      await ledger.backup(to);
-      return { path: to };
+    async execute({ to }, { directiveId: id }) {
+      const result = { path: to };
+      await ledger.backup(to, { id, result: JSON.stringify(result) });
+      return result;
     },
   };
 }
@@ -38,8 +39,10 @@ export function exportDirective({ ledger, config }: CopySeams): DirectiveDefinit
         'The key of credentials is not copied: it stays in the state directory.',
       ];
     },
-    async execute({ to }) {
-      const { ledgers } = await exportLedgers(ledger, config().state, to);
+    async execute({ to }, { directiveId: id }) {
+      // The copy can't hold the digest of itself, so its result names the place alone.
+      const copied = { id, result: JSON.stringify({ path: to }) };
+      const { ledgers } = await exportLedgers(ledger, config().state, to, copied);
       return {
         path: to,
         ledgers: ledgers.map(({ tenant, file, sha256, tables }) => ({

@@ -5,6 +5,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { handOver } from '../base/files.ts';
 import { checkSqliteFile, findAll } from './check.ts';
 import { tables, type Row, type Store, type TableName } from './dialect.ts';
+import type { CopyDirective } from './directives.ts';
 import { migrate, schemaVersion } from './migrate.ts';
 import { derivedColumns } from './migrations/0012-words.ts';
 import type { PostgresStore } from './postgres.ts';
@@ -17,8 +18,12 @@ const PAGES_MAX = 2 ** 31 - 1;
 const ROWS_PER_PAGE = 1000;
 
 /** Copies a running ledger through its own writing connection, checks the copy, then names it. */
-export async function backupSqlite(store: SqliteStore, target: string): Promise<void> {
-  await writeChecked(target, async (draft) => {
+export async function backupSqlite(
+  store: SqliteStore,
+  target: string,
+  directive?: CopyDirective,
+): Promise<void> {
+  await writeChecked(target, directive, async (draft) => {
     let copied: Promise<unknown> = Promise.resolve();
     // Later steps wait for a transaction to end, but Node gives up when the first one meets one.
     await store.between(async () => {
@@ -39,7 +44,7 @@ export async function backupSqlite(store: SqliteStore, target: string): Promise<
  * one step, because between two of them a write of theirs would make it begin anew.
  */
 export async function copySqlite(reader: DatabaseSync, target: string): Promise<void> {
-  await writeChecked(target, async (draft) => {
+  await writeChecked(target, undefined, async (draft) => {
     await backup(reader, draft, { rate: PAGES_MAX });
   });
 }
@@ -48,8 +53,12 @@ export async function copySqlite(reader: DatabaseSync, target: string): Promise<
  * A PostgreSQL ledger is copied into a SQLite ledger file, from one snapshot: the same tables, so
  * the copy can be looked into, checked and restored with nothing but this program.
  */
-export async function backupPostgres(store: PostgresStore, target: string): Promise<void> {
-  await writeChecked(target, async (draft) => {
+export async function backupPostgres(
+  store: PostgresStore,
+  target: string,
+  directive?: CopyDirective,
+): Promise<void> {
+  await writeChecked(target, directive, async (draft) => {
     const copy = openSqlite(draft);
     try {
       await copy.write(['other'], async (tx) => {
@@ -65,6 +74,7 @@ export async function backupPostgres(store: PostgresStore, target: string): Prom
 
 async function writeChecked(
   target: string,
+  directive: CopyDirective | undefined,
   write: (draft: string) => Promise<void>,
 ): Promise<void> {
   if (existsSync(target)) {
@@ -83,6 +93,7 @@ async function writeChecked(
   }
   try {
     await write(draft);
+    if (directive !== undefined) completeIn(draft, directive);
     await checkCopy(draft);
     renameSync(draft, target);
     syncPath(dirname(target));
@@ -96,6 +107,22 @@ function failed(place: string, error: unknown): DuctileError {
   if (error instanceof DuctileError) return error;
   const message = `the backup failed: ${messageOf(error)}`;
   return new DuctileError('BACKUP_INVALID', message, { place, cause: error });
+}
+
+/**
+ * A copy is made while its directive is running, so it would hold one that never ended and fail it
+ * where it is opened. Whoever can read the copy knows that the directive completed.
+ */
+function completeIn(path: string, { id, result }: CopyDirective): void {
+  const db = new DatabaseSync(path);
+  try {
+    db.prepare(
+      `update directives set status = 'completed', result = ?,
+        completed_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now') where id = ? and status = 'running'`,
+    ).run(result, id);
+  } finally {
+    db.close();
+  }
 }
 
 /** A copy that is not proven is no backup. One file is left: its journal is folded in. */

@@ -138,6 +138,12 @@ export type DirectiveWork =
   | { readonly kind: 'token.rotate'; readonly tokenId: string; readonly digest: string };
 
 /** A terminal job and the job that does its work again. */
+/** The directive that makes a copy, and its result as JSON text. */
+export interface CopyDirective {
+  readonly id: string;
+  readonly result: string;
+}
+
 /** One step of a directive over many jobs. */
 export interface BulkStep {
   readonly directiveId: string;

@@ -8,7 +8,7 @@ import type { CancelAnswer, JobStatus } from '../job/state.ts';
 import type { Arrival } from '../pipeline/move.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 import type { CredentialVerbs } from './credentials.ts';
-import type { DirectiveClosing, DirectiveVerbs } from './directives.ts';
+import type { CopyDirective, DirectiveClosing, DirectiveVerbs } from './directives.ts';
 import type { EventLimit, EventPlace, EventRows } from './events.ts';
 import type { GenerationVerbs } from './generations.ts';
 import type { IncidentVerbs } from './incidents.ts';
@@ -108,7 +108,8 @@ export interface Ledger
   onEnds(listener: (ids: readonly string[] | undefined, known?: KnownEnds) => void): void;
   /** Has the end of something told here that was not enqueued as awaited from here. */
   awaitEnd(what: 'job' | 'run', id: string): Promise<void>;
-  backup(path: string): Promise<void>;
+  /** Copies the ledger into a file, in which the directive that makes the copy is completed. */
+  backup(path: string, directive?: CopyDirective): Promise<void>;
   /** Every inconsistency that the database and our own invariants can show; empty when sound. */
   check(): Promise<string[]>;
   /** The part of it that is found at once, however much there is. */

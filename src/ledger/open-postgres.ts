@@ -52,7 +52,7 @@ export async function openPostgresParts(
     store,
     notifier,
     care: {
-      backup: (target) => backupPostgres(store, target),
+      backup: (target, directive) => backupPostgres(store, target, directive),
       check: () => store.read(checkLedger),
       quickCheck: () => store.read(glanceAtLedger),
     },

@@ -103,7 +103,7 @@ async function openSqliteLedger(path: string, log?: Pick<Log, 'warn'>): Promise<
     close: () => Promise.resolve(closed.abort()),
   };
   return makeLedger(store, notifier, {
-    backup: (target) => backupSqlite(store, target),
+    backup: (target, directive) => backupSqlite(store, target, directive),
     ...careOfFile(path, closed.signal),
   });
 }
@@ -157,8 +157,8 @@ export function makeLedger(
     kind: store.dialect.name,
     check: () => care.check(),
     quickCheck: () => care.quickCheck(),
-    backup(path) {
-      const copy = care.backup(path).finally(() => copies.delete(copy));
+    backup(path, directive) {
+      const copy = care.backup(path, directive).finally(() => copies.delete(copy));
       copies.add(copy);
       return copy;
     },

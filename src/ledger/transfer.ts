@@ -7,6 +7,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeDirectories } from '../base/files.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { syncPath } from './backup.ts';
+import type { CopyDirective } from './directives.ts';
 import { digestLedger, type Digests } from './digest.ts';
 import { refuseNewer, schemaVersion } from './migrate.ts';
 import { openLedger, type LedgerPlace } from './open.ts';
@@ -50,6 +51,7 @@ export async function exportLedgers(
   root: Ledger,
   place: RootPlace,
   directory: string,
+  directive?: CopyDirective,
 ): Promise<Moved> {
   claimDirectory(directory);
   const ledgers: MovedLedger[] = [];
@@ -62,7 +64,7 @@ export async function exportLedgers(
       await own.close();
     }
   }
-  ledgers.push(await copyOut(root, directory, { tenant: null, file: ROOT_FILE }));
+  ledgers.push(await copyOut(root, directory, { tenant: null, file: ROOT_FILE }, directive));
   const manifest: Manifest = { format: 1, schema_version: schemaVersion, ledgers };
   // Written last: a directory without it is none that was finished.
   const path = join(directory, MANIFEST);
@@ -113,9 +115,10 @@ async function copyOut(
   ledger: Ledger,
   directory: string,
   { tenant, file }: Pick<MovedLedger, 'tenant' | 'file'>,
+  directive?: CopyDirective,
 ): Promise<MovedLedger> {
   const path = join(directory, file);
-  await ledger.backup(path);
+  await ledger.backup(path, directive);
   const copied = await digestLedger({ kind: 'sqlite', path });
   return { tenant, file, sha256: await hashFile(path), tables: { ...copied } };
 }
