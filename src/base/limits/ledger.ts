@@ -32,7 +32,7 @@ export const ledgerLimits = {
   /** Where the last sync of the disk was quicker than this, the next one is waited for on the spot. */
   syncHereMs: 2,
   /** Rows that a page of a list looks at, when few of them fit the filter. */
-  listVisitMax: 5000,
+  listVisitMax: 3000,
   /** How far a clock may be set back before lists by time miss jobs from around that moment. */
   clockSetBackMs: 10 * SECOND,
   /** Attempts that one summary looks at, the latest. */
