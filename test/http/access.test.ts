@@ -46,7 +46,7 @@ describe('a stranger', () => {
 
   test('sees of the plugins what could be used, and nothing about this machine', async () => {
     const { body, text } = await api.ask('/plugins', { token: undefined });
-    expect(Object.keys(body)).toEqual(['plugins']);
+    expect(Object.keys(body)).toEqual(['plugins', 'next_cursor']);
     expect(body['plugins']).toMatchObject([
       { name: 'echo', version: '1.0.0', commands: ['poll', 'handle'] },
       { name: 'sleeper' },
