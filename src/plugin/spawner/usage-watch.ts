@@ -18,10 +18,11 @@ const TICKS_PER_SECOND = 100;
 
 /**
  * The same program, started by a shell that limits the size of its files first. Node has no call for
- * that; the shell becomes the program, so nothing else changes.
+ * that. The shell becomes the program, so nothing else changes, except that a program which can't be
+ * started ends with the shell's exit code 126 or 127.
  */
 export function withFileLimit(
-  words: readonly [string, ...string[]] | readonly string[],
+  words: readonly string[],
   fileBytes: number | undefined,
 ): [program: string, ...args: string[]] {
   const [program = '', ...args] = words;
