@@ -119,7 +119,8 @@ static void landlock_allow_around(int rules, const char *path) {
 static void landlock_add_entries(int rules) {
   for (size_t i = 0; i < profile.count; i++) {
     const Entry *entry = &profile.entries[i];
-    if (entry->access == MAY_READ) landlock_allow_around(rules, entry->path);
+    bool is_outside = profile.tier == BY_LANDLOCK;
+    if (entry->access == MAY_READ && is_outside) landlock_allow_around(rules, entry->path);
     if (entry->access == MAY_WRITE) landlock_allow(rules, entry->path, landlock_rights);
   }
 }

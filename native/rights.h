@@ -10,13 +10,15 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-enum { CAPABILITIES_MAX = 63 };
-
-/* Bounding set first, while we may: what isn't in it no program can ever get back. */
+/*
+ * The bounding set first, while we may: what isn't in it no program can ever get back. A user without
+ * rights can't empty it, and no program gives that user any; only root must have an empty one.
+ */
 static void drop_bounding_set(void) {
-  for (int right = 0; right <= CAPABILITIES_MAX; right++) {
-    if (prctl(PR_CAPBSET_READ, right, 0, 0, 0) <= 0) continue;
-    if (prctl(PR_CAPBSET_DROP, right, 0, 0, 0) < 0 && geteuid() == 0) cannot("capabilities");
+  for (int right = 0; prctl(PR_CAPBSET_DROP, right, 0, 0, 0) == 0; right++) continue;
+  if (errno == EINVAL || geteuid() != 0) return; /* that was the last one */
+  for (int right = 0, has; (has = prctl(PR_CAPBSET_READ, right, 0, 0, 0)) >= 0; right++) {
+    if (has > 0) cannot("capabilities");
   }
 }
 
