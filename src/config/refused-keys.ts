@@ -11,8 +11,8 @@ const keptWithLog: Refusal = {
   hint: 'Remove it, and set service.job_log_retention.',
 };
 const sameUser: Refusal = {
-  message: 'is not supported: plugins run as the user of the service',
-  hint: 'Remove it; confine the service as a whole, with its systemd unit or a container.',
+  message: 'is not supported: plugins run as the user of the service unless they are isolated',
+  hint: 'Remove it, and set plugins.<name>.isolation to confine a plugin.',
 };
 const noVault: Refusal = {
   message: 'is not supported: secrets come from the environment',
