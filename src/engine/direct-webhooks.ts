@@ -74,7 +74,10 @@ function createDirective(
     ...createWebhookType,
     async resolve({ id: said, ...rest }, asked) {
       const { secret } = asked;
-      const id = said ?? (await chooseId(asked, seams));
+      const id =
+        said === undefined
+          ? await chooseId(asked, seams)
+          : await addressId(said, asked.dryRun === true, tenant);
       if (secret !== undefined) checkEntry(id, rest.settings, [keepGiven(secret)], current());
       return { id, ...rest, ...(await nameSecret(id, rest.credential, asked, seams)) };
     },
@@ -238,6 +241,31 @@ function deleteDirective(seams: WebhookSeams): DirectiveDefinition<WebhookChoice
 export function seal(id: string, kept: readonly KeptSecret[], vault: Vault) {
   return vault.seal(JSON.stringify(kept), purposes.webhook(id));
 }
+
+/**
+ * The id that a caller chose, as an address. Addresses are unique over all ledgers, so in a tenant they
+ * begin with its slug: nobody else's id is ever in the way, and none shows by being refused. Only the
+ * operator can have one there already; then the tenant gets another address.
+ */
+async function addressId(
+  said: string,
+  isPlanned: boolean,
+  tenant: WebhookSeams['tenant'],
+): Promise<string> {
+  if (tenant === undefined) return said;
+  const prefix = `${tenant.slug}-`;
+  const id = said.startsWith(prefix) ? said : `${prefix}${said}`;
+  if (id.length > limits.hookIdCharsMax) {
+    const left = limits.hookIdCharsMax - prefix.length;
+    const message = `id must have at most ${left} characters, because ${prefix} comes before it`;
+    throw new DuctileError('INPUT_INVALID', message, { place: 'id' });
+  }
+  if (isPlanned || (await tenant.addKey('hook', id))) return id;
+  return `${id.slice(0, limits.hookIdCharsMax - OTHER_CHARS)}-${makeHookId().slice(0, OTHER_CHARS - 1)}`;
+}
+
+/** Of a dash and what tells two addresses apart. */
+const OTHER_CHARS = 13;
 
 /** Whoever asks again with the same key asks for the same webhook. */
 async function chooseId(

@@ -207,20 +207,21 @@ test('17 the secret of another tenant, whose webhook cannot be seen either', asy
   const entry = { title: 'T', plugin: 'echo', auth_mode: 'github' };
   const anns = await ann.post('/webhooks', { ...entry, id: 'of-ann' });
   const bobs = await bob.post('/webhooks', { ...entry, id: 'of-bob' });
+  const ofAnn = String(anns.body['id']);
   const prove = (secret: unknown): Lines => [
     ['x-hub-signature-256', `sha256=${mac(String(secret), BODY, 'hex')}`],
   ];
   await at.comesToNothing(async () => {
     for (const secret of [bobs.body['secret'], secretOf('gh')]) {
-      expect((await at.post('/hooks/of-ann', prove(secret), BODY)).status).toBe(401);
+      expect((await at.post(`/hooks/${ofAnn}`, prove(secret), BODY)).status).toBe(401);
     }
     await refused('gh', prove(anns.body['secret']));
   });
   for (const tenant of [ann, bob]) {
-    for (const path of ['/jobs', '/runs', '/signals?source=webhook:of-ann']) {
+    for (const path of ['/jobs', '/runs', `/signals?source=webhook:${ofAnn}`]) {
       const [rows] = Object.values((await tenant.ask(path)).body);
       expect(rows).toEqual([]);
     }
   }
-  expect((await bob.ask('/webhooks/of-ann')).status).toBe(404);
+  expect((await bob.ask(`/webhooks/${ofAnn}`)).status).toBe(404);
 });
