@@ -38,26 +38,31 @@ export interface EmitOptions {
   readonly onNews: (news: RunNews) => void;
 }
 
+/** A signal that was recorded, and how many jobs and runs it started. */
+export interface EmittedSignal extends ToldSignal {
+  readonly handlers: number;
+}
+
 /** Where signals come in that no attempt emitted: each with what follows from it, or not at all. */
 export interface SignalDoor {
   /** Committed when it resolves. */
-  emit(submission: SignalSubmission): Promise<ToldSignal>;
+  emit(submission: SignalSubmission): Promise<EmittedSignal>;
   /** All of them in one commit, or none; one answer for each, in their order. */
-  emitAll(submissions: readonly SignalSubmission[]): Promise<readonly ToldSignal[]>;
+  emitAll(submissions: readonly SignalSubmission[]): Promise<readonly EmittedSignal[]>;
   /** What would follow; refuses what `emit` would refuse. */
   foresee(submission: SignalSubmission): Emission;
 }
 
 export function makeSignalDoor(options: EmitOptions): SignalDoor {
   const { ledger, onNews } = options;
-  const write = async (emissions: readonly Emission[]): Promise<ToldSignal[]> => {
+  const write = async (emissions: readonly Emission[]): Promise<EmittedSignal[]> => {
     const { told, news } = await ledger.emit(emissions);
     onNews(news);
     const isNew = (_: Emission, index: number): boolean => told[index]?.created === true;
     options.onEmitted(emissions.filter(isNew).map(({ signal }) => signal));
-    return [...told];
+    return told.map((one, index) => ({ ...one, handlers: countHandlers(one, emissions[index]) }));
   };
-  const record = makeGatherer<Emission, ToldSignal>(write);
+  const record = makeGatherer<Emission, EmittedSignal>(write);
   return {
     foresee: (submission) => toEmission(submission, options),
     async emit(submission) {
@@ -69,6 +74,12 @@ export function makeSignalDoor(options: EmitOptions): SignalDoor {
       return await write(submissions.map((one) => toEmission(one, options)));
     },
   };
+}
+
+/** Nothing is started for a signal that was there before, unless the caller wants that. */
+function countHandlers({ created }: ToldSignal, emission: Emission | undefined): number {
+  if (emission === undefined || !(created || emission.rerun === true)) return 0;
+  return emission.jobs.length + emission.runs.length;
 }
 
 function toEmission(

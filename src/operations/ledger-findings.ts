@@ -5,6 +5,7 @@ import { placeOf } from '../config/installed.ts';
 import { makeProblem } from '../config/problem.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openToLook } from '../ledger/reading.ts';
+import { findUnevenTypes } from './handled-elsewhere.ts';
 import { findWebhookFaults } from '../engine/stranded-hooks.ts';
 import type { AgentTargets } from '../engine/webhook-agent.ts';
 import { loadCatalog } from '../plugin/catalog.ts';
@@ -40,14 +41,25 @@ export async function findInPlace(config: Config): Promise<LedgerFindings> {
 
 /** What a ledger has on record that somebody should see to: nothing of it keeps others from working. */
 export async function findOnLedger(
-  ledger: Pick<Ledger, 'installations' | 'tenants' | 'webhooks'>,
+  ledger: Pick<
+    Ledger,
+    'installations' | 'kind' | 'processes' | 'snapshots' | 'tenants' | 'webhooks'
+  >,
   agents: AgentTargets | undefined,
 ): Promise<LedgerFindings> {
   const installations = await ledger.installations({});
   const webhooks = await ledger.webhooks();
   const faults = agents === undefined ? [] : [...findWebhookFaults(webhooks, agents)];
   const tenants = await ledger.tenants();
+  const uneven = await findUnevenTypes(ledger);
   const findings = [
+    ...uneven.map((type) => {
+      const message = `is handled by the configuration of some live hosts and not of others`;
+      const hint =
+        'Give all hosts the same routes and pipelines: the host that accepts it decides.';
+      const problem = makeProblem(`signal ${type}`, `signal ${type}`, message, hint);
+      return toFinding('warning', 'routes', problem);
+    }),
     ...faults.map(([id, { message, hint }]) =>
       toFinding('error', 'webhooks', makeProblem(`webhook ${id}`, `webhook ${id}`, message, hint)),
     ),

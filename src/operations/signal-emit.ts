@@ -3,13 +3,14 @@ import { DuctileError } from '../base/errors.ts';
 import { moment } from '../base/fields.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import type { SignalSubmission } from '../engine/emit.ts';
+import type { EmittedSignal, SignalSubmission } from '../engine/emit.ts';
 import { hookSource } from '../engine/hook-emission.ts';
 import type { Emission } from '../ledger/signals.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { refuseDeniedFollowers } from './denied.ts';
+import { warnUnhandled } from './handled-elsewhere.ts';
 import { listDenied } from './scopes.ts';
 
 /** Programs write what it is about as `{type, id}`, people as `type/id`. */
@@ -57,6 +58,11 @@ const toldShape = z.object({
   created: z
     .boolean()
     .describe('false when it had been reported before; then nothing was recorded'),
+  handlers: z.int().describe('how many jobs and runs it started'),
+  warning: z
+    .string()
+    .optional()
+    .describe('nothing here handles it, and the configuration of another live host would'),
 });
 
 export const emitSignal = defineOperation({
@@ -91,8 +97,7 @@ export const emitSignal = defineOperation({
     if (listDenied(context.principal.scopes).length > 0) {
       refuseDeniedFollowers(context, signals.foresee(submission));
     }
-    const { signalId, created } = await signals.emit(submission);
-    return { signal_id: signalId, created };
+    return await showTold(context, submission, await signals.emit(submission));
   },
   async plan(context, input) {
     const emission = await foresee(toSubmission(context, input), context);
@@ -134,7 +139,11 @@ export const emitSignals = defineOperation({
       if (isLimited) refuseDeniedFollowers(context, emission);
     }
     const told = await signals.emitAll(submissions);
-    return { signals: told.map(({ signalId, created }) => ({ signal_id: signalId, created })) };
+    return {
+      signals: await Promise.all(
+        submissions.map((one, index) => showTold(context, one, told[index] ?? nothingTold)),
+      ),
+    };
   },
   async plan(context, { signals: reports }) {
     const emissions = await Promise.all(
@@ -151,6 +160,19 @@ export const emitSignals = defineOperation({
     ];
   },
 });
+
+const nothingTold: EmittedSignal = { signalId: '', created: false, handlers: 0 };
+
+async function showTold(
+  { engine: { ledger, processId } }: Context,
+  { type }: SignalSubmission,
+  { signalId, created, handlers }: EmittedSignal,
+): Promise<z.output<typeof toldShape>> {
+  const isUnhandled = created && handlers === 0;
+  const warning = isUnhandled ? await warnUnhandled(ledger, processId, type) : undefined;
+  const told = { signal_id: signalId, created, handlers };
+  return warning === undefined ? told : { ...told, warning };
+}
 
 /** What would follow; refuses what would be refused. */
 async function foresee(submission: SignalSubmission, context: Context): Promise<Emission> {
