@@ -6,6 +6,7 @@ import { makeToken } from '../base/ids.ts';
 import { makeLogger } from '../base/log.ts';
 import type { DemoOptions } from '../cli/host.ts';
 import { loadConfig } from '../config/load.ts';
+import { lockFiles } from '../config/lock.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
 import { workOff } from './chain.ts';
@@ -54,6 +55,7 @@ function prepare(home: string): string | undefined {
     `# A file falls into inbox/ → folder-watch notices it → echo passes it on → notify writes it down.
 service:
   name: demo
+  max_workers: 2
 state:
   path: ./data/state.db
 plugin_roots:
@@ -79,6 +81,7 @@ api:
 `,
     { mode: 0o600 },
   );
+  lockFiles(home, loadConfig({ given: home }).files, new Date().toISOString());
   return token;
 }
 

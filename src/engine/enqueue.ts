@@ -46,17 +46,22 @@ export function makeDoor(
   };
 }
 
-/**
- * Refuses what there is no such plugin for, or what its command could not take. `kept`: the payload as
- * the ledger keeps it, where somebody has that already.
- */
+export interface DraftOptions {
+  /** The payload as the ledger keeps it, if the caller has that already. */
+  readonly kept?: string;
+  /** Accepts a job of a plugin that did not load: a delivery must not be lost, so its job waits. */
+  readonly mayWait?: boolean;
+}
+
+/** Refuses a plugin that isn't there, and a payload that its command can't take. */
 export async function draftJob(
   submission: Submission,
   catalog: Catalog,
   dedupeTtlMs: number,
-  kept?: string,
+  { kept, mayWait = false }: DraftOptions = {},
 ): Promise<DraftedJob> {
-  const plugin = findPlugin(submission, catalog);
+  const isAwaited = mayWait && catalog.unloaded.has(submission.plugin);
+  const plugin = isAwaited ? undefined : findPlugin(submission, catalog);
   const draft = toDraft(submission, attemptsOf(plugin, submission.command), dedupeTtlMs, kept);
   // Most commands have no schema, and their jobs should not wait for a turn of their own.
   if (plugin?.manifest.commands[submission.command]?.inputSchema !== undefined) {
@@ -65,10 +70,8 @@ export async function draftJob(
   return draft;
 }
 
-/** Returns undefined for a plugin that did not load: its commands are unknown, and its jobs wait. */
-function findPlugin(submission: Submission, catalog: Catalog): Plugin | undefined {
+function findPlugin(submission: Submission, catalog: Catalog): Plugin {
   const plugin = catalog.plugins.get(submission.plugin);
-  if (plugin === undefined && catalog.unloaded.has(submission.plugin)) return undefined;
   if (plugin === undefined) {
     throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${submission.plugin}`);
   }

@@ -109,7 +109,7 @@ async function toJob(
 ): Promise<JobDraft> {
   const by = { submittedBy: 'webhook', actor: signal.source } as const;
   const asked = { plugin: config.webhooks.agent, command, payload, ...by };
-  const { job } = await draftJob(asked, catalog, config.service.dedupeTtlMs);
+  const { job } = await draftJob(asked, catalog, config.service.dedupeTtlMs, { mayWait: true });
   return {
     ...job,
     sourceEventId: signal.id,

@@ -135,7 +135,8 @@ async function toJob(
 ): Promise<JobDraft> {
   const by = { submittedBy: 'webhook', actor: signal.source, isAwaited } as const;
   const asked = { id, plugin, command, payload, ...by };
-  const { job } = await draftJob(asked, catalog, config.service.dedupeTtlMs, text);
+  const how = { kept: text, mayWait: true };
+  const { job } = await draftJob(asked, catalog, config.service.dedupeTtlMs, how);
   const metadata = about === undefined ? {} : { metadata: toEventMetadata(about) };
   const event = { type: signal.type, payload, ...metadata };
   return {

@@ -34,7 +34,6 @@ describe('what is asked for', () => {
     ['job inspect 0199', 'job.inspect', { id: '0199' }],
     ['job logs --job 0199 -p 123', 'job.logs', { job_id: '0199', plugin: '123' }],
     ['logs', 'job.logs', { limit: 20 }],
-    ['logs mail -n 2', 'job.logs', { plugin: 'mail', limit: 2 }],
     ['job cancel 0199 --dry-run', 'job.cancel', { id: '0199', dry_run: true }],
     ['system backup --to copy.db', 'system.backup', { to: '/somewhere/copy.db' }],
     ['system backup --to /tmp/copy.db', 'system.backup', { to: '/tmp/copy.db' }],
@@ -70,6 +69,14 @@ describe('what is asked for', () => {
   ])('ductile %s', async (line, name, input) => {
     const { calls } = await run(line.split(' '));
     expect(calls).toEqual([[name, input]]);
+  });
+
+  test('ductile logs of a plugin that said nothing also asks whether there is such a plugin', async () => {
+    const { calls } = await run(['logs', 'mail', '-n', '2']);
+    expect(calls).toEqual([
+      ['job.logs', { plugin: 'mail', limit: 2 }],
+      ['plugin.list', {}],
+    ]);
   });
 
   test.each(['--json', '-v', '--verbose', '--config /etc/x'])('%s goes anywhere', async (flag) => {

@@ -175,7 +175,7 @@ const streams: readonly Kind[] = [
     does: prints('{"status":"error","status":"ok","result":"r"}'),
     reply: 'ok',
   },
-  { kind: 21, what: '1e400', does: prints(withEvent('1e400')), reply: 'protocol', says: /finite/ },
+  { kind: 21, what: '1e400', does: prints(withEvent('1e400')), reply: 'ok' },
   { kind: 21, what: 'NaN', does: prints(withEvent('NaN')), reply: 'protocol' },
   {
     kind: 38,
