@@ -29,13 +29,13 @@ describe.runIf(process.platform === 'linux').each(rungs)('with the %s spawner', 
   }
 
   /** Works as whoever runs the tests; test/plugin/isolation.test.ts has the other users. */
-  async function open(): Promise<Boxed> {
+  async function open(skip: (is: boolean, why: string) => void): Promise<Boxed> {
     const host = makeHost({ ...optionsOf(rung, spawner.pathOf(rung)), nodeScript, log: () => {} });
     onTestFinished(() => host.stop());
     await host.start();
     const native = spawner.pathOf('native');
     const scene = await makeScene('namespaces', { host, native, asNobody: false });
-    expect(scene.isolation.reason).toBeUndefined();
+    skip(scene.isolation.tier === 'none', scene.isolation.reason ?? '');
     const spec: Boxed['spec'] = (name, { env = {}, ...more } = {}) => {
       const whole = { cwd: fixtures, env: { PATH: searchedPath, ...env }, ...more };
       return scene.confine(makeSpec(name, whole));
@@ -43,8 +43,8 @@ describe.runIf(process.platform === 'linux').each(rungs)('with the %s spawner', 
     return { host, spec, scene };
   }
 
-  test('a process in a box ends as the plugin does', async () => {
-    const { host, spec } = await open();
+  test('a process in a box ends as the plugin does', async ({ skip }) => {
+    const { host, spec } = await open(skip);
     const exitOf = async (name: string, request: string) =>
       (await host.run(spec(name), Buffer.from(request))).exit;
     expect(await exitOf('exits-with-code', '7\n')).toEqual({ kind: 'exited', code: 7 });
@@ -56,8 +56,8 @@ describe.runIf(process.platform === 'linux').each(rungs)('with the %s spawner', 
     expect(stdout.toString()).toBe('hello');
   });
 
-  test('SIGTERM reaches the plugin, and SIGKILL follows after its grace', async () => {
-    const { host, spec } = await open();
+  test('SIGTERM reaches the plugin, and SIGKILL follows after its grace', async ({ skip }) => {
+    const { host, spec } = await open(skip);
     const quick = { timeoutMs: 300, killGraceMs: 300 };
     const hanging = await host.run(spec('hangs', quick), nothing);
     expect(hanging).toMatchObject({ stopped: 'timeout', exit: { signal: 'SIGTERM' } });
@@ -71,8 +71,8 @@ describe.runIf(process.platform === 'linux').each(rungs)('with the %s spawner', 
     expect(late).toMatchObject({ stopped: 'timeout', exit: { kind: 'exited', code: 0 } });
   });
 
-  test('a cancelled plugin is gone with all that it started', async () => {
-    const { host, scene } = await open();
+  test('a cancelled plugin is gone with all that it started', async ({ skip }) => {
+    const { host, scene } = await open(skip);
     const { script, seconds } = familyScript();
     const entrypoint = scene.write(script);
     const stop = new AbortController();
@@ -83,16 +83,18 @@ describe.runIf(process.platform === 'linux').each(rungs)('with the %s spawner', 
     await waitUntil('its family is gone', () => findSleepers(seconds).length === 0);
   });
 
-  test('a daemon that left its session and closed its output dies with its plugin', async () => {
-    const { host, scene } = await open();
+  test('a daemon that left its session and closed its output dies with its plugin', async ({
+    skip,
+  }) => {
+    const { host, scene } = await open(skip);
     const { script, seconds } = familyScript({ thenExits: true });
     const spec = scene.confine(scene.specOf(scene.write(script)));
     expect((await host.run(spec, nothing)).exit).toEqual({ kind: 'exited', code: 0 });
     await waitUntil('its daemons are gone', () => findSleepers(seconds).length === 0);
   });
 
-  test('output that a child holds open is cut off, and the child dies', async () => {
-    const { host, spec } = await open();
+  test('output that a child holds open is cut off, and the child dies', async ({ skip }) => {
+    const { host, spec } = await open(skip);
     const began = performance.now();
     const end = await host.run(spec('child-holds-stdout', { drainMs: 300 }), nothing);
     expect(end.exit).toEqual({ kind: 'exited', code: 0 });
@@ -100,16 +102,16 @@ describe.runIf(process.platform === 'linux').each(rungs)('with the %s spawner', 
     expect(performance.now() - began).toBeGreaterThanOrEqual(250);
   });
 
-  test('a process that is started ahead waits in its box for its request', async () => {
-    const { host, spec } = await open();
+  test('a process that is started ahead waits in its box for its request', async ({ skip }) => {
+    const { host, spec } = await open(skip);
     const held = host.hold(spec('echoes-stdin'));
     expect((await held.feed(Buffer.from('asked'))).stdout.toString()).toBe('asked');
     const spoiled = host.hold(spec('prints-before-request'));
     await spoiled.spoiled;
   });
 
-  test('a passed deadline kills everything in every box', async () => {
-    const { host, scene } = await open();
+  test('a passed deadline kills everything in every box', async ({ skip }) => {
+    const { host, scene } = await open(skip);
     const { script, seconds } = familyScript();
     const end = host.run(scene.confine(scene.specOf(scene.write(script))), nothing);
     await waitUntil('its family runs', () => findSleepers(seconds).length === 3);
@@ -118,8 +120,8 @@ describe.runIf(process.platform === 'linux').each(rungs)('with the %s spawner', 
     await waitUntil('its family is gone', () => findSleepers(seconds).length === 0);
   });
 
-  test('nothing in a box outlives a spawner that was killed', async () => {
-    const { host, scene } = await open();
+  test('nothing in a box outlives a spawner that was killed', async ({ skip }) => {
+    const { host, scene } = await open(skip);
     const { script, seconds } = familyScript();
     const started = Promise.withResolvers<number>();
     const spec = scene.confine(scene.specOf(scene.write(script)));
@@ -132,8 +134,8 @@ describe.runIf(process.platform === 'linux').each(rungs)('with the %s spawner', 
     await waitUntil('its family is gone', () => findSleepers(seconds).length === 0);
   });
 
-  test('limits count the processes of the plugin, and not those of its box', async () => {
-    const { host, spec, scene } = await open();
+  test('limits count the processes of the plugin, and not those of its box', async ({ skip }) => {
+    const { host, spec, scene } = await open(skip);
     const alone = await host.run(spec('echoes-stdin', { limits: { processes: 1 } }), nothing);
     expect(alone).toMatchObject({ stopped: undefined, exit: { code: 0 } });
     const { script } = familyScript();
@@ -142,8 +144,8 @@ describe.runIf(process.platform === 'linux').each(rungs)('with the %s spawner', 
     expect(await host.run(scene.confine(crowd), nothing)).toMatchObject({ stopped: 'processes' });
   });
 
-  test('many boxes at once leave no process behind', async () => {
-    const { host, spec } = await open();
+  test('many boxes at once leave no process behind', async ({ skip }) => {
+    const { host, spec } = await open(skip);
     const requests = Array.from({ length: 40 }, (_, index) => `request ${index}`);
     const one = spec('echoes-stdin');
     const ends = await Promise.all(requests.map((text) => host.run(one, Buffer.from(text))));
