@@ -40,6 +40,8 @@ export interface Standing {
   /** Nothing is started for the time being, because somebody wants it so. */
   readonly isPaused: boolean;
   readonly slots: number;
+  /** What the last check of the indexes found. */
+  readonly damage: readonly string[];
   readonly disk:
     | { readonly path: string; readonly free: number; readonly size: number }
     | undefined;
@@ -52,6 +54,7 @@ export function findTroubles(standing: Standing, rules: TroubleRules): Trouble[]
     ...standing.overdue.filter(({ isLastOpen }) => !isLastOpen).map(toOverdue),
     ...findStall(standing, rules),
     ...findFullDisk(standing),
+    ...findDamage(standing),
     ...[...standing.unloaded].map(([plugin, reason]) => toUnloaded(plugin, reason)),
   ];
 }
@@ -63,6 +66,7 @@ export const standingKinds: ReadonlySet<IncidentKind> = new Set([
   'queue_stalled',
   'disk_full',
   'plugin_not_loaded',
+  'ledger_damaged',
 ]);
 
 /** Those that only happen: they are over when they have not happened for long. */
@@ -123,6 +127,16 @@ const PLUGINS_TOLD = 10;
 function toUnloaded(plugin: string, reason: string): Trouble {
   const message = `the plugin ${plugin} did not load, and its jobs wait: ${reason}`;
   return { kind: 'plugin_not_loaded', key: plugin, count: 0, detail: { message, plugin } };
+}
+
+function findDamage({ damage }: Standing): Trouble[] {
+  if (damage.length === 0) return [];
+  const message =
+    'indexes do not match their tables; stop the service, then restore a backup with ' +
+    '`ductile system restore`, or rebuild them with `reindex` in the database';
+  return [
+    { kind: 'ledger_damaged', key: 'indexes', count: 0, detail: { message, damage: [...damage] } },
+  ];
 }
 
 function findFullDisk({ disk }: Standing): Trouble[] {

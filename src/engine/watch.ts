@@ -39,14 +39,16 @@ export function makeWatch(options: WatchOptions): Watch {
   const { ledger, current, log } = options;
   const rules = RULES;
   const outcomes = makeOutcomes(rules.streak);
+  const indexes = makeIndexWatch(ledger, log);
   const loop = makeLoop({
     name: 'watch',
     everyMs: () => rules.everyMs,
     async runOnce() {
+      if (options.isRoot) indexes.look();
       const open = await ledger.incidents(OPEN);
       const seen = outcomes.look(open);
       const isMine = ledger.kind === 'sqlite' || (await ledger.takeWatch(rules.everyMs / 2));
-      const standing = isMine ? await lookAround(options) : undefined;
+      const standing = isMine ? await lookAround(options, indexes.damage) : undefined;
       const now = await ledger.now();
       const moves = toMoves({ now, open, seen, standing }, rules, current().rules);
       if (moves.opened.length + moves.renewed.length + moves.closed.length > 0) {
@@ -74,7 +76,37 @@ export function makeWatch(options: WatchOptions): Watch {
   };
 }
 
-async function lookAround(options: WatchOptions): Promise<Trouble[]> {
+interface IndexWatch {
+  readonly damage: readonly string[];
+  /** Begins a check in the background, when one is due. */
+  look(): void;
+}
+
+/** Once after the start and then daily: a start looks at a small file only, and at no index. */
+function makeIndexWatch(ledger: Pick<Ledger, 'checkIndexes'>, log: Log): IndexWatch {
+  let dueAt = -Infinity;
+  let damage: readonly string[] = [];
+  const check = async (): Promise<void> => {
+    const { problems, skipped } = await ledger.checkIndexes();
+    damage = problems.slice(0, limits.indexProblemsMax);
+    if (skipped !== null) log.info('indexes were not checked', { reason: skipped });
+    if (damage.length > 0) log.error('the ledger is damaged', { damage });
+  };
+  return {
+    get damage() {
+      return damage;
+    },
+    look() {
+      if (performance.now() < dueAt) return;
+      dueAt = performance.now() + limits.indexCheckMs;
+      check().catch((error: unknown) =>
+        log.warn('indexes could not be checked', { error: messageOf(error) }),
+      );
+    },
+  };
+}
+
+async function lookAround(options: WatchOptions, damage: readonly string[]): Promise<Trouble[]> {
   const { ledger, current, isRoot, isPaused, isOff } = options;
   const { config, catalog, claimable } = current();
   const rules = RULES;
@@ -98,6 +130,7 @@ async function lookAround(options: WatchOptions): Promise<Trouble[]> {
       (queue.running.get(plugin) ?? 0) >= (most.get(plugin) ?? Infinity),
     isPaused: isPaused(),
     slots: processes.reduce((sum, { slots }) => sum + slots, 0),
+    damage,
     disk,
   };
   return findTroubles(standing, rules);

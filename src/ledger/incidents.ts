@@ -33,6 +33,7 @@ export const incidentKinds = [
   'disk_full',
   'hops_limit',
   'plugin_not_loaded',
+  'ledger_damaged',
 ] as const;
 export type IncidentKind = (typeof incidentKinds)[number];
 

@@ -114,7 +114,15 @@ export interface Ledger
   check(): Promise<string[]>;
   /** The part of it that is found at once, however much there is. */
   quickCheck(): Promise<string[]>;
+  /** Compares indexes with their tables, beside the work; it may take long. */
+  checkIndexes(): Promise<IndexCheck>;
   close(): Promise<void>;
+}
+
+export interface IndexCheck {
+  readonly problems: readonly string[];
+  /** Why the database could not be asked; null when it was. */
+  readonly skipped: string | null;
 }
 
 /** What a job came to: how it ended, and what its last attempt answered. */

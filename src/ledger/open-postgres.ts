@@ -1,6 +1,7 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { backupPostgres } from './backup.ts';
 import { checkLedger, glanceAtLedger } from './check.ts';
+import { checkPostgresIndexes } from './check-indexes.ts';
 import type { Store, Transaction } from './dialect.ts';
 import type { Ledger } from './ledger.ts';
 import { migrate } from './migrate.ts';
@@ -13,7 +14,7 @@ import { readMeta } from './queries/meta.ts';
 export interface PostgresParts {
   readonly store: Store;
   readonly notifier: Notifier;
-  readonly care: Pick<Ledger, 'backup' | 'check' | 'quickCheck'>;
+  readonly care: Pick<Ledger, 'backup' | 'check' | 'checkIndexes' | 'quickCheck'>;
 }
 
 /** A schema brought up to date, and what a ledger over it is made of. */
@@ -55,6 +56,7 @@ export async function openPostgresParts(
       backup: (target, directive) => backupPostgres(store, target, directive),
       check: () => store.read(checkLedger),
       quickCheck: () => store.read(glanceAtLedger),
+      checkIndexes: () => store.read((session) => checkPostgresIndexes(session, schema)),
     },
   };
 }

@@ -10,6 +10,7 @@ import {
   glanceAtSqliteFile,
   isOfFile,
 } from './check.ts';
+import { checkSqliteIndexes } from './check-indexes.ts';
 import type { Store, VerbName } from './dialect.ts';
 import { makeCredentialVerbs } from './credential-verbs.ts';
 import { makeDirectiveVerbs } from './directive-verbs.ts';
@@ -20,7 +21,7 @@ import { makeGenerationVerbs } from './generation-verbs.ts';
 import { makeIncidentVerbs } from './incident-verbs.ts';
 import { makeInstallationVerbs } from './installation-verbs.ts';
 import { makeJobVerbs } from './job-verbs.ts';
-import type { Closing, Ledger } from './ledger.ts';
+import type { Closing, IndexCheck, Ledger } from './ledger.ts';
 import { makeListPageVerbs } from './list-page-verbs.ts';
 import { migrate, schemaVersion } from './migrate.ts';
 import { silent, type Notifier } from './notifier.ts';
@@ -112,12 +113,13 @@ async function openSqliteLedger(path: string, log?: Pick<Log, 'warn'>): Promise<
 export function careOfFile(
   path: string,
   givenUp?: AbortSignal,
-): Pick<Ledger, 'check' | 'quickCheck'> {
+): Pick<Ledger, 'check' | 'checkIndexes' | 'quickCheck'> {
   const examine = (...checks: readonly ((reading: Reading) => Promise<string[]>)[]) =>
     readInThread(path, (reading) => findAll(reading, ...checks), givenUp);
   return {
     check: () => examine(checkSqliteFile, checkLedger),
     quickCheck: () => examine(glanceAtSqliteFile, glanceAtLedger),
+    checkIndexes: () => readInThread(path, checkSqliteIndexes, givenUp),
   };
 }
 
@@ -138,11 +140,13 @@ async function openPostgresLedger(
   return makeLedger(store, { ...silent, hint }, care);
 }
 
-export function makeLedger(
-  plainStore: Store,
-  notifier: Notifier,
-  care: Pick<Ledger, 'backup' | 'check' | 'quickCheck'>,
-): Ledger {
+/** What a ledger does with its database as a whole. */
+export type LedgerCare = Pick<Ledger, 'backup' | 'check' | 'quickCheck'> &
+  Partial<Pick<Ledger, 'checkIndexes'>>;
+
+const uncheckedIndexes: IndexCheck = { problems: [], skipped: 'its indexes cannot be checked' };
+
+export function makeLedger(plainStore: Store, notifier: Notifier, care: LedgerCare): Ledger {
   const { store: tellingStore, ...telling } = withEnds(plainStore, notifier);
   const { store, followHalts, openSignals, handleSignals } = withFollower(tellingStore);
   const { find, read, write } = store;
@@ -157,6 +161,7 @@ export function makeLedger(
     kind: store.dialect.name,
     check: () => care.check(),
     quickCheck: () => care.quickCheck(),
+    checkIndexes: () => care.checkIndexes?.() ?? Promise.resolve(uncheckedIndexes),
     backup(path, directive) {
       const copy = care.backup(path, directive).finally(() => copies.delete(copy));
       copies.add(copy);

@@ -25,6 +25,7 @@ const kinds = [
     'poison_job',
     'disk_full',
     'plugin_not_loaded',
+    'ledger_damaged',
     'hops_limit',
   ].map((kind) => [kind, kind.replaceAll('_', ' ')] as const),
 ] as const;

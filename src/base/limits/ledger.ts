@@ -39,6 +39,9 @@ export const ledgerLimits = {
   statisticsRowsMax: 100_000,
   /** A SQLite file up to this size is looked through in a self-check, which has to be short. */
   quickCheckBytesMax: 64 * MIB,
+  /** How often indexes are compared with their tables, and how many findings are kept. */
+  indexCheckMs: 24 * 60 * 60 * 1000,
+  indexProblemsMax: 20,
   busyTimeoutMs: 5 * SECOND,
   /** Threads that read SQLite files, for all ledgers together, and their priority on Linux. */
   readerThreadsMax: 2,

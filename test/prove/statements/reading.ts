@@ -64,6 +64,7 @@ export const reading = {
   queueHeads: (ledger) => ledger.queueHeads(MINUTE),
   queueStatistics: (ledger) => ledger.queueStatistics(MINUTE),
   quickCheck: (ledger) => ledger.quickCheck(),
+  checkIndexes: (ledger) => ledger.checkIndexes(),
   questions: (ledger) => ledger.questions(['none']),
   refusesRewind: (ledger) => ledger.refusesRewind('none', 'none'),
   run: (ledger) => ledger.run('none'),

@@ -31,6 +31,7 @@ const sound: Standing = {
   isHeld: () => false,
   isPaused: false,
   slots: 4,
+  damage: [],
   disk: { path: '/data', free: 50 * 1024 ** 3, size: 100 * 1024 ** 3 },
 };
 const stuck = { ...sound.queue, heads: [{ plugin: 'mail', readyAt: early }] };
