@@ -127,9 +127,10 @@ function jobInvariants(d: Dialect): readonly Invariant[] {
     ],
     [
       'signals of attempts that did not succeed',
+      // By the key: the index of failed attempts would be walked for each signal.
       `select count(*) as n from ${d.table('signals')} s where s.event_index >= 0 and exists (
         select 1 from ${log} l where l.id = ${attemptIdIn('s.job_id', 's.job_attempt')}
-          and l.status <> 'succeeded')`,
+          and coalesce(l.status, '') <> 'succeeded')`,
     ],
     [
       'sealed payloads without their signals',
