@@ -6,6 +6,7 @@ import type { AttemptStatistics, QueueStatistics } from '../ledger/generations.t
 import type { Incident } from '../ledger/incidents.ts';
 import type { Ledger, QueueCounts } from '../ledger/ledger.ts';
 import { SharedFigure } from './shared-figure.ts';
+import { bareLedger } from './veil.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -38,7 +39,9 @@ export interface LedgerFigures {
 const known = new WeakMap<Ledger, LedgerFigures>();
 
 /** The figures of a ledger; they are kept as long as the ledger is open. */
-export function figuresOf(ledger: Ledger): LedgerFigures {
+export function figuresOf(asked: Ledger): LedgerFigures {
+  // Each caller has a ledger of its own that masks rows; figures have none to mask.
+  const ledger = bareLedger(asked);
   let figures = known.get(ledger);
   if (figures === undefined) known.set(ledger, (figures = makeFigures(ledger)));
   return figures;

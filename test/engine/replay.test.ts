@@ -174,10 +174,11 @@ describe.each(databases)('a signal that was reported before, on %s', (database) 
     await pause(engine);
     const keyed = { ...reported, dedupeKey: 'once' };
     const { signalId } = await engine.signals.emit(keyed);
-    expect(await engine.signals.emit(keyed)).toEqual({ signalId, created: false });
+    const second = await engine.signals.emit(keyed);
+    expect(second).toEqual({ signalId, created: false, handlers: 0 });
     expect(await ledger.jobs({ plugin: 'mail', limit: 9 })).toHaveLength(1);
     const again = await engine.signals.emit({ ...keyed, rerun: true });
-    expect(again).toEqual({ signalId, created: false });
+    expect(again).toEqual({ signalId, created: false, handlers: 2 });
     expect(await ledger.signals({ type: 'order.paid', limit: 9 })).toHaveLength(1);
     const jobs = await ledger.jobs({ plugin: 'mail', order: 'oldest', limit: 9 });
     expect(jobs.map(({ submittedBy }) => submittedBy)).toEqual(['route', 'replay']);

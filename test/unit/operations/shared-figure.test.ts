@@ -1,7 +1,11 @@
 /** Figures that all clients share. */
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { limits } from '../../../src/base/limits.ts';
+import type { Principal } from '../../../src/engine/tokens.ts';
+import type { Ledger } from '../../../src/ledger/ledger.ts';
+import { figuresOf } from '../../../src/operations/figures.ts';
 import { SharedFigure } from '../../../src/operations/shared-figure.ts';
+import { veilLedger } from '../../../src/operations/veil.ts';
 
 const MANY = limits.figureRowsMax + 1;
 
@@ -92,4 +96,10 @@ describe('a shared figure', () => {
     await vi.advanceTimersByTimeAsync(limits.figureWatchedMs);
     expect(reads).toBe(last);
   });
+});
+
+test('callers whose rows are masked share the figures of all others', () => {
+  const ledger = {} as Ledger;
+  const reader = { scopes: ['jobs:ro'], actor: 'token:reader' } as unknown as Principal;
+  expect(figuresOf(veilLedger(ledger, reader))).toBe(figuresOf(ledger));
 });
