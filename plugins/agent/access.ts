@@ -89,7 +89,7 @@ async function writePrivate(directory: string, name: string, text: string): Prom
   return file;
 }
 
-/** An agent can make its own files unremovable; that is no reason to lose its result. */
+/** An agent can make its own files unremovable; its result must not be lost for that. */
 function removeNow(directory: string): void {
   try {
     rmSync(directory, { recursive: true, force: true });
@@ -111,7 +111,7 @@ export async function sweep(): Promise<void> {
   }
 }
 
-/** Anybody can make such a name in a shared directory; another user's is theirs to remove. */
+/** Any user can create such a name in a shared directory. Only its owner removes it. */
 function isOurs(found: Stats): boolean {
   return found.isDirectory() && found.uid === process.getuid?.();
 }

@@ -337,7 +337,7 @@ function isRounded(value: number, source: string): boolean {
   return written !== decimalOf(String(value)) && written !== decimalOf(value.toPrecision(17));
 }
 
-/** One spelling for each number. */
+/** Spells each number in a single way. */
 function decimalOf(text: string): string {
   const [, sign = '', whole = '', fraction = '', power = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE](.+))?$/.exec(text) ?? [];

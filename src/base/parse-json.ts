@@ -4,7 +4,7 @@ import { dataLimits as limits } from './limits/data.ts';
 
 /**
  * Parses JSON without changing a number: one that a double can't hold becomes an `ExactNumber`. Use it
- * for every text with data of users or plugins. Like JSON.parse it throws a SyntaxError.
+ * for all text with data of users or plugins. Like JSON.parse it throws a SyntaxError.
  */
 export function parseJson(text: string): unknown {
   return mayBeInexact(text) ? parseExactly(text) : JSON.parse(text);
@@ -13,7 +13,7 @@ export function parseJson(text: string): unknown {
 /** Parses a text that may have such numbers outside of its strings. */
 export function parseExactly(text: string): unknown {
   const value: unknown = JSON.parse(text);
-  // What the service wrote itself is written so again, unless a number was changed.
+  // Text that the service wrote comes out the same, unless a number was changed.
   return JSON.stringify(value) === text ? value : parseMarked(text, value);
 }
 
@@ -52,7 +52,7 @@ function toExact(number: string): ExactNumber {
   throw new SyntaxError(`a number has more than ${limits.jsonNumberCharsMax} characters`);
 }
 
-/** Puts the numbers back in place; the value is fresh, so nobody else sees it change. */
+/** Puts the numbers back in place; the value is fresh, so no other code sees it change. */
 function restore(value: unknown, find: (text: string) => ExactNumber | undefined): unknown {
   if (typeof value === 'string') return find(value) ?? value;
   if (typeof value !== 'object' || value === null) return value;

@@ -1,4 +1,4 @@
-/** One part of a text that may contain `${NAME}` or `${NAME:-default}`. */
+/** A part of a text that may contain `${NAME}` or `${NAME:-default}`. */
 export type PlaceholderPart =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'variable'; readonly name: string; readonly fallback: string | undefined }

@@ -31,7 +31,7 @@ export function makeMasterKey(secret: Uint8Array): MasterKey {
   };
 }
 
-/** What a text is sealed for. */
+/** The purpose that a text is sealed for. */
 export interface SealPurpose {
   /** The ledger that holds it: in another one it does not open. */
   readonly ledger: string;

@@ -133,7 +133,7 @@ export interface PluginConfig {
   readonly timeoutsMs: Readonly<Record<string, number>>;
   /** Undefined when the operator left it open. */
   readonly parallelism: number | undefined;
-  /** Of what all processes of one attempt may use together. */
+  /** Limits for all processes of one attempt together. */
   readonly limits: ResourceLimits;
   /** Undefined when the operator left it open. */
   readonly prewarm: number | undefined;
@@ -202,7 +202,7 @@ export interface DirectivesConfig {
 export interface TenantsConfig {
   /** `isolated`: with a tenant, plugins do not see the directories of the state and configuration. */
   readonly trust: 'isolated' | 'shared';
-  /** What plugin processes of every tenant get. */
+  /** Isolation settings for plugin processes of all tenants. */
   readonly isolation: IsolationConfig;
   /** How long one in which nothing is to be done stays awake after the last visit. */
   readonly idleMs: number;

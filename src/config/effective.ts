@@ -75,7 +75,7 @@ function isReference(text: string): boolean {
   return credentialName.test(credentialIn(text) ?? '');
 }
 
-/** What a step gets from the payload or from another step, as its template says. */
+/** A template that takes a value from the payload or from another step. */
 const template = /^\{[\w.[\]-]+\}$/;
 
 function isShown(text: string, path: Path): boolean {
@@ -103,7 +103,7 @@ function replaceSecrets(
     return isSecretPath(path) ? replace(value) : other(value);
   }
   if (typeof value === 'number' || value instanceof ExactNumber) {
-    // `max_tokens: 500` is no secret, and `password: 1234` is one.
+    // `max_tokens: 500` isn't a secret, `password: 1234` is.
     const name = path.findLast((segment) => typeof segment === 'string') ?? '';
     return isSecretKey(name) && isSecretPath(path) ? replace(String(value)) : value;
   }

@@ -77,7 +77,7 @@ function makeUnsetFault(path: Path, name: string): PlaceholderFault {
   return { path, kind: 'unset', message, hint };
 }
 
-/** A secret that is empty by default would be accepted as a password by whoever forgot to set it. */
+/** A secret that is empty by default would become an empty password if the operator forgets to set it. */
 function makeEmptyFault(path: Path): PlaceholderFault {
   const message = 'is a secret, and its default is empty';
   return { path, kind: 'invalid', message, hint: 'Set the variable and remove `:-`.' };

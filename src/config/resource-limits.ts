@@ -19,7 +19,7 @@ export const limitsSchema = section({
   file_size: keys.file_size.optional(),
 }).prefault({});
 
-/** What applies to tenants unless the operator sets something else. */
+/** The default limits of tenants. */
 export const tenantLimitsSchema = section({
   memory: keys.memory.default(limits.tenantPluginMemoryBytes),
   processes: keys.processes.default(limits.tenantPluginProcesses),
@@ -44,7 +44,7 @@ export function strictestLimits(one: ResourceLimits, other: ResourceLimits): Res
   });
 }
 
-/** What a plugin runs with: its own word, else the default; undefined for all that is unlimited. */
+/** The limits of a plugin: its own, else the defaults; undefined means unlimited. */
 export function resolveLimits(own: ResourceLimits, usual: ResourceLimits): ResourceLimits {
   return combine((key) => (own[key] ?? usual[key]) || undefined);
 }

@@ -14,7 +14,7 @@ export const TOKEN_ACTOR = 'token:';
 /**
  * Whether two actors must be taken for one person. They are if one created the other's token, directly
  * or through further tokens, or if both descend from the same token without an owner in between: an
- * owner gives tokens to other people, anybody else only makes more of their own.
+ * owner gives tokens to other people; other callers only create more of their own.
  */
 export function isSamePerson(a: string, b: string, origins: readonly TokenOrigin[]): boolean {
   const byActor = new Map(origins.map((one) => [`${TOKEN_ACTOR}${one.name}`, one]));
@@ -26,7 +26,7 @@ export function isSamePerson(a: string, b: string, origins: readonly TokenOrigin
 interface Lineage {
   /** The actor, its creator and so on, to the root. */
   readonly all: readonly string[];
-  /** The last of them that nobody but an owner created. */
+  /** The last of them that only an owner can have created. */
   readonly person: string;
 }
 

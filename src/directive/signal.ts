@@ -61,7 +61,7 @@ export function resumeTarget(directiveId: string): string {
 }
 
 function isOneOrFiltered(choice: Readonly<Record<string, unknown>>): boolean {
-  // What is recorded of one that continues another also holds the choice of that one.
+  // The record of a replay that continues another also holds the other's choice.
   if (choice['resume'] !== undefined) return true;
   const isFiltered = Object.keys(fields).some((name) => choice[name] !== undefined);
   return (choice['signal_id'] !== undefined) !== isFiltered;

@@ -59,7 +59,7 @@ export interface WebhookChoice {
 
 export interface WebhookTest {
   readonly id: string;
-  /** Of the payload, which goes beside the params because it may hold anything. */
+  /** The digest of the payload, which goes beside the params because it may hold secrets. */
   readonly fingerprint?: string | undefined;
 }
 

@@ -244,7 +244,7 @@ export function seal(id: string, kept: readonly KeptSecret[], vault: Vault) {
 
 /**
  * The id that a caller chose, as an address. Addresses are unique over all ledgers, so in a tenant they
- * begin with its slug: nobody else's id is ever in the way, and none shows by being refused. Only the
+ * begin with its slug: another tenant's id is never in the way, and a refusal shows none. Only the
  * operator can have one there already; then the tenant gets another address.
  */
 async function addressId(
@@ -264,7 +264,7 @@ async function addressId(
   return `${id.slice(0, limits.hookIdCharsMax - OTHER_CHARS)}-${makeHookId().slice(0, OTHER_CHARS - 1)}`;
 }
 
-/** Of a dash and what tells two addresses apart. */
+/** The length of a dash and the suffix that tells two addresses apart. */
 const OTHER_CHARS = 13;
 
 /** Whoever asks again with the same key asks for the same webhook. */

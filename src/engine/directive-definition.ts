@@ -36,7 +36,7 @@ export type DirectiveDefinition<Params extends object> = DirectiveType<Params> &
     params: Params,
     request: Pick<DirectRequest, 'secret' | 'dryRun' | 'idempotencyKey'>,
   ): Params | Promise<Params>;
-  /** What these params ask of the caller's role beyond the type's own. */
+  /** The role that these params need beyond the type's own. */
   roleFor?(params: Params): Promise<RoleNeed | undefined>;
   /** Makes a secret for the caller alone; the record keeps what it is recognized by. */
   draw?(): DrawnSecret<Params>;
@@ -63,13 +63,13 @@ export type DirectiveDefinition<Params extends object> = DirectiveType<Params> &
 /** The role that a request needs because of what it sets. */
 export interface RoleNeed {
   readonly role: Role;
-  /** What needs it, such as a key of a plugin's configuration. */
+  /** The part that needs it, such as a key of a plugin's configuration. */
   readonly what: string;
 }
 
 export interface DrawnSecret<Params extends object> {
   readonly params: Partial<Params>;
-  /** What only the caller gets to see, once. */
+  /** Values that only the caller sees, once. */
   readonly reveal: JsonObject;
 }
 

@@ -52,7 +52,7 @@ export class Directives {
   readonly #options: DirectivesOptions;
   readonly #types = new Map<string, DirectiveDefinition<object>>();
   readonly #underWay = new Map<string, Promise<void>>();
-  /** What callers who wait are shown besides the record, by directive. */
+  /** Values for waiting callers that aren't in the record, by directive. */
   readonly #revealed = new Map<string, JsonObject>();
   readonly #stop = new AbortController();
   /** Those that are not done when they are asked for. */

@@ -76,7 +76,7 @@ export function withTrace(emission: Emission, traceparent: string | undefined): 
   return withBaggage(emission, traceparent === undefined ? {} : { [TRACE_KEY]: traceparent });
 }
 
-/** What a signal starts carries this baggage. */
+/** The baggage of jobs and runs that a signal starts. */
 export function withBaggage<F extends Followers>(
   followers: F,
   baggage: JsonObject,

@@ -23,7 +23,7 @@ export interface EmittedEvent {
   readonly type: string;
   readonly payload: Json;
   readonly dedupeKey?: string;
-  /** What a delivery's sender says beside the body. */
+  /** The event type and headers of a delivery. */
   readonly metadata?: JsonObject;
 }
 

@@ -116,7 +116,7 @@ function namesOf(
   return { jobId: isJob ? jobs[0]?.id : undefined, runId: isRun ? runs[0]?.id : undefined };
 }
 
-/** What the first delivery with this signal started; the newest, after a retry or a replay. */
+/** The job or run of the first delivery with this signal; the newest one after a retry or replay. */
 async function findFirst(
   signalId: string,
   ledger: Pick<Ledger, 'targets' | 'agentJobs'>,

@@ -77,7 +77,7 @@ export function testWebhookDirective(seams: TestSeams): DirectiveDefinition<Webh
       const test = { actor, directiveId };
       const told = await deliver({ known, payload, test }, seams);
       reveal({ answer: told.answer });
-      // What the webhook responds may hold the result of a job, which is not for the record.
+      // The webhook's response may hold the result of a job, so it isn't recorded.
       const { signal_id: signalId = null } = told.answer;
       return { status: told.status, via: told.via, signal_id: signalId };
     },
@@ -107,7 +107,7 @@ async function deliver(
   const named = `test-${makeId()}`;
   const body = payload ?? JSON.stringify({ test: true, delivery: named });
   const request = makeRequest(known, named, `${seen}/hooks/${hook.id}`, body);
-  // A job's test goes on counting its hops, which no header could say: a sender could write it, too.
+  // The test continues to count the job's hops. A header couldn't carry them: a sender could write it, too.
   const isJob = test.actor.startsWith(JOB_ACTOR);
   if (isJob || listener === undefined) {
     const hops = isJob ? { hops: await hopsBehind(test.actor, ledger) } : {};

@@ -55,7 +55,7 @@ export interface Delivered {
   readonly payload: JsonObject;
   /** What a CloudEvent said of itself. */
   readonly event: JsonObject | undefined;
-  /** What the sender says beside the body: event type and headers; undefined if there is neither. */
+  /** The event type and headers of the delivery; undefined if it has neither. */
   readonly about?: JsonObject | undefined;
   /** Where in a trace its sender stands. */
   readonly traceparent?: string | undefined;
@@ -84,7 +84,7 @@ export interface Taken extends Pick<ToldDelivery, 'signalId' | 'isNew'> {
   readonly jobId: string | undefined;
   /** Or the run. */
   readonly runId: string | undefined;
-  /** Of a duplicate: the status of that job or run. */
+  /** The status of that job or run, for a duplicate. */
   readonly status?: string | undefined;
   /** Why its target was left alone, although nothing went wrong. */
   readonly skipped: string | undefined;

@@ -199,7 +199,7 @@ function manifestOf(name: string, plugins: JsonObject, catalog: Catalog): Manife
 }
 
 /**
- * What an installation sets where a plugin is told which programs to run, that the one in its place
+ * Values of `operator` keys that an installation sets and that the one in its place
  * did not set in the same way.
  */
 export function findNewPrograms(

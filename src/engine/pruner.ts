@@ -57,7 +57,7 @@ export function makePruner({ ledger, current, retain, log }: PrunerOptions): Ser
   };
 }
 
-/** Kinds that are no history: nobody asks who deleted an expired key. */
+/** Kinds that aren't history, such as expired keys: their deletion needs no record. */
 const unrecorded = prunable.filter((what) => !history.some((kind) => kind === what));
 
 async function isAnyOld(

@@ -10,7 +10,7 @@ import type { TenantSelf } from './tenants.ts';
 /** What a tenant may use of what all share, at the doors through which work comes in. */
 export interface Quota {
   readonly within: Within;
-  /** What the ledger is to count when jobs are added; undefined for no limit, or one too large. */
+  /** The limit that the ledger checks when jobs are added; undefined if none, or too large. */
   queueLimit(): QueueLimit | undefined;
   /** How many attempts may run at once, wherever; undefined for no limit. */
   workers(): number | undefined;
@@ -169,7 +169,7 @@ function queueLimitOf({ slug, limits: { queueLength } }: TenantRow): QueueLimit 
   return isCountable(queueLength) ? { most: queueLength, tenant: slug } : undefined;
 }
 
-/** What is left to be counted here. */
+/** The part that is counted here. */
 function withoutCounted(asked: Brought, tenant: TenantRow): Brought {
   const isCounted = asked.isCountedThere === true && queueLimitOf(tenant) !== undefined;
   return isCounted ? { ...asked, jobs: 0 } : asked;

@@ -40,7 +40,7 @@ export interface Standing {
   /** Nothing is started for the time being, because somebody wants it so. */
   readonly isPaused: boolean;
   readonly slots: number;
-  /** What the last check of the indexes found. */
+  /** Damage that the last check of the indexes found. */
   readonly damage: readonly string[];
   readonly disk:
     | { readonly path: string; readonly free: number; readonly size: number }

@@ -6,7 +6,7 @@ import type { Isolation } from '../plugin/isolation.ts';
 /** How plugins of tenants are kept apart under a configuration: what it names is hidden from them. */
 export type IsolationOf = (config: Config) => Isolation;
 
-/** An open inspector runs code of whoever connects to it, and plugins may connect to the loopback. */
+/** An open inspector runs the code of any client, and plugins may connect to the loopback. */
 function refuseInspector(): void {
   const address = inspector.url();
   if (address === undefined) return;

@@ -59,7 +59,7 @@ export function isSameSecret(
   return vault.hasFingerprint(secret, purpose, print);
 }
 
-/** `ledger`: a name that the ledger itself doesn't hold, so that nobody who writes to it can change it. */
+/** `ledger`: a name that the ledger itself doesn't hold, so that writing to the ledger can't change it. */
 export function makeVault(ring: KeyRing, ledger: string = ROOT_LEDGER): Vault {
   return {
     get keyId() {

@@ -19,7 +19,7 @@ export interface VitalsOptions {
   readonly host: Host;
   readonly dispatcher: Pick<Dispatcher, 'stopAll' | 'stopJob' | 'holds' | 'close' | 'wakeSurely'>;
   readonly onReaped: ReaperOptions['onReaped'];
-  /** Of a tenant: what the root's heartbeats say, which go to the same database. */
+  /** For a tenant: the state of the root's heartbeats, which go to the same database. */
   readonly tenant?: Pick<TenantSelf, 'mayJudge'> | undefined;
   /** A process is about to be forgotten that had died. */
   readonly onDeath: () => Promise<void>;
@@ -123,7 +123,7 @@ export function makeVitals(options: VitalsOptions): Vitals {
 }
 
 /**
- * After an outage of the database everybody looks dead to whoever comes back first. A tenant that was
+ * After an outage of the database, all processes look dead to the first one that comes back. A tenant that was
  * just opened need not wait for its own heartbeats: the root's show that there was no outage.
  */
 function canJudge(

@@ -13,7 +13,7 @@ export interface WebhookResponse {
 
 const REPLAYED = 'replayed';
 
-/** What a sender hears of a delivery that was verified. */
+/** The response to a delivery that was verified. */
 export function toWebhookResponse(
   hookId: string,
   taken: Taken | Failed | Replayed,
@@ -42,7 +42,7 @@ function answerTaken(hookId: string, taken: Taken): Answer {
   };
 }
 
-/** What is missing here may be there when it is sent again; what cannot be taken never will be. */
+/** A missing target may be back when the sender retries; a payload that doesn't fit never will. */
 function answerFailed({ error }: Failed): Answer {
   const { status } = error.kind;
   if (status === 404 || status === 503) return answerHindered(error);
@@ -52,7 +52,7 @@ function answerFailed({ error }: Failed): Answer {
   return { status: 422, body: { error: 'payload_refused' } };
 }
 
-/** Nothing is wrong with the delivery, and what is wrong here is no business of who sent it. */
+/** The delivery is fine. The sender gets no details about a problem of this service. */
 export function answerHindered({ kind }: DuctileError): Answer {
   const retryAfterSeconds = limits.hookRetryAfterSeconds;
   return kind.status === 429

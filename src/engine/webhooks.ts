@@ -258,7 +258,7 @@ async function visitIfThere(tenants: Tenants, slug: string) {
   }
 }
 
-/** What the sender says beside the body; undefined if it says nothing. */
+/** The event type and headers of the request; undefined if it has neither. */
 function describeEvent(
   { id, eventRules }: Hook,
   { request }: Incoming,

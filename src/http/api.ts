@@ -84,7 +84,7 @@ async function serve(options: ApiOptions, router: Router, exchange: Exchange): P
   const { method = '' } = exchange.request;
   const found = findRoute(places, method === 'HEAD' ? 'GET' : method);
   const known = found?.route ?? places[0]?.routes.values().next().value;
-  // Which methods a place has is no secret, and clients ask for it before they have a token.
+  // The methods of a path aren't secret, and clients ask for them before they have a token.
   if (method === 'OPTIONS' && places.length > 0) {
     refuseMethod(exchange, places, method);
     return;

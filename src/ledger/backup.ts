@@ -111,7 +111,7 @@ function failed(place: string, error: unknown): DuctileError {
 
 /**
  * A copy is made while its directive is running, so it would hold one that never ended and fail it
- * where it is opened. Whoever can read the copy knows that the directive completed.
+ * where it is opened. A copy that can be read proves that its directive completed.
  */
 function completeIn(path: string, { id, result }: CopyDirective): void {
   const db = new DatabaseSync(path);

@@ -99,7 +99,7 @@ export const tables = [
   'schema_migrations',
 ] as const;
 
-/** Indexes that a later migration makes anew. */
+/** Indexes that a later migration replaces. */
 export type ReplacedIndex =
   | 'job_queue_ready'
   | 'signals_cause'

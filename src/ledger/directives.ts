@@ -144,7 +144,7 @@ export interface CopyDirective {
   readonly result: string;
 }
 
-/** One step of a directive over many jobs. */
+/** A step of a directive over many jobs. */
 export interface BulkStep {
   readonly directiveId: string;
   readonly processId: string;

@@ -39,7 +39,7 @@ export interface JobFilter {
   readonly limit: number;
 }
 
-/** What lists of jobs that people ask for can be narrowed down to. */
+/** The filters of job lists. */
 export type JobPageFilter = Pick<
   JobFilter,
   | 'plugin'
@@ -59,7 +59,7 @@ export type JobPageFilter = Pick<
 
 export interface JobPage {
   readonly jobs: readonly Job[];
-  /** What `beforeSeq` of the next page is; undefined at the end. A page before that may be short. */
+  /** `beforeSeq` of the next page; undefined on the last page. Earlier pages may be short. */
   readonly next: number | undefined;
 }
 

@@ -16,7 +16,7 @@ export interface ListPageVerbs {
 
 export interface ListPage<T> {
   readonly rows: readonly T[];
-  /** What `beforeSeq` of the next page is; undefined at the end. A page before that may be short. */
+  /** `beforeSeq` of the next page; undefined on the last page. Earlier pages may be short. */
   readonly next: number | undefined;
 }
 

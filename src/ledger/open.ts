@@ -140,7 +140,7 @@ async function openPostgresLedger(
   return makeLedger(store, { ...silent, hint }, care);
 }
 
-/** What a ledger does with its database as a whole. */
+/** Operations on the database as a whole. */
 export type LedgerCare = Pick<Ledger, 'backup' | 'check' | 'quickCheck'> &
   Partial<Pick<Ledger, 'checkIndexes'>>;
 

@@ -95,7 +95,7 @@ function lockKeyOf(what: string): bigint {
 
 export interface PostgresOptions {
   readonly connectionsMax?: number;
-  /** Of a tenant: the schema of the root ledger, whose pause counts for it too. */
+  /** For a tenant: the schema of the root ledger, whose pause applies to it too. */
   readonly rootSchema?: string;
 }
 

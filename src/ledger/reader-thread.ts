@@ -18,7 +18,7 @@ interface Pending {
   readonly reject: (error: unknown) => void;
 }
 
-/** One thread with read-only connections. It serves one read at a time. */
+/** A thread with read-only connections that serves one read at a time. */
 export interface ReaderThread {
   /** Resolves when the thread has ended, whatever the reason. */
   readonly gone: Promise<void>;

@@ -36,7 +36,7 @@ interface Writing {
 }
 
 /**
- * One file with one connection for writes, one for reads by key, and reader threads for other reads.
+ * A file with one connection for writes, one for reads by key, and reader threads for other reads.
  * The writes of one turn of the event loop share one transaction, each in a savepoint of its own; a
  * write resolves when it is on the disk.
  */

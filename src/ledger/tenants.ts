@@ -56,7 +56,7 @@ export interface TenantLimits {
   readonly storageBytes: number | null;
 }
 
-/** What may be queued in a tenant's ledger at once, ready or delayed. */
+/** The most jobs that can be queued in a tenant's ledger, ready or delayed. */
 export interface QueueLimit {
   readonly most: number;
   readonly tenant: string;

@@ -114,7 +114,7 @@ export interface ToldDelivery {
   readonly isOther?: true;
   /** The same signed bytes were accepted under another id, and the webhook refuses that. */
   readonly isReplay?: true;
-  /** Of a duplicate: why the target of the first delivery was left alone. */
+  /** For a duplicate: why the first delivery started nothing. */
   readonly skipped?: string;
 }
 

@@ -57,7 +57,7 @@ export interface HttpSurface {
   /** The one field that is the body, wrapped in its name or bare; all others are in the query. */
   readonly body?: string;
   /**
-   * What the response follows from, for an operation without scope and query: while this is the same
+   * The object that the response depends on, for an operation without scope and query: while this is the same
    * object, the same bytes are sent again. Undefined when the response may be another each time.
    */
   readonly cachedBy?: (

@@ -17,7 +17,7 @@ export const placedShape = signalShape
   .pick({ type: true, source: true, data: true, correlation_id: true, job_id: true })
   .extend({
     event_id: z.string().describe('the id of the signal, job, attempt or run that it is about'),
-    signal_id: z.string().nullable().describe('null for what is no signal'),
+    signal_id: z.string().nullable().describe('null unless it is a signal'),
     occurred_at: signalShape.shape.occurred_at,
   });
 

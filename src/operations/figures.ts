@@ -16,7 +16,7 @@ export interface QueueFigures extends QueueCounts {
   readonly lanes: QueueStatistics['lanes'];
 }
 
-/** What monitors ask for. */
+/** The figures that monitors ask for. */
 export interface WatchedFigures {
   readonly queue: QueueFigures;
   readonly openBreakers: number;
@@ -32,7 +32,7 @@ export interface WindowFigures {
 export interface LedgerFigures {
   readonly queue: SharedFigure<QueueFigures>;
   readonly watched: SharedFigure<WatchedFigures>;
-  /** What happened within the last so many milliseconds. */
+  /** The figures of the last `ms` milliseconds. */
   window(ms: number): SharedFigure<WindowFigures>;
 }
 

@@ -41,7 +41,7 @@ function refuseMore({ principal }: Asker, params: NewTokenLike): void {
   });
 }
 
-/** Whoever has a token with an approver's name approves in their place. */
+/** A token with an approver's name could approve in their place. */
 function refuseApproverName({ engine }: Asker, { name }: NewTokenLike): void {
   const actor = `token:${String(name)}`;
   const { approval } = engine.config.directives;

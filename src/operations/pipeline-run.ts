@@ -180,7 +180,7 @@ async function answer(context: Context, started: StartedRun, waitMs: number): Pr
   };
 }
 
-/** A duplicate is somebody else's run, of which the caller is told what it could read. */
+/** A duplicate is another caller's run, so it is shown as far as this caller may read it. */
 async function coverFor(context: Context, run: Run): Promise<Run> {
   return coverRun(run, await readSight(context, { ...run, runId: run.id }));
 }

@@ -14,8 +14,8 @@ interface KeptFigure<T> extends Figure<T> {
 
 /**
  * A figure that all clients share instead of reading it each for itself. A figure over few rows is
- * read anew for every caller, and callers that come together share one read that begins after all of
- * them have asked: whoever has written sees it. A figure over many rows is kept for a second or, if
+ * read again for each caller, and callers that come together share one read that begins after all of
+ * them have asked, so that callers see their own writes. A figure over many rows is kept for a second or, if
  * that is longer, for twenty times as long as it took to read.
  */
 export class SharedFigure<T> {
@@ -33,7 +33,7 @@ export class SharedFigure<T> {
     this.#rowsOf = rowsOf;
   }
 
-  /** The figure for somebody who waits for it. */
+  /** Reads the figure, or returns a fresh one. */
   async get(): Promise<Figure<T>> {
     const kept = this.#kept;
     if (kept === undefined || this.#rowsOf(kept.value) <= limits.figureRowsMax) {

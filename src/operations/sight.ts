@@ -32,7 +32,7 @@ export interface Work {
 }
 
 /**
- * What a caller sees of the data of some work. `hidden`: an `admin_only` signal is behind it. `masked`:
+ * How much a caller sees of the data of a job or run. `hidden`: an `admin_only` signal is behind it. `masked`:
  * secrets are masked as in signals. `exact`: the caller is an administrator, or asked for the work.
  */
 export type Sight = 'exact' | 'masked' | 'hidden';
@@ -91,7 +91,7 @@ async function readEach<Row, Value>(
   return new Map(values);
 }
 
-/** What the caller sees of one piece of work. */
+/** How much the caller sees of one job or run. */
 export async function readSight(
   { engine, principal }: Pick<Context, 'engine' | 'principal'>,
   work: Work,

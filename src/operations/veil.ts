@@ -156,7 +156,7 @@ function coverJson(text: string | null, sight: Sight): string | null {
   try {
     value = parseJson(text) as Json;
   } catch {
-    // What a plugin printed may be no JSON.
+    // Output of a plugin may not be JSON.
     return maskText(text);
   }
   const { value: masked, paths } = maskData(value, '');

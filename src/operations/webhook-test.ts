@@ -37,7 +37,7 @@ export const testWebhook = defineOperation({
     'SERVER_UNREACHABLE',
     'WEBHOOK_NOT_FOUND',
   ],
-  // What the webhook responds is not kept: it may hold the result of a job.
+  // The webhook's response isn't stored: it may hold the result of a job.
   http: { method: 'POST', path: '/webhooks/:id/test', isSecret: true },
   cli: {
     positionals: ['id'],

@@ -264,7 +264,7 @@ interface SecretBeside {
   readonly secret?: string;
 }
 
-/** What goes beside the params, because those are recorded. Document 4 has two names for it. */
+/** The secret, which goes beside the params because those are recorded. It has two older names. */
 function beside(given: Given, mode: AuthMode = 'bearer'): SecretBeside {
   const [first, second] = secretFields.filter((field) => given[field] !== undefined);
   if (first === undefined) return {};

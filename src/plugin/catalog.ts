@@ -32,7 +32,7 @@ export interface Plugin {
   readonly parallelism: number;
   readonly timeoutMs: (command: string) => number;
   readonly retry: RetryConfig;
-  /** Of what all processes of one attempt may use together; undefined is unlimited. */
+  /** Limits for all processes of one attempt together; undefined means unlimited. */
   readonly limits: ResourceLimits;
   /** Processes that wait ahead of their request; undefined for one while its answers are waited for. */
   readonly prewarm: number | undefined;

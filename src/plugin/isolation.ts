@@ -9,7 +9,7 @@ import type { HeldProcess, Host, IsolationRules, ProcessSpec } from './process.t
 export const isolationTiers = ['namespaces', 'bubblewrap', 'landlock'] as const;
 export type IsolationTier = (typeof isolationTiers)[number];
 
-/** What a host can do to confine plugin processes. */
+/** How a host can confine plugin processes. */
 export interface IsolationState {
   readonly tier: IsolationTier | 'none';
   /** Whether each tenant's processes get a user id of their own. */
@@ -56,7 +56,7 @@ export function findIsolation(options: IsolationOptions): Isolation {
   return none(faults.join('; '));
 }
 
-/** One line that names the tier, and what it leaves open. docs/operate/security.md says more. */
+/** Names the tier and its gaps in one line. docs/operate/security.md says more. */
 export function describeIsolation({ tier, hasOwnUser, reason }: IsolationState): string {
   if (tier === 'none') return `none (${reason ?? 'no tier was tried'})`;
   const user = hasOwnUser ? 'with a user id per tenant' : "under the service's user id";

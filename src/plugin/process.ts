@@ -1,6 +1,6 @@
 /** What the engine asks of whatever starts processes, and what it is told. No job, no JSON here. */
 
-/** What a confined process gets besides the system, the plugins and a private /tmp. */
+/** Access of a confined process beyond the system, the plugins and a private /tmp. */
 export interface IsolationRules {
   /** `none`: no network but a loopback of its own. */
   readonly network: 'host' | 'none';
@@ -10,7 +10,7 @@ export interface IsolationRules {
   readonly write: readonly string[];
 }
 
-/** What the configuration says of one plugin; without a network it has the usual one. */
+/** The isolation settings of one plugin; the default network is the host's. */
 export interface IsolationRequest extends Omit<IsolationRules, 'network'> {
   readonly network: IsolationRules['network'] | undefined;
 }
@@ -36,7 +36,7 @@ export interface ProcessSpec {
   readonly limits?: ProcessLimits;
 }
 
-/** What all processes of one attempt may use together. Undefined is unlimited. */
+/** Limits for all processes of one attempt together. Undefined means unlimited. */
 export interface ProcessLimits {
   readonly memoryBytes?: number | undefined;
   /** Processes at the same time; threads are not counted. */

@@ -18,7 +18,7 @@ export interface ProfileEntry {
   readonly path: string;
 }
 
-/** What one confined process gets; native/profile.h reads the text of it. */
+/** The access of one confined process; native/profile.h reads its text. */
 export interface Profile {
   /** Parents come before what is in them. */
   readonly entries: readonly ProfileEntry[];

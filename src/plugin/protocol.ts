@@ -132,7 +132,7 @@ export type Reply =
   /** We stopped it: the claim was lost, somebody cancelled the job, or the engine shuts down. */
   | (Failure & { readonly kind: 'fenced' | 'cancelled' | 'shutdown' });
 
-/** What the end of a process means for its attempt, which ran under these limits. Never throws. */
+/** Decides what the end of a process means for its attempt, which ran under these limits. Never throws. */
 export function decodeResponse(end: ProcessEnd, ran: Ran = { timeoutMs: end.runMs }): Reply {
   const { exit, stopped } = end;
   const raw = toStorable(end.stdout.toString());

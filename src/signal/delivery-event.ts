@@ -9,7 +9,7 @@ export const WEBHOOK_SOURCE = 'webhook:';
 
 type Described = Pick<SignalDraft, 'source' | 'metadata'>;
 
-/** What the metadata of a delivery's signal says of its webhook, event type and headers. */
+/** The webhook, event type and headers in the metadata of a delivery's signal. */
 export function deliveryEventIn({ source, metadata }: Described): JsonObject | undefined {
   if (!source.startsWith(WEBHOOK_SOURCE)) return undefined;
   // Most signals say nothing of it, and parsing would cost all of them.

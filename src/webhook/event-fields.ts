@@ -19,7 +19,7 @@ export const eventFields = {
 
 type EventFields = z.output<z.ZodObject<typeof eventFields>>;
 
-/** What is passed on is kept in the signal and shown, so it must not prove a delivery. */
+/** Headers that are passed on are stored and shown, so they must not be able to prove a delivery. */
 export function checkEventFields(
   { event_header: header, event_field: field, headers = [] }: EventFields,
   scheme: Scheme,

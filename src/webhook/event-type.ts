@@ -12,7 +12,7 @@ export interface EventRules {
   readonly headers: readonly string[];
 }
 
-/** What a delivery says beside its body. Routes, pipelines, plugins and templates can use it. */
+/** The event type and headers of a delivery. Routes, pipelines, plugins and templates can use them. */
 export interface DeliveryEvent {
   /** As the sender writes it, such as `orders/create`. */
   readonly eventType: string | undefined;

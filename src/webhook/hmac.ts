@@ -83,7 +83,7 @@ export function verifyHmac(
   return { secretIndex, timestampMs, once: 'always', parts };
 }
 
-/** What was signed before the body; undefined if nothing is. */
+/** The signed text before the body; undefined if there is none. */
 function findPrefix(
   { payloadPrefix }: HmacScheme,
   header: string,

@@ -61,7 +61,7 @@ export const httpLimits = {
   eventPageBytes: 1 * MIB,
   /** Looks at once, of all streams together. */
   eventReadsMax: 2,
-  /** Figures over so many rows are read anew for every caller; those over more are shared for a while. */
+  /** Figures over at most this many rows are read for each caller; larger ones are shared. */
   figureRowsMax: 10_000,
   /** How long shared figures are used, and how many times as long as it took to read them. */
   figureMs: 1 * SECOND,

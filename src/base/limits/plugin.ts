@@ -39,7 +39,7 @@ export const pluginLimits = {
   credentialCharsMin: 4,
   credentialBytesMax: 64 * KIB,
   credentialProviderCharsMax: 100,
-  /** What fits into the private /tmp of one confined process, which is memory. */
+  /** The size of the private /tmp of a confined process, which is memory. */
   isolatedTmpBytesMax: 256 * MIB,
   /** Paths that a configuration may list for a confined plugin, each for reading and writing. */
   isolationPathsMax: 16,

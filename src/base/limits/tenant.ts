@@ -2,7 +2,7 @@ import { DAY, GIB, MINUTE, SECOND } from './units.ts';
 
 /** Tenants, awake and asleep. */
 export const tenantLimits = {
-  /** What all processes of one attempt in a tenant may use unless the operator sets something else. */
+  /** The default limits for all processes of one attempt in a tenant together. */
   tenantPluginMemoryBytes: 1 * GIB,
   tenantPluginProcesses: 128,
   tenantPluginFileBytes: 1 * GIB,

@@ -1,6 +1,6 @@
 import type { Migration } from './migration.ts';
 
-/** What an attempt used; empty where the spawner could not tell. */
+/** The resources that an attempt used; null where the spawner couldn't measure them. */
 export const usage: Migration = {
   version: 15,
   name: 'usage',

@@ -7,7 +7,7 @@ import { withWaiting } from './waiting.ts';
 import type { WalkStream } from './walk.ts';
 import { Where } from './where.ts';
 
-/** What may be asked of a job that decides on its index. */
+/** The filters that decide which index is used. */
 type JobKind = Pick<JobPageFilter, 'plugin' | 'command' | 'submittedBy'>;
 
 /** Adds the conditions on rows that all streams of a list share. */
@@ -143,7 +143,7 @@ async function queuedStreams(
   ];
 }
 
-/** One for each kind of jobs that ended; undefined where there are too many kinds. */
+/** A stream for each kind of ended job; undefined if there are too many kinds. */
 async function endedStreams(
   session: Session,
   filter: JobKind,

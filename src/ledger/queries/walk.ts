@@ -55,7 +55,7 @@ export interface WalkRequest {
 export interface ListRequest<T> extends Omit<WalkRequest, 'streams'> {
   readonly ways: readonly (readonly WalkStream[])[];
   readonly map: (row: Row) => T;
-  /** What is read of each row; everything if it isn't set. */
+  /** The columns to read (default: all). */
   readonly select?: string;
 }
 
@@ -164,7 +164,7 @@ async function walkStream(
 }
 
 /**
- * The rows of a stream in their order. SQLite is told which index to use. PostgreSQL takes no hints,
+ * The rows of a stream in their order. The statement names the index for SQLite. PostgreSQL takes no hints,
  * and would rather walk through the whole table by number when a value is common: so the value is
  * compared together with the number, which only the index of both can answer in this order.
  */

@@ -276,7 +276,7 @@ function decodeStart(body: Buffer): Start {
   return { type: 'start', id: body.readUInt32LE(0), hold, spec, request: body.subarray(textEnd) };
 }
 
-/** 0 is no limit, so a limit is at least 1. */
+/** 0 means unlimited, so a limit is at least 1. */
 function writeLimits(head: Buffer, limits: ProcessLimits, offset: number): number {
   const { memoryBytes = 0, fileBytes = 0, processes = 0, cpuMs = 0 } = limits;
   let at = head.writeBigUInt64LE(BigInt(Math.ceil(memoryBytes)), offset);

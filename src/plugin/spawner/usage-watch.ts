@@ -11,7 +11,7 @@ const LOOK_MS = 50;
 const LOOK_SHARE = 50;
 const LOOK_MS_MAX = 1000;
 const MEMBERS_MAX = 4096;
-/** What `ulimit -f` counts. */
+/** The unit of `ulimit -f`. */
 const BLOCK_BYTES = 512;
 /** The kernel shows times in this unit everywhere. */
 const TICKS_PER_SECOND = 100;
@@ -38,7 +38,7 @@ interface Usage {
 }
 
 export class UsageWatch {
-  /** Of what was seen; undefined when nothing was looked at. */
+  /** The peak that was seen; undefined before the first look. */
   memoryPeakBytes: number | undefined;
   readonly #pid: number;
   readonly #limits: ProcessLimits;
@@ -104,7 +104,7 @@ function readUsage(leader: number): Usage {
   return { memoryBytes, cpuMs, pids };
 }
 
-/** What is shared is divided among those who share it; one that can't be read is left out. */
+/** Divides shared memory among the processes that share it, and skips a process that can't be read. */
 function readExactMemory(pids: readonly number[]): number {
   let sum = 0;
   for (const pid of pids) {
