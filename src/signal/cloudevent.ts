@@ -39,7 +39,7 @@ export function fromCloudEvent(event: unknown): JsonObject {
 function readBase64(bytes: Json, contentType: Json | undefined): Json {
   if (
     typeof bytes !== 'string' ||
-    !/^(?:[A-Za-z0-9+/]{4})*(?:[\w+/]{2}==|[\w+/]{3}=)?$/.test(bytes)
+    !/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(bytes)
   ) {
     throw refuse('data_base64', 'must be bytes in Base64');
   }

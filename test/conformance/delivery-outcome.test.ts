@@ -26,6 +26,16 @@ function delivery(hookId: string, jobs: readonly JobDraft[], skipped?: string): 
 }
 
 describe.each(databases)('deliveries on %s', (kind) => {
+  test('are accepted as long as the queue has room, and leave nothing if it has none', async () => {
+    const { ledger } = await openBench(kind);
+    const queueLimit = { most: 1, tenant: 'acme' };
+    await ledger.receive([delivery('a', [draft()])], queueLimit);
+    const refused = ledger.receive([delivery('a', [draft()])], queueLimit);
+    await expect(refused).rejects.toMatchObject({ code: 'TENANT_LIMIT', place: 'queue_length' });
+    expect(await ledger.jobs({ limit: 9 })).toHaveLength(1);
+    expect(await ledger.deliveries({ limit: 9 })).toHaveLength(1);
+  });
+
   test('the last one that was verified is found, with the jobs that told an agent of it', async () => {
     const { ledger, sql } = await openBench(kind);
     for (const id of ['a', 'b', 'never']) {

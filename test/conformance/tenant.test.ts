@@ -47,6 +47,14 @@ describe.each(databases)('a tenant on %s', (kind) => {
     expect(await ledger.tenant('other')).toBeUndefined();
   });
 
+  test('that is awake has no claim in progress once they were waited for', async () => {
+    const { ledger } = await openBench(kind);
+    await ledger.awaitTenantClaims();
+    await add(ledger, 'acme');
+    await ledger.noteTenantDue('acme', await after(ledger, -HOUR_MS));
+    await expect(ledger.awaitTenantClaims()).resolves.toBeUndefined();
+  });
+
   test('is due when somebody says so, and the earliest of what is to come stands', async () => {
     const { ledger } = await openBench(kind);
     await add(ledger, 'one');

@@ -1,9 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import {
   fromCloudEvent,
+  fromCloudEvents,
+  isBatch,
   readCloudEvent,
   toBinaryCloudEvent,
   toCloudEvent,
+  wantsBinary,
 } from '../../../src/signal/cloudevent.ts';
 
 const event = {
@@ -133,4 +136,60 @@ test('a signal goes out as a CloudEvent', () => {
     'ce-correlationid': 'c',
   });
   expect(readCloudEvent(Object.fromEntries(headers), data)).toMatchObject({ type: evil.type });
+});
+
+describe('data in Base64', () => {
+  const { data: _, datacontenttype: _type, ...bare } = event;
+  const base64 = (text: string): string => Buffer.from(text).toString('base64');
+  const dataOf = (more: object) => fromCloudEvent({ ...bare, ...more })['data'];
+
+  test('is read if it is JSON, whichever JSON it is called', () => {
+    expect(dataOf({ data_base64: base64('{"n":1}') })).toEqual({ n: 1 });
+    const datacontenttype = 'application/vnd.shop+json; charset=utf-8';
+    expect(dataOf({ data_base64: base64('[1]'), datacontenttype })).toEqual({ value: [1] });
+  });
+
+  test('stays as it is if it is something else', () => {
+    const other = { data_base64: base64('x'), datacontenttype: 'text/plain' };
+    expect(dataOf(other)).toEqual(other);
+  });
+
+  test.each([7, 'no base64!', 'ab_=', base64('{'), base64('{"a":1,"a":2}')])(
+    'is refused if it is %j',
+    (bytes) => {
+      expect(() => dataOf({ data_base64: bytes })).toThrow('data_base64');
+    },
+  );
+
+  test('is refused beside data', () => {
+    expect(() => dataOf({ data: {}, data_base64: base64('{}') })).toThrow('send one of them');
+  });
+});
+
+describe('a batch', () => {
+  const type = 'application/cloudevents-batch+json; charset=utf-8';
+
+  test('is known by its media type', () => {
+    expect(isBatch({ 'content-type': type })).toBe(true);
+    expect(isBatch({})).toBe(false);
+  });
+
+  test('is read event by event, and a fault has its index', () => {
+    expect(fromCloudEvents([event, event])).toEqual([report, report]);
+    expect(() => fromCloudEvents([event, { ...event, id: '' }])).toThrow('[1] id must be text');
+    expect(() => fromCloudEvents(event)).toThrow('must be a list');
+  });
+
+  test('of events with no data has empty data', () => {
+    const { data: _, ...bare } = event;
+    expect(fromCloudEvents([bare, { ...bare, data: 'text' }])).toMatchObject([
+      { data: {} },
+      { data: { value: 'text' } },
+    ]);
+  });
+});
+
+test('headers say whether a client speaks of CloudEvents', () => {
+  expect(wantsBinary({ 'ce-specversion': '1.0' })).toBe(true);
+  expect(wantsBinary({})).toBe(false);
 });
