@@ -22,6 +22,8 @@ export interface Dialect {
   /** The database's clock as our timestamp text, now and shifted by an expression in milliseconds. */
   readonly now: string;
   nowPlus(msExpression: string): string;
+  /** When the statement began: the same for all of its rows and columns. */
+  readonly statementNow: string;
   /** Whether it is told the time with the rows that it is given, because to ask it costs too much. */
   readonly isToldTime: boolean;
   readonly forUpdate: string;

@@ -58,6 +58,7 @@ export function makePostgresDialect(schema: string, rootSchema = schema): Dialec
       derived: 'stored',
     },
     now: `to_char(clock_timestamp() at time zone 'utc', ${format})`,
+    statementNow: `to_char(statement_timestamp() at time zone 'utc', ${format})`,
     isToldTime: false,
     nowPlus: (ms) =>
       `to_char((clock_timestamp() + (${ms})::bigint * interval '1 millisecond')

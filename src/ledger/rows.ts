@@ -120,6 +120,9 @@ function write(
     get now() {
       return clock();
     },
+    get statementNow() {
+      return dialect.isToldTime ? clock() : dialect.statementNow;
+    },
   };
   const text = sql(writer, ours);
   return tells === undefined || dialect.name === 'sqlite' ? text : `${text} returning ${tells}`;

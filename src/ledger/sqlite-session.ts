@@ -16,6 +16,7 @@ export const sqliteDialect: Dialect = {
     derived: 'virtual',
   },
   now: NOW,
+  statementNow: NOW,
   nowPlus: (ms) => `strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (${ms} / 1000.0) || ' seconds')`,
   // Its clock is that of this process; to have it format the time takes a sixth of an insert.
   isToldTime: true,

@@ -138,13 +138,13 @@ function insertInto(r: RowsWriter, d: Dialect, readyAt: string, dueAt: string): 
       ${r('root_job_id')}, ${r('retry_of')}, ${r('idempotency_key')}, ${r('hops')}, ${r('runtime_caused')},
       ${r('event_context_id')}, ${r('schedule_id')}, ${r('schedule_slot')}, ${r('init_for')},
       ${r('run_id')}, ${r('branch_id')}, ${r('step_id')}, ${r('base_key')}, ${r('timeout_ms')},
-      ${r('backoff_ms')}, ${r('awaited_by')}, ${d.now}, ${readyAt}, ${dueAt}`)}
+      ${r('backoff_ms')}, ${r('awaited_by')}, ${d.statementNow}, ${readyAt}, ${dueAt}`)}
     on conflict (id) do nothing`;
 }
 
 const insertJobs = defineRows({
   columns: jobColumns,
-  sql: (r, d) => insertInto(r, d, d.now, 'null'),
+  sql: (r, d) => insertInto(r, d, d.statementNow, 'null'),
 });
 
 /** What is due already is ready now: a time that is over does not make it older than it is. */
