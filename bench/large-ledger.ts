@@ -4,7 +4,7 @@ export interface LargeLedger {
   readonly kind: 'sqlite' | 'postgres';
   readonly finished: number;
   readonly queued: number;
-  /** What the finished jobs are called; jobs of the first plugin wait as well. */
+  /** The plugins of the finished jobs; the first one also has queued jobs. */
   readonly plugins: readonly [string, ...string[]];
 }
 
@@ -20,7 +20,7 @@ export function writeLargeLedger({ kind, finished, queued, plugins }: LargeLedge
   const hex = kind === 'sqlite' ? `printf('%012x', i)` : `lpad(to_hex(i), 12, '0')`;
   const id = (half: string): string => `'01930000-0000-7000-${half}-' || ${hex}`;
   const ago = (count: number): string => {
-    // One after the other over a day, up to an hour ago.
+    // Spread evenly over a day that ended an hour ago.
     const ms = `${DAY_MS} - i * ${DAY_MS - 3_600_000}.0 / ${count}`;
     return kind === 'sqlite'
       ? `strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (-(${ms}) / 1000.0) || ' seconds')`

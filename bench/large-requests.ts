@@ -1,6 +1,6 @@
-/** What is asked of a large ledger, by name: the same requests for all sizes and databases. */
+/** The requests to a large ledger, by name: the same for all sizes and databases. */
 
-/** What the Overview page asks. */
+/** The requests of the Overview page. */
 export const overviewPaths = [
   '/system/status',
   '/analytics/summary?window=1h',

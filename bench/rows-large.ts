@@ -6,7 +6,7 @@ export const largeTables: readonly Table[] = [
   largeTable('PostgreSQL', 42),
 ];
 
-/** One million finished and one million queued jobs. */
+/** A million finished and a million queued jobs. */
 function largeTable(database: string, id: number): Table {
   return {
     title: `Large ledger, a million finished and a million queued jobs: ${database}`,
