@@ -5,7 +5,7 @@ import { parseStored } from '../base/json.ts';
 import type { ConfigSnapshot, SnapshotPlace } from '../ledger/generations.ts';
 import { defineOperation } from './define.ts';
 import { limit } from './job.ts';
-import { nextCursorField, pageFields } from './page.ts';
+import { nextCursorField, pageFields, readKeyCursor, writeKeyCursor } from './page.ts';
 
 const snapshotShape = z.object({
   config_snapshot_id: z.string(),
@@ -60,7 +60,7 @@ export const configHistory = defineOperation({
       );
       const last = found.at(-1);
       const isLast = last === undefined || found.length < rows;
-      const next = isLast ? null : toBase64(`${last.createdAt} ${last.id}`);
+      const next = isLast ? null : writeKeyCursor(`${last.createdAt} ${last.id}`);
       return { snapshots: found.map(show), next_cursor: next };
     }
     const found = await ledger.snapshot(id);
@@ -75,12 +75,8 @@ export const configHistory = defineOperation({
   },
 });
 
-function toBase64(place: string): string {
-  return Buffer.from(place).toString('base64url');
-}
-
 function readPlace(cursor: string): SnapshotPlace {
-  const [createdAt = '', id = ''] = Buffer.from(cursor, 'base64url').toString().split(' ');
+  const [createdAt = '', id = ''] = readKeyCursor(cursor).split(' ');
   return { createdAt, id };
 }
 

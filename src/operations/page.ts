@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 
 /** How a caller asks for a part of a list. */
@@ -36,15 +37,29 @@ export function cutPage<Row>(
   { limit, cursor }: PageRequest,
 ): { readonly page: Row[]; readonly next: string | null } {
   const keyed = rows.map((row) => ({ row, key: keyOf(row) })).toSorted(byKey);
-  const after = cursor === undefined ? undefined : Buffer.from(cursor, 'base64url').toString();
+  const after = cursor === undefined ? undefined : readKeyCursor(cursor);
   const left = after === undefined ? keyed : keyed.filter(({ key }) => key > after);
   const page = left.slice(0, limit);
   const last = page.at(-1);
   const isLast = last === undefined || left.length <= limit;
   return {
     page: page.map(({ row }) => row),
-    next: isLast ? null : Buffer.from(last.key).toString('base64url'),
+    next: isLast ? null : writeKeyCursor(last.key),
   };
+}
+
+export function writeKeyCursor(key: string): string {
+  return Buffer.from(key).toString('base64url');
+}
+
+/** Returns the key in a cursor. Refuses text that isn't a cursor: it would skip rows silently. */
+export function readKeyCursor(cursor: string): string {
+  const key = Buffer.from(cursor, 'base64url').toString();
+  if (writeKeyCursor(key) === cursor) return key;
+  throw new DuctileError('INPUT_INVALID', 'this is not a cursor of this list', {
+    place: 'cursor',
+    hint: 'Send a `next_cursor` as you received it, or none for the first page.',
+  });
 }
 
 function byKey(one: { readonly key: string }, two: { readonly key: string }): number {

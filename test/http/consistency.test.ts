@@ -141,6 +141,14 @@ describe('lists', () => {
   });
 });
 
+test.each(['/plugins', '/webhooks', '/config/history', '/queue'])(
+  'a cursor that is none is refused by %s',
+  async (path) => {
+    const { status, body } = await api.ask(`${path}?cursor=no%20cursor`);
+    expect([status, body['code'], body['place']]).toEqual([400, 'INPUT_INVALID', 'cursor']);
+  },
+);
+
 describe('names of fields', () => {
   test('a step is `step` by its id in the pipeline, in jobs too', async () => {
     const { body } = await post('/pipeline/quick?wait=10s', {});
