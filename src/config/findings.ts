@@ -20,6 +20,18 @@ export interface Finding extends Problem {
   readonly severity: Severity;
   readonly category: Category;
   readonly hint: string;
+  /** Findings on the ledger have these, too. */
+  readonly live?: LiveParts;
+}
+
+/** What on record proves a finding, and what resolves it. */
+export interface LiveParts {
+  readonly id: string;
+  readonly evidence: string;
+  readonly commands: readonly string[];
+  readonly why: string | null;
+  readonly since: string | null;
+  readonly count: number;
 }
 
 export type Severity = 'error' | 'warning' | 'info';

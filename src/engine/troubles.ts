@@ -2,6 +2,8 @@ import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
+import type { LiveFinding } from '../insight/finding.ts';
+import { incidentKinds } from '../ledger/incidents.ts';
 import type { Incident, IncidentKind, IncidentMoves, QueueHeads } from '../ledger/incidents.ts';
 import type { BreakerRow, DueSchedule } from '../ledger/schedules.ts';
 import type { Emission } from '../ledger/signals.ts';
@@ -42,6 +44,8 @@ export interface Standing {
   readonly slots: number;
   /** Damage that the last check of the indexes found. */
   readonly damage: readonly string[];
+  /** Findings of the checks in `src/insight` that are incidents while they last. */
+  readonly findings: readonly LiveFinding[];
   readonly disk:
     | { readonly path: string; readonly free: number; readonly size: number }
     | undefined;
@@ -56,6 +60,7 @@ export function findTroubles(standing: Standing, rules: TroubleRules): Trouble[]
     ...findFullDisk(standing),
     ...findDamage(standing),
     ...[...standing.unloaded].map(([plugin, reason]) => toUnloaded(plugin, reason)),
+    ...standing.findings.flatMap(toFindingTrouble),
   ];
 }
 
@@ -67,10 +72,26 @@ export const standingKinds: ReadonlySet<IncidentKind> = new Set([
   'disk_full',
   'plugin_not_loaded',
   'ledger_damaged',
+  'run_halted',
 ]);
 
 /** Those that only happen: they are over when they have not happened for long. */
 const passingKinds: ReadonlySet<IncidentKind> = new Set(['poison_job', 'hops_limit']);
+
+function toFindingTrouble(finding: LiveFinding): Trouble[] {
+  const { kind, key, message, evidence, commands, why, since, detail } = finding;
+  if (!isIncidentKind(kind)) return [];
+  const found = { ...detail, message, evidence, commands: [...commands] };
+  const more = {
+    ...(why === undefined ? {} : { why }),
+    ...(typeof since === 'string' ? { since } : {}),
+  };
+  return [{ kind, key, count: 0, detail: { ...found, ...more } }];
+}
+
+function isIncidentKind(kind: string): kind is IncidentKind {
+  return (incidentKinds as readonly string[]).includes(kind);
+}
 
 function toBreakerTrouble(row: BreakerRow): Trouble {
   const { plugin, command, state, failureCount, openedAt, lastJobId } = row;

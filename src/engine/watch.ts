@@ -8,6 +8,7 @@ import type { StateConfig } from '../config/config.ts';
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import type { Closing, Ledger } from '../ledger/ledger.ts';
 import type { RunNews } from '../ledger/runs.ts';
+import { findLiveFindings } from '../insight/checks.ts';
 import type { Generation } from './generation.ts';
 import { makeOutcomes } from './outcomes.ts';
 import { findTroubles, toMoves, type Standing, type Trouble } from './troubles.ts';
@@ -110,10 +111,13 @@ async function lookAround(options: WatchOptions, damage: readonly string[]): Pro
   const { ledger, current, isRoot, isPaused, isOff } = options;
   const { config, catalog, claimable } = current();
   const rules = RULES;
-  const [queue, breakers, processes, disk] = await Promise.all([
+  const now = await ledger.now();
+  const keyIds = undefined;
+  const [queue, breakers, processes, findings, disk] = await Promise.all([
     ledger.queueHeads(rules.stalledMs),
     ledger.breakers({}),
     ledger.processes(),
+    findLiveFindings({ ledger, config, catalog, now, keyIds, isRoot }),
     isRoot ? readDisk(config.state) : undefined,
   ]);
   const cut = toTimestamp(fromTimestamp(queue.now) - rules.overdueMs);
@@ -131,6 +135,7 @@ async function lookAround(options: WatchOptions, damage: readonly string[]): Pro
     isPaused: isPaused(),
     slots: processes.reduce((sum, { slots }) => sum + slots, 0),
     damage,
+    findings,
     disk,
   };
   return findTroubles(standing, rules);

@@ -34,6 +34,7 @@ export const incidentKinds = [
   'hops_limit',
   'plugin_not_loaded',
   'ledger_damaged',
+  'run_halted',
 ] as const;
 export type IncidentKind = (typeof incidentKinds)[number];
 

@@ -13,7 +13,7 @@ import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { findingsShape, showFindings } from './findings.ts';
 import { findTier } from './isolation-findings.ts';
-import { findInPlace, findOnLedger, type LedgerFindings } from './ledger-findings.ts';
+import { findInPlace, findLive, findOnLedger, type LedgerFindings } from './ledger-findings.ts';
 import {
   explainCommand,
   explainScope,
@@ -77,7 +77,9 @@ export const systemDoctor = defineOperation({
 /** The server's own, or from the command line the one that the files name, if they can be read. */
 async function lookAtLedger({ config }: Reading, context: Context): Promise<LedgerFindings> {
   if (context.place === undefined) {
-    return findOnLedger(context.engine.ledger, context.engine);
+    const { engine } = context;
+    const { findings, hasTenants } = await findOnLedger(engine.ledger, engine);
+    return { findings: [...(await findLive(engine)), ...findings], hasTenants };
   }
   return config === undefined ? { findings: [], hasTenants: false } : findInPlace(config);
 }

@@ -8,6 +8,12 @@ export const findingShape = z.object({
   key: z.string(),
   message: z.string(),
   fix: z.string().describe('what to do about it'),
+  id: z.string().describe('the kind and the key of the finding; `why` accepts it'),
+  evidence: z.string().nullable().describe('what on record proves it'),
+  commands: z.array(z.string()).describe('commands that resolve it, the best first'),
+  why: z.string().nullable().describe('an argument for `why` that explains it'),
+  since: z.string().nullable(),
+  count: z.int().describe('how many objects it covers'),
 });
 
 /** What both `config check` and `system doctor` answer. */
@@ -18,6 +24,9 @@ export const findingsShape = z.object({
   findings: z.array(findingShape),
 });
 
+/** Findings in the files have no time and no commands. */
+const still = { evidence: null, why: null, since: null, count: 1 };
+
 export function showFindings(findings: readonly Finding[]): z.output<typeof findingsShape> {
   const count = (severity: Finding['severity']): number =>
     findings.filter((finding) => finding.severity === severity).length;
@@ -25,13 +34,15 @@ export function showFindings(findings: readonly Finding[]): z.output<typeof find
     valid: count('error') === 0,
     errors: count('error'),
     warnings: count('warning'),
-    findings: findings.map(({ severity, category, place, key, message, hint }) => ({
+    findings: findings.map(({ severity, category, place, key, message, hint, live }) => ({
       severity,
       category,
       place,
       key,
       message,
       fix: hint,
+      ...(live ?? { ...still, id: `${category}:${key}` }),
+      commands: [...(live?.commands ?? [])],
     })),
   };
 }

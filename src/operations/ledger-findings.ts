@@ -8,7 +8,10 @@ import { openToLook } from '../ledger/reading.ts';
 import { findUnevenTypes } from './handled-elsewhere.ts';
 import { findWebhookFaults } from '../engine/stranded-hooks.ts';
 import type { AgentTargets } from '../engine/webhook-agent.ts';
-import { loadCatalog } from '../plugin/catalog.ts';
+import type { CheckContext } from '../insight/check.ts';
+import { findLiveFindings } from '../insight/checks.ts';
+import { findingId } from '../insight/finding.ts';
+import { loadCatalog, type Catalog } from '../plugin/catalog.ts';
 
 export interface LedgerFindings {
   readonly findings: readonly Finding[];
@@ -26,7 +29,16 @@ export async function findInPlace(config: Config): Promise<LedgerFindings> {
     const ledger = await openToLook(state);
     try {
       const damage = await ledger.quickCheck();
-      if (damage.length === 0) return await findOnLedger(ledger, agentsIn(config));
+      if (damage.length === 0) {
+        const { findings, hasTenants } = await findOnLedger(ledger, agentsIn(config));
+        const live = await findLive({
+          ledger,
+          config,
+          catalog: catalogOf(config),
+          keyIds: undefined,
+        });
+        return { findings: [...live, ...findings], hasTenants };
+      }
       const hint = '`ductile system check` says all; `ductile system restore` puts a backup there.';
       return told('error', `names a ledger that is not sound: ${damage.join('; ')}`, hint);
     } finally {
@@ -37,6 +49,22 @@ export async function findInPlace(config: Config): Promise<LedgerFindings> {
     const severity = error.code === 'LEDGER_OLDER' ? 'info' : 'error';
     return told(severity, `names a ledger that does not open: ${error.message}`, error.hint);
   }
+}
+
+type LiveSubject = Omit<CheckContext, 'isRoot' | 'now'>;
+
+/** Runs the checks of `src/insight` on the ledger of the operator. */
+export async function findLive(subject: LiveSubject): Promise<Finding[]> {
+  const now = await subject.ledger.now();
+  const found = await findLiveFindings({ ...subject, now, isRoot: true });
+  return found.map((finding) => {
+    const { key, severity, category, message, fix, evidence, commands, why, since } = finding;
+    const problem = { place: findingId(finding), key, message, hint: fix };
+    const id = findingId(finding);
+    const count = finding.count ?? 1;
+    const live = { id, evidence, commands, why: why ?? null, since: since ?? null, count };
+    return { ...toFinding(severity, category, problem), live };
+  });
 }
 
 /** What a ledger has on record that somebody should see to: nothing of it keeps others from working. */
@@ -83,8 +111,13 @@ export async function findOnLedger(
 
 /** The agent that webhooks use; undefined if the plugins can't be read, which is another finding. */
 function agentsIn(config: Config): AgentTargets | undefined {
+  const catalog = catalogOf(config);
+  return catalog === undefined ? undefined : { config, catalog };
+}
+
+function catalogOf(config: Config): Catalog | undefined {
   try {
-    return { config, catalog: loadCatalog(config) };
+    return loadCatalog(config);
   } catch {
     return undefined;
   }

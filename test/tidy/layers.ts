@@ -8,6 +8,7 @@ const levels: readonly (readonly string[])[] = [
   ['job', 'signal', 'schedule', 'pipeline', 'webhook', 'directive', 'package'],
   ['config'],
   ['plugin', 'ledger'],
+  ['insight'],
   ['engine'],
   ['operations'],
   ['http', 'cli', 'mcp'],

@@ -32,6 +32,7 @@ const sound: Standing = {
   isPaused: false,
   slots: 4,
   damage: [],
+  findings: [],
   disk: { path: '/data', free: 50 * 1024 ** 3, size: 100 * 1024 ** 3 },
 };
 const stuck = { ...sound.queue, heads: [{ plugin: 'mail', readyAt: early }] };

@@ -1,0 +1,45 @@
+import type { Timestamp } from '../base/clock.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { Category, Severity } from '../config/findings.ts';
+
+/**
+ * Something that is wrong now or that waits for a decision, found on the ledger. `doctor` lists every
+ * finding; findings whose kind is an incident kind also open an incident while they last.
+ */
+export interface LiveFinding {
+  /** A stable name of the rule, such as `run_halted`. */
+  readonly kind: string;
+  /** The object of the finding, such as `mail/handle`. Kind and key together identify it. */
+  readonly key: string;
+  readonly severity: Severity;
+  readonly category: Category;
+  /** What is wrong, as a sentence that names the object. */
+  readonly message: string;
+  /** What on record proves it. */
+  readonly evidence: string;
+  /** What to do, as a sentence. */
+  readonly fix: string;
+  /** Commands that resolve it, the best first. */
+  readonly commands: readonly string[];
+  /** The argument for `ductile why`. */
+  readonly why?: string | undefined;
+  readonly since?: Timestamp | null | undefined;
+  /** How many objects the finding covers. */
+  readonly count?: number | undefined;
+  /** Ids and figures for programs. */
+  readonly detail?: JsonObject | undefined;
+}
+
+/** The id of a finding; `ductile why` accepts it. */
+export function findingId({ kind, key }: Pick<LiveFinding, 'kind' | 'key'>): string {
+  return `${kind}:${key}`;
+}
+
+const severities: readonly Severity[] = ['error', 'warning', 'info'];
+
+/** Sorts findings: errors first, then the oldest first. */
+export function rankFindings(findings: readonly LiveFinding[]): LiveFinding[] {
+  const rank = ({ severity }: LiveFinding): number => severities.indexOf(severity);
+  const age = ({ since }: LiveFinding): string => since ?? '~';
+  return findings.toSorted((a, b) => rank(a) - rank(b) || (age(a) < age(b) ? -1 : 1));
+}
