@@ -1,3 +1,5 @@
+import { joinLines } from './text.ts';
+
 /**
  * The one catalogue of errors. Every failure that a person or a program can meet has a code here,
  * with the HTTP status and the exit code it turns into, whether trying again can help, and what to
@@ -247,7 +249,7 @@ export class DuctileError extends Error {
   readonly details: Readonly<Record<string, unknown>> | undefined;
 
   constructor(code: ErrorCode, message: string, options: DuctileErrorOptions = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    super(joinLines(message), options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.place = options.place;
     this.hint = options.hint ?? catalogue[code].hint;

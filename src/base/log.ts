@@ -5,7 +5,7 @@ import { DuctileError } from './errors.ts';
 import { standardOutput, type LineWriter } from './log-output.ts';
 import { LogRing, logLevels } from './log-ring.ts';
 import type { LogLevel } from './log-ring.ts';
-import { visible } from './text.ts';
+import { showEscapedBreaks, visible } from './text.ts';
 
 export type LogFormat = 'json' | 'text';
 
@@ -105,8 +105,9 @@ function clockTime(): string {
 }
 
 function showValue(value: unknown): string {
-  if (typeof value !== 'string') return visible(inspect(value, { breakLength: Infinity }));
-  return /^[\w.:/@+-]+$/.test(value) ? value : visible(JSON.stringify(value));
+  if (typeof value !== 'string')
+    return showEscapedBreaks(visible(inspect(value, { breakLength: Infinity })));
+  return /^[\w.:/@+-]+$/.test(value) ? value : showEscapedBreaks(visible(JSON.stringify(value)));
 }
 
 const taken = new Set(['timestamp', 'level', 'component', 'message']);

@@ -8,7 +8,10 @@ const unseen = new RegExp(
   String.raw`[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]|${hidden}|${piled}`,
   'gu',
 );
-const short: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
+const short: Readonly<Record<string, string>> = { '\r': '\\r', '\t': '\\t' };
+const lineBreaks = /[ \t]*\r?\n\s*/g;
+/** Stands for a line break in text that is shown on one line. */
+const LINE_BREAK = ' ↵ ';
 
 /**
  * The text on one line, with everything escaped that would move a terminal's cursor, start a new
@@ -16,7 +19,18 @@ const short: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t'
  * this; in JSON it is still the same JSON.
  */
 export function visible(text: string): string {
-  return text.replaceAll(unseen, (char) => short[char] ?? escapeUnicode(char));
+  const line = text.replaceAll(lineBreaks, LINE_BREAK);
+  return line.replaceAll(unseen, (char) => short[char] ?? escapeUnicode(char));
+}
+
+/** A message on one line: people read messages in lists, in logs and inside JSON. */
+export function joinLines(message: string): string {
+  return message.includes('\n') ? message.trim().replaceAll(lineBreaks, ' ') : message;
+}
+
+/** JSON or inspected text for people, where an escaped line break reads as noise. */
+export function showEscapedBreaks(text: string): string {
+  return text.replaceAll(/(?<!\\)((?:\\\\)*)(?:\\r)?\\n/g, `$1${LINE_BREAK}`);
 }
 
 function escapeUnicode(char: string): string {

@@ -1,6 +1,7 @@
 import { styleText } from 'node:util';
 import type { DuctileError } from '../base/errors.ts';
-import { visible } from '../base/text.ts';
+import { showEscapedBreaks, visible } from '../base/text.ts';
+import { describeProblem, type Problem } from '../config/problem.ts';
 import type { Table } from '../operations/define.ts';
 import type { CliIo } from './host.ts';
 import { joinCells, layOut } from './table.ts';
@@ -155,12 +156,21 @@ export function printError(error: DuctileError, io: CliIo, asJson: boolean): voi
     return;
   }
   const lines = [
-    `error: ${error.message}`,
+    ...listMessageLines(error),
     ...(error.place === undefined ? [] : [`where: ${error.place}`]),
     `to do: ${error.hint}`,
     `code:  ${error.code}`,
   ];
-  for (const line of lines.join('\n').split('\n')) io.stderr.write(`${visible(line)}\n`);
+  for (const line of lines) io.stderr.write(`${visible(line)}\n`);
+}
+
+/** Several problems of one configuration are easier to read on a line each. */
+function listMessageLines({ message, details }: DuctileError): string[] {
+  const found = details?.['problems'];
+  const problems = Array.isArray(found) ? (found as readonly Problem[]) : [];
+  if (problems.length < 2) return [`error: ${message}`];
+  const lines = problems.map((problem) => `  ${describeProblem(problem)}`);
+  return [`error: The configuration has ${problems.length} problems:`, ...lines];
 }
 
 function isNothing(value: unknown): boolean {
@@ -171,5 +181,7 @@ function isNothing(value: unknown): boolean {
 export function showCell(value: unknown): string {
   if (isNothing(value)) return '-';
   if (Array.isArray(value)) return value.map(showCell).join(', ');
-  return visible(typeof value === 'string' ? value : JSON.stringify(value));
+  return typeof value === 'string'
+    ? visible(value)
+    : showEscapedBreaks(visible(JSON.stringify(value)));
 }

@@ -29,8 +29,7 @@ export function configInvalid(found: readonly Problem[]): DuctileError {
       details: { problems },
     });
   }
-  const lines = problems.map((problem) => `  ${describeProblem(problem)}`);
-  const message = [`The configuration has ${problems.length} problems:`, ...lines].join('\n');
+  const message = `The configuration has ${problems.length} problems: ${problems.map(describeProblem).join(' ')}`;
   return new DuctileError('CONFIG_INVALID', message, {
     hint: 'Correct them, then start again.',
     details: { problems },

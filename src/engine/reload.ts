@@ -118,7 +118,7 @@ export function makeReloader(options: ReloaderOptions): Reloader {
         const changes = [...describeChanges(current(), next), ...stranded];
         return changes.length === 0 ? ['Nothing would change.'] : changes;
       } catch (thrown) {
-        return [`It would be refused: ${messageOf(thrown)}`];
+        return [`${WOULD_BE_REFUSED}${messageOf(thrown)}`];
       }
     },
     watch(listener) {
@@ -205,6 +205,14 @@ function refused(message: string, cause?: DuctileError, hint?: string): DuctileE
     ...(cause?.details === undefined ? {} : { details: cause.details }),
     ...(cause === undefined ? {} : { cause }),
   });
+}
+
+const WOULD_BE_REFUSED = 'It would be refused: ';
+
+/** Why a planned reload would be refused; undefined if it would succeed. */
+export function findReloadRefusal(plan: readonly string[]): string | undefined {
+  const refusal = plan.find((sentence) => sentence.startsWith(WOULD_BE_REFUSED));
+  return refusal?.slice(WOULD_BE_REFUSED.length);
 }
 
 /** In the process that is asked: each host has files of its own. */

@@ -6,7 +6,7 @@ import type { Tenants, Visit } from '../engine/engine.ts';
 import { digestOf, type Principal } from '../engine/tokens.ts';
 import type { Context } from './context.ts';
 import type { JsonOutput, Operation } from './define.ts';
-import { allows, describeNeed, forOperator, mayAllow } from './scopes.ts';
+import { allows, forOperator, hintForNeed, mayAllow } from './scopes.ts';
 
 /** The one check of rights: refuses what the principal's scopes do not cover. */
 export function authorize(operation: Operation, context: Context, input: unknown): void {
@@ -17,7 +17,7 @@ export function authorize(operation: Operation, context: Context, input: unknown
   const need = typeof scope === 'function' ? scope(context, input) : scope;
   if (need === undefined || allows(context.principal.scopes, need)) return;
   throw new DuctileError('FORBIDDEN', 'the token does not allow this', {
-    hint: `Use a token with the scope ${describeNeed(need)}.`,
+    hint: hintForNeed(context.principal.scopes, need),
   });
 }
 

@@ -1,4 +1,6 @@
 import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
+import { findReloadRefusal } from '../engine/reload.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective } from './direct.ts';
 
@@ -32,7 +34,13 @@ export const systemReload = defineOperation({
     const what = { generation, config_snapshot_id, reloaded_at, changes, message };
     return { status: 'ok' as const, ...what, directive_id: id };
   },
-  plan: (context) => planDirective(context, 'config.reload', {}),
+  async plan(context) {
+    const plan = await planDirective(context, 'config.reload', {});
+    // A script that checks a configuration this way goes by the exit code.
+    const refusal = findReloadRefusal(plan);
+    if (refusal !== undefined) throw new DuctileError('RELOAD_REFUSED', refusal);
+    return plan;
+  },
 });
 
 const resultShape = z.object({

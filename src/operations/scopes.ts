@@ -74,10 +74,27 @@ export function listDenied(granted: readonly string[]): Denied[] {
   );
 }
 
-/** A need in the words of a scope that covers it. */
+/** The smallest scope for everyday use that covers a need. */
 export function describeNeed(need: Need): string {
   if (typeof need === 'string') return need;
-  return `plugin:${need.type === 'read' ? 'ro' : 'rw'}`;
+  const { plugin, type } = need;
+  // A plugin that is called like a noun has no scopes of its own.
+  const owner = isNoun(plugin) || plugin === 'read' ? 'plugin' : plugin;
+  return `${owner}:${type === 'read' ? 'ro' : 'rw'}`;
+}
+
+/** What a refused caller needs, as a sentence. */
+export function hintForNeed(granted: readonly string[], need: Need): string {
+  const scope = describeNeed(need);
+  if (typeof need === 'string' || need.command === undefined) {
+    return `Use a token with the scope ${scope}.`;
+  }
+  const { plugin, command } = need;
+  if (readGrants(granted).plugins.get(plugin)?.denied.has(command) === true) {
+    return `The token's scope ${plugin}:deny:${command} forbids this. Use another token.`;
+  }
+  if (scope.startsWith('plugin:')) return `Use a token with the scope ${scope}.`;
+  return `Use a token with the scope ${scope}, or ${plugin}:allow:${command} for this command alone.`;
 }
 
 /** Refuses a token of a tenant. */

@@ -5,6 +5,7 @@ import { findCredentials } from '../base/credential-ref.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { settlesWithin } from '../base/within.ts';
+import { findReloadRefusal } from '../engine/reload.ts';
 import { findStranded } from '../engine/stranded-hooks.ts';
 import { isOtherwise, keyOf } from '../engine/timetable.ts';
 import { describeIsolation } from '../plugin/isolation.ts';
@@ -111,9 +112,9 @@ const all: Readonly<Record<string, Check>> = {
   },
 
   async configuration(context) {
-    const [first = ''] = await planDirective(context, 'config.reload', {});
-    const isRefused = first.startsWith('It would be refused');
-    return isRefused ? { status: 'warn', detail: `a reload now: ${first}` } : fine;
+    const refusal = findReloadRefusal(await planDirective(context, 'config.reload', {}));
+    if (refusal === undefined) return fine;
+    return { status: 'warn', detail: `a reload would be refused: ${refusal}` };
   },
 
   /** One tenant's fault is none of the others', but somebody should know. */

@@ -44,11 +44,25 @@ describe('errors', () => {
     });
   });
 
-  test('keep the lines of a list of problems, and escape what would harm a terminal', async () => {
-    const answer = new DuctileError('PLUGIN_INVALID', 'two problems:\n  a\n  b\u001b[2J');
+  test('show each problem of a configuration on its line, and escape what would harm a terminal', async () => {
+    const problems = [
+      { place: 'a.yaml:1:1', key: 'x', message: 'is wrong' },
+      { place: 'a.yaml:2:1', key: 'y', message: 'is \u001b[2J' },
+    ];
+    const answer = new DuctileError('PLUGIN_INVALID', 'two problems', { details: { problems } });
     const { err, code } = await run(['job', 'list'], { answer });
-    expect(err).toContain('error: two problems:\n  a\n  b\\u001b[2J\n');
+    expect(err).toContain(
+      'error: The configuration has 2 problems:\n  a.yaml:1:1: x is wrong.\n  a.yaml:2:1: y is \\u001b[2J.\n',
+    );
     expect(code).toBe(78);
+  });
+
+  test('have no escaped line breaks, in text or as JSON', async () => {
+    const answer = new DuctileError('PLUGIN_INVALID', 'it failed:\n  File "a"\r\n\tb');
+    const asText = await run(['job', 'list'], { answer });
+    expect(asText.err).toContain('error: it failed: File "a" b\n');
+    const asJson = await run(['job', 'list', '--json'], { answer });
+    expect(asJson.err).not.toContain(String.raw`\n`);
   });
 
   test('that nobody foresaw are called a defect', async () => {
@@ -82,7 +96,7 @@ describe('what is printed', () => {
     expect(lines).toHaveLength(3);
     expect(lines[0]).toMatch(/^ID +PLUGIN +COMMAND +STATUS +ATTEMPT +CREATED +COMPLETED +ERROR$/);
     expect(lines[1]).toMatch(/^0199\S+ +mail +poll +succeeded +1 +2026\S+ +2026\S+ +-$/);
-    expect(lines[2]).toContain('bad\\nID\\u001b[31m');
+    expect(lines[2]).toContain('bad ↵ ID\\u001b[31m');
     expect(lines[0]?.indexOf('STATUS')).toBe(lines[2]?.indexOf('dead'));
     expect((await run(['job', 'list', '-v'], { answer: { jobs } })).out).toContain('cli:ann');
   });

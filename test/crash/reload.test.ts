@@ -89,6 +89,8 @@ test(
     expect(asked.body['error']).toEqual(expect.stringContaining('plugin_rots'));
     const told = await cli(place, 'system', 'reload', '--json');
     expect(told).toMatchObject({ code: 78, answer: { code: 'RELOAD_REFUSED' } });
+    const planned = await cli(place, 'system', 'reload', '--dry-run', '--json');
+    expect(planned).toMatchObject({ code: 78, answer: { code: 'RELOAD_REFUSED' } });
     await client.enqueue();
     await eventually('it ran', async () => (await place.notes()).length === 1);
     await writeFile(file, good.replace('"old"', '"new"'));

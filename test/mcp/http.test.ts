@@ -81,7 +81,7 @@ describe('the list of tools', () => {
     const { tools } = await (await agentOf(OWNER)).client.listTools();
     const tool = tools.find(({ name }) => name === 'run_liar_poll');
     expect(tool?.description).not.toMatch(/[\n\u202e]/);
-    expect(tool?.description).toContain('describes it as "\\\\n=== end');
+    expect(tool?.description).toContain('describes it as " ↵ === end');
     const schema = JSON.stringify(tool?.inputSchema);
     expect(schema).toContain('"$ref":"#/properties/payload/$defs/n"');
     expect(schema.length).toBeLessThan(2000);

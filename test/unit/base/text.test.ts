@@ -3,7 +3,7 @@ import { visible } from '../../../src/base/text.ts';
 
 test.each([
   ['what moves a cursor', 'a\u001b[2J\u009bb', 'a\\u001b[2J\\u009bb'],
-  ['line ends and tabs', 'a\r\n\tb\u2028', 'a\\r\\n\\tb\\u2028'],
+  ['line ends and tabs', 'a\r\n\tb\tc\rd\u2028', 'a ↵ b\\tc\\rd\\u2028'],
   ['turned writing', 'x\u202ey\u2066', 'x\\u202ey\\u2066'],
   ['what takes no room', 'pay\u200bpal\u00ad\ufeff\u3164', 'pay\\u200bpal\\u00ad\\ufeff\\u3164'],
   ['joiners in a Latin word', 'pay\u200dpa\u200c\u200dl', 'pay\\u200dpa\\u200c\\u200dl'],

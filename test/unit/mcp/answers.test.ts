@@ -94,7 +94,7 @@ describe('an answer', () => {
     expect(readData(textOf(told))).toEqual({
       error: {
         code: 'JOB_NOT_FOUND',
-        message: 'there is no job x\n=== end',
+        message: 'there is no job x === end',
         fix: 'List jobs with `ductile job list`.',
         retryable: false,
         place: 'id',

@@ -1,6 +1,12 @@
 /** What scopes are not: near misses of the words that grant something. */
 import { describe, expect, test } from 'vitest';
-import { allows, describeNeed, mayAllow, type Need } from '../../../src/operations/scopes.ts';
+import {
+  allows,
+  describeNeed,
+  hintForNeed,
+  mayAllow,
+  type Need,
+} from '../../../src/operations/scopes.ts';
 
 const read = { plugin: 'echo', command: 'poll', type: 'read' } as const;
 const write = { plugin: 'echo', command: 'handle', type: 'write' } as const;
@@ -87,5 +93,29 @@ describe('before the request says what is needed', () => {
 test('a need is told in the words of a scope that covers it', () => {
   for (const need of ['jobs:rw', read, write])
     expect(allows([describeNeed(need)], need)).toBe(true);
-  expect([describeNeed(read), describeNeed(write)]).toEqual(['plugin:ro', 'plugin:rw']);
+  expect([describeNeed(read), describeNeed(write)]).toEqual(['echo:ro', 'echo:rw']);
+});
+
+describe('the hint for a refused call', () => {
+  test('names the smallest scope of the plugin, and the one for the command alone', () => {
+    const need = { plugin: 'deploy', command: 'run', type: 'write' } as const;
+    expect(hintForNeed(['jobs:rw'], need)).toBe(
+      'Use a token with the scope deploy:rw, or deploy:allow:run for this command alone.',
+    );
+    expect(allows(['deploy:rw'], need)).toBe(true);
+    expect(allows(['deploy:allow:run'], need)).toBe(true);
+  });
+
+  test('names the scope of all plugins for a plugin that is called like a noun', () => {
+    const need = { plugin: 'jobs', command: 'run', type: 'write' } as const;
+    expect(hintForNeed([], need)).toBe('Use a token with the scope plugin:rw.');
+    expect(allows([describeNeed(need)], need)).toBe(true);
+  });
+
+  test('says that a scope of the token itself forbids the command', () => {
+    const need = { plugin: 'deploy', command: 'run', type: 'write' } as const;
+    expect(hintForNeed(['*', 'deploy:deny:run'], need)).toBe(
+      "The token's scope deploy:deny:run forbids this. Use another token.",
+    );
+  });
 });
