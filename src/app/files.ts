@@ -1,5 +1,6 @@
 import { LocalCaller } from '../cli/callers.ts';
 import type { LocalDoor } from '../cli/host.ts';
+import { readKeyIds } from '../engine/vault.ts';
 import { ownerOf } from '../operations/context.ts';
 import type { Workshop } from '../operations/workshop.ts';
 import { makeHost } from '../plugin/host.ts';
@@ -9,6 +10,7 @@ import { isolate } from './isolate.ts';
 import { findPlace } from './place.ts';
 import type { Place } from './place.ts';
 import { makeProver } from './prove/prove.ts';
+import { openVault } from './vault.ts';
 
 /** For operations that work on the files of the configuration, also when it cannot be used. */
 export function openFiles(given: string | undefined): LocalDoor {
@@ -23,6 +25,7 @@ export function openFiles(given: string | undefined): LocalDoor {
       given,
       shippedPlugins: place.plugins,
       isolation: isolate,
+      readKeyIds: (config) => readKeyIds(openVault(config)),
       workshop: workshopAt(place),
       prover: makeProver(given),
     },

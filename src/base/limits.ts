@@ -2,6 +2,7 @@ import { configLimits } from './limits/config.ts';
 import { dataLimits } from './limits/data.ts';
 import { engineLimits } from './limits/engine.ts';
 import { httpLimits } from './limits/http.ts';
+import { insightLimits } from './limits/insight.ts';
 import { ledgerLimits } from './limits/ledger.ts';
 import { pipelineLimits } from './limits/pipeline.ts';
 import { pluginLimits } from './limits/plugin.ts';
@@ -17,6 +18,7 @@ export const limits = {
   ...ledgerLimits,
   ...tenantLimits,
   ...httpLimits,
+  ...insightLimits,
   ...webhookLimits,
   ...configLimits,
 } as const;

@@ -1,7 +1,7 @@
 import { statfsSync, statSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { dirname } from 'node:path';
-import { isObject } from '../base/json.ts';
+import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { valueAt } from './address.ts';
 import type { ApiConfig, Config } from './config.ts';
@@ -32,6 +32,7 @@ export interface LiveParts {
   readonly why: string | null;
   readonly since: string | null;
   readonly count: number;
+  readonly detail: JsonObject | null;
 }
 
 export type Severity = 'error' | 'warning' | 'info';
@@ -46,7 +47,13 @@ export type Category =
   | 'pipelines'
   | 'schedules'
   | 'webhooks'
-  | 'state';
+  | 'state'
+  | 'service'
+  | 'jobs'
+  | 'signals'
+  | 'approvals'
+  | 'credentials'
+  | 'tenants';
 
 const MIB = 1024 * 1024;
 /** A token that is shorter can be guessed by whoever may ask often enough. */

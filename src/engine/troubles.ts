@@ -3,9 +3,10 @@ import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { LiveFinding } from '../insight/finding.ts';
-import { incidentKinds } from '../ledger/incidents.ts';
+import { CHECK_FAILED } from '../insight/checks.ts';
+import { checkedKinds } from '../ledger/incidents.ts';
 import type { Incident, IncidentKind, IncidentMoves, QueueHeads } from '../ledger/incidents.ts';
-import type { BreakerRow, DueSchedule } from '../ledger/schedules.ts';
+import type { DueSchedule } from '../ledger/schedules.ts';
 import type { Emission } from '../ledger/signals.ts';
 import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import { followRuntime } from './follow-runtime.ts';
@@ -31,12 +32,9 @@ export interface TroubleRules {
 
 /** What one host looks at for all. */
 export interface Standing {
-  readonly breakers: readonly BreakerRow[];
   /** Schedules whose time came longer ago than may be. */
   readonly overdue: readonly DueSchedule[];
   readonly queue: QueueHeads;
-  /** Plugins that did not load, with the reason; their jobs wait. */
-  readonly unloaded: ReadonlyMap<string, string>;
   /** Plugins whose ready jobs are not expected to start: switched off, or as many run as may. */
   readonly isHeld: (plugin: string) => boolean;
   /** Nothing is started for the time being, because somebody wants it so. */
@@ -44,44 +42,45 @@ export interface Standing {
   readonly slots: number;
   /** Damage that the last check of the indexes found. */
   readonly damage: readonly string[];
-  /** Findings of the checks in `src/insight` that are incidents while they last. */
+  /** Findings of the checks in `src/insight`; those of an incident kind are incidents while they last. */
   readonly findings: readonly LiveFinding[];
   readonly disk:
     | { readonly path: string; readonly free: number; readonly size: number }
     | undefined;
 }
 
+/** Whether a check could not run. */
+export function isPartialLook(findings: readonly LiveFinding[]): boolean {
+  return findings.some(({ kind }) => kind === CHECK_FAILED);
+}
+
 /** What stands wrong, each as long as it does. */
 export function findTroubles(standing: Standing, rules: TroubleRules): Trouble[] {
   return [
-    ...standing.breakers.filter(({ state }) => state !== 'closed').map(toBreakerTrouble),
     ...standing.overdue.filter(({ isLastOpen }) => !isLastOpen).map(toOverdue),
     ...findStall(standing, rules),
     ...findFullDisk(standing),
     ...findDamage(standing),
-    ...[...standing.unloaded].map(([plugin, reason]) => toUnloaded(plugin, reason)),
     ...standing.findings.flatMap(toFindingTrouble),
   ];
 }
 
-/** Those kinds that are over when they are not found any more. */
-export const standingKinds: ReadonlySet<IncidentKind> = new Set([
-  'breaker_open',
+/** Kinds that are over when they are no longer found. */
+const standingKinds: ReadonlySet<IncidentKind> = new Set([
   'schedule_overdue',
   'queue_stalled',
   'disk_full',
-  'plugin_not_loaded',
   'ledger_damaged',
-  'run_halted',
+  ...checkedKinds,
 ]);
 
 /** Those that only happen: they are over when they have not happened for long. */
 const passingKinds: ReadonlySet<IncidentKind> = new Set(['poison_job', 'hops_limit']);
 
 function toFindingTrouble(finding: LiveFinding): Trouble[] {
-  const { kind, key, message, evidence, commands, why, since, detail } = finding;
-  if (!isIncidentKind(kind)) return [];
-  const found = { ...detail, message, evidence, commands: [...commands] };
+  const { kind, key, severity, message, evidence, fix, commands, why, since, detail } = finding;
+  if (!isCheckedKind(kind)) return [];
+  const found = { ...detail, message, severity, evidence, fix, commands: [...commands] };
   const more = {
     ...(why === undefined ? {} : { why }),
     ...(typeof since === 'string' ? { since } : {}),
@@ -89,26 +88,8 @@ function toFindingTrouble(finding: LiveFinding): Trouble[] {
   return [{ kind, key, count: 0, detail: { ...found, ...more } }];
 }
 
-function isIncidentKind(kind: string): kind is IncidentKind {
-  return (incidentKinds as readonly string[]).includes(kind);
-}
-
-function toBreakerTrouble(row: BreakerRow): Trouble {
-  const { plugin, command, state, failureCount, openedAt, lastJobId } = row;
-  return {
-    kind: 'breaker_open',
-    key: `${plugin}/${command}`,
-    count: 0,
-    detail: {
-      message: `the breaker of ${plugin} ${command} is open`,
-      plugin,
-      command,
-      state,
-      failures: failureCount,
-      since: openedAt,
-      job_id: lastJobId,
-    },
-  };
+function isCheckedKind(kind: string): kind is IncidentKind {
+  return (checkedKinds as readonly string[]).includes(kind);
 }
 
 function toOverdue({ plugin, scheduleId, dueAt }: DueSchedule): Trouble {
@@ -145,11 +126,6 @@ function findStall(standing: Standing, { stalledMs }: TroubleRules): Trouble[] {
 
 const PLUGINS_TOLD = 10;
 
-function toUnloaded(plugin: string, reason: string): Trouble {
-  const message = `the plugin ${plugin} did not load, and its jobs wait: ${reason}`;
-  return { kind: 'plugin_not_loaded', key: plugin, count: 0, detail: { message, plugin } };
-}
-
 function findDamage({ damage }: Standing): Trouble[] {
   if (damage.length === 0) return [];
   const message =
@@ -185,11 +161,13 @@ export interface Looked {
   readonly seen: Seen;
   /** What stands wrong, where this host is the one that looks. */
   readonly standing: readonly Trouble[] | undefined;
+  /** A check could not run: what it would have found is unknown, so no standing incident is closed. */
+  readonly isPartial?: boolean;
 }
 
 /** What is to be opened, renewed and closed; each opening and closing is told. */
 export function toMoves(
-  { now, open, seen, standing }: Looked,
+  { now, open, seen, standing, isPartial = false }: Looked,
   rules: TroubleRules,
   follow: FollowRules,
 ): IncidentMoves {
@@ -222,7 +200,7 @@ export function toMoves(
       return agoMs !== undefined && fromTimestamp(incident.openedAt) <= nowMs - agoMs;
     }
     if (standing === undefined) return false;
-    if (standingKinds.has(incident.kind)) return true;
+    if (standingKinds.has(incident.kind)) return !isPartial;
     const quietMs = nowMs - fromTimestamp(incident.lastSeenAt);
     return passingKinds.has(incident.kind) && quietMs >= rules.quietMs;
   };

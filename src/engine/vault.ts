@@ -48,6 +48,16 @@ export async function guardFirstKey(
   if (vault.keyIds.length === 0 && (await ledger.sealCounts()).length > 0) vault.refuseFirst();
 }
 
+/** Reads which keys are here; none, where the key file can't be used. */
+export function readKeyIds(vault: Pick<Vault, 'keyIds'>): readonly string[] {
+  try {
+    return vault.keyIds;
+  } catch (error) {
+    if (error instanceof DuctileError && error.code === 'CREDENTIAL_KEY_INVALID') return [];
+    throw error;
+  }
+}
+
 /** Whether a repeated request brings the secret whose fingerprint is on record; or both bring none. */
 export function isSameSecret(
   secret: string | undefined,

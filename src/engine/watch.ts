@@ -11,7 +11,8 @@ import type { RunNews } from '../ledger/runs.ts';
 import { findLiveFindings } from '../insight/checks.ts';
 import type { Generation } from './generation.ts';
 import { makeOutcomes } from './outcomes.ts';
-import { findTroubles, toMoves, type Standing, type Trouble } from './troubles.ts';
+import { findTroubles, isPartialLook, toMoves, type Standing } from './troubles.ts';
+import { readKeyIds, type Vault } from './vault.ts';
 
 export interface WatchOptions {
   readonly ledger: Ledger;
@@ -20,6 +21,7 @@ export interface WatchOptions {
   readonly isRoot: boolean;
   readonly isPaused: () => boolean;
   readonly isOff: (plugin: string) => boolean;
+  readonly vault: Pick<Vault, 'keyIds'>;
   readonly onNews: (news: RunNews) => void;
   readonly log: Log;
 }
@@ -49,9 +51,11 @@ export function makeWatch(options: WatchOptions): Watch {
       const open = await ledger.incidents(OPEN);
       const seen = outcomes.look(open);
       const isMine = ledger.kind === 'sqlite' || (await ledger.takeWatch(rules.everyMs / 2));
-      const standing = isMine ? await lookAround(options, indexes.damage) : undefined;
+      const look = isMine ? await lookAround(options, indexes.damage) : undefined;
       const now = await ledger.now();
-      const moves = toMoves({ now, open, seen, standing }, rules, current().rules);
+      const standing = look === undefined ? undefined : findTroubles(look, rules);
+      const isPartial = look !== undefined && isPartialLook(look.findings);
+      const moves = toMoves({ now, open, seen, standing, isPartial }, rules, current().rules);
       if (moves.opened.length + moves.renewed.length + moves.closed.length > 0) {
         const moved = await ledger.moveIncidents(moves);
         options.onNews(moved.news);
@@ -107,15 +111,14 @@ function makeIndexWatch(ledger: Pick<Ledger, 'checkIndexes'>, log: Log): IndexWa
   };
 }
 
-async function lookAround(options: WatchOptions, damage: readonly string[]): Promise<Trouble[]> {
+async function lookAround(options: WatchOptions, damage: readonly string[]): Promise<Standing> {
   const { ledger, current, isRoot, isPaused, isOff } = options;
   const { config, catalog, claimable } = current();
   const rules = RULES;
   const now = await ledger.now();
-  const keyIds = undefined;
-  const [queue, breakers, processes, findings, disk] = await Promise.all([
+  const keyIds = readKeyIds(options.vault);
+  const [queue, processes, findings, disk] = await Promise.all([
     ledger.queueHeads(rules.stalledMs),
-    ledger.breakers({}),
     ledger.processes(),
     findLiveFindings({ ledger, config, catalog, now, keyIds, isRoot }),
     isRoot ? readDisk(config.state) : undefined,
@@ -123,11 +126,9 @@ async function lookAround(options: WatchOptions, damage: readonly string[]): Pro
   const cut = toTimestamp(fromTimestamp(queue.now) - rules.overdueMs);
   const { due } = await ledger.dueSchedules({ now: cut, limit: limits.pageRowsMax });
   const most = new Map(claimable.map(({ name, parallelism }) => [name, parallelism]));
-  const standing: Standing = {
-    breakers,
+  return {
     overdue: due,
     queue,
-    unloaded: catalog.unloaded,
     isHeld: (plugin) =>
       isOff(plugin) ||
       catalog.unloaded.has(plugin) ||
@@ -138,7 +139,6 @@ async function lookAround(options: WatchOptions, damage: readonly string[]): Pro
     findings,
     disk,
   };
-  return findTroubles(standing, rules);
 }
 
 /** Only a file of ours can fill a disk of ours. */

@@ -80,7 +80,7 @@ export class Wiring {
   readonly #jobLog: Log;
 
   constructor(parts: EngineParts, life: EngineLife) {
-    const { ledger, log } = parts;
+    const { ledger, log, vault, tenant } = parts;
     this.#parts = parts;
     this.#life = life;
     this.inForce = this.#makeInForce();
@@ -88,11 +88,9 @@ export class Wiring {
     this.tracer = parts.tracer ?? noTracer;
     this.#log = log.child('engine');
     this.#jobLog = log.child('job');
-    const { vault } = parts;
     this.vault = vault;
     this.credentials = makeCredentials({ ledger, vault, log: log.child('credentials') });
     this.tally = makeTally(parts.tenant?.slug);
-    const { tenant } = parts;
     this.quota = tenant === undefined ? unlimited : makeQuota(ledger, tenant);
     this.waiters = makeWaiters(ledger);
     this.switches = makeSwitches(ledger);
@@ -280,6 +278,7 @@ export class Wiring {
       isRoot: tenant === undefined,
       isPaused: () => this.pause.isOn,
       isOff: (plugin) => this.switches.isOff(plugin),
+      vault: this.vault,
       onNews: (news) => this.runs.heed(news),
       log: log.child('watch'),
     });

@@ -16,6 +16,11 @@ export interface CheckContext {
   readonly keyIds: readonly string[] | undefined;
   /** False for a tenant's ledger, where findings about the whole machine are left out. */
   readonly isRoot: boolean;
+  /**
+   * When an operator acknowledged a finding, by its id. Objects that ended before that moment are no
+   * longer part of the finding. `findLiveFindings` reads it.
+   */
+  readonly acknowledged?: ReadonlyMap<string, Timestamp> | undefined;
 }
 
 /**

@@ -1,12 +1,70 @@
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import type { Timestamp } from '../base/clock.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Check, CheckContext } from './check.ts';
+import { findOpenBreakers } from './checks/breakers.ts';
+import { findOpenIncidents } from './checks/incidents.ts';
+import { findUnloadedPlugins } from './checks/plugins.ts';
 import { findHaltedRuns } from './checks/runs.ts';
 import { rankFindings, type LiveFinding } from './finding.ts';
 
 /** Every check of a ledger. Add a check here, and `doctor`, incidents and the dashboard have it. */
-const checks: readonly Check[] = [findHaltedRuns];
+const checks: readonly Check[] = [
+  findHaltedRuns,
+  findOpenBreakers,
+  findUnloadedPlugins,
+  findOpenIncidents,
+];
+
+/** The kind of the finding that a check could not run. The watcher closes nothing while there is one. */
+export const CHECK_FAILED = 'check_failed';
 
 /** Runs every check; the most urgent finding comes first. */
 export async function findLiveFindings(context: CheckContext): Promise<LiveFinding[]> {
-  const found = await Promise.all(checks.map((check) => check(context)));
+  const acknowledged = context.acknowledged ?? (await readAcknowledged(context.ledger));
+  const given = { ...context, acknowledged };
+  const found = await Promise.all(checks.map((check) => runCheck(check, given)));
   return rankFindings(found.flat());
+}
+
+/** A check that fails is a finding itself, so that it doesn't hide the findings of the others. */
+async function runCheck(check: Check, context: CheckContext): Promise<LiveFinding[]> {
+  try {
+    return await check(context);
+  } catch (error) {
+    // Without its database nothing can be found out, which is for the caller to report.
+    if (error instanceof DuctileError && error.code === 'LEDGER_UNAVAILABLE') throw error;
+    return [
+      {
+        kind: CHECK_FAILED,
+        key: check.name,
+        severity: 'warning',
+        category: 'service',
+        message: `The check ${check.name} could not run, so its findings are unknown.`,
+        evidence: messageOf(error),
+        fix: 'Run doctor again. If it persists, report it with this message.',
+        commands: ['ductile doctor'],
+      },
+    ];
+  }
+}
+
+/** The directive by which an operator says that a finding needs no more attention. */
+export const ACKNOWLEDGE_TYPE = 'incident.acknowledge';
+
+/** Reads when each finding was acknowledged last, by its id. The directives themselves are the record. */
+async function readAcknowledged(
+  ledger: Pick<Ledger, 'directives'>,
+): Promise<ReadonlyMap<string, Timestamp>> {
+  const rows = await ledger.directives({
+    type: ACKNOWLEDGE_TYPE,
+    status: ['completed'],
+    limit: limits.acknowledgementsMax,
+  });
+  const newestLast = rows.toReversed().flatMap(({ target, completedAt }) => {
+    const id = target.slice(target.indexOf(':') + 1);
+    return completedAt === null ? [] : [[id, completedAt] as const];
+  });
+  return new Map(newestLast);
 }

@@ -24,11 +24,17 @@ export interface LiveFinding {
   /** The argument for `ductile why`. */
   readonly why?: string | undefined;
   readonly since?: Timestamp | null | undefined;
+  /** How much stops because of it; findings that stop more come first (default: part). */
+  readonly impact?: Impact | undefined;
   /** How many objects the finding covers. */
   readonly count?: number | undefined;
   /** Ids and figures for programs. */
   readonly detail?: JsonObject | undefined;
 }
+
+/** `everything`: no job starts. `part`: a plugin, pipeline or schedule. `item`: single jobs or runs. */
+export type Impact = (typeof impacts)[number];
+const impacts = ['everything', 'part', 'item'] as const;
 
 /** The id of a finding; `ductile why` accepts it. */
 export function findingId({ kind, key }: Pick<LiveFinding, 'kind' | 'key'>): string {
@@ -37,9 +43,17 @@ export function findingId({ kind, key }: Pick<LiveFinding, 'kind' | 'key'>): str
 
 const severities: readonly Severity[] = ['error', 'warning', 'info'];
 
-/** Sorts findings: errors first, then the oldest first. */
+/** Sorts findings: errors first, then what stops most, then the oldest. */
 export function rankFindings(findings: readonly LiveFinding[]): LiveFinding[] {
-  const rank = ({ severity }: LiveFinding): number => severities.indexOf(severity);
+  const rank = ({ severity, impact = 'part' }: LiveFinding): number =>
+    severities.indexOf(severity) * impacts.length + impacts.indexOf(impact);
   const age = ({ since }: LiveFinding): string => since ?? '~';
-  return findings.toSorted((a, b) => rank(a) - rank(b) || (age(a) < age(b) ? -1 : 1));
+  return findings.toSorted(
+    (a, b) => rank(a) - rank(b) || compareText(age(a), age(b)) || compareText(a.key, b.key),
+  );
+}
+
+function compareText(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
 }

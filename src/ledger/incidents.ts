@@ -24,18 +24,29 @@ export interface JobEnd extends Pick<Job, 'id' | 'plugin' | 'command' | 'status'
   readonly isAlarm: boolean;
 }
 
-export const incidentKinds = [
+/** Kinds that only a running service can see; `doctor` reads them from the open incidents. */
+export const observedKinds = [
   'failure_streak',
-  'breaker_open',
   'schedule_overdue',
   'queue_stalled',
   'poison_job',
   'disk_full',
   'hops_limit',
-  'plugin_not_loaded',
   'ledger_damaged',
-  'run_halted',
 ] as const;
+
+/** Kinds that a check in `src/insight` finds: open while the check finds them. */
+export const checkedKinds = [
+  'breaker_open',
+  'plugin_not_loaded',
+  'run_halted',
+  'approval_waiting',
+  'job_dead',
+  'credential_key_missing',
+  'credential_missing',
+] as const;
+
+export const incidentKinds = [...observedKinds, ...checkedKinds] as const;
 export type IncidentKind = (typeof incidentKinds)[number];
 
 export interface Incident {

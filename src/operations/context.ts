@@ -35,6 +35,8 @@ export interface ConfigPlace {
   readonly shippedPlugins: string;
   /** How plugins of tenants would be kept apart here; it is tried out. */
   readonly isolation?: (config: Config) => IsolationState;
+  /** The ids of the credential keys that are here. */
+  readonly readKeyIds?: (config: Config) => readonly string[];
   /** What plugins are made and tried with; only where files are worked on. */
   readonly workshop?: Workshop;
   /** Tries out what is configured; only where its files are. */

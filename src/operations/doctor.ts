@@ -13,7 +13,14 @@ import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { findingsShape, showFindings } from './findings.ts';
 import { findTier } from './isolation-findings.ts';
-import { findInPlace, findLive, findOnLedger, type LedgerFindings } from './ledger-findings.ts';
+import { readKeyIds } from '../engine/vault.ts';
+import {
+  findInPlace,
+  findLive,
+  findOnLedger,
+  type LedgerFindings,
+  type LiveSubject,
+} from './ledger-findings.ts';
 import {
   explainCommand,
   explainScope,
@@ -76,12 +83,19 @@ export const systemDoctor = defineOperation({
 
 /** The server's own, or from the command line the one that the files name, if they can be read. */
 async function lookAtLedger({ config }: Reading, context: Context): Promise<LedgerFindings> {
-  if (context.place === undefined) {
-    const { engine } = context;
+  const { engine, place } = context;
+  if (place === undefined) {
     const { findings, hasTenants } = await findOnLedger(engine.ledger, engine);
-    return { findings: [...(await findLive(engine)), ...findings], hasTenants };
+    const live = await findLive({ ...seenBy(engine), isRoot: true });
+    return { findings: [...live, ...findings], hasTenants };
   }
-  return config === undefined ? { findings: [], hasTenants: false } : findInPlace(config);
+  return config === undefined ? { findings: [], hasTenants: false } : findInPlace(config, place);
+}
+
+/** What a service's checks look at. */
+function seenBy(engine: Context['engine']): Omit<LiveSubject, 'isRoot'> {
+  const { ledger, config, catalog } = engine;
+  return { ledger, config, catalog, keyIds: readKeyIds(engine) };
 }
 
 /** Which configuration is meant: the one of the command line, or the one of the server. */

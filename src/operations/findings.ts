@@ -14,6 +14,7 @@ export const findingShape = z.object({
   why: z.string().nullable().describe('an argument for `why` that explains it'),
   since: z.string().nullable(),
   count: z.int().describe('how many objects it covers'),
+  detail: z.unknown().describe('ids and figures for programs; null where there are none'),
 });
 
 /** What both `config check` and `system doctor` answer. */
@@ -25,7 +26,7 @@ export const findingsShape = z.object({
 });
 
 /** Findings in the files have no time and no commands. */
-const still = { evidence: null, why: null, since: null, count: 1 };
+const still = { evidence: null, why: null, since: null, count: 1, detail: null };
 
 export function showFindings(findings: readonly Finding[]): z.output<typeof findingsShape> {
   const count = (severity: Finding['severity']): number =>

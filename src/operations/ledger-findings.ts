@@ -1,10 +1,13 @@
+import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
 import type { Config } from '../config/config.ts';
 import { toFinding, type Finding, type Severity } from '../config/findings.ts';
 import { placeOf } from '../config/installed.ts';
 import { makeProblem } from '../config/problem.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openToLook } from '../ledger/reading.ts';
+import type { ConfigPlace } from './context.ts';
 import { findUnevenTypes } from './handled-elsewhere.ts';
 import { findWebhookFaults } from '../engine/stranded-hooks.ts';
 import type { AgentTargets } from '../engine/webhook-agent.ts';
@@ -19,7 +22,7 @@ export interface LedgerFindings {
 }
 
 /** What is found on a ledger that is opened for that, beside whoever works with it. */
-export async function findInPlace(config: Config): Promise<LedgerFindings> {
+export async function findInPlace(config: Config, place: ConfigPlace): Promise<LedgerFindings> {
   const { file, state } = config;
   const told = (severity: Severity, message: string, hint?: string): LedgerFindings => {
     const problem = makeProblem(file, 'state', message, hint);
@@ -31,12 +34,9 @@ export async function findInPlace(config: Config): Promise<LedgerFindings> {
       const damage = await ledger.quickCheck();
       if (damage.length === 0) {
         const { findings, hasTenants } = await findOnLedger(ledger, agentsIn(config));
-        const live = await findLive({
-          ledger,
-          config,
-          catalog: catalogOf(config),
-          keyIds: undefined,
-        });
+        const catalog = catalogOf(config);
+        const keyIds = await findKeyIds(ledger, config, place.readKeyIds);
+        const live = await findLive({ ledger, config, catalog, keyIds, isRoot: true });
         return { findings: [...live, ...findings], hasTenants };
       }
       const hint = '`ductile system check` says all; `ductile system restore` puts a backup there.';
@@ -51,18 +51,42 @@ export async function findInPlace(config: Config): Promise<LedgerFindings> {
   }
 }
 
-type LiveSubject = Omit<CheckContext, 'isRoot' | 'now'>;
+export type LiveSubject = Omit<CheckContext, 'acknowledged' | 'now'>;
 
-/** Runs the checks of `src/insight` on the ledger of the operator. */
+/**
+ * Reads which credential keys are here. Undefined if a service runs: it may get its keys from another
+ * environment than this process, and opens an incident for those that it misses.
+ */
+async function findKeyIds(
+  ledger: Pick<Ledger, 'processes' | 'now'>,
+  config: Config,
+  readKeyIds: ConfigPlace['readKeyIds'],
+): Promise<readonly string[] | undefined> {
+  const [processes, now] = await Promise.all([ledger.processes(), ledger.now()]);
+  const since = toTimestamp(fromTimestamp(now) - limits.incidentWatch.renewMs);
+  if (processes.some(({ lastHeartbeatAt }) => lastHeartbeatAt > since)) return undefined;
+  return readKeyIds?.(config);
+}
+
+/** Runs the checks of `src/insight`. */
 export async function findLive(subject: LiveSubject): Promise<Finding[]> {
   const now = await subject.ledger.now();
-  const found = await findLiveFindings({ ...subject, now, isRoot: true });
+  const { ledger, config, catalog, keyIds, isRoot } = subject;
+  const found = await findLiveFindings({ ledger, config, catalog, keyIds, isRoot, now });
   return found.map((finding) => {
     const { key, severity, category, message, fix, evidence, commands, why, since } = finding;
     const problem = { place: findingId(finding), key, message, hint: fix };
     const id = findingId(finding);
     const count = finding.count ?? 1;
-    const live = { id, evidence, commands, why: why ?? null, since: since ?? null, count };
+    const live = {
+      id,
+      evidence,
+      commands,
+      why: why ?? null,
+      since: since ?? null,
+      count,
+      detail: finding.detail ?? null,
+    };
     return { ...toFinding(severity, category, problem), live };
   });
 }

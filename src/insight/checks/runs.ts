@@ -15,13 +15,14 @@ function describeHalted(pipeline: string, halted: readonly Run[]): LiveFinding {
   const [newest] = halted;
   const id = newest?.id ?? '';
   const count = halted.length;
+  const reason = newest?.haltMessage ?? newest?.haltReason ?? 'no reason was recorded';
   return {
     kind: 'run_halted',
     key: pipeline,
     severity: 'error',
     category: 'pipelines',
     message: `${count === 1 ? 'A run' : `${count} runs`} of the pipeline ${pipeline} halted.`,
-    evidence: `run ${id} halted at ${newest?.haltedAtStep ?? 'its start'}: ${newest?.haltMessage ?? newest?.haltReason ?? 'no reason was recorded'}`,
+    evidence: `run ${id} halted at ${newest?.haltedAtStep ?? 'its start'}: ${reason}`,
     fix: 'Fix the cause, then revive the run. It continues at the step that failed.',
     commands: [`ductile run revive ${id}`, `ductile run cancel ${id}`],
     why: id,

@@ -24,10 +24,8 @@ const follow = {
 };
 
 const sound: Standing = {
-  breakers: [],
   overdue: [],
   queue: { now, heads: [], running: new Map(), isMoving: false },
-  unloaded: new Map(),
   isHeld: () => false,
   isPaused: false,
   slots: 4,

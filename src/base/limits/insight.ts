@@ -1,0 +1,17 @@
+import { DAY } from './units.ts';
+
+/** What `doctor` and the incident watcher look at. */
+export const insightLimits = {
+  /** How far back dead jobs and halted runs are findings. */
+  findingLookBackMs: 7 * DAY,
+  /** Objects of one group, such as the dead jobs of a plugin, that a check reads. */
+  findingRowsMax: 100,
+  /** Groups, such as plugins or pipelines, that one check reports. */
+  findingGroupsMax: 50,
+  /** Ids that a finding lists. */
+  findingIdsMax: 5,
+  /** Acknowledgements that a look reads, the newest first. */
+  acknowledgementsMax: 1000,
+  /** When a pause or a waiting approval becomes a warning. */
+  pausedWarningMs: DAY,
+} as const;

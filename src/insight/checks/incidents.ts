@@ -1,0 +1,123 @@
+import { isObject, parseStored } from '../../base/json.ts';
+import { limits } from '../../base/limits.ts';
+import type { Incident, observedKinds } from '../../ledger/incidents.ts';
+import type { Category, Severity } from '../../config/findings.ts';
+import type { Check } from '../check.ts';
+import type { Impact, LiveFinding } from '../finding.ts';
+
+/**
+ * Finds open incidents that only a running service sees. The detail of an incident can bring
+ * `evidence`, `fix`, `commands`, `why` and `severity`; otherwise those of its kind are used.
+ */
+export const findOpenIncidents: Check = async ({ ledger, keyIds }) => {
+  const open = await ledger.incidents({ isOpen: true, limit: limits.pageRowsMax });
+  // Which keys a service has is known to the service alone, if it runs.
+  const isWanted = ({ kind }: Incident): boolean =>
+    kind in usualParts && (kind !== 'credential_key_missing' || keyIds === undefined);
+  return open.filter(isWanted).map(describeIncident);
+};
+
+function describeIncident({ id, kind, key, openedAt, count, detail }: Incident): LiveFinding {
+  const stored = parseStored(detail);
+  const told = isObject(stored) ? stored : {};
+  const text = (name: string): string | undefined =>
+    typeof told[name] === 'string' ? told[name] : undefined;
+  const usual = usualParts[kind as ObservedKind];
+  const jobId = text('job_id');
+  const commands = Array.isArray(told['commands'])
+    ? told['commands'].map(String)
+    : usual.commands({ id, key, jobId });
+  return {
+    kind,
+    key,
+    severity: (text('severity') as Severity | undefined) ?? usual.severity,
+    category: usual.category,
+    impact: usual.impact,
+    message: text('message') ?? `${kind} of ${key}`,
+    evidence: text('evidence') ?? `${text('error') ?? `seen ${count} times`} (incident ${id})`,
+    fix: text('fix') ?? usual.fix,
+    commands,
+    why: text('why') ?? jobId ?? id,
+    since: openedAt,
+    count,
+    detail: { incident_id: id },
+  };
+}
+
+interface Subject {
+  readonly id: string;
+  readonly key: string;
+  readonly jobId: string | undefined;
+}
+
+interface UsualParts {
+  readonly severity: Severity;
+  readonly category: Category;
+  readonly impact: Impact;
+  readonly fix: string;
+  readonly commands: (subject: Subject) => string[];
+}
+
+const acknowledge = ({ id }: Subject): string => `ductile incident acknowledge ${id}`;
+const explain = ({ id, jobId }: Subject): string => `ductile why ${jobId ?? id}`;
+
+type ObservedKind = (typeof observedKinds)[number] | 'credential_key_missing';
+
+const usualParts: Readonly<Record<ObservedKind, UsualParts>> = {
+  failure_streak: {
+    severity: 'error',
+    category: 'jobs',
+    impact: 'part',
+    fix: 'Fix the cause that the error names. The incident closes with the next success.',
+    commands: (subject) => [explain(subject), acknowledge(subject)],
+  },
+  schedule_overdue: {
+    severity: 'warning',
+    category: 'schedules',
+    impact: 'part',
+    fix: 'Find out what keeps it from firing.',
+    commands: ({ key }) => [`ductile why ${key}`],
+  },
+  queue_stalled: {
+    severity: 'error',
+    category: 'service',
+    impact: 'everything',
+    fix: 'Find out what the ready jobs wait for.',
+    commands: () => ['ductile queue', 'ductile system status'],
+  },
+  credential_key_missing: {
+    severity: 'error',
+    category: 'credentials',
+    impact: 'part',
+    fix: 'Give the service the key that sealed them, or set them again.',
+    commands: () => ['ductile credential list'],
+  },
+  poison_job: {
+    severity: 'error',
+    category: 'jobs',
+    impact: 'item',
+    fix: 'Find out what the job does to the service before you retry it.',
+    commands: (subject) => [explain(subject), acknowledge(subject)],
+  },
+  disk_full: {
+    severity: 'error',
+    category: 'state',
+    impact: 'everything',
+    fix: 'Free space on the disk, or shorten service.job_log_retention.',
+    commands: () => ['ductile system prune'],
+  },
+  hops_limit: {
+    severity: 'warning',
+    category: 'routes',
+    impact: 'part',
+    fix: 'Break the circle of routes that leads back to the plugin.',
+    commands: (subject) => [explain(subject), acknowledge(subject)],
+  },
+  ledger_damaged: {
+    severity: 'error',
+    category: 'state',
+    impact: 'everything',
+    fix: 'Stop the service. Then restore a backup, or rebuild the indexes with `reindex`.',
+    commands: () => ['ductile system check', 'ductile system restore --help'],
+  },
+};
