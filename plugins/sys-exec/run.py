@@ -36,7 +36,7 @@ def execute(request):
     code, ended_by = outcome["exit_code"], outcome["signal"]
     ending = f"exited with {code}" if ended_by is None else f"was ended by {ended_by}"
     if settings.ok_codes is not None and code not in settings.ok_codes:
-        raise Failure(f"{name} {ending}{last_words(outcome)}")
+        raise Failure(f"{name} {ending}{last_words(outcome)}", exit_code=code)
     event = {"type": "sys-exec.finished", "payload": {"command": name, **outcome}}
     return answer(f"{name} {ending}", [event])
 

@@ -39,12 +39,17 @@ class ConfigError(Exception):
 
 
 class Failure(Exception):
-    """The job failed. `retry` says whether trying again may help, and the seconds when at the soonest."""
+    """The job failed. `retry` says whether trying again may help, and the seconds when at the soonest.
 
-    def __init__(self, message: str, retry: bool = True, retry_after_seconds: Optional[float] = None):
+    `exit_code` is that of a program that the plugin ran; lists of attempts show it.
+    """
+
+    def __init__(self, message: str, retry: bool = True, retry_after_seconds: Optional[float] = None,
+                 exit_code: Optional[int] = None):
         super().__init__(message)
         self.retry = retry
         self.retry_after_seconds = retry_after_seconds
+        self.exit_code = exit_code
 
 
 class Fields:
@@ -220,7 +225,7 @@ def run(commands: dict[str, Callable[[Request], dict]]) -> NoReturn:
     except ConfigError as error:
         text, code = _encode(_failed(str(error), retry=False), log), EXIT_CONFIG
     except Failure as error:
-        text, code = _encode(_failed(str(error), error.retry, error.retry_after_seconds), log), 0
+        text, code = _encode(_failure(error), log), 0
     except Exception as error:  # the runtime must get an answer whatever happened
         import traceback
 
@@ -338,6 +343,11 @@ def _failed(message, retry, retry_after_seconds=None):
     safe = message.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
     when = {} if retry_after_seconds is None else {"retry_after_seconds": retry_after_seconds}
     return {"status": "error", "error": safe, "retry": retry, **when}
+
+
+def _failure(error):
+    code = {} if error.exit_code is None else {"exit_code": error.exit_code}
+    return {**_failed(str(error), error.retry, error.retry_after_seconds), **code}
 
 
 def _monotonic_deadline(text):

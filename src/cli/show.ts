@@ -3,7 +3,7 @@ import type { CommandDefinition } from './commands.ts';
 import { makePrinter } from './options.ts';
 import type { Common } from './options.ts';
 import type { Paper, Printer } from './print.ts';
-import { rowsOf, showPairs, showProblems } from './views/parts.ts';
+import { rowsOf, showPairs, showProblems, withRealState } from './views/parts.ts';
 import { showPlan, views } from './views.ts';
 
 /** Prints an answer as it was asked for. */
@@ -42,7 +42,7 @@ export function render(
 
 /** What was left out of the list for its faults is told behind it. */
 function showTable(table: Table, output: JsonOutput, printer: Printer): void {
-  printer.table(rowsOf(output[table.rows]), table);
+  printer.table(rowsOf(output[table.rows]).map(withRealState), table);
   if (output['truncated'] === true && table.truncated !== undefined) {
     printer.line(table.truncated);
   }

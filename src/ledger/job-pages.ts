@@ -22,6 +22,8 @@ export interface JobFilter {
   readonly sourceEventId?: string;
   /** Only jobs that follow from one of these, or do its work again. */
   readonly causedBy?: readonly string[];
+  /** Only jobs that repeat the work of one of these. */
+  readonly retryOf?: readonly string[];
   readonly submittedBy?: string;
   /** Created not before, and before. */
   readonly from?: Timestamp;

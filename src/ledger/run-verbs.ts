@@ -7,6 +7,7 @@ import {
   findRun,
   listAdvancements,
   listBranches,
+  listPauses,
   listQuestions,
   listRuns,
   listSteps,
@@ -58,6 +59,7 @@ export function makeRunVerbs({
     steps: (filter) => read((session) => listSteps(session, filter)),
     waitedSignals: (runId) => read((session) => listWaitedSignals(session, runId)),
     questions: (runIds) => read((session) => listQuestions(session, runIds)),
+    pauses: (runIds) => read((session) => listPauses(session, runIds)),
     advancements: (runId, limit) => read((session) => listAdvancements(session, runId, limit)),
     refusesRewind: (runId, step) => read((session) => refusesRewind(session, runId, step)),
   };

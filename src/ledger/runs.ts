@@ -38,6 +38,8 @@ export interface RunVerbs {
   branches(filter: BranchFilter): Promise<Branch[]>;
   /** Of each of these runs the first step that waits for a person, if any does. */
   questions(runIds: readonly string[]): Promise<Step[]>;
+  /** The first waiting step of each of these runs, of runs in which no branch works. */
+  pauses(runIds: readonly string[]): Promise<Step[]>;
   steps(filter: StepFilter): Promise<Step[]>;
   /** The ids of the signals that ended waits of a run. */
   waitedSignals(runId: string): Promise<string[]>;

@@ -12,6 +12,13 @@ import type { Context } from './context.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
 import { defineOperation } from './define.ts';
 import { findById } from './find.ts';
+import {
+  findRetries,
+  jobActions,
+  listedJobShape,
+  listJobActions,
+  showListedJobs,
+} from './job-retries.ts';
 import { isVisible } from './sight.ts';
 import { attemptShape, jobShape, showAttempt, showJob, showSignal, signalShape } from './shapes.ts';
 
@@ -74,7 +81,7 @@ export const listJobs = defineOperation({
     cursor: cursor.optional(),
   }),
   output: z.object({
-    jobs: z.array(jobShape),
+    jobs: z.array(listedJobShape),
     total: z.int().describe('how many jobs there are in all pages, or at least are'),
     total_is: totalIs,
     next_cursor: nextCursor,
@@ -103,6 +110,7 @@ export const listJobs = defineOperation({
         ['ACTOR', 'actor', 'detail'],
         ['DEPENDENCY', 'dependency', 'detail'],
         ['REASON', 'reason', 'detail'],
+        ['RETRIED AS', 'retried_as', 'detail'],
         ['ERROR', 'last_error'],
       ],
       empty: 'There are no such jobs.',
@@ -120,7 +128,7 @@ export const listJobs = defineOperation({
       ledger.countJobPage({ ...filter, limit: rows, visitMax: limits.countRowsMax }),
     ]);
     return {
-      jobs: jobs.map(showJob),
+      jobs: await showListedJobs(ledger, jobs),
       total: total.count,
       total_is: total.isExact ? ('exact' as const) : ('at_least' as const),
       next_cursor: next === undefined ? null : writeCursor('j', epoch, [next]),
@@ -135,7 +143,8 @@ export const inspectJob = defineOperation({
   needs: 'ledger',
   scope: 'jobs:ro',
   input: z.strictObject({ id: jobId }),
-  output: jobShape.extend({
+  output: listedJobShape.extend({
+    actions: z.array(z.enum(jobActions)).describe('what would work now; `revive` is of its run'),
     waiting: z
       .string()
       .nullable()
@@ -164,8 +173,9 @@ export const inspectJob = defineOperation({
     const { ledger } = engine;
     const { parentJobId, sourceEventId } = job;
     const page = { limit: limits.pageRowsMax };
-    const [waiting, attempts, signals, children, parent, [cause]] = await Promise.all([
+    const [waiting, retried, attempts, signals, children, parent, [cause]] = await Promise.all([
       findHolder(ledger, job),
+      findRetries(ledger, [job]),
       ledger.attempts([job.id]),
       ledger.signals({ jobId: job.id, ...page }),
       ledger.jobs({ parentJobId: job.id, order: 'oldest', ...page }),
@@ -174,6 +184,8 @@ export const inspectJob = defineOperation({
     ]);
     return {
       ...showJob(job),
+      retried_as: retried.get(job.id) ?? null,
+      actions: await listJobActions(ledger, job, retried.has(job.id)),
       waiting,
       payload: parseStored(job.payload),
       result: parseStored(attempts.at(-1)?.result ?? null),

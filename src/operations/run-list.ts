@@ -12,6 +12,15 @@ import { findOpenings, findOwners } from './run-blocks.ts';
 import { readParts } from './run-parts.ts';
 import { branchShape, runShape, showBranch, showRun, showStep, stepShape } from './run-shapes.ts';
 import { explainRun, waitShape } from './run-why.ts';
+import {
+  approvalShape,
+  formatQuestion,
+  listApprovals,
+  listRunActions,
+  readWaitingFor,
+  runActions,
+  waitingForShape,
+} from './run-waiting.ts';
 
 /** A run's id, or the beginning of one. */
 export const runId = z
@@ -22,6 +31,7 @@ export const runId = z
 
 const listedShape = runShape.extend({
   asks: z.string().nullable().describe('the first step that waits for a person, and its question'),
+  waiting_for: waitingForShape,
 });
 
 export const listRuns = defineOperation({
@@ -63,7 +73,7 @@ export const listRuns = defineOperation({
         ['STATUS', 'status'],
         ['REASON', 'halt_reason'],
         ['AT STEP', 'halted_at_step'],
-        ['ASKS', 'asks'],
+        ['WAITS FOR', 'waits'],
         ['CREATED', 'created_at'],
         ['DUE', 'due_at'],
         ['COMPLETED', 'completed_at'],
@@ -95,15 +105,11 @@ async function showListed(
   ledger: Ledger,
   runs: readonly Run[],
 ): Promise<z.output<typeof listedShape>[]> {
-  const underWay = runs.flatMap(({ id, status }) => (status === 'running' ? id : []));
-  const questions = underWay.length === 0 ? [] : await ledger.questions(underWay);
-  const asked = new Map(questions.map((step) => [step.runId, step]));
-  return runs.map((run) => ({ ...showRun(run), asks: questionIn(asked.get(run.id)) }));
-}
-
-function questionIn(step: Step | undefined): string | null {
-  if (step === undefined) return null;
-  return step.note === null ? step.node : `${step.node}: ${step.note}`;
+  const waits = await readWaitingFor(ledger, runs);
+  return runs.map((run) => {
+    const waiting = waits.get(run.id) ?? null;
+    return { ...showRun(run), asks: formatQuestion(waiting), waiting_for: waiting };
+  });
 }
 
 export const showRunOperation = defineOperation({
@@ -122,6 +128,9 @@ export const showRunOperation = defineOperation({
     steps: z.array(stepShape).describe('in the order in which they were taken'),
     branches: z.array(branchShape),
     waiting: z.array(waitShape).describe('what it waits for, branch by branch'),
+    waiting_for: waitingForShape,
+    approvals: z.array(approvalShape).describe('who decided about its steps, in order'),
+    actions: z.array(z.enum(runActions)).describe('what would work now, the most useful first'),
     complete: z
       .boolean()
       .describe(
@@ -138,21 +147,27 @@ export const showRunOperation = defineOperation({
   async run(context, { id }) {
     const { ledger } = context.engine;
     const run = await findRun(context, id);
-    const [parts, waiting, [successor]] = await Promise.all([
+    const [parts, waiting, waits, [successor]] = await Promise.all([
       readParts(ledger, run),
       explainRun(ledger, run),
+      readWaitingFor(ledger, [run]),
       ledger.runs({ revivedFrom: run.id, limit: 1 }),
     ]);
+    const waitingFor = waits.get(run.id) ?? null;
+    const revivedAs = successor?.id ?? null;
     const { branches, steps, complete } = parts;
     const owners = findOwners(parts);
     return {
       ...showRun(run),
       payload: parseStored(run.payload),
       output: parseStored(run.output),
-      revived_as: successor?.id ?? null,
+      revived_as: revivedAs,
       steps: showSteps(steps, branches),
       branches: branches.map((branch) => showBranch(branch, owners.get(branch.id) ?? null)),
       waiting,
+      waiting_for: waitingFor,
+      approvals: listApprovals(steps),
+      actions: listRunActions(run, waitingFor, revivedAs),
       complete,
     };
   },

@@ -4,6 +4,7 @@ import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { parseStored } from '../base/json.ts';
 import { branchStatuses, haltReasons, runStatuses, stepStatuses } from '../pipeline/run.ts';
 import type { Branch, Run, Step } from '../pipeline/run.ts';
+import { readDecision } from './run-waiting.ts';
 
 const id = z.string();
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
@@ -70,6 +71,9 @@ export const stepShape = z.object({
   result: z.unknown().describe('what its branch had of its own after it'),
   error: z.string().nullable(),
   note: z.string().nullable().describe('which case was taken, who approved'),
+  approved: z.boolean().nullable().describe('the decision about a step that asked'),
+  approved_by: z.string().nullable().describe('who decided; `deadline` when its time did'),
+  approval_reason: z.string().nullable(),
   next_step: z.string().nullable(),
   source_step_id: id.nullable().describe('the step of the earlier run that did this'),
   started_at: time,
@@ -94,6 +98,7 @@ export function showStep(
     result: parseStored(step.output),
     error: step.error,
     note: step.note,
+    ...readDecision(step),
     next_step: step.nextNode,
     source_step_id: step.sourceStepId,
     started_at: startedAt,

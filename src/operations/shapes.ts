@@ -111,7 +111,11 @@ export const attemptShape = z.object({
     .nullable()
     .describe('the most memory that the attempt used; null when it was not measured'),
   settle_ms: ms,
-  exit_code: z.int().nullable(),
+  exit_code: z.int().nullable().describe('of the plugin process'),
+  command_exit_code: z
+    .int()
+    .nullable()
+    .describe('`exit_code` in the response: that of a program that the plugin ran'),
   signal: z.string().nullable(),
   pid: z.int().nullable(),
   process_id: z.string().nullable(),
@@ -146,6 +150,7 @@ export function showAttempt(attempt: Attempt): z.output<typeof attemptShape> {
     memory_peak_bytes: attempt.memoryPeakBytes,
     settle_ms: attempt.settleMs,
     exit_code: attempt.exitCode,
+    command_exit_code: readCommandExit(result),
     signal: attempt.signal,
     pid: attempt.pid,
     process_id: attempt.processId,
@@ -155,6 +160,16 @@ export function showAttempt(attempt: Attempt): z.output<typeof attemptShape> {
     stderr: attempt.stderr,
     stderr_truncated: attempt.stderrTruncated,
   };
+}
+
+/** Reads the exit code of a program that the plugin ran: of a failure, or from its only event. */
+function readCommandExit(response: unknown): number | null {
+  if (!isObject(response)) return null;
+  const events: unknown = response['events'];
+  const [event] = Array.isArray(events) && events.length === 1 ? (events as unknown[]) : [];
+  const payload = isObject(event) ? event['payload'] : undefined;
+  const code = response['exit_code'] ?? (isObject(payload) ? payload['exit_code'] : undefined);
+  return Number.isInteger(code) ? Number(code) : null;
 }
 
 export const signalShape = z.object({

@@ -39,6 +39,7 @@ type Covered = Pick<
   | 'steps'
   | 'branches'
   | 'questions'
+  | 'pauses'
 >;
 
 export function veilLedger(ledger: Ledger, principal: Principal): Ledger {
@@ -74,6 +75,7 @@ export function veilLedger(ledger: Ledger, principal: Principal): Ledger {
     runs: async (filter) => coverRuns(await ledger.runs(filter)),
     steps: async (filter) => coverSteps(await ledger.steps(filter)),
     questions: async (ids) => coverSteps(await ledger.questions(ids)),
+    pauses: async (ids) => coverSteps(await ledger.pauses(ids)),
     branches: async (filter) => coverAll(await ledger.branches(filter), inRun, coverBranch),
   };
   const veiled = overlay(ledger, covered);

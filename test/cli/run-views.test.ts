@@ -118,3 +118,25 @@ test('run with the name of a plugin still runs the plugin', async () => {
   expect(code).toBe(0);
   expect(calls).toMatchObject([['plugin.run', { plugin: 'mail' }]]);
 });
+
+test('a waiting run is shown as waiting, with what it waits for', async () => {
+  const approval = { kind: 'approval', step: 'ok', message: 'Send 7?', until: null };
+  const runs = [
+    { run_id: 'r1', pipeline: 'asks', status: 'running', waiting_for: approval },
+    { run_id: 'r2', pipeline: 'works', status: 'running', waiting_for: null },
+  ];
+  const listed = await run(['run', 'list'], { answer: { runs, next_cursor: null } });
+  expect(listed.out).toMatch(/r1 +asks +waiting +- +- +approval Send 7\? at ok/);
+  expect(listed.out).toMatch(/r2 +works +running/);
+  const answer = { ...shown, status: 'running', waiting_for: approval };
+  const { out } = await run(['run', 'show', 'r1234'], { answer });
+  expect(out).toMatch(/\nstatus +waiting\nwaits for +approval Send 7\? at ok\n/);
+});
+
+test('run show: who decided, and with which reason', async () => {
+  const approvals = [
+    { step: 'ok', approved: true, by: 'cli:ann', at: WHEN, reason: 'read and checked' },
+  ];
+  const { out } = await run(['run', 'show', 'r1234'], { answer: { ...shown, approvals } });
+  expect(out).toMatch(/Approvals\n.*\nok +approved +cli:ann +\S+ +read and checked/);
+});

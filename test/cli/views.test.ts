@@ -242,3 +242,19 @@ test('incident show: what was told of it stands in a table, and the detail is re
   expect(out).toContain('detail\n  {\n    "failures": 5\n  }\n');
   expect(out).toMatch(/Signals\nOCCURRED +TYPE +ID\n2026-01-02\S+ +incident\.opened +s1\n/);
 });
+
+test('a job that was retried is marked, and EXIT is the exit code of its command', async () => {
+  const jobs = [{ job_id: 'j1', plugin: 'mail', status: 'dead', retried_as: 'j2' }];
+  const listed = await look(['job', 'list'], { jobs, total: 1, next_cursor: null });
+  expect(listed).toMatch(/j1 +mail +- +dead, retried/);
+  const attempts = [
+    { attempt: 1, status: 'failed', cause: 'plugin_error', exit_code: 0, command_exit_code: 3 },
+    { attempt: 2, status: 'failed', cause: 'exit', exit_code: 78, command_exit_code: null },
+    { attempt: 3, status: 'failed', cause: 'signal', exit_code: null, signal: 'SIGKILL' },
+  ];
+  const shown = await look(['job', 'show', 'abcd'], { ...jobs[0], attempts });
+  expect(shown).toMatch(/status +dead, retried\n[^]*retried as +j2\n/);
+  expect(shown).toMatch(/\n1 +failed +plugin_error +3 /);
+  expect(shown).toMatch(/\n2 +failed +exit +78 /);
+  expect(shown).toMatch(/\n3 +failed +signal +SIGKILL /);
+});

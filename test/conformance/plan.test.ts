@@ -232,6 +232,8 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
   'find runs that wait for a person': ({ ledger }) =>
     ledger.runs({ awaitingApproval: true, limit: 5 }),
   'find what runs ask': ({ ledger }) => ledger.questions(['run 7', 'run 8']),
+  'find what runs wait for': ({ ledger }) => ledger.pauses(['run 7', 'run 8']),
+  'find retries of jobs': ({ ledger }) => ledger.jobs({ retryOf: ['job 7', 'job 8'], limit: 5 }),
   'see who paused': ({ ledger }) =>
     ledger.directives({ type: 'system.pause', status: ['completed'], limit: 1 }),
   'list deliveries of a webhook': ({ ledger }) => ledger.deliveries({ hookId: 'h', limit: 5 }),

@@ -133,6 +133,8 @@ describe('sys-exec', () => {
     const request = { command: 'run', config, payload: { command: 'bad' } };
     const expected = { error: 'bad exited with 3: no space left', retry: true, code: 0 };
     expect(await runError('sys-exec', request)).toEqual(expected);
+    const { stdout } = await runPlugin('sys-exec', request);
+    expect(JSON.parse(stdout)).toMatchObject({ status: 'error', exit_code: 3 });
     const { events } = await runOk('sys-exec', {
       ...request,
       config: { ...config, ok_exit_codes: [3] },

@@ -81,7 +81,9 @@ export type Name = Extract<keyof Api, string>;
 export type Input<N extends Name> = Api[N]['input'];
 export type Output<N extends Name> = Api[N]['output'];
 
-export type Job = Output<'job.list'>['jobs'][number];
+type ListedJob = Output<'job.list'>['jobs'][number];
+/** A job of any list; only some lists say whether it was retried. */
+export type Job = Omit<ListedJob, 'retried_as'> & Partial<Pick<ListedJob, 'retried_as'>>;
 export type JobStory = Output<'job.inspect'>;
 export type Attempt = JobStory['attempts'][number];
 export type Run = Output<'run.list'>['runs'][number];

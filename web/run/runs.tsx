@@ -16,7 +16,7 @@ import { useCall } from '../ui/use-call.ts';
 const ROWS = 50;
 
 /** Where runs are told of beside something else, it is not looked whom they ask. */
-type Row = Omit<Run, 'asks'> & Partial<Pick<Run, 'asks'>>;
+type Row = Omit<Run, 'asks' | 'waiting_for'> & Partial<Pick<Run, 'asks' | 'waiting_for'>>;
 
 const states = [
   ['', 'All'],

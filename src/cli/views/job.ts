@@ -2,14 +2,14 @@ import { formatByteSize } from '../../base/byte-size.ts';
 import type { JsonOutput, Table } from '../../operations/define.ts';
 import { showCell } from '../print.ts';
 import type { Printer, Row } from '../print.ts';
-import { rowOf, rowsOf, section } from './parts.ts';
+import { rowOf, rowsOf, section, withRealState } from './parts.ts';
 
 export function showJob(output: JsonOutput, printer: Printer): void {
-  const attempts = rowsOf(output['attempts']).map(withMemory);
+  const attempts = rowsOf(output['attempts']).map(withSummary);
   printer.pairs([
     ['job', output['job_id']],
     ['plugin', `${showCell(output['plugin'])} ${showCell(output['command'])}`],
-    ['status', output['status']],
+    ['status', withRealState(output)['status']],
     ['reason', output['reason']],
     ['attempt', output['attempt']],
     ['failures', `${showCell(output['retry_count'])} of ${showCell(output['max_attempts'])}`],
@@ -17,6 +17,7 @@ export function showJob(output: JsonOutput, printer: Printer): void {
     ['cause', describeCause(output['cause'])],
     ['parent', describeJob(output['parent'])],
     ['retry of', output['retry_of']],
+    ['retried as', output['retried_as']],
     ['run', output['run_id']],
     ['step', output['step_id']],
     ['dedupe key', output['dedupe_key']],
@@ -65,7 +66,7 @@ export function showLogs(output: JsonOutput, printer: Printer): void {
     ...attemptColumns,
     ['ERROR', 'last_error'],
   ];
-  const rows = rowsOf(output['logs']).map(withMemory);
+  const rows = rowsOf(output['logs']).map(withSummary);
   printer.table(rows, { columns, empty: 'There are no such attempts.' });
   if (!printer.isVerbose) return;
   for (const { log_id, result, stderr } of rows) {
@@ -98,7 +99,7 @@ export function showRetry(output: JsonOutput, printer: Printer): void {
 const attemptColumns: Table['columns'] = [
   ['STATUS', 'status'],
   ['CAUSE', 'cause'],
-  ['EXIT', 'exit_code'],
+  ['EXIT', 'exit'],
   ['QUEUE MS', 'queue_ms'],
   ['SPAWN MS', 'spawn_ms'],
   ['RUN MS', 'run_ms'],
@@ -107,10 +108,11 @@ const attemptColumns: Table['columns'] = [
   ['COMPLETED', 'completed_at'],
 ];
 
-/** The peak as people read it; the number itself is in the JSON. */
-function withMemory(row: Row): Row {
-  const { memory_peak_bytes: peak } = row;
-  return { ...row, memory: typeof peak === 'number' ? formatByteSize(peak) : null };
+/** The peak as people read it, and the exit code of what they asked for; the JSON has the fields. */
+function withSummary(row: Row): Row {
+  const { memory_peak_bytes: peak, command_exit_code: own, exit_code: exit, signal } = row;
+  const memory = typeof peak === 'number' ? formatByteSize(peak) : null;
+  return { ...row, memory, exit: own ?? exit ?? signal };
 }
 
 function describeCause(cause: unknown): string | null {

@@ -48,6 +48,25 @@ export function rowsOf(value: unknown): readonly Row[] {
   return listOf(value).map(rowOf);
 }
 
+/** The row of a job or a run with its state as a person should read it; JSON has the fields. */
+export function withRealState(row: Row): Row {
+  const { status, waiting_for: waiting, retried_as: retried } = row;
+  if (isObject(waiting)) return { ...row, status: 'waiting', waits: formatWaiting(rowOf(waiting)) };
+  if (typeof retried === 'string') return { ...row, status: `${showCell(status)}, retried` };
+  return row;
+}
+
+/** What a run waits for, in a few words. */
+export function formatWaiting({ kind, step, message, until }: Row): string {
+  const what = isText(message) ? `${showCell(kind)} ${showCell(message)}` : showCell(kind);
+  const where = isText(step) ? ` at ${showCell(step)}` : '';
+  return `${what}${where}${isText(until) ? ` until ${showCell(until)}` : ''}`;
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string' && value !== '';
+}
+
 /** Every field under its own name. */
 export function showPairs(output: JsonOutput, printer: Printer): void {
   printer.pairs(Object.entries(output).map(([name, value]) => [name.replaceAll('_', ' '), value]));

@@ -1,7 +1,7 @@
 import type { JsonOutput } from '../../operations/define.ts';
 import { showCell } from '../print.ts';
 import type { Printer, Row } from '../print.ts';
-import { rowOf, rowsOf, section, showLeft } from './parts.ts';
+import { rowOf, rowsOf, section, showLeft, withRealState } from './parts.ts';
 import type { View } from './parts.ts';
 
 /** Runs of pipelines, and what is done to them. */
@@ -34,6 +34,13 @@ function showRun(output: JsonOutput, printer: Printer): void {
     ['NOTE', 'note'],
     ['ERROR', 'error'],
   ]);
+  section(printer, 'Approvals', rowsOf(output['approvals']).map(withVerdict), [
+    ['STEP', 'step'],
+    ['DECISION', 'decision'],
+    ['BY', 'by'],
+    ['AT', 'at'],
+    ['REASON', 'reason'],
+  ]);
   const branches = rowsOf(output['branches']);
   if (branches.length > 1 || printer.isVerbose) {
     section(printer, 'Branches', branches, [
@@ -58,6 +65,10 @@ function showRun(output: JsonOutput, printer: Printer): void {
   ]);
   tellRest(output, printer);
   tellNext(output, printer);
+}
+
+function withVerdict(row: Row): Row {
+  return { ...row, decision: row['approved'] === true ? 'approved' : 'rejected' };
 }
 
 function showStarted(output: JsonOutput, printer: Printer): void {
@@ -112,7 +123,8 @@ function showHead(
   printer.pairs([
     ['run', run['run_id']],
     ['pipeline', run['pipeline']],
-    ['status', run['status']],
+    ['status', withRealState(run)['status']],
+    ['waits for', withRealState(run)['waits']],
     ['halted at', run['halted_at_step']],
     ['reason', run['halt_reason']],
     ['error', message],

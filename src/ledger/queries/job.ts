@@ -72,6 +72,10 @@ function whereJobs(filter: JobFilter, dialect: Dialect): Where {
       ...filter.causedBy,
     );
   }
+  if (filter.retryOf !== undefined) {
+    const marks = filter.retryOf.map(() => '?').join(', ');
+    where.and(`seq in (select seq from ${jobs} where retry_of in (${marks}))`, ...filter.retryOf);
+  }
   if (filter.from !== undefined) where.and('created_at >= ?', filter.from);
   if (filter.to !== undefined) where.and('created_at < ?', filter.to);
   if (filter.olderThanMs !== undefined) {

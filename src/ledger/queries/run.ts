@@ -107,6 +107,31 @@ const selectQuestion = defineRows({
     )}`,
 });
 
+export async function listPauses(session: Session, runIds: readonly string[]): Promise<Step[]> {
+  const rows = await session.each(
+    selectPause,
+    runIds.map((run_id) => ({ run_id })),
+  );
+  return rows.map(toStep);
+}
+
+/** Of a wider run only this many branches are looked at, so that a list stays cheap. */
+const PAUSED_BRANCHES_MAX = 200;
+
+const selectPause = defineRows({
+  columns: { run_id: 'text' },
+  sql: (r, d) => {
+    const newest = `select b.status from ${d.table('run_branches')} b
+      where b.id >= ${r('run_id')} and b.id < ${r('run_id')} || '~'
+      order by b.id desc limit ${PAUSED_BRANCHES_MAX}`;
+    return `select q.* from ${r.lateral(
+      `select s.* from ${d.table('run_steps')} s where s.run_id = ${r('run_id')} and s.${isWaiting}
+        and not exists (select 1 from (${newest}) n where n.status in ('running', 'advancing'))
+        order by s.branch_id limit 1`,
+    )}`;
+  },
+});
+
 export async function listAdvancements(
   session: Session,
   runId: string,

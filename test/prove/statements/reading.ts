@@ -66,6 +66,7 @@ export const reading = {
   quickCheck: (ledger) => ledger.quickCheck(),
   checkIndexes: (ledger) => ledger.checkIndexes(),
   questions: (ledger) => ledger.questions(['none']),
+  pauses: (ledger) => ledger.pauses(['none']),
   refusesRewind: (ledger) => ledger.refusesRewind('none', 'none'),
   run: (ledger) => ledger.run('none'),
   runs: (ledger) => ledger.runs({ limit: 9 }),
