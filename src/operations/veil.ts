@@ -1,5 +1,6 @@
 import type { Json } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
+import { limits } from '../base/limits.ts';
 import { maskText } from '../base/secrets.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Principal } from '../engine/tokens.ts';
@@ -8,7 +9,7 @@ import type { Job } from '../job/job.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Branch, Run, Step } from '../pipeline/run.ts';
 import { maskData } from '../signal/secret.ts';
-import { readSights, type Sight, type Work } from './sight.ts';
+import { readSights, seesHidden, type Sight, type Work } from './sight.ts';
 
 /**
  * The engine as an operation that reads gets it. The rows of jobs, attempts and runs are covered before
@@ -32,6 +33,7 @@ type Covered = Pick<
   | 'job'
   | 'jobs'
   | 'jobPage'
+  | 'countJobPage'
   | 'attempts'
   | 'attemptsOf'
   | 'run'
@@ -67,7 +69,14 @@ export function veilLedger(ledger: Ledger, principal: Principal): Ledger {
     jobs: async (filter) => coverJobs(await ledger.jobs(filter)),
     async jobPage(filter) {
       const page = await ledger.jobPage(filter);
-      return { ...page, jobs: await coverJobs(page.jobs) };
+      const jobs = await coverJobs(page.jobs);
+      // A caller must not learn by searching what an error says that they can't read.
+      return { ...page, jobs: jobs.filter((job) => matchesQuery(job, filter.query)) };
+    },
+    async countJobPage(filter) {
+      if (filter.query === undefined || seesHidden(principal)) return ledger.countJobPage(filter);
+      const { jobs, next } = await covered.jobPage({ ...filter, limit: limits.pageRowsMax });
+      return { count: jobs.length, isExact: next === undefined };
     },
     attempts: async (ids) => coverAttempts(await ledger.attempts(ids)),
     attemptsOf: async (filter) => coverAttempts(await ledger.attemptsOf(filter)),
@@ -92,6 +101,10 @@ function overlay<T extends object>(target: T, members: Partial<T>): T {
       return typeof value === 'function' ? (value.bind(whole) as unknown) : value;
     },
   });
+}
+
+function matchesQuery({ lastError }: Job, query: string | undefined): boolean {
+  return query === undefined || lastError?.toLowerCase().includes(query.toLowerCase()) === true;
 }
 
 function toEntry(job: Job | undefined): [string, Job | undefined] {

@@ -72,7 +72,7 @@ async function readAll(ledger: Ledger, filter: JobPageFilter): Promise<string[]>
 describe.each(databases)('pages of jobs on %s', (kind) => {
   test(
     'give what fits, once and in order, for every combination of filters',
-    { timeout: 180_000 },
+    { timeout: 600_000 },
     async () => {
       const bench = await openBench(kind);
       await fill(bench);

@@ -130,6 +130,19 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     );
   });
 
+  test('a search finds nothing in errors that the caller cannot read', async () => {
+    const payload = { password: SECRET, note: 'harmless', fails: true };
+    await post('/plugin/mirror/run', { payload });
+    await settled();
+    const search = async (query: string, token: string): Promise<unknown[]> => {
+      const { body } = await api.ask(`/jobs?query=${query}`, { token });
+      return [(body['jobs'] as unknown[]).length > 0, Number(body['total']) > 0];
+    };
+    expect(await search('harmless', READER)).toEqual([true, true]);
+    expect(await search(SECRET, OWNER)).toEqual([true, true]);
+    expect(await search(SECRET, READER)).toEqual([false, false]);
+  });
+
   test('a caller reads back its own job and run as they are', async () => {
     const made = await post('/plugin/mirror/run', { payload: { password: SECRET } }, CALLER);
     await settled();

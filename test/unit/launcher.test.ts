@@ -66,7 +66,7 @@ function start(program: string, ...args: string[]): Run {
   return {
     child,
     output: () => text,
-    said: (wanted) => expect.poll(() => text, { timeout: 10_000 }).toContain(wanted),
+    said: (wanted) => expect.poll(() => text, { timeout: 60_000 }).toContain(wanted),
     ended: new Promise((done) => child.once('close', (code) => done(code))),
   };
 }

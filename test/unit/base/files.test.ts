@@ -25,6 +25,6 @@ test.runIf(process.platform === 'linux')('a place that takes nothing new is told
   const program = `import { makeDirectories } from ${JSON.stringify(files)};
     try { makeDirectories('/proc/nobody/here'); } catch (error) { console.log(error.code); }`;
   const args = ['--input-type=module', '--eval', program];
-  const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 20_000 });
+  const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 120_000 });
   expect(stdout).toBe('ENOENT\n');
 });

@@ -14,7 +14,7 @@ function start(program: string, stdout: number | 'pipe') {
   const args = ['--input-type=module', '--eval', before + program];
   const child = spawn(process.execPath, args, {
     stdio: ['ignore', stdout, 'pipe'],
-    timeout: 20_000,
+    timeout: 120_000,
     killSignal: 'SIGKILL',
   });
   const { stderr } = child;
