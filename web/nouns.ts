@@ -1,6 +1,7 @@
 /** The pages in the order of the menu. */
 export const nouns: readonly (readonly [page: string, title: string])[] = [
   ['overview', 'Overview'],
+  ['doctor', 'Doctor'],
   ['incidents', 'Incidents'],
   ['jobs', 'Jobs'],
   ['runs', 'Runs'],

@@ -2,6 +2,7 @@ import type { FunctionComponent } from 'preact';
 import type { Route } from './route.ts';
 import { DirectivePage } from './directive/directive.tsx';
 import { DirectivesPage } from './directive/directives.tsx';
+import { FindingsPage } from './finding/findings.tsx';
 import { IncidentPage } from './incident/incident.tsx';
 import { IncidentsPage } from './incident/incidents.tsx';
 import { JobPage } from './job/job.tsx';
@@ -30,6 +31,7 @@ const pages: ReadonlyMap<string, readonly [all: Page, one?: Page]> = new Map<
   readonly [Page, Page?]
 >([
   ['overview', [OverviewPage]],
+  ['doctor', [FindingsPage]],
   ['incidents', [IncidentsPage, IncidentPage]],
   ['jobs', [JobsPage, JobPage]],
   ['runs', [RunsPage, RunPage]],

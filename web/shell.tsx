@@ -3,8 +3,10 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { onLink } from './api/live.ts';
 import type { Link } from './api/stream.ts';
 import { signOut } from './api/token.ts';
+import { Attention, useAttention, useAttentionState } from './finding/attention.ts';
 import { link, type Route } from './route.ts';
 import { nouns } from './nouns.ts';
+import { count } from './text/time.ts';
 import { Icon } from './ui/icons.tsx';
 import { Search } from './ui/search.tsx';
 import { nextTheme, readTheme, setTheme } from './ui/theme.ts';
@@ -23,45 +25,65 @@ export function Shell({
     const here = nav.current?.querySelector('[aria-current]');
     here?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   }, [route.page]);
+  const attention = useAttentionState();
   return (
-    <div class="shell">
-      <a class="skip" href="#page">
-        To the page
-      </a>
-      <nav class="nav" aria-label="Pages of the dashboard" ref={nav}>
-        <a class="brand" href={link('overview')} aria-label="Ductile, overview">
-          <img src={document.querySelector('link[rel=icon]')?.getAttribute('href') ?? ''} alt="" />
-          <span>Ductile</span>
+    <Attention.Provider value={attention}>
+      <div class="shell">
+        <a class="skip" href="#page">
+          To the page
         </a>
-        {nouns.map(([page, title]) => (
-          <a
-            class="nav-link"
-            href={link(page)}
-            {...(route.page === page ? { 'aria-current': 'page' as const } : {})}
-          >
-            <Icon name={page} />
-            <span>{title}</span>
+        <nav class="nav" aria-label="Pages of the dashboard" ref={nav}>
+          <a class="brand" href={link('overview')} aria-label="Ductile, overview">
+            <img
+              src={document.querySelector('link[rel=icon]')?.getAttribute('href') ?? ''}
+              alt=""
+            />
+            <span>Ductile</span>
           </a>
-        ))}
-      </nav>
-      <div class="bar">
-        <Search />
-        <Live />
-        <ThemeSwitch />
-        <button
-          type="button"
-          class="icon-button"
-          aria-label="Sign out"
-          onClick={() => signOut('asked')}
-        >
-          <Icon name="leave" />
-        </button>
+          {nouns.map(([page, title]) => (
+            <a
+              class="nav-link"
+              href={link(page)}
+              {...(route.page === page ? { 'aria-current': 'page' as const } : {})}
+            >
+              <Icon name={page} />
+              <span>{title}</span>
+              {page === 'doctor' && <FindingCount />}
+            </a>
+          ))}
+        </nav>
+        <div class="bar">
+          <Search />
+          <Live />
+          <ThemeSwitch />
+          <button
+            type="button"
+            class="icon-button"
+            aria-label="Sign out"
+            onClick={() => signOut('asked')}
+          >
+            <Icon name="leave" />
+          </button>
+        </div>
+        <main id="page" tabIndex={-1}>
+          <Lost />
+          {children}
+        </main>
       </div>
-      <main id="page" tabIndex={-1}>
-        <Lost />
-        {children}
-      </main>
-    </div>
+    </Attention.Provider>
+  );
+}
+
+/** How many findings need attention; nothing while none is known. */
+function FindingCount() {
+  const urgent = useAttention().findings.filter(({ severity }) => severity !== 'info');
+  if (urgent.length === 0) return null;
+  const tone = urgent.some(({ severity }) => severity === 'error') ? 'bad' : 'warn';
+  return (
+    <span class={`nav-count ${tone}`}>
+      {count(urgent.length)}
+      <span class="unseen"> {urgent.length === 1 ? 'finding' : 'findings'}</span>
+    </span>
   );
 }
 

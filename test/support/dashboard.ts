@@ -37,6 +37,8 @@ export const ENDPOINT_KEY = 'the-key-of-the-parcels';
 export interface MoreOfDashboard {
   /** Of the plugin `broken`, instead of one that fails. */
   readonly program?: string;
+  /** Pipelines besides the one that asks for a decision. */
+  readonly pipelines?: readonly JsonObject[];
   /** A package besides the one that greets. */
   readonly parcel?: JsonObject;
   /** The name that the browser asks for, instead of loopback. */
@@ -69,7 +71,7 @@ export async function openDashboard(more: MoreOfDashboard = {}): Promise<Dashboa
   };
 }
 
-function setup({ program = fails, parcel, host }: MoreOfDashboard) {
+function setup({ program = fails, pipelines = [], parcel, host }: MoreOfDashboard) {
   const steps: JsonObject[] = [
     { id: 'look', uses: 'echo.handle' },
     {
@@ -96,7 +98,7 @@ function setup({ program = fails, parcel, host }: MoreOfDashboard) {
         schedules: [{ id: 'soon', every: '1h', command: 'poll' }],
       },
     },
-    pipelines: [{ name: 'decide', steps }],
+    pipelines: [{ name: 'decide', steps }, ...pipelines],
     packages: {
       ...(parcel === undefined ? {} : { parcel: manifest({ slug: 'parcel', ...parcel }) }),
       greeter: manifest({

@@ -97,6 +97,7 @@ const aboutLooks = [
 
 const pages = (): string[] => [
   '/ui',
+  '/ui/doctor',
   '/ui/jobs',
   `/ui/jobs/${failed}`,
   '/ui/runs',
@@ -120,7 +121,7 @@ const pages = (): string[] => [
 
 describe('every page', () => {
   // Measuring contrast takes long, and these pages have every colour that there is.
-  const colourful = new Set(['/ui', '/ui/schedules', '/ui/packages/greeter']);
+  const colourful = new Set(['/ui', '/ui/doctor', '/ui/schedules', '/ui/packages/greeter']);
   const isColourful = (path: string): boolean =>
     colourful.has(path) || [failed, run, directive].some((id) => path.endsWith(id));
   const colourless = { rules: { 'color-contrast': { enabled: false } } };
@@ -287,13 +288,13 @@ describe('acting shows the plan first', () => {
   test('a breaker is reset where its incident is shown, and that closes by itself', () =>
     place.look(async ({ page, open }) => {
       await open('/ui');
-      const alarm = page.locator('.troubles li', { hasText: 'broken poll' });
-      await alarm.getByRole('link', { name: 'Look' }).click();
+      const alarm = page.locator('.findings > li', { hasText: 'broken poll' });
+      await alarm.getByRole('link', { name: 'Open incident' }).click();
       await page.waitForURL(`**/ui/incidents/${incident}`);
       await page.getByRole('button', { name: 'Reset the breaker' }).click();
       await page.locator('dialog .plan').getByText('broken').first().waitFor();
       await page.getByRole('dialog').getByRole('button', { name: 'Reset the breaker' }).click();
-      await page.getByText('The breaker is closed.').waitFor();
+      await page.getByText('Breaker reset').waitFor();
       const { body } = await place.api.ask('/system/breaker');
       expect(JSON.stringify(body['breakers'])).not.toContain('"state":"open"');
     }));
@@ -339,14 +340,6 @@ describe('acting shows the plan first', () => {
       await page.getByText(/Replayed/).waitFor();
     }));
 });
-
-test('on a phone, where one is stays in sight among the pages', () =>
-  place.look(async ({ page, open }) => {
-    await page.setViewportSize({ width: 380, height: 800 });
-    await open('/ui/tenants');
-    const { x = -1, width = 0 } = (await page.locator('nav [aria-current]').boundingBox()) ?? {};
-    expect([x >= 0, x + width <= 380]).toEqual([true, true]);
-  }));
 
 test('a page of what is not there says so, and what it is a page of', () =>
   place.look(async ({ page, open, turn, complaints }) => {

@@ -95,3 +95,11 @@ test('on a phone, what is asked for and what tells rows apart is not cut off', (
     },
     { width: 390 },
   ));
+
+test('on a phone, the menu shows the entry of the current page', () =>
+  place.look(async ({ page, open }) => {
+    await page.setViewportSize({ width: 380, height: 800 });
+    await open('/ui/tenants');
+    const { x = -1, width = 0 } = (await page.locator('nav [aria-current]').boundingBox()) ?? {};
+    expect([x >= 0, x + width <= 380]).toEqual([true, true]);
+  }));

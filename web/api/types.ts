@@ -6,6 +6,7 @@ import type * as directiveDecide from '../../src/operations/directive-decide.ts'
 import type * as directive from '../../src/operations/directive.ts';
 import type * as discovery from '../../src/operations/discovery.ts';
 import type * as incident from '../../src/operations/incident.ts';
+import type * as doctor from '../../src/operations/doctor.ts';
 import type * as events from '../../src/operations/events.ts';
 import type * as installation from '../../src/operations/installation.ts';
 import type * as jobControl from '../../src/operations/job-control.ts';
@@ -16,6 +17,7 @@ import type * as pipelineRun from '../../src/operations/pipeline-run.ts';
 import type * as pipeline from '../../src/operations/pipeline.ts';
 import type * as pluginSwitch from '../../src/operations/plugin-switch.ts';
 import type * as plugin from '../../src/operations/plugin.ts';
+import type * as reload from '../../src/operations/reload.ts';
 import type * as runControl from '../../src/operations/run-control.ts';
 import type * as runList from '../../src/operations/run-list.ts';
 import type * as run from '../../src/operations/run.ts';
@@ -50,6 +52,7 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof directive> &
   Calls<typeof directiveDecide> &
   Calls<typeof discovery> &
+  Calls<typeof doctor> &
   Calls<typeof events> &
   Calls<typeof incident> &
   Calls<typeof installation> &
@@ -61,6 +64,7 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof pipelineRun> &
   Calls<typeof plugin> &
   Calls<typeof pluginSwitch> &
+  Calls<typeof reload> &
   Calls<typeof run> &
   Calls<typeof runControl> &
   Calls<typeof runList> &
@@ -92,6 +96,7 @@ export type Step = RunStory['steps'][number];
 export type Signal = Output<'signal.list'>['signals'][number];
 export type Event = Output<'signal.tail'>['events'][number];
 export type Schedule = Output<'schedule.list'>['schedules'][number];
+export type Finding = Output<'system.doctor'>['findings'][number];
 export type Incident = Output<'incident.list'>['incidents'][number];
 export type Tenant = Output<'tenant.list'>['tenants'][number];
 export type Coming = Output<'schedule.preview'>['times'][number];

@@ -98,11 +98,11 @@ function Failed({ plugin, command }: { readonly plugin: string; readonly command
   );
   return (
     <Card
-      title="Failed lately"
+      title="Recent failures"
       aside={<a href={link('jobs', { query: { plugin, command } })}>All its jobs</a>}
     >
       <Loaded call={failed}>
-        {({ jobs }) => <JobTable jobs={jobs} label="Jobs that failed lately" isShort />}
+        {({ jobs }) => <JobTable jobs={jobs} label="Recent failures" isShort />}
       </Loaded>
     </Card>
   );

@@ -10,9 +10,9 @@ import { Table } from '../ui/table.tsx';
 import { Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { JobTable } from '../job/jobs.tsx';
+import { AttentionCard } from './attention.tsx';
 import { Pulse } from './pulse.tsx';
 import { Share, Tile } from './tile.tsx';
-import { Troubles } from './troubles.tsx';
 
 const windows = [
   ['', '1 hour'],
@@ -22,7 +22,7 @@ const windows = [
 
 const FAILED_ROWS = 6;
 
-/** What runs, what waits and what is broken, at a glance. */
+/** What needs attention, what runs and what waits. */
 export function OverviewPage({ route }: { readonly route: Route }) {
   const window = route.query['window'] ?? '1h';
   const summary = useCall('analytics.summary', { window }, ['job.']);
@@ -38,11 +38,11 @@ export function OverviewPage({ route }: { readonly route: Route }) {
         <Choice route={route} name="window" label="How far to look back" options={windows} />
       </Head>
       <Tiles summary={summary.data} queue={queue.data} />
-      <Troubles />
+      <AttentionCard />
       <div class="columns">
         <div>
           <Card
-            title="Failed lately"
+            title="Recent failures"
             aside={
               <a href={link('jobs', { query: { status: 'failed,dead,timed_out' } })}>
                 All failures
@@ -52,9 +52,9 @@ export function OverviewPage({ route }: { readonly route: Route }) {
             <Loaded call={failed}>
               {({ jobs }) =>
                 jobs.length === 0 ? (
-                  <Empty>Nothing has failed.</Empty>
+                  <Empty>No job has failed. Failed jobs are listed here.</Empty>
                 ) : (
-                  <JobTable jobs={jobs} label="Jobs that failed lately" isShort />
+                  <JobTable jobs={jobs} label="Recent failures" isShort />
                 )
               }
             </Loaded>
@@ -126,7 +126,7 @@ function Tiles({ summary, queue }: TilesProps) {
         value={summary === undefined ? '…' : duration(meanWait(summary))}
         about={
           (queue?.oldest_ready_at ?? null) === null ? (
-            'nobody waits now'
+            'the queue is empty'
           ) : (
             <>
               the oldest since <Time at={queue?.oldest_ready_at} />
@@ -206,7 +206,8 @@ interface Beats {
 const none: Beats = { good: 0, failed: 0 };
 
 function Lanes({ lanes }: { readonly lanes: Output<'analytics.queue'>['lanes'] }) {
-  if (lanes.length === 0) return <Empty>Nothing waits and nothing runs.</Empty>;
+  if (lanes.length === 0)
+    return <Empty command="ductile plugin run echo">The queue is empty. Start a job:</Empty>;
   return (
     <Table
       label="The queue by plugin"
@@ -233,7 +234,9 @@ function Lanes({ lanes }: { readonly lanes: Output<'analytics.queue'>['lanes'] }
 
 function Commands({ rows }: { readonly rows: Output<'analytics.summary'>['commands'] }) {
   if (rows.length === 0) {
-    return <Empty command="ductile plugin run echo">Nothing has run in that time.</Empty>;
+    return (
+      <Empty command="ductile plugin run echo">No attempt ended in this time. Start a job:</Empty>
+    );
   }
   return (
     <Table

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { call, isDestroying, plan, Refusal } from '../api/client.ts';
 import { makeKey } from '../api/key.ts';
 import type { Input, Name, Output } from '../api/types.ts';
-import { Copy } from './copy.tsx';
+import { Choice, Plan, Reason, Shown, type Kept } from './ask-parts.tsx';
 import { Problem, Waiting } from './parts.tsx';
 import { Text } from './text.tsx';
 
@@ -11,20 +11,28 @@ interface Wish {
   readonly title: string;
   readonly word: string;
   readonly isDestroying: boolean;
+  readonly about: ComponentChildren;
   readonly choice: { readonly label: string; readonly texts: readonly string[] } | undefined;
-  readonly plan: (chosen: number) => Promise<readonly string[]>;
-  readonly fulfil: (chosen: number) => Promise<Fulfilled>;
+  readonly reason: Pick<ReasonField<Name>, 'label' | 'isRequired'> | undefined;
+  readonly plan: (choices: Choices) => Promise<readonly string[]>;
+  readonly fulfil: (choices: Choices) => Promise<Fulfilled>;
+}
+
+interface Choices {
+  readonly chosen: number;
+  readonly reason: string;
+}
+
+/** A text that the reader may add, for the record. */
+export interface ReasonField<N extends Name> {
+  readonly field: keyof Input<N> & string;
+  readonly label: string;
+  readonly isRequired?: boolean;
 }
 
 interface Fulfilled {
   readonly told: ComponentChildren;
   readonly kept: Kept | undefined;
-}
-
-/** What stays in sight until the reader has it, because nobody is told it again. */
-export interface Kept {
-  readonly about: string;
-  readonly values: readonly (readonly [name: string, value: string])[];
 }
 
 let show: ((wish: Wish) => void) | undefined;
@@ -35,6 +43,9 @@ export interface Change<N extends Name> {
   readonly word: string;
   readonly name: N;
   readonly input: Input<N>;
+  /** What the reader must know to decide, above the plan. */
+  readonly about?: ComponentChildren;
+  readonly reason?: ReasonField<N>;
   /** Ways to do it, each with what it adds to the input; the first one unless chosen. */
   readonly choice?: {
     readonly label: string;
@@ -48,17 +59,30 @@ export interface Change<N extends Name> {
 
 /** Every change shows first what it would do, and is done when the reader says so. */
 export function ask<N extends Name>(change: Change<N>): void {
-  const { title, word, name, input, choice, done, keep } = change;
-  const key = makeKey();
-  const inputOf = (chosen: number): Input<N> => ({ ...input, ...choice?.options[chosen]?.[1] });
+  const { title, word, name, input, about, choice, reason, done, keep } = change;
+  const inputOf = ({ chosen, reason: text }: Choices): Input<N> => ({
+    ...input,
+    ...choice?.options[chosen]?.[1],
+    ...(reason === undefined || text === '' ? {} : { [reason.field]: text }),
+  });
+  // Another choice is another request; the same one asked again is done once.
+  const keys = new Map<string, string>();
+  const keyOf = (choices: Choices): string => {
+    const asked = JSON.stringify(choices);
+    const key = keys.get(asked) ?? makeKey();
+    keys.set(asked, key);
+    return key;
+  };
   show?.({
     title,
     word,
     isDestroying: isDestroying(name),
+    about,
     choice: choice && { label: choice.label, texts: choice.options.map(([text]) => text) },
-    plan: (chosen) => plan(name, inputOf(chosen)),
-    async fulfil(chosen) {
-      const output = await call(name, inputOf(chosen), { key: `${key}-${chosen}` });
+    reason,
+    plan: (choices) => plan(name, inputOf(choices)),
+    async fulfil(choices) {
+      const output = await call(name, inputOf(choices), { key: keyOf(choices) });
       return { told: done?.(output) ?? 'Done.', kept: keep?.(output) };
     },
   });
@@ -118,6 +142,7 @@ interface QuestionProps {
 
 function Question({ wish, close, end }: QuestionProps) {
   const [chosen, setChosen] = useState(0);
+  const [reason, setReason] = useState('');
   const [lines, setLines] = useState<readonly string[]>();
   const [error, setError] = useState<Refusal>();
   const [isBusy, setBusy] = useState(false);
@@ -125,7 +150,8 @@ function Question({ wish, close, end }: QuestionProps) {
     let isOver = false;
     setLines(undefined);
     setError(undefined);
-    wish.plan(chosen).then(
+    // The plan is the same with every reason; where one is required, any reason will do.
+    wish.plan({ chosen, reason: wish.reason?.isRequired === true ? wish.word : '' }).then(
       (told) => {
         if (!isOver) setLines(told);
       },
@@ -135,10 +161,11 @@ function Question({ wish, close, end }: QuestionProps) {
     );
     return () => void (isOver = true);
   }, [wish, chosen]);
+  const isMissing = wish.reason?.isRequired === true && reason.trim() === '';
   const fulfil = async (): Promise<void> => {
     setBusy(true);
     try {
-      end(await wish.fulfil(chosen));
+      end(await wish.fulfil({ chosen, reason: reason.trim() }));
     } catch (thrown) {
       setError(toRefusal(thrown));
     } finally {
@@ -150,7 +177,11 @@ function Question({ wish, close, end }: QuestionProps) {
       <h2 id="ask-title">
         <Text value={wish.title} />
       </h2>
+      {wish.about}
       <Choice choice={wish.choice} chosen={chosen} isBusy={isBusy} choose={setChosen} />
+      {wish.reason !== undefined && (
+        <Reason label={wish.reason.label} value={reason} isBusy={isBusy} change={setReason} />
+      )}
       {lines === undefined && error === undefined && <Waiting />}
       {lines !== undefined && <Plan lines={lines} />}
       {error !== undefined && <Problem error={error} />}
@@ -161,83 +192,10 @@ function Question({ wish, close, end }: QuestionProps) {
         <button
           type="button"
           class={wish.isDestroying ? 'danger' : 'main'}
-          disabled={lines === undefined || isBusy}
+          disabled={lines === undefined || isBusy || isMissing}
           onClick={() => void fulfil()}
         >
           {wish.word}
-        </button>
-      </div>
-    </>
-  );
-}
-
-interface ChoiceProps {
-  readonly choice: Wish['choice'];
-  readonly chosen: number;
-  readonly isBusy: boolean;
-  readonly choose: (chosen: number) => void;
-}
-
-function Choice({ choice, chosen, isBusy, choose }: ChoiceProps) {
-  if (choice === undefined) return null;
-  return (
-    <label class="field-row">
-      <span>{choice.label}</span>
-      <select
-        disabled={isBusy}
-        value={chosen}
-        onChange={(event) => choose(Number(event.currentTarget.value))}
-      >
-        {choice.texts.map((text, at) => (
-          <option value={at}>{text}</option>
-        ))}
-      </select>
-    </label>
-  );
-}
-
-function Plan({ lines }: { readonly lines: readonly string[] }) {
-  return (
-    <ul class="plan">
-      {lines.length === 0 && <li>Nothing would change.</li>}
-      {lines.map((line) => (
-        <li>
-          <Text value={line} />
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-interface ShownProps {
-  readonly told: ComponentChildren;
-  readonly kept: Kept;
-  readonly close: () => void;
-}
-
-function Shown({ told, kept, close }: ShownProps) {
-  return (
-    <>
-      <h2 id="ask-title">{told}</h2>
-      <p class="soft">{kept.about}</p>
-      <dl class="kept">
-        {kept.values.map(([name, value]) => (
-          <div>
-            <dt>
-              <Text value={name} />
-            </dt>
-            <dd>
-              <code>
-                <Text value={value} />
-              </code>
-              <Copy text={value} what={name} />
-            </dd>
-          </div>
-        ))}
-      </dl>
-      <div class="acts">
-        <button type="button" class="main" onClick={close}>
-          I have it
         </button>
       </div>
     </>

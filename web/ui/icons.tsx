@@ -1,6 +1,7 @@
 /** Twenty strokes instead of a library. */
 const paths: ReadonlyMap<string, string> = new Map([
   ['overview', 'M3 13h4V8H3zm6.5 0h4V3h-4zM16 13h1V6'],
+  ['doctor', 'M10 2.5 16 5v4.5c0 4-2.8 6.7-6 8-3.2-1.3-6-4-6-8V5zm0 4.5v6M7 10h6'],
   ['incidents', 'M10 3 2.5 16.5h15zm0 5v4m0 2v.01'],
   ['jobs', 'M3 5h14M3 10h14M3 15h9'],
   ['runs', 'M5 4v5a3 3 0 0 0 3 3h7m0 0-3-3m3 3-3 3M5 4a1 1 0 1 0 0-.01'],

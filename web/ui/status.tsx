@@ -26,7 +26,7 @@ const looks: ReadonlyMap<string, Look> = new Map<string, Look>([
   ...of('bad', 'cross', 'failed unhealthy refused error settle_error crashed'),
   ...of('bad', 'stop', 'dead halted open broken'),
   ...of('bad', 'clock', 'timed_out overdue'),
-  ...of('calm', 'dots', 'queued pending requested delayed dormant'),
+  ...of('calm', 'dots', 'queued pending requested delayed dormant info'),
   ...of('busy', 'arc', 'running advancing active awake half_open installing upgrading'),
   ...of('calm', 'bar', 'cancelled disabled retired uninstalled no asleep'),
   ...of('warn', 'pause', 'paused suspended held invalid'),

@@ -27,6 +27,25 @@ export function Text({ value, lines = false }: TextProps) {
   );
 }
 
+/** A text in which `backquotes` mark what to type. */
+export function Marked({ value }: { readonly value: string }) {
+  return (
+    <>
+      {value.split('`').map((text, at, all) => {
+        if (text === '') return null;
+        // A backquote without its partner is only a character.
+        if (at % 2 === 0) return <Text value={text} />;
+        if (at === all.length - 1) return <Text value={`\`${text}`} />;
+        return (
+          <code>
+            <Text value={text} />
+          </code>
+        );
+      })}
+    </>
+  );
+}
+
 /** A text that may be missing: what is not there does not look like what is called so. */
 export function Maybe({ value }: { readonly value: string | null | undefined }) {
   if (value === null || value === undefined) return <span class="none">–</span>;

@@ -1,0 +1,146 @@
+/** What needs attention: the panel of the Overview, the page of `doctor`, and its count in the menu. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { openDashboard, type Dashboard } from '../support/dashboard.ts';
+import { eventually } from '../support/instance.ts';
+
+let place: Dashboard;
+let halted: string;
+
+beforeAll(async () => {
+  place = await openDashboard({
+    pipelines: [{ name: 'fragile', steps: [{ id: 'breaks', uses: 'broken.handle' }] }],
+  });
+  halted = await haltedRun();
+});
+
+afterAll(() => place.close());
+
+async function haltedRun(): Promise<string> {
+  const { run_id: id } = await place.post('/pipeline/fragile', { payload: {} });
+  await eventually('a halted run', async () => {
+    const { body } = await place.api.ask(`/runs/${String(id)}`);
+    return body['status'] === 'halted';
+  });
+  return String(id);
+}
+
+/** Answers an operation as the test says, instead of the service. */
+async function answer(page: Page, path: string, json: object, status = 200): Promise<void> {
+  await page.route(
+    ({ pathname }) => pathname === path,
+    (route) => route.fulfill({ status, json }),
+  );
+}
+
+const healthy = { valid: true, errors: 0, warnings: 0, findings: [] };
+
+describe('the Overview', () => {
+  test('ranks what is wrong, with its evidence, its object and the command that resolves it', () =>
+    place.look(async ({ page, open, audit }) => {
+      await open('/ui');
+      const card = page.getByRole('list', { name: 'What needs attention' });
+      const finding = card.getByRole('listitem').filter({ hasText: 'pipeline fragile halted' });
+      await finding.getByText(`run ${halted} halted at breaks`).waitFor();
+      await finding.getByText(`ductile run revive ${halted}`).waitFor();
+      await finding.getByRole('button', { name: 'Copy the command' }).click();
+      const ranks = await card.locator('.finding-state .status').allTextContents();
+      expect(ranks).toEqual(ranks.toSorted());
+      expect(await audit()).toEqual([]);
+      await finding.getByRole('link', { name: 'Open run' }).click();
+      await page.waitForURL(`**/ui/runs/${halted}`);
+    }));
+
+  test('says that nothing is wrong only if doctor says so', () =>
+    place.look(async ({ page, open, complaints }) => {
+      const fine = page.getByText('Nothing needs attention.');
+      await answer(page, '/incidents', { incidents: [], next_cursor: null });
+      await answer(page, '/system/doctor', healthy);
+      await open('/ui');
+      await fine.waitFor();
+      expect(await page.locator('.nav-count').count()).toBe(0);
+      await answer(page, '/system/doctor', { error: 'the ledger is gone', code: 'X' }, 503);
+      await open('/ui?');
+      await page.getByText('Not everything that may need attention').waitFor();
+      expect(await fine.count()).toBe(0);
+      for (const told of complaints.splice(0)) expect(told).toContain('503');
+    }));
+
+  test('shows an open incident that no finding explains', () =>
+    place.look(async ({ page, open }) => {
+      const incident = {
+        incident_id: '0199a1b2-0000-7000-8000-000000000001',
+        kind: 'breaker_open',
+        key: 'mail/handle',
+        status: 'open',
+        message: 'The breaker of mail handle is open.',
+        opened_at: '2026-01-01T00:00:00.000Z',
+        last_seen_at: '2026-01-01T00:00:00.000Z',
+        closed_at: null,
+        count: 3,
+        detail: {},
+      };
+      await answer(page, '/incidents', { incidents: [incident], next_cursor: null });
+      await answer(page, '/system/doctor', healthy);
+      await open('/ui');
+      const finding = page.getByRole('listitem').filter({ hasText: incident.message });
+      await finding.getByRole('button', { name: 'Reset breaker' }).waitFor();
+      await finding.getByRole('link', { name: 'Open incident' }).click();
+      await page.waitForURL(`**/ui/incidents/${incident.incident_id}`);
+    }));
+});
+
+describe('the page of doctor', () => {
+  test('lists all findings, filtered by severity in the address, counted in the menu', () =>
+    place.look(async ({ page, open, audit }) => {
+      await open('/ui/doctor');
+      const { body } = await place.api.ask('/system/doctor');
+      const all = body['findings'] as { readonly severity: string }[];
+      const urgent = all.filter(({ severity }) => severity !== 'info').length;
+      await page.getByRole('link', { name: `Doctor ${urgent} findings` }).waitFor();
+      const list = page.getByRole('list', { name: 'Findings' });
+      await expect.poll(() => list.locator('> li').count()).toBe(all.length);
+      expect(await audit()).toEqual([]);
+      await page.getByRole('button', { name: /^Errors/ }).click();
+      await page.waitForURL('**/ui/doctor?severity=error');
+      const errors = all.filter(({ severity }) => severity === 'error').length;
+      await expect.poll(() => list.locator('> li').count()).toBe(errors);
+      await page.reload();
+      await list.getByText('pipeline fragile halted').waitFor();
+    }));
+
+  test('says which scope a token lacks, and does not ask again with that token', async () => {
+    const { token } = await place.post('/tokens', { name: 'narrow', scopes: ['jobs:ro'] });
+    let asked = 0;
+    await place.look(
+      async ({ page, open, turn, complaints }) => {
+        page.on('request', (request) => {
+          if (new URL(request.url()).pathname === '/system/doctor') asked += 1;
+        });
+        await open('/ui/doctor');
+        await page.getByText('Use a token with the scope system:ro.').waitFor();
+        const before = asked;
+        for (const path of ['/ui/jobs', '/ui', '/ui/doctor']) await turn(path);
+        expect(asked).toBe(before);
+        expect(await page.getByText('Doctor found').count()).toBe(0);
+        for (const told of complaints.splice(0)) expect(told).toContain('403');
+      },
+      { token: String(token) },
+    );
+  });
+
+  test('explains a finding, and resolves it with the keyboard alone', () =>
+    place.look(async ({ page, open, audit }) => {
+      await open('/ui/doctor?severity=error');
+      const finding = page.getByRole('listitem').filter({ hasText: 'pipeline fragile halted' });
+      await finding.getByRole('button', { name: 'Why' }).press('Enter');
+      await finding.getByRole('region', { name: 'Why' }).waitFor();
+      await finding.getByRole('button', { name: 'Revive run' }).press('Enter');
+      const dialog = page.getByRole('dialog');
+      await dialog.locator('.plan').getByText('fragile').first().waitFor();
+      expect(await audit()).toEqual([]);
+      await dialog.getByRole('button', { name: 'Revive run' }).press('Enter');
+      await page.getByText('Run revived').waitFor();
+      await finding.getByText(halted).first().waitFor({ state: 'detached' });
+    }));
+});

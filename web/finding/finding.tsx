@@ -1,0 +1,114 @@
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import { link } from '../route.ts';
+import { count } from '../text/time.ts';
+import { Command } from '../ui/parts.tsx';
+import { Status } from '../ui/status.tsx';
+import { Marked, Text, Time } from '../ui/text.tsx';
+import { Why } from '../ui/why.tsx';
+import type { ShownFinding } from './attention.ts';
+import { askRemedy } from './ask-remedy.ts';
+import { readRemedy } from './remedy.ts';
+import { findSubject } from './subject.ts';
+
+interface FindingProps {
+  readonly finding: ShownFinding;
+  /** Only the first command, and no explanation. */
+  readonly isShort?: boolean;
+  readonly reload: () => void;
+}
+
+/** One finding: what is wrong, what proves it, and what resolves it. */
+export function FindingItem({ finding, isShort = false, reload }: FindingProps) {
+  const { severity, evidence, fix, commands, since, count: objects } = finding;
+  const [isExplained, setExplained] = useState(false);
+  const isWhyThere = !isShort && finding.why !== null;
+  return (
+    <li class="finding">
+      <div class="finding-state">
+        <Status value={severity} />
+        <span class="soft small">
+          {since !== null && <Time at={since} />}
+          {objects > 1 && ` · ${count(objects)}×`}
+        </span>
+      </div>
+      <div class="finding-text">
+        <p class="says">
+          <Message finding={finding} />
+        </p>
+        {evidence !== null && (
+          <p class="soft small">
+            <Text value={evidence} lines />
+          </p>
+        )}
+        {fix !== '' && (
+          <p class="small">
+            <Marked value={fix} />
+          </p>
+        )}
+        {commands.slice(0, isShort ? 1 : undefined).map((command) => (
+          <Command text={command} />
+        ))}
+        {isExplained && finding.why !== null && <Why kind="any" id={finding.why} />}
+      </div>
+      <Acts finding={finding} reload={reload}>
+        {isWhyThere && (
+          <button
+            type="button"
+            aria-expanded={isExplained}
+            onClick={() => setExplained(!isExplained)}
+          >
+            Why
+          </button>
+        )}
+      </Acts>
+    </li>
+  );
+}
+
+/** A finding in a file names its location; one on the ledger is a whole sentence. */
+function Message({ finding: { id, place, key, message } }: Pick<FindingProps, 'finding'>) {
+  if (place === id) return <Text value={message} />;
+  return (
+    <>
+      <code>
+        <Text value={key === '' ? place : key} />
+      </code>{' '}
+      <Text value={message} />
+      {key !== '' && (
+        <span class="soft small place">
+          {' '}
+          <Text value={place} />
+        </span>
+      )}
+    </>
+  );
+}
+
+interface ActsProps extends Pick<FindingProps, 'finding' | 'reload'> {
+  readonly children: ComponentChildren;
+}
+
+function Acts({ finding, reload, children }: ActsProps) {
+  const subject = findSubject(finding);
+  const { incident } = finding;
+  const remedies = finding.commands.flatMap((command) => readRemedy(command) ?? []);
+  return (
+    <div class="acts">
+      {subject !== undefined && <a href={subject.href}>Open {subject.noun}</a>}
+      {incident !== undefined && subject?.noun !== 'incident' && (
+        <a href={link('incidents', { id: incident.incident_id })}>Open incident</a>
+      )}
+      {children}
+      {remedies.map((remedy, at) => (
+        <button
+          type="button"
+          class={at === 0 ? 'main' : ''}
+          onClick={() => askRemedy(remedy, reload)}
+        >
+          {remedy.word}
+        </button>
+      ))}
+    </div>
+  );
+}

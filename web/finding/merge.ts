@@ -1,0 +1,44 @@
+import type { Finding, Incident } from '../api/types.ts';
+
+type Merged = Finding & { readonly incident: Incident | undefined };
+
+const severities: readonly string[] = ['error', 'warning', 'info'];
+
+/** Gives findings their incidents, adds incidents that no finding explains, and ranks all of them. */
+export function mergeIncidents(
+  findings: readonly Finding[],
+  incidents: readonly Incident[],
+): Merged[] {
+  const open = new Map(incidents.map((incident) => [`${incident.kind}:${incident.key}`, incident]));
+  const known = new Set(findings.map(({ id }) => id));
+  const merged = [
+    ...findings.map((finding) => ({ ...finding, incident: open.get(finding.id) })),
+    ...[...open].filter(([id]) => !known.has(id)).map(([id, incident]) => describe(id, incident)),
+  ];
+  const rank = ({ severity }: Finding): number => severities.indexOf(severity);
+  return merged.toSorted((a, b) => rank(a) - rank(b));
+}
+
+function describe(id: string, incident: Incident): Merged {
+  const [plugin = '', command = ''] = incident.key.split('/');
+  const isBreaker = incident.kind === 'breaker_open' && command !== '';
+  return {
+    severity: 'error',
+    category: 'incidents',
+    place: id,
+    key: incident.key,
+    message: incident.message,
+    fix: '',
+    id,
+    evidence: null,
+    commands: [
+      ...(isBreaker ? [`ductile system reset ${plugin} --command ${command}`] : []),
+      `ductile incident show ${incident.incident_id}`,
+    ],
+    why: null,
+    since: incident.opened_at,
+    count: incident.count,
+    detail: null,
+    incident,
+  };
+}

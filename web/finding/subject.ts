@@ -1,0 +1,88 @@
+import { link } from '../route.ts';
+import { splitCommand } from './remedy.ts';
+
+/** What the link of a finding needs to know. */
+export interface FindingLike {
+  readonly id: string;
+  readonly key: string;
+  readonly category: string;
+  readonly commands: readonly string[];
+  readonly why: string | null;
+}
+
+/** The object of a finding, and the page that shows it. */
+export interface Subject {
+  readonly noun: string;
+  readonly href: string;
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** By the noun of a command, the page of its first argument. */
+const pages: ReadonlyMap<string, string> = new Map([
+  ['run', 'runs'],
+  ['job', 'jobs'],
+  ['incident', 'incidents'],
+  ['signal', 'signals'],
+  ['directive', 'directives'],
+  ['webhook', 'webhooks'],
+  ['plugin', 'plugins'],
+  ['package', 'packages'],
+  ['tenant', 'tenants'],
+]);
+
+/** Nouns whose objects have an id that the CLI may also give by its beginning. */
+const withId = new Set(['run', 'job', 'incident', 'signal', 'directive']);
+
+/** Finds the object of a finding by its commands, then by its kind and its category. */
+export function findSubject(finding: FindingLike): Subject | undefined {
+  for (const command of finding.commands) {
+    const found = readSubject(splitCommand(command) ?? []);
+    if (found !== undefined) return found;
+  }
+  return readKind(finding) ?? readCategory(finding);
+}
+
+function readSubject([program, noun = '', action, first, second]: readonly string[]):
+  | Subject
+  | undefined {
+  if (program !== 'ductile' || first === undefined || first.startsWith('-')) return undefined;
+  if (noun === 'system') {
+    return action === 'reset'
+      ? { noun: 'plugin', href: link('plugins', { id: first }) }
+      : undefined;
+  }
+  if (noun === 'schedule') return ofSchedule(`${first}/${second ?? 'default'}`);
+  const page = pages.get(noun);
+  if (page === undefined || (withId.has(noun) && !/^[0-9a-f-]{4,36}$/.test(first))) {
+    return undefined;
+  }
+  return { noun, href: link(page, { id: first }) };
+}
+
+/** A kind such as `run_halted` begins with the noun of what `why` names. */
+function readKind({ id, why }: FindingLike): Subject | undefined {
+  const [noun = ''] = id.split(/[_:]/);
+  const page = pages.get(noun);
+  if (why === null || page === undefined || !withId.has(noun) || !UUID.test(why)) return undefined;
+  return { noun, href: link(page, { id: why }) };
+}
+
+function readCategory({ category, key, why }: FindingLike): Subject | undefined {
+  const named = key.replace(/^(webhook|package|tenant|plugin) /, '');
+  if (category === 'schedules') {
+    const name = [why, key].find((one) => one?.includes('/') === true);
+    return name === undefined || name === null ? undefined : ofSchedule(name);
+  }
+  if (category === 'webhooks' && named !== '') {
+    return { noun: 'webhook', href: link('webhooks', { id: named }) };
+  }
+  if (category === 'packages' && key.startsWith('package ')) {
+    return { noun: 'package', href: link('packages', { id: named }) };
+  }
+  return undefined;
+}
+
+function ofSchedule(name: string): Subject {
+  return { noun: 'schedule', href: link('schedules', { id: name }) };
+}
