@@ -5,7 +5,7 @@ import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { moment } from '../base/fields.ts';
 import { pluginName } from '../config/fields.ts';
-import { isOtherwise, keyOf, makeTimetable, type Entry } from '../engine/timetable.ts';
+import { keyOf, makeTimetable, type Entry } from '../engine/timetable.ts';
 import { scheduleStatuses, type ScheduleRow } from '../ledger/schedules.ts';
 import type { Timed } from '../schedule/plan.ts';
 import { previewSchedules, type Previewed } from '../schedule/preview.ts';
@@ -13,6 +13,14 @@ import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective } from './direct.ts';
 import { cutPage, nextCursorField, pageFields } from './page.ts';
+import { readScheduleFacts } from './why/schedule-facts.ts';
+import {
+  holdKinds,
+  listHolds,
+  readNextStart,
+  type ScheduleFacts,
+  type ScheduleHold,
+} from './why/schedule-holds.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -38,6 +46,19 @@ const scheduleShape = z.object({
   next_run_at: time
     .nullable()
     .describe('when it is due; of an interval the earliest time while its job is not completed'),
+  next_start_at: time
+    .nullable()
+    .describe('when it really starts next; null when that depends on `held_by`'),
+  held_by: z
+    .object({
+      kind: z.enum(holdKinds),
+      message: z.string(),
+      evidence: z.string(),
+      until: time.nullable().describe('when that ends by itself'),
+      commands: z.array(z.string()).describe('what ends it, the best first'),
+    })
+    .nullable()
+    .describe('why it does not start at `next_run_at`; repair this first'),
   last_fired_at: time.nullable(),
   last_job_id: z.string().nullable(),
   last_job_status: z.string().nullable(),
@@ -73,18 +94,20 @@ export const listSchedules = defineOperation({
         ['WHEN', 'timing'],
         ['TIMEZONE', 'timezone', 'detail'],
         ['STATUS', 'status'],
-        ['NEXT', 'next_run_at'],
+        ['NEXT', 'next_start_at'],
+        ['DUE', 'next_run_at', 'detail'],
         ['LAST', 'last_fired_at'],
         ['JOB', 'last_job_status'],
         ['SKIPPED', 'last_skip_reason', 'detail'],
-        ['REASON', 'reason'],
+        ['REASON', 'reason', 'detail'],
+        ['HELD BY', 'held'],
       ],
       empty: 'No schedules; those of the configuration begin when the service starts.',
     },
   },
   async run(context, input) {
     const { page, next } = cutPage(await readAll(context, input), keyOf, input);
-    return { schedules: page.map((row) => showSchedule(context, row)), next_cursor: next };
+    return { schedules: await showSchedules(context, page), next_cursor: next };
   },
 });
 
@@ -101,7 +124,7 @@ export const listSchedulerJobs = defineOperation({
   mcp: { absent: '`schedule_list` says the same' },
   async run(context, asked) {
     const { page, next } = cutPage(await readAll(context, { retired: false }), keyOf, asked);
-    return { jobs: page.map((row) => showSchedule(context, row)), next_cursor: next };
+    return { jobs: await showSchedules(context, page), next_cursor: next };
   },
 });
 
@@ -290,7 +313,18 @@ function outlivesChange(
   return isOnce && timing === schedule.timing.text && command === schedule.command;
 }
 
-function showSchedule({ engine }: Context, row: ScheduleRow): z.output<typeof scheduleShape> {
+async function showSchedules(
+  { engine }: Context,
+  rows: readonly ScheduleRow[],
+): Promise<z.output<typeof scheduleShape>[]> {
+  if (rows.length === 0) return [];
+  const factsOf = await readScheduleFacts(engine);
+  return rows.map((row) => showSchedule(factsOf(row)));
+}
+
+function showSchedule(facts: ScheduleFacts): z.output<typeof scheduleShape> {
+  const { row } = facts;
+  const holds = listHolds(facts);
   return {
     plugin: row.plugin,
     schedule_id: row.scheduleId,
@@ -299,12 +333,26 @@ function showSchedule({ engine }: Context, row: ScheduleRow): z.output<typeof sc
     timing: row.timing,
     timezone: row.timezone,
     status: row.status,
-    reason: row.reason ?? (isOtherwise(engine.config, row) ? 'other_definition' : null),
+    reason: row.reason ?? (facts.isOtherwise ? 'other_definition' : null),
     next_run_at: row.status === 'active' ? row.nextDueAt : null,
+    next_start_at: readNextStart(facts, holds),
+    held_by: describeHold(holds),
     last_fired_at: row.lastFiredAt,
     last_job_id: row.lastJobId,
     last_job_status: row.lastJobStatus,
     last_skipped_at: row.lastSkippedAt,
     last_skip_reason: row.lastSkipReason,
+  };
+}
+
+function describeHold([first]: readonly ScheduleHold[]) {
+  if (first === undefined) return null;
+  const { kind, cause } = first;
+  return {
+    kind,
+    message: cause.fact,
+    evidence: cause.evidence,
+    until: cause.movesAt ?? null,
+    commands: [...(cause.commands ?? [])],
   };
 }

@@ -11,6 +11,7 @@ import {
   resumeSchedule,
 } from '../../src/operations/schedule.ts';
 import { systemSelfcheck } from '../../src/operations/selfcheck.ts';
+import { explainWhy } from '../../src/operations/why/operation.ts';
 import { systemHealth } from '../../src/operations/system.ts';
 import { databases, eventually, makePlace, type Database } from '../support/instance.ts';
 import { alwaysFails } from '../support/plugin-program.ts';
@@ -144,6 +145,48 @@ describe.each(databases)('schedules as operators see them on %s', (database) => 
     expect(transitions.map(({ reason }) => reason)).toContain('manual_reset');
     await expect(ask(systemReset, { plugin: 'nobody' })).rejects.toMatchObject({
       code: 'PLUGIN_NOT_FOUND',
+    });
+  });
+
+  test('a schedule behind an open breaker shows its next real start, and why', async () => {
+    const settings = {
+      schedules: [{ every: '30s' }],
+      circuit_breaker: { threshold: 1, reset_after: '10m' },
+      retry: { max_attempts: 1 },
+    };
+    const place = await makePlace({
+      database,
+      plugins: { worker: { program: alwaysFails, settings } },
+      service: { tick_interval: '100ms', reap_after: '10m' },
+    });
+    const { engine, ledger } = await place.start();
+    const context: Context = { engine, principal: ownerOf('cli:test'), submittedBy: 'cli' };
+    await eventually('the breaker is open', async () => {
+      const [breaker] = await ledger.breakers({});
+      return breaker?.state === 'open';
+    });
+    const [breaker] = await ledger.breakers({});
+    const allowedAt = new Date(Date.parse(breaker?.openedAt ?? '') + 600_000).toISOString();
+    const { schedules } = (await invoke(listSchedules, context, {})) as {
+      schedules: { next_run_at: string; next_start_at: string }[];
+    };
+    expect(schedules).toMatchObject([
+      {
+        held_by: {
+          kind: 'breaker',
+          message: 'the breaker of worker poll is open',
+          commands: ['ductile system reset worker --command poll'],
+        },
+      },
+    ]);
+    const [row] = schedules;
+    expect(row?.next_run_at.localeCompare(allowedAt)).toBeLessThan(0);
+    expect(row?.next_start_at.localeCompare(allowedAt)).toBeGreaterThanOrEqual(0);
+    const why = await invoke(explainWhy, context, { id: 'worker/default' });
+    expect(why).toMatchObject({ moves_at: row?.next_start_at });
+    await invoke(pauseSchedule, context, { plugin: 'worker' });
+    expect(await invoke(listSchedules, context, {})).toMatchObject({
+      schedules: [{ next_start_at: null, held_by: { kind: 'status', message: 'it is paused' } }],
     });
   });
 });

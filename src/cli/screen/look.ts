@@ -68,7 +68,7 @@ const readers: Readonly<Record<ViewName, (call: Call) => Promise<readonly Row[]>
   async schedules(call) {
     const rows = rowsOf((await call('schedule.list', {}))['schedules']);
     // Timestamps sort as text; what is not due at all comes last.
-    const dueOf = ({ next_run_at: due }: Row): string => (typeof due === 'string' ? due : '~');
+    const dueOf = ({ next_start_at: due }: Row): string => (typeof due === 'string' ? due : '~');
     return rows.toSorted((a, b) => (dueOf(a) < dueOf(b) ? -1 : 1));
   },
   async incidents(call) {

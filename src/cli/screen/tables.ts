@@ -1,5 +1,6 @@
 import { showCell } from '../print.ts';
 import type { Row } from '../print.ts';
+import { withRealState } from '../views/parts.ts';
 import { isMoment, sayWhen } from '../when.ts';
 import { shapeOf } from './shapes.ts';
 import type { Act, State, ViewName } from './state.ts';
@@ -89,13 +90,13 @@ export const definitions: Readonly<Record<ViewName, ViewDefinition>> = {
     status: raw('status'),
     columns: [
       stateColumn('status'),
-      { title: 'NEXT', cell: when('next_run_at') },
+      { title: 'NEXT', cell: when('next_start_at') },
       { title: 'PLUGIN', cell: text('plugin') },
       { title: 'SCHEDULE', cell: text('schedule_id'), from: 50 },
       { title: 'WHEN', cell: text('timing'), from: 60 },
       { title: 'LAST', cell: when('last_fired_at'), from: 70 },
       { title: 'JOB', cell: text('last_job_status'), from: 76 },
-      { title: 'REASON', cell: text('reason'), from: 90 },
+      { title: 'HELD BY', cell: (row) => showCell(withRealState(row)['held']), from: 90 },
     ],
   },
   incidents: {

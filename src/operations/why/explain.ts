@@ -1,12 +1,9 @@
-import type { Timestamp } from '../../base/clock.ts';
 import { parseStored, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
-import type { Config } from '../../config/config.ts';
 import type { Directive } from '../../directive/directive.ts';
 import { findEndpoint } from '../../engine/endpoints.ts';
 import { findStranded } from '../../engine/stranded-hooks.ts';
 import { toRunPayload } from '../../engine/starts.ts';
-import { isOtherwise } from '../../engine/timetable.ts';
 import type { Job } from '../../job/job.ts';
 import { isTerminal } from '../../job/state.ts';
 import type { Engine } from '../../engine/engine.ts';
@@ -18,7 +15,6 @@ import { conditionText } from '../../pipeline/describe.ts';
 import { matchPipelines } from '../../pipeline/pipeline.ts';
 import type { Run } from '../../pipeline/run.ts';
 import { matchRoutes } from '../../pipeline/route.ts';
-import { makeTimed } from '../../schedule/plan.ts';
 import { deliveryEventIn, eventBehind, toEventBaggage } from '../../signal/delivery-event.ts';
 import { senderOf, type Signal } from '../../signal/signal.ts';
 import type { Context } from '../context.ts';
@@ -27,13 +23,13 @@ import { isVisible } from '../sight.ts';
 import { startedBy } from '../webhook-delivery.ts';
 import { agentOutcomesOf } from '../webhook-outcome.ts';
 import { showWebhook } from '../webhook-shapes.ts';
-import type { Cause, Explanation } from './answer.ts';
+import type { Explanation } from './answer.ts';
 import { explainDelivery } from './delivery.ts';
 import { explainDirective } from './directive.ts';
-import { readBy, readHouse, readLinks, readPlugin, readWaits } from './facts.ts';
-import { findHours } from './hours.ts';
+import { readHouse, readLinks, readWaits } from './facts.ts';
 import { explainJob } from './job.ts';
 import { explainRunFacts } from './run.ts';
+import { readOneSchedule } from './schedule-facts.ts';
 import { explainSchedule } from './schedule.ts';
 import { explainSignal, type SignalFacts } from './signal.ts';
 import { explainWebhook, type WebhookFacts } from './webhook.ts';
@@ -53,7 +49,7 @@ export async function explain(context: Context, found: Found): Promise<Explanati
   const { engine } = context;
   if (found.kind === 'job') return await ofJob(context, found.job);
   if (found.kind === 'run') return await ofRun(context, found.run);
-  if (found.kind === 'schedule') return await ofSchedule(engine, found.row);
+  if (found.kind === 'schedule') return explainSchedule(await readOneSchedule(engine, found.row));
   if (found.kind === 'webhook') return await ofWebhook(engine, found.row);
   if (found.kind === 'signal') return await ofSignal(context, found.signal);
   if (found.kind === 'delivery') return await ofDelivery(engine, found.delivery);
@@ -112,40 +108,6 @@ async function ofRun(context: Context, run: Run): Promise<Explanation> {
     revivedAs: successor?.id,
     job: job?.status === 'queued' ? await readWaits(engine, job, house) : undefined,
   });
-}
-
-async function ofSchedule(engine: Engine, row: ScheduleRow): Promise<Explanation> {
-  const { ledger, config } = engine;
-  const { plugin, command, scheduleId, lastJobId } = row;
-  const target = `schedule:${plugin}/${scheduleId}`;
-  const [now, house, facts, lastJob, [breaker], pausedBy] = await Promise.all([
-    ledger.now(),
-    readHouse(engine),
-    readPlugin(engine, plugin),
-    lastJobId === null ? undefined : ledger.job(lastJobId),
-    ledger.breakers({ plugin, command }),
-    row.status === 'paused' ? readBy(ledger, 'schedule.pause', target) : undefined,
-  ]);
-  return explainSchedule({
-    row,
-    now,
-    house,
-    plugin: facts,
-    isOtherwise: isOtherwise(config, row),
-    hours: readHours(config, row, now),
-    pausedBy,
-    lastJob,
-    breaker,
-  });
-}
-
-/** The hours of a schedule that is in the configuration and due some time. */
-function readHours(config: Config, row: ScheduleRow, now: Timestamp): Cause | undefined {
-  const { plugin, scheduleId, seq, nextSlotAt: slotAt, nextDueAt: dueAt } = row;
-  const schedule = config.plugins[plugin]?.schedules.find(({ id }) => id === scheduleId);
-  if (schedule === undefined || slotAt === null || dueAt === null) return undefined;
-  const timed = makeTimed(plugin, schedule, config.service);
-  return findHours({ timed, now, seq, slotAt, dueAt });
 }
 
 async function ofWebhook(engine: Engine, row: WebhookRow): Promise<Explanation> {

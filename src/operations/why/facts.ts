@@ -42,29 +42,38 @@ export async function readBy(ledger: Ledger, type: string, target?: string): Pro
   return { actor: last?.actor ?? null, at: last?.completedAt ?? null };
 }
 
-export async function readPlugin(
-  { ledger, catalog, config }: Engine,
-  name: string,
-): Promise<PluginFacts> {
+export async function readPlugin(engine: Engine, name: string): Promise<PluginFacts> {
+  return (await readPlugins(engine))(name);
+}
+
+/** Reads once what holds plugins, and returns the facts of any of them. */
+export async function readPlugins({
+  ledger,
+  catalog,
+  config,
+}: Engine): Promise<(name: string) => PluginFacts> {
   const { reapAfterMs, runnerGraceMs } = config.service;
   const [switches, health, live] = await Promise.all([
     ledger.switchedOff(),
     ledger.pluginHealth(),
     ledger.livePlugins(reapAfterMs),
   ]);
-  const plugin = catalog.plugins.get(name);
-  const init = health.find(
-    (row) => row.plugin === name && row.kind === 'init' && row.fingerprint === plugin?.identity,
-  );
-  const most = plugin === undefined ? Infinity : toClaimable(plugin, config).parallelism;
-  return {
-    name,
-    standing: standingOf(name, { catalog }),
-    isKnown: live.includes(name),
-    switchedOff: switches.find((one) => one.plugin === name),
-    init: init?.status === 'healthy' ? undefined : init,
-    parallelism: Number.isFinite(most) ? most : undefined,
-    runnerGraceMs,
+  const known = new Set(live);
+  return (name) => {
+    const plugin = catalog.plugins.get(name);
+    const init = health.find(
+      (row) => row.plugin === name && row.kind === 'init' && row.fingerprint === plugin?.identity,
+    );
+    const most = plugin === undefined ? Infinity : toClaimable(plugin, config).parallelism;
+    return {
+      name,
+      standing: standingOf(name, { catalog }),
+      isKnown: known.has(name),
+      switchedOff: switches.find((one) => one.plugin === name),
+      init: init?.status === 'healthy' ? undefined : init,
+      parallelism: Number.isFinite(most) ? most : undefined,
+      runnerGraceMs,
+    };
   };
 }
 

@@ -1,5 +1,6 @@
 import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts';
-import { deferred, nextSlot, quietEnd, type Slot, type Timed } from '../../schedule/plan.ts';
+import { findNextStart } from '../../schedule/next-start.ts';
+import { deferred, quietEnd, type Slot, type Timed } from '../../schedule/plan.ts';
 import { findObstacle, type DayWindow, type Obstacle } from '../../schedule/window.ts';
 import type { Cause } from './answer.ts';
 
@@ -45,30 +46,17 @@ function quietCause(hours: Hours, end: Timestamp): Cause {
     const fact = 'its next time is in quiet hours, and is put off to their end';
     return { fact, evidence, at: dueAt, movesAt, movesBy: 'it fires then' };
   }
-  const loud = firstLoud(timed, seq, slot);
+  const loud = findNextStart(timed, { ...slot, seq }, slot.dueMs);
   return {
     fact: `its next time is in quiet hours, which last until ${end}, and is left out`,
     evidence,
     at: dueAt,
-    movesAt: loud === undefined ? null : toTimestamp(loud.dueMs),
+    movesAt: loud === undefined ? null : toTimestamp(loud),
     movesBy:
       loud === undefined
         ? 'it fires when a due time comes that is not in quiet hours; none is near'
         : 'it fires then, at the first due time that is not in quiet hours',
   };
-}
-
-/** As many times are looked at; those of a minute reach over a day. */
-const SLOTS_MAX = 2000;
-
-function firstLoud(timed: Timed, seq: number, from: Slot): Slot | undefined {
-  const isClock = timed.schedule.timing.mode === 'cron';
-  let slot: Slot | undefined = from;
-  for (let round = 1; slot !== undefined && round <= SLOTS_MAX; round += 1) {
-    slot = nextSlot(timed, seq + round, isClock ? slot.slotMs : slot.dueMs);
-    if (slot !== undefined && quietEnd(timed, slot.dueMs) === undefined) return slot;
-  }
-  return undefined;
 }
 
 function namedHours({ schedule: { quiet }, usualQuiet }: Timed): string {
