@@ -1,8 +1,6 @@
-import { statfsSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { isIP } from 'node:net';
-import { dirname } from 'node:path';
 import { isObject, type JsonObject } from '../base/json.ts';
-import { limits } from '../base/limits.ts';
 import { valueAt } from './address.ts';
 import type { ApiConfig, Config } from './config.ts';
 import { keyText } from './document.ts';
@@ -55,7 +53,6 @@ export type Category =
   | 'credentials'
   | 'tenants';
 
-const MIB = 1024 * 1024;
 /** A token that is shorter can be guessed by whoever may ask often enough. */
 const TOKEN_CHARS_MIN = 16;
 
@@ -108,14 +105,14 @@ function findIntegrity({ manifest, drift, config, found }: Reading): Finding[] {
   });
 }
 
-/** The default is one less than the cores, which is 1 on a small machine. */
+/** Not a fault: the default is one less than the cores, which is 1 on a small machine. */
 function findOneWorker({ document }: Reading, { service }: Config): Finding[] {
   if (service.maxWorkers > 1) return [];
   const path = ['service', 'max_workers'];
   const message = ONE_WORKER.slice('service.max_workers '.length);
   const hint = 'Set service.max_workers to how many jobs may run at once, for example 4.';
   const problem = makeProblem(document.placeOf(path), keyText(path), message, hint);
-  return [toFinding('warning', 'content', problem)];
+  return [toFinding('info', 'content', problem)];
 }
 
 function findPermissions({ files, found, document }: Reading): Finding[] {
@@ -192,30 +189,10 @@ function isLoopback({ host }: Pick<ApiConfig, 'host'>): boolean {
 }
 
 function findState({ state }: Config): Finding[] {
-  const free = freeBytes(state.dir);
-  const make = (severity: Severity, message: string, fix: string): Finding[] => [
-    toFinding(severity, 'state', makeProblem(state.dir, 'state', message, fix)),
-  ];
-  if (free !== undefined && free < limits.diskFreeBytesMin) {
-    const message = `has only ${Math.floor(free / MIB)} MiB left on its disk`;
-    return make('warning', message, 'Make room, or shorten service.job_log_retention.');
-  }
-  return (modeOf(state.dir) & 0o077) === 0
-    ? []
-    : make('warning', 'can be entered by other users', `Run \`chmod 700 ${state.dir}\`.`);
-}
-
-/** Of the directory, or of the nearest one around it that is there. */
-function freeBytes(directory: string): number | undefined {
-  if (statSync(directory, { throwIfNoEntry: false }) === undefined) {
-    return directory === dirname(directory) ? undefined : freeBytes(dirname(directory));
-  }
-  try {
-    const { bavail, bsize } = statfsSync(directory);
-    return bavail * bsize;
-  } catch {
-    return undefined;
-  }
+  if ((modeOf(state.dir) & 0o077) === 0) return [];
+  const fix = `Run \`chmod 700 ${state.dir}\`.`;
+  const problem = makeProblem(state.dir, 'state', 'can be entered by other users', fix);
+  return [toFinding('warning', 'state', problem)];
 }
 
 /** 0 when it is not there. */

@@ -15,13 +15,20 @@ import { checkHooks, checkRoutes } from './check.ts';
 import { checkPipelines } from './pipelines.ts';
 import { findCircles } from './route-circles.ts';
 
-/** Everything that can be found out about a configuration without starting it. */
-export function diagnose(reading: Reading, nowMs: number): Finding[] {
+/**
+ * Everything that can be found out about a configuration without starting it. With the names of the
+ * stored credentials, a secret that is kept nowhere is an error.
+ */
+export function diagnose(
+  reading: Reading,
+  nowMs: number,
+  credentials?: ReadonlySet<string>,
+): Finding[] {
   const findings = findConfigFindings(reading);
   const { config } = reading;
   if (config !== undefined) {
     try {
-      findings.push(...diagnosePlugins(config, loadCatalog(config), nowMs));
+      findings.push(...diagnosePlugins(config, loadCatalog(config), nowMs, credentials));
     } catch (thrown) {
       findings.push(...thrownProblems(thrown).map((found) => toFinding('error', 'plugins', found)));
     }
@@ -41,7 +48,12 @@ export async function diagnoseSchemas({ config }: Reading): Promise<Finding[]> {
   }
 }
 
-function diagnosePlugins(config: Config, catalog: Catalog, nowMs: number): Finding[] {
+function diagnosePlugins(
+  config: Config,
+  catalog: Catalog,
+  nowMs: number,
+  credentials: ReadonlySet<string> | undefined,
+): Finding[] {
   const { routes, problems, warnings } = checkRoutes(config.routes, catalog);
   const as = (severity: Finding['severity'], category: Category) => (problem: Problem) =>
     toFinding(severity, category, problem);
@@ -62,7 +74,9 @@ function diagnosePlugins(config: Config, catalog: Catalog, nowMs: number): Findi
     ...circles.possible.map(as('warning', 'routes')),
     ...hooks.problems.map(as('error', 'webhooks')),
     ...hooks.warnings.map(as('warning', 'webhooks')),
-    ...findUnkept(config).map(as('warning', 'webhooks')),
+    ...findUnkept(config, credentials).map(
+      as(credentials === undefined ? 'warning' : 'error', 'webhooks'),
+    ),
     ...pipelines.problems.map(as('error', 'pipelines')),
     ...pipelines.warnings.map(as('warning', 'pipelines')),
     ...Object.keys(config.plugins).flatMap((name) => checkSchedules(name, config, catalog, nowMs)),
@@ -88,12 +102,15 @@ export function findUnenforced(
   );
 }
 
-/** Nothing that keeps a service from starting: the ledger, which is not asked here, may have it. */
-function findUnkept({ webhooks }: Config): Problem[] {
+/** Finds endpoints whose secret isn't in the files. Without the ledger, it may be a stored credential. */
+function findUnkept({ webhooks }: Config, credentials: ReadonlySet<string> | undefined): Problem[] {
   return webhooks.endpoints.flatMap(({ secret, secretRef, place }, index) => {
-    if (secret !== undefined) return [];
+    if (secret !== undefined || credentials?.has(secretRef) === true) return [];
     const key = keyText(['webhooks', 'endpoints', index, 'secret_ref']);
-    const message = `names ${secretRef}, which is not in tokens.yaml and must be a credential`;
+    const message =
+      credentials === undefined
+        ? `names ${secretRef}, which is not in tokens.yaml and must be a credential`
+        : `names ${secretRef}, which is neither in tokens.yaml nor a credential, so every delivery is refused`;
     const hint = `Keep it with \`ductile credential set ${secretRef}\`, or add it to tokens.yaml.`;
     return [makeProblem(place, key, message, hint)];
   });

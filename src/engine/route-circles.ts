@@ -21,19 +21,31 @@ export function findCircles(
   const sure = listCircles(declaredSteps(routes, catalog));
   const known = new Set(sure.map(membersOf));
   const others = listCircles(possibleSteps(routes)).filter((way) => !known.has(membersOf(way)));
-  const describe = (way: Way, message: string, hint: string): Problem => {
-    const [first = '', second = first] = way;
-    const index = configured.findIndex(
-      ({ from, to }) =>
-        (from === undefined || from === first) && (to === second || to.startsWith(`${second}.`)),
-    );
-    const said = `${message}: ${[...way, first].join(' → ')}`;
+  const describe = (way: Way, message: string, advice: string): Problem => {
+    const indexes = way.map((from, nth) => findRoute(configured, from, way[nth + 1] ?? way[0]));
+    const [index = -1] = indexes;
+    const said = `${message}: ${[...way, way[0]].join(' → ')}`;
+    // The last route is likely to be the one that closed the circle. A package's routes have no index.
+    const last = Math.max(...indexes);
+    const removal = `ductile config unset routes.${last} --apply && ductile system reload`;
+    const hint = last < 0 ? advice : `${advice} To take the last one out: \`${removal}\`.`;
     return makeProblem(configured[index]?.place ?? '', `routes[${index}]`, said, hint);
   };
   return {
     endless: sure.map((way) => describe(way, 'goes in a circle up to service.max_hops', CUT)),
     possible: others.map((way) => describe(way, 'can go in a circle', MAKE_SURE)),
   };
+}
+
+function findRoute(
+  configured: readonly RouteConfig[],
+  source: string,
+  target: string | undefined,
+): number {
+  return configured.findIndex(
+    ({ from, to }) =>
+      (from === undefined || from === source) && (to === target || to.startsWith(`${target}.`)),
+  );
 }
 
 const CUT = 'Take one of these routes out, or let it answer to another event.';

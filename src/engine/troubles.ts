@@ -44,9 +44,6 @@ export interface Standing {
   readonly damage: readonly string[];
   /** Findings of the checks in `src/insight`; those of an incident kind are incidents while they last. */
   readonly findings: readonly LiveFinding[];
-  readonly disk:
-    | { readonly path: string; readonly free: number; readonly size: number }
-    | undefined;
 }
 
 /** Whether a check could not run. */
@@ -59,7 +56,6 @@ export function findTroubles(standing: Standing, rules: TroubleRules): Trouble[]
   return [
     ...standing.overdue.filter(({ isLastOpen }) => !isLastOpen).map(toOverdue),
     ...findStall(standing, rules),
-    ...findFullDisk(standing),
     ...findDamage(standing),
     ...standing.findings.flatMap(toFindingTrouble),
   ];
@@ -69,7 +65,6 @@ export function findTroubles(standing: Standing, rules: TroubleRules): Trouble[]
 const standingKinds: ReadonlySet<IncidentKind> = new Set([
   'schedule_overdue',
   'queue_stalled',
-  'disk_full',
   'ledger_damaged',
   ...checkedKinds,
 ]);
@@ -135,16 +130,6 @@ function findDamage({ damage }: Standing): Trouble[] {
     { kind: 'ledger_damaged', key: 'indexes', count: 0, detail: { message, damage: [...damage] } },
   ];
 }
-
-function findFullDisk({ disk }: Standing): Trouble[] {
-  if (disk === undefined || disk.free >= Math.min(disk.size * FREE_PART, FREE_BYTES)) return [];
-  const { path, free, size } = disk;
-  const message = `the disk of ${path} is nearly full`;
-  return [{ kind: 'disk_full', key: 'state', count: 0, detail: { message, path, free, size } }];
-}
-
-const FREE_PART = 0.05;
-const FREE_BYTES = 2 * 1024 ** 3;
 
 export interface Seen {
   /** What went wrong here since the last look. */

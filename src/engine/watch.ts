@@ -1,10 +1,7 @@
-import { statfs } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import { messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
-import type { StateConfig } from '../config/config.ts';
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import type { Closing, Ledger } from '../ledger/ledger.ts';
 import type { RunNews } from '../ledger/runs.ts';
@@ -117,11 +114,10 @@ async function lookAround(options: WatchOptions, damage: readonly string[]): Pro
   const rules = RULES;
   const now = await ledger.now();
   const keyIds = readKeyIds(options.vault);
-  const [queue, processes, findings, disk] = await Promise.all([
+  const [queue, processes, findings] = await Promise.all([
     ledger.queueHeads(rules.stalledMs),
     ledger.processes(),
     findLiveFindings({ ledger, config, catalog, now, keyIds, isRoot }),
-    isRoot ? readDisk(config.state) : undefined,
   ]);
   const cut = toTimestamp(fromTimestamp(queue.now) - rules.overdueMs);
   const { due } = await ledger.dueSchedules({ now: cut, limit: limits.pageRowsMax });
@@ -137,16 +133,7 @@ async function lookAround(options: WatchOptions, damage: readonly string[]): Pro
     slots: processes.reduce((sum, { slots }) => sum + slots, 0),
     damage,
     findings,
-    disk,
   };
-}
-
-/** Only a file of ours can fill a disk of ours. */
-async function readDisk(state: StateConfig): Promise<Standing['disk']> {
-  if (state.kind !== 'sqlite') return undefined;
-  const path = dirname(state.path);
-  const { bavail, blocks, bsize } = await statfs(path);
-  return { path, free: bavail * bsize, size: blocks * bsize };
 }
 
 function tell(count: number, moment: 'opened' | 'closed', log: Log): void {

@@ -4,6 +4,7 @@ import type { Timestamp } from '../base/clock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Check, CheckContext } from './check.ts';
 import { findOpenBreakers } from './checks/breakers.ts';
+import { findFullDisk } from './checks/disk.ts';
 import { findOpenIncidents } from './checks/incidents.ts';
 import { findUnloadedPlugins } from './checks/plugins.ts';
 import { findHaltedRuns } from './checks/runs.ts';
@@ -14,6 +15,7 @@ const checks: readonly Check[] = [
   findHaltedRuns,
   findOpenBreakers,
   findUnloadedPlugins,
+  findFullDisk,
   findOpenIncidents,
 ];
 

@@ -30,7 +30,6 @@ export const observedKinds = [
   'schedule_overdue',
   'queue_stalled',
   'poison_job',
-  'disk_full',
   'hops_limit',
   'ledger_damaged',
 ] as const;
@@ -40,6 +39,7 @@ export const checkedKinds = [
   'breaker_open',
   'plugin_not_loaded',
   'run_halted',
+  'disk_full',
   'approval_waiting',
   'job_dead',
   'credential_key_missing',

@@ -72,9 +72,9 @@ export const systemDoctor = defineOperation({
   },
   async run(context) {
     const reading = readConfig(loadOptions(context));
-    const { findings, hasTenants } = await lookAtLedger(reading, context);
+    const { findings, hasTenants, credentials } = await lookAtLedger(reading, context);
     return showFindings([
-      ...(await examineAll(reading)),
+      ...(await examineAll(reading, credentials)),
       ...findTier(reading, context, hasTenants),
       ...findings,
     ]);
@@ -85,9 +85,9 @@ export const systemDoctor = defineOperation({
 async function lookAtLedger({ config }: Reading, context: Context): Promise<LedgerFindings> {
   const { engine, place } = context;
   if (place === undefined) {
-    const { findings, hasTenants } = await findOnLedger(engine.ledger, engine);
+    const { findings, ...more } = await findOnLedger(engine.ledger, engine);
     const live = await findLive({ ...seenBy(engine), isRoot: true });
-    return { findings: [...live, ...findings], hasTenants };
+    return { findings: [...live, ...findings], ...more };
   }
   return config === undefined ? { findings: [], hasTenants: false } : findInPlace(config, place);
 }
@@ -105,8 +105,12 @@ export function loadOptions(context: Context): LoadOptions {
 }
 
 /** What is worth a validator that takes a moment to load, too. */
-async function examineAll(reading: Reading): Promise<Finding[]> {
-  return [...examine(reading), ...(await diagnoseSchemas(reading)), ...findBroken(reading)];
+async function examineAll(reading: Reading, credentials?: ReadonlySet<string>): Promise<Finding[]> {
+  return [
+    ...examine(reading, credentials),
+    ...(await diagnoseSchemas(reading)),
+    ...findBroken(reading),
+  ];
 }
 
 /** Packages that cannot be installed; nothing else is harmed by them. */
@@ -116,8 +120,8 @@ function findBroken({ config }: Reading): Finding[] {
 }
 
 /** All that can be found, scopes included, whose meaning only the operations know. */
-export function examine(reading: Reading): Finding[] {
-  const findings = diagnose(reading, Date.now());
+export function examine(reading: Reading, credentials?: ReadonlySet<string>): Finding[] {
+  const findings = diagnose(reading, Date.now(), credentials);
   return [...findings, ...findScopes(reading)];
 }
 

@@ -19,6 +19,8 @@ import { loadCatalog, type Catalog } from '../plugin/catalog.ts';
 export interface LedgerFindings {
   readonly findings: readonly Finding[];
   readonly hasTenants: boolean;
+  /** The names of the stored credentials; undefined if the ledger wasn't read. */
+  readonly credentials?: ReadonlySet<string>;
 }
 
 /** What is found on a ledger that is opened for that, beside whoever works with it. */
@@ -33,11 +35,11 @@ export async function findInPlace(config: Config, place: ConfigPlace): Promise<L
     try {
       const damage = await ledger.quickCheck();
       if (damage.length === 0) {
-        const { findings, hasTenants } = await findOnLedger(ledger, agentsIn(config));
+        const { findings, ...more } = await findOnLedger(ledger, agentsIn(config));
         const catalog = catalogOf(config);
         const keyIds = await findKeyIds(ledger, config, place.readKeyIds);
         const live = await findLive({ ledger, config, catalog, keyIds, isRoot: true });
-        return { findings: [...live, ...findings], hasTenants };
+        return { findings: [...live, ...findings], ...more };
       }
       const hint = '`ductile system check` says all; `ductile system restore` puts a backup there.';
       return told('error', `names a ledger that is not sound: ${damage.join('; ')}`, hint);
@@ -95,7 +97,7 @@ export async function findLive(subject: LiveSubject): Promise<Finding[]> {
 export async function findOnLedger(
   ledger: Pick<
     Ledger,
-    'installations' | 'kind' | 'processes' | 'snapshots' | 'tenants' | 'webhooks'
+    'credentials' | 'installations' | 'kind' | 'processes' | 'snapshots' | 'tenants' | 'webhooks'
   >,
   agents: AgentTargets | undefined,
 ): Promise<LedgerFindings> {
@@ -130,7 +132,8 @@ export async function findOnLedger(
       return [toFinding('error', 'state', problem)];
     }),
   ];
-  return { findings, hasTenants: tenants.length > 0 };
+  const credentials = new Set((await ledger.credentials()).map(({ name }) => name));
+  return { findings, hasTenants: tenants.length > 0, credentials };
 }
 
 /** The agent that webhooks use; undefined if the plugins can't be read, which is another finding. */

@@ -12,13 +12,13 @@ import { describeIsolation } from '../plugin/isolation.ts';
 import { userOfTenant } from '../plugin/profile.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
+import { describeDisk } from '../insight/checks/disk.ts';
 import { figuresOf } from './figures.ts';
 import { planDirective } from './direct.ts';
 import { readHealth } from './health.ts';
 import { readAll } from './schedule.ts';
 
 const CLOCK_MS_MAX = 5000;
-const FREE_BYTES_MIN = 256 * 1024 * 1024;
 
 const checkShape = z.object({
   name: z.string(),
@@ -105,10 +105,10 @@ const all: Readonly<Record<string, Check>> = {
   },
 
   async disk({ engine: { config } }) {
-    const { bavail, bsize } = await statfs(config.state.dir);
-    const free = bavail * bsize;
-    const detail = `${Math.floor(free / 1024 / 1024)} MiB are free in ${config.state.dir}`;
-    return { status: free < FREE_BYTES_MIN ? 'warn' : 'ok', detail };
+    const { bavail, blocks, bsize } = await statfs(config.state.dir);
+    const space = { path: config.state.dir, free: bavail * bsize, size: blocks * bsize };
+    const detail = `${Math.floor(space.free / 1024 / 1024)} MiB are free in ${space.path}`;
+    return { status: describeDisk(space).length > 0 ? 'warn' : 'ok', detail };
   },
 
   async configuration(context) {

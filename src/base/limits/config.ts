@@ -8,8 +8,6 @@ export const configLimits = {
   /** Values in one such file, with aliases followed, and the aliases themselves. */
   configValuesMax: 100_000,
   configAliasesMax: 1000,
-  /** Free space beside the ledger below which somebody should know. */
-  diskFreeBytesMin: 256 * MIB,
   /** A backup of the configuration: its files, all of them and one of them. */
   archiveEntriesMax: 2048,
   archiveBytesMax: 50 * MIB,

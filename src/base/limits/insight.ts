@@ -1,4 +1,4 @@
-import { DAY } from './units.ts';
+import { DAY, GIB } from './units.ts';
 
 /** What `doctor` and the incident watcher look at. */
 export const insightLimits = {
@@ -12,6 +12,8 @@ export const insightLimits = {
   findingIdsMax: 5,
   /** Acknowledgements that a look reads, the newest first. */
   acknowledgementsMax: 1000,
+  /** A disk with less free than this part of it, and less than these bytes, is nearly full. */
+  diskNearlyFull: { freePart: 0.05, freeBytes: 2 * GIB },
   /** When a pause or a waiting approval becomes a warning. */
   pausedWarningMs: DAY,
 } as const;

@@ -99,13 +99,6 @@ const usualParts: Readonly<Record<ObservedKind, UsualParts>> = {
     fix: 'Find out what the job does to the service before you retry it.',
     commands: (subject) => [explain(subject), acknowledge(subject)],
   },
-  disk_full: {
-    severity: 'error',
-    category: 'state',
-    impact: 'everything',
-    fix: 'Free space on the disk, or shorten service.job_log_retention.',
-    commands: () => ['ductile system prune'],
-  },
   hops_limit: {
     severity: 'warning',
     category: 'routes',

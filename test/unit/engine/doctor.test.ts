@@ -68,7 +68,7 @@ describe('finds', () => {
   test('that one slow job can block all others', async () => {
     const found = await find('# service.max_workers\nservice: {max_workers: 1}\n');
     expect(found).toEqual([
-      'warning config.yaml:3:11 service.max_workers is 1, so one slow job blocks all others until it ends',
+      'info config.yaml:3:11 service.max_workers is 1, so one slow job blocks all others until it ends',
     ]);
   });
 

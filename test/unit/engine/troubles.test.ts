@@ -31,7 +31,6 @@ const sound: Standing = {
   slots: 4,
   damage: [],
   findings: [],
-  disk: { path: '/data', free: 50 * 1024 ** 3, size: 100 * 1024 ** 3 },
 };
 const stuck = { ...sound.queue, heads: [{ plugin: 'mail', readyAt: early }] };
 const kindsOf = (troubles: readonly Trouble[]) => troubles.map(({ kind, key }) => `${kind} ${key}`);
@@ -49,12 +48,6 @@ describe('what stands wrong', () => {
       { queue: { ...stuck, heads: [{ plugin: 'mail', readyAt: now }] } },
       [],
     ],
-    [
-      'a full disk',
-      { disk: { path: '/data', free: 1024 ** 3, size: 100 * 1024 ** 3 } },
-      ['disk_full state'],
-    ],
-    ['not a small one', { disk: { path: '/data', free: 1024 ** 3, size: 8 * 1024 ** 3 } }, []],
   ])('is %s', (_, more, found) => {
     expect(kindsOf(findTroubles({ ...sound, ...more }, rules))).toEqual(found);
   });
