@@ -18,6 +18,8 @@ from ductile_plugin import Failure, answer, clip, encoded_size, format_time, run
 MESSAGE_BYTES_MAX = 65_536
 # How far back a repeated attempt looks for the line that an earlier one may have written.
 TAIL_BYTES = 262_144
+# How many names of fields a warning lists.
+KEYS_SHOWN = 20
 FIELD = re.compile(r"\{\{\s*([A-Za-z0-9_.-]+)\s*\}\}")
 
 
@@ -81,7 +83,8 @@ def shorten(text, logs):
 def compose(request, template, logs):
     payload = request.payload.values
     if template is None:
-        if request.event.get("type") == "agent.result":
+        # A step says itself what is sent, whatever event caused it.
+        if request.event.get("type") == "agent.result" and not request.step_id:
             return compose_result(payload)
         plain = payload.get("message", payload.get("text"))
         return plain if isinstance(plain, str) and plain else as_text(payload)
@@ -89,12 +92,20 @@ def compose(request, template, logs):
     def value_of(match):
         value = look_up(payload, match[1].split("."))
         if value is None:
-            logs.append(("warn", f"config.template: the payload has no {match[1]}"))
+            logs.append(("warn", missing_field(match[1], payload)))
             return ""
         return as_text(value)
 
     # One pass: what a value contains is never looked at as a template again.
-    return FIELD.sub(value_of, template)
+    message = FIELD.sub(value_of, template)
+    if logs and not message.strip():
+        raise Failure(f"nothing was sent: {logs[-1][1]}", retry=False)
+    return message
+
+
+def missing_field(path, payload):
+    keys = ", ".join(sorted(payload)[:KEYS_SHOWN]) or "no fields"
+    return f"config.template: the payload has no {path}, so it is empty in the message; the payload has {keys}"
 
 
 def compose_result(payload):

@@ -9,7 +9,8 @@ export async function handle(request: Request): Promise<Answer> {
   const { values } = request.payload;
   const chats = chatsFor(request, settings);
   if (typeof chats === 'string') return { result: `nothing sent: ${chats}` };
-  const text = compose(request.eventType, values, settings.template);
+  const type = typeOf(request);
+  const text = compose(type, values, settings.template, (message) => request.log.warn(message));
   const delivery: Delivery = { chats, text, settings, request };
   const { sent, logs } = await deliver(delivery);
   return {
@@ -19,9 +20,15 @@ export async function handle(request: Request): Promise<Answer> {
   };
 }
 
+/** A step says itself what is sent, whatever event caused it. */
+function typeOf({ eventType, stepId }: Request): string {
+  return stepId === '' ? eventType : '';
+}
+
 /** Where it goes; a text says why nowhere. */
-function chatsFor({ eventType, payload, config }: Request, settings: Settings): string[] | string {
-  if (eventType !== 'agent.reply') {
+function chatsFor(request: Request, settings: Settings): string[] | string {
+  const { payload, config } = request;
+  if (typeOf(request) !== 'agent.reply') {
     if (settings.chats.length > 0) return [...settings.chats];
     throw config.refuse('chats', 'must list who is told');
   }

@@ -5,11 +5,16 @@ import { isObject, type Json, type JsonObject } from '../../sdk/typescript/ducti
 export const MESSAGE_UNITS_MAX = 4096;
 const MESSAGES_MAX = 20;
 
-export function compose(type: string, payload: JsonObject, template: string | undefined): string {
+export function compose(
+  type: string,
+  payload: JsonObject,
+  template: string | undefined,
+  warn: (message: string) => void,
+): string {
   if (type === 'agent.reply') return textOf(payload['text']);
   if (type === 'agent.result') return ofResult(payload);
   if (type === 'job.dead') return ofDeath(payload);
-  if (template !== undefined) return fill(template, payload);
+  if (template !== undefined) return fill(template, payload, warn);
   return textOf(payload['message']) || textOf(payload['text']) || JSON.stringify(payload);
 }
 
@@ -53,11 +58,21 @@ function ofDeath({ plugin, command, status, error, actor, job_id: id }: JsonObje
   return [what, textOf(error), by, `job ${textOf(id)}`].filter((line) => line !== '').join('\n');
 }
 
-/** One pass: what a value contains is never looked at as a template again. */
-function fill(template: string, payload: JsonObject): string {
-  return template.replaceAll(/\{\{\s*([\w.-]+)\s*\}\}/g, (_match, path: string) =>
-    textOf(lookUp(payload, path.split('.'))),
-  );
+/** Replaces in one pass: a placeholder in a value is never replaced. */
+function fill(template: string, payload: JsonObject, warn: (message: string) => void): string {
+  return template.replaceAll(/\{\{\s*([\w.-]+)\s*\}\}/g, (_match, path: string) => {
+    const value = lookUp(payload, path.split('.'));
+    if (value === null) warn(describeMissing(path, payload));
+    return textOf(value);
+  });
+}
+
+/** How many names of fields a warning lists. */
+const KEYS_SHOWN = 20;
+
+function describeMissing(path: string, payload: JsonObject): string {
+  const keys = Object.keys(payload).toSorted().slice(0, KEYS_SHOWN).join(', ') || 'no fields';
+  return `config.template: the payload has no ${path}, so it is empty in the message; the payload has ${keys}`;
 }
 
 function lookUp(payload: Json, keys: readonly string[]): Json {

@@ -144,6 +144,8 @@ class Request:
         self.attempt = raw.get("attempt", 1)
         self.idempotency_key = raw.get("idempotency_key") or raw.get("job_id") or ""
         self.instance = raw.get("instance") or ""
+        # Set when the job is a step of a pipeline; else empty.
+        self.step_id = raw.get("step_id") or ""
         self.event = _object(raw, "event")
         self.state = _object(raw, "state")
         self.context = _object(raw, "context")

@@ -41,6 +41,8 @@ export interface Request {
   readonly attempt: number;
   /** The name that the plugin runs under, which is not its manifest's when it is an alias. */
   readonly instance: string;
+  /** The step of a pipeline that the job is; empty for other jobs. */
+  readonly stepId: string;
   readonly config: Fields;
   /** The event's payload for `handle`, the plain one otherwise. */
   readonly payload: Fields;
@@ -271,6 +273,7 @@ export function parseRequest(raw: string): Request {
     jobId,
     attempt: typeof message['attempt'] === 'number' ? message['attempt'] : 1,
     instance: textOf(message['instance']),
+    stepId: textOf(message['step_id']),
     context: memberOf(message, 'context'),
     log: new Logger(),
     keyFor: (effect) => digest(`${idempotencyKey}\n${effect}`),

@@ -4,6 +4,8 @@ import { parseJson } from '../base/parse-json.ts';
 
 /** What lies beneath the payloads of a block's branches, as bytes: it may be large, and they are many. */
 export interface Base {
+  /** The names of its members. */
+  readonly keys: readonly string[];
   /** Its members without those that the branch has itself, as they stand in JSON between the braces. */
   without(keys: readonly string[]): Buffer;
 }
@@ -42,6 +44,7 @@ function toBase(text: string): Base {
   const members = isObject(value) ? value : {};
   let kept: { readonly keys: string; readonly bytes: Buffer } | undefined;
   return {
+    keys: Object.keys(members),
     without(keys) {
       const asked = JSON.stringify(keys);
       if (kept?.keys !== asked) {

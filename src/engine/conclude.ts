@@ -3,6 +3,7 @@ import { endCancelled, endFailed, endReleased, endSucceeded, type Ending } from 
 import { isTerminal } from '../job/state.ts';
 import type { ClaimedJob, Closing, StateChange } from '../ledger/ledger.ts';
 import type { Plugin } from '../plugin/catalog.ts';
+import { addResult } from '../plugin/event-result.ts';
 import type { ProcessEnd } from '../plugin/process.ts';
 import type { Reply } from '../plugin/protocol.ts';
 import { toStorable } from '../plugin/response.ts';
@@ -44,8 +45,9 @@ export function conclude(attempt: EndedAttempt, input: ConcludeInput): Closing {
   const closing = { job, claimToken: job.claimToken, report, ending };
   if (reply.kind === 'ok') {
     const state = toStateChange(plugin, job.command, reply);
-    const followed = followEvents(job, reply.events, input.rules, input.nowMs, input.keep);
-    const payloads = reply.events.map(({ payload }) => payload);
+    const events = addResult(reply.events, reply.result);
+    const followed = followEvents(job, events, input.rules, input.nowMs, input.keep);
+    const payloads = events.map(({ payload }) => payload);
     return {
       ...closing,
       ...followed,

@@ -14,6 +14,7 @@ import { findPluginDrift } from '../plugin/seal.ts';
 import { checkHooks, checkRoutes } from './check.ts';
 import { checkPipelines } from './pipelines.ts';
 import { findCircles } from './route-circles.ts';
+import { findEmptyPlaceholders } from './route-templates.ts';
 
 /**
  * Everything that can be found out about a configuration without starting it. With the names of the
@@ -70,6 +71,7 @@ function diagnosePlugins(
     ...findUnenforced(config, catalog).map(as('warning', 'plugins')),
     ...problems.map(as('error', 'routes')),
     ...warnings.map(as('warning', 'routes')),
+    ...findEmptyPlaceholders(config.routes, catalog).map(as('warning', 'routes')),
     ...circles.endless.map(as('error', 'routes')),
     ...circles.possible.map(as('warning', 'routes')),
     ...hooks.problems.map(as('error', 'webhooks')),

@@ -9,10 +9,13 @@ import { bareReport, type AttemptReport } from '../job/attempt.ts';
 import { endFailed, endReleased, type Failure } from '../job/outcome.ts';
 import type { RetryPolicy } from '../job/retry.ts';
 import { isTerminal } from '../job/state.ts';
-import type { ClaimedJob, Closing } from '../ledger/ledger.ts';
+import type { ClaimedJob, Closing, Ledger } from '../ledger/ledger.ts';
 import { lookupCommand, type Plugin } from '../plugin/catalog.ts';
 import type { ProcessEnd, ProcessSpec, RunOptions } from '../plugin/process.ts';
-import { decodeResponse, encodeRequest } from '../plugin/protocol.ts';
+import { decodeResponse } from '../plugin/protocol.ts';
+import { encodeRequest } from '../plugin/request.ts';
+import { deliveryEventIn, toEventMetadata } from '../signal/delivery-event.ts';
+import { senderOf } from '../signal/signal.ts';
 import { arriveFailed } from './arrive.ts';
 import type { Base, Bases } from './bases.ts';
 import { conclude } from './conclude.ts';
@@ -35,6 +38,8 @@ export interface ExecutorOptions {
   ) => Promise<ProcessEnd>;
   /** What lies beneath the payloads of jobs that are part of a block. */
   readonly bases: Bases;
+  /** The signal whose payload a step continues with. */
+  readonly stepSignal: Ledger['stepSignal'];
   readonly credentials: Pick<Credentials, 'reveal'>;
   /** What an attempt may ask of the API while it runs. */
   readonly grantAccess: GrantAccess;
@@ -89,12 +94,13 @@ async function attempt(
   const traceparent = traceparentOf(job);
   const spec = { ...usual, timeoutMs: job.timeoutMs ?? usual.timeoutMs };
   const base = job.baseKey === null ? undefined : await options.bases(job.baseKey);
+  const event = await findStepEvent(job, options);
   const { config, secrets } = await options.credentials.reveal(plugin);
   const deadlineMs = Date.now() + spec.timeoutMs;
   const access = options.grantAccess(job, plugin, deadlineMs);
   const told = { name: plugin.name, config, api: access?.api, traceparent };
   const begin = async (): Promise<ProcessEnd> => {
-    const request = toRequest(job, told, deadlineMs, base);
+    const request = toRequest(job, told, deadlineMs, { base, event });
     probe('spawn.before');
     log.debug('attempt started', { ...nameOf(job), attempt: job.attempt });
     return await options.run(plugin, spec, request, {
@@ -148,7 +154,7 @@ function toRequest(
   job: ClaimedJob,
   plugin: Told,
   deadlineMs: number,
-  base: Base | undefined,
+  { base, event }: { readonly base: Base | undefined; readonly event: JsonObject | undefined },
 ): Buffer {
   const payload = parseJson(job.payload) as Json;
   return encodeRequest({
@@ -169,6 +175,8 @@ function toRequest(
             runId: job.runId,
             stepId: job.stepId,
             beneath: base?.without(isObject(payload) ? Object.keys(payload) : []) ?? NOTHING,
+            beneathKeys: base?.keys ?? [],
+            event,
           },
         }),
     deadlineAt: toTimestamp(deadlineMs),
@@ -178,6 +186,28 @@ function toRequest(
 }
 
 const NOTHING = Buffer.alloc(0);
+
+/** Describes the event that caused a step as `handle` gets it, without its payload. */
+async function findStepEvent(
+  { command, runId, branchId, parentJobId, idempotencyKey }: ClaimedJob,
+  { stepSignal }: Pick<ExecutorOptions, 'stepSignal'>,
+): Promise<JsonObject | undefined> {
+  if (command !== 'handle' || runId === null || branchId === null) return undefined;
+  const signal = await stepSignal({ runId, branchId, parentJobId, idempotencyKey });
+  if (signal === undefined) return undefined;
+  const { id, type, source, occurredAt, metadata } = signal;
+  const delivery = deliveryEventIn(signal);
+  // A plugin's own key is in the metadata: the column has the keys of reported signals.
+  const dedupeKey = signal.dedupeKey ?? asObject(metadata)['dedupe_key'];
+  return {
+    type,
+    ...(typeof dedupeKey === 'string' ? { dedupe_key: dedupeKey } : {}),
+    source: senderOf(source),
+    timestamp: occurredAt,
+    event_id: id,
+    ...(delivery === undefined ? {} : { metadata: toEventMetadata(delivery) }),
+  };
+}
 
 function asObject(text: string): JsonObject {
   const value: unknown = parseJson(text);

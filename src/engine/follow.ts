@@ -120,13 +120,16 @@ export function followDeath(
   rules: FollowRules,
   nowMs: number,
 ): Consequences {
+  const error = end.error === null ? null : maskText(end.error);
   const payload: Json = {
+    message: describeDeath(job, { ...end, error }),
+    next: `ductile why ${job.id}`,
     job_id: job.id,
     plugin: job.plugin,
     command: job.command,
     status: end.status,
     reason: end.reason,
-    error: end.error === null ? null : maskText(end.error),
+    error,
     attempt: job.attempt,
     parent_job_id: job.parentJobId,
     submitted_by: job.submittedBy,
@@ -147,6 +150,15 @@ export function followDeath(
     addFollowers(result, job, signal, { type: signal.type, payload }, rules, nowMs);
   }
   return result;
+}
+
+/** The sentence that an alert shows. */
+function describeDeath(
+  { id, plugin, command }: Job,
+  end: { readonly status: string; readonly reason: string | null; readonly error: string | null },
+): string {
+  const error = end.error ?? end.reason ?? 'no error was recorded';
+  return `Job ${id} (${plugin} ${command}) ended as ${end.status}: ${error}`;
 }
 
 /**

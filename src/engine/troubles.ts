@@ -204,7 +204,12 @@ type Told = Pick<Incident, 'id' | 'kind' | 'key' | 'count' | 'detail'>;
 function toEmission(moment: 'opened' | 'closed', incident: Told, rules: FollowRules): Emission {
   const { id: incidentId, kind, key, count } = incident;
   const detail = parseJson(incident.detail) as JsonObject;
-  const payload: JsonObject = { incident_id: incidentId, kind, key, count, status: moment, detail };
+  const said = {
+    message: describeMoment(moment, detail, kind),
+    next: findNext(moment, detail, incidentId),
+  };
+  const about = { incident_id: incidentId, kind, key, count, status: moment };
+  const payload: JsonObject = { ...about, ...said, detail };
   const id = makeId();
   const signal: SignalDraft = {
     id,
@@ -218,4 +223,24 @@ function toEmission(moment: 'opened' | 'closed', incident: Told, rules: FollowRu
   };
   if (detail['routed'] === false) return { signal, jobs: [], runs: [] };
   return { signal, ...followRuntime(signal, { payload, context: {} }, rules) };
+}
+
+/** The sentence that an alert shows. */
+function describeMoment(
+  moment: 'opened' | 'closed',
+  { message }: JsonObject,
+  kind: IncidentKind,
+): string {
+  const sentence = typeof message === 'string' ? message : kind;
+  return moment === 'opened' ? sentence : `Resolved: ${sentence}`;
+}
+
+/** The command that resolves an open incident, else the one that shows it. */
+function findNext(
+  moment: 'opened' | 'closed',
+  { commands }: JsonObject,
+  incidentId: string,
+): string {
+  const [command] = moment === 'opened' && Array.isArray(commands) ? commands : [];
+  return typeof command === 'string' ? command : `ductile incident show ${incidentId}`;
 }

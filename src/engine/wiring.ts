@@ -236,6 +236,7 @@ export class Wiring {
       execute: makeExecutor({
         run: runner.run,
         bases: makeBases((key) => ledger.basePayload(key)),
+        stepSignal: (place) => ledger.stepSignal(place),
         credentials: this.credentials,
         grantAccess: makeGrantAccess({ ...this.#parts, tenant: this.#parts.tenant?.slug }),
         keep: makeKeep(this.vault, log.child('executor')),

@@ -19,6 +19,7 @@ import { requireQueueRoom } from './queries/queue-room.ts';
 import { refusesRewind } from './queries/rewind.ts';
 import { areAwaited } from './queries/signal.ts';
 import { findGraph, readBase, readContext } from './queries/standing.ts';
+import { findStepSignal } from './queries/step-event.ts';
 import type { RunVerbs } from './runs.ts';
 
 /** And those by which they begin, alone or with what else comes in. */
@@ -51,6 +52,7 @@ export function makeRunVerbs({
     },
     releaseBranch: (request) => write(['other'], (tx) => releaseBranch(tx, request)),
     basePayload: (key) => find((session) => readBase(session, key)),
+    stepSignal: (place) => find((session) => findStepSignal(session, place)),
     definition: (hash) => find((session) => findGraph(session, hash)),
     run: (id) => find((session) => findRun(session, id)),
     contextOf: (id) => find((session) => readContext(session, id)),

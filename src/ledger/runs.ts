@@ -5,7 +5,15 @@ import type { Sealed } from '../base/seal.ts';
 import type { Dedupe, JobDraft, SubmittedBy } from '../job/job.ts';
 import type { Graph } from '../pipeline/graph.ts';
 import type { Branch, BranchStatus, Run, RunStatus, Step, StepStatus } from '../pipeline/run.ts';
-import type { SignalDraft } from '../signal/signal.ts';
+import type { Signal, SignalDraft } from '../signal/signal.ts';
+
+/** Which job of a run it is: its branch, the job before it, and the key of its work. */
+export interface StepPlace {
+  readonly runId: string;
+  readonly branchId: string;
+  readonly parentJobId: string | null;
+  readonly idempotencyKey: string;
+}
 
 /** What a ledger can do with runs of pipelines. Runs are begun by `enqueue` and by `settle`. */
 export interface RunVerbs {
@@ -30,6 +38,8 @@ export interface RunVerbs {
   openSignals(open: OpenSignal): void;
   /** What a branch's jobs get beneath their own payload: `<branch>:<moves>` of its parent. */
   basePayload(key: string): Promise<string>;
+  /** The signal whose payload a step's job continues with; undefined when no event caused it. */
+  stepSignal(place: StepPlace): Promise<Signal | undefined>;
   definition(hash: string): Promise<Graph | undefined>;
   run(id: string): Promise<Run | undefined>;
   /** What a run or a branch has gathered, by the id of that; nothing where there is none. */

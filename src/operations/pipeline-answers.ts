@@ -9,6 +9,7 @@ import { suggest } from '../config/nearest.ts';
 import type { Graph, Node } from '../pipeline/graph.ts';
 import type { Arrival } from '../pipeline/move.ts';
 import type { Answerer, Question } from '../pipeline/simulate.ts';
+import { addResult } from '../plugin/event-result.ts';
 
 /** As a plugin answers; or what a person decides, what a signal carries, that nothing came in time. */
 const answerShape = z.strictObject({
@@ -112,7 +113,9 @@ function toOutcome({ status, error, result, events, timeout }: GivenAnswer): Arr
   if (status === 'error' || error !== undefined) {
     return { kind: 'failed', reason: 'retries_exhausted', error: error ?? 'failed' };
   }
-  const payloads = (events ?? []).map(({ payload }) => (payload ?? {}) as Json);
+  const emitted = (events ?? []).map(({ payload }) => ({ payload: (payload ?? {}) as Json }));
+  const told = typeof result === 'string' ? addResult(emitted, result) : emitted;
+  const payloads = told.map(({ payload }) => payload);
   return { kind: 'done', events: payloads, result: (result ?? 'ok') as Json };
 }
 

@@ -35,6 +35,8 @@ export interface Manifest {
     readonly optional: readonly string[];
     /** Keys that open programs, files or networks: no package sets them of its own, and no tenant at all. */
     readonly operator: readonly string[];
+    /** Keys whose text has `{{field}}` for members of the payload. */
+    readonly templates: readonly string[];
   };
   readonly stopwatch: { readonly maxSubs: number };
 }
@@ -136,6 +138,7 @@ const manifest = {
     optional: z.array(text()).default([]),
     // Keys that open programs, files or networks: the installer sets them, never a package.
     operator: z.array(text()).default([]),
+    templates: z.array(text()).default([]),
   }).prefault({}),
   stopwatch: section({
     max_subs: count(MAX_SUBS.least, MAX_SUBS.most).default(MAX_SUBS.usual),

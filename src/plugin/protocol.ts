@@ -1,95 +1,11 @@
-import type { Timestamp } from '../base/clock.ts';
-import { isObject } from '../base/json.ts';
-import type { Json, JsonObject } from '../base/json.ts';
+import type { JsonObject } from '../base/json.ts';
 import { formatByteSize } from '../base/byte-size.ts';
 import { formatDuration } from '../base/duration.ts';
 import { limits } from '../base/limits.ts';
 import type { Environment } from '../config/interpolate.ts';
-import { PROTOCOL } from './manifest.ts';
 import type { LimitReason, ProcessEnd, ProcessLimits, ProcessSpec } from './process.ts';
 import { parseResponse, toStorable } from './response.ts';
 import type { PluginEvent, PluginLog } from './response.ts';
-
-/** What one attempt tells its plugin. */
-export interface PluginRequest {
-  readonly jobId: string;
-  readonly command: string;
-  /** The name the plugin runs under, which is not its manifest's when it is an alias. */
-  readonly instance: string;
-  readonly attempt: number;
-  /** The same for every attempt at the same work. */
-  readonly idempotencyKey: string;
-  readonly config: Readonly<JsonObject>;
-  readonly state: Readonly<JsonObject>;
-  readonly context: Readonly<JsonObject>;
-  /** As the job stores it: data, or an event around its data. */
-  readonly payload: Json;
-  /** The same as JSON without line breaks, where it need not be written anew. */
-  readonly payloadText?: string;
-  /** Of a pipeline: the run and the step that it is; its payload is always data. */
-  readonly step?: StepRequest;
-  readonly deadlineAt: Timestamp;
-  /** Where in a trace the attempt stands, in W3C's words. */
-  readonly traceparent?: string;
-  /** Where and how the API may be asked while the attempt goes on. */
-  readonly api?: JsonObject;
-}
-
-export interface StepRequest {
-  readonly runId: string;
-  readonly stepId: string;
-  /** What else is in its payload: members as they stand in JSON between the braces. */
-  readonly beneath: Buffer;
-}
-
-/**
- * One JSON object and a newline. `event` is for `handle` alone, and there `payload` is what is in
- * the event, so that a plugin finds its data at the same place whoever asked.
- */
-export function encodeRequest(request: PluginRequest): Buffer {
-  const { command, payload, step } = request;
-  if (step !== undefined) return encodeStep(request, step);
-  const { payloadText = JSON.stringify(payload) } = request;
-  const head = JSON.stringify(headOf(request)).slice(0, -1);
-  if (command !== 'handle') return Buffer.from(`${head},"payload":${payloadText}}\n`);
-  const event = asEvent(payload);
-  const data = event === undefined ? payloadText : JSON.stringify(event['payload']);
-  const asked = `{"type":"${ASKED_EVENT}","payload":${payloadText}}`;
-  const text = event === undefined ? asked : payloadText;
-  return Buffer.from(`${head},"payload":${data},"event":${text}}\n`);
-}
-
-/** Put together from bytes: what lies beneath is the same for many steps, and may be large. */
-function encodeStep(request: PluginRequest, { runId, stepId, beneath }: StepRequest): Buffer {
-  const head = JSON.stringify({ ...headOf(request), run_id: runId, step_id: stepId }).slice(0, -1);
-  const own = JSON.stringify(request.payload);
-  const comma = own === '{}' ? '' : ',';
-  const rest = beneath.length === 0 ? own.slice(1) : `${comma}${own.slice(1)}`;
-  const event = `${rest},"event":{"type":"${STEP_EVENT}","payload":{`;
-  return Buffer.concat([
-    Buffer.from(`${head},"payload":{`),
-    beneath,
-    ...(request.command === 'handle' ? [Buffer.from(event), beneath] : []),
-    Buffer.from(request.command === 'handle' ? `${rest}}}\n` : `${rest}}\n`),
-  ]);
-}
-
-function headOf(request: PluginRequest): JsonObject {
-  return {
-    protocol: PROTOCOL,
-    job_id: request.jobId,
-    command: request.command,
-    instance: request.instance,
-    attempt: request.attempt,
-    idempotency_key: request.idempotencyKey,
-    config: request.config,
-    state: request.state,
-    context: request.context,
-    deadline_at: request.deadlineAt,
-    ...(request.traceparent === undefined ? {} : { traceparent: request.traceparent }),
-    ...(request.api === undefined ? {} : { api: request.api }),
-  };
-}
 
 interface Failure {
   /** One line for `last_error`. */
@@ -225,24 +141,6 @@ export function pluginEnvironment(
 
 /** EX_CONFIG of sysexits.h. */
 const EXIT_CONFIG = 78;
-
-/** What `handle` is told when somebody asked for it by name, and no event did. */
-const ASKED_EVENT = 'api.trigger';
-
-/** What `handle` is told when it is a step of a pipeline. */
-const STEP_EVENT = 'pipeline.step';
-
-const eventKeys = new Set(['type', 'payload', 'dedupe_key', 'source', 'timestamp', 'event_id']);
-
-/** A stored payload is an event when it has a type and a payload and nothing that events lack. */
-function asEvent(payload: Json): JsonObject | undefined {
-  if (!isObject(payload) || typeof payload['type'] !== 'string') return undefined;
-  const keys = Object.keys(payload);
-  // Only what Ductile itself wrote has metadata, and an id of its signal with it.
-  const isOwn = Object.hasOwn(payload, 'event_id');
-  const isKnown = (key: string): boolean => eventKeys.has(key) || (isOwn && key === 'metadata');
-  return keys.includes('payload') && keys.every(isKnown) ? payload : undefined;
-}
 
 /** A program that says ok and then ends with an error has contradicted itself: its work is unsure. */
 function hasExitedCleanly(exit: ProcessEnd['exit']): boolean {

@@ -178,6 +178,13 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
   },
   'find a run': ({ ledger }) => ledger.run('run 77'),
   'find what lies beneath': ({ ledger }) => ledger.basePayload('run 77:0'),
+  'find the event behind a step': ({ ledger }) =>
+    ledger.stepSignal({
+      runId: 'run 77',
+      branchId: 'run 77',
+      parentJobId: 'job 77',
+      idempotencyKey: 'key',
+    }),
   'find a definition': ({ ledger }) => ledger.definition(makeToken()),
   'list tries to move a run on': ({ ledger }) => ledger.advancements('run 77', 10),
   'await an end': ({ ledger }) => ledger.awaitEnd('job', 'job 77'),

@@ -92,9 +92,9 @@ describe.each(databases)('a run on %s', (database) => {
     expect(seen).toHaveLength(3);
     expect(seen).toEqual(
       expect.arrayContaining([
-        ['wanted', emit[0]],
-        ['wanted', emit[1]],
-        ['choosy', emit[1]],
+        ['wanted', { ...emit[0], result: 'poll None' }],
+        ['wanted', { ...emit[1], result: 'poll None' }],
+        ['choosy', { ...emit[1], result: 'poll None' }],
       ]),
     );
     const signals = await ledger.signals({ jobId: cause.id, limit: 9 });

@@ -49,7 +49,7 @@ describe.each(databases)('routes on %s', (database) => {
     );
     expect(made).toMatchObject({
       source: 'plugin:source',
-      data: '{"n":1}',
+      data: '{"n":1,"result":"done"}',
       jobAttempt: 1,
       hops: 1,
       correlationId: parent.id,
@@ -67,7 +67,7 @@ describe.each(databases)('routes on %s', (database) => {
     }
     expect(new Set(children.map(({ idempotencyKey }) => idempotencyKey)).size).toBe(3);
     const stored = children.find(({ command }) => command === 'store');
-    expect(JSON.parse(stored?.payload ?? '')).toEqual({ n: 1 });
+    expect(JSON.parse(stored?.payload ?? '')).toEqual({ n: 1, result: 'done' });
     expect(records).toContainEqual(
       expect.objectContaining({
         level: 'debug',

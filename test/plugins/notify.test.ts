@@ -91,7 +91,22 @@ describe('notify with a template', () => {
     const { events, logs } = await runOk('notify', request({ file, template }, payload));
     const message = '{{secret}}: / is 0.9 full b {"path": "/", "used": 0.9}';
     expect(events).toMatchObject([{ type: 'notify.sent', payload: { message, file } }]);
-    expect(logs).toMatchObject([{ level: 'warn', message: expect.stringContaining('nope') }]);
+    const warning = 'config.template: the payload has no nope, so it is empty in the message; ';
+    const members = 'the payload has disk, host, list, secret';
+    expect(logs).toEqual([{ level: 'warn', message: warning + members }]);
+  });
+
+  test('is not sent when all that it shows is missing, and the failure says what there is', async () => {
+    const config = { file, template: '{{message}}' };
+    const { error, retry } = await runError(
+      'notify',
+      request(config, { detail: { message: 'm' } }),
+    );
+    expect(error).toMatch(/^nothing was sent: .* has no message.*; the payload has detail$/);
+    expect(retry).toBe(false);
+    await expect(stat(file)).rejects.toThrow('ENOENT');
+    const { events } = await runOk('notify', request(config, { message: '' }));
+    expect(events).toMatchObject([{ payload: { message: '' } }]);
   });
 
   test('is as long as an event can be, however large a value is', async () => {

@@ -255,6 +255,10 @@ describe('settings', () => {
 });
 
 describe('what is said', () => {
+  const noWarning = (warning: string): never => {
+    throw new Error(warning);
+  };
+
   test.each<[string, string, JsonObject]>([
     ['hello', 'agent.reply', { text: 'hello', conversation: '1' }],
     [
@@ -280,12 +284,18 @@ describe('what is said', () => {
     ['words', 'x', { message: 'words', text: 'not these' }],
     ['{"a":1}', 'x', { a: 1 }],
   ])('is %j for %s', (text, type, payload) => {
-    expect(compose(type, payload as PluginObject, undefined)).toBe(text);
+    expect(compose(type, payload as PluginObject, undefined, noWarning)).toBe(text);
   });
 
   test('does not look into values for placeholders again', () => {
     const payload = { a: '{{b}}', b: 'secret', list: ['x'] };
-    expect(compose('x', payload, '{{a}} {{ list.0 }} {{nope}}{{list}}')).toBe('{{b}} x ["x"]');
+    const warnings: string[] = [];
+    const warn = (warning: string) => void warnings.push(warning);
+    const template = '{{a}} {{ list.0 }} {{nope}}{{list}}';
+    expect(compose('x', payload, template, warn)).toBe('{{b}} x ["x"]');
+    expect(warnings).toEqual([
+      'config.template: the payload has no nope, so it is empty in the message; the payload has a, b, list',
+    ]);
   });
 
   test('is divided between paragraphs, lines and words, and never within a character', () => {

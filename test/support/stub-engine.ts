@@ -278,7 +278,7 @@ function makePlugin(name: string, types: Readonly<Record<string, 'read' | 'write
       prewarm: false,
       commands: Object.assign(Object.create(null), Object.fromEntries(commands)),
       factOutputs: [],
-      configKeys: { required: [], optional: [], operator: [] },
+      configKeys: { required: [], optional: [], operator: [], templates: [] },
       stopwatch: { maxSubs: 32 },
     },
     directory: `/plugins/${name}`,

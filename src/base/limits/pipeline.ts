@@ -53,6 +53,8 @@ export const pipelineLimits = {
   signalLookAgainMs: 2 * SECOND,
   /** How long a synchronous caller waits for a pipeline that does not say. */
   pipelineTimeoutMs: 30 * SECOND,
+  /** Earlier jobs of a revived step that are followed to find the event that caused it. */
+  revivalsFollowedMax: 50,
   /** All baggage of a chain as JSON text. */
   baggageBytesMax: 1 * MIB,
 } as const;

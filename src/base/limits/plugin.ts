@@ -10,6 +10,8 @@ export const pluginLimits = {
   stateBytesMax: 1 * MIB,
   /** Events that one attempt may emit. */
   eventsPerAttemptMax: 1000,
+  /** Copies of an attempt's result in its events, together; if they would take more, none is made. */
+  resultCopiesBytesMax: 1 * MIB,
   /** How long a plugin that failed may ask to be left alone. */
   retryAfterMsMax: 24 * HOUR,
   /** From SIGTERM to SIGKILL of a plugin's process group. */

@@ -205,6 +205,12 @@ function openedAt(
   return hasChanged && state === 'open' ? now : breaker.openedAt;
 }
 
+/** The sentence that an alert shows. */
+function describeMove({ plugin, command, failureCount }: BreakerRow, state: BreakerState): string {
+  if (state !== 'open') return `The breaker of ${plugin} ${command} closed.`;
+  return `The breaker of ${plugin} ${command} opened after ${failureCount} failures in a row.`;
+}
+
 /** Without a job it was somebody who reset it. */
 function toSignal(breaker: BreakerRow, state: BreakerState, job?: Closing['job']): SignalDraft {
   const { plugin, command, failureCount, state: from } = breaker;
@@ -217,6 +223,7 @@ function toSignal(breaker: BreakerRow, state: BreakerState, job?: Closing['job']
     subjectType: 'breaker',
     subjectId: keyOf(breaker),
     data: JSON.stringify({
+      message: describeMove(breaker, state),
       plugin,
       command,
       from_state: from,

@@ -148,7 +148,8 @@ function tellHalt(
     run_id: run.id,
     pipeline: run.pipeline,
     reason: root.haltReason,
-    message: root.haltMessage,
+    message: root.haltMessage ?? `The run halted: ${root.haltReason ?? 'no reason was recorded'}`,
+    next: `ductile why ${run.id}`,
     halted_at_step: stepOf(root, leaves[0]?.node),
     branches: leaves.map(({ id, node, reason, message }) => ({
       branch_id: id,

@@ -7,7 +7,7 @@ import { isObject } from '../../base/json.ts';
 import type { JsonObject } from '../../base/json.ts';
 import { parseJson } from '../../base/parse-json.ts';
 import type { Manifest } from '../manifest.ts';
-import { encodeRequest } from '../protocol.ts';
+import { encodeRequest } from '../request.ts';
 
 /** What a command is tried with. */
 export interface Example {

@@ -196,6 +196,16 @@ export const writing = {
     const { run } = await claimWide(world);
     return () => world.ledger.basePayload(`${run.id}:0`);
   },
+  stepSignal: async (world) => {
+    const { run } = await claimWide(world);
+    return () =>
+      world.ledger.stepSignal({
+        runId: run.id,
+        branchId: run.id,
+        parentJobId: 'job',
+        idempotencyKey: 'key',
+      });
+  },
   emit: ({ ledger }) => {
     const emissions = [emission(), emission()];
     return Promise.resolve(() => ledger.emit(emissions));

@@ -49,6 +49,39 @@ describe('finds', () => {
     ]);
   });
 
+  test('placeholders that stay empty, where the members of an event are known', async () => {
+    const emits =
+      'values: {emit: [{event: mail.came, values: [payload.subject, payload.from.name]}]}';
+    const yaml = `routes:
+  - {event_type: job.dead, to: tell}
+  - {event_type: mail.came, from: post, to: tell}
+  - {event_type: mail.came, to: tell}
+  - {event_type: other.came, from: post, to: tell}
+  - {event_type: incident.opened, to: fine}
+plugins:
+  tell: {config: {text: '{{error}} {{ from.name }} {{detail.message}} {{result}}', other: '{{x}}'}}
+  fine: {uses: tell, config: {text: '{{message}} {{next}} {{detail.evidence}}'}}
+`;
+    const found = await find(yaml, {
+      prepare: async (at) => {
+        const keys = 'config_keys: {optional: [text, other], templates: [text]}';
+        await writePlugin(join(at, 'plugins/tell'), { name: 'tell', extra: keys });
+        const commands = `commands: {poll: {${emits}}, handle: {}}`;
+        await writePlugin(join(at, 'plugins/post'), { name: 'post', commands });
+      },
+    });
+    const stays = (name: string) => `{{${name}}} in plugins.tell.config.text stays empty`;
+    const sends = (type: string) => `sends ${type} to tell, and that event has no`;
+    expect(found.filter((line) => line.includes(' routes['))).toEqual([
+      ...['from', 'detail', 'result'].map(
+        (name) => `warning config.yaml:3:5 routes[0] ${sends('job.dead')} ${name}: ${stays(name)}`,
+      ),
+      ...['error', 'detail'].map(
+        (name) => `warning config.yaml:4:5 routes[1] ${sends('mail.came')} ${name}: ${stays(name)}`,
+      ),
+    ]);
+  });
+
   test('that nothing is locked, and what changed since', async () => {
     expect(await find('', { locked: false })).toEqual([
       'warning .  the configuration is not locked, so changes by others go unnoticed',

@@ -190,6 +190,8 @@ describe('a death', () => {
     ]);
     expect(signals[0]?.eventIndex).toBeLessThan(0);
     expect(JSON.parse(signals[0]?.data ?? '')).toEqual({
+      message: `Job job-1 (worker poll) ended as ${end.status}: ${end.error}`,
+      next: 'ductile why job-1',
       job_id: 'job-1',
       plugin: 'worker',
       command: 'poll',

@@ -9,7 +9,7 @@ import { makeStartsOf } from '../../../src/engine/starts.ts';
 import { limits } from '../../../src/base/limits.ts';
 import { endCancelled, endSucceeded, type Ending } from '../../../src/job/outcome.ts';
 import type { Pipeline } from '../../../src/pipeline/pipeline.ts';
-import { encodeRequest } from '../../../src/plugin/protocol.ts';
+import { encodeRequest } from '../../../src/plugin/request.ts';
 import { makeClaimed } from '../../support/claimed.ts';
 
 function makePipeline(name: string, more: Partial<Pipeline> = {}): Pipeline {

@@ -102,6 +102,24 @@ describe('what is done about it', () => {
     expect(jobs[0]).toMatchObject({ plugin: 'notify', runtimeCaused: true });
   });
 
+  test('an alert has a sentence and the command that comes next', () => {
+    const commands = ['ductile run revive r1', 'ductile run cancel r1'];
+    const halted: Trouble = { ...full, detail: { message: 'A run halted.', commands } };
+    const payloadOf = (trouble: Trouble): unknown =>
+      JSON.parse(moves({ standing: [trouble] }).opened[0]?.emission.signal.data ?? '');
+    expect(payloadOf(halted)).toMatchObject({ message: 'A run halted.', next: commands[0] });
+    expect(payloadOf(full)).toMatchObject({
+      message: 'full',
+      next: expect.stringMatching(/^ductile incident show \S+$/),
+    });
+    expect(payloadOf({ ...full, detail: {} })).toMatchObject({ message: 'disk_full' });
+    const { closed } = moves({ open: [incident()] });
+    expect(JSON.parse(closed[0]?.emission.signal.data ?? '')).toMatchObject({
+      message: 'Resolved: full',
+      next: 'ductile incident show incident-1',
+    });
+  });
+
   test('what is open is not opened again, and renewed now and then', () => {
     expect(moves({ standing: [full], open: [incident({ lastSeenAt: now })] })).toEqual({
       opened: [],

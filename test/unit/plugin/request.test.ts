@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Json, JsonObject } from '../../../src/base/json.ts';
-import { encodeRequest, pluginEnvironment } from '../../../src/plugin/protocol.ts';
+import { pluginEnvironment } from '../../../src/plugin/protocol.ts';
+import { encodeRequest } from '../../../src/plugin/request.ts';
 
 describe('encodeRequest', () => {
   const request = {
@@ -71,6 +72,58 @@ describe('encodeRequest', () => {
       event: { type: 'api.trigger', payload },
       payload,
     });
+  });
+});
+
+describe('baggage in a request', () => {
+  const request = {
+    jobId: 'j1',
+    command: 'handle',
+    instance: 'alias',
+    attempt: 1,
+    idempotencyKey: 'key',
+    config: {},
+    state: {},
+    context: { user: 'ann', n: 0, ductile: { webhook: {} }, traceparent: 'place' },
+    deadlineAt: '2026-01-01T00:00:00.000Z',
+  };
+  const event = { type: 'a.b', source: 's', event_id: 'e' };
+
+  test.each<[Json, Json, Json]>([
+    [{ n: 1 }, { n: 1 }, { user: 'ann', n: 1 }],
+    [{}, {}, { user: 'ann', n: 0 }],
+    [[1], [1], [1]],
+    [null, null, null],
+  ])('%j stays the payload, and the event has more', (payload, plain, merged) => {
+    const asked = JSON.parse(encodeRequest({ ...request, payload }).toString()) as JsonObject;
+    expect(asked).toMatchObject({ payload: plain, event: { type: 'api.trigger' } });
+    expect(asked['event']).toHaveProperty('payload', merged);
+    const routed = { ...request, payload: { ...event, payload } };
+    const sent = JSON.parse(encodeRequest(routed).toString()) as JsonObject;
+    expect(sent).toMatchObject({ payload: plain, context: request.context });
+    expect(sent['event']).toEqual({ ...event, payload: merged });
+  });
+
+  test.each([
+    ['', [], { n: 1 }, { n: 1 }, { user: 'ann', n: 1 }],
+    ['"n":2', ['n'], {}, { n: 2 }, { user: 'ann', n: 2 }],
+    ['"user":"bob"', ['user'], { n: 1 }, { user: 'bob', n: 1 }, { user: 'bob', n: 1 }],
+    ['', [], {}, {}, { user: 'ann', n: 0 }],
+  ])('%s beneath a step counts before it', (beneath, beneathKeys, payload, plain, merged) => {
+    const step = { runId: 'r', stepId: 's', beneath: Buffer.from(beneath), beneathKeys };
+    for (const caused of [event, undefined]) {
+      const bytes = encodeRequest({ ...request, payload, step: { ...step, event: caused } });
+      const sent = JSON.parse(bytes.toString()) as JsonObject;
+      expect(sent['payload']).toEqual(plain);
+      expect(sent['event']).toEqual({ ...(caused ?? { type: 'pipeline.step' }), payload: merged });
+    }
+  });
+
+  test('is not in the payload of other commands', () => {
+    const payload = { n: 1 };
+    const sent = encodeRequest({ ...request, command: 'poll', payload }).toString();
+    expect(JSON.parse(sent)).toMatchObject({ payload });
+    expect(JSON.parse(sent)).not.toHaveProperty('event');
   });
 });
 
