@@ -83,8 +83,10 @@ export const systemDoctor = defineOperation({
 
 /** The server's own, or from the command line the one that the files name, if they can be read. */
 async function lookAtLedger({ config }: Reading, context: Context): Promise<LedgerFindings> {
-  const { engine, place } = context;
+  const { place } = context;
   if (place === undefined) {
+    // Without a service there is no engine to read.
+    const { engine } = context;
     const { findings, ...more } = await findOnLedger(engine.ledger, engine);
     const live = await findLive({ ...seenBy(engine), isRoot: true });
     return { findings: [...live, ...findings], ...more };

@@ -1,0 +1,243 @@
+/** Things that callers, senders and packages are refused or never find. */
+import { rename, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { shell, succeeds } from '../../support/plugin-program.ts';
+import { pluginsRoot } from '../../support/plugin-process.ts';
+import type { Breakage } from './breakage.ts';
+import type { Installation } from './installation.ts';
+import { once } from './plugin-kinds.ts';
+
+const CI = 'token-of-ci-0123456789abcdef';
+const OWNER = 'token-of-owner-0123456789abcdef';
+const api = {
+  enabled: true,
+  listen: '127.0.0.1:0',
+  auth: {
+    tokens: [
+      { name: 'owner', token: OWNER, scopes: ['*'] },
+      { name: 'ci', token: CI, scopes: ['jobs:ro'] },
+    ],
+  },
+};
+
+async function callAsCi(installation: Installation): Promise<number> {
+  const response = await fetch(`${installation.api}/plugin/mail/poll`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${CI}`, 'content-type': 'application/json' },
+    body: '{}',
+  });
+  await response.text();
+  return response.status;
+}
+
+export const missingScope: Breakage = {
+  name: 'a token without the scope it needs',
+  setup: { api, plugins: { mail: { program: succeeds } } },
+  async break(installation) {
+    const status = await callAsCi(installation);
+    if (status !== 403) throw new Error(`the call came to ${status}`);
+    return {
+      async works() {
+        const after = await callAsCi(installation);
+        if (after >= 300) throw new Error(`the call came to ${after}`);
+      },
+    };
+  },
+  finding: {
+    id: /refused|denied|scope|call/,
+    message: /ci/,
+    evidence: /403|POST \/plugin\/mail/,
+    fix: /mail:rw/,
+    command: /mail:rw/,
+  },
+};
+
+const SECRET = 'a-secret-that-senders-know';
+
+async function deliver(installation: Installation, secret: string): Promise<number> {
+  const response = await fetch(`${installation.api}/hooks/deploys`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+    body: '{}',
+  });
+  await response.text();
+  return response.status;
+}
+
+/** Adds a webhook that the plugin answers, and returns its secret. */
+async function addWebhook({ client }: Installation): Promise<string> {
+  const hook = { title: 'Deploys', id: 'deploys', plugin: 'mail', auth_mode: 'bearer' };
+  const { status, body } = await client.post('/webhooks', hook);
+  if (status >= 300) throw new Error(`the webhook came to ${status} ${JSON.stringify(body)}`);
+  return String(body['secret']);
+}
+
+export const webhookWithoutTarget: Breakage = {
+  name: 'a webhook whose target is gone',
+  setup: { api, plugins: { mail: { program: succeeds } } },
+  async break(installation) {
+    const secret = await addWebhook(installation);
+    await installation.client.post('/plugins/mail/disable');
+    const status = await deliver(installation, secret);
+    return {
+      async works() {
+        const after = await deliver(installation, secret);
+        if (after >= 300) throw new Error(`the delivery came to ${after}, before ${status}`);
+      },
+    };
+  },
+  finding: {
+    id: /webhook.*deploys/,
+    message: /deploys|mail/,
+    evidence: /mail/,
+    fix: /mail|enable/,
+    command: /^ductile (plugin enable mail|webhook edit deploys)/,
+  },
+};
+
+export const webhookWithoutSecret: Breakage = {
+  name: 'a webhook whose secret is missing',
+  setup: {
+    plugins: { mail: { program: succeeds } },
+    webhooks: { listen: '127.0.0.1:0' },
+  },
+  async start(installation) {
+    await installation.start();
+    await installation.client.post('/credentials', { name: 'deploy-secret', value: SECRET });
+    await installation.edit((config) => {
+      const endpoint = { path: '/deploy', plugin: 'mail', secret_ref: 'deploy-secret' };
+      config['webhooks'] = {
+        listen: '127.0.0.1:0',
+        endpoints: [{ ...endpoint, signature_header: 'X-Signature' }],
+      };
+    });
+    installation.lock();
+    const { status, body } = await installation.client.post('/system/reload');
+    if (status !== 200) throw new Error(`the reload came to ${status} ${JSON.stringify(body)}`);
+  },
+  async break(installation) {
+    await installation.client.post('/credentials/deploy-secret/delete');
+    const refused = await sendSigned(installation);
+    if (refused < 400) throw new Error(`the delivery came to ${refused}`);
+    return {
+      input: () => SECRET,
+      async works() {
+        const after = await sendSigned(installation);
+        if (after >= 300) throw new Error(`the delivery came to ${after}`);
+      },
+    };
+  },
+  finding: {
+    id: /webhook|credential/,
+    message: /deploy-secret/,
+    evidence: /deploy/,
+    fix: /credential set/,
+    command: /^ductile credential set deploy-secret/,
+  },
+};
+
+async function sendSigned(installation: Installation): Promise<number> {
+  const { createHmac } = await import('node:crypto');
+  const body = '{}';
+  const signature = createHmac('sha256', SECRET).update(body).digest('hex');
+  const response = await fetch(`${installation.webhooks}/deploy`, {
+    method: 'POST',
+    headers: { 'x-signature': `sha256=${signature}`, 'content-type': 'application/json' },
+    body,
+  });
+  await response.text();
+  return response.status;
+}
+
+export const missingKey: Breakage = {
+  name: 'a restore without its credential key',
+  setup: {
+    plugins: {
+      mail: {
+        program: shell(`read request
+case "$request" in *hunter22*) echo '{"status":"ok","result":"done"}';;
+*) echo '{"status":"error","error":"no password"}';; esac`),
+        settings: { ...once, config: { password: 'credential:mail-password' } },
+      },
+    },
+  },
+  async start(installation) {
+    await installation.start();
+    const { client } = installation;
+    await client.post('/credentials', { name: 'mail-password', value: 'hunter22' });
+    await installation.jobIs(await installation.submit('mail'), 'succeeded');
+  },
+  async break(installation) {
+    const key = `${dirname(installation.control)}/credential.key`;
+    const safe = installation.path('kept-elsewhere');
+    if (installation.database === 'sqlite') {
+      const to = installation.path('backup.db');
+      await installation.client.post('/system/backup', { to });
+      await installation.stop();
+      await rename(key, safe);
+      await rm(installation.path('state'), { recursive: true });
+      await installation.ductile(`system restore --from ${to}`);
+    } else {
+      await installation.stop();
+      await rename(key, safe);
+    }
+    await installation.start();
+    const id = await installation.submit('mail');
+    return {
+      byHand: async ({ fix }) => {
+        const { copyFile, access } = await import('node:fs/promises');
+        const [path] = /\S+credential\.key/.exec(fix) ?? [];
+        if (
+          path !== undefined &&
+          (await access(safe).then(
+            () => true,
+            () => false,
+          ))
+        )
+          await copyFile(safe, path);
+      },
+      works: async () => void (await installation.jobIs(id, 'succeeded')),
+    };
+  },
+  finding: {
+    id: /credential/,
+    message: /mail-password|1 credential/,
+    evidence: /mail|key/,
+    fix: /credential\.key/,
+    command: /^ductile /,
+  },
+};
+
+export const unmatchedWatch: Breakage = {
+  name: 'an installation whose watch never matches',
+  setup: { plugins: { mail: { program: succeeds } } },
+  async start(installation) {
+    await installation.edit((config) => (config['plugin_roots'] = ['./plugins', pluginsRoot]));
+    installation.lock();
+    const { mkdir } = await import('node:fs/promises');
+    await mkdir(installation.path('inbox'));
+    await installation.start();
+  },
+  async break(installation) {
+    const config = { folder: installation.path('inbox'), pattern: '*.PDF', every: '1s' };
+    const { status, body } = await installation.client.post('/packages/folder-notify/install', {
+      config: { ...config, file: installation.path('told') },
+    });
+    if (status >= 300) throw new Error(`the package came to ${status} ${JSON.stringify(body)}`);
+    await installation.put('inbox/one.pdf', 'x');
+    await installation.jobsAre('folder_notify_watch', 'succeeded', 12);
+    return {
+      async works() {
+        await installation.put('inbox/two.pdf', 'x');
+        await installation.jobsAre('folder_notify_tell', 'succeeded', 1);
+      },
+    };
+  },
+  finding: {
+    id: /folder.notify/,
+    message: /folder.notify/,
+    evidence: /\*\.PDF|polls|never/,
+    fix: /pattern|with/,
+    command: /^ductile package upgrade folder-notify/,
+  },
+};

@@ -1,0 +1,111 @@
+/** The same operator as an agent: asks by MCP over standard input and output, as `ductile mcp` offers it. */
+import { join } from 'node:path';
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { onTestFinished } from 'vitest';
+import type { JsonObject } from '../../../src/base/json.ts';
+import { commands, type CommandDefinition } from '../../../src/cli/commands.ts';
+import { operationToolName } from '../../../src/mcp/names.ts';
+import { root } from '../../crash/support/server.ts';
+import { toAgent, type Agent } from '../../support/mcp-client.ts';
+import { makeOperator, type Answer, type Finding, type Operator } from './operator.ts';
+
+/** Calls tools in place of the commands that are tools; an agent has a shell for the others. */
+export async function makeAgentOperator(directory: string): Promise<Operator> {
+  const person = await makeOperator({ directory }, 'variable');
+  const agent = await connectAgent(directory);
+  const answers: Answer[] = [];
+  const call = async (name: string, given: JsonObject): Promise<JsonObject> => {
+    const { isError, text, data } = await agent.call(name, given);
+    const line = `${name} ${JSON.stringify(given)}`;
+    const [stdout, stderr] = isError ? ['', text] : [text, ''];
+    answers.push({ line, code: isError ? 1 : 0, stdout, stderr });
+    return data;
+  };
+  return {
+    answers,
+    async run(line, input) {
+      const calls = line.split(' && ').map(toCall);
+      if (input !== undefined || calls.includes(undefined)) {
+        const answer = await person.run(line, input);
+        answers.push(answer);
+        return answer;
+      }
+      let failed: Answer | undefined;
+      for (const { name, given } of calls.filter((one) => one !== undefined)) {
+        await call(name, given);
+        const last = answers.at(-1);
+        if (last !== undefined && last.code !== 0) failed ??= last;
+      }
+      return failed ?? { line, code: 0, stdout: '', stderr: '' };
+    },
+    async doctor() {
+      const { answer } = await call('system_doctor', {});
+      return (answer as { findings: unknown }).findings as Finding[];
+    },
+    why: (id) => call('why_explain', { id }),
+  };
+}
+
+async function connectAgent(directory: string): Promise<Agent> {
+  const transport = new StdioClientTransport({
+    command: join(root, 'node_modules/.bin/node'),
+    args: [join(root, 'bin/ductile.cjs'), 'mcp', '--config', directory],
+    env: { HOME: directory, PATH: process.env['PATH'] ?? '' },
+    stderr: 'inherit',
+  });
+  const client = new Client({ name: 'on-call', version: '1.0.0' });
+  await client.connect(transport);
+  onTestFinished(() => client.close());
+  return toAgent(client);
+}
+
+interface ToolCall {
+  readonly name: string;
+  readonly given: JsonObject;
+}
+
+/** Reads a command as the tool that does the same; undefined where no tool does. */
+export function toCall(line: string): ToolCall | undefined {
+  const [program, ...words] = splitWords(line);
+  if (program !== 'ductile') return undefined;
+  const found = findCommand(words);
+  if (found === undefined) return undefined;
+  const { command, rest } = found;
+  const given: Record<string, unknown> = {};
+  const positionals = [...(command.positionals ?? [])];
+  for (let index = 0; index < rest.length; index += 1) {
+    const word = rest[index] ?? '';
+    const field = word.startsWith('--')
+      ? word.slice(2).replaceAll('-', '_')
+      : (positionals.shift() ?? '');
+    const schema = command.fields.find((one) => one.field === field);
+    if (schema === undefined) return undefined;
+    const isSwitch = schema.types.every((type) => type === 'boolean');
+    if (word.startsWith('--') && !isSwitch) index += 1;
+    given[field] = isSwitch ? true : toValue(rest[index] ?? '', schema.types);
+  }
+  return { name: operationToolName(command.name), given: given as JsonObject };
+}
+
+function findCommand(
+  words: readonly string[],
+): { readonly command: CommandDefinition; readonly rest: readonly string[] } | undefined {
+  const [first = '', second = ''] = words;
+  const full = commands.find(({ noun, action }) => noun === first && action === second);
+  if (full !== undefined) return { command: full, rest: words.slice(2) };
+  const short = commands.find(({ alias }) => alias?.name === first);
+  return short === undefined ? undefined : { command: short, rest: words.slice(1) };
+}
+
+function toValue(text: string, types: readonly string[]): unknown {
+  if (types.includes('array')) return text.split(',');
+  if (types.includes('object')) return JSON.parse(text) as unknown;
+  return types.includes('integer') || types.includes('number') ? Number(text) : text;
+}
+
+/** Words as a shell would make them; single and double quotes are all that commands use. */
+function splitWords(line: string): string[] {
+  const words = line.match(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g) ?? [];
+  return words.map((word) => word.replaceAll(/'([^']*)'|"([^"]*)"/g, '$1$2'));
+}

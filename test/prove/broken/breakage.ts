@@ -1,0 +1,178 @@
+/** One kind of broken installation, and how an operator repairs it with nothing but `doctor`. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Database } from '../../support/instance.ts';
+import type { Figures } from '../support/report.ts';
+import { makeInstallation, type Installation, type InstallationSetup } from './installation.ts';
+import { makeAgentOperator } from './agent.ts';
+import { findLongAnswers, makeOperator, type Finding, type Operator } from './operator.ts';
+
+export interface Breakage {
+  readonly name: string;
+  readonly setup: InstallationSetup;
+  /** The databases on which it can happen; both unless set. */
+  readonly databases?: readonly Database[];
+  /** Starts the service and whatever else a healthy installation has (default: the service). */
+  start?(installation: Installation): Promise<void>;
+  /** Breaks the installation as it happens in life, and waits until it is broken. */
+  break(installation: Installation): Promise<Broken>;
+  /** What one finding of `doctor` must say. */
+  readonly finding: ExpectedFinding;
+}
+
+/** How the rest of the story goes. */
+export interface Broken {
+  /** What no command does: the edit, the file or the decision that the finding's `fix` asks for. */
+  byHand?(finding: Finding): Promise<void>;
+  /** The secret that a command asks for, which no answer shows. */
+  input?(finding: Finding): string;
+  /** Rejects unless the work goes on. */
+  works(): Promise<void>;
+}
+
+export interface ExpectedFinding {
+  readonly id: RegExp;
+  readonly message: RegExp;
+  readonly evidence: RegExp;
+  readonly fix: RegExp;
+  /** The first command, which is run exactly as it is. */
+  readonly command: RegExp;
+}
+
+const CALLS_MAX = 10;
+const patienceMs = Number(process.env['PATIENCE'] ?? 60_000);
+const restMs = 250;
+
+export interface Story {
+  readonly breakage: Breakage;
+  readonly database: Database;
+  readonly surface: Surface;
+}
+
+/** The command line with `--config` or with DUCTILE_CONFIG_DIR, or an agent's tools. */
+export type Surface = (typeof surfaces)[number];
+export const surfaces = ['flag', 'variable', 'mcp'] as const;
+
+/** Builds it, breaks it and repairs it; throws with everything that an operator would complain about. */
+export async function playStory({ breakage, database, surface }: Story): Promise<Figures> {
+  const installation = await makeInstallation(database, breakage.setup);
+  await (breakage.start?.(installation) ?? installation.start());
+  const monitor = await makeOperator(installation, 'variable');
+  const before = findUrgent(await monitor.doctor(), breakage);
+  if (before.length > 0) throw new Error(`healthy, but doctor says:\n${listFindings(before)}`);
+  const broken = await breakage.break(installation);
+  const { finding } = breakage;
+  await waitUntilFound(installation, monitor, finding);
+  const operator = await (surface === 'mcp'
+    ? makeAgentOperator(installation.directory)
+    : makeOperator(installation, surface));
+  const faults = await followDoctor({ breakage, broken, installation, operator });
+  await broken.works();
+  const { answers } = operator;
+  faults.push(...findLongAnswers(answers));
+  if (answers.length > CALLS_MAX) faults.push(`it took ${answers.length} calls`);
+  if (faults.length > 0) throw new Error(`${breakage.name} on ${database}: ${faults.join('\n')}`);
+  const bytes = answers.map(({ stdout, stderr }) => stdout.length + stderr.length);
+  return { repaired: 1, calls: [answers.length], largestAnswer: [Math.max(...bytes)] };
+}
+
+interface Repair {
+  readonly breakage: Breakage;
+  readonly broken: Broken;
+  readonly installation: Installation;
+  readonly operator: Operator;
+}
+
+/** Does what the most urgent finding says, until there is none; returns what was wrong with the findings. */
+async function followDoctor({ breakage, broken, installation, operator }: Repair) {
+  const faults: string[] = [];
+  const tried = new Set<string>();
+  let wasNamed = false;
+  while (operator.answers.length < CALLS_MAX) {
+    const findings = findUrgent(await operator.doctor(), breakage);
+    const next = findings.find(({ id }) => !tried.has(id));
+    if (next === undefined) {
+      if (findings.length > 0) faults.push(`doctor still says:\n${listFindings(findings)}`);
+      break;
+    }
+    tried.add(next.id);
+    const isExpected = breakage.finding.id.test(next.id);
+    if (isExpected) faults.push(...judgeFinding(next, breakage.finding));
+    wasNamed ||= isExpected;
+    const [command] = next.commands;
+    if (isExpected) await operator.why(next.why ?? next.id);
+    await broken.byHand?.(next);
+    if (command !== undefined) {
+      const { code, stdout, stderr } = await operator.run(command, broken.input?.(next));
+      if (code !== 0) faults.push(`${command} exited with ${code}: ${stdout}${stderr}`);
+    }
+    await waitUntilGone(installation, next);
+  }
+  if (!wasNamed) faults.push(`no finding matched ${breakage.finding.id}`);
+  return faults;
+}
+
+/** Leaves out what is only good to know, unless it is what was broken. */
+function findUrgent(findings: readonly Finding[], { finding }: Breakage): Finding[] {
+  return findings.filter(({ severity, id }) => severity !== 'info' || finding.id.test(id));
+}
+
+function judgeFinding(finding: Finding, expected: ExpectedFinding): string[] {
+  const said = {
+    message: finding.message,
+    evidence: finding.evidence ?? '',
+    fix: finding.fix,
+    command: finding.commands[0] ?? '',
+  };
+  return Object.entries(said)
+    .filter(([part, text]) => !expected[part as keyof typeof said].test(text))
+    .map(
+      ([part, text]) =>
+        `the ${part} of ${finding.id} is "${text}", which ${String(expected[part as keyof typeof said])} does not match`,
+    );
+}
+
+async function waitUntilFound(
+  installation: Installation,
+  monitor: Operator,
+  expected: ExpectedFinding,
+): Promise<void> {
+  let last: readonly Finding[] = [];
+  const until = performance.now() + patienceMs;
+  do {
+    last = await lookUp(installation, monitor);
+    if (last.some(({ id }) => expected.id.test(id))) return;
+    await sleep(restMs);
+  } while (performance.now() < until);
+  throw new Error(`doctor never named ${expected.id}; it said:\n${listFindings(last)}`);
+}
+
+/** Findings may go with the next look of the service; whoever follows them waits a moment, too. */
+async function waitUntilGone(installation: Installation, { id }: Finding): Promise<void> {
+  const until = performance.now() + patienceMs / 2;
+  while (performance.now() < until) {
+    const findings = await lookUp(installation, undefined);
+    if (!findings.some((finding) => finding.id === id)) return;
+    await sleep(restMs);
+  }
+}
+
+/** Asks the service, which takes less time than a new process; without a service, the monitor. */
+async function lookUp(installation: Installation, monitor: Operator | undefined) {
+  try {
+    const { status, body } = await installation.client.get('/system/doctor');
+    if (status === 200) return body['findings'] as unknown as readonly Finding[];
+  } catch {
+    // The service is away, which may be what is broken.
+  }
+  return (await monitor?.doctor()) ?? [];
+}
+
+function listFindings(findings: readonly Finding[]): string {
+  return findings
+    .map(({ id, severity, message, evidence, fix, commands }) =>
+      [`- ${severity} ${id}: ${message}`, evidence, fix, ...commands.map((one) => `$ ${one}`)]
+        .filter((part) => part !== null)
+        .join('\n    '),
+    )
+    .join('\n');
+}

@@ -1,0 +1,102 @@
+/** Plugins that lost something: their x bit, a variable, a setup that works. */
+import { chmod } from 'node:fs/promises';
+import { shell, succeeds } from '../../support/plugin-program.ts';
+import type { Breakage } from './breakage.ts';
+
+/** Fails while a file called `trouble` is in the installation. */
+export const failsInTrouble = shell(`cat > /dev/null
+if [ -e ../../trouble ]; then echo '{"status":"error","error":"the mailbox is away"}'
+else echo '{"status":"ok","result":"done"}'; fi`);
+
+/** One failure is final. */
+export const once = { retry: { max_attempts: 1 } };
+
+export const lostExecuteBit: Breakage = {
+  name: 'a plugin lost its x bit',
+  setup: { plugins: { mail: { program: succeeds, settings: once } } },
+  async break(installation) {
+    const program = installation.path('plugins/mail/run');
+    await chmod(program, 0o644);
+    const id = await installation.submit('mail');
+    await installation.jobIs(id, 'dead', 'failed');
+    return {
+      async works() {
+        await installation.jobIs(await installation.submit('mail'), 'succeeded');
+      },
+    };
+  },
+  finding: {
+    id: /mail/,
+    message: /mail/,
+    evidence: /execut|permission/i,
+    fix: /chmod/,
+    command: /^chmod \+x \S+\/plugins\/mail\/run\b/,
+  },
+};
+
+export const droppedVariable: Breakage = {
+  name: 'a variable that the allow-list drops',
+  setup: {
+    plugins: {
+      mail: {
+        program: shell(`cat > /dev/null
+if [ -z "$MAIL_REGION" ]; then echo '{"status":"error","error":"MAIL_REGION is not set"}'
+else echo '{"status":"ok","result":"done"}'; fi`),
+        settings: once,
+      },
+    },
+  },
+  start: async (installation) => void (await installation.start({ MAIL_REGION: 'eu' })),
+  async break(installation) {
+    const id = await installation.submit('mail');
+    await installation.jobIs(id, 'dead', 'failed');
+    return {
+      async works() {
+        await installation.jobIs(await installation.submit('mail'), 'succeeded');
+      },
+    };
+  },
+  finding: {
+    id: /env|variable/,
+    message: /mail.*MAIL_REGION|MAIL_REGION.*mail/,
+    evidence: /MAIL_REGION is not set/,
+    fix: /plugin_env_passthrough/,
+    command: /config set .*plugin_env_passthrough.*MAIL_REGION.*reload/,
+  },
+};
+
+export const failedSetup: Breakage = {
+  name: 'a plugin whose init fails',
+  setup: {
+    plugins: {
+      mail: { program: failsInTrouble, commands: '{poll: {}, handle: {}, init: {}}' },
+    },
+  },
+  async start(installation) {
+    await installation.start();
+    await installation.jobIs(await installation.submit('mail'), 'succeeded');
+    await installation.stop();
+    await installation.put('trouble');
+  },
+  async break(installation) {
+    await installation.edit(({ plugins }) => {
+      plugins['mail'] = { ...plugins['mail'], config: { region: 'eu' } };
+    });
+    await installation.start();
+    const id = await installation.submit('mail');
+    return {
+      async byHand() {
+        const { rm } = await import('node:fs/promises');
+        await rm(installation.path('trouble'), { force: true });
+      },
+      works: async () => void (await installation.jobIs(id, 'succeeded')),
+    };
+  },
+  finding: {
+    id: /mail/,
+    message: /mail/,
+    evidence: /the mailbox is away/,
+    fix: /init/,
+    command: /^ductile plugin init mail/,
+  },
+};
