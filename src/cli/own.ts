@@ -276,11 +276,21 @@ function addSkills(program: Command, session: Session): void {
     )
     .option('--dir <directory>', 'where the skill is put, as ductile/SKILL.md', 'skills')
     .option('--dry-run', 'list the files that would be written, and write none')
-    .addHelpText('after', '\nExamples:\n  $ ductile skills export --dir ~/.claude/skills')
-    .action(async (given: { dir: string; dryRun?: boolean }, command: Command) => {
+    .option('--stdout', 'print the pages, and write none')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ ductile skills export --dir ~/.claude/skills\n  $ ductile skills export --stdout',
+    )
+    .action(async (given: SkillsGiven, command: Command) => {
       const { exportSkills } = await import('./skills.ts');
       await exportSkills(session, { ...command.optsWithGlobals<Common>(), ...given });
     });
+}
+
+interface SkillsGiven {
+  readonly dir: string;
+  readonly dryRun?: boolean;
+  readonly stdout?: boolean;
 }
 
 function addCompletion(program: Command, session: Session): void {

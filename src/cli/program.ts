@@ -12,6 +12,7 @@ import type { Common, Session } from './options.ts';
 import { addOwnCommands } from './own.ts';
 import { printError, showCell } from './print.ts';
 import { withProgress } from './progress.ts';
+import { rewriteArguments } from './rewrite-arguments.ts';
 import { judge, show } from './show.ts';
 import { usageError } from './usage-error.ts';
 import { version } from './version.ts';
@@ -29,14 +30,18 @@ export async function runProgram(
     return 0;
   }
   const session: Session = { host, io, exitCode: 0 };
-  const program = makeProgram(session, argv);
+  let [meant, program]: [readonly string[], Command | undefined] = [argv, undefined];
   try {
-    await program.parseAsync(argv, { from: 'user' });
+    meant = await rewriteArguments(argv, session);
+    program = makeProgram(session, meant);
+    await program.parseAsync(meant, { from: 'user' });
     return session.exitCode;
   } catch (thrown) {
     if (thrown instanceof CommanderError && isHelp(thrown)) return thrown.exitCode;
     const error =
-      thrown instanceof CommanderError ? usageError(thrown, argv, program) : toDuctileError(thrown);
+      thrown instanceof CommanderError && program !== undefined
+        ? usageError(thrown, meant, program)
+        : toDuctileError(thrown);
     printError(error, io, argv.includes('--json'));
     return error.kind.exit;
   }

@@ -10,13 +10,18 @@ import { rowsOf } from './views/parts.ts';
 export interface SkillsOptions extends Common {
   readonly dir: string;
   readonly dryRun?: boolean;
+  readonly stdout?: boolean;
 }
 
-/** Writes the pages, and replaces earlier ones. A dry run only lists them. */
+/** Writes the pages, and replaces earlier ones, or prints them. A dry run only lists them. */
 export async function exportSkills(session: Session, options: SkillsOptions): Promise<void> {
   const { io } = session;
   const directory = join(resolve(io.cwd, options.dir), 'ductile');
   const pages = renderSkills(await readPlugins(session, options));
+  if (options.stdout === true) {
+    io.stdout.write([...pages.values()].join('\n'));
+    return;
+  }
   const isDry = options.dryRun === true;
   for (const [name, text] of isDry ? [] : pages) {
     const path = join(directory, name);

@@ -176,6 +176,7 @@ export function buildPlugin(
       resetAfterMs: parsed.circuit_breaker.reset_after,
     },
     maxOutstandingPolls: parsed.max_outstanding_polls,
+    notifyOnComplete: parsed.notify_on_complete,
     apiAccess: access && {
       scopes: access.scopes,
       places: access.scopes.map((_, index) => placeOf(['api_access', 'scopes', index])),

@@ -141,6 +141,8 @@ export interface PluginConfig {
   readonly circuitBreaker: CircuitBreakerConfig;
   /** Queued and running polls of one schedule before it waits. */
   readonly maxOutstandingPolls: number;
+  /** Whether the end of each of its jobs that isn't a step of a run is reported: `job.succeeded`. */
+  readonly notifyOnComplete: boolean;
   /** What its jobs may ask of the API while they run; undefined when they are given no access. */
   readonly apiAccess: ApiAccess | undefined;
   /** Whether every tenant has it too. */

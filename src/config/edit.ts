@@ -11,7 +11,8 @@ import { readConfig } from './load.ts';
 import type { LoadOptions, Reading } from './load.ts';
 import { writeManifest } from './lock.ts';
 import { patchText, removeKey } from './patch.ts';
-import { configInvalid } from './problem.ts';
+import { configInvalid, sentence } from './problem.ts';
+import type { Problem } from './problem.ts';
 
 /** A change of one key, worked out and checked, and not written yet. */
 export interface Edit {
@@ -26,7 +27,10 @@ export interface Edit {
 export function planEdit(reading: Reading, path: Path, value: unknown, options: LoadOptions): Edit {
   const { file, inside } = findHome(reading, path);
   const text = patchText(readFileSync(file, 'utf8'), inside, value);
-  if (text === undefined) throw misplaced(`${keyText(path)} has no such place in ${file}`);
+  if (text === undefined) {
+    const message = `${keyText(path)} has no such place in ${file}`;
+    throw misplaced(message, findSpelling(reading, path));
+  }
   return checked(file, path, text, options);
 }
 
@@ -47,11 +51,19 @@ function checked(file: string, path: Path, text: string, options: LoadOptions): 
   return { file, key: keyText(path), text, reading };
 }
 
-function misplaced(message: string): DuctileError {
+function misplaced(message: string, spelling?: Problem): DuctileError {
   return new DuctileError('INPUT_INVALID', message, {
     place: 'key',
-    hint: 'See what is there with `ductile config show`.',
+    hint:
+      spelling === undefined
+        ? 'See what is there with `ductile config show`.'
+        : `Edit ${spelling.place} first: ${sentence(spelling)}.`,
   });
+}
+
+/** A key in the spelling of the original, which can be read but not changed as ours. */
+function findSpelling({ translated }: Reading, [top]: Path): Problem | undefined {
+  return translated.find(({ key }) => key === String(top));
 }
 
 /**

@@ -36,5 +36,18 @@ export function commandName() {
   return z.string().regex(commandNamePattern, COMMAND_NAME_RULE);
 }
 
+/** Stands for the commands of a plugin whose timeout isn't set by name. */
+export const ANY_COMMAND = '*';
+
+/** The name of a command, or `*`. */
+export function timedCommand() {
+  return z
+    .string()
+    .refine(
+      (name) => name === ANY_COMMAND || commandNamePattern.test(name),
+      `${COMMAND_NAME_RULE}, or be "*"`,
+    );
+}
+
 const PLUGIN_NAME_RULE = 'must be letters, digits, _, - and dots, and start with a letter or digit';
 const COMMAND_NAME_RULE = 'must be letters, digits, _ and -, and start with a letter';

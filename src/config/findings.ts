@@ -67,6 +67,7 @@ export function findConfigFindings(reading: Reading): Finding[] {
     ...findUnread(reading.found, reading.files).map((problem) =>
       toFinding('warning', 'content', problem),
     ),
+    ...reading.translated.map((note) => toFinding('warning', 'content', note)),
     ...(config === undefined
       ? []
       : reading.links.map((link) => toFinding('warning', 'content', link))),

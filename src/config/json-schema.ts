@@ -4,6 +4,7 @@ import { formatDuration } from '../base/duration.ts';
 import { isObject } from '../base/json.ts';
 import type { JsonObject } from '../base/json.ts';
 import { isByteSize, isDuration } from '../base/fields.ts';
+import { allowDeprecatedKeys } from './deprecated-keys.ts';
 import { unwrap } from './issues.ts';
 import { meanings } from './meanings.ts';
 import { configSchema } from './schema.ts';
@@ -18,6 +19,7 @@ export function makeJsonSchema(): JsonObject {
     override: ({ zodSchema, jsonSchema }) => correct(zodSchema, jsonSchema),
   });
   describe(schema, '');
+  allowDeprecatedKeys(schema);
   // What the whole must have, a file that is included need not have.
   delete schema.required;
   return {

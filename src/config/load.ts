@@ -6,6 +6,7 @@ import { keyText } from './document.ts';
 import type { Document, Path } from './document.ts';
 import { fingerprintOf, showEffective } from './effective.ts';
 import { readEnvironmentFiles } from './env-file.ts';
+import { dropExtensionKeys } from './extension-keys.ts';
 import { findConfig } from './find.ts';
 import type { Found } from './find.ts';
 import { deepFreeze } from './freeze.ts';
@@ -22,6 +23,7 @@ import { configSchema } from './schema.ts';
 import { makeScopeFiles } from './scope-file.ts';
 import { readSources } from './sources.ts';
 import type { Source } from './sources.ts';
+import { translateSpellings } from './translate.ts';
 import { findUnread } from './unread.ts';
 
 export interface LoadOptions {
@@ -52,6 +54,8 @@ export interface Reading {
   /** Files and directories that are symbolic links. */
   readonly links: readonly Problem[];
   readonly drift: readonly Drift[];
+  /** Spellings of the original that were accepted, and the keys that they stand for. */
+  readonly translated: readonly Problem[];
 }
 
 /**
@@ -79,7 +83,15 @@ export function readConfig(options: LoadOptions = {}): Reading {
   const { directory } = found;
   const { sources, problems: unread, links } = readSources(found.file, home, options.replace);
   const environment = readEnvironmentFiles(sources, home);
-  const document = mergeDocuments(sources.map((source) => source.document));
+  const translated: Problem[] = [];
+  const document = mergeDocuments(
+    sources.map((source) => source.document),
+    (written) => {
+      const { root, notes } = translateSpellings(written);
+      translated.push(...notes);
+      return dropExtensionKeys(root, configSchema);
+    },
+  );
   const read = [...sources, ...environment.files];
   const files = read.map(({ file, bytes }) => describeFile(file, bytes, directory));
   const manifest = readManifest(directory);
@@ -97,6 +109,7 @@ export function readConfig(options: LoadOptions = {}): Reading {
     manifest,
     links,
     drift: findDrift(all, manifest, directory),
+    translated,
   });
   const broken = [...unread, ...environment.problems];
   if (broken.length > 0) return finish(undefined, broken, files);
@@ -106,6 +119,7 @@ export function readConfig(options: LoadOptions = {}): Reading {
     { ...environment.variables, ...defined(env) },
     found,
     home,
+    (note) => translated.push(note),
   );
   const all = [...files, ...checked.scopeFiles];
   const { config, parsed } = checked;
@@ -122,7 +136,7 @@ export function readConfig(options: LoadOptions = {}): Reading {
     isLocked: manifest.state !== 'absent',
     fingerprint: fingerprintOf(parsed, config.api.auth.tokens.map(withoutPlace)),
     redacted: showEffective(document.value, parsed),
-    warnings: [...warned, ...links, ...findUnread(found, all)],
+    warnings: [...warned, ...links, ...findUnread(found, all), ...translated],
   };
   return finish(deepFreeze(whole), [], all);
 }
@@ -139,6 +153,7 @@ function checkContent(
   env: Environment,
   { file, directory }: Found,
   home: string,
+  note: (note: Problem) => void,
 ): Checked {
   const { value, faults } = interpolate(document.value, env);
   const used = faults.filter(({ kind, path }) => kind === 'invalid' || isUsed(path, value));
@@ -156,7 +171,9 @@ function checkContent(
     if (hasFault(path, used)) return;
     problems.push(makeProblem(document.placeOf(path), keyText(path), message, hint));
   };
-  const scopeFiles = makeScopeFiles({ directory, home, report });
+  const warn = (path: Path, message: string, hint: string): void =>
+    note(makeProblem(document.placeOf(path), keyText(path), message, hint));
+  const scopeFiles = makeScopeFiles({ directory, home, report, warn });
   const { placeOf } = document;
   const readScopes = scopeFiles.read;
   const built = { file, directory, home, placeOf, report, readScopes };

@@ -66,7 +66,8 @@ export const meanings: Readonly<Record<string, string>> = {
     'secret of that name',
   'plugins.<name>.retry.max_attempts': 'failures before the job is given up',
   'plugins.<name>.retry.backoff_base': 'the delay before the second try; it doubles each time',
-  'plugins.<name>.timeouts': 'by command; poll 60s, handle 120s, health 10s, init 30s, others 60s',
+  'plugins.<name>.timeouts':
+    'by command, `"*"` for the others; poll 60s, handle 120s, health 10s, init 30s, others 60s',
   'plugins.<name>.parallelism':
     'jobs of it at once over all processes; no limit unless set, or 1 when the manifest says so',
   'plugins.<name>.limits.memory':
@@ -92,6 +93,8 @@ export const meanings: Readonly<Record<string, string>> = {
   'plugins.<name>.isolation.write': 'directories that confined processes may write besides /tmp',
   'plugins.<name>.shared': 'whether every tenant has it too, with this configuration',
   'plugins.<name>.max_outstanding_polls': 'queued and running jobs of one schedule before it waits',
+  'plugins.<name>.notify_on_complete':
+    'whether Ductile emits `job.succeeded` when a job of it succeeds that is not a step of a run',
   'routes[].from': 'only events of this plugin',
   'routes[].event_type': 'the exact type; required',
   'routes[].to': 'a plugin, or `plugin.command`; required',

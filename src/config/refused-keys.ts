@@ -27,19 +27,15 @@ const noRelay: Refusal = {
 const refusals: Readonly<Record<string, Refusal>> = {
   'service.job_transitions_retention': keptWithLog,
   'service.job_attempts_retention': keptWithLog,
-  'service.hook_max_depth': {
-    message: 'is not supported: one limit holds for every chain of signals',
-    hint: 'Remove it, and set service.max_hops.',
-  },
   'service.unconfined': sameUser,
   'service.admission.fail_on_sidedoor': {
     message:
       'is not needed: plugins that others can change, or outside of plugin_roots, never load',
     hint: 'Remove it.',
   },
-  'plugins.*.notify_on_complete': {
-    message: 'is not supported: what a job leads to is said by routes',
-    hint: 'Remove it, and add a route from an event of the plugin, or from job.dead for what ended badly.',
+  'plugins.*.concurrency_safe': {
+    message: 'must be true or false',
+    hint: 'Write parallelism: 1 for a plugin whose jobs must run one at a time.',
   },
   'plugins.*.schedule': {
     message: 'is not a key: a plugin has a list of schedules',
@@ -57,8 +53,8 @@ const refusals: Readonly<Record<string, Refusal>> = {
     hint: 'Write token: "${NAME}".',
   },
   'pipelines.*.on-hook': {
-    message: 'is not supported: what a job leads to is said by its events',
-    hint: 'Write on, with an event of the plugin, or job.dead for what ended badly.',
+    message: 'must be job.completed, job.failed or job.timed_out',
+    hint: 'Write on: job.succeeded or on: job.dead.',
   },
   'pipelines.*.max_depth': {
     message: 'is not needed: a pipeline cannot call itself, and chains end at service.max_hops',

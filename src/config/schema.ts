@@ -6,7 +6,7 @@ import { limits } from '../base/limits.ts';
 import { KEY_VARIABLES } from '../base/seal.ts';
 import { count, duration, flag, section, text, timer } from '../base/fields.ts';
 import { isolationSchema } from './isolation.ts';
-import { commandName, pluginName, secret, timezone } from './fields.ts';
+import { commandName, pluginName, secret, timedCommand, timezone } from './fields.ts';
 import { approvalList, approvalMap, type Approvals } from '../directive/approval.ts';
 import { either } from '../pipeline/entry-fields.ts';
 import { pipelineSchema } from '../pipeline/entry-schema.ts';
@@ -106,7 +106,7 @@ const plugin = section({
     max_attempts: count(1).default(limits.attemptsMax),
     backoff_base: duration().default(limits.backoffBaseMs),
   }).prefault({}),
-  timeouts: z.record(commandName(), timer()).default({}),
+  timeouts: z.record(timedCommand(), timer()).default({}),
   parallelism: count(1).optional(),
   limits: limitsSchema,
   prewarm: count(0, limits.prewarmProcessesMax).optional(),
@@ -119,6 +119,7 @@ const plugin = section({
     reset_after: duration().default(limits.breakerResetAfterMs),
   }).prefault({}),
   max_outstanding_polls: count(1).default(1),
+  notify_on_complete: flag().default(false),
   api_access: section({ scopes: z.array(text()).min(1) }).optional(),
   isolation: isolationSchema.optional(),
   shared: flag().default(false),

@@ -18,10 +18,14 @@ interface ScopeFileOptions {
   readonly directory: string;
   readonly home: string;
   readonly report: (path: Path, message: string, hint?: string) => void;
+  readonly warn: (path: Path, message: string, hint: string) => void;
 }
 
-/** Reads files of the form `{"scopes": ["jobs:ro"]}`. Whatever one is called, it is of the high tier. */
-export function makeScopeFiles({ directory, home, report }: ScopeFileOptions): ScopeFiles {
+/**
+ * Reads files of the form `{"scopes": ["jobs:ro"]}`, or with the list alone. They are of the high tier,
+ * whatever they are called.
+ */
+export function makeScopeFiles({ directory, home, report, warn }: ScopeFileOptions): ScopeFiles {
   const files = new Map<string, ConfigFile>();
   const read = (written: string, expected: string | undefined, path: Path): readonly string[] => {
     const file = resolvePath(written, directory, home);
@@ -41,8 +45,9 @@ export function makeScopeFiles({ directory, home, report }: ScopeFileOptions): S
       report([...path.slice(0, -1), 'scopes_hash'], `is not the hash of ${file}`, hint);
       return [];
     }
-    const scopes = parseScopes(bytes.toString('utf8'));
+    const { scopes, isBare } = parseScopes(bytes.toString('utf8'));
     if (scopes === undefined) report(path, `names ${file}, which is not {"scopes": ["…"]}`);
+    else if (isBare) warn(path, `names ${file}, which is a bare list`, 'Write {"scopes": ["…"]}.');
     return scopes ?? [];
   };
   return {
@@ -53,14 +58,23 @@ export function makeScopeFiles({ directory, home, report }: ScopeFileOptions): S
   };
 }
 
-function parseScopes(text: string): string[] | undefined {
+interface ParsedScopes {
+  /** Undefined if the file has neither form. */
+  readonly scopes: readonly string[] | undefined;
+  /** The original also writes the list alone. */
+  readonly isBare: boolean;
+}
+
+function parseScopes(text: string): ParsedScopes {
   try {
     const parsed: unknown = parseJson(text);
-    const scopes = isObject(parsed) ? parsed['scopes'] : undefined;
-    if (!Array.isArray(scopes)) return undefined;
-    const texts = scopes.filter((scope): scope is string => typeof scope === 'string');
-    return texts.length === scopes.length && !texts.includes('') ? texts : undefined;
+    const isBare = Array.isArray(parsed);
+    const list: unknown = isObject(parsed) ? parsed['scopes'] : parsed;
+    if (!Array.isArray(list)) return { scopes: undefined, isBare };
+    const texts = list.filter((scope): scope is string => typeof scope === 'string');
+    const isRight = texts.length === list.length && !texts.includes('');
+    return { scopes: isRight ? texts : undefined, isBare };
   } catch {
-    return undefined;
+    return { scopes: undefined, isBare: false };
   }
 }

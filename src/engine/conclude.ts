@@ -8,13 +8,8 @@ import type { ProcessEnd } from '../plugin/process.ts';
 import type { Reply } from '../plugin/protocol.ts';
 import { toStorable } from '../plugin/response.ts';
 import { arriveDone, arriveFailed } from './arrive.ts';
-import {
-  followDeath,
-  followEvents,
-  noConsequences,
-  type Consequences,
-  type FollowRules,
-} from './follow.ts';
+import { followDeath, followSuccess } from './follow-end.ts';
+import { noConsequences, type Consequences, type FollowRules } from './follow.ts';
 import type { Keep } from './keep.ts';
 
 /** How long a job waits when the machine had no room to start it. */
@@ -46,7 +41,7 @@ export function conclude(attempt: EndedAttempt, input: ConcludeInput): Closing {
   if (reply.kind === 'ok') {
     const state = toStateChange(plugin, job.command, reply);
     const events = addResult(reply.events, reply.result);
-    const followed = followEvents(job, events, input.rules, input.nowMs, input.keep);
+    const followed = followSuccess(job, { ...reply, events }, input.rules, input.nowMs, input.keep);
     const payloads = events.map(({ payload }) => payload);
     return {
       ...closing,

@@ -41,6 +41,8 @@ export interface FollowRules {
   readonly startsOf?: StartsOf;
   readonly hopsMax: number;
   readonly dedupeTtlMs: number;
+  /** Plugins with `notify_on_complete`. */
+  readonly notifying?: ReadonlySet<string>;
   /** Whose ledger this is; undefined for the root one. */
   readonly tenant?: string | undefined;
   /** A signal that no route and no pipeline wanted. */
@@ -63,7 +65,7 @@ export function followEvents(
   nowMs: number,
   keep: Keep = keepMasked,
 ): Consequences {
-  const followed = breakerFollower(job, rules, nowMs);
+  const followed = makeBreakerFollower(job, rules, nowMs);
   const result: Consequences = { ...noConsequences(), ...followed };
   const hops = job.hops + 1;
   events.forEach((given, index) => {
@@ -111,61 +113,10 @@ export function noConsequences(): Consequences {
 }
 
 /**
- * The signal that a job ended for good without success, for routes to catch. When the job itself
- * descends from a signal of the runtime, it is recorded and not routed: alarms about alarms end here.
- */
-export function followDeath(
-  job: Job,
-  end: { readonly status: string; readonly reason: string | null; readonly error: string | null },
-  rules: FollowRules,
-  nowMs: number,
-): Consequences {
-  const error = end.error === null ? null : maskText(end.error);
-  const payload: Json = {
-    message: describeDeath(job, { ...end, error }),
-    next: `ductile why ${job.id}`,
-    job_id: job.id,
-    plugin: job.plugin,
-    command: job.command,
-    status: end.status,
-    reason: end.reason,
-    error,
-    attempt: job.attempt,
-    parent_job_id: job.parentJobId,
-    submitted_by: job.submittedBy,
-    actor: job.actor,
-  };
-  const signal: SignalDraft = {
-    ...causedBy(job, DEATH_INDEX),
-    type: 'job.dead',
-    source: RUNTIME_SOURCE,
-    subjectType: 'job',
-    subjectId: job.id,
-    data: JSON.stringify(payload),
-    hops: job.hops + 1,
-  };
-  const followed = breakerFollower(job, rules, nowMs);
-  const result: Consequences = { ...noConsequences(), signals: [signal], ...followed };
-  if (!job.runtimeCaused && signal.hops <= rules.hopsMax) {
-    addFollowers(result, job, signal, { type: signal.type, payload }, rules, nowMs);
-  }
-  return result;
-}
-
-/** The sentence that an alert shows. */
-function describeDeath(
-  { id, plugin, command }: Job,
-  end: { readonly status: string; readonly reason: string | null; readonly error: string | null },
-): string {
-  const error = end.error ?? end.reason ?? 'no error was recorded';
-  return `Job ${id} (${plugin} ${command}) ended as ${end.status}: ${error}`;
-}
-
-/**
  * Whether a breaker moves is only known inside the transaction that settles, so what follows from that
  * is made there. Its jobs carry no dedupe key: keys are locked before breakers.
  */
-function breakerFollower(
+export function makeBreakerFollower(
   job: Job,
   rules: FollowRules,
   nowMs: number,
@@ -187,11 +138,12 @@ function breakerFollower(
 }
 
 /** Places below zero are the runtime's own words about an attempt, not the plugin's. */
-const DEATH_INDEX = -1;
+export const END_INDEX = -1;
 const BREAKER_INDEX = -2;
 const LOOP_INDEX = -3;
 
-function causedBy(
+/** The place of a signal in the lineage of the job that it is about. */
+export function causedBy(
   job: Job,
   eventIndex: number,
 ): Pick<
@@ -232,7 +184,8 @@ function addLoopIncident(
   });
 }
 
-function addFollowers(
+/** Adds the jobs and runs that a signal starts. */
+export function addFollowers(
   result: Consequences,
   job: Job,
   signal: SignalDraft,

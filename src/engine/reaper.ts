@@ -11,7 +11,8 @@ import type { DirectiveClosing } from '../ledger/directives.ts';
 import type { Closing, Ledger, Orphan, Settlement } from '../ledger/ledger.ts';
 import { followDirective } from './directive-signals.ts';
 import { arriveFailed } from './arrive.ts';
-import { followDeath, noConsequences, type FollowRules } from './follow.ts';
+import { followDeath } from './follow-end.ts';
+import { noConsequences, type FollowRules } from './follow.ts';
 import { nameOf } from './settle.ts';
 
 const BURIED_MAX = 100;

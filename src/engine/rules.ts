@@ -24,6 +24,11 @@ export function makeFollowRules(
   return {
     hopsMax: config.service.maxHops,
     dedupeTtlMs: config.service.dedupeTtlMs,
+    notifying: new Set(
+      Object.entries(config.plugins).flatMap(([name, { notifyOnComplete }]) =>
+        notifyOnComplete ? [name] : [],
+      ),
+    ),
     targetsOf: (signal) =>
       matchRoutes(routes, signal).map(({ plugin, command }) => ({
         plugin,

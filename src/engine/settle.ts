@@ -7,7 +7,8 @@ import { endCancelled, endFailed } from '../job/outcome.ts';
 import type { ClaimRequest, Closing, Ledger, Settlement, Verdict } from '../ledger/ledger.ts';
 import { joinNews, noNews } from '../ledger/runs.ts';
 import { arriveFailed } from './arrive.ts';
-import { followDeath, type FollowRules } from './follow.ts';
+import { followDeath } from './follow-end.ts';
+import { type FollowRules } from './follow.ts';
 
 const NO_RETRY = { maxAttempts: 1, backoffBaseMs: 0 };
 

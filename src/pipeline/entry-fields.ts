@@ -22,7 +22,7 @@ export function either<T>(
   isFirst: (value: unknown) => boolean,
   forms: { readonly first: z.ZodType<T>; readonly second: z.ZodType<T> },
 ) {
-  return z.unknown().transform((value, context): T => {
+  const schema = z.unknown().transform((value, context): T => {
     const parsed = (isFirst(value) ? forms.first : forms.second).safeParse(value);
     if (parsed.success) return parsed.data;
     for (const issue of parsed.error.issues) {
@@ -30,4 +30,31 @@ export function either<T>(
     }
     return z.NEVER;
   });
+  pairs.set(schema, { isFirst, ...forms });
+  return schema;
+}
+
+interface FormPair {
+  readonly isFirst: (value: unknown) => boolean;
+  readonly first: z.ZodType;
+  readonly second: z.ZodType;
+}
+
+const pairs = new WeakMap<z.core.$ZodType, FormPair>();
+
+/** The form of `either` that a value has, for readers that follow a schema down. */
+export function formOf(
+  schema: z.core.$ZodType,
+  readValue: () => unknown,
+): z.core.$ZodType | undefined {
+  if (
+    schema instanceof z.ZodOptional ||
+    schema instanceof z.ZodDefault ||
+    schema instanceof z.ZodLazy
+  ) {
+    return formOf(schema.unwrap(), readValue);
+  }
+  const pair = pairs.get(schema);
+  if (pair === undefined) return undefined;
+  return pair.isFirst(readValue()) ? pair.first : pair.second;
 }

@@ -9,6 +9,7 @@ import type {
   RetryConfig,
 } from '../config/config.ts';
 import { keyText } from '../config/document.ts';
+import { ANY_COMMAND } from '../config/fields.ts';
 import { deepFreeze } from '../config/freeze.ts';
 import { suggest } from '../config/nearest.ts';
 import { resolveLimits } from '../config/resource-limits.ts';
@@ -224,6 +225,7 @@ function lacks(name: string, { manifest }: Base, settings: PluginConfig): Proble
 function warnTimeouts(name: string, { manifest }: Base, settings: PluginConfig): Problem[] {
   const known = Object.keys(manifest.commands);
   return Object.keys(settings.timeoutsMs)
+    .filter((command) => command !== ANY_COMMAND)
     .filter((command) => !known.includes(command) && !Object.hasOwn(limits.timeoutMs, command))
     .map((command) => {
       const key = keyText(['plugins', name, 'timeouts', command]);
@@ -292,7 +294,10 @@ function makePlugin(
     config,
     parallelism,
     timeoutMs: (command: string) =>
-      timeoutsMs[command] ?? usual.get(command) ?? limits.timeoutDefaultMs,
+      timeoutsMs[command] ??
+      timeoutsMs[ANY_COMMAND] ??
+      usual.get(command) ??
+      limits.timeoutDefaultMs,
     retry,
     limits: resources,
     prewarm,

@@ -1,22 +1,26 @@
+const commonOfEnds = [
+  'message',
+  'next',
+  'job_id',
+  'plugin',
+  'command',
+  'status',
+  'attempt',
+  'parent_job_id',
+  'submitted_by',
+  'actor',
+  // Only of plugins with `notify_on_complete`.
+  'notify_on_complete',
+  'text',
+];
+
 /**
  * The members of the payloads of Ductile's own signals, by the signal's type. A template for one of
  * these signals is checked against them before anything happens.
  */
 export const runtimePayloadKeys: Readonly<Record<string, readonly string[]>> = {
-  'job.dead': [
-    'message',
-    'next',
-    'job_id',
-    'plugin',
-    'command',
-    'status',
-    'reason',
-    'error',
-    'attempt',
-    'parent_job_id',
-    'submitted_by',
-    'actor',
-  ],
+  'job.dead': [...commonOfEnds, 'reason', 'error'],
+  'job.succeeded': [...commonOfEnds, 'result'],
   'run.halted': ['message', 'next', 'run_id', 'pipeline', 'reason', 'halted_at_step', 'branches'],
   'incident.opened': ['message', 'next', 'incident_id', 'kind', 'key', 'count', 'status', 'detail'],
   'incident.closed': ['message', 'next', 'incident_id', 'kind', 'key', 'count', 'status', 'detail'],

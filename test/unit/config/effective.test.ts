@@ -174,6 +174,35 @@ describe('the JSON Schema', () => {
     expect(schema).toMatchObject({ additionalProperties: false });
   });
 
+  test('accepts the spellings of the original as deprecated, and keys that start with x-', () => {
+    const extensions = { '^x-': {} };
+    expect(schema).toMatchObject({ patternProperties: extensions });
+    expect(at('service')).toMatchObject({ patternProperties: extensions });
+    expect(at('log_level')).toMatchObject({ deprecated: true });
+    expect(at('plugins')).not.toHaveProperty('patternProperties');
+    const plugin = valueAt(at('plugins'), ['additionalProperties', 'properties']);
+    expect(plugin).toMatchObject({
+      timeout: { deprecated: true },
+      max_attempts: { deprecated: true },
+      concurrency_safe: { deprecated: true },
+    });
+    expect(plugin).not.toHaveProperty('notify_on_complete.deprecated');
+    expect(at('webhooks')).toMatchObject({
+      anyOf: [
+        { properties: { endpoints: { items: { properties: { name: { deprecated: true } } } } } },
+        { type: 'array', deprecated: true },
+      ],
+    });
+    expect(at('tokens')).toMatchObject({
+      items: {
+        properties: { description: { deprecated: true }, created_at: { deprecated: true } },
+      },
+    });
+    expect(at('pipelines')).toMatchObject({
+      items: { properties: { 'on-hook': { deprecated: true } } },
+    });
+  });
+
   test('says that schedules are written as text', () => {
     const entry = valueAt(at('plugins'), [
       'additionalProperties',

@@ -215,9 +215,8 @@ pipelines: {}
 
   test.each([
     ['service: {job_attempts_retention: 1h}', 'service.job_log_retention'],
-    ['service: {hook_max_depth: 4}', 'service.max_hops'],
     ['service: {admission: {fail_on_sidedoor: true}}', 'Remove it'],
-    ['plugins: {mail: {notify_on_complete: true}}', 'job.dead'],
+    ['tcc_paths: [/Users]', 'Remove it'],
     ['plugins: {mail: {schedule: {every: 5m}}}', 'schedules: [{ every: 5m }]'],
     ['api: {auth: {tokens: [{token: "0123456789", secret_ref: x}]}}', 'token: "${NAME}"'],
     ['secrets: {vault_file: x}', 'environment_vars.include'],

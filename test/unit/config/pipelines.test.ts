@@ -195,7 +195,7 @@ describe('pipelines', () => {
       '28:6 pipelines[2].name is taken by another pipeline: "least"',
       '28:19 pipelines[2].max_depth is not needed: a pipeline cannot call itself, ' +
         'and chains end at service.max_hops',
-      '28:33 pipelines[2].on-hook is not supported: what a job leads to is said by its events',
+      '28:33 pipelines[2].on-hook must be job.completed, job.failed or job.timed_out',
       '28:45 pipelines[2].concurrency must be at least 1, not 0',
     ]);
   });

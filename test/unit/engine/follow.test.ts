@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { followDeath, followEvents, type FollowRules } from '../../../src/engine/follow.ts';
+import { followDeath, followSuccess } from '../../../src/engine/follow-end.ts';
+import { followEvents, type FollowRules } from '../../../src/engine/follow.ts';
 import type { SignalDraft } from '../../../src/signal/signal.ts';
 import { makeClaimed } from '../../support/claimed.ts';
 
@@ -230,5 +231,70 @@ describe('a death', () => {
     const { signals, jobs } = followDeath(job, end, makeRules(), nowMs);
     expect(signals).toHaveLength(1);
     expect(jobs).toEqual([]);
+  });
+});
+
+describe('a success', () => {
+  const reply = { result: 'done', events: [{ type: 'a', payload: {} }] };
+  const notifying = makeRules({ notifying: new Set(['worker']), targetsOf: () => [toSink] });
+
+  test('is not reported unless the plugin asks for it', () => {
+    const { signals } = followSuccess(makeClaimed(), reply, makeRules(), nowMs);
+    expect(signals.map(({ type }) => type)).toEqual(['a']);
+    const other = makeRules({ notifying: new Set(['another']) });
+    expect(followSuccess(makeClaimed(), reply, other, nowMs).signals).toHaveLength(1);
+  });
+
+  test('is a signal of the runtime, after the events, with what the plugin answered', () => {
+    const { signals, jobs } = followSuccess(makeClaimed({ attempt: 2 }), reply, notifying, nowMs);
+    expect(signals.map(({ type }) => type)).toEqual(['a', 'job.succeeded']);
+    expect(signals[1]).toMatchObject({ source: 'ductile', subjectId: 'job-1', jobAttempt: 2 });
+    expect(JSON.parse(signals[1]?.data ?? '')).toMatchObject({
+      job_id: 'job-1',
+      plugin: 'worker',
+      command: 'poll',
+      status: 'succeeded',
+      result: 'done',
+      notify_on_complete: true,
+      message: 'Job job-1 (worker poll) succeeded: done',
+      text: 'Job job-1 (worker poll) succeeded: done',
+      attempt: 2,
+    });
+    expect(jobs).toMatchObject([{ runtimeCaused: false }, { runtimeCaused: true }]);
+    expect(new Set(jobs.map(({ idempotencyKey }) => idempotencyKey)).size).toBe(2);
+  });
+
+  test('does not show a secret that the plugin answered', () => {
+    const secret = `npm_${'aB3dE5fG7h'.repeat(4)}`;
+    const { signals, jobs } = followSuccess(
+      makeClaimed(),
+      { result: `token ${secret}`, events: [] },
+      notifying,
+      nowMs,
+    );
+    expect(JSON.stringify([signals, jobs])).not.toContain(secret);
+  });
+
+  test('of a job that a signal of the runtime caused is recorded, and starts nothing', () => {
+    const job = makeClaimed({ runtimeCaused: true });
+    const { signals, jobs } = followSuccess(job, { ...reply, events: [] }, notifying, nowMs);
+    expect(signals).toMatchObject([{ type: 'job.succeeded' }]);
+    expect(jobs).toEqual([]);
+  });
+
+  test('of a step of a run is not reported, because the run goes on', () => {
+    const job = makeClaimed({ runId: 'run-1' });
+    const { signals } = followSuccess(job, { ...reply, events: [] }, notifying, nowMs);
+    expect(signals).toEqual([]);
+  });
+
+  test('or a death says so, and has a text, only for a plugin that asks to be notified of it', () => {
+    const [plain] = followDeath(makeClaimed(), end, makeRules(), nowMs).signals;
+    expect(plain?.data).not.toMatch(/notify_on_complete|text/);
+    const [told] = followDeath(makeClaimed(), end, notifying, nowMs).signals;
+    expect(JSON.parse(told?.data ?? '')).toMatchObject({
+      notify_on_complete: true,
+      text: 'Job job-1 (worker poll) ended as dead: broken',
+    });
   });
 });

@@ -1,0 +1,234 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { isObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
+import { ask } from './ask.ts';
+import type { Common, Session } from './options.ts';
+
+/** A command line, taken apart. */
+export interface ParsedArguments {
+  readonly words: readonly string[];
+  /** Long ones without the dashes; true for one without a value. */
+  readonly flags: ReadonlyMap<string, string | true>;
+}
+
+/** A command of the original Ductile, and the documented one that does the same. */
+export interface CommandAlias {
+  readonly from: string;
+  /** What the note names. */
+  readonly to: string;
+  /** The arguments after the words of `from`; without it they stay as they are after `to`. */
+  readonly rewrite?: (given: ParsedArguments, session: Session) => string[] | Promise<string[]>;
+}
+
+/** Flags of the original that every command takes, and ours. */
+export const flagAliases: Readonly<Record<string, string>> = {
+  'config-dir': 'config',
+  'api-url': 'url',
+  'api-key': 'token',
+};
+
+/** By command. */
+export const commandFlagAliases: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  'config check': { strict: 'fail-on-warnings' },
+  'config backup': { output: 'to' },
+};
+
+/** Flags that are followed by a value; those of other commands don't have to be told apart. */
+export const valueFlags: ReadonlySet<string> = new Set([
+  ...Object.keys(flagAliases),
+  ...Object.values(flagAliases),
+  'description',
+  'event',
+  'format',
+  'from',
+  'max-body-size',
+  'name',
+  'path',
+  'plugin',
+  'scopes',
+  'scopes-file',
+  'secret-ref',
+  'signature-header',
+  'to',
+]);
+
+/** The first that matches counts. `docs/operate/moving-over.md` lists them, and a test compares. */
+export const commandAliases: readonly CommandAlias[] = [
+  { from: 'config token create', to: 'token create', rewrite: rewriteTokenCreate },
+  {
+    from: 'config token inspect',
+    to: 'token list',
+    rewrite: (given) => ['token', 'list', ...keepFlags(given)],
+  },
+  { from: 'config token delete', to: 'token revoke' },
+  { from: 'config token', to: 'token' },
+  { from: 'config scope validate', to: 'token create --dry-run', rewrite: rewriteScopeValidate },
+  { from: 'config scope add', to: 'config set token:<name>.scopes', rewrite: changeScopes('add') },
+  {
+    from: 'config scope remove',
+    to: 'config set token:<name>.scopes',
+    rewrite: changeScopes('remove'),
+  },
+  { from: 'config scope set', to: 'config set token:<name>.scopes', rewrite: changeScopes('set') },
+  { from: 'config plugin show', to: 'config show plugin:<name>', rewrite: rewritePluginShow },
+  { from: 'config plugin set', to: 'config set plugin:<name>.<key>', rewrite: rewritePluginSet },
+  { from: 'config plugin', to: 'plugin' },
+  { from: 'config route list', to: 'config show routes' },
+  { from: 'config route add', to: 'config set routes', rewrite: rewriteRouteAdd },
+  { from: 'config route remove', to: 'config unset routes', rewrite: rewriteRouteRemove },
+  { from: 'config webhook list', to: 'webhook endpoints' },
+  { from: 'config webhook add', to: 'config set webhooks.endpoints', rewrite: rewriteWebhookAdd },
+  { from: 'system watch', to: 'watch' },
+  { from: 'system skills', to: 'skills export --stdout' },
+  { from: 'system plugin-facts', to: 'plugin facts' },
+];
+
+/** Those that no rewriting used, and that are the same in both. */
+function keepFlags({ flags }: ParsedArguments, ...used: readonly string[]): string[] {
+  return [...flags].flatMap(([name, value]) => {
+    if (used.includes(name)) return [];
+    const flag = name.startsWith('-') ? name : `--${name}`;
+    return value === true ? [flag] : [flag, value];
+  });
+}
+
+function rewriteTokenCreate(given: ParsedArguments, { io }: Session): string[] {
+  const name = textOf(given, 'name') ?? given.words[0];
+  const file = textOf(given, 'scopes-file');
+  const scopes =
+    file === undefined ? [] : ['--scopes', readScopes(resolve(io.cwd, file)).join(',')];
+  const rest = keepFlags(given, 'name', 'description', 'scopes-file');
+  return ['token', 'create', ...(name === undefined ? [] : [name]), ...scopes, ...rest];
+}
+
+function readScopes(file: string): string[] {
+  try {
+    const parsed: unknown = parseJson(readFileSync(file, 'utf8'));
+    const scopes: unknown = isObject(parsed) ? parsed['scopes'] : parsed;
+    if (Array.isArray(scopes)) return scopes.map(String);
+    throw new Error('it is not {"scopes": ["…"]}');
+  } catch (thrown) {
+    throw new DuctileError('INPUT_INVALID', `${file} can't be used: ${messageOf(thrown)}`, {
+      place: 'scopes-file',
+      hint: 'Name the scopes with --scopes.',
+    });
+  }
+}
+
+/** A dry run of a token with the scope: it is refused if the scope means nothing. */
+function rewriteScopeValidate(given: ParsedArguments): string[] {
+  const [scope = ''] = given.words;
+  return ['token', 'create', 'scope-check', '--scopes', scope, '--dry-run', ...keepFlags(given)];
+}
+
+function changeScopes(action: 'add' | 'remove' | 'set'): NonNullable<CommandAlias['rewrite']> {
+  return async (given, session) => {
+    const [name = '', listed = ''] = given.words;
+    const named = listed.split(',').map((scope) => scope.trim());
+    const key = `token:${name}.scopes`;
+    const before = action === 'set' ? [] : await readList(session, given, key);
+    const scopes =
+      action === 'remove'
+        ? before.filter((scope) => !named.includes(String(scope)))
+        : [...new Set([...before, ...named])];
+    return setKey(`${key}=${JSON.stringify(scopes)}`, given);
+  };
+}
+
+function rewritePluginShow(given: ParsedArguments): string[] {
+  return ['config', 'show', `plugin:${given.words[0] ?? '*'}`, ...keepFlags(given)];
+}
+
+function rewritePluginSet(given: ParsedArguments): string[] {
+  const [name = '', path = '', ...value] = given.words;
+  return setKey(`plugin:${name}.${path}=${value.join(' ')}`, given);
+}
+
+async function rewriteRouteAdd(given: ParsedArguments, session: Session): Promise<string[]> {
+  const entry = routeOf(given);
+  return appendEntry('routes', entry, given, session, 'from', 'event', 'to');
+}
+
+async function rewriteRouteRemove(given: ParsedArguments, session: Session): Promise<string[]> {
+  const wanted = Object.entries(routeOf(given));
+  const routes = await readList(session, given, 'routes');
+  const index = routes.findIndex(
+    (route) => isObject(route) && wanted.every(([key, value]) => route[key] === value),
+  );
+  if (index === -1) {
+    throw new DuctileError('INPUT_INVALID', 'no route has these values', {
+      place: 'routes',
+      hint: 'See the routes with `ductile config show routes`.',
+    });
+  }
+  return ['config', 'unset', `routes.${index}`, ...applied(given, 'from', 'event', 'to')];
+}
+
+function routeOf(given: ParsedArguments): Readonly<Record<string, string>> {
+  const from = textOf(given, 'from');
+  return {
+    ...(from === undefined ? {} : { from }),
+    event_type: textOf(given, 'event') ?? '',
+    to: textOf(given, 'to') ?? '',
+  };
+}
+
+async function rewriteWebhookAdd(given: ParsedArguments, session: Session): Promise<string[]> {
+  const size = textOf(given, 'max-body-size');
+  const entry = {
+    path: textOf(given, 'path') ?? '',
+    plugin: textOf(given, 'plugin') ?? '',
+    secret_ref: textOf(given, 'secret-ref') ?? '',
+    signature_header: textOf(given, 'signature-header') ?? 'X-Signature-256',
+    ...(size === undefined ? {} : { max_body_size: size }),
+  };
+  const used = ['path', 'plugin', 'secret-ref', 'signature-header', 'max-body-size', 'name'];
+  return appendEntry('webhooks.endpoints', entry, given, session, ...used);
+}
+
+/** A list that isn't there yet is made with the entry in it. */
+async function appendEntry(
+  key: string,
+  entry: Readonly<Record<string, string>>,
+  given: ParsedArguments,
+  session: Session,
+  ...used: readonly string[]
+): Promise<string[]> {
+  const { length } = await readList(session, given, key);
+  const [place, value] = length === 0 ? [key, [entry]] : [`${key}.${length}`, entry];
+  return setKey(`${place}=${JSON.stringify(value)}`, given, ...used);
+}
+
+function setKey(assignment: string, given: ParsedArguments, ...used: readonly string[]): string[] {
+  return ['config', 'set', assignment, ...applied(given, ...used)];
+}
+
+/** The original changed its files at once, unless it was a dry run. */
+function applied(given: ParsedArguments, ...used: readonly string[]): string[] {
+  const rest = keepFlags(given, 'apply', ...used);
+  return given.flags.has('dry-run') ? rest : [...rest, '--apply'];
+}
+
+/** Empty if the key isn't set, or names nothing: changing it then reports that. */
+async function readList(
+  session: Session,
+  given: ParsedArguments,
+  path: string,
+): Promise<readonly unknown[]> {
+  const config = textOf(given, 'config');
+  const options: Common = config === undefined ? {} : { config };
+  try {
+    const { config: list } = await ask(session, options, 'config.show', { path });
+    return Array.isArray(list) ? list : [];
+  } catch (thrown) {
+    if (thrown instanceof DuctileError && thrown.code === 'INPUT_INVALID') return [];
+    throw thrown;
+  }
+}
+
+function textOf({ flags }: ParsedArguments, name: string): string | undefined {
+  const value = flags.get(name);
+  return typeof value === 'string' ? value : undefined;
+}
