@@ -78,7 +78,7 @@ describe('signing in', () => {
       async ({ page, open, complaints }) => {
         await open('/ui/jobs');
         await place.post(`/tokens/${String(id)}/revoke`);
-        await page.getByRole('link', { name: 'Runs' }).click();
+        await page.goto('/ui/runs');
         await page.getByText('This token is not good any more.').waitFor();
         complaints.splice(0);
       },
@@ -261,14 +261,14 @@ describe('acting shows the plan first', () => {
       await open(`/ui/jobs/${failed}`);
       await page.getByRole('button', { name: 'Retry' }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Retry' }).click();
-      await page.getByText('A new job does the work again.').waitFor();
+      await page.getByText('Job retried').waitFor();
       await page.locator(`dd a[href="/ui/jobs/${failed}"]`).waitFor();
     }));
 
   test('a step is approved, and the picture of the run moves on', () =>
     place.look(async ({ page, open }) => {
       await open('/ui/runs?status=awaiting');
-      await page.getByRole('row', { name: 'to approve' }).getByRole('link').first().click();
+      await page.getByRole('row', { name: 'Waits for approval' }).getByRole('link').first().click();
       await page.getByRole('button', { name: 'Approve' }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
       await page.locator('.about').getByText('succeeded').waitFor();

@@ -36,12 +36,12 @@ export function FindingItem({ finding, isShort = false, reload }: FindingProps) 
         <p class="says">
           <Message finding={finding} />
         </p>
-        {evidence !== null && (
+        {evidence !== null && evidence !== shownPlace(finding) && (
           <p class="soft small">
             <Text value={evidence} lines />
           </p>
         )}
-        {fix !== '' && (
+        {fix !== '' && !isCommand(fix, commands) && (
           <p class="small">
             <Marked value={fix} />
           </p>
@@ -66,6 +66,16 @@ export function FindingItem({ finding, isShort = false, reload }: FindingProps) 
   );
 }
 
+/** A fix that only names the command says nothing that the command doesn't. */
+function isCommand(fix: string, commands: readonly string[]): boolean {
+  return commands.some((command) => fix === `Run \`${command}\`.`);
+}
+
+/** The evidence of a finding in a file is its location, which may be in the message already. */
+function shownPlace({ key, place }: ShownFinding): string | undefined {
+  return key === '' ? place : undefined;
+}
+
 /** A finding in a file names its location; one on the ledger is a whole sentence. */
 function Message({ finding: { id, place, key, message } }: Pick<FindingProps, 'finding'>) {
   if (place === id) return <Text value={message} />;
@@ -75,12 +85,6 @@ function Message({ finding: { id, place, key, message } }: Pick<FindingProps, 'f
         <Text value={key === '' ? place : key} />
       </code>{' '}
       <Text value={message} />
-      {key !== '' && (
-        <span class="soft small place">
-          {' '}
-          <Text value={place} />
-        </span>
-      )}
     </>
   );
 }

@@ -34,7 +34,11 @@ export function FindingsPage({ route }: { readonly route: Route }) {
         <Card title={shown.length === 1 ? '1 finding' : `${count(shown.length)} findings`}>
           <ul class="findings" aria-label="Findings">
             {shown.map((finding) => (
-              <FindingItem key={finding.id} finding={finding} reload={reload} />
+              <FindingItem
+                key={`${finding.id} ${finding.message}`}
+                finding={finding}
+                reload={reload}
+              />
             ))}
           </ul>
         </Card>

@@ -1,17 +1,15 @@
-import { useState } from 'preact/hooks';
-import type { Attempt, JobStory } from '../api/types.ts';
+import type { JobStory } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
-import { bytes, duration } from '../text/time.ts';
 import { ask } from '../ui/ask.tsx';
 import { go } from '../ui/go.ts';
 import { Json } from '../ui/json.tsx';
 import { Card, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status, toneOf } from '../ui/status.tsx';
-import { Id, Maybe, Printed, Text, Time } from '../ui/text.tsx';
+import { Id, Maybe, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { Why } from '../ui/why.tsx';
+import { Attempts } from './attempts.tsx';
 import { JobTree } from './tree.tsx';
-import { PhaseBar } from './phase-bar.tsx';
 
 const open = new Set(['queued', 'running']);
 
@@ -49,8 +47,9 @@ function Story({ job, reload }: StoryProps) {
           </>
         }
       >
-        <Acts job={job} isOpen={isOpen} reload={reload} />
+        <Acts job={job} reload={reload} />
       </Head>
+      <Retried job={job} />
       {isOpen && <Why kind="job" id={job.job_id} />}
       <div class="columns">
         <div>
@@ -74,9 +73,9 @@ function Story({ job, reload }: StoryProps) {
   );
 }
 
-function Acts({ job, isOpen, reload }: StoryProps & { readonly isOpen: boolean }) {
-  const { job_id: id, plugin, command } = job;
-  if (isOpen) {
+function Acts({ job, reload }: StoryProps) {
+  const { job_id: id, plugin, command, run_id: runId, actions } = job;
+  if (actions.includes('cancel')) {
     const cancel = (): void =>
       ask({
         title: `Cancel this job of ${plugin} ${command}?`,
@@ -85,7 +84,7 @@ function Acts({ job, isOpen, reload }: StoryProps & { readonly isOpen: boolean }
         input: { id },
         done({ status }) {
           reload();
-          return status === 'cancelled' ? 'The job is cancelled.' : 'The job was told to stop.';
+          return status === 'cancelled' ? 'Job cancelled' : 'Cancellation requested';
         },
       });
     return (
@@ -94,15 +93,34 @@ function Acts({ job, isOpen, reload }: StoryProps & { readonly isOpen: boolean }
       </button>
     );
   }
+  if (actions.includes('revive') && runId !== null) {
+    const revive = (): void =>
+      ask({
+        title: 'Revive the run of this step?',
+        word: 'Revive run',
+        name: 'run.revive',
+        input: { id: runId },
+        done({ run_id }) {
+          go(link('runs', { id: run_id }));
+          return 'Run revived';
+        },
+      });
+    return (
+      <button type="button" class="main" onClick={revive}>
+        Revive run
+      </button>
+    );
+  }
+  if (!actions.includes('retry')) return null;
   const retry = (): void =>
     ask({
-      title: `Do the work of this job of ${plugin} ${command} again?`,
+      title: `Retry this job of ${plugin} ${command}?`,
       word: 'Retry',
       name: 'job.retry',
       input: { id },
       done({ job_id }) {
         go(link('jobs', { id: job_id }));
-        return 'A new job does the work again.';
+        return 'Job retried';
       },
     });
   return (
@@ -112,64 +130,13 @@ function Acts({ job, isOpen, reload }: StoryProps & { readonly isOpen: boolean }
   );
 }
 
-const SHOWN = 10;
-
-function Attempts({ attempts }: { readonly attempts: readonly Attempt[] }) {
-  const [isWhole, setWhole] = useState(false);
-  const shown = isWhole ? attempts : attempts.slice(-SHOWN);
+/** A job that was retried needs no attention itself. */
+function Retried({ job: { retried_as: id } }: { readonly job: JobStory }) {
+  if (id === null) return null;
   return (
-    <Card title={attempts.length === 1 ? '1 attempt' : `${attempts.length} attempts`}>
-      {attempts.length === 0 && <p class="soft pad">No attempt has ended yet.</p>}
-      <ol class="attempts">
-        {shown.toReversed().map((attempt) => (
-          <li key={attempt.log_id}>
-            <AttemptItem attempt={attempt} />
-          </li>
-        ))}
-      </ol>
-      {shown.length < attempts.length && (
-        <button type="button" class="quiet" onClick={() => setWhole(true)}>
-          Show all {attempts.length} attempts
-        </button>
-      )}
-    </Card>
-  );
-}
-
-function AttemptItem({ attempt }: { readonly attempt: Attempt }) {
-  const { exit_code, signal, pid, stderr, last_error, cause, cpu_ms, memory_peak_bytes } = attempt;
-  return (
-    <>
-      <div class="attempt-head">
-        <b>#{attempt.attempt}</b>
-        <Status value={attempt.status} />
-        {cause !== attempt.status && (
-          <span class="soft">
-            <Text value={cause.replaceAll('_', ' ')} />
-          </span>
-        )}
-        <span class="soft">
-          {exit_code !== null && `exit ${exit_code} · `}
-          {signal !== null && `${signal} · `}
-          {pid !== null && `pid ${pid} · `}
-          {cpu_ms !== null && `${duration(cpu_ms)} CPU · `}
-          {memory_peak_bytes !== null && `${bytes(memory_peak_bytes)} memory · `}
-          <Time at={attempt.completed_at} />
-        </span>
-      </div>
-      <PhaseBar attempt={attempt} />
-      {last_error !== null && (
-        <p class="error">
-          <Text value={last_error} lines />
-        </p>
-      )}
-      {stderr !== null && stderr !== '' && (
-        <details open={attempt.status !== 'succeeded'}>
-          <summary>What it wrote to stderr{attempt.stderr_truncated ? ', cut off' : ''}</summary>
-          <Printed value={stderr} label="stderr" />
-        </details>
-      )}
-    </>
+    <p class="note">
+      This job was retried as <Id id={id} href={link('jobs', { id })} />.
+    </p>
   );
 }
 

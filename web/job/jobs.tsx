@@ -124,7 +124,19 @@ const columns: readonly Column<Job>[] = [
       />
     ),
   },
-  { title: 'Status', cell: ({ status }) => <Status value={status} /> },
+  {
+    title: 'Status',
+    cell: ({ status, retried_as: retry = null }) => (
+      <>
+        <Status value={status} />
+        {retry !== null && (
+          <a class="small" href={link('jobs', { id: retry })}>
+            retried
+          </a>
+        )}
+      </>
+    ),
+  },
   { title: 'Id', from: 'middle', cell: ({ job_id }) => <Id id={job_id} /> },
   {
     title: 'Attempt',

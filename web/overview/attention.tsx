@@ -25,7 +25,12 @@ export function AttentionCard() {
         {urgent.length > 0 && (
           <ul class="findings" aria-label="What needs attention">
             {urgent.slice(0, SHOWN).map((finding) => (
-              <FindingItem key={finding.id} finding={finding} isShort reload={reload} />
+              <FindingItem
+                key={`${finding.id} ${finding.message}`}
+                finding={finding}
+                isShort
+                reload={reload}
+              />
             ))}
           </ul>
         )}

@@ -5,13 +5,14 @@ import { ask } from '../ui/ask.tsx';
 import { go } from '../ui/go.ts';
 import { Json } from '../ui/json.tsx';
 import { Card, Facts, Head, Loaded } from '../ui/parts.tsx';
-import { Status } from '../ui/status.tsx';
 import { Id, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { Why } from '../ui/why.tsx';
+import { Approvals } from './approvals.tsx';
 import { Decisions } from './decisions.tsx';
 import { Graph } from './graph.tsx';
 import { statesOf } from './states.ts';
+import { RunStatus, WaitsFor } from './waiting.tsx';
 import { Waterfall } from './waterfall.tsx';
 
 export function RunPage({ route }: { readonly route: Route }) {
@@ -37,11 +38,12 @@ function Story({ run, reload }: StoryProps) {
         title={<Text value={run.pipeline} />}
         about={
           <>
-            <Status value={run.status} /> <code class="whole-id">{run.run_id}</code>
+            <RunStatus run={run} /> <WaitsFor run={run} isShort />{' '}
+            <code class="whole-id">{run.run_id}</code>
           </>
         }
       >
-        <Acts run={run} isOpen={isOpen} reload={reload} />
+        <Acts run={run} reload={reload} />
       </Head>
       {run.halt_message !== null && (
         <div class="problem">
@@ -80,7 +82,10 @@ function Story({ run, reload }: StoryProps) {
             <Json value={run.payload} label="the payload" />
           </Card>
         </div>
-        <RunFacts run={run} />
+        <div>
+          <Approvals run={run} />
+          <RunFacts run={run} />
+        </div>
       </div>
     </>
   );
@@ -94,7 +99,9 @@ function Flow({ run }: { readonly run: RunStory }) {
     <Card
       title="Steps"
       aside={
-        isChanged && <span class="soft">the pipeline was changed since; this is how it is now</span>
+        isChanged && (
+          <span class="soft">the pipeline has changed since; this is the current one</span>
+        )
       }
     >
       <Graph steps={pipeline.data.steps} states={statesOf(run.steps, run.branches)} />
@@ -102,9 +109,9 @@ function Flow({ run }: { readonly run: RunStory }) {
   );
 }
 
-function Acts({ run, isOpen, reload }: StoryProps & { readonly isOpen: boolean }) {
+function Acts({ run, reload }: StoryProps) {
   const { run_id: id, pipeline } = run;
-  if (isOpen) {
+  if (run.actions.includes('cancel')) {
     const cancel = (): void =>
       ask({
         title: `Cancel this run of ${pipeline}?`,
@@ -113,7 +120,7 @@ function Acts({ run, isOpen, reload }: StoryProps & { readonly isOpen: boolean }
         input: { id },
         done() {
           reload();
-          return 'The run is cancelled.';
+          return 'Run cancelled';
         },
       });
     return (
@@ -122,17 +129,17 @@ function Acts({ run, isOpen, reload }: StoryProps & { readonly isOpen: boolean }
       </button>
     );
   }
-  const enter = (next: string): string => {
+  const enter = (next: string, told: string): string => {
     go(link('runs', { id: next }));
-    return 'A new run goes on.';
+    return told;
   };
   const revive = (): void =>
     ask({
-      title: `Go on with this run of ${pipeline} in a new one?`,
+      title: `Revive this run of ${pipeline}?`,
       word: 'Revive',
       name: 'run.revive',
       input: { id },
-      done: ({ run_id }) => enter(run_id),
+      done: ({ run_id }) => enter(run_id, 'Run revived'),
     });
   const retryFrom = (step: string): void =>
     ask({
@@ -140,7 +147,7 @@ function Acts({ run, isOpen, reload }: StoryProps & { readonly isOpen: boolean }
       word: 'Retry from here',
       name: 'run.retry-from',
       input: { id, step },
-      done: ({ run_id }) => enter(run_id),
+      done: ({ run_id }) => enter(run_id, 'Step retried in a new run'),
     });
   const steps = [...new Set(run.steps.map(({ step }) => step))];
   return (
@@ -162,7 +169,7 @@ function Acts({ run, isOpen, reload }: StoryProps & { readonly isOpen: boolean }
           </select>
         </div>
       )}
-      {run.status === 'halted' && run.revived_as === null && (
+      {run.actions.includes('revive') && (
         <button type="button" class="main" onClick={revive}>
           Revive
         </button>
@@ -198,7 +205,7 @@ function RunFacts({ run }: { readonly run: RunStory }) {
               ],
           revived_from === null
             ? undefined
-            : ['Goes on with', <Id id={revived_from} href={link('runs', { id: revived_from })} />],
+            : ['Continues', <Id id={revived_from} href={link('runs', { id: revived_from })} />],
           revived_as === null
             ? undefined
             : ['Revived as', <Id id={revived_as} href={link('runs', { id: revived_as })} />],

@@ -8,20 +8,20 @@ import { Choice, Pager, Select } from '../ui/filters.tsx';
 import { go } from '../ui/go.ts';
 import { Named } from '../ui/named.tsx';
 import { Card, Empty, Head, Loaded } from '../ui/parts.tsx';
-import { Status } from '../ui/status.tsx';
 import { Table, type Column } from '../ui/table.tsx';
 import { Id, Maybe, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
+import { RunStatus, WaitsFor } from './waiting.tsx';
 
 const ROWS = 50;
 
-/** Where runs are told of beside something else, it is not looked whom they ask. */
+/** A run of any list; only the list of runs says what each one waits for. */
 type Row = Omit<Run, 'asks' | 'waiting_for'> & Partial<Pick<Run, 'asks' | 'waiting_for'>>;
 
 const states = [
   ['', 'All'],
   ['queued', 'Queued'],
-  ['running', 'Running'],
+  ['running', 'In progress'],
   ['awaiting', 'To approve'],
   ['succeeded', 'Succeeded'],
   ['halted', 'Halted'],
@@ -79,7 +79,13 @@ export function RunsPage({ route }: { readonly route: Route }) {
 }
 
 function NoRun({ isAwaiting }: { readonly isAwaiting: boolean }) {
-  if (isAwaiting) return <Empty>Nothing waits for approval.</Empty>;
+  if (isAwaiting) {
+    return (
+      <Empty command="ductile run list --awaiting-approval">
+        Nothing waits for approval. Runs whose step asks a person are listed here.
+      </Empty>
+    );
+  }
   return <Empty command="ductile pipeline run <name>">No run fits. Start one:</Empty>;
 }
 
@@ -100,7 +106,7 @@ function start(pipeline: string, payload: Record<string, unknown>): void {
     input: { pipeline, payload, async: true },
     done({ run_id }) {
       go(link('runs', { id: run_id }));
-      return 'The run has begun.';
+      return 'Run started';
     },
   });
 }
@@ -127,20 +133,25 @@ const columns: readonly Column<Row>[] = [
   {
     title: 'Pipeline',
     kind: 'grow',
-    cell: ({ run_id, pipeline, halt_message }) => (
-      <Named href={link('runs', { id: run_id })} value={pipeline} error={halt_message} />
+    cell: (run) => (
+      <Named href={link('runs', { id: run.run_id })} value={run.pipeline} error={run.halt_message}>
+        <span class="soft small">
+          <WaitsFor run={run} />
+        </span>
+      </Named>
     ),
   },
   {
     title: 'Status',
-    cell: ({ status, asks = null }) =>
-      asks === null ? <Status value={status} /> : <Status value="approval" says="to approve" />,
+    cell: (run) => <RunStatus run={run} />,
   },
   { title: 'Id', from: 'middle', cell: ({ run_id }) => <Id id={run_id} /> },
   {
     title: 'At step',
     from: 'wide',
-    cell: ({ halted_at_step, asks = null }) => <Maybe value={asks ?? halted_at_step} />,
+    cell: ({ halted_at_step, waiting_for = null }) => (
+      <Maybe value={waiting_for?.step ?? halted_at_step} />
+    ),
   },
   { title: 'By', from: 'wide', cell: ({ submitted_by }) => <Text value={submitted_by} /> },
   {

@@ -9,6 +9,7 @@ import { Id, Maybe, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { Why } from '../ui/why.tsx';
 import { stateOf } from './late.ts';
+import { NextStart } from './next-start.tsx';
 import { Marks, Times } from './times.tsx';
 import { turnSchedule } from './turn.ts';
 import { comingOf, pastOf, ranges, useTimes, type SeenTimes } from './use-times.ts';
@@ -83,9 +84,9 @@ function Story({ row, times, route, reload }: StoryProps) {
         </div>
       </Card>
       <div class="columns">
-        <Card title="What it did">
+        <Card title="Past jobs">
           {past.length === 0 ? (
-            <Empty>It started nothing in that time.</Empty>
+            <Empty>This schedule started no job in this time.</Empty>
           ) : (
             <JobTable jobs={past.slice(0, SHOWN)} label="Jobs of the schedule" isShort />
           )}
@@ -104,8 +105,8 @@ const NEXT = 8;
 
 function Next({ coming }: { readonly coming: readonly Coming[] }) {
   return (
-    <Card title="What comes">
-      {coming.length === 0 && <p class="soft pad">Nothing in that time.</p>}
+    <Card title="Coming times">
+      {coming.length === 0 && <p class="soft pad">No coming time in this range.</p>}
       <ul class="plain-list">
         {coming.map(({ at, count, fires, reason }) => (
           <li key={at}>
@@ -113,7 +114,7 @@ function Next({ coming }: { readonly coming: readonly Coming[] }) {
             {count > 1 && ` and ${count - 1} more`}{' '}
             {!fires && (
               <span class="soft">
-                passes: <Maybe value={reason} />
+                skipped: <Maybe value={reason} />
               </span>
             )}
           </li>
@@ -130,7 +131,10 @@ function ScheduleFacts({ row }: { readonly row: Schedule }) {
       <Facts
         facts={[
           ['Starts', <Text value={`${row.plugin} ${row.command}`} />],
-          ['Next', <Time at={row.next_run_at} none="not known" />],
+          ['Next start', <NextStart row={row} />],
+          row.next_run_at === null || row.next_run_at === row.next_start_at
+            ? undefined
+            : ['Due', <Time at={row.next_run_at} />],
           ['Last fired', <Time at={row.last_fired_at} none="never" />],
           last === null
             ? undefined
@@ -144,7 +148,7 @@ function ScheduleFacts({ row }: { readonly row: Schedule }) {
           row.last_skipped_at === null
             ? undefined
             : [
-                'Last passed',
+                'Last skipped',
                 <>
                   <Time at={row.last_skipped_at} /> <Maybe value={row.last_skip_reason} />
                 </>,

@@ -3,10 +3,11 @@ import { link, type Route } from '../route.ts';
 import { Choice } from '../ui/filters.tsx';
 import { Empty, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
-import { Line, Text, Time } from '../ui/text.tsx';
+import { Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { Why } from '../ui/why.tsx';
 import { stateOf } from './late.ts';
+import { NextStart } from './next-start.tsx';
 import { Marks, Times } from './times.tsx';
 import { turnSchedule } from './turn.ts';
 import { comingOf, PAST_JOBS, pastOf, ranges, useTimes, type SeenTimes } from './use-times.ts';
@@ -17,14 +18,14 @@ export function SchedulesPage({ route }: { readonly route: Route }) {
   const times = useTimes(route);
   return (
     <>
-      <Head title="Schedules" about="what they did, and what they will do">
+      <Head title="Schedules" about="Past jobs and coming times of each schedule.">
         <Choice route={route} name="range" label="How far to look" options={ranges} />
       </Head>
       <Loaded call={schedules}>
         {({ schedules: rows }) =>
           rows.length === 0 ? (
             <Empty command="ductile config set plugin:echo.schedules.0.every=5m --apply">
-              Nothing is scheduled.
+              A schedule starts a command at its times. No plugin has one. Add one:
             </Empty>
           ) : (
             <div class="schedules">
@@ -46,7 +47,7 @@ export function SchedulesPage({ route }: { readonly route: Route }) {
         }
       </Loaded>
       {(times.past.data?.next_cursor ?? null) !== null && (
-        <p class="soft pad">Of the past only the latest {PAST_JOBS} jobs are shown.</p>
+        <p class="soft pad">Only the latest {PAST_JOBS} past jobs are shown.</p>
       )}
     </>
   );
@@ -59,7 +60,7 @@ interface RowProps {
 }
 
 function Row({ row, times, reload }: RowProps) {
-  const { plugin, schedule_id, command, status, reason, last_job_id } = row;
+  const { plugin, schedule_id, command, status, last_job_id } = row;
   const { span, now } = times;
   const state = stateOf(row);
   return (
@@ -79,12 +80,12 @@ function Row({ row, times, reload }: RowProps) {
       <div class="schedule-state">
         <Status value={state} />
         <span class="small soft">
-          {status === 'active' ? (
+          {state === 'overdue' ? (
             <>
-              {state === 'overdue' ? 'due' : 'next'} <Time at={row.next_run_at} none="not known" />
+              due <Time at={row.next_run_at} />
             </>
           ) : (
-            <Line value={reason} />
+            <NextStart row={row} />
           )}
         </span>
         {last_job_id !== null && (

@@ -57,7 +57,7 @@ function styleOf({ fires, count }: Coming): string {
 }
 
 function tell({ fires, count, reason }: Coming): string {
-  if (!fires) return `passes: ${reason ?? ''}`;
+  if (!fires) return `skipped: ${reason ?? ''}`;
   return count > 1 ? `due ${count} times` : 'due';
 }
 

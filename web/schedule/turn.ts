@@ -1,7 +1,7 @@
 import type { Schedule } from '../api/types.ts';
 import { ask } from '../ui/ask.tsx';
 
-/** Asks whether a schedule is to fire or not. */
+/** Asks whether to pause or resume a schedule. */
 export function turnSchedule({ plugin, schedule_id, status }: Schedule, reload: () => void): void {
   const isPaused = status === 'paused';
   ask({
@@ -11,7 +11,7 @@ export function turnSchedule({ plugin, schedule_id, status }: Schedule, reload: 
     input: { plugin, schedule_id },
     done() {
       reload();
-      return isPaused ? 'It fires again.' : 'It is paused.';
+      return isPaused ? 'Schedule resumed' : 'Schedule paused';
     },
   });
 }
