@@ -5,6 +5,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { catalogue } from '../src/base/errors.ts';
+import { renderOnCall } from '../src/cli/on-call-page.ts';
 import { renderCli } from './reference/cli.ts';
 import { renderConfig } from './reference/config.ts';
 import { renderHttp } from './reference/http.ts';
@@ -23,6 +24,7 @@ if (import.meta.main) process.exitCode = await run(process.argv.includes('--chec
 
 export function renderPages(): Page[] {
   return [
+    { path: 'docs/operate/on-call.md', text: renderOnCall() },
     { path: 'docs/reference/cli.md', text: renderCli() },
     { path: 'docs/reference/config.md', text: renderConfig() },
     { path: 'docs/reference/errors.md', text: renderErrors() },

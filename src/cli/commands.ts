@@ -2,6 +2,7 @@ import { isOffered } from '../operations/define.ts';
 import type { CliSurface, Effect, HttpSurface, Operation } from '../operations/define.ts';
 import { operations } from '../operations/index.ts';
 import type { FieldSchema } from '../operations/request.ts';
+import { describeResult, type ResultShape } from '../operations/result/result-shape.ts';
 import { describeInput } from '../operations/wire.ts';
 
 /** What the command line knows of an operation, as plain data. */
@@ -20,6 +21,7 @@ export interface CommandDefinition extends Omit<CliSurface, 'exitCode'> {
   readonly http: Pick<HttpSurface, 'method' | 'path' | 'body'> | undefined;
   /** What answers have; one with nothing of it does not come from Ductile. */
   readonly answers: readonly string[];
+  readonly result: ResultShape;
   /** The operation itself decides on the exit code. */
   readonly isJudged: boolean;
 }
@@ -47,9 +49,13 @@ function describe(operation: Operation, cli: CliSurface): CommandDefinition {
     effect,
     needs,
     secrets: operation.secrets ?? [],
-    fields: [...describeInput(operation)].map(([field, schema]) => ({ field, ...schema })),
+    // Every command has `--fields`, which is applied to what is printed.
+    fields: [...describeInput(operation)]
+      .filter(([field]) => field !== 'fields')
+      .map(([field, schema]) => ({ field, ...schema })),
     http: isOffered(http) ? { method: http.method, path: http.path, ...bodyOf(http) } : undefined,
     answers: Object.keys(output.shape),
+    result: describeResult(operation),
     isJudged: exitCode !== undefined,
   };
 }

@@ -22,7 +22,7 @@ export async function runComplete(
 ): Promise<number> {
   const words = given[0] === '--' ? given.slice(1) : given;
   try {
-    const session: Session = { host, io, exitCode: 0 };
+    const session: Session = { host, io, argv: words, exitCode: 0 };
     const over = new AbortController();
     const late = io.pause(limits.completionMs, over.signal).then((): Candidate[] => []);
     const found = await Promise.race([complete(session, words), late]);

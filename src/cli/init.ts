@@ -1,9 +1,11 @@
 import { join, resolve } from 'node:path';
 import { readHomeDirectory } from '../base/account.ts';
+import { isDryRun } from '../operations/write-mode.ts';
 import { ask, findCommand } from './ask.ts';
 import type { Input } from './ask.ts';
 import type { CliIo } from './host.ts';
 import type { Common, Session } from './options.ts';
+import { printJson } from './print-json.ts';
 import { show } from './show.ts';
 
 export interface InitOptions extends Common {
@@ -13,6 +15,7 @@ export interface InitOptions extends Common {
   readonly force?: boolean;
   readonly yes?: boolean;
   readonly dryRun?: boolean;
+  readonly apply?: boolean;
 }
 
 const INIT = 'config.init';
@@ -20,16 +23,18 @@ const INIT = 'config.init';
 /** `config init` for somebody new: a person is asked what was not said. */
 export async function init(session: Session, options: InitOptions): Promise<void> {
   const { io } = session;
+  const isDry = isDryRun(options.dryRun, options.apply);
   const isAsked = io.isInTTY && io.isTTY && options.yes !== true && options.json !== true;
   const { dir, api } = isAsked ? await question(io, options) : options;
   const input: Input = {
     ...(dir === undefined ? {} : { directory: resolve(io.cwd, dir) }),
     ...(api === undefined ? {} : { api }),
     ...(options.force === true ? { force: true } : {}),
-    ...(options.dryRun === true ? { dry_run: true } : {}),
+    ...(isDry ? { dry_run: true } : {}),
   };
   const output = await ask(session, options, INIT, input);
-  show(findCommand(INIT), output, options, io);
+  if (options.json === true) printJson(session, options, output);
+  else show(findCommand(INIT), output, options, io);
 }
 
 /** At most two questions; Enter takes what stands in brackets. */

@@ -7,6 +7,7 @@ import type { Input } from './ask.ts';
 import { makePrinter } from './options.ts';
 import type { Common, Session } from './options.ts';
 import { printError } from './print.ts';
+import { printLatest } from './print-json.ts';
 import type { Printer, Row } from './print.ts';
 import { printAttempt, printCoreLine } from './views/logs.ts';
 import { rowsOf } from './views/parts.ts';
@@ -38,7 +39,7 @@ export async function tail(session: Session, options: TailOptions): Promise<numb
   const source = options.core === true ? coreLines(session, options) : attempts(session, options);
   if (options.follow !== true) {
     const { name, rows } = await source.first();
-    if (options.json === true) printer.json({ [name]: rows });
+    if (options.json === true) printLatest(session, options, { name, rows });
     else for (const row of rows) source.print(row, printer);
     return 0;
   }

@@ -9,6 +9,8 @@ import type { RemoteTarget, Target } from './transport.ts';
 export interface Session {
   readonly host: CliHost;
   readonly io: CliIo;
+  /** The words of the command line. */
+  readonly argv: readonly string[];
   exitCode: number;
 }
 
@@ -18,6 +20,10 @@ export interface Common {
   readonly url?: string;
   readonly token?: string;
   readonly json?: boolean;
+  /** With `--json`: all of the result, whatever its size. */
+  readonly full?: boolean;
+  /** Names of fields, separated by commas. */
+  readonly fields?: string;
   readonly verbose?: boolean;
   /** False with `--no-color`. */
   readonly color?: boolean;

@@ -41,6 +41,7 @@ export const valueFlags: ReadonlySet<string> = new Set([
   ...Object.values(flagAliases),
   'description',
   'event',
+  'fields',
   'format',
   'from',
   'max-body-size',

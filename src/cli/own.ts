@@ -3,11 +3,21 @@ import { InvalidArgumentError } from 'commander';
 import type { Command } from 'commander';
 import { isObject } from '../base/json.ts';
 import type { JsonOutput } from '../operations/define.ts';
+import { isDryRun } from '../operations/write-mode.ts';
 import { findTarget, makePrinter, refuseElsewhere } from './options.ts';
 import type { Common, Session } from './options.ts';
+import { printJson } from './print-json.ts';
 import { version } from './version.ts';
 import { showPlan } from './views.ts';
 import { showMoved } from './views/system.ts';
+
+/** The flags of every command that changes something. */
+interface ModeFlags {
+  readonly dryRun?: boolean;
+  readonly apply?: boolean;
+}
+
+const APPLY = 'do it, which is the default';
 
 /** Commands that are no operations: they are about this program, or work where no server runs. */
 export function addOwnCommands(program: Command, system: Command, session: Session): void {
@@ -65,11 +75,16 @@ function addRestore(system: Command, session: Session): void {
     .description('Put a backup in the place of the ledger; the service must not be running.')
     .requiredOption('--from <file>', 'a file that `system backup` wrote')
     .option('--dry-run', 'check everything, say what would happen, and do nothing')
+    .option('--apply', APPLY)
     .addHelpText('after', '\nExamples:\n  $ ductile system restore --from ductile-backup.db')
-    .action(async ({ from, dryRun }: { from: string; dryRun?: boolean }, command: Command) => {
+    .action(async ({ from, ...mode }: { from: string } & ModeFlags, command: Command) => {
       const options = readLocal(command);
       const path = resolve(io.cwd, from);
-      report(session, options, await host.restore(options.config, path, dryRun === true));
+      report(
+        session,
+        options,
+        await host.restore(options.config, path, isDryRun(mode.dryRun, mode.apply)),
+      );
     });
 }
 
@@ -82,11 +97,16 @@ function addImport(system: Command, session: Session): void {
     )
     .requiredOption('--from <directory>', 'a directory that `system export` wrote')
     .option('--dry-run', 'check everything, say what would happen, and do nothing')
+    .option('--apply', APPLY)
     .addHelpText('after', '\nExamples:\n  $ ductile system import --from ./moved')
-    .action(async ({ from, dryRun }: { from: string; dryRun?: boolean }, command: Command) => {
+    .action(async ({ from, ...mode }: { from: string } & ModeFlags, command: Command) => {
       const options = readLocal(command);
       const path = resolve(io.cwd, from);
-      report(session, options, await host.import(options.config, path, dryRun === true));
+      report(
+        session,
+        options,
+        await host.import(options.config, path, isDryRun(mode.dryRun, mode.apply)),
+      );
     });
 }
 
@@ -95,10 +115,11 @@ function addMigrate(system: Command, session: Session): void {
     .command('migrate')
     .description('Bring all ledgers to the schema of this program, as a start of the service does.')
     .option('--dry-run', 'say what would happen, and do nothing')
+    .option('--apply', APPLY)
     .addHelpText('after', '\nExamples:\n  $ ductile system migrate')
-    .action(async ({ dryRun }: { dryRun?: boolean }, command: Command) => {
+    .action(async ({ dryRun, apply }: ModeFlags, command: Command) => {
       const options = readLocal(command);
-      const told = await session.host.migrate(options.config, dryRun === true);
+      const told = await session.host.migrate(options.config, isDryRun(dryRun, apply));
       report(session, options, told);
       if (hasFault(told)) session.exitCode = 1;
     });
@@ -114,6 +135,7 @@ function addInit(program: Command, session: Session): void {
     .option('--force', 'replace a config.yaml that is there')
     .option('-y, --yes', 'ask nothing')
     .option('--dry-run', 'say what would happen, and do nothing')
+    .option('--apply', APPLY)
     .addHelpText(
       'after',
       '\nExamples:\n  $ ductile init\n  $ ductile init --dir ./automation --yes',
@@ -276,6 +298,7 @@ function addSkills(program: Command, session: Session): void {
     )
     .option('--dir <directory>', 'where the skill is put, as ductile/SKILL.md', 'skills')
     .option('--dry-run', 'list the files that would be written, and write none')
+    .option('--apply', APPLY)
     .option('--stdout', 'print the pages, and write none')
     .addHelpText(
       'after',
@@ -287,9 +310,8 @@ function addSkills(program: Command, session: Session): void {
     });
 }
 
-interface SkillsGiven {
+interface SkillsGiven extends ModeFlags {
   readonly dir: string;
-  readonly dryRun?: boolean;
   readonly stdout?: boolean;
 }
 
@@ -316,9 +338,9 @@ function hasFault({ tenants }: JsonOutput): boolean {
   return Array.isArray(tenants) && tenants.some((one) => isObject(one) && one['error'] !== null);
 }
 
-function report({ io }: Session, options: Common, output: JsonOutput): void {
-  const printer = makePrinter(io, options);
-  if (options.json === true) printer.json(output);
+function report(session: Session, options: Common, output: JsonOutput): void {
+  const printer = makePrinter(session.io, options);
+  if (options.json === true) printJson(session, options, output);
   else if (output['dry_run'] === true) showPlan(output, printer);
   else showMoved(output, printer);
 }

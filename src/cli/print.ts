@@ -1,8 +1,10 @@
 import { styleText } from 'node:util';
 import type { DuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
 import { showEscapedBreaks, visible } from '../base/text.ts';
 import { describeProblem, type Problem } from '../config/problem.ts';
 import type { Table } from '../operations/define.ts';
+import { digest } from '../operations/result/digest.ts';
 import type { CliIo } from './host.ts';
 import { joinCells, layOut } from './table.ts';
 import { isMoment, sayWhen } from './when.ts';
@@ -152,7 +154,8 @@ export function printError(error: DuctileError, io: CliIo, asJson: boolean): voi
     // `error` is the sentence, as it is over HTTP; `message` is what most programs call it.
     const { error: sentence, code, ...rest } = error.toJSON();
     const told = { error: sentence, code, message: sentence, ...rest, exit_code: error.kind.exit };
-    io.stderr.write(`${visible(JSON.stringify(told))}\n`);
+    const { value } = digest(told, limits.resultBytes);
+    io.stderr.write(`${visible(JSON.stringify(value))}\n`);
     return;
   }
   const lines = [

@@ -14,6 +14,7 @@ import { printError, showCell } from './print.ts';
 import { withProgress } from './progress.ts';
 import { rewriteArguments } from './rewrite-arguments.ts';
 import { judge, show } from './show.ts';
+import { checkFields, showJson } from './show-json.ts';
 import { usageError } from './usage-error.ts';
 import { version } from './version.ts';
 import { welcome } from './welcome.ts';
@@ -29,7 +30,7 @@ export async function runProgram(
     io.stdout.write(welcome);
     return 0;
   }
-  const session: Session = { host, io, exitCode: 0 };
+  const session: Session = { host, io, argv, exitCode: 0 };
   let [meant, program]: [readonly string[], Command | undefined] = [argv, undefined];
   try {
     meant = await rewriteArguments(argv, session);
@@ -60,7 +61,9 @@ export function makeProgram(session: Session, words: readonly string[]): Command
       '--token <token>',
       'who asks, there or here; DUCTILE_TOKEN is better: others cannot see it',
     )
-    .option('--json', 'print the answer, or the error, as JSON')
+    .option('--json', 'print the result, or the error, as JSON of at most 8 KB')
+    .option('--full', 'with --json: print all of the result, however large')
+    .option('--fields <names>', 'only these fields or columns, such as id,status')
     .option('-v, --verbose', 'show more')
     .option('--no-color', 'no colours (also NO_COLOR)')
     .configureHelp({ showGlobalOptions: true })
@@ -148,19 +151,23 @@ async function perform(
   options: Common & Record<string, unknown>,
 ): Promise<void> {
   const { io } = session;
+  checkFields(definition, options);
+  const lookFor = (asked: Input) => ask(session, options, definition.name, asked);
   if (definition.follow === true && options['follow'] === true) {
-    const lookAfter = (from: Input) => ask(session, options, definition.name, from);
-    session.exitCode = await follow(io, { definition, options, input, look: lookAfter });
+    session.exitCode = await follow(io, { definition, options, input, look: lookFor });
     return;
   }
-  const look = () => ask(session, options, definition.name, input);
+  const look = () => lookFor(input);
   const intervalMs = definition.watch === true ? readInterval(options['watch']) : undefined;
   if (intervalMs !== undefined) {
-    session.exitCode = await watch(io, { definition, options, intervalMs, look });
+    const { argv } = session;
+    const keepRows = input['limit'] !== undefined;
+    session.exitCode = await watch(io, { definition, options, intervalMs, argv, keepRows, look });
     return;
   }
   const output = await withProgress(io, nameWork(definition, input), look);
-  show(definition, output, options, io);
+  if (options.json !== true) show(definition, output, options, io);
+  else await showJson(session, { definition, options, input, output, look: lookFor });
   session.exitCode = await judge(definition, output);
 }
 

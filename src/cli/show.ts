@@ -1,4 +1,7 @@
+import { isObject } from '../base/json.ts';
 import type { JsonOutput, Table } from '../operations/define.ts';
+import { pickFields, readFieldNames } from '../operations/result/pick-fields.ts';
+import type { ResultShape } from '../operations/result/result-shape.ts';
 import type { CommandDefinition } from './commands.ts';
 import { makePrinter } from './options.ts';
 import type { Common } from './options.ts';
@@ -6,19 +9,40 @@ import type { Paper, Printer } from './print.ts';
 import { rowsOf, showPairs, showProblems, withRealState } from './views/parts.ts';
 import { showPlan, views } from './views.ts';
 
-/** Prints an answer as it was asked for. */
+/** Prints a result for people. */
 export function show(
-  { name, table }: CommandDefinition,
+  { name, table, result }: CommandDefinition,
   output: JsonOutput,
   options: Common,
   io: Paper,
 ): void {
   const printer = makePrinter(io, options);
-  if (options.json === true) printer.json(output);
-  else if (output['dry_run'] === true) showPlan(output, printer);
+  if (output['dry_run'] === true) showPlan(output, printer);
+  else if (options.fields !== undefined) showFields(result, output, options.fields, printer);
   else if (name in views) views[name]?.(output, printer);
   else if (table !== undefined) showTable(table, output, printer);
   else showPairs(output, printer);
+}
+
+/** The columns that were named as a table, or the fields that were named as pairs. */
+function showFields(shape: ResultShape, output: JsonOutput, given: string, printer: Printer): void {
+  const names = readFieldNames(given);
+  const picked = pickFields(output, names, shape);
+  const rows = shape.rows === undefined ? undefined : picked[shape.rows.field];
+  const columns = names.filter((name) => shape.rows?.columns.includes(name.split('.')[0] ?? ''));
+  if (!Array.isArray(rows) || columns.length === 0) return showPairs(picked, printer);
+  printer.table(
+    rowsOf(rows).map((row) =>
+      Object.fromEntries(columns.map((name) => [name, findAt(row, name.split('.'))])),
+    ),
+    { columns: columns.map((name) => [name.toUpperCase(), name]), empty: 'No results.' },
+  );
+}
+
+function findAt(value: unknown, [first, ...rest]: readonly string[]): unknown {
+  if (first === undefined) return value;
+  if (Array.isArray(value)) return value.map((entry) => findAt(entry, [first, ...rest]));
+  return isObject(value) ? findAt(value[first], rest) : undefined;
 }
 
 /** The same as lines, to be put somewhere else. */

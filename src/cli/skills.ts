@@ -1,9 +1,11 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { toDuctileError } from '../base/errors.ts';
+import { isDryRun } from '../operations/write-mode.ts';
 import { ask } from './ask.ts';
 import { makePrinter } from './options.ts';
 import type { Common, Session } from './options.ts';
+import { printJson } from './print-json.ts';
 import { renderSkills, type SkillPlugin } from './skill-pages.ts';
 import { rowsOf } from './views/parts.ts';
 
@@ -11,18 +13,19 @@ export interface SkillsOptions extends Common {
   readonly dir: string;
   readonly dryRun?: boolean;
   readonly stdout?: boolean;
+  readonly apply?: boolean;
 }
 
 /** Writes the pages, and replaces earlier ones, or prints them. A dry run only lists them. */
 export async function exportSkills(session: Session, options: SkillsOptions): Promise<void> {
   const { io } = session;
   const directory = join(resolve(io.cwd, options.dir), 'ductile');
+  const isDry = isDryRun(options.dryRun, options.apply);
   const pages = renderSkills(await readPlugins(session, options));
   if (options.stdout === true) {
     io.stdout.write([...pages.values()].join('\n'));
     return;
   }
-  const isDry = options.dryRun === true;
   for (const [name, text] of isDry ? [] : pages) {
     const path = join(directory, name);
     await mkdir(dirname(path), { recursive: true });
@@ -30,7 +33,7 @@ export async function exportSkills(session: Session, options: SkillsOptions): Pr
   }
   const printer = makePrinter(io, options);
   const output = { directory, files: [...pages.keys()], ...(isDry ? { dry_run: true } : {}) };
-  if (options.json === true) printer.json(output);
+  if (options.json === true) printJson(session, options, output);
   else if (isDry) {
     printer.line(`${pages.size} pages would be written to ${directory}:`);
     for (const name of pages.keys()) printer.line(`  ${name}`);

@@ -4,8 +4,10 @@ import type { JsonOutput } from '../operations/define.ts';
 import type { CommandDefinition } from './commands.ts';
 import type { CliIo } from './host.ts';
 import type { Common } from './options.ts';
+import { fitResult } from './fit-result.ts';
 import { printError, showCell } from './print.ts';
 import { render } from './show.ts';
+import { fitOf } from './show-json.ts';
 import { sayTime } from './when.ts';
 import { rowsOf } from './views/parts.ts';
 import { cut } from './width.ts';
@@ -30,6 +32,9 @@ export interface Watched {
   readonly definition: CommandDefinition;
   readonly options: Common;
   readonly intervalMs: number;
+  readonly argv: readonly string[];
+  /** The number of rows was given. */
+  readonly keepRows: boolean;
   look(): Promise<JsonOutput>;
 }
 
@@ -70,13 +75,17 @@ function makeScreen(io: CliIo, { definition, options, intervalMs }: Watched): Te
   };
 }
 
-function makeFeed(io: CliIo, { definition, options }: Watched): Tell {
+function makeFeed(io: CliIo, { definition, options, argv, keepRows }: Watched): Tell {
   const { table } = definition;
-  if (options.json !== true && table !== undefined) return makeRowFeed(io, table, options);
+  const isRowFeed = options.json !== true && options.fields === undefined;
+  if (isRowFeed && table !== undefined) return makeRowFeed(io, table, options);
   let last = '';
+  const fit = fitOf(definition, options, { argv, keepRows });
   return (output) => {
     const lines =
-      options.json === true ? [JSON.stringify(output)] : render(definition, output, options, io);
+      options.json === true
+        ? [JSON.stringify(fitResult(output, fit).value)]
+        : render(definition, output, options, io);
     const text = lines.join('\n');
     if (text !== last) io.stdout.write(`${text}\n`);
     last = text;

@@ -1,8 +1,10 @@
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
+import { limits } from '../base/limits.ts';
 import { keyText } from '../config/document.ts';
 import type { Installed } from '../config/installed.ts';
+import { compareKeys } from '../config/key-list.ts';
 import { findPackages, pickPackage, type Packages } from '../config/packages.ts';
 import {
   disableType,
@@ -126,6 +128,7 @@ function upgradeDirective(seams: PackageSeams): DirectiveDefinition<UpgradeChoic
         `${words.flat().join(', ')}.`,
         ...describeProvisions(change.added, 'added'),
         ...describeProvisions(change.removed, 'taken away'),
+        ...describeValues(row, content),
         ...(row.status === 'disabled' ? ['It is disabled and would stay so.'] : []),
       ];
     },
@@ -280,6 +283,20 @@ function mustFind(
   throw new DuctileError('INSTALLATION_NOT_FOUND', `${wanted} is not installed`, {
     place: wanted,
   });
+}
+
+/** What is set before and after, key by key; secrets are masked. */
+function describeValues(row: InstallationRow, content: InstallationContent): string[] {
+  const settings = compareKeys(parseJson(row.config), parseJson(content.config)).map(
+    ({ key, ...values }) => ({ key: `config.${key}`, ...values }),
+  );
+  const provided = compareKeys(parseJson(row.provisioned), parseJson(content.provisioned));
+  const all = [...settings, ...provided];
+  const shown = all.slice(0, limits.planChangesMax).map(({ key, before, after }) => {
+    return `${key} would change from ${before ?? 'not set'} to ${after ?? 'not set'}.`;
+  });
+  const left = all.length - shown.length;
+  return left === 0 ? shown : [...shown, `${left} more values would change.`];
 }
 
 function provisionsIn({ slug, provisioned }: InstallationRow) {

@@ -213,7 +213,15 @@ async function answer(
   { route, input, body }: Asked,
 ): Promise<void> {
   const { textForm } = route.surface;
-  if (textForm !== undefined && !wantsJson(exchange)) {
+  const form = formOf(exchange, route);
+  const isText = textForm !== undefined && !wantsJson(exchange);
+  if (input['fields'] !== undefined && (isText || form !== undefined)) {
+    throw new DuctileError('INPUT_INVALID', 'fields picks from a JSON result only', {
+      place: 'fields',
+      hint: 'Ask for application/json, or leave fields out.',
+    });
+  }
+  if (isText) {
     const output = await invoke(route.operation, context, input);
     exchange.answer(200, textForm.write(output), textForm.type);
     return;
@@ -226,7 +234,6 @@ async function answer(
   };
   const key = readIdempotencyKey(exchange);
   if (body === undefined || key === undefined) {
-    const form = formOf(exchange, route);
     const { status, text } = await run(context, form?.toOther);
     addLocation(exchange, route, { status, text });
     exchange.answer(status, text, form?.type);

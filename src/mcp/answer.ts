@@ -1,8 +1,9 @@
 import { DuctileError } from '../base/errors.ts';
-import { isObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { visible } from '../base/text.ts';
-import { digest, type Cut } from './digest.ts';
+import { describeCuts, type CutListing } from '../operations/result/describe-cuts.ts';
+import { countJsonBytes, digest, type Cut } from '../operations/result/digest.ts';
+import { foldResult } from '../operations/result/fold-result.ts';
+import type { ResultShape } from '../operations/result/result-shape.ts';
 import type { Kept } from './kept.ts';
 
 /** What a tool says, in the form that clients of the protocol take. */
@@ -16,7 +17,7 @@ export interface Telling {
   readonly kept: Kept;
   /** Whose answers are kept apart from those of others. */
   readonly caller: string;
-  /** Characters of the whole answer. */
+  /** Bytes of the whole answer. */
   readonly budget: number;
 }
 
@@ -25,18 +26,39 @@ export interface Said {
   readonly value: unknown;
   /** Shown once, and kept nowhere. */
   readonly isSecret: boolean;
+  /** What may be folded when it is too large. */
+  readonly shape?: Pick<ResultShape, 'rows' | 'details'>;
   /** What is told beside it. */
   readonly beside?: Readonly<Record<string, unknown>>;
 }
 
 /** An answer within its budget; of what is cut it has handles. */
-export function tell(telling: Telling, { value, isSecret, beside = {} }: Said): ToolAnswer {
-  const { kept, caller } = telling;
+export function tell(
+  telling: Telling,
+  { value, isSecret, beside = {}, shape = {} }: Said,
+): ToolAnswer {
+  const whole = keep(telling, value, isSecret);
+  if (Buffer.byteLength(whole.text) + FRAME_BYTES <= telling.budget) {
+    return write(telling, { ...whole, path: [], from: 0, as: 'answer', beside });
+  }
+  const { value: folded, cuts } = foldResult(value, shape);
+  if (cuts.length === 0) {
+    return write(telling, { ...whole, path: [], from: 0, as: 'answer', beside });
+  }
+  // The handle of a folded list leads to all of its entries, in the answer as it was.
+  const { listed: folds } = describeCuts(cuts, {
+    value,
+    room: Infinity,
+    handleOf: (path) => (whole.isKept ? handleOf(whole.name, path) : undefined),
+  });
+  const short = keep(telling, folded, isSecret);
+  return write(telling, { ...short, path: [], from: 0, as: 'answer', beside, folds });
+}
+
+function keep({ kept, caller }: Telling, value: unknown, isSecret: boolean) {
   const text = JSON.stringify(value);
   const name = kept.nameOf(caller, text);
-  const isKept = !isSecret && kept.keep(caller, name, text);
-  const whole = { value, path: [], from: 0 };
-  return write(telling, { name, isKept, whole, as: 'answer', beside });
+  return { value, text, name, isKept: !isSecret && kept.keep(caller, name, text) };
 }
 
 /** More of an answer that was cut. */
@@ -49,7 +71,7 @@ export function tellMore(telling: Telling, handle: string, from: number): ToolAn
     const message = 'there is no such handle, or what it stood for is not kept any more';
     throw new DuctileError('HANDLE_NOT_FOUND', message, { place: 'handle' });
   }
-  return write(telling, { name, isKept: true, whole: { value, path, from }, as: 'part' });
+  return write(telling, { name, isKept: true, value, path, from, as: 'part' });
 }
 
 export function hasHandle({ kept, caller }: Telling, handle: unknown): boolean {
@@ -83,27 +105,28 @@ function follow(value: unknown, path: readonly number[]): unknown {
 interface Written {
   readonly name: string;
   readonly isKept: boolean;
-  readonly whole: {
-    readonly value: unknown;
-    readonly path: readonly number[];
-    readonly from: number;
-  };
+  readonly value: unknown;
+  /** Where in the kept answer the value is. */
+  readonly path: readonly number[];
+  readonly from: number;
   readonly as: 'answer' | 'part';
   readonly beside?: Readonly<Record<string, unknown>>;
+  /** Lists that were folded, as they are listed among the cuts. */
+  readonly folds?: readonly Readonly<Record<string, unknown>>[];
 }
 
 /** The frame, and what is told of each part that is cut. */
-const FRAME_CHARS = 300;
+const FRAME_BYTES = 300;
 const CUTS_SHARE = 0.2;
 const ROOM_CHARS_MIN = 10;
 
 function write(telling: Telling, written: Written): ToolAnswer {
-  const { name, isKept, whole, as, beside = {} } = written;
-  const { value, path, from } = whole;
-  const roomy = telling.budget - FRAME_CHARS - JSON.stringify(beside).length;
+  const { name, isKept, value, path, from, as, beside = {}, folds = [] } = written;
+  const roomy = telling.budget - FRAME_BYTES - countJsonBytes([beside, folds]);
   for (let room = roomy; ; room = Math.floor(room * (1 - CUTS_SHARE))) {
-    const { value: shown, cuts } = digest(value, room, from);
-    const listed = listCuts(cuts, whole, {
+    const { value: shown, cuts } = digest(value, room, { from });
+    const listed = listCuts(cuts, folds, {
+      value,
       room: telling.budget * CUTS_SHARE,
       handleOf: (inner) => (isKept ? handleOf(name, [...path, ...inner]) : undefined),
     });
@@ -115,7 +138,8 @@ function write(telling: Telling, written: Written): ToolAnswer {
     });
     const text = frame(name, escapeUnseen(json));
     const isLeast = room < ROOM_CHARS_MIN;
-    if (text.length <= telling.budget || isLeast) return { content: [{ type: 'text', text }] };
+    if (Buffer.byteLength(text) <= telling.budget || isLeast)
+      return { content: [{ type: 'text', text }] };
   }
 }
 
@@ -136,42 +160,11 @@ function nextOf(cuts: readonly Cut[], from: number): Record<string, number> {
   return own === undefined ? {} : { total: own.total, next: from + own.shown };
 }
 
-interface Listing {
-  readonly room: number;
-  readonly handleOf: (path: readonly number[]) => string | undefined;
-}
-
 /** The outermost first, since their handles lead to all the others. */
-function listCuts(cuts: readonly Cut[], { value }: Written['whole'], listing: Listing) {
-  if (cuts.length === 0) return {};
-  const ordered = cuts.toSorted((a, b) => a.path.length - b.path.length);
-  const listed: Record<string, unknown>[] = [];
-  let chars = 0;
-  for (const { path, ...cut } of ordered) {
-    const handle = listing.handleOf(path);
-    const entry = { at: nameOf(value, path), ...cut, ...(handle === undefined ? {} : { handle }) };
-    chars += JSON.stringify(entry).length;
-    if (listed.length > 0 && chars > listing.room) break;
-    listed.push(entry);
-  }
-  const left = cuts.length - listed.length;
-  return { cut: listed, ...(left === 0 ? {} : { more_cuts: left }) };
-}
-
-const NAME_CHARS_MAX = 40;
-const AT_CHARS_MAX = 120;
-
-/** For people and models: `/jobs/3/result`. */
-function nameOf(value: unknown, path: readonly number[]): string {
-  let inner = value;
-  let name = '';
-  for (const index of path) {
-    const key = isObject(inner) ? (Object.keys(inner)[index] ?? '') : String(index);
-    name += `/${visible(key).slice(0, NAME_CHARS_MAX)}`;
-    inner = Object.values(inner ?? {})[index];
-  }
-  if (name.length > AT_CHARS_MAX) return `${name.slice(0, AT_CHARS_MAX)}…`;
-  return name === '' ? '/' : name;
+function listCuts(cuts: readonly Cut[], folds: NonNullable<Written['folds']>, listing: CutListing) {
+  if (cuts.length + folds.length === 0) return {};
+  const { listed, left } = describeCuts(cuts, listing);
+  return { cut: [...folds, ...listed], ...(left === 0 ? {} : { more_cuts: left }) };
 }
 
 /** One line of JSON between two lines that nobody who wrote a part of it could have written. */

@@ -2,9 +2,19 @@ import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
-import type { Effect, JsonOutput } from '../operations/define.ts';
+import type { Effect, JsonOutput, Operation } from '../operations/define.ts';
 import { mayUse, type OfferedCommand } from '../operations/offer.ts';
-import { hasHandle, tell, tellError, tellMore, type Telling, type ToolAnswer } from './answer.ts';
+import { compactResult } from '../operations/result/compact-result.ts';
+import { describeResult } from '../operations/result/result-shape.ts';
+import {
+  hasHandle,
+  tell,
+  tellError,
+  tellMore,
+  type Said,
+  type Telling,
+  type ToolAnswer,
+} from './answer.ts';
 import { commandTool, nameCommands } from './command-tools.ts';
 import { difference } from './difference.ts';
 import { EXPAND, expandTool } from './expand-tool.ts';
@@ -41,7 +51,7 @@ export function openDesk(options: DeskOptions): Desk {
   const { kept, backend } = options;
   const { tenant = '', actor } = backend.principal;
   const caller = `${tenant} ${actor}`;
-  const usual: Telling = { kept, caller, budget: limits.toolAnswerChars };
+  const usual: Telling = { kept, caller, budget: limits.resultBytes };
   return {
     async list() {
       const commands = [...(await offeredCommands(options))].map((named) => commandTool(...named));
@@ -130,14 +140,22 @@ async function use(tool: Tool, given: JsonObject, { backend, telling }: Use): Pr
   const { operation } = tool;
   if (operation.effect === 'read') {
     const { rest, text: since } = take(given, 'changed_since');
-    return tellSeen(telling, await backend.run(operation, tool.toInput(rest), undefined), since);
+    const output = await backend.run(operation, tool.toInput(rest), undefined);
+    // A field that the caller named is there, even if it is null.
+    const isPicked = rest['fields'] !== undefined;
+    const small = isPicked ? output : compact(operation, output);
+    return tellSeen(telling, small, { since, shape: isPicked ? {} : describeResult(operation) });
   }
   const hasOwnKey = 'idempotency_key' in operation.input.shape;
   const { rest, text: key } = hasOwnKey
     ? { rest: given, text: undefined }
     : take(given, 'idempotency_key');
-  const value = await backend.run(operation, tool.toInput(rest), key);
+  const value = compact(operation, await backend.run(operation, tool.toInput(rest), key));
   return tell(telling, { value, isSecret: isShownOnce(operation) });
+}
+
+function compact(operation: Operation, output: JsonOutput): JsonOutput {
+  return compactResult(output, new Set(describeResult(operation).data));
 }
 
 /** What is the tool's own and not its operation's. */
@@ -148,14 +166,18 @@ function take(given: JsonObject, field: string): { rest: JsonObject; text: strin
 }
 
 /** An answer that the next one can be compared with. */
-function tellSeen(telling: Telling, output: JsonOutput, since: string | undefined): ToolAnswer {
+function tellSeen(
+  telling: Telling,
+  output: JsonOutput,
+  { since, shape }: { readonly since: string | undefined; readonly shape: Said['shape'] & object },
+): ToolAnswer {
   const { kept, caller } = telling;
   const text = JSON.stringify(output);
   const seen = kept.nameOf(caller, text);
   const before = since === undefined ? undefined : kept.find(caller, since);
   if (before === undefined) {
     const beside = { seen, ...(since === undefined ? {} : { changed_since: 'not kept any more' }) };
-    return tell(telling, { value: output, isSecret: false, beside });
+    return tell(telling, { value: output, isSecret: false, beside, shape });
   }
   kept.keep(caller, seen, text);
   const value =
@@ -172,7 +194,7 @@ function expand(telling: Telling, { handle, from = 0 }: JsonObject): ToolAnswer 
 }
 
 function readBudget(budget: unknown): number {
-  if (budget === undefined) return limits.toolAnswerChars;
+  if (budget === undefined) return limits.resultBytes;
   const { toolAnswerCharsMin: min, toolAnswerCharsMax: max } = limits;
   const isSound = typeof budget === 'number' && Number.isInteger(budget);
   if (isSound && budget >= min && budget <= max) return budget;

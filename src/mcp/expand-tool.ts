@@ -17,7 +17,7 @@ export const expandTool: ToolDescription = {
         minimum: 0,
         description: 'entries, or characters of a text, to leave out: `next` of the answer before',
       },
-      budget: { type: 'integer', description: 'characters of the answer at most' },
+      budget: { type: 'integer', description: 'bytes of the result at most' },
     },
     required: ['handle'],
     additionalProperties: false,

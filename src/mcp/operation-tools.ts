@@ -68,18 +68,21 @@ function withoutSecrets(given: JsonObject, secrets: readonly string[]): JsonObje
 
 /** What each tool takes beside the input of its operation. */
 export function ownFields({ effect, input }: Pick<Operation, 'effect' | 'input'>): OwnFields {
-  if (effect === 'read') return { budget, changed_since: changedSince };
-  const hasKey = 'idempotency_key' in input.shape;
-  return { budget, dry_run: dryRun, ...(hasKey ? {} : { idempotency_key: idempotencyKey }) };
+  if (effect === 'read') return { budget, fields, changed_since: changedSince };
+  const own = { dry_run: dryRun, apply, idempotency_key: idempotencyKey };
+  const open = Object.entries(own).filter(([field]) => !(field in input.shape));
+  return { budget, ...Object.fromEntries(open) };
 }
 
 type OwnFields = Record<string, JsonObject>;
 
 /** Said once for each of a hundred tools, so in few words; the greeting says more. */
-const budget = { type: 'integer', description: 'characters of the answer at most' };
+const budget = { type: 'integer', description: 'bytes of the result at most' };
+const fields = { type: 'string', description: 'only these fields, such as id,status' };
 const changedSince = {
   type: 'string',
   description: '`seen` of an answer: only what changed since',
 };
 const dryRun = { type: 'boolean', description: 'say what would happen, and do nothing' };
+const apply = { type: 'boolean', description: 'do it (the default)' };
 const idempotencyKey = { type: 'string', description: 'asking again with it is asking once' };

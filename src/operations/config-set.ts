@@ -16,7 +16,10 @@ import type { JsonOutput } from './define.ts';
 import { examine, loadOptions } from './doctor.ts';
 import { findingsShape, showFindings } from './findings.ts';
 
-const apply = z.boolean().optional().describe('do it; without, only --dry-run is allowed');
+const apply = z
+  .boolean()
+  .optional()
+  .describe('do it; without --apply or --dry-run the command is refused');
 
 const changed = z.object({
   key: z.string(),
@@ -104,7 +107,7 @@ function change(
   isMeant = false,
 ): z.output<typeof changed> {
   if (!isMeant) {
-    throw new DuctileError('INPUT_INVALID', 'say --apply to do it, or --dry-run to see it', {
+    throw new DuctileError('INPUT_INVALID', 'add --apply to do it, or --dry-run to see it', {
       place: 'apply',
       hint: 'Nothing was changed.',
     });

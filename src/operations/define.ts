@@ -23,6 +23,8 @@ export interface Operation {
   /** Fields of the input that are shown and kept nowhere; on the command line they are no arguments. */
   readonly secrets?: readonly string[];
   readonly output: z.ZodObject;
+  /** Columns of the rows that a result leaves out when it is too large, unless they are named. */
+  readonly details?: readonly string[];
   readonly errors: readonly ErrorCode[];
   readonly http: HttpSurface | Absent;
   readonly cli: CliSurface | Absent;

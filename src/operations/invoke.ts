@@ -7,8 +7,12 @@ import { authorize } from './access.ts';
 import type { Context } from './context.ts';
 import { isOffered, type JsonOutput, type Operation } from './define.ts';
 import { readNulls } from './nulls.ts';
+import { checkFieldNames, pickFields, readFieldNames } from './result/pick-fields.ts';
+import { describeResult } from './result/result-shape.ts';
 import { seesHidden } from './sight.ts';
 import { veilEngine } from './veil.ts';
+import { hasFields } from './wire.ts';
+import { takeWriteMode } from './write-mode.ts';
 
 type Issues = z.core.$ZodIssue[];
 
@@ -19,15 +23,19 @@ export async function invoke(
   raw: unknown = {},
 ): Promise<JsonOutput> {
   try {
-    const { dryRun, rest } = takeDryRun(operation, raw);
+    const { dryRun, rest: given } = takeWriteMode(operation, raw);
+    const { fields, rest } = takeFields(operation, given);
     if (hasLongList(rest)) await refuseLongList(operation, rest);
     const said = readNulls(operation, rest);
     const { success, data: input, error } = operation.input.safeParse(said);
     if (!success) throw await refuse(operation, said, error.issues);
     authorize(operation, context, input);
     const seen = veil(operation, context);
-    if (!dryRun || operation.plan === undefined) return await operation.run(seen, input);
-    return { dry_run: true, plan: await operation.plan(seen, input) };
+    if (dryRun && operation.plan !== undefined) {
+      return { dry_run: true, plan: await operation.plan(seen, input) };
+    }
+    const output = await operation.run(seen, input);
+    return fields === undefined ? output : pickFields(output, fields, describeResult(operation));
   } catch (thrown) {
     throw toDuctileError(thrown);
   }
@@ -42,14 +50,17 @@ function veil({ effect, http, needs }: Operation, context: Context): Context {
   return { ...context, engine: veilEngine(context.engine, context.principal) };
 }
 
-function takeDryRun({ plan }: Operation, raw: unknown): { dryRun: boolean; rest: unknown } {
-  if (plan === undefined || !isObject(raw) || !('dry_run' in raw)) {
-    return { dryRun: false, rest: raw };
+function takeFields(
+  operation: Operation,
+  raw: unknown,
+): { fields: readonly string[] | undefined; rest: unknown } {
+  if (!hasFields(operation) || !isObject(raw) || !('fields' in raw)) {
+    return { fields: undefined, rest: raw };
   }
-  const { dry_run: dryRun, ...rest } = raw;
-  // Somebody who says it in any way must never find that it was done.
-  if (typeof dryRun === 'boolean') return { dryRun, rest };
-  throw new DuctileError('INPUT_INVALID', 'dry_run must be true or false', { place: 'dry_run' });
+  const { fields: given, ...rest } = raw;
+  const fields = readFieldNames(given);
+  checkFieldNames(fields, describeResult(operation));
+  return { fields, rest };
 }
 
 function hasLongList(raw: unknown): boolean {

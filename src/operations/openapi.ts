@@ -7,6 +7,7 @@ import { isOffered, statusesOf, type HttpSurface, type Operation } from './defin
 import { moveRefs } from './move-refs.ts';
 import { runPlugin } from './run.ts';
 import { describeNeed } from './scopes.ts';
+import { hasFields } from './wire.ts';
 
 type Document = { openapi: string } & Record<string, unknown>;
 type Paths = Record<string, Record<string, unknown>>;
@@ -153,8 +154,23 @@ const writingParameters = [
     description: 'say what would happen, and do nothing',
     schema: { type: 'boolean', default: false },
   },
+  {
+    name: 'apply',
+    in: 'query',
+    required: false,
+    description: 'do it, which is the default; refused together with dry_run',
+    schema: { const: true },
+  },
   { name: 'Idempotency-Key', in: 'header', required: false, schema: { type: 'string' } },
 ];
+
+const fieldsParameter = {
+  name: 'fields',
+  in: 'query',
+  required: false,
+  description: 'only these fields of the result, or of the rows of a list, separated by commas',
+  schema: { type: 'string' },
+};
 
 const planSchema = {
   type: 'object',
@@ -210,6 +226,7 @@ function describeOperation(
     .filter(([field]) => !isInBody(field))
     .map(([field, property]) => toParameter(field, property, inPath, schema));
   if (effect !== 'read') parameters.push(...writingParameters);
+  if (hasFields(operation)) parameters.push(fieldsParameter);
   const body = fields.filter(([field]) => isInBody(field));
   return {
     summary,

@@ -1,12 +1,18 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
-import type { HttpSurface, Operation } from './define.ts';
+import { isOffered, type HttpSurface, type Operation } from './define.ts';
 import { decodeText } from './request.ts';
 import type { FieldSchema } from './request.ts';
 
-/** The fields of an operation's input, `dry_run` included where it can be asked for. */
-export function describeInput({ input, effect }: Operation): Map<string, FieldSchema> {
+/** Whether a caller can pick fields of the result. A stream has no result, and its events are whole. */
+export function hasFields({ effect, http }: Operation): boolean {
+  return effect === 'read' && !(isOffered(http) && http.isStream === true);
+}
+
+/** The fields of an operation's input, with those that all operations of its kind accept. */
+export function describeInput(operation: Operation): Map<string, FieldSchema> {
+  const { input, effect } = operation;
   const { properties = {}, required = [] } = z.toJSONSchema(input, { io: 'input' });
   const fields = new Map<string, FieldSchema>();
   for (const [name, property] of Object.entries(properties)) {
@@ -20,7 +26,11 @@ export function describeInput({ input, effect }: Operation): Map<string, FieldSc
       required: required.includes(name),
     });
   }
-  if (effect !== 'read') fields.set('dry_run', dryRun);
+  if (effect !== 'read') {
+    fields.set('dry_run', dryRun);
+    if (!fields.has('apply')) fields.set('apply', apply);
+  }
+  if (hasFields(operation)) fields.set('fields', picked);
   return fields;
 }
 
@@ -58,6 +68,20 @@ type Schema = z.core.JSONSchema.BaseSchema;
 const dryRun: FieldSchema = {
   types: ['boolean'],
   description: 'say what would happen, and do nothing',
+  choices: [],
+  required: false,
+};
+
+const apply: FieldSchema = {
+  types: ['boolean'],
+  description: 'do it, which is the default',
+  choices: [],
+  required: false,
+};
+
+const picked: FieldSchema = {
+  types: ['array'],
+  description: 'only these fields of the result, or of the rows of a list',
   choices: [],
   required: false,
 };

@@ -202,7 +202,7 @@ describe('writing', () => {
       expect.objectContaining({
         status: 'succeeded',
         message: expect.stringContaining('system start') as string,
-        waiting: [expect.objectContaining({ name: 'asks', step: 'ok', job_id: null })],
+        waiting: [expect.objectContaining({ name: 'asks', step: 'ok' })],
       }),
     ]);
   });

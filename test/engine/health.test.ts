@@ -192,11 +192,31 @@ test('a reload can be looked at before it is done', async () => {
   });
   const { snapshots } = await ask(instance, 'config.history');
   expect(snapshots).toMatchObject([
-    { config_snapshot_id: done['config_snapshot_id'], reason: 'reload', generation: 2 },
-    { reason: 'start', generation: 1, plugins: { pump: expect.any(String) as string } },
+    {
+      config_snapshot_id: done['config_snapshot_id'],
+      reason: 'reload',
+      generation: 2,
+      changed: 'service.max_workers: 4 → 9; plugins: pump',
+      changes: [{ key: 'service.max_workers', before: '4', after: '9' }],
+      changes_left: 0,
+      // How many of it may run at once follows from the number of workers.
+      plugins_changed: ['pump'],
+    },
+    {
+      reason: 'start',
+      generation: 1,
+      compared_with: null,
+      changes: [],
+      plugins: { pump: expect.any(String) as string },
+    },
   ]);
   const one = await ask(instance, 'config.history', { id: done['config_snapshot_id'] });
-  expect(one['snapshots']).toMatchObject([{ config: { service: { max_workers: 9 } } }]);
+  expect(one['snapshots']).toMatchObject([
+    {
+      config: { service: { max_workers: 9 } },
+      changed: 'service.max_workers: 4 → 9; plugins: pump',
+    },
+  ]);
   await expect(ask(instance, 'config.history', { id: 'x' })).rejects.toMatchObject({
     code: 'INPUT_INVALID',
   });

@@ -44,6 +44,33 @@ describe.each(databases)('an installation on %s', (database) => {
     expect(await ledger.directives({ type: 'package.upgrade', limit: 9 })).toHaveLength(2);
   });
 
+  test('is upgraded after a plan that shows each value before and after', async () => {
+    const settings = { every: '1m', folder: '/a' };
+    const config = { every: '${config.every}' };
+    const own = {
+      ...greeter,
+      config_schema: { type: 'object', additionalProperties: { type: 'string' } },
+      plugins: { greeting: { uses: 'worker', config } },
+    };
+    const place = await makePlace({ database, plugins: { worker }, packages: { greeter: own } });
+    const { engine, ledger } = await place.start();
+    await ask(engine, 'package.install', { ...choice, config: settings });
+    const changed = { every: '5m' };
+    const { plan } = await ask(
+      engine,
+      'package.upgrade',
+      { ...choice, config: changed },
+      { dryRun: true },
+    );
+    expect(plan).toEqual([
+      'greeter would go from 1.0.0 to 1.0.0, with another configuration.',
+      'config.every would change from "1m" to "5m".',
+      'config.folder would change from "/a" to not set.',
+      'plugins.greeting.config.every would change from "1m" to "5m".',
+    ]);
+    expect(await ledger.directives({ type: 'package.upgrade', limit: 9 })).toEqual([]);
+  });
+
   test('is of the files that were approved, or of none', async () => {
     const directives = { approval: ['package.install'] };
     const setup = { database, plugins: { worker }, packages: { greeter }, directives };

@@ -125,6 +125,7 @@ describe('with a server', () => {
       actor: expect.stringMatching(/^cli:/),
     });
     expect((await agent.call('system_pause')).data['error']).toMatchObject({ code: 'FORBIDDEN' });
+    await agent.call('run_echo_poll');
     const cut = await agent.call('job_list', { budget: 1000 });
     const [{ handle }] = cut.data['cut'] as [{ handle: string }];
     expect((await agent.call('expand', { handle })).data).toHaveProperty('part');

@@ -8,7 +8,7 @@ import { makeProgram } from '../../src/cli/program.ts';
 export function renderCli(): string {
   const words = commands.flatMap(({ noun, action, alias }) => [noun, action, alias?.name ?? '']);
   const silent = { stdout: { write: () => true }, stderr: { write: () => true } };
-  const session = { host: {} as CliHost, io: silent as unknown as CliIo, exitCode: 0 };
+  const session = { host: {} as CliHost, io: silent as unknown as CliIo, argv: [], exitCode: 0 };
   const program = makeProgram(session, words);
   const nouns = program.commands.filter((command) => command.commands.length > 0);
   const others = program.commands.filter(
@@ -41,7 +41,26 @@ ${renderExits()}
 
 ## JSON
 
-With \`--json\` standard output is the answer as the API gives it, and nothing else. An error is one line on
+With \`--json\` standard output is the result as JSON, and nothing else. It has at most 8 KB:
+
+- A result that is larger is cut. \`cut\` is its last field: \`whole_bytes\` is the size of the whole result,
+  \`parts\` lists what was cut and how much of it is shown, and \`commands\` print the rest. Standard error has a note.
+- A page of a list has fewer rows instead, and its \`next_cursor\` continues after the last row that is printed.
+- Equal attempts of a job that follow each other are folded into the last of them: \`folded\`, \`folded_count\`,
+  \`folded_from_attempt\` and \`folded_since\`. This happens only when the result is too large.
+- Rows of lists have no fields that are null, and no headers that are masked. Every field with a value is there
+  under its name. A payload, a result or the data of a signal is shown as it is, nulls included.
+- \`--fields a,b\` picks columns of a list, or fields of any other result; \`attempts.cause\` picks within. A field
+  that you name is always there, even if it is null. Counts and the cursor of a list stay.
+- \`--limit\` prints that many rows; only long texts in them are cut. \`--full\` prints everything, as the API
+  returns it.
+- \`--follow\`, \`signal export\` and \`ductile api\` print what comes, whatever its size.
+
+Every command that changes something accepts \`--dry-run\`, which prints what would happen and changes nothing, and
+\`--apply\`. Without a flag the change is made, except by \`config set\` and \`config unset\`, which ask for one of
+the two. Both flags together are refused.
+
+An error is one line on
 standard error: \`{"error", "code", "message", "place"?, "hint", "retryable", "details"?, "exit_code"}\`.
 \`error\` and \`message\` are the same sentence; the first is what the API calls it.
 

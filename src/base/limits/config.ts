@@ -30,4 +30,7 @@ export const configLimits = {
   /** How far and how wide a plugin root is searched for manifests. */
   rootDepthMax: 8,
   rootDirectoriesMax: 10_000,
+  /** Values whose change a plan or the history of configurations lists; more are counted. */
+  planChangesMax: 50,
+  snapshotChangesMax: 20,
 } as const;

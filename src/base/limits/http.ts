@@ -81,8 +81,9 @@ export const httpLimits = {
   healthMs: 2 * SECOND,
   /** How long a caller may wait for the end of the job that it started, by default. */
   jobWaitMs: 5 * MINUTE,
-  /** Characters of an answer to an agent: unless it asks for another size, at least and at most. */
-  toolAnswerChars: 16_000,
+  /** Bytes of a result that `--json` prints, or that a tool returns, unless the caller asks for more. */
+  resultBytes: 8 * KIB,
+  /** Bytes of a tool's result: the smallest and the largest `budget` that a caller may ask for. */
   toolAnswerCharsMin: 1000,
   toolAnswerCharsMax: 400_000,
   /** What is kept of such answers for who wants more of one: of one caller, and of all. */

@@ -1,7 +1,9 @@
 import { toTimestamp } from '../../base/clock.ts';
+import type { JsonOutput } from '../../operations/define.ts';
 import { ask } from '../ask.ts';
 import { makePrinter } from '../options.ts';
 import type { Common, Session } from '../options.ts';
+import { printJson } from '../print-json.ts';
 import type { Printer } from '../print.ts';
 import { lookAt, lookOver } from './look.ts';
 import type { Call } from './look.ts';
@@ -44,7 +46,10 @@ async function printSnapshot(session: Session, options: Common): Promise<void> {
   for (const view of viewNames) parts.set(view, await lookAt(view, call));
   const printer = makePrinter(session.io, options);
   const nowMs = session.io.now();
-  if (options.json === true) return printer.json(toJson(overview, parts, nowMs));
+  if (options.json === true) {
+    printJson(session, options, toJson(overview, parts, nowMs));
+    return;
+  }
   printer.pairs([
     ['running', overview.running],
     ['queued', overview.queued],
@@ -67,7 +72,7 @@ function printPart(view: ViewName, { rows, problem }: Part, printer: Printer, no
   });
 }
 
-function toJson(overview: Overview, parts: ReadonlyMap<ViewName, Part>, nowMs: number): object {
+function toJson(overview: Overview, parts: ReadonlyMap<ViewName, Part>, nowMs: number): JsonOutput {
   const problems = [...parts].flatMap(([view, { problem }]) =>
     problem === undefined ? [] : [{ view, message: problem }],
   );

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { digest } from '../../../src/mcp/digest.ts';
+import { digest } from '../../../../src/operations/result/digest.ts';
 
 const jobs = Array.from({ length: 300 }, (_, index) => ({
   id: index,
@@ -31,9 +31,9 @@ describe('digest', () => {
   });
 
   test('goes on where it was told to', () => {
-    expect(digest(jobs, 1_000_000, 298)).toEqual({ value: jobs.slice(298), cuts: [] });
-    expect(digest('abcdef', 100, 4)).toEqual({ value: 'ef', cuts: [] });
-    expect(digest({ a: 1, b: 2, c: 3 }, 100, 1).value).toEqual({ b: 2, c: 3 });
+    expect(digest(jobs, 1_000_000, { from: 298 })).toEqual({ value: jobs.slice(298), cuts: [] });
+    expect(digest('abcdef', 100, { from: 4 })).toEqual({ value: 'ef', cuts: [] });
+    expect(digest({ a: 1, b: 2, c: 3 }, 100, { from: 1 }).value).toEqual({ b: 2, c: 3 });
   });
 
   test('cuts long texts before it cuts lists, and never in the middle of a sign', () => {

@@ -1,15 +1,20 @@
-import { ExactNumber } from '../base/exact-number.ts';
+import { ExactNumber } from '../../base/exact-number.ts';
+import { isObject } from '../../base/json.ts';
 
 /** A part of an answer that is not shown, or not all of it. */
 export interface Cut {
   /** Which entry of which entry: places, and no names, since those may be anybody's text. */
   readonly path: readonly number[];
-  readonly kind: 'list' | 'object' | 'text';
+  readonly kind: 'list' | 'object' | 'text' | 'folded' | 'columns';
   /** Entries, or characters. */
   readonly total: number;
   readonly shown: number;
   /** Of a list whose entries have a status: how many have which. */
   readonly by_status?: Readonly<Record<string, number>>;
+  /** Columns that are left out of the rows. */
+  readonly columns?: readonly string[];
+  /** The same for a severity. */
+  readonly by_severity?: Readonly<Record<string, number>>;
 }
 
 export interface Digest {
@@ -17,59 +22,79 @@ export interface Digest {
   readonly cuts: readonly Cut[];
 }
 
-/** How much is shown of a list or an object, of a text, and how deep. */
+/** How much is shown of a list, of an object and of a text, and how deep. */
 interface Size {
   readonly entries: number;
+  readonly fields: number;
   readonly chars: number;
   readonly depth: number;
 }
 
 const DEEP = 64;
+const FIELDS = 200;
 
-/** Long texts are cut first, then lists, and depth at last. */
+const texts = (...chars: readonly number[]): Size[] =>
+  chars.map((count) => ({ entries: 5000, fields: 5000, chars: count, depth: DEEP }));
+const lists = (chars: number, ...entries: readonly number[]): Size[] =>
+  entries.map((count) => ({ entries: count, fields: FIELDS, chars, depth: DEEP }));
+
+/** Sizes that cut long texts only, so that every row of a list stays. */
+const TEXT_SIZES: readonly Size[] = texts(4000, 2000, 1000, 600, 400, 300, 200);
+
+/** Long texts are cut first, then lists, then the fields of objects, and depth at last. */
 const SIZES: readonly Size[] = [
-  { entries: 5000, chars: 4000, depth: DEEP },
-  { entries: 1000, chars: 1000, depth: DEEP },
-  { entries: 200, chars: 400, depth: DEEP },
-  { entries: 100, chars: 200, depth: DEEP },
-  { entries: 50, chars: 200, depth: DEEP },
-  { entries: 35, chars: 200, depth: DEEP },
-  { entries: 25, chars: 120, depth: DEEP },
-  { entries: 15, chars: 120, depth: 8 },
-  { entries: 10, chars: 100, depth: 6 },
-  { entries: 5, chars: 80, depth: 6 },
-  { entries: 3, chars: 80, depth: 5 },
-  { entries: 2, chars: 60, depth: 4 },
-  { entries: 40, chars: 60, depth: 1 },
-  { entries: 10, chars: 40, depth: 1 },
-  { entries: 1, chars: 20, depth: 1 },
-  { entries: 0, chars: 20, depth: 0 },
+  ...TEXT_SIZES,
+  ...lists(200, 1000, 500, 300, 200, 150, 100, 80, 60, 50, 40, 35, 30, 25, 20),
+  ...lists(120, 20, 17, 15, 13, 11, 10, 9, 8, 7, 6, 5, 4),
+  { entries: 3, fields: 60, chars: 120, depth: 8 },
+  { entries: 2, fields: 60, chars: 80, depth: 8 },
+  { entries: 1, fields: 60, chars: 80, depth: 8 },
+  { entries: 5, fields: 40, chars: 80, depth: 6 },
+  { entries: 3, fields: 24, chars: 80, depth: 5 },
+  { entries: 2, fields: 16, chars: 60, depth: 4 },
+  { entries: 20, fields: 100, chars: 60, depth: 2 },
+  { entries: 40, fields: 320, chars: 60, depth: 1 },
+  { entries: 10, fields: 80, chars: 40, depth: 1 },
+  { entries: 1, fields: 8, chars: 20, depth: 1 },
+  { entries: 0, fields: 0, chars: 20, depth: 0 },
 ];
 
-/** The fields of a row are worth more than one more row. */
-const FIELDS_PER_ENTRY = 8;
 const KEY_CHARS = { min: 40, max: 100 };
 
+export interface DigestOptions {
+  /** Entries of the outermost list or object, or characters of a text, to leave out (default: 0). */
+  readonly from?: number;
+  /** Cut long texts only. The result can then be larger than asked. */
+  readonly keepRows?: boolean;
+}
+
 /**
- * As much of a value as fits into so many characters of JSON, always the same for the same value. Of
- * what is cut the beginning is shown, and told how much there is. The first entries, or characters of
- * a text, are left out when `from` says so.
+ * Returns as much of a value as fits into so many bytes of JSON, always the same for the same value.
+ * Each part that is cut shows its beginning, and is listed with how much there is.
  */
-export function digest(value: unknown, chars: number, from = 0): Digest {
-  if (typeof value === 'string') return digestText(value, chars, from);
+export function digest(
+  value: unknown,
+  bytes: number,
+  { from = 0, keepRows = false }: DigestOptions = {},
+): Digest {
+  if (typeof value === 'string') return digestText(value, bytes, from);
   let last: Digest = { value: null, cuts: [] };
-  for (const size of SIZES) {
+  for (const size of keepRows ? TEXT_SIZES : SIZES) {
     const cuts: Cut[] = [];
     last = { value: shrink(value, size, { path: [], cuts, from }), cuts };
-    if (JSON.stringify(last.value).length <= chars) return last;
+    if (countJsonBytes(last.value) <= bytes) return last;
   }
   return last;
 }
 
-function digestText(text: string, chars: number, from: number): Digest {
-  for (let length = chars; ; length = Math.floor(length / 2)) {
+export function countJsonBytes(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value));
+}
+
+function digestText(text: string, bytes: number, from: number): Digest {
+  for (let length = bytes; ; length = Math.floor(length / 2)) {
     const value = sliceText(text, from, length);
-    if (JSON.stringify(value).length > chars) continue;
+    if (countJsonBytes(value) > bytes) continue;
     const isWhole = from + value.length >= text.length;
     const cut: Cut = { path: [], kind: 'text', total: text.length, shown: value.length };
     return { value, cuts: isWhole ? [] : [cut] };
@@ -103,9 +128,8 @@ function shrinkList(list: readonly unknown[], size: Size, place: Place): unknown
   const count = size.depth > 0 ? size.entries : 0;
   const shown = list.slice(from, from + count);
   if (from + shown.length < list.length) {
-    const tally = tallyOf(list);
     const cut: Cut = { path, kind: 'list', total: list.length, shown: shown.length };
-    cuts.push(tally === undefined ? cut : { ...cut, by_status: tally });
+    cuts.push({ ...cut, ...tallyBy(list, 'status'), ...tallyBy(list, 'severity') });
   }
   const inner = { ...size, depth: size.depth - 1 };
   return shown.map((entry, index) =>
@@ -119,7 +143,7 @@ function shrinkObject(
   { path, cuts, from }: Place,
 ): Record<string, unknown> {
   const entries = Object.entries(object);
-  const count = size.depth > 0 ? size.entries * FIELDS_PER_ENTRY : 0;
+  const count = size.depth > 0 ? size.fields : 0;
   const shown = entries.slice(from, from + count);
   if (from + shown.length < entries.length) {
     cuts.push({ path, kind: 'object', total: entries.length, shown: shown.length });
@@ -134,19 +158,21 @@ function shrinkObject(
   );
 }
 
-const STATUS = /^[a-z_]{1,24}$/;
-const STATUSES_MAX = 12;
+const WORD = /^[a-z_]{1,24}$/;
+const WORDS_MAX = 12;
 
-function tallyOf(list: readonly unknown[]): Record<string, number> | undefined {
+function tallyBy(
+  list: readonly unknown[],
+  field: 'status' | 'severity',
+): Pick<Cut, 'by_status' | 'by_severity'> {
   const counts = new Map<string, number>();
   for (const entry of list) {
-    const status: unknown =
-      typeof entry === 'object' && entry !== null && 'status' in entry ? entry.status : undefined;
-    if (typeof status !== 'string' || !STATUS.test(status)) return undefined;
-    counts.set(status, (counts.get(status) ?? 0) + 1);
-    if (counts.size > STATUSES_MAX) return undefined;
+    const word = isObject(entry) ? entry[field] : undefined;
+    if (typeof word !== 'string' || !WORD.test(word)) return {};
+    counts.set(word, (counts.get(word) ?? 0) + 1);
+    if (counts.size > WORDS_MAX) return {};
   }
-  return counts.size === 0 ? undefined : Object.fromEntries(counts);
+  return counts.size === 0 ? {} : { [`by_${field}`]: Object.fromEntries(counts) };
 }
 
 /** Never half of a sign that takes two places. */
