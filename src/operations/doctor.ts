@@ -21,6 +21,7 @@ import {
   type LedgerFindings,
   type LiveSubject,
 } from './ledger-findings.ts';
+import { makeSharedFindings } from './shared-findings.ts';
 import {
   explainCommand,
   explainScope,
@@ -70,16 +71,22 @@ export const systemDoctor = defineOperation({
     examples: ['ductile system doctor', 'ductile doctor --json'],
     exitCode: ({ errors }) => (errors === 0 ? 0 : 1),
   },
-  async run(context) {
-    const reading = readConfig(loadOptions(context));
-    const { findings, hasTenants, credentials } = await lookAtLedger(reading, context);
-    return showFindings([
-      ...(await examineAll(reading, credentials)),
-      ...findTier(reading, context, hasTenants),
-      ...findings,
-    ]);
-  },
+  run: (context) =>
+    context.place === undefined ? shareFindings(context, examineService) : examineService(context),
 });
+
+/** Dashboards ask again and again; those of one service share what is found. */
+const shareFindings = makeSharedFindings<z.output<typeof findingsShape>>();
+
+async function examineService(context: Context): Promise<z.output<typeof findingsShape>> {
+  const reading = readConfig(loadOptions(context));
+  const { findings, hasTenants, credentials } = await lookAtLedger(reading, context);
+  return showFindings([
+    ...(await examineAll(reading, credentials)),
+    ...findTier(reading, context, hasTenants),
+    ...findings,
+  ]);
+}
 
 /** The server's own, or from the command line the one that the files name, if they can be read. */
 async function lookAtLedger({ config }: Reading, context: Context): Promise<LedgerFindings> {
