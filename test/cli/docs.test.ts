@@ -87,3 +87,22 @@ test('docs/start', async () => {
   expect(await readFile(join(home, 'notes.jsonl'), 'utf8')).toContain('first.txt arrived');
   expect(await type(home, look)).toContain('The queue is empty.');
 }, 180_000);
+
+test('docs/plugins', async () => {
+  const home = await makeDirectory();
+  const config = join(home, '.config/ductile');
+  const plugin = join(home, 'plugins/greet');
+  await mkdir(config, { recursive: true, mode: 0o700 });
+  await mkdir(plugin, { recursive: true });
+  const settings = 'plugins: { greet: { config: { greeting: Hello } } }\n';
+  await writeFile(join(config, 'config.yaml'), `plugin_roots: [${home}/plugins]\n${settings}`);
+  const [manifest = ''] = await blocksOf('docs/plugins/README.md', 'yaml');
+  const [program = ''] = await blocksOf('docs/plugins/README.md', 'python');
+  await writeFile(join(plugin, 'manifest.yaml'), manifest);
+  await writeFile(join(plugin, 'run.py'), program);
+  const [, byHand = ''] = await blocksOf('docs/plugins/README.md', 'sh');
+  expect(byHand).toContain('chmod +x plugins/greet/run.py');
+  const printed = await type(home, byHand.replace('plugins/greet', plugin));
+  expect(printed).toMatch(/status +succeeded/);
+  expect(printed).toContain('Hello, Ann');
+}, 180_000);

@@ -74,6 +74,7 @@ test('every example has a page, a test, and a configuration without faults', asy
     'github-deploy',
     'inbox',
     'nightly-backup',
+    'on-call',
   ]);
   for (const name of names.filter((one) => one !== 'inbox')) {
     const { home, type } = await setUp(name, []);
@@ -100,6 +101,22 @@ test('folder-notify tells of files that arrive and change', async () => {
   expect((await notes('ductile-folder/notes.jsonl', 2))[1]).toBe('a.txt changed');
 });
 
+test('folder-notify alerts to a job that failed for good', async () => {
+  const { home, start, notes } = await setUp('folder-notify', [
+    ['every: 5s', 'every: 200ms'],
+    ['min_age_ms: 1000', 'min_age_ms: 0'],
+    ["notes.jsonl', template: '{{name}} arrived", "missing/notes', template: '{{name}} arrived"],
+    ['schedules:', 'retry: { max_attempts: 1 }\n    schedules:'],
+    ['  changed:', '    retry: { max_attempts: 1 }\n  changed:'],
+  ]);
+  await mkdir(join(home, 'ductile-folder/in'), { recursive: true });
+  await writeFile(join(home, 'ductile-folder/in/a.txt'), 'one');
+  await start();
+  expect(await notes('ductile-folder/alerts.jsonl', 1)).toEqual([
+    expect.stringMatching(/^added failed: config\.file .* cannot be opened/),
+  ]);
+});
+
 test('api-changes acts on what is new, and on nothing else', async () => {
   let body = '{"open": true}';
   const web = await startWebServer((_request, response) => response.end(body));
@@ -120,6 +137,31 @@ test('api-changes acts on what is new, and on nothing else', async () => {
   ]);
   const versions = join(home, 'ductile-api/versions');
   await eventually('both versions are kept', async () => (await readdir(versions)).length === 2);
+});
+
+test('api-changes alerts to a run that halted and to an address that keeps failing', async () => {
+  let status = 200;
+  const web = await startWebServer((_request, response) => {
+    response.statusCode = status;
+    response.end('body');
+  });
+  const { home, start, notes } = await setUp('api-changes', [
+    ['http://127.0.0.1:8123', web.url],
+    ['every: 1m\n        jitter: 5s', 'every: 200ms'],
+    [
+      'circuit_breaker: { threshold: 3 }',
+      'circuit_breaker: { threshold: 3 }\n    retry: { max_attempts: 1 }',
+    ],
+    ["[mkdir, -p, '", "['false', '"],
+    ['sys-exec:', 'sys-exec:\n    retry: { max_attempts: 1 }'],
+  ]);
+  await mkdir(join(home, 'ductile-api'));
+  await start();
+  const halted = await notes('ductile-api/notes.jsonl', 2);
+  expect(halted).toContainEqual(expect.stringContaining('exited with 1'));
+  status = 500;
+  const [, , opened] = await notes('ductile-api/notes.jsonl', 3);
+  expect(opened).toBe('The breaker of http-fetch poll opened after 3 failures in a row.');
 });
 
 test('nightly-backup packs, tries again, and raises an alarm', async () => {
@@ -147,6 +189,22 @@ test('nightly-backup packs, tries again, and raises an alarm', async () => {
   expect(await notes('ductile-backup/alerts.jsonl', 1)).toEqual([
     expect.stringMatching(/^backup run failed for good: .*exited with [12]/),
   ]);
+});
+
+test('nightly-backup alerts to what the service finds by itself', async () => {
+  const { home, start, notes } = await setUp('nightly-backup', [
+    ['max_attempts: 4', 'max_attempts: 1'],
+    ['- { event_type: job.dead, to: alert }', ''],
+  ]);
+  await mkdir(join(home, 'ductile-backup'));
+  const engine = await start();
+  for (let count = 0; count < 5; count += 1) {
+    const asked = { plugin: 'backup', command: 'run', payload: {} };
+    const { jobId } = await engine.submit({ ...asked, submittedBy: 'api', actor: 'test' });
+    await engine.waitFor(jobId, 30_000);
+  }
+  const [alert] = await notes('ductile-backup/alerts.jsonl', 1);
+  expect(alert).toMatch(/backup run/);
 });
 
 test('github-deploy deploys what is pushed to main, once', async () => {

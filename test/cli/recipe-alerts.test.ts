@@ -1,0 +1,95 @@
+/** Alerts by their effect, with the program itself: what arrives, and whether it can be acted on. */
+import { readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { describe, expect, test, vi } from 'vitest';
+import { eventually } from '../support/instance.ts';
+import { blocksIn, openExample, openRecipe, type Edit, type Program } from '../support/program.ts';
+import { startWebServer } from '../support/web-server.ts';
+
+vi.setConfig({ testTimeout: 180_000 });
+
+/** The command that an alert names. */
+function nextIn(message: string): string {
+  return /Next: (ductile .+)$/.exec(message)?.[1] ?? '';
+}
+
+async function findAlert(
+  { messages }: Pick<Program, 'messages'>,
+  file: string,
+  pattern: RegExp,
+): Promise<string> {
+  for (let count = 1; count < 9; count += 1) {
+    const found = (await messages(file, count)).find((message) => pattern.test(message));
+    if (found !== undefined) return found;
+  }
+  throw new Error(`no message is like ${pattern}`);
+}
+
+describe('examples/on-call', () => {
+  const page = resolve(import.meta.dirname, '../../examples/on-call/README.md');
+
+  test('alerts to a halted run with the command that repairs it', async () => {
+    const program = await openExample('on-call');
+    const { place, type, start } = program;
+    const [first = '', trouble = ''] = blocksIn(await readFile(page, 'utf8'), 'sh');
+    const prepare = first.split('\n').filter((line) => !/^(export|.*system start)/.test(line));
+    const typed = (lines: string): string => lines.replaceAll('./ductile', 'ductile');
+    await type(typed(prepare.join('\n')));
+    await start();
+    await type(typed(trouble));
+    const file = 'ductile-on-call/alerts.jsonl';
+    const halted = await findAlert(program, file, /^A run of the pipeline deploy halted\./);
+    expect(nextIn(halted)).toMatch(/^ductile run revive \S+$/);
+    await type(`echo 1.0 > ${place}/ductile-on-call/release`);
+    await type(nextIn(halted));
+    await eventually('it is deployed', async () => {
+      const deployed = await readFile(join(place, 'ductile-on-call/deployed'), 'utf8').catch(
+        () => '',
+      );
+      return deployed === '1.0\n';
+    });
+  });
+});
+
+describe('docs/recipes/be-told-of-failures.md', () => {
+  const failing = `plugins:
+  sys-exec: { config: { commands: { bad: ["false"] } }, retry: { max_attempts: 1 } }`;
+
+  test('posts alerts to an address', async () => {
+    const bad = '{ uses: sys-exec.run, with: { command: bad } }';
+    const chat = await startWebServer((_request, response) => response.end());
+    const url = `url: "${chat.url}/hook", allow_private: true`;
+    const { type, start, commands } = await openRecipe('be-told-of-failures.md', [
+      [/file: [^,]+/, url],
+      ['plugins:', failing],
+      ['state:', `pipelines: [{ name: clean, steps: [${bad}] }]\nstate:`],
+    ]);
+    expect(commands).toEqual(['ductile config check', 'ductile system start']);
+    expect(await type('ductile config check')).toContain('0 errors');
+    await start();
+    await type('ductile pipeline run clean --no-wait');
+    const text = await eventually('the alert came', () => {
+      const [alert] = chat.received.filter(({ path }) => path === '/hook');
+      return alert === undefined ? undefined : (JSON.parse(alert.body) as { text: string }).text;
+    });
+    expect(text).toMatch(/^A run of the pipeline clean halted\. Next: ductile run revive /);
+  });
+
+  test('has a line for every job that failed for good', async () => {
+    const edits: Edit[] = [['plugins:', failing]];
+    const { type, messages } = await openRecipe('be-told-of-failures.md', edits, 1);
+    const line = `ductile plugin run sys-exec --command run --payload '{"command": "bad"}'`;
+    await expect(type(line)).rejects.toThrow('exited with 1');
+    expect(await messages('failed.jsonl', 1)).toEqual([
+      expect.stringMatching(/^sys-exec run for cli:\S+ failed for good: .*exited with 1/),
+    ]);
+  });
+
+  test('warns about a placeholder that the signal does not have', async () => {
+    const edits: Edit[] = [['{{error}}', '{{detail.message}}']];
+    const { type } = await openRecipe('be-told-of-failures.md', edits, 1);
+    expect(await type('ductile config check')).toMatch(
+      /warning .*routes\[0\].* job\.dead to failed-jobs, and that event has no detail/,
+    );
+  });
+});
