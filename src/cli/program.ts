@@ -11,6 +11,7 @@ import { describeNoun } from './nouns.ts';
 import type { Common, Session } from './options.ts';
 import { addOwnCommands } from './own.ts';
 import { printError, showCell } from './print.ts';
+import { repeatTarget, repeatTargetInError } from './repeat-target.ts';
 import { withProgress } from './progress.ts';
 import { rewriteArguments } from './rewrite-arguments.ts';
 import { judge, show } from './show.ts';
@@ -43,7 +44,7 @@ export async function runProgram(
       thrown instanceof CommanderError && program !== undefined
         ? usageError(thrown, meant, program)
         : toDuctileError(thrown);
-    printError(error, io, argv.includes('--json'));
+    printError(repeatTargetInError(error, argv), io, argv.includes('--json'));
     return error.kind.exit;
   }
 }
@@ -152,7 +153,8 @@ async function perform(
 ): Promise<void> {
   const { io } = session;
   checkFields(definition, options);
-  const lookFor = (asked: Input) => ask(session, options, definition.name, asked);
+  const lookFor = async (asked: Input) =>
+    repeatTarget(await ask(session, options, definition.name, asked), session.argv);
   if (definition.follow === true && options['follow'] === true) {
     session.exitCode = await follow(io, { definition, options, input, look: lookFor });
     return;

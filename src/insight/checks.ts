@@ -6,6 +6,7 @@ import type { Check, CheckContext } from './check.ts';
 import { findOpenBreakers } from './checks/breakers.ts';
 import { findFullDisk } from './checks/disk.ts';
 import { findOpenIncidents } from './checks/incidents.ts';
+import { findFailedSetups } from './checks/setups.ts';
 import { findUnloadedPlugins } from './checks/plugins.ts';
 import { findHaltedRuns } from './checks/runs.ts';
 import { rankFindings, type LiveFinding } from './finding.ts';
@@ -15,6 +16,7 @@ const checks: readonly Check[] = [
   findHaltedRuns,
   findOpenBreakers,
   findUnloadedPlugins,
+  findFailedSetups,
   findFullDisk,
   findOpenIncidents,
 ];

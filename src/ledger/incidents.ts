@@ -38,6 +38,7 @@ export const observedKinds = [
 export const checkedKinds = [
   'breaker_open',
   'plugin_not_loaded',
+  'plugin_not_set_up',
   'run_halted',
   'disk_full',
   'approval_waiting',

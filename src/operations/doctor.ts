@@ -18,6 +18,7 @@ import {
   findInPlace,
   findLive,
   findOnLedger,
+  makeTargets,
   type LedgerFindings,
   type LiveSubject,
 } from './ledger-findings.ts';
@@ -94,7 +95,7 @@ async function lookAtLedger({ config }: Reading, context: Context): Promise<Ledg
   if (place === undefined) {
     // Without a service there is no engine to read.
     const { engine } = context;
-    const { findings, ...more } = await findOnLedger(engine.ledger, engine);
+    const { findings, ...more } = await findOnLedger(engine.ledger, () => makeTargets(engine));
     const live = await findLive({ ...seenBy(engine), isRoot: true });
     return { findings: [...live, ...findings], ...more };
   }

@@ -3,14 +3,18 @@ import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Config } from '../config/config.ts';
 import { toFinding, type Finding, type Severity } from '../config/findings.ts';
-import { placeOf } from '../config/installed.ts';
+import { placeOf, withInstallations } from '../config/installed.ts';
 import { makeProblem } from '../config/problem.ts';
+import type { InstallationRow } from '../ledger/installations.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openToLook } from '../ledger/reading.ts';
+import type { WebhookRow } from '../ledger/webhooks.ts';
+import { readProvides } from '../package/package.ts';
 import type { ConfigPlace } from './context.ts';
 import { findUnevenTypes } from './handled-elsewhere.ts';
-import { findWebhookFaults } from '../engine/stranded-hooks.ts';
-import type { AgentTargets } from '../engine/webhook-agent.ts';
+import type { Targets } from '../engine/hook-check.ts';
+import { checkPipelines } from '../engine/pipelines.ts';
+import { findStranded, findWebhookFaults } from '../engine/stranded-hooks.ts';
 import type { CheckContext } from '../insight/check.ts';
 import { findLiveFindings } from '../insight/checks.ts';
 import { findingId } from '../insight/finding.ts';
@@ -35,7 +39,7 @@ export async function findInPlace(config: Config, place: ConfigPlace): Promise<L
     try {
       const damage = await ledger.quickCheck();
       if (damage.length === 0) {
-        const { findings, ...more } = await findOnLedger(ledger, agentsIn(config));
+        const { findings, ...more } = await findOnLedger(ledger, (rows) => targetsIn(config, rows));
         const catalog = catalogOf(config);
         const keyIds = await findKeyIds(ledger, config, place.readKeyIds);
         const live = await findLive({ ledger, config, catalog, keyIds, isRoot: true });
@@ -99,11 +103,14 @@ export async function findOnLedger(
     Ledger,
     'credentials' | 'installations' | 'kind' | 'processes' | 'snapshots' | 'tenants' | 'webhooks'
   >,
-  agents: AgentTargets | undefined,
+  readTargets: (installations: readonly InstallationRow[]) => Targets | undefined,
 ): Promise<LedgerFindings> {
   const installations = await ledger.installations({});
   const webhooks = await ledger.webhooks();
-  const faults = agents === undefined ? [] : [...findWebhookFaults(webhooks, agents)];
+  const targets = webhooks.length === 0 ? undefined : readTargets(installations);
+  const faults = targets === undefined ? [] : [...findWebhookFaults(webhooks, targets)];
+  const isFaulty = new Set(faults.map(([id]) => id));
+  const sound = webhooks.filter(({ id }) => !isFaulty.has(id));
   const tenants = await ledger.tenants();
   const uneven = await findUnevenTypes(ledger);
   const findings = [
@@ -117,6 +124,7 @@ export async function findOnLedger(
     ...faults.map(([id, { message, hint }]) =>
       toFinding('error', 'webhooks', makeProblem(`webhook ${id}`, `webhook ${id}`, message, hint)),
     ),
+    ...(targets === undefined ? [] : findStrandedWebhooks(sound, targets)),
     ...installations.flatMap((row) => {
       if (row.lastError === null) return [];
       const message = `is installed and not in force: ${row.lastError}`;
@@ -136,10 +144,36 @@ export async function findOnLedger(
   return { findings, hasTenants: tenants.length > 0, credentials };
 }
 
-/** The agent that webhooks use; undefined if the plugins can't be read, which is another finding. */
-function agentsIn(config: Config): AgentTargets | undefined {
-  const catalog = catalogOf(config);
-  return catalog === undefined ? undefined : { config, catalog };
+/** Finds webhooks whose plugin or pipeline is gone. */
+function findStrandedWebhooks(webhooks: readonly WebhookRow[], targets: Targets): Finding[] {
+  return [...findStranded(webhooks, targets)].map(([id, reason]) => {
+    const message = `refuses every delivery: ${reason}`;
+    const hint =
+      'Put the target back into the configuration, then run `ductile system reload`. ' +
+      `Or give it another target with \`ductile webhook edit ${id} --plugin <name>\`.`;
+    const problem = makeProblem(`webhook ${id}`, `webhook ${id}`, message, hint);
+    return toFinding('error', 'webhooks', problem);
+  });
+}
+
+/** Compiles the pipelines of a configuration. */
+export function makeTargets({ config, catalog }: Omit<Targets, 'pipelines'>): Targets {
+  return { config, catalog, pipelines: checkPipelines(config.pipelines, catalog).pipelines };
+}
+
+/** What webhooks can start, with the parts of packages; undefined if it can't be read, which is another finding. */
+function targetsIn(files: Config, installations: readonly InstallationRow[]): Targets | undefined {
+  const installed = installations
+    .filter(({ status, lastError }) => status !== 'disabled' && lastError === null)
+    .map(({ id, slug, version, provisioned }) => {
+      return { id, slug, version, provides: readProvides(provisioned) };
+    });
+  try {
+    const config = withInstallations(files, installed);
+    return makeTargets({ config, catalog: loadCatalog(config) });
+  } catch {
+    return undefined;
+  }
 }
 
 function catalogOf(config: Config): Catalog | undefined {

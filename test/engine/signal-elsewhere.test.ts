@@ -31,7 +31,7 @@ test('the response and doctor say that another live host would have handled it',
   const unknown = await emit(without, 'order.lost');
   expect(unknown).toMatchObject({ handlers: 0 });
   expect(unknown['warning']).toBeUndefined();
-  const { findings } = await findOnLedger(without.ledger, undefined);
+  const { findings } = await findOnLedger(without.ledger, () => undefined);
   expect(findings).toContainEqual(
     expect.objectContaining({ severity: 'warning', key: 'signal order.paid' }),
   );
