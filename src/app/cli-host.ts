@@ -1,7 +1,27 @@
+import { realpathSync } from 'node:fs';
+import { readHomeDirectory } from '../base/account.ts';
 import { toDuctileError } from '../base/errors.ts';
 import type { CliHost } from '../cli/host.ts';
 import type { FoundSocket } from '../cli/transport.ts';
+import { findConfig } from '../config/find.ts';
 import { openLocal } from './open-local.ts';
+
+/** The configuration that was asked for and the one in use, if they are two different files. */
+function findOtherConfig(
+  given: string | undefined,
+  used: string | undefined,
+): FoundSocket['otherConfig'] {
+  if (used === undefined) return undefined;
+  try {
+    const { env } = process;
+    const { file } = findConfig({ given, env, home: readHomeDirectory(), cwd: process.cwd() });
+    const isSame = file === used || realpathSync(file) === realpathSync(used);
+    return isSame ? undefined : { asked: file, used };
+  } catch {
+    // The file that the service was started with may be gone, or there is none here.
+    return undefined;
+  }
+}
 
 /** What only the whole program can do for its command line; each part is loaded when it is needed. */
 export const cliHost: CliHost = {
@@ -36,12 +56,14 @@ export const cliHost: CliHost = {
   openLocal,
   async findSocket(given) {
     const { locateState } = await import('./locate.ts');
-    const { findSocket, readControlKey, socketOwner } = await import('../http/socket.ts');
+    const { findSocket, readControlKey, readSocketConfig, socketOwner } =
+      await import('../http/socket.ts');
     const look = async (directory: string): Promise<FoundSocket | undefined> => {
       const owner = socketOwner(directory);
       const socketPath = await findSocket(owner);
       if (socketPath === undefined) return undefined;
-      return { socketPath, key: readControlKey(socketPath, owner) };
+      const otherConfig = findOtherConfig(given, readSocketConfig(socketPath, owner));
+      return { socketPath, key: readControlKey(socketPath, owner), otherConfig };
     };
     try {
       return await look((await locateState(given)).dir);

@@ -47,7 +47,8 @@ export async function openInstance(
 ): Promise<Instance> {
   const blueprint = read(config);
   // On PostgreSQL any number of hosts may run; one SQLite file has one.
-  const lock = config.state.kind === 'sqlite' ? takeInstanceLock(config.state.dir) : undefined;
+  const { file, state } = config;
+  const lock = state.kind === 'sqlite' ? takeInstanceLock(state.dir, file) : undefined;
   let ledger: Ledger;
   try {
     ledger = await openSoundLedger(config.state, signal, log);

@@ -1,9 +1,10 @@
 import { DuctileError } from '../base/errors.ts';
+import { visible } from '../base/text.ts';
 import type { CliHost, CliIo } from './host.ts';
 import { Printer } from './print.ts';
 import type { Paper } from './print.ts';
 import { parseUrl } from './transport.ts';
-import type { RemoteTarget, Target } from './transport.ts';
+import type { FoundSocket, RemoteTarget, Target } from './transport.ts';
 
 /** One command line that is being done. */
 export interface Session {
@@ -49,6 +50,7 @@ export async function findTarget(
     return target;
   }
   const found = await host.findSocket(config);
+  if (found !== undefined) warnOfOtherConfig(found, io, options);
   // A token of the environment is for the server that is named there.
   return found === undefined ? undefined : { ...found, token: named(token) };
 }
@@ -83,6 +85,16 @@ function warnOfPlainHttp({ url, token }: RemoteTarget, io: CliIo): void {
   io.stderr.write(
     `warning: the token goes to ${url.host} over plain HTTP, where others can read it; use https://\n`,
   );
+}
+
+/** Every response of such a service is about another configuration than the one that was named. */
+function warnOfOtherConfig({ otherConfig }: FoundSocket, io: CliIo, { json }: Common): void {
+  if (otherConfig === undefined || warned.has(io)) return;
+  warned.add(io);
+  const { asked, used } = otherConfig;
+  const warning = `the service that answers uses the configuration ${used}, not ${asked}`;
+  const text = json === true ? JSON.stringify({ warning, asked, used }) : `warning: ${warning}`;
+  io.stderr.write(`${visible(text)}\n`);
 }
 
 function isLoopback(hostname: string): boolean {

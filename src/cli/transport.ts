@@ -12,6 +12,8 @@ export interface FoundSocket {
   readonly socketPath: string;
   /** What shows that this is the operator and not something that runs for a tenant. */
   readonly key?: string | undefined;
+  /** The configuration files that were asked for and that the process uses, if they differ. */
+  readonly otherConfig?: { readonly asked: string; readonly used: string } | undefined;
 }
 
 export interface SocketTarget extends FoundSocket {

@@ -19,6 +19,7 @@ import type { Directives } from './directives.ts';
 import type { SignalDoor } from './emit.ts';
 import type { HookDoor, Webhooks } from './hooks.ts';
 import type { Meters } from './meters.ts';
+import type { Observations } from './observations.ts';
 import type { Counts } from './tally.ts';
 import type { Reach, RunTokens } from './run-tokens.ts';
 import type { Tokens } from './tokens.ts';
@@ -38,6 +39,8 @@ export interface Engine {
   readonly tenants: Tenants | undefined;
   /** What this process has counted, for all of its ledgers. */
   readonly meters: Pick<Meters, 'read'>;
+  /** Counts what is turned away; undefined where nothing is recorded. */
+  readonly observations?: Pick<Observations, 'note'>;
   /** What the tenant may use now; the root ledger has everything. */
   readonly quota: {
     workers(): number | undefined;

@@ -31,6 +31,7 @@ import { tellSchemas, type Blueprint } from './generation.ts';
 import { hasInit } from './health.ts';
 import { drain, endStart, LAST_WRITES_MS, startInSteps, takeLeave } from './lifecycle.ts';
 import type { Meters } from './meters.ts';
+import type { Observations } from './observations.ts';
 import type { EngineParts } from './parts.ts';
 import type { Quota } from './quota.ts';
 import type { HookDoor, Webhooks } from './hooks.ts';
@@ -104,6 +105,10 @@ export class LocalEngine implements Engine {
 
   get meters(): Meters {
     return this.#wiring.meters;
+  }
+
+  get observations(): Pick<Observations, 'note'> {
+    return this.#wiring.observations;
   }
 
   get quota(): Pick<Quota, 'workers' | 'held'> {
@@ -334,6 +339,7 @@ export class LocalEngine implements Engine {
     await settlesWithin(this.directives.stop(), LAST_WRITES_MS);
     await this.tokens.stop();
     await this.#wiring.credentials.stop();
+    await settlesWithin(this.#wiring.observations.stop(), LAST_WRITES_MS);
     // Their attempts run in the host of this one, which is there for as long as it beats.
     await others;
     await vitals.heartbeat.stop();

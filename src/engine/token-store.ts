@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
@@ -6,7 +5,13 @@ import { makeLoop, type Service } from '../base/service.ts';
 import type { ApiToken } from '../config/config.ts';
 import { roleScopes } from '../directive/role.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { configuredHolder, findConfigured, type Principal, type Tokens } from './tokens.ts';
+import {
+  configuredHolder,
+  digestOf,
+  findConfigured,
+  type Principal,
+  type Tokens,
+} from './tokens.ts';
 
 export interface TokenStore extends Tokens, Service {
   /** Reads those of the ledger again, before anybody else is let in. */
@@ -33,6 +38,7 @@ interface Known {
 export function makeTokenStore(options: TokenStoreOptions): TokenStore {
   const { ledger, configured, tenant, log } = options;
   let known: ReadonlyMap<string, Known> = new Map();
+  let expiredNames: ReadonlyMap<string, string> = new Map();
   let readAt = -Infinity;
   let reading: Promise<void> | undefined;
   const used = new Set<string>();
@@ -47,6 +53,9 @@ export function makeTokenStore(options: TokenStoreOptions): TokenStore {
           const scopes = [...roleScopes[role], ...own];
           return [digest, { id, principal: { actor: `token:${name}`, scopes, role, tenant } }];
         }),
+    );
+    expiredNames = new Map(
+      tokens.filter(({ expired }) => expired).map(({ digest, name }) => [digest, name]),
     );
     readAt = at;
   };
@@ -81,11 +90,12 @@ export function makeTokenStore(options: TokenStoreOptions): TokenStore {
         await (reading ??= read().finally(() => (reading = undefined)));
       }
       // A digest cannot be approached guess by guess, so that it is looked up tells nothing.
-      const found = known.get(createHash('sha256').update(presented).digest('hex'));
+      const found = known.get(digestOf(presented));
       if (found === undefined) return undefined;
       used.add(found.id);
       return found.principal;
     },
+    findExpired: (presented) => expiredNames.get(digestOf(presented)),
     async holderOf(actor) {
       const own = configuredHolder(configured(), actor);
       if (own !== undefined) return own;

@@ -18,6 +18,8 @@ export interface Principal {
 export interface Tokens {
   /** Whose token this is; undefined for one that is unknown, expired or revoked. */
   find(presented: string): Promise<Principal | undefined>;
+  /** The name of an expired token, as far as it is known without reading the ledger. */
+  findExpired?(presented: string): string | undefined;
   /** What the token of this actor may do now; undefined when there is none any more. */
   holderOf(actor: string): Promise<Principal | undefined>;
 }

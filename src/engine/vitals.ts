@@ -1,6 +1,8 @@
 import { hostname } from 'node:os';
 import type { Log } from '../base/log.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { Config } from '../config/config.ts';
+import { digestConfigFiles } from '../config/file-digest.ts';
+import type { Ledger, ProcessBeat } from '../ledger/ledger.ts';
 import { schemaVersion } from '../ledger/migrate.ts';
 import type { Host } from '../plugin/process.ts';
 import type { Dispatcher } from './dispatcher.ts';
@@ -105,6 +107,8 @@ export function makeVitals(options: VitalsOptions): Vitals {
         slots: service().maxWorkers,
         spawner: host.rung,
         plugins: [...current().catalog.plugins.keys()],
+        // A tenant's ledger says nothing about files of the operator.
+        ...(tenant === undefined ? describeConfig(current().config) : {}),
       }),
       onBeat: (answer, agoMs) => {
         const { heartbeatIntervalMs, reapAfterMs } = service();
@@ -120,6 +124,16 @@ export function makeVitals(options: VitalsOptions): Vitals {
       log: log.child('heartbeat'),
     });
   }
+}
+
+const described = new WeakMap<Config, Pick<ProcessBeat, 'configFile' | 'configDigest'>>();
+
+function describeConfig(config: Config): Pick<ProcessBeat, 'configFile' | 'configDigest'> {
+  const known = described.get(config);
+  if (known !== undefined) return known;
+  const made = { configFile: config.file, configDigest: digestConfigFiles(config.files) };
+  described.set(config, made);
+  return made;
 }
 
 /**

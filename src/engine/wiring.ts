@@ -26,6 +26,7 @@ import type { EngineParts } from './parts.ts';
 import { Pause } from './pause.ts';
 import { makeMeters, type Meters } from './meters.ts';
 import { makeObserver } from './observe.ts';
+import { makeObservations, type Observations } from './observations.ts';
 import { makePruner } from './pruner.ts';
 import { limitQueue, makeQuota, unlimited, type Quota } from './quota.ts';
 import { registerAllDirectives } from './register.ts';
@@ -35,6 +36,7 @@ import { makeScheduler, type Scheduler } from './scheduler.ts';
 import { makeSettler, timed, type Settled } from './settle.ts';
 import { makeTally, type Tally } from './tally.ts';
 import { tellDropped, tellEnd } from './tell.ts';
+import { makeSuppressedCounter, watchSuppressed, type SuppressedWork } from './suppressed-jobs.ts';
 import { seamsOfTenancy } from './tenancy.ts';
 import { makeSwitches, type Switches } from './switches.ts';
 import { makeTokenStore, type TokenStore } from './token-store.ts';
@@ -68,6 +70,7 @@ export class Wiring {
   readonly health: HealthKeeper;
   readonly scheduler: Scheduler;
   readonly watch: Watch;
+  readonly observations: Observations;
   readonly meters: Meters;
   readonly tracer: Tracer;
   readonly observer: ReturnType<typeof makeObserver>;
@@ -76,6 +79,7 @@ export class Wiring {
   readonly #life: EngineLife;
   /** The ledger as whatever accepts work sees it. */
   readonly #entrance: Ledger;
+  readonly #onSuppressed: (work: SuppressedWork) => void;
   readonly #log: Log;
   readonly #jobLog: Log;
 
@@ -106,7 +110,10 @@ export class Wiring {
     });
     this.health = this.#makeHealth();
     const limited = tenant === undefined ? ledger : limitQueue(ledger, this.quota);
-    this.#entrance = heraldWork(limited, () => this.dispatcher.wake());
+    this.observations = makeObservations({ ledger, log: this.#log });
+    this.#onSuppressed = makeSuppressedCounter(this.observations);
+    const watched = watchSuppressed(limited, this.#onSuppressed);
+    this.#entrance = heraldWork(watched, () => this.dispatcher.wake());
     this.door = makeDoor(
       this.#entrance,
       () => this.generation.catalog,
@@ -223,7 +230,11 @@ export class Wiring {
     const { ledger, runner, log } = this.#parts;
     return new Dispatcher({
       settler: timed(
-        makeSettler(ledger, () => this.generation.rules, log.child('settle')),
+        makeSettler(
+          watchSuppressed(ledger, this.#onSuppressed),
+          () => this.generation.rules,
+          log.child('settle'),
+        ),
         (ms) => this.meters.committed(ms),
       ),
       processId: this.processId,

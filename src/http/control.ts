@@ -7,7 +7,13 @@ import { makeHookListener, makeHookServer } from './hooks.ts';
 import { listen } from './listen.ts';
 import type { Listener } from './listen.ts';
 import type { McpServer } from './mcp.ts';
-import { clearSocket, removeControlKey, socketPath, writeControlKey } from './socket.ts';
+import {
+  clearSocket,
+  removeControlKey,
+  socketPath,
+  writeControlKey,
+  writeSocketConfig,
+} from './socket.ts';
 import type { SocketOwner } from './socket.ts';
 import { makeStreams } from './stream.ts';
 import { makeUi } from './ui.ts';
@@ -24,6 +30,7 @@ export async function listenControl(
 ): Promise<Listener> {
   const path = socketPath(owner);
   await clearSocket(path, owner);
+  writeSocketConfig(path, owner, context.engine.config.file);
   const rules = { key: writeControlKey(path, owner), owner: context.principal };
   // The socket is made before the call returns, so it has no wider rights for even a moment.
   const before = process.umask(SOCKET_UMASK);

@@ -9,6 +9,7 @@ import {
   identify,
   isGuarded,
   isRunToken,
+  noteWrongToken,
   SCRAPER,
   type Admission,
 } from '../operations/access.ts';
@@ -45,7 +46,7 @@ export function controlGate(base: Base, { key, owner }: ControlRules): Gate {
   let guarded = false;
   return {
     receive: () => false,
-    async admit(exchange) {
+    async admit(exchange, route) {
       const { authorization } = exchange.request.headers;
       if (authorization === undefined) {
         // Once there is a tenant, there may always be a plugin of it.
@@ -57,7 +58,7 @@ export function controlGate(base: Base, { key, owner }: ControlRules): Gate {
       if (given.length === expected.length && timingSafeEqual(given, expected)) {
         return admitHere(base, owner);
       }
-      const admission = await bearers(exchange, bearerOf(exchange));
+      const admission = await bearers(exchange, bearerOf(exchange), route);
       if (admission !== undefined && admission !== 'spent') return admission;
       throw refusal(admission);
     },
@@ -76,7 +77,7 @@ export function tokenGate(base: Base, listenHost: string): Gate {
     },
     async admit(exchange, route) {
       const { sseQueryToken, discovery, metrics } = accessRules(base);
-      const admission = await bearers(exchange, findToken(exchange, route, sseQueryToken));
+      const admission = await bearers(exchange, findToken(exchange, route, sseQueryToken), route);
       if (admission !== undefined && admission !== 'spent') return admission;
       if (isOpen(route, discovery)) return admitHere(base, ANONYMOUS);
       const isScraped = route?.surface.isForScrapers === true && metrics === 'open';
@@ -91,12 +92,16 @@ type Base = Pick<Context, 'engine'>;
 /** Finds whose token it is, and counts wrong ones by the address that they come from. */
 function makeBearers(base: Base, addressOf: (exchange: Exchange) => string) {
   const tries = makeTries();
-  return async (exchange: Exchange, presented: string | undefined) => {
+  return async (exchange: Exchange, presented: string | undefined, route: Route | undefined) => {
     if (presented === undefined) return undefined;
     const look = () => identify(base, presented);
     // One that has died must not count against others who come from this machine.
     if (isRunToken(presented)) return await look();
-    return await tries.spend(addressOf(exchange), presented, look);
+    const found = await tries.spend(addressOf(exchange), presented, look);
+    if (found === undefined || found === 'spent') {
+      noteWrongToken(base, presented, route?.operation.name);
+    }
+    return found;
   };
 }
 

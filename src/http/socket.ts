@@ -70,6 +70,23 @@ export function writeControlKey(path: string, { stateDir }: KeyOwner): string {
 
 export function removeControlKey(path: string, { stateDir }: KeyOwner): void {
   rmSync(keyPath(path, stateDir), { force: true });
+  rmSync(configPath(path, stateDir), { force: true });
+}
+
+/** Notes which configuration the process behind a socket uses, for whoever asks it with another one. */
+export function writeSocketConfig(path: string, { stateDir }: KeyOwner, configFile: string): void {
+  const file = configPath(path, stateDir);
+  rmSync(file, { force: true });
+  writeFileSync(file, `${configFile}\n`, { mode: 0o600, flag: 'wx' });
+}
+
+/** The configuration of the process behind a socket; undefined if it isn't known. */
+export function readSocketConfig(path: string, { stateDir }: KeyOwner): string | undefined {
+  try {
+    return readFileSync(configPath(path, stateDir), 'utf8').trim();
+  } catch {
+    return undefined;
+  }
 }
 
 type KeyOwner = Pick<SocketOwner, 'stateDir'>;
@@ -77,6 +94,10 @@ type KeyOwner = Pick<SocketOwner, 'stateDir'>;
 /** In the state directory always, wherever the socket is: that is what plugins are kept out of. */
 function keyPath(path: string, stateDir: string): string {
   return join(stateDir, `${basename(path)}.key`);
+}
+
+function configPath(path: string, stateDir: string): string {
+  return join(stateDir, `${basename(path)}.config`);
 }
 
 /** Makes room for a socket: removes those that nobody answers on, and refuses to disturb a live one. */

@@ -96,6 +96,7 @@ export const tables = [
   'webhooks',
   'webhook_deliveries',
   'incidents',
+  'observations',
   'processes',
   'ledger_meta',
   'schema_migrations',

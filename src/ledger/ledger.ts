@@ -17,6 +17,7 @@ import type { JobFilter, JobPageVerbs } from './job-pages.ts';
 import type { ListPageVerbs } from './list-pages.ts';
 import type { Followers, RunDraft, RunNews, RunStart, RunVerbs } from './runs.ts';
 import type { ScheduleVerbs } from './schedules.ts';
+import type { ObservationVerbs } from './observations.ts';
 import type { OutlookVerbs } from './outlook.ts';
 import type { SignalVerbs } from './signals.ts';
 import type { QueueLimit, TenantVerbs } from './tenants.ts';
@@ -37,6 +38,7 @@ export interface Ledger
     InstallationVerbs,
     JobPageVerbs,
     ListPageVerbs,
+    ObservationVerbs,
     OutlookVerbs,
     RunVerbs,
     ScheduleVerbs,
@@ -296,6 +298,9 @@ export interface ProcessBeat {
   readonly slots: number;
   readonly spawner: string;
   readonly plugins: readonly string[];
+  /** The configuration that it uses: its file, and a digest of all files that were read for it. */
+  readonly configFile?: string | undefined;
+  readonly configDigest?: string | undefined;
 }
 
 export interface HeartbeatAnswer {
@@ -321,6 +326,9 @@ export interface ProcessRow {
   readonly spawner: string;
   readonly startedAt: Timestamp;
   readonly lastHeartbeatAt: Timestamp;
+  /** Null for a process of an older program. */
+  readonly configFile: string | null;
+  readonly configDigest: string | null;
 }
 
 /** Among attempts in the order of their ends. */

@@ -18,6 +18,7 @@ import { lists } from './migrations/0014-lists.ts';
 import { usage } from './migrations/0015-usage.ts';
 import { chains } from './migrations/0016-chains.ts';
 import { snapshots } from './migrations/0017-snapshots.ts';
+import { observations } from './migrations/0018-observations.ts';
 import type { Migration } from './migrations/migration.ts';
 
 export const migrations: readonly Migration[] = [
@@ -38,6 +39,7 @@ export const migrations: readonly Migration[] = [
   usage,
   chains,
   snapshots,
+  observations,
 ];
 export const schemaVersion = Math.max(...migrations.map(({ version }) => version));
 

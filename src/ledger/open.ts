@@ -25,6 +25,7 @@ import type { Closing, IndexCheck, Ledger } from './ledger.ts';
 import { makeListPageVerbs } from './list-page-verbs.ts';
 import { migrate, schemaVersion } from './migrate.ts';
 import { silent, type Notifier } from './notifier.ts';
+import { makeObservationVerbs } from './observation-verbs.ts';
 import { makeProcessVerbs } from './process-verbs.ts';
 import { makeRunVerbs } from './run-verbs.ts';
 import type { FollowHalt, OpenSignal } from './runs.ts';
@@ -176,6 +177,7 @@ export function makeLedger(plainStore: Store, notifier: Notifier, care: LedgerCa
     ...makeEventVerbs(store),
     ...makeJobVerbs(store),
     ...makeListPageVerbs(store),
+    ...makeObservationVerbs(store),
     ...makeRunVerbs(store),
     ...makeSignalVerbs(store),
     ...makeProcessVerbs(store),

@@ -147,6 +147,8 @@ export interface ScheduleRow extends ScheduleKey {
   readonly lastJobStatus: string | null;
   readonly lastSkippedAt: Timestamp | null;
   readonly lastSkipReason: string | null;
+  /** Due times without a job since the last one with a job, or since the schedule was changed. */
+  readonly skippedInRow: number;
 }
 
 /**

@@ -6,7 +6,7 @@ import type { Tenants, Visit } from '../engine/engine.ts';
 import { digestOf, type Principal } from '../engine/tokens.ts';
 import type { Context } from './context.ts';
 import type { JsonOutput, Operation } from './define.ts';
-import { allows, forOperator, hintForNeed, mayAllow } from './scopes.ts';
+import { allows, describeNeed, forOperator, hintForNeed, mayAllow } from './scopes.ts';
 
 /** The one check of rights: refuses what the principal's scopes do not cover. */
 export function authorize(operation: Operation, context: Context, input: unknown): void {
@@ -16,6 +16,7 @@ export function authorize(operation: Operation, context: Context, input: unknown
   }
   const need = typeof scope === 'function' ? scope(context, input) : scope;
   if (need === undefined || allows(context.principal.scopes, need)) return;
+  noteRefused(context, operation, describeNeed(need));
   throw new DuctileError('FORBIDDEN', 'the token does not allow this', {
     hint: hintForNeed(context.principal.scopes, need),
   });
@@ -29,7 +30,29 @@ export function authorizeUrl(operation: Operation, context: Context, inUrl: Json
   const { scope, scopeIn, effect } = operation;
   if (typeof scope !== 'function' || scopeIn === 'url') return authorize(operation, context, inUrl);
   if (mayAllow(context.principal.scopes, effect === 'read' ? 'read' : 'write')) return;
+  noteRefused(context, operation, undefined);
   throw new DuctileError('FORBIDDEN', 'the token does not allow this');
+}
+
+/** One count for each token and operation: both are known here, so callers can't make up others. */
+function noteRefused(
+  { engine, principal }: Pick<Context, 'engine' | 'principal'>,
+  { name, effect }: Pick<Operation, 'name' | 'effect'>,
+  scope: string | undefined,
+): void {
+  const { actor } = principal;
+  const least = scope ?? null;
+  const key = `${actor} ${name} ${scope ?? effect}`;
+  engine.observations?.note('call_refused', key, { actor, operation: name, scope: least });
+}
+
+/** Counts a call whose token isn't valid, all together or by the name of an expired token. */
+export function noteWrongToken(base: Base, presented: string, operation: string | undefined): void {
+  const expired = base.engine.tokens.findExpired?.(presented);
+  const actor = expired === undefined ? null : `token:${expired}`;
+  const key = actor === null ? 'unknown token' : `${actor} expired`;
+  const detail = { actor, operation: operation ?? null, expired: expired !== undefined };
+  base.engine.observations?.note('call_refused', key, detail);
 }
 
 /** Whoever shows no token. */

@@ -141,6 +141,23 @@ describe('what is asked for', () => {
     expect([code, asked]).toEqual([0, []]);
   });
 
+  test('a service with another configuration is warned of, as text and as JSON', async () => {
+    const path = join(await makeDirectory(), 's.sock');
+    const server = createServer((_, response) => {
+      response.end(JSON.stringify({ jobs: [] }));
+    }).listen(path);
+    await once(server, 'listening');
+    const otherConfig = { asked: '/etc/a.yaml', used: '/etc/b.yaml' };
+    const host = { findSocket: () => Promise.resolve({ socketPath: path, otherConfig }) };
+    const warning = 'the service that answers uses the configuration /etc/b.yaml, not /etc/a.yaml';
+    const asText = await run(['job', 'list'], { host });
+    const asJson = await run(['job', 'list', '--json'], { host });
+    server.close();
+    expect([asText.code, asText.err]).toEqual([0, `warning: ${warning}\n`]);
+    expect(JSON.parse(asJson.err)).toEqual({ warning, ...otherConfig });
+    expect(JSON.parse(asJson.out)).toEqual({ jobs: [] });
+  });
+
   test('what was opened is closed although the call fails', async () => {
     const { asked } = await run(['job', 'list'], { answer: new Error('boom') });
     expect(asked).toContainEqual(['close']);

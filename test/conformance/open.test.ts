@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { tables } from '../../src/ledger/dialect.ts';
-import { takeInstanceLock } from '../../src/ledger/instance-lock.ts';
+import { readLockHolder, takeInstanceLock } from '../../src/ledger/instance-lock.ts';
 import { migrations, schemaVersion } from '../../src/ledger/migrate.ts';
 import { openLedger, openSoundLedger } from '../../src/ledger/open.ts';
 import {
@@ -136,6 +136,30 @@ test('a file in which damage is seen at a glance is refused by whoever would wor
     code: 'LEDGER_CORRUPT',
     place: place.path,
   });
+});
+
+test('a lock names the process, the configuration and the start of its holder', async () => {
+  const directory = await makeDirectory();
+  const lock = takeInstanceLock(directory, '/etc/a b/config.yaml');
+  expect(() => takeInstanceLock(directory)).toThrow(
+    expect.objectContaining({
+      code: 'INSTANCE_LOCKED',
+      message: expect.stringMatching(
+        new RegExp(`^process ${process.pid} .*, since 20.*Z, with .* /etc/a b/config.yaml$`),
+      ) as string,
+      hint: `Stop it with \`kill ${process.pid}\`, or use it with \`--config /etc/a b/config.yaml\`.`,
+      details: {
+        pid: process.pid,
+        config: '/etc/a b/config.yaml',
+        started_at: expect.stringMatching(/^20.*Z$/) as string,
+      },
+    }),
+  );
+  lock.release();
+  expect(readLockHolder(directory)).toBeUndefined();
+  // An older program writes its process id alone.
+  writeFileSync(join(directory, 'ductile.lock'), '77\n');
+  expect(readLockHolder(directory)).toEqual({ pid: 77, configFile: null, startedAt: null });
 });
 
 test('a lock whose file holds garbage is taken, and one that is a directory is told of', async () => {

@@ -89,7 +89,14 @@ export async function makeOlder(path: string): Promise<void> {
       await file.run(`alter table ${table} drop column ${column}`);
     }
   }
-  const undo = [...undoSnapshots, ...undoChains, ...undoUsage, ...undoLists(), ...undoAccess];
+  const undo = [
+    ...undoObservations,
+    ...undoSnapshots,
+    ...undoChains,
+    ...undoUsage,
+    ...undoLists(),
+    ...undoAccess,
+  ];
   for (const statement of undo) await file.run(statement);
   await file.run('delete from schema_migrations where version >= 12');
   await file.run('pragma user_version = 11');
@@ -121,6 +128,14 @@ const undoUsage = [
 
 /** Takes back what migration 16 adds; the indexes that it replaces are replaced again. */
 const undoChains = ['drop index job_log_rare_of'];
+
+/** Takes back migration 18. */
+const undoObservations = [
+  'drop table observations',
+  'alter table processes drop column config_file',
+  'alter table processes drop column config_digest',
+  'alter table schedules drop column skipped_in_row',
+];
 
 /** Takes back migration 17. */
 const undoSnapshots = [

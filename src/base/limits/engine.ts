@@ -57,6 +57,11 @@ export const engineLimits = {
   /** When something is an incident, how often that is looked at, and when what passes is over. */
   incident: { streak: 5, overdueMs: 2 * MINUTE, stalledMs: 5 * MINUTE },
   incidentWatch: { everyMs: 15 * SECOND, renewMs: 1 * MINUTE, quietMs: 1 * HOUR },
+  /**
+   * Counts of refused calls and suppressed jobs: how far back they reach, how many keys each kind has,
+   * how often a process writes them, and how long the text of a key may be.
+   */
+  observations: { windowMs: 1 * HOUR, keysMax: 100, flushMs: 2 * SECOND, keyCharsMax: 200 },
   /** How often the log is told of a failure that goes on, such as a database that is away. */
   complaintMs: 1 * MINUTE,
 } as const;

@@ -238,6 +238,10 @@ const writePasses = defineRows({
       last_skipped_at = case when ${r('skip_reason')} is null then schedules.last_skipped_at
         else ${r('now')} end,
       last_skip_reason = coalesce(${r('skip_reason')}, schedules.last_skip_reason),
+      skipped_in_row = case when ${r('last_job_id')} is not null then 0
+        when ${r('skip_reason')} is not null and ${r('steps')} > 0
+          then schedules.skipped_in_row + 1
+        else schedules.skipped_in_row end,
       updated_at = ${r('now')}
     ${r.from}
     where schedules.plugin = ${r('plugin')} and schedules.schedule_id = ${r('schedule_id')}`,

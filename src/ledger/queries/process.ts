@@ -15,28 +15,32 @@ import type { LastLoaded } from '../schedules.ts';
 import { freeBranches } from './advance-release.ts';
 import { releaseDirective } from './directive-wait.ts';
 import { closeDirective, listUnattended } from './directive.ts';
-import { int, jobColumns, text, toJob } from './row.ts';
+import { int, jobColumns, text, textOrNull, toJob } from './row.ts';
 import { settle, type Settled } from './settle.ts';
 import { isReady, withWaiting } from './waiting.ts';
 
 export async function heartbeat(tx: Transaction, beat: ProcessBeat): Promise<HeartbeatAnswer> {
   const { dialect } = tx;
   const plugins = JSON.stringify(beat.plugins);
+  const { configFile = null, configDigest = null } = beat;
   const [own] = await tx.run(
     `update ${dialect.table('processes')} set last_heartbeat_at = ${dialect.now},
       plugins_since = case when plugins = ? then plugins_since else ${dialect.now} end,
-      plugins = ?, slots = ?, spawner = ? where id = ?
+      plugins = ?, slots = ?, spawner = ?, config_file = ?, config_digest = ? where id = ?
       returning (select max(version) from ${dialect.table('schema_migrations')}) as schema_version`,
-    [plugins, plugins, beat.slots, beat.spawner, beat.id],
+    [plugins, plugins, beat.slots, beat.spawner, configFile, configDigest, beat.id],
   );
   if (own === undefined) {
     await tx.run(
       `insert into ${dialect.table('processes')}
-        (id, host, pid, version, slots, spawner, plugins, plugins_since, started_at,
-          last_heartbeat_at)
-        values (?, ?, ?, ?, ?, ?, ?, ${dialect.now}, ${dialect.now}, ${dialect.now})
+        (id, host, pid, version, slots, spawner, plugins, config_file, config_digest, plugins_since,
+          started_at, last_heartbeat_at)
+        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ${dialect.now}, ${dialect.now}, ${dialect.now})
         on conflict (id) do nothing`,
-      [beat.id, beat.host, beat.pid, beat.version, beat.slots, beat.spawner, plugins],
+      [
+        ...[beat.id, beat.host, beat.pid, beat.version, beat.slots, beat.spawner, plugins],
+        ...[configFile, configDigest],
+      ],
     );
   }
   const running = await tx.run(
@@ -144,6 +148,8 @@ export async function listProcesses(session: Session): Promise<ProcessRow[]> {
     spawner: text(row, 'spawner'),
     startedAt: text(row, 'started_at'),
     lastHeartbeatAt: text(row, 'last_heartbeat_at'),
+    configFile: textOrNull(row, 'config_file'),
+    configDigest: textOrNull(row, 'config_digest'),
   }));
 }
 

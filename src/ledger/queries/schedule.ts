@@ -170,6 +170,8 @@ const upsert = defineRows({
         generation = excluded.generation, status = ${status}, reason = ${reason},
         next_slot_at = ${keep('next_slot_at')}, next_due_at = ${keep('next_due_at')},
         first_seen_at = case when ${kept} then s.first_seen_at else excluded.first_seen_at end,
+        skipped_in_row = case when s.generation = excluded.generation then s.skipped_in_row
+          else 0 end,
         updated_at = excluded.updated_at
       where s.generation <> excluded.generation or s.status in ('invalid', 'retired')
         or s.status <> excluded.status and excluded.status = 'invalid'`;
@@ -235,5 +237,6 @@ function toScheduleRow(row: Row): ScheduleRow {
     lastJobStatus: textOrNull(row, 'last_job_status'),
     lastSkippedAt: textOrNull(row, 'last_skipped_at'),
     lastSkipReason: textOrNull(row, 'last_skip_reason'),
+    skippedInRow: int(row, 'skipped_in_row'),
   };
 }

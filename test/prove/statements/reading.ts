@@ -44,6 +44,7 @@ export const reading = {
   facts: (ledger) => ledger.facts('none', 9),
   incident: (ledger) => ledger.incident('none'),
   incidents: (ledger) => ledger.incidents({ limit: 9 }),
+  observations: (ledger) => ledger.observations('call_refused'),
   installations: (ledger) => ledger.installations({}),
   installationsVersion: (ledger) => ledger.installationsVersion(),
   job: (ledger) => ledger.job('none'),

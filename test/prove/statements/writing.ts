@@ -311,6 +311,10 @@ export const writing = {
     const note = { plugin: name, status: 'healthy', reason: null, jobId: name } as const;
     return Promise.resolve(() => ledger.noteHealth(note));
   },
+  recordObservations: ({ ledger, name }) => {
+    const draft = { kind: 'call_refused', key: name, count: 1, detail: '{}' } as const;
+    return Promise.resolve(() => ledger.recordObservations([draft]));
+  },
   moveIncidents: async ({ ledger, name }) => {
     const about = { kind: 'breaker_open', count: 1, detail: '{}' } as const;
     const old = { ...about, id: makeId(), key: `old ${name}`, emission: emission() };

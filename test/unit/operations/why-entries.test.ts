@@ -30,6 +30,7 @@ const schedule: ScheduleRow = {
   lastJobStatus: null,
   lastSkippedAt: null,
   lastSkipReason: null,
+  skippedInRow: 0,
 };
 
 describe('a schedule', () => {

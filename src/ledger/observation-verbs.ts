@@ -1,0 +1,10 @@
+import type { Store } from './dialect.ts';
+import type { ObservationVerbs } from './observations.ts';
+import { listObservations, recordObservations } from './queries/observation.ts';
+
+export function makeObservationVerbs({ read, write }: Store): ObservationVerbs {
+  return {
+    recordObservations: (drafts) => write(['other'], (tx) => recordObservations(tx, drafts)),
+    observations: (kind) => read((session) => listObservations(session, kind)),
+  };
+}
