@@ -3,24 +3,22 @@
  * cause, the evidence and the command, the command repairs it, and no answer on the way is long.
  */
 import { databases } from '../support/instance.ts';
-import type { Story } from './broken/breakage.ts';
-import { playStory, surfaces } from './broken/breakage.ts';
-import { breakages } from './broken/kinds.ts';
-import { campaign } from './support/campaign.ts';
+import { playStory, surfaces, type Story } from './broken/breakage.ts';
+import { breakages, shortBreakages } from './broken/kinds.ts';
+import { campaign, isShort } from './support/campaign.ts';
 
-const stories: readonly Story[] = (
-  process.env['ONLY'] ? [process.env['ONLY'] as 'sqlite'] : databases
-).flatMap((database) =>
-  breakages
-    .filter((breakage) => breakage.databases?.includes(database) ?? true)
-    .map((breakage, index) => ({
-      breakage,
-      database,
-      surface: surfaces[index % surfaces.length] ?? 'flag',
-    })),
+/** Every kind on every database, over the command line and by MCP in turns. */
+const stories: readonly Story[] = (isShort ? (['sqlite'] as const) : databases).flatMap(
+  (database, round) =>
+    (isShort ? shortBreakages : breakages)
+      .filter((breakage) => breakage.databases?.includes(database) ?? true)
+      .map((breakage, index) => {
+        const surface = surfaces[(index + round) % surfaces.length] ?? 'flag';
+        return { breakage, database, surface };
+      }),
 );
 
-campaign('broken', { trials: stories.length, timeoutMs: 300_000 }, async ({ index }) => {
+campaign('broken', { trials: stories.length, timeoutMs: 600_000 }, async ({ index }) => {
   const story = stories[index % stories.length];
   if (story === undefined) throw new Error('there is no story');
   return playStory(story);

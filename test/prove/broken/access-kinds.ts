@@ -44,9 +44,9 @@ export const missingScope: Breakage = {
     };
   },
   finding: {
-    id: /refused|denied|scope|call/,
-    message: /ci/,
-    evidence: /403|POST \/plugin\/mail/,
+    id: /^call_refused:/,
+    message: /token ci .*mail:rw/,
+    evidence: /plugin\.run|mail/,
     fix: /mail:rw/,
     command: /mail:rw/,
   },
@@ -66,10 +66,16 @@ async function deliver(installation: Installation, secret: string): Promise<numb
 
 /** Adds a webhook that the plugin answers, and returns its secret. */
 async function addWebhook({ client }: Installation): Promise<string> {
-  const hook = { title: 'Deploys', id: 'deploys', plugin: 'mail', auth_mode: 'bearer' };
+  const hook = {
+    title: 'Deploys',
+    id: 'deploys',
+    plugin: 'mail',
+    auth_mode: 'bearer',
+    secret: SECRET,
+  };
   const { status, body } = await client.post('/webhooks', hook);
   if (status >= 300) throw new Error(`the webhook came to ${status} ${JSON.stringify(body)}`);
-  return String(body['secret']);
+  return SECRET;
 }
 
 export const webhookWithoutTarget: Breakage = {
@@ -77,21 +83,30 @@ export const webhookWithoutTarget: Breakage = {
   setup: { api, plugins: { mail: { program: succeeds } } },
   async break(installation) {
     const secret = await addWebhook(installation);
-    await installation.client.post('/plugins/mail/disable');
-    const status = await deliver(installation, secret);
+    const directory = installation.path('plugins/mail');
+    await rename(directory, installation.path('mail'));
+    await installation.edit(({ plugins }) => delete plugins['mail']);
+    installation.lock();
+    await installation.client.post('/system/reload');
+    const refused = await deliver(installation, secret);
+    if (refused < 400) throw new Error(`the delivery came to ${refused}`);
     return {
+      async byHand() {
+        await rename(installation.path('mail'), directory).catch(() => 'it is back');
+        installation.lock();
+      },
       async works() {
         const after = await deliver(installation, secret);
-        if (after >= 300) throw new Error(`the delivery came to ${after}, before ${status}`);
+        if (after >= 300) throw new Error(`the delivery came to ${after}`);
       },
     };
   },
   finding: {
-    id: /webhook.*deploys/,
-    message: /deploys|mail/,
-    evidence: /mail/,
-    fix: /mail|enable/,
-    command: /^ductile (plugin enable mail|webhook edit deploys)/,
+    id: /^webhooks:webhook deploys/,
+    message: /no plugin mail|mail/,
+    evidence: /deploys/,
+    fix: /target/,
+    command: /^ductile system reload/,
   },
 };
 
@@ -128,9 +143,9 @@ export const webhookWithoutSecret: Breakage = {
     };
   },
   finding: {
-    id: /webhook|credential/,
+    id: /^credential_missing:deploy-secret|^webhooks:/,
     message: /deploy-secret/,
-    evidence: /deploy/,
+    evidence: /no credential|config/,
     fix: /credential set/,
     command: /^ductile credential set deploy-secret/,
   },
@@ -184,27 +199,16 @@ case "$request" in *hunter22*) echo '{"status":"ok","result":"done"}';;
     await installation.start();
     const id = await installation.submit('mail');
     return {
-      byHand: async ({ fix }) => {
-        const { copyFile, access } = await import('node:fs/promises');
-        const [path] = /\S+credential\.key/.exec(fix) ?? [];
-        if (
-          path !== undefined &&
-          (await access(safe).then(
-            () => true,
-            () => false,
-          ))
-        )
-          await copyFile(safe, path);
-      },
+      adapt: (command) => command.replace('BACKUP/credential.key', safe),
       works: async () => void (await installation.jobIs(id, 'succeeded')),
     };
   },
   finding: {
-    id: /credential/,
-    message: /mail-password|1 credential/,
-    evidence: /mail|key/,
+    id: /^credential_key_missing:/,
+    message: /key \S+ is missing/,
+    evidence: /credential mail-password/,
     fix: /credential\.key/,
-    command: /^ductile /,
+    command: /^cp \S+\/credential\.key \S+\/credential\.key/,
   },
 };
 

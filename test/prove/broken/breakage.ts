@@ -1,5 +1,6 @@
 /** One kind of broken installation, and how an operator repairs it with nothing but `doctor`. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { messageOf } from '../../../src/base/errors.ts';
 import type { Database } from '../../support/instance.ts';
 import type { Figures } from '../support/report.ts';
 import { makeInstallation, type Installation, type InstallationSetup } from './installation.ts';
@@ -23,6 +24,8 @@ export interface Breakage {
 export interface Broken {
   /** What no command does: the edit, the file or the decision that the finding's `fix` asks for. */
   byHand?(finding: Finding): Promise<void>;
+  /** Fills in what only the operator knows, such as where a backup is. */
+  adapt?(command: string): string;
   /** The secret that a command asks for, which no answer shows. */
   input?(finding: Finding): string;
   /** Rejects unless the work goes on. */
@@ -39,8 +42,10 @@ export interface ExpectedFinding {
 }
 
 const CALLS_MAX = 10;
-const patienceMs = Number(process.env['PATIENCE'] ?? 60_000);
+const patienceMs = 240_000;
 const restMs = 250;
+/** Two looks of the service, which come every 15 s. */
+const GONE_MS = 35_000;
 
 export interface Story {
   readonly breakage: Breakage;
@@ -66,11 +71,14 @@ export async function playStory({ breakage, database, surface }: Story): Promise
     ? makeAgentOperator(installation.directory)
     : makeOperator(installation, surface));
   const faults = await followDoctor({ breakage, broken, installation, operator });
-  await broken.works();
+  await broken.works().catch((error: unknown) => faults.push(`not repaired: ${messageOf(error)}`));
   const { answers } = operator;
   faults.push(...findLongAnswers(answers));
   if (answers.length > CALLS_MAX) faults.push(`it took ${answers.length} calls`);
-  if (faults.length > 0) throw new Error(`${breakage.name} on ${database}: ${faults.join('\n')}`);
+  if (faults.length > 0) {
+    const lines = answers.map(({ line, code }) => `${code} $ ${line}`);
+    throw new Error([`${breakage.name} on ${database}`, ...faults, ...lines].join('\n'));
+  }
   const bytes = answers.map(({ stdout, stderr }) => stdout.length + stderr.length);
   return { repaired: 1, calls: [answers.length], largestAnswer: [Math.max(...bytes)] };
 }
@@ -89,26 +97,37 @@ async function followDoctor({ breakage, broken, installation, operator }: Repair
   let wasNamed = false;
   while (operator.answers.length < CALLS_MAX) {
     const findings = findUrgent(await operator.doctor(), breakage);
-    const next = findings.find(({ id }) => !tried.has(id));
+    const next =
+      findings.find(({ id }) => !tried.has(id)) ??
+      findings.find((finding) => findAcknowledgement(finding) !== undefined);
     if (next === undefined) {
       if (findings.length > 0) faults.push(`doctor still says:\n${listFindings(findings)}`);
       break;
     }
-    tried.add(next.id);
     const isExpected = breakage.finding.id.test(next.id);
     if (isExpected) faults.push(...judgeFinding(next, breakage.finding));
     wasNamed ||= isExpected;
-    const [command] = next.commands;
-    if (isExpected) await operator.why(next.why ?? next.id);
+    const command = tried.has(next.id) ? findAcknowledgement(next) : next.commands[0];
+    tried.add(next.id);
+    if (isExpected)
+      await operator
+        .why(next.why ?? next.id)
+        .catch((error: unknown) => faults.push(messageOf(error)));
     await broken.byHand?.(next);
     if (command !== undefined) {
-      const { code, stdout, stderr } = await operator.run(command, broken.input?.(next));
+      const line = broken.adapt?.(command) ?? command;
+      const { code, stdout, stderr } = await operator.run(line, broken.input?.(next));
       if (code !== 0) faults.push(`${command} exited with ${code}: ${stdout}${stderr}`);
     }
     await waitUntilGone(installation, next);
   }
   if (!wasNamed) faults.push(`no finding matched ${breakage.finding.id}`);
   return faults;
+}
+
+/** Some findings are about the past; an operator who has repaired the cause acknowledges them. */
+function findAcknowledgement({ commands }: Finding): string | undefined {
+  return commands.find((command) => command.startsWith('ductile incident acknowledge '));
 }
 
 /** Leaves out what is only good to know, unless it is what was broken. */
@@ -125,10 +144,10 @@ function judgeFinding(finding: Finding, expected: ExpectedFinding): string[] {
   };
   return Object.entries(said)
     .filter(([part, text]) => !expected[part as keyof typeof said].test(text))
-    .map(
-      ([part, text]) =>
-        `the ${part} of ${finding.id} is "${text}", which ${String(expected[part as keyof typeof said])} does not match`,
-    );
+    .map(([part, text]) => {
+      const pattern = String(expected[part as keyof typeof said]);
+      return `the ${part} of ${finding.id} is "${text}", which ${pattern} does not match`;
+    });
 }
 
 async function waitUntilFound(
@@ -148,7 +167,7 @@ async function waitUntilFound(
 
 /** Findings may go with the next look of the service; whoever follows them waits a moment, too. */
 async function waitUntilGone(installation: Installation, { id }: Finding): Promise<void> {
-  const until = performance.now() + patienceMs / 2;
+  const until = performance.now() + GONE_MS;
   while (performance.now() < until) {
     const findings = await lookUp(installation, undefined);
     if (!findings.some((finding) => finding.id === id)) return;

@@ -56,7 +56,7 @@ export const changedOnDisk: Breakage = {
     };
   },
   finding: {
-    id: /^config_/,
+    id: /^config_changed:/,
     message: /differs|changed|not active/,
     evidence: /service\.max_workers/,
     fix: /reload/,
@@ -91,9 +91,9 @@ export const routeLoop: Breakage = {
     };
   },
   finding: {
-    id: /route.*(circle|loop)|hops/,
+    id: /^routes:/,
     message: /feed.*mail|mail.*feed/,
-    evidence: /feed\.item.*mail\.sent|hops/,
+    evidence: /config\.yaml/,
     fix: /route/,
     command: /^ductile config unset routes.*reload/,
   },
@@ -119,8 +119,8 @@ export const foreignLock: Breakage = {
     };
   },
   finding: {
-    id: /lock|foreign|other/,
-    message: /process|lock/,
+    id: /^lock_held:/,
+    message: /[Pp]rocess \d+ holds .*old\.yaml/,
     evidence: /old\.yaml/,
     fix: /[Ss]top|end/,
     command: /^kill \d+|^ductile system stop/,

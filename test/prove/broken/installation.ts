@@ -80,7 +80,7 @@ export async function makeInstallation(
   const hasStatus = (path: string, statuses: readonly string[]): Promise<JsonObject> =>
     eventually(`${path} is ${statuses.join(' or ')}`, async () => {
       const { body } = await client.get(path);
-      return statuses.includes(String(body['status'])) && body;
+      return statuses.includes(body['status'] as string) && body;
     });
   return {
     directory,
@@ -101,8 +101,8 @@ export async function makeInstallation(
     },
     lock: () => lock(directory),
     async ductile(line) {
-      const { run } = await makeOperator({ directory }, 'variable');
-      const { code, stderr } = await run(`ductile ${line}`);
+      const operator = await makeOperator({ directory }, 'variable');
+      const { code, stderr } = await operator.run(`ductile ${line}`);
       if (code !== 0) throw new Error(`ductile ${line} exited with ${code}: ${stderr}`);
     },
     path: (...names) => join(directory, ...names),
@@ -122,12 +122,15 @@ export async function makeInstallation(
     },
     put: (name, text = '') => writeFile(join(directory, name), text),
     async submit(plugin, query = {}) {
-      const answer = await post(`/plugin/${plugin}/poll?${new URLSearchParams(query)}`, {});
-      return String(answer['job_id']);
+      const answer = await post(
+        `/plugin/${plugin}/poll?${new URLSearchParams(query).toString()}`,
+        {},
+      );
+      return answer['job_id'] as string;
     },
     jobIs: (id, ...statuses) => hasStatus(`/job/${id}`, statuses),
     async startRun(pipeline, payload = {}) {
-      return String((await post(`/pipeline/${pipeline}`, { payload }))['run_id']);
+      return (await post(`/pipeline/${pipeline}`, { payload }))['run_id'] as string;
     },
     runIs: (id, ...statuses) => hasStatus(`/runs/${id}`, statuses),
     jobsAre: (plugin, status, count) =>

@@ -7,7 +7,12 @@ import {
   webhookWithoutTarget,
 } from './access-kinds.ts';
 import { changedOnDisk, foreignLock, routeLoop, typo } from './config-kinds.ts';
-import { droppedVariable, failedSetup, lostExecuteBit } from './plugin-kinds.ts';
+import {
+  droppedVariable,
+  failedSetup,
+  lostExecuteBit,
+  notExecutableAtStart,
+} from './plugin-kinds.ts';
 import {
   alwaysSkipped,
   neverFires,
@@ -28,6 +33,7 @@ import {
 /** Every kind of broken installation that the campaign repairs. */
 export const breakages: readonly Breakage[] = [
   lostExecuteBit,
+  notExecutableAtStart,
   droppedVariable,
   failedSetup,
   openBreaker,
@@ -53,3 +59,6 @@ export const breakages: readonly Breakage[] = [
   crashLoop,
   fullDisk,
 ];
+
+/** Those of `npm test`, which are quick. */
+export const shortBreakages: readonly Breakage[] = [openBreaker, failedSetup];

@@ -1,5 +1,5 @@
 /** Plugins that lost something: their x bit, a variable, a setup that works. */
-import { chmod } from 'node:fs/promises';
+import { chmod, rm } from 'node:fs/promises';
 import { shell, succeeds } from '../../support/plugin-program.ts';
 import type { Breakage } from './breakage.ts';
 
@@ -30,8 +30,21 @@ export const lostExecuteBit: Breakage = {
     message: /mail/,
     evidence: /execut|permission/i,
     fix: /chmod/,
-    command: /^chmod \+x \S+\/plugins\/mail\/run\b/,
+    command: /^chmod \+x \S+\/plugins\/mail\/run/,
   },
+};
+
+export const notExecutableAtStart: Breakage = {
+  name: 'a plugin had lost its x bit when the service started',
+  setup: { plugins: { mail: { program: succeeds, settings: once } } },
+  async break(installation) {
+    await chmod(installation.path('plugins/mail/run'), 0o644);
+    const id = await installation.submit('mail', { delay: '1s' });
+    await installation.stop();
+    await installation.start();
+    return { works: async () => void (await installation.jobIs(id, 'succeeded')) };
+  },
+  finding: lostExecuteBit.finding,
 };
 
 export const droppedVariable: Breakage = {
@@ -57,7 +70,7 @@ else echo '{"status":"ok","result":"done"}'; fi`),
     };
   },
   finding: {
-    id: /env|variable/,
+    id: /^\w*(env|variable)\w*:mail/,
     message: /mail.*MAIL_REGION|MAIL_REGION.*mail/,
     evidence: /MAIL_REGION is not set/,
     fix: /plugin_env_passthrough/,
@@ -82,18 +95,18 @@ export const failedSetup: Breakage = {
     await installation.edit(({ plugins }) => {
       plugins['mail'] = { ...plugins['mail'], config: { region: 'eu' } };
     });
+    installation.lock();
     await installation.start();
     const id = await installation.submit('mail');
     return {
       async byHand() {
-        const { rm } = await import('node:fs/promises');
         await rm(installation.path('trouble'), { force: true });
       },
       works: async () => void (await installation.jobIs(id, 'succeeded')),
     };
   },
   finding: {
-    id: /mail/,
+    id: /^plugin_not_set_up:mail/,
     message: /mail/,
     evidence: /the mailbox is away/,
     fix: /init/,

@@ -6,6 +6,7 @@ import { succeeds } from '../../support/plugin-program.ts';
 import type { Breakage } from './breakage.ts';
 import type { Installation } from './installation.ts';
 import { failsInTrouble, once } from './plugin-kinds.ts';
+import { hangsInTrouble } from './work-kinds.ts';
 
 const nightly = { cron: '0 3 * * *', timezone: 'UTC' };
 
@@ -27,10 +28,7 @@ async function previewFires({ client }: Installation): Promise<void> {
   const to = new Date(Date.now() + 3 * 86_400_000).toISOString();
   await eventually('the schedule fires in the preview', async () => {
     const { body } = await client.get(`/schedules/preview?from=${from}&to=${to}`);
-    return (
-      JSON.stringify(body).includes('"fires":true') ||
-      /"outcome":"fires?"/.test(JSON.stringify(body))
-    );
+    return JSON.stringify(body).includes('"fires":true');
   });
 }
 
@@ -57,7 +55,7 @@ export const openBreaker: Breakage = {
     id: /^breaker_open:feed/,
     message: /feed.*poll/,
     evidence: /3 failures.*the mailbox is away/,
-    fix: /reset/,
+    fix: /[Cc]lose the breaker/,
     command: /^ductile system reset feed/,
   },
 };
@@ -66,38 +64,47 @@ export const neverFires: Breakage = {
   name: 'a schedule that never fires',
   setup: { plugins: { feed: { program: succeeds, settings: { schedules: [nightly] } } } },
   async break(installation) {
-    await installation.edit(({ plugins }) => {
-      const schedules = [{ ...nightly, only_between: '08:00-18:00' }];
-      plugins['feed'] = { ...plugins['feed'], schedules };
+    await installation.edit(({ service }) => {
+      service['quiet_hours'] = { start: 21, end: 8 };
     });
+    installation.lock();
     await reload(installation);
     return { works: () => previewFires(installation) };
   },
   finding: {
     id: /^schedule_never_fires:feed/,
     message: /feed.default/,
-    evidence: /only_between|08:00-18:00|outside_time_window/,
-    fix: /only_between/,
-    command: /^ductile config (un)?set .*only_between.*reload/,
-  },
-};
-
-export const alwaysSkipped: Breakage = {
-  name: 'a schedule that is always skipped',
-  setup: { plugins: { feed: { program: succeeds, settings: { schedules: [nightly] } } } },
-  async break(installation) {
-    await installation.edit(({ service }) => {
-      service['quiet_hours'] = { start: 21, end: 8 };
-    });
-    await reload(installation);
-    return { works: () => previewFires(installation) };
-  },
-  finding: {
-    id: /^schedule_(never_fires|always_skipped):feed/,
-    message: /feed.default/,
     evidence: /quiet/,
     fix: /quiet/,
     command: /^ductile config (un)?set .*quiet.*reload/,
+  },
+};
+
+/** Each minute another time is skipped because the job of an earlier one hangs. */
+export const alwaysSkipped: Breakage = {
+  name: 'a schedule that is always skipped',
+  setup: {
+    plugins: {
+      feed: {
+        program: hangsInTrouble,
+        settings: { ...once, schedules: [{ cron: '* * * * *' }], timeouts: { poll: '2h' } },
+      },
+    },
+  },
+  async break(installation) {
+    await installation.put('trouble');
+    await installation.jobsAre('feed', 'running', 1);
+    await rm(installation.path('trouble'));
+    return {
+      works: async () => void (await installation.jobsAre('feed', 'succeeded', 1)),
+    };
+  },
+  finding: {
+    id: /^schedule_(always_)?skipped:feed/,
+    message: /feed.default/,
+    evidence: /already_running/,
+    fix: /[Cc]ancel/,
+    command: /^ductile job cancel /,
   },
 };
 
@@ -110,15 +117,15 @@ export const pausedSchedule: Breakage = {
     await installation.client.post('/schedules/feed/pause');
     const { status } = await findSchedule(installation);
     const done = (await installation.jobsAre('feed', 'succeeded', 0)).length;
-    if (status !== 'paused') throw new Error(`the schedule is ${String(status)}`);
+    if (status !== 'paused') throw new Error(`the schedule is ${JSON.stringify(status)}`);
     return {
       works: async () => void (await installation.jobsAre('feed', 'succeeded', done + 1)),
     };
   },
   finding: {
-    id: /^schedule_paused:feed/,
+    id: /^paused:schedule\/feed\/default/,
     message: /feed.default.*paused/,
-    evidence: /paused.*by.*at|by .* since/,
+    evidence: /^\S.* at 20\d\d-\S+/,
     fix: /[Rr]esume/,
     command: /^ductile schedule resume feed default/,
   },
@@ -133,9 +140,9 @@ export const pausedSystem: Breakage = {
     return { works: async () => void (await installation.jobIs(id, 'succeeded')) };
   },
   finding: {
-    id: /^system_paused:/,
+    id: /^paused:system/,
     message: /paused/,
-    evidence: /by .*20\d\d-|1 job/,
+    evidence: /^\S.* at 20\d\d-\S+/,
     fix: /[Rr]esume/,
     command: /^ductile system resume/,
   },

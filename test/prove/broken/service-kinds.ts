@@ -1,5 +1,5 @@
 /** What takes the whole service away: a job that kills it, a disk without room. */
-import { rmSync } from 'node:fs';
+import { chmodSync, rmSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { disks } from '../../crash/support/disk.ts';
 import { eventually } from '../../support/instance.ts';
@@ -15,18 +15,18 @@ function superviseService(installation: Installation): {
   readonly end: () => void;
 } {
   let count = 0;
-  let isOver = false;
+  const over = new AbortController();
   const watch = async (): Promise<void> => {
-    while (!isOver) {
+    for (;;) {
       await installation.server.exited;
-      if (isOver) return;
+      if (over.signal.aborted) return;
       count += 1;
       const server = await installation.start();
       await writeFile(installation.path('service.pid'), String(server.pid));
     }
   };
   watch().catch(() => 'it was killed before it was ready, or the test is over');
-  return { crashes: () => count, end: () => (isOver = true) };
+  return { crashes: () => count, end: () => over.abort() };
 }
 
 export const crashLoop: Breakage = {
@@ -57,9 +57,9 @@ export const crashLoop: Breakage = {
     };
   },
   finding: {
-    id: /crash/,
+    id: /^crash_loop:bomb/,
     message: /bomb/,
-    evidence: /\d+ (crashes|times)/,
+    evidence: /\d+ service processes/,
     fix: /[Cc]ancel/,
     command: /^ductile job cancel /,
   },
@@ -74,6 +74,7 @@ export const fullDisk: Breakage = {
   async start(installation) {
     rmSync(installation.path('state'), { recursive: true });
     disk?.prepare(installation.path('state'));
+    chmodSync(installation.path('state'), 0o700);
     await installation.start();
   },
   async break(installation) {
@@ -97,7 +98,7 @@ export const fullDisk: Breakage = {
     };
   },
   finding: {
-    id: /disk/,
+    id: /^disk_full:/,
     message: /disk/,
     evidence: /free/,
     fix: /[Ff]ree|space/,

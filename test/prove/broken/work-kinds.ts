@@ -7,7 +7,7 @@ import type { Installation } from './installation.ts';
 import { failsInTrouble, once } from './plugin-kinds.ts';
 
 /** Takes an hour while a file called `trouble` is in the installation, else no time at all. */
-const hangsInTrouble = shell(`cat > /dev/null
+export const hangsInTrouble = shell(`cat > /dev/null
 if [ -e ../../trouble ]; then exec sleep 3600; fi
 echo '{"status":"ok","result":"done"}'`);
 
@@ -33,8 +33,8 @@ export const haltedRuns: Breakage = {
     return {
       byHand: () => rm(installation.path('trouble'), { force: true }),
       works: async () => {
-        await eventually('a run has completed', async () => {
-          const { body } = await installation.client.get('/runs?status=completed');
+        await eventually('a run has succeeded', async () => {
+          const { body } = await installation.client.get('/runs?status=succeeded');
           return (body['runs'] as unknown[]).length > 0;
         });
       },
@@ -60,13 +60,13 @@ export const unseenApproval: Breakage = {
   async break(installation) {
     const id = await installation.startRun('publish');
     await installation.runIs(id, 'running', 'waiting');
-    return { works: async () => void (await installation.runIs(id, 'completed')) };
+    return { works: async () => void (await installation.runIs(id, 'succeeded')) };
   },
   finding: {
-    id: /approval.*publish/,
+    id: /^approval_waiting:publish/,
     message: /publish/,
     evidence: /Publish it\?/,
-    fix: /approve/,
+    fix: /[Aa]pprove/,
     command: /^ductile run approve \S+ ask/,
   },
 };
@@ -85,7 +85,7 @@ export const deadJobs: Breakage = {
     };
   },
   finding: {
-    id: /^job.*dead.*:mail/,
+    id: /^job_dead:mail/,
     message: /2 jobs.*mail/,
     evidence: /the mailbox is away/,
     fix: /retry/,
@@ -110,9 +110,9 @@ export const hangingJob: Breakage = {
     return { works: async () => void (await installation.jobIs(waiting, 'succeeded')) };
   },
   finding: {
-    id: /(hang|slow|long|worker)/,
+    id: /^job_overlong:/,
     message: /slow/,
-    evidence: /usual|median|p95/,
+    evidence: /95 % of its last \d+ attempts took at most/,
     fix: /[Cc]ancel/,
     command: /^ductile job cancel /,
   },
@@ -135,19 +135,22 @@ export const heldKey: Breakage = {
     return { works: async () => void (await installation.jobIs(waiting, 'succeeded')) };
   },
   finding: {
-    id: /key|held|dependency/,
-    message: /database/,
-    evidence: /slow/,
+    id: /^job_overlong:/,
+    message: /slow poll has held the dependency key database/,
+    evidence: /95 % of its last \d+ attempts took at most/,
     fix: /[Cc]ancel/,
     command: /^ductile job cancel /,
   },
 };
 
-/** The key names the day and not the item, so that only the first item of a day is handled. */
+/** Emits the item that is in the file `item`, with this key. */
 const emits = (key: string): string =>
   shell(`cat > /dev/null
-item=$(cat ../../item); echo '{"status":"ok","result":"done","events":[{"type":"feed.item","payload":{},"dedupe_key":"${key}"}]}'`);
+item=$(cat ../../item)
+event='{"type":"feed.item","payload":{"item":"'$item'"},"dedupe_key":"${key}"}'
+echo '{"status":"ok","result":"done","events":['"$event"']}'`);
 
+/** The key names the day and not the item, so only the first item of a day is handled. */
 export const wideDedupeKey: Breakage = {
   name: 'a dedupe key that is too wide',
   setup: {
@@ -178,10 +181,10 @@ export const wideDedupeKey: Breakage = {
     };
   },
   finding: {
-    id: /dedupe/,
-    message: /mail|feed\.item/,
-    evidence: /2026-11-18/,
-    fix: /dedupe_key/,
+    id: /^work_suppressed:/,
+    message: /2026-11-18/,
+    evidence: /holds the key/,
+    fix: /key/,
     command: /^ductile /,
   },
 };
