@@ -4,6 +4,7 @@ import { onLink } from './api/live.ts';
 import type { Link } from './api/stream.ts';
 import { signOut } from './api/token.ts';
 import { Attention, useAttention, useAttentionState } from './finding/attention.ts';
+import { needsAttention } from './finding/merge.ts';
 import { link, type Route } from './route.ts';
 import { nouns } from './nouns.ts';
 import { count } from './text/time.ts';
@@ -76,9 +77,10 @@ export function Shell({
 
 /** How many findings need attention; nothing while none is known. */
 function FindingCount() {
-  const urgent = useAttention().findings.filter(({ severity }) => severity !== 'info');
+  const urgent = useAttention().findings.filter(needsAttention);
   if (urgent.length === 0) return null;
-  const tone = urgent.some(({ severity }) => severity === 'error') ? 'bad' : 'warn';
+  const [first] = urgent;
+  const tone = first?.severity === 'error' ? 'bad' : 'warn';
   return (
     <span class={`nav-count ${tone}`}>
       {count(urgent.length)}

@@ -291,9 +291,9 @@ describe('acting shows the plan first', () => {
       const alarm = page.locator('.findings > li', { hasText: 'broken poll' });
       await alarm.getByRole('link', { name: 'Open incident' }).click();
       await page.waitForURL(`**/ui/incidents/${incident}`);
-      await page.getByRole('button', { name: 'Reset the breaker' }).click();
+      await page.getByRole('button', { name: 'Reset breaker' }).click();
       await page.locator('dialog .plan').getByText('broken').first().waitFor();
-      await page.getByRole('dialog').getByRole('button', { name: 'Reset the breaker' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Reset breaker' }).click();
       await page.getByText('Breaker reset').waitFor();
       const { body } = await place.api.ask('/system/breaker');
       expect(JSON.stringify(body['breakers'])).not.toContain('"state":"open"');

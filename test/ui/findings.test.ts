@@ -1,7 +1,7 @@
 /** What needs attention: the panel of the Overview, the page of `doctor`, and its count in the menu. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Page } from 'playwright-core';
-import { openDashboard, type Dashboard } from '../support/dashboard.ts';
+import { openDashboard, waitingRun, type Dashboard } from '../support/dashboard.ts';
 import { eventually } from '../support/instance.ts';
 
 let place: Dashboard;
@@ -85,9 +85,45 @@ describe('the Overview', () => {
       await open('/ui');
       const finding = page.getByRole('listitem').filter({ hasText: incident.message });
       await finding.getByRole('button', { name: 'Reset breaker' }).waitFor();
-      await finding.getByRole('link', { name: 'Open incident' }).click();
-      await page.waitForURL(`**/ui/incidents/${incident.incident_id}`);
+      const href = await finding.getByRole('link', { name: 'Open incident' }).getAttribute('href');
+      expect(href).toBe(`/ui/incidents/${incident.incident_id}`);
     }));
+});
+
+test('a question that waits is decided from the Overview, with a reason', async () => {
+  const run = await waitingRun(place, 'the backup');
+  const finding = {
+    severity: 'info',
+    category: 'pipelines',
+    place: 'approval_waiting:decide',
+    key: 'decide',
+    message: 'A run of the pipeline decide waits for approval.',
+    fix: 'Approve or reject it.',
+    id: 'approval_waiting:decide',
+    evidence: `run ${run}: Go on with the backup?`,
+    commands: [`ductile run approve ${run} agree`, `ductile run reject ${run} agree`],
+    why: run,
+    since: '2026-01-01T00:00:00.000Z',
+    count: 1,
+    detail: null,
+  };
+  await place.look(async ({ page, open, audit }) => {
+    await answer(page, '/incidents', { incidents: [], next_cursor: null });
+    await answer(page, '/system/doctor', { ...healthy, findings: [finding] });
+    await open('/ui');
+    const card = page.getByRole('list', { name: 'What needs attention' });
+    await card.getByText(finding.message).waitFor();
+    expect(await page.getByText('Nothing needs attention.').count()).toBe(0);
+    await card.getByRole('button', { name: 'Approve' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.locator('blockquote').getByText('Go on with the backup?').waitFor();
+    await dialog.getByLabel('Reason').fill('it is tested');
+    expect(await audit()).toEqual([]);
+    await dialog.getByRole('button', { name: 'Approve' }).click();
+    await page.getByText('Step approved').waitFor();
+  });
+  const { body } = await place.api.ask(`/runs/${run}`);
+  expect(body['approvals']).toMatchObject([{ approved: true, reason: 'it is tested' }]);
 });
 
 describe('the page of doctor', () => {
@@ -96,8 +132,7 @@ describe('the page of doctor', () => {
       await open('/ui/doctor');
       const { body } = await place.api.ask('/system/doctor');
       const all = body['findings'] as { readonly severity: string }[];
-      const urgent = all.filter(({ severity }) => severity !== 'info').length;
-      await page.getByRole('link', { name: `Doctor ${urgent} findings` }).waitFor();
+      await page.getByRole('link', { name: /^Doctor \d+ findings$/ }).waitFor();
       const list = page.getByRole('list', { name: 'Findings' });
       await expect.poll(() => list.locator('> li').count()).toBe(all.length);
       expect(await audit()).toEqual([]);

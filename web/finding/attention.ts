@@ -55,11 +55,15 @@ export function useAttentionState(): AttentionState {
     }, CHECK_MS);
     return () => clearInterval(timer);
   }, [doctor.reload]);
+  const isLoading = [doctor, incidents].some(({ data, error }) => data === undefined && !error);
   const errors = [doctor.error, incidents.error].filter((error) => error !== undefined);
   return {
-    isLoading: [doctor, incidents].some(({ data, error }) => data === undefined && !error),
+    isLoading,
     isChecked: doctor.data !== undefined,
-    findings: mergeIncidents(doctor.data?.findings ?? [], incidents.data?.incidents ?? []),
+    // Without the answer of `doctor`, an incident would look as if nothing explained it.
+    findings: isLoading
+      ? []
+      : mergeIncidents(doctor.data?.findings ?? [], incidents.data?.incidents ?? []),
     errors,
     reload,
   };

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
+import { isDestroying } from '../api/client.ts';
 import { link } from '../route.ts';
 import { count } from '../text/time.ts';
 import { Command } from '../ui/parts.tsx';
@@ -96,7 +97,6 @@ interface ActsProps extends Pick<FindingProps, 'finding' | 'reload'> {
 function Acts({ finding, reload, children }: ActsProps) {
   const subject = findSubject(finding);
   const { incident } = finding;
-  const remedies = finding.commands.flatMap((command) => readRemedy(command) ?? []);
   return (
     <div class="acts">
       {subject !== undefined && <a href={subject.href}>Open {subject.noun}</a>}
@@ -104,15 +104,25 @@ function Acts({ finding, reload, children }: ActsProps) {
         <a href={link('incidents', { id: incident.incident_id })}>Open incident</a>
       )}
       {children}
-      {remedies.map((remedy, at) => (
-        <button
-          type="button"
-          class={at === 0 ? 'main' : ''}
-          onClick={() => askRemedy(remedy, reload)}
-        >
-          {remedy.word}
-        </button>
-      ))}
+      <Remedies finding={finding} reload={reload} />
     </div>
+  );
+}
+
+/** A button for each command that the dashboard can carry out. */
+export function Remedies({ finding, reload }: Pick<FindingProps, 'finding' | 'reload'>) {
+  return (
+    <>
+      {finding.commands.map((command, at) => {
+        const remedy = readRemedy(command);
+        if (remedy === undefined) return null;
+        const tone = isDestroying(remedy.name) ? 'danger' : at === 0 ? 'main' : '';
+        return (
+          <button type="button" class={tone} onClick={() => askRemedy(remedy, reload)}>
+            {remedy.word}
+          </button>
+        );
+      })}
+    </>
   );
 }

@@ -19,6 +19,11 @@ export function mergeIncidents(
   return merged.toSorted((a, b) => rank(a) - rank(b));
 }
 
+/** True for errors, warnings and what waits for a decision; notes about files need nothing. */
+export function needsAttention({ severity, id, place, commands }: Finding): boolean {
+  return severity !== 'info' || (place === id && commands.length > 0);
+}
+
 function describe(id: string, incident: Incident): Merged {
   const [plugin = '', command = ''] = incident.key.split('/');
   const isBreaker = incident.kind === 'breaker_open' && command !== '';

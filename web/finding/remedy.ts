@@ -106,6 +106,12 @@ export const remedies: Readonly<Partial<Record<Name, RemedyRules>>> = {
     title: ({ plugin }) => `Enable the plugin ${String(plugin)}?`,
     done: 'Plugin enabled',
   },
+  'plugin.disable': {
+    positionals: ['plugin'],
+    word: 'Disable plugin',
+    title: ({ plugin }) => `Disable the plugin ${String(plugin)}?`,
+    done: 'Plugin disabled',
+  },
   'package.enable': {
     positionals: ['package'],
     word: 'Enable package',
@@ -117,6 +123,12 @@ export const remedies: Readonly<Partial<Record<Name, RemedyRules>>> = {
     word: 'Approve directive',
     title: () => 'Approve this directive?',
     done: 'Directive approved',
+  },
+  'directive.cancel': {
+    positionals: ['id'],
+    word: 'Cancel directive',
+    title: () => 'Cancel this directive?',
+    done: 'Directive cancelled',
   },
   'tenant.resume': {
     positionals: ['slug'],

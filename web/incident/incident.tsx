@@ -3,13 +3,14 @@ import type { Output } from '../api/types.ts';
 import { link, type Route } from '../route.ts';
 import { count } from '../text/time.ts';
 import { Json } from '../ui/json.tsx';
-import { Card, Facts, Head, Loaded } from '../ui/parts.tsx';
+import { Card, Command, Facts, Head, Loaded } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
-import { Text, Time } from '../ui/text.tsx';
+import { Marked, Text, Time } from '../ui/text.tsx';
 import { useCall } from '../ui/use-call.ts';
 import { Why } from '../ui/why.tsx';
+import { useAttention } from '../finding/attention.ts';
+import { Remedies } from '../finding/finding.tsx';
 import { JobTable } from '../job/jobs.tsx';
-import { resetBreaker } from '../overview/breaker.ts';
 import { SignalTable } from '../signal/signals.tsx';
 import { placeOf } from './key.ts';
 
@@ -60,30 +61,60 @@ interface ActsProps {
   readonly reload: () => void;
 }
 
-function Acts({ incident: { kind, key, status }, reload }: ActsProps): ComponentChildren {
-  const place = placeOf(key);
-  if (kind !== 'breaker_open' || status !== 'open' || place === undefined) return null;
+/** What resolves an open incident, as its finding says. */
+function Acts({ incident: { incident_id, status }, reload }: ActsProps): ComponentChildren {
+  const attention = useAttention();
+  const finding = attention.findings.find((one) => one.incident?.incident_id === incident_id);
+  if (status !== 'open' || finding === undefined) return null;
+  const reloadAll = (): void => {
+    reload();
+    attention.reload();
+  };
+  return <Remedies finding={finding} reload={reloadAll} />;
+}
+
+/** The evidence and the commands of an open incident. */
+function Resolution({ incident: { incident_id, status } }: { readonly incident: Story }) {
+  const finding = useAttention().findings.find((one) => one.incident?.incident_id === incident_id);
+  if (status !== 'open' || finding === undefined) return null;
+  const { evidence, fix, commands } = finding;
   return (
-    <button type="button" class="main" onClick={() => resetBreaker(place, reload)}>
-      Reset the breaker
-    </button>
+    <Card title="What resolves it">
+      <div class="pad resolution">
+        {evidence !== null && (
+          <p class="soft">
+            <Text value={evidence} lines />
+          </p>
+        )}
+        {fix !== '' && (
+          <p>
+            <Marked value={fix} />
+          </p>
+        )}
+        {commands.map((command) => (
+          <Command text={command} />
+        ))}
+      </div>
+    </Card>
   );
 }
 
 /** Kinds whose key is `<plugin>/<command>`. */
 const ofCommands = new Set(['failure_streak', 'breaker_open', 'poison_job']);
 
-function Evidence({ incident: { kind, key, detail, signals } }: { readonly incident: Story }) {
+function Evidence({ incident }: { readonly incident: Story }) {
+  const { kind, key, detail, signals } = incident;
   const place = ofCommands.has(kind) ? placeOf(key) : undefined;
   return (
     <div>
+      <Resolution incident={incident} />
       {place !== undefined && <Failed plugin={place[0]} command={place[1]} />}
-      <Card title="What is known">
-        <Json value={detail} label="what is known" />
+      <Card title="Details">
+        <Json value={detail} label="the details" />
       </Card>
       {signals.length > 0 && (
-        <Card title="What was told of it">
-          <SignalTable signals={signals} label="What was told of it" />
+        <Card title="Signals">
+          <SignalTable signals={signals} label="Signals of the incident" />
         </Card>
       )}
     </div>
@@ -116,7 +147,7 @@ function IncidentFacts({ incident }: { readonly incident: Story }) {
           ['Opened', <Time at={incident.opened_at} />],
           ['Last seen', <Time at={incident.last_seen_at} />],
           ['Closed', <Time at={incident.closed_at} none="not yet" />],
-          ['Seen', `${count(incident.count)} times`],
+          ['Seen', incident.count === 1 ? 'once' : `${count(incident.count)} times`],
         ]}
       />
     </Card>

@@ -12,25 +12,30 @@ const ROWS = 50;
 
 const states = [
   ['', 'Open'],
-  ['all', 'Also those that are over'],
+  ['all', 'All'],
 ] as const;
 
-const kinds = [
-  ['', 'Any kind'],
-  ...[
-    'failure_streak',
-    'breaker_open',
-    'schedule_overdue',
-    'queue_stalled',
-    'poison_job',
-    'disk_full',
-    'plugin_not_loaded',
-    'ledger_damaged',
-    'hops_limit',
-  ].map((kind) => [kind, kind.replaceAll('_', ' ')] as const),
-] as const;
+/** Kinds to choose from even while no incident of the kind is shown. */
+const usualKinds = [
+  'run_halted',
+  'job_dead',
+  'failure_streak',
+  'breaker_open',
+  'schedule_overdue',
+  'queue_stalled',
+  'poison_job',
+  'disk_full',
+  'plugin_not_loaded',
+  'ledger_damaged',
+  'hops_limit',
+];
 
-/** What is wrong now, and what was. */
+function listKinds(shown: readonly string[]): (readonly [value: string, text: string])[] {
+  const kinds = [...new Set([...usualKinds, ...shown])];
+  return [['', 'Any kind'], ...kinds.map((kind) => [kind, kind.replaceAll('_', ' ')] as const)];
+}
+
+/** Open and closed incidents. */
 export function IncidentsPage({ route }: { readonly route: Route }) {
   const { status, kind, cursor } = route.query;
   const incidents = useCall(
@@ -43,19 +48,24 @@ export function IncidentsPage({ route }: { readonly route: Route }) {
     },
     cursor === undefined ? ['incident.'] : [],
   );
+  const shown = [
+    ...(kind ? [kind] : []),
+    ...(incidents.data?.incidents ?? []).map((one) => one.kind),
+  ];
   return (
     <>
-      <Head title="Incidents" about="opened once, closed by themselves when it is over" />
+      <Head title="Incidents" about="Opened once for each cause, closed when the cause is gone." />
       <div class="filters">
         <Choice route={route} name="status" label="Status" options={states} />
-        <Select route={route} name="kind" label="Kind" options={kinds} />
+        <Select route={route} name="kind" label="Kind" options={listKinds(shown)} />
       </div>
       <Loaded call={incidents}>
         {({ incidents: rows, next_cursor }) => (
           <>
             {rows.length === 0 ? (
-              <Empty command="ductile system doctor">
-                {status === 'all' ? 'Nothing was ever wrong.' : 'Nothing is wrong.'} To look closer:
+              <Empty command="ductile doctor">
+                {status === 'all' ? 'No incident is recorded.' : 'No incident is open.'} The service
+                opens one when it finds a lasting problem. To see everything that is wrong:
               </Empty>
             ) : (
               <Table

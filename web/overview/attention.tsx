@@ -1,5 +1,6 @@
 import { useAttention } from '../finding/attention.ts';
 import { FindingItem } from '../finding/finding.tsx';
+import { needsAttention } from '../finding/merge.ts';
 import { Unseen } from '../finding/unseen.tsx';
 import { link } from '../route.ts';
 import { count } from '../text/time.ts';
@@ -11,7 +12,7 @@ const SHOWN = 5;
 /** The most urgent findings. It says that nothing is wrong only if `doctor` says so. */
 export function AttentionCard() {
   const { isLoading, isChecked, findings, errors, reload } = useAttention();
-  const urgent = findings.filter(({ severity }) => severity !== 'info');
+  const urgent = findings.filter(needsAttention);
   const notes = findings.length - urgent.length;
   const hasErrors = urgent.some(({ severity }) => severity === 'error');
   if (urgent.length === 0 && !isChecked) return <Unseen errors={errors} />;

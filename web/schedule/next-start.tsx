@@ -1,17 +1,24 @@
 import type { Schedule } from '../api/types.ts';
 import { Text, Time } from '../ui/text.tsx';
 
+interface NextStartProps {
+  readonly row: Schedule;
+  /** Beside its name, where "next" is said already. */
+  readonly isFact?: boolean;
+}
+
 /** When a schedule really starts next, and what keeps it from starting when it is due. */
-export function NextStart({ row }: { readonly row: Schedule }) {
+export function NextStart({ row, isFact = false }: NextStartProps) {
   const { next_start_at: at, held_by: hold, status } = row;
   return (
     <>
       {at !== null && (
         <span class="next-start">
-          next <Time at={at} />
+          {!isFact && 'next '}
+          <Time at={at} />
         </span>
       )}
-      {at === null && status === 'active' && <span class="next-start">no next start</span>}
+      {at === null && status === 'active' && <span class="next-start">next start not known</span>}
       {hold !== null && (
         <>
           {(at !== null || status === 'active') && ': '}

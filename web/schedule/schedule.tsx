@@ -131,7 +131,7 @@ function ScheduleFacts({ row }: { readonly row: Schedule }) {
       <Facts
         facts={[
           ['Starts', <Text value={`${row.plugin} ${row.command}`} />],
-          ['Next start', <NextStart row={row} />],
+          ['Next start', <NextStart row={row} isFact />],
           row.next_run_at === null || row.next_run_at === row.next_start_at
             ? undefined
             : ['Due', <Time at={row.next_run_at} />],

@@ -1,7 +1,8 @@
-import type { Coming, Job, Output } from '../api/types.ts';
+import type { Coming, Job, Output, Schedule } from '../api/types.ts';
 import type { Route } from '../route.ts';
 import { useCall, type Called } from '../ui/use-call.ts';
 import type { Span } from './axis.ts';
+import { stateOf } from './late.ts';
 
 export const ranges: readonly (readonly [value: string, text: string])[] = [
   ['', '6 hours'],
@@ -53,9 +54,19 @@ export function pastOf({ past }: SeenTimes, { plugin, schedule_id }: Named): Job
   return jobs.filter((job) => job.plugin === plugin && job.schedule_id === schedule_id);
 }
 
-export function comingOf({ coming }: SeenTimes, { plugin, schedule_id }: Named): Coming[] {
+/** The coming times of a schedule; those before its next real start are marked as skipped. */
+export function comingOf({ coming }: SeenTimes, row: Schedule): Coming[] {
+  const { plugin, schedule_id, held_by: hold, next_start_at: start } = row;
+  const isHeld = stateOf(row) === 'held';
   const times = coming.data?.times ?? [];
-  return times.filter((time) => time.plugin === plugin && time.schedule_id === schedule_id);
+  return times
+    .filter((time) => time.plugin === plugin && time.schedule_id === schedule_id)
+    .map((time) => {
+      const isBefore = start === null || time.until < start;
+      return isHeld && isBefore && time.fires && hold !== null
+        ? { ...time, fires: false, reason: hold.message }
+        : time;
+    });
 }
 
 function toStamp(ms: number): string {
