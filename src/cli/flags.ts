@@ -43,7 +43,8 @@ export function addFlags(
   const secrets = surface.secrets.map((field) => addSecret(command, field, surface));
   for (const field of positionals) {
     const schema = flags.find((flag) => flag.field === field)?.schema;
-    const name = field.replaceAll('_', '-');
+    const isLast = surface.joins === true && field === positionals.at(-1);
+    const name = `${field.replaceAll('_', '-')}${isLast ? '...' : ''}`;
     command.argument(
       schema?.required === true ? `<${name}>` : `[${name}]`,
       schema?.description ?? '',
@@ -53,7 +54,9 @@ export function addFlags(
   return async (given, options, io) => {
     const input: Record<string, unknown> = {};
     for (const flag of flags) {
-      const value = await readFlag(flag, given[positionals.indexOf(flag.field)], options, io);
+      const place = given[positionals.indexOf(flag.field)];
+      const words = surface.joins === true && Array.isArray(place) ? place.join(' ') : place;
+      const value = await readFlag(flag, words, options, io);
       refuseNoPlace(flag, value, surface);
       const isPath = surface.paths?.includes(flag.field) === true && typeof value === 'string';
       if (value !== undefined) input[flag.field] = isPath ? resolve(io.cwd, value) : value;

@@ -3,7 +3,11 @@ import { cut, fitText, widthOf } from './width.ts';
 export const GAP = '  ';
 const FLEXIBLE_MIN = 8;
 const COLUMN_MIN = 1;
-const ID_MIN = 8;
+/**
+ * The time of an id and the counter of its process, `0199a1b2-c3d4-7e5f`: a process gives it once. So
+ * the short form names one thing among jobs, runs, signals and everything else that has an id.
+ */
+const SHORT_ID_CHARS = 18;
 
 /**
  * Lines of cells in columns. With a width, no line is longer: the last column gives way first, then
@@ -56,7 +60,7 @@ function shrinkWidest(given: readonly number[], room: number): number[] {
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** The beginnings of ids are ids too, as far as they name one thing only. */
+/** The beginning of an id is accepted wherever the id is. */
 function shortenIds(rows: readonly string[][]): string[][] {
   const [titles = [], ...others] = rows;
   const lengths = titles.map((_, at) => {
@@ -69,7 +73,7 @@ function shortenIds(rows: readonly string[][]): string[][] {
 }
 
 function shortestUnique(ids: readonly string[]): number {
-  for (let length = ID_MIN; ; length += 1) {
+  for (let length = SHORT_ID_CHARS; ; length += 1) {
     if (new Set(ids.map((id) => id.slice(0, length))).size === ids.length) return length;
   }
 }

@@ -53,8 +53,9 @@ export function endFailed(
     const { backoffBaseMs, atLeastMs = 0 } = policy;
     return again(charged, Math.max(backoffMs(retryCount, backoffBaseMs, random), atLeastMs));
   }
-  if (report.status === 'timed_out') return terminal(charged, 'timed_out', 'retries_exhausted');
-  return terminal(charged, 'dead', 'retries_exhausted');
+  // Where one attempt is all there is, no retry was ever made.
+  const reason = job.maxAttempts === 1 ? 'attempt_failed' : 'retries_exhausted';
+  return terminal(charged, report.status === 'timed_out' ? 'timed_out' : 'dead', reason);
 }
 
 /** Cut short by us or by the host: nobody is charged, and it is ready again at once or soon. */

@@ -7,6 +7,8 @@ export interface OutlookVerbs {
   usage(upTo: UsageLimits): Promise<Usage>;
   /** What is past its retention has been deleted. */
   notePruned(): Promise<void>;
+  /** How long the last successful attempts of a command ran, in milliseconds; the newest first. */
+  runDurations(of: Pick<Job, 'plugin' | 'command'>): Promise<number[]>;
   /** What stands before a queued job. */
   line(job: Pick<Job, 'plugin' | 'seq'>): Promise<Line>;
   /** The job that runs with a dependency key; when none does, the first of those that wait for it. */

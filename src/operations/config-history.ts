@@ -5,6 +5,7 @@ import { canonical, isObject, parseStored } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { compareKeys } from '../config/key-list.ts';
 import type { ConfigSnapshot, SnapshotPlace } from '../ledger/generations.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import { defineOperation } from './define.ts';
 import { limit } from './job.ts';
 import { nextCursorField, pageFields, readKeyCursor, writeKeyCursor } from './page.ts';
@@ -83,7 +84,7 @@ export const configHistory = defineOperation({
         next_cursor: next,
       };
     }
-    const found = await ledger.snapshot(id);
+    const found = await findSnapshot(ledger, id);
     if (found === undefined) {
       throw new DuctileError('INPUT_INVALID', `there is no configuration ${id} on record`, {
         place: 'id',
@@ -95,6 +96,18 @@ export const configHistory = defineOperation({
     return { snapshots: [shown], next_cursor: null };
   },
 });
+
+/** The one with this id, or the newest recorded one whose id begins so. */
+async function findSnapshot(ledger: Ledger, id: string): Promise<ConfigSnapshot | undefined> {
+  const whole = await ledger.snapshot(id);
+  if (whole !== undefined || id.length < PREFIX_CHARS_MIN) return whole;
+  const newest = await ledger.snapshots(limits.pageRowsMax);
+  const match = newest.find((one) => one.id.startsWith(id.toLowerCase()));
+  return match === undefined ? undefined : await ledger.snapshot(match.id);
+}
+
+/** As short as the beginning of an id may be. */
+const PREFIX_CHARS_MIN = 4;
 
 function readPlace(cursor: string): SnapshotPlace {
   const [createdAt = '', id = ''] = readKeyCursor(cursor).split(' ');

@@ -98,6 +98,8 @@ export interface HttpSurface {
 
 export interface CliSurface {
   readonly positionals?: readonly string[];
+  /** Further words belong to the last positional, as in `ductile why job 0199a1b2`. */
+  readonly joins?: boolean;
   /** Older or other names of the same action. */
   readonly also?: readonly string[];
   /** Flags that are not simply the field's name, such as `-n, --limit <count>`. */

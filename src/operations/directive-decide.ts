@@ -5,14 +5,15 @@ import { parseJson } from '../base/parse-json.ts';
 import type { Decider } from '../directive/approval.ts';
 import type { Directive } from '../directive/directive.ts';
 import { refuseDecision } from '../engine/cause.ts';
-import { notWaiting, readDirective } from '../engine/directive-answers.ts';
+import { notWaiting } from '../engine/directive-answers.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { refuseDenied } from './denied.ts';
 import { answerShape, showAnswer } from './directive-answer.ts';
+import { findDirective } from './find.ts';
 import { allows } from './scopes.ts';
 
-const input = z.strictObject({ id: text().describe('the id of the directive') });
+const input = z.strictObject({ id: text().describe('the id of the directive, or its beginning') });
 const errors = [
   'DIRECTIVE_NOT_FOUND',
   'DIRECTIVE_NOT_WAITING',
@@ -36,9 +37,9 @@ export const approveDirective = defineOperation({
     exitCode: ({ status }) => (status === 'failed' ? 1 : 0),
   },
   async run(context, { id }) {
-    await findApprovable(context, id);
+    const directive = await findApprovable(context, id);
     const by = deciderOf(context);
-    return showAnswer(await context.engine.directives.waiting.approve(id, by));
+    return showAnswer(await context.engine.directives.waiting.approve(directive.id, by));
   },
   async plan(context, { id }) {
     const directive = await findApprovable(context, id);
@@ -61,9 +62,9 @@ export const cancelDirective = defineOperation({
     examples: ['ductile directive cancel 0199a1b2-…'],
   },
   async run(context, { id }) {
-    await findOwn(context, id);
+    const directive = await findOwn(context, id);
     const by = deciderOf(context);
-    return showAnswer(await context.engine.directives.waiting.cancel(id, by));
+    return showAnswer(await context.engine.directives.waiting.cancel(directive.id, by));
   },
   async plan(context, { id }) {
     const directive = await findOwn(context, id);
@@ -79,7 +80,7 @@ function deciderOf({ principal: { actor, role } }: Context): Decider {
 /** Whoever decides about a directive must be allowed what it does. */
 async function findApprovable(context: Context, id: string): Promise<Directive> {
   refuseDecision(context.principal, `the directive ${id}`);
-  const directive = await readDirective(context.engine.ledger, id);
+  const directive = await findDirective(context.engine.ledger, id);
   if (!allows(context.principal.scopes, directive.scope)) throw forbidden(directive);
   await refuseDenied(context, directive.type, parseJson(directive.params) as object);
   return directive;
@@ -87,7 +88,7 @@ async function findApprovable(context: Context, id: string): Promise<Directive> 
 
 /** One's own can be taken back whatever one's token allows by now. */
 async function findOwn(context: Context, id: string): Promise<Directive> {
-  const directive = await readDirective(context.engine.ledger, id);
+  const directive = await findDirective(context.engine.ledger, id);
   const { actor, scopes } = context.principal;
   if (directive.actor !== actor && !allows(scopes, directive.scope)) throw forbidden(directive);
   return directive;

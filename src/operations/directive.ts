@@ -10,7 +10,7 @@ import { defineOperation } from './define.ts';
 import { askDirective } from './direct.ts';
 import { answerShape, showAnswer } from './directive-answer.ts';
 import { dueFields, dueOf } from './due.ts';
-import { findById } from './find.ts';
+import { findDirective } from './find.ts';
 import { cursor, limit } from './job.ts';
 import { showSignal, signalShape } from './shapes.ts';
 import { sightOf } from './sight.ts';
@@ -120,12 +120,7 @@ export const showDirectiveOperation = defineOperation({
   http: { method: 'GET', path: '/directives/:id' },
   cli: { positionals: ['id'], also: ['inspect'], examples: ['ductile directive show 0199a1b2-…'] },
   async run({ engine: { ledger }, principal }, { id }) {
-    const directive = await findById(id, {
-      noun: 'directive',
-      missing: 'DIRECTIVE_NOT_FOUND',
-      exact: () => ledger.directive(id),
-      beginning: (page) => ledger.directives(page),
-    });
+    const directive = await findDirective(ledger, id);
     const signals = await ledger.signals({
       subjectType: 'directive',
       subjectId: directive.id,

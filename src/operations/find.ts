@@ -1,5 +1,7 @@
 import { DuctileError, type ErrorCode } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
+import type { Directive } from '../directive/directive.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 
 /** How long a whole id is. */
 export const ID_LENGTH = 36;
@@ -41,3 +43,37 @@ export async function findById<T extends { readonly id: string }>(
     },
   );
 }
+
+/** The directive with this id, or the only one whose id begins so. */
+export function findDirective(ledger: Ledger, id: string): Promise<Directive> {
+  return findById(id.toLowerCase(), {
+    noun: 'directive',
+    missing: 'DIRECTIVE_NOT_FOUND',
+    exact: () => ledger.directive(id.toLowerCase()),
+    beginning: (page) => ledger.directives(page),
+  });
+}
+
+/** One of several things that a name fits. */
+export interface NamedCandidate {
+  readonly kind: string;
+  readonly id: string;
+  /** A few words that tell it from the others. */
+  readonly label?: string;
+}
+
+/** The error that a name fits several things, with all of them and their kinds. */
+export function ambiguousName(given: string, candidates: readonly NamedCandidate[]): DuctileError {
+  const named = candidates
+    .slice(0, NAMED_SHOWN)
+    .map(({ kind, id, label }) => `${kind} ${id}${label === undefined ? '' : ` (${label})`}`);
+  const more = candidates.length - named.length;
+  const rest = more > 0 ? ` and ${more} more` : '';
+  return new DuctileError('INPUT_INVALID', `${given} fits ${candidates.length} things`, {
+    place: 'id',
+    hint: `Give the kind and the whole id of one of them: ${named.join(', ')}${rest}.`,
+    details: { candidates: candidates.map((one) => ({ ...one })) },
+  });
+}
+
+const NAMED_SHOWN = 10;

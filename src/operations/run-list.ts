@@ -73,7 +73,7 @@ export const listRuns = defineOperation({
         ['STATUS', 'status'],
         ['REASON', 'halt_reason'],
         ['AT STEP', 'halted_at_step'],
-        ['WAITS FOR', 'waits'],
+        ['WAITS FOR', 'waiting_for'],
         ['CREATED', 'created_at'],
         ['DUE', 'due_at'],
         ['COMPLETED', 'completed_at'],

@@ -100,7 +100,7 @@ export const listSchedules = defineOperation({
         ['JOB', 'last_job_status'],
         ['SKIPPED', 'last_skip_reason', 'detail'],
         ['REASON', 'reason', 'detail'],
-        ['HELD BY', 'held'],
+        ['HELD BY', 'held_by'],
       ],
       empty: 'No schedules; those of the configuration begin when the service starts.',
     },

@@ -4,6 +4,7 @@ import { limits } from '../base/limits.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective } from './direct.ts';
+import { findDirective } from './find.ts';
 import { findSignal, signalId } from './signal.ts';
 
 const replayInput = z.strictObject({
@@ -14,7 +15,7 @@ const replayInput = z.strictObject({
   to: moment().optional().describe('all signals from before this time'),
   resume: text()
     .optional()
-    .describe('the id of a failed replay, which is continued after its last step'),
+    .describe('the id of a failed replay or its beginning; it is continued after its last step'),
   handler: text()
     .optional()
     .describe('only by this: a plugin, <plugin>.<command> or pipeline:<name>; all unless told'),
@@ -89,8 +90,14 @@ export const replaySignals = defineOperation({
 
 async function toParams(
   context: Context,
-  { id, ...filter }: z.output<typeof replayInput>,
+  { id, resume, ...filter }: z.output<typeof replayInput>,
 ): Promise<object> {
   const signal = id === undefined ? undefined : await findSignal(context, id);
-  return { ...filter, ...(signal === undefined ? {} : { signal_id: signal.id }) };
+  const { ledger } = context.engine;
+  const failed = resume === undefined ? undefined : await findDirective(ledger, resume);
+  return {
+    ...filter,
+    ...(failed === undefined ? {} : { resume: failed.id }),
+    ...(signal === undefined ? {} : { signal_id: signal.id }),
+  };
 }

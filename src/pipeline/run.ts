@@ -30,6 +30,7 @@ export type StepStatus = (typeof stepStatuses)[number];
 /** The closed list of why a branch, and with it its run, cannot go on. */
 export const haltReasons = [
   'retries_exhausted',
+  'attempt_failed',
   'crashes_exhausted',
   'advancement_retries_exhausted',
   'advancement_crashes_exhausted',
@@ -46,7 +47,8 @@ export type HaltReason = (typeof haltReasons)[number];
 export function haltReasonOf({ status, reason }: Ending): HaltReason {
   if (status === 'cancelled') return 'cancelled';
   if (status === 'timed_out') return 'timeout';
-  return reason === 'crashes_exhausted' ? 'crashes_exhausted' : 'retries_exhausted';
+  if (reason === 'crashes_exhausted' || reason === 'attempt_failed') return reason;
+  return 'retries_exhausted';
 }
 
 export interface Run {

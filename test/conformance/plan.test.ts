@@ -238,6 +238,8 @@ const verbs: Readonly<Record<string, (asked: Asked) => Promise<unknown>>> = {
     ledger.runs({ concurrencyKey: 'key 7', limit: 5 }),
   'find runs that wait for a person': ({ ledger }) =>
     ledger.runs({ awaitingApproval: true, limit: 5 }),
+  'see how long attempts of a command take': ({ ledger }) =>
+    ledger.runDurations({ plugin: 'echo', command: 'poll' }),
   'find what runs ask': ({ ledger }) => ledger.questions(['run 7', 'run 8']),
   'find what runs wait for': ({ ledger }) => ledger.pauses(['run 7', 'run 8']),
   'find retries of jobs': ({ ledger }) => ledger.jobs({ retryOf: ['job 7', 'job 8'], limit: 5 }),

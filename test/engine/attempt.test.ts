@@ -183,7 +183,7 @@ describe('an attempt whose process', () => {
     const place = await makePlace({ plugins: { worker: { program, settings: once } } });
     const { run, attempts } = await place.start();
     const job = await run('worker');
-    expect(job).toMatchObject({ status: 'dead', reason: 'retries_exhausted' });
+    expect(job).toMatchObject({ status: 'dead', reason: 'attempt_failed' });
     const [row] = await attempts(job.id);
     expect(row).toMatchObject({ status: 'failed', cause: 'spawn', pid: null, exitCode: null });
     expect(row?.error).toContain('ENOENT');

@@ -40,7 +40,7 @@ describe.each(databases)('output on %s', (database) => {
     });
     const { run, attempts } = await place.start();
     const job = await run('worker');
-    expect(job).toMatchObject({ status: 'dead', reason: 'retries_exhausted' });
+    expect(job).toMatchObject({ status: 'dead', reason: 'attempt_failed' });
     const [row] = await attempts(job.id);
     expect(row).toMatchObject({ status: 'failed', cause: 'protocol' });
     expect(row?.error).toContain(String(limits.stdoutBytesMax));

@@ -79,7 +79,7 @@ describe.each(databases)('a test on %s', (database) => {
     expect(await invoke(testPipeline, context, input)).toMatchObject({
       status: 'halted',
       steps: [
-        { step: 'try', output: { error: { reason: 'retries_exhausted' } } },
+        { step: 'try', output: { error: { reason: 'attempt_failed' } } },
         { step: 'never', output: { never: null } },
         { step: 'ask', status: 'failed' },
       ],

@@ -200,7 +200,7 @@ describe.each(databases)('a run on %s', (database) => {
 
     const patient = await finish(instance, 'patient', {});
     expect(patient.status).toBe('succeeded');
-    expect(outputOf(patient)).toMatchObject({ error: { reason: 'retries_exhausted' } });
+    expect(outputOf(patient)).toMatchObject({ error: { reason: 'attempt_failed' } });
   });
 
   test('has its own time and budget for a step', async () => {

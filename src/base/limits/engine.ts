@@ -62,6 +62,14 @@ export const engineLimits = {
    * how often a process writes them, and how long the text of a key may be.
    */
   observations: { windowMs: 1 * HOUR, keysMax: 100, flushMs: 2 * SECOND, keyCharsMax: 200 },
+  /** How much longer than usual a job runs before it counts as hanging. */
+  checks: {
+    overlongMinMs: 1 * MINUTE,
+    overlongUnknownMs: 30 * MINUTE,
+    overlongFactor: 5,
+    usualAttemptsMin: 3,
+    usualAttemptsRead: 50,
+  },
   /** How often the log is told of a failure that goes on, such as a database that is away. */
   complaintMs: 1 * MINUTE,
 } as const;

@@ -96,7 +96,7 @@ export const definitions: Readonly<Record<ViewName, ViewDefinition>> = {
       { title: 'WHEN', cell: text('timing'), from: 60 },
       { title: 'LAST', cell: when('last_fired_at'), from: 70 },
       { title: 'JOB', cell: text('last_job_status'), from: 76 },
-      { title: 'HELD BY', cell: (row) => showCell(withRealState(row)['held']), from: 90 },
+      { title: 'HELD BY', cell: (row) => showCell(withRealState(row)['held_by']), from: 90 },
     ],
   },
   incidents: {

@@ -48,11 +48,16 @@ export function rowsOf(value: unknown): readonly Row[] {
   return listOf(value).map(rowOf);
 }
 
-/** The row of a job, a run or a schedule with its state as a person should read it; JSON has the fields. */
+/**
+ * The row of a job, a run or a schedule as a person should read it: its real state, and in words what
+ * it waits for or what holds it. JSON has the fields themselves.
+ */
 export function withRealState(row: Row): Row {
   const { status, waiting_for: waiting, retried_as: retried, held_by: held } = row;
-  if (isObject(held)) return { ...row, held: rowOf(held)['message'] };
-  if (isObject(waiting)) return { ...row, status: 'waiting', waits: formatWaiting(rowOf(waiting)) };
+  if (isObject(held)) return { ...row, held_by: rowOf(held)['message'] };
+  if (isObject(waiting)) {
+    return { ...row, status: 'waiting', waiting_for: formatWaiting(rowOf(waiting)) };
+  }
   if (typeof retried === 'string') return { ...row, status: `${showCell(status)}, retried` };
   return row;
 }

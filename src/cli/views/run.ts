@@ -124,7 +124,7 @@ function showHead(
     ['run', run['run_id']],
     ['pipeline', run['pipeline']],
     ['status', withRealState(run)['status']],
-    ['waits for', withRealState(run)['waits']],
+    ['waits for', withRealState(run)['waiting_for']],
     ['halted at', run['halted_at_step']],
     ['reason', run['halt_reason']],
     ['error', message],

@@ -12,7 +12,10 @@ export function showWhy(output: JsonOutput, printer: Printer): void {
   // The verdict is the first fact in a sentence.
   const [first, ...others] = rowsOf(output['chain']);
   if (first !== undefined) printer.line(tellEvidence(first, printer));
-  showChain(others, printer);
+  const blockers = rowsOf(output['blockers']);
+  const isMany = blockers.length > 1;
+  if (isMany) showBlockers(blockers, printer);
+  showChain(isMany ? others.slice(blockers.length - 1) : others, printer);
   if (movesAt !== null || movesBy !== null) {
     printer.line();
     printer.pairs([
@@ -24,6 +27,18 @@ export function showWhy(output: JsonOutput, printer: Printer): void {
   if (commands.length === 0) return;
   printer.line();
   for (const command of commands) printer.line(`  $ ${showCell(command)}`);
+}
+
+/** Everything that holds it back, to be repaired in this order. */
+function showBlockers(blockers: readonly Row[], printer: Printer): void {
+  printer.title(`${blockers.length} things hold it back, in the order of repair:`);
+  for (const [index, row] of blockers.entries()) {
+    printer.line(`  ${index + 1}. ${showCell(row['fact'])}`);
+    printer.line(`     ${tellEvidence(row, printer)}`);
+    for (const command of listOf(row['commands']).slice(0, 1)) {
+      printer.line(`     $ ${showCell(command)}`);
+    }
+  }
 }
 
 /** Each fact came of the one below it. */

@@ -1,3 +1,4 @@
+import { limits } from '../../base/limits.ts';
 import type { Job } from '../../job/job.ts';
 import type { Row, Session } from '../dialect.ts';
 import type { Line, RunningJob } from '../outlook.ts';
@@ -27,6 +28,22 @@ export async function readLine(
     [plugin, seq, AHEAD_MAX],
   );
   return { running: running.map(toRunning), ahead: int(before ?? {}, 'n') };
+}
+
+/** By the index of a plugin's attempts; of a plugin with many commands only the last attempts count. */
+export async function listRunDurations(
+  session: Session,
+  { plugin, command }: Pick<Job, 'plugin' | 'command'>,
+): Promise<number[]> {
+  const rows = await session.run(
+    `select run_ms from (select command, status, run_ms, completed_at, id
+        from ${session.dialect.table('job_log')} where plugin = ?
+        order by completed_at desc, id desc limit ?) last
+      where command = ? and status = 'succeeded' and run_ms is not null
+      order by completed_at desc, id desc`,
+    [plugin, limits.checks.usualAttemptsRead, command],
+  );
+  return rows.map((row) => int(row, 'run_ms'));
 }
 
 function toRunning(row: Row): RunningJob {

@@ -9,6 +9,10 @@ export const kinds = [
   'signal',
   'directive',
   'delivery',
+  'incident',
+  'finding',
+  'plugin',
+  'pipeline',
 ] as const;
 export type Kind = (typeof kinds)[number];
 
@@ -28,6 +32,28 @@ export const explanationShape = z.object({
       }),
     )
     .describe('from what is asked about back to what began it'),
+  blockers: z
+    .array(
+      z.object({
+        fact: z.string(),
+        evidence: z.string(),
+        at: time.optional(),
+        moves_at: time.nullable(),
+        moves_by: z.string().nullable(),
+        commands: z.array(z.string()),
+      }),
+    )
+    .describe('everything that holds it back, in the order of repair; empty when nothing does'),
+  progress: z
+    .object({
+      running_ms: z.int().describe('how long its attempt has run'),
+      silent_ms: z.int().describe('since its start, or the last signal or job that it caused'),
+      median_ms: z.int().nullable().describe('of the last successful attempts of its command'),
+      p95_ms: z.int().nullable(),
+      attempts: z.int().describe('how many attempts that is from'),
+    })
+    .nullable()
+    .describe('of a running job'),
   moves_at: time.nullable().describe('when it moves by itself, at the latest where that is known'),
   moves_by: z.string().nullable().describe('what would make it move by itself'),
   commands: z.array(z.string()).describe('what would move it, the best first'),
@@ -42,8 +68,15 @@ export interface Fact {
   readonly at?: Timestamp | null | undefined;
 }
 
+/**
+ * What a blocker belongs to, in the order in which blockers have to be repaired. `switch` stands for a
+ * pause or something disabled: work starts as soon as it is undone, so that comes last.
+ */
+export const repairs = ['ledger', 'secret', 'plugin', 'service', 'switch'] as const;
+
 /** Why something does not move; when and by what it would, and what somebody could do. */
 export interface Cause extends Fact {
+  readonly repair?: (typeof repairs)[number] | undefined;
   readonly movesAt?: Timestamp | null | undefined;
   readonly movesBy?: string | undefined;
   readonly commands?: readonly string[] | undefined;
@@ -64,6 +97,7 @@ export function toExplanation(
   causes: readonly [Cause, ...Cause[]],
   origin: readonly Fact[],
   more: readonly string[] = [],
+  { blockers = [], progress = null }: Partial<ExplanationParts> = {},
 ): Explanation {
   const [first] = causes;
   const times = causes.map(({ movesAt }) => movesAt ?? null);
@@ -76,9 +110,29 @@ export function toExplanation(
       evidence,
       ...(at === undefined || at === null ? {} : { at }),
     })),
+    blockers: blockers.map(showBlocker),
+    progress,
     moves_at: known.length === times.length ? (known.at(-1) ?? null) : null,
     moves_by: first.movesBy ?? null,
     commands: [...new Set([...causes.flatMap(({ commands = [] }) => commands), ...more])],
+  };
+}
+
+/** Parts that only some explanations have. */
+export interface ExplanationParts {
+  /** What holds the subject back, in the order of repair. */
+  readonly blockers: readonly Cause[];
+  readonly progress: Explanation['progress'];
+}
+
+function showBlocker({ fact, evidence, at, movesAt, movesBy, commands = [] }: Cause) {
+  return {
+    fact,
+    evidence,
+    ...(at === undefined || at === null ? {} : { at }),
+    moves_at: movesAt ?? null,
+    moves_by: movesBy ?? null,
+    commands: [...commands],
   };
 }
 
@@ -115,4 +169,10 @@ const states: Readonly<Record<string, string>> = {
 /** That something is in a state, after its name. */
 export function isInState(status: string): string {
   return states[status] ?? `is ${status}`;
+}
+
+/** A change in the files is active after a reload. */
+export function setting(key: string, value: string): string {
+  const assignment = quote(`${key}=${value}`);
+  return `ductile config set ${assignment} --apply && ductile system reload`;
 }

@@ -1,6 +1,7 @@
 import type { Directive } from '../../directive/directive.ts';
 import { firstLine, toExplanation, type Cause, type Explanation } from './answer.ts';
-import { houseCauses, type HouseFacts } from './waits.ts';
+import type { HouseFacts } from './wait-facts.ts';
+import { houseCauses } from './waits.ts';
 
 export interface DirectiveFacts {
   readonly directive: Directive;

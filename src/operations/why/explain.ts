@@ -1,13 +1,12 @@
 import { parseStored, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
-import type { Directive } from '../../directive/directive.ts';
 import { findEndpoint } from '../../engine/endpoints.ts';
 import { findStranded } from '../../engine/stranded-hooks.ts';
 import { toRunPayload } from '../../engine/starts.ts';
 import type { Job } from '../../job/job.ts';
 import { isTerminal } from '../../job/state.ts';
 import type { Engine } from '../../engine/engine.ts';
-import type { ScheduleRow } from '../../ledger/schedules.ts';
+import { readKeyIds } from '../../engine/vault.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { DeliveryRow, WebhookRow } from '../../ledger/webhooks.ts';
 import type { Condition } from '../../pipeline/condition.ts';
@@ -18,6 +17,7 @@ import { matchRoutes } from '../../pipeline/route.ts';
 import { deliveryEventIn, eventBehind, toEventBaggage } from '../../signal/delivery-event.ts';
 import { senderOf, type Signal } from '../../signal/signal.ts';
 import type { Context } from '../context.ts';
+import { findRetries } from '../job-retries.ts';
 import { explainRun } from '../run-why.ts';
 import { isVisible } from '../sight.ts';
 import { startedBy } from '../webhook-delivery.ts';
@@ -26,23 +26,20 @@ import { showWebhook } from '../webhook-shapes.ts';
 import type { Explanation } from './answer.ts';
 import { explainDelivery } from './delivery.ts';
 import { explainDirective } from './directive.ts';
-import { readHouse, readLinks, readWaits } from './facts.ts';
-import { explainJob } from './job.ts';
+import {
+  explainFindingOf,
+  explainIncidentOf,
+  explainPipelineName,
+  explainPluginName,
+} from './explain-named.ts';
+import type { Found } from './found.ts';
+import { readHouse, readLinks, readProgress, readWaits } from './facts.ts';
+import { explainJob, type StepRunFacts } from './job.ts';
 import { explainRunFacts } from './run.ts';
 import { readOneSchedule } from './schedule-facts.ts';
 import { explainSchedule } from './schedule.ts';
 import { explainSignal, type SignalFacts } from './signal.ts';
 import { explainWebhook, type WebhookFacts } from './webhook.ts';
-
-/** What was found under a name. */
-export type Found =
-  | { readonly kind: 'job'; readonly job: Job }
-  | { readonly kind: 'run'; readonly run: Run }
-  | { readonly kind: 'schedule'; readonly row: ScheduleRow }
-  | { readonly kind: 'webhook'; readonly row: WebhookRow }
-  | { readonly kind: 'signal'; readonly signal: Signal }
-  | { readonly kind: 'directive'; readonly directive: Directive }
-  | { readonly kind: 'delivery'; readonly delivery: DeliveryRow };
 
 /** Reads what is on record about it; what that means is said by pure functions. */
 export async function explain(context: Context, found: Found): Promise<Explanation> {
@@ -53,6 +50,10 @@ export async function explain(context: Context, found: Found): Promise<Explanati
   if (found.kind === 'webhook') return await ofWebhook(engine, found.row);
   if (found.kind === 'signal') return await ofSignal(context, found.signal);
   if (found.kind === 'delivery') return await ofDelivery(engine, found.delivery);
+  if (found.kind === 'plugin') return await explainPluginName(context, found.name, explain);
+  if (found.kind === 'pipeline') return await explainPipelineName(context, found.name, explain);
+  if (found.kind === 'finding') return await explainFindingOf(context, found.finding, explain);
+  if (found.kind === 'incident') return await explainIncidentOf(context, found.incident, explain);
   return explainDirective({ directive: found.directive, house: await readHouse(engine) });
 }
 
@@ -66,21 +67,34 @@ async function ofJob(context: Context, job: Job): Promise<Explanation> {
   const { engine } = context;
   const { ledger } = engine;
   const { plugin, command } = job;
-  const [links, attempts, [breaker], again] = await Promise.all([
+  const [links, attempts, [breaker], retries, run, progress] = await Promise.all([
     readLinks(ledger, { job }, seenBy(context)),
     ledger.attempts([job.id]),
     ledger.breakers({ plugin, command }),
-    isTerminal(job.status) ? ledger.jobs({ causedBy: [job.id], ...FEW }) : [],
+    findRetries(ledger, [job]),
+    readStepRun(ledger, job),
+    job.status === 'running' ? readProgress(ledger, job) : undefined,
   ]);
   return explainJob({
     job,
     links,
     attempts,
     breaker,
-    retriedAs: again.find(({ retryOf }) => retryOf === job.id)?.id,
+    retriedAs: retries.get(job.id),
+    run,
+    progress,
     waits:
       job.status === 'queued' ? await readWaits(engine, job, await readHouse(engine)) : undefined,
   });
+}
+
+async function readStepRun(ledger: Ledger, job: Job): Promise<StepRunFacts | undefined> {
+  if (job.runId === null || !isTerminal(job.status)) return undefined;
+  const [run, [successor]] = await Promise.all([
+    ledger.run(job.runId),
+    ledger.runs({ revivedFrom: job.runId, limit: 1 }),
+  ]);
+  return run && { id: run.id, status: run.status, revivedAs: successor?.id };
 }
 
 async function ofRun(context: Context, run: Run): Promise<Explanation> {
@@ -124,11 +138,16 @@ async function ofWebhook(engine: Engine, row: WebhookRow): Promise<Explanation> 
     isHeard: api.enabled || webhooks.enabled,
     ratePerMinute: rate,
     house,
+    missingKey: missingKeyOf(engine, row),
     turnedAway: engine.hooks.turnedAway.count(row.id, performance.now()),
     missing: findStranded([row], engine).get(row.id),
     deliveries,
     ...started,
   });
+}
+
+function missingKeyOf(engine: Engine, { sealed }: WebhookRow): string | undefined {
+  return sealed === null || readKeyIds(engine).includes(sealed.keyId) ? undefined : sealed.keyId;
 }
 
 /** What a delivery led to, the newest first. */

@@ -5,8 +5,14 @@ import type { Job } from '../../job/job.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Run } from '../../pipeline/run.ts';
 import type { Signal } from '../../signal/signal.ts';
+import { readUsualDuration, type UsualDuration } from '../../insight/usual-duration.ts';
+import type { RunningJob } from '../../ledger/outlook.ts';
+import { findCredentials } from '../../base/credential-ref.ts';
+import { readKeyIds } from '../../engine/vault.ts';
+import { sortByAge } from './crowd.ts';
 import type { Link } from './origin.ts';
-import type { By, HouseFacts, PluginFacts, WaitFacts } from './waits.ts';
+import type { ProgressFacts } from './progress.ts';
+import type { By, CredentialFault, HouseFacts, PluginFacts, WaitFacts } from './wait-facts.ts';
 
 /** How far back a chain is told. */
 const LINKS_MAX = 7;
@@ -47,16 +53,14 @@ export async function readPlugin(engine: Engine, name: string): Promise<PluginFa
 }
 
 /** Reads once what holds plugins, and returns the facts of any of them. */
-export async function readPlugins({
-  ledger,
-  catalog,
-  config,
-}: Engine): Promise<(name: string) => PluginFacts> {
+export async function readPlugins(engine: Engine): Promise<(name: string) => PluginFacts> {
+  const { ledger, catalog, config } = engine;
   const { reapAfterMs, runnerGraceMs } = config.service;
-  const [switches, health, live] = await Promise.all([
+  const [switches, health, live, faultsOf] = await Promise.all([
     ledger.switchedOff(),
     ledger.pluginHealth(),
     ledger.livePlugins(reapAfterMs),
+    readCredentialFaults(engine),
   ]);
   const known = new Set(live);
   return (name) => {
@@ -72,8 +76,26 @@ export async function readPlugins({
       switchedOff: switches.find((one) => one.plugin === name),
       init: init?.status === 'healthy' ? undefined : init,
       parallelism: Number.isFinite(most) ? most : undefined,
+      isConcurrencySafe: plugin?.manifest.concurrencySafe,
       runnerGraceMs,
+      credentials: faultsOf(name),
     };
+  };
+}
+
+/** Reads which credentials of plugins are missing, or sealed with a key that isn't here. */
+async function readCredentialFaults(
+  engine: Engine,
+): Promise<(plugin: string) => CredentialFault[]> {
+  const rows = new Map((await engine.ledger.credentials()).map((row) => [row.name, row]));
+  const keys = new Set(readKeyIds(engine));
+  return (plugin) => {
+    const used = findCredentials(engine.config.plugins[plugin]?.config ?? {});
+    return [...new Set(used.map(({ name }) => name))].flatMap((name): CredentialFault[] => {
+      const row = rows.get(name);
+      if (row === undefined) return [{ name, keyId: undefined }];
+      return keys.has(row.keyId) ? [] : [{ name, keyId: row.keyId }];
+    });
   };
 }
 
@@ -86,12 +108,45 @@ function standingOf(name: string, { catalog }: Pick<Engine, 'catalog'>): PluginF
 
 export async function readWaits(engine: Engine, job: Job, house: HouseFacts): Promise<WaitFacts> {
   const { dependencyKey } = job;
-  const [plugin, line, holder] = await Promise.all([
+  const { ledger } = engine;
+  const [plugin, line, holder, now] = await Promise.all([
     readPlugin(engine, job.plugin),
-    engine.ledger.line(job),
-    dependencyKey === null ? undefined : engine.ledger.dependencyHolder(dependencyKey),
+    ledger.line(job),
+    dependencyKey === null ? undefined : ledger.dependencyHolder(dependencyKey),
+    ledger.now(),
   ]);
-  return { job, house, plugin, line, holder };
+  return { job, house, plugin, line, holder, now, usual: await readUsual(ledger, line.running) };
+}
+
+/** Jobs whose usual duration is read, the oldest first: those that may hang. */
+const COMPARED_MAX = 10;
+
+async function readUsual(
+  ledger: Ledger,
+  running: readonly RunningJob[],
+): Promise<ReadonlyMap<string, UsualDuration>> {
+  const oldest = sortByAge(running).slice(0, COMPARED_MAX);
+  const found = await Promise.all(oldest.map((job) => readUsualDuration(ledger, job)));
+  return new Map(
+    oldest.flatMap(({ id }, at) => {
+      const usual = found[at];
+      return usual === undefined ? [] : [[id, usual] as const];
+    }),
+  );
+}
+
+/** Reads how long a running job has taken and been silent. */
+export async function readProgress(ledger: Ledger, job: Job): Promise<ProgressFacts | undefined> {
+  const { id, startedAt } = job;
+  if (startedAt === null) return undefined;
+  const [now, usual, [signal], [child]] = await Promise.all([
+    ledger.now(),
+    readUsualDuration(ledger, job),
+    ledger.signals({ jobId: id, limit: 1 }),
+    ledger.jobs({ parentJobId: id, limit: 1 }),
+  ]);
+  const records = [signal?.insertedAt, child?.createdAt].filter((at) => at !== undefined);
+  return { now, startedAt, lastRecordAt: records.toSorted().at(-1), usual };
 }
 
 type Beginning = { readonly job: Job } | { readonly run: Run } | { readonly signal: Signal };

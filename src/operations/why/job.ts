@@ -4,6 +4,7 @@ import { formatDuration } from '../../base/duration.ts';
 import type { Attempt } from '../../job/attempt.ts';
 import type { Job } from '../../job/job.ts';
 import type { BreakerRow } from '../../ledger/schedules.ts';
+import type { RunStatus } from '../../pipeline/run.ts';
 import {
   firstLine,
   plural,
@@ -12,9 +13,12 @@ import {
   type Cause,
   type Explanation,
   type Fact,
+  type Subject,
 } from './answer.ts';
+import { describeProgress, type Progress, type ProgressFacts } from './progress.ts';
 import { tellOrigin, type Link } from './origin.ts';
-import { findWaits, type WaitFacts } from './waits.ts';
+import type { WaitFacts } from './wait-facts.ts';
+import { findWaits } from './waits.ts';
 
 export interface JobFacts {
   readonly job: Job;
@@ -27,6 +31,17 @@ export interface JobFacts {
   readonly breaker?: BreakerRow | undefined;
   /** The job that does its work again. */
   readonly retriedAs?: string | undefined;
+  /** Of a step's job: what became of its run. */
+  readonly run?: StepRunFacts | undefined;
+  /** Of one that runs: how long, and what is usual. */
+  readonly progress?: ProgressFacts | undefined;
+}
+
+/** The run that a job is a step of, as far as it decides what can be done with the job. */
+export interface StepRunFacts {
+  readonly id: string;
+  readonly status: RunStatus;
+  readonly revivedAs: string | undefined;
 }
 
 /** Why a job ran, ended as it did, or waits. */
@@ -35,37 +50,57 @@ export function explainJob(facts: JobFacts): Explanation {
   const subject = { kind: 'job', id: job.id, state: job.status } as const;
   const origin = tellOrigin(facts.links);
   if (job.status === 'queued' && waits !== undefined) {
-    return toExplanation(subject, findWaits(waits), origin, [`ductile job cancel ${job.id}`]);
+    const blockers = findWaits(waits);
+    const cancel = [`ductile job cancel ${job.id}`];
+    return toExplanation(subject, blockers, origin, cancel, { blockers });
   }
-  if (job.status === 'running') return toExplanation(subject, [runs(job)], origin);
+  if (job.status === 'running') return explainRunning(subject, facts, origin);
   const [end, ...history] = endOf(facts);
   return toExplanation(subject, [end, ...history], origin, remedies(facts));
 }
 
-function runs({
-  id,
-  attempt,
-  startedAt,
-  claimedBy,
-  claimExpiresAt,
-  cancelRequestedAt,
-}: Job): Cause {
-  const asked = cancelRequestedAt !== null;
+function explainRunning(
+  subject: Subject,
+  { job, progress }: JobFacts,
+  origin: readonly Fact[],
+): Explanation {
+  const told = progress === undefined ? undefined : describeProgress(progress);
+  const cause = describeRunning(job, told);
+  const { usual } = progress ?? {};
+  return toExplanation(subject, [cause], origin, [], {
+    progress:
+      told === undefined
+        ? null
+        : {
+            running_ms: told.runningMs,
+            silent_ms: told.silentMs,
+            median_ms: usual?.medianMs ?? null,
+            p95_ms: usual?.p95Ms ?? null,
+            attempts: usual?.attempts ?? 0,
+          },
+  });
+}
+
+function describeRunning(job: Job, progress: Progress | undefined): Cause {
+  const { id, attempt, startedAt, claimedBy, claimExpiresAt, cancelRequestedAt } = job;
+  const isStopping = cancelRequestedAt !== null;
+  const where = `on process ${claimedBy ?? 'unknown'}`;
+  const hangs = progress?.isOverlong === true ? ' and seems to hang' : '';
   return {
-    fact: asked ? 'it was told to stop, and is still running' : `attempt ${attempt} is running`,
-    evidence: `on process ${claimedBy ?? 'unknown'}`,
+    fact: isStopping
+      ? 'it was told to stop, and is still running'
+      : `attempt ${attempt} is running${hangs}`,
+    evidence: progress === undefined ? where : `${progress.text}; ${where}`,
     at: startedAt,
     movesAt: claimExpiresAt,
     movesBy: 'it ends by itself, by its timeout, or when its claim is over',
-    commands: asked ? [] : [`ductile job cancel ${id}`],
+    commands: isStopping ? [] : [`ductile job cancel ${id}`],
   };
 }
 
 function endOf({ job, attempts, breaker, retriedAs }: JobFacts): [Cause, ...Fact[]] {
   const history: Fact[] = [
-    ...(retriedAs === undefined
-      ? []
-      : [{ fact: 'its work was done again', evidence: `job ${retriedAs}` }]),
+    ...(retriedAs === undefined ? [] : [{ fact: 'it was retried', evidence: `job ${retriedAs}` }]),
     ...describeUsage(attempts.at(-1)),
     ...tellAttempts(attempts, job),
     ...tellBreaker(breaker, job),
@@ -87,6 +122,10 @@ function verdictOf(job: Job, attempts: readonly Attempt[]): string {
   if (status === 'skipped') return `it was skipped: ${reason ?? 'no reason'}`;
   if (reason === 'crashes_exhausted') {
     return `the engine crashed ${plural(job.crashCount, 'time')} while it ran alone, so it was put aside`;
+  }
+  if (reason === 'attempt_failed' || (reason === 'retries_exhausted' && job.maxAttempts === 1)) {
+    const what = status === 'timed_out' ? 'timed out' : 'failed';
+    return `its only attempt ${what}; no other one is allowed (max_attempts: 1)`;
   }
   if (reason === 'retries_exhausted') {
     const how = status === 'timed_out' ? 'the last one timed out' : 'none is left';
@@ -147,17 +186,29 @@ function tellBreaker(breaker: BreakerRow | undefined, job: Job): Fact[] {
   ];
 }
 
-function remedies({ job, breaker, retriedAs }: JobFacts): string[] {
+function remedies(facts: JobFacts): string[] {
+  const { job, breaker } = facts;
   const { id, status, plugin } = job;
   if (status === 'succeeded') return [`ductile job inspect ${id}`];
-  const again = job.runId === null ? `ductile job retry ${id}` : `ductile run revive ${job.runId}`;
   return [
-    ...(retriedAs === undefined ? [again] : [`ductile why ${retriedAs}`]),
+    ...repeats(facts),
     `ductile logs --job ${id}`,
     ...(breaker === undefined || breaker.state === 'closed'
       ? []
       : [`ductile system reset ${quote(plugin)}`]),
   ];
+}
+
+/** How the work is done again: a step by its run, an init by its plugin, and nothing twice. */
+function repeats({ job, retriedAs, run }: JobFacts): string[] {
+  if (retriedAs !== undefined) return [`ductile why ${retriedAs}`];
+  if (job.runId !== null) {
+    if (run?.revivedAs !== undefined) return [`ductile why ${run.revivedAs}`];
+    const isHalted = run === undefined || run.status === 'halted';
+    return isHalted ? [`ductile run revive ${job.runId}`] : [`ductile why ${job.runId}`];
+  }
+  if (job.command === 'init') return [`ductile plugin init ${quote(job.plugin)}`];
+  return [`ductile job retry ${job.id}`];
 }
 
 /** Nothing of an attempt that was not measured. */

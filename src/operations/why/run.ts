@@ -3,7 +3,8 @@ import type { Run } from '../../pipeline/run.ts';
 import type { Wait } from '../run-why.ts';
 import { firstLine, plural, quote, toExplanation, type Cause, type Explanation } from './answer.ts';
 import { tellOrigin, type Link } from './origin.ts';
-import { findWaits, houseCauses, type HouseFacts, type WaitFacts } from './waits.ts';
+import type { HouseFacts, WaitFacts } from './wait-facts.ts';
+import { findWaits, houseCauses } from './waits.ts';
 
 export interface RunFacts {
   readonly run: Run;
@@ -30,8 +31,10 @@ export function explainRunFacts(facts: RunFacts): Explanation {
     return toExplanation(subject, [endOf(facts)], origin, remedies(facts));
   }
   const cancel = [`ductile run cancel ${run.id}`];
-  const [first, ...others] = run.status === 'queued' ? lineCauses(facts) : waitCauses(facts);
-  return toExplanation(subject, [first ?? moving(run), ...others], origin, cancel);
+  const causes = run.status === 'queued' ? lineCauses(facts) : waitCauses(facts);
+  const [first, ...others] = causes;
+  const parts = { blockers: causes };
+  return toExplanation(subject, [first ?? moving(run), ...others], origin, cancel, parts);
 }
 
 function moving({ startedAt }: Run): Cause {

@@ -5,7 +5,8 @@ import type { BreakerRow, ScheduleRow } from '../../ledger/schedules.ts';
 import { findNextStart } from '../../schedule/next-start.ts';
 import type { Timed } from '../../schedule/plan.ts';
 import { quote, type Cause } from './answer.ts';
-import { houseCauses, pluginCauses, type By, type HouseFacts, type PluginFacts } from './waits.ts';
+import type { By, HouseFacts, PluginFacts } from './wait-facts.ts';
+import { houseCauses, orderRepairs, pluginCauses } from './waits.ts';
 
 export interface ScheduleFacts {
   readonly row: ScheduleRow;
@@ -46,14 +47,22 @@ export function listHolds(facts: ScheduleFacts): ScheduleHold[] {
   const of = (kind: ScheduleHold['kind'], causes: readonly Cause[]): ScheduleHold[] =>
     causes.map((cause) => ({ kind, cause }));
   return [
-    ...of('service', houseCauses(facts.house)),
-    ...of('tenant', tenantCause(facts.house)),
-    ...of('plugin', pluginCauses(facts.plugin)),
+    ...orderHolds([
+      ...of('service', houseCauses(facts.house)),
+      ...of('tenant', tenantCause(facts.house)),
+      ...of('plugin', pluginCauses(facts.plugin)),
+    ]),
     ...of('configuration', otherwiseCause(facts)),
     ...of('breaker', breakerCause(facts)),
     ...of('hours', facts.hours === undefined ? [] : [facts.hours]),
     ...of('job', openJobCause(facts)),
   ];
+}
+
+function orderHolds(holds: readonly ScheduleHold[]): ScheduleHold[] {
+  const kinds = new Map(holds.map(({ kind, cause }) => [cause.fact, kind]));
+  const causes = orderRepairs(holds.map(({ cause }) => cause));
+  return causes.map((cause) => ({ kind: kinds.get(cause.fact) ?? 'service', cause }));
 }
 
 /** When the schedule really starts next: null when that depends on something without a time. */

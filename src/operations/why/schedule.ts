@@ -10,7 +10,8 @@ export function explainSchedule(facts: ScheduleFacts): Explanation {
   const blocks = listHolds(facts).map(({ cause }) => cause);
   const [first = nextDue(facts), ...others] = blocks;
   const more = [`ductile schedule preview --plugin ${quote(row.plugin)}`];
-  return toExplanation(subject, [first, ...others], [...history(facts), defined(row)], more);
+  const origin = [...history(facts), defined(row)];
+  return toExplanation(subject, [first, ...others], origin, more, { blockers: blocks });
 }
 
 function nextDue({ row, now }: ScheduleFacts): Cause {

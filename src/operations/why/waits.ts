@@ -1,70 +1,41 @@
-import type { Timestamp } from '../../base/clock.ts';
 import { formatDuration } from '../../base/duration.ts';
 import type { Job } from '../../job/job.ts';
-import type { PluginSwitch } from '../../ledger/directives.ts';
 import type { PluginHealth } from '../../ledger/generations.ts';
-import type { DependencyHolder, Line, RunningJob } from '../../ledger/outlook.ts';
-import { firstLine, plural, quote, type Cause } from './answer.ts';
+import { firstLine, plural, quote, repairs, setting, type Cause } from './answer.ts';
+import { findCrowd, nextInLine } from './crowd.ts';
+import type { CredentialFault, HouseFacts, PluginFacts, WaitFacts } from './wait-facts.ts';
 
-/** Who paused or suspended something, as far as that is on record. */
-export interface By {
-  readonly actor: string | null;
-  readonly at: Timestamp | null;
-}
-
-/** What holds everything back in a ledger. */
-export interface HouseFacts {
-  /** Processes that have said lately that they live. */
-  readonly hosts: readonly { readonly id: string; readonly host: string; readonly slots: number }[];
-  /** Why the process that answers cannot write to the ledger. */
-  readonly trouble: string | undefined;
-  readonly paused: By | undefined;
-  readonly tenant:
-    | {
-        readonly slug: string;
-        readonly held: 'tenant_limit' | 'tenant_suspended' | undefined;
-        readonly workers: number | undefined;
-      }
-    | undefined;
-}
-
-/** What holds a plugin back. */
-export interface PluginFacts {
-  readonly name: string;
-  readonly standing: 'loaded' | 'disabled' | 'dormant' | 'broken' | 'unknown';
-  /** Some live process knows it, here or elsewhere. */
-  readonly isKnown: boolean;
-  readonly switchedOff: PluginSwitch | undefined;
-  /** Its setup, unless it has none or that went well. */
-  readonly init: PluginHealth | undefined;
-  /** Undefined where nobody set a limit. */
-  readonly parallelism: number | undefined;
-  readonly runnerGraceMs: number;
-}
-
-export interface WaitFacts {
-  readonly job: Job;
-  readonly house: HouseFacts;
-  readonly plugin: PluginFacts;
-  readonly line: Line;
-  /** Who has its dependency key, or stands first in the line of it. */
-  readonly holder?: DependencyHolder | undefined;
-}
-
-/** Why a queued job does not run; the first is what has to be over first. */
+/** Why a queued job does not run, in the order of repair. */
 export function findWaits(facts: WaitFacts): [Cause, ...Cause[]] {
   const lasting = [...houseCauses(facts.house), ...pluginCauses(facts.plugin, facts.job)];
   const due = dueCause(facts.job);
   // Who is in the way now says nothing about the time when it will be due.
-  const causes = due === undefined ? [...lasting, ...crowdCauses(facts)] : [due, ...lasting];
-  const [first, ...others] = causes;
+  const passing = due === undefined ? findCrowd(facts) : [due];
+  const [first, ...others] = [...orderRepairs(lasting), ...passing];
   return first === undefined ? [nextInLine(facts)] : [first, ...others];
+}
+
+/**
+ * Sorts causes by when they have to be repaired: first what is broken, last the switch that lets work
+ * go again. While a secret can't be opened, that switch isn't offered: jobs would only fail.
+ */
+export function orderRepairs(causes: readonly Cause[]): Cause[] {
+  const rank = ({ repair }: Cause): number =>
+    repair === undefined ? repairs.length : repairs.indexOf(repair);
+  const sorted = causes.toSorted((a, b) => rank(a) - rank(b));
+  if (!sorted.some(({ repair }) => repair === 'secret')) return sorted;
+  return sorted.map((cause) =>
+    cause.repair === 'switch'
+      ? { ...cause, movesBy: `${cause.movesBy}; repair the credentials before that`, commands: [] }
+      : cause,
+  );
 }
 
 export function houseCauses({ hosts, trouble, paused, tenant }: HouseFacts): Cause[] {
   const causes: Cause[] = [];
   if (trouble !== undefined) {
     causes.push({
+      repair: 'ledger',
       fact: 'the ledger does not take what is written',
       evidence: firstLine(trouble),
       movesBy: 'it goes on when the ledger does',
@@ -73,6 +44,7 @@ export function houseCauses({ hosts, trouble, paused, tenant }: HouseFacts): Cau
   }
   if (hosts.length === 0) {
     causes.push({
+      repair: 'service',
       fact: 'the service is not running',
       evidence: 'no process has said lately that it lives',
       movesBy: 'it goes on when the service is started',
@@ -81,6 +53,7 @@ export function houseCauses({ hosts, trouble, paused, tenant }: HouseFacts): Cau
   }
   if (tenant?.held === 'tenant_suspended') {
     causes.push({
+      repair: 'switch',
       fact: `the tenant ${tenant.slug} is suspended`,
       evidence: 'the root ledger says so',
       movesBy: 'it goes on when the operator resumes the tenant',
@@ -91,6 +64,7 @@ export function houseCauses({ hosts, trouble, paused, tenant }: HouseFacts): Cau
   if (paused !== undefined || isAllPaused) {
     const { actor, at } = paused ?? { actor: null, at: null };
     causes.push({
+      repair: 'switch',
       fact: 'the system is paused',
       evidence: actor === null ? 'the ledger says so' : `paused by ${actor}`,
       at,
@@ -103,9 +77,10 @@ export function houseCauses({ hosts, trouble, paused, tenant }: HouseFacts): Cau
 
 export function pluginCauses(plugin: PluginFacts, job?: Pick<Job, 'command'>): Cause[] {
   const { name, standing, isKnown, switchedOff, init, runnerGraceMs } = plugin;
-  const causes: Cause[] = [];
+  const causes: Cause[] = (plugin.credentials ?? []).map((fault) => credentialCause(name, fault));
   if (switchedOff !== undefined) {
     causes.push({
+      repair: 'switch',
       fact: `the plugin ${name} is switched off`,
       evidence: `switched off by ${switchedOff.changedBy}`,
       at: switchedOff.changedAt,
@@ -115,6 +90,7 @@ export function pluginCauses(plugin: PluginFacts, job?: Pick<Job, 'command'>): C
   }
   if (!isKnown) {
     causes.push({
+      repair: 'plugin',
       fact: `no running process knows the plugin ${name}`,
       evidence: standings[standing],
       movesBy: `it ends as dead when nobody has known the plugin for ${formatDuration(runnerGraceMs)}`,
@@ -124,6 +100,28 @@ export function pluginCauses(plugin: PluginFacts, job?: Pick<Job, 'command'>): C
   const isCare = job !== undefined && ['init', 'health'].includes(job.command);
   if (init !== undefined && !isCare) causes.push(initCause(init));
   return causes;
+}
+
+function credentialCause(plugin: string, { name, keyId }: CredentialFault): Cause {
+  const commands = [`ductile credential set ${quote(name)}`];
+  if (keyId === undefined) {
+    return {
+      repair: 'secret',
+      fact: `the credential ${name}, which the plugin ${plugin} needs, does not exist`,
+      evidence: `plugins.${plugin}.config refers to credential:${name}`,
+      movesBy: 'its attempts fail until the credential is set',
+      commands,
+    };
+  }
+  return {
+    repair: 'secret',
+    fact: `the credential ${name}, which the plugin ${plugin} needs, can't be opened`,
+    evidence: `it is sealed with the key ${keyId}, which this process does not have`,
+    movesBy:
+      'put the key back (the file credential.key of the state directory, or its variable) and ' +
+      'restart the service, or set the credential again',
+    commands,
+  };
 }
 
 const standings: Readonly<Record<PluginFacts['standing'], string>> = {
@@ -145,6 +143,7 @@ function remedyOf(name: string, standing: PluginFacts['standing']): string[] {
 function initCause({ plugin, status, reason, jobId, updatedAt }: PluginHealth): Cause {
   if (status === 'pending') {
     return {
+      repair: 'plugin',
       fact: `the plugin ${plugin} is being set up`,
       evidence: `its init is job ${jobId}`,
       at: updatedAt,
@@ -153,6 +152,7 @@ function initCause({ plugin, status, reason, jobId, updatedAt }: PluginHealth): 
     };
   }
   return {
+    repair: 'plugin',
     fact: `the setup of the plugin ${plugin} failed`,
     evidence: `init, job ${jobId}: ${firstLine(reason ?? 'no reason')}`,
     at: updatedAt,
@@ -189,128 +189,5 @@ function dueCause({ nextRetryAt, retryCount, crashCount, ...job }: Job): Cause |
     movesBy: 'it is due then',
     commands: cancel,
     ...when,
-  };
-}
-
-/** What others do that keeps it waiting. */
-function crowdCauses(facts: WaitFacts): Cause[] {
-  const { job, house, plugin } = facts;
-  const { running } = facts.line;
-  const causes: Cause[] = [];
-  const ofPlugin = running.filter((one) => one.plugin === job.plugin);
-  const { parallelism } = plugin;
-  if (parallelism !== undefined && ofPlugin.length >= parallelism) {
-    causes.push({
-      ...heldBy(ofPlugin, `the plugin ${job.plugin} runs ${parallelism} at a time`),
-      commands: [
-        ...cancels(ofPlugin),
-        setting(`plugins.${job.plugin}.parallelism`, String(parallelism + 1)),
-      ],
-    });
-  }
-  causes.push(...keyCauses(job, running, facts.holder));
-  if (job.suspect && running.some(({ suspect }) => suspect)) {
-    const suspects = running.filter(({ suspect }) => suspect);
-    causes.push(heldBy(suspects, 'it met crashes, so it runs alone among those that did'));
-  }
-  const { workers = 0, slug = '' } = house.tenant ?? {};
-  if (workers > 0 && running.length >= workers) {
-    causes.push({
-      ...heldBy(running, `the tenant ${slug} may run ${workers} at a time`),
-      commands: [`ductile tenant limit ${quote(slug)} --workers ${workers + 1}`],
-    });
-  }
-  const slots = house.hosts.reduce((sum, host) => sum + host.slots, 0);
-  if (slots > 0 && running.length >= slots) {
-    causes.push({
-      ...heldBy(running, slots === 1 ? 'the only worker is busy' : `all ${slots} workers are busy`),
-      commands: [...cancels(running), setting('service.max_workers', String(slots + 1))],
-    });
-  }
-  return causes;
-}
-
-function keyCauses(job: Job, running: readonly RunningJob[], first: WaitFacts['holder']): Cause[] {
-  const causes: Cause[] = [];
-  const { dependencyKey, dedupeKey } = job;
-  const holder =
-    dependencyKey === null
-      ? undefined
-      : running.find((other) => other.dependencyKey === dependencyKey);
-  if (holder === undefined && first !== undefined && first.id !== job.id) {
-    causes.push({
-      fact: `dependency ${dependencyKey}, for which job ${first.id} is first in line`,
-      evidence: `of those that wait for a key, who was due first runs first`,
-      movesBy: 'its turn comes when that has ended',
-      commands: [`ductile why ${first.id}`, `ductile job cancel ${first.id}`],
-    });
-  }
-  if (holder !== undefined) {
-    const fact = `dependency ${dependencyKey}, held by job ${holder.id}`;
-    causes.push({ ...heldBy([holder], fact), commands: cancels([holder]) });
-  }
-  const twin = running.find(
-    (other) =>
-      dedupeKey !== null &&
-      other.dedupeKey === dedupeKey &&
-      other.plugin === job.plugin &&
-      other.command === job.command,
-  );
-  if (twin !== undefined) {
-    const fact = `a job with its dedupe key ${dedupeKey} is running`;
-    causes.push({ ...heldBy([twin], fact), commands: cancels([twin]) });
-  }
-  return causes;
-}
-
-/** Named are those that have run longest. */
-function heldBy(holders: readonly RunningJob[], fact: string): Cause {
-  const byAge = holders.toSorted((a, b) => ((a.startedAt ?? '') < (b.startedAt ?? '') ? -1 : 1));
-  const [oldest] = byAge;
-  const named = byAge.slice(0, NAMED_MAX).map(nameJob).join(', ');
-  const isOne = holders.length === 1;
-  const others = holders.length - NAMED_MAX;
-  const more = others > 0 ? ` and ${others} more` : '';
-  const firstEnd = byAge.flatMap(({ claimExpiresAt }) => claimExpiresAt ?? []).toSorted()[0];
-  return {
-    fact,
-    evidence: `${named}${more} ${isOne ? 'is' : 'are'} running`,
-    at: oldest?.startedAt,
-    movesAt: firstEnd,
-    movesBy: `it goes on when ${isOne ? 'that' : 'one of them'} ends; no claim lasts longer than told`,
-  };
-}
-
-const NAMED_MAX = 3;
-
-function nameJob({ id, plugin, command }: RunningJob): string {
-  return `job ${id} (${plugin} ${command})`;
-}
-
-/** What is in the files is in force with a reload. */
-function setting(key: string, value: string): string {
-  const assignment = quote(`${key}=${value}`);
-  return `ductile config set ${assignment} --apply && ductile system reload`;
-}
-
-function cancels(holders: readonly RunningJob[]): string[] {
-  return holders.slice(0, 1).map(({ id }) => `ductile job cancel ${id}`);
-}
-
-function nextInLine({ job, line }: WaitFacts): Cause {
-  if (line.ahead === 0) {
-    return {
-      fact: 'it is next in line',
-      evidence: 'nothing on record holds it back',
-      at: job.readyAt,
-      movesBy: 'the next free worker takes it',
-    };
-  }
-  return {
-    fact: `${plural(line.ahead, 'job')} of ${job.plugin} came before it`,
-    evidence: 'jobs of a plugin run in the order in which they came',
-    at: job.readyAt,
-    movesBy: 'its turn comes after them',
-    commands: [`ductile job list --plugin ${quote(job.plugin)} --status queued,running`],
   };
 }

@@ -12,7 +12,8 @@ import {
   type Fact,
 } from './answer.ts';
 import { tellJob, tellRun } from './signal.ts';
-import { houseCauses, type HouseFacts } from './waits.ts';
+import type { HouseFacts } from './wait-facts.ts';
+import { houseCauses, orderRepairs } from './waits.ts';
 
 export interface WebhookFacts {
   readonly row: WebhookRow;
@@ -23,6 +24,8 @@ export interface WebhookFacts {
   /** Deliveries of late that came faster than it takes them. */
   readonly turnedAway: number;
   readonly house: HouseFacts;
+  /** The key that sealed its secret, if this process doesn't have it. */
+  readonly missingKey?: string | undefined;
   /** Why it is on and has nothing to start. */
   readonly missing: string | undefined;
   /** The newest first. */
@@ -46,7 +49,7 @@ export function explainWebhook(facts: WebhookFacts): Explanation {
     `ductile webhook test ${quote(row.id)}`,
     `ductile webhook deliveries ${quote(row.id)}`,
   ];
-  return toExplanation(subject, [first, ...others], origin, more);
+  return toExplanation(subject, [first, ...others], origin, more, { blockers: blocks(facts) });
 }
 
 const DELIVERIES_TOLD = 3;
@@ -59,8 +62,9 @@ function blocks({
   turnedAway,
   house,
   missing,
+  missingKey,
 }: WebhookFacts): Cause[] {
-  const causes = houseCauses(house);
+  const causes = orderRepairs([...houseCauses(house), ...secretCause(row, missingKey)]);
   if (!isEnabled) {
     causes.push({
       fact: 'it is disabled, so nothing is taken',
@@ -104,6 +108,21 @@ function blocks({
     });
   }
   return causes;
+}
+
+function secretCause({ id }: WebhookRow, keyId: string | undefined): Cause[] {
+  if (keyId === undefined) return [];
+  return [
+    {
+      repair: 'secret',
+      fact: "its secret can't be opened, so no delivery is accepted",
+      evidence: `it is sealed with the key ${keyId}, which this process does not have`,
+      movesBy:
+        'put the key back (the file credential.key of the state directory, or its variable) and ' +
+        'restart the service, or give the webhook a new secret',
+      commands: [`ductile webhook rotate ${quote(id)}`],
+    },
+  ];
 }
 
 function lastVerdict(facts: WebhookFacts): Cause {

@@ -70,6 +70,7 @@ export const reading = {
   pauses: (ledger) => ledger.pauses(['none']),
   refusesRewind: (ledger) => ledger.refusesRewind('none', 'none'),
   run: (ledger) => ledger.run('none'),
+  runDurations: (ledger) => ledger.runDurations({ plugin: 'none', command: 'none' }),
   runs: (ledger) => ledger.runs({ limit: 9 }),
   schedules: (ledger) => ledger.schedules({ limit: 9 }),
   sealCounts: (ledger) => ledger.sealCounts(),

@@ -22,7 +22,11 @@ const suggested = sources.flatMap((path) =>
 
 test.each([...new Set(suggested)])('%s', async (line) => {
   const [, ...argv] = line.split(' ');
-  const { code, calls, asked, err } = await run(argv);
+  // A command may ask for a secret.
+  const stdin = (async function* () {
+    yield Buffer.from('secret');
+  })();
+  const { code, calls, asked, err } = await run(argv, { io: { stdin } });
   expect([code, err]).not.toEqual([2, expect.any(String)]);
   expect(calls.length + asked.length).toBeGreaterThan(0);
 });

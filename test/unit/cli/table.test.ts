@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { makeId } from '../../../src/base/ids.ts';
 import { layOut, joinCells } from '../../../src/cli/table.ts';
 import { sayWhen } from '../../../src/cli/when.ts';
 import { cut, fitText, widthOf } from '../../../src/cli/width.ts';
@@ -29,15 +30,24 @@ test('the last column gives way before any other', () => {
   expect(first).toMatch(/…$/);
 });
 
-test('ids are shortened to what tells the rows apart', () => {
+test('ids are shortened to their time and counter, which no other id of a process has', () => {
+  const made = Array.from({ length: 500 }, () => makeId());
+  const rowsOf = [['ID', 'X'], ...made.slice(0, 2).map((one) => [one, 'a'.repeat(30)])];
+  const [, first = '', second = ''] = layOut(rowsOf, 40).map(joinCells);
+  expect(first.slice(0, 20)).toBe(`${made[0]?.slice(0, 18)}  `);
+  expect(second.slice(0, 20)).toBe(`${made[1]?.slice(0, 18)}  `);
+  expect(new Set(made.map((one) => one.slice(0, 18))).size).toBe(made.length);
+});
+
+test('ids of two processes that have the time and the counter in common are lengthened', () => {
   const near = [
     ['ID', 'X'],
     [id('1'), 'a'.repeat(30)],
-    [`0299${id('2').slice(4)}`, 'b'],
+    [`${id('1').slice(0, 19)}9${id('1').slice(20)}`, 'b'],
   ];
-  const lines = layOut(near, 30).map(joinCells);
-  expect(lines[1]).toMatch(/^0199a1b2 {2}a/);
-  expect(lines[2]).toMatch(/^0299a1b2 {2}b/);
+  const lines = layOut(near, 40).map(joinCells);
+  expect(lines[1]).toMatch(/^0199a1b2-c3d4-7000-8 {2}a/);
+  expect(lines[2]).toMatch(/^0199a1b2-c3d4-7000-9 {2}b/);
 });
 
 test('wide and combining characters take the columns that a terminal gives them', () => {

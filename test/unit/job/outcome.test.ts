@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { haltReasonOf } from '../../../src/pipeline/run.ts';
 import { describe, expect, test } from 'vitest';
 import { bareReport } from '../../../src/job/attempt.ts';
 import {
@@ -55,6 +56,13 @@ describe('an attempt that fails', () => {
       endFailed(job, failed, 'retryable', { ...policy, atLeastMs }, 0.5).delayMs;
     expect(delay(60_000)).toBe(60_000);
     expect(delay(1000)).toBe(2500);
+  });
+
+  test('with one attempt of one says nothing of retries', () => {
+    const once = { ...job, retryCount: 0, maxAttempts: 1 };
+    const end = endFailed(once, failed, 'retryable', policy, 0);
+    expect(end).toMatchObject({ status: 'dead', reason: 'attempt_failed' });
+    expect(haltReasonOf(end)).toBe('attempt_failed');
   });
 
   test('is dead when the budget is used up, or timed out if that was the last of it', () => {

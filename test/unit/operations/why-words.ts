@@ -3,7 +3,8 @@ import type { Job } from '../../../src/job/job.ts';
 import type { RunningJob } from '../../../src/ledger/outlook.ts';
 import type { Run } from '../../../src/pipeline/run.ts';
 import type { Signal } from '../../../src/signal/signal.ts';
-import type { HouseFacts, PluginFacts } from '../../../src/operations/why/waits.ts';
+import { explainJob } from '../../../src/operations/why/job.ts';
+import type { HouseFacts, PluginFacts, WaitFacts } from '../../../src/operations/why/wait-facts.ts';
 import { makeClaimed } from '../../support/claimed.ts';
 
 export const at = '2030-01-01T00:00:00.000Z';
@@ -83,3 +84,29 @@ export const run: Run = {
   startedAt: at,
   completedAt: null,
 };
+
+/** What a queued job waits for, over a sound house. */
+export interface Waiting {
+  readonly job?: Partial<Job>;
+  readonly house?: Partial<HouseFacts>;
+  readonly plugin?: Partial<PluginFacts>;
+  readonly running?: readonly RunningJob[];
+  readonly ahead?: number;
+  readonly holder?: WaitFacts['holder'];
+  readonly now?: string;
+  readonly usual?: WaitFacts['usual'];
+}
+
+export function waitingFor(more: Waiting = {}) {
+  const job = { ...queued, ...more.job };
+  const waits: WaitFacts = {
+    job,
+    house: { ...house, ...more.house },
+    plugin: { ...plugin, ...more.plugin },
+    line: { running: more.running ?? [], ahead: more.ahead ?? 0 },
+    holder: more.holder,
+    now: more.now ?? at,
+    usual: more.usual,
+  };
+  return explainJob({ job, links: [{ kind: 'job', job }], attempts: [], waits });
+}

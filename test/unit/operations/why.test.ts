@@ -2,33 +2,10 @@
 import { describe, expect, test } from 'vitest';
 import { bareReport, type Attempt } from '../../../src/job/attempt.ts';
 import type { Job } from '../../../src/job/job.ts';
-import type { RunningJob } from '../../../src/ledger/outlook.ts';
 import type { BreakerRow } from '../../../src/ledger/schedules.ts';
 import { quote } from '../../../src/operations/why/answer.ts';
 import { explainJob } from '../../../src/operations/why/job.ts';
-import type { HouseFacts, PluginFacts, WaitFacts } from '../../../src/operations/why/waits.ts';
-import { at, holder, hookSignal, house, later, plugin, queued } from './why-words.ts';
-
-interface Waiting {
-  readonly job?: Partial<Job>;
-  readonly house?: Partial<HouseFacts>;
-  readonly plugin?: Partial<PluginFacts>;
-  readonly running?: readonly RunningJob[];
-  readonly ahead?: number;
-  readonly holder?: WaitFacts['holder'];
-}
-
-function waitingFor(more: Waiting = {}) {
-  const job = { ...queued, ...more.job };
-  const waits: WaitFacts = {
-    job,
-    house: { ...house, ...more.house },
-    plugin: { ...plugin, ...more.plugin },
-    line: { running: more.running ?? [], ahead: more.ahead ?? 0 },
-    holder: more.holder,
-  };
-  return explainJob({ job, links: [{ kind: 'job', job }], attempts: [], waits });
-}
+import { at, holder, hookSignal, later, queued, waitingFor, type Waiting } from './why-words.ts';
 
 describe('a queued job', () => {
   test('that nothing holds is next, and who asked for it is told', () => {
