@@ -28,9 +28,23 @@ export function render(template: Template, scope: Scope): Json {
 
 function valueOf(path: Path, scope: Scope): Json {
   const value = lookUp(path, scope);
-  if (value === undefined) throw new PipelineFault(`there is no ${pathText(path)}`);
+  if (value === undefined) throw new PipelineFault(`there is no ${describeMissing(path, scope)}`);
   return value;
 }
+
+/** Names a path, and the members of the value above it, so that a typo is seen at once. */
+function describeMissing(path: Path, scope: Scope): string {
+  const above = path.slice(0, -1);
+  const value = above.length === 0 ? undefined : lookUp(above, scope);
+  if (!isObject(value)) return pathText(path);
+  const keys = Object.keys(value).map((key) => key.slice(0, KEY_CHARS_SHOWN));
+  const shown = keys.slice(0, KEYS_SHOWN).join(', ') || 'no members';
+  const more = keys.length > KEYS_SHOWN ? ` and ${keys.length - KEYS_SHOWN} more` : '';
+  return `${pathText(path)}; ${pathText(above)} has ${shown}${more}`;
+}
+
+const KEYS_SHOWN = 20;
+const KEY_CHARS_SHOWN = 60;
 
 function textOf(value: Json): string {
   if (value === null) return '';

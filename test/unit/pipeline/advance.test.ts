@@ -80,7 +80,7 @@ describe('a task', () => {
       message: expect.stringContaining(`dependency must have at most ${max} characters, not "xxx`),
     });
     expect(advance(keyed, at('a'), start).landing).toMatchObject({
-      message: 'step a: dependency: there is no payload.repo',
+      message: 'step a: dependency: there is no payload.repo; payload has no members',
     });
   });
 
@@ -128,11 +128,24 @@ describe('a task', () => {
     });
   });
 
-  test('whose template misses a value halts and names the step and the path', () => {
+  test('whose template misses a value halts and names the step, the path and what there is', () => {
     const given = graph([task('a', { with: { to: ref('payload.user.mail') } })]);
-    const { landing } = advance(given, at('a', { user: {} }), start);
+    const user = { name: 'ada', email: 'a@b' };
+    const { landing } = advance(given, at('a', { user }), start);
     expect(landing).toMatchObject({ kind: 'halt', reason: 'invalid_transition' });
-    expect(landing).toHaveProperty('message', 'step a: with.to: there is no payload.user.mail');
+    expect(landing).toHaveProperty(
+      'message',
+      'step a: with.to: there is no payload.user.mail; payload.user has name, email',
+    );
+    const many = Object.fromEntries(Array.from({ length: 25 }, (_, n) => [`k${n}`, n]));
+    expect(advance(given, at('a', { user: many }), start).landing).toHaveProperty(
+      'message',
+      expect.stringMatching(/; payload\.user has k0, .*, k19 and 5 more$/),
+    );
+    expect(advance(given, at('a', { user: 'ada' }), start).landing).toHaveProperty(
+      'message',
+      'step a: with.to: there is no payload.user.mail',
+    );
   });
 
   test('does not get more than a payload may be', () => {
