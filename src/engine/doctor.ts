@@ -7,6 +7,8 @@ import type { Reading } from '../config/load.ts';
 import { nearest, suggest } from '../config/nearest.ts';
 import { makeProblem, sortProblems } from '../config/problem.ts';
 import type { Problem } from '../config/problem.ts';
+import { isAlwaysQuiet } from '../schedule/always-quiet.ts';
+import { makeTimed } from '../schedule/plan.ts';
 import { loadCatalog, lookupCommand } from '../plugin/catalog.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';
@@ -143,7 +145,8 @@ function checkSchedules(name: string, config: Config, catalog: Catalog, nowMs: n
   const plugin = catalog.plugins.get(name);
   const settings = config.plugins[name];
   if (settings === undefined || !settings.enabled) return [];
-  return settings.schedules.flatMap(({ id, command, timing }, index): Finding[] => {
+  return settings.schedules.flatMap((schedule, index): Finding[] => {
+    const { id, command, timing } = schedule;
     const key = keyText(['plugins', name, 'schedules', index]);
     const found = (severity: Finding['severity'], message: string, hint: string): Finding[] => [
       toFinding(severity, 'schedules', makeProblem(settings.place, key, message, hint)),
@@ -159,6 +162,13 @@ function checkSchedules(name: string, config: Config, catalog: Catalog, nowMs: n
         `(${id}) is for a moment that is over`,
         'Remove it, or set a new one.',
       );
+    }
+    if (isAlwaysQuiet(makeTimed(name, schedule, config.service), nowMs)) {
+      const path = `plugins.${name}.schedules.${index}.quiet_action`;
+      const hint =
+        'Move it or the quiet hours. Or start it when they end: ' +
+        `\`ductile config set ${path}=defer --apply && ductile system reload\`.`;
+      return found('warning', `(${id}) never fires: all of its times are in quiet hours`, hint);
     }
     return [];
   });

@@ -12,6 +12,8 @@ export const insightLimits = {
   findingIdsMax: 5,
   /** Acknowledgements that a look reads, the newest first. */
   acknowledgementsMax: 1000,
+  /** How far ahead times of a schedule are compared with quiet hours, and how many at least and at most. */
+  quietLook: { daysMs: 8 * DAY, timesMin: 5, timesMax: 20_000 },
   /** A disk with less free than this part of it, and less than these bytes, is nearly full. */
   diskNearlyFull: { freePart: 0.05, freeBytes: 2 * GIB },
   /** When a pause or a waiting approval becomes a warning. */

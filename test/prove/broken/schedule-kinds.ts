@@ -72,9 +72,9 @@ export const neverFires: Breakage = {
     return { works: () => previewFires(installation) };
   },
   finding: {
-    id: /^schedule_never_fires:feed/,
-    message: /feed.default/,
-    evidence: /quiet/,
+    id: /^schedules:plugins\.feed\.schedules\[0\]/,
+    message: /never fires/,
+    evidence: /config\.yaml/,
     fix: /quiet/,
     command: /^ductile config (un)?set .*quiet.*reload/,
   },

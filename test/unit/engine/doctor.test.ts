@@ -105,6 +105,23 @@ plugins:
     ]);
   });
 
+  test('that quiet hours skip every time of a schedule', async () => {
+    const findQuiet = (quiet: string, cron = '0 3 * * *'): Promise<string[]> =>
+      find(
+        `service: {max_workers: 2, quiet_hours: ${quiet}}
+plugins: {echo: {schedules: [{cron: "${cron}", timezone: UTC}]}}
+`,
+      );
+    expect(await findQuiet('{start: 21, end: 8}')).toEqual([
+      expect.stringMatching(
+        /^warning .* plugins\.echo\.schedules\[0\] \(default\) never fires: all of its times are in quiet hours$/,
+      ),
+    ]);
+    expect(await findQuiet('{start: 21, end: 8}', '0 3 1 * *')).toHaveLength(1);
+    expect(await findQuiet('{start: 4, end: 8}')).toEqual([]);
+    expect(await findQuiet('{start: 21, end: 8}', '*/5 * * * *')).toEqual([]);
+  });
+
   test('symbolic links, where they are allowed', async () => {
     const found = await find('include: [link.yaml]\nservice: {allow_symlinks: true}\n', {
       files: { 'real.txt': '{}\n' },
