@@ -55,6 +55,10 @@ export const kindGuides: Readonly<Record<string, KindGuide>> = {
     meaning: 'A plugin could not be loaded, and its jobs wait.',
     command: 'ductile config check',
   },
+  plugin_not_set_up: {
+    meaning: 'The setup (init) of a plugin failed, and its jobs wait.',
+    command: 'ductile plugin init PLUGIN',
+  },
   poison_job: {
     meaning: 'A job was running each time the service crashed.',
     command: 'ductile why JOB',

@@ -26,39 +26,50 @@ export interface Said {
   readonly value: unknown;
   /** Shown once, and kept nowhere. */
   readonly isSecret: boolean;
+  /** Fewer rows of it, which are shown instead. */
+  readonly less?: FittingPage | undefined;
   /** What may be folded when it is too large. */
   readonly shape?: Pick<ResultShape, 'rows' | 'details'>;
   /** What is told beside it. */
   readonly beside?: Readonly<Record<string, unknown>>;
 }
 
+/** A page with as many rows as fit; the cut says of how many. */
+export interface FittingPage {
+  readonly value: unknown;
+  readonly cut: Cut;
+}
+
 /** An answer within its budget; of what is cut it has handles. */
-export function tell(
+export function tell(telling: Telling, said: Said): ToolAnswer {
+  return tellShown(telling, said).answer;
+}
+
+/** The same, with what is shown of the value. */
+export function tellShown(
   telling: Telling,
-  { value, isSecret, beside = {}, shape = {} }: Said,
-): ToolAnswer {
+  { value, isSecret, beside = {}, shape = {}, less }: Said,
+): Written {
   const whole = keep(telling, value, isSecret);
-  if (Buffer.byteLength(whole.text) + FRAME_BYTES <= telling.budget) {
-    return write(telling, { ...whole, path: [], from: 0, as: 'answer', beside });
-  }
-  const { value: folded, cuts } = foldResult(value, shape);
-  if (cuts.length === 0) {
-    return write(telling, { ...whole, path: [], from: 0, as: 'answer', beside });
-  }
-  // The handle of a folded list leads to all of its entries, in the answer as it was.
-  const { listed: folds } = describeCuts(cuts, {
+  const shown = less?.value ?? value;
+  const isSmall = countJsonBytes(shown) + FRAME_BYTES <= telling.budget;
+  const { value: folded, cuts } = isSmall ? { value: shown, cuts: [] } : foldResult(shown, shape);
+  const all = [...(less === undefined ? [] : [less.cut]), ...cuts];
+  const as = { path: [], from: 0, as: 'answer', beside } as const;
+  if (all.length === 0) return write(telling, { ...whole, ...as });
+  // The handle of a list that was folded or shortened leads to all of its entries, as they were.
+  const { listed: folds } = describeCuts(all, {
     value,
     room: Infinity,
     handleOf: (path) => (whole.isKept ? handleOf(whole.name, path) : undefined),
   });
-  const short = keep(telling, folded, isSecret);
-  return write(telling, { ...short, path: [], from: 0, as: 'answer', beside, folds });
+  return write(telling, { ...keep(telling, folded, isSecret), ...as, folds });
 }
 
 function keep({ kept, caller }: Telling, value: unknown, isSecret: boolean) {
   const text = JSON.stringify(value);
   const name = kept.nameOf(caller, text);
-  return { value, text, name, isKept: !isSecret && kept.keep(caller, name, text) };
+  return { value, name, isKept: !isSecret && kept.keep(caller, name, text) };
 }
 
 /** More of an answer that was cut. */
@@ -71,7 +82,7 @@ export function tellMore(telling: Telling, handle: string, from: number): ToolAn
     const message = 'there is no such handle, or what it stood for is not kept any more';
     throw new DuctileError('HANDLE_NOT_FOUND', message, { place: 'handle' });
   }
-  return write(telling, { name, isKept: true, value, path, from, as: 'part' });
+  return write(telling, { name, isKept: true, value, path, from, as: 'part' }).answer;
 }
 
 export function hasHandle({ kept, caller }: Telling, handle: unknown): boolean {
@@ -103,6 +114,11 @@ function follow(value: unknown, path: readonly number[]): unknown {
 }
 
 interface Written {
+  readonly answer: ToolAnswer;
+  readonly shown: unknown;
+}
+
+interface Writing {
   readonly name: string;
   readonly isKept: boolean;
   readonly value: unknown;
@@ -120,8 +136,8 @@ const FRAME_BYTES = 300;
 const CUTS_SHARE = 0.2;
 const ROOM_CHARS_MIN = 10;
 
-function write(telling: Telling, written: Written): ToolAnswer {
-  const { name, isKept, value, path, from, as, beside = {}, folds = [] } = written;
+function write(telling: Telling, writing: Writing): Written {
+  const { name, isKept, value, path, from, as, beside = {}, folds = [] } = writing;
   const roomy = telling.budget - FRAME_BYTES - countJsonBytes([beside, folds]);
   for (let room = roomy; ; room = Math.floor(room * (1 - CUTS_SHARE))) {
     const { value: shown, cuts } = digest(value, room, { from });
@@ -138,8 +154,9 @@ function write(telling: Telling, written: Written): ToolAnswer {
     });
     const text = frame(name, escapeUnseen(json));
     const isLeast = room < ROOM_CHARS_MIN;
-    if (Buffer.byteLength(text) <= telling.budget || isLeast)
-      return { content: [{ type: 'text', text }] };
+    if (Buffer.byteLength(text) <= telling.budget || isLeast) {
+      return { answer: { content: [{ type: 'text', text }] }, shown };
+    }
   }
 }
 
@@ -161,7 +178,7 @@ function nextOf(cuts: readonly Cut[], from: number): Record<string, number> {
 }
 
 /** The outermost first, since their handles lead to all the others. */
-function listCuts(cuts: readonly Cut[], folds: NonNullable<Written['folds']>, listing: CutListing) {
+function listCuts(cuts: readonly Cut[], folds: NonNullable<Writing['folds']>, listing: CutListing) {
   if (cuts.length + folds.length === 0) return {};
   const { listed, left } = describeCuts(cuts, listing);
   return { cut: [...folds, ...listed], ...(left === 0 ? {} : { more_cuts: left }) };

@@ -20,6 +20,7 @@ import { difference } from './difference.ts';
 import { EXPAND, expandTool } from './expand-tool.ts';
 import type { Kept } from './kept.ts';
 import { isShownOnce, operationTools, toolPlace } from './operation-tools.ts';
+import { tellPage, type AskedPage } from './page.ts';
 import type { Backend, Tool, ToolDescription } from './tool.ts';
 
 /** Where an agent finds its tools and gets its answers; nothing that it asks throws. */
@@ -140,11 +141,16 @@ async function use(tool: Tool, given: JsonObject, { backend, telling }: Use): Pr
   const { operation } = tool;
   if (operation.effect === 'read') {
     const { rest, text: since } = take(given, 'changed_since');
-    const output = await backend.run(operation, tool.toInput(rest), undefined);
-    // A field that the caller named is there, even if it is null.
     const isPicked = rest['fields'] !== undefined;
-    const small = isPicked ? output : compact(operation, output);
-    return tellSeen(telling, small, { since, shape: isPicked ? {} : describeResult(operation) });
+    const run = async (input: JsonObject): Promise<JsonOutput> => {
+      const output = await backend.run(operation, input, undefined);
+      // A field that the caller named is there, even if it is null.
+      return isPicked ? output : compact(operation, output);
+    };
+    const input = tool.toInput(rest);
+    const page = await run(input);
+    const shape = isPicked ? {} : describeResult(operation);
+    return tellSeen(telling, { operation, input, page, run }, { since, shape });
   }
   const hasOwnKey = 'idempotency_key' in operation.input.shape;
   const { rest, text: key } = hasOwnKey
@@ -166,22 +172,23 @@ function take(given: JsonObject, field: string): { rest: JsonObject; text: strin
 }
 
 /** An answer that the next one can be compared with. */
-function tellSeen(
+async function tellSeen(
   telling: Telling,
-  output: JsonOutput,
-  { since, shape }: { readonly since: string | undefined; readonly shape: Said['shape'] & object },
-): ToolAnswer {
+  asked: AskedPage,
+  { since, shape }: Pick<Said, 'shape'> & { readonly since: string | undefined },
+): Promise<ToolAnswer> {
   const { kept, caller } = telling;
-  const text = JSON.stringify(output);
+  const { page } = asked;
+  const text = JSON.stringify(page);
   const seen = kept.nameOf(caller, text);
   const before = since === undefined ? undefined : kept.find(caller, since);
   if (before === undefined) {
     const beside = { seen, ...(since === undefined ? {} : { changed_since: 'not kept any more' }) };
-    return tell(telling, { value: output, isSecret: false, beside, shape });
+    return tellPage(telling, asked, { beside, ...(shape === undefined ? {} : { shape }) });
   }
   kept.keep(caller, seen, text);
   const value =
-    before === text ? { unchanged: true } : difference(parseJson(before) as JsonOutput, output);
+    before === text ? { unchanged: true } : difference(parseJson(before) as JsonOutput, page);
   return tell(telling, { value, isSecret: false, beside: { seen } });
 }
 

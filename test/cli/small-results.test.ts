@@ -13,7 +13,7 @@ import { limits } from '../../src/base/limits.ts';
 import { commands, type CommandDefinition } from '../../src/cli/commands.ts';
 import { launch, root, type Server } from '../crash/support/server.ts';
 import { toAgent, type Agent } from '../support/mcp-client.ts';
-import { ATTEMPTS, JOB, makePopulated, SIGNAL, STEPS } from '../support/populated.ts';
+import { ATTEMPTS, JOB, makePopulated, ROWS, SIGNAL, STEPS } from '../support/populated.ts';
 
 const id = (kind: number): string => `01990000-0000-7000-8000-${kind}00000000001`;
 
@@ -291,17 +291,17 @@ describe('--json', () => {
 
   test('the pages of a list that was cut have every row once', async () => {
     const seen: unknown[] = [];
-    let words = ['job', 'list', '--plugin', 'plugin-1', '--json'];
+    let words = ['job', 'list', '--status', 'dead', '--json'];
     for (;;) {
       const page = parse((await ductile(...words)).stdout) as JsonObject & { jobs: JsonObject[] };
       seen.push(...page.jobs.map(({ job_id }) => job_id));
       if (typeof page['next_cursor'] !== 'string') break;
-      words = ['job', 'list', '--plugin', 'plugin-1', '--json', '--cursor', page['next_cursor']];
+      words = ['job', 'list', '--status', 'dead', '--json', '--cursor', page['next_cursor']];
     }
-    const all = await ductile('job', 'list', '--plugin', 'plugin-1', '--json', '--limit', '1000');
+    const all = await ductile('job', 'list', '--status', 'dead', '--json', '--limit', '1000');
     const ids = (parse(all.stdout)['jobs'] as JsonObject[]).map(({ job_id }) => job_id);
     expect(seen).toEqual(ids);
-    expect(new Set(seen).size).toBe(seen.length);
+    expect(new Set(seen).size).toBe(ROWS);
   });
 
   test('names of fields are checked, and pick columns for people too', async () => {
@@ -347,6 +347,27 @@ describe('a tool', () => {
     expect(more.data).toMatchObject({ total: ATTEMPTS, from: 0 });
     const [first] = more.data['part'] as JsonObject[];
     expect(first).toMatchObject({ attempt: 1, cause: 'crash' });
+  });
+
+  test('returns pages whose cursors skip no row, and handles that lead to all of them', async () => {
+    const seen: unknown[] = [];
+    let cursor: JsonObject = {};
+    for (;;) {
+      const { data } = await agent.call('job_list', { status: ['dead'], ...cursor });
+      const { jobs, next_cursor: next } = data['answer'] as JsonObject & { jobs: JsonObject[] };
+      seen.push(...jobs.map(({ job_id }) => job_id));
+      const [cut] = (data['cut'] ?? []) as [{ handle: string; total: number }?];
+      if (cut?.total !== undefined) {
+        const more = await agent.call('expand', { handle: cut.handle, budget: 100_000 });
+        expect(more.data['part']).toHaveLength(cut.total);
+      }
+      if (typeof next !== 'string') break;
+      cursor = { cursor: next };
+    }
+    const all = await agent.call('job_list', { status: ['dead'], limit: 1000, budget: 400_000 });
+    const { jobs } = all.data['answer'] as { jobs: JsonObject[] };
+    expect(seen).toEqual(jobs.map(({ job_id }) => job_id));
+    expect(new Set(seen).size).toBe(ROWS);
   });
 
   test('returns the fields that were named', async () => {

@@ -41,6 +41,21 @@ test('job inspect: what each attempt used', async () => {
   expect(told).toMatch(/out_of_memory .*1840 +531\.2MiB/);
 });
 
+test('equal attempts of a long job are one line, and a line each with --verbose', async () => {
+  const attempts = Array.from({ length: 92 }, (_, index) => ({
+    attempt: index + 1,
+    status: 'crashed',
+    cause: 'crash',
+    last_error: `process ${index} was killed`,
+  }));
+  const output = { job_id: 'j-1', attempts };
+  const told = await look(['job', 'inspect', 'j-1'], output);
+  expect(told).toMatch(/^1–92 +crashed +92 × crash /m);
+  expect(told.match(/^\S+ +crashed /gm)).toHaveLength(1);
+  const all = await look(['job', 'inspect', 'j-1', '--verbose'], output);
+  expect(all.match(/^\d+ +crashed +crash /gm)).toHaveLength(92);
+});
+
 test('status: that the last reload was refused, and why', async () => {
   const answer = (refused: string | null) => ({
     state: 'running',

@@ -7,7 +7,8 @@ import { succeeds } from './plugin-program.ts';
 export const PLUGINS = 50;
 export const STEPS = 200;
 export const ATTEMPTS = 100;
-const ROWS = 120;
+/** Of jobs that are dead, signals, deliveries, incidents, directives and facts. */
+export const ROWS = 120;
 
 /** The job with a hundred attempts, and a signal of it. */
 export const JOB = '01990000-0000-7000-8000-000000000001';

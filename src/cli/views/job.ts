@@ -1,11 +1,14 @@
 import { formatByteSize } from '../../base/byte-size.ts';
 import type { JsonOutput, Table } from '../../operations/define.ts';
+import { foldAttempts } from '../../operations/result/fold-result.ts';
 import { showCell } from '../print.ts';
 import type { Printer, Row } from '../print.ts';
 import { rowOf, rowsOf, section, withRealState } from './parts.ts';
 
 export function showJob(output: JsonOutput, printer: Printer): void {
-  const attempts = rowsOf(output['attempts']).map(withSummary);
+  const all = rowsOf(output['attempts']);
+  const isLong = all.length > ATTEMPTS_LISTED && !printer.isVerbose;
+  const attempts = (isLong ? foldAttempts(all).map(withRange) : all).map(withSummary);
   printer.pairs([
     ['job', output['job_id']],
     ['plugin', `${showCell(output['plugin'])} ${showCell(output['command'])}`],
@@ -107,6 +110,15 @@ const attemptColumns: Table['columns'] = [
   ['MEMORY', 'memory'],
   ['COMPLETED', 'completed_at'],
 ];
+
+/** Above this, equal attempts that follow each other are one line; `--verbose` lists all. */
+const ATTEMPTS_LISTED = 10;
+
+function withRange(row: Row): Row {
+  const { folded, folded_from_attempt: first, attempt } = row;
+  if (folded === undefined) return row;
+  return { ...row, cause: folded, attempt: `${showCell(first)}–${showCell(attempt)}` };
+}
 
 /** The peak as people read it, and the exit code of what they asked for; the JSON has the fields. */
 function withSummary(row: Row): Row {

@@ -5,7 +5,7 @@ import { isObject } from '../../base/json.ts';
 export interface Cut {
   /** Which entry of which entry: places, and no names, since those may be anybody's text. */
   readonly path: readonly number[];
-  readonly kind: 'list' | 'object' | 'text' | 'folded' | 'columns';
+  readonly kind: 'list' | 'object' | 'text' | 'folded' | 'columns' | 'page';
   /** Entries, or characters. */
   readonly total: number;
   readonly shown: number;

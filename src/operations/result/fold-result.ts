@@ -48,26 +48,34 @@ function withoutFields(row: JsonObject, names: readonly string[]): JsonObject {
 }
 
 /** Attempts are equal when they agree in these; numbers in an error, such as a pid, may differ. */
-const EQUAL_IN = ['status', 'cause', 'exit_code', 'signal', 'last_error'] as const;
+const EQUAL_IN = [
+  'status',
+  'cause',
+  'exit_code',
+  'command_exit_code',
+  'signal',
+  'last_error',
+] as const;
 
-function foldAttempts(attempts: readonly JsonObject[]): JsonObject[] {
-  const folded: JsonObject[] = [];
-  let group: JsonObject[] = [];
-  const close = (): void => {
-    const last = group.at(-1);
-    if (last !== undefined) folded.push(group.length === 1 ? last : describeGroup(group, last));
-    group = [];
-  };
+type Attempt = Readonly<Record<string, unknown>>;
+
+/** Folds attempts that ended in the same way one after the other into the last of them. */
+export function foldAttempts<Row extends Attempt>(attempts: readonly Row[]): Row[] {
+  const groups: Row[][] = [];
   for (const attempt of attempts) {
-    const [first] = group;
-    if (first !== undefined && keyOf(first) !== keyOf(attempt)) close();
-    group.push(attempt);
+    const group = groups.at(-1);
+    const isSame = group?.[0] !== undefined && keyOf(group[0]) === keyOf(attempt);
+    if (isSame) group.push(attempt);
+    else groups.push([attempt]);
   }
-  close();
-  return folded;
+  return groups.flatMap((group): Row[] => {
+    const [first, last] = [group[0], group.at(-1)];
+    if (first === undefined || last === undefined || group.length === 1) return group;
+    return [{ ...last, ...describeGroup(group.length, first, last) }];
+  });
 }
 
-function keyOf(attempt: JsonObject): string {
+function keyOf(attempt: Attempt): string {
   return JSON.stringify(EQUAL_IN.map((field) => withoutNumbers(attempt[field])));
 }
 
@@ -75,16 +83,13 @@ function withoutNumbers(value: unknown): unknown {
   return typeof value === 'string' ? value.replaceAll(/\d+/g, '0') : (value ?? null);
 }
 
-function describeGroup(group: readonly JsonObject[], last: JsonObject): JsonObject {
-  const [first] = group;
-  const { cause, status } = last;
+function describeGroup(count: number, first: Attempt, { cause, status }: Attempt) {
   const word = [cause, status].find((one) => typeof one === 'string') ?? 'attempt';
   return {
-    ...last,
-    folded: `${group.length} × ${word}`,
-    folded_count: group.length,
-    folded_from_attempt: first?.['attempt'] ?? null,
-    folded_since: first?.['completed_at'] ?? null,
+    folded: `${count} × ${word}`,
+    folded_count: count,
+    folded_from_attempt: first['attempt'] ?? null,
+    folded_since: first['completed_at'] ?? null,
   };
 }
 
