@@ -7,6 +7,7 @@ import { cliHost } from '../../src/app/cli-host.ts';
 import { openInstance } from '../../src/app/instance.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { LocalEngine } from '../../src/engine/local-engine.ts';
+import { ask } from '../support/direct.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { run } from '../support/fake-cli.ts';
 import { collectLog, eventually } from '../support/instance.ts';
@@ -222,4 +223,33 @@ test('github-deploy deploys what is pushed to main, once', async () => {
   expect(await notes('ductile-deploy/notes.jsonl', 1)).toEqual(['deployed bbb']);
   const files = await readdir(join(home, 'ductile-deploy'));
   expect(files.filter((name) => name.startsWith('deployed'))).toEqual(['deployed-bbb']);
+});
+
+test('github-deploy notes a deploy that failed', async () => {
+  const { home, type, start, notes } = await setUp('github-deploy', [['[touch, ', "['false', "]]);
+  await mkdir(join(home, 'ductile-deploy'));
+  const added = ['--title', 'GitHub', '--signal', 'github.push', '--auth-mode', 'github'];
+  const made = await type('webhook', 'add', 'github', ...added, '--json');
+  const { secret } = JSON.parse(made) as { secret: string };
+  const push = { ref: 'refs/heads/main', after: 'bbb' };
+  expect(await deliverPush(await start(), 'github', secret, push)).toBe(202);
+  expect(await notes('ductile-deploy/notes.jsonl', 1)).toEqual([
+    expect.stringContaining('exited with 1'),
+  ]);
+});
+
+test('inbox keeps a large file waiting until somebody approves it', async () => {
+  const { home, start, notes } = await setUp('inbox', [['every: 10s', 'every: 200ms']]);
+  await mkdir(join(home, 'ductile-inbox/in'), { recursive: true });
+  await writeFile(join(home, 'ductile-inbox/in/large.txt'), 'line\n'.repeat(50));
+  const engine = await start();
+  const { id } = await eventually('a run waits', async () => {
+    const [waiting] = await engine.ledger.runs({ awaitingApproval: true, limit: 9 });
+    return waiting;
+  });
+  expect(existsSync(join(home, 'ductile-inbox/notes.jsonl'))).toBe(false);
+  const params = { run_id: id, step: 'allowed', why: 'looks fine' };
+  expect((await ask(engine, 'run.approve', params)).error).toBeNull();
+  const [note] = await notes('ductile-inbox/notes.jsonl', 1);
+  expect(note).toMatch(/^large\.txt: 50 /);
 });

@@ -181,3 +181,33 @@ test('push-to-command runs its command for a signed push to its branch', { timeo
   await eventually('the command ran', () => readdirSync(directory).includes('pushed-abc123'));
   expect(readdirSync(directory).filter((name) => name.startsWith('pushed-'))).toHaveLength(1);
 });
+
+test('packages post to an address instead of a file', { timeout }, async () => {
+  const directory = await makeDirectory();
+  const folder = join(directory, 'in');
+  await mkdir(folder);
+  const chat = await startWebServer((_request, response) => response.end());
+  const site = await startWebServer(({ path }, response) => {
+    response.statusCode = path === '/down' ? 500 : 200;
+    response.end('page');
+  });
+  const engine = await started(directory);
+  const to = (path: string) => ({ url: `${chat.url}${path}`, allow_private: true });
+  const said = (path: string) =>
+    eventually(`${path} got a message`, () => {
+      const found = chat.received.find((request) => request.path === path);
+      return found === undefined ? undefined : (JSON.parse(found.body) as unknown);
+    });
+  const every = '100ms';
+  await install(engine, 'folder-notify', { folder, every, message: '{{name}}!', ...to('/folder') });
+  await eventually('it has seen the folder', async () => {
+    return (await engine.ledger.facts('folder_notify_watch', 1)).length > 0;
+  });
+  await writeFile(join(folder, 'a.txt'), 'hello');
+  expect(await said('/folder')).toEqual({ text: 'a.txt!' });
+  await install(engine, 'page-changes', { page: `${site.url}/page`, every, ...to('/page') });
+  expect(await said('/page')).toEqual({ text: `${site.url}/page has changed (4 bytes)` });
+  const down = { site: `${site.url}/down`, every, failures: 2 };
+  await install(engine, 'site-watch', { ...down, ...to('/site') });
+  expect(await said('/site')).toEqual({ text: `${site.url}/down is down: 2 failures in a row` });
+});
