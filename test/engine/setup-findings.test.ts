@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { ownerOf, type Context } from '../../src/operations/context.ts';
 import { systemDoctor } from '../../src/operations/doctor.ts';
 import { findingsShape } from '../../src/operations/findings.ts';
+import { explainWhy } from '../../src/operations/why/operation.ts';
 import { ask } from '../support/direct.ts';
 import { eventually, makePlace, type TestInstance } from '../support/instance.ts';
 import { shell, succeeds } from '../support/plugin-program.ts';
@@ -44,6 +45,17 @@ test('a webhook whose plugin is gone is found, and one with a target is not', as
   const changed = await place.vary({ plugins: { other: { program: succeeds } } });
   await rm(`${place.directory}/plugins/mail`, { recursive: true });
   expect(await findWebhooks(await changed.start())).toEqual(['webhooks:webhook mail']);
+});
+
+test('why explains a finding that is not on the ledger, by its id', async () => {
+  const place = await makePlace({ plugins: { mail: { program: succeeds } } });
+  const { engine } = await place.start();
+  const context: Context = { engine, principal: ownerOf('cli:test'), submittedBy: 'cli' };
+  const id = `integrity:${place.directory}`;
+  expect(await explainWhy.run(context, { kind: 'any', id })).toMatchObject({
+    id,
+    commands: expect.arrayContaining(['ductile config lock']) as string[],
+  });
 });
 
 async function findWebhooks(instance: TestInstance): Promise<string[]> {

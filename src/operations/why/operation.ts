@@ -2,6 +2,8 @@ import * as z from 'zod';
 import { defineOperation } from '../define.ts';
 import { explanationShape, kinds } from './answer.ts';
 import { explain } from './explain.ts';
+import { findFileFinding } from './file-finding.ts';
+import { explainFinding } from './finding.ts';
 import { findSubject, kindScopes, kindsSeenBy } from './find-subject.ts';
 
 export const explainWhy = defineOperation({
@@ -58,6 +60,8 @@ export const explainWhy = defineOperation({
     watch: true,
   },
   async run(context, { kind, id }) {
+    const inFiles = kind === 'any' ? await findFileFinding(context, id) : undefined;
+    if (inFiles !== undefined) return explainFinding({ finding: inFiles });
     return await explain(context, await findSubject(context, id, kind));
   },
 });

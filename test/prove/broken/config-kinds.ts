@@ -32,10 +32,10 @@ export const typo: Breakage = {
   },
   finding: {
     id: /max_worker/,
-    message: /unknown|no such|not a key/i,
+    message: /not a known key/,
     evidence: /config\.yaml:\d+:\d+|reload.*refused/,
     fix: /max_workers/,
-    command: /^ductile (system )?reload/,
+    command: /^ductile config check/,
   },
 };
 

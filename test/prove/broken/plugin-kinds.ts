@@ -28,7 +28,7 @@ export const lostExecuteBit: Breakage = {
   finding: {
     id: /mail/,
     message: /mail/,
-    evidence: /execut|permission/i,
+    evidence: /mail\/manifest\.yaml/,
     fix: /chmod/,
     command: /^chmod \+x \S+\/plugins\/mail\/run/,
   },
