@@ -4,12 +4,15 @@ import type { Log } from '../base/log.ts';
 import { maskText } from '../base/secrets.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { makeSuppressedCounter, watchSuppressed } from './suppressed-jobs.ts';
 import type { ObservationDraft, ObservationKind } from '../ledger/observations.ts';
 
 /** Counts what this process turns away, and writes the counts to the ledger every few seconds. */
 export interface Observations {
   /** Costs a few operations on a map: it is called on the paths that refuse callers. */
   note(kind: ObservationKind, key: string, detail: JsonObject): void;
+  /** The same ledger; the work that it drops because of a dedupe key is counted here. */
+  watch(ledger: Ledger): Ledger;
   /** Writes what is left. */
   stop(): Promise<void>;
 }
@@ -44,23 +47,27 @@ export function makeObservations({ ledger, log }: ObservationsOptions): Observat
     }
   };
 
+  const note: Observations['note'] = (kind, key, detail) => {
+    const masked = maskText(key).slice(0, limits.observations.keyCharsMax);
+    const place = `${kind} ${masked}`;
+    const known = counts.get(place);
+    if (known !== undefined) {
+      known.count += 1;
+      known.detail = detail;
+      return;
+    }
+    // Nobody fills the memory of a process by sending keys that it hasn't seen.
+    if (counts.size >= limits.observations.keysMax) return;
+    counts.set(place, { kind, key: masked, count: 1, detail });
+    timer ??= setTimeout(() => {
+      writing = write();
+    }, limits.observations.flushMs).unref();
+  };
+  const count = makeSuppressedCounter(note);
+
   return {
-    note(kind, key, detail) {
-      const masked = maskText(key).slice(0, limits.observations.keyCharsMax);
-      const place = `${kind} ${masked}`;
-      const known = counts.get(place);
-      if (known !== undefined) {
-        known.count += 1;
-        known.detail = detail;
-        return;
-      }
-      // Nobody fills the memory of a process by sending keys that it hasn't seen.
-      if (counts.size >= limits.observations.keysMax) return;
-      counts.set(place, { kind, key: masked, count: 1, detail });
-      timer ??= setTimeout(() => {
-        writing = write();
-      }, limits.observations.flushMs).unref();
-    },
+    note,
+    watch: (watched) => watchSuppressed(watched, count),
     async stop() {
       clearTimeout(timer);
       await writing;

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
+import type { JsonObject } from '../base/json.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { Closing, Enqueued, Ledger } from '../ledger/ledger.ts';
 import type { RunDraft, RunStart } from '../ledger/runs.ts';
 import { limits } from '../base/limits.ts';
-import type { Observations } from './observations.ts';
 
 /** Work that was dropped because a job, run or signal holds its dedupe key. */
 export interface SuppressedWork {
@@ -82,7 +82,7 @@ function listJobs(closings: readonly Closing[], enqueued: readonly Enqueued[]): 
 
 /** Counts suppressed work by its key, with how many different payloads it had. */
 export function makeSuppressedCounter(
-  observations: Pick<Observations, 'note'>,
+  note: (kind: 'job_suppressed', key: string, detail: JsonObject) => void,
 ): (work: SuppressedWork) => void {
   const payloads = new Map<string, Set<string>>();
   return ({ target, dedupeKey, holderKind, holderId, payload }) => {
@@ -97,7 +97,7 @@ export function makeSuppressedCounter(
     }
     if (seen.size < DIFFERENT_MAX) seen.add(hash('sha256', payload, 'base64').slice(0, 12));
     const detail = { target, dedupe_key: dedupeKey, holder_kind: holderKind, holder_id: holderId };
-    observations.note('job_suppressed', key, { ...detail, different: seen.size });
+    note('job_suppressed', key, { ...detail, different: seen.size });
   };
 }
 

@@ -106,9 +106,7 @@ export function makeVitals(options: VitalsOptions): Vitals {
         version,
         slots: service().maxWorkers,
         spawner: host.rung,
-        plugins: [...current().catalog.plugins.keys()],
-        // A tenant's ledger says nothing about files of the operator.
-        ...(tenant === undefined ? describeConfig(current().config) : {}),
+        ...describeGeneration(current(), tenant === undefined),
       }),
       onBeat: (answer, agoMs) => {
         const { heartbeatIntervalMs, reapAfterMs } = service();
@@ -124,6 +122,14 @@ export function makeVitals(options: VitalsOptions): Vitals {
       log: log.child('heartbeat'),
     });
   }
+}
+
+/** The files are named in the root ledger only: a tenant's says nothing about those of the operator. */
+function describeGeneration(
+  { catalog, config }: Generation,
+  isRoot: boolean,
+): Pick<ProcessBeat, 'plugins' | 'configFile' | 'configDigest'> {
+  return { plugins: [...catalog.plugins.keys()], ...(isRoot ? describeConfig(config) : {}) };
 }
 
 const described = new WeakMap<Config, Pick<ProcessBeat, 'configFile' | 'configDigest'>>();

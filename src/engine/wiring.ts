@@ -2,7 +2,7 @@ import { messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
-import type { Config } from '../config/config.ts';
+import type { ApiConfig, Config } from '../config/config.ts';
 import { retentionType } from '../directive/prune.ts';
 import type { CancelAnswer } from '../job/state.ts';
 import type { Closing, Enqueued, Ledger, Settlement } from '../ledger/ledger.ts';
@@ -36,7 +36,6 @@ import { makeScheduler, type Scheduler } from './scheduler.ts';
 import { makeSettler, timed, type Settled } from './settle.ts';
 import { makeTally, type Tally } from './tally.ts';
 import { tellDropped, tellEnd } from './tell.ts';
-import { makeSuppressedCounter, watchSuppressed, type SuppressedWork } from './suppressed-jobs.ts';
 import { seamsOfTenancy } from './tenancy.ts';
 import { makeSwitches, type Switches } from './switches.ts';
 import { makeTokenStore, type TokenStore } from './token-store.ts';
@@ -79,7 +78,6 @@ export class Wiring {
   readonly #life: EngineLife;
   /** The ledger as whatever accepts work sees it. */
   readonly #entrance: Ledger;
-  readonly #onSuppressed: (work: SuppressedWork) => void;
   readonly #log: Log;
   readonly #jobLog: Log;
 
@@ -111,9 +109,7 @@ export class Wiring {
     this.health = this.#makeHealth();
     const limited = tenant === undefined ? ledger : limitQueue(ledger, this.quota);
     this.observations = makeObservations({ ledger, log: this.#log });
-    this.#onSuppressed = makeSuppressedCounter(this.observations);
-    const watched = watchSuppressed(limited, this.#onSuppressed);
-    this.#entrance = heraldWork(watched, () => this.dispatcher.wake());
+    this.#entrance = heraldWork(this.observations.watch(limited), () => this.dispatcher.wake());
     this.door = makeDoor(
       this.#entrance,
       () => this.generation.catalog,
@@ -145,12 +141,9 @@ export class Wiring {
     this.watch = this.#makeWatch();
     const { meters, tracer, watch } = this;
     this.observer = makeObserver({ ledger, meters, tracer, watch });
-    this.tokens = makeTokenStore({
-      ledger,
-      configured: () => this.#config.api.auth.tokens,
-      tenant: parts.tenant?.slug,
-      log: log.child('tokens'),
-    });
+    const configured = (): ApiConfig['auth']['tokens'] => this.#config.api.auth.tokens;
+    const named = { tenant: tenant?.slug, log: log.child('tokens') };
+    this.tokens = makeTokenStore({ ledger, configured, ...named });
     this.directives = this.#makeDirectives();
   }
 
@@ -207,7 +200,6 @@ export class Wiring {
   }
 
   #makeRuns(): RunKeeper {
-    const { log } = this.#parts;
     return makeRunKeeper({
       ledger: this.#entrance,
       processId: this.processId,
@@ -222,19 +214,16 @@ export class Wiring {
         this.tally.emitted(signals);
         this.activity.notice();
       },
-      log,
+      log: this.#parts.log,
     });
   }
 
   #makeDispatcher(): Dispatcher {
     const { ledger, runner, log } = this.#parts;
+    const settling = this.observations.watch(ledger);
     return new Dispatcher({
       settler: timed(
-        makeSettler(
-          watchSuppressed(ledger, this.#onSuppressed),
-          () => this.generation.rules,
-          log.child('settle'),
-        ),
+        makeSettler(settling, () => this.generation.rules, log.child('settle')),
         (ms) => this.meters.committed(ms),
       ),
       processId: this.processId,

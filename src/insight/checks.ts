@@ -5,10 +5,18 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Check, CheckContext } from './check.ts';
 import { findOpenBreakers } from './checks/breakers.ts';
 import { findFullDisk } from './checks/disk.ts';
+import { findConfigDifference } from './checks/configuration.ts';
+import { findCrashLoops } from './checks/crash-loops.ts';
+import { findMissingVariables } from './checks/environment.ts';
 import { findOpenIncidents } from './checks/incidents.ts';
 import { findFailedSetups } from './checks/setups.ts';
+import { findUnmatchedInstallations } from './checks/installations.ts';
+import { findOverlongJobs } from './checks/overlong-jobs.ts';
 import { findUnloadedPlugins } from './checks/plugins.ts';
+import { findRefusedCalls } from './checks/refused-calls.ts';
 import { findHaltedRuns } from './checks/runs.ts';
+import { findIdleSchedules } from './checks/schedules.ts';
+import { findSuppressedWork } from './checks/suppressed.ts';
 import { rankFindings, type LiveFinding } from './finding.ts';
 
 /** Every check of a ledger. Add a check here, and `doctor`, incidents and the dashboard have it. */
@@ -19,6 +27,14 @@ const checks: readonly Check[] = [
   findFailedSetups,
   findFullDisk,
   findOpenIncidents,
+  findCrashLoops,
+  findOverlongJobs,
+  findIdleSchedules,
+  findSuppressedWork,
+  findRefusedCalls,
+  findMissingVariables,
+  findUnmatchedInstallations,
+  findConfigDifference,
 ];
 
 /** The kind of the finding that a check could not run. The watcher closes nothing while there is one. */

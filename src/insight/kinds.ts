@@ -19,9 +19,21 @@ export const kindGuides: Readonly<Record<string, KindGuide>> = {
     meaning: 'A command failed so often in a row that its jobs are held back.',
     command: 'ductile system reset PLUGIN',
   },
+  call_refused: {
+    meaning: 'A token lacked a scope or was not valid in the last hour.',
+    command: 'ductile token create NAME --scopes SCOPE',
+  },
   check_failed: {
     meaning: 'A check of doctor could not run, so its findings are unknown.',
     command: 'ductile doctor',
+  },
+  config_changed: {
+    meaning: 'The configuration files differ from what the service uses.',
+    command: 'ductile config diff',
+  },
+  crash_loop: {
+    meaning: 'The service crashed again and again while the same job was running.',
+    command: 'ductile job cancel JOB',
   },
   credential_key_missing: {
     meaning: 'Stored credentials are sealed with a key that this service does not have.',
@@ -43,13 +55,29 @@ export const kindGuides: Readonly<Record<string, KindGuide>> = {
     meaning: 'Events caused each other too many times, as routes in a circle do.',
     command: 'ductile job tree JOB',
   },
+  installation_unmatched: {
+    meaning: 'What an installed package watches has never matched anything.',
+    command: 'ductile package show PACKAGE',
+  },
   job_dead: {
     meaning: 'A job failed for good: no attempt is left.',
     command: 'ductile job retry JOB',
   },
+  job_overlong: {
+    meaning: 'A job holds a key or a worker slot far longer than usual.',
+    command: 'ductile job cancel JOB',
+  },
   ledger_damaged: {
     meaning: 'The database does not match its indexes.',
     command: 'ductile system check',
+  },
+  lock_held: {
+    meaning: 'Another process has the database, with another configuration or without a heartbeat.',
+    command: 'ductile system status',
+  },
+  plugin_env_missing: {
+    meaning: 'A plugin fails because Ductile does not pass an environment variable on to it.',
+    command: 'ductile config set service.plugin_env_passthrough',
   },
   plugin_not_loaded: {
     meaning: 'A plugin could not be loaded, and its jobs wait.',
@@ -71,8 +99,20 @@ export const kindGuides: Readonly<Record<string, KindGuide>> = {
     meaning: 'A run stopped at a step that failed.',
     command: 'ductile run revive RUN',
   },
+  schedule_always_skipped: {
+    meaning: 'The last due times of a schedule all passed without a job.',
+    command: 'ductile why PLUGIN/SCHEDULE',
+  },
+  schedule_never_fires: {
+    meaning: 'A schedule has no due time ahead and has never fired.',
+    command: 'ductile schedule preview',
+  },
   schedule_overdue: {
     meaning: 'A schedule was due and has not started its job.',
     command: 'ductile why PLUGIN/SCHEDULE',
+  },
+  work_suppressed: {
+    meaning: 'A dedupe key dropped requests whose payloads differ, so it is too wide.',
+    command: 'ductile why JOB',
   },
 };

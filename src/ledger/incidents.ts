@@ -45,6 +45,10 @@ export const checkedKinds = [
   'job_dead',
   'credential_key_missing',
   'credential_missing',
+  'crash_loop',
+  'job_overlong',
+  'work_suppressed',
+  'plugin_env_missing',
 ] as const;
 
 export const incidentKinds = [...observedKinds, ...checkedKinds] as const;

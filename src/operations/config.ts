@@ -11,11 +11,13 @@ import { redact } from '../config/effective.ts';
 import { sealedIn } from '../config/integrity.ts';
 import type { Manifest, ManifestReading, Seal } from '../config/integrity.ts';
 import { makeJsonSchema } from '../config/json-schema.ts';
-import { compareKeys } from '../config/key-list.ts';
+import { compareKeys, type KeyChange } from '../config/key-list.ts';
 import { readConfig } from '../config/load.ts';
 import type { Reading } from '../config/load.ts';
 import { lockFiles } from '../config/lock.ts';
 import { configInvalid } from '../config/problem.ts';
+import { compareActiveConfig, type ActiveComparison } from '../insight/active-config.ts';
+import { openToLook } from '../ledger/reading.ts';
 import { loadCatalog } from '../plugin/catalog.ts';
 import { findPluginDrift, sealPlugins } from '../plugin/seal.ts';
 import { defineOperation } from './define.ts';
@@ -173,7 +175,8 @@ const diffShape = z.object({
         after: z.string().nullable(),
       }),
     )
-    .describe('with a backup only: of the lock nothing is known but hashes'),
+    .describe('keys that differ from the backup, or from what a service loaded last; masked'),
+  keys_compared_with: z.string().nullable().describe('null if no service has loaded anything'),
   plugins: z
     .array(z.object({ key: z.string(), file: z.string(), change: z.string() }))
     .describe('of plugins in use, what differs from the lock; none without one, or with a backup'),
@@ -181,7 +184,7 @@ const diffShape = z.object({
 
 export const diffConfig = defineOperation({
   name: 'config.diff',
-  summary: 'Compare the configuration with what was locked, or with a backup.',
+  summary: 'Compare the configuration with what was locked and what is active, or with a backup.',
   effect: 'read',
   isForRoot: true,
   scope: 'config:ro',
@@ -197,17 +200,22 @@ export const diffConfig = defineOperation({
     examples: ['ductile config diff', 'ductile config diff --backup config.tar.gz'],
     exitCode: ({ same }) => (same === true ? 0 : 1),
   },
-  run(context, { backup }) {
+  async run(context, { backup }) {
     const options = loadOptions(context);
     const reading = readConfig(options);
-    if (backup !== undefined) return Promise.resolve(compareBackup(reading, backup));
+    if (backup !== undefined) return compareBackup(reading, backup);
     if (reading.manifest.state === 'unusable') throw configInvalid([reading.manifest.problem]);
     const files = reading.drift.map(({ path, tier, change }) => ({ path, tier, change }));
     const locked = reading.manifest.state === 'sound';
     const since = locked ? `the lock of ${reading.manifest.manifest.generatedAt}` : 'no lock';
     const plugins = listPluginDrift(reading);
-    const same = files.length === 0 && plugins.length === 0;
-    return Promise.resolve({ same, compared_with: since, files, keys: [], plugins });
+    const active = await readActive(reading);
+    const keys = (active?.changes ?? []).map(toKeyRow);
+    const same = files.length === 0 && plugins.length === 0 && keys.length === 0;
+    const loaded = active && `what process ${active.snapshot.processId} loaded`;
+    const keysWith = active === undefined ? null : `${loaded} at ${active.snapshot.createdAt}`;
+    const compared = { compared_with: since, keys_compared_with: keysWith };
+    return { same, ...compared, files, keys, plugins };
   },
 });
 
@@ -264,12 +272,29 @@ function compareBackup(now: Reading, backup: string): z.output<typeof diffShape>
     const change = was === undefined ? 'added' : is === undefined ? 'removed' : 'changed';
     return [{ path, tier: (is ?? was)?.tier ?? 'operational', change } as const];
   });
-  const keys = compareKeys(then.document.value, now.document.value).map((change) => ({
-    key: change.key,
-    before: change.before ?? null,
-    after: change.after ?? null,
-  }));
-  return { same: files.length === 0, compared_with: backup, files, keys, plugins: [] };
+  const keys = compareKeys(then.document.value, now.document.value).map(toKeyRow);
+  const compared = { compared_with: backup, keys_compared_with: backup };
+  return { same: files.length === 0, ...compared, files, keys, plugins: [] };
+}
+
+function toKeyRow({ key, before, after }: KeyChange): z.output<typeof diffShape>['keys'][number] {
+  return { key, before: before ?? null, after: after ?? null };
+}
+
+/** A database that can't be opened is no reason not to compare the files. */
+async function readActive({ config }: Reading): Promise<ActiveComparison | undefined> {
+  if (config === undefined) return undefined;
+  try {
+    const ledger = await openToLook(config.state);
+    try {
+      return await compareActiveConfig(config.file, ledger);
+    } finally {
+      await ledger.close();
+    }
+  } catch (error) {
+    if (error instanceof DuctileError) return undefined;
+    throw error;
+  }
 }
 
 /** What cannot be loaded is told by `config check`. */

@@ -132,11 +132,14 @@ export function pluginEnvironment(
 ): Record<string, string> {
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(processEnv)) {
-    const wanted =
-      allowedVariables.has(name) || /^LC_[A-Z]+$/.test(name) || passthrough.includes(name);
-    if (wanted && value !== undefined) env[name] = value;
+    if (isPassedVariable(name, passthrough) && value !== undefined) env[name] = value;
   }
   return env;
+}
+
+/** Whether plugin processes get a variable of the service's environment. */
+export function isPassedVariable(name: string, passthrough: readonly string[]): boolean {
+  return allowedVariables.has(name) || /^LC_[A-Z]+$/.test(name) || passthrough.includes(name);
 }
 
 /** EX_CONFIG of sysexits.h. */

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { databases, only, openBench, range } from './support.ts';
-import { beat } from './words.ts';
+import { dueAgain, entry, fireOne, startFired } from './schedule-words.ts';
+import { beat, settleOne, succeed } from './words.ts';
 
 describe.each(databases)('observations on %s', (kind) => {
   const refused = (key: string, count = 1, detail = '{}') =>
@@ -56,5 +57,28 @@ describe.each(databases)('a process on %s', (kind) => {
       'd1',
       'd1',
     ]);
+  });
+});
+
+describe.each(databases)('a schedule on %s', (kind) => {
+  test('skips in a row are counted until a job is made or the schedule is another one', async () => {
+    const { ledger, sql } = await openBench(kind);
+    const skipped = async (): Promise<number> =>
+      only(await ledger.schedules({ limit: 10 })).skippedInRow;
+    await ledger.syncSchedules([entry()]);
+    await fireOne(ledger);
+    for (const count of [1, 2]) {
+      await dueAgain(sql);
+      await fireOne(ledger);
+      expect(await skipped()).toBe(count);
+    }
+    await settleOne(ledger, succeed(await startFired(ledger)));
+    await dueAgain(sql);
+    await fireOne(ledger);
+    expect(await skipped()).toBe(0);
+    await dueAgain(sql);
+    await fireOne(ledger);
+    await ledger.syncSchedules([entry({ generation: 'g2' })]);
+    expect(await skipped()).toBe(0);
   });
 });

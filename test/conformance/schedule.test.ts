@@ -113,27 +113,6 @@ describe.each(databases)('schedules on %s', (kind) => {
       });
     });
 
-    test('skips in a row are counted until a job is made or the schedule is another one', async () => {
-      const { ledger, sql } = await openBench(kind);
-      const skipped = async (): Promise<number> =>
-        only(await ledger.schedules({ limit: 10 })).skippedInRow;
-      await ledger.syncSchedules([entry()]);
-      await fireOne(ledger);
-      for (const count of [1, 2]) {
-        await dueAgain(sql);
-        await fireOne(ledger);
-        expect(await skipped()).toBe(count);
-      }
-      await settleOne(ledger, succeed(await startFired(ledger)));
-      await dueAgain(sql);
-      await fireOne(ledger);
-      expect(await skipped()).toBe(0);
-      await dueAgain(sql);
-      await fireOne(ledger);
-      await ledger.syncSchedules([entry({ generation: 'g2' })]);
-      expect(await skipped()).toBe(0);
-    });
-
     test('what is made up for keeps its slot and comes again', async () => {
       const { ledger, sql } = await openBench(kind);
       await ledger.syncSchedules([entry()]);

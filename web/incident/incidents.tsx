@@ -28,6 +28,10 @@ const usualKinds = [
   'plugin_not_loaded',
   'ledger_damaged',
   'hops_limit',
+  'crash_loop',
+  'job_overlong',
+  'work_suppressed',
+  'plugin_env_missing',
 ];
 
 function listKinds(shown: readonly string[]): (readonly [value: string, text: string])[] {

@@ -58,18 +58,33 @@ export const engineLimits = {
   incident: { streak: 5, overdueMs: 2 * MINUTE, stalledMs: 5 * MINUTE },
   incidentWatch: { everyMs: 15 * SECOND, renewMs: 1 * MINUTE, quietMs: 1 * HOUR },
   /**
-   * Counts of refused calls and suppressed jobs: how far back they reach, how many keys each kind has,
-   * how often a process writes them, and how long the text of a key may be.
+   * The checks of `doctor`: crashes and skips in a row that count, how far back they look, and how much
+   * longer than usual a job runs before it is a finding.
    */
-  observations: { windowMs: 1 * HOUR, keysMax: 100, flushMs: 2 * SECOND, keyCharsMax: 200 },
-  /** How much longer than usual a job runs before it counts as hanging. */
   checks: {
+    crashesMin: 3,
+    crashWindowMs: 1 * HOUR,
+    attemptsRead: 100,
+    failuresRead: 20,
+    runningRead: 100,
     overlongMinMs: 1 * MINUTE,
     overlongUnknownMs: 30 * MINUTE,
     overlongFactor: 5,
     usualAttemptsMin: 3,
     usualAttemptsRead: 50,
+    successesRead: 20,
+    skipsMin: 3,
+    quietMs: 2 * DAY,
+    suppressedMin: 3,
+    unmatchedAttemptsMin: 10,
+    unmatchedMs: 1 * DAY,
+    changedKeysMax: 20,
   },
+  /**
+   * Counts of refused calls and suppressed jobs: how far back they reach, how many keys each kind has,
+   * how often a process writes them, and how long the text of a key may be.
+   */
+  observations: { windowMs: 1 * HOUR, keysMax: 100, flushMs: 2 * SECOND, keyCharsMax: 200 },
   /** How often the log is told of a failure that goes on, such as a database that is away. */
   complaintMs: 1 * MINUTE,
 } as const;

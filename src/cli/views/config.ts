@@ -100,7 +100,8 @@ function showRestore(output: JsonOutput, printer: Printer): void {
 
 function showDiff(output: JsonOutput, printer: Printer): void {
   const against = showCell(output['compared_with']);
-  if (against === 'no lock' && listOf(output['files']).length === 0) {
+  const hasKeys = listOf(output['keys']).length > 0;
+  if (against === 'no lock' && listOf(output['files']).length === 0 && !hasKeys) {
     return printer.line('There is no lock to compare with; `ductile config lock` makes one.');
   }
   if (output['same'] === true) return printer.line(`The same as ${against}.`);
@@ -111,11 +112,16 @@ function showDiff(output: JsonOutput, printer: Printer): void {
   for (const { key, change, file } of rowsOf(output['plugins'])) {
     printer.line(`  ${showCell(key)} ${showCell(change)}: ${showCell(file)}`);
   }
-  section(printer, 'Keys', output['keys'], [
-    ['KEY', 'key'],
-    ['BEFORE', 'before'],
-    ['AFTER', 'after'],
-  ]);
+  section(
+    printer,
+    `Keys, compared with ${showCell(output['keys_compared_with'])}`,
+    output['keys'],
+    [
+      ['KEY', 'key'],
+      ['BEFORE', 'before'],
+      ['AFTER', 'after'],
+    ],
+  );
 }
 
 function showSchema({ schema }: JsonOutput, printer: Printer): void {

@@ -38,8 +38,15 @@ export async function heartbeat(tx: Transaction, beat: ProcessBeat): Promise<Hea
         values (?, ?, ?, ?, ?, ?, ?, ?, ?, ${dialect.now}, ${dialect.now}, ${dialect.now})
         on conflict (id) do nothing`,
       [
-        ...[beat.id, beat.host, beat.pid, beat.version, beat.slots, beat.spawner, plugins],
-        ...[configFile, configDigest],
+        beat.id,
+        beat.host,
+        beat.pid,
+        beat.version,
+        beat.slots,
+        beat.spawner,
+        plugins,
+        configFile,
+        configDigest,
       ],
     );
   }

@@ -312,8 +312,8 @@ export const writing = {
     return Promise.resolve(() => ledger.noteHealth(note));
   },
   recordObservations: ({ ledger, name }) => {
-    const draft = { kind: 'call_refused', key: name, count: 1, detail: '{}' } as const;
-    return Promise.resolve(() => ledger.recordObservations([draft]));
+    const observed = { kind: 'call_refused', key: name, count: 1, detail: '{}' } as const;
+    return Promise.resolve(() => ledger.recordObservations([observed]));
   },
   moveIncidents: async ({ ledger, name }) => {
     const about = { kind: 'breaker_open', count: 1, detail: '{}' } as const;

@@ -44,7 +44,7 @@ function makeProcess() {
   } as unknown as Log;
   const service = { heartbeatIntervalMs, reapAfterMs, maxWorkers: 1, runnerGraceMs: 1000 };
   const generation = {
-    config: { service },
+    config: { service, file: '/etc/ductile/config.yaml', files: [] },
     catalog: { plugins: new Map(), unloaded: new Map() },
     rules: {},
   };
