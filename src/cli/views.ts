@@ -4,6 +4,7 @@ import { showCell } from './print.ts';
 import type { Printer } from './print.ts';
 import { configViews } from './views/config.ts';
 import { controlViews } from './views/control.ts';
+import { doctorViews } from './views/doctor.ts';
 import { showCancel, showJob, showLogs, showRetry } from './views/job.ts';
 import { showCoreLog } from './views/logs.ts';
 import { showMetrics } from './views/metrics.ts';
@@ -24,6 +25,7 @@ import { showWhy } from './views/why.ts';
 export const views: Readonly<Record<string, View>> = {
   ...configViews,
   ...controlViews,
+  ...doctorViews,
   ...runViews,
   ...packageViews,
   ...pipelineViews,

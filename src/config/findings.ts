@@ -24,7 +24,11 @@ export interface Finding extends Problem {
 
 /** What on record proves a finding, and what resolves it. */
 export interface LiveParts {
+  /** The kind and the key. */
   readonly id: string;
+  readonly kind: string;
+  /** 0 stops everything, 1 a part, 2 single jobs or runs. */
+  readonly impact: number;
   readonly evidence: string;
   readonly commands: readonly string[];
   readonly why: string | null;

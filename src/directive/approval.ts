@@ -6,6 +6,7 @@ export const approvable = [
   'breaker.reset',
   'credential.delete',
   'credential.rotate',
+  'incident.acknowledge',
   'job.cancel',
   'job.retry',
   'package.disable',

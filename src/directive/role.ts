@@ -15,6 +15,7 @@ export const roleScopes: Readonly<Record<Role, readonly string[]>> = {
     'credentials:rw',
     'directives:rw',
     'events:rw',
+    'incidents:rw',
     'installations:rw',
     'jobs:rw',
     'packages:rw',
@@ -24,7 +25,7 @@ export const roleScopes: Readonly<Record<Role, readonly string[]>> = {
     'tokens:rw',
     'webhooks:rw',
   ],
-  member: ['read:*', 'plugin:rw', 'events:rw', 'jobs:rw', 'runs:rw'],
+  member: ['read:*', 'plugin:rw', 'events:rw', 'incidents:rw', 'jobs:rw', 'runs:rw'],
   service: [],
 };
 

@@ -106,8 +106,8 @@ export function followRuntime(
 }
 
 /**
- * What follows when a run halts. One that descends from a signal of the runtime itself is recorded and
- * not routed: alarms about alarms end here.
+ * What follows when a run halts or begins to wait for a person. One that descends from a signal of the
+ * runtime itself is recorded and not routed: alarms about alarms end here.
  */
 export function makeFollowHalt(rules: () => FollowRules): FollowHalt {
   return ({ run, signal, parentJobId, context }) => {

@@ -1,5 +1,6 @@
 import type { Config } from '../config/config.ts';
 import { cancelDirective, retryDirective, type JobSeams } from './direct-jobs.ts';
+import { acknowledgeDirective, type AcknowledgeSeams } from './direct-incidents.ts';
 import { registerRunDirectives, type RunSeams } from './direct-runs.ts';
 import { registerScheduleDirectives } from './direct-schedules.ts';
 import {
@@ -46,6 +47,7 @@ export interface AllSeams
   extends
     Omit<Seams, 'configured' | 'lead' | 'unlead'>,
     RunSeams,
+    AcknowledgeSeams,
     ReplaySeams,
     CredentialSeams,
     PackageSeams,
@@ -72,6 +74,7 @@ export function registerAllDirectives(directives: Directives, seams: AllSeams): 
   if (seams.tenants !== undefined) registerTenantDirectives(directives, seams.tenants);
   directives.registerDirective(initDirective(health, catalog));
   registerRunDirectives(directives, seams);
+  directives.registerDirective(acknowledgeDirective(seams));
   registerPackageDirectives(directives, seams);
   registerWebhookDirectives(directives, seams);
   directives.registerDirective(replayDirective(seams));

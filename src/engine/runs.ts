@@ -44,7 +44,8 @@ export interface RunKeeper {
 
 export function makeRunKeeper(options: RunKeeperOptions): RunKeeper {
   const { ledger, processId, current, onQueued, log } = options;
-  ledger.followHalts(makeFollowHalt(() => current().rules));
+  const follow = makeFollowHalt(() => current().rules);
+  ledger.followHalts(follow, follow);
   ledger.openSignals((id, sealed) => options.vault.open(sealed, purposes.payload(id)));
   const heed = (news: RunNews): void => {
     const { advancing, queued, dueInMs, failures = [], dropped = [], ended = [] } = news;

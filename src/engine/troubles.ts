@@ -2,7 +2,7 @@ import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
-import type { LiveFinding } from '../insight/finding.ts';
+import { findingId, type LiveFinding } from '../insight/finding.ts';
 import { CHECK_FAILED } from '../insight/checks.ts';
 import { checkedKinds } from '../ledger/incidents.ts';
 import type { Incident, IncidentKind, IncidentMoves, QueueHeads } from '../ledger/incidents.ts';
@@ -146,19 +146,28 @@ export interface Looked {
   readonly seen: Seen;
   /** What stands wrong, where this host is the one that looks. */
   readonly standing: readonly Trouble[] | undefined;
+  /** When findings were acknowledged, by their id. */
+  readonly acknowledged?: ReadonlyMap<string, Timestamp>;
   /** A check could not run: what it would have found is unknown, so no standing incident is closed. */
   readonly isPartial?: boolean;
 }
 
 /** What is to be opened, renewed and closed; each opening and closing is told. */
 export function toMoves(
-  { now, open, seen, standing, isPartial = false }: Looked,
+  { now, open, seen, standing, isPartial = false, acknowledged = new Map() }: Looked,
   rules: TroubleRules,
   follow: FollowRules,
 ): IncidentMoves {
   const troubles = [...seen.troubles, ...(standing ?? [])];
   const byKey = new Map(open.map((incident) => [keyOf(incident), incident]));
   const nowMs = fromTimestamp(now);
+  const isAcknowledged = (incident: Incident): boolean =>
+    incident.lastSeenAt <= (acknowledged.get(findingId(incident)) ?? '');
+  /** It was acknowledged, and nothing has happened since. Findings of checks are new if they are found. */
+  const isSettled = ({ kind, key, count }: Trouble): boolean => {
+    const known = byKey.get(keyOf({ kind, key }));
+    return count === 0 && !isCheckedKind(kind) && known !== undefined && isAcknowledged(known);
+  };
   const opened = troubles.flatMap((trouble) => {
     if (byKey.has(keyOf(trouble))) return [];
     const id = makeId();
@@ -167,18 +176,21 @@ export function toMoves(
     const incident = { id, kind, key, count: Math.max(1, count), detail };
     return [{ ...incident, emission: toEmission('opened', incident, follow) }];
   });
-  const renewed = troubles.flatMap((trouble) => {
-    const known = byKey.get(keyOf(trouble));
-    if (known === undefined) return [];
-    const isFresh = nowMs - fromTimestamp(known.lastSeenAt) < rules.renewMs;
-    if (trouble.count === 0 && isFresh) return [];
-    const { routed } = parseJson(known.detail) as JsonObject;
-    const detail = JSON.stringify({ ...trouble.detail, routed: routed ?? true });
-    return [{ id: known.id, count: trouble.count, detail }];
-  });
-  const wrong = new Set(troubles.map(keyOf));
+  const renewed = troubles
+    .filter((trouble) => !isSettled(trouble))
+    .flatMap((trouble) => {
+      const known = byKey.get(keyOf(trouble));
+      if (known === undefined) return [];
+      const isFresh = nowMs - fromTimestamp(known.lastSeenAt) < rules.renewMs;
+      if (trouble.count === 0 && isFresh) return [];
+      const { routed } = parseJson(known.detail) as JsonObject;
+      const detail = JSON.stringify({ ...trouble.detail, routed: routed ?? true });
+      return [{ id: known.id, count: trouble.count, detail }];
+    });
+  const wrong = new Set(troubles.filter((trouble) => !isSettled(trouble)).map(keyOf));
   const isOver = (incident: Incident): boolean => {
     if (wrong.has(keyOf(incident))) return false;
+    if (isAcknowledged(incident) && !standingKinds.has(incident.kind)) return true;
     if (incident.kind === 'failure_streak') {
       // One that began elsewhere after the success is not over by it.
       const agoMs = seen.well.get(incident.key);

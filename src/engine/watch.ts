@@ -2,10 +2,10 @@ import { messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
-import { fromTimestamp, toTimestamp } from '../base/clock.ts';
+import { fromTimestamp, toTimestamp, type Timestamp } from '../base/clock.ts';
 import type { Closing, Ledger } from '../ledger/ledger.ts';
 import type { RunNews } from '../ledger/runs.ts';
-import { findLiveFindings } from '../insight/checks.ts';
+import { findLiveFindings, readAcknowledged } from '../insight/checks.ts';
 import type { Generation } from './generation.ts';
 import { makeOutcomes } from './outcomes.ts';
 import { findTroubles, isPartialLook, toMoves, type Standing } from './troubles.ts';
@@ -47,12 +47,14 @@ export function makeWatch(options: WatchOptions): Watch {
       if (options.isRoot) indexes.look();
       const open = await ledger.incidents(OPEN);
       const seen = outcomes.look(open);
+      const acknowledged = await readAcknowledged(ledger);
       const isMine = ledger.kind === 'sqlite' || (await ledger.takeWatch(rules.everyMs / 2));
-      const look = isMine ? await lookAround(options, indexes.damage) : undefined;
+      const look = isMine ? await lookAround(options, indexes.damage, acknowledged) : undefined;
       const now = await ledger.now();
       const standing = look === undefined ? undefined : findTroubles(look, rules);
       const isPartial = look !== undefined && isPartialLook(look.findings);
-      const moves = toMoves({ now, open, seen, standing, isPartial }, rules, current().rules);
+      const looked = { now, open, seen, standing, isPartial, acknowledged };
+      const moves = toMoves(looked, rules, current().rules);
       if (moves.opened.length + moves.renewed.length + moves.closed.length > 0) {
         const moved = await ledger.moveIncidents(moves);
         options.onNews(moved.news);
@@ -108,7 +110,11 @@ function makeIndexWatch(ledger: Pick<Ledger, 'checkIndexes'>, log: Log): IndexWa
   };
 }
 
-async function lookAround(options: WatchOptions, damage: readonly string[]): Promise<Standing> {
+async function lookAround(
+  options: WatchOptions,
+  damage: readonly string[],
+  acknowledged: ReadonlyMap<string, Timestamp>,
+): Promise<Standing> {
   const { ledger, current, isRoot, isPaused, isOff } = options;
   const { config, catalog, claimable } = current();
   const rules = RULES;
@@ -117,7 +123,7 @@ async function lookAround(options: WatchOptions, damage: readonly string[]): Pro
   const [queue, processes, findings] = await Promise.all([
     ledger.queueHeads(rules.stalledMs),
     ledger.processes(),
-    findLiveFindings({ ledger, config, catalog, now, keyIds, isRoot }),
+    findLiveFindings({ ledger, config, catalog, now, keyIds, isRoot, acknowledged }),
   ]);
   const cut = toTimestamp(fromTimestamp(queue.now) - rules.overdueMs);
   const { due } = await ledger.dueSchedules({ now: cut, limit: limits.pageRowsMax });

@@ -316,6 +316,7 @@ export class Wiring {
       onPause: () => this.pause.changed(),
       onSwitch: () => this.#refreshSwitches(),
       onSchedules: () => this.scheduler.soon(),
+      onAcknowledged: () => this.watch.soon(),
       processId: this.processId,
       within: (asked, work) => this.quota.within(asked, work),
       current: () => this.generation,

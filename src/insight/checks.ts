@@ -1,30 +1,37 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Timestamp } from '../base/clock.ts';
+import { acknowledgeType } from '../directive/incident.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Check, CheckContext } from './check.ts';
+import { findWaitingApprovals } from './checks/approvals.ts';
 import { findOpenBreakers } from './checks/breakers.ts';
+import { findMissingCredentials, findMissingKeys } from './checks/credentials.ts';
 import { findFullDisk } from './checks/disk.ts';
 import { findConfigDifference } from './checks/configuration.ts';
 import { findCrashLoops } from './checks/crash-loops.ts';
 import { findMissingVariables } from './checks/environment.ts';
 import { findOpenIncidents } from './checks/incidents.ts';
-import { findFailedSetups } from './checks/setups.ts';
 import { findUnmatchedInstallations } from './checks/installations.ts';
+import { findDeadJobs } from './checks/jobs.ts';
 import { findOverlongJobs } from './checks/overlong-jobs.ts';
+import { findPausedParts } from './checks/paused.ts';
 import { findUnloadedPlugins } from './checks/plugins.ts';
 import { findRefusedCalls } from './checks/refused-calls.ts';
 import { findHaltedRuns } from './checks/runs.ts';
 import { findIdleSchedules } from './checks/schedules.ts';
+import { findFailedSetups } from './checks/setups.ts';
 import { findSuppressedWork } from './checks/suppressed.ts';
 import { rankFindings, type LiveFinding } from './finding.ts';
 
 /** Every check of a ledger. Add a check here, and `doctor`, incidents and the dashboard have it. */
 const checks: readonly Check[] = [
-  findHaltedRuns,
-  findOpenBreakers,
-  findUnloadedPlugins,
+  findDeadJobs,
   findFailedSetups,
+  findHaltedRuns,
+  findMissingCredentials,
+  findMissingKeys,
+  findOpenBreakers,
   findFullDisk,
   findOpenIncidents,
   findCrashLoops,
@@ -35,6 +42,9 @@ const checks: readonly Check[] = [
   findMissingVariables,
   findUnmatchedInstallations,
   findConfigDifference,
+  findPausedParts,
+  findUnloadedPlugins,
+  findWaitingApprovals,
 ];
 
 /** The kind of the finding that a check could not run. The watcher closes nothing while there is one. */
@@ -70,15 +80,12 @@ async function runCheck(check: Check, context: CheckContext): Promise<LiveFindin
   }
 }
 
-/** The directive by which an operator says that a finding needs no more attention. */
-export const ACKNOWLEDGE_TYPE = 'incident.acknowledge';
-
 /** Reads when each finding was acknowledged last, by its id. The directives themselves are the record. */
-async function readAcknowledged(
-  ledger: Pick<Ledger, 'directives'>,
+export async function readAcknowledged(
+  ledger: Pick<Ledger, 'directivePage'>,
 ): Promise<ReadonlyMap<string, Timestamp>> {
-  const rows = await ledger.directives({
-    type: ACKNOWLEDGE_TYPE,
+  const { rows } = await ledger.directivePage({
+    type: acknowledgeType.type,
     status: ['completed'],
     limit: limits.acknowledgementsMax,
   });

@@ -36,6 +36,11 @@ export interface LiveFinding {
 export type Impact = (typeof impacts)[number];
 const impacts = ['everything', 'part', 'item'] as const;
 
+/** 0 for what stops most. */
+export function impactRank({ impact = 'part' }: Pick<LiveFinding, 'impact'>): number {
+  return impacts.indexOf(impact);
+}
+
 /** The id of a finding; `ductile why` accepts it. */
 export function findingId({ kind, key }: Pick<LiveFinding, 'kind' | 'key'>): string {
   return `${kind}:${key}`;
@@ -45,8 +50,8 @@ const severities: readonly Severity[] = ['error', 'warning', 'info'];
 
 /** Sorts findings: errors first, then what stops most, then the oldest. */
 export function rankFindings(findings: readonly LiveFinding[]): LiveFinding[] {
-  const rank = ({ severity, impact = 'part' }: LiveFinding): number =>
-    severities.indexOf(severity) * impacts.length + impacts.indexOf(impact);
+  const rank = (finding: LiveFinding): number =>
+    severities.indexOf(finding.severity) * impacts.length + impactRank(finding);
   const age = ({ since }: LiveFinding): string => since ?? '~';
   return findings.toSorted(
     (a, b) => rank(a) - rank(b) || compareText(age(a), age(b)) || compareText(a.key, b.key),

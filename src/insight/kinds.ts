@@ -75,6 +75,14 @@ export const kindGuides: Readonly<Record<string, KindGuide>> = {
     meaning: 'Another process has the database, with another configuration or without a heartbeat.',
     command: 'ductile system status',
   },
+  paused: {
+    meaning: 'An operator paused, disabled or suspended a part, or the whole service.',
+    command: 'ductile system resume',
+  },
+  payload_key_missing: {
+    meaning: 'Masked payloads of old signals are sealed with a key that is missing.',
+    command: 'ductile credential list',
+  },
   plugin_env_missing: {
     meaning: 'A plugin fails because Ductile does not pass an environment variable on to it.',
     command: 'ductile config set service.plugin_env_passthrough',

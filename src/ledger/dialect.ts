@@ -146,7 +146,9 @@ export interface Transaction extends Session {
   /** Opens what a signal does not show; nothing is opened, where nobody said how. */
   readonly openSignal?: OpenSignal;
   /** What follows when a run halts in it; nothing, where nobody said. */
-  readonly followHalt?: FollowHalt;
+  readonly followHalt?: FollowHalt | undefined;
+  /** What follows when a run begins to wait for a person. */
+  readonly followQuestion?: FollowHalt | undefined;
   /** The directives that a signal asks for in the transaction that records it. */
   readonly asksOf?: AsksOf;
   /** Where ends are noted that somebody may wait for. */

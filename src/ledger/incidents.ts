@@ -51,6 +51,15 @@ export const checkedKinds = [
   'plugin_env_missing',
 ] as const;
 
+/** Kinds of things that happened: an operator can acknowledge them, and only new ones count then. */
+export const acknowledgeableKinds = [
+  'job_dead',
+  'run_halted',
+  'failure_streak',
+  'poison_job',
+  'hops_limit',
+] as const;
+
 export const incidentKinds = [...observedKinds, ...checkedKinds] as const;
 export type IncidentKind = (typeof incidentKinds)[number];
 

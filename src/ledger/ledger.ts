@@ -10,6 +10,7 @@ import type { SignalDraft } from '../signal/signal.ts';
 import type { CredentialVerbs } from './credentials.ts';
 import type { CopyDirective, DirectiveClosing, DirectiveVerbs } from './directives.ts';
 import type { EventLimit, EventPlace, EventRows } from './events.ts';
+import type { FindingReads } from './finding-reads.ts';
 import type { GenerationVerbs } from './generations.ts';
 import type { IncidentVerbs } from './incidents.ts';
 import type { InstallationVerbs } from './installations.ts';
@@ -33,6 +34,7 @@ export interface Ledger
   extends
     CredentialVerbs,
     DirectiveVerbs,
+    FindingReads,
     GenerationVerbs,
     IncidentVerbs,
     InstallationVerbs,

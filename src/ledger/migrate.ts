@@ -19,6 +19,7 @@ import { usage } from './migrations/0015-usage.ts';
 import { chains } from './migrations/0016-chains.ts';
 import { snapshots } from './migrations/0017-snapshots.ts';
 import { observations } from './migrations/0018-observations.ts';
+import { questions } from './migrations/0019-questions.ts';
 import type { Migration } from './migrations/migration.ts';
 
 export const migrations: readonly Migration[] = [
@@ -40,6 +41,7 @@ export const migrations: readonly Migration[] = [
   chains,
   snapshots,
   observations,
+  questions,
 ];
 export const schemaVersion = Math.max(...migrations.map(({ version }) => version));
 

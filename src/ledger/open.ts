@@ -11,12 +11,13 @@ import {
   isOfFile,
 } from './check.ts';
 import { checkSqliteIndexes } from './check-indexes.ts';
-import type { Store, VerbName } from './dialect.ts';
+import type { Store, Transaction, VerbName } from './dialect.ts';
 import { makeCredentialVerbs } from './credential-verbs.ts';
 import { makeDirectiveVerbs } from './directive-verbs.ts';
 import type { AskedDirective, AsksOf, OnAsked } from './directives.ts';
 import { withEnds } from './ends.ts';
 import { makeEventVerbs } from './event-verbs.ts';
+import { makeFindingReads } from './finding-verbs.ts';
 import { makeGenerationVerbs } from './generation-verbs.ts';
 import { makeIncidentVerbs } from './incident-verbs.ts';
 import { makeInstallationVerbs } from './installation-verbs.ts';
@@ -28,7 +29,7 @@ import { silent, type Notifier } from './notifier.ts';
 import { makeObservationVerbs } from './observation-verbs.ts';
 import { makeProcessVerbs } from './process-verbs.ts';
 import { makeRunVerbs } from './run-verbs.ts';
-import type { FollowHalt, OpenSignal } from './runs.ts';
+import type { OpenSignal } from './runs.ts';
 import { makeScheduleVerbs } from './schedule-verbs.ts';
 import { claim } from './queries/claim.ts';
 import { readMeta, writeMeta } from './queries/meta.ts';
@@ -171,6 +172,7 @@ export function makeLedger(plainStore: Store, notifier: Notifier, care: LedgerCa
     ...makeDirectiveVerbs(store),
     ...makeCredentialVerbs(store),
     ...makeScheduleVerbs(store),
+    ...makeFindingReads(store),
     ...makeGenerationVerbs(store),
     ...makeIncidentVerbs(store),
     ...makeInstallationVerbs(store),
@@ -214,7 +216,7 @@ function withFollower(store: Store): {
   readonly openSignals: Ledger['openSignals'];
   readonly handleSignals: Ledger['handleSignals'];
 } {
-  let followHalt: FollowHalt | undefined;
+  let followers: Pick<Transaction, 'followHalt' | 'followQuestion'> = {};
   let openSignal: OpenSignal | undefined;
   let handling: { readonly asksOf: AsksOf; readonly onAsked: OnAsked } | undefined;
   const write: Store['write'] = async (names, work) => {
@@ -225,7 +227,7 @@ function withFollower(store: Store): {
       return asked;
     };
     const more = {
-      ...(followHalt === undefined ? {} : { followHalt }),
+      ...followers,
       ...(openSignal === undefined ? {} : { openSignal }),
       ...(handling === undefined ? {} : { asksOf }),
     };
@@ -239,7 +241,11 @@ function withFollower(store: Store): {
   };
   return {
     store: { ...store, write },
-    followHalts: (follow) => void (followHalt = follow),
+    followHalts: (followHalt, followQuestion) =>
+      void (followers = {
+        followHalt,
+        ...(followQuestion === undefined ? {} : { followQuestion }),
+      }),
     openSignals: (open) => void (openSignal = open),
     handleSignals: (asksOf, onAsked) => void (handling = { asksOf, onAsked }),
   };

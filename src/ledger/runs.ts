@@ -31,9 +31,10 @@ export interface RunVerbs {
 
   /**
    * Whether a run halts is only known inside the transaction that moves it, whichever that is: what
-   * follows from it is asked for there, and written with it.
+   * follows from it is asked for there, and written with it. The same holds for a run that begins to
+   * wait for a person.
    */
-  followHalts(follow: FollowHalt): void;
+  followHalts(follow: FollowHalt, followQuestion?: FollowHalt): void;
   /** A run that waits for a signal gets all that it said, also what the signal does not show. */
   openSignals(open: OpenSignal): void;
   /** What a branch's jobs get beneath their own payload: `<branch>:<moves>` of its parent. */
@@ -99,7 +100,7 @@ export interface RunStart {
   readonly dedupeKey?: string;
 }
 
-/** A run that cannot go on. */
+/** A run that can't continue, or that waits for a person. */
 export interface Halt {
   readonly run: Run;
   /** By which it is told. */

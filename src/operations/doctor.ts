@@ -11,17 +11,16 @@ import { loadCatalog } from '../plugin/catalog.ts';
 import { checkApiAccess } from './access-check.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
-import { findingsShape, showFindings } from './findings.ts';
+import { findingsShape, rankAll, showFindings } from './findings.ts';
 import { findTier } from './isolation-findings.ts';
-import { readKeyIds } from '../engine/vault.ts';
 import {
   findInPlace,
   findLive,
   findOnLedger,
-  makeTargets,
+  subjectOf,
   type LedgerFindings,
-  type LiveSubject,
 } from './ledger-findings.ts';
+import { findOwnFaults, makeTargets } from './own-faults.ts';
 import { makeSharedFindings } from './shared-findings.ts';
 import {
   explainCommand,
@@ -59,34 +58,50 @@ export const checkConfig = defineOperation({
 
 export const systemDoctor = defineOperation({
   name: 'system.doctor',
-  summary: 'Look for everything that is wrong or unwise, and say what to do about it.',
+  summary: 'List everything that is wrong or needs a decision, with the commands that resolve it.',
   effect: 'read',
-  isForRoot: true,
   scope: 'system:ro',
   needs: 'files',
   input: z.strictObject({}),
   output: findingsShape,
-  errors: ['CONFIG_NOT_FOUND'],
+  errors: ['CONFIG_NOT_FOUND', 'LEDGER_UNAVAILABLE'],
   http: { method: 'GET', path: '/system/doctor' },
   cli: {
     examples: ['ductile system doctor', 'ductile doctor --json'],
     exitCode: ({ errors }) => (errors === 0 ? 0 : 1),
   },
-  run: (context) =>
-    context.place === undefined ? shareFindings(context, examineService) : examineService(context),
+  async run(context) {
+    if (context.place !== undefined) return await examineService(context);
+    const isTenant = context.principal.tenant !== undefined;
+    return await shareFindings(context, isTenant ? examineTenant : examineService);
+  },
 });
 
-/** Dashboards ask again and again; those of one service share what is found. */
-const shareFindings = makeSharedFindings<z.output<typeof findingsShape>>();
+type ShownFindings = z.output<typeof findingsShape>;
 
-async function examineService(context: Context): Promise<z.output<typeof findingsShape>> {
+/** Dashboards ask again and again; those of one ledger share what is found. */
+const shareFindings = makeSharedFindings<ShownFindings>();
+
+async function examineService(context: Context): Promise<ShownFindings> {
   const reading = readConfig(loadOptions(context));
   const { findings, hasTenants, credentials } = await lookAtLedger(reading, context);
-  return showFindings([
+  const found = [
+    ...findings,
     ...(await examineAll(reading, credentials)),
     ...findTier(reading, context, hasTenants),
-    ...findings,
+  ];
+  return showFindings(rankAll(dropRepeated(found, credentials !== undefined)));
+}
+
+/** Only what is in the tenant's own ledger: nothing about files, the machine or other tenants. */
+async function examineTenant({ engine }: Context): Promise<ShownFindings> {
+  const [live, faults] = await Promise.all([
+    findLive(subjectOf(engine, false)),
+    findOwnFaults(engine.ledger, () => makeTargets(engine)),
   ]);
+  // A package's location is a file of the machine.
+  const own = faults.map((one) => ({ ...one, place: one.live?.id ?? one.key }));
+  return showFindings(rankAll([...live, ...own]));
 }
 
 /** The server's own, or from the command line the one that the files name, if they can be read. */
@@ -96,17 +111,28 @@ async function lookAtLedger({ config }: Reading, context: Context): Promise<Ledg
     // Without a service there is no engine to read.
     const { engine } = context;
     const { findings, ...more } = await findOnLedger(engine.ledger, () => makeTargets(engine));
-    const live = await findLive({ ...seenBy(engine), isRoot: true });
+    const live = await findLive(subjectOf(engine, true));
     return { findings: [...live, ...findings], ...more };
   }
-  return config === undefined ? { findings: [], hasTenants: false } : findInPlace(config, place);
+  return config === undefined ? notRead : findInPlace(config, place);
 }
 
-/** What a service's checks look at. */
-function seenBy(engine: Context['engine']): Omit<LiveSubject, 'isRoot'> {
-  const { ledger, config, catalog } = engine;
-  return { ledger, config, catalog, keyIds: readKeyIds(engine) };
+const notRead: LedgerFindings = { findings: [], hasTenants: false };
+
+/**
+ * Leaves out what two sources report: a plugin that doesn't load is a problem of its files, and
+ * whether a webhook's credential is there is known from the ledger.
+ */
+function dropRepeated(findings: readonly Finding[], isRead: boolean): Finding[] {
+  const inFiles = new Set(findings.flatMap(({ live, key }) => (live === undefined ? key : [])));
+  return findings.filter(({ live, key, category, severity }) => {
+    if (live?.kind === 'plugin_not_loaded') return !inFiles.has(`plugins.${key}`);
+    const isReference = category === 'webhooks' && severity === 'warning' && SECRET_REF.test(key);
+    return !(isReference && isRead && live === undefined);
+  });
 }
+
+const SECRET_REF = /secret_ref$/;
 
 /** Which configuration is meant: the one of the command line, or the one of the server. */
 export function loadOptions(context: Context): LoadOptions {

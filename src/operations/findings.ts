@@ -2,13 +2,14 @@ import * as z from 'zod';
 import type { Finding, LiveParts } from '../config/findings.ts';
 
 export const findingShape = z.object({
+  id: z.string().describe('the kind and the key of the finding; `why` accepts it'),
+  kind: z.string().describe('a stable name of the rule, such as job_dead'),
   severity: z.enum(['error', 'warning', 'info']),
   category: z.string(),
-  place: z.string().describe('file, line and column, or the file alone'),
+  place: z.string().describe('file, line and column, the file alone, or the id of the finding'),
   key: z.string(),
   message: z.string(),
   fix: z.string().describe('what to do about it'),
-  id: z.string().describe('the kind and the key of the finding; `why` accepts it'),
   evidence: z.string().nullable().describe('what on record proves it, or the location in a file'),
   commands: z.array(z.string()).describe('commands that resolve it, the best first'),
   why: z.string().nullable().describe('an argument for `why` that explains it'),
@@ -22,18 +23,22 @@ export const findingsShape = z.object({
   valid: z.boolean().describe('whether there are no errors'),
   errors: z.int(),
   warnings: z.int(),
-  findings: z.array(findingShape),
+  infos: z.int().describe('findings after which nothing has to be done'),
+  findings: z.array(findingShape).describe('errors first, then what stops most'),
 });
 
 /** Findings in the files have no time; their proof is where they were found. */
-function describeStill(finding: Finding): Omit<LiveParts, 'why'> {
+function describeStill(finding: Finding): LiveParts {
   const { severity, category, place, key, hint } = finding;
   const named = listCommands(hint);
   const usual = severity === 'error' ? ['ductile config check'] : [];
   return {
     id: `${category}:${key === '' ? place : key}`,
+    kind: category,
+    impact: 1,
     evidence: place === '' ? category : place,
     commands: named.length > 0 ? named : usual,
+    why: null,
     since: null,
     count: 1,
     detail: null,
@@ -50,26 +55,31 @@ export function listCommands(fix: string): string[] {
   return commands.filter((command) => !/[<…]/.test(command)).toReversed();
 }
 
-export function showFindings(findings: readonly Finding[]): z.output<typeof findingsShape> {
+const severities: readonly Finding['severity'][] = ['error', 'warning', 'info'];
+
+/** Ranks findings of files and of the ledger together. */
+export function rankAll(findings: readonly Finding[]): Finding[] {
+  const rank = ({ severity, live }: Finding): number =>
+    severities.indexOf(severity) * IMPACTS + (live?.impact ?? 1);
+  return findings.toSorted((a, b) => rank(a) - rank(b));
+}
+
+const IMPACTS = 3;
+
+export function countFindings(findings: readonly Pick<Finding, 'severity'>[]) {
   const count = (severity: Finding['severity']): number =>
     findings.filter((finding) => finding.severity === severity).length;
-  return {
-    valid: count('error') === 0,
-    errors: count('error'),
-    warnings: count('warning'),
-    findings: findings.map((finding) => {
-      const { severity, category, place, key, message, hint } = finding;
-      const { commands, ...live } = finding.live ?? { why: null, ...describeStill(finding) };
-      return {
-        severity,
-        category,
-        place,
-        key,
-        message,
-        fix: hint,
-        ...live,
-        commands: [...commands],
-      };
-    }),
-  };
+  return { errors: count('error'), warnings: count('warning'), infos: count('info') };
+}
+
+export function showFindings(findings: readonly Finding[]): z.output<typeof findingsShape> {
+  const counts = countFindings(findings);
+  return { valid: counts.errors === 0, ...counts, findings: findings.map(showFinding) };
+}
+
+function showFinding(finding: Finding): z.output<typeof findingShape> {
+  const { severity, category, place, key, message, hint } = finding;
+  const { id, kind, impact: _, commands, ...live } = finding.live ?? describeStill(finding);
+  const shown = { id, kind, severity, category, place, key, message, fix: hint };
+  return { ...shown, ...live, commands: [...commands] };
 }

@@ -1,8 +1,11 @@
 import * as z from 'zod';
 import { parseStored } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
 import { incidentKinds, type Incident } from '../ledger/incidents.ts';
 import { continueAfter, epochOf, writeCursor } from './cursor.ts';
+import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
+import { direct, directErrors, planDirective } from './direct.ts';
 import { findById } from './find.ts';
 import { cursor, limit } from './job.ts';
 import { showSignal, signalShape } from './shapes.ts';
@@ -25,7 +28,7 @@ export const incidentShape = z.object({
 
 export const listIncidents = defineOperation({
   name: 'incident.list',
-  summary: 'List what is wrong, or was, newest first.',
+  summary: 'List incidents, newest first: what the service noticed, since when and until when.',
   effect: 'read',
   needs: 'ledger',
   scope: 'incidents:ro',
@@ -59,7 +62,8 @@ export const listIncidents = defineOperation({
         ['COUNT', 'count'],
         ['WHAT', 'message'],
       ],
-      empty: 'Nothing is wrong.',
+      empty:
+        'No incident is open. `ductile doctor` lists everything that is wrong or needs a decision.',
     },
   },
   async run({ engine: { ledger } }, { kind, all, limit: rows, cursor: after }) {
@@ -101,12 +105,7 @@ export const showIncidentOperation = defineOperation({
   http: { method: 'GET', path: '/incidents/:id' },
   cli: { positionals: ['id'], examples: ['ductile incident show 0199a1b2'] },
   async run({ engine: { ledger }, principal }, { id }) {
-    const incident = await findById(id, {
-      noun: 'incident',
-      missing: 'INCIDENT_NOT_FOUND',
-      exact: () => ledger.incident(id),
-      beginning: (page) => ledger.incidents(page),
-    });
+    const incident = await findIncident(ledger, id);
     const about = { subjectType: 'incident', subjectId: incident.id } as const;
     const signals = await ledger.signals({ ...about, order: 'oldest', limit: 2 });
     return {
@@ -115,6 +114,60 @@ export const showIncidentOperation = defineOperation({
     };
   },
 });
+
+export const acknowledgeIncident = defineOperation({
+  name: 'incident.acknowledge',
+  summary: 'Stop reporting the dead jobs or halted runs of an incident that ended before now.',
+  effect: 'write',
+  scope: 'incidents:rw',
+  input: z.strictObject({
+    id: z
+      .string()
+      .min(4)
+      .max(limits.findingIdCharsMax)
+      .describe('the id of an incident or its beginning, or of a finding: job_dead:mail/handle'),
+    reason: z.string().min(1).max(limits.whyCharsMax).optional().describe('for the record'),
+  }),
+  output: z.object({
+    finding: z.string().describe('the kind and the key of what is no longer reported'),
+    directive_id: z.string().describe('the record of this change'),
+  }),
+  errors: [...directErrors, 'INCIDENT_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'POST', path: '/incidents/:id/acknowledge' },
+  cli: {
+    positionals: ['id'],
+    examples: [
+      'ductile incident acknowledge 0199a1b2 --reason "sent by hand"',
+      'ductile incident acknowledge job_dead:mail/handle',
+    ],
+  },
+  async run(context, input) {
+    const params = await toAcknowledged(context, input);
+    const { id } = await direct(context, 'incident.acknowledge', params);
+    return { finding: params.finding, directive_id: id };
+  },
+  plan: async (context, input) =>
+    planDirective(context, 'incident.acknowledge', await toAcknowledged(context, input)),
+});
+
+async function toAcknowledged(
+  { engine: { ledger } }: Context,
+  { id, reason }: { readonly id: string; readonly reason?: string | undefined },
+): Promise<{ readonly finding: string }> {
+  const why = reason === undefined ? {} : { reason };
+  if (id.includes(':')) return { finding: id, ...why };
+  const { kind, key } = await findIncident(ledger, id.toLowerCase());
+  return { finding: `${kind}:${key}`, ...why };
+}
+
+function findIncident(ledger: Context['engine']['ledger'], id: string): Promise<Incident> {
+  return findById(id, {
+    noun: 'incident',
+    missing: 'INCIDENT_NOT_FOUND',
+    exact: () => ledger.incident(id),
+    beginning: (page) => ledger.incidents(page),
+  });
+}
 
 function showIncident(incident: Incident): z.output<typeof incidentShape> {
   const {

@@ -26,7 +26,7 @@ import { listDirectives, requestDirective, showDirectiveOperation } from './dire
 import { systemExport } from './export.ts';
 import { pluginFacts } from './facts.ts';
 import { initPlugin, pluginHealth } from './health.ts';
-import { listIncidents, showIncidentOperation } from './incident.ts';
+import { acknowledgeIncident, listIncidents, showIncidentOperation } from './incident.ts';
 import { cancelJob, cancelJobs, retryJob, retryJobs } from './job-control.ts';
 import { inspectJob, listJobs } from './job.ts';
 import { listInstallations, showInstallation } from './installation.ts';
@@ -152,6 +152,7 @@ export const operations: readonly Operation[] = [
   explainWhy,
   listIncidents,
   showIncidentOperation,
+  acknowledgeIncident,
   listQueue,
   listSchedules,
   listSchedulerJobs,

@@ -3,21 +3,18 @@ import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Config } from '../config/config.ts';
 import { toFinding, type Finding, type Severity } from '../config/findings.ts';
-import { placeOf, withInstallations } from '../config/installed.ts';
 import { makeProblem } from '../config/problem.ts';
 import type { InstallationRow } from '../ledger/installations.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openToLook } from '../ledger/reading.ts';
-import type { WebhookRow } from '../ledger/webhooks.ts';
-import { readProvides } from '../package/package.ts';
-import type { ConfigPlace } from './context.ts';
-import { findUnevenTypes } from './handled-elsewhere.ts';
 import type { Targets } from '../engine/hook-check.ts';
-import { checkPipelines } from '../engine/pipelines.ts';
-import { findStranded, findWebhookFaults } from '../engine/stranded-hooks.ts';
+import { readKeyIds } from '../engine/vault.ts';
+import type { ConfigPlace, Context } from './context.ts';
+import { findUnevenTypes } from './handled-elsewhere.ts';
+import { findOwnFaults, targetsIn, withParts } from './own-faults.ts';
 import type { CheckContext } from '../insight/check.ts';
 import { findLiveFindings } from '../insight/checks.ts';
-import { findingId } from '../insight/finding.ts';
+import { findingId, impactRank, type LiveFinding } from '../insight/finding.ts';
 import { loadCatalog, type Catalog } from '../plugin/catalog.ts';
 
 export interface LedgerFindings {
@@ -66,51 +63,66 @@ export type LiveSubject = Omit<CheckContext, 'acknowledged' | 'now'>;
 async function findKeyIds(
   ledger: Pick<Ledger, 'processes' | 'now'>,
   config: Config,
-  readKeyIds: ConfigPlace['readKeyIds'],
+  readHere: ConfigPlace['readKeyIds'],
 ): Promise<readonly string[] | undefined> {
   const [processes, now] = await Promise.all([ledger.processes(), ledger.now()]);
   const since = toTimestamp(fromTimestamp(now) - limits.incidentWatch.renewMs);
   if (processes.some(({ lastHeartbeatAt }) => lastHeartbeatAt > since)) return undefined;
-  return readKeyIds?.(config);
+  return readHere?.(config);
+}
+
+/** What the checks of a running service look at. */
+export function subjectOf(engine: Context['engine'], isRoot: boolean): LiveSubject {
+  const { ledger, config, catalog } = engine;
+  return { ledger, config, catalog, keyIds: readKeyIds(engine), isRoot };
 }
 
 /** Runs the checks of `src/insight`. */
+export async function readLive({
+  ledger,
+  config,
+  catalog,
+  keyIds,
+  isRoot,
+}: LiveSubject): Promise<LiveFinding[]> {
+  const now = await ledger.now();
+  return await findLiveFindings({ ledger, config, catalog, keyIds, isRoot, now });
+}
+
+/** The same as findings of `doctor`. */
 export async function findLive(subject: LiveSubject): Promise<Finding[]> {
-  const now = await subject.ledger.now();
-  const { ledger, config, catalog, keyIds, isRoot } = subject;
-  const found = await findLiveFindings({ ledger, config, catalog, keyIds, isRoot, now });
-  return found.map((finding) => {
-    const { key, severity, category, message, fix, evidence, commands, why, since } = finding;
-    const problem = { place: findingId(finding), key, message, hint: fix };
-    const id = findingId(finding);
-    const count = finding.count ?? 1;
-    const live = {
+  return (await readLive(subject)).map(toLedgerFinding);
+}
+
+function toLedgerFinding(finding: LiveFinding): Finding {
+  const { kind, key, severity, category, message, fix, evidence, commands, why, since } = finding;
+  const id = findingId(finding);
+  return {
+    ...toFinding(severity, category, { place: id, key, message, hint: fix }),
+    live: {
       id,
+      kind,
+      impact: impactRank(finding),
       evidence,
       commands,
       why: why ?? null,
       since: since ?? null,
-      count,
+      count: finding.count ?? 1,
       detail: finding.detail ?? null,
-    };
-    return { ...toFinding(severity, category, problem), live };
-  });
+    },
+  };
 }
+
+type Rows = Pick<
+  Ledger,
+  'credentials' | 'installations' | 'kind' | 'processes' | 'snapshots' | 'tenants' | 'webhooks'
+>;
 
 /** What a ledger has on record that somebody should see to: nothing of it keeps others from working. */
 export async function findOnLedger(
-  ledger: Pick<
-    Ledger,
-    'credentials' | 'installations' | 'kind' | 'processes' | 'snapshots' | 'tenants' | 'webhooks'
-  >,
+  ledger: Rows,
   readTargets: (installations: readonly InstallationRow[]) => Targets | undefined,
 ): Promise<LedgerFindings> {
-  const installations = await ledger.installations({});
-  const webhooks = await ledger.webhooks();
-  const targets = webhooks.length === 0 ? undefined : readTargets(installations);
-  const faults = targets === undefined ? [] : [...findWebhookFaults(webhooks, targets)];
-  const isFaulty = new Set(faults.map(([id]) => id));
-  const sound = webhooks.filter(({ id }) => !isFaulty.has(id));
   const tenants = await ledger.tenants();
   const uneven = await findUnevenTypes(ledger);
   const findings = [
@@ -121,59 +133,18 @@ export async function findOnLedger(
       const problem = makeProblem(`signal ${type}`, `signal ${type}`, message, hint);
       return toFinding('warning', 'routes', problem);
     }),
-    ...faults.map(([id, { message, hint }]) =>
-      toFinding('error', 'webhooks', makeProblem(`webhook ${id}`, `webhook ${id}`, message, hint)),
-    ),
-    ...(targets === undefined ? [] : findStrandedWebhooks(sound, targets)),
-    ...installations.flatMap((row) => {
-      if (row.lastError === null) return [];
-      const message = `is installed and not in force: ${row.lastError}`;
-      const hint = `Put right what it says, then \`ductile package enable ${row.slug}\`.`;
-      const problem = makeProblem(placeOf(row), `package ${row.slug}`, message, hint);
-      return [toFinding('error', 'packages', problem)];
-    }),
+    ...(await findOwnFaults(ledger, readTargets)),
     ...tenants.flatMap(({ slug, schemaError }) => {
       if (schemaError === null) return [];
       const message = `has a ledger that does not open: ${schemaError}`;
       const hint = 'It is tried again by itself; `ductile system migrate` tries it at once.';
       const problem = makeProblem(`tenant ${slug}`, `tenant ${slug}`, message, hint);
-      return [toFinding('error', 'state', problem)];
+      const commands = ['ductile system migrate'];
+      return [withParts(toFinding('error', 'state', problem), 'tenant_closed', slug, commands)];
     }),
   ];
   const credentials = new Set((await ledger.credentials()).map(({ name }) => name));
   return { findings, hasTenants: tenants.length > 0, credentials };
-}
-
-/** Finds webhooks whose plugin or pipeline is gone. */
-function findStrandedWebhooks(webhooks: readonly WebhookRow[], targets: Targets): Finding[] {
-  return [...findStranded(webhooks, targets)].map(([id, reason]) => {
-    const message = `refuses every delivery: ${reason}`;
-    const hint =
-      'Put the target back into the configuration, then run `ductile system reload`. ' +
-      `Or give it another target with \`ductile webhook edit ${id} --plugin <name>\`.`;
-    const problem = makeProblem(`webhook ${id}`, `webhook ${id}`, message, hint);
-    return toFinding('error', 'webhooks', problem);
-  });
-}
-
-/** Compiles the pipelines of a configuration. */
-export function makeTargets({ config, catalog }: Omit<Targets, 'pipelines'>): Targets {
-  return { config, catalog, pipelines: checkPipelines(config.pipelines, catalog).pipelines };
-}
-
-/** What webhooks can start, with the parts of packages; undefined if it can't be read, which is another finding. */
-function targetsIn(files: Config, installations: readonly InstallationRow[]): Targets | undefined {
-  const installed = installations
-    .filter(({ status, lastError }) => status !== 'disabled' && lastError === null)
-    .map(({ id, slug, version, provisioned }) => {
-      return { id, slug, version, provides: readProvides(provisioned) };
-    });
-  try {
-    const config = withInstallations(files, installed);
-    return makeTargets({ config, catalog: loadCatalog(config) });
-  } catch {
-    return undefined;
-  }
 }
 
 function catalogOf(config: Config): Catalog | undefined {

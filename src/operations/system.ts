@@ -6,6 +6,7 @@ import type { GenerationStatus } from '../engine/engine.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { direct, directErrors, planDirective } from './direct.ts';
+import { readSummary, summaryShape } from './findings-summary.ts';
 import { figuresOf, type QueueFigures } from './figures.ts';
 import { checkPlugins, readHealth, type healthShape } from './health.ts';
 import { problemsShape, showProblems } from './plugin.ts';
@@ -65,6 +66,7 @@ export const systemStatus = defineOperation({
         .nullable()
         .describe('the last one that was asked for, and why it changed nothing'),
     }),
+    findings: summaryShape,
     queue: queueShape,
     counts: z
       .object({
@@ -115,7 +117,8 @@ export const systemStatus = defineOperation({
     if (isAsked) await checkPlugins(context);
     const { running, uptimeMs, slots, spawner, plugins } = context.engine.status();
     const { generation, counts: done } = context.engine.status();
-    const [queue, processes, health, jobs, views] = await Promise.all([
+    const [findings, queue, processes, health, jobs, views] = await Promise.all([
+      readSummary(context),
       figuresOf(ledger).queue.get(),
       ledger.processes(),
       readHealth(ledger, catalog),
@@ -130,6 +133,7 @@ export const systemStatus = defineOperation({
       running: running.map(({ jobId, plugin, command }) => ({ job_id: jobId, plugin, command })),
       ledger: ledger.kind,
       api: context.engine.reach.api ?? null,
+      findings,
       queue: showQueue(queue),
       counts: {
         signals_emitted: done.signalsEmitted,

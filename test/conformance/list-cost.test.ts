@@ -7,6 +7,7 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
+import { findLiveFindings } from '../../src/insight/checks.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { sqliteReaders } from '../../src/ledger/sqlite-readers.ts';
 import { makeSession } from '../../src/ledger/sqlite-session.ts';
@@ -109,6 +110,13 @@ async function fill({ kind, sql }: Bench): Promise<void> {
       actor, first_job_id, root_job_id, lineage, created_at, completed_at)
     ${numbers} select 'run ' || i, 'flow', 'hash', 'succeeded', '{}', 'api', 'api', 'job ' || i,
       'job ' || i, 'run ' || i, ${at}, ${at} from n where true`);
+  await sql(`insert into pipeline_runs (id, pipeline, definition_hash, status, halt_reason, payload,
+      submitted_by, actor, first_job_id, root_job_id, lineage, created_at, completed_at)
+    ${numbers} select 'halted ' || i, 'flow', 'hash', 'halted', 'rejected', '{}', 'api', 'api',
+      'job ' || i, 'job ' || i, 'halted ' || i, ${at}, ${at} from n where true`);
+  await sql(`insert into run_steps (run_id, id, branch_id, node, kind, status, started_at)
+    ${numbers} select 'run ' || i, 'step ' || i, 'run ' || i, 'w', 'wait', 'waiting', ${at}
+      from n where true`);
   await sql(`insert into webhook_deliveries (id, hook_id, verdict, source, headers, body_bytes,
       received_at)
     ${numbers} select 'delivery ' || i, 'hook', 'accepted', 'here', '{}', 1, ${at} from n where true`);
@@ -262,6 +270,11 @@ describe.each(databases)('with a million rows on %s', (kind) => {
         if (cost > costMax[kind]) costly.push({ name, input, cost, step });
       }
     }
+    const { config, catalog } = stub;
+    const now = await ledger.now();
+    const look = { ledger, config, catalog, now, keyIds: [], isRoot: true };
+    const { cost, step } = await measure(() => findLiveFindings(look));
+    if (cost > costMax[kind]) costly.push({ name: 'the checks of doctor', cost, step });
     expect(costly).toEqual([]);
   });
 });

@@ -90,6 +90,7 @@ export async function makeOlder(path: string): Promise<void> {
     }
   }
   const undo = [
+    ...undoQuestions,
     ...undoObservations,
     ...undoSnapshots,
     ...undoChains,
@@ -136,6 +137,9 @@ const undoObservations = [
   'alter table processes drop column config_digest',
   'alter table schedules drop column skipped_in_row',
 ];
+
+/** Takes back migration 19. */
+const undoQuestions = ['drop index run_steps_asking'];
 
 /** Takes back migration 17. */
 const undoSnapshots = [

@@ -44,7 +44,7 @@ test('a webhook whose plugin is gone is found, and one with a target is not', as
   await instance.close();
   const changed = await place.vary({ plugins: { other: { program: succeeds } } });
   await rm(`${place.directory}/plugins/mail`, { recursive: true });
-  expect(await findWebhooks(await changed.start())).toEqual(['webhooks:webhook mail']);
+  expect(await findWebhooks(await changed.start())).toEqual(['webhook_stranded:mail']);
 });
 
 test('why explains a finding that is not on the ledger, by its id', async () => {

@@ -28,6 +28,7 @@ function describe(id: string, incident: Incident): Merged {
   const [plugin = '', command = ''] = incident.key.split('/');
   const isBreaker = incident.kind === 'breaker_open' && command !== '';
   return {
+    kind: incident.kind,
     severity: 'error',
     category: 'incidents',
     place: id,

@@ -101,7 +101,7 @@ export const definitions: Readonly<Record<ViewName, ViewDefinition>> = {
   },
   incidents: {
     title: 'Incidents',
-    empty: 'Nothing is wrong.',
+    empty: 'No incident is open.',
     keyOf: raw('incident_id'),
     status: (row) => (row['status'] === 'open' ? 'open' : 'over'),
     columns: [

@@ -7,7 +7,6 @@ import { listOf, rowOf, rowsOf, section } from './parts.ts';
 import type { View } from './parts.ts';
 
 export const configViews: Readonly<Record<string, View>> = {
-  'system.doctor': showFindings,
   'config.check': showFindings,
   'pipeline.check': showFindings,
   'config.init': showInit,

@@ -2,6 +2,7 @@ import { formatDuration } from '../../base/duration.ts';
 import type { JsonOutput } from '../../operations/define.ts';
 import { showCell } from '../print.ts';
 import type { Printer, Row } from '../print.ts';
+import { describeCounts } from './doctor.ts';
 import { listOf, rowOf, rowsOf, section, showProblems } from './parts.ts';
 import { tellUnhealthy } from './plugin.ts';
 
@@ -25,8 +26,12 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
     ['waiting since', queue['oldest_ready_at']],
     ['since start', isHere ? showCounts(rowOf(output['counts'])) : null],
     ['plugins', `${showCell(plugins['loaded'])} loaded, ${problems.length} with problems`],
+    ['findings', tellFindings(rowOf(output['findings']))],
     ['last reload', tellRefused(rowOf(rowOf(output['generation'])['last_reload']))],
   ]);
+  for (const { severity, message } of rowsOf(rowOf(output['findings'])['first'])) {
+    printer.line(`${printer.tint(showCell(severity))}  ${showCell(message)}`);
+  }
   const unhealthy = Object.entries(rowOf(plugins['unhealthy']));
   for (const [name, reason] of unhealthy) printer.line(tellUnhealthy(name, reason));
   showProblems(problems, printer);
@@ -58,6 +63,12 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
     ['PLUGIN', 'plugin'],
     ['COMMAND', 'command'],
   ]);
+}
+
+function tellFindings(findings: Row): string | null {
+  if (findings['errors'] === undefined) return null;
+  const counted = describeCounts(findings);
+  return rowsOf(findings['first']).length === 0 ? 'none' : `${counted}; run ductile doctor`;
 }
 
 /** One that was asked for by a signal has told its end to nobody. */

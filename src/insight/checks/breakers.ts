@@ -1,9 +1,9 @@
 import { fromTimestamp, toTimestamp } from '../../base/clock.ts';
 import { formatDuration } from '../../base/duration.ts';
-import { maskText } from '../../base/secrets.ts';
 import type { BreakerRow } from '../../ledger/schedules.ts';
 import type { Check, CheckContext } from '../check.ts';
 import type { LiveFinding } from '../finding.ts';
+import { showText } from '../show-text.ts';
 
 /** Finds circuit breakers that hold back schedules. */
 export const findOpenBreakers: Check = async (context) => {
@@ -18,8 +18,7 @@ async function describeBreaker(
 ): Promise<LiveFinding> {
   const { plugin, command, state, failureCount, openedAt, lastJobId, resetAfterMs } = row;
   const job = lastJobId === null ? undefined : await ledger.job(lastJobId);
-  const lastError = job?.lastError ?? undefined;
-  const error = lastError === undefined ? 'no error was recorded' : maskText(lastError);
+  const error = await showText(ledger, job?.lastError ?? null, job ?? {});
   const triesAt =
     openedAt === null ? undefined : toTimestamp(fromTimestamp(openedAt) + resetAfterMs);
   const shown = state === 'open' ? 'open' : 'half open';

@@ -3,18 +3,20 @@ import { limits } from '../../base/limits.ts';
 import type { Incident, observedKinds } from '../../ledger/incidents.ts';
 import type { Category, Severity } from '../../config/findings.ts';
 import type { Check } from '../check.ts';
-import type { Impact, LiveFinding } from '../finding.ts';
+import { findingId, type Impact, type LiveFinding } from '../finding.ts';
 
 /**
  * Finds open incidents that only a running service sees. The detail of an incident can bring
  * `evidence`, `fix`, `commands`, `why` and `severity`; otherwise those of its kind are used.
  */
-export const findOpenIncidents: Check = async ({ ledger, keyIds }) => {
+export const findOpenIncidents: Check = async ({ ledger, keyIds, acknowledged }) => {
   const open = await ledger.incidents({ isOpen: true, limit: limits.pageRowsMax });
   // Which keys a service has is known to the service alone, if it runs.
   const isWanted = ({ kind }: Incident): boolean =>
     kind in usualParts && (kind !== 'credential_key_missing' || keyIds === undefined);
-  return open.filter(isWanted).map(describeIncident);
+  const isLeft = (incident: Incident): boolean =>
+    incident.lastSeenAt > (acknowledged?.get(findingId(incident)) ?? '');
+  return open.filter((incident) => isWanted(incident) && isLeft(incident)).map(describeIncident);
 };
 
 function describeIncident({ id, kind, key, openedAt, count, detail }: Incident): LiveFinding {

@@ -1,7 +1,7 @@
 import type { Check } from '../check.ts';
 
 /** Finds plugins that didn't load; their jobs wait. */
-export const findUnloadedPlugins: Check = ({ catalog }) => {
+export const findUnloadedPlugins: Check = ({ catalog, isRoot }) => {
   const unloaded = [...(catalog?.unloaded ?? [])];
   return Promise.resolve(
     unloaded.map(([plugin, reason]) => ({
@@ -10,9 +10,12 @@ export const findUnloadedPlugins: Check = ({ catalog }) => {
       severity: 'error',
       category: 'plugins',
       message: `The plugin ${plugin} did not load, and its jobs wait.`,
-      evidence: reason,
-      fix: 'Fix what the evidence names, then reload the configuration.',
-      commands: [`ductile plugin show ${plugin}`, 'ductile system reload'],
+      // The reason can name files of the machine.
+      evidence: isRoot ? reason : 'the operator of the service can see the reason',
+      fix: isRoot
+        ? 'Fix what the evidence names, then reload the configuration.'
+        : 'Ask the operator of the service to fix it.',
+      commands: isRoot ? ['ductile system reload', `ductile plugin show ${plugin}`] : [],
       detail: { plugin },
     })),
   );

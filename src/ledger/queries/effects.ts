@@ -43,6 +43,19 @@ export interface RunEnd {
   readonly context: JsonObject;
 }
 
+/** A step at which a branch began to wait for a person. */
+export interface Question {
+  readonly run: RunRow;
+  readonly branchId: string;
+  readonly stepId: string | null;
+  readonly node: string;
+  /** The job before it. */
+  readonly jobId: string | null;
+  readonly message: string | null;
+  readonly due: Due | undefined;
+  readonly context: JsonObject;
+}
+
 /** Branches of a block that ended. */
 export interface Ended {
   readonly count: number;
@@ -63,6 +76,7 @@ export class Effects {
   readonly signals: SignalDraft[] = [];
   readonly jobs: JobDraft[] = [];
   readonly runEnds: RunEnd[] = [];
+  readonly questions: Question[] = [];
   /** How the runs ended that did, written already or not. */
   readonly endedAs = new Map<string, RunStatus>();
   readonly #endedOf = new Map<string, Ended>();

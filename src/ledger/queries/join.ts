@@ -15,6 +15,7 @@ import {
   type Opening,
 } from './moving.ts';
 import { int, intOrNull, text, textOrNull } from './row.ts';
+import { announceQuestions } from './run-ask.ts';
 import { closeRuns } from './run-end.ts';
 import { toBranch, toRun, type BranchRow, type RunRow } from './run-row.ts';
 import { toStands, type Stand } from './standing.ts';
@@ -30,6 +31,7 @@ export async function climb(tx: Transaction, effects: Effects): Promise<void> {
     const ids = counted.filter(isToBeMoved).map((row) => text(row, 'id'));
     for (const parent of await readStands(tx, ids)) await moveParent(tx, effects, parent);
   }
+  await announceQuestions(tx, effects);
   await closeRuns(tx, effects);
   flush(tx, effects);
 }

@@ -178,15 +178,19 @@ function orNothing<K extends string, V>(
 
 function pause(
   effects: Effects,
-  { graph }: Stand,
+  { run, graph, context }: Stand,
   standsAt: MovedBranch,
-  { node: id, due, signal }: LandingOf<'pause'>,
+  { node: id, due, signal, message }: LandingOf<'pause'>,
   isNew: boolean,
 ): void {
   const node = graph.nodes[id];
   // What it waits for may have come while the steps before it were under way.
   const looksBack = node?.kind === 'wait' && signal !== undefined && node.signal?.since !== 'now';
   const look = looksBack ? { wakeFrom: FROM_THE_START, lookInMs: 0 } : {};
+  if (node?.kind === 'approve') {
+    const { id: branchId, lastStepId: stepId, jobId } = standsAt;
+    effects.questions.push({ run, branchId, stepId, node: id, jobId, message, due, context });
+  }
   effects.put({ ...standsAt, status: 'waiting', due, waitsFor: signal ?? null, ...look }, isNew);
 }
 

@@ -8,7 +8,7 @@ import { flush } from './branch-write.ts';
 import type { Effects, MovedBranch, RunEnd } from './effects.ts';
 import { keyOfStep } from './moving.ts';
 import { int, text, textOrNull } from './row.ts';
-import { insertRuns, leaveRoots } from './run-insert.ts';
+import { putFollowers } from './run-ask.ts';
 import type { RunRow } from './run-row.ts';
 import { areAwaited, isForAdmins } from './signal.ts';
 import { findGraph } from './standing.ts';
@@ -56,7 +56,6 @@ export async function numberEnds(tx: Transaction): Promise<number[]> {
   return [int(row, 'value')];
 }
 
-/** Routes and pipelines that wait for halts get theirs; a run that begins so is left to an advancer. */
 async function followHalt(
   tx: Transaction,
   effects: Effects,
@@ -65,16 +64,7 @@ async function followHalt(
 ): Promise<void> {
   const parentJobId = root.jobId ?? run.parentJobId;
   const followed = tx.followHalt?.({ run, signal, parentJobId, context });
-  if (followed === undefined) return;
-  for (const job of followed.jobs) effects.putJob(job);
-  if (followed.runs.length === 0) return;
-  const accepted = await insertRuns(tx, followed.runs);
-  const free = accepted.filter(({ concurrency }) => concurrency === undefined);
-  await leaveRoots(
-    tx,
-    free.map(({ id, payload, eventContextId = null }) => ({ id, payload, eventContextId })),
-  );
-  effects.leaveToAdvancer();
+  await putFollowers(tx, effects, followed);
 }
 
 const endRuns = defineRows({

@@ -102,7 +102,7 @@ export const webhookWithoutTarget: Breakage = {
     };
   },
   finding: {
-    id: /^webhooks:webhook deploys/,
+    id: /^webhook_stranded:deploys/,
     message: /no plugin mail|mail/,
     evidence: /deploys/,
     fix: /target/,

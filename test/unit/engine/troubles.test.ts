@@ -7,6 +7,7 @@ import type { Closing } from '../../../src/ledger/ledger.ts';
 import { makeOutcomes } from '../../../src/engine/outcomes.ts';
 import {
   findTroubles,
+  isPartialLook,
   toMoves,
   type Looked,
   type Standing,
@@ -145,6 +146,45 @@ describe('what is done about it', () => {
     expect(moves({ open }).closed).toEqual([]);
     const seen = { troubles: [], passed: 0, well: new Map([['mail/handle', 1000]]) };
     expect(moves({ open, seen, standing: undefined }).closed).toHaveLength(1);
+  });
+
+  test('an incident that was acknowledged is closed, unless it happened again', () => {
+    const open = [incident({ kind: 'failure_streak', key: 'mail/handle' })];
+    const streak = { kind: 'failure_streak', key: 'mail/handle', detail: {} } as const;
+    const seen = (count: number) => ({
+      troubles: [{ ...streak, count }],
+      passed: 0,
+      well: new Map(),
+    });
+    const acknowledged = new Map([['failure_streak:mail/handle', now]]);
+    expect(moves({ open, seen: seen(0) }).closed).toEqual([]);
+    const settled = moves({ open, seen: seen(0), acknowledged });
+    expect(settled).toMatchObject({ opened: [], renewed: [], closed: [{ id: 'incident-1' }] });
+    expect(moves({ open, seen: seen(1), acknowledged }).closed).toEqual([]);
+    const earlier = new Map([['failure_streak:mail/handle', '2030-01-01T10:00:00.000Z']]);
+    expect(moves({ open, seen: seen(0), acknowledged: earlier }).closed).toEqual([]);
+  });
+
+  test('a finding of an incident kind opens one; none is closed while a check fails', () => {
+    const finding = {
+      kind: 'run_halted',
+      key: 'flow',
+      severity: 'error',
+      category: 'pipelines',
+      message: 'A run halted.',
+      evidence: 'run 1',
+      fix: 'Revive it.',
+      commands: ['ductile run revive 1'],
+    } as const;
+    const failed = { ...finding, kind: 'check_failed' } as const;
+    const troubles = findTroubles({ ...sound, findings: [finding, failed] }, rules);
+    expect(kindsOf(troubles)).toEqual(['run_halted flow']);
+    expect(troubles[0]?.detail).toMatchObject({ evidence: 'run 1', severity: 'error' });
+    expect(isPartialLook([finding])).toBe(false);
+    expect(isPartialLook([failed])).toBe(true);
+    const open = [incident({ kind: 'run_halted', key: 'flow' })];
+    expect(moves({ open }).closed).toHaveLength(1);
+    expect(moves({ open, isPartial: true }).closed).toEqual([]);
   });
 
   test('an alarm about an alarm is recorded and not routed, when it opens and when it closes', () => {

@@ -77,6 +77,7 @@ const finding = {
   message: 'A run halted.',
   fix: 'Revive it.',
   id: 'run_halted:digest',
+  kind: 'run_halted',
   evidence: 'run halted',
   commands: [] as string[],
   why: null as string | null,

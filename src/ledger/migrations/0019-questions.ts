@@ -1,0 +1,11 @@
+import type { Migration } from './migration.ts';
+
+/** Steps that wait for a person are few among those that wait, and `doctor` looks for them often. */
+export const questions: Migration = {
+  version: 19,
+  name: 'questions',
+  statements: (d) => [
+    `create index run_steps_asking on ${d.table('run_steps')} (run_id, branch_id)
+      where status = 'waiting' and kind = 'approve'`,
+  ],
+};
