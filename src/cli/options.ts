@@ -30,8 +30,13 @@ export interface Common {
   readonly color?: boolean;
 }
 
-export function makePrinter(io: Paper, { verbose = false, color = true }: Common): Printer {
-  return new Printer(io, { isVerbose: verbose, hasColors: io.hasColors && color });
+export function makePrinter(io: Paper, options: Common): Printer {
+  const { verbose = false, color = true, config, url } = options;
+  const target = [
+    ...(config === undefined ? [] : ['--config', config]),
+    ...(url === undefined ? [] : ['--url', url]),
+  ];
+  return new Printer(io, { isVerbose: verbose, hasColors: io.hasColors && color, target });
 }
 
 /** The server to ask: one that was named, else the one that runs here; undefined when none does. */

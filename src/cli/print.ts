@@ -6,6 +6,7 @@ import { describeProblem, type Problem } from '../config/problem.ts';
 import type { Table } from '../operations/define.ts';
 import { digest } from '../operations/result/digest.ts';
 import type { CliIo } from './host.ts';
+import { repeatTargetInText } from './repeat-target.ts';
 import { joinCells, layOut } from './table.ts';
 import { isMoment, sayWhen } from './when.ts';
 
@@ -19,6 +20,8 @@ export interface PrinterOptions {
   readonly isVerbose?: boolean;
   /** As the terminal has them unless told. */
   readonly hasColors?: boolean;
+  /** The words that named the installation, which suggested commands repeat. */
+  readonly target?: readonly string[];
 }
 
 /** Writes for people: everything that comes from outside is escaped on its way. */
@@ -26,8 +29,13 @@ export class Printer {
   readonly isVerbose: boolean;
   readonly #io: Paper;
   readonly #hasColors: boolean;
+  readonly #target: readonly string[];
 
-  constructor(io: Paper, { isVerbose = false, hasColors = io.hasColors }: PrinterOptions = {}) {
+  constructor(
+    io: Paper,
+    { isVerbose = false, hasColors = io.hasColors, target = [] }: PrinterOptions = {},
+  ) {
+    this.#target = target;
     this.#io = io;
     this.isVerbose = isVerbose;
     this.#hasColors = hasColors;
@@ -35,6 +43,11 @@ export class Printer {
 
   line(text = ''): void {
     this.#io.stdout.write(`${text}\n`);
+  }
+
+  /** A sentence of the command line with commands in backticks: they mean the same installation. */
+  advise(text: string): void {
+    this.line(repeatTargetInText(text, this.#target));
   }
 
   /** One document on one line, for whoever reads on. */

@@ -1,6 +1,7 @@
 import { Command, CommanderError, Option } from 'commander';
 import { toDuctileError } from '../base/errors.ts';
 import { ask } from './ask.ts';
+import { askAndWait, EXIT_INTERRUPTED } from './await-end.ts';
 import type { Input } from './ask.ts';
 import { commands } from './commands.ts';
 import type { CommandDefinition } from './commands.ts';
@@ -167,7 +168,12 @@ async function perform(
     session.exitCode = await watch(io, { definition, options, intervalMs, argv, keepRows, look });
     return;
   }
-  const output = await withProgress(io, nameWork(definition, input), look);
+  const output = await withProgress(io, nameWork(definition, input), async () => {
+    const answer = await askAndWait(session, options, definition, input);
+    return answer === undefined ? undefined : repeatTarget(answer, session.argv);
+  });
+  // The pending request would keep the program alive.
+  if (output === undefined) return io.exit(EXIT_INTERRUPTED);
   if (options.json !== true) show(definition, output, options, io);
   else await showJson(session, { definition, options, input, output, look: lookFor });
   session.exitCode = await judge(definition, output);

@@ -10,6 +10,11 @@ export function repeatTarget<T>(output: T, argv: readonly string[]): T {
   return target === '' ? output : (repeatIn(output, target) as T);
 }
 
+/** Does the same with commands in backticks in a sentence of the command line itself. */
+export function repeatTargetInText(text: string, argv: readonly string[]): string {
+  return repeatInText(text, findTargetWords(argv));
+}
+
 /** Does the same with the hint of an error. */
 export function repeatTargetInError(error: DuctileError, argv: readonly string[]): DuctileError {
   const target = findTargetWords(argv);
@@ -37,12 +42,15 @@ function findTargetWords(argv: readonly string[]): string {
 /** Keys whose texts name commands in backticks. The text of others under another key stays as it is. */
 const advice: ReadonlySet<string> = new Set(['fix', 'hint', 'note', 'warning']);
 
+/** Keys of lists of commands. */
+const commandLists: ReadonlySet<string> = new Set(['commands', 'next']);
+
 function repeatIn(value: unknown, target: string): unknown {
   if (Array.isArray(value)) return value.map((entry) => repeatIn(entry, target));
   if (!isObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, entry]) => {
-      if (key === 'commands' && Array.isArray(entry)) {
+      if (commandLists.has(key) && Array.isArray(entry)) {
         return [key, entry.map((one) => (typeof one === 'string' ? addTarget(one, target) : one))];
       }
       const isAdvice = advice.has(key) && typeof entry === 'string';

@@ -40,6 +40,7 @@ export const views: Readonly<Record<string, View>> = {
   'plugin.list': showPlugins,
   'plugin.inspect': showPlugin,
   'plugin.run': showRun,
+  'job.wait': showRun,
   'plugin.openapi': showDocument,
   'system.openapi': showDocument,
   'job.inspect': showJob,

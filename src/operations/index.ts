@@ -56,6 +56,7 @@ import { approveStep, cancelRun, rejectStep, retryRunFrom, reviveRun } from './r
 import { listRuns, showRunOperation } from './run-list.ts';
 import { runTree } from './run-tree.ts';
 import { runPlugin } from './run.ts';
+import { waitForJob, waitForRun } from './wait-end.ts';
 import {
   listSchedulerJobs,
   listSchedules,
@@ -143,6 +144,8 @@ export const operations: readonly Operation[] = [
   pluginFacts,
   listJobs,
   inspectJob,
+  waitForJob,
+  waitForRun,
   listLogs,
   jobTree,
   cancelJob,

@@ -157,6 +157,15 @@ function show(run: Run, started: StartedRun): RunOutput {
   };
 }
 
+/** Waits for the end of a run that exists, and returns what its start would have returned. */
+export async function waitForRunEnd(
+  context: Context,
+  { id, status, rootJobId }: Run,
+  waitMs: number,
+): Promise<RunOutput> {
+  return await answer(context, { runId: id, status, jobId: rootJobId }, waitMs);
+}
+
 async function answer(context: Context, started: StartedRun, waitMs: number): Promise<RunOutput> {
   const { engine } = context;
   const runId = started.duplicateOf ?? started.runId;

@@ -152,7 +152,7 @@ export function submissionOf(context: Context, wanted: RunInput, isAwaited: bool
  */
 export async function tellJob(
   context: Context,
-  { plugin, command }: Submission,
+  { plugin, command }: Pick<Submission, 'plugin' | 'command'>,
   { jobId, duplicateOf }: Enqueued,
   waitMs: number,
 ): Promise<RunOutput> {

@@ -77,7 +77,7 @@ function showChange(output: JsonOutput, printer: Printer): void {
   const is = after === undefined ? 'no longer set' : `now ${showValue(after)}`;
   printer.line(`${showCell(key)} is ${is}${was}`);
   printer.line(`  ${showCell(file)}; what was there is in ${showCell(backup)}`);
-  if (locked !== true) printer.line('  It is not locked: see `ductile config diff`.');
+  if (locked !== true) printer.advise('  It is not locked: see `ductile config diff`.');
   showFindings(rowOf(output['validation']), printer);
 }
 
@@ -101,7 +101,7 @@ function showDiff(output: JsonOutput, printer: Printer): void {
   const against = showCell(output['compared_with']);
   const hasKeys = listOf(output['keys']).length > 0;
   if (against === 'no lock' && listOf(output['files']).length === 0 && !hasKeys) {
-    return printer.line('There is no lock to compare with; `ductile config lock` makes one.');
+    return printer.advise('There is no lock to compare with; `ductile config lock` makes one.');
   }
   if (output['same'] === true) return printer.line(`The same as ${against}.`);
   printer.line(`Compared with ${against}:`);

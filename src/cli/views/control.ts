@@ -86,7 +86,7 @@ function showToken(output: JsonOutput, printer: Printer): void {
     ['token', token],
   ]);
   if (token === null) {
-    return printer.line(
+    return printer.advise(
       'It was made before, and is not shown again; `ductile token rotate` helps.',
     );
   }
@@ -121,7 +121,7 @@ function showTenantToken(output: JsonOutput, printer: Printer): void {
     ['directive', output['directive_id']],
   ]);
   const lost = `ductile tenant token ${showCell(output['slug'])} NAME`;
-  printer.line(
+  printer.advise(
     token === null
       ? `The token was made before, and is not shown again; \`${lost}\` makes another.`
       : 'Keep the token now: it is not shown again.',
@@ -170,7 +170,7 @@ function showRetried(output: JsonOutput, printer: Printer): void {
   if (unknown !== 0)
     printer.line(`${showCell(unknown)} are of plugins that are not there any more.`);
   if (steps !== 0 && steps !== undefined)
-    printer.line(`${showCell(steps)} are steps of runs; \`ductile run revive\` takes those up.`);
+    printer.advise(`${showCell(steps)} are steps of runs; \`ductile run revive\` takes those up.`);
 }
 
 function countJobs(count: unknown): string {
@@ -209,7 +209,7 @@ function showBreakers(output: JsonOutput, printer: Printer): void {
   const open = breakers.find(({ state }) => state === 'open');
   if (open === undefined) return;
   printer.line();
-  printer.line(`\`ductile system reset ${showCell(open['plugin'])}\` closes it.`);
+  printer.advise(`\`ductile system reset ${showCell(open['plugin'])}\` closes it.`);
 }
 
 function showReset({ plugin, reset }: JsonOutput, printer: Printer): void {

@@ -23,9 +23,9 @@ export function showPlugins(output: JsonOutput, printer: Printer): void {
     empty: 'There are no plugins.',
   });
   for (const { name, health, reason, enabled } of rows.map(rowOf)) {
-    if (health === 'unhealthy') printer.line(tellUnhealthy(name, reason));
+    if (health === 'unhealthy') printer.advise(tellUnhealthy(name, reason));
     if (enabled === false) {
-      printer.line(
+      printer.advise(
         `${showCell(name)} starts no jobs until \`ductile plugin enable ${showCell(name)}\``,
       );
     }
@@ -77,6 +77,6 @@ export function showRun(output: JsonOutput, printer: Printer): void {
     printer.block('stderr', output['stderr']);
   showLeft(output, printer);
   if (output['timeout_exceeded'] === true) {
-    printer.line(`It goes on; see \`ductile job inspect ${showCell(output['job_id'])}\`.`);
+    printer.advise(`It goes on; see \`ductile job inspect ${showCell(output['job_id'])}\`.`);
   }
 }

@@ -7,6 +7,7 @@ import type { View } from './parts.ts';
 /** Runs of pipelines, and what is done to them. */
 export const runViews: Readonly<Record<string, View>> = {
   'pipeline.run': showStarted,
+  'run.wait': showStarted,
   'run.show': showRun,
   'run.tree': showRunTree,
   'run.cancel': showCancelled,
@@ -99,7 +100,7 @@ function showStarted(output: JsonOutput, printer: Printer): void {
   }
   if (output['timeout_exceeded'] !== true) return;
   printer.line();
-  printer.line(
+  printer.advise(
     `It goes on; \`ductile run show ${showCell(output['run_id'])}\` tells how far it is.`,
   );
 }
@@ -181,7 +182,7 @@ function tellNext(output: JsonOutput, printer: Printer): void {
   const id = showCell(output['run_id']);
   if (output['status'] === 'halted' && output['revived_as'] === null) {
     printer.line();
-    printer.line(`\`ductile run revive ${id}\` goes on with it in a new run.`);
+    printer.advise(`\`ductile run revive ${id}\` goes on with it in a new run.`);
   }
   const asked = rowsOf(output['waiting']).filter(
     ({ why, run_id: of = id }) => of === id && String(why).startsWith('somebody'),
@@ -192,7 +193,7 @@ function tellNext(output: JsonOutput, printer: Printer): void {
   const isOne = others.every(({ step }) => step !== first['step']);
   const named = showCell(isOne ? first['step'] : first['step_id']);
   printer.line();
-  printer.line(`\`ductile run approve ${id} ${named}\` lets it go on.`);
+  printer.advise(`\`ductile run approve ${id} ${named}\` lets it go on.`);
 }
 
 function showCancelled({ run_id, status, outcome, stopping }: JsonOutput, printer: Printer): void {

@@ -33,7 +33,7 @@ export function showStatus(output: JsonOutput, printer: Printer): void {
     printer.line(`${printer.tint(showCell(severity))}  ${showCell(message)}`);
   }
   const unhealthy = Object.entries(rowOf(plugins['unhealthy']));
-  for (const [name, reason] of unhealthy) printer.line(tellUnhealthy(name, reason));
+  for (const [name, reason] of unhealthy) printer.advise(tellUnhealthy(name, reason));
   showProblems(problems, printer);
   if (printer.isVerbose) showProblems(rowsOf(plugins['warnings']), printer);
   section(printer, 'Last jobs', output['last_jobs'], [

@@ -1,0 +1,157 @@
+import { formatDuration, parseDuration } from '../base/duration.ts';
+import { visible } from '../base/text.ts';
+import type { JsonOutput } from '../operations/define.ts';
+import { ask, type Input } from './ask.ts';
+import type { CommandDefinition } from './commands.ts';
+import { repeatTargetInText } from './repeat-target.ts';
+import { findTarget, type Common, type Session } from './options.ts';
+import { isMoment } from './when.ts';
+import { rowsOf } from './views/parts.ts';
+
+/** How long one request waits; after it, whoever waits is told how far the work is. */
+const STEP_MS = 2000;
+
+/** The exit code of a program that Ctrl-C ended. */
+export const EXIT_INTERRUPTED = 130;
+
+interface Awaited {
+  /** The operation that waits for what was started. */
+  readonly wait: string;
+  readonly noun: 'job' | 'run';
+  readonly id: 'job_id' | 'run_id';
+}
+
+const awaitedBy: Readonly<Record<string, Awaited>> = {
+  'plugin.run': { wait: 'job.wait', noun: 'job', id: 'job_id' },
+  'job.wait': { wait: 'job.wait', noun: 'job', id: 'job_id' },
+  'pipeline.run': { wait: 'run.wait', noun: 'run', id: 'run_id' },
+  'run.wait': { wait: 'run.wait', noun: 'run', id: 'run_id' },
+};
+
+/**
+ * Starts something on a server and waits for its end in short requests, so that failed attempts are
+ * reported while others follow, and Ctrl-C can name what continues. Undefined when it was interrupted.
+ */
+export async function askAndWait(
+  session: Session,
+  options: Common,
+  { name }: CommandDefinition,
+  input: Input,
+): Promise<JsonOutput | undefined> {
+  const awaited = awaitedBy[name];
+  const waitMs = readWait(input['wait']);
+  const isLong = waitMs !== undefined && waitMs > STEP_MS && input['async'] !== true;
+  if (awaited === undefined || !isLong || (await findTarget(session, options)) === undefined) {
+    return await ask(session, options, name, input);
+  }
+  const { io } = session;
+  const until = io.now() + waitMs;
+  const over = io.interruption();
+  const interrupted = new Promise<undefined>((resolve) => {
+    over.addEventListener('abort', () => resolve(undefined), { once: true });
+  });
+  const step = `${STEP_MS}ms`;
+  // What is being started is waited for, whatever is pressed: its id is not known before.
+  let output: JsonOutput | undefined = await ask(session, options, name, { ...input, wait: step });
+  const { [awaited.id]: id, duplicate } = output;
+  const reporter = new ProgressReporter(session, awaited);
+  while (output?.['timeout_exceeded'] === true && !over.aborted && io.now() < until) {
+    await reporter.report(output, (asked, more) => ask(session, options, asked, more));
+    output = await Promise.race([
+      ask(session, options, awaited.wait, { id, wait: step }),
+      interrupted,
+    ]);
+  }
+  if (over.aborted && (output === undefined || output['timeout_exceeded'] === true)) {
+    reporter.sayInterrupted(String(id));
+    return undefined;
+  }
+  return duplicate === undefined ? output : { ...output, duplicate };
+}
+
+function readWait(wait: unknown): number | undefined {
+  if (wait === true) return Infinity;
+  if (typeof wait === 'number') return wait;
+  if (typeof wait !== 'string') return undefined;
+  const parsed = parseDuration(wait);
+  return parsed.ok ? parsed.ms : undefined;
+}
+
+type Call = (name: string, input: Input) => Promise<JsonOutput>;
+
+/** Writes to standard error what changed since it was last said. */
+class ProgressReporter {
+  readonly #session: Session;
+  readonly #awaited: Awaited;
+  #said = '';
+
+  constructor(session: Session, awaited: Awaited) {
+    this.#session = session;
+    this.#awaited = awaited;
+  }
+
+  async report(output: JsonOutput, call: Call): Promise<void> {
+    const { io } = this.#session;
+    const lines =
+      this.#awaited.noun === 'job'
+        ? describeJob(output, io.now())
+        : describeRun(await call('run.show', { id: output['run_id'] }), io.now());
+    const key = lines.map(({ key: one }) => one).join('\n');
+    if (key === this.#said) return;
+    this.#said = key;
+    for (const { text } of lines) this.#write(text);
+  }
+
+  sayInterrupted(id: string): void {
+    const { noun } = this.#awaited;
+    this.#write(
+      `${noun} ${id} continues. Stop it: \`ductile ${noun} cancel ${id}\`. ` +
+        `Wait for it: \`ductile ${noun} wait ${id}\``,
+    );
+  }
+
+  #write(text: string): void {
+    const { io, argv } = this.#session;
+    // The spinner, if there is one, is on this line.
+    const clear = io.isErrTTY ? '\r\u001b[K' : '';
+    io.stderr.write(`${clear}${visible(repeatTargetInText(text, argv))}\n`);
+  }
+}
+
+/** A line, and what makes it worth saying: times that pass don't. */
+interface ProgressLine {
+  readonly key: string;
+  readonly text: string;
+}
+
+function describeJob(output: JsonOutput, nowMs: number): ProgressLine[] {
+  const { status, retry_count: failed, max_attempts: most, next_retry_at: next } = output;
+  if (status !== 'queued' || !isMoment(next) || Number(failed) === 0) return [];
+  const error = firstLineOf(output['last_error']);
+  const text =
+    `attempt ${String(failed)} of ${String(most)} failed${error}; ` +
+    `next attempt ${formatIn(next, nowMs)}`;
+  return [{ key: `${String(failed)} ${next}`, text }];
+}
+
+function describeRun(output: JsonOutput, nowMs: number): ProgressLine[] {
+  return rowsOf(output['waiting']).flatMap(({ step, why, until }) => {
+    const isRetry = String(why).includes('will be tried again');
+    if (!isRetry && isMoment(until)) return [];
+    if (!isRetry && !String(why).startsWith('somebody')) return [];
+    const when = isMoment(until) ? `; next attempt ${formatIn(until, nowMs)}` : '';
+    const text = `step ${String(step)}: ${String(why).split('\n')[0] ?? ''}${when}`;
+    return [{ key: `${String(step)} ${String(why)} ${String(until)}`, text }];
+  });
+}
+
+function firstLineOf(error: unknown): string {
+  if (typeof error !== 'string' || error === '') return '';
+  const [line = ''] = error.trim().split('\n');
+  return `: ${line}`;
+}
+
+function formatIn(at: string, nowMs: number): string {
+  const seconds = Math.max(0, Math.round((Date.parse(at) - nowMs) / 1000));
+  return seconds === 0 ? 'now' : `in ${formatDuration(seconds * 1000)}`;
+}
