@@ -186,7 +186,7 @@ describe('writing', () => {
     const { code, out } = await ductile('plugin', 'run', 'echo', '--payload', '{"fail":"no luck"}');
     expect([code, out]).toEqual([1, expect.stringMatching(/status +queued/)]);
     expect(out).toMatch(/echo poll will be tried again: no luck +2\d{3}-/);
-    expect(out).toContain('with the next `ductile system start` or run');
+    expect(out).toMatch(/with the next `ductile system start --config \S+` or run/);
   });
 
   test('a run that waits for somebody is left to them, also behind what was run', async () => {
@@ -195,7 +195,7 @@ describe('writing', () => {
     writeFileSync(join(directory, 'config.yaml'), JSON.stringify(config));
     const started = await ductile('pipeline', 'run', 'asks');
     expect([started.code, started.out]).toEqual([1, expect.stringContaining('Go on?')]);
-    expect(started.out).toMatch(/`ductile run approve \S+ ok` lets it go on/);
+    expect(started.out).toMatch(/`ductile run approve \S+ ok --config \S+` lets it go on/);
     const { code, out } = await ductile('plugin', 'run', 'echo', '--json');
     expect([code, JSON.parse(out)]).toEqual([
       0,

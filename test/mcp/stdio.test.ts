@@ -147,7 +147,14 @@ describe('with a server', () => {
       'job',
     );
     const names = await agent.names();
-    expect(names.toSorted()).toEqual(['expand', 'job_inspect', 'job_list', 'job_logs', 'job_tree']);
+    expect(names.toSorted()).toEqual([
+      'expand',
+      'job_inspect',
+      'job_list',
+      'job_logs',
+      'job_tree',
+      'job_wait',
+    ]);
     expect((await agent.call('job_list')).isError).toBe(false);
     expect((await agent.call('config_check')).data['error']).toMatchObject({
       code: 'TOOL_NOT_FOUND',

@@ -90,7 +90,7 @@ export function showLeft({ waiting, message }: JsonOutput, printer: Printer): vo
     ['RUN', 'run_id', 'detail'],
   ]);
   printer.line();
-  printer.line(showCell(message));
+  printer.advise(showCell(message));
 }
 
 export function showProblems(problems: readonly Row[], printer: Printer): void {
