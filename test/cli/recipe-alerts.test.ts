@@ -28,7 +28,7 @@ async function findAlert(
 describe('examples/on-call', () => {
   const page = resolve(import.meta.dirname, '../../examples/on-call/README.md');
 
-  test('alerts to a halted run with the command that repairs it', async () => {
+  test('alerts to a halted run and a waiting approval, and says when they are resolved', async () => {
     const program = await openExample('on-call');
     const { place, type, start } = program;
     const [first = '', trouble = ''] = blocksIn(await readFile(page, 'utf8'), 'sh');
@@ -42,6 +42,11 @@ describe('examples/on-call', () => {
     expect(nextIn(halted)).toMatch(/^ductile run revive \S+$/);
     await type(`echo 1.0 > ${place}/ductile-on-call/release`);
     await type(nextIn(halted));
+    const waiting = await findAlert(program, file, /^An approval of the pipeline clean waits/);
+    expect(nextIn(waiting)).toMatch(/^ductile run approve \S+ sure$/);
+    await type(nextIn(waiting));
+    await findAlert(program, file, /^Resolved: A run of the pipeline deploy halted\./);
+    await findAlert(program, file, /^Resolved: An approval of the pipeline clean waits/);
     await eventually('it is deployed', async () => {
       const deployed = await readFile(join(place, 'ductile-on-call/deployed'), 'utf8').catch(
         () => '',
@@ -55,14 +60,12 @@ describe('docs/recipes/be-told-of-failures.md', () => {
   const failing = `plugins:
   sys-exec: { config: { commands: { bad: ["false"] } }, retry: { max_attempts: 1 } }`;
 
-  test('posts alerts to an address', async () => {
-    const bad = '{ uses: sys-exec.run, with: { command: bad } }';
+  test('posts alerts to an address, also one for an approval that waits', async () => {
     const chat = await startWebServer((_request, response) => response.end());
     const url = `url: "${chat.url}/hook", allow_private: true`;
     const { type, start, commands } = await openRecipe('be-told-of-failures.md', [
       [/file: [^,]+/, url],
-      ['plugins:', failing],
-      ['state:', `pipelines: [{ name: clean, steps: [${bad}] }]\nstate:`],
+      ['state:', 'pipelines: [{ name: clean, steps: [{ approve: "Delete it?" }] }]\nstate:'],
     ]);
     expect(commands).toEqual(['ductile config check', 'ductile system start']);
     expect(await type('ductile config check')).toContain('0 errors');
@@ -72,7 +75,7 @@ describe('docs/recipes/be-told-of-failures.md', () => {
       const [alert] = chat.received.filter(({ path }) => path === '/hook');
       return alert === undefined ? undefined : (JSON.parse(alert.body) as { text: string }).text;
     });
-    expect(text).toMatch(/^A run of the pipeline clean halted\. Next: ductile run revive /);
+    expect(text).toMatch(/approval.* Next: ductile run approve /);
   });
 
   test('has a line for every job that failed for good', async () => {
@@ -92,4 +95,23 @@ describe('docs/recipes/be-told-of-failures.md', () => {
       /warning .*routes\[0\].* job\.dead to failed-jobs, and that event has no detail/,
     );
   });
+});
+
+test('docs/operate/runs.md notes a question, and the command that answers it works', async () => {
+  const page = resolve(import.meta.dirname, '../../docs/operate/runs.md');
+  const routes = blocksIn(await readFile(page, 'utf8'), 'yaml').find((block) =>
+    block.includes('run.awaiting_approval'),
+  );
+  const { type, start, messages } = await openExample('on-call', [
+    [/routes:\n(?: .*\n)+/, routes ?? ''],
+    [/approve: '.*?', /, 'approve: {}, '],
+    ['  alert:\n', '  notify:\n'],
+    ['    uses: notify\n', ''],
+  ]);
+  await type('mkdir -p ~/ductile-on-call');
+  await start();
+  await type('ductile pipeline run clean --no-wait');
+  const [question = ''] = await messages('ductile-on-call/alerts.jsonl', 1);
+  expect(question).toMatch(/^A run of the pipeline clean waits for an approval at sure\. Next: /);
+  expect(await type(nextIn(question))).toContain('approved');
 });

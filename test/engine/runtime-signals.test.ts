@@ -1,5 +1,6 @@
 /** What the runtime says of itself is an event like any other: routes and pipelines may wait for it. */
 import { describe, expect, test } from 'vitest';
+import { runtimePayloadKeys } from '../../src/signal/runtime-payload.ts';
 import { resume } from '../support/direct.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { python, succeeds } from '../support/plugin-program.ts';
@@ -120,4 +121,39 @@ describe.each(databases)('a pipeline on %s', (database) => {
     const [note] = await instance.ledger.runs({ pipeline: 'note', limit: 9 });
     expect((await instance.engine.waitForRun(note?.id ?? '', 20_000)).status).toBe('succeeded');
   });
+});
+
+test('the payloads of signals of the runtime have the members that templates are checked against', async () => {
+  const settings = {
+    schedules: [{ every: '100ms' }],
+    ...once,
+    circuit_breaker: { threshold: 1, reset_after: '300ms' },
+  };
+  const moody = python(
+    'ok() if os.path.exists("../../gate-good") else fail("as always", retry=False)',
+  );
+  const place = await makePlace({
+    plugins: { worker: fails, moody: { program: moody, settings } },
+    pipelines: [doomed, { name: 'asks', steps: [{ id: 'sure', approve: 'Really?' }] }],
+  });
+  const instance = await place.start();
+  await finish(instance, 'doomed');
+  await startRun(instance, 'asks');
+  await eventually('the breaker is open', async () => {
+    return (await instance.ledger.signals({ type: 'breaker.opened', limit: 1 })).length > 0;
+  });
+  await place.openGate('good');
+  for (const type of Object.keys(runtimePayloadKeys)) {
+    if (type === 'job.succeeded') continue;
+    const signal = await eventually(`there is a signal ${type}`, async () => {
+      instance.engine.lookForIncidents();
+      return (await instance.ledger.signals({ type, limit: 1 }))[0];
+    });
+    const payload = JSON.parse(signal.data) as Record<string, unknown>;
+    expect([type, runtimePayloadKeys[type]]).toEqual([
+      type,
+      expect.arrayContaining(Object.keys(payload)),
+    ]);
+    expect([type, payload['message']]).toEqual([type, expect.stringMatching(/\w/)]);
+  }
 });

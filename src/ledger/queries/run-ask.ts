@@ -50,12 +50,14 @@ export async function putFollowers(
 function toSignal(question: Question, isHidden: boolean): SignalDraft {
   const { run, node, stepId, branchId, message, due } = question;
   const payload = {
+    message: message ?? `A run of the pipeline ${run.pipeline} waits for an approval at ${node}.`,
+    // Several branches can wait at the same step; only the id names one of them.
+    next: `ductile run approve ${run.id} ${stepId}`,
     run_id: run.id,
     pipeline: run.pipeline,
     step: node,
     step_id: stepId,
     branch_id: branchId,
-    message,
     timeout_ms: due !== undefined && 'inMs' in due ? due.inMs : null,
   };
   return {
