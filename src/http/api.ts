@@ -130,7 +130,7 @@ async function serveRoute(
   const isRead = method === 'GET' || method === 'HEAD';
   const query = readQuery(exchange.url, route);
   if (!isRead) authorizeRequest(context, route, { params, query });
-  const body = isRead ? undefined : await readBody(exchange.request);
+  const body = isRead ? undefined : await readBody(exchange.request, 'any');
   try {
     if (await sendCached(exchange, context, { route, params })) return;
     const parts = { params, query, body: contentOf(exchange, route, body) };

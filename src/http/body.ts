@@ -13,13 +13,26 @@ export interface Body {
 /** Who has a token does not give way to who has none. */
 const asked = makeCrowd();
 
+/**
+ * `json`: the body must be declared as JSON, or not declared at all. `any`: JSON is accepted under every
+ * type, as `curl -d` sends it. That is safe where only a token in a header gives rights: a page of
+ * another site can post such a body without a preflight, but it has no token to send with it.
+ */
+export type AcceptedType = 'json' | 'any';
+
 /** The whole body as JSON, within its limit, whether its length was told or it came in chunks. */
-export async function readBody(request: IncomingMessage): Promise<Body> {
+export async function readBody(request: IncomingMessage, accepted: AcceptedType): Promise<Body> {
   const bytes = await readBytes(request, limits.requestBytesMax, asked);
   if (!Buffer.isBuffer(bytes)) throw tooLarge();
   if (bytes.length === 0) return { bytes, value: undefined };
-  refuseMedia(request);
-  return { bytes, value: parse(bytes) };
+  const isJson = isDeclaredJson(request);
+  if (!isJson && accepted === 'json') throw notJson();
+  try {
+    return { bytes, value: parse(bytes) };
+  } catch (thrown) {
+    // What is neither declared as JSON nor is any was meant to be something else.
+    throw isJson ? thrown : notJson();
+  }
 }
 
 /** There is more than was wanted: as much as was told, or came until it was given up. */
@@ -78,16 +91,23 @@ function tooLarge(): DuctileError {
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?$/i;
 
-/** Decided once, by what was declared; a body without a type is taken for what we want. */
-function refuseMedia({ headers }: IncomingMessage): void {
+/** Decided once, by what was declared; a body without a type counts as declared. */
+function isDeclaredJson({ headers }: IncomingMessage): boolean {
   const encoding = headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     const message = 'a compressed body is not accepted';
     throw new DuctileError('MEDIA_TYPE_UNSUPPORTED', message, { place: 'content-encoding' });
   }
   const type = headers['content-type'];
-  if (type === undefined || type === 'application/json' || JSON_TYPE.test(type)) return;
-  throw new DuctileError('MEDIA_TYPE_UNSUPPORTED', 'the body must be JSON in UTF-8', {
+  if (type === undefined || type === 'application/json' || JSON_TYPE.test(type)) return true;
+  if (OTHER_CHARSET.test(type)) throw notJson();
+  return false;
+}
+
+const OTHER_CHARSET = /;\s*charset\s*=\s*"?(?!(?:utf-?8|us-ascii)\b)/i;
+
+function notJson(): DuctileError {
+  return new DuctileError('MEDIA_TYPE_UNSUPPORTED', 'the body must be JSON in UTF-8', {
     place: 'content-type',
   });
 }

@@ -41,7 +41,7 @@ export async function serveMcp({ mcp, gate, base }: McpDoor, exchange: Exchange)
     }
     const { engine, principal } = admission;
     const context = { ...base, engine, principal, hungUp: () => exchange.hungUp() };
-    const { value: message } = await readBody(request);
+    const { value: message } = await readBody(request, 'json');
     const wish = readWish(exchange);
     const { status, type, text } = await mcp({ context, headers: request.headers, message, wish });
     if (text === '') exchange.answerEmpty(status);

@@ -2,12 +2,14 @@ import { limits } from '../base/limits.ts';
 import type { Store } from './dialect.ts';
 import type { Ledger } from './ledger.ts';
 import { attemptsOf, listAttempts } from './queries/attempt.ts';
+import { readAttemptPage } from './queries/attempt-page.ts';
 import { cancel } from './queries/bulk.ts';
 import { countJobs, countQueue, findJob, listJobs, promote } from './queries/job.ts';
 import { countJobPage, readJobPage } from './queries/job-page.ts';
 import { listFacts, readState } from './queries/state.ts';
 
 type JobVerb =
+  | 'attemptPage'
   | 'attempts'
   | 'attemptsOf'
   | 'cancel'
@@ -34,6 +36,7 @@ export function makeJobVerbs({ find, read, write }: Store): Pick<Ledger, JobVerb
     attempts: (jobIds) =>
       (jobIds.length > limits.keysHere ? read : find)((session) => attemptsOf(session, jobIds)),
     attemptsOf: (filter) => read((session) => listAttempts(session, filter)),
+    attemptPage: (filter) => read((session) => readAttemptPage(session, filter)),
     facts: (plugin, limit, factType, beforeSeq) =>
       read((session) => listFacts(session, plugin, limit, factType, beforeSeq)),
     state: (plugin) => find((session) => readState(session, plugin)),

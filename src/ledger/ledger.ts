@@ -1,12 +1,13 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Directive } from '../directive/directive.ts';
 import { history } from '../directive/prune.ts';
-import type { Attempt, AttemptReport, AttemptStatus } from '../job/attempt.ts';
+import type { Attempt, AttemptReport } from '../job/attempt.ts';
 import type { Job, JobDraft } from '../job/job.ts';
 import type { Ending } from '../job/outcome.ts';
 import type { CancelAnswer, JobStatus } from '../job/state.ts';
 import type { Arrival } from '../pipeline/move.ts';
 import type { SignalDraft } from '../signal/signal.ts';
+import type { AttemptFilter, AttemptPage, AttemptPageFilter } from './attempts.ts';
 import type { CredentialVerbs } from './credentials.ts';
 import type { CopyDirective, DirectiveClosing, DirectiveVerbs } from './directives.ts';
 import type { EventLimit, EventPlace, EventRows } from './events.ts';
@@ -85,6 +86,8 @@ export interface Ledger
   countJobs(filter: JobFilter): Promise<number>;
   attempts(jobIds: readonly string[]): Promise<Attempt[]>;
   attemptsOf(filter: AttemptFilter): Promise<Attempt[]>;
+  /** Reads a page of attempts; it looks at a bounded number of rows, whatever the filter. */
+  attemptPage(filter: AttemptPageFilter): Promise<AttemptPage>;
   /** What was recorded after a place, in an order that nothing is ever added before. */
   events(after: EventPlace, limit: EventLimit): Promise<EventRows>;
   eventEnd(): Promise<EventPlace>;
@@ -331,29 +334,6 @@ export interface ProcessRow {
   /** Null for a process of an older program. */
   readonly configFile: string | null;
   readonly configDigest: string | null;
-}
-
-/** Among attempts in the order of their ends. */
-export interface AttemptPlace {
-  readonly completedAt: Timestamp;
-  readonly logId: string;
-}
-
-export interface AttemptFilter {
-  readonly plugin?: string;
-  /** Only attempts of jobs that follow from one of these. */
-  readonly parentJobIds?: readonly string[];
-  readonly jobId?: string;
-  /** Only attempts of the chain that began with this job or signal. */
-  readonly correlationId?: string;
-  readonly status?: AttemptStatus;
-  /** Ended at or after this moment; oldest first then. */
-  readonly since?: Timestamp;
-  /** Keyset page, oldest first: what ended after this one. */
-  readonly after?: AttemptPlace;
-  /** Keyset page, newest first: what ended before this one. */
-  readonly before?: AttemptPlace;
-  readonly limit: number;
 }
 
 export interface Fact {

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { moment, text } from '../base/fields.ts';
 import { parseStored } from '../base/json.ts';
@@ -223,12 +224,23 @@ export function toFilter({ submitted_by: submittedBy, ...rest }: Narrowing): Par
   return Object.fromEntries(given);
 }
 
-/** The job with this id, or the only one whose id begins so. */
-export function findJob({ engine: { ledger } }: Pick<Context, 'engine'>, id: string): Promise<Job> {
-  return findById(id, {
-    noun: 'job',
-    missing: 'JOB_NOT_FOUND',
-    exact: () => ledger.job(id),
-    beginning: (page) => ledger.jobs(page),
-  });
+/** The job with this id, or the only one whose id begins so. The error says when a run has the id. */
+export async function findJob(
+  { engine: { ledger } }: Pick<Context, 'engine'>,
+  id: string,
+): Promise<Job> {
+  try {
+    return await findById(id, {
+      noun: 'job',
+      missing: 'JOB_NOT_FOUND',
+      exact: () => ledger.job(id),
+      beginning: (page) => ledger.jobs(page),
+    });
+  } catch (thrown) {
+    const { code } = toDuctileError(thrown);
+    const isRun = code === 'JOB_NOT_FOUND' && (await ledger.run(id)) !== undefined;
+    if (!isRun) throw thrown;
+    const hint = `It is the id of a run. Use GET /runs/${id} or \`ductile run show ${id}\`.`;
+    throw new DuctileError(code, `there is no job ${id}`, { place: id, hint });
+  }
 }

@@ -2,12 +2,14 @@ import * as z from 'zod';
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import type { Timestamp } from '../base/clock.ts';
 import { parseDuration } from '../base/duration.ts';
-import { text as textField } from '../base/fields.ts';
+import { moment, text as textField } from '../base/fields.ts';
+import { limits } from '../base/limits.ts';
 import { logLevels } from '../base/log-ring.ts';
-import { pluginName } from '../config/fields.ts';
+import { commandName, pluginName } from '../config/fields.ts';
 import { attemptStatuses } from '../job/attempt.ts';
 import type { Attempt } from '../job/attempt.ts';
-import type { AttemptFilter } from '../ledger/ledger.ts';
+import { submitters } from '../job/job.ts';
+import type { AttemptFilter, AttemptPageFilter, AttemptPlace } from '../ledger/attempts.ts';
 import { defineOperation } from './define.ts';
 import { ID_LENGTH } from './find.ts';
 import { findJob, jobId, limit } from './job.ts';
@@ -36,8 +38,22 @@ export const listLogs = defineOperation({
     correlation_id: textField()
       .optional()
       .describe('only attempts of the chain that began with this job or signal'),
+    command: commandName().optional().describe('only attempts of this command'),
     status: z.enum(attemptStatuses).optional().describe('only attempts that ended so'),
+    submitted_by: z
+      .enum(submitters)
+      .optional()
+      .describe('only attempts of jobs that came this way'),
     since: since.optional(),
+    from: moment().optional().describe('only attempts that ended at this time or later'),
+    to: moment().optional().describe('only attempts that ended before this time'),
+    query: textField()
+      .optional()
+      .describe('only attempts whose error, stderr or result contains this, in any case'),
+    include_result: z
+      .boolean()
+      .default(true)
+      .describe('whether `result` is shown (default: true); without it, it is null'),
     cursor: z
       .string()
       .regex(cursorPattern, 'must be the `next_cursor` of a page')
@@ -51,7 +67,8 @@ export const listLogs = defineOperation({
       .string()
       .nullable()
       .describe(
-        'where the next page begins; null after the oldest, and where nothing has come since',
+        'where the next page begins; null after the oldest, and where nothing has come since. ' +
+          `A page ends early, even empty, after ${limits.searchVisitMax} attempts that don't fit`,
       ),
   }),
   errors: ['INPUT_INVALID', 'JOB_NOT_FOUND', 'LEDGER_UNAVAILABLE'],
@@ -66,25 +83,50 @@ export const listLogs = defineOperation({
       cursor: '--cursor <cursor>',
       limit: '-n, --limit <count>',
     },
-    examples: ['ductile job logs --plugin mail -v', 'ductile job logs --job 0199a1b2'],
+    examples: [
+      'ductile job logs --plugin mail -v',
+      'ductile job logs --job 0199a1b2',
+      'ductile job logs --query refused --from 2026-11-15T00:00:00Z',
+    ],
   },
-  async run({ engine }, { plugin, job_id: id, status, limit: rows, ...from }) {
-    const { correlation_id: correlationId } = from;
+  async run({ engine }, { job_id: id, limit: rows, include_result: hasResult, ...given }) {
     // An attempt may outlive its job's row, so a whole id is not looked up.
     const whole =
       id === undefined || id.length === ID_LENGTH ? id : (await findJob({ engine }, id)).id;
-    const attempts = await engine.ledger.attemptsOf({
+    const { since: begin, cursor } = given;
+    const { attempts, cut } = await engine.ledger.attemptPage({
       limit: rows,
-      ...(plugin === undefined ? {} : { plugin }),
+      ...narrow(given),
       ...(whole === undefined ? {} : { jobId: whole }),
-      ...(correlationId === undefined ? {} : { correlationId }),
-      ...(status === undefined ? {} : { status }),
-      ...(from.since === undefined ? {} : { since: await readMoment(engine.ledger, from.since) }),
-      ...placeOf(from.cursor),
+      ...(begin === undefined ? {} : { since: await readMoment(engine.ledger, begin) }),
+      ...placeOf(cursor),
     });
-    return { logs: attempts.map(showAttempt), next_cursor: cursorOf(attempts, rows, from) };
+    const logs = attempts.map(showAttempt);
+    return {
+      logs: hasResult ? logs : logs.map((log) => ({ ...log, result: null })),
+      next_cursor: cursorOf(attempts, cut, rows, given),
+    };
   },
 });
+
+interface Narrowing {
+  readonly plugin?: string | undefined;
+  readonly command?: string | undefined;
+  readonly status?: Attempt['status'] | undefined;
+  readonly submitted_by?: string | undefined;
+  readonly correlation_id?: string | undefined;
+  readonly from?: Timestamp | undefined;
+  readonly to?: Timestamp | undefined;
+  readonly query?: string | undefined;
+}
+
+/** The filters that are the ledger's own, in its words. */
+function narrow(given: Narrowing): Partial<AttemptPageFilter> {
+  const { plugin, command, status, from, to, query } = given;
+  const { submitted_by: submittedBy, correlation_id: correlationId } = given;
+  const named = { plugin, command, status, submittedBy, correlationId, from, to, query };
+  return Object.fromEntries(Object.entries(named).filter(([, value]) => value !== undefined));
+}
 
 export const systemLogs = defineOperation({
   name: 'system.logs',
@@ -125,15 +167,15 @@ export const systemLogs = defineOperation({
     examples: ['ductile system logs --level warn', 'ductile logs --core --follow'],
   },
   run({ engine }, { since: from, level, component, after, limit: rows }) {
-    const moment = from === undefined ? undefined : toMoment(from, Date.now());
+    const begin = from === undefined ? undefined : toMoment(from, Date.now());
     const logs = engine.ring.read({
       limit: rows,
       ...(level === undefined ? {} : { level }),
       ...(component === undefined ? {} : { component }),
-      ...(moment === undefined ? {} : { since: moment }),
+      ...(begin === undefined ? {} : { since: begin }),
       ...(after === undefined ? {} : { after }),
     });
-    const isCut = logs.length === rows && (after !== undefined || moment !== undefined);
+    const isCut = logs.length === rows && (after !== undefined || begin !== undefined);
     const last = isCut ? (logs.at(-1)?.seq ?? 0) : engine.ring.last;
     return Promise.resolve({ process_id: engine.processId, last_seq: last, logs });
   },
@@ -161,15 +203,18 @@ function placeOf(cursor = ''): Pick<AttemptFilter, 'after' | 'before'> {
 /** Oldest first there may always be more to come; newest first there is an end. */
 function cursorOf(
   attempts: readonly Attempt[],
+  cut: AttemptPlace | undefined,
   rows: number,
-  from: { readonly since?: string | undefined; readonly cursor?: string | undefined },
+  given: { readonly since?: string | undefined; readonly cursor?: string | undefined },
 ): string | null {
-  const { cursor } = from;
+  const { cursor } = given;
   const last = attempts.at(-1);
-  const place = last === undefined ? undefined : `${last.completedAt}_${last.id}`;
-  const isNewestFirst = cursor === undefined ? from.since === undefined : cursor.endsWith(BEFORE);
+  const end = cut ?? (last && { completedAt: last.completedAt, logId: last.id });
+  const place = end && `${end.completedAt}_${end.logId}`;
+  const isNewestFirst = cursor === undefined ? given.since === undefined : cursor.endsWith(BEFORE);
   if (!isNewestFirst) return place ?? cursor ?? null;
-  return place === undefined || attempts.length < rows ? null : `${place}${BEFORE}`;
+  const isOver = cut === undefined && attempts.length < rows;
+  return place === undefined || isOver ? null : `${place}${BEFORE}`;
 }
 
 const BEFORE = '_before';

@@ -30,7 +30,10 @@ const runInput = z.strictObject({
 
 export const runOutput = runShape.partial().extend({
   ...runShape.pick({ run_id: true, pipeline: true, status: true }).shape,
-  job_id: z.string().nullable().describe('the job of its first step, when that is one'),
+  job_id: z
+    .string()
+    .nullable()
+    .describe('the job of its first step; null while there is none, then `run_id` names it'),
   duplicate: z
     .boolean()
     .optional()
@@ -181,11 +184,15 @@ async function answer(context: Context, started: StartedRun, waitMs: number): Pr
     const message = tellLate(shown.job_id, shown.run_id);
     return { ...shown, timeout_exceeded: true, message };
   }
+  const tree = await readTree(veilLedger(engine.ledger, context.principal), run);
+  // A run that begins with several jobs is over, so the first of them is known.
+  const first = tree.tree.find((leaf) => leaf.job_id !== null)?.job_id ?? null;
   return {
     ...shown,
+    job_id: shown.job_id ?? first,
     timeout_exceeded: false,
     result: parseStored(run.output),
-    ...(await readTree(veilLedger(engine.ledger, context.principal), run)),
+    ...tree,
   };
 }
 

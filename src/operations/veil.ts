@@ -6,6 +6,7 @@ import type { Engine } from '../engine/engine.ts';
 import type { Principal } from '../engine/tokens.ts';
 import type { Attempt } from '../job/attempt.ts';
 import type { Job } from '../job/job.ts';
+import type { AttemptPlace } from '../ledger/attempts.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Branch, Run, Step } from '../pipeline/run.ts';
 import { maskData } from '../signal/secret.ts';
@@ -36,6 +37,7 @@ type Covered = Pick<
   | 'countJobPage'
   | 'attempts'
   | 'attemptsOf'
+  | 'attemptPage'
   | 'run'
   | 'runs'
   | 'steps'
@@ -80,6 +82,24 @@ export function veilLedger(ledger: Ledger, principal: Principal): Ledger {
     },
     attempts: async (ids) => coverAttempts(await ledger.attempts(ids)),
     attemptsOf: async (filter) => coverAttempts(await ledger.attemptsOf(filter)),
+    async attemptPage({ query, ...filter }) {
+      if (query === undefined || seesHidden(principal)) {
+        const page = await ledger.attemptPage({
+          ...filter,
+          ...(query === undefined ? {} : { query }),
+        });
+        return { ...page, attempts: await coverAttempts(page.attempts) };
+      }
+      // A caller must not learn by searching what they can't read, not even from where a page ends. So
+      // the search looks at what is left of rows that were found without it.
+      const looked = { ...filter, limit: limits.maskedSearchRowsMax };
+      const { attempts, cut } = await ledger.attemptPage(looked);
+      const shown = await coverAttempts(attempts);
+      const found = shown.filter((one) => saysQuery(one, query)).slice(0, filter.limit);
+      if (found.length === filter.limit) return { attempts: found, cut: undefined };
+      const isFull = attempts.length === looked.limit;
+      return { attempts: found, cut: isFull ? placeOf(attempts.at(-1)) : cut };
+    },
     run: async (id) => first(await ledger.run(id), coverRuns),
     runs: async (filter) => coverRuns(await ledger.runs(filter)),
     steps: async (filter) => coverSteps(await ledger.steps(filter)),
@@ -105,6 +125,16 @@ function overlay<T extends object>(target: T, members: Partial<T>): T {
 
 function matchesQuery({ lastError }: Job, query: string | undefined): boolean {
   return query === undefined || lastError?.toLowerCase().includes(query.toLowerCase()) === true;
+}
+
+function placeOf(attempt: Attempt | undefined): AttemptPlace | undefined {
+  return attempt && { completedAt: attempt.completedAt, logId: attempt.id };
+}
+
+function saysQuery({ error, stderr, result }: Attempt, query: string): boolean {
+  return [error, stderr, result].some(
+    (text) => text?.toLowerCase().includes(query.toLowerCase()) === true,
+  );
 }
 
 function toEntry(job: Job | undefined): [string, Job | undefined] {

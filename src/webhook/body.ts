@@ -20,7 +20,7 @@ export type MediaFault = 'media_type_unsupported';
 
 export type MediaType = 'json' | 'form' | 'event';
 
-/** `json` takes `application/json` and nothing else, as document 4 has it. */
+/** `json`: only `application/json`, as document 4 has it, and a body of only `payload` is unwrapped. */
 export type Accepts = 'json' | 'all';
 
 /** What the body is declared to be; undefined when that is not taken, or was declared twice. */
@@ -46,7 +46,10 @@ export function readBody(request: HookRequest, accepts: Accepts): ReadBody {
   if (media === 'form') return readFields(request.rawBody);
   const text = decode(request.rawBody);
   if (text === undefined) return refuse('invalid_json', 'the body is not UTF-8');
-  if (media === 'json') return readObject(text, 'the body');
+  if (media === 'json') {
+    const read = readObject(text, 'the body');
+    return accepts === 'json' ? unwrapPayload(read) : read;
+  }
   const parsed = parseStrictJson(text);
   if (!parsed.ok) return refuse('invalid_json', `the body ${parsed.fault}`);
   return readEvent(request, parsed.value);
@@ -110,6 +113,14 @@ function readObject(text: string, what: string): ReadBody {
   if (!parsed.ok) return refuse('invalid_json', `${what} ${parsed.fault}`);
   if (!isObject(parsed.value)) return refuse('body_must_be_object', `${what} is not an object`);
   return { ok: true, payload: parsed.value };
+}
+
+/** The original hands on what is in `payload` when a body has nothing else, as its API does. */
+function unwrapPayload(read: ReadBody): ReadBody {
+  if (!read.ok) return read;
+  const { payload, ...others } = read.payload;
+  const isWrapped = isObject(payload) && Object.keys(others).length === 0;
+  return isWrapped ? { ...read, payload } : read;
 }
 
 function readEvent(request: HookRequest, value: unknown): ReadBody {

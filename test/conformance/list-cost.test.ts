@@ -40,6 +40,11 @@ const lists: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
     correlation_id: '01930000-0000-7000-8000-000000000001',
     status: 'crashed',
     since: '2100-01-01T00:00:00Z',
+    command: 'nonesuch',
+    submitted_by: 'replay',
+    from: '2020-01-01T00:00:00Z',
+    to: '2100-02-01T00:00:00Z',
+    query: 'nonesuch',
   },
   'signal.list': {
     type: 'bench.none',
@@ -87,7 +92,8 @@ const others: Readonly<Record<string, string>> = {
   'webhook.list': 'webhooks are configured',
 };
 
-const paging = new Set(['limit', 'cursor']);
+/** Fields that don't choose rows. */
+const paging = new Set(['limit', 'cursor', 'include_result']);
 
 async function fill({ kind, sql }: Bench): Promise<void> {
   const plugins = ['echo', 'mail', 'report'] as const;

@@ -143,6 +143,20 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     expect(await search(SECRET, READER)).toEqual([false, false]);
   });
 
+  test('a search in logs finds nothing that the caller cannot read, and its cursor tells nothing', async () => {
+    const payload = { password: SECRET, note: 'harmless', fails: true };
+    await post('/plugin/mirror/run', { payload });
+    await settled();
+    const search = async (query: string, token: string): Promise<unknown[]> => {
+      const { body } = await api.ask(`/job-logs?limit=1&query=${query}`, { token });
+      return [(body['logs'] as unknown[]).length, body['next_cursor'] !== null];
+    };
+    expect(await search('harmless', READER)).toEqual([1, true]);
+    expect(await search(SECRET, OWNER)).toEqual([1, true]);
+    expect(await search(SECRET, READER)).toEqual(await search('nowhere-to-be-found', READER));
+    expect(await search(SECRET, READER)).toEqual([0, false]);
+  });
+
   test('a caller reads back its own job and run as they are', async () => {
     const made = await post('/plugin/mirror/run', { payload: { password: SECRET } }, CALLER);
     await settled();

@@ -33,6 +33,12 @@ export const ledgerLimits = {
   syncHereMs: 2,
   /** Rows that a page of a list looks at, when few of them fit the filter. */
   listVisitMax: 3000,
+  /** Attempts that one page of logs visits; they cost more than jobs, and their output is long. */
+  searchVisitMax: 1000,
+  /** The same for a caller who can't read all of it, so that each is masked before it is searched. */
+  maskedSearchRowsMax: 200,
+  /** Characters of an error, a stderr or a result that a search looks through. */
+  searchCharsMax: 65_536,
   /** How far a clock may be set back before lists by time miss jobs from around that moment. */
   clockSetBackMs: 10 * SECOND,
   /** Attempts that one summary looks at, the latest. */

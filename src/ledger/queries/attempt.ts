@@ -1,6 +1,7 @@
 import type { Attempt } from '../../job/attempt.ts';
 import { defineRows, type Dialect, type Row, type Session, type Transaction } from '../dialect.ts';
-import type { AttemptFilter, Closing } from '../ledger.ts';
+import type { AttemptFilter } from '../attempts.ts';
+import type { Closing } from '../ledger.ts';
 import { text, toAttempt } from './row.ts';
 import { Where } from './where.ts';
 
@@ -41,8 +42,39 @@ export async function settledBefore(
 }
 
 export async function listAttempts(session: Session, filter: AttemptFilter): Promise<Attempt[]> {
-  const { correlationId, jobId, plugin, status, since, after, before } = filter;
   const { dialect: d } = session;
+  const { correlationId } = filter;
+  const { where, inOrder, source } = narrowAttempts(d, filter);
+  const values = [...where.values, filter.limit];
+  if (correlationId !== undefined) {
+    const found = await session.run(
+      `${withFound(d)} select id from found where ${where.text} ${inOrder} limit ?`,
+      [correlationId, correlationId, ...values],
+    );
+    return await readInOrder(session, found);
+  }
+  const rows = await session.run(
+    `select * from ${source} where ${where.text} ${inOrder} limit ?`,
+    values,
+  );
+  return rows.map(toAttempt);
+}
+
+interface NarrowedAttempts {
+  /** The conditions that an index answers. */
+  readonly where: Where;
+  readonly inOrder: string;
+  /** The table to read, with its index where the database accepts a hint. */
+  readonly source: string;
+}
+
+/**
+ * A filter as a statement has it. SQLite would rather sort all of an index that has every column it is
+ * asked for, so the statement names the index. PostgreSQL accepts no hint, and would rather walk by
+ * time through the attempts of all plugins: so times are compared together with what is before them in the index.
+ */
+export function narrowAttempts(d: Dialect, filter: AttemptFilter): NarrowedAttempts {
+  const { correlationId, jobId, plugin, status, since, from, to, after, before } = filter;
   const isChain = correlationId !== undefined;
   const where = new Where().equals({ plugin, job_id: jobId });
   // Written out, with the condition of the index of attempts that didn't succeed.
@@ -55,37 +87,68 @@ export async function listAttempts(session: Session, filter: AttemptFilter): Pro
     const marks = filter.parentJobIds.map(() => '?').join(', ');
     where.and(`parent_job_id in (${marks})`, ...filter.parentJobIds);
   }
-  if (since !== undefined) where.and('completed_at >= ?', since);
+  const index = findAttemptIndex(filter);
+  const compare = comparerOf(d, filter, index);
+  if (since !== undefined) compare(where, '>=', since);
+  if (from !== undefined) compare(where, '>=', from);
+  if (to !== undefined) compare(where, '<', to);
   if (after !== undefined) {
     const { completedAt, logId } = after;
-    where.and('completed_at >= ?', completedAt);
+    compare(where, '>=', completedAt);
     where.and('(completed_at > ? or id > ?)', completedAt, logId);
   }
   if (before !== undefined) {
     const { completedAt, logId } = before;
-    where.and('completed_at <= ?', completedAt);
+    compare(where, '<=', completedAt);
     where.and('(completed_at < ? or id < ?)', completedAt, logId);
   }
   const isOldestFirst = before === undefined && (since ?? after) !== undefined;
   const order = isOldestFirst ? 'asc' : 'desc';
-  const inOrder = `order by completed_at ${order}, id ${order}`;
-  const values = [...where.values, filter.limit];
-  if (isChain) {
-    const found = await session.run(
-      `${withFound(d)} select id from found where ${where.text} ${inOrder} limit ?`,
-      [correlationId, correlationId, ...values],
-    );
-    return await readInOrder(session, found);
+  const isHinted = d.name === 'sqlite' && index !== undefined;
+  const table = d.table('job_log');
+  return {
+    where,
+    inOrder: `order by completed_at ${order}, id ${order}`,
+    source: isHinted ? `${table} indexed by ${index.name}` : table,
+  };
+}
+
+interface AttemptIndex {
+  readonly name: string;
+  /** Its columns before the time. */
+  readonly columns: readonly ('plugin' | 'status')[];
+}
+
+/** The index that has the rows of a filter in the order of time; undefined where ids find them. */
+function findAttemptIndex(filter: AttemptFilter): AttemptIndex | undefined {
+  const { plugin, status, jobId, correlationId, parentJobIds } = filter;
+  if ((jobId ?? correlationId ?? parentJobIds) !== undefined) return undefined;
+  const isRare = status !== undefined && status !== 'succeeded';
+  if (plugin !== undefined) {
+    return isRare
+      ? { name: 'job_log_rare_of', columns: ['plugin', 'status'] }
+      : { name: 'job_log_plugin', columns: ['plugin'] };
   }
-  const rows = await session.run(
-    `select * from ${d.table('job_log')} where ${where.text} ${inOrder} limit ?`,
-    values,
-  );
-  return rows.map(toAttempt);
+  if (isRare) return { name: 'job_log_rare', columns: ['status'] };
+  return { name: 'job_log_completed', columns: [] };
+}
+
+/** Adds a bound on the time of the end. */
+function comparerOf(d: Dialect, filter: AttemptFilter, index: AttemptIndex | undefined) {
+  const { jobId } = filter;
+  const columns = d.name === 'postgres' ? (index?.columns ?? []) : [];
+  const values = columns.map((column) => filter[column] ?? null);
+  const marks = [...columns, 'completed_at'].map(() => '?').join(', ');
+  // The few attempts of a job are found by their ids, never by when they ended.
+  const ended = jobId === undefined ? 'completed_at' : "completed_at || ''";
+  return (where: Where, sign: '>=' | '<' | '<=', moment: string): void => {
+    if (columns.length === 0) where.and(`${ended} ${sign} ?`, moment);
+    else where.and(`(${columns.join(', ')}, completed_at) ${sign} (${marks})`, ...values, moment);
+  };
 }
 
 /** Each by its own id: asked for together and in order, PostgreSQL would walk through all of them again. */
-async function readInOrder(session: Session, found: readonly Row[]): Promise<Attempt[]> {
+export async function readInOrder(session: Session, found: readonly Row[]): Promise<Attempt[]> {
   if (found.length === 0) return [];
   const rows = await session.each(
     selectById,
@@ -103,7 +166,7 @@ async function readInOrder(session: Session, found: readonly Row[]): Promise<Att
  * correlation began. They are found before anything else is asked of them: PostgreSQL would rather walk
  * through the attempts of all chains by the time they ended.
  */
-function withFound(d: Dialect): string {
+export function withFound(d: Dialect): string {
   const jobs = d.table('job_queue');
   // In this order: from the few that are named to their rows, by the indexes of just those.
   return `with roots(id) as (

@@ -26,6 +26,13 @@ export class Where {
     return this.and(`lower(${column}) like lower(?) escape '!'`, pattern);
   }
 
+  /** Adds that at least one of several texts contains another one, whatever the case. */
+  containsAny(columns: readonly string[], part: string): this {
+    const each = columns.map((column) => new Where().contains(column, part));
+    const texts = each.map((one) => one.#conditions.at(-1));
+    return this.and(`(${texts.join(' or ')})`, ...each.flatMap(({ values }) => values));
+  }
+
   and(condition: string, ...values: readonly Value[]): this {
     this.#conditions.push(condition);
     this.values.push(...values);

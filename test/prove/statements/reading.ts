@@ -13,6 +13,7 @@ export const reading = {
   targets: (ledger) => ledger.targets(['none']),
   attempts: (ledger) => ledger.attempts(['none']),
   attemptsOf: (ledger) => ledger.attemptsOf({ limit: 9 }),
+  attemptPage: (ledger) => ledger.attemptPage({ query: 'x', limit: 9 }),
   attemptStatistics: (ledger) => ledger.attemptStatistics(MINUTE),
   branches: (ledger) => ledger.branches({ runId: 'none', limit: 9 }),
   breakers: (ledger) => ledger.breakers({}),

@@ -172,3 +172,13 @@ describe('N-04 a CloudEvent', () => {
     expect(binary(attributes, '[1]')).toMatchObject({ payload: { value: [1] } });
   });
 });
+
+test('a body of only payload is unwrapped in the order of older programs, and kept otherwise', () => {
+  const type = 'application/json';
+  const wrapped = '{"payload":{"ref":1}}';
+  expect(read(type, wrapped, 'json')).toEqual({ ok: true, payload: { ref: 1 } });
+  expect(read(type, wrapped)).toEqual({ ok: true, payload: { payload: { ref: 1 } } });
+  for (const other of ['{"payload":1}', '{"payload":[1]}', '{"payload":{},"more":1}', '{}']) {
+    expect(read(type, other, 'json')).toEqual({ ok: true, payload: JSON.parse(other) as unknown });
+  }
+});
