@@ -66,8 +66,8 @@ describe('the Overview', () => {
       for (const told of complaints.splice(0)) expect(told).toContain('503');
     }));
 
-  test('shows an open incident that no finding explains', () =>
-    place.look(async ({ page, open }) => {
+  test('shows open incidents to a token that may not ask doctor', () =>
+    place.look(async ({ page, open, complaints }) => {
       const incident = {
         incident_id: '0199a1b2-0000-7000-8000-000000000001',
         kind: 'breaker_open',
@@ -81,12 +81,14 @@ describe('the Overview', () => {
         detail: {},
       };
       await answer(page, '/incidents', { incidents: [incident], next_cursor: null });
-      await answer(page, '/system/doctor', healthy);
+      await answer(page, '/system/doctor', { error: 'no', code: 'FORBIDDEN', hint: 'Ask.' }, 403);
       await open('/ui');
+      await page.getByText('Not everything that may need attention').waitFor();
       const finding = page.getByRole('listitem').filter({ hasText: incident.message });
       await finding.getByRole('button', { name: 'Reset breaker' }).waitFor();
       const href = await finding.getByRole('link', { name: 'Open incident' }).getAttribute('href');
       expect(href).toBe(`/ui/incidents/${incident.incident_id}`);
+      for (const told of complaints.splice(0)) expect(told).toContain('403');
     }));
 });
 
@@ -178,4 +180,48 @@ describe('the page of doctor', () => {
       await page.getByText('Run revived').waitFor();
       await finding.getByText(halted).first().waitFor({ state: 'detached' });
     }));
+});
+
+describe('an incident is acknowledged with a reason', () => {
+  test('from the Overview, and is no longer reported', async () => {
+    await haltedRun();
+    await place.look(async ({ page, open, audit }) => {
+      await open('/ui');
+      const card = page.getByRole('list', { name: 'What needs attention' });
+      const finding = card.getByRole('listitem').filter({ hasText: 'pipeline fragile halted' });
+      await finding.getByRole('button', { name: 'Acknowledge' }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.locator('.plan').getByText('run_halted:fragile').waitFor();
+      await dialog.getByLabel('Reason').fill('done by hand');
+      expect(await audit()).toEqual([]);
+      await dialog.getByRole('button', { name: 'Acknowledge' }).click();
+      await page.getByText('Incident acknowledged').waitFor();
+      await finding.waitFor({ state: 'detached' });
+    });
+    const { text } = await place.api.ask('/directives?type=incident.acknowledge');
+    expect(text).toContain('done by hand');
+  });
+
+  test('from its own page, and closes', async () => {
+    await haltedRun();
+    let id = '';
+    await eventually('an incident', async () => {
+      const { body } = await place.api.ask('/incidents?kind=run_halted');
+      const [first] = body['incidents'] as { readonly incident_id: string }[];
+      id = first?.incident_id ?? '';
+      return id !== '';
+    });
+    await place.look(async ({ page, open, audit }) => {
+      await open(`/ui/incidents/${id}`);
+      await page.getByText('What resolves it').waitFor();
+      await page.getByRole('button', { name: 'Revive run' }).waitFor();
+      expect(await audit()).toEqual([]);
+      await page.getByRole('button', { name: 'Acknowledge' }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByLabel('Reason').fill('known');
+      await dialog.getByRole('button', { name: 'Acknowledge' }).click();
+      await page.getByText('Incident acknowledged').waitFor();
+      await page.locator('.about').getByText('closed').waitFor();
+    });
+  });
 });

@@ -5,6 +5,7 @@ import type * as breaker from '../../src/operations/breaker.ts';
 import type * as directiveDecide from '../../src/operations/directive-decide.ts';
 import type * as directive from '../../src/operations/directive.ts';
 import type * as discovery from '../../src/operations/discovery.ts';
+import type * as health from '../../src/operations/health.ts';
 import type * as incident from '../../src/operations/incident.ts';
 import type * as doctor from '../../src/operations/doctor.ts';
 import type * as events from '../../src/operations/events.ts';
@@ -54,6 +55,7 @@ export type Api = Calls<typeof analytics> &
   Calls<typeof discovery> &
   Calls<typeof doctor> &
   Calls<typeof events> &
+  Calls<typeof health> &
   Calls<typeof incident> &
   Calls<typeof installation> &
   Calls<typeof job> &

@@ -63,7 +63,7 @@ export function useAttentionState(): AttentionState {
     // Without the answer of `doctor`, an incident would look as if nothing explained it.
     findings: isLoading
       ? []
-      : mergeIncidents(doctor.data?.findings ?? [], incidents.data?.incidents ?? []),
+      : mergeIncidents(doctor.data?.findings, incidents.data?.incidents ?? []),
     errors,
     reload,
   };

@@ -4,17 +4,19 @@ type Merged = Finding & { readonly incident: Incident | undefined };
 
 const severities: readonly string[] = ['error', 'warning', 'info'];
 
-/** Gives findings their incidents, adds incidents that no finding explains, and ranks all of them. */
+/**
+ * Gives findings their incidents and ranks them. `doctor` lists open incidents too, so those without a
+ * finding are about to close. Without `doctor`, they are all that is known.
+ */
 export function mergeIncidents(
-  findings: readonly Finding[],
+  findings: readonly Finding[] | undefined,
   incidents: readonly Incident[],
 ): Merged[] {
   const open = new Map(incidents.map((incident) => [`${incident.kind}:${incident.key}`, incident]));
-  const known = new Set(findings.map(({ id }) => id));
-  const merged = [
-    ...findings.map((finding) => ({ ...finding, incident: open.get(finding.id) })),
-    ...[...open].filter(([id]) => !known.has(id)).map(([id, incident]) => describe(id, incident)),
-  ];
+  const merged =
+    findings === undefined
+      ? [...open].map(([id, incident]) => describe(id, incident))
+      : findings.map((finding) => ({ ...finding, incident: open.get(finding.id) }));
   const rank = ({ severity }: Finding): number => severities.indexOf(severity);
   return merged.toSorted((a, b) => rank(a) - rank(b));
 }

@@ -10,6 +10,8 @@ export interface Remedy {
   readonly title: string;
   /** The toast. */
   readonly done: string;
+  /** The field of a reason that the reader may give. */
+  readonly reason?: 'reason' | undefined;
 }
 
 type OptionKind = 'text' | 'list' | 'number';
@@ -20,6 +22,7 @@ interface RemedyRules {
   readonly word: string;
   readonly title: (input: Readonly<Record<string, unknown>>) => string;
   readonly done: string;
+  readonly reason?: 'reason';
 }
 
 /** Only operations whose plan shows everything that they do. Other commands can be copied. */
@@ -73,6 +76,14 @@ export const remedies: Readonly<Partial<Record<Name, RemedyRules>>> = {
     title: () => 'Retry these jobs as new jobs?',
     done: 'Jobs retried',
   },
+  'incident.acknowledge': {
+    positionals: ['id'],
+    options: { reason: 'text' },
+    reason: 'reason',
+    word: 'Acknowledge',
+    title: () => 'Acknowledge this, so that it is no longer reported?',
+    done: 'Incident acknowledged',
+  },
   'system.reset': {
     positionals: ['plugin'],
     options: { command: 'text' },
@@ -105,6 +116,12 @@ export const remedies: Readonly<Partial<Record<Name, RemedyRules>>> = {
     word: 'Enable plugin',
     title: ({ plugin }) => `Enable the plugin ${String(plugin)}?`,
     done: 'Plugin enabled',
+  },
+  'plugin.init': {
+    positionals: ['plugin'],
+    word: 'Run init',
+    title: ({ plugin }) => `Run init of the plugin ${String(plugin)}?`,
+    done: 'Init started',
   },
   'plugin.disable': {
     positionals: ['plugin'],
@@ -146,7 +163,8 @@ export function readRemedy(command: string): Remedy | undefined {
   const rules = Object.hasOwn(remedies, name) ? remedies[name] : undefined;
   const input = rules && readInput(rules, rest);
   if (rules === undefined || input === undefined) return undefined;
-  return { name, input, word: rules.word, title: rules.title(input), done: rules.done };
+  const { word, done, reason } = rules;
+  return { name, input, word, title: rules.title(input), done, reason };
 }
 
 /** Options that say where the CLI sends the command; the dashboard is there already. */

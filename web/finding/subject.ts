@@ -36,6 +36,9 @@ const withId = new Set(['run', 'job', 'incident', 'signal', 'directive']);
 
 /** Finds the object of a finding by its commands, then by its kind and its category. */
 export function findSubject(finding: FindingLike): Subject | undefined {
+  // What holds a schedule back is another object than the schedule.
+  if (finding.id.startsWith('schedule_'))
+    return readCategory({ ...finding, category: 'schedules' });
   for (const command of finding.commands) {
     const found = readSubject(splitCommand(command) ?? []);
     if (found !== undefined) return found;
@@ -68,7 +71,19 @@ function readKind({ id, why }: FindingLike): Subject | undefined {
   return { noun, href: link(page, { id: why }) };
 }
 
+/** Categories whose `why` names an object with an id. */
+const byCategory: ReadonlyMap<string, string> = new Map([
+  ['jobs', 'job'],
+  ['pipelines', 'run'],
+  ['signals', 'signal'],
+]);
+
 function readCategory({ category, key, why }: FindingLike): Subject | undefined {
+  const noun = byCategory.get(category);
+  if (noun !== undefined) {
+    const isId = why !== null && UUID.test(why);
+    return isId ? { noun, href: link(pages.get(noun) ?? '', { id: why }) } : undefined;
+  }
   const named = key.replace(/^(webhook|package|tenant|plugin) /, '');
   if (category === 'schedules') {
     const name = [why, key].find((one) => one?.includes('/') === true);

@@ -26,6 +26,11 @@ describe('remedies', () => {
       'system.reset',
       { plugin: 'mail', command: 'handle' },
     ],
+    [
+      'ductile incident acknowledge job_dead:mail/handle',
+      'incident.acknowledge',
+      { id: 'job_dead:mail/handle' },
+    ],
     ['ductile system resume --config /etc/ductile', 'system.resume', {}],
     [
       'ductile schedule resume mail nightly',
@@ -98,6 +103,21 @@ describe('the object of a finding', () => {
       'schedule',
       '/ui/schedules/a/b',
     ],
+    [
+      {
+        id: 'schedule_always_skipped:a/b',
+        key: 'a/b',
+        category: 'schedules',
+        commands: [`ductile job cancel ${ID}`],
+      },
+      'schedule',
+      '/ui/schedules/a/b',
+    ],
+    [
+      { id: 'work_suppressed:x', category: 'jobs', commands: [`ductile why ${ID}`], why: ID },
+      'job',
+      `/ui/jobs/${ID}`,
+    ],
     [{ category: 'webhooks', key: 'webhook deploys' }, 'webhook', '/ui/webhooks/deploys'],
   ])('is found for %j', (changes, noun, href) => {
     expect(findSubject({ ...finding, ...changes })).toEqual({ noun, href });
@@ -108,7 +128,7 @@ describe('the object of a finding', () => {
   });
 });
 
-test('findings come by severity, with their incidents and the incidents without a finding', () => {
+test('findings come by severity with their incidents, and incidents stand for findings that are not known', () => {
   const incident = {
     incident_id: ID,
     kind: 'run_halted' as const,
@@ -127,10 +147,11 @@ test('findings come by severity, with their incidents and the incidents without 
     [incident, other],
   );
   expect(merged.map(({ id, severity }) => [id, severity])).toEqual([
-    ['breaker_open:mail/handle', 'error'],
     ['run_halted:digest', 'warning'],
     ['x:y', 'info'],
   ]);
-  expect(merged[1]?.incident).toBe(incident);
-  expect(merged[0]?.commands[0]).toBe('ductile system reset mail --command handle');
+  expect(merged[0]?.incident).toBe(incident);
+  const alone = mergeIncidents(undefined, [incident, other]);
+  expect(alone.map(({ id }) => id)).toEqual(['run_halted:digest', 'breaker_open:mail/handle']);
+  expect(alone[1]?.commands[0]).toBe('ductile system reset mail --command handle');
 });
