@@ -17,7 +17,7 @@ import { encodeRequest } from '../plugin/request.ts';
 import { deliveryEventIn, toEventMetadata } from '../signal/delivery-event.ts';
 import { senderOf } from '../signal/signal.ts';
 import { arriveFailed } from './arrive.ts';
-import type { Base, Bases } from './bases.ts';
+import { makeBases, type Base, type Bases } from './bases.ts';
 import { conclude } from './conclude.ts';
 import type { Credentials } from './credentials.ts';
 import { followDeath } from './follow-end.ts';
@@ -37,10 +37,7 @@ export interface ExecutorOptions {
     request: Buffer,
     options: AttemptOptions,
   ) => Promise<ProcessEnd>;
-  /** What lies beneath the payloads of jobs that are part of a block. */
-  readonly bases: Bases;
-  /** The signal whose payload a step continues with. */
-  readonly stepSignal: Ledger['stepSignal'];
+  readonly ledger: Pick<Ledger, 'basePayload' | 'stepSignal'>;
   readonly credentials: Pick<Credentials, 'reveal'>;
   /** What an attempt may ask of the API while it runs. */
   readonly grantAccess: GrantAccess;
@@ -67,7 +64,9 @@ export type Execute = (
 ) => Promise<Closing>;
 
 /** One attempt from its claim to its closing. Every way it can end is a value; it never rejects. */
-export function makeExecutor(options: ExecutorOptions): Execute {
+export function makeExecutor(given: ExecutorOptions): Execute {
+  const { ledger } = given;
+  const options = { ...given, bases: makeBases((key) => ledger.basePayload(key)) };
   return async (job, signal, generation) => {
     const plugin = generation.catalog.plugins.get(job.plugin);
     if (plugin === undefined || lookupCommand(plugin, job.command) === undefined) {
@@ -87,7 +86,7 @@ async function attempt(
   job: ClaimedJob,
   plugin: Plugin,
   { signal, generation }: { readonly signal: AbortSignal; readonly generation: Generation },
-  options: ExecutorOptions,
+  options: ExecutorOptions & { readonly bases: Bases },
 ): Promise<Closing> {
   const { log } = options;
   const { rules, environment } = generation;
@@ -191,10 +190,10 @@ const NOTHING = Buffer.alloc(0);
 /** Describes the event that caused a step as `handle` gets it, without its payload. */
 async function findStepEvent(
   { command, runId, branchId, parentJobId, idempotencyKey }: ClaimedJob,
-  { stepSignal }: Pick<ExecutorOptions, 'stepSignal'>,
+  { ledger }: Pick<ExecutorOptions, 'ledger'>,
 ): Promise<JsonObject | undefined> {
   if (command !== 'handle' || runId === null || branchId === null) return undefined;
-  const signal = await stepSignal({ runId, branchId, parentJobId, idempotencyKey });
+  const signal = await ledger.stepSignal({ runId, branchId, parentJobId, idempotencyKey });
   if (signal === undefined) return undefined;
   const { id, type, source, occurredAt, metadata } = signal;
   const delivery = deliveryEventIn(signal);

@@ -9,7 +9,6 @@ import type { Closing, Enqueued, Ledger, Settlement } from '../ledger/ledger.ts'
 import { noNews } from '../ledger/runs.ts';
 import { RUNTIME_SOURCE } from '../signal/signal.ts';
 import { makeActivity } from './activity.ts';
-import { makeBases } from './bases.ts';
 import { HOST_FULL_DELAY_MS } from './conclude.ts';
 import { makeCredentials, type Credentials } from './credentials.ts';
 import { Directives } from './directives.ts';
@@ -235,8 +234,7 @@ export class Wiring {
       mayStart: () => this.vitals.mayStart(),
       execute: makeExecutor({
         run: runner.run,
-        bases: makeBases((key) => ledger.basePayload(key)),
-        stepSignal: (place) => ledger.stepSignal(place),
+        ledger,
         credentials: this.credentials,
         grantAccess: makeGrantAccess({ ...this.#parts, tenant: this.#parts.tenant?.slug }),
         keep: makeKeep(this.vault, log.child('executor')),
