@@ -20,7 +20,7 @@ import { findUnloadedPlugins } from './checks/plugins.ts';
 import { findRefusedCalls } from './checks/refused-calls.ts';
 import { findHaltedRuns } from './checks/runs.ts';
 import { findIdleSchedules } from './checks/schedules.ts';
-import { findFailedSetups } from './checks/setups.ts';
+import { findFailedSetups, findUnloadedInService } from './checks/setups.ts';
 import { findSuppressedWork } from './checks/suppressed.ts';
 import { rankFindings, type LiveFinding } from './finding.ts';
 
@@ -28,6 +28,7 @@ import { rankFindings, type LiveFinding } from './finding.ts';
 const checks: readonly Check[] = [
   findDeadJobs,
   findFailedSetups,
+  findUnloadedInService,
   findHaltedRuns,
   findMissingCredentials,
   findMissingKeys,

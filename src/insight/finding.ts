@@ -46,6 +46,13 @@ export function findingId({ kind, key }: Pick<LiveFinding, 'kind' | 'key'>): str
   return `${kind}:${key}`;
 }
 
+/** The command by which an operator ends a finding about the past. */
+export function acknowledgeCommand(kind: string, key: string): string {
+  const id = findingId({ kind, key });
+  const isPlain = /^[\w@%+=:,./-]+$/.test(id);
+  return `ductile incident acknowledge ${isPlain ? id : `'${id.replaceAll("'", String.raw`'\''`)}'`}`;
+}
+
 const severities: readonly Severity[] = ['error', 'warning', 'info'];
 
 /** Sorts findings: errors first, then what stops most, then the oldest. */

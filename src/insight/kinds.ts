@@ -91,6 +91,10 @@ export const kindGuides: Readonly<Record<string, KindGuide>> = {
     meaning: 'A plugin could not be loaded, and its jobs wait.',
     command: 'ductile config check',
   },
+  plugin_not_reloaded: {
+    meaning: 'The service started without a plugin that could be loaded now.',
+    command: 'ductile system reload',
+  },
   plugin_not_set_up: {
     meaning: 'The setup (init) of a plugin failed, and its jobs wait.',
     command: 'ductile plugin init PLUGIN',

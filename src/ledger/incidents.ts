@@ -58,6 +58,8 @@ export const acknowledgeableKinds = [
   'failure_streak',
   'poison_job',
   'hops_limit',
+  'work_suppressed',
+  'call_refused',
 ] as const;
 
 export const incidentKinds = [...observedKinds, ...checkedKinds] as const;

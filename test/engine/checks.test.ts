@@ -171,8 +171,7 @@ describe.each(databases)('on %s', (kind) => {
       key: 'echo/FEED_TOKEN',
       why: failed.id,
       commands: [
-        `ductile config set 'service.plugin_env_passthrough=["FEED_TOKEN"]' --apply`,
-        'ductile system reload',
+        `ductile config set 'service.plugin_env_passthrough=["FEED_TOKEN"]' --apply && ductile system reload`,
         `ductile job retry ${failed.id}`,
       ],
     });
@@ -205,7 +204,7 @@ describe.each(databases)('on %s', (kind) => {
     expect(found).toMatchObject({
       key: file,
       evidence: 'service.name: "before" → "after"',
-      commands: ['ductile config diff', 'ductile system reload --dry-run', 'ductile system reload'],
+      commands: ['ductile system reload', 'ductile system reload --dry-run', 'ductile config diff'],
       detail: { keys: ['service.name'] },
     });
     // The command line has the new files, and finds the same.

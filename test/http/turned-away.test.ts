@@ -48,7 +48,10 @@ describe.each(databases)('on %s', (database) => {
     expect(byCount[0]?.message).toMatch(
       /^The token ci was refused 3 times in the last hour for .*: it needs the scope echo:rw\.$/,
     );
-    expect(byCount[0]?.commands).toEqual(['ductile token create ci-2 --scopes echo:rw']);
+    expect(byCount[0]?.commands).toEqual([
+      `ductile config set 'api.auth.tokens.1.scopes=["jobs:ro","echo:rw"]' --apply && ductile system reload`,
+      "ductile incident acknowledge 'call_refused:token:ci plugin.run echo:rw'",
+    ]);
     // All wrong tokens together: who guesses fills nothing.
     expect(byCount[1]).toMatchObject({ id: 'call_refused:unknown token', count: 4 });
     expect(JSON.stringify(found)).not.toContain('wrong-1');

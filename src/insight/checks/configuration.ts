@@ -74,7 +74,7 @@ function describeChanged(
     message: `The configuration on disk differs from the one that process ${pid} uses.`,
     evidence,
     fix: 'Check the change, then reload it.',
-    commands: ['ductile config diff', 'ductile system reload --dry-run', 'ductile system reload'],
+    commands: ['ductile system reload', 'ductile system reload --dry-run', 'ductile config diff'],
     since,
     count: Math.max(1, changes?.length ?? 1),
     detail: { pid, keys: shown.map(({ key }) => key) },

@@ -110,8 +110,7 @@ function describeMissing(
     evidence: `the error of job ${jobId} names ${name}; service.plugin_env_passthrough doesn't`,
     fix: `Add ${name} to service.plugin_env_passthrough, reload, and set it for the service.`,
     commands: [
-      `ductile config set 'service.plugin_env_passthrough=${list}' --apply`,
-      'ductile system reload',
+      `ductile config set 'service.plugin_env_passthrough=${list}' --apply && ductile system reload`,
       `ductile job retry ${jobId}`,
     ],
     why: jobId,

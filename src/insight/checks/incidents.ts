@@ -36,7 +36,9 @@ function describeIncident({ id, kind, key, openedAt, count, detail }: Incident):
     category: usual.category,
     impact: usual.impact,
     message: text('message') ?? `${kind} of ${key}`,
-    evidence: text('evidence') ?? `${text('error') ?? `seen ${count} times`} (incident ${id})`,
+    evidence:
+      text('evidence') ??
+      `${text('error') ?? `seen ${count === 1 ? 'once' : `${count} times`}`} (incident ${id})`,
     fix: text('fix') ?? usual.fix,
     commands,
     why: text('why') ?? jobId ?? id,
@@ -61,7 +63,6 @@ interface UsualParts {
 }
 
 const acknowledge = ({ id }: Subject): string => `ductile incident acknowledge ${id}`;
-const explain = ({ id, jobId }: Subject): string => `ductile why ${jobId ?? id}`;
 
 type ObservedKind = (typeof observedKinds)[number] | 'credential_key_missing';
 
@@ -70,8 +71,8 @@ const usualParts: Readonly<Record<ObservedKind, UsualParts>> = {
     severity: 'error',
     category: 'jobs',
     impact: 'part',
-    fix: 'Fix the cause that the error names. The incident closes with the next success.',
-    commands: (subject) => [explain(subject), acknowledge(subject)],
+    fix: 'Fix the cause that the error names. The next success closes it, or acknowledge it.',
+    commands: (subject) => [acknowledge(subject)],
   },
   schedule_overdue: {
     severity: 'warning',
@@ -98,15 +99,15 @@ const usualParts: Readonly<Record<ObservedKind, UsualParts>> = {
     severity: 'error',
     category: 'jobs',
     impact: 'item',
-    fix: 'Find out what the job does to the service before you retry it.',
-    commands: (subject) => [explain(subject), acknowledge(subject)],
+    fix: 'Find out what the job does to the service before you retry it. Then acknowledge it.',
+    commands: (subject) => [acknowledge(subject)],
   },
   hops_limit: {
     severity: 'warning',
     category: 'routes',
     impact: 'part',
-    fix: 'Break the circle of routes that leads back to the plugin.',
-    commands: (subject) => [explain(subject), acknowledge(subject)],
+    fix: 'Break the circle of routes that leads back to the plugin. Then acknowledge it.',
+    commands: (subject) => [acknowledge(subject)],
   },
   ledger_damaged: {
     severity: 'error',

@@ -1,21 +1,29 @@
+import type { Config } from '../../config/config.ts';
 import type { Observation } from '../../ledger/observations.ts';
 import type { Check } from '../check.ts';
-import { findingId, type LiveFinding } from '../finding.ts';
+import { acknowledgeCommand, findingId, type LiveFinding } from '../finding.ts';
 import { readDetail, readText } from './suppressed.ts';
 
 /** Finds API calls of the last hour that were refused for want of a scope or of a valid token. */
-export const findRefusedCalls: Check = async ({ ledger, acknowledged }) => {
+export const findRefusedCalls: Check = async ({ ledger, acknowledged, config }) => {
   const rows = await ledger.observations('call_refused');
   const isNew = (finding: LiveFinding, { lastAt }: Observation): boolean =>
     (acknowledged?.get(findingId(finding)) ?? '') < lastAt;
   return rows.flatMap((row) => {
-    const finding = describeRefused(row);
+    const finding = describeRefused(row, config.api.auth.tokens);
+    if (finding === undefined) return [];
     return isNew(finding, row) ? [finding] : [];
   });
 };
 
-/** One finding for each token and operation. */
-export function describeRefused(row: Observation): LiveFinding {
+/** Tokens of the configuration. */
+type FileTokens = Config['api']['auth']['tokens'];
+
+/** One finding for each token and operation; undefined if the token of the files has the scope by now. */
+export function describeRefused(
+  row: Observation,
+  tokens: FileTokens = [],
+): LiveFinding | undefined {
   const detail = readDetail(row);
   const actor = readText(detail, 'actor');
   const scope = readText(detail, 'scope');
@@ -43,12 +51,29 @@ export function describeRefused(row: Observation): LiveFinding {
       commands: [name === undefined ? 'ductile token list' : `ductile token rotate ${name}`],
     };
   }
+  if (hasScope(name, scope, tokens)) return undefined;
   const who = actor === name ? name : `The token ${name}`;
   const needs = scope !== undefined ? `the scope ${scope}` : 'a scope for it';
   return {
     ...common,
     message: `${who} was refused ${times} in the last hour for ${what}: it needs ${needs}.`,
     fix: `Give the caller a token with ${needs}, if it may do this.`,
-    commands: scope !== undefined ? [`ductile token create ${name}-2 --scopes ${scope}`] : [],
+    commands: [...listGrants(name, scope, tokens), acknowledgeCommand(common.kind, row.key)],
   };
+}
+
+/** What gives a caller the scope: tokens of the files are changed there, others get a successor. */
+function listGrants(name: string, scope: string | undefined, tokens: FileTokens): string[] {
+  if (scope === undefined) return [];
+  const index = tokens.findIndex((token) => token.name === name);
+  const known = tokens[index];
+  if (known === undefined) return [`ductile token create ${name}-2 --scopes ${scope}`];
+  const scopes = JSON.stringify([...known.scopes, scope]);
+  const key = `api.auth.tokens.${index}.scopes`;
+  return [`ductile config set '${key}=${scopes}' --apply && ductile system reload`];
+}
+
+function hasScope(name: string, scope: string | undefined, tokens: FileTokens): boolean {
+  const scopes = tokens.find((token) => token.name === name)?.scopes ?? [];
+  return scope !== undefined && (scopes.includes(scope) || scopes.includes('*'));
 }

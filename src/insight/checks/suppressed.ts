@@ -2,7 +2,7 @@ import { isObject, parseStored, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { Observation } from '../../ledger/observations.ts';
 import type { Check, CheckContext } from '../check.ts';
-import { findingId, type LiveFinding } from '../finding.ts';
+import { acknowledgeCommand, findingId, type LiveFinding } from '../finding.ts';
 
 /** Finds dedupe keys that kept different work from starting: such a key is too wide. */
 export const findSuppressedWork: Check = async ({ ledger, acknowledged }) => {
@@ -34,8 +34,8 @@ export function describeSuppressed(
       `dropped between ${row.firstAt} and ${row.lastAt}: ${row.count}`,
     fix:
       'Make the key different for different work, for example with an id from the payload, ' +
-      'or send it without a key. Then send the dropped work again.',
-    commands: [`ductile why ${id}`],
+      'or send it without a key. Then send the dropped work again, and acknowledge this.',
+    commands: [acknowledgeCommand('work_suppressed', row.key)],
     why: id,
     since: row.firstAt,
     count: row.count,

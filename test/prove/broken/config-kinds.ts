@@ -79,6 +79,7 @@ export const routeLoop: Breakage = {
     await installation.edit(({ routes }) => {
       routes.push({ from: 'mail', event_type: 'mail.sent', to: 'feed' });
     });
+    installation.lock();
     const { status } = await installation.client.post('/system/reload');
     if (status !== 200) throw new Error(`the reload came to ${status}`);
     await installation.submit('feed');

@@ -1,5 +1,6 @@
 /** Plugins that lost something: their x bit, a variable, a setup that works. */
 import { chmod, rm } from 'node:fs/promises';
+import { eventually } from '../../support/instance.ts';
 import { shell, succeeds } from '../../support/plugin-program.ts';
 import type { Breakage } from './breakage.ts';
 
@@ -42,6 +43,10 @@ export const notExecutableAtStart: Breakage = {
     const id = await installation.submit('mail', { delay: '1s' });
     await installation.stop();
     await installation.start();
+    await eventually('the service reports it', async () => {
+      const { body } = await installation.client.get('/incidents');
+      return JSON.stringify(body).includes('plugin_not_loaded');
+    });
     return { works: async () => void (await installation.jobIs(id, 'succeeded')) };
   },
   finding: lostExecuteBit.finding,
@@ -72,7 +77,7 @@ else echo '{"status":"ok","result":"done"}'; fi`),
   finding: {
     id: /^\w*(env|variable)\w*:mail/,
     message: /mail.*MAIL_REGION|MAIL_REGION.*mail/,
-    evidence: /MAIL_REGION is not set/,
+    evidence: /error of job \S+ names MAIL_REGION/,
     fix: /plugin_env_passthrough/,
     command: /config set .*plugin_env_passthrough.*MAIL_REGION.*reload/,
   },

@@ -170,7 +170,10 @@ describe('a refused call', () => {
       kind: 'call_refused',
       message:
         'The token ci was refused 4 times in the last hour for plugin.run: it needs the scope deploy:rw.',
-      commands: ['ductile token create ci-2 --scopes deploy:rw'],
+      commands: [
+        'ductile token create ci-2 --scopes deploy:rw',
+        'ductile incident acknowledge call_refused:k',
+      ],
       count: 4,
     });
   });
