@@ -13,9 +13,11 @@ export function showWhy(output: JsonOutput, printer: Printer): void {
   const [first, ...others] = rowsOf(output['chain']);
   if (first !== undefined) printer.line(tellEvidence(first, printer));
   const blockers = rowsOf(output['blockers']);
-  const isMany = blockers.length > 1;
-  if (isMany) showBlockers(blockers, printer);
-  showChain(isMany ? others.slice(blockers.length - 1) : others, printer);
+  // Of something that waits, the first blocker is the verdict, and the chain begins with all of them.
+  const isWaiting = blockers[0]?.['fact'] === first?.['fact'];
+  const isListed = isWaiting ? blockers.length > 1 : blockers.length > 0;
+  if (isListed) showBlockers(blockers, printer);
+  showChain(isListed && isWaiting ? others.slice(blockers.length - 1) : others, printer);
   if (movesAt !== null || movesBy !== null) {
     printer.line();
     printer.pairs([
@@ -31,7 +33,7 @@ export function showWhy(output: JsonOutput, printer: Printer): void {
 
 /** Everything that holds it back, to be repaired in this order. */
 function showBlockers(blockers: readonly Row[], printer: Printer): void {
-  printer.title(`${blockers.length} things hold it back, in the order of repair:`);
+  printer.title('What holds it back, in the order of repair:');
   for (const [index, row] of blockers.entries()) {
     printer.line(`  ${index + 1}. ${showCell(row['fact'])}`);
     printer.line(`     ${tellEvidence(row, printer)}`);

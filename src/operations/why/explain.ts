@@ -33,7 +33,7 @@ import {
   explainPluginName,
 } from './explain-named.ts';
 import type { Found } from './found.ts';
-import { readHouse, readLinks, readProgress, readWaits } from './facts.ts';
+import { readHouse, readLinks, readPlugin, readProgress, readWaits } from './facts.ts';
 import { explainJob, type StepRunFacts } from './job.ts';
 import { explainRunFacts } from './run.ts';
 import { readOneSchedule } from './schedule-facts.ts';
@@ -67,13 +67,15 @@ async function ofJob(context: Context, job: Job): Promise<Explanation> {
   const { engine } = context;
   const { ledger } = engine;
   const { plugin, command } = job;
-  const [links, attempts, [breaker], retries, run, progress] = await Promise.all([
+  const isFailed = isTerminal(job.status) && !['succeeded', 'cancelled'].includes(job.status);
+  const [links, attempts, [breaker], retries, run, progress, facts] = await Promise.all([
     readLinks(ledger, { job }, seenBy(context)),
     ledger.attempts([job.id]),
     ledger.breakers({ plugin, command }),
     findRetries(ledger, [job]),
     readStepRun(ledger, job),
     job.status === 'running' ? readProgress(ledger, job) : undefined,
+    isFailed ? readPlugin(engine, plugin) : undefined,
   ]);
   return explainJob({
     job,
@@ -83,6 +85,7 @@ async function ofJob(context: Context, job: Job): Promise<Explanation> {
     retriedAs: retries.get(job.id),
     run,
     progress,
+    plugin: facts,
     waits:
       job.status === 'queued' ? await readWaits(engine, job, await readHouse(engine)) : undefined,
   });

@@ -17,8 +17,8 @@ import {
 } from './answer.ts';
 import { describeProgress, type Progress, type ProgressFacts } from './progress.ts';
 import { tellOrigin, type Link } from './origin.ts';
-import type { WaitFacts } from './wait-facts.ts';
-import { findWaits } from './waits.ts';
+import type { PluginFacts, WaitFacts } from './wait-facts.ts';
+import { findWaits, orderRepairs, pluginCauses } from './waits.ts';
 
 export interface JobFacts {
   readonly job: Job;
@@ -31,6 +31,8 @@ export interface JobFacts {
   readonly breaker?: BreakerRow | undefined;
   /** The job that does its work again. */
   readonly retriedAs?: string | undefined;
+  /** Of one that did not succeed: what holds its plugin now. */
+  readonly plugin?: PluginFacts | undefined;
   /** Of a step's job: what became of its run. */
   readonly run?: StepRunFacts | undefined;
   /** Of one that runs: how long, and what is usual. */
@@ -56,7 +58,11 @@ export function explainJob(facts: JobFacts): Explanation {
   }
   if (job.status === 'running') return explainRunning(subject, facts, origin);
   const [end, ...history] = endOf(facts);
-  return toExplanation(subject, [end, ...history], origin, remedies(facts));
+  // A repeated job would meet the same fault: what is still broken is repaired before.
+  const isFailed = job.status !== 'succeeded' && facts.plugin !== undefined;
+  const blockers = isFailed ? orderRepairs(pluginCauses(facts.plugin, job)) : [];
+  const commands = [...blockers.flatMap((one) => one.commands ?? []), ...remedies(facts)];
+  return toExplanation(subject, [end, ...history], origin, commands, { blockers });
 }
 
 function explainRunning(

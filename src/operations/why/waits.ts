@@ -22,13 +22,21 @@ export function findWaits(facts: WaitFacts): [Cause, ...Cause[]] {
 export function orderRepairs(causes: readonly Cause[]): Cause[] {
   const rank = ({ repair }: Cause): number =>
     repair === undefined ? repairs.length : repairs.indexOf(repair);
-  const sorted = causes.toSorted((a, b) => rank(a) - rank(b));
+  const isStopped = causes.some(({ repair }) => repair === 'service');
+  const sorted = causes
+    .filter((cause) => !(isStopped && isCuredByStart(cause)))
+    .toSorted((a, b) => rank(a) - rank(b));
   if (!sorted.some(({ repair }) => repair === 'secret')) return sorted;
   return sorted.map((cause) =>
     cause.repair === 'switch'
       ? { ...cause, movesBy: `${cause.movesBy}; repair the credentials before that`, commands: [] }
       : cause,
   );
+}
+
+/** A plugin that is loaded here is known to a process as soon as the service runs. */
+function isCuredByStart({ repair, commands = [] }: Cause): boolean {
+  return repair === 'plugin' && commands.length === 1 && commands[0] === 'ductile system start';
 }
 
 export function houseCauses({ hosts, trouble, paused, tenant }: HouseFacts): Cause[] {

@@ -4,7 +4,7 @@ import type { Job } from '../../../src/job/job.ts';
 import { explainJob } from '../../../src/operations/why/job.ts';
 import type { ProgressFacts } from '../../../src/operations/why/progress.ts';
 import type { RunStatus } from '../../../src/pipeline/run.ts';
-import { at, holder, later, queued, waitingFor } from './why-words.ts';
+import { at, holder, later, plugin, queued, waitingFor } from './why-words.ts';
 
 describe('blockers', () => {
   const unopened = [{ name: 'imap', keyId: 'old' }];
@@ -36,6 +36,11 @@ describe('blockers', () => {
       moves_by: expect.stringMatching(/repair the credentials before/),
     });
     expect(waitingFor({ house: { paused } }).commands).toContain('ductile system resume');
+  });
+
+  test('a plugin that a start makes known is not another blocker', () => {
+    const told = waitingFor({ house: { hosts: [] }, plugin: { isKnown: false } });
+    expect(told.blockers.map(({ fact }) => fact)).toEqual(['the service is not running']);
   });
 
   test('a missing credential is named', () => {
@@ -102,6 +107,16 @@ describe('an ended job', () => {
     );
     const older: Job = { ...dead, reason: 'retries_exhausted' };
     expect(explain({ job: older }).verdict).toMatch(/^Its only attempt failed/);
+  });
+
+  test('whose plugin still lacks a credential is repaired before it is retried', () => {
+    const credentials = [{ name: 'imap', keyId: undefined }];
+    const told = explain({ plugin: { ...plugin, credentials } });
+    expect(told.blockers).toMatchObject([{ fact: expect.stringMatching(/^the credential imap/) }]);
+    expect(told.commands.slice(0, 2)).toEqual([
+      'ductile credential set imap',
+      'ductile job retry job-9',
+    ]);
   });
 
   test('that was retried names the job that repeats it', () => {
