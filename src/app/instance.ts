@@ -9,6 +9,7 @@ import { makeMeters } from '../engine/meters.ts';
 import { makeRunner } from '../engine/runner.ts';
 import type { TenantKeeper } from '../engine/tenants.ts';
 import { makeTracer } from '../engine/tracer.ts';
+import { makeIndexChecks } from '../engine/index-checks.ts';
 import { makeTurns } from '../engine/turns.ts';
 import { takeInstanceLock } from '../ledger/instance-lock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -106,6 +107,7 @@ function makeEngine(
     log: tell,
   });
   const turns = makeTurns(() => engine.config.service.maxWorkers);
+  const indexChecks = makeIndexChecks();
   const isolation = makeIsolation();
   const confined = confineListed(host, () => isolation(engine.config));
   const vault = openVault(config);
@@ -124,6 +126,7 @@ function makeEngine(
     mayJudge: () => engine.mayJudge(),
     host,
     turns,
+    indexChecks,
     isolation,
     vault,
     runTokens,
@@ -147,6 +150,7 @@ function makeEngine(
     meters,
     tracer,
     turns,
+    indexChecks,
     tenants,
     isolation,
     authorize: refuseLate,

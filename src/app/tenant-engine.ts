@@ -11,6 +11,7 @@ import { makeRunner } from '../engine/runner.ts';
 import { makeTenants } from '../engine/tenant-keeper.ts';
 import type { TenantKeeper } from '../engine/tenants.ts';
 import type { Tracer } from '../engine/tracer.ts';
+import type { IndexChecks } from '../engine/index-checks.ts';
 import type { Turns } from '../engine/turns.ts';
 import { refuseUnisolated, type IsolationOf } from '../engine/unisolated.ts';
 import { tenantLedger, type Vault } from '../engine/vault.ts';
@@ -35,6 +36,7 @@ export interface Household {
   readonly mayJudge: () => boolean;
   readonly host: Host;
   readonly turns: Turns;
+  readonly indexChecks: IndexChecks;
   readonly isolation: IsolationOf;
   readonly vault: Vault;
   readonly runTokens: RunTokens;
@@ -131,6 +133,7 @@ function makeTenantEngine(row: () => TenantRow, ledger: Ledger, household: House
     tracer: household.tracer,
     reach: household.reach,
     turns,
+    indexChecks: household.indexChecks,
     tenant: {
       slug,
       row,

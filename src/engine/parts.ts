@@ -11,6 +11,7 @@ import type { Runner } from './runner.ts';
 import type { Principal } from './tokens.ts';
 import type { TenantKeeper, TenantSelf } from './tenants.ts';
 import type { Tracer } from './tracer.ts';
+import type { IndexChecks } from './index-checks.ts';
 import type { Turns } from './turns.ts';
 import type { IsolationOf } from './unisolated.ts';
 import type { Vault } from './vault.ts';
@@ -36,6 +37,8 @@ export interface EngineParts {
   readonly shippedPackages?: string | undefined;
   /** The places of the process, when others share them. */
   readonly turns?: Turns | undefined;
+  /** Compares indexes, one ledger of the process at a time; of its own unless told. */
+  readonly indexChecks?: IndexChecks | undefined;
   /** What counts for all ledgers of the process; one of its own unless told. */
   readonly meters?: Meters | undefined;
   /** Where traces of all ledgers go; nowhere unless told. */

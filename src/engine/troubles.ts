@@ -146,6 +146,8 @@ export interface Looked {
   readonly seen: Seen;
   /** What stands wrong, where this host is the one that looks. */
   readonly standing: readonly Trouble[] | undefined;
+  /** False before indexes were compared for the first time: what was found earlier stays open. */
+  readonly isDamageKnown?: boolean;
   /** When findings were acknowledged, by their id. */
   readonly acknowledged?: ReadonlyMap<string, Timestamp>;
   /** A check could not run: what it would have found is unknown, so no standing incident is closed. */
@@ -154,7 +156,15 @@ export interface Looked {
 
 /** What is to be opened, renewed and closed; each opening and closing is told. */
 export function toMoves(
-  { now, open, seen, standing, isPartial = false, acknowledged = new Map() }: Looked,
+  {
+    now,
+    open,
+    seen,
+    standing,
+    isPartial = false,
+    isDamageKnown = true,
+    acknowledged = new Map(),
+  }: Looked,
   rules: TroubleRules,
   follow: FollowRules,
 ): IncidentMoves {
@@ -197,6 +207,7 @@ export function toMoves(
       return agoMs !== undefined && fromTimestamp(incident.openedAt) <= nowMs - agoMs;
     }
     if (standing === undefined) return false;
+    if (incident.kind === 'ledger_damaged' && !isDamageKnown) return false;
     if (standingKinds.has(incident.kind)) return !isPartial;
     const quietMs = nowMs - fromTimestamp(incident.lastSeenAt);
     return passingKinds.has(incident.kind) && quietMs >= rules.quietMs;

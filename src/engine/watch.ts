@@ -19,6 +19,8 @@ export interface WatchOptions {
   readonly isPaused: () => boolean;
   readonly isOff: (plugin: string) => boolean;
   readonly vault: Pick<Vault, 'keyIds'>;
+  /** The damage that the last comparison of indexes found; undefined before the first one. */
+  readonly lookAtIndexes: () => readonly string[] | undefined;
   readonly onNews: (news: RunNews) => void;
   readonly log: Log;
 }
@@ -39,21 +41,21 @@ export function makeWatch(options: WatchOptions): Watch {
   const { ledger, current, log } = options;
   const rules = RULES;
   const outcomes = makeOutcomes(rules.streak);
-  const indexes = makeIndexWatch(ledger, log);
   const loop = makeLoop({
     name: 'watch',
     everyMs: () => rules.everyMs,
     async runOnce() {
-      if (options.isRoot) indexes.look();
+      const damage = options.lookAtIndexes();
       const open = await ledger.incidents(OPEN);
       const seen = outcomes.look(open);
       const acknowledged = await readAcknowledged(ledger);
       const isMine = ledger.kind === 'sqlite' || (await ledger.takeWatch(rules.everyMs / 2));
-      const look = isMine ? await lookAround(options, indexes.damage, acknowledged) : undefined;
+      const look = isMine ? await lookAround(options, damage ?? [], acknowledged) : undefined;
       const now = await ledger.now();
       const standing = look === undefined ? undefined : findTroubles(look, rules);
       const isPartial = look !== undefined && isPartialLook(look.findings);
-      const looked = { now, open, seen, standing, isPartial, acknowledged };
+      const isDamageKnown = damage !== undefined;
+      const looked = { now, open, seen, standing, isPartial, isDamageKnown, acknowledged };
       const moves = toMoves(looked, rules, current().rules);
       if (moves.opened.length + moves.renewed.length + moves.closed.length > 0) {
         const moved = await ledger.moveIncidents(moves);
@@ -76,36 +78,6 @@ export function makeWatch(options: WatchOptions): Watch {
     },
     saw(closings) {
       if (outcomes.note(closings)) loop.soon();
-    },
-  };
-}
-
-interface IndexWatch {
-  readonly damage: readonly string[];
-  /** Begins a check in the background, when one is due. */
-  look(): void;
-}
-
-/** Once after the start and then daily: a start looks at a small file only, and at no index. */
-function makeIndexWatch(ledger: Pick<Ledger, 'checkIndexes'>, log: Log): IndexWatch {
-  let dueAt = -Infinity;
-  let damage: readonly string[] = [];
-  const check = async (): Promise<void> => {
-    const { problems, skipped } = await ledger.checkIndexes();
-    damage = problems.slice(0, limits.indexProblemsMax);
-    if (skipped !== null) log.info('indexes were not checked', { reason: skipped });
-    if (damage.length > 0) log.error('the ledger is damaged', { damage });
-  };
-  return {
-    get damage() {
-      return damage;
-    },
-    look() {
-      if (performance.now() < dueAt) return;
-      dueAt = performance.now() + limits.indexCheckMs;
-      check().catch((error: unknown) =>
-        log.warn('indexes could not be checked', { error: messageOf(error) }),
-      );
     },
   };
 }

@@ -40,6 +40,7 @@ import { makeSwitches, type Switches } from './switches.ts';
 import { makeTokenStore, type TokenStore } from './token-store.ts';
 import type { Vault } from './vault.ts';
 import { noTracer, type Tracer } from './tracer.ts';
+import { makeIndexChecks } from './index-checks.ts';
 import { makeTurns } from './turns.ts';
 import { makeWatch, type Watch } from './watch.ts';
 import { makeVitals, type Vitals } from './vitals.ts';
@@ -130,12 +131,9 @@ export class Wiring {
     });
     this.vitals = this.#makeVitals();
     this.runs = this.#makeRuns();
-    this.pruner = makePruner({
-      ledger,
-      current: () => this.generation,
-      retain: () => this.#retain(),
-      log: log.child('pruner'),
-    });
+    const current = (): Generation => this.generation;
+    const retain = (): Promise<void> => this.#retain();
+    this.pruner = makePruner({ ledger, current, retain, log: log.child('pruner') });
     this.scheduler = this.#makeScheduler();
     this.watch = this.#makeWatch();
     const { meters, tracer, watch } = this;
@@ -270,7 +268,7 @@ export class Wiring {
   }
 
   #makeWatch(): Watch {
-    const { ledger, log, tenant } = this.#parts;
+    const { ledger, log, tenant, indexChecks = makeIndexChecks() } = this.#parts;
     return makeWatch({
       ledger,
       current: () => this.generation,
@@ -278,6 +276,7 @@ export class Wiring {
       isPaused: () => this.pause.isOn,
       isOff: (plugin) => this.switches.isOff(plugin),
       vault: this.vault,
+      lookAtIndexes: () => indexChecks.look({ name: tenant?.slug ?? '', ledger, log }),
       onNews: (news) => this.runs.heed(news),
       log: log.child('watch'),
     });
@@ -387,9 +386,8 @@ export class Wiring {
   /** When this resolves, nothing of a plugin that is off is started here any more. */
   async #refreshSwitches(): Promise<void> {
     await this.switches.refresh();
-    if (this.switches.off.length > 0) {
-      await this.dispatcher.withhold((plugin) => this.switches.isOff(plugin));
-    }
+    if (this.switches.off.length === 0) return;
+    await this.dispatcher.withhold((plugin) => this.switches.isOff(plugin));
   }
 
   /** Another host that runs it learns of it with its next heartbeat. */

@@ -1,8 +1,10 @@
 /** Damage that a check at the start doesn't see: an index that differs from its table. */
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
-import { eventually, makePlace } from '../support/instance.ts';
+import { tenantPlace } from '../../src/ledger/tenant-place.ts';
+import { eventually, makePlace, type TestInstance } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
+import { makeTenant } from '../support/tenant-ledgers.ts';
 
 test('an index that differs from its table opens an incident in the background', async () => {
   const place = await makePlace({ plugins: { worker: { program: succeeds } } });
@@ -22,6 +24,45 @@ test('an index that differs from its table opens an incident in the background',
   expect(incident.detail).toContain('job_log');
   expect(incident.detail).toContain('ductile system restore');
 });
+
+test("an index of a tenant's ledger that differs from its table opens an incident there", async () => {
+  const place = await makePlace({
+    plugins: { worker: { program: succeeds, settings: { shared: true } } },
+    tenants: { trust: 'shared' },
+  });
+  const before = await place.start();
+  const slug = await makeTenant(before.ledger, place.config);
+  const own = tenantPlace(place.config.state, slug);
+  if (own.kind !== 'sqlite') throw new Error('this is about a file');
+  const first = await visit(before, slug);
+  const { jobId } = await first.engine.submit({
+    plugin: 'worker',
+    command: 'poll',
+    payload: {},
+    submittedBy: 'api',
+    actor: 'test',
+  });
+  await first.engine.waitFor(jobId, 60_000);
+  first.end();
+  await before.close();
+  damageIndex(own.path, jobId);
+  const instance = await place.start();
+  const second = await visit(instance, slug);
+  const { ledger } = second.engine;
+  const incident = await eventually('the incident is open', async () => {
+    const kind = 'ledger_damaged';
+    const [found] = await ledger.incidents({ kind, isOpen: true, limit: 1 });
+    return found;
+  });
+  expect(incident.detail).toContain('job_log');
+  expect(await instance.ledger.incidents({ kind: 'ledger_damaged', limit: 1 })).toEqual([]);
+  second.end();
+});
+
+function visit({ engine }: TestInstance, slug: string) {
+  if (engine.tenants === undefined) throw new Error('the root engine has no tenants');
+  return engine.tenants.visit(slug);
+}
 
 /** Hides an index of job_log while one of its values changes, so that the index keeps the old one. */
 function damageIndex(path: string, jobId: string): void {

@@ -48,6 +48,10 @@ export const ledgerLimits = {
   /** How often indexes are compared with their tables, and how many findings are kept. */
   indexCheckMs: 24 * 60 * 60 * 1000,
   indexProblemsMax: 20,
+  /** When indexes are compared again that could not be, and how long others wait after a comparison. */
+  indexCheckAgainMs: 60 * 1000,
+  indexCheckRestFactor: 10,
+  indexCheckRestMsMax: 60 * 1000,
   busyTimeoutMs: 5 * SECOND,
   /** Threads that read SQLite files, for all ledgers together, and their priority on Linux. */
   readerThreadsMax: 2,

@@ -1,0 +1,63 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { messageOf } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import type { Log } from '../base/log.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+
+export interface IndexSubject {
+  /** Names the ledger among those of this process. */
+  readonly name: string;
+  readonly ledger: Pick<Ledger, 'checkIndexes'>;
+  readonly log: Log;
+}
+
+/**
+ * Compares the indexes of all ledgers of a process with their tables: each once after the start and
+ * then daily. One ledger is compared at a time, with a rest after it, because a comparison reads all
+ * of it. A tenant's ledger is closed and opened again; what was found stays known meanwhile.
+ */
+export interface IndexChecks {
+  /** Queues a comparison if one is due; returns the last damage, undefined before the first one. */
+  look(subject: IndexSubject): readonly string[] | undefined;
+}
+
+interface IndexRecord {
+  readonly dueAtMs: number;
+  readonly damage: readonly string[] | undefined;
+}
+
+export function makeIndexChecks(
+  clock: () => number = () => performance.now(),
+  rest: (ms: number) => Promise<unknown> = (ms) => sleep(ms, undefined, { ref: false }),
+): IndexChecks {
+  const known = new Map<string, IndexRecord>();
+  let last: Promise<unknown> = Promise.resolve();
+
+  const compare = async ({ name, ledger, log }: IndexSubject): Promise<void> => {
+    const sinceMs = clock();
+    const before = known.get(name)?.damage;
+    try {
+      const { problems, skipped } = await ledger.checkIndexes();
+      const damage = problems.slice(0, limits.indexProblemsMax);
+      known.set(name, { dueAtMs: clock() + limits.indexCheckMs, damage });
+      if (skipped !== null) log.info('indexes were not checked', { reason: skipped });
+      if (damage.length > 0) log.error('the ledger is damaged', { damage });
+    } catch (error) {
+      // A tenant's ledger may have been closed before its turn came.
+      known.set(name, { dueAtMs: clock() + limits.indexCheckAgainMs, damage: before });
+      log.warn('indexes could not be checked', { error: messageOf(error) });
+    }
+    const tookMs = clock() - sinceMs;
+    await rest(Math.min(limits.indexCheckRestMsMax, tookMs * limits.indexCheckRestFactor));
+  };
+
+  return {
+    look(subject) {
+      const record = known.get(subject.name);
+      if (record !== undefined && clock() < record.dueAtMs) return record.damage;
+      known.set(subject.name, { dueAtMs: Infinity, damage: record?.damage });
+      last = last.then(() => compare(subject));
+      return record?.damage;
+    },
+  };
+}
