@@ -7,7 +7,7 @@ import { count } from '../text/time.ts';
 import { Card } from '../ui/parts.tsx';
 import { Status } from '../ui/status.tsx';
 
-const SHOWN = 5;
+const SHOWN = 8;
 
 /** The most urgent findings. It says that nothing is wrong only if `doctor` says so. */
 export function AttentionCard() {
