@@ -11,10 +11,10 @@ New here?
   ductile system start     the service, in the foreground
 
 Something runs already?
+  ductile doctor           what is wrong, and the command that resolves it
   ductile status           how it is
   ductile job list         what it did
   ductile logs --follow    what it does
-  ductile doctor           what is wrong, and what to do about it
   ductile mcp              all of it as tools, for an AI agent
 
 All commands: ductile --help. Each explains itself: ductile job --help

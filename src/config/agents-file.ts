@@ -17,7 +17,8 @@ Where this is not \`~/.config/ductile\`, add \`--config <this directory>\` to ea
 2. \`ductile config check\` says what is wrong, where, and what to do about it.
 3. \`ductile config lock\`, then \`ductile system reload\` if the service runs.
 
-Whatever changes something takes \`--dry-run\`. Use it before what cannot be undone.
+Every command that changes something accepts \`--dry-run\` and \`--apply\`. Use \`--dry-run\` before what cannot be
+undone.
 
 ## Run something
 
@@ -27,11 +28,14 @@ Whatever changes something takes \`--dry-run\`. Use it before what cannot be und
 
 ## Look
 
+- When something is wrong, start with \`ductile doctor\`. It lists every problem with its evidence and the command
+  that resolves it. Run it again afterwards.
 - \`ductile why <id or name>\` says why a job, run, schedule, webhook or signal ran, did not run or waits,
-  and which command would move it; \`ductile incident list\` is what is wrong now.
-- \`ductile status\`, \`ductile doctor\`
+  and which command would move it.
+- \`ductile status\`, \`ductile incident list\`
 - \`ductile job list\`, \`ductile job inspect <id>\`, \`ductile job logs --plugin <plugin>\`
-- \`--json\` with any command is for programs; errors have a stable \`code\` and a \`hint\`.
+- \`--json\` with any command is for programs, at most 8 KB; \`--fields id,status\` picks fields, \`cut\` says what is
+  left out, \`--full\` prints all. Errors have a stable \`code\` and a \`hint\`.
 
 ## Tools instead of commands
 
