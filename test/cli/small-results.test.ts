@@ -98,6 +98,7 @@ function inputs(): Readonly<Record<string, JsonObject>> {
     'why.explain': job,
     'incident.list': { all: true },
     'incident.show': { id: id(4) },
+    'incident.acknowledge': { id: 'job_dead:plugin-1/poll' },
     'schedule.preview': { to: new Date(Date.now() + 3 * 86_400_000).toISOString() },
     'schedule.pause': plugin,
     'schedule.resume': plugin,
