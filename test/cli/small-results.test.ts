@@ -90,6 +90,7 @@ function inputs(): Readonly<Record<string, JsonObject>> {
     'pipeline.test': { pipeline: 'long', assume_ok: true },
     'pipeline.run': { pipeline: 'flow-1' },
     'job.inspect': job,
+    'job.wait': job,
     'job.tree': job,
     'job.cancel': job,
     'job.retry': job,
@@ -103,6 +104,7 @@ function inputs(): Readonly<Record<string, JsonObject>> {
     'schedule.pause': plugin,
     'schedule.resume': plugin,
     'run.show': { id: run },
+    'run.wait': { id: run },
     'run.tree': { id: run },
     'run.cancel': { id: run },
     'run.revive': { id: run },
@@ -202,6 +204,18 @@ function wordsOf({
 function parse(text: string): JsonObject {
   return JSON.parse(text) as JsonObject;
 }
+
+/** A new command that needs something has to be named above, or it would be tried with nothing. */
+test('every command that requires an argument has one here', () => {
+  const given = inputs();
+  const missing = commands.flatMap(({ name, fields, secrets }) =>
+    fields
+      .filter(({ field, required }) => required && !secrets.includes(field))
+      .filter(({ field }) => !(name in untried) && !(field in (given[name] ?? {})))
+      .map(({ field }) => `${name}: ${field}`),
+  );
+  expect(missing).toEqual([]);
+});
 
 const reads = commands.filter(({ effect }) => effect === 'read');
 const writes = commands.filter(({ effect, name }) => effect !== 'read' && !(name in untried));
