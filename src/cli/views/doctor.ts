@@ -16,7 +16,15 @@ function showDoctor(output: JsonOutput, printer: Printer): void {
     (finding) => finding['severity'] !== 'info' || !isInFile(finding) || printer.isVerbose,
   );
   for (const finding of shown) showFinding(finding, printer);
-  printer.line(shown.length === 0 ? 'Nothing is wrong.' : describeCounts(output));
+  printer.line(
+    shown.length === 0
+      ? 'Nothing is wrong.'
+      : describeCounts({ ...output, infos: shown.filter(isNote).length }),
+  );
+}
+
+function isNote({ severity }: Row): boolean {
+  return severity === 'info';
 }
 
 /** Findings in files are named by their category. */
@@ -28,9 +36,9 @@ function showFinding(finding: Row, printer: Printer): void {
   const { severity, evidence, fix, since, why, place, key, message } = finding;
   // A finding in a file is about its key; the sentence of any other names its object.
   const name = isInFile(finding) && key !== '' ? `${showCell(key)} ` : '';
-  const age = since === null ? '' : printer.faint(`, since ${printer.moment(since)}`);
-  printer.line(`${printer.tint(showCell(severity))}  ${name}${showCell(message)}${age}`);
-  printer.line(`  ${printer.faint(showCell(evidence ?? place))}`);
+  printer.line(`${printer.tint(showCell(severity))}  ${name}${showCell(message)}`);
+  const age = typeof since === 'string' ? ` (since ${printer.moment(since)})` : '';
+  printer.line(`  ${printer.faint(`${showCell(evidence ?? place)}${age}`)}`);
   printer.line(`  ${showCell(fix)}`);
   for (const command of listOf(finding['commands'])) printer.line(`  $ ${showCell(command)}`);
   if (typeof why === 'string') printer.line(`  $ ductile why ${showCell(why)}`);
