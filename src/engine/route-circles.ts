@@ -48,6 +48,22 @@ function findRoute(
   );
 }
 
+/** The circle of routes that a plugin is part of, the surest first; undefined if there is none. */
+export function findCircleOf(
+  plugin: string,
+  configured: readonly RouteConfig[],
+  routes: readonly Route[],
+  catalog: Catalog,
+): Problem | undefined {
+  const { endless, possible } = findCircles(configured, routes, catalog);
+  return [...endless, ...possible].find(({ message }) =>
+    message
+      .slice(message.indexOf(': ') + 2)
+      .split(' → ')
+      .includes(plugin),
+  );
+}
+
 const CUT = 'Take one of these routes out, or let it answer to another event.';
 const MAKE_SURE = 'Make sure that one of them does not always emit the event that starts the next.';
 

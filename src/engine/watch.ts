@@ -7,8 +7,9 @@ import type { Closing, Ledger } from '../ledger/ledger.ts';
 import type { RunNews } from '../ledger/runs.ts';
 import { findLiveFindings, readAcknowledged } from '../insight/checks.ts';
 import type { Generation } from './generation.ts';
+import { findCircleOf } from './route-circles.ts';
 import { makeOutcomes } from './outcomes.ts';
-import { findTroubles, isPartialLook, toMoves, type Standing } from './troubles.ts';
+import { findTroubles, isPartialLook, toMoves, type Standing, type Trouble } from './troubles.ts';
 import { readKeyIds, type Vault } from './vault.ts';
 
 export interface WatchOptions {
@@ -55,7 +56,8 @@ export function makeWatch(options: WatchOptions): Watch {
       const standing = look === undefined ? undefined : findTroubles(look, rules);
       const isPartial = look !== undefined && isPartialLook(look.findings);
       const isDamageKnown = damage !== undefined;
-      const looked = { now, open, seen, standing, isPartial, isDamageKnown, acknowledged };
+      const told = { ...seen, troubles: seen.troubles.map((one) => nameCircle(one, current())) };
+      const looked = { now, open, seen: told, standing, isPartial, isDamageKnown, acknowledged };
       const moves = toMoves(looked, rules, current().rules);
       if (moves.opened.length + moves.renewed.length + moves.closed.length > 0) {
         const moved = await ledger.moveIncidents(moves);
@@ -80,6 +82,19 @@ export function makeWatch(options: WatchOptions): Watch {
       if (outcomes.note(closings)) loop.soon();
     },
   };
+}
+
+/** Adds the circle of routes to the incident of a chain that became too long. */
+function nameCircle(trouble: Trouble, { config, routes, catalog }: Generation): Trouble {
+  if (trouble.kind !== 'hops_limit') return trouble;
+  const circle = findCircleOf(trouble.key, config.routes, routes, catalog);
+  if (circle === undefined) return trouble;
+  const { place, key, message, hint = '' } = circle;
+  const index = /^routes\[(\d+)\]$/.exec(key)?.[1];
+  const remove = [`ductile config unset routes.${index ?? ''} --apply`, 'ductile system reload'];
+  const commands = index === undefined ? ['ductile config check'] : remove;
+  const evidence = `${key} ${message} (${place})`;
+  return { ...trouble, detail: { ...trouble.detail, evidence, fix: hint, commands } };
 }
 
 async function lookAround(

@@ -2,7 +2,7 @@ import { messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
-import type { ApiConfig, Config } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import { retentionType } from '../directive/prune.ts';
 import type { CancelAnswer } from '../job/state.ts';
 import type { Closing, Enqueued, Ledger, Settlement } from '../ledger/ledger.ts';
@@ -138,9 +138,8 @@ export class Wiring {
     this.watch = this.#makeWatch();
     const { meters, tracer, watch } = this;
     this.observer = makeObserver({ ledger, meters, tracer, watch });
-    const configured = (): ApiConfig['auth']['tokens'] => this.#config.api.auth.tokens;
-    const named = { tenant: tenant?.slug, log: log.child('tokens') };
-    this.tokens = makeTokenStore({ ledger, configured, ...named });
+    const own = { tenant: tenant?.slug, configured: () => this.#config.api.auth.tokens };
+    this.tokens = makeTokenStore({ ledger, ...own, log: log.child('tokens') });
     this.directives = this.#makeDirectives();
   }
 

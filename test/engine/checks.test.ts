@@ -84,10 +84,19 @@ describe.each(databases)('on %s', (kind) => {
     expect(await findKind(ledger, 'job_overlong')).toEqual([]);
     await age(bench, id, 10);
     const [found] = await findKind(ledger, 'job_overlong');
-    expect(found).toMatchObject({ key: id, severity: 'warning', why: id });
+    expect(found).toMatchObject({
+      key: 'echo/handle',
+      severity: 'warning',
+      why: id,
+      count: 1,
+    });
     expect(found?.message).toMatch(/has held the dependency key db for 10m\d*s?\.$/);
     expect(found?.evidence).toContain('95 % of its last 4 attempts took at most 200ms');
+    expect(found?.evidence).toContain('has recorded nothing since');
     expect(found?.commands[0]).toBe(`ductile job cancel ${id}`);
+    const second = await startOne(ledger, 'p1');
+    await age(bench, second.id, 5);
+    expect(await findKind(ledger, 'job_overlong')).toMatchObject([{ why: id, count: 2 }]);
   });
 
   test('a long job without a history is only a note, and only after long', async () => {

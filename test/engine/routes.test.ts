@@ -215,6 +215,18 @@ describe.each(databases)('routes on %s', (database) => {
       correlationId: root.id,
     });
     expect(JSON.parse(incident.data)).toMatchObject({ type: 'ball', hops: 6, hops_max: 5 });
+    // The open incident names the circle and how to break it, and doctor shows that.
+    const [open] = await eventually('it is open', async () => {
+      const found = await ledger.incidents({ kind: 'hops_limit', isOpen: true, limit: 9 });
+      return found.length > 0 && found;
+    });
+    expect(JSON.parse(open?.detail ?? '{}')).toMatchObject({
+      evidence: expect.stringMatching(/^routes\[\d\] .*in a circle.*: \w+ → \w+ → \w+ /) as string,
+      commands: [
+        expect.stringMatching(/^ductile config unset routes\.\d --apply$/) as string,
+        'ductile system reload',
+      ],
+    });
   });
 });
 

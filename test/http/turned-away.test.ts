@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { databases } from '../conformance/support.ts';
 import { OWNER, startApi, type TestApi } from '../support/api-server.ts';
 import { eventually } from '../support/instance.ts';
+import { dropTenants, makeTenant } from '../support/tenants.ts';
 
 const CI = 'ci-token-00000000000';
 
@@ -56,6 +57,42 @@ describe.each(databases)('on %s', (database) => {
     expect(byCount[1]).toMatchObject({ id: 'call_refused:unknown token', count: 4 });
     expect(JSON.stringify(found)).not.toContain('wrong-1');
     await api.close();
+  });
+
+  test('an expired token is named, and a tenant has counts of its own', async () => {
+    const plugins = { echo: { shared: true } };
+    const api = await startApi({ database, plugins, api: { auth: { tokens } } });
+    const post = async (path: string, body: object, token = OWNER) =>
+      await api.ask(path, { method: 'POST', token, body: JSON.stringify(body) });
+    const created = await post('/tokens', { name: 'old', scopes: ['jobs:ro'], expires: '1s' });
+    const old = String(created.body['token']);
+    await eventually('it is refused', async () => {
+      return (await api.ask('/jobs', { token: old })).status === 401;
+    });
+    const [expired] = await eventually('it is found', async () => {
+      const all = await findings(api, 'call_refused');
+      return all.length > 0 && all;
+    });
+    expect(expired).toMatchObject({
+      id: 'call_refused:token:old expired',
+      commands: ['ductile token rotate old'],
+    });
+
+    const { slug, token: owner } = await makeTenant(api);
+    const asked = { name: 'shy', scopes: ['jobs:ro'] };
+    const shy = String((await post('/tokens', asked, owner)).body['token']);
+    expect((await post('/plugin/echo/handle', {}, shy)).status).toBe(403);
+    const visit = await api.server.instance.engine.tenants?.visit(slug);
+    const own = await eventually('it is on record', async () => {
+      const rows = (await visit?.engine.ledger.observations('call_refused')) ?? [];
+      return rows.length > 0 && rows;
+    });
+    visit?.end();
+    expect(own).toMatchObject([{ key: expect.stringContaining('token:shy') as string, count: 1 }]);
+    expect(JSON.stringify(await findings(api, 'call_refused'))).not.toContain('shy');
+    const { state } = api.server.instance.config;
+    await api.close();
+    await dropTenants(state, [slug]);
   });
 
   test('a dedupe key that drops different work is named with the job that holds it', async () => {

@@ -16,18 +16,28 @@ export const findOverlongJobs: Check = async ({ ledger, now }) => {
     limit: runningRead,
   });
   const old = jobs.filter(({ startedAt }) => ageOf(startedAt, now) >= overlongMinMs);
-  const found = await Promise.all(
-    old.map(async (job) => {
-      const usual = await readUsualDuration(ledger, job);
-      const isOverlong = ageOf(job.startedAt, now) >= overlongAfterMs(usual);
-      if (!isOverlong) return [];
-      return [
-        describeOverlong(job, { usual, lastRecordAt: await readLastRecord(ledger, job), now }),
-      ];
-    }),
-  );
+  const groups = [...Map.groupBy(old, ({ plugin, command }) => `${plugin}/${command}`).values()];
+  const found = await Promise.all(groups.map((group) => checkGroup(ledger, group, now)));
   return found.flat();
 };
+
+/** One finding for all overlong jobs of a command: what makes one hang often makes all of them hang. */
+async function checkGroup(
+  ledger: Ledger,
+  jobs: readonly Job[],
+  now: Timestamp,
+): Promise<LiveFinding[]> {
+  const [first] = jobs;
+  if (first === undefined) return [];
+  const usual = await readUsualDuration(ledger, first);
+  const overlong = jobs
+    .filter(({ startedAt }) => ageOf(startedAt, now) >= overlongAfterMs(usual))
+    .toSorted((a, b) => ((a.startedAt ?? '') < (b.startedAt ?? '') ? -1 : 1));
+  const [oldest] = overlong;
+  if (oldest === undefined) return [];
+  const lastRecordAt = await readLastRecord(ledger, oldest);
+  return [describeOverlong(oldest, { usual, lastRecordAt, now, count: overlong.length })];
+}
 
 /** When an attempt last recorded something, a signal or a job; undefined if it has recorded nothing. */
 async function readLastRecord(
@@ -53,13 +63,17 @@ interface OverlongFacts {
   readonly usual: UsualDuration | undefined;
   readonly lastRecordAt: Timestamp | undefined;
   readonly now: Timestamp;
+  /** How many jobs of the command are overlong. */
+  readonly count: number;
 }
 
-function describeOverlong(job: Job, { usual, lastRecordAt, now }: OverlongFacts): LiveFinding {
+function describeOverlong(job: Job, facts: OverlongFacts): LiveFinding {
+  const { usual, lastRecordAt, now, count } = facts;
   const { id, plugin, command, dependencyKey, dedupeKey, startedAt, attempt } = job;
   const ageMs = ageOf(startedAt, now);
   const age = formatDuration(ageMs - (ageMs % 1000));
   const held = dependencyKey === null ? 'a worker slot' : `the dependency key ${dependencyKey}`;
+  const others = count === 1 ? '' : `; ${count - 1} more of its command are overlong, too`;
   const silence =
     lastRecordAt === undefined
       ? 'has recorded nothing since'
@@ -70,16 +84,17 @@ function describeOverlong(job: Job, { usual, lastRecordAt, now }: OverlongFacts)
       : `95 % of its last ${usual.attempts} attempts took at most ${formatDuration(usual.p95Ms)}`;
   return {
     kind: 'job_overlong',
-    key: id,
+    key: `${plugin}/${command}`,
     severity: usual === undefined ? 'info' : 'warning',
     category: 'jobs',
     impact: dependencyKey === null ? 'item' : 'part',
-    message: `Job ${id} of ${plugin} ${command} has held ${held} for ${age}.`,
+    message: `Job ${id} of ${plugin} ${command} has held ${held} for ${age}${others}.`,
     evidence: `attempt ${attempt} started at ${startedAt ?? 'an unknown time'} and ${silence}; ${takes}`,
     fix: 'Cancel the job if it hangs. Jobs that wait for its key or slot start then.',
     commands: [`ductile job cancel ${id}`, `ductile job inspect ${id}`],
     why: id,
     since: startedAt,
+    count,
     detail: {
       job_id: id,
       plugin,
