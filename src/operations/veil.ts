@@ -69,11 +69,16 @@ export function veilLedger(ledger: Ledger, principal: Principal): Ledger {
   const covered: Covered = {
     job: async (id) => first(await ledger.job(id), coverJobs),
     jobs: async (filter) => coverJobs(await ledger.jobs(filter)),
-    async jobPage(filter) {
-      const page = await ledger.jobPage(filter);
-      const jobs = await coverJobs(page.jobs);
-      // A caller must not learn by searching what an error says that they can't read.
-      return { ...page, jobs: jobs.filter((job) => matchesQuery(job, filter.query)) };
+    async jobPage({ query, ...filter }) {
+      if (query === undefined || seesHidden(principal)) {
+        const page = await ledger.jobPage({ ...filter, ...(query === undefined ? {} : { query }) });
+        return { ...page, jobs: await coverJobs(page.jobs) };
+      }
+      // As in `attemptPage`: the search looks at what the caller can read of each row.
+      const page = await ledger.jobPage({ ...filter, limit: limits.maskedSearchRowsMax });
+      const found = (await coverJobs(page.jobs)).filter((job) => matchesQuery(job, query));
+      const jobs = found.slice(0, filter.limit);
+      return { jobs, next: found.length > jobs.length ? jobs.at(-1)?.seq : page.next };
     },
     async countJobPage(filter) {
       if (filter.query === undefined || seesHidden(principal)) return ledger.countJobPage(filter);
@@ -123,8 +128,8 @@ function overlay<T extends object>(target: T, members: Partial<T>): T {
   });
 }
 
-function matchesQuery({ lastError }: Job, query: string | undefined): boolean {
-  return query === undefined || lastError?.toLowerCase().includes(query.toLowerCase()) === true;
+function matchesQuery({ lastError }: Job, query: string): boolean {
+  return lastError?.toLowerCase().includes(query.toLowerCase()) === true;
 }
 
 function placeOf(attempt: Attempt | undefined): AttemptPlace | undefined {

@@ -141,6 +141,9 @@ describe.each(databases)('on %s', { timeout: 180_000 }, (database) => {
     expect(await search('harmless', READER)).toEqual([true, true]);
     expect(await search(SECRET, OWNER)).toEqual([true, true]);
     expect(await search(SECRET, READER)).toEqual([false, false]);
+    // Nor does the cursor show that a row matched.
+    const { body } = await api.ask(`/jobs?query=${SECRET}&limit=1`, { token: READER });
+    expect(body['next_cursor']).toBeNull();
   });
 
   test('a search in logs finds nothing that the caller cannot read, and its cursor tells nothing', async () => {

@@ -33,7 +33,7 @@ async function describeBreaker(
     severity: 'error',
     category: 'plugins',
     message: `The breaker of ${plugin} ${command} is ${shown}: its schedules start no jobs. ${next}`,
-    evidence: `${failureCount} failures in a row; last error: ${error}${source}`,
+    evidence: `${failureCount === 1 ? 'one failure' : `${failureCount} failures in a row`}; last error: ${error}${source}`,
     fix,
     commands: [`ductile system reset ${plugin} --command ${command}`],
     why: lastJobId ?? undefined,
@@ -57,5 +57,5 @@ function describeNext(
   if (state !== 'open' || triesAt === undefined) return 'A probe decides whether it closes.';
   const inMs = fromTimestamp(triesAt) - fromTimestamp(now);
   if (inMs <= 0) return 'It lets a probe through at the next due time.';
-  return `It lets a probe through after ${triesAt}, in ${formatDuration(inMs)}.`;
+  return `It lets a probe through after ${triesAt}, in ${formatDuration(Math.ceil(inMs / 1000) * 1000)}.`;
 }
