@@ -16,6 +16,8 @@ export interface Breakage {
   start?(installation: Installation): Promise<void>;
   /** Breaks the installation as it happens in life, and waits until it is broken. */
   break(installation: Installation): Promise<Broken>;
+  /** The service that answers `why` is another one, which has no such finding. */
+  readonly isUnexplained?: boolean;
   /** What one finding of `doctor` must say. */
   readonly finding: ExpectedFinding;
 }
@@ -109,7 +111,7 @@ async function followDoctor({ breakage, broken, installation, operator }: Repair
     wasNamed ||= isExpected;
     const command = tried.has(next.id) ? findAcknowledgement(next) : next.commands[0];
     tried.add(next.id);
-    if (isExpected)
+    if (isExpected && breakage.isUnexplained !== true)
       await operator
         .why(next.why ?? next.id)
         .catch((error: unknown) => faults.push(messageOf(error)));

@@ -103,6 +103,7 @@ export const routeLoop: Breakage = {
 export const foreignLock: Breakage = {
   name: 'a lock held by an old process with another configuration',
   databases: ['sqlite'],
+  isUnexplained: true,
   setup: { plugins: { mail: { program: succeeds } } },
   async break(installation) {
     await installation.stop();

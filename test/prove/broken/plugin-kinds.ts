@@ -27,7 +27,7 @@ export const lostExecuteBit: Breakage = {
     };
   },
   finding: {
-    id: /mail/,
+    id: /^plugins:.*mail/,
     message: /mail/,
     evidence: /mail\/manifest\.yaml/,
     fix: /chmod/,
