@@ -11,6 +11,7 @@ import { findFullDisk } from './checks/disk.ts';
 import { findConfigDifference } from './checks/configuration.ts';
 import { findCrashLoops } from './checks/crash-loops.ts';
 import { findMissingVariables } from './checks/environment.ts';
+import { findHeldKeys } from './checks/held-keys.ts';
 import { findOpenIncidents } from './checks/incidents.ts';
 import { findUnmatchedInstallations } from './checks/installations.ts';
 import { findDeadJobs } from './checks/jobs.ts';
@@ -37,6 +38,7 @@ const checks: readonly Check[] = [
   findOpenIncidents,
   findCrashLoops,
   findOverlongJobs,
+  findHeldKeys,
   findIdleSchedules,
   findSuppressedWork,
   findRefusedCalls,

@@ -67,6 +67,10 @@ export const kindGuides: Readonly<Record<string, KindGuide>> = {
     meaning: 'A job holds a key or a worker slot far longer than usual.',
     command: 'ductile job cancel JOB',
   },
+  key_held: {
+    meaning: 'A run holds a concurrency key far longer than usual, and others wait for it.',
+    command: 'ductile run cancel RUN',
+  },
   ledger_damaged: {
     meaning: 'The database does not match its indexes.',
     command: 'ductile system check',
