@@ -14,7 +14,7 @@ export const findDeadJobs: Check = async (context) => {
   const jobs = dead.filter(({ command }) => command !== 'init');
   const keyOf = ({ plugin, command }: DeadJob): string => `${plugin}/${command}`;
   const groups = groupUnacknowledged(jobs, KIND, keyOf, context).slice(0, limits.findingGroupsMax);
-  return await Promise.all(groups.map(([key, dead]) => describeDead(key, dead, context)));
+  return await Promise.all(groups.map(([key, group]) => describeDead(key, group, context)));
 };
 
 async function describeDead(
