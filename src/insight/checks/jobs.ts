@@ -9,9 +9,9 @@ const KIND = 'job_dead';
 
 /** Finds commands with dead jobs that nobody retried, one finding for each command. */
 export const findDeadJobs: Check = async (context) => {
-  const dead = await context.ledger.deadJobs(lookBack(context.now));
+  const all = await context.ledger.deadJobs(lookBack(context.now));
   // An init can't be retried as a job; `plugin_not_set_up` reports it.
-  const jobs = dead.filter(({ command }) => command !== 'init');
+  const jobs = all.filter(({ command }) => command !== 'init');
   const keyOf = ({ plugin, command }: DeadJob): string => `${plugin}/${command}`;
   const groups = groupUnacknowledged(jobs, KIND, keyOf, context).slice(0, limits.findingGroupsMax);
   return await Promise.all(groups.map(([key, group]) => describeDead(key, group, context)));
