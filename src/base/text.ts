@@ -45,3 +45,8 @@ export function unquote(text: string): string {
   const quoted = /^"((?:[^"\\]|\\["\\])*)"$/.exec(text)?.[1];
   return quoted === undefined ? text : quoted.replaceAll(/\\(.)/g, '$1');
 }
+
+/** Quotes an argument for a shell, so that text from outside can't become part of the command. */
+export function quoteShell(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}

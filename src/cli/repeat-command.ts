@@ -1,7 +1,9 @@
+import { quoteShell } from '../base/text.ts';
+
 /** The command line again, with more words; what is secret in it is left out. */
 export function repeatCommand(argv: readonly string[], more: readonly string[]): string {
   const words = dropFlags(argv, more);
-  return ['ductile', ...words, ...more].map(quoteWord).join(' ');
+  return ['ductile', ...words, ...more].map(quoteShell).join(' ');
 }
 
 /** A token isn't repeated, and a flag that comes again is said once. */
@@ -16,8 +18,4 @@ function dropFlags(argv: readonly string[], more: readonly string[]): string[] {
     else if (takesValue.has(name) && !word.includes('=')) at += 1;
   }
   return kept;
-}
-
-function quoteWord(word: string): string {
-  return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

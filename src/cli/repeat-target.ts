@@ -1,3 +1,4 @@
+import { quoteShell } from '../base/text.ts';
 import { DuctileError } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 
@@ -34,7 +35,7 @@ function findTargetWords(argv: readonly string[]): string {
   const found = argv.flatMap((word, at) => {
     const [, flag, joined] = /^(--config|--url)(?:=(.*))?$/s.exec(word) ?? [];
     const value = joined ?? argv[at + 1];
-    return flag === undefined || value === undefined ? [] : [`${flag} ${quoteWord(value)}`];
+    return flag === undefined || value === undefined ? [] : [`${flag} ${quoteShell(value)}`];
   });
   return found.at(-1) ?? '';
 }
@@ -75,8 +76,4 @@ function addTarget(line: string, target: string): string {
     return isWanted && !/^ductile (init|demo)\b/.test(part) ? `${part} ${target}` : part;
   });
   return parts.join(' && ');
-}
-
-function quoteWord(word: string): string {
-  return /^[\w./:@%+=,~-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

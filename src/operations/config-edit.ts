@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { quoteShell } from '../base/text.ts';
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
@@ -16,7 +17,6 @@ import { FILES_HERE } from './config.ts';
 import { defineOperation } from './define.ts';
 import { examine, loadOptions } from './doctor.ts';
 import { findingsShape, showFindings } from './findings.ts';
-import { quoteWord } from './workshop.ts';
 
 const ADDRESS = /^([^\s:]+|\[[\da-f:]+\]):\d{1,5}$/i;
 const ADDRESS_RULE = 'must be an address such as 127.0.0.1:8080';
@@ -69,7 +69,7 @@ export const initConfig = defineOperation({
     });
     const url = listen === undefined ? null : `http://${listen}`;
     const next = nextOf(
-      directory === homeDirectory(undefined) ? '' : ` --config ${quoteWord(directory)}`,
+      directory === homeDirectory(undefined) ? '' : ` --config ${quoteShell(directory)}`,
     );
     return Promise.resolve({ directory, files: [...files], url, token, next });
   },

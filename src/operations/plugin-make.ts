@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { quoteShell } from '../base/text.ts';
 import * as z from 'zod';
 import type { Config } from '../config/config.ts';
 import { readConfig } from '../config/load.ts';
@@ -9,7 +10,7 @@ import { FILES_HERE } from './config.ts';
 import type { Context } from './context.ts';
 import { defineOperation } from './define.ts';
 import { loadOptions } from './doctor.ts';
-import { quoteWord, workshopOf } from './workshop.ts';
+import { workshopOf } from './workshop.ts';
 
 /** What also reads well in YAML, in a type of event and as the name of a directory. */
 const NAME = /^(?!(?:true|false|null)$)[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/;
@@ -56,7 +57,7 @@ export const makePlugin = defineOperation({
     const files = scaffold(options);
     const roots = config?.pluginRoots.map(({ path }) => path) ?? [];
     const isFound = roots.some((root) => directory === root || dirname(directory) === root);
-    const where = quoteWord(directory);
+    const where = quoteShell(directory);
     const enable = `Add ${JSON.stringify(dirname(directory))} to plugin_roots in config.yaml.`;
     return Promise.resolve({
       plugin: name,

@@ -20,8 +20,3 @@ export function workshopOf({ place }: Placed): Workshop {
   if (place?.workshop !== undefined) return place.workshop;
   throw new DuctileError('INTERNAL', 'an operation on files has no workshop');
 }
-
-/** A word of a command line, as a shell takes it for one. */
-export function quoteWord(word: string): string {
-  return /^[\w./~-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
-}

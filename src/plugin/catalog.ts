@@ -258,6 +258,7 @@ export const RUN_ACTIONS: ReadonlySet<string> = new Set([
   'revive',
   'show',
   'tree',
+  'wait',
 ]);
 
 function warnShadowed(name: string, { place }: PluginConfig): Problem[] {

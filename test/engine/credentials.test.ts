@@ -73,6 +73,7 @@ describe.each(databases)('a credential on %s', (database) => {
       deep: [{ as: '[credential:api]' }],
       '[credential:api]': 1,
       url: 'https://x.test/?q=[credential:api]',
+      result: 'got [credential:api]',
     });
     const [first, heard] = await eventually('it is heard', async () => {
       const notes = await place.notes();
@@ -192,6 +193,7 @@ describe.each(databases)('a signal that may not show all on %s', (database) => {
     const [signal] = await ledger.signals({ type: 'user.made', limit: 1 });
     expect(JSON.parse(signal?.data ?? '')).toEqual({
       user: { name: 'ann', password: '[redacted]' },
+      result: 'done',
     });
     expect(JSON.parse(signal?.metadata ?? '')).toEqual({
       schema_version: 1,

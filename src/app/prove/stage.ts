@@ -1,10 +1,10 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { quoteShell } from '../../base/text.ts';
 import { PRIVATE_DIRECTORY } from '../../base/files.ts';
 import type { JsonObject } from '../../base/json.ts';
 import { MANIFEST_FILE, PROTOCOL, type Manifest } from '../../plugin/manifest.ts';
 import type { Plugin } from '../../plugin/catalog.ts';
-import { quoteWord } from '../../operations/workshop.ts';
 import type { StandInAnswer } from './answers.ts';
 import { stagePaths, type Stage } from './stand-in.ts';
 import { stubProgram } from './stub-program.ts';
@@ -47,7 +47,7 @@ function writeStandIn(
     response,
   ]);
   write('answers.json', JSON.stringify(Object.fromEntries(byCommand)));
-  const words = [process.execPath, join(directory, 'stub.mjs')].map(quoteWord);
+  const words = [process.execPath, join(directory, 'stub.mjs')].map(quoteShell);
   write(ENTRYPOINT, `#!/bin/sh\nexec ${words.join(' ')}\n`);
   chmodSync(join(directory, ENTRYPOINT), 0o700);
 }

@@ -21,6 +21,7 @@ async function describeBreaker(
   const error = await showText(ledger, job?.lastError ?? null, job ?? {});
   const triesAt =
     openedAt === null ? undefined : toTimestamp(fromTimestamp(openedAt) + resetAfterMs);
+  const failures = failureCount === 1 ? 'one failure' : `${failureCount} failures in a row`;
   const shown = state === 'open' ? 'open' : 'half open';
   const next = describeNext(state, triesAt, now);
   const source = lastJobId === null ? '' : ` (job ${lastJobId})`;
@@ -33,7 +34,7 @@ async function describeBreaker(
     severity: 'error',
     category: 'plugins',
     message: `The breaker of ${plugin} ${command} is ${shown}: its schedules start no jobs. ${next}`,
-    evidence: `${failureCount === 1 ? 'one failure' : `${failureCount} failures in a row`}; last error: ${error}${source}`,
+    evidence: `${failures}; last error: ${error}${source}`,
     fix,
     commands: [`ductile system reset ${plugin} --command ${command}`],
     why: lastJobId ?? undefined,

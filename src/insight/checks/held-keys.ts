@@ -65,6 +65,7 @@ function describeHeldKey(key: string, { holder, waiting, usual, now }: HeldKeyFa
     usual === undefined
       ? 'the pipeline has no history to compare with'
       : `95 % of its last ${usual.attempts} runs took at most ${formatDuration(usual.p95Ms)}`;
+  const held = `Run ${id} of the pipeline ${pipeline} has held the concurrency key ${key}`;
   const others = count === 1 ? 'A run waits' : `${count} runs wait`;
   return {
     kind: 'key_held',
@@ -72,7 +73,7 @@ function describeHeldKey(key: string, { holder, waiting, usual, now }: HeldKeyFa
     severity: 'warning',
     category: 'pipelines',
     impact: 'part',
-    message: `Run ${id} of the pipeline ${pipeline} has held the concurrency key ${key} for ${formatAge(since, now)}. ${others} for it.`,
+    message: `${held} for ${formatAge(since, now)}. ${others} for it.`,
     evidence: `the run started at ${since}; ${takes}`,
     fix: 'Find out what the run waits for. Cancel it if its work is no longer needed; the next run starts then.',
     commands: [`ductile run cancel ${id}`],

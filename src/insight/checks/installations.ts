@@ -1,5 +1,7 @@
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { limits } from '../../base/limits.ts';
+import { maskText } from '../../base/secrets.ts';
+import { quoteShell } from '../../base/text.ts';
 import type { InstallationRow } from '../../ledger/installations.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { readProvides } from '../../package/package.ts';
@@ -34,6 +36,10 @@ export function listWatches({ provisioned }: Pick<InstallationRow, 'provisioned'
   );
 }
 
+const FIX =
+  'Check what the package watches, such as its folder, pattern or address. ' +
+  'Then correct that value in the JSON after `--with`.';
+
 async function checkWatch(
   ledger: Pick<Ledger, 'attemptsOf' | 'signalPage'>,
   row: InstallationRow,
@@ -53,6 +59,7 @@ async function checkWatch(
   const own = attempts.filter(({ completedAt }) => completedAt >= row.updatedAt);
   if (own.length < unmatchedAttemptsMin) return [];
   const { slug, updatedAt } = row;
+  const shown = maskText(row.config);
   const isOld = fromTimestamp(now) - fromTimestamp(updatedAt) >= unmatchedMs;
   return [
     {
@@ -63,9 +70,12 @@ async function checkWatch(
       category: 'packages',
       impact: 'item',
       message: `The package ${slug} never matched anything: ${plugin} emitted no ${eventType} yet.`,
-      evidence: `${plugin} succeeded at least ${own.length} times since ${updatedAt}, without that event`,
-      fix: 'Check what the package watches, such as its folder, pattern or address.',
-      commands: [`ductile package show ${slug}`, `ductile plugin run ${plugin}`],
+      evidence: `${plugin} succeeded at least ${own.length} times since ${updatedAt}; it watches with ${shown}`,
+      fix: FIX,
+      commands: [
+        `ductile package upgrade ${slug} --with ${quoteShell(shown)}`,
+        `ductile package show ${slug}`,
+      ],
       why: own[0]?.jobId,
       since: updatedAt,
       detail: { package: slug, plugin, event_type: eventType },

@@ -1,3 +1,4 @@
+import type { Catalog } from '../../plugin/catalog.ts';
 import type { Check } from '../check.ts';
 
 /** Finds plugins that didn't load; their jobs wait. */
@@ -15,8 +16,17 @@ export const findUnloadedPlugins: Check = ({ catalog, isRoot }) => {
       fix: isRoot
         ? 'Fix what the evidence names, then reload the configuration.'
         : 'Ask the operator of the service to fix it.',
-      commands: isRoot ? ['ductile system reload', `ductile plugin show ${plugin}`] : [],
+      commands: isRoot ? [...listRepairs(plugin, catalog), `ductile plugin show ${plugin}`] : [],
       detail: { plugin },
     })),
   );
 };
+
+/** A reload before the files are repaired would change nothing, so the repair comes first. */
+function listRepairs(plugin: string, catalog: Catalog | undefined): string[] {
+  const hints = (catalog?.problems ?? []).filter((one) => one.plugin === plugin);
+  const repairs = hints.flatMap(({ hint }) => /^Run: (.+)$/.exec(hint ?? '')?.[1] ?? []);
+  return repairs.length === 0
+    ? ['ductile system reload']
+    : [[...new Set(repairs), 'ductile system reload'].join(' && ')];
+}

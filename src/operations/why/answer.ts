@@ -1,3 +1,4 @@
+import { quoteShell } from '../../base/text.ts';
 import * as z from 'zod';
 import type { Timestamp } from '../../base/clock.ts';
 
@@ -142,11 +143,6 @@ function toSentence(fact: string): string {
   return /[.!?]$/.test(whole) ? whole : `${whole}.`;
 }
 
-/** An argument as a shell takes it; what comes from outside must not become part of the command. */
-export function quote(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
-}
-
 /** Text of others may have many lines; a chain has short ones. */
 export function firstLine(text: string, charsMax = 200): string {
   const [line = ''] = text.trim().split('\n');
@@ -173,6 +169,6 @@ export function isInState(status: string): string {
 
 /** A change in the files is active after a reload. */
 export function setting(key: string, value: string): string {
-  const assignment = quote(`${key}=${value}`);
+  const assignment = quoteShell(`${key}=${value}`);
   return `ductile config set ${assignment} --apply && ductile system reload`;
 }

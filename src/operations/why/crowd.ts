@@ -1,8 +1,9 @@
 /** What other jobs do that keeps a job waiting. */
+import { quoteShell } from '../../base/text.ts';
 import { fromTimestamp } from '../../base/clock.ts';
 import { overlongAfterMs } from '../../insight/usual-duration.ts';
 import type { RunningJob } from '../../ledger/outlook.ts';
-import { plural, quote, setting, type Cause } from './answer.ts';
+import { plural, setting, type Cause } from './answer.ts';
 import { describeUsual, roundDuration } from './progress.ts';
 import type { WaitFacts } from './wait-facts.ts';
 
@@ -26,7 +27,7 @@ export function findCrowd(facts: WaitFacts): Cause[] {
   const { workers = 0, slug = '' } = house.tenant ?? {};
   if (workers > 0 && running.length >= workers) {
     const fact = `the tenant ${slug} may run ${workers} at a time`;
-    const wider = `ductile tenant limit ${quote(slug)} --workers ${workers + 1}`;
+    const wider = `ductile tenant limit ${quoteShell(slug)} --workers ${workers + 1}`;
     causes.push(heldBy(facts, running, fact, [wider]));
   }
   const slots = house.hosts.reduce((sum, host) => sum + host.slots, 0);
@@ -148,6 +149,6 @@ export function nextInLine({ job, line }: WaitFacts): Cause {
     evidence: 'jobs of a plugin run in the order in which they came',
     at: job.readyAt,
     movesBy: 'its turn comes after them',
-    commands: [`ductile job list --plugin ${quote(job.plugin)} --status queued,running`],
+    commands: [`ductile job list --plugin ${quoteShell(job.plugin)} --status queued,running`],
   };
 }

@@ -1,6 +1,7 @@
+import { quoteShell } from '../../base/text.ts';
 import type { DeliveryRow } from '../../ledger/webhooks.ts';
 import type { Started } from '../webhook-shapes.ts';
-import { quote, toExplanation, type Explanation } from './answer.ts';
+import { toExplanation, type Explanation } from './answer.ts';
 import { tellStarted } from './signal.ts';
 import { tellDelivery } from './webhook.ts';
 
@@ -28,7 +29,7 @@ export function explainDelivery(facts: DeliveryFacts): Explanation {
 
 function remedies({ delivery, hasWebhook, isReplayable, jobs, runs }: DeliveryFacts): string[] {
   const { id, hookId, signalId } = delivery;
-  if (signalId === null) return hasWebhook ? [`ductile webhook show ${quote(hookId)}`] : [];
+  if (signalId === null) return hasWebhook ? [`ductile webhook show ${quoteShell(hookId)}`] : [];
   const started = [...jobs.slice(0, 1), ...runs.slice(0, 1)].map((one) => one.id);
   return [
     ...(started.length === 0 ? [signalId] : started).map((one) => `ductile why ${one}`),

@@ -1,3 +1,4 @@
+import { quoteShell } from '../../base/text.ts';
 import { formatByteSize } from '../../base/byte-size.ts';
 import { fromTimestamp } from '../../base/clock.ts';
 import { formatDuration } from '../../base/duration.ts';
@@ -8,7 +9,6 @@ import type { RunStatus } from '../../pipeline/run.ts';
 import {
   firstLine,
   plural,
-  quote,
   toExplanation,
   type Cause,
   type Explanation,
@@ -201,7 +201,7 @@ function remedies(facts: JobFacts): string[] {
     `ductile logs --job ${id}`,
     ...(breaker === undefined || breaker.state === 'closed'
       ? []
-      : [`ductile system reset ${quote(plugin)}`]),
+      : [`ductile system reset ${quoteShell(plugin)}`]),
   ];
 }
 
@@ -213,7 +213,7 @@ function repeats({ job, retriedAs, run }: JobFacts): string[] {
     const isHalted = run === undefined || run.status === 'halted';
     return isHalted ? [`ductile run revive ${job.runId}`] : [`ductile why ${job.runId}`];
   }
-  if (job.command === 'init') return [`ductile plugin init ${quote(job.plugin)}`];
+  if (job.command === 'init') return [`ductile plugin init ${quoteShell(job.plugin)}`];
   return [`ductile job retry ${job.id}`];
 }
 

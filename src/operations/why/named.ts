@@ -1,10 +1,11 @@
 /** Explanations of what has a name in the configuration: plugins, their commands, and pipelines. */
+import { quoteShell } from '../../base/text.ts';
 import type { Job } from '../../job/job.ts';
 import { isTerminal } from '../../job/state.ts';
 import type { BreakerRow } from '../../ledger/schedules.ts';
 import type { LiveFinding } from '../../insight/finding.ts';
 import type { Run } from '../../pipeline/run.ts';
-import { quote, toExplanation, type Cause, type Explanation, type Fact } from './answer.ts';
+import { toExplanation, type Cause, type Explanation, type Fact } from './answer.ts';
 import type { HouseFacts, PluginFacts } from './wait-facts.ts';
 import { houseCauses, orderRepairs, pluginCauses } from './waits.ts';
 
@@ -36,7 +37,7 @@ export function explainPlugin(facts: PluginSubject): Explanation {
   const origin = [...(facts.deeper?.chain ?? []), ...jobs.slice(1, JOBS_TOLD).map(tellJob)];
   const more = [
     ...jobs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
-    `ductile job list --plugin ${quote(plugin.name)}`,
+    `ductile job list --plugin ${quoteShell(plugin.name)}`,
   ];
   return toExplanation(subject, [first, ...others], origin, more, { blockers });
 }
@@ -61,7 +62,7 @@ export function explainPipeline({ name, findings, runs, deeper }: PipelineSubjec
   const origin = [...(deeper?.chain ?? []), ...runs.slice(1, JOBS_TOLD).map(tellRun)];
   const more = [
     ...(newest === undefined ? [] : [`ductile why ${newest.id}`]),
-    `ductile run list --pipeline ${quote(name)}`,
+    `ductile run list --pipeline ${quoteShell(name)}`,
   ];
   return toExplanation(subject, [first, ...others], origin, more, { blockers });
 }
@@ -80,7 +81,7 @@ function describeBreaker({ plugin, command, state, openedAt, ...row }: BreakerRo
     evidence: `${row.failureCount} of ${row.threshold} failures in a row`,
     at: openedAt,
     movesBy: 'a due time after its reset time tries it with one job',
-    commands: [`ductile system reset ${quote(plugin)} --command ${quote(command)}`],
+    commands: [`ductile system reset ${quoteShell(plugin)} --command ${quoteShell(command)}`],
   };
 }
 

@@ -1,7 +1,8 @@
+import { quoteShell } from '../../base/text.ts';
 import type { ApproveNode, Node } from '../../pipeline/graph.ts';
 import type { Run } from '../../pipeline/run.ts';
 import type { Wait } from '../run-why.ts';
-import { firstLine, plural, quote, toExplanation, type Cause, type Explanation } from './answer.ts';
+import { firstLine, plural, toExplanation, type Cause, type Explanation } from './answer.ts';
 import { tellOrigin, type Link } from './origin.ts';
 import type { HouseFacts, WaitFacts } from './wait-facts.ts';
 import { findWaits, houseCauses } from './waits.ts';
@@ -119,7 +120,7 @@ function deadlineDoes({ onTimeout, onError }: ApproveNode): string {
 }
 
 function decisions({ id }: Run, { step_id: stepId }: Wait): string[] {
-  const named = quote(stepId ?? '');
+  const named = quoteShell(stepId ?? '');
   return [`ductile run approve ${id} ${named}`, `ductile run reject ${id} ${named}`];
 }
 

@@ -1,10 +1,11 @@
+import { quoteShell } from '../../base/text.ts';
 import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts';
 import type { Job } from '../../job/job.ts';
 import { isTerminal } from '../../job/state.ts';
 import type { BreakerRow, ScheduleRow } from '../../ledger/schedules.ts';
 import { findNextStart } from '../../schedule/next-start.ts';
 import type { Timed } from '../../schedule/plan.ts';
-import { quote, type Cause } from './answer.ts';
+import { type Cause } from './answer.ts';
 import type { By, HouseFacts, PluginFacts } from './wait-facts.ts';
 import { houseCauses, orderRepairs, pluginCauses } from './waits.ts';
 
@@ -75,7 +76,7 @@ export function readNextStart({ row, now }: ScheduleFacts, holds: readonly Sched
 }
 
 function inactive({ row, pausedBy }: ScheduleFacts): Cause {
-  const named = `${quote(row.plugin)} ${quote(row.scheduleId)}`;
+  const named = `${quoteShell(row.plugin)} ${quoteShell(row.scheduleId)}`;
   const reason = row.reason ?? row.status;
   if (row.status === 'paused') {
     const { actor = null, at = null } = pausedBy ?? {};
@@ -139,7 +140,7 @@ function tenantCause({ tenant }: HouseFacts): Cause[] {
       fact: `the tenant ${tenant.slug} has reached a limit`,
       evidence: 'nothing new is taken in its ledger',
       movesBy: 'it goes on when there is room again',
-      commands: [`ductile tenant show ${quote(tenant.slug)}`],
+      commands: [`ductile tenant show ${quoteShell(tenant.slug)}`],
     },
   ];
 }
@@ -148,7 +149,9 @@ function breakerCause(facts: ScheduleFacts): Cause[] {
   const { row, breaker } = facts;
   if (breaker === undefined || breaker.state === 'closed') return [];
   const { openedAt, resetAfterMs, probeJobId } = breaker;
-  const reset = [`ductile system reset ${quote(row.plugin)} --command ${quote(row.command)}`];
+  const reset = [
+    `ductile system reset ${quoteShell(row.plugin)} --command ${quoteShell(row.command)}`,
+  ];
   const evidence = `${breaker.failureCount} of ${breaker.threshold} failures in a row`;
   if (breaker.state === 'half_open') {
     if (probeJobId === null) return [];

@@ -1,5 +1,6 @@
+import { quoteShell } from '../../base/text.ts';
 import type { ScheduleRow } from '../../ledger/schedules.ts';
-import { quote, toExplanation, type Cause, type Explanation, type Fact } from './answer.ts';
+import { toExplanation, type Cause, type Explanation, type Fact } from './answer.ts';
 import { listHolds, type ScheduleFacts } from './schedule-holds.ts';
 
 /** Why a schedule fires, does not, or did not the last time. */
@@ -9,7 +10,7 @@ export function explainSchedule(facts: ScheduleFacts): Explanation {
   const subject = { kind: 'schedule', id, state: row.status } as const;
   const blocks = listHolds(facts).map(({ cause }) => cause);
   const [first = nextDue(facts), ...others] = blocks;
-  const more = [`ductile schedule preview --plugin ${quote(row.plugin)}`];
+  const more = [`ductile schedule preview --plugin ${quoteShell(row.plugin)}`];
   const origin = [...history(facts), defined(row)];
   return toExplanation(subject, [first, ...others], origin, more, { blockers: blocks });
 }

@@ -1,3 +1,4 @@
+import { quoteShell } from '../../base/text.ts';
 import { isObject, parseStored } from '../../base/json.ts';
 import { hookBehind } from '../../engine/hook-emission.ts';
 import type { Job } from '../../job/job.ts';
@@ -6,7 +7,6 @@ import { RUNTIME_SOURCE, type Signal } from '../../signal/signal.ts';
 import {
   isInState,
   plural,
-  quote,
   toExplanation,
   type Cause,
   type Explanation,
@@ -43,7 +43,7 @@ export function explainSignal(facts: SignalFacts): Explanation {
   const commands = [
     ...jobs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
     ...runs.slice(0, 1).map(({ id }) => `ductile why ${id}`),
-    ...(hook === undefined ? [] : [`ductile webhook deliveries ${quote(hook)}`]),
+    ...(hook === undefined ? [] : [`ductile webhook deliveries ${quoteShell(hook)}`]),
     ...(isReplayed ? [`ductile signal replay ${signal.id}`] : []),
   ];
   return toExplanation(subject, [first, ...once(signal), ...tellStarted(facts)], origin, commands);
@@ -76,7 +76,7 @@ function unhandled(facts: SignalFacts): Cause {
       fact: 'its chain is longer than may be, so it was recorded and not handled',
       evidence: `hop ${signal.hops}, service.max_hops is ${hopsMax}`,
       at,
-      commands: [`ductile signal list --correlation-id ${quote(signal.correlationId)}`],
+      commands: [`ductile signal list --correlation-id ${quoteShell(signal.correlationId)}`],
     };
   }
   if (isRuntimeCaused && signal.source === RUNTIME_SOURCE) {
@@ -103,7 +103,7 @@ function unhandled(facts: SignalFacts): Cause {
         .map(({ pipeline, reason }) => `${pipeline}: ${reason}`)
         .join('; '),
       at,
-      commands: [`ductile pipeline show ${quote(refusal.pipeline)}`],
+      commands: [`ductile pipeline show ${quoteShell(refusal.pipeline)}`],
     };
   }
   return {

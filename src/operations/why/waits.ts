@@ -1,7 +1,8 @@
+import { quoteShell } from '../../base/text.ts';
 import { formatDuration } from '../../base/duration.ts';
 import type { Job } from '../../job/job.ts';
 import type { PluginHealth } from '../../ledger/generations.ts';
-import { firstLine, plural, quote, repairs, setting, type Cause } from './answer.ts';
+import { firstLine, plural, repairs, setting, type Cause } from './answer.ts';
 import { findCrowd, nextInLine } from './crowd.ts';
 import type { CredentialFault, HouseFacts, PluginFacts, WaitFacts } from './wait-facts.ts';
 
@@ -65,7 +66,7 @@ export function houseCauses({ hosts, trouble, paused, tenant }: HouseFacts): Cau
       fact: `the tenant ${tenant.slug} is suspended`,
       evidence: 'the root ledger says so',
       movesBy: 'it goes on when the operator resumes the tenant',
-      commands: [`ductile tenant resume ${quote(tenant.slug)}`],
+      commands: [`ductile tenant resume ${quoteShell(tenant.slug)}`],
     });
   }
   const isAllPaused = tenant?.workers === 0 && tenant.held === undefined;
@@ -93,7 +94,7 @@ export function pluginCauses(plugin: PluginFacts, job?: Pick<Job, 'command'>): C
       evidence: `switched off by ${switchedOff.changedBy}`,
       at: switchedOff.changedAt,
       movesBy: 'it goes on when somebody enables the plugin',
-      commands: [`ductile plugin enable ${quote(name)}`],
+      commands: [`ductile plugin enable ${quoteShell(name)}`],
     });
   }
   if (!isKnown) {
@@ -111,7 +112,7 @@ export function pluginCauses(plugin: PluginFacts, job?: Pick<Job, 'command'>): C
 }
 
 function credentialCause(plugin: string, { name, keyId }: CredentialFault): Cause {
-  const commands = [`ductile credential set ${quote(name)}`];
+  const commands = [`ductile credential set ${quoteShell(name)}`];
   if (keyId === undefined) {
     return {
       repair: 'secret',
@@ -165,7 +166,7 @@ function initCause({ plugin, status, reason, jobId, updatedAt }: PluginHealth): 
     evidence: `init, job ${jobId}: ${firstLine(reason ?? 'no reason')}`,
     at: updatedAt,
     movesBy: 'it goes on when an init has succeeded',
-    commands: [`ductile plugin init ${quote(plugin)}`, `ductile job inspect ${jobId}`],
+    commands: [`ductile plugin init ${quoteShell(plugin)}`, `ductile job inspect ${jobId}`],
   };
 }
 

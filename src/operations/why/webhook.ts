@@ -1,3 +1,4 @@
+import { quoteShell } from '../../base/text.ts';
 import type { Job } from '../../job/job.ts';
 import type { DeliveryRow, WebhookRow } from '../../ledger/webhooks.ts';
 import type { Run } from '../../pipeline/run.ts';
@@ -5,7 +6,6 @@ import type { AgentOutcome } from '../../webhook/outcome.ts';
 import {
   firstLine,
   plural,
-  quote,
   toExplanation,
   type Cause,
   type Explanation,
@@ -46,8 +46,8 @@ export function explainWebhook(facts: WebhookFacts): Explanation {
   const told = others.length + 1 > blocks(facts).length ? deliveries.slice(1) : deliveries;
   const origin = [...told.slice(0, DELIVERIES_TOLD).map(tellDelivery), made(row)];
   const more = [
-    `ductile webhook test ${quote(row.id)}`,
-    `ductile webhook deliveries ${quote(row.id)}`,
+    `ductile webhook test ${quoteShell(row.id)}`,
+    `ductile webhook deliveries ${quoteShell(row.id)}`,
   ];
   return toExplanation(subject, [first, ...others], origin, more, { blockers: blocks(facts) });
 }
@@ -71,7 +71,7 @@ function blocks({
       evidence: `changed by ${row.updatedBy}`,
       at: row.updatedAt,
       movesBy: 'it takes deliveries again when somebody enables it',
-      commands: [`ductile webhook edit ${quote(row.id)} --enabled=true`],
+      commands: [`ductile webhook edit ${quoteShell(row.id)} --enabled=true`],
     });
   }
   if (!isHeard) {
@@ -86,7 +86,7 @@ function blocks({
     causes.push({
       fact: 'it takes no delivery at all: its limit is 0 for each minute',
       evidence: 'rate_limit_per_minute',
-      commands: [`ductile webhook edit ${quote(row.id)} --rate-limit-per-minute 600`],
+      commands: [`ductile webhook edit ${quoteShell(row.id)} --rate-limit-per-minute 600`],
     });
   }
   if (turnedAway > 0 && ratePerMinute > 0) {
@@ -95,7 +95,7 @@ function blocks({
       evidence: `it takes ${ratePerMinute} for each minute; as this process saw it of late`,
       movesBy: 'senders were answered 429, and when to come again',
       commands: [
-        `ductile webhook edit ${quote(row.id)} --rate-limit-per-minute ${ratePerMinute * 2}`,
+        `ductile webhook edit ${quoteShell(row.id)} --rate-limit-per-minute ${ratePerMinute * 2}`,
       ],
     });
   }
@@ -104,7 +104,7 @@ function blocks({
       fact: `it has nothing to start: ${missing}`,
       evidence: 'the configuration in force',
       movesBy: 'senders are asked to come again until it is there',
-      commands: [`ductile webhook show ${quote(row.id)}`],
+      commands: [`ductile webhook show ${quoteShell(row.id)}`],
     });
   }
   return causes;
@@ -120,7 +120,7 @@ function secretCause({ id }: WebhookRow, keyId: string | undefined): Cause[] {
       movesBy:
         'put the key back (the file credential.key of the state directory, or its variable) and ' +
         'restart the service, or give the webhook a new secret',
-      commands: [`ductile webhook rotate ${quote(id)}`],
+      commands: [`ductile webhook rotate ${quoteShell(id)}`],
     },
   ];
 }
@@ -193,7 +193,10 @@ const STARTED_TOLD = 3;
 function remedyOf({ verdict, id }: DeliveryRow, row: WebhookRow): string[] {
   if (verdict === 'accepted') return [];
   if (verdict === 'failed') return [`ductile webhook replay ${id}`];
-  return [`ductile webhook show ${quote(row.id)}`, `ductile webhook rotate ${quote(row.id)}`];
+  return [
+    `ductile webhook show ${quoteShell(row.id)}`,
+    `ductile webhook rotate ${quoteShell(row.id)}`,
+  ];
 }
 
 export function tellDelivery(delivery: DeliveryRow): Fact {

@@ -231,6 +231,7 @@ export const unmatchedWatch: Breakage = {
     await installation.put('inbox/one.pdf', 'x');
     await installation.jobsAre('folder_notify_watch', 'succeeded', 12);
     return {
+      adapt: (command) => command.replace('*.PDF', '*.pdf'),
       async works() {
         await installation.put('inbox/two.pdf', 'x');
         await installation.jobsAre('folder_notify_tell', 'succeeded', 1);
@@ -240,8 +241,8 @@ export const unmatchedWatch: Breakage = {
   finding: {
     id: /folder.notify/,
     message: /folder.notify/,
-    evidence: /\*\.PDF|polls|never/,
-    fix: /pattern|with/,
+    evidence: /\*\.PDF/,
+    fix: /--with/,
     command: /^ductile package upgrade folder-notify/,
   },
 };

@@ -322,7 +322,7 @@ describe('a token of a tenant', () => {
 
 describe('what is asked for', () => {
   const check = (principal: Principal, operation: Partial<Operation>, input: unknown = {}) =>
-    authorize(operation as Operation, { principal } as Context, input);
+    authorize(operation as Operation, { principal, engine: {} } as Context, input);
 
   test('must be covered by the scopes', () => {
     expect(() => check(ann, { scope: 'jobs:ro' })).not.toThrow();

@@ -1,9 +1,9 @@
 /** From facts to the chain that explains them, with plain data. */
+import { quoteShell } from '../../../src/base/text.ts';
 import { describe, expect, test } from 'vitest';
 import { bareReport, type Attempt } from '../../../src/job/attempt.ts';
 import type { Job } from '../../../src/job/job.ts';
 import type { BreakerRow } from '../../../src/ledger/schedules.ts';
-import { quote } from '../../../src/operations/why/answer.ts';
 import { explainJob } from '../../../src/operations/why/job.ts';
 import { at, holder, hookSignal, later, queued, waitingFor, type Waiting } from './why-words.ts';
 
@@ -267,6 +267,6 @@ describe('an ended job', () => {
 });
 
 test('what comes from outside stays one word of a command', () => {
-  expect(quote("it's; rm -rf $HOME")).toBe(String.raw`'it'\''s; rm -rf $HOME'`);
-  expect(quote('plugins.mail.enabled')).toBe('plugins.mail.enabled');
+  expect(quoteShell("it's; rm -rf $HOME")).toBe(String.raw`'it'\''s; rm -rf $HOME'`);
+  expect(quoteShell('plugins.mail.enabled')).toBe('plugins.mail.enabled');
 });
