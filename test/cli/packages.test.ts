@@ -96,7 +96,7 @@ test('tells of packages that cannot be used: in the list, to the doctor and to w
   const listed = await ductile('package', 'list');
   expect(listed.out).toMatch(/Problems\n.*could be code[^]*broken/);
   const wanted = await ductile('package', 'install', 'broken');
-  expect(wanted.err).toContain('`ductile package list` says why');
+  expect(wanted.err).toMatch(/`ductile package list --config \S+` says why/);
   const found = await ductile('doctor');
   expect([found.code, found.out]).toEqual([0, expect.stringContaining('could be code')]);
 });

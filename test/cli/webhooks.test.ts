@@ -145,13 +145,13 @@ describe('`webhook test` says why it cannot sign', () => {
     await ask('webhook edit deploys --enabled=false');
     const off = await ask('webhook test deploys');
     expect([off.code, off.err]).toEqual([2, expect.stringContaining('is disabled')]);
-    expect(off.err).toContain('`ductile webhook edit deploys --enabled=true`');
+    expect(off.err).toMatch(/`ductile webhook edit deploys --enabled=true --config \S+`/);
     await ask('webhook edit deploys --enabled=true');
     expect((await ask('webhook test deploys')).code).toBe(0);
     expect((await ask('credential delete theirs')).code).toBe(0);
     const bare = await ask('webhook test deploys');
     expect([bare.code, bare.err]).toEqual([2, expect.stringContaining('no secret to sign with')]);
-    expect(bare.err).toContain('`ductile webhook rotate deploys`');
+    expect(bare.err).toMatch(/`ductile webhook rotate deploys --config \S+`/);
   });
 
   test('of one that does not exist, also in a dry run, with the one that may be meant', async () => {

@@ -68,10 +68,10 @@ test('a provider that the agent does not know is refused, and named by doctor wh
   expect(await edit('by-claude', { provider: 'nobody' })).toMatchObject(refused);
   expect(await findings()).not.toContain('by-own');
   await configure({ allowed_users: ['ann'] });
-  expect(await findings()).toContain('by-own');
+  expect(await findings()).toContain('webhook_fault:by-own');
   // Editing something else, or disabling it, is still possible.
   expect((await edit('by-own', { enabled: false })).status).toBe(200);
-  expect(await findings()).not.toContain('by-own');
+  expect(await findings()).not.toContain('webhook_fault:by-own');
   await configure({ allowed_users: ['ann'], providers: { own: {} } });
 });
 
