@@ -21,8 +21,10 @@ import { campaign, isShort } from './support/campaign.ts';
 
 const FLOOD = isShort ? 400 : 3000;
 const LITTLE = isShort ? 2 : 5;
-/** How many of the flood may begin between the time that a job is due and its own beginning. */
-/** 1 to 8 on an idle machine, 24 seen at load 7: the loud tenant starts jobs while the quiet one wakes up. */
+/**
+ * How many jobs of the flood may start between the time that a job is due and its own start. It is 1 to 8 on an
+ * idle machine, and was 24 at load 7: the loud tenant starts jobs while the quiet one wakes up.
+ */
 const OVERTAKEN_MAX = 60;
 const RSS_KIB_MAX = 512 * 1024;
 const patienceMs = 100_000;

@@ -49,7 +49,13 @@ export const notExecutableAtStart: Breakage = {
     });
     return { works: async () => void (await installation.jobIs(id, 'succeeded')) };
   },
-  finding: lostExecuteBit.finding,
+  finding: {
+    id: /^(plugins:.*mail|plugin_not_loaded:mail)/,
+    message: /mail/,
+    evidence: /mail/,
+    fix: /chmod|Fix what the evidence names/,
+    command: /^chmod \+x \S+\/plugins\/mail\/run/,
+  },
 };
 
 export const droppedVariable: Breakage = {
