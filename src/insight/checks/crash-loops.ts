@@ -61,7 +61,7 @@ function describeLoop(job: Job, crashes: readonly Attempt[]): LiveFinding {
       `since ${oldest?.completedAt ?? 'then'}, the last one before ${newest?.completedAt ?? 'now'}; ` +
       `after ${limits.crashesMax} crashes the job is dead`,
     fix:
-      'Cancel the job, or disable its plugin. ' +
+      'Cancel the job, or disable its plugin. Repeat the command if the service is away for a moment. ' +
       'Then find out what it does to the service, such as using all of its memory.',
     commands: [`ductile job cancel ${id}`, `ductile plugin disable ${plugin}`],
     why: id,

@@ -118,13 +118,23 @@ async function followDoctor({ breakage, broken, installation, operator }: Repair
     await broken.byHand?.(next);
     if (command !== undefined) {
       const line = broken.adapt?.(command) ?? command;
-      const { code, stdout, stderr } = await operator.run(line, broken.input?.(next));
+      const { code, stdout, stderr } = await runWhileAway(operator, line, broken.input?.(next));
       if (code !== 0) faults.push(`${command} exited with ${code}: ${stdout}${stderr}`);
     }
     await waitUntilGone(installation, next);
   }
   if (!wasNamed) faults.push(`no finding matched ${breakage.finding.id}`);
   return faults;
+}
+
+/** A service that crashes again and again may be away for a moment; an operator repeats the command then. */
+async function runWhileAway(operator: Operator, line: string, input: string | undefined) {
+  let answer = await operator.run(line, input);
+  while (answer.stderr.includes('SERVER_UNREACHABLE') && operator.answers.length < CALLS_MAX) {
+    await sleep(restMs);
+    answer = await operator.run(line, input);
+  }
+  return answer;
 }
 
 /** Some findings are about the past; an operator who has repaired the cause acknowledges them. */
