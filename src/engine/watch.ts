@@ -84,17 +84,19 @@ export function makeWatch(options: WatchOptions): Watch {
   };
 }
 
+const BREAK_CIRCLE =
+  'Break the circle of routes that the evidence names, as its own finding says. Then acknowledge this one.';
+
 /** Adds the circle of routes to the incident of a chain that became too long. */
 function nameCircle(trouble: Trouble, { config, routes, catalog }: Generation): Trouble {
   if (trouble.kind !== 'hops_limit') return trouble;
   const circle = findCircleOf(trouble.key, config.routes, routes, catalog);
   if (circle === undefined) return trouble;
-  const { place, key, message, hint = '' } = circle;
-  const index = /^routes\[(\d+)\]$/.exec(key)?.[1];
-  const remove = [`ductile config unset routes.${index ?? ''} --apply`, 'ductile system reload'];
-  const commands = index === undefined ? ['ductile config check'] : remove;
+  // The command that removes a route stays with the finding of the circle: the incident outlives the repair, and
+  // following it then would remove one more route.
+  const { place, key, message } = circle;
   const evidence = `${key} ${message} (${place})`;
-  return { ...trouble, detail: { ...trouble.detail, evidence, fix: hint, commands } };
+  return { ...trouble, detail: { ...trouble.detail, evidence, fix: BREAK_CIRCLE } };
 }
 
 async function lookAround(

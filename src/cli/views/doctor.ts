@@ -40,8 +40,12 @@ function showFinding(finding: Row, printer: Printer): void {
   const age = typeof since === 'string' ? ` (since ${printer.moment(since)})` : '';
   printer.line(`  ${printer.faint(`${showCell(evidence ?? place)}${age}`)}`);
   printer.line(`  ${showCell(fix)}`);
-  for (const command of listOf(finding['commands'])) printer.line(`  $ ${showCell(command)}`);
-  if (typeof why === 'string') printer.line(`  $ ductile why ${showCell(why)}`);
+  const commands = listOf(finding['commands']).map(showCell);
+  for (const command of commands) printer.line(`  $ ${command}`);
+  const isExplained = commands.some((command) => command.startsWith('ductile why '));
+  if (typeof why === 'string' && !isExplained) {
+    printer.advise(`  To see why: \`ductile why ${showCell(why)}\`.`);
+  }
   printer.line();
 }
 

@@ -87,7 +87,7 @@ export const alwaysSkipped: Breakage = {
     plugins: {
       feed: {
         program: hangsInTrouble,
-        settings: { ...once, schedules: [{ cron: '* * * * *' }], timeouts: { poll: '2h' } },
+        settings: { ...once, schedules: [{ every: '2s' }], timeouts: { poll: '2h' } },
       },
     },
   },
