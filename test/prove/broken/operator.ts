@@ -72,6 +72,8 @@ export async function makeOperator(
         answers.push(answer);
         done(answer);
       });
+      // A command that reads nothing may have ended by now.
+      shell.stdin?.on('error', () => undefined);
       shell.stdin?.end(input);
     });
   return {

@@ -29,6 +29,9 @@ function superviseService(installation: Installation): {
   return { crashes: () => count, end: () => over.abort() };
 }
 
+/** Each crash of a job delays its next attempt. */
+const CRASH_LOOP_MS = 240_000;
+
 export const crashLoop: Breakage = {
   name: 'a job that kills the service again and again',
   setup: {
@@ -41,7 +44,8 @@ export const crashLoop: Breakage = {
     await writeFile(installation.path('service.pid'), String(installation.server.pid));
     const manager = superviseService(installation);
     await installation.submit('bomb');
-    await eventually('the service crashed again and again', () => manager.crashes() >= CRASHES);
+    const hasCrashed = () => manager.crashes() >= CRASHES;
+    await eventually('the service crashed again and again', hasCrashed, CRASH_LOOP_MS);
     return {
       async works() {
         const crashed = manager.crashes();
