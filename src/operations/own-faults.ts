@@ -43,7 +43,7 @@ function findWebhooks(webhooks: readonly WebhookRow[], targets: Targets): Findin
     ...[...faults].map(([id, { message, hint }]) => {
       const problem = makeProblem(`webhook ${id}`, `webhook ${id}`, message, hint);
       const commands = [`ductile webhook show ${id}`];
-      return withParts(toFinding('error', 'webhooks', problem), 'webhook_fault', id, commands);
+      return withParts(toFinding('error', 'webhooks', problem), 'webhook_fault', id, commands, id);
     }),
     ...[...findStranded(sound, targets)].map(([id, reason]) => {
       const message = `refuses every delivery: ${reason}`;
@@ -52,7 +52,13 @@ function findWebhooks(webhooks: readonly WebhookRow[], targets: Targets): Findin
         `Or give it another target with \`ductile webhook edit ${id} --plugin <name>\`.`;
       const problem = makeProblem(`webhook ${id}`, `webhook ${id}`, message, hint);
       const commands = ['ductile system reload', `ductile webhook show ${id}`];
-      return withParts(toFinding('error', 'webhooks', problem), 'webhook_stranded', id, commands);
+      return withParts(
+        toFinding('error', 'webhooks', problem),
+        'webhook_stranded',
+        id,
+        commands,
+        id,
+      );
     }),
   ];
 }
@@ -63,12 +69,14 @@ export function withParts(
   kind: string,
   key: string,
   commands: readonly string[],
+  /** What `why` explains; a service with another configuration knows the object, and not the finding. */
+  why: string | null = null,
 ): Finding {
-  const none = { why: null, since: null, count: 1, detail: null };
+  const none = { since: null, count: 1, detail: null };
   const evidence = `${finding.key} ${finding.message}`;
   return {
     ...finding,
-    live: { id: `${kind}:${key}`, kind, impact: 1, evidence, commands, ...none },
+    live: { id: `${kind}:${key}`, kind, impact: 1, evidence, commands, why, ...none },
   };
 }
 

@@ -18,7 +18,14 @@ async function typeAll({
 }: Pick<Program, 'type'> & { readonly commands: readonly string[] }): Promise<string> {
   const lines = commands.filter((line) => line !== 'ductile system start');
   const printed: string[] = [];
-  for (const line of lines) printed.push(await type(line));
+  for (const line of lines) {
+    // A running service may still write the file when a person would look at it.
+    const isFile = line.startsWith('cat ');
+    const look = async (): Promise<string | false> => (await type(line).catch(() => '')) || false;
+    printed.push(
+      isFile ? await eventually(`${line} shows something`, look, 60_000) : await type(line),
+    );
+  }
   return printed.join('');
 }
 
