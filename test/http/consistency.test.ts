@@ -4,6 +4,7 @@ import type { JsonObject } from '../../src/base/json.ts';
 import { isOffered } from '../../src/operations/define.ts';
 import { operations } from '../../src/operations/index.ts';
 import { startApi, type TestApi } from '../support/api-server.ts';
+import { eventually } from '../support/instance.ts';
 
 const json = { 'content-type': 'application/json' };
 let api: TestApi;
@@ -125,6 +126,10 @@ describe('lists', () => {
     await post('/webhooks', { id: 'two', title: 'L', plugin: 'echo', auth_mode: 'github' });
     await post('/plugin/echo/poll?delay=1h', {});
     await post('/plugin/echo/poll?delay=1h', {});
+    await eventually('only delayed jobs are left, so that the queue stays as it is', async () => {
+      const { ready, running } = await api.server.instance.engine.ledger.counts();
+      return ready + running === 0;
+    });
     const names = (body: Record<string, unknown>) =>
       (body[rows] as JsonObject[]).map((row) => row[key]);
     const all = names((await api.ask(path)).body);
