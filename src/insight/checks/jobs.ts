@@ -7,7 +7,7 @@ import { groupUnacknowledged, lookBack } from '../since.ts';
 
 const KIND = 'job_dead';
 
-/** Finds commands with dead jobs that nobody retried, one finding for each command. */
+/** Finds commands with dead jobs that weren't retried, one finding for each command. */
 export const findDeadJobs: Check = async (context) => {
   const all = await context.ledger.deadJobs(lookBack(context.now));
   // An init can't be retried as a job; `plugin_not_set_up` reports it.

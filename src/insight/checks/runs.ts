@@ -7,7 +7,7 @@ import { groupUnacknowledged, lookBack } from '../since.ts';
 
 const KIND = 'run_halted';
 
-/** Finds pipelines with halted runs that nobody revived, one finding for each pipeline. */
+/** Finds pipelines with halted runs that weren't revived, one finding for each pipeline. */
 export const findHaltedRuns: Check = async (context) => {
   const runs = await context.ledger.haltedRuns(lookBack(context.now));
   const byPipeline = groupUnacknowledged(runs, KIND, ({ pipeline }) => pipeline, context);
