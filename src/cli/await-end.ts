@@ -6,7 +6,7 @@ import type { CommandDefinition } from './commands.ts';
 import { repeatTargetInText } from './repeat-target.ts';
 import { findTarget, type Common, type Session } from './options.ts';
 import { isMoment } from './when.ts';
-import { rowsOf } from './views/parts.ts';
+import { rowOf, rowsOf } from './views/parts.ts';
 
 /** How long one request waits; after it, whoever waits is told how far the work is. */
 const STEP_MS = 2000;
@@ -19,13 +19,15 @@ interface Awaited {
   readonly wait: string;
   readonly noun: 'job' | 'run';
   readonly id: 'job_id' | 'run_id';
+  /** Whoever started a run may be the one who approves its step, so waiting ends there. */
+  readonly endsAtQuestion: boolean;
 }
 
 const awaitedBy: Readonly<Record<string, Awaited>> = {
-  'plugin.run': { wait: 'job.wait', noun: 'job', id: 'job_id' },
-  'job.wait': { wait: 'job.wait', noun: 'job', id: 'job_id' },
-  'pipeline.run': { wait: 'run.wait', noun: 'run', id: 'run_id' },
-  'run.wait': { wait: 'run.wait', noun: 'run', id: 'run_id' },
+  'plugin.run': { wait: 'job.wait', noun: 'job', id: 'job_id', endsAtQuestion: false },
+  'job.wait': { wait: 'job.wait', noun: 'job', id: 'job_id', endsAtQuestion: false },
+  'pipeline.run': { wait: 'run.wait', noun: 'run', id: 'run_id', endsAtQuestion: true },
+  'run.wait': { wait: 'run.wait', noun: 'run', id: 'run_id', endsAtQuestion: false },
 };
 
 /**
@@ -55,18 +57,26 @@ export async function askAndWait(
   let output: JsonOutput | undefined = await ask(session, options, name, { ...input, wait: step });
   const { [awaited.id]: id, duplicate } = output;
   const reporter = new ProgressReporter(session, awaited);
-  while (output?.['timeout_exceeded'] === true && !over.aborted && io.now() < until) {
+  while (isToAwait(output, awaited) && !over.aborted && io.now() < until) {
     await reporter.report(output, (asked, more) => ask(session, options, asked, more));
     output = await Promise.race([
       ask(session, options, awaited.wait, { id, wait: step }),
       interrupted,
     ]);
   }
-  if (over.aborted && (output === undefined || output['timeout_exceeded'] === true)) {
+  if (over.aborted && (output === undefined || isToAwait(output, awaited))) {
     reporter.sayInterrupted(String(id));
     return undefined;
   }
   return duplicate === undefined ? output : { ...output, duplicate };
+}
+
+function isToAwait(
+  output: JsonOutput | undefined,
+  { endsAtQuestion }: Awaited,
+): output is JsonOutput {
+  if (output?.['timeout_exceeded'] !== true) return false;
+  return !endsAtQuestion || rowOf(output['waiting_for'])['kind'] !== 'approval';
 }
 
 function readWait(wait: unknown): number | undefined {

@@ -13,6 +13,7 @@ import { dueOf } from './due.ts';
 import { leftFields } from './left.ts';
 import { readTree, tellLate, treeShape } from './run-answer.ts';
 import { runShape, showRun } from './run-shapes.ts';
+import { readWaitingFor, waitingForShape } from './run-waiting.ts';
 import { readSight } from './sight.ts';
 import { isForLater, startFields, startOf } from './start.ts';
 import { coverRun, veilLedger } from './veil.ts';
@@ -39,6 +40,7 @@ export const runOutput = runShape.partial().extend({
     .optional()
     .describe('another run has the dedupe key, and this is that one; nothing was started'),
   timeout_exceeded: z.boolean().optional().describe('it had not ended when the wait was over'),
+  waiting_for: waitingForShape.optional(),
   ...leftFields,
   result: z.unknown().optional().describe('what its last step gave'),
   tree: z.array(treeShape).optional().describe('every step that was taken, in order'),
@@ -179,10 +181,12 @@ async function answer(context: Context, started: StartedRun, waitMs: number): Pr
   );
   const run = await coverFor(context, found);
   const shown = { duplicate: false, ...show(run, started) };
-  if (isStill && !isRunOver(run.status)) return { ...shown, timeout_exceeded: false };
   if (!isRunOver(run.status)) {
+    const waits = await readWaitingFor(engine.ledger, [run]);
+    const unfinished = { ...shown, waiting_for: waits.get(run.id) ?? null };
+    if (isStill) return { ...unfinished, timeout_exceeded: false };
     const message = tellLate(shown.job_id, shown.run_id);
-    return { ...shown, timeout_exceeded: true, message };
+    return { ...unfinished, timeout_exceeded: true, message };
   }
   const tree = await readTree(veilLedger(engine.ledger, context.principal), run);
   // A run that begins with several jobs is over, so the first of them is known.

@@ -13,7 +13,10 @@ let api: TestApi;
 
 beforeAll(async () => {
   api = await startApi({
-    pipelines: [{ name: 'flow', steps: [{ id: 'send', uses: 'moody.poll' }] }],
+    pipelines: [
+      { name: 'flow', steps: [{ id: 'send', uses: 'moody.poll' }] },
+      { name: 'asks', steps: [{ id: 'ok', approve: 'Send it?' }] },
+    ],
     plugins: { moody: { enabled: true, retry: { max_attempts: 3, backoff_base: '4s' } } },
     prepare: async (directory) => {
       const files = { name: 'moody', program: moody, commands: 'commands: {poll: {}}' };
@@ -44,6 +47,19 @@ test('pipeline run says the same of a step', async () => {
   expect(err).toMatch(/^step send: moody poll will be tried again: .*; next attempt in \ds\n/);
   expect(JSON.parse(out)).toMatchObject({ status: 'succeeded', tree: [{ step: 'send' }] });
   expect(code).toBe(0);
+});
+
+test('pipeline run returns when the run waits for a person, and says how to answer', async () => {
+  const started = await run(['pipeline', 'run', 'asks', ...where()], { io });
+  const id = /run +([0-9a-f-]{36})/.exec(started.out)?.[1] ?? '';
+  expect(started.out).toMatch(/status +waiting\n/);
+  expect(started.out).toMatch(/waits for +approval Send it\? at ok\n/);
+  expect(started.out).toContain(`ductile run approve ${id} ok`);
+  expect(started.code).toBe(1);
+  const waited = run(['run', 'wait', id, '--json', ...where()], { io });
+  const approved = await run(['run', 'approve', id, 'ok', ...where()], { io });
+  expect(approved.code).toBe(0);
+  expect(JSON.parse((await waited).out)).toMatchObject({ status: 'succeeded' });
 });
 
 test('Ctrl-C says that the job continues, how to stop it and how to wait for it', async () => {

@@ -63,7 +63,7 @@ test('pipeline run: tells that a run goes on after the wait', async () => {
   const answer = { ...shown, status: 'running', halt_reason: null, timeout_exceeded: true };
   const { out, code } = await run(['pipeline', 'run', 'digest'], { answer });
   expect(code).toBe(1);
-  expect(out).toContain('It goes on; `ductile run show r1` tells how far it is.');
+  expect(out).toContain('It continues; `ductile run show r1` shows its progress.');
 });
 
 test('pipeline run: tells of a duplicate, and of a run for later when it is due', async () => {

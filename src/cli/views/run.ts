@@ -100,8 +100,12 @@ function showStarted(output: JsonOutput, printer: Printer): void {
   }
   if (output['timeout_exceeded'] !== true) return;
   printer.line();
+  const id = showCell(output['run_id']);
+  const { kind, step } = rowOf(output['waiting_for']);
   printer.advise(
-    `It goes on; \`ductile run show ${showCell(output['run_id'])}\` tells how far it is.`,
+    kind === 'approval'
+      ? `\`ductile run approve ${id} ${showCell(step)}\` continues it; \`run reject\` stops it.`
+      : `It continues; \`ductile run show ${id}\` shows its progress.`,
   );
 }
 
