@@ -14,20 +14,20 @@ const dist = join(root, 'dist');
 const lateModules = ['child_process', 'crypto', 'dns', 'http', 'https', 'net', 'tls'];
 /** What the command line itself does without: by the name of the file, the sources it is made of. */
 const parts: Readonly<Record<'look' | 'back' | 'mcp', readonly string[]>> = {
-  look: ['src/app/lookout.ts'],
+  look: ['src/app/fast-read.ts'],
   // Far larger than what speaks to agents with it.
   mcp: ['src/mcp/sdk.ts'],
   back: [
     'src/app/demo.ts',
-    'src/app/files.ts',
-    'src/app/local.ts',
+    'src/app/local-files.ts',
+    'src/app/local-engine.ts',
     'src/app/mcp.ts',
     'src/app/prove/host.ts',
     'src/app/server.ts',
     'src/config/load.ts',
-    'src/ledger/open-postgres.ts',
-    'src/ledger/postgres.ts',
-    'src/operations/index.ts',
+    'src/ledger/postgres/open.ts',
+    'src/ledger/postgres/store.ts',
+    'src/operation/all.ts',
   ],
 };
 const dayMs = 24 * 60 * 60 * 1000;

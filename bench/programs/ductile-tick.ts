@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { z } from 'zod';
 import { makeLogger } from '../../src/base/log.ts';
 import type { Config } from '../../src/config/config.ts';
-import { makeScheduler } from '../../src/engine/scheduler.ts';
+import { makeScheduler } from '../../src/schedule/scheduler.service.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import type { Catalog } from '../../src/plugin/catalog.ts';
 import { scheduleEntry, toSchedule } from '../../src/schedule/entry.ts';

@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { limits } from '../../src/base/limits.ts';
 import type { LocalEngine } from '../../src/engine/local-engine.ts';
-import { textIn } from '../../src/operations/direct.ts';
+import { textIn } from '../../src/directive/request.operations.ts';
 import type { Measures } from '../frame.ts';
 import { runNode } from '../program.ts';
 import { settings } from '../settings.ts';

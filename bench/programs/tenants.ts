@@ -6,7 +6,7 @@ import type { Engine } from '../../src/engine/engine.ts';
 import type { Visit } from '../../src/engine/engine.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
-import { tenantPlace } from '../../src/ledger/tenant-place.ts';
+import { tenantPlace } from '../../src/ledger/tenant-location.ts';
 
 const tomorrow = toTimestamp(Date.now() + 86_400_000);
 const limits = { workers: null, queueLength: null, signalsPerMinute: null, storageBytes: null };

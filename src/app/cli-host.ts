@@ -38,7 +38,7 @@ export const cliHost: CliHost = {
     return runRehearsal(config, directory);
   },
   async restore(config, from, dryRun) {
-    const { restore } = await import('./local.ts');
+    const { restore } = await import('./local-engine.ts');
     return restore(config, from, dryRun);
   },
   async import(config, from, dryRun) {

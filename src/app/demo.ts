@@ -9,8 +9,8 @@ import { loadConfig } from '../config/load.ts';
 import { lockFiles } from '../config/lock.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
-import { workOff } from './chain.ts';
-import { commandTyped, findPlace } from './place.ts';
+import { workOff } from './local-run.ts';
+import { commandTyped, findPlace } from './install-paths.ts';
 import { openServer, stopRequested, type Server } from './server.ts';
 
 const ROUND_MS = 2000;

@@ -1,11 +1,11 @@
 import { DuctileError } from '../base/errors.ts';
 import { needOf, serverNeeded } from '../cli/ask.ts';
 import type { Backend } from '../mcp/tool.ts';
-import { ownerOf } from '../operations/context.ts';
-import { listCommands } from '../operations/offer.ts';
+import { ownerOf } from '../operation/context.ts';
+import { listCommands } from '../access/offered.operations.ts';
 import { localActor } from './actor.ts';
-import { openFiles } from './files.ts';
-import { openToRead } from './local.ts';
+import { openFiles } from './local-files.ts';
+import { openToRead } from './local-engine.ts';
 import { openLocal } from './open-local.ts';
 
 /** What works on the files of the configuration, also when it cannot be used. */

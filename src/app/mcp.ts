@@ -7,7 +7,7 @@ import { makeKept } from '../mcp/kept.ts';
 import type { ToolDescription } from '../mcp/tool.ts';
 import { filesBackend, ledgerBackend } from './mcp-local.ts';
 import { remoteDesk } from './mcp-remote.ts';
-import { findPlace } from './place.ts';
+import { findPlace } from './install-paths.ts';
 
 /**
  * Answers an agent until it leaves. What is asked goes to the server that runs then, or the ledger is

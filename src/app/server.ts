@@ -3,7 +3,7 @@ import { limits } from '../base/limits.ts';
 import { autoFormat, makeLogger, type Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
-import { isLostConnection } from '../ledger/lost.ts';
+import { isLostConnection } from '../ledger/postgres/lost-connection.ts';
 import { refuseNewer } from '../ledger/migrate.ts';
 import { openInstance, type Instance, type ReadBlueprint } from './instance.ts';
 import { openSurfaces, type Surfaces } from './surfaces.ts';

@@ -3,10 +3,10 @@ import { listenApi, listenControl, listenHooks } from '../http/control.ts';
 import type { Listener } from '../http/listen.ts';
 import { socketOwner } from '../http/socket.ts';
 import { makeMcp } from '../mcp/serve.ts';
-import { ownerOf, type Context } from '../operations/context.ts';
+import { ownerOf, type Context } from '../operation/context.ts';
 import { localActor } from './actor.ts';
 import type { Instance } from './instance.ts';
-import { findPlace } from './place.ts';
+import { findPlace } from './install-paths.ts';
 
 /** Where a running server can be reached. */
 export interface Surfaces {

@@ -3,11 +3,11 @@ import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { openLedger, type LedgerPlace } from '../ledger/open.ts';
 import { refuseNewer, schemaVersion } from '../ledger/migrate.ts';
-import { openToLook, schemaOf } from '../ledger/reading.ts';
-import { tenantPlace } from '../ledger/tenant-place.ts';
+import { openToLook, schemaOf } from '../ledger/open-readonly.ts';
+import { tenantPlace } from '../ledger/tenant-location.ts';
 import { importLedgers, planImport } from '../ledger/transfer.ts';
-import type { JsonOutput } from '../operations/define.ts';
-import { alone, undisturbed } from './local.ts';
+import type { JsonOutput } from '../operation/define.ts';
+import { alone, undisturbed } from './local-engine.ts';
 
 /** Brings every ledger to this program's schema; one that cannot be is reported and harms no other. */
 export async function migrateAll(given: string | undefined, dryRun = false): Promise<JsonOutput> {

@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts';
-import { makeKeyRing } from '../engine/key-ring.ts';
-import { makeVault, type Vault } from '../engine/vault.ts';
+import { makeKeyRing } from '../access/key-ring.service.ts';
+import { makeVault, type Vault } from '../access/vault.service.ts';
 
 /** With the keys of the environment and of the state directory. */
 export function openVault({ state }: Pick<Config, 'state'>): Vault {

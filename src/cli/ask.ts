@@ -1,5 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
-import type { JsonOutput } from '../operations/define.ts';
+import type { JsonOutput } from '../operation/define.ts';
 import { HttpCaller } from './callers.ts';
 import { commands } from './commands.ts';
 import type { CommandDefinition } from './commands.ts';

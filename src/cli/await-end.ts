@@ -1,12 +1,12 @@
 import { formatDuration, parseDuration } from '../base/duration.ts';
 import { visible } from '../base/text.ts';
-import type { JsonOutput } from '../operations/define.ts';
+import type { JsonOutput } from '../operation/define.ts';
 import { ask, type Input } from './ask.ts';
 import type { CommandDefinition } from './commands.ts';
 import { repeatTargetInText } from './repeat-target.ts';
 import { findTarget, type Common, type Session } from './options.ts';
 import { isMoment } from './when.ts';
-import { rowOf, rowsOf } from './views/parts.ts';
+import { rowOf, rowsOf } from './view-parts.ts';
 
 /** How long one request waits; after it, whoever waits is told how far the work is. */
 const STEP_MS = 2000;

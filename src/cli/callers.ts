@@ -4,9 +4,9 @@ import type { ErrorCode } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
-import type { Context } from '../operations/context.ts';
-import type { JsonOutput, Operation } from '../operations/define.ts';
-import { toRequest } from '../operations/request.ts';
+import type { Context } from '../operation/context.ts';
+import type { JsonOutput, Operation } from '../operation/define.ts';
+import { toRequest } from '../operation/request.ts';
 import { commands } from './commands.ts';
 import type { CommandDefinition } from './commands.ts';
 import type { Caller } from './host.ts';
@@ -51,7 +51,7 @@ export class LocalCaller implements Caller {
   }
 
   async call(name: string, input: Readonly<Record<string, unknown>>): Promise<JsonOutput> {
-    const { invoke } = await import('../operations/invoke.ts');
+    const { invoke } = await import('../operation/invoke.ts');
     const operation = (await this.#load(name)).find((candidate) => candidate.name === name);
     if (operation === undefined) throw new Error(`there is no operation ${name}`);
     return invoke(operation, this.#context, input);
@@ -62,7 +62,7 @@ export class LocalCaller implements Caller {
 export type LoadOperations = (name: string) => Promise<readonly Operation[]>;
 
 export async function loadOperations(): Promise<readonly Operation[]> {
-  const { operations } = await import('../operations/index.ts');
+  const { operations } = await import('../operation/all.ts');
   return operations;
 }
 

@@ -1,9 +1,9 @@
-import { isOffered } from '../operations/define.ts';
-import type { CliSurface, Effect, HttpSurface, Operation } from '../operations/define.ts';
-import { operations } from '../operations/index.ts';
-import type { FieldSchema } from '../operations/request.ts';
-import { describeResult, type ResultShape } from '../operations/result/result-shape.ts';
-import { describeInput } from '../operations/wire.ts';
+import { isOffered } from '../operation/define.ts';
+import type { CliSurface, Effect, HttpSurface, Operation } from '../operation/define.ts';
+import { operations } from '../operation/all.ts';
+import type { FieldSchema } from '../operation/request.ts';
+import { describeResult, type ResultShape } from '../operation/result/result-shape.ts';
+import { describeInput } from '../operation/request-codec.ts';
 
 /** What the command line knows of an operation, as plain data. */
 export interface CommandDefinition extends Omit<CliSurface, 'exitCode'> {

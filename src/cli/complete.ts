@@ -9,7 +9,7 @@ import type { CliHost, CliIo } from './host.ts';
 import type { Common, Session } from './options.ts';
 import { showCell } from './print.ts';
 import { makeProgram } from './program.ts';
-import { rowsOf } from './views/parts.ts';
+import { rowsOf } from './view-parts.ts';
 
 /**
  * Prints what may stand in the place of the last word, one on each line, a description behind a tab.

@@ -1,13 +1,13 @@
 /** Results for `--json` that fit: whole when they are small, cut and marked when they are not. */
 import { limits } from '../base/limits.ts';
 import { visible } from '../base/text.ts';
-import type { JsonOutput } from '../operations/define.ts';
-import { compactResult } from '../operations/result/compact-result.ts';
-import { groupCuts } from '../operations/result/describe-cuts.ts';
-import { digest, type Cut } from '../operations/result/digest.ts';
-import { foldResult } from '../operations/result/fold-result.ts';
-import { pickFields, readFieldNames } from '../operations/result/pick-fields.ts';
-import type { ResultShape } from '../operations/result/result-shape.ts';
+import type { JsonOutput } from '../operation/define.ts';
+import { compactResult } from '../operation/result/compact-result.ts';
+import { groupCuts } from '../operation/result/describe-cuts.ts';
+import { digest, type Cut } from '../operation/result/digest.ts';
+import { foldResult } from '../operation/result/fold-result.ts';
+import { pickFields, readFieldNames } from '../operation/result/pick-fields.ts';
+import type { ResultShape } from '../operation/result/result-shape.ts';
 
 export interface FitOptions {
   readonly shape: ResultShape;

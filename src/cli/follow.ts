@@ -1,11 +1,11 @@
 import { toDuctileError } from '../base/errors.ts';
-import type { JsonOutput } from '../operations/define.ts';
+import type { JsonOutput } from '../operation/define.ts';
 import type { Input } from './ask.ts';
 import type { CommandDefinition } from './commands.ts';
 import type { CliIo } from './host.ts';
 import { makePrinter, type Common } from './options.ts';
 import { printError, showCell } from './print.ts';
-import { rowsOf } from './views/parts.ts';
+import { rowsOf } from './view-parts.ts';
 
 const LOOK_MS = 1000;
 

@@ -1,5 +1,5 @@
 import { isatty } from 'node:tty';
-import type { JsonOutput } from '../operations/define.ts';
+import type { JsonOutput } from '../operation/define.ts';
 import type { FoundSocket, Target } from './transport.ts';
 
 /** Asks for operations by name, wherever they run. */

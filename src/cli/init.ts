@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path';
 import { readHomeDirectory } from '../base/account.ts';
-import { isDryRun } from '../operations/write-mode.ts';
+import { isDryRun } from '../operation/write-mode.ts';
 import { ask, findCommand } from './ask.ts';
 import type { Input } from './ask.ts';
 import type { CliIo } from './host.ts';

@@ -2,14 +2,14 @@ import { resolve } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import type { Command } from 'commander';
 import { isObject } from '../base/json.ts';
-import type { JsonOutput } from '../operations/define.ts';
-import { isDryRun } from '../operations/write-mode.ts';
+import type { JsonOutput } from '../operation/define.ts';
+import { isDryRun } from '../operation/write-mode.ts';
 import { findTarget, makePrinter, refuseElsewhere } from './options.ts';
 import type { Common, Session } from './options.ts';
 import { printJson } from './print-json.ts';
 import { version } from './version.ts';
 import { showPlan } from './views.ts';
-import { showMoved } from './views/system.ts';
+import { showMoved } from '../engine/view.ts';
 
 /** The flags of every command that changes something. */
 interface ModeFlags {

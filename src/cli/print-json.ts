@@ -1,7 +1,7 @@
 import { formatByteSize } from '../base/byte-size.ts';
 import { limits } from '../base/limits.ts';
 import { visible } from '../base/text.ts';
-import type { JsonOutput } from '../operations/define.ts';
+import type { JsonOutput } from '../operation/define.ts';
 import { countBytes, fitResult, plainFit, type FittedResult } from './fit-result.ts';
 import type { CliIo } from './host.ts';
 import type { Common, Session } from './options.ts';

@@ -1,5 +1,5 @@
-import type { JsonOutput } from '../operations/define.ts';
-import { checkFieldNames, readFieldNames } from '../operations/result/pick-fields.ts';
+import type { JsonOutput } from '../operation/define.ts';
+import { checkFieldNames, readFieldNames } from '../operation/result/pick-fields.ts';
 import type { Input } from './ask.ts';
 import type { CommandDefinition } from './commands.ts';
 import { fitResult, type FitOptions, type FittedResult } from './fit-result.ts';

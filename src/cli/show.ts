@@ -1,12 +1,12 @@
 import { isObject } from '../base/json.ts';
-import type { JsonOutput, Table } from '../operations/define.ts';
-import { pickFields, readFieldNames } from '../operations/result/pick-fields.ts';
-import type { ResultShape } from '../operations/result/result-shape.ts';
+import type { JsonOutput, Table } from '../operation/define.ts';
+import { pickFields, readFieldNames } from '../operation/result/pick-fields.ts';
+import type { ResultShape } from '../operation/result/result-shape.ts';
 import type { CommandDefinition } from './commands.ts';
 import { makePrinter } from './options.ts';
 import type { Common } from './options.ts';
 import type { Paper, Printer } from './print.ts';
-import { rowsOf, showPairs, showProblems, withRealState } from './views/parts.ts';
+import { rowsOf, showPairs, showProblems, withRealState } from './view-parts.ts';
 import { showPlan, views } from './views.ts';
 
 /** Prints a result for people. */
@@ -79,7 +79,7 @@ export async function judge(
   output: JsonOutput,
 ): Promise<number> {
   if (!isJudged || output['dry_run'] === true) return 0;
-  const { operations } = await import('../operations/index.ts');
+  const { operations } = await import('../operation/all.ts');
   const { cli } = operations.find((operation) => operation.name === name) ?? {};
   return cli === undefined || 'absent' in cli ? 0 : (cli.exitCode?.(output) ?? 0);
 }

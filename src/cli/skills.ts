@@ -1,13 +1,13 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { toDuctileError } from '../base/errors.ts';
-import { isDryRun } from '../operations/write-mode.ts';
+import { isDryRun } from '../operation/write-mode.ts';
 import { ask } from './ask.ts';
 import { makePrinter } from './options.ts';
 import type { Common, Session } from './options.ts';
 import { printJson } from './print-json.ts';
 import { renderSkills, type SkillPlugin } from './skill-pages.ts';
-import { rowsOf } from './views/parts.ts';
+import { rowsOf } from './view-parts.ts';
 
 export interface SkillsOptions extends Common {
   readonly dir: string;

@@ -1,26 +1,26 @@
 /** How answers look to people where a table of their rows would not do. */
-import type { JsonOutput } from '../operations/define.ts';
+import type { JsonOutput } from '../operation/define.ts';
 import { showCell } from './print.ts';
 import type { Printer } from './print.ts';
-import { configViews } from './views/config.ts';
-import { controlViews } from './views/control.ts';
-import { doctorViews } from './views/doctor.ts';
-import { showCancel, showJob, showLogs, showRetry } from './views/job.ts';
-import { showCoreLog } from './views/logs.ts';
-import { showMetrics } from './views/metrics.ts';
-import { listOf } from './views/parts.ts';
-import type { View } from './views/parts.ts';
-import { packageViews } from './views/package.ts';
-import { pipelineViews } from './views/pipeline.ts';
-import { showPlugin, showPlugins, showRun } from './views/plugin.ts';
+import { configViews } from '../config/view.ts';
+import { controlViews } from '../directive/view.ts';
+import { doctorViews } from '../insight/doctor.view.ts';
+import { showCancel, showJob, showLogs, showRetry } from '../job/view.ts';
+import { showCoreLog } from '../job/logs.view.ts';
+import { showMetrics } from '../insight/metrics.view.ts';
+import { listOf } from './view-parts.ts';
+import type { View } from './view-parts.ts';
+import { packageViews } from '../package/view.ts';
+import { pipelineViews } from '../pipeline/view.ts';
+import { showPlugin, showPlugins, showRun } from '../plugin/view.ts';
 import { showProof } from './views/prove.ts';
 import { workshopViews } from './views/workshop.ts';
-import { runViews } from './views/run.ts';
-import { signalViews } from './views/signal.ts';
-import { showCheck, showStatus } from './views/system.ts';
-import { showTree } from './views/tree.ts';
-import { webhookViews } from './views/webhook.ts';
-import { showWhy } from './views/why.ts';
+import { runViews } from '../pipeline/run/run.view.ts';
+import { signalViews } from '../signal/view.ts';
+import { showCheck, showStatus } from '../engine/view.ts';
+import { showTree } from '../job/tree.view.ts';
+import { webhookViews } from '../webhook/view.ts';
+import { showWhy } from '../insight/view.ts';
 
 export const views: Readonly<Record<string, View>> = {
   ...configViews,

@@ -1,6 +1,6 @@
 import { parseDuration } from '../base/duration.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
-import type { JsonOutput } from '../operations/define.ts';
+import type { JsonOutput } from '../operation/define.ts';
 import type { CommandDefinition } from './commands.ts';
 import type { CliIo } from './host.ts';
 import type { Common } from './options.ts';
@@ -9,7 +9,7 @@ import { printError, showCell } from './print.ts';
 import { render } from './show.ts';
 import { fitOf } from './show-json.ts';
 import { sayTime } from './when.ts';
-import { rowsOf } from './views/parts.ts';
+import { rowsOf } from './view-parts.ts';
 import { cut } from './width.ts';
 
 const USUAL_MS = 2000;

@@ -9,7 +9,7 @@ import type {
   RouteConfig,
   ServiceConfig,
 } from './config.ts';
-import { toPipelineEntry } from '../pipeline/entry.ts';
+import { toPipelineEntry } from '../pipeline/language/entry.ts';
 import { toSchedule } from '../schedule/entry.ts';
 import { keyText, type Path } from './document.ts';
 import { hostTimezone } from './fields.ts';

@@ -1,11 +1,11 @@
 import type { JsonObject } from '../base/json.ts';
 import type { Approvals } from '../directive/approval.ts';
-import type { PipelineEntry } from '../pipeline/entry.ts';
+import type { PipelineEntry } from '../pipeline/language/entry.ts';
 import type { QuietHours } from '../schedule/quiet.ts';
 import type { Schedule } from '../schedule/schedule.ts';
-import type { Order } from '../webhook/chain.ts';
+import type { Order } from '../webhook/check.ts';
 import type { EventRules } from '../webhook/event-type.ts';
-import type { HmacScheme } from '../webhook/hmac.ts';
+import type { HmacScheme } from '../webhook/verify/hmac.ts';
 import type { HandlerConfig } from './handler.ts';
 import type { Problem } from './problem.ts';
 import type { TelemetryConfig } from './telemetry.ts';

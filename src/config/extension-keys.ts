@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { formOf } from '../pipeline/entry-fields.ts';
+import { formOf } from '../pipeline/language/entry-fields.ts';
 import { unwrap } from './issues.ts';
 import { toPlain } from './located.ts';
 import type { LocatedNode } from './located.ts';

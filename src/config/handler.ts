@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { section, text } from '../base/fields.ts';
-import { read } from '../pipeline/entry-fields.ts';
-import { parseTemplate, type Template } from '../pipeline/template.ts';
+import { read } from '../pipeline/language/entry-fields.ts';
+import { parseTemplate, type Template } from '../pipeline/language/template.ts';
 
 /** A signal that asks for a directive, on behalf of the installation that brought it. */
 export interface HandlerConfig {

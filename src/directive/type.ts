@@ -1,6 +1,6 @@
 import type * as z from 'zod';
 import type { JsonObject } from '../base/json.ts';
-import type { Role } from './role.ts';
+import type { Role } from '../access/roles.ts';
 
 /** What is known of a kind of directive without doing anything. */
 export interface DirectiveType<Params extends object = JsonObject> {

@@ -6,11 +6,11 @@ import { ONE_WORKER } from '../config/findings.ts';
 import { notLocked } from '../config/integrity.ts';
 import { describeProblem, type Problem } from '../config/problem.ts';
 import type { ClaimablePlugin } from '../ledger/ledger.ts';
-import type { Pipeline } from '../pipeline/pipeline.ts';
+import type { Pipeline } from '../pipeline/language/pipeline.ts';
 import type { Route } from '../pipeline/route.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';
-import type { FollowRules } from './follow.ts';
+import type { FollowRules } from '../signal/handle.service.ts';
 import { makeFollowRules, toClaimable } from './rules.ts';
 
 /** What is read from files, all of it at one time. */

@@ -1,9 +1,9 @@
 import { DuctileError } from '../base/errors.ts';
 import type { Directive } from '../directive/directive.ts';
 import type { EngineStatus } from './engine.ts';
-import type { Webhooks } from './hooks.ts';
-import type { TokenStore } from './token-store.ts';
-import { isToken, type Principal } from './tokens.ts';
+import type { Webhooks } from '../webhook/webhooks.ts';
+import type { TokenStore } from '../access/tokens.service.ts';
+import { isToken, type Principal } from '../access/principal.service.ts';
 
 /** What the parts must know of the engine as a whole. */
 export interface EngineLife {

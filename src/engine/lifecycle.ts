@@ -4,7 +4,7 @@ import type { Log } from '../base/log.ts';
 import { settlesWithin } from '../base/within.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Host } from '../plugin/process.ts';
-import type { Dispatcher } from './dispatcher.ts';
+import type { Dispatcher } from '../job/dispatcher.service.ts';
 
 /** What the last writes get when the ledger does not answer at shutdown. */
 export const LAST_WRITES_MS = 10_000;

@@ -6,16 +6,16 @@ import type { RefusedInstallation } from '../config/installed.ts';
 import { findPackages, type Packages } from '../config/packages.ts';
 import type { Job } from '../job/job.ts';
 import type { Enqueued, Ledger } from '../ledger/ledger.ts';
-import type { Outlook } from '../ledger/outlook.ts';
-import type { Pipeline } from '../pipeline/pipeline.ts';
-import type { Run } from '../pipeline/run.ts';
+import type { Outlook } from '../tenant/outlook.ts';
+import type { Pipeline } from '../pipeline/language/pipeline.ts';
+import type { Run } from '../pipeline/run/run.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { IsolationState } from '../plugin/isolation.ts';
-import type { Activity } from './activity.ts';
-import type { DirectAnswer } from './directive-answers.ts';
-import type { DirectRequest } from './directive-definition.ts';
-import type { Directives } from './directives.ts';
-import type { SignalDoor } from './emit.ts';
+import type { Activity } from '../signal/activity.service.ts';
+import type { DirectAnswer } from '../directive/directive-result.service.ts';
+import type { DirectRequest } from '../directive/define.service.ts';
+import type { Directives } from '../directive/request.service.ts';
+import type { SignalDoor } from '../signal/emit.service.ts';
 import type {
   Duties,
   Engine,
@@ -28,19 +28,19 @@ import type {
   TriggerSubmission,
 } from './engine.ts';
 import { tellSchemas, type Blueprint } from './generation.ts';
-import { hasInit } from './health.ts';
+import { hasInit } from '../job/plugin-init.service.ts';
 import { drain, endStart, LAST_WRITES_MS, startInSteps, takeLeave } from './lifecycle.ts';
-import type { Meters } from './meters.ts';
-import type { Observations } from './observations.ts';
+import type { Meters } from '../insight/metrics.service.ts';
+import type { Observations } from '../insight/observations.service.ts';
 import type { EngineParts } from './parts.ts';
-import type { Quota } from './quota.ts';
-import type { HookDoor, Webhooks } from './hooks.ts';
-import type { Reach, RunTokens } from './run-tokens.ts';
-import type { TokenStore } from './token-store.ts';
-import { refuseUnisolated } from './unisolated.ts';
-import { observeWebhooks } from './observe-webhooks.ts';
-import type { ExpectedEnd } from './waiters.ts';
-import { makeWebhooks } from './webhooks.ts';
+import type { Quota } from '../tenant/quota.service.ts';
+import type { HookDoor, Webhooks } from '../webhook/webhooks.ts';
+import type { Reach, RunTokens } from '../access/attempt-tokens.service.ts';
+import type { TokenStore } from '../access/tokens.service.ts';
+import { refuseUnisolated } from '../tenant/require-isolation.service.ts';
+import { observeWebhooks } from '../webhook/metrics.service.ts';
+import type { ExpectedEnd } from '../job/completion.service.ts';
+import { makeWebhooks } from '../webhook/receive.service.ts';
 import { Wiring } from './wiring.ts';
 
 /** The engine of this process: what can be asked of it, and how it starts and stops. */

@@ -5,16 +5,16 @@ import type { Host } from '../plugin/process.ts';
 import type { Directive } from '../directive/directive.ts';
 import type { Engine } from './engine.ts';
 import type { Blueprint } from './generation.ts';
-import type { Reach, RunTokens } from './run-tokens.ts';
-import type { Meters } from './meters.ts';
-import type { Runner } from './runner.ts';
-import type { Principal } from './tokens.ts';
-import type { TenantKeeper, TenantSelf } from './tenants.ts';
-import type { Tracer } from './tracer.ts';
-import type { IndexChecks } from './index-checks.ts';
-import type { Turns } from './turns.ts';
-import type { IsolationOf } from './unisolated.ts';
-import type { Vault } from './vault.ts';
+import type { Reach, RunTokens } from '../access/attempt-tokens.service.ts';
+import type { Meters } from '../insight/metrics.service.ts';
+import type { Runner } from '../job/run-plugin.service.ts';
+import type { Principal } from '../access/principal.service.ts';
+import type { TenantKeeper, TenantSelf } from '../tenant/pool-types.service.ts';
+import type { Tracer } from '../insight/tracer.service.ts';
+import type { IndexChecks } from '../insight/index-checks.service.ts';
+import type { Turns } from '../job/fair-share.service.ts';
+import type { IsolationOf } from '../tenant/require-isolation.service.ts';
+import type { Vault } from '../access/vault.service.ts';
 
 /** What an engine is made of; whoever makes it owns the ledger. */
 export interface EngineParts {

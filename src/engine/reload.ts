@@ -8,12 +8,12 @@ import { probe } from '../base/probe.ts';
 import type { Config } from '../config/config.ts';
 import { redact } from '../config/effective.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { describeChanges, findFixed, findForsaken } from './changes.ts';
-import type { DirectiveDefinition } from './directive-definition.ts';
+import { describeChanges, findFixed, findForsaken } from './config-changes.ts';
+import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { GenerationStatus, ReloadReport } from './engine.ts';
 import { makeGeneration, tellFindings, type Blueprint, type Generation } from './generation.ts';
-import { tellStranded } from './stranded-hooks.ts';
-import { claimTokenNames } from './token-names.ts';
+import { tellStranded } from '../webhook/unreachable.service.ts';
+import { claimTokenNames } from '../access/token-names.service.ts';
 
 export interface ReloaderOptions {
   readonly processId: string;

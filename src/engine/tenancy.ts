@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts';
-import type { TenantSeams } from './direct-tenants.ts';
+import type { TenantSeams } from '../tenant/change.service.ts';
 import type { EngineParts } from './parts.ts';
-import { refuseUnisolated } from './unisolated.ts';
+import { refuseUnisolated } from '../tenant/require-isolation.service.ts';
 
 /** What directives must know of tenants: that this is one, or that there are others. */
 export interface TenancySeams {

@@ -4,12 +4,12 @@ import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { unquote } from '../base/text.ts';
 import { readTraceparent } from '../base/trace.ts';
-import { authorizeUrl, type Admission } from '../operations/access.ts';
-import type { Context } from '../operations/context.ts';
-import type { JsonOutput, Operation } from '../operations/define.ts';
-import { invoke } from '../operations/invoke.ts';
-import { answerOnce, type Answer } from '../operations/once.ts';
-import { fromRequest, type RequestParts } from '../operations/wire.ts';
+import { authorizeUrl, type Admission } from '../access/authorize.operations.ts';
+import type { Context } from '../operation/context.ts';
+import type { JsonOutput, Operation } from '../operation/define.ts';
+import { invoke } from '../operation/invoke.ts';
+import { answerOnce, type Answer } from '../operation/idempotent.ts';
+import { fromRequest, type RequestParts } from '../operation/request-codec.ts';
 import {
   fromCloudEvent,
   fromCloudEvents,

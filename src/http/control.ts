@@ -1,6 +1,6 @@
 import type { Log } from '../base/log.ts';
-import type { Context } from '../operations/context.ts';
-import { operations } from '../operations/index.ts';
+import type { Context } from '../operation/context.ts';
+import { operations } from '../operation/all.ts';
 import { makeApi, type ApiOptions } from './api.ts';
 import { controlGate, tokenGate, type Gate } from './gate.ts';
 import { makeHookListener, makeHookServer } from './hooks.ts';

@@ -12,8 +12,8 @@ import {
   noteWrongToken,
   SCRAPER,
   type Admission,
-} from '../operations/access.ts';
-import type { Context } from '../operations/context.ts';
+} from '../access/authorize.operations.ts';
+import type { Context } from '../operation/context.ts';
 import { allowOrigin } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { hasRepeated, inspectHost } from './inspect.ts';

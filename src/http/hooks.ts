@@ -2,15 +2,15 @@ import type { RequestListener } from 'node:http';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
-import type { Context } from '../operations/context.ts';
+import type { Context } from '../operation/context.ts';
 import {
   hasEndpoint,
   hookRules,
   receiveAt,
   receiveHook,
   tellHealth,
-} from '../operations/hook-receive.ts';
-import type { Answer } from '../webhook/chain.ts';
+} from '../webhook/receive.operations.ts';
+import type { Answer } from '../webhook/check.ts';
 import type { Incoming } from '../webhook/request.ts';
 import { readBytes } from './body.ts';
 import { makeCrowd } from './crowd.ts';

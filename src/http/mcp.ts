@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { DuctileError } from '../base/errors.ts';
-import { accessRules } from '../operations/access.ts';
-import type { Context } from '../operations/context.ts';
+import { accessRules } from '../access/authorize.operations.ts';
+import type { Context } from '../operation/context.ts';
 import { readBody } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import type { Gate } from './gate.ts';

@@ -1,6 +1,6 @@
-import { isOffered, type HttpSurface, type Operation } from '../operations/define.ts';
-import type { FieldSchema } from '../operations/request.ts';
-import { describeInput } from '../operations/wire.ts';
+import { isOffered, type HttpSurface, type Operation } from '../operation/define.ts';
+import type { FieldSchema } from '../operation/request.ts';
+import { describeInput } from '../operation/request-codec.ts';
 
 /** An operation at its place, with everything about it that is the same for each request. */
 export interface Route {

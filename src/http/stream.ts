@@ -1,9 +1,14 @@
 import { once } from 'node:events';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import type { Context } from '../operations/context.ts';
-import type { JsonOutput, Operation } from '../operations/define.ts';
-import { readEventPage, waitForBeat, waitForEvents, type EventPage } from '../operations/events.ts';
+import type { Context } from '../operation/context.ts';
+import type { JsonOutput, Operation } from '../operation/define.ts';
+import {
+  readEventPage,
+  waitForBeat,
+  waitForEvents,
+  type EventPage,
+} from '../signal/event-feed.operations.ts';
 import type { Exchange } from './exchange.ts';
 
 type Principal = Context['principal'];

@@ -5,12 +5,12 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { handOver } from '../base/files.ts';
 import { checkSqliteFile, findAll } from './check.ts';
 import { tables, type Row, type Store, type TableName } from './dialect.ts';
-import type { CopyDirective } from './directives.ts';
+import type { CopyDirective } from '../directive/types.ts';
 import { migrate, schemaVersion } from './migrate.ts';
 import { derivedColumns } from './migrations/0012-words.ts';
-import type { PostgresStore } from './postgres.ts';
-import { readInThread } from './sqlite-thread.ts';
-import { openSqlite, type SqliteStore } from './sqlite.ts';
+import type { PostgresStore } from './postgres/store.ts';
+import { readInThread } from './sqlite/read-thread.ts';
+import { openSqlite, type SqliteStore } from './sqlite/store.ts';
 
 const PAGES_PER_STEP = 256;
 /** As many as a file of SQLite may have, as far as a step can count. */

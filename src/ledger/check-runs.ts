@@ -1,5 +1,5 @@
 import type { Dialect } from './dialect.ts';
-import { isSweeping } from './queries/run-sweep.ts';
+import { isSweeping } from '../pipeline/run/sweep.sql.ts';
 
 /** Of runs and their branches: each query counts rows that must not exist. */
 export function runInvariants(d: Dialect): readonly (readonly [name: string, sql: string])[] {

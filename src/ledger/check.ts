@@ -3,9 +3,9 @@ import { canonical } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { runInvariants } from './check-runs.ts';
 import type { Dialect } from './dialect.ts';
-import { attemptIdIn } from './queries/attempt.ts';
-import { int } from './queries/row.ts';
-import type { Reading } from './sqlite-thread.ts';
+import { attemptIdIn } from '../job/attempt.sql.ts';
+import { int } from '../job/job-row.sql.ts';
+import type { Reading } from './sqlite/read-thread.ts';
 
 /** What the database itself can say about its file. */
 export async function checkSqliteFile({ run }: Reading): Promise<string[]> {

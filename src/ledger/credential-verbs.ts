@@ -1,4 +1,4 @@
-import type { CredentialVerbs } from './credentials.ts';
+import type { CredentialVerbs } from '../access/types.ts';
 import type { Store } from './dialect.ts';
 import {
   countSeals,
@@ -8,7 +8,7 @@ import {
   listSealedUnder,
   noteCredentialUse,
   reseal,
-} from './queries/credential.ts';
+} from '../access/credential.sql.ts';
 
 export function makeCredentialVerbs({ find, read, write }: Store): CredentialVerbs {
   return {

@@ -1,8 +1,8 @@
 import { DuctileError } from '../base/errors.ts';
 
-import type { AsksOf } from './directives.ts';
+import type { AsksOf } from '../directive/types.ts';
 import type { JobEnd } from './ledger.ts';
-import type { FollowHalt, OpenSignal } from './runs.ts';
+import type { FollowHalt, OpenSignal } from '../pipeline/run/types.ts';
 
 /** What differs between the two databases. Nothing outside this folder knows which one it is. */
 export interface Dialect {

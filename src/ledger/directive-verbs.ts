@@ -1,16 +1,21 @@
 import type { Store, VerbName } from './dialect.ts';
-import type { DirectiveVerbs, DirectRequest } from './directives.ts';
-import { cancelMany, retryMany } from './queries/bulk.ts';
+import type { DirectiveVerbs, DirectRequest } from '../directive/types.ts';
+import { cancelMany, retryMany } from '../job/bulk.sql.ts';
 import {
   approveDirective,
   cancelDirective,
   listDueDirectives,
   releaseDirective,
   startDirective,
-} from './queries/directive-wait.ts';
-import { closeDirective, direct, findDirective, listDirectives } from './queries/directive.ts';
-import { closeKey, openKey } from './queries/idempotency.ts';
-import { directiveStatistics } from './queries/statistics.ts';
+} from '../directive/deferred.sql.ts';
+import {
+  closeDirective,
+  direct,
+  findDirective,
+  listDirectives,
+} from '../directive/directive.sql.ts';
+import { closeKey, openKey } from '../operation/idempotency.sql.ts';
+import { directiveStatistics } from '../insight/statistics.sql.ts';
 import {
   claimTokenNames,
   describeTakenName,
@@ -18,7 +23,7 @@ import {
   listTokenOrigins,
   listTokens,
   noteTokenUse,
-} from './queries/token.ts';
+} from '../access/token.sql.ts';
 
 export function makeDirectiveVerbs({
   find,

@@ -1,11 +1,11 @@
 import type { Store } from './dialect.ts';
-import type { FindingReads } from './finding-reads.ts';
+import type { FindingReads } from '../insight/finding-reads.ts';
 import {
   listDeadJobs,
   listHaltedRuns,
   listOpenQuestions,
   listSealKeyIds,
-} from './queries/finding.ts';
+} from '../insight/finding.sql.ts';
 
 export function makeFindingReads({ read }: Store): FindingReads {
   return {

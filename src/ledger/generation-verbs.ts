@@ -1,6 +1,6 @@
 import type { Store } from './dialect.ts';
-import type { GenerationVerbs } from './generations.ts';
-import { listHealth, noteHealth, requireInits, reviewHealth } from './queries/health.ts';
+import type { GenerationVerbs } from '../config/snapshot-types.ts';
+import { listHealth, noteHealth, requireInits, reviewHealth } from '../job/plugin-init.sql.ts';
 import {
   findSnapshot,
   listSnapshots,
@@ -8,8 +8,8 @@ import {
   maskSnapshots,
   recordSnapshot,
   touchSnapshot,
-} from './queries/snapshot.ts';
-import { attemptStatistics, queueStatistics } from './queries/statistics.ts';
+} from '../config/snapshot.sql.ts';
+import { attemptStatistics, queueStatistics } from '../insight/statistics.sql.ts';
 
 export function makeGenerationVerbs({ find, read, write }: Store): GenerationVerbs {
   return {

@@ -1,5 +1,5 @@
 import type { Store } from './dialect.ts';
-import type { IncidentVerbs } from './incidents.ts';
+import type { IncidentVerbs } from '../insight/types.ts';
 import {
   findIncident,
   listIncidents,
@@ -7,7 +7,7 @@ import {
   readHeads,
   readLastEnds,
   takeWatch,
-} from './queries/incident.ts';
+} from '../insight/incident.sql.ts';
 
 export function makeIncidentVerbs({ find, read, write }: Store): IncidentVerbs {
   return {

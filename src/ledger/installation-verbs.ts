@@ -1,11 +1,11 @@
 import type { Store } from './dialect.ts';
-import type { InstallationVerbs } from './installations.ts';
+import type { InstallationVerbs } from '../package/types.ts';
 import {
   installationsVersion,
   listInstallations,
   listProvenance,
   noteInstallation,
-} from './queries/installation.ts';
+} from '../package/installation.sql.ts';
 
 export function makeInstallationVerbs({ read, write }: Store): InstallationVerbs {
   return {

@@ -1,12 +1,12 @@
 import { limits } from '../base/limits.ts';
 import type { Store } from './dialect.ts';
 import type { Ledger } from './ledger.ts';
-import { attemptsOf, listAttempts } from './queries/attempt.ts';
-import { readAttemptPage } from './queries/attempt-page.ts';
-import { cancel } from './queries/bulk.ts';
-import { countJobs, countQueue, findJob, listJobs, promote } from './queries/job.ts';
-import { countJobPage, readJobPage } from './queries/job-page.ts';
-import { listFacts, readState } from './queries/state.ts';
+import { attemptsOf, listAttempts } from '../job/attempt.sql.ts';
+import { readAttemptPage } from '../job/attempt-page.sql.ts';
+import { cancel } from '../job/bulk.sql.ts';
+import { countJobs, countQueue, findJob, listJobs, promote } from '../job/job.sql.ts';
+import { countJobPage, readJobPage } from '../job/job-page.sql.ts';
+import { listFacts, readState } from '../job/plugin-state.sql.ts';
 
 type JobVerb =
   | 'attemptPage'

@@ -1,29 +1,29 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Directive } from '../directive/directive.ts';
-import { history } from '../directive/prune.ts';
+import { history } from '../job/prune-directives.ts';
 import type { Attempt, AttemptReport } from '../job/attempt.ts';
 import type { Job, JobDraft } from '../job/job.ts';
 import type { Ending } from '../job/outcome.ts';
 import type { CancelAnswer, JobStatus } from '../job/state.ts';
-import type { Arrival } from '../pipeline/move.ts';
+import type { Arrival } from '../pipeline/run/transition.ts';
 import type { SignalDraft } from '../signal/signal.ts';
-import type { AttemptFilter, AttemptPage, AttemptPageFilter } from './attempts.ts';
-import type { CredentialVerbs } from './credentials.ts';
-import type { CopyDirective, DirectiveClosing, DirectiveVerbs } from './directives.ts';
-import type { EventLimit, EventPlace, EventRows } from './events.ts';
-import type { FindingReads } from './finding-reads.ts';
-import type { GenerationVerbs } from './generations.ts';
-import type { IncidentVerbs } from './incidents.ts';
-import type { InstallationVerbs } from './installations.ts';
-import type { JobFilter, JobPageVerbs } from './job-pages.ts';
+import type { AttemptFilter, AttemptPage, AttemptPageFilter } from '../job/attempt-types.ts';
+import type { CredentialVerbs } from '../access/types.ts';
+import type { CopyDirective, DirectiveClosing, DirectiveVerbs } from '../directive/types.ts';
+import type { EventLimit, EventPlace, EventRows } from '../signal/event-types.ts';
+import type { FindingReads } from '../insight/finding-reads.ts';
+import type { GenerationVerbs } from '../config/snapshot-types.ts';
+import type { IncidentVerbs } from '../insight/types.ts';
+import type { InstallationVerbs } from '../package/types.ts';
+import type { JobFilter, JobPageVerbs } from '../job/page-types.ts';
 import type { ListPageVerbs } from './list-pages.ts';
-import type { Followers, RunDraft, RunNews, RunStart, RunVerbs } from './runs.ts';
-import type { ScheduleVerbs } from './schedules.ts';
-import type { ObservationVerbs } from './observations.ts';
-import type { OutlookVerbs } from './outlook.ts';
-import type { SignalVerbs } from './signals.ts';
-import type { QueueLimit, TenantVerbs } from './tenants.ts';
-import type { WebhookVerbs } from './webhooks.ts';
+import type { Followers, RunDraft, RunNews, RunStart, RunVerbs } from '../pipeline/run/types.ts';
+import type { ScheduleVerbs } from '../schedule/types.ts';
+import type { ObservationVerbs } from '../insight/observation-types.ts';
+import type { OutlookVerbs } from '../tenant/outlook.ts';
+import type { SignalVerbs } from '../signal/types.ts';
+import type { QueueLimit, TenantVerbs } from '../tenant/types.ts';
+import type { WebhookVerbs } from '../webhook/types.ts';
 
 /**
  * A tenant's durable record, in the verbs of the domain. Each writing verb is one whole transaction,

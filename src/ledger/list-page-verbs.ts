@@ -1,9 +1,9 @@
 import type { Store } from './dialect.ts';
 import type { ListPageVerbs } from './list-pages.ts';
-import { readDeliveryPage } from './queries/delivery-page.ts';
-import { readDirectivePage } from './queries/directive-page.ts';
-import { readRunPage } from './queries/run-page.ts';
-import { readSignalPage } from './queries/signal-page.ts';
+import { readDeliveryPage } from '../webhook/delivery-page.sql.ts';
+import { readDirectivePage } from '../directive/directive-page.sql.ts';
+import { readRunPage } from '../pipeline/run/run-page.sql.ts';
+import { readSignalPage } from '../signal/signal-page.sql.ts';
 
 export function makeListPageVerbs({ read }: Store): ListPageVerbs {
   return {

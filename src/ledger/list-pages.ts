@@ -1,10 +1,10 @@
 import type { Directive } from '../directive/directive.ts';
-import type { Run } from '../pipeline/run.ts';
+import type { Run } from '../pipeline/run/run.ts';
 import type { Signal } from '../signal/signal.ts';
-import type { DirectiveFilter } from './directives.ts';
-import type { RunFilter } from './runs.ts';
-import type { SignalFilter } from './signals.ts';
-import type { DeliveryFilter, DeliveryRow } from './webhooks.ts';
+import type { DirectiveFilter } from '../directive/types.ts';
+import type { RunFilter } from '../pipeline/run/types.ts';
+import type { SignalFilter } from '../signal/types.ts';
+import type { DeliveryFilter, DeliveryRow } from '../webhook/types.ts';
 
 /** Lists for people, besides that of jobs. Each looks at a bounded number of rows, whatever the filter. */
 export interface ListPageVerbs {

@@ -1,6 +1,6 @@
 import type { Store } from './dialect.ts';
-import type { ObservationVerbs } from './observations.ts';
-import { listObservations, recordObservations } from './queries/observation.ts';
+import type { ObservationVerbs } from '../insight/observation-types.ts';
+import { listObservations, recordObservations } from '../insight/observation.sql.ts';
 
 export function makeObservationVerbs({ read, write }: Store): ObservationVerbs {
   return {

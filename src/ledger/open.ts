@@ -14,8 +14,8 @@ import { checkSqliteIndexes } from './check-indexes.ts';
 import type { Store, Transaction, VerbName } from './dialect.ts';
 import { makeCredentialVerbs } from './credential-verbs.ts';
 import { makeDirectiveVerbs } from './directive-verbs.ts';
-import type { AskedDirective, AsksOf, OnAsked } from './directives.ts';
-import { withEnds } from './ends.ts';
+import type { AskedDirective, AsksOf, OnAsked } from '../directive/types.ts';
+import { withEnds } from './ended-jobs.ts';
 import { makeEventVerbs } from './event-verbs.ts';
 import { makeFindingReads } from './finding-verbs.ts';
 import { makeGenerationVerbs } from './generation-verbs.ts';
@@ -29,16 +29,16 @@ import { silent, type Notifier } from './notifier.ts';
 import { makeObservationVerbs } from './observation-verbs.ts';
 import { makeProcessVerbs } from './process-verbs.ts';
 import { makeRunVerbs } from './run-verbs.ts';
-import type { OpenSignal } from './runs.ts';
+import type { OpenSignal } from '../pipeline/run/types.ts';
 import { makeScheduleVerbs } from './schedule-verbs.ts';
-import { claim } from './queries/claim.ts';
-import { readMeta, writeMeta } from './queries/meta.ts';
-import { countPrunable, prune } from './queries/prune.ts';
-import { text } from './queries/row.ts';
-import { exchange, settle } from './queries/settle.ts';
+import { claim } from '../job/claim.sql.ts';
+import { readMeta, writeMeta } from './meta.ts';
+import { countPrunable, prune } from '../job/prune.sql.ts';
+import { text } from '../job/job-row.sql.ts';
+import { exchange, settle } from '../job/settle.sql.ts';
 import { makeSignalVerbs } from './signal-verbs.ts';
-import { readInThread, type Reading } from './sqlite-thread.ts';
-import { openSqlite } from './sqlite.ts';
+import { readInThread, type Reading } from './sqlite/read-thread.ts';
+import { openSqlite } from './sqlite/store.ts';
 import { makeOutlookVerbs } from './outlook-verbs.ts';
 import { makeTenantVerbs } from './tenant-verbs.ts';
 import { makeWebhookVerbs } from './webhook-verbs.ts';
@@ -131,7 +131,7 @@ async function openPostgresLedger(
   tenancy: Tenancy | undefined,
 ): Promise<Ledger> {
   // Who works on a file never loads the driver.
-  const { openPostgresParts } = await import('./open-postgres.ts');
+  const { openPostgresParts } = await import('./postgres/open.ts');
   if (tenancy === undefined) {
     const { store, notifier, care } = await openPostgresParts(url, schema, signal);
     return makeLedger(store, notifier, care);

@@ -1,8 +1,8 @@
 import type { Store } from './dialect.ts';
-import type { OutlookVerbs } from './outlook.ts';
-import { readHolder } from './queries/dependency.ts';
-import { listRunDurations, readLine } from './queries/line.ts';
-import { notePruned, readOutlook, readUsage } from './queries/outlook.ts';
+import type { OutlookVerbs } from '../tenant/outlook.ts';
+import { readHolder } from '../job/dependency.sql.ts';
+import { listRunDurations, readLine } from '../job/queue-position.sql.ts';
+import { notePruned, readOutlook, readUsage } from '../tenant/due-work.sql.ts';
 
 export function makeOutlookVerbs({ read, write }: Store): OutlookVerbs {
   return {

@@ -9,7 +9,7 @@ import {
   queuedOf,
   reap,
   unrunnable,
-} from './queries/process.ts';
+} from '../job/process.sql.ts';
 
 type ProcessVerb =
   | 'reap'

@@ -2,11 +2,11 @@ import { backupPostgres, copySqlite } from './backup.ts';
 import type { Dialect, TableName, Transaction } from './dialect.ts';
 import { refuseNewer } from './migrate.ts';
 import { openLedger, type LedgerPlace } from './open.ts';
-import { writeMeta } from './queries/meta.ts';
-import { int } from './queries/row.ts';
-import { refuseOlder, schemaOf } from './reading.ts';
-import { openToRead } from './sqlite-file.ts';
-import { openSqlite } from './sqlite.ts';
+import { writeMeta } from './meta.ts';
+import { int } from '../job/job-row.sql.ts';
+import { refuseOlder, schemaOf } from './open-readonly.ts';
+import { openToRead } from './sqlite/file.ts';
+import { openSqlite } from './sqlite/store.ts';
 
 /** What a copy was made of. */
 export interface Rehearsed {
@@ -55,7 +55,7 @@ async function copy(place: LedgerPlace, target: string): Promise<void> {
   if (version === undefined) return;
   refuseNewer(version);
   refuseOlder(version);
-  const { openPostgres } = await import('./postgres.ts');
+  const { openPostgres } = await import('./postgres/store.ts');
   const store = openPostgres(place.url, place.schema);
   try {
     await backupPostgres(store, target);

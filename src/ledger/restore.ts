@@ -10,13 +10,13 @@ import { checkSqliteFile, findAll } from './check.ts';
 import { tables, type Row, type Transaction } from './dialect.ts';
 import { migrate, refuseNewer, schemaVersion } from './migrate.ts';
 import { openLedger, type LedgerPlace } from './open.ts';
-import { openPostgres, type PostgresStore } from './postgres.ts';
-import { writeMeta } from './queries/meta.ts';
-import { int, text } from './queries/row.ts';
-import { openToLook, schemaOf } from './reading.ts';
-import { APPLICATION_ID, openToRead, pragma } from './sqlite-file.ts';
-import { readInThread } from './sqlite-thread.ts';
-import { openSqlite } from './sqlite.ts';
+import { openPostgres, type PostgresStore } from './postgres/store.ts';
+import { writeMeta } from './meta.ts';
+import { int, text } from '../job/job-row.sql.ts';
+import { openToLook, schemaOf } from './open-readonly.ts';
+import { APPLICATION_ID, openToRead, pragma } from './sqlite/file.ts';
+import { readInThread } from './sqlite/read-thread.ts';
+import { openSqlite } from './sqlite/store.ts';
 import { isUsed } from './used.ts';
 
 export interface Restored {

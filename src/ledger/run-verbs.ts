@@ -1,8 +1,8 @@
 import type { Store, Transaction } from './dialect.ts';
 import type { EnqueueBatch, Ledger } from './ledger.ts';
-import { advanceBranch, claimBranches, prepareJoin } from './queries/advance.ts';
-import { releaseBranch } from './queries/advance-release.ts';
-import { enqueue } from './queries/enqueue.ts';
+import { advanceBranch, claimBranches, prepareJoin } from '../pipeline/run/advance.sql.ts';
+import { releaseBranch } from '../pipeline/run/advance-release.sql.ts';
+import { enqueue } from '../job/enqueue.sql.ts';
 import {
   findRun,
   listAdvancements,
@@ -13,14 +13,14 @@ import {
   listSteps,
   listWaitedSignals,
   rememberDefinitions,
-} from './queries/run.ts';
-import { beginRuns } from './queries/run-start.ts';
-import { requireQueueRoom } from './queries/queue-room.ts';
-import { refusesRewind } from './queries/rewind.ts';
-import { areAwaited } from './queries/signal.ts';
-import { findGraph, readBase, readContext } from './queries/standing.ts';
-import { findStepSignal } from './queries/step-event.ts';
-import type { RunVerbs } from './runs.ts';
+} from '../pipeline/run/run.sql.ts';
+import { beginRuns } from '../pipeline/run/start.sql.ts';
+import { requireQueueRoom } from '../job/queue-room.sql.ts';
+import { refusesRewind } from '../pipeline/run/retry-from.sql.ts';
+import { areAwaited } from '../signal/signal.sql.ts';
+import { findGraph, readBase, readContext } from '../pipeline/run/load-branch.sql.ts';
+import { findStepSignal } from '../pipeline/run/step-event.sql.ts';
+import type { RunVerbs } from '../pipeline/run/types.ts';
 
 /** And those by which they begin, alone or with what else comes in. */
 export function makeRunVerbs({

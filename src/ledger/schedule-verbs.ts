@@ -1,9 +1,14 @@
 import type { Store } from './dialect.ts';
-import { countOpenBreakers, listBreakers, listTransitions } from './queries/breaker-row.ts';
-import { fire } from './queries/fire.ts';
-import { lastLoaded, livePlugins } from './queries/process.ts';
-import { dueSchedules, listSchedules, retireSchedules, syncSchedules } from './queries/schedule.ts';
-import type { ScheduleVerbs } from './schedules.ts';
+import { countOpenBreakers, listBreakers, listTransitions } from '../schedule/breaker-row.sql.ts';
+import { fire } from '../schedule/fire.sql.ts';
+import { lastLoaded, livePlugins } from '../job/process.sql.ts';
+import {
+  dueSchedules,
+  listSchedules,
+  retireSchedules,
+  syncSchedules,
+} from '../schedule/schedule.sql.ts';
+import type { ScheduleVerbs } from '../schedule/types.ts';
 
 export function makeScheduleVerbs({ read, write }: Store): ScheduleVerbs {
   return {

@@ -1,8 +1,8 @@
 import type { Store } from './dialect.ts';
-import { emit } from './queries/emit.ts';
-import { replay } from './queries/replay.ts';
-import { groupSignals, listSignals } from './queries/signal.ts';
-import type { SignalVerbs } from './signals.ts';
+import { emit } from '../signal/emit.sql.ts';
+import { replay } from '../signal/replay.sql.ts';
+import { groupSignals, listSignals } from '../signal/signal.sql.ts';
+import type { SignalVerbs } from '../signal/types.ts';
 
 export function makeSignalVerbs({ read, write }: Store): SignalVerbs {
   return {

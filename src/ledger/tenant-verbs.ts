@@ -15,8 +15,8 @@ import {
   noteTenantSchema,
   setTenantLimits,
   tenantOfKey,
-} from './queries/tenant.ts';
-import { tenantSchema, type TenantVerbs } from './tenants.ts';
+} from '../tenant/tenant.sql.ts';
+import { tenantSchema, type TenantVerbs } from '../tenant/types.ts';
 
 export function makeTenantVerbs({ dialect, find, read, write }: Store): TenantVerbs {
   return {

@@ -7,14 +7,14 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeDirectories } from '../base/files.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { syncPath } from './backup.ts';
-import type { CopyDirective } from './directives.ts';
-import { digestLedger, type Digests } from './digest.ts';
+import type { CopyDirective } from '../directive/types.ts';
+import { digestLedger, type Digests } from './table-digest.ts';
 import { refuseNewer, schemaVersion } from './migrate.ts';
 import { openLedger, type LedgerPlace } from './open.ts';
-import { schemaOf } from './reading.ts';
+import { schemaOf } from './open-readonly.ts';
 import { atThisSchema, isUnfinished, noteOf, restoreLedger } from './restore.ts';
 import type { Ledger } from './ledger.ts';
-import { removeLedger, tenantPlace, type RootPlace } from './tenant-place.ts';
+import { removeLedger, tenantPlace, type RootPlace } from './tenant-location.ts';
 
 const MANIFEST = 'manifest.json';
 const ROOT_FILE = 'root.db';

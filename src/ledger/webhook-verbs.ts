@@ -1,9 +1,9 @@
 import type { Store } from './dialect.ts';
-import { lastDeliveries, listDeliveries, noteDelivery, receive } from './queries/delivery.ts';
-import { listAgentJobs, listTargets } from './queries/delivery-work.ts';
-import { requireQueueRoom } from './queries/queue-room.ts';
-import { findWebhook, listWebhooks } from './queries/webhook.ts';
-import type { WebhookVerbs } from './webhooks.ts';
+import { lastDeliveries, listDeliveries, noteDelivery, receive } from '../webhook/delivery.sql.ts';
+import { listAgentJobs, listTargets } from '../webhook/delivery-work.sql.ts';
+import { requireQueueRoom } from '../job/queue-room.sql.ts';
+import { findWebhook, listWebhooks } from '../webhook/webhook.sql.ts';
+import type { WebhookVerbs } from '../webhook/types.ts';
 
 export function makeWebhookVerbs({ find, read, write }: Store): WebhookVerbs {
   return {

@@ -1,9 +1,9 @@
 import { DuctileError } from '../base/errors.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { describeCuts, type CutListing } from '../operations/result/describe-cuts.ts';
-import { countJsonBytes, digest, type Cut } from '../operations/result/digest.ts';
-import { foldResult } from '../operations/result/fold-result.ts';
-import type { ResultShape } from '../operations/result/result-shape.ts';
+import { describeCuts, type CutListing } from '../operation/result/describe-cuts.ts';
+import { countJsonBytes, digest, type Cut } from '../operation/result/digest.ts';
+import { foldResult } from '../operation/result/fold-result.ts';
+import type { ResultShape } from '../operation/result/result-shape.ts';
 import type { Kept } from './kept.ts';
 
 /** What a tool says, in the form that clients of the protocol take. */

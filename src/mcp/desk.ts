@@ -2,10 +2,10 @@ import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
-import type { Effect, JsonOutput, Operation } from '../operations/define.ts';
-import { mayUse, type OfferedCommand } from '../operations/offer.ts';
-import { compactResult } from '../operations/result/compact-result.ts';
-import { describeResult } from '../operations/result/result-shape.ts';
+import type { Effect, JsonOutput, Operation } from '../operation/define.ts';
+import { mayUse, type OfferedCommand } from '../access/offered.operations.ts';
+import { compactResult } from '../operation/result/compact-result.ts';
+import { describeResult } from '../operation/result/result-shape.ts';
 import {
   hasHandle,
   tell,

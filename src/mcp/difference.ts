@@ -1,5 +1,5 @@
 import { canonical, isObject } from '../base/json.ts';
-import type { JsonOutput } from '../operations/define.ts';
+import type { JsonOutput } from '../operation/define.ts';
 
 /** What became of a list since it was last seen. */
 interface ListChange {

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
-import { isOffered, type Absent, type Operation } from '../operations/define.ts';
-import { operations } from '../operations/index.ts';
+import { isOffered, type Absent, type Operation } from '../operation/define.ts';
+import { operations } from '../operation/all.ts';
 import { operationToolName } from './names.ts';
 import type { Tool } from './tool.ts';
 

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../base/json.ts';
-import type { JsonOutput, Operation } from '../operations/define.ts';
-import { describeResult } from '../operations/result/result-shape.ts';
+import type { JsonOutput, Operation } from '../operation/define.ts';
+import { describeResult } from '../operation/result/result-shape.ts';
 import { tellShown, type Said, type Telling, type ToolAnswer } from './answer.ts';
 
 export interface AskedPage {

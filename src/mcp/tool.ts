@@ -1,7 +1,7 @@
 import type { JsonObject } from '../base/json.ts';
-import type { Context } from '../operations/context.ts';
-import type { Effect, JsonOutput, Operation } from '../operations/define.ts';
-import type { OfferedCommand } from '../operations/offer.ts';
+import type { Context } from '../operation/context.ts';
+import type { Effect, JsonOutput, Operation } from '../operation/define.ts';
+import type { OfferedCommand } from '../access/offered.operations.ts';
 
 /** A tool as clients of the protocol see it. */
 export interface ToolDescription {

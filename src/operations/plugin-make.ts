@@ -6,10 +6,10 @@ import type { Config } from '../config/config.ts';
 import { readConfig } from '../config/load.ts';
 import { languages, listScaffold, scaffold } from '../plugin/scaffold.ts';
 import type { ScaffoldOptions } from '../plugin/scaffold.ts';
-import { FILES_HERE } from './config.ts';
-import type { Context } from './context.ts';
-import { defineOperation } from './define.ts';
-import { loadOptions } from './doctor.ts';
+import { FILES_HERE } from '../config/operations.ts';
+import type { Context } from '../operation/context.ts';
+import { defineOperation } from '../operation/define.ts';
+import { loadOptions } from '../insight/doctor.operations.ts';
 import { workshopOf } from './workshop.ts';
 
 /** What also reads well in YAML, in a type of event and as the name of a directory. */

@@ -6,8 +6,8 @@ import type { JsonObject } from '../base/json.ts';
 import { MANIFEST_FILE } from '../plugin/manifest.ts';
 import type { Finding } from '../plugin/trial/finding.ts';
 import { tryPlugin } from '../plugin/trial/trial.ts';
-import { FILES_HERE } from './config.ts';
-import { defineOperation } from './define.ts';
+import { FILES_HERE } from '../config/operations.ts';
+import { defineOperation } from '../operation/define.ts';
 import { workshopOf } from './workshop.ts';
 
 const object = z.record(z.string(), z.unknown());

@@ -1,7 +1,7 @@
 import { DuctileError } from '../base/errors.ts';
-import { FILES_HERE } from './config.ts';
-import type { Context } from './context.ts';
-import { defineOperation } from './define.ts';
+import { FILES_HERE } from '../config/operations.ts';
+import type { Context } from '../operation/context.ts';
+import { defineOperation } from '../operation/define.ts';
 import { proveInput, proveOutput, type Prover } from './prover.ts';
 
 export const proveSystem = defineOperation({

@@ -2,10 +2,10 @@ import * as z from 'zod';
 import { text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import { isSecretName } from '../base/secret-names.ts';
-import { headerName } from './hook-auth.ts';
-import type { Report } from './hook-target.ts';
-import { proofHeadersOf } from './proof-headers.ts';
-import type { Scheme } from './scheme.ts';
+import { headerName } from './auth-settings.ts';
+import type { Report } from './target.ts';
+import { proofHeadersOf } from './verify/proof-headers.ts';
+import type { Scheme } from './verify/scheme.ts';
 
 /** The keys that say what of a delivery's headers reaches the work; of webhooks and of endpoints. */
 export const eventFields = {

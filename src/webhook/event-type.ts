@@ -1,7 +1,7 @@
 import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { maskText } from '../base/secrets.ts';
-import type { PresetName } from './presets.ts';
+import type { PresetName } from './verify/presets.ts';
 import { takeHeader, type HookRequest } from './request.ts';
 
 /** Where a webhook finds the sender's event type, and which headers it passes on. */

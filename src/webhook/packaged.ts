@@ -1,8 +1,8 @@
 import * as z from 'zod';
 import { credentialIn, credentialName } from '../base/credential-ref.ts';
 import { section } from '../base/fields.ts';
-import { secretKeyOf } from './hook-auth.ts';
-import { checkHook, hookFields } from './hook.ts';
+import { secretKeyOf } from './auth-settings.ts';
+import { checkHook, hookFields } from './webhook.ts';
 
 /** The keys under which an entry would hold its secret, which nobody may read in a package. */
 export const secretKeys: readonly string[] = ['token', 'hmac_secret'];

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { fromTimestamp } from '../../src/base/clock.ts';
 import { limits } from '../../src/base/limits.ts';
-import type { AttemptPageFilter } from '../../src/ledger/attempts.ts';
+import type { AttemptPageFilter } from '../../src/job/attempt-types.ts';
 import { databases, only, openBench, range } from './support.ts';
 import { claimAs, release, retryLater, settleOne, startOne, succeed } from './words.ts';
 

@@ -1,7 +1,7 @@
 /** A third connection to PostgreSQL that makes others wait, so that they meet where it matters. */
 import { expect, onTestFinished, vi } from 'vitest';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import { makePostgresDialect } from '../../src/ledger/postgres.ts';
+import { makePostgresDialect } from '../../src/ledger/postgres/store.ts';
 import { makeClient, openBench, type Bench } from './support.ts';
 
 export interface Barrier {

@@ -1,8 +1,8 @@
 /** Looking for inconsistencies takes as long as there are rows, not as long as there are pairs of them. */
 import { describe, expect, test } from 'vitest';
 import { checkLedger } from '../../src/ledger/check.ts';
-import { makePostgresDialect } from '../../src/ledger/postgres.ts';
-import { sqliteDialect } from '../../src/ledger/sqlite-session.ts';
+import { makePostgresDialect } from '../../src/ledger/postgres/store.ts';
+import { sqliteDialect } from '../../src/ledger/sqlite/session.ts';
 import { fillCrowd } from './crowd.ts';
 import { databases, openBench, type Bench } from './support.ts';
 

@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type * as limitsModule from '../../src/base/limits.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import * as files from '../../src/ledger/sqlite-file.ts';
+import * as files from '../../src/ledger/sqlite/file.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { collectLog, eventually, type LogRecords } from '../support/instance.ts';
 import { draft } from './words.ts';
@@ -31,7 +31,7 @@ vi.mock('../../src/base/limits.ts', async (original) => {
   return { limits: { ...limits, ...short } };
 });
 
-vi.mock('../../src/ledger/sqlite-file.ts', async (original) => {
+vi.mock('../../src/ledger/sqlite/file.ts', async (original) => {
   const actual = await original<typeof files>();
   const openWriter = (path: string): DatabaseSync => {
     const writer = actual.openWriter(path);

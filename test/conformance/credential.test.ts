@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { Sealed } from '../../src/base/seal.ts';
-import type { CredentialDraft, SealedThing } from '../../src/ledger/credentials.ts';
+import type { CredentialDraft, SealedThing } from '../../src/access/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
 import { databases, openBench } from './support.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { JobDraft } from '../../src/job/job.ts';
-import type { DeliveryDraft } from '../../src/ledger/webhooks.ts';
+import type { DeliveryDraft } from '../../src/webhook/types.ts';
 import { databases, openBench } from './support.ts';
 import { draft } from './words.ts';
 

@@ -1,7 +1,7 @@
 /** Signals that no attempt emitted: each is there once, with what follows from it. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { Emission } from '../../src/ledger/signals.ts';
+import type { Emission } from '../../src/signal/types.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
 import { task } from '../unit/pipeline/graphs.ts';
 import { define, runOf } from './run-words.ts';

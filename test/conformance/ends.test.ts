@@ -1,6 +1,6 @@
 /** Who waits for a job or a run is told of its end, wherever that happens. */
 import { describe, expect, test, vi } from 'vitest';
-import { makeWaiters } from '../../src/engine/waiters.ts';
+import { makeWaiters } from '../../src/job/completion.service.ts';
 import type { KnownEnds, Ledger } from '../../src/ledger/ledger.ts';
 import { split, task } from '../unit/pipeline/graphs.ts';
 import { carryOn, claimSteps, define, done, start } from './run-words.ts';

@@ -4,8 +4,8 @@ import pg from 'pg';
 import { onTestFinished, vi } from 'vitest';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
-import { sqliteReaders } from '../../src/ledger/sqlite-readers.ts';
-import { makeSession } from '../../src/ledger/sqlite-session.ts';
+import { sqliteReaders } from '../../src/ledger/sqlite/readers.ts';
+import { makeSession } from '../../src/ledger/sqlite/session.ts';
 import { makeClient, type Bench, type PostgresPlace } from './support.ts';
 
 export interface Plan {

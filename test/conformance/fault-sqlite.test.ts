@@ -3,7 +3,7 @@ import { DatabaseSync, StatementSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
 import { limits } from '../../src/base/limits.ts';
-import type * as files from '../../src/ledger/sqlite-file.ts';
+import type * as files from '../../src/ledger/sqlite/file.ts';
 import { openBench, range } from './support.ts';
 import {
   claimAs,
@@ -19,7 +19,7 @@ import {
 /** The writing connections that ledgers opened: only through them can the disk be made small. */
 const writers: DatabaseSync[] = [];
 
-vi.mock('../../src/ledger/sqlite-file.ts', async (original) => {
+vi.mock('../../src/ledger/sqlite/file.ts', async (original) => {
   const actual = await original<typeof files>();
   return {
     ...actual,

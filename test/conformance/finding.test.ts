@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import type { Halt } from '../../src/ledger/runs.ts';
+import type { Halt } from '../../src/pipeline/run/types.ts';
 import { approve, foreach, task, wait } from '../unit/pipeline/graphs.ts';
 import { decide, revive } from './run-directives.ts';
 import { advanceAll, carryOn, claimSteps, define, done, runOf, start } from './run-words.ts';

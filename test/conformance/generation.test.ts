@@ -1,7 +1,7 @@
 /** Snapshots of configurations, inits of plugins and figures about attempts. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { InitWish } from '../../src/ledger/generations.ts';
+import type { InitWish } from '../../src/config/snapshot-types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { databases, openBench } from './support.ts';
 import { beat, bury, claimable, draft, fail, request, retryLater, succeed } from './words.ts';

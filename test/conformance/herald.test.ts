@@ -1,6 +1,6 @@
 /** Work that is claimed in the commit that accepts it, where writes of one moment share one. */
 import { expect, test } from 'vitest';
-import { heraldWork } from '../../src/engine/herald.ts';
+import { heraldWork } from '../../src/job/announce-work.service.ts';
 import { makeToken } from '../../src/base/ids.ts';
 import type { ClaimedJob } from '../../src/ledger/ledger.ts';
 import { define, runOf } from './run-words.ts';

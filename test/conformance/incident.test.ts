@@ -1,8 +1,8 @@
 /** Incidents: opened once over all hosts, told in the same commit, closed once. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { Emission } from '../../src/ledger/signals.ts';
-import type { IncidentMoves } from '../../src/ledger/incidents.ts';
+import type { Emission } from '../../src/signal/types.ts';
+import type { IncidentMoves } from '../../src/insight/types.ts';
 import { databases, only, openBench } from './support.ts';
 import { draft, startOne } from './words.ts';
 

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { tables } from '../../src/ledger/dialect.ts';
-import { readLockHolder, takeInstanceLock } from '../../src/ledger/instance-lock.ts';
+import { readLockHolder, takeInstanceLock } from '../../src/ledger/sqlite/instance-lock.ts';
 import { migrations, schemaVersion } from '../../src/ledger/migrate.ts';
 import { openLedger, openSoundLedger } from '../../src/ledger/open.ts';
 import {

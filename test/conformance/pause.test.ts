@@ -1,6 +1,6 @@
 /** A pause and a disabled plugin bind every claim, whatever the claiming process has heard. */
 import { describe, expect, test } from 'vitest';
-import type { DirectiveWork } from '../../src/ledger/directives.ts';
+import type { DirectiveWork } from '../../src/directive/types.ts';
 import { meet } from './barrier.ts';
 import { databases, openBench, range } from './support.ts';
 import { beat, claimable, claimAs, draft, pausing, request, succeed } from './words.ts';

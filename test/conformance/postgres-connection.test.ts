@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { openPostgres } from '../../src/ledger/postgres.ts';
+import { openPostgres } from '../../src/ledger/postgres/store.ts';
 
 const welcome = Buffer.concat([say('R', Buffer.alloc(4)), say('Z', Buffer.from('I'))]);
 const farewell = say('E', Buffer.from('SFATAL\0C57P01\0Mterminating connection\0\0'));

@@ -1,7 +1,7 @@
 /** A copy to try things out on: the ledger is only read, and what is under way in it stays there. */
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { openToLook } from '../../src/ledger/reading.ts';
+import { openToLook } from '../../src/ledger/open-readonly.ts';
 import { copyForRehearsal } from '../../src/ledger/rehearsal.ts';
 import { task } from '../unit/pipeline/graphs.ts';
 import { makeDirectory } from '../support/directory.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { ReplayStep } from '../../src/ledger/signals.ts';
+import type { ReplayStep } from '../../src/signal/types.ts';
 import { databases, openBench } from './support.ts';
 import { draft, pausing } from './words.ts';
 

@@ -2,7 +2,7 @@ import { chown, mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { IncidentMoves } from '../../src/ledger/incidents.ts';
+import type { IncidentMoves } from '../../src/insight/types.ts';
 import { openLedger, type LedgerPlace } from '../../src/ledger/open.ts';
 import { restoreLedger } from '../../src/ledger/restore.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';

@@ -1,9 +1,9 @@
 /** Ended jobs that are done again, jobs that are due later, and what jobs can be found by. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import { draftRetry } from '../../src/directive/job.ts';
+import { draftRetry } from '../../src/job/change-directives.ts';
 import type { Job } from '../../src/job/job.ts';
-import type { Retry } from '../../src/ledger/directives.ts';
+import type { Retry } from '../../src/directive/types.ts';
 import { openExplainer } from './explain.ts';
 import { databases, only, openBench } from './support.ts';
 import { claimAs, draft, fail, pausing, settleOne, startOne, strict, succeed } from './words.ts';

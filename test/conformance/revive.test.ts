@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { endCrashed } from '../../src/job/outcome.ts';
 import type { ClaimedJob, Ledger } from '../../src/ledger/ledger.ts';
-import type { Graph } from '../../src/pipeline/graph.ts';
+import type { Graph } from '../../src/pipeline/language/graph.ts';
 import { foreach, ref, split, task } from '../unit/pipeline/graphs.ts';
 import {
   advanceAll,

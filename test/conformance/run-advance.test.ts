@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import type { RunDraft } from '../../src/ledger/runs.ts';
-import type { Graph } from '../../src/pipeline/graph.ts';
+import type { RunDraft } from '../../src/pipeline/run/types.ts';
+import type { Graph } from '../../src/pipeline/language/graph.ts';
 import { pluginSource } from '../../src/signal/signal.ts';
 import { approve, foreach, split, task, wait } from '../unit/pipeline/graphs.ts';
 import {

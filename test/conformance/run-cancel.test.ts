@@ -4,7 +4,7 @@ import { makeId } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
 import type { Directive } from '../../src/directive/directive.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import type { Graph } from '../../src/pipeline/graph.ts';
+import type { Graph } from '../../src/pipeline/language/graph.ts';
 import { approve, foreach, split, task, wait } from '../unit/pipeline/graphs.ts';
 import {
   advanceAll,

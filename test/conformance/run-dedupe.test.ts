@@ -1,8 +1,8 @@
 /** Dedupe keys of runs: one run of a pipeline at a time has a key. */
 import { describe, expect, test } from 'vitest';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import type { RunDraft, RunStart } from '../../src/ledger/runs.ts';
-import type { Graph } from '../../src/pipeline/graph.ts';
+import type { RunDraft, RunStart } from '../../src/pipeline/run/types.ts';
+import type { Graph } from '../../src/pipeline/language/graph.ts';
 import { task } from '../unit/pipeline/graphs.ts';
 import { meet, together } from './barrier.ts';
 import { direct, revive } from './run-directives.ts';

@@ -1,7 +1,7 @@
 /** What the tests ask of ended runs. */
 import { makeId } from '../../src/base/ids.ts';
 import type { Directive } from '../../src/directive/directive.ts';
-import type { DirectiveWork, Revival } from '../../src/ledger/directives.ts';
+import type { DirectiveWork, Revival } from '../../src/directive/types.ts';
 import type { ClaimedJob, Ledger } from '../../src/ledger/ledger.ts';
 import { pausing } from './words.ts';
 

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import type { RunDraft } from '../../src/ledger/runs.ts';
+import type { RunDraft } from '../../src/pipeline/run/types.ts';
 import { task } from '../unit/pipeline/graphs.ts';
 import { meet } from './barrier.ts';
 import { direct } from './run-directives.ts';

@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import { makeId, makeToken } from '../../src/base/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import type { Halt } from '../../src/ledger/runs.ts';
-import type { Graph } from '../../src/pipeline/graph.ts';
+import type { Halt } from '../../src/pipeline/run/types.ts';
+import type { Graph } from '../../src/pipeline/language/graph.ts';
 import { approve, foreach, task, wait } from '../unit/pipeline/graphs.ts';
 import {
   advanceAll,

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { ClaimedJob, Closing, Ledger } from '../../src/ledger/ledger.ts';
-import type { Graph } from '../../src/pipeline/graph.ts';
+import type { Graph } from '../../src/pipeline/language/graph.ts';
 import { cases, makePlay, name } from '../unit/pipeline/arbitrary.ts';
 import { foreach, task } from '../unit/pipeline/graphs.ts';
 import { firstOf, lay, meaningOf, type Meaning, type Play } from '../unit/pipeline/model.ts';

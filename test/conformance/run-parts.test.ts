@@ -1,9 +1,9 @@
 /** What is shown of a run that is too large to be shown whole. */
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { findOwners } from '../../src/operations/run-blocks.ts';
-import { readParts } from '../../src/operations/run-parts.ts';
-import { toTree } from '../../src/operations/run-tree.ts';
+import { findOwners } from '../../src/pipeline/run/blocks.ts';
+import { readParts } from '../../src/pipeline/run/parts.service.ts';
+import { toTree } from '../../src/pipeline/run/tree.operations.ts';
 import { foreach, task } from '../unit/pipeline/graphs.ts';
 import { carryOn, define, done, findRun, start } from './run-words.ts';
 import { databases, openBench, range } from './support.ts';

@@ -5,7 +5,7 @@ import { makeId } from '../../src/base/ids.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import type { WaitNode } from '../../src/pipeline/graph.ts';
+import type { WaitNode } from '../../src/pipeline/language/graph.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
 import { foreach, task, wait } from '../unit/pipeline/graphs.ts';
 import { revive } from './run-directives.ts';

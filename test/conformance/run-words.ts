@@ -2,10 +2,10 @@
 import { makeId, makeToken } from '../../src/base/ids.ts';
 import type { Json, JsonObject } from '../../src/base/json.ts';
 import type { ClaimedJob, Closing, Ledger } from '../../src/ledger/ledger.ts';
-import type { AdvanceAnswer, RunDraft } from '../../src/ledger/runs.ts';
-import type { Graph, Node } from '../../src/pipeline/graph.ts';
-import type { Arrival } from '../../src/pipeline/move.ts';
-import type { Branch, Run } from '../../src/pipeline/run.ts';
+import type { AdvanceAnswer, RunDraft } from '../../src/pipeline/run/types.ts';
+import type { Graph, Node } from '../../src/pipeline/language/graph.ts';
+import type { Arrival } from '../../src/pipeline/run/transition.ts';
+import type { Branch, Run } from '../../src/pipeline/run/run.ts';
 import { graph as makeGraph } from '../unit/pipeline/graphs.ts';
 import { beat, claimable, request, succeed } from './words.ts';
 

@@ -7,7 +7,7 @@ import type {
   Firing,
   FiringAct,
   ScheduleDraft,
-} from '../../src/ledger/schedules.ts';
+} from '../../src/schedule/types.ts';
 import { only } from './support.ts';
 import { claimAs, draft } from './words.ts';
 

@@ -4,7 +4,7 @@ import { makeToken } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
 import { bareReport, type AttemptReport } from '../../src/job/attempt.ts';
 import type { Closing } from '../../src/ledger/ledger.ts';
-import { noNews } from '../../src/ledger/runs.ts';
+import { noNews } from '../../src/pipeline/run/types.ts';
 import { databases, only, openBench, range } from './support.ts';
 import {
   bury,

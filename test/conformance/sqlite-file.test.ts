@@ -5,14 +5,14 @@ import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
 import { openLedger, openSoundLedger } from '../../src/ledger/open.ts';
-import * as files from '../../src/ledger/sqlite-file.ts';
+import * as files from '../../src/ledger/sqlite/file.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { draft } from './words.ts';
 
 /** The writing connections that ledgers opened, to ask them what they are set to. */
 const writers: DatabaseSync[] = [];
 
-vi.mock('../../src/ledger/sqlite-file.ts', async (original) => {
+vi.mock('../../src/ledger/sqlite/file.ts', async (original) => {
   const actual = await original<typeof files>();
   return {
     ...actual,

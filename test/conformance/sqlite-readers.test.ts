@@ -9,8 +9,8 @@ import {
   ReaderGone,
   startReaderThread,
   type ReaderThread,
-} from '../../src/ledger/reader-thread.ts';
-import { SqliteReaders } from '../../src/ledger/sqlite-readers.ts';
+} from '../../src/ledger/sqlite/reader-thread.ts';
+import { SqliteReaders } from '../../src/ledger/sqlite/readers.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { draft } from './words.ts';
 

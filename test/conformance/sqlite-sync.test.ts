@@ -2,8 +2,8 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { openSqlite, type SqliteStore } from '../../src/ledger/sqlite.ts';
-import type { Disk } from '../../src/ledger/sqlite-sync.ts';
+import { openSqlite, type SqliteStore } from '../../src/ledger/sqlite/store.ts';
+import type { Disk } from '../../src/ledger/sqlite/sync.ts';
 import { makeDirectory } from '../support/directory.ts';
 
 /** A disk that syncs when the test says so. */

@@ -8,7 +8,7 @@ import { tables, type Row, type TableName, type Value } from '../../src/ledger/d
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { derivedColumns } from '../../src/ledger/migrations/0012-words.ts';
 import { lists } from '../../src/ledger/migrations/0014-lists.ts';
-import { sqliteDialect } from '../../src/ledger/sqlite-session.ts';
+import { sqliteDialect } from '../../src/ledger/sqlite/session.ts';
 import { openLedger, type LedgerPlace } from '../../src/ledger/open.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { placeLedger } from '../support/place-ledger.ts';

@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger, type LedgerPlace } from '../../src/ledger/open.ts';
-import { removeLedger, tenantPlace, type RootPlace } from '../../src/ledger/tenant-place.ts';
+import { removeLedger, tenantPlace, type RootPlace } from '../../src/ledger/tenant-location.ts';
 import { restoreLedger } from '../../src/ledger/restore.ts';
 import { exportLedgers, importLedgers, planImport } from '../../src/ledger/transfer.ts';
 import { makeDirectory } from '../support/directory.ts';

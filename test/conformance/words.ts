@@ -17,7 +17,7 @@ import type {
   DirectiveWork,
   DirectRequest,
   RequestKey,
-} from '../../src/ledger/directives.ts';
+} from '../../src/directive/types.ts';
 import type {
   ClaimablePlugin,
   ClaimedJob,

@@ -4,8 +4,8 @@ import { fromTimestamp, toTimestamp } from '../../src/base/clock.ts';
 import { makeId } from '../../src/base/ids.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
-import { openToLook } from '../../src/ledger/reading.ts';
-import { tenantPlace } from '../../src/ledger/tenant-place.ts';
+import { openToLook } from '../../src/ledger/open-readonly.ts';
+import { tenantPlace } from '../../src/ledger/tenant-location.ts';
 import {
   databases,
   eventually,

@@ -1,8 +1,8 @@
 /** Tenants that are made and removed by processes that are killed in the middle. */
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openLedger } from '../../src/ledger/open.ts';
-import { schemaOf } from '../../src/ledger/reading.ts';
-import { tenantPlace } from '../../src/ledger/tenant-place.ts';
+import { schemaOf } from '../../src/ledger/open-readonly.ts';
+import { tenantPlace } from '../../src/ledger/tenant-location.ts';
 import { databases, eventually, makePlace, type TestPlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { dropTenants, makeSlug } from '../support/tenants.ts';

@@ -2,11 +2,11 @@
 import { chmod, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { DirectAnswer } from '../../src/engine/directive-answers.ts';
+import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { ownerOf } from '../../src/operations/context.ts';
-import { invoke } from '../../src/operations/invoke.ts';
-import { systemSelfcheck } from '../../src/operations/selfcheck.ts';
+import { ownerOf } from '../../src/operation/context.ts';
+import { invoke } from '../../src/operation/invoke.ts';
+import { systemSelfcheck } from '../../src/insight/selfcheck.operations.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';
 import { startRun } from '../support/runs.ts';

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { DuctileError } from '../../src/base/errors.ts';
-import type { Directives } from '../../src/engine/directives.ts';
+import type { Directives } from '../../src/directive/request.service.ts';
 import { ask, pause, resume } from '../support/direct.ts';
 import { databases, eventually, makePlace, type Database } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';

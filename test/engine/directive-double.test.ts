@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { DuctileError } from '../../src/base/errors.ts';
-import type { DirectAnswer } from '../../src/engine/directive-answers.ts';
+import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
 import type { LocalEngine } from '../../src/engine/local-engine.ts';
 import { ask } from '../support/direct.ts';
 import { databases, makePlace } from '../support/instance.ts';

@@ -2,16 +2,16 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { ownerOf, type Context } from '../../src/operations/context.ts';
-import type { Operation } from '../../src/operations/define.ts';
-import { systemDoctor } from '../../src/operations/doctor.ts';
-import { findingsShape } from '../../src/operations/findings.ts';
-import { acknowledgeIncident } from '../../src/operations/incident.ts';
-import { invoke } from '../../src/operations/invoke.ts';
-import { retryJob } from '../../src/operations/job-control.ts';
-import { approveStep, reviveRun } from '../../src/operations/run-control.ts';
-import { cancelDirective } from '../../src/operations/directive-decide.ts';
-import { systemStatus } from '../../src/operations/system.ts';
+import { ownerOf, type Context } from '../../src/operation/context.ts';
+import type { Operation } from '../../src/operation/define.ts';
+import { systemDoctor } from '../../src/insight/doctor.operations.ts';
+import { findingsShape } from '../../src/insight/findings.service.ts';
+import { acknowledgeIncident } from '../../src/insight/incident.operations.ts';
+import { invoke } from '../../src/operation/invoke.ts';
+import { retryJob } from '../../src/job/change.operations.ts';
+import { approveStep, reviveRun } from '../../src/pipeline/run/change.operations.ts';
+import { cancelDirective } from '../../src/directive/decide.operations.ts';
+import { systemStatus } from '../../src/engine/system.operations.ts';
 import { ask } from '../support/direct.ts';
 import {
   databases,

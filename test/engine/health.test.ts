@@ -1,10 +1,10 @@
 /** What operators see of plugins' health, of a reload and of the figures, on a real engine. */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import { ownerOf } from '../../src/operations/context.ts';
-import type { JsonOutput } from '../../src/operations/define.ts';
-import { operations } from '../../src/operations/index.ts';
-import { invoke } from '../../src/operations/invoke.ts';
+import { ownerOf } from '../../src/operation/context.ts';
+import type { JsonOutput } from '../../src/operation/define.ts';
+import { operations } from '../../src/operation/all.ts';
+import { invoke } from '../../src/operation/invoke.ts';
 import { eventually, makePlace, type SubmitMore, type TestInstance } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';
 

@@ -1,7 +1,7 @@
 /** Damage that a check at the start doesn't see: an index that differs from its table. */
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
-import { tenantPlace } from '../../src/ledger/tenant-place.ts';
+import { tenantPlace } from '../../src/ledger/tenant-location.ts';
 import { eventually, makePlace, type TestInstance } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { makeTenant } from '../support/tenant-ledgers.ts';

@@ -1,11 +1,11 @@
 /** Packages and tenants that are not well are found by whoever looks, and nobody else is harmed. */
 import { writeFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import { tenantPlace } from '../../src/ledger/tenant-place.ts';
-import { ownerOf, type Context } from '../../src/operations/context.ts';
-import { systemDoctor } from '../../src/operations/doctor.ts';
-import { findingsShape } from '../../src/operations/findings.ts';
-import { systemSelfcheck } from '../../src/operations/selfcheck.ts';
+import { tenantPlace } from '../../src/ledger/tenant-location.ts';
+import { ownerOf, type Context } from '../../src/operation/context.ts';
+import { systemDoctor } from '../../src/insight/doctor.operations.ts';
+import { findingsShape } from '../../src/insight/findings.service.ts';
+import { systemSelfcheck } from '../../src/insight/selfcheck.operations.ts';
 import { ask } from '../support/direct.ts';
 import { eventually, makePlace } from '../support/instance.ts';
 import { manifest } from '../support/packages.ts';

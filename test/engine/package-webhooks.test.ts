@@ -1,7 +1,7 @@
 /** The webhooks that packages bring: opened, kept, switched off and closed with their installation. */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import type { DirectAnswer } from '../../src/engine/directive-answers.ts';
+import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { ask } from '../support/direct.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';

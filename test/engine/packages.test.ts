@@ -1,7 +1,7 @@
 /** Packages that are installed, changed and taken away in a running engine. */
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import type { DirectAnswer } from '../../src/engine/directive-answers.ts';
+import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { ask } from '../support/direct.ts';
 import {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { pruneKind } from '../../src/engine/pruner.ts';
+import { pruneKind } from '../../src/job/prune.service.ts';
 import { prunable, type Ledger } from '../../src/ledger/ledger.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { python, succeeds, waitsForGate } from '../support/plugin-program.ts';

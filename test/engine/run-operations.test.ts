@@ -1,23 +1,23 @@
 /** What people ask of runs and do to them, with real processes. */
 import { describe, expect, test } from 'vitest';
-import { ownerOf, type Context } from '../../src/operations/context.ts';
-import type { Operation } from '../../src/operations/define.ts';
-import { invoke } from '../../src/operations/invoke.ts';
-import { retryJob, retryJobs } from '../../src/operations/job-control.ts';
+import { ownerOf, type Context } from '../../src/operation/context.ts';
+import type { Operation } from '../../src/operation/define.ts';
+import { invoke } from '../../src/operation/invoke.ts';
+import { retryJob, retryJobs } from '../../src/job/change.operations.ts';
 import {
   approveStep,
   cancelRun,
   rejectStep,
   retryRunFrom,
   reviveRun,
-} from '../../src/operations/run-control.ts';
-import { listRuns, showRunOperation } from '../../src/operations/run-list.ts';
-import { runTree } from '../../src/operations/run-tree.ts';
-import { jobTree } from '../../src/operations/tree.ts';
+} from '../../src/pipeline/run/change.operations.ts';
+import { listRuns, showRunOperation } from '../../src/pipeline/run/run.operations.ts';
+import { runTree } from '../../src/pipeline/run/tree.operations.ts';
+import { jobTree } from '../../src/job/tree.operations.ts';
 import { databases, eventually, makePlace, type Database } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';
 import { finish, outputOf, startRun } from '../support/runs.ts';
-import { makePrincipal } from '../../src/engine/tokens.ts';
+import { makePrincipal } from '../../src/access/principal.service.ts';
 
 /** Fails until its gate is open. */
 const moody = python(`

@@ -1,12 +1,17 @@
 /** What jobs and runs say about themselves: what they wait for, who decided, and what can be done. */
 import { describe, expect, test } from 'vitest';
-import { ownerOf, type Context } from '../../src/operations/context.ts';
-import type { JsonOutput, Operation } from '../../src/operations/define.ts';
-import { invoke } from '../../src/operations/invoke.ts';
-import { inspectJob, listJobs } from '../../src/operations/job.ts';
-import { retryJob } from '../../src/operations/job-control.ts';
-import { approveStep, cancelRun, rejectStep, reviveRun } from '../../src/operations/run-control.ts';
-import { listRuns, showRunOperation } from '../../src/operations/run-list.ts';
+import { ownerOf, type Context } from '../../src/operation/context.ts';
+import type { JsonOutput, Operation } from '../../src/operation/define.ts';
+import { invoke } from '../../src/operation/invoke.ts';
+import { inspectJob, listJobs } from '../../src/job/operations.ts';
+import { retryJob } from '../../src/job/change.operations.ts';
+import {
+  approveStep,
+  cancelRun,
+  rejectStep,
+  reviveRun,
+} from '../../src/pipeline/run/change.operations.ts';
+import { listRuns, showRunOperation } from '../../src/pipeline/run/run.operations.ts';
 import {
   databases,
   eventually,

@@ -1,18 +1,18 @@
 import { describe, expect, test } from 'vitest';
-import { systemBreaker, systemReset } from '../../src/operations/breaker.ts';
-import { ownerOf, type Context } from '../../src/operations/context.ts';
-import type { Operation } from '../../src/operations/define.ts';
-import { invoke } from '../../src/operations/invoke.ts';
+import { systemBreaker, systemReset } from '../../src/schedule/breaker.operations.ts';
+import { ownerOf, type Context } from '../../src/operation/context.ts';
+import type { Operation } from '../../src/operation/define.ts';
+import { invoke } from '../../src/operation/invoke.ts';
 import {
   listSchedulerJobs,
   listSchedules,
   pauseSchedule,
   previewSchedule,
   resumeSchedule,
-} from '../../src/operations/schedule.ts';
-import { systemSelfcheck } from '../../src/operations/selfcheck.ts';
-import { explainWhy } from '../../src/operations/why/operation.ts';
-import { systemHealth } from '../../src/operations/system.ts';
+} from '../../src/schedule/operations.ts';
+import { systemSelfcheck } from '../../src/insight/selfcheck.operations.ts';
+import { explainWhy } from '../../src/insight/why/why.operations.ts';
+import { systemHealth } from '../../src/engine/system.operations.ts';
 import { databases, eventually, makePlace, type Database } from '../support/instance.ts';
 import { alwaysFails } from '../support/plugin-program.ts';
 

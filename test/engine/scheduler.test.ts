@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { Job } from '../../src/job/job.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import type { ScheduleRow } from '../../src/ledger/schedules.ts';
+import type { ScheduleRow } from '../../src/schedule/types.ts';
 import { isAlive } from '../support/hosts.ts';
 import {
   databases,

@@ -1,10 +1,10 @@
 /** Plugins that could not be set up, and webhooks without a target, are findings of doctor. */
 import { rm } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import { ownerOf, type Context } from '../../src/operations/context.ts';
-import { systemDoctor } from '../../src/operations/doctor.ts';
-import { findingsShape } from '../../src/operations/findings.ts';
-import { explainWhy } from '../../src/operations/why/operation.ts';
+import { ownerOf, type Context } from '../../src/operation/context.ts';
+import { systemDoctor } from '../../src/insight/doctor.operations.ts';
+import { findingsShape } from '../../src/insight/findings.service.ts';
+import { explainWhy } from '../../src/insight/why/why.operations.ts';
 import { ask } from '../support/direct.ts';
 import { eventually, makePlace, type TestInstance } from '../support/instance.ts';
 import { shell, succeeds } from '../support/plugin-program.ts';

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openServer } from '../../src/app/server.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import { makePostgresDialect } from '../../src/ledger/postgres.ts';
+import { makePostgresDialect } from '../../src/ledger/postgres/store.ts';
 import { openSeamed } from '../support/engine-seams.ts';
 import { isAlive } from '../support/hosts.ts';
 import { collectLog, databases, eventually, makePlace } from '../support/instance.ts';

@@ -1,9 +1,9 @@
 /** Signals that are accepted by a host whose configuration lacks their route. */
 import { expect, test } from 'vitest';
-import { ownerOf } from '../../src/operations/context.ts';
-import { operations } from '../../src/operations/index.ts';
-import { invoke } from '../../src/operations/invoke.ts';
-import { findOnLedger } from '../../src/operations/ledger-findings.ts';
+import { ownerOf } from '../../src/operation/context.ts';
+import { operations } from '../../src/operation/all.ts';
+import { invoke } from '../../src/operation/invoke.ts';
+import { findOnLedger } from '../../src/insight/ledger-findings.operations.ts';
 import { makePlace, type TestInstance } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 

@@ -1,6 +1,6 @@
 /** Signals from outside: what they start, in whose name, and what a replay starts again. */
 import { describe, expect, test } from 'vitest';
-import type { SignalSubmission } from '../../src/engine/emit.ts';
+import type { SignalSubmission } from '../../src/signal/emit.service.ts';
 import { ask, pause } from '../support/direct.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { python, succeeds } from '../support/plugin-program.ts';

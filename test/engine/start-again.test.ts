@@ -4,8 +4,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { openServer } from '../../src/app/server.ts';
 import { DuctileError } from '../../src/base/errors.ts';
 import { limits } from '../../src/base/limits.ts';
-import { isLostConnection } from '../../src/ledger/lost.ts';
-import { makePostgresDialect } from '../../src/ledger/postgres.ts';
+import { isLostConnection } from '../../src/ledger/postgres/lost-connection.ts';
+import { makePostgresDialect } from '../../src/ledger/postgres/store.ts';
 import { collectLog, eventually, makePlace, type LogRecords } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 

@@ -2,7 +2,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { openLedger } from '../../src/ledger/open.ts';
-import { tenantPlace } from '../../src/ledger/tenant-place.ts';
+import { tenantPlace } from '../../src/ledger/tenant-location.ts';
 import { openRaw } from '../conformance/support.ts';
 import { beat, claimable, claimAs, draft } from '../conformance/words.ts';
 import { eventually, makePlace } from '../support/instance.ts';

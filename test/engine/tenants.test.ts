@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Engine, Submission } from '../../src/engine/engine.ts';
 import type { Tenants } from '../../src/engine/engine.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
-import { tenantPlace } from '../../src/ledger/tenant-place.ts';
+import { tenantPlace } from '../../src/ledger/tenant-location.ts';
 import { openRaw } from '../conformance/support.ts';
 import {
   databases,

@@ -1,9 +1,9 @@
 /** Callers who stay on the line, and what the ledger knows of them. */
 import { expect, test, vi } from 'vitest';
-import { ownerOf } from '../../src/operations/context.ts';
-import { invoke } from '../../src/operations/invoke.ts';
-import { runPipeline } from '../../src/operations/pipeline-run.ts';
-import { runPlugin } from '../../src/operations/run.ts';
+import { ownerOf } from '../../src/operation/context.ts';
+import { invoke } from '../../src/operation/invoke.ts';
+import { runPipeline } from '../../src/pipeline/run/start.operations.ts';
+import { runPlugin } from '../../src/job/start.operations.ts';
 import { databases, makePlace } from '../support/instance.ts';
 import { notesJob } from '../support/plugin-program.ts';
 

@@ -1,7 +1,7 @@
 /** What a reload means for webhooks: whether they can be verified, and what they start. */
 import { expect, test } from 'vitest';
-import { ownerOf } from '../../src/operations/context.ts';
-import { systemSelfcheck } from '../../src/operations/selfcheck.ts';
+import { ownerOf } from '../../src/operation/context.ts';
+import { systemSelfcheck } from '../../src/insight/selfcheck.operations.ts';
 import { ask } from '../support/direct.ts';
 import { databases, makePlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';

@@ -1,7 +1,7 @@
 /** What is read for a delivery before anybody is let in. */
 import { expect, test } from 'vitest';
 import { makeLogger } from '../../src/base/log.ts';
-import { makeHookStore } from '../../src/engine/hook-store.ts';
+import { makeHookStore } from '../../src/webhook/store.service.ts';
 import { ask } from '../support/direct.ts';
 import { databases, makePlace } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';

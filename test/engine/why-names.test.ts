@@ -1,9 +1,9 @@
 /** What `why` finds under the names that people type, with real processes. */
 import { describe, expect, test } from 'vitest';
-import { ownerOf, type Context } from '../../src/operations/context.ts';
-import { invoke } from '../../src/operations/invoke.ts';
-import { explainWhy } from '../../src/operations/why/operation.ts';
-import { makePrincipal } from '../../src/engine/tokens.ts';
+import { ownerOf, type Context } from '../../src/operation/context.ts';
+import { invoke } from '../../src/operation/invoke.ts';
+import { explainWhy } from '../../src/insight/why/why.operations.ts';
+import { makePrincipal } from '../../src/access/principal.service.ts';
 import { databases, eventually, makePlace, type Database } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';
 import { finish, stepsOf } from '../support/runs.ts';

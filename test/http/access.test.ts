@@ -1,8 +1,8 @@
 /** Who is let in, and what a stranger learns. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import { isOffered } from '../../src/operations/define.ts';
-import { operations } from '../../src/operations/index.ts';
+import { isOffered } from '../../src/operation/define.ts';
+import { operations } from '../../src/operation/all.ts';
 import { OWNER, startApi, type TestApi } from '../support/api-server.ts';
 
 const tokens = [

@@ -1,8 +1,8 @@
 /** Rules that hold for the whole API: methods, locations, pages, keys, names of fields, streams. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import { isOffered } from '../../src/operations/define.ts';
-import { operations } from '../../src/operations/index.ts';
+import { isOffered } from '../../src/operation/define.ts';
+import { operations } from '../../src/operation/all.ts';
 import { startApi, type TestApi } from '../support/api-server.ts';
 import { eventually } from '../support/instance.ts';
 

@@ -13,7 +13,7 @@ import { HttpCaller } from '../../src/cli/callers.ts';
 import { listenApi, listenControl } from '../../src/http/control.ts';
 import type { Listener } from '../../src/http/listen.ts';
 import { clearSocket, findSocket, socketPath, type SocketOwner } from '../../src/http/socket.ts';
-import { ownerOf, type Context } from '../../src/operations/context.ts';
+import { ownerOf, type Context } from '../../src/operation/context.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { makeStubEngine, type StubEngine } from '../support/stub-engine.ts';
 

@@ -1,8 +1,8 @@
 /** Secrets in the data of jobs and runs, and data for administrators alone, in everything that can be read. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { isOffered } from '../../src/operations/define.ts';
-import { operations } from '../../src/operations/index.ts';
+import { isOffered } from '../../src/operation/define.ts';
+import { operations } from '../../src/operation/all.ts';
 import { OWNER, startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { databases, eventually } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';

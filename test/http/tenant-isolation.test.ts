@@ -2,10 +2,10 @@
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { roles, roleScopes } from '../../src/directive/role.ts';
-import { isOffered, type HttpSurface, type Operation } from '../../src/operations/define.ts';
-import { operations } from '../../src/operations/index.ts';
-import { allows } from '../../src/operations/scopes.ts';
+import { roles, roleScopes } from '../../src/access/roles.ts';
+import { isOffered, type HttpSurface, type Operation } from '../../src/operation/define.ts';
+import { operations } from '../../src/operation/all.ts';
+import { allows } from '../../src/access/scopes.ts';
 import { OWNER, startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { databases, eventually } from '../support/instance.ts';
 import { dropTenants, makeTenant, type TestTenant } from '../support/tenants.ts';

@@ -1,7 +1,7 @@
 /** Cases of what senders and operators do, each over the wire: presets, challenges, CloudEvents. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { presetNames } from '../../src/webhook/presets.ts';
+import { presetNames } from '../../src/webhook/verify/presets.ts';
 import {
   mac,
   openAttacked,

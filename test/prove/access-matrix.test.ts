@@ -5,11 +5,11 @@
  */
 import { expect } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import { isAtLeast, roleScopes, type Role } from '../../src/directive/role.ts';
-import { isOffered, type Operation } from '../../src/operations/define.ts';
-import { operations } from '../../src/operations/index.ts';
-import { roleForOperation } from '../../src/operations/operation-role.ts';
-import { allows, mayAllow, mayAllowPlugin } from '../../src/operations/scopes.ts';
+import { isAtLeast, roleScopes, type Role } from '../../src/access/roles.ts';
+import { isOffered, type Operation } from '../../src/operation/define.ts';
+import { operations } from '../../src/operation/all.ts';
+import { roleForOperation } from '../../src/access/operation-role.ts';
+import { allows, mayAllow, mayAllowPlugin } from '../../src/access/scopes.ts';
 import { OWNER, startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { connect } from '../support/mcp-client.ts';
 import { makeTenant } from '../support/tenants.ts';

@@ -5,8 +5,8 @@
  */
 import { expect } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import { isOffered } from '../../src/operations/define.ts';
-import { operations } from '../../src/operations/index.ts';
+import { isOffered } from '../../src/operation/define.ts';
+import { operations } from '../../src/operation/all.ts';
 import { startCaptured, type Captured } from '../support/captured-agent.ts';
 import { eventually } from '../support/instance.ts';
 import type { Random } from '../crash/support/random.ts';

@@ -10,7 +10,7 @@ import {
   makeScheduler,
   type Scheduler,
   type SchedulerOptions,
-} from '../../src/engine/scheduler.ts';
+} from '../../src/schedule/scheduler.service.ts';
 import type { Catalog } from '../../src/plugin/catalog.ts';
 import { between, pick, type Random } from '../crash/support/random.ts';
 import { makeMemorySchedules } from '../support/memory-schedules.ts';

@@ -11,7 +11,7 @@ import { writeLargeLedger } from '../../bench/large-ledger.ts';
 import { listRequests, overviewPaths } from '../../bench/large-requests.ts';
 import { openServer } from '../../src/app/server.ts';
 import type { Config } from '../../src/config/config.ts';
-import { sqliteReaders } from '../../src/ledger/sqlite-readers.ts';
+import { sqliteReaders } from '../../src/ledger/sqlite/readers.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { collectLog } from '../support/instance.ts';
 import { placeLedger } from '../support/place-ledger.ts';

@@ -9,7 +9,7 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { findPlace } from '../../src/app/place.ts';
+import { findPlace } from '../../src/app/install-paths.ts';
 import { limits } from '../../src/base/limits.ts';
 import { makeHost } from '../../src/plugin/host.ts';
 import type { Host, ProcessEnd, ProcessSpec } from '../../src/plugin/process.ts';

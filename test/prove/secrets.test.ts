@@ -6,8 +6,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { isOffered } from '../../src/operations/define.ts';
-import { operations } from '../../src/operations/index.ts';
+import { isOffered } from '../../src/operation/define.ts';
+import { operations } from '../../src/operation/all.ts';
 import { OWNER, startApi, type TestApi } from '../support/api-server.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { eventually } from '../support/instance.ts';

@@ -1,7 +1,7 @@
 /** What tests ask of an engine by directive, in short. */
 import { DuctileError } from '../../src/base/errors.ts';
-import type { DirectAnswer } from '../../src/engine/directive-answers.ts';
-import type { DirectRequest } from '../../src/engine/directive-definition.ts';
+import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
+import type { DirectRequest } from '../../src/directive/define.service.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { Job } from '../../src/job/job.ts';
 

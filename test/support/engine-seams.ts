@@ -1,16 +1,16 @@
 /** An instance with something of its own between the engine and its ledger or its processes. */
 import { join } from 'node:path';
 import type { Instance } from '../../src/app/instance.ts';
-import { findPlace } from '../../src/app/place.ts';
+import { findPlace } from '../../src/app/install-paths.ts';
 import { openVault } from '../../src/app/vault.ts';
 import type { Log } from '../../src/base/log.ts';
 import type { Config } from '../../src/config/config.ts';
-import { checkRoutes } from '../../src/engine/check.ts';
+import { checkRoutes } from '../../src/pipeline/check-routes.service.ts';
 import { LocalEngine } from '../../src/engine/local-engine.ts';
-import { checkPipelines } from '../../src/engine/pipelines.ts';
-import { RunTokens } from '../../src/engine/run-tokens.ts';
-import { makeRunner, type Runner } from '../../src/engine/runner.ts';
-import { refuseLate } from '../../src/operations/directive-late.ts';
+import { checkPipelines } from '../../src/pipeline/load.service.ts';
+import { RunTokens } from '../../src/access/attempt-tokens.service.ts';
+import { makeRunner, type Runner } from '../../src/job/run-plugin.service.ts';
+import { refuseLate } from '../../src/directive/late.operations.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { loadCatalog } from '../../src/plugin/catalog.ts';

@@ -1,7 +1,7 @@
 /** Schedules without a database, for tests that let a year pass: as much of a ledger as they need. */
 import { fromTimestamp, toTimestamp } from '../../src/base/clock.ts';
-import type { SchedulerLedger } from '../../src/engine/scheduler.ts';
-import type { DueSchedule, Fired, Firing, ScheduleDraft } from '../../src/ledger/schedules.ts';
+import type { SchedulerLedger } from '../../src/schedule/scheduler.service.ts';
+import type { DueSchedule, Fired, Firing, ScheduleDraft } from '../../src/schedule/types.ts';
 import { decideOverlap } from '../../src/schedule/overlap.ts';
 
 export interface FiredJob {

@@ -1,8 +1,8 @@
 /** Pipelines from what is written, for plugins that are taken to exist. */
-import { compile } from '../../src/pipeline/compile.ts';
-import { pipelineSchema } from '../../src/pipeline/entry-schema.ts';
-import { toPipelineEntry } from '../../src/pipeline/entry.ts';
-import type { Pipeline } from '../../src/pipeline/pipeline.ts';
+import { compile } from '../../src/pipeline/language/compile.ts';
+import { pipelineSchema } from '../../src/pipeline/language/entry-schema.ts';
+import { toPipelineEntry } from '../../src/pipeline/language/entry.ts';
+import type { Pipeline } from '../../src/pipeline/language/pipeline.ts';
 
 export interface Written {
   readonly name: string;

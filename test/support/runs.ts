@@ -1,6 +1,6 @@
 /** Starts runs of pipelines and looks at them. */
 import type { JsonObject } from '../../src/base/json.ts';
-import type { Run, Step } from '../../src/pipeline/run.ts';
+import type { Run, Step } from '../../src/pipeline/run/run.ts';
 import type { TestInstance } from './instance.ts';
 
 const patienceMs = 60_000;

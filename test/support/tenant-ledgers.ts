@@ -4,8 +4,8 @@ import { onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
-import { removeLedger, tenantPlace } from '../../src/ledger/tenant-place.ts';
-import type { TenantLimits } from '../../src/ledger/tenants.ts';
+import { removeLedger, tenantPlace } from '../../src/ledger/tenant-location.ts';
+import type { TenantLimits } from '../../src/tenant/types.ts';
 
 const noLimits: TenantLimits = {
   workers: null,

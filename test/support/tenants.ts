@@ -1,6 +1,6 @@
 /** Tenants for tests. On PostgreSQL their schemas lie beside those of other tests. */
 import { makeToken } from '../../src/base/ids.ts';
-import { removeLedger, tenantPlace, type RootPlace } from '../../src/ledger/tenant-place.ts';
+import { removeLedger, tenantPlace, type RootPlace } from '../../src/ledger/tenant-location.ts';
 import type { Reply, TestApi } from './api-server.ts';
 
 /** A name that nobody else has. */

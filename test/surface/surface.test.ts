@@ -9,10 +9,10 @@ import * as z from 'zod';
 import { catalogue } from '../../src/base/errors.ts';
 import { makeJsonSchema } from '../../src/config/json-schema.ts';
 import { migrations } from '../../src/ledger/migrate.ts';
-import { makePostgresDialect } from '../../src/ledger/postgres.ts';
-import { sqliteDialect } from '../../src/ledger/sqlite-session.ts';
+import { makePostgresDialect } from '../../src/ledger/postgres/store.ts';
+import { sqliteDialect } from '../../src/ledger/sqlite/session.ts';
 import { operationTools } from '../../src/mcp/operation-tools.ts';
-import { operations } from '../../src/operations/index.ts';
+import { operations } from '../../src/operation/all.ts';
 import { startApi, type TestApi } from '../support/api-server.ts';
 import { eventually } from '../support/instance.ts';
 import { python } from '../support/plugin-program.ts';
@@ -58,7 +58,12 @@ test('the commands, their options and the shapes of their JSON are unchanged', a
     ({ name, effect, input, output, errors, cli, http, needs, scope }) => [
       name,
       {
-        ...{ effect, errors, cli, http, needs, scope },
+        effect,
+        errors,
+        cli,
+        http,
+        needs,
+        scope,
         input: z.toJSONSchema(input, { io: 'input', unrepresentable: 'any' }),
         output: z.toJSONSchema(output, { io: 'output', unrepresentable: 'any' }),
       },

@@ -25,7 +25,7 @@ function listLines(value: unknown, indent: string): string[] {
 function writeShort(value: unknown): string | undefined {
   if (typeof value === 'function') return 'function';
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'undefined';
-  const inner = Object.values(value as object);
+  const inner = Object.values(value);
   const isList = Array.isArray(value) && inner.every((one) => typeof one !== 'object');
   return isList || inner.length === 0 ? JSON.stringify(value) : undefined;
 }

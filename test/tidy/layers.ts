@@ -1,48 +1,39 @@
 import { posix } from 'node:path';
 import type { Import } from './facts.ts';
 import { LOCK } from './house.ts';
+import { explainDirection, locate, type Location } from './layout.ts';
 
-/** From left to right: a folder imports only from what stands further left. */
-const levels: readonly (readonly string[])[] = [
-  ['base'],
-  ['job', 'signal', 'schedule', 'pipeline', 'webhook', 'directive', 'package'],
-  ['config'],
-  ['plugin', 'ledger'],
-  ['insight'],
-  ['engine'],
-  ['operations'],
-  ['http', 'cli', 'mcp'],
-  ['app'],
-  ['main'],
-];
-const pure = new Set(levels[1]);
-/** Pure folders that the other pure folders may use. */
-const shared = new Set(['job', 'signal']);
-/** What else a pure folder may use: a webhook has quiet hours, and signatures are only arithmetic. */
-const granted = new Set(['webhook schedule', 'webhook node:crypto']);
+/** Packages that a pure file may use: signatures are only arithmetic. */
+const pureBuiltins = new Set(['node:crypto']);
 const surfaces = new Set(['http', 'cli', 'mcp']);
-const behindOperations = new Set(['engine', 'ledger']);
 const drivers = new Set(['pg', 'node:sqlite']);
 
 export type ImportGraph = ReadonlyMap<string, readonly Import[]>;
 
-export function findLayerFaults(graph: ImportGraph): string[] {
+/** `debts` are imports against the direction that are known, written as `from → to`. */
+export function findLayerFaults(graph: ImportGraph, debts: readonly string[] = []): string[] {
   const faults: string[] = [];
+  const owed = new Set(debts);
   for (const [path, imports] of graph) {
     for (const found of imports) {
       const fault = judge(path, found);
-      if (fault !== undefined) faults.push(`${path} imports ${found.specifier}: ${fault}`);
+      const isKnown = owed.delete(`${path} → ${resolveImport(path, found.specifier)}`);
+      if (fault !== undefined && !isKnown)
+        faults.push(`${path} imports ${found.specifier}: ${fault}`);
+      if (fault === undefined && isKnown)
+        faults.push(`${path} imports ${found.specifier}: it is no debt any more`);
     }
   }
-  const ring = findCycle(toEdges(graph)) ?? findCycle(toFolderEdges(graph));
+  for (const debt of owed) faults.push(`${debt}: it is no debt any more`);
+  const ring = findCycle(toEdges(graph));
   if (ring !== undefined) faults.push(`cycle: ${ring.join(' → ')}`);
   return faults;
 }
 
 function judge(path: string, { specifier, isType }: Import): string | undefined {
   if (path.startsWith(PAGE)) return judgePage(path, { specifier, isType });
-  const from = folderOf(path);
-  if (levelOf(from) === -1) return `${from} is no folder of the house`;
+  const from = locate(path);
+  if (from === undefined) return `${path} is in no folder of the layout`;
   if (!specifier.startsWith('.')) {
     return path === LOCK ? undefined : judgePackage(from, specifier, isType);
   }
@@ -50,7 +41,20 @@ function judge(path: string, { specifier, isType }: Import): string | undefined 
   if (target === 'package.json') return undefined;
   if (!target.startsWith('src/')) return 'it is outside of src';
   if (!target.endsWith('.ts')) return 'relative imports end in .ts';
-  return judgeFolder(from, folderOf(target));
+  const to = locate(target);
+  if (to === undefined) return `${target} is in no folder of the layout`;
+  return judgeSurface(from, to) ?? explainDirection(from, to);
+}
+
+/** HTTP, the command line and MCP use operations, and know nothing of what is behind them. */
+function judgeSurface(from: Location, to: Location): string | undefined {
+  if (!surfaces.has(from.slice) || from.layer !== 'surface') return undefined;
+  if (to.layer === 'surface') {
+    const isOwn = to.slice === from.slice || (from.slice === 'cli' && !surfaces.has(to.slice));
+    return isOwn ? undefined : `${from.slice} and ${to.slice} do not know each other`;
+  }
+  const isBehind = ['sql', 'service', 'ledger', 'engine', 'generation'].includes(to.layer);
+  return isBehind || to.slice === 'ledger' ? `${from.slice} uses operations only` : undefined;
 }
 
 /** The dashboard: what runs in a browser. */
@@ -60,6 +64,8 @@ const WORKED_OUT = 'web/api/places.ts';
 /** Small and pure, and the same wherever a stream of events is read. */
 const forPages = new Set(['src/base/exact-number.ts', 'src/base/parse-json.ts', 'src/base/sse.ts']);
 
+const forTypes = new Set<string>(['operation', 'operations', 'dispatch']);
+
 /** It speaks to the server over its API, and so has nothing of the server but types. */
 function judgePage(path: string, { specifier, isType }: Import): string | undefined {
   if (!specifier.startsWith('.')) {
@@ -68,34 +74,16 @@ function judgePage(path: string, { specifier, isType }: Import): string | undefi
   const target = resolveImport(path, specifier);
   if (!/\.tsx?$/.test(target)) return 'relative imports end in .ts or .tsx';
   if (target.startsWith(PAGE) || forPages.has(target) || path === WORKED_OUT) return undefined;
-  if (!target.startsWith('src/operations/')) return 'a page knows operations alone';
+  const layer = locate(target)?.layer ?? 'main';
+  if (!forTypes.has(layer)) return 'a page knows operations alone';
   return isType ? undefined : 'a page has only the types of operations';
 }
 
-function judgePackage(from: string, specifier: string, isType: boolean): string | undefined {
-  if (drivers.has(specifier) && from !== 'ledger') return 'only the ledger speaks to a database';
-  if (granted.has(`${from} ${specifier}`)) return undefined;
-  if (specifier.startsWith('node:') && pure.has(from) && !isType) return `${from} is pure`;
-  return undefined;
-}
-
-function judgeFolder(from: string, to: string): string | undefined {
-  if (from === to) return undefined;
-  if (levelOf(to) === -1) return `${to} is no folder of the house`;
-  if (surfaces.has(from) && behindOperations.has(to)) return `${from} asks operations, never ${to}`;
-  if (levelOf(to) < levelOf(from)) return undefined;
-  if (levelOf(to) > levelOf(from)) return `${to} stands further right than ${from}`;
-  if (granted.has(`${from} ${to}`)) return undefined;
-  return pure.has(from) && shared.has(to) ? undefined : `${from} and ${to} do not know each other`;
-}
-
-/** `src/main.ts` and `src/app.ts` count as folders of their own. */
-function folderOf(path: string): string {
-  return posix.basename(path.split('/')[1] ?? '', '.ts');
-}
-
-function levelOf(folder: string): number {
-  return levels.findIndex((level) => level.includes(folder));
+function judgePackage(from: Location, specifier: string, isType: boolean): string | undefined {
+  if (drivers.has(specifier) && from.slice !== 'ledger') return 'only the ledger uses a database';
+  if (!specifier.startsWith('node:') || isType || pureBuiltins.has(specifier)) return undefined;
+  if (from.layer === 'pure') return 'a pure file has no input or output';
+  return from.layer === 'sql' ? 'a file of statements has no input or output' : undefined;
 }
 
 function resolveImport(path: string, specifier: string): string {
@@ -109,19 +97,6 @@ function toEdges(graph: ImportGraph): Edges {
   for (const [path, imports] of graph) {
     const targets = imports.map(({ specifier }) => resolveImport(path, specifier));
     edges.set(path, new Set(targets.filter((target) => graph.has(target))));
-  }
-  return edges;
-}
-
-function toFolderEdges(graph: ImportGraph): Edges {
-  const edges = new Map<string, Set<string>>();
-  for (const [path, targets] of toEdges(graph)) {
-    // Its folders are nouns as well, and their pages lead to each other.
-    if (path.startsWith(PAGE)) continue;
-    const from = folderOf(path);
-    const known = edges.get(from) ?? new Set();
-    for (const target of targets) if (folderOf(target) !== from) known.add(folderOf(target));
-    edges.set(from, known);
   }
   return edges;
 }

@@ -9,24 +9,17 @@ const signatures = ['proof', 'verify', 'presets', 'sign'];
 /** By the beginning of a path, the more exact first. The quickest tests come first: most die there. */
 const belonging: readonly (readonly [source: string, rounds: Rounds])[] = [
   [
-    'src/operations/scopes.ts',
+    'src/access/scopes.ts',
     [['test/unit/operations/scope-words.test.ts'], ['test/unit/operations/scopes.test.ts']],
   ],
-  ['src/operations/access.ts', [['test/unit/http/gate.test.ts']]],
-  ['src/engine/token-store.ts', [['test/http/access.test.ts']]],
+  ['src/access/authorize.operations.ts', [['test/unit/http/gate.test.ts']]],
+  ['src/access/tokens.service.ts', [['test/http/access.test.ts']]],
   [
     'src/webhook/',
     [signatures.map((name) => `test/unit/webhook/${name}.test.ts`), ['test/unit/webhook/']],
   ],
   [
-    'src/pipeline/',
-    [
-      ['test/unit/pipeline/advance.test.ts', 'test/unit/pipeline/choices.test.ts'],
-      ['test/unit/pipeline/'],
-    ],
-  ],
-  [
-    'src/ledger/queries/claim.ts',
+    'src/job/claim.sql.ts',
     [
       ['test/conformance/claim.test.ts'],
       ['test/conformance/generation.test.ts', 'test/conformance/tenant.test.ts'],
@@ -37,7 +30,7 @@ const belonging: readonly (readonly [source: string, rounds: Rounds])[] = [
   ...['settle', 'fence'].map(
     (name) =>
       [
-        `src/ledger/queries/${name}.ts`,
+        `src/job/${name}.sql.ts`,
         [
           ['test/conformance/settle.test.ts'],
           ['test/conformance/cancel.test.ts', 'test/conformance/ends.test.ts'],
@@ -46,12 +39,19 @@ const belonging: readonly (readonly [source: string, rounds: Rounds])[] = [
       ] as const,
   ),
   [
-    'src/ledger/queries/advance',
+    'src/pipeline/run/advance.sql',
     [
       ['test/conformance/advancement.test.ts', 'test/conformance/run-advance.test.ts'],
       ['test/conformance/run-halt.test.ts'],
       ['test/conformance/run-due.test.ts', 'test/conformance/run-begin.test.ts'],
       ['test/conformance/run-cancel.test.ts', 'test/conformance/process.test.ts'],
+    ],
+  ],
+  [
+    'src/pipeline/',
+    [
+      ['test/unit/pipeline/advance.test.ts', 'test/unit/pipeline/choices.test.ts'],
+      ['test/unit/pipeline/'],
     ],
   ],
 ];

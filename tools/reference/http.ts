@@ -4,9 +4,9 @@ import {
   statusesOf,
   type HttpSurface,
   type Operation,
-} from '../../src/operations/define.ts';
-import { operations } from '../../src/operations/index.ts';
-import { describeNeed } from '../../src/operations/scopes.ts';
+} from '../../src/operation/define.ts';
+import { operations } from '../../src/operation/all.ts';
+import { describeNeed } from '../../src/access/scopes.ts';
 
 /** Every endpoint of the API, in the order of its path. */
 export function renderHttp(): string {
@@ -34,7 +34,7 @@ answer 422 when the key belongs to another request.
 | --- | --- | --- | --- |
 ${lines.join('\n')}
 
-This page is written by \`tools/generate\` from \`src/operations\`.
+This page is written by \`tools/generate\` from the operations in \`src\`.
 `;
 }
 

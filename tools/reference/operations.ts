@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import { isOffered, type Operation } from '../../src/operations/define.ts';
-import { operations } from '../../src/operations/index.ts';
+import { isOffered, type Operation } from '../../src/operation/define.ts';
+import { operations } from '../../src/operation/all.ts';
 import { scopeOf } from './http.ts';
 
 /** Every operation once, as the command line and the control socket offer it. */
@@ -16,7 +16,7 @@ Besides these: \`ductile system start\` (the service in the foreground), \`ducti
 \`ductile demo [--dir DIR] [--rounds N]\`, \`ductile version\`.
 
 ${operations.map(renderOperation).join('\n')}
-This page is written by \`tools/generate\` from \`src/operations\`.
+This page is written by \`tools/generate\` from the operations in \`src\`.
 `;
 }
 

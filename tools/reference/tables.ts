@@ -1,5 +1,5 @@
 import { migrations } from '../../src/ledger/migrate.ts';
-import { sqliteDialect } from '../../src/ledger/sqlite-session.ts';
+import { sqliteDialect } from '../../src/ledger/sqlite/session.ts';
 
 /** The ledger's tables, as the migrations make them on SQLite. */
 export function renderTables(): string {

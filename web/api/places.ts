@@ -2,8 +2,8 @@
  * Where each operation is asked. The build works this table out and puts it in the place of this
  * file, so that nothing of the server gets into the page.
  */
-import { isOffered } from '../../src/operations/define.ts';
-import { operations } from '../../src/operations/index.ts';
+import { isOffered } from '../../src/operation/define.ts';
+import { operations } from '../../src/operation/all.ts';
 
 export interface Place {
   readonly method: string;

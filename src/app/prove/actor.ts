@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { isObject } from '../../base/json.ts';
 import { parseJson } from '../../base/parse-json.ts';
-import { findPlace } from '../place.ts';
+import { findPlace } from '../install-paths.ts';
 import { descendantsOf, type RunningProcess } from './processes.ts';
 
 /** The engine of a rehearsal as a process of its own. */

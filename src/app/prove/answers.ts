@@ -2,7 +2,7 @@ import { isObject, type Json, type JsonObject } from '../../base/json.ts';
 import { parseJson } from '../../base/parse-json.ts';
 import type { Attempt } from '../../job/attempt.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import type { Pipeline } from '../../pipeline/pipeline.ts';
+import type { Pipeline } from '../../pipeline/language/pipeline.ts';
 import type { Plugin } from '../../plugin/catalog.ts';
 import type { ManifestCommand } from '../../plugin/manifest.ts';
 import { parseResponse } from '../../plugin/response.ts';

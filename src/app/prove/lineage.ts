@@ -1,7 +1,7 @@
 import type { Timestamp } from '../../base/clock.ts';
 import type { Job } from '../../job/job.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import type { Run } from '../../pipeline/run.ts';
+import type { Run } from '../../pipeline/run/run.ts';
 import type { Unit } from './script.ts';
 
 /** All that followed from one request. */

@@ -4,7 +4,7 @@ import type { Timestamp } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
 import { probes } from '../../base/probe.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import { openToLook } from '../../ledger/reading.ts';
+import { openToLook } from '../../ledger/open-readonly.ts';
 import { ask, type Asked } from './client.ts';
 import { isLineageOver, LINEAGE_MAX, outcomeOf, readLineage, rootOf } from './lineage.ts';
 import { lineOf, readRecord } from './record.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { PRIVATE_DIRECTORY } from '../../base/files.ts';
 import { makeLogger } from '../../base/log.ts';
 import { loadConfig } from '../../config/load.ts';
-import { findPipeline } from '../../engine/run-door.ts';
+import { findPipeline } from '../../pipeline/run/start.service.ts';
 import { openLedger } from '../../ledger/open.ts';
 import { copyForRehearsal, type Rehearsed } from '../../ledger/rehearsal.ts';
 import { openOnlooker } from '../instance.ts';

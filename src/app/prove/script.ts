@@ -1,8 +1,8 @@
 import { isObject, parseStored, type JsonObject } from '../../base/json.ts';
 import type { LocalEngine } from '../../engine/local-engine.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import type { Node } from '../../pipeline/graph.ts';
-import type { Pipeline } from '../../pipeline/pipeline.ts';
+import type { Node } from '../../pipeline/language/graph.ts';
+import type { Pipeline } from '../../pipeline/language/pipeline.ts';
 import { matchRoutes } from '../../pipeline/route.ts';
 import { lookupCommand, type Catalog } from '../../plugin/catalog.ts';
 import { breakCircles, readAnswers, type Follows, type StandInAnswer } from './answers.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Config, PluginConfig } from '../../config/config.ts';
 import { makeRecord } from '../../config/freeze.ts';
-import type { PipelineEntry, StepEntry } from '../../pipeline/entry.ts';
+import type { PipelineEntry, StepEntry } from '../../pipeline/language/entry.ts';
 
 /** Whoever waits in a rehearsal for a person, a signal or the clock waits so long. */
 export const WAIT_MS = 200;

@@ -2,7 +2,7 @@ import { visible } from '../../base/text.ts';
 import { findCommand } from '../ask.ts';
 import type { Input } from '../ask.ts';
 import { render } from '../show.ts';
-import { rowsOf } from '../views/parts.ts';
+import { rowsOf } from '../view-parts.ts';
 import { wrap } from '../width.ts';
 import { styleOf } from '../print.ts';
 import { line } from './spans.ts';

@@ -1,8 +1,8 @@
 import { DuctileError } from '../../base/errors.ts';
-import type { JsonOutput } from '../../operations/define.ts';
+import type { JsonOutput } from '../../operation/define.ts';
 import type { Input } from '../ask.ts';
 import type { Row } from '../print.ts';
-import { rowOf, rowsOf } from '../views/parts.ts';
+import { rowOf, rowsOf } from '../view-parts.ts';
 import { detailCalls } from './details.ts';
 import type { Answer, Overview, Part, Ref, ViewName } from './state.ts';
 

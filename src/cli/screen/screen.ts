@@ -5,7 +5,7 @@ import { findTarget } from '../options.ts';
 import type { Common, Session } from '../options.ts';
 import { nameTarget } from '../transport.ts';
 import type { Target } from '../transport.ts';
-import { listOf } from '../views/parts.ts';
+import { listOf } from '../view-parts.ts';
 import { makeKeyReader } from './keys.ts';
 import { screenLines } from './lines.ts';
 import { badEnds, lookOver } from './look.ts';

@@ -1,5 +1,5 @@
 import { toTimestamp } from '../../base/clock.ts';
-import type { JsonOutput } from '../../operations/define.ts';
+import type { JsonOutput } from '../../operation/define.ts';
 import { ask } from '../ask.ts';
 import { makePrinter } from '../options.ts';
 import type { Common, Session } from '../options.ts';

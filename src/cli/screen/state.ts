@@ -1,4 +1,4 @@
-import type { JsonOutput } from '../../operations/define.ts';
+import type { JsonOutput } from '../../operation/define.ts';
 import type { Row } from '../print.ts';
 
 export const viewNames = ['jobs', 'runs', 'schedules', 'incidents', 'plugins'] as const;

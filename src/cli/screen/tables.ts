@@ -1,6 +1,6 @@
 import { showCell } from '../print.ts';
 import type { Row } from '../print.ts';
-import { withRealState } from '../views/parts.ts';
+import { withRealState } from '../view-parts.ts';
 import { isMoment, sayWhen } from '../when.ts';
 import { shapeOf } from './shapes.ts';
 import type { Act, State, ViewName } from './state.ts';

@@ -1,7 +1,7 @@
-import type { JsonOutput } from '../../operations/define.ts';
+import type { JsonOutput } from '../../operation/define.ts';
 import type { Proof } from '../../operations/prover.ts';
 import { showCell, type Printer } from '../print.ts';
-import { section } from './parts.ts';
+import { section } from '../view-parts.ts';
 
 const verdicts: Readonly<Record<Proof['verdict'], string>> = {
   kept: 'Nothing was lost, and nothing was done twice.',

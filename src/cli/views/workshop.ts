@@ -1,9 +1,9 @@
 /** Plugins that are being made: what was written, and how they did in their test. */
-import type { JsonOutput } from '../../operations/define.ts';
+import type { JsonOutput } from '../../operation/define.ts';
 import { showCell } from '../print.ts';
 import type { Printer, Row } from '../print.ts';
-import { listOf, rowsOf } from './parts.ts';
-import type { View } from './parts.ts';
+import { listOf, rowsOf } from '../view-parts.ts';
+import type { View } from '../view-parts.ts';
 
 export const workshopViews: Readonly<Record<string, View>> = {
   'plugin.new': showMade,

@@ -1,10 +1,10 @@
 import { limits } from '../../base/limits.ts';
 import type { Directive } from '../../directive/directive.ts';
-import type { OpenQuestion } from '../../ledger/finding-reads.ts';
-import type { Check, CheckContext } from '../check.ts';
-import type { LiveFinding } from '../finding.ts';
-import { showText } from '../show-text.ts';
-import { formatAge } from '../since.ts';
+import type { OpenQuestion } from '../finding-reads.ts';
+import type { Check, CheckContext } from '../check.service.ts';
+import type { LiveFinding } from '../finding.service.ts';
+import { showText } from '../show-text.service.ts';
+import { formatAge } from '../since.service.ts';
 
 /** Finds runs and directives that wait for a person, one finding for each pipeline and each type. */
 export const findWaitingApprovals: Check = async (context) => {

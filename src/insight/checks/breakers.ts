@@ -1,9 +1,9 @@
 import { fromTimestamp, toTimestamp } from '../../base/clock.ts';
 import { formatDuration } from '../../base/duration.ts';
-import type { BreakerRow } from '../../ledger/schedules.ts';
-import type { Check, CheckContext } from '../check.ts';
-import type { LiveFinding } from '../finding.ts';
-import { showText } from '../show-text.ts';
+import type { BreakerRow } from '../../schedule/types.ts';
+import type { Check, CheckContext } from '../check.service.ts';
+import type { LiveFinding } from '../finding.service.ts';
+import { showText } from '../show-text.service.ts';
 
 /** Finds circuit breakers that hold back schedules. */
 export const findOpenBreakers: Check = async (context) => {

@@ -5,11 +5,11 @@ import { limits } from '../../base/limits.ts';
 import type { Config } from '../../config/config.ts';
 import { digestConfigFiles, lastWritten, rehashFiles } from '../../config/file-digest.ts';
 import type { KeyChange } from '../../config/key-list.ts';
-import { readLockHolder } from '../../ledger/instance-lock.ts';
+import { readLockHolder } from '../../ledger/sqlite/instance-lock.ts';
 import type { ProcessRow } from '../../ledger/ledger.ts';
-import { compareActiveConfig } from '../active-config.ts';
-import type { Check } from '../check.ts';
-import type { LiveFinding } from '../finding.ts';
+import { compareActiveConfig } from '../active-config.service.ts';
+import type { Check } from '../check.service.ts';
+import type { LiveFinding } from '../finding.service.ts';
 
 /** Finds a service on this host that uses other configuration files, or files that changed since. */
 export const findConfigDifference: Check = async (context) => {

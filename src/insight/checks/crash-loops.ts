@@ -3,8 +3,8 @@ import { limits } from '../../base/limits.ts';
 import type { Attempt } from '../../job/attempt.ts';
 import type { Job } from '../../job/job.ts';
 import { isTerminal } from '../../job/state.ts';
-import type { Check } from '../check.ts';
-import type { LiveFinding } from '../finding.ts';
+import type { Check } from '../check.service.ts';
+import type { LiveFinding } from '../finding.service.ts';
 
 /** Ends of attempts that mean that the service itself, or what starts its plugins, died. */
 const deaths: ReadonlySet<string> = new Set(['engine_crash', 'spawner_died']);

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { findCredentials } from '../../base/credential-ref.ts';
 import { limits } from '../../base/limits.ts';
-import type { SealedThing } from '../../ledger/credentials.ts';
-import type { Check, CheckContext } from '../check.ts';
-import type { LiveFinding } from '../finding.ts';
+import type { SealedThing } from '../../access/types.ts';
+import type { Check, CheckContext } from '../check.service.ts';
+import type { LiveFinding } from '../finding.service.ts';
 
 /** Finds secrets that can't be opened here, because the key that sealed them is missing. */
 export const findMissingKeys: Check = async (context) => {

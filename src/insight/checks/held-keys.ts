@@ -1,11 +1,11 @@
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { formatDuration } from '../../base/duration.ts';
 import { limits } from '../../base/limits.ts';
-import type { Run } from '../../pipeline/run.ts';
-import type { Check, CheckContext } from '../check.ts';
-import type { LiveFinding } from '../finding.ts';
-import { formatAge } from '../since.ts';
-import { overlongAfterMs, toUsualDuration, type UsualDuration } from '../usual-duration.ts';
+import type { Run } from '../../pipeline/run/run.ts';
+import type { Check, CheckContext } from '../check.service.ts';
+import type { LiveFinding } from '../finding.service.ts';
+import { formatAge } from '../since.service.ts';
+import { overlongAfterMs, toUsualDuration, type UsualDuration } from '../usual-duration.service.ts';
 
 /** Finds runs that keep others waiting for a concurrency key far longer than their pipeline usually takes. */
 export const findHeldKeys: Check = async (context) => {

@@ -1,9 +1,9 @@
 import { isObject, parseStored } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
-import type { Incident, observedKinds } from '../../ledger/incidents.ts';
+import type { Incident, observedKinds } from '../types.ts';
 import type { Category, Severity } from '../../config/findings.ts';
-import type { Check } from '../check.ts';
-import { findingId, type Impact, type LiveFinding } from '../finding.ts';
+import type { Check } from '../check.service.ts';
+import { findingId, type Impact, type LiveFinding } from '../finding.service.ts';
 
 /**
  * Finds open incidents that only a running service sees. The detail of an incident can bring

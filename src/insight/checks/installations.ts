@@ -2,12 +2,12 @@ import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { limits } from '../../base/limits.ts';
 import { maskText } from '../../base/secrets.ts';
 import { quoteShell } from '../../base/text.ts';
-import type { InstallationRow } from '../../ledger/installations.ts';
+import type { InstallationRow } from '../../package/types.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { readProvides } from '../../package/package.ts';
 import { pluginSource } from '../../signal/signal.ts';
-import type { Check } from '../check.ts';
-import type { LiveFinding } from '../finding.ts';
+import type { Check } from '../check.service.ts';
+import type { LiveFinding } from '../finding.service.ts';
 
 /** Finds installed packages whose plugin runs and never emits the event that their routes wait for. */
 export const findUnmatchedInstallations: Check = async ({ ledger, now }) => {

@@ -1,9 +1,9 @@
 import { limits } from '../../base/limits.ts';
-import type { DeadJob } from '../../ledger/finding-reads.ts';
-import type { Check, CheckContext } from '../check.ts';
-import { findingId, type LiveFinding } from '../finding.ts';
-import { showText } from '../show-text.ts';
-import { groupUnacknowledged, lookBack } from '../since.ts';
+import type { DeadJob } from '../finding-reads.ts';
+import type { Check, CheckContext } from '../check.service.ts';
+import { findingId, type LiveFinding } from '../finding.service.ts';
+import { showText } from '../show-text.service.ts';
+import { groupUnacknowledged, lookBack } from '../since.service.ts';
 
 const KIND = 'job_dead';
 

@@ -3,9 +3,13 @@ import { formatDuration } from '../../base/duration.ts';
 import { limits } from '../../base/limits.ts';
 import type { Job } from '../../job/job.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import { overlongAfterMs, readUsualDuration, type UsualDuration } from '../usual-duration.ts';
-import type { Check } from '../check.ts';
-import type { LiveFinding } from '../finding.ts';
+import {
+  overlongAfterMs,
+  readUsualDuration,
+  type UsualDuration,
+} from '../usual-duration.service.ts';
+import type { Check } from '../check.service.ts';
+import type { LiveFinding } from '../finding.service.ts';
 
 /** Finds running jobs that hold a key or a worker slot for far longer than their command usually does. */
 export const findOverlongJobs: Check = async ({ ledger, now }) => {

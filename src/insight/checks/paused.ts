@@ -2,9 +2,9 @@ import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { isObject, parseStored } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { Category } from '../../config/findings.ts';
-import type { Check, CheckContext } from '../check.ts';
-import type { Impact, LiveFinding } from '../finding.ts';
-import { formatAge } from '../since.ts';
+import type { Check, CheckContext } from '../check.service.ts';
+import type { Impact, LiveFinding } from '../finding.service.ts';
+import { formatAge } from '../since.service.ts';
 
 interface PausedPart {
   readonly key: string;

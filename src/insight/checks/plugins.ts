@@ -1,5 +1,5 @@
 import type { Catalog } from '../../plugin/catalog.ts';
-import type { Check } from '../check.ts';
+import type { Check } from '../check.service.ts';
 
 /** Finds plugins that didn't load; their jobs wait. */
 export const findUnloadedPlugins: Check = ({ catalog, isRoot }) => {

@@ -1,6 +1,6 @@
 import { maskText } from '../../base/secrets.ts';
 import { limits } from '../../base/limits.ts';
-import type { Check } from '../check.ts';
+import type { Check } from '../check.service.ts';
 
 /** Finds plugins whose init failed; everything else of them waits until it succeeds. */
 export const findFailedSetups: Check = async ({ ledger, catalog }) => {

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../../src/base/limits.ts';
 import type { Job } from '../../../src/job/job.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
-import type { DeliveryRow } from '../../../src/ledger/webhooks.ts';
+import type { DeliveryRow } from '../../../src/webhook/types.ts';
 import type { Client } from './client.ts';
 import type { Server } from './server.ts';
 

@@ -1,7 +1,7 @@
 /** What is known of a run from outside: what clients, plugins and the ledger tell. */
 import type { Attempt } from '../../../src/job/attempt.ts';
 import type { Job } from '../../../src/job/job.ts';
-import type { Run } from '../../../src/pipeline/run.ts';
+import type { Run } from '../../../src/pipeline/run/run.ts';
 import type { Signal } from '../../../src/signal/signal.ts';
 import type { Operation } from './client.ts';
 import type { RecordLine } from './recorder.ts';

@@ -2,7 +2,7 @@
 import { makeId } from '../../../src/base/ids.ts';
 import type { Ending } from '../../../src/job/outcome.ts';
 import type { ClaimedJob, ClaimRequest, Closing, Ledger } from '../../../src/ledger/ledger.ts';
-import { noNews } from '../../../src/ledger/runs.ts';
+import { noNews } from '../../../src/pipeline/run/types.ts';
 import type { Mistake } from './world.ts';
 
 type Verbs = Partial<Ledger>;

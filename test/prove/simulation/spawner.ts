@@ -3,7 +3,7 @@
  * and which die with an engine that dies. Each does what its job's payload says.
  */
 import type { JsonObject } from '../../../src/base/json.ts';
-import type { Runner } from '../../../src/engine/runner.ts';
+import type { Runner } from '../../../src/job/run-plugin.service.ts';
 import type { Host, ProcessEnd, StopReason } from '../../../src/plugin/process.ts';
 import { between, type Random } from '../../crash/support/random.ts';
 import type { Entry } from './agenda.ts';

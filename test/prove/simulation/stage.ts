@@ -1,10 +1,10 @@
 /** The configuration that all hosts of all worlds have: read once from real files. */
 import { join } from 'node:path';
-import { checkRoutes } from '../../../src/engine/check.ts';
+import { checkRoutes } from '../../../src/pipeline/check-routes.service.ts';
 import type { Blueprint } from '../../../src/engine/generation.ts';
-import { checkPipelines } from '../../../src/engine/pipelines.ts';
+import { checkPipelines } from '../../../src/pipeline/load.service.ts';
 import { openVault } from '../../../src/app/vault.ts';
-import type { Vault } from '../../../src/engine/vault.ts';
+import type { Vault } from '../../../src/access/vault.service.ts';
 import { loadCatalog } from '../../../src/plugin/catalog.ts';
 import { writeConfig, writePlugin } from '../../support/plugin-tree.ts';
 import type { Size } from './plan.ts';

@@ -5,7 +5,7 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { tables, type Store } from '../../../src/ledger/dialect.ts';
 import { migrate } from '../../../src/ledger/migrate.ts';
-import { storeOver } from '../../../src/ledger/sqlite.ts';
+import { storeOver } from '../../../src/ledger/sqlite/store.ts';
 import { Changes } from './rows.ts';
 
 /** Not that of a world, which is made for each of them. */

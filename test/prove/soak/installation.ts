@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../../src/base/limits.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
-import { openToLook } from '../../../src/ledger/reading.ts';
+import { openToLook } from '../../../src/ledger/open-readonly.ts';
 import { check } from '../../crash/support/checker.ts';
 import { judgeDeliveries, startDeliveries, type Sent } from '../../crash/support/deliveries.ts';
 import { refOf, type Evidence } from '../../crash/support/evidence.ts';

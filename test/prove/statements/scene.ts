@@ -1,7 +1,7 @@
 /** One question to a ledger that can be asked again and again until it is answered. */
 import { makeId } from '../../../src/base/ids.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
-import type { Emission } from '../../../src/ledger/signals.ts';
+import type { Emission } from '../../../src/signal/types.ts';
 import type { Bench } from '../../conformance/support.ts';
 import { draft } from '../../conformance/words.ts';
 

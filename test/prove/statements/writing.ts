@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { makeId, makeToken } from '../../../src/base/ids.ts';
-import { draftRetry } from '../../../src/directive/job.ts';
+import { draftRetry } from '../../../src/job/change-directives.ts';
 import type { ClaimedJob, Ledger } from '../../../src/ledger/ledger.ts';
 import { define, runOf, start } from '../../conformance/run-words.ts';
 import { entry, firing, NOW, PAST } from '../../conformance/schedule-words.ts';

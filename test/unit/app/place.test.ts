@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { commandTyped } from '../../../src/app/place.ts';
+import { commandTyped } from '../../../src/app/install-paths.ts';
 import { makeDirectory } from '../../support/directory.ts';
 
 test('an installed program is named, that of a clone is found from where one is', async () => {

@@ -1,6 +1,6 @@
 /** Which actors count as one person when a directive is approved. */
 import { expect, test } from 'vitest';
-import { isSamePerson, type TokenOrigin } from '../../../src/directive/lineage.ts';
+import { isSamePerson, type TokenOrigin } from '../../../src/access/token-origin.ts';
 
 const made = (name: string, createdBy: string, role: TokenOrigin['role'] = 'admin') => ({
   name,

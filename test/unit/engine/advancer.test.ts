@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DuctileError } from '../../../src/base/errors.ts';
 import { limits } from '../../../src/base/limits.ts';
 import { makeLogger } from '../../../src/base/log.ts';
-import { makeAdvancer, type Advancer } from '../../../src/engine/advancer.ts';
+import { makeAdvancer, type Advancer } from '../../../src/pipeline/run/advancer.service.ts';
 import {
   noNews,
   type AdvanceAnswer,
@@ -11,7 +11,7 @@ import {
   type BranchClaim,
   type BranchClaimRequest,
   type RunNews,
-} from '../../../src/ledger/runs.ts';
+} from '../../../src/pipeline/run/types.ts';
 
 const POLL_MS = 5000;
 

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { describeProblem } from '../../../src/config/problem.ts';
-import { checkRoutes } from '../../../src/engine/check.ts';
-import type { CheckedRoutes } from '../../../src/engine/check.ts';
+import { checkRoutes } from '../../../src/pipeline/check-routes.service.ts';
+import type { CheckedRoutes } from '../../../src/pipeline/check-routes.service.ts';
 import { loadCatalog } from '../../../src/plugin/catalog.ts';
 import { makeDirectory } from '../../support/directory.ts';
 import { writeConfig, writePlugin } from '../../support/plugin-tree.ts';

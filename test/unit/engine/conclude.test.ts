@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { conclude, HOST_FULL_DELAY_MS } from '../../../src/engine/conclude.ts';
-import type { FollowRules } from '../../../src/engine/follow.ts';
+import { conclude, HOST_FULL_DELAY_MS } from '../../../src/job/outcome-of-attempt.service.ts';
+import type { FollowRules } from '../../../src/signal/handle.service.ts';
 import type { ClaimedJob, Closing } from '../../../src/ledger/ledger.ts';
 import type { Plugin } from '../../../src/plugin/catalog.ts';
 import type { FactOutput } from '../../../src/plugin/manifest.ts';

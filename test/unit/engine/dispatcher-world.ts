@@ -1,14 +1,14 @@
 import { expect, vi } from 'vitest';
 import { DuctileError } from '../../../src/base/errors.ts';
 import { makeLogger } from '../../../src/base/log.ts';
-import { Dispatcher } from '../../../src/engine/dispatcher.ts';
+import { Dispatcher } from '../../../src/job/dispatcher.service.ts';
 import type { Generation } from '../../../src/engine/generation.ts';
-import type { Settled } from '../../../src/engine/settle.ts';
-import { makeTurns } from '../../../src/engine/turns.ts';
+import type { Settled } from '../../../src/job/settle.service.ts';
+import { makeTurns } from '../../../src/job/fair-share.service.ts';
 import { bareReport } from '../../../src/job/attempt.ts';
 import { endReleased } from '../../../src/job/outcome.ts';
 import type { ClaimedJob, ClaimRequest, Closing } from '../../../src/ledger/ledger.ts';
-import { noNews } from '../../../src/ledger/runs.ts';
+import { noNews } from '../../../src/pipeline/run/types.ts';
 import { makeClaimed } from '../../support/claimed.ts';
 
 const generation = {

@@ -2,7 +2,7 @@ import { chmod, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../../src/config/load.ts';
-import { diagnose } from '../../../src/engine/doctor.ts';
+import { diagnose } from '../../../src/insight/diagnose.service.ts';
 import { lock, makeTree } from '../../support/config-tree.ts';
 import { writePlugin } from '../../support/plugin-tree.ts';
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { makeFacadeHost } from '../../../src/engine/facade-host.ts';
+import { makeFacadeHost } from '../../../src/tenant/shared-host.service.ts';
 import type { Host, ProcessSpec, RunOptions } from '../../../src/plugin/process.ts';
 
 beforeEach(() => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { followDeath, followSuccess } from '../../../src/engine/follow-end.ts';
-import { followEvents, type FollowRules } from '../../../src/engine/follow.ts';
+import { followDeath, followSuccess } from '../../../src/signal/handle-end.service.ts';
+import { followEvents, type FollowRules } from '../../../src/signal/handle.service.ts';
 import type { SignalDraft } from '../../../src/signal/signal.ts';
 import { makeClaimed } from '../../support/claimed.ts';
 

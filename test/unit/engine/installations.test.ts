@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { DuctileError, type ErrorCode } from '../../../src/base/errors.ts';
 import type { Log } from '../../../src/base/log.ts';
 import type { Blueprint } from '../../../src/engine/generation.ts';
-import { makeInstallationKeeper } from '../../../src/engine/installations.ts';
+import { makeInstallationKeeper } from '../../../src/package/installations.service.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 
 async function triesAfter(code: ErrorCode): Promise<number> {

@@ -1,8 +1,8 @@
 import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { makeKeyRing } from '../../../src/engine/key-ring.ts';
-import { makeVault } from '../../../src/engine/vault.ts';
+import { makeKeyRing } from '../../../src/access/key-ring.service.ts';
+import { makeVault } from '../../../src/access/vault.service.ts';
 import { makeDirectory } from '../../support/directory.ts';
 
 const hex = (fill: string): string => fill.repeat(64);

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { checkPipelines, type CheckedPipelines } from '../../../src/engine/pipelines.ts';
-import { diagnose } from '../../../src/engine/doctor.ts';
+import { checkPipelines, type CheckedPipelines } from '../../../src/pipeline/load.service.ts';
+import { diagnose } from '../../../src/insight/diagnose.service.ts';
 import { readConfig } from '../../../src/config/load.ts';
-import { matchPipelines } from '../../../src/pipeline/pipeline.ts';
+import { matchPipelines } from '../../../src/pipeline/language/pipeline.ts';
 import { loadCatalog } from '../../../src/plugin/catalog.ts';
 import { makeDirectory } from '../../support/directory.ts';
 import { writeConfig, writePlugin } from '../../support/plugin-tree.ts';

@@ -1,7 +1,7 @@
 /** What a tenant may use, counted while others come in. */
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { makeQuota } from '../../../src/engine/quota.ts';
-import type { TenantRow } from '../../../src/ledger/tenants.ts';
+import { makeQuota } from '../../../src/tenant/quota.service.ts';
+import type { TenantRow } from '../../../src/tenant/types.ts';
 
 const limits = { workers: null, queueLength: null, signalsPerMinute: 2, storageBytes: null };
 const row = { slug: 'acme', status: 'active', limits } as Partial<TenantRow> as TenantRow;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { Log } from '../../../src/base/log.ts';
-import { makeReaper, type Reaper, type ReaperOptions } from '../../../src/engine/reaper.ts';
+import { makeReaper, type Reaper, type ReaperOptions } from '../../../src/job/reaper.service.ts';
 import type { Ledger, Orphan } from '../../../src/ledger/ledger.ts';
 
 const EVERY_MS = 100;

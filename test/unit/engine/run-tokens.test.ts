@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { RunTokens } from '../../../src/engine/run-tokens.ts';
-import { makePrincipal } from '../../../src/engine/tokens.ts';
+import { RunTokens } from '../../../src/access/attempt-tokens.service.ts';
+import { makePrincipal } from '../../../src/access/principal.service.ts';
 
 const HOUR = 3_600_000;
 const principal = makePrincipal('job:1', []);

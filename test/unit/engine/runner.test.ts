@@ -1,7 +1,7 @@
 /** Who is given what was started ahead, and when its place is filled again. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { limits } from '../../../src/base/limits.ts';
-import { makeRunner } from '../../../src/engine/runner.ts';
+import { makeRunner } from '../../../src/job/run-plugin.service.ts';
 import type { Catalog, Plugin } from '../../../src/plugin/catalog.ts';
 import { makePrewarmPool } from '../../../src/plugin/prewarm.ts';
 import type { Host, ProcessEnd } from '../../../src/plugin/process.ts';

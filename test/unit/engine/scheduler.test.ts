@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
-import { makeScheduler, type SchedulerOptions } from '../../../src/engine/scheduler.ts';
-import type { ScheduleDraft, ScheduleKey, ScheduleRow } from '../../../src/ledger/schedules.ts';
+import { makeScheduler, type SchedulerOptions } from '../../../src/schedule/scheduler.service.ts';
+import type { ScheduleDraft, ScheduleKey, ScheduleRow } from '../../../src/schedule/types.ts';
 import type { Catalog } from '../../../src/plugin/catalog.ts';
 import { makeMemorySchedules, type MemorySchedules } from '../../support/memory-schedules.ts';
 import { at, schedule } from '../schedule/support.ts';

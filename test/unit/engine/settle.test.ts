@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { DuctileError } from '../../../src/base/errors.ts';
 import { limits } from '../../../src/base/limits.ts';
 import { makeLogger } from '../../../src/base/log.ts';
-import { makeSettler, timed } from '../../../src/engine/settle.ts';
+import { makeSettler, timed } from '../../../src/job/settle.service.ts';
 import type { AttemptReport } from '../../../src/job/attempt.ts';
 import { endSucceeded } from '../../../src/job/outcome.ts';
 import type {
@@ -13,7 +13,7 @@ import type {
   Settlement,
   Verdict,
 } from '../../../src/ledger/ledger.ts';
-import { noNews, type AdvancementFailure } from '../../../src/ledger/runs.ts';
+import { noNews, type AdvancementFailure } from '../../../src/pipeline/run/types.ts';
 import { makeClaimed } from '../../support/claimed.ts';
 
 const claim: ClaimRequest = { processId: 'me', token: 't', slots: 1, plugins: [] };

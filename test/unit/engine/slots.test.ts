@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Slots } from '../../../src/engine/slots.ts';
-import { makeTurns } from '../../../src/engine/turns.ts';
+import { Slots } from '../../../src/job/slots.service.ts';
+import { makeTurns } from '../../../src/job/fair-share.service.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();

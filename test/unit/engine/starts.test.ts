@@ -2,14 +2,14 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { JsonObject } from '../../../src/base/json.ts';
 import { makeLogger } from '../../../src/base/log.ts';
-import { arriveDone, arriveFailed } from '../../../src/engine/arrive.ts';
-import { makeBases } from '../../../src/engine/bases.ts';
-import { followDeath } from '../../../src/engine/follow-end.ts';
-import { followEvents } from '../../../src/engine/follow.ts';
-import { makeStartsOf } from '../../../src/engine/starts.ts';
+import { arriveDone, arriveFailed } from '../../../src/pipeline/run/after-job.service.ts';
+import { makeBases } from '../../../src/job/base-environment.ts';
+import { followDeath } from '../../../src/signal/handle-end.service.ts';
+import { followEvents } from '../../../src/signal/handle.service.ts';
+import { makeStartsOf } from '../../../src/pipeline/run/start-draft.ts';
 import { limits } from '../../../src/base/limits.ts';
 import { endCancelled, endSucceeded, type Ending } from '../../../src/job/outcome.ts';
-import type { Pipeline } from '../../../src/pipeline/pipeline.ts';
+import type { Pipeline } from '../../../src/pipeline/language/pipeline.ts';
 import { encodeRequest } from '../../../src/plugin/request.ts';
 import { makeClaimed } from '../../support/claimed.ts';
 

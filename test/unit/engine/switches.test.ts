@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { makeSwitches } from '../../../src/engine/switches.ts';
-import type { PluginSwitch } from '../../../src/ledger/directives.ts';
+import { makeSwitches } from '../../../src/job/switches.service.ts';
+import type { PluginSwitch } from '../../../src/directive/types.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 
 const mail: PluginSwitch = { plugin: 'mail', changedBy: 'ann', changedAt: '' };

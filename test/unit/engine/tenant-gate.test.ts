@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { makeGate } from '../../../src/engine/tenant-gate.ts';
+import { makeGate } from '../../../src/tenant/open-limit.ts';
 
 /** Those who pass, and how each of them is let go. */
 function makeCrowd(passingMax: number, insideMax: number) {

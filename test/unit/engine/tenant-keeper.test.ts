@@ -5,11 +5,11 @@ import { limits } from '../../../src/base/limits.ts';
 import type { Log } from '../../../src/base/log.ts';
 import type { Visit } from '../../../src/engine/engine.ts';
 import type { LocalEngine } from '../../../src/engine/local-engine.ts';
-import { makeTenants } from '../../../src/engine/tenant-keeper.ts';
-import type { TenantKeeper } from '../../../src/engine/tenants.ts';
+import { makeTenants } from '../../../src/tenant/pool.service.ts';
+import type { TenantKeeper } from '../../../src/tenant/pool-types.service.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
-import type { Outlook } from '../../../src/ledger/outlook.ts';
-import type { TenantRow } from '../../../src/ledger/tenants.ts';
+import type { Outlook } from '../../../src/tenant/outlook.ts';
+import type { TenantRow } from '../../../src/tenant/types.ts';
 import { eventually } from '../../support/instance.ts';
 
 const AWAKE_MAX = limits.tenantsAwakeMax.postgres;

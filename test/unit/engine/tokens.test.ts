@@ -7,7 +7,7 @@ import {
   findConfigured,
   isToken,
   makePrincipal,
-} from '../../../src/engine/tokens.ts';
+} from '../../../src/access/principal.service.ts';
 
 const token = (name: string, text: string, ...scopes: string[]): ApiToken => ({
   name,

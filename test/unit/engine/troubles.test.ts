@@ -2,9 +2,9 @@
 import { describe, expect, test } from 'vitest';
 import { bareReport } from '../../../src/job/attempt.ts';
 import { endFailed, endSucceeded, type Ending } from '../../../src/job/outcome.ts';
-import type { Incident } from '../../../src/ledger/incidents.ts';
+import type { Incident } from '../../../src/insight/types.ts';
 import type { Closing } from '../../../src/ledger/ledger.ts';
-import { makeOutcomes } from '../../../src/engine/outcomes.ts';
+import { makeOutcomes } from '../../../src/insight/failure-streaks.service.ts';
 import {
   findTroubles,
   isPartialLook,
@@ -12,7 +12,7 @@ import {
   type Looked,
   type Standing,
   type Trouble,
-} from '../../../src/engine/troubles.ts';
+} from '../../../src/insight/incident-rules.service.ts';
 import { makeClaimed } from '../../support/claimed.ts';
 
 const now = '2030-01-01T12:00:00.000Z';

@@ -1,7 +1,7 @@
 import * as inspector from 'node:inspector';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
-import { refuseUnisolated } from '../../../src/engine/unisolated.ts';
+import { refuseUnisolated } from '../../../src/tenant/require-isolation.service.ts';
 import type { Isolation } from '../../../src/plugin/isolation.ts';
 
 const configOf = (trust: 'isolated' | 'shared') => ({ tenants: { trust } }) as Config;

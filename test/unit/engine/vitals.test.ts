@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Log } from '../../../src/base/log.ts';
 import type { Generation } from '../../../src/engine/generation.ts';
-import { makeVitals } from '../../../src/engine/vitals.ts';
+import { makeVitals } from '../../../src/job/vitals.service.ts';
 import type { HeartbeatAnswer, Ledger } from '../../../src/ledger/ledger.ts';
 import { schemaVersion } from '../../../src/ledger/migrate.ts';
 import type { Host } from '../../../src/plugin/process.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
-import { makeWaiters } from '../../../src/engine/waiters.ts';
+import { makeWaiters } from '../../../src/job/completion.service.ts';
 import type { Attempt } from '../../../src/job/attempt.ts';
 import type { Job } from '../../../src/job/job.ts';
 import type { JobEnd, KnownEnds } from '../../../src/ledger/ledger.ts';

@@ -1,9 +1,9 @@
 /** Webhooks that earlier versions stored, with settings that are refused today. */
 import { expect, test } from 'vitest';
 import type { JsonObject } from '../../../src/base/json.ts';
-import { makeHookStore } from '../../../src/engine/hook-store.ts';
-import { findWebhookFaults } from '../../../src/engine/stranded-hooks.ts';
-import type { WebhookRow } from '../../../src/ledger/webhooks.ts';
+import { makeHookStore } from '../../../src/webhook/store.service.ts';
+import { findWebhookFaults } from '../../../src/webhook/unreachable.service.ts';
+import type { WebhookRow } from '../../../src/webhook/types.ts';
 import { collectLog } from '../../support/instance.ts';
 
 function row(id: string, settings: JsonObject): WebhookRow {

@@ -5,7 +5,7 @@ import { DuctileError } from '../../../src/base/errors.ts';
 import { limits } from '../../../src/base/limits.ts';
 import { RUN_TOKEN } from '../../../src/base/secrets.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
-import { digestOf, makePrincipal, type Principal } from '../../../src/engine/tokens.ts';
+import { digestOf, makePrincipal, type Principal } from '../../../src/access/principal.service.ts';
 import { Exchange } from '../../../src/http/exchange.ts';
 import { controlGate, tokenGate, type Gate } from '../../../src/http/gate.ts';
 import type { Route } from '../../../src/http/router.ts';
@@ -15,9 +15,9 @@ import {
   identify,
   SCRAPER,
   type Admission,
-} from '../../../src/operations/access.ts';
-import type { Context } from '../../../src/operations/context.ts';
-import type { Operation } from '../../../src/operations/define.ts';
+} from '../../../src/access/authorize.operations.ts';
+import type { Context } from '../../../src/operation/context.ts';
+import type { Operation } from '../../../src/operation/define.ts';
 
 const ann = makePrincipal('token:ann', ['jobs:ro']);
 const owner = makePrincipal('cli:owner', ['*']);

@@ -7,8 +7,8 @@ import { describeRefused } from '../../../src/insight/checks/refused-calls.ts';
 import { describeNever, describeSkipped } from '../../../src/insight/checks/schedules.ts';
 import { describeSuppressed } from '../../../src/insight/checks/suppressed.ts';
 import type { Attempt } from '../../../src/job/attempt.ts';
-import type { Observation } from '../../../src/ledger/observations.ts';
-import type { ScheduleRow } from '../../../src/ledger/schedules.ts';
+import type { Observation } from '../../../src/insight/observation-types.ts';
+import type { ScheduleRow } from '../../../src/schedule/types.ts';
 
 const at = '2030-01-10T12:00:00.000Z';
 const earlier = '2030-01-10T11:30:00.000Z';

@@ -6,7 +6,7 @@ import { commands } from '../../../src/cli/commands.ts';
 import { renderOnCall } from '../../../src/cli/on-call-page.ts';
 import { renderSkills } from '../../../src/cli/skill-pages.ts';
 import { kindGuides } from '../../../src/insight/kinds.ts';
-import { incidentKinds } from '../../../src/ledger/incidents.ts';
+import { incidentKinds } from '../../../src/insight/types.ts';
 
 const directory = join(import.meta.dirname, '../../../src/insight');
 

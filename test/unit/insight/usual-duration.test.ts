@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { limits } from '../../../src/base/limits.ts';
-import { overlongAfterMs, toUsualDuration } from '../../../src/insight/usual-duration.ts';
+import { overlongAfterMs, toUsualDuration } from '../../../src/insight/usual-duration.service.ts';
 
 const { overlongMinMs, overlongUnknownMs, overlongFactor } = limits.checks;
 

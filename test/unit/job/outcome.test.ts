@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { haltReasonOf } from '../../../src/pipeline/run.ts';
+import { haltReasonOf } from '../../../src/pipeline/run/run.ts';
 import { describe, expect, test } from 'vitest';
 import { bareReport } from '../../../src/job/attempt.ts';
 import {

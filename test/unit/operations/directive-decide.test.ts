@@ -1,11 +1,11 @@
 /** Who may let a directive be done, and who may take it back. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { makePrincipal, type Principal } from '../../../src/engine/tokens.ts';
-import { ownerOf } from '../../../src/operations/context.ts';
-import type { JsonOutput } from '../../../src/operations/define.ts';
-import { operations } from '../../../src/operations/index.ts';
-import { invoke } from '../../../src/operations/invoke.ts';
-import { answerOnce } from '../../../src/operations/once.ts';
+import { makePrincipal, type Principal } from '../../../src/access/principal.service.ts';
+import { ownerOf } from '../../../src/operation/context.ts';
+import type { JsonOutput } from '../../../src/operation/define.ts';
+import { operations } from '../../../src/operation/all.ts';
+import { invoke } from '../../../src/operation/invoke.ts';
+import { answerOnce } from '../../../src/operation/idempotent.ts';
 import { makeStubEngine, type StubEngine } from '../../support/stub-engine.ts';
 
 let engine: StubEngine;

@@ -2,8 +2,8 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../../src/config/load.ts';
-import type { Context } from '../../../src/operations/context.ts';
-import { findTier } from '../../../src/operations/isolation-findings.ts';
+import type { Context } from '../../../src/operation/context.ts';
+import { findTier } from '../../../src/tenant/isolation-findings.operations.ts';
 import type { IsolationState } from '../../../src/plugin/isolation.ts';
 import { makeTree } from '../../support/config-tree.ts';
 

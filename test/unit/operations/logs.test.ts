@@ -1,8 +1,8 @@
 /** Attempts from a moment on, and what the core said lately. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { ownerOf } from '../../../src/operations/context.ts';
-import { invoke } from '../../../src/operations/invoke.ts';
-import { listLogs, systemLogs } from '../../../src/operations/logs.ts';
+import { ownerOf } from '../../../src/operation/context.ts';
+import { invoke } from '../../../src/operation/invoke.ts';
+import { listLogs, systemLogs } from '../../../src/job/logs.operations.ts';
 import { makeStubEngine, runOne, type StubEngine } from '../../support/stub-engine.ts';
 
 let engine: StubEngine;

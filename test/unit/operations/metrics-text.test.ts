@@ -1,10 +1,10 @@
 /** The text that monitors read: what stands in a name or label stays there. */
 import { expect, test } from 'vitest';
-import { makeMeters } from '../../../src/engine/meters.ts';
+import { makeMeters } from '../../../src/insight/metrics.service.ts';
 import { bareReport } from '../../../src/job/attempt.ts';
 import { endSucceeded } from '../../../src/job/outcome.ts';
 import type { Closing } from '../../../src/ledger/ledger.ts';
-import { writeMetrics } from '../../../src/operations/metrics-text.ts';
+import { writeMetrics } from '../../../src/insight/metrics-text.service.ts';
 import { makeClaimed } from '../../support/claimed.ts';
 
 function closing(plugin: string, runMs: number | null): Closing {

@@ -1,10 +1,10 @@
 /** The description of the API is sound OpenAPI 3.1, and complete. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import * as z from 'zod';
-import { ownerOf } from '../../../src/operations/context.ts';
-import { isOffered, type HttpSurface } from '../../../src/operations/define.ts';
-import { operations } from '../../../src/operations/index.ts';
-import { invoke } from '../../../src/operations/invoke.ts';
+import { ownerOf } from '../../../src/operation/context.ts';
+import { isOffered, type HttpSurface } from '../../../src/operation/define.ts';
+import { operations } from '../../../src/operation/all.ts';
+import { invoke } from '../../../src/operation/invoke.ts';
 import { makeStubEngine, type StubEngine } from '../../support/stub-engine.ts';
 
 const schema = z.record(z.string(), z.unknown());

@@ -4,10 +4,10 @@ import * as z from 'zod';
 import { catalogue } from '../../../src/base/errors.ts';
 import { operationToolName } from '../../../src/mcp/names.ts';
 import { operationTools, ownFields, toolPlace } from '../../../src/mcp/operation-tools.ts';
-import { isOffered } from '../../../src/operations/define.ts';
-import { operations } from '../../../src/operations/index.ts';
-import { describeInput } from '../../../src/operations/wire.ts';
-import { reservedIds } from '../../../src/directive/webhook.ts';
+import { isOffered } from '../../../src/operation/define.ts';
+import { operations } from '../../../src/operation/all.ts';
+import { describeInput } from '../../../src/operation/request-codec.ts';
+import { reservedIds } from '../../../src/webhook/change-directives.ts';
 
 test('names are unique, and so are routes', () => {
   const names = operations.map(({ name }) => name);

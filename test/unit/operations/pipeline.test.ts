@@ -1,14 +1,14 @@
 /** What can be asked about pipelines that nobody runs. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { ownerOf } from '../../../src/operations/context.ts';
-import type { JsonOutput, Operation } from '../../../src/operations/define.ts';
-import { invoke } from '../../../src/operations/invoke.ts';
-import { testPipeline } from '../../../src/operations/pipeline-test.ts';
+import { ownerOf } from '../../../src/operation/context.ts';
+import type { JsonOutput, Operation } from '../../../src/operation/define.ts';
+import { invoke } from '../../../src/operation/invoke.ts';
+import { testPipeline } from '../../../src/pipeline/test.operations.ts';
 import {
   graphPipeline,
   listPipelines,
   showPipelineOperation,
-} from '../../../src/operations/pipeline.ts';
+} from '../../../src/pipeline/operations.ts';
 import { makePipelines } from '../../support/pipelines.ts';
 import { makeStubEngine, type StubEngine } from '../../support/stub-engine.ts';
 

@@ -1,8 +1,8 @@
 /** Runs as trees: what is in what, and what is under way. */
 import { expect, test } from 'vitest';
-import { findOwners } from '../../../src/operations/run-blocks.ts';
-import { toTree } from '../../../src/operations/run-tree.ts';
-import type { Branch, Step } from '../../../src/pipeline/run.ts';
+import { findOwners } from '../../../src/pipeline/run/blocks.ts';
+import { toTree } from '../../../src/pipeline/run/tree.operations.ts';
+import type { Branch, Step } from '../../../src/pipeline/run/run.ts';
 
 const WHEN = '2026-01-02T03:04:05.678Z';
 

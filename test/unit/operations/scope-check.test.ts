@@ -1,6 +1,10 @@
 /** What is said of scopes that do not do what somebody meant by them. */
 import { expect, test } from 'vitest';
-import { explainCommand, explainScope, type Scoped } from '../../../src/operations/scope-check.ts';
+import {
+  explainCommand,
+  explainScope,
+  type Scoped,
+} from '../../../src/access/check-scopes.service.ts';
 
 const known: Scoped = {
   names: new Set(['mail', 'broken']),

@@ -6,7 +6,7 @@ import {
   hintForNeed,
   mayAllow,
   type Need,
-} from '../../../src/operations/scopes.ts';
+} from '../../../src/access/scopes.ts';
 
 const read = { plugin: 'echo', command: 'poll', type: 'read' } as const;
 const write = { plugin: 'echo', command: 'handle', type: 'write' } as const;

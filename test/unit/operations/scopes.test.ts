@@ -1,8 +1,8 @@
 /** What scopes mean, by example and by law. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { allows, type Need } from '../../../src/operations/scopes.ts';
-import { operations } from '../../../src/operations/index.ts';
+import { allows, type Need } from '../../../src/access/scopes.ts';
+import { operations } from '../../../src/operation/all.ts';
 
 const read = { plugin: 'echo', command: 'poll', type: 'read' } as const;
 const write = { plugin: 'echo', command: 'handle', type: 'write' } as const;

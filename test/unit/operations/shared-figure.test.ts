@@ -1,11 +1,11 @@
 /** Figures that all clients share. */
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { limits } from '../../../src/base/limits.ts';
-import type { Principal } from '../../../src/engine/tokens.ts';
+import type { Principal } from '../../../src/access/principal.service.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
-import { figuresOf } from '../../../src/operations/figures.ts';
-import { SharedFigure } from '../../../src/operations/shared-figure.ts';
-import { veilLedger } from '../../../src/operations/veil.ts';
+import { figuresOf } from '../../../src/insight/figures.operations.ts';
+import { SharedFigure } from '../../../src/insight/shared-figure.service.ts';
+import { veilLedger } from '../../../src/access/cover.operations.ts';
 
 const MANY = limits.figureRowsMax + 1;
 

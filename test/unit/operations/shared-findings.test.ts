@@ -1,9 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../../src/base/limits.ts';
 import type { Engine } from '../../../src/engine/engine.ts';
-import { makePrincipal } from '../../../src/engine/tokens.ts';
-import type { Context } from '../../../src/operations/context.ts';
-import { makeSharedFindings, SharedExamination } from '../../../src/operations/shared-findings.ts';
+import { makePrincipal } from '../../../src/access/principal.service.ts';
+import type { Context } from '../../../src/operation/context.ts';
+import {
+  makeSharedFindings,
+  SharedExamination,
+} from '../../../src/insight/shared-findings.operations.ts';
 
 describe('a shared examination', () => {
   test('is one for all callers that come together, and begins after they have asked', async () => {

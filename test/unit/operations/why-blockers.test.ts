@@ -1,9 +1,9 @@
 /** What holds a job back in the order of repair, and what is said of running and ended jobs. */
 import { describe, expect, test } from 'vitest';
 import type { Job } from '../../../src/job/job.ts';
-import { explainJob } from '../../../src/operations/why/job.ts';
-import type { ProgressFacts } from '../../../src/operations/why/progress.ts';
-import type { RunStatus } from '../../../src/pipeline/run.ts';
+import { explainJob } from '../../../src/insight/why/job.ts';
+import type { ProgressFacts } from '../../../src/insight/why/progress.ts';
+import type { RunStatus } from '../../../src/pipeline/run/run.ts';
 import { at, holder, later, plugin, queued, waitingFor } from './why-words.ts';
 
 describe('blockers', () => {

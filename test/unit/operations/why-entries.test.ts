@@ -1,13 +1,13 @@
 /** Why schedules, webhooks, deliveries and signals do what they do, with plain data. */
 import { describe, expect, test } from 'vitest';
 import type { Job } from '../../../src/job/job.ts';
-import type { ScheduleRow } from '../../../src/ledger/schedules.ts';
-import type { DeliveryRow, WebhookRow } from '../../../src/ledger/webhooks.ts';
-import { explainDelivery, type DeliveryFacts } from '../../../src/operations/why/delivery.ts';
-import { explainSignal, type SignalFacts } from '../../../src/operations/why/signal.ts';
-import type { ScheduleFacts } from '../../../src/operations/why/schedule-holds.ts';
-import { explainSchedule } from '../../../src/operations/why/schedule.ts';
-import { explainWebhook, type WebhookFacts } from '../../../src/operations/why/webhook.ts';
+import type { ScheduleRow } from '../../../src/schedule/types.ts';
+import type { DeliveryRow, WebhookRow } from '../../../src/webhook/types.ts';
+import { explainDelivery, type DeliveryFacts } from '../../../src/insight/why/delivery.ts';
+import { explainSignal, type SignalFacts } from '../../../src/insight/why/signal.ts';
+import type { ScheduleFacts } from '../../../src/insight/why/schedule-holds.ts';
+import { explainSchedule } from '../../../src/insight/why/schedule.ts';
+import { explainWebhook, type WebhookFacts } from '../../../src/insight/why/webhook.ts';
 import { makeClaimed } from '../../support/claimed.ts';
 import { at, hookSignal, house, later, plugin, queued, run } from './why-words.ts';
 

@@ -1,8 +1,8 @@
 /** Why a run waits or ended, with plain data. */
 import { describe, expect, test } from 'vitest';
-import { explainRunFacts, type RunFacts } from '../../../src/operations/why/run.ts';
-import type { ApproveNode, Node, OnError, WaitNode } from '../../../src/pipeline/graph.ts';
-import type { Run } from '../../../src/pipeline/run.ts';
+import { explainRunFacts, type RunFacts } from '../../../src/insight/why/run.ts';
+import type { ApproveNode, Node, OnError, WaitNode } from '../../../src/pipeline/language/graph.ts';
+import type { Run } from '../../../src/pipeline/run/run.ts';
 import { holder, house, later, plugin, queued, run } from './why-words.ts';
 
 const leads = { id: 'ok', next: null, end: null, list: 'ok', when: undefined };

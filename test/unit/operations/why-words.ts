@@ -1,10 +1,10 @@
 /** Facts of a sound house, for the tests of why. */
 import type { Job } from '../../../src/job/job.ts';
-import type { RunningJob } from '../../../src/ledger/outlook.ts';
-import type { Run } from '../../../src/pipeline/run.ts';
+import type { RunningJob } from '../../../src/tenant/outlook.ts';
+import type { Run } from '../../../src/pipeline/run/run.ts';
 import type { Signal } from '../../../src/signal/signal.ts';
-import { explainJob } from '../../../src/operations/why/job.ts';
-import type { HouseFacts, PluginFacts, WaitFacts } from '../../../src/operations/why/wait-facts.ts';
+import { explainJob } from '../../../src/insight/why/job.ts';
+import type { HouseFacts, PluginFacts, WaitFacts } from '../../../src/insight/why/wait-facts.ts';
 import { makeClaimed } from '../../support/claimed.ts';
 
 export const at = '2030-01-01T00:00:00.000Z';

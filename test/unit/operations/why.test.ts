@@ -3,8 +3,8 @@ import { quoteShell } from '../../../src/base/text.ts';
 import { describe, expect, test } from 'vitest';
 import { bareReport, type Attempt } from '../../../src/job/attempt.ts';
 import type { Job } from '../../../src/job/job.ts';
-import type { BreakerRow } from '../../../src/ledger/schedules.ts';
-import { explainJob } from '../../../src/operations/why/job.ts';
+import type { BreakerRow } from '../../../src/schedule/types.ts';
+import { explainJob } from '../../../src/insight/why/job.ts';
 import { at, holder, hookSignal, later, queued, waitingFor, type Waiting } from './why-words.ts';
 
 describe('a queued job', () => {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { isOffered } from '../../../src/operations/define.ts';
-import type { Operation } from '../../../src/operations/define.ts';
-import { operations } from '../../../src/operations/index.ts';
-import { toRequest } from '../../../src/operations/request.ts';
-import { describeInput, fromRequest } from '../../../src/operations/wire.ts';
+import { isOffered } from '../../../src/operation/define.ts';
+import type { Operation } from '../../../src/operation/define.ts';
+import { operations } from '../../../src/operation/all.ts';
+import { toRequest } from '../../../src/operation/request.ts';
+import { describeInput, fromRequest } from '../../../src/operation/request-codec.ts';
 
 function lookup(name: string): Operation {
   const operation = operations.find((candidate) => candidate.name === name);

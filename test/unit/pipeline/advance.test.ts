@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../../src/base/limits.ts';
-import { advance } from '../../../src/pipeline/advance.ts';
-import { makeBeginner, widthOf } from '../../../src/pipeline/begin.ts';
-import type { Move } from '../../../src/pipeline/move.ts';
+import { advance } from '../../../src/pipeline/run/advance.ts';
+import { makeBeginner, widthOf } from '../../../src/pipeline/run/begin-block.ts';
+import type { Move } from '../../../src/pipeline/run/transition.ts';
 import {
   at,
   choice,

@@ -1,6 +1,6 @@
 /** Which steps a branch takes and which it passes over. */
 import { describe, expect, test } from 'vitest';
-import { advance } from '../../../src/pipeline/advance.ts';
+import { advance } from '../../../src/pipeline/run/advance.ts';
 import { at, choice, graph, output, split, start, statuses, task } from './graphs.ts';
 
 const isTrue = { path: ['payload', 'go'], op: 'eq', value: true } as const;

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../../src/base/limits.ts';
-import { compile, type Compiled } from '../../../src/pipeline/compile.ts';
-import { toPipelineEntry, type PipelineEntry } from '../../../src/pipeline/entry.ts';
-import { pipelineSchema } from '../../../src/pipeline/entry-schema.ts';
-import type { Graph } from '../../../src/pipeline/graph.ts';
-import type { Library } from '../../../src/pipeline/library.ts';
+import { compile, type Compiled } from '../../../src/pipeline/language/compile.ts';
+import { toPipelineEntry, type PipelineEntry } from '../../../src/pipeline/language/entry.ts';
+import { pipelineSchema } from '../../../src/pipeline/language/entry-schema.ts';
+import type { Graph } from '../../../src/pipeline/language/graph.ts';
+import type { Library } from '../../../src/pipeline/language/library.ts';
 
 function entry(name: string, steps: unknown[], more: object = {}): PipelineEntry {
   const parsed = pipelineSchema.parse({ name, steps, ...more });

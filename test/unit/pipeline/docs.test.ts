@@ -4,10 +4,10 @@ import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { isObject } from '../../../src/base/json.ts';
-import { compile } from '../../../src/pipeline/compile.ts';
-import { toPipelineEntry } from '../../../src/pipeline/entry.ts';
-import { pipelineSchema } from '../../../src/pipeline/entry-schema.ts';
-import { haltReasons } from '../../../src/pipeline/run.ts';
+import { compile } from '../../../src/pipeline/language/compile.ts';
+import { toPipelineEntry } from '../../../src/pipeline/language/entry.ts';
+import { pipelineSchema } from '../../../src/pipeline/language/entry-schema.ts';
+import { haltReasons } from '../../../src/pipeline/run/run.ts';
 
 function read(page: string): string {
   return readFileSync(resolve(import.meta.dirname, '../../../docs', page), 'utf8');

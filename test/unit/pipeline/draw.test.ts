@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { conditionText, templateText } from '../../../src/pipeline/describe.ts';
-import { drawSvg } from '../../../src/pipeline/draw-svg.ts';
-import { drawText } from '../../../src/pipeline/draw-text.ts';
+import { conditionText, templateText } from '../../../src/pipeline/language/describe.ts';
+import { drawSvg } from '../../../src/pipeline/language/draw-svg.ts';
+import { drawText } from '../../../src/pipeline/language/draw-text.ts';
 import { makePipeline } from '../../support/pipelines.ts';
 
 const { graph } = makePipeline(

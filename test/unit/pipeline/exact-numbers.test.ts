@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Json, JsonObject } from '../../../src/base/json.ts';
 import { parseJson } from '../../../src/base/parse-json.ts';
-import { evaluate, isCase, parseCondition } from '../../../src/pipeline/condition.ts';
-import { parseTemplate, render } from '../../../src/pipeline/template.ts';
+import { evaluate, isCase, parseCondition } from '../../../src/pipeline/language/condition.ts';
+import { parseTemplate, render } from '../../../src/pipeline/language/template.ts';
 
 const payload = parseJson(`{
   "near": 9007199254740993, "same": 9007199254740993.0, "below": 9007199254740992,

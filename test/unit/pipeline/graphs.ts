@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '../../../src/base/json.ts';
-import type { Graph, Node, NodeId } from '../../../src/pipeline/graph.ts';
-import type { Arrival, Move, Standing } from '../../../src/pipeline/move.ts';
-import type { Template } from '../../../src/pipeline/template.ts';
+import type { Graph, Node, NodeId } from '../../../src/pipeline/language/graph.ts';
+import type { Arrival, Move, Standing } from '../../../src/pipeline/run/transition.ts';
+import type { Template } from '../../../src/pipeline/language/template.ts';
 
 /** Each node of a kind, with what is usual of it; `next` and `end` lead to the end unless told. */
 type Usual<K extends Node['kind']> = Partial<Extract<Node, { kind: K }>>;

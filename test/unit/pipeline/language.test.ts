@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import type { Json, JsonObject } from '../../../src/base/json.ts';
 import { limits } from '../../../src/base/limits.ts';
-import { accrete, parseBaggage } from '../../../src/pipeline/baggage.ts';
-import { evaluate, isCase, parseCondition } from '../../../src/pipeline/condition.ts';
-import { PipelineFault } from '../../../src/pipeline/fault.ts';
-import type { Scope } from '../../../src/pipeline/scope.ts';
-import { parseReference, parseTemplate, render } from '../../../src/pipeline/template.ts';
+import { accrete, parseBaggage } from '../../../src/pipeline/language/baggage.ts';
+import { evaluate, isCase, parseCondition } from '../../../src/pipeline/language/condition.ts';
+import { PipelineFault } from '../../../src/pipeline/language/fault.ts';
+import type { Scope } from '../../../src/pipeline/language/scope.ts';
+import { parseReference, parseTemplate, render } from '../../../src/pipeline/language/template.ts';
 
 const scope: Scope = {
   payload: {

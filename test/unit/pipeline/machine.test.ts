@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { JsonObject } from '../../../src/base/json.ts';
-import { advance } from '../../../src/pipeline/advance.ts';
-import type { Graph } from '../../../src/pipeline/graph.ts';
-import { simulate, type Simulation } from '../../../src/pipeline/simulate.ts';
+import { advance } from '../../../src/pipeline/run/advance.ts';
+import type { Graph } from '../../../src/pipeline/language/graph.ts';
+import { simulate, type Simulation } from '../../../src/pipeline/language/simulate.ts';
 import { makePipeline } from '../../support/pipelines.ts';
 import { cases, makePlay, name } from './arbitrary.ts';
 import { at, graph, start } from './graphs.ts';

@@ -1,6 +1,6 @@
 /** What comes after a step, and what is in it. */
 import { expect, test } from 'vitest';
-import { behindOf, insideOf, reachOf } from '../../../src/pipeline/reach.ts';
+import { behindOf, insideOf, reachOf } from '../../../src/pipeline/language/reach.ts';
 import { choice, foreach, graph, split, task } from './graphs.ts';
 
 const flow = graph([

@@ -1,8 +1,8 @@
 /** Steps that wait for a person, for time or for a signal. */
 import { describe, expect, test } from 'vitest';
 import type { Json } from '../../../src/base/json.ts';
-import { advance } from '../../../src/pipeline/advance.ts';
-import { isAwaited } from '../../../src/pipeline/wait.ts';
+import { advance } from '../../../src/pipeline/run/advance.ts';
+import { isAwaited } from '../../../src/pipeline/run/wait.ts';
 import { approve, at, graph, NOON, ref, start, task, wait } from './graphs.ts';
 
 describe('an approval', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { findSecret, maskData } from '../../../src/signal/secret.ts';
+import { findSecret, maskData } from '../../../src/signal/mask.ts';
 
 describe('data that may be kept', () => {
   test('is the same when it holds no secret', () => {

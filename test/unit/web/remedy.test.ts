@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { operations } from '../../../src/operations/index.ts';
+import { operations } from '../../../src/operation/all.ts';
 import { mergeIncidents } from '../../../web/finding/merge.ts';
 import { readRemedy, remedies, splitCommand } from '../../../web/finding/remedy.ts';
 import { findSubject } from '../../../web/finding/subject.ts';

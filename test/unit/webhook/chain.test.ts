@@ -5,7 +5,7 @@ import {
   orders,
   type Facts,
   type Order,
-} from '../../../src/webhook/chain.ts';
+} from '../../../src/webhook/check.ts';
 
 const well: Facts = {
   source: () => ({ ok: true }),

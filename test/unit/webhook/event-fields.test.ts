@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { checkEventFields } from '../../../src/webhook/event-fields.ts';
-import type { Scheme } from '../../../src/webhook/scheme.ts';
+import type { Scheme } from '../../../src/webhook/verify/scheme.ts';
 
 const scheme = { kind: 'bearer', header: 'x-shop-key' } as unknown as Scheme;
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../../src/base/limits.ts';
 import { toEventRules } from '../../../src/webhook/event-type.ts';
-import { hookEntry, toHook } from '../../../src/webhook/hook.ts';
-import { presets } from '../../../src/webhook/presets.ts';
-import { verify } from '../../../src/webhook/verify.ts';
+import { hookEntry, toHook } from '../../../src/webhook/webhook.ts';
+import { presets } from '../../../src/webhook/verify/presets.ts';
+import { verify } from '../../../src/webhook/verify/verify.ts';
 import { AT, BODY, makeRequest, sign } from './support.ts';
 import { STANDARD_SECRET } from './vectors.ts';
 

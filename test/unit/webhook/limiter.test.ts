@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../../src/base/limits.ts';
-import { makeLimiter, type Limiter } from '../../../src/webhook/limiter.ts';
+import { makeLimiter, type Limiter } from '../../../src/webhook/rate-limit.ts';
 
 const MINUTE = 60_000;
 const failuresMax = limits.hookFailuresMax;

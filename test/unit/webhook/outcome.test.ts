@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { JobStatus } from '../../../src/job/state.ts';
-import { outcomeOf, type AgentJob } from '../../../src/webhook/outcome.ts';
+import { outcomeOf, type AgentJob } from '../../../src/webhook/agent-outcome.ts';
 
 const accepted = { verdict: 'accepted', reason: null };
 

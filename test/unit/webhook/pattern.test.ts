@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../../src/base/limits.ts';
-import { findAll, makeEffort, parsePattern } from '../../../src/webhook/pattern.ts';
+import { findAll, makeEffort, parsePattern } from '../../../src/webhook/verify/pattern.ts';
 
 function find(pattern: string, text: string, max = 10, effort = makeEffort()) {
   const parsed = parsePattern(pattern);

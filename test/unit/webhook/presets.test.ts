@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { hookEntry, toHook } from '../../../src/webhook/hook.ts';
-import { presets } from '../../../src/webhook/presets.ts';
+import { hookEntry, toHook } from '../../../src/webhook/webhook.ts';
+import { presets } from '../../../src/webhook/verify/presets.ts';
 import type { HookRequest } from '../../../src/webhook/request.ts';
-import type { Scheme } from '../../../src/webhook/scheme.ts';
-import { findDeliveryId } from '../../../src/webhook/delivery-name.ts';
-import { verify } from '../../../src/webhook/verify.ts';
+import type { Scheme } from '../../../src/webhook/verify/scheme.ts';
+import { findDeliveryId } from '../../../src/webhook/delivery-id.ts';
+import { verify } from '../../../src/webhook/verify/verify.ts';
 import { AT, BODY, makeRequest, mutate, sign } from './support.ts';
 import { form, STANDARD_SECRET, vectors, type Vector } from './vectors.ts';
 

@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../../src/base/limits.ts';
-import { makeBearer } from '../../../src/webhook/bearer.ts';
-import { makeEndpointScheme } from '../../../src/webhook/hmac.ts';
+import { makeBearer } from '../../../src/webhook/verify/bearer.ts';
+import { makeEndpointScheme } from '../../../src/webhook/verify/hmac.ts';
 import {
   algorithms,
   digestOf,
@@ -12,11 +12,11 @@ import {
   keyOf,
   keyEncodings,
   sign as signParts,
-} from '../../../src/webhook/mac.ts';
-import { parsePattern } from '../../../src/webhook/pattern.ts';
-import type { SignedScheme } from '../../../src/webhook/signed.ts';
-import { findDeliveryId } from '../../../src/webhook/delivery-name.ts';
-import { verify } from '../../../src/webhook/verify.ts';
+} from '../../../src/webhook/verify/mac.ts';
+import { parsePattern } from '../../../src/webhook/verify/pattern.ts';
+import type { SignedScheme } from '../../../src/webhook/verify/signed.ts';
+import { findDeliveryId } from '../../../src/webhook/delivery-id.ts';
+import { verify } from '../../../src/webhook/verify/verify.ts';
 import { AT, BODY, makeRequest, sign } from './support.ts';
 
 const scheme: SignedScheme = {

@@ -1,13 +1,13 @@
 /** What is signed here is what is verified here, for every form that does not need its sender. */
 import { expect, test } from 'vitest';
-import { makeEndpointScheme } from '../../../src/webhook/hmac.ts';
-import { parsePattern } from '../../../src/webhook/pattern.ts';
-import { presetNames, presets } from '../../../src/webhook/presets.ts';
+import { makeEndpointScheme } from '../../../src/webhook/verify/hmac.ts';
+import { parsePattern } from '../../../src/webhook/verify/pattern.ts';
+import { presetNames, presets } from '../../../src/webhook/verify/presets.ts';
 import type { HookRequest } from '../../../src/webhook/request.ts';
-import type { Scheme } from '../../../src/webhook/scheme.ts';
-import type { SignedScheme } from '../../../src/webhook/signed.ts';
-import { signRequest } from '../../../src/webhook/sign.ts';
-import { verify } from '../../../src/webhook/verify.ts';
+import type { Scheme } from '../../../src/webhook/verify/scheme.ts';
+import type { SignedScheme } from '../../../src/webhook/verify/signed.ts';
+import { signRequest } from '../../../src/webhook/verify/sign.ts';
+import { verify } from '../../../src/webhook/verify/verify.ts';
 
 const nowMs = 1_700_000_000_000;
 const secret = 'c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0';

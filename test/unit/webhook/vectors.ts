@@ -1,4 +1,4 @@
-import type { PresetName } from '../../../src/webhook/presets.ts';
+import type { PresetName } from '../../../src/webhook/verify/presets.ts';
 import type { HookRequest } from '../../../src/webhook/request.ts';
 import { makeRequest } from './support.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { digest } from '../../../../src/operations/result/digest.ts';
+import { digest } from '../../../../src/operation/result/digest.ts';
 
 const jobs = Array.from({ length: 300 }, (_, index) => ({
   id: index,

@@ -2,11 +2,11 @@ import { describe, expect, test } from 'vitest';
 import { fitResult, type FitOptions } from '../../../../src/cli/fit-result.ts';
 import { limits } from '../../../../src/base/limits.ts';
 import { REDACTED } from '../../../../src/base/secrets.ts';
-import { operations } from '../../../../src/operations/index.ts';
-import { compactResult } from '../../../../src/operations/result/compact-result.ts';
-import { foldResult } from '../../../../src/operations/result/fold-result.ts';
-import { pickFields, readFieldNames } from '../../../../src/operations/result/pick-fields.ts';
-import { describeResult } from '../../../../src/operations/result/result-shape.ts';
+import { operations } from '../../../../src/operation/all.ts';
+import { compactResult } from '../../../../src/operation/result/compact-result.ts';
+import { foldResult } from '../../../../src/operation/result/fold-result.ts';
+import { pickFields, readFieldNames } from '../../../../src/operation/result/pick-fields.ts';
+import { describeResult } from '../../../../src/operation/result/result-shape.ts';
 
 function shapeOf(name: string) {
   const operation = operations.find((candidate) => candidate.name === name);

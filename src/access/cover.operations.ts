@@ -1,0 +1,214 @@
+import type { Json } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
+import { limits } from '../base/limits.ts';
+import { maskText } from '../base/secrets.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { Principal } from './principal.service.ts';
+import type { Attempt } from '../job/attempt.ts';
+import type { Job } from '../job/job.ts';
+import type { AttemptPlace } from '../job/attempt-types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Branch, Run, Step } from '../pipeline/run/run.ts';
+import { maskData } from '../signal/mask.ts';
+import { readSights, seesHidden, type Sight, type Work } from './visibility.operations.ts';
+
+/**
+ * The engine as an operation that reads gets it. The rows of jobs, attempts and runs are covered before
+ * any operation formats them, so that no list, tree or view can forget it: secrets are masked as in
+ * signals, and what only administrators see is left out.
+ */
+export function veilEngine(engine: Engine, principal: Principal): Engine {
+  const ledger = veilLedger(engine.ledger, principal);
+  return overlay(engine, { ledger });
+}
+
+/** The ledger itself behind a veiled one, for what is cached by ledger. */
+export function bareLedger(ledger: Ledger): Ledger {
+  return bare.get(ledger) ?? ledger;
+}
+
+const bare = new WeakMap<Ledger, Ledger>();
+
+type Covered = Pick<
+  Ledger,
+  | 'job'
+  | 'jobs'
+  | 'jobPage'
+  | 'countJobPage'
+  | 'attempts'
+  | 'attemptsOf'
+  | 'attemptPage'
+  | 'run'
+  | 'runs'
+  | 'steps'
+  | 'branches'
+  | 'questions'
+  | 'pauses'
+>;
+
+export function veilLedger(ledger: Ledger, principal: Principal): Ledger {
+  const asker = { ledger, principal };
+  const coverAll = async <Row>(
+    rows: readonly Row[],
+    workOf: (row: Row) => Work,
+    cover: (row: Row, sight: Sight) => Row,
+  ): Promise<Row[]> => {
+    const sights = await readSights(asker, rows.map(workOf));
+    return rows.map((row, index) => cover(row, sights[index] ?? 'hidden'));
+  };
+  const coverJobs = (jobs: readonly Job[]) => coverAll(jobs, (job) => job, coverJob);
+  const coverRuns = (runs: readonly Run[]) => coverAll(runs, toWork, coverRun);
+  const coverAttempts = async (attempts: readonly Attempt[]): Promise<Attempt[]> => {
+    const ids = [...new Set(attempts.map(({ jobId }) => jobId))];
+    const jobs = new Map((await Promise.all(ids.map((id) => ledger.job(id)))).map(toEntry));
+    return await coverAll(attempts, (one) => jobs.get(one.jobId) ?? one, coverAttempt);
+  };
+  const coverSteps = (steps: readonly Step[]) => coverAll(steps, inRun, coverStep);
+  const first = async <Row>(row: Row | undefined, cover: (rows: Row[]) => Promise<Row[]>) =>
+    row === undefined ? undefined : (await cover([row]))[0];
+  const covered: Covered = {
+    job: async (id) => first(await ledger.job(id), coverJobs),
+    jobs: async (filter) => coverJobs(await ledger.jobs(filter)),
+    async jobPage({ query, ...filter }) {
+      if (query === undefined || seesHidden(principal)) {
+        const page = await ledger.jobPage({ ...filter, ...(query === undefined ? {} : { query }) });
+        return { ...page, jobs: await coverJobs(page.jobs) };
+      }
+      // As in `attemptPage`: the search looks at what the caller can read of each row.
+      const page = await ledger.jobPage({ ...filter, limit: limits.maskedSearchRowsMax });
+      const found = (await coverJobs(page.jobs)).filter((job) => matchesQuery(job, query));
+      const jobs = found.slice(0, filter.limit);
+      return { jobs, next: found.length > jobs.length ? jobs.at(-1)?.seq : page.next };
+    },
+    async countJobPage(filter) {
+      if (filter.query === undefined || seesHidden(principal)) return ledger.countJobPage(filter);
+      const { jobs, next } = await covered.jobPage({ ...filter, limit: limits.pageRowsMax });
+      return { count: jobs.length, isExact: next === undefined };
+    },
+    attempts: async (ids) => coverAttempts(await ledger.attempts(ids)),
+    attemptsOf: async (filter) => coverAttempts(await ledger.attemptsOf(filter)),
+    async attemptPage({ query, ...filter }) {
+      if (query === undefined || seesHidden(principal)) {
+        const page = await ledger.attemptPage({
+          ...filter,
+          ...(query === undefined ? {} : { query }),
+        });
+        return { ...page, attempts: await coverAttempts(page.attempts) };
+      }
+      // A caller must not learn by searching what they can't read, not even from where a page ends. So
+      // the search looks at what is left of rows that were found without it.
+      const looked = { ...filter, limit: limits.maskedSearchRowsMax };
+      const { attempts, cut } = await ledger.attemptPage(looked);
+      const shown = await coverAttempts(attempts);
+      const found = shown.filter((one) => saysQuery(one, query)).slice(0, filter.limit);
+      if (found.length === filter.limit) return { attempts: found, cut: undefined };
+      const isFull = attempts.length === looked.limit;
+      return { attempts: found, cut: isFull ? placeOf(attempts.at(-1)) : cut };
+    },
+    run: async (id) => first(await ledger.run(id), coverRuns),
+    runs: async (filter) => coverRuns(await ledger.runs(filter)),
+    steps: async (filter) => coverSteps(await ledger.steps(filter)),
+    questions: async (ids) => coverSteps(await ledger.questions(ids)),
+    pauses: async (ids) => coverSteps(await ledger.pauses(ids)),
+    branches: async (filter) => coverAll(await ledger.branches(filter), inRun, coverBranch),
+  };
+  const veiled = overlay(ledger, covered);
+  bare.set(veiled, ledger);
+  return veiled;
+}
+
+/** The same object with some members replaced; its own members keep their `this`. */
+function overlay<T extends object>(target: T, members: Partial<T>): T {
+  return new Proxy(target, {
+    get(whole, key) {
+      if (Object.hasOwn(members, key)) return members[key as keyof T];
+      const value: unknown = Reflect.get(whole, key, whole);
+      return typeof value === 'function' ? (value.bind(whole) as unknown) : value;
+    },
+  });
+}
+
+function matchesQuery({ lastError }: Job, query: string): boolean {
+  return lastError?.toLowerCase().includes(query.toLowerCase()) === true;
+}
+
+function placeOf(attempt: Attempt | undefined): AttemptPlace | undefined {
+  return attempt && { completedAt: attempt.completedAt, logId: attempt.id };
+}
+
+function saysQuery({ error, stderr, result }: Attempt, query: string): boolean {
+  return [error, stderr, result].some(
+    (text) => text?.toLowerCase().includes(query.toLowerCase()) === true,
+  );
+}
+
+function toEntry(job: Job | undefined): [string, Job | undefined] {
+  return [job?.id ?? '', job];
+}
+
+function toWork({ id, sourceEventId, actor }: Run): Work {
+  return { runId: id, sourceEventId, actor };
+}
+
+function inRun({ runId }: Step | Branch): Work {
+  return { runId, sourceEventId: null };
+}
+
+export function coverJob(job: Job, sight: Sight): Job {
+  if (sight === 'exact') return job;
+  const payload = coverJson(job.payload, sight) ?? 'null';
+  return { ...job, payload, lastError: coverText(job.lastError, sight) };
+}
+
+export function coverAttempt(attempt: Attempt, sight: Sight): Attempt {
+  if (sight === 'exact') return attempt;
+  return {
+    ...attempt,
+    result: coverJson(attempt.result, sight),
+    error: coverText(attempt.error, sight),
+    stderr: coverText(attempt.stderr, sight),
+  };
+}
+
+export function coverRun(run: Run, sight: Sight): Run {
+  if (sight === 'exact') return run;
+  return {
+    ...run,
+    payload: coverJson(run.payload, sight) ?? 'null',
+    output: coverJson(run.output, sight),
+    haltMessage: coverText(run.haltMessage, sight),
+  };
+}
+
+function coverStep(step: Step, sight: Sight): Step {
+  if (sight === 'exact') return step;
+  return {
+    ...step,
+    output: coverJson(step.output, sight),
+    error: coverText(step.error, sight),
+    note: sight === 'hidden' ? step.note : coverText(step.note, sight),
+  };
+}
+
+function coverBranch(branch: Branch, sight: Sight): Branch {
+  if (sight === 'exact') return branch;
+  return { ...branch, haltMessage: coverText(branch.haltMessage, sight) };
+}
+
+function coverText(text: string | null, sight: Sight): string | null {
+  return text === null || sight === 'hidden' ? null : maskText(text);
+}
+
+/** JSON text stays as it is unless something in it is masked. */
+function coverJson(text: string | null, sight: Sight): string | null {
+  if (text === null || sight === 'hidden') return null;
+  let value: Json;
+  try {
+    value = parseJson(text) as Json;
+  } catch {
+    // Output of a plugin may not be JSON.
+    return maskText(text);
+  }
+  const { value: masked, paths } = maskData(value, '');
+  return paths.length === 0 ? text : JSON.stringify(masked);
+}

@@ -1,0 +1,247 @@
+import type { Sealed } from '../base/seal.ts';
+import type {
+  CredentialDraft,
+  CredentialRow,
+  Reseal,
+  SealCount,
+  SealedCredential,
+  SealedPayload,
+  SealedThing,
+} from './types.ts';
+import {
+  defineRows,
+  type Row,
+  type Session,
+  type TableName,
+  type Transaction,
+} from '../ledger/dialect.ts';
+import type { DirectiveEnd } from '../directive/types.ts';
+import { int, text, textOrNull } from '../job/job-row.sql.ts';
+
+/** Puts it in the place of the one of that name, whose value is gone then. */
+export async function setCredential(
+  tx: Transaction,
+  draft: CredentialDraft,
+  actor: string,
+): Promise<DirectiveEnd> {
+  const { dialect } = tx;
+  const { id, name, provider, sealed, expiresInMs } = draft;
+  const expires = expiresInMs === undefined ? 'null' : dialect.nowPlus('?');
+  const [row] = await tx.run(
+    `insert into ${dialect.table('credentials')} (id, name, provider, key_id, sealed, created_by,
+        created_at, updated_by, updated_at, expires_at)
+      values (?, ?, ?, ?, ?, ?, ${dialect.now}, ?, ${dialect.now}, ${expires})
+      on conflict (name) do update set provider = excluded.provider, key_id = excluded.key_id,
+        sealed = excluded.sealed, updated_by = excluded.updated_by,
+        updated_at = excluded.updated_at, expires_at = excluded.expires_at
+      returning id, expires_at`,
+    [
+      id,
+      name,
+      provider,
+      sealed.keyId,
+      sealed.text,
+      actor,
+      actor,
+      ...(expiresInMs === undefined ? [] : [expiresInMs]),
+    ],
+  );
+  const credentialId = text(row ?? {}, 'id');
+  return {
+    status: 'completed',
+    result: {
+      credential_id: credentialId,
+      name,
+      created: credentialId === id,
+      expires_at: textOrNull(row ?? {}, 'expires_at'),
+    },
+  };
+}
+
+export async function deleteCredential(tx: Transaction, name: string): Promise<DirectiveEnd> {
+  const [row] = await tx.run(
+    `delete from ${tx.dialect.table('credentials')} where name = ? returning id`,
+    [name],
+  );
+  if (row === undefined) {
+    const error = `there is no credential ${name}`;
+    return { status: 'failed', code: 'CREDENTIAL_NOT_FOUND', error };
+  }
+  return { status: 'completed', result: { credential_id: text(row, 'id'), name } };
+}
+
+export async function listCredentials(session: Session): Promise<CredentialRow[]> {
+  const rows = await session.run(`${select(session)} order by c.name`);
+  return rows.map(toCredential);
+}
+
+export async function findCredential(
+  session: Session,
+  name: string,
+): Promise<SealedCredential | undefined> {
+  const [row] = await session.run(`${select(session)} where c.name = ?`, [name]);
+  return row === undefined ? undefined : { ...toCredential(row), sealed: toSealed(row) };
+}
+
+export async function noteCredentialUse(tx: Transaction, names: readonly string[]): Promise<void> {
+  // In one order for all hosts, so that two of them cannot wait for each other.
+  const rows = names.toSorted().map((name) => ({ name }));
+  tx.send(noteUse, rows);
+}
+
+const noteUse = defineRows({
+  columns: { name: 'text' },
+  sql: (r, d) => `update ${d.table('credentials')} set last_used_at = ${d.now} ${r.from}
+    where credentials.name = ${r('name')}`,
+});
+
+/** What was masked is kept beside the signal, in its commit; told again it is there already. */
+export function insertSealedPayloads(
+  tx: Transaction,
+  payloads: readonly { readonly id: string; readonly sealed?: Sealed | undefined }[],
+): void {
+  const rows = payloads.flatMap(({ id, sealed }) =>
+    sealed === undefined ? [] : [{ signal_id: id, key_id: sealed.keyId, sealed: sealed.text }],
+  );
+  if (rows.length > 0) tx.send(insertPayload, rows);
+}
+
+const insertPayload = defineRows({
+  columns: { signal_id: 'text', key_id: 'text', sealed: 'text' },
+  sql: (r, d) => `insert into ${d.table('sealed_payloads')} (signal_id, key_id, sealed)
+    select ${r('signal_id')}, ${r('key_id')}, ${r('sealed')} ${r.from}
+    where true on conflict (signal_id) do nothing`,
+});
+
+/** Those of signals that are gone. */
+export function dropSealedPayloads(tx: Transaction, gone: readonly Row[]): void {
+  tx.send(
+    deletePayload,
+    gone.map((row) => ({ signal_id: text(row, 'id') })),
+  );
+}
+
+const deletePayload = defineRows({
+  columns: { signal_id: 'text' },
+  sql: (r, d) => `delete from ${d.table('sealed_payloads')}
+    where signal_id in (select ${r('signal_id')} ${r.from})`,
+});
+
+export async function findSealedPayloads(
+  session: Session,
+  signalIds: readonly string[],
+): Promise<SealedPayload[]> {
+  const rows = await session.each(
+    selectPayload,
+    signalIds.map((signalId) => ({ wanted: signalId })),
+  );
+  return rows.map((row) => ({ signalId: text(row, 'signal_id'), sealed: toSealed(row) }));
+}
+
+const selectPayload = defineRows({
+  columns: { wanted: 'text' },
+  sql: (r, d) =>
+    `select q.signal_id, q.key_id, q.sealed from ${r.lateral(
+      `select p.signal_id, p.key_id, p.sealed from ${d.table('sealed_payloads')} p
+      where p.signal_id = ${r('wanted')}`,
+    )}`,
+});
+
+export async function countSeals(session: Session): Promise<SealCount[]> {
+  const count = (table: TableName): Promise<Row[]> =>
+    session.run(
+      `select key_id, count(*) as n from ${session.dialect.table(table)}
+        where key_id is not null group by key_id`,
+    );
+  const [credentials, payloads] = [await count('credentials'), await count('sealed_payloads')];
+  const webhooks = await count('webhooks');
+  const numberOf = (rows: readonly Row[], keyId: string): number => {
+    const row = rows.find((one) => one['key_id'] === keyId);
+    return row === undefined ? 0 : int(row, 'n');
+  };
+  const keyIds = new Set(
+    [...credentials, ...payloads, ...webhooks].map((row) => text(row, 'key_id')),
+  );
+  return [...keyIds].toSorted().map((keyId) => ({
+    keyId,
+    credentials: numberOf(credentials, keyId),
+    payloads: numberOf(payloads, keyId),
+    webhooks: numberOf(webhooks, keyId),
+  }));
+}
+
+/** Credentials first, each kind by its ids. */
+export async function listSealedUnder(
+  session: Session,
+  keyId: string,
+  after: Pick<SealedThing, 'kind' | 'id'> | undefined,
+  limit: number,
+): Promise<SealedThing[]> {
+  const things: SealedThing[] = [];
+  for (const kind of kinds.slice(after === undefined ? 0 : kinds.indexOf(after.kind))) {
+    const { table, key } = places[kind];
+    const rows = await session.run(
+      `select ${key} as id, key_id, sealed from ${session.dialect.table(table)}
+        where key_id = ? and ${key} > ? order by ${key} limit ?`,
+      [keyId, after?.kind === kind ? after.id : '', limit - things.length],
+    );
+    things.push(...rows.map((row) => ({ kind, id: text(row, 'id'), sealed: toSealed(row) })));
+    if (things.length === limit) break;
+  }
+  return things;
+}
+
+const kinds = ['credential', 'payload', 'webhook'] as const;
+
+export async function reseal(tx: Transaction, changes: readonly Reseal[]): Promise<number> {
+  let count = 0;
+  // In one order for all hosts, so that two of them cannot wait for each other.
+  for (const { kind, id, sealed, after } of changes.toSorted(byPlace)) {
+    const { table, key } = places[kind];
+    const changed = await tx.run(
+      `update ${tx.dialect.table(table)} set key_id = ?, sealed = ?
+        where ${key} = ? and sealed = ? returning key_id`,
+      [after.keyId, after.text, id, sealed.text],
+    );
+    count += changed.length;
+  }
+  return count;
+}
+
+const places = {
+  credential: { table: 'credentials', key: 'name' },
+  payload: { table: 'sealed_payloads', key: 'signal_id' },
+  webhook: { table: 'webhooks', key: 'id' },
+} as const satisfies Record<
+  SealedThing['kind'],
+  { readonly table: TableName; readonly key: string }
+>;
+
+function byPlace(a: SealedThing, b: SealedThing): number {
+  return `${a.kind} ${a.id}` < `${b.kind} ${b.id}` ? -1 : 1;
+}
+
+function select({ dialect }: Session): string {
+  return `select c.*, case when c.expires_at <= (select ${dialect.now}) then 1 else 0 end as expired
+    from ${dialect.table('credentials')} c`;
+}
+
+function toSealed(row: Row): Sealed {
+  return { keyId: text(row, 'key_id'), text: text(row, 'sealed') };
+}
+
+function toCredential(row: Row): CredentialRow {
+  return {
+    id: text(row, 'id'),
+    name: text(row, 'name'),
+    provider: textOrNull(row, 'provider'),
+    keyId: text(row, 'key_id'),
+    createdBy: text(row, 'created_by'),
+    createdAt: text(row, 'created_at'),
+    updatedBy: text(row, 'updated_by'),
+    updatedAt: text(row, 'updated_at'),
+    lastUsedAt: textOrNull(row, 'last_used_at'),
+    expiresAt: textOrNull(row, 'expires_at'),
+    isExpired: row['expired'] === 1,
+  };
+}

@@ -1,0 +1,160 @@
+import { DuctileError } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
+import type { Config } from '../config/config.ts';
+import { resolveTarget } from '../pipeline/check-routes.service.ts';
+import { findEndpoint } from '../webhook/endpoints.service.ts';
+import { hookSource, RECEIVED } from '../webhook/draft.service.ts';
+import type { Graph } from '../pipeline/language/graph.ts';
+import { isFor } from '../pipeline/language/pipeline.ts';
+import { ANY_EVENT, matchRoutes } from '../pipeline/route.ts';
+import { usual } from '../webhook/defaults.ts';
+import type { Context } from '../operation/context.ts';
+import { listDenied, type Denied } from './scopes.ts';
+
+/** What a directive would run; what is left out may be anything. */
+type Reach = Partial<Denied>;
+
+/** A command that was denied to a token is not run for it by way of a directive either. */
+export async function refuseDenied(context: Context, type: string, params: object): Promise<void> {
+  const denied = listDenied(context.principal.scopes);
+  if (denied.length === 0) return;
+  if (goesOn.has(type)) return await refuseDeniedRun(context, params);
+  if (type.startsWith('webhook.')) return await refuseDeniedHook(context, type, params);
+  const reach = await reachOf(context, type, params);
+  if (reach === undefined) return;
+  const hit = denied.find(
+    ({ plugin, command }) =>
+      (reach.plugin ?? plugin) === plugin && (reach.command ?? command) === command,
+  );
+  if (hit === undefined) return;
+  throw new DuctileError('FORBIDDEN', `the token denies ${hit.plugin} ${hit.command}`, {
+    hint: 'Name a plugin and a command that are not denied, or use another token.',
+  });
+}
+
+/** A command that was denied to a token is not run for it as a step either. */
+export function refuseDeniedSteps(
+  { principal }: Pick<Context, 'principal'>,
+  { name, graph }: { readonly name: string; readonly graph: Graph },
+): void {
+  const nodes = Object.values(graph.nodes);
+  for (const { plugin, command } of listDenied(principal.scopes)) {
+    const isPart = nodes.some(
+      (node) => node.kind === 'task' && node.plugin === plugin && node.command === command,
+    );
+    if (!isPart) continue;
+    throw new DuctileError('FORBIDDEN', `the token denies ${plugin} ${command}, a step of ${name}`);
+  }
+}
+
+interface Started {
+  readonly jobs: readonly Denied[];
+  readonly runs: readonly { readonly pipeline: string }[];
+}
+
+/** Nor when it follows from a signal that the token reports. */
+export function refuseDeniedFollowers(
+  context: Pick<Context, 'engine' | 'principal'>,
+  { jobs, runs }: Started,
+): void {
+  for (const { plugin, command } of listDenied(context.principal.scopes)) {
+    if (!jobs.some((job) => job.plugin === plugin && job.command === command)) continue;
+    throw new DuctileError('FORBIDDEN', `the token denies ${plugin} ${command}, a handler of it`);
+  }
+  for (const { pipeline: name } of runs) {
+    const pipeline = context.engine.pipelines.find((one) => one.name === name);
+    if (pipeline !== undefined) refuseDeniedSteps(context, pipeline);
+  }
+}
+
+/** Directives after which steps of a run are done. */
+const goesOn: ReadonlySet<string> = new Set(['run.approve', 'run.retry_from', 'run.revive']);
+
+async function refuseDeniedRun(
+  context: Context,
+  { run_id: runId }: { readonly run_id?: unknown },
+): Promise<void> {
+  const { ledger } = context.engine;
+  const run = typeof runId === 'string' ? await ledger.run(runId) : undefined;
+  const graph = run === undefined ? undefined : await ledger.definition(run.definitionHash);
+  if (run !== undefined && graph !== undefined) {
+    refuseDeniedSteps(context, { name: run.pipeline, graph });
+  }
+}
+
+interface HookParams {
+  readonly id?: string;
+  readonly delivery_id?: string;
+  /** Of a new one. */
+  readonly settings?: JsonObject;
+  readonly changes?: JsonObject;
+}
+
+/** Nor by a webhook that the token makes, changes, replays or gets the secret of. */
+async function refuseDeniedHook(
+  context: Context,
+  type: string,
+  { id: named = '', delivery_id: deliveryId, settings, changes }: HookParams,
+): Promise<void> {
+  if (type === 'webhook.delete') return;
+  const { ledger } = context.engine;
+  const [delivery] =
+    deliveryId === undefined ? [] : await ledger.deliveries({ id: deliveryId, limit: 1 });
+  const id = delivery?.hookId ?? named;
+  const row = await ledger.webhook(id);
+  const now = row === undefined ? endpointAt(context, id) : (parseJson(row.settings) as JsonObject);
+  refuseDeniedDelivery(context, id, { ...now, ...settings, ...changes });
+}
+
+function endpointAt({ engine: { config } }: Pick<Context, 'engine'>, path: string): JsonObject {
+  const target = findEndpoint(config.webhooks, path)?.target;
+  return target?.kind === 'command' ? { plugin: target.plugin, command: target.command } : {};
+}
+
+/** Nor by what is delivered to a webhook, whatever that says. */
+export function refuseDeniedDelivery(
+  context: Pick<Context, 'engine' | 'principal'>,
+  id: string,
+  { plugin, command, pipeline, signal, mode }: JsonObject,
+): void {
+  const { config, catalog, pipelines } = context.engine;
+  const event = {
+    source: hookSource(id),
+    type: typeof signal === 'string' ? signal : RECEIVED,
+    event: ANY_EVENT,
+  } as const;
+  const handle = typeof command === 'string' ? command : usual.command;
+  const routed = matchRoutes(config.routes, event).map((route) => resolveTarget(route, catalog));
+  refuseDeniedFollowers(context, {
+    jobs: [
+      ...(typeof plugin === 'string' ? [{ plugin, command: handle }] : []),
+      ...(typeof mode === 'string' ? [agentCommand(mode, config)] : []),
+      ...routed.flatMap((target) => ('plugin' in target ? [target] : [])),
+    ],
+    runs: pipelines
+      .filter((one) => one.name === pipeline || isFor(one, event))
+      .map(({ name }) => ({ pipeline: name })),
+  });
+}
+
+function agentCommand(mode: string, { webhooks }: Config): Denied {
+  return { plugin: webhooks.agent, command: mode === 'wake' ? 'turn' : 'task' };
+}
+
+async function reachOf(
+  { engine }: Context,
+  type: string,
+  params: Reach & { readonly job_id?: unknown },
+): Promise<Reach | undefined> {
+  const { plugin, command, job_id: jobId } = params;
+  if (type === 'plugin.init' && plugin !== undefined) return { plugin, command: 'init' };
+  // Whatever handles them is run, and which that will be is seen only then.
+  if (type === 'signal.replay') return {};
+  if (type !== 'job.retry') return undefined;
+  if (typeof jobId === 'string') return await engine.ledger.job(jobId);
+  return {
+    ...(plugin === undefined ? {} : { plugin }),
+    ...(command === undefined ? {} : { command }),
+  };
+}

@@ -1,0 +1,139 @@
+import { DuctileError, messageOf } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { probe } from '../base/probe.ts';
+import { isUnbound } from '../base/seal.ts';
+import { rotateKeyType } from './credential-directives.ts';
+import type { Reseal, SealCount, SealedThing } from './types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
+import { guardFirstKey, purposes, type Vault } from './vault.service.ts';
+import type { Tenants } from '../engine/engine.ts';
+
+export interface KeySeams {
+  readonly ledger: Ledger;
+  readonly vault: Vault;
+  /** Of the root ledger alone, which alone makes keys; all ledgers share them. */
+  readonly tenants: Pick<Tenants, 'visit'> | undefined;
+  readonly isRoot: boolean;
+}
+
+/** Begun anew after a crash it makes no second key, and finds only what is still under the old ones. */
+export function rotateKeyDirective(seams: KeySeams): DirectiveDefinition<object> {
+  const { ledger, vault } = seams;
+  return {
+    ...rotateKeyType,
+    async plan() {
+      const counts = await ledger.sealCounts();
+      const others = await othersOf(seams);
+      return [
+        ...planKey(seams),
+        `Credentials to be sealed anew: ${total(counts, 'credentials')}; payloads of signals: ` +
+          `${total(counts, 'payloads')}; secrets of webhooks: ${total(counts, 'webhooks')}.`,
+        ...(others.length === 0 ? [] : [`Tenants whose own follow: ${others.length}.`]),
+        'The old keys still open old backups; keep them as long as those.',
+      ];
+    },
+    async execute(_params, asked) {
+      await guardFirstKey(vault, ledger);
+      if (seams.isRoot) vault.renew(`directive ${asked.directiveId}`);
+      probe('rotate.after-key');
+      const counts = await resealAll(seams, asked);
+      const tenants = await rotateOthers(seams, asked);
+      return { key_id: vault.keyId, ...counts, ...tenants };
+    },
+  };
+}
+
+function planKey({ vault, isRoot }: KeySeams): string[] {
+  if (!isRoot) return ['The newest key of the process would seal from now on.'];
+  if (vault.place.includes('DUCTILE_')) {
+    return [`The first key of ${vault.place} would seal from now on.`];
+  }
+  return [
+    `A new key would be put into ${vault.place}, before the others.`,
+    'Other hosts that work on the same ledger need a copy of that file.',
+  ];
+}
+
+/** Some at a time, each step one commit; what does not open is left as it is and counted. */
+async function resealAll(
+  { ledger, vault }: KeySeams,
+  { signal }: Pick<Asked, 'signal'>,
+): Promise<{ resealed: number; left: number; left_reason: string | null }> {
+  const { keyId } = vault;
+  const result = { resealed: 0, left: 0, left_reason: null as string | null };
+  for (const old of await ledger.sealCounts()) {
+    let after: SealedThing | undefined;
+    for (;;) {
+      if (signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
+      const things = await ledger.sealedUnder(old.keyId, after, limits.bulkStepJobs);
+      if (things.length === 0) break;
+      after = things.at(-1);
+      const changes = things.flatMap((thing): Reseal[] => {
+        if (old.keyId === keyId && !isUnbound(thing.sealed)) return [];
+        try {
+          return [resealOne(thing, vault)];
+        } catch (error) {
+          result.left += 1;
+          result.left_reason ??= messageOf(error);
+          return [];
+        }
+      });
+      result.resealed += await ledger.reseal(changes);
+      probe('rotate.after-step');
+    }
+  }
+  return result;
+}
+
+function resealOne(thing: SealedThing, vault: Vault): Reseal {
+  const purpose = purposes[thing.kind](thing.id);
+  return { ...thing, after: vault.seal(vault.open(thing.sealed, purpose), purpose) };
+}
+
+/** Each in its own ledger and on its own record; one that fails keeps its old keys, which still open. */
+async function rotateOthers(seams: KeySeams, asked: Asked): Promise<JsonObject> {
+  const slugs = await othersOf(seams);
+  const failed: string[] = [];
+  for (const slug of slugs) {
+    if (asked.signal.aborted) throw new DuctileError('STOPPING', 'the engine is stopping');
+    const isDone = await rotateOne(seams, slug, asked).catch(() => false);
+    if (!isDone) failed.push(slug);
+  }
+  return slugs.length === 0 ? {} : { tenants: slugs.length, tenants_failed: failed };
+}
+
+async function rotateOne(
+  { tenants }: KeySeams,
+  slug: string,
+  { actor, directiveId }: Asked,
+): Promise<boolean> {
+  const visit = await tenants?.visit(slug);
+  if (visit === undefined) return false;
+  try {
+    // A token of the root ledger is none of its own, though it may have one of that name.
+    const by = `operator:${actor}`;
+    const request = { type: rotateKeyType.type, params: {}, actor: by, causationId: directiveId };
+    const idempotencyKey = `rotate:${directiveId}`;
+    const { status } = await visit.engine.direct({ ...request, idempotencyKey });
+    return status === 'completed';
+  } finally {
+    visit.end();
+  }
+}
+
+async function othersOf({ ledger, tenants }: KeySeams): Promise<string[]> {
+  if (tenants === undefined) return [];
+  const rows = await ledger.tenants();
+  return rows
+    .filter(({ status }) => status === 'active' || status === 'suspended')
+    .map(({ slug }) => slug);
+}
+
+function total(
+  counts: readonly SealCount[],
+  what: 'credentials' | 'payloads' | 'webhooks',
+): number {
+  return counts.reduce((sum, count) => sum + count[what], 0);
+}

@@ -1,0 +1,47 @@
+import type { Role } from './roles.ts';
+
+/** Who created a token of the ledger. */
+export interface TokenOrigin {
+  readonly name: string;
+  readonly role: Role;
+  /** The actor of its `token.create`. */
+  readonly createdBy: string;
+}
+
+/** Actors that are tokens. */
+export const TOKEN_ACTOR = 'token:';
+
+/**
+ * Whether two actors must be taken for one person. They are if one created the other's token, directly
+ * or through further tokens, or if both descend from the same token without an owner in between: an
+ * owner gives tokens to other people; other callers only create more of their own.
+ */
+export function isSamePerson(a: string, b: string, origins: readonly TokenOrigin[]): boolean {
+  const byActor = new Map(origins.map((one) => [`${TOKEN_ACTOR}${one.name}`, one]));
+  const [ofA, ofB] = [a, b].map((actor) => lineageOf(actor, byActor));
+  if (ofA?.all.includes(b) === true || ofB?.all.includes(a) === true) return true;
+  return ofA?.person === ofB?.person;
+}
+
+interface Lineage {
+  /** The actor, its creator and so on, to the root. */
+  readonly all: readonly string[];
+  /** The last of them that only an owner can have created. */
+  readonly person: string;
+}
+
+function lineageOf(actor: string, byActor: ReadonlyMap<string, TokenOrigin>): Lineage {
+  const all = [actor];
+  let person: string | undefined;
+  for (let at = byActor.get(actor); at !== undefined;) {
+    const { createdBy } = at;
+    const creator = byActor.get(createdBy);
+    // Tokens of the configuration, the command line and the operator create tokens only as owners.
+    if (creator === undefined || creator.role === 'owner') person ??= all.at(-1);
+    // Names were reused before they were kept forever, so a chain of old rows may lead back.
+    if (all.includes(createdBy)) break;
+    all.push(createdBy);
+    at = creator;
+  }
+  return { all, person: person ?? all.at(-1) ?? actor };
+}

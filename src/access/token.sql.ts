@@ -1,0 +1,190 @@
+import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
+import type { TokenOrigin } from './token-origin.ts';
+import type { Role } from './roles.ts';
+import type { Row, Session, Transaction } from '../ledger/dialect.ts';
+import type { ApiTokenRow, DirectiveEnd, PluginSwitch, TokenDraft } from '../directive/types.ts';
+import { int, text, textOrNull } from '../job/job-row.sql.ts';
+
+export async function createToken(
+  tx: Transaction,
+  token: TokenDraft,
+  actor: string,
+): Promise<DirectiveEnd> {
+  const { dialect } = tx;
+  const tokens = dialect.table('api_tokens');
+  const taken = await describeTakenName(tx, token.name);
+  if (taken !== undefined) return { status: 'failed', code: 'TOKEN_EXISTS', error: taken };
+  const [row] = await tx.run(`select count(*) as n from ${tokens} where revoked_at is null`);
+  if (int(row ?? {}, 'n') >= limits.tokensMax) {
+    const error = `there are ${limits.tokensMax} tokens already`;
+    return { status: 'failed', code: 'TOKEN_EXISTS', error };
+  }
+  await claimNames(tx, [token.name], 'ledger');
+  const expires = token.expiresInMs === undefined ? 'null' : dialect.nowPlus('?');
+  const [made] = await tx.run(
+    `insert into ${tokens} (id, name, digest, role, scopes, created_by, created_at,
+      expires_at) values (?, ?, ?, ?, ?, ?, ${dialect.now}, ${expires}) returning expires_at`,
+    [
+      token.id,
+      token.name,
+      token.digest,
+      token.role,
+      JSON.stringify(token.scopes),
+      actor,
+      ...(token.expiresInMs === undefined ? [] : [token.expiresInMs]),
+    ],
+  );
+  const result = {
+    token_id: token.id,
+    name: token.name,
+    role: token.role,
+    scopes: [...token.scopes],
+    expires_at: textOrNull(made ?? {}, 'expires_at'),
+  };
+  return { status: 'completed', result };
+}
+
+/** Explains why a token can't have this name; undefined if no token ever had it. */
+export async function describeTakenName(
+  session: Session,
+  name: string,
+): Promise<string | undefined> {
+  const { dialect } = session;
+  const [row] = await session.run(
+    `select n.source, t.id, t.revoked_at from ${dialect.table('token_names')} n
+      left join ${dialect.table('api_tokens')} t on t.name = n.name
+      where n.name = ? order by t.revoked_at is not null, t.revoked_at desc limit 1`,
+    [name],
+  );
+  if (row === undefined) return undefined;
+  if (text(row, 'source') === 'config') {
+    return `the name ${name} belongs or belonged to a token of the configuration files`;
+  }
+  const revokedAt = textOrNull(row, 'revoked_at');
+  if (textOrNull(row, 'id') !== null && revokedAt === null) {
+    return `a token named ${name} already exists`;
+  }
+  const when = revokedAt === null ? '' : ` at ${revokedAt}`;
+  return `the token named ${name} was revoked or expired${when}, and its name is never reused`;
+}
+
+/** Records the names of the configuration's tokens; returns those that tokens of the ledger have or had. */
+export async function claimTokenNames(
+  tx: Transaction,
+  names: readonly string[],
+): Promise<string[]> {
+  await claimNames(tx, names, 'config');
+  const rows = await tx.run(
+    `select name from ${tx.dialect.table('token_names')} where source = 'ledger' order by name`,
+  );
+  const known = new Set(rows.map((row) => text(row, 'name')));
+  return names.filter((name) => known.has(name));
+}
+
+async function claimNames(
+  tx: Transaction,
+  names: readonly string[],
+  source: 'config' | 'ledger',
+): Promise<void> {
+  const { dialect } = tx;
+  // In one order for all hosts, so that two of them cannot wait for each other.
+  for (const name of names.toSorted()) {
+    await tx.run(
+      `insert into ${dialect.table('token_names')} (name, source, taken_at)
+        values (?, ?, ${dialect.now}) on conflict (name) do nothing`,
+      [name, source],
+    );
+  }
+}
+
+/** Lists who created which token, including revoked ones that have created others. */
+export async function listTokenOrigins(session: Session): Promise<TokenOrigin[]> {
+  const rows = await session.run(
+    `select name, role, created_by from ${session.dialect.table('api_tokens')}
+      order by revoked_at is null, created_at`,
+  );
+  return rows.map((row) => ({
+    name: text(row, 'name'),
+    role: text(row, 'role') as Role,
+    createdBy: text(row, 'created_by'),
+  }));
+}
+
+export function revokeToken(tx: Transaction, tokenId: string): Promise<DirectiveEnd> {
+  return change(tx, tokenId, `revoked_at = ${tx.dialect.now}`, []);
+}
+
+/** The old text is worth nothing from the commit on. */
+export function rotateToken(
+  tx: Transaction,
+  tokenId: string,
+  digest: string,
+): Promise<DirectiveEnd> {
+  return change(tx, tokenId, `digest = ?, rotated_at = ${tx.dialect.now}`, [digest]);
+}
+
+async function change(
+  tx: Transaction,
+  tokenId: string,
+  set: string,
+  values: readonly string[],
+): Promise<DirectiveEnd> {
+  const [row] = await tx.run(
+    `update ${tx.dialect.table('api_tokens')} set ${set}
+      where id = ? and revoked_at is null returning id, name`,
+    [...values, tokenId],
+  );
+  if (row === undefined) {
+    return { status: 'failed', code: 'TOKEN_NOT_FOUND', error: `there is no token ${tokenId}` };
+  }
+  return { status: 'completed', result: { token_id: text(row, 'id'), name: text(row, 'name') } };
+}
+
+export async function listTokens(session: Session): Promise<ApiTokenRow[]> {
+  const { dialect } = session;
+  const rows = await session.run(
+    `select t.*, case when t.expires_at <= (select ${dialect.now}) then 1 else 0 end as expired
+      from ${dialect.table('api_tokens')} t where t.revoked_at is null order by t.name`,
+  );
+  return rows.map(toToken);
+}
+
+export async function noteTokenUse(tx: Transaction, ids: readonly string[]): Promise<void> {
+  // In one order for all hosts, so that two of them cannot wait for each other.
+  for (const id of ids.toSorted()) {
+    await tx.run(
+      `update ${tx.dialect.table('api_tokens')} set last_used_at = ${tx.dialect.now}
+        where id = ? and revoked_at is null`,
+      [id],
+    );
+  }
+}
+
+export async function listSwitchedOff(session: Session): Promise<PluginSwitch[]> {
+  const rows = await session.run(
+    `select * from ${session.dialect.table('plugin_switches')} where enabled = 0
+      order by plugin_name`,
+  );
+  return rows.map((row) => ({
+    plugin: text(row, 'plugin_name'),
+    changedBy: text(row, 'changed_by'),
+    changedAt: text(row, 'changed_at'),
+  }));
+}
+
+function toToken(row: Row): ApiTokenRow {
+  return {
+    id: text(row, 'id'),
+    name: text(row, 'name'),
+    digest: text(row, 'digest'),
+    role: text(row, 'role') as Role,
+    scopes: parseJson(text(row, 'scopes')) as string[],
+    createdBy: text(row, 'created_by'),
+    createdAt: text(row, 'created_at'),
+    expiresAt: textOrNull(row, 'expires_at'),
+    rotatedAt: textOrNull(row, 'rotated_at'),
+    lastUsedAt: textOrNull(row, 'last_used_at'),
+    expired: row['expired'] === 1,
+  };
+}

@@ -1,0 +1,33 @@
+import { config } from 'zod';
+import { loadOperations, LocalCaller } from '../cli/callers.ts';
+import type { LocalDoor } from '../cli/host.ts';
+import type { StateConfig } from '../config/config.ts';
+import type { Engine } from '../engine/engine.ts';
+import { openToLook } from '../ledger/open-readonly.ts';
+import { ownerOf } from '../operation/context.ts';
+import type { Operation } from '../operation/define.ts';
+import { inspectJob, listJobs } from '../job/operations.ts';
+import { listLogs } from '../job/logs.operations.ts';
+import { listQueue } from '../job/queue.operations.ts';
+import { localActor } from './actor.ts';
+
+/** What is asked most; loading all the others would take longer than doing one of these. */
+const usual: readonly Operation[] = [listJobs, inspectJob, listLogs, listQueue];
+
+/** For operations that look at nothing but the ledger: no plugin is searched for, no engine made. */
+export async function openLookout(state: StateConfig): Promise<LocalDoor> {
+  // To check one input, schemas are not worth compiling.
+  config({ jitless: true });
+  const ledger = await openToLook(state);
+  const engine = new Proxy({ ledger } as Partial<Engine> as Engine, {
+    get(known, name, self) {
+      if (name in known) return Reflect.get(known, name, self) as unknown;
+      throw new Error(`an operation that needs the ledger alone asked for ${String(name)}`);
+    },
+  });
+  const principal = ownerOf(localActor());
+  const caller = new LocalCaller({ engine, principal, submittedBy: 'cli' }, (name) =>
+    usual.some((operation) => operation.name === name) ? Promise.resolve(usual) : loadOperations(),
+  );
+  return { caller, close: () => ledger.close() };
+}

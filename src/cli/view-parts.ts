@@ -1,0 +1,103 @@
+import { isObject } from '../base/json.ts';
+import type { JsonOutput, Table } from '../operation/define.ts';
+import { showCell } from './print.ts';
+import type { Printer, Row } from './print.ts';
+
+/** How an answer looks to a person. */
+export type View = (output: JsonOutput, printer: Printer) => void;
+
+export function section(
+  printer: Printer,
+  title: string,
+  value: unknown,
+  columns: Table['columns'],
+): void {
+  const rows = rowsOf(value);
+  if (rows.length === 0) return;
+  printer.title(title);
+  printer.table(rows, { columns, empty: '' });
+}
+
+/** The jobs and runs that came of something. */
+export function showStarted(output: JsonOutput, printer: Printer): void {
+  section(printer, 'Jobs', output['jobs'], [
+    ['ID', 'job_id'],
+    ['PLUGIN', 'plugin'],
+    ['COMMAND', 'command'],
+    ['STATUS', 'status'],
+    ['BY', 'submitted_by'],
+  ]);
+  section(printer, 'Runs', output['runs'], [
+    ['ID', 'run_id'],
+    ['PIPELINE', 'pipeline'],
+    ['STATUS', 'status'],
+    ['BY', 'submitted_by'],
+  ]);
+}
+
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+export function rowOf(value: unknown): Row {
+  return isObject(value) || Array.isArray(value) ? (value as unknown as Row) : {};
+}
+
+/** The rows in a field of an answer. */
+export function rowsOf(value: unknown): readonly Row[] {
+  return listOf(value).map(rowOf);
+}
+
+/**
+ * The row of a job, a run or a schedule as a person should read it: its real state, and in words what
+ * it waits for or what holds it. JSON has the fields themselves.
+ */
+export function withRealState(row: Row): Row {
+  const { status, waiting_for: waiting, retried_as: retried, held_by: held } = row;
+  if (isObject(held)) return { ...row, held_by: rowOf(held)['message'] };
+  if (isObject(waiting)) {
+    return { ...row, status: 'waiting', waiting_for: formatWaiting(rowOf(waiting)) };
+  }
+  if (typeof retried === 'string') return { ...row, status: `${showCell(status)}, retried` };
+  return row;
+}
+
+/** What a run waits for, in a few words. */
+export function formatWaiting({ kind, step, message, until }: Row): string {
+  const what = isText(message) ? `${showCell(kind)} ${showCell(message)}` : showCell(kind);
+  const where = isText(step) ? ` at ${showCell(step)}` : '';
+  return `${what}${where}${isText(until) ? ` until ${showCell(until)}` : ''}`;
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string' && value !== '';
+}
+
+/** Every field under its own name. */
+export function showPairs(output: JsonOutput, printer: Printer): void {
+  printer.pairs(Object.entries(output).map(([name, value]) => [name.replaceAll('_', ' '), value]));
+}
+
+/** What could not be done where no service runs, and when it goes on. */
+export function showLeft({ waiting, message }: JsonOutput, printer: Printer): void {
+  if (waiting === undefined) return;
+  section(printer, 'Waiting', waiting, [
+    ['WHAT', 'name'],
+    ['STEP', 'step'],
+    ['WHY', 'why'],
+    ['UNTIL', 'until'],
+    ['JOB', 'job_id', 'detail'],
+    ['RUN', 'run_id', 'detail'],
+  ]);
+  printer.line();
+  printer.advise(showCell(message));
+}
+
+export function showProblems(problems: readonly Row[], printer: Printer): void {
+  if (problems.length > 0) printer.title('Problems');
+  for (const { plugin, place, message, hint } of problems) {
+    const name = plugin === null ? '' : `${showCell(plugin)}: `;
+    printer.line(`${name}${showCell(message)}`);
+    printer.line(`  ${showCell(place)}${hint === null ? '' : `. ${showCell(hint)}`}`);
+  }
+}

@@ -1,0 +1,182 @@
+import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
+import { text } from '../base/fields.ts';
+import { canonical, isObject, parseStored } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { compareKeys } from './key-list.ts';
+import type { ConfigSnapshot, SnapshotPlace } from './snapshot-types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { defineOperation } from '../operation/define.ts';
+import { limit } from '../job/operations.ts';
+import { nextCursorField, pageFields, readKeyCursor, writeKeyCursor } from '../operation/page.ts';
+
+const snapshotShape = z.object({
+  config_snapshot_id: z.string(),
+  created_at: z.string(),
+  last_used_at: z.string().describe('noted once in a while, as long as a process works with it'),
+  reason: z.enum(['start', 'reload']),
+  generation: z.int().describe('1 from the start of the process, one more with each reload'),
+  process_id: z.string(),
+  hash: z.string().describe('of the configuration; the same when nothing was changed'),
+  plugins: z.unknown().describe('the fingerprint of each plugin'),
+  compared_with: z.string().nullable().describe('the configuration before it; null for the first'),
+  changed: z.string().describe('what differs from the one before it, in a line'),
+  changes: z
+    .array(
+      z.object({ key: z.string(), before: z.string().nullable(), after: z.string().nullable() }),
+    )
+    .describe(`keys that differ, at most ${limits.snapshotChangesMax}; secrets are masked`),
+  changes_left: z.int().describe('keys that differ and are not listed'),
+  plugins_changed: z
+    .array(z.string())
+    .describe('plugins whose program or settings differ, or that came or went'),
+  config: z.unknown().optional().describe('without secrets; only when one is asked for by its id'),
+});
+
+export const configHistory = defineOperation({
+  name: 'config.history',
+  summary: 'List the configurations that processes worked with, newest first, with what changed.',
+  details: ['plugins'],
+  effect: 'read',
+  isForRoot: true,
+  scope: 'config:ro',
+  needs: 'ledger',
+  input: z.strictObject({
+    id: text().optional().describe('only this one, with its configuration'),
+    cursor: pageFields.cursor,
+    limit,
+  }),
+  output: z.object({ snapshots: z.array(snapshotShape), next_cursor: nextCursorField }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/config/history' },
+  cli: {
+    positionals: ['id'],
+    flags: { limit: '-n, --limit <count>' },
+    examples: ['ductile config history', 'ductile config history 0199a1b2-… --json'],
+    table: {
+      rows: 'snapshots',
+      columns: [
+        ['ID', 'config_snapshot_id'],
+        ['CREATED', 'created_at'],
+        ['REASON', 'reason'],
+        ['GENERATION', 'generation'],
+        ['CHANGED', 'changed'],
+        ['PROCESS', 'process_id', 'detail'],
+        ['HASH', 'hash', 'detail'],
+        ['LAST USED', 'last_used_at', 'detail'],
+      ],
+      empty: 'Nothing has been started here yet.',
+    },
+  },
+  async run({ engine: { ledger } }, { id, cursor, limit: rows }) {
+    if (id === undefined) {
+      // One more than is shown: the last of a page is compared with it.
+      const found = await ledger.snapshots(
+        rows + 1,
+        cursor === undefined ? undefined : readPlace(cursor),
+      );
+      const page = found.slice(0, rows);
+      const last = page.at(-1);
+      const isLast = last === undefined || found.length <= rows;
+      const next = isLast ? null : writeKeyCursor(`${last.createdAt} ${last.id}`);
+      return {
+        snapshots: page.map((snapshot, index) => show(snapshot, found[index + 1])),
+        next_cursor: next,
+      };
+    }
+    const found = await findSnapshot(ledger, id);
+    if (found === undefined) {
+      throw new DuctileError('INPUT_INVALID', `there is no configuration ${id} on record`, {
+        place: 'id',
+        hint: 'See those that are there with `ductile config history`.',
+      });
+    }
+    const [before] = await ledger.snapshots(1, { createdAt: found.createdAt, id: found.id });
+    const shown = { ...show(found, before), config: parseStored(found.config) };
+    return { snapshots: [shown], next_cursor: null };
+  },
+});
+
+/** The one with this id, or the newest recorded one whose id begins so. */
+async function findSnapshot(ledger: Ledger, id: string): Promise<ConfigSnapshot | undefined> {
+  const whole = await ledger.snapshot(id);
+  if (whole !== undefined || id.length < PREFIX_CHARS_MIN) return whole;
+  const newest = await ledger.snapshots(limits.pageRowsMax);
+  const match = newest.find((one) => one.id.startsWith(id.toLowerCase()));
+  return match === undefined ? undefined : await ledger.snapshot(match.id);
+}
+
+/** As short as the beginning of an id may be. */
+const PREFIX_CHARS_MIN = 4;
+
+function readPlace(cursor: string): SnapshotPlace {
+  const [createdAt = '', id = ''] = readKeyCursor(cursor).split(' ');
+  return { createdAt, id };
+}
+
+function show(
+  snapshot: ConfigSnapshot,
+  before: ConfigSnapshot | undefined,
+): z.output<typeof snapshotShape> {
+  return {
+    config_snapshot_id: snapshot.id,
+    created_at: snapshot.createdAt,
+    last_used_at: snapshot.lastUsedAt,
+    reason: snapshot.reason,
+    generation: snapshot.generation,
+    process_id: snapshot.processId,
+    hash: snapshot.hash,
+    plugins: parseStored(snapshot.plugins),
+    ...describeChanges(snapshot, before),
+  };
+}
+
+function describeChanges(snapshot: ConfigSnapshot, before: ConfigSnapshot | undefined) {
+  if (before === undefined) {
+    const none = { changes: [], changes_left: 0, plugins_changed: [] };
+    return { compared_with: null, changed: 'the first on record', ...none };
+  }
+  // Most are the same text, which is not worth parsing.
+  const isSame = snapshot.config === before.config;
+  const found = isSame ? [] : compareKeys(parseStored(before.config), parseStored(snapshot.config));
+  const all = found.map((one) => ({
+    key: one.key,
+    before: one.before ?? null,
+    after: one.after ?? null,
+  }));
+  const changes = all.slice(0, limits.snapshotChangesMax);
+  const names = comparePlugins(parseStored(before.plugins), parseStored(snapshot.plugins));
+  const hasSecret = all.length === 0 && snapshot.hash !== before.hash;
+  return {
+    compared_with: before.id,
+    changed: describeLine(all, names, hasSecret),
+    changes,
+    changes_left: all.length - changes.length,
+    plugins_changed: names,
+  };
+}
+
+type ShownChange = z.output<typeof snapshotShape>['changes'][number];
+
+function describeLine(
+  changes: readonly ShownChange[],
+  plugins: readonly string[],
+  hasSecret: boolean,
+): string {
+  const [first] = changes;
+  const more = changes.length > 1 ? ` and ${changes.length - 1} more` : '';
+  const values = `${first?.before ?? 'not set'} → ${first?.after ?? 'not set'}`;
+  const parts = [
+    first === undefined ? [] : `${first.key}: ${values}${more}`,
+    plugins.length === 0 ? [] : `plugins: ${plugins.join(', ')}`,
+    hasSecret ? 'a value that is masked, or a file' : [],
+  ].flat();
+  return parts.length === 0 ? 'nothing' : parts.join('; ');
+}
+
+function comparePlugins(before: unknown, after: unknown): string[] {
+  const [old, now] = [before, after].map((plugins) => (isObject(plugins) ? plugins : {}));
+  const names = new Set([...Object.keys(old ?? {}), ...Object.keys(now ?? {})]);
+  const isOther = (name: string): boolean => canonical(old?.[name]) !== canonical(now?.[name]);
+  return [...names].filter(isOther).toSorted();
+}

@@ -1,0 +1,332 @@
+import { relative } from 'node:path';
+import { stringify } from 'yaml';
+import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
+import type { Json } from '../base/json.ts';
+import { parseAddress, valueAt } from './address.ts';
+import { openBackup } from './backup.ts';
+import type { Config } from './config.ts';
+import { keyText } from './document.ts';
+import { redact } from './effective.ts';
+import { sealedIn } from './integrity.ts';
+import type { Manifest, ManifestReading, Seal } from './integrity.ts';
+import { makeJsonSchema } from './json-schema.ts';
+import { compareKeys, type KeyChange } from './key-list.ts';
+import { readConfig } from './load.ts';
+import type { Reading } from './load.ts';
+import { lockFiles } from './lock.ts';
+import { configInvalid } from './problem.ts';
+import { compareActiveConfig, type ActiveComparison } from '../insight/active-config.service.ts';
+import { openToLook } from '../ledger/open-readonly.ts';
+import { loadCatalog } from '../plugin/catalog.ts';
+import { findPluginDrift, sealPlugins } from '../plugin/seal.ts';
+import { defineOperation } from '../operation/define.ts';
+import { loadOptions } from '../insight/doctor.operations.ts';
+
+/** Why these are not offered over HTTP. */
+export const FILES_HERE = 'it works on files, there where the command is given';
+const tierShape = z.enum(['high', 'operational']);
+export const address = z
+  .string()
+  .describe('a key such as service.max_workers, or an entity such as plugin:echo');
+
+export const lockConfig = defineOperation({
+  name: 'config.lock',
+  summary: 'Accept the files of the configuration and its plugins as they are now.',
+  effect: 'write',
+  isForRoot: true,
+  scope: 'config:rw',
+  needs: 'files',
+  input: z.strictObject({}),
+  output: z.object({
+    manifest: z.string(),
+    files: z.array(z.object({ path: z.string(), tier: tierShape, hash: z.string() })),
+    plugins: z
+      .array(z.object({ name: z.string(), manifest: z.string(), entrypoint: z.string() }))
+      .describe('the hashes of what each of them is'),
+  }),
+  errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND'],
+  http: { absent: FILES_HERE },
+  cli: { examples: ['ductile config lock', 'ductile config lock --dry-run'] },
+  run(context) {
+    const reading = readConfig(loadOptions(context));
+    const { found, config } = usable(reading);
+    const { directory } = found;
+    const seals = sealsFor(config, reading.manifest);
+    const manifest = lockFiles(directory, reading.files, new Date().toISOString(), seals);
+    const files = reading.files.map(({ path, tier, hash }) => ({
+      path: relative(directory, path),
+      tier,
+      hash,
+    }));
+    const plugins = [...(seals ?? [])].map(([name, seal]) => ({ name, ...seal }));
+    return Promise.resolve({ manifest, files, plugins });
+  },
+  plan(context) {
+    const { drift, files, config, manifest } = usable(readConfig(loadOptions(context)));
+    const now = [...(sealsFor(config, manifest) ?? [])];
+    const before = sealedIn(manifest);
+    const changes = [
+      ...drift.map(({ path, change }) => `${path} would be ${words[change]}.`),
+      ...now.flatMap(([name, seal]) => {
+        const change = compareSeals(seal, before?.get(name));
+        return change === undefined ? [] : [`The plugin ${name} would be ${words[change]}.`];
+      }),
+    ];
+    const same = `All ${files.length} files and ${now.length} plugins are locked as they are.`;
+    return Promise.resolve(changes.length === 0 ? [same] : changes);
+  },
+});
+
+/** Plugins that cannot be looked at do not keep the files from being locked; theirs stays as it was. */
+function sealsFor(config: Config, manifest: ManifestReading): Manifest['plugins'] {
+  try {
+    return sealPlugins(loadCatalog(config));
+  } catch (thrown) {
+    if (!(thrown instanceof DuctileError) || thrown.code !== 'CONFIG_INVALID') throw thrown;
+    return sealedIn(manifest);
+  }
+}
+
+function compareSeals(now: Seal, before: Seal | undefined): 'added' | 'changed' | undefined {
+  if (before === undefined) return 'added';
+  const isSame = now.manifest === before.manifest && now.entrypoint === before.entrypoint;
+  return isSame ? undefined : 'changed';
+}
+
+const words = { added: 'added', changed: 'accepted as it is now', removed: 'forgotten' };
+
+export const showConfig = defineOperation({
+  name: 'config.show',
+  summary: 'Show the configuration as it is written in all its files, without secrets.',
+  effect: 'read',
+  isForRoot: true,
+  scope: 'config:ro',
+  needs: 'files',
+  input: z.strictObject({
+    path: address.optional(),
+    effective: z.boolean().optional().describe('with the defaults of keys that are not written'),
+  }),
+  output: z.object({ config: z.unknown(), yaml: z.string() }),
+  errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
+  http: { absent: '`GET /config/view` shows what is in force' },
+  cli: {
+    positionals: ['path'],
+    examples: [
+      'ductile config show',
+      'ductile config show plugin:echo',
+      'ductile config show service --effective',
+    ],
+  },
+  run(context, { path, effective = false }) {
+    const whole = showWhole(readConfig(loadOptions(context)), effective);
+    const config = path === undefined ? whole : valueAt(whole, parseAddress(path, whole));
+    if (config === undefined) throw notSet(path ?? '');
+    return Promise.resolve({ config, yaml: stringify(config) });
+  },
+});
+
+export const getConfig = defineOperation({
+  name: 'config.get',
+  summary: 'Show one key, and where it is set.',
+  effect: 'read',
+  isForRoot: true,
+  scope: 'config:ro',
+  needs: 'files',
+  input: z.strictObject({ path: address }),
+  output: z.object({
+    key: z.string(),
+    value: z.unknown(),
+    source: z.string().describe('file, line and column, or `default`'),
+  }),
+  errors: ['CONFIG_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
+  http: { absent: FILES_HERE },
+  cli: {
+    positionals: ['path'],
+    examples: ['ductile config get service.max_workers', 'ductile config get plugin:echo.enabled'],
+  },
+  run(context, { path: written }) {
+    const reading = readConfig(loadOptions(context));
+    const whole = showWhole(reading, true);
+    const path = parseAddress(written, whole);
+    const value = valueAt(whole, path);
+    if (value === undefined) throw notSet(written);
+    const isSet = valueAt(reading.document.value, path) !== undefined;
+    const source = isSet ? reading.document.placeOf(path) : 'default';
+    return Promise.resolve({ key: keyText(path), value, source });
+  },
+});
+
+const diffShape = z.object({
+  same: z.boolean(),
+  compared_with: z.string(),
+  files: z.array(
+    z.object({
+      path: z.string(),
+      tier: tierShape,
+      change: z.enum(['added', 'changed', 'removed']),
+    }),
+  ),
+  keys: z
+    .array(
+      z.object({
+        key: z.string(),
+        before: z.string().nullable(),
+        after: z.string().nullable(),
+      }),
+    )
+    .describe('keys that differ from the backup, or from what a service loaded last; masked'),
+  keys_compared_with: z.string().nullable().describe('null if no service has loaded anything'),
+  plugins: z
+    .array(z.object({ key: z.string(), file: z.string(), change: z.string() }))
+    .describe('of plugins in use, what differs from the lock; none without one, or with a backup'),
+});
+
+export const diffConfig = defineOperation({
+  name: 'config.diff',
+  summary: 'Compare the configuration with what was locked and what is active, or with a backup.',
+  effect: 'read',
+  isForRoot: true,
+  scope: 'config:ro',
+  needs: 'files',
+  input: z.strictObject({
+    backup: z.string().optional().describe('an archive that `config backup` wrote'),
+  }),
+  output: diffShape,
+  errors: ['ARCHIVE_INVALID', 'CONFIG_INVALID', 'CONFIG_NOT_FOUND', 'INPUT_INVALID'],
+  http: { absent: FILES_HERE },
+  cli: {
+    paths: ['backup'],
+    examples: ['ductile config diff', 'ductile config diff --backup config.tar.gz'],
+    exitCode: ({ same }) => (same === true ? 0 : 1),
+  },
+  async run(context, { backup }) {
+    const options = loadOptions(context);
+    const reading = readConfig(options);
+    if (backup !== undefined) return compareBackup(reading, backup);
+    if (reading.manifest.state === 'unusable') throw configInvalid([reading.manifest.problem]);
+    const files = reading.drift.map(({ path, tier, change }) => ({ path, tier, change }));
+    const locked = reading.manifest.state === 'sound';
+    const since = locked ? `the lock of ${reading.manifest.manifest.generatedAt}` : 'no lock';
+    const plugins = listPluginDrift(reading);
+    const active = await readActive(reading);
+    const keys = (active?.changes ?? []).map(toKeyRow);
+    const same = files.length === 0 && plugins.length === 0 && keys.length === 0;
+    const loaded = active && `what process ${active.snapshot.processId} loaded`;
+    const keysWith = active === undefined ? null : `${loaded} at ${active.snapshot.createdAt}`;
+    const compared = { compared_with: since, keys_compared_with: keysWith };
+    return { same, ...compared, files, keys, plugins };
+  },
+});
+
+export const schemaConfig = defineOperation({
+  name: 'config.schema',
+  summary: 'Print the JSON Schema of the configuration, for editors.',
+  effect: 'read',
+  isForRoot: true,
+  scope: undefined,
+  needs: 'files',
+  input: z.strictObject({}),
+  output: z.object({ schema: z.record(z.string(), z.unknown()) }),
+  errors: [],
+  http: { absent: 'it is part of the program, and the same everywhere' },
+  cli: { examples: ['ductile config schema > ductile.schema.json'] },
+  run() {
+    return Promise.resolve({ schema: makeJsonSchema() });
+  },
+});
+
+export const viewConfig = defineOperation({
+  name: 'config.view',
+  summary: 'Show the configuration that is in force, without secrets.',
+  effect: 'read',
+  isForRoot: true,
+  scope: 'config:ro',
+  input: z.strictObject({}),
+  output: z.object({
+    file: z.string(),
+    fingerprint: z.string(),
+    files: z.array(z.object({ path: z.string(), tier: tierShape, hash: z.string() })),
+    config: z.record(z.string(), z.unknown()),
+  }),
+  errors: [],
+  http: { method: 'GET', path: '/config/view' },
+  cli: { examples: ['ductile config view --json'] },
+  run({ engine: { config } }) {
+    const { file, fingerprint, files, redacted } = config;
+    return Promise.resolve({
+      file,
+      fingerprint,
+      files: files.map(({ path, tier, hash }) => ({ path, tier, hash })),
+      config: { ...redacted },
+    });
+  },
+});
+
+function compareBackup(now: Reading, backup: string): z.output<typeof diffShape> {
+  const then = openBackup(backup).reading;
+  const [old, current] = [listFiles(then), listFiles(now)];
+  const files = [...new Set([...old.keys(), ...current.keys()])].toSorted().flatMap((path) => {
+    const [was, is] = [old.get(path), current.get(path)];
+    if (was?.hash === is?.hash) return [];
+    const change = was === undefined ? 'added' : is === undefined ? 'removed' : 'changed';
+    return [{ path, tier: (is ?? was)?.tier ?? 'operational', change } as const];
+  });
+  const keys = compareKeys(then.document.value, now.document.value).map(toKeyRow);
+  const compared = { compared_with: backup, keys_compared_with: backup };
+  return { same: files.length === 0, ...compared, files, keys, plugins: [] };
+}
+
+function toKeyRow({ key, before, after }: KeyChange): z.output<typeof diffShape>['keys'][number] {
+  return { key, before: before ?? null, after: after ?? null };
+}
+
+/** A database that can't be opened is no reason not to compare the files. */
+async function readActive({ config }: Reading): Promise<ActiveComparison | undefined> {
+  if (config === undefined) return undefined;
+  try {
+    const ledger = await openToLook(config.state);
+    try {
+      return await compareActiveConfig(config.file, ledger);
+    } finally {
+      await ledger.close();
+    }
+  } catch (error) {
+    if (error instanceof DuctileError) return undefined;
+    throw error;
+  }
+}
+
+/** What cannot be loaded is told by `config check`. */
+function listPluginDrift({ config }: Reading): z.output<typeof diffShape>['plugins'] {
+  if (config === undefined) return [];
+  try {
+    const drift = findPluginDrift(config, loadCatalog(config));
+    return drift.map(({ key, place, message }) => ({ key, file: place, change: message }));
+  } catch {
+    return [];
+  }
+}
+
+function listFiles({ files, found }: Reading) {
+  return new Map(files.map((file) => [relative(found.directory, file.path), file]));
+}
+
+/** As it is written, or with defaults, which only a configuration that can be used has. */
+function showWhole(reading: Reading, effective: boolean): Json {
+  if (effective) return usable(reading).config.redacted;
+  return redact(reading.document.value);
+}
+
+function usable<R extends Reading>(reading: R) {
+  const { config } = reading;
+  if (config === undefined) throw configInvalid(reading.problems);
+  return { ...reading, config };
+}
+
+function notSet(path: string): DuctileError {
+  return new DuctileError('INPUT_INVALID', `${path} is not set`, {
+    place: 'path',
+    hint: 'See what is there with `ductile config show --effective`.',
+  });
+}

@@ -1,0 +1,197 @@
+import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
+import { explainRefusal, type Decider } from './approval.ts';
+import { isSamePerson } from '../access/token-origin.ts';
+import { isFinal, type Directive, type DirectiveDraft } from './directive.ts';
+import type { DirectiveWait } from './types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { JOB_ACTOR } from '../job/cause.service.ts';
+import {
+  endFailed,
+  mismatch,
+  notWaiting,
+  readDirective,
+  tellDirective,
+  toAnswer,
+  type DirectAnswer,
+} from './directive-result.service.ts';
+import {
+  admitWork,
+  prepareWork,
+  type Asked,
+  type DirectiveDefinition,
+  type DirectivesOptions,
+  type Prepared,
+} from './define.service.ts';
+import { parseParams } from './params.service.ts';
+import { followDirective, followEnds } from './signals.service.ts';
+
+export interface WaitingSeams {
+  readonly types: ReadonlyMap<string, DirectiveDefinition<object>>;
+  readonly askedOf: (directive: Directive) => Asked;
+  /** From what was begun here to its end. */
+  readonly finish: (
+    definition: DirectiveDefinition<object>,
+    params: object,
+    begun: Directive,
+  ) => Promise<Directive>;
+  readonly isStopping: () => boolean;
+}
+
+/** Directives that are not done when they are asked for: until somebody approves, or for later. */
+export class WaitingDirectives {
+  readonly #options: DirectivesOptions;
+  readonly #seams: WaitingSeams;
+  readonly #beginning = new Map<string, Promise<void>>();
+
+  constructor(options: DirectivesOptions, seams: WaitingSeams) {
+    this.#options = options;
+    this.#seams = seams;
+  }
+
+  /** Records one that waits, unless it was asked for before. */
+  async putOff(
+    draft: DirectiveDraft,
+    wait: DirectiveWait,
+  ): Promise<{ directive: Directive; isNew: boolean }> {
+    const { ledger, processId, rules, tally, log } = this.#options;
+    const { directive, verdict } = await ledger.direct({
+      draft,
+      processId,
+      work: { kind: 'process' },
+      wait,
+      begin: followDirective(draft, 'requested', rules()),
+      ends: followEnds(draft, rules()),
+    });
+    if (verdict === 'mismatch') throw mismatch(directive);
+    const isNew = verdict === 'recorded';
+    if (isNew) {
+      tellDirective(directive, log);
+      tally.directive(directive, 'requested');
+    }
+    return { directive, isNew };
+  }
+
+  /** Lets one begin that waits for approval; here and now, unless it is for later. */
+  async approve(id: string, by: Decider): Promise<DirectAnswer> {
+    const { ledger, rules, tally, log } = this.#options;
+    const directive = await readDirective(ledger, id);
+    await this.refuseApproval(directive, by);
+    const follows = followDirective(directive, 'approved', rules());
+    const isOurs = await ledger.approveDirective({ id, actor: by.actor, ...follows });
+    const now = await readDirective(ledger, id);
+    // Whoever approved it before is told what became of it.
+    if (now.approvedBy !== by.actor) throw notWaiting(now);
+    if (isOurs) {
+      tellDirective(now, log);
+      tally.directive(now, 'approved');
+    }
+    if (!isFinal(now.status)) await this.#begin(now);
+    return toAnswer(await readDirective(ledger, id), !isOurs);
+  }
+
+  async refuseApproval(directive: Directive, by: Decider): Promise<void> {
+    const { id, status, awaitingApproval, approvedBy } = directive;
+    const isOpen = awaitingApproval && status === 'requested';
+    if (!isOpen && approvedBy !== by.actor) throw notWaiting(directive);
+    const isOwn = await isOwnRequest(directive, by.actor, this.#options.ledger);
+    const refusal = explainRefusal({ ...directive, isOwn }, by, this.#options.approvals());
+    if (refusal === undefined) return;
+    const hint = 'It waits until then; `ductile directive cancel` ends it.';
+    throw new DuctileError('FORBIDDEN', refusal, { place: id, hint });
+  }
+
+  /** Ends one before it begins. */
+  async cancel(id: string, by: Pick<Decider, 'actor'>): Promise<DirectAnswer> {
+    const { ledger, rules, tally, log, onChange } = this.#options;
+    const directive = await readDirective(ledger, id);
+    const follows = followDirective(directive, 'cancelled', rules());
+    const isOurs = await ledger.cancelDirective({ id, actor: by.actor, ...follows });
+    const now = await readDirective(ledger, id);
+    if (now.status !== 'cancelled') throw notWaiting(now);
+    if (isOurs) {
+      tellDirective(now, log);
+      tally.directive(now, 'cancelled');
+    }
+    onChange();
+    return toAnswer(now, !isOurs);
+  }
+
+  /** Begins what has waited long enough, and leaves it under way. */
+  async beginDue(): Promise<void> {
+    if (this.#seams.isStopping()) return;
+    const types = [...this.#seams.types.keys()];
+    const due = await this.#options.ledger.dueDirectives(types, limits.directivesBegunMax);
+    for (const directive of due) void this.#begin(directive);
+  }
+
+  /** Resolves when none is being begun or under way. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#beginning.values());
+  }
+
+  /** Unless somebody else begins it; what goes wrong is tried again with the next look. */
+  #begin(directive: Directive): Promise<void> {
+    const { id } = directive;
+    const known = this.#beginning.get(id);
+    if (known !== undefined) return known;
+    const beginning = this.#beginWaiting(directive)
+      .catch((error: unknown) => {
+        const fields = { directive_id: id, type: directive.type, error: messageOf(error) };
+        this.#options.log.warn('a directive could not be begun yet', fields);
+      })
+      .finally(() => this.#beginning.delete(id));
+    this.#beginning.set(id, beginning);
+    return beginning;
+  }
+
+  async #beginWaiting(directive: Directive): Promise<void> {
+    const { ledger, processId, rules, authorize, tally } = this.#options;
+    const { types, askedOf, finish, isStopping } = this.#seams;
+    const definition = types.get(directive.type);
+    if (definition === undefined || isStopping()) return;
+    const params = parseJson(directive.params) as object;
+    const prepared = await prepareLate(async () => {
+      await authorize(directive);
+      const known = parseParams({ params: definition.recorded ?? definition.params }, params);
+      await definition.plan(known);
+      return await prepareWork(definition, known, askedOf(directive));
+    });
+    const begun = await admitWork(prepared, this.#options, () =>
+      ledger.startDirective({
+        directive,
+        processId,
+        work: prepared.work,
+        begin: followDirective(directive, 'started', rules()),
+        ends: followEnds(directive, rules()),
+      }),
+    );
+    if (begun === undefined) return;
+    tally.directive(begun, 'started');
+    await finish(definition, params, begun);
+  }
+}
+
+/** Whether the decider requested it, or had a job or another token of theirs request it. */
+async function isOwnRequest(
+  { actor, correlationId }: Directive,
+  decider: string,
+  ledger: Ledger,
+): Promise<boolean> {
+  const root = actor.startsWith(JOB_ACTOR) ? await ledger.job(correlationId) : undefined;
+  const origins = await ledger.tokenOrigins();
+  const actors = [actor, root?.actor ?? []].flat();
+  return actors.some((one) => isSamePerson(one, decider, origins));
+}
+
+/** What made sense when it was asked for, or was allowed, may not be any more: then that is its end. */
+async function prepareLate(prepare: () => Promise<Prepared>): Promise<Prepared> {
+  try {
+    return await prepare();
+  } catch (thrown) {
+    const error = toDuctileError(thrown);
+    if (error.kind.retryable) throw error;
+    return { work: { kind: 'refused', end: endFailed(error) } };
+  }
+}

@@ -1,0 +1,97 @@
+import type { ErrorCode } from '../base/errors.ts';
+import type { CancelAnswer } from '../job/state.ts';
+import type { Transaction } from '../ledger/dialect.ts';
+import type { BulkDone, DirectiveEnd, DirectiveWork, Retry, RetryAnswer } from './types.ts';
+import type { BreakerRow, PauseRequest } from '../schedule/types.ts';
+import { resetBreakers } from '../schedule/breaker.sql.ts';
+import { cancel, retryMany } from '../job/bulk.sql.ts';
+import { deleteCredential, setCredential } from '../access/credential.sql.ts';
+import { decide } from '../pipeline/run/decide-approval.sql.ts';
+import { changeInstallation, install } from '../package/installation-work.sql.ts';
+import { writeMeta } from '../ledger/meta.ts';
+import { reviveRun } from '../pipeline/run/revive.sql.ts';
+import { cancelRun } from '../pipeline/run/cancel.sql.ts';
+import { pauseSchedule } from '../schedule/schedule.sql.ts';
+import { createToken, revokeToken, rotateToken } from '../access/token.sql.ts';
+import { changeWebhook, createWebhook, deleteWebhook } from '../webhook/webhook.sql.ts';
+
+type SqlWork = Exclude<DirectiveWork, { readonly kind: 'process' }>;
+
+/** Does what a directive says. Whatever ends as a failure has written nothing. */
+export async function perform(
+  tx: Transaction,
+  work: SqlWork,
+  actor: string,
+): Promise<DirectiveEnd> {
+  if (work.kind === 'refused') return work.end;
+  if (work.kind === 'job.cancel') return endCancel(work.jobId, await cancel(tx, work.jobId));
+  if (work.kind === 'job.retry') return endRetry(work.retry, await retryMany(tx, [work.retry]));
+  if (work.kind === 'plugin.switch') return switchPlugin(tx, work.plugin, work.enabled, actor);
+  if (work.kind === 'schedule.pause') return endPause(work, await pauseSchedule(tx, work));
+  if (work.kind === 'breaker.reset') return endReset(await resetBreakers(tx, work));
+  if (work.kind === 'run.cancel') return cancelRun(tx, work.runId);
+  if (work.kind === 'run.revive') return reviveRun(tx, work.revival, actor);
+  if (work.kind === 'run.decide') return decide(tx, work.decision, actor);
+  if (work.kind === 'credential.set') return setCredential(tx, work.credential, actor);
+  if (work.kind === 'credential.delete') return deleteCredential(tx, work.name);
+  if (work.kind === 'webhook.create') return createWebhook(tx, work.webhook, actor);
+  if (work.kind === 'webhook.change') return changeWebhook(tx, work.change, actor);
+  if (work.kind === 'webhook.delete') return deleteWebhook(tx, work.hookId);
+  if (work.kind === 'package.install') return install(tx, work.installation, actor);
+  if (work.kind === 'package.change') return changeInstallation(tx, work.change);
+  if (work.kind === 'token.create') return createToken(tx, work.token, actor);
+  if (work.kind === 'token.revoke') return revokeToken(tx, work.tokenId);
+  if (work.kind === 'token.rotate') return rotateToken(tx, work.tokenId, work.digest);
+  await lockClaims(tx);
+  await writeMeta(tx, 'paused', work.paused ? '1' : '0');
+  return { status: 'completed', result: { paused: work.paused } };
+}
+
+function endCancel(jobId: string, answer: CancelAnswer): DirectiveEnd {
+  if (answer === 'unknown') return fail('JOB_NOT_FOUND', `there is no job ${jobId}`);
+  return { status: 'completed', result: { job_id: jobId, outcome: answer } };
+}
+
+function endRetry({ of }: Retry, { answers: [answer] }: BulkDone<RetryAnswer>): DirectiveEnd {
+  if (answer === undefined || answer.kind === 'unknown')
+    return fail('JOB_NOT_FOUND', `there is no job ${of}`);
+  if (answer.kind === 'open') return fail('JOB_OPEN', `job ${of} has not ended yet`);
+  const { kind, jobId } = answer;
+  return { status: 'completed', result: { job_id: jobId, retry_of: of, outcome: kind } };
+}
+
+function endPause({ plugin, scheduleId, paused }: PauseRequest, changed: boolean): DirectiveEnd {
+  return { status: 'completed', result: { plugin, schedule_id: scheduleId, paused, changed } };
+}
+
+function endReset(reset: readonly BreakerRow[]): DirectiveEnd {
+  const breakers = reset.map(({ plugin, command }) => `${plugin}/${command}`);
+  return { status: 'completed', result: { reset: breakers } };
+}
+
+async function switchPlugin(
+  tx: Transaction,
+  plugin: string,
+  enabled: boolean,
+  actor: string,
+): Promise<DirectiveEnd> {
+  const { dialect } = tx;
+  await lockClaims(tx);
+  await tx.run(
+    `insert into ${dialect.table('plugin_switches')} (plugin_name, enabled, changed_by, changed_at)
+      values (?, ?, ?, ${dialect.now})
+      on conflict (plugin_name) do update set enabled = excluded.enabled,
+        changed_by = excluded.changed_by, changed_at = excluded.changed_at`,
+    [plugin, enabled ? 1 : 0, actor],
+  );
+  return { status: 'completed', result: { plugin, enabled } };
+}
+
+/** Waits for the claims in progress on other hosts; later ones see what this transaction writes. */
+async function lockClaims(tx: Transaction): Promise<void> {
+  if (tx.dialect.lockClaims !== undefined) await tx.run(tx.dialect.lockClaims);
+}
+
+function fail(code: ErrorCode, error: string): DirectiveEnd {
+  return { status: 'failed', code, error };
+}

@@ -1,0 +1,275 @@
+import { hash } from 'node:crypto';
+import { limits } from '../base/limits.ts';
+import {
+  automaticKey,
+  isLatest,
+  isSameRequest,
+  type Directive,
+  type DirectiveDraft,
+  type DirectiveStatus,
+} from './directive.ts';
+import type { Dialect, Row, Session, Transaction, Value } from '../ledger/dialect.ts';
+import type {
+  Consequences,
+  Directed,
+  DirectiveClosing,
+  DirectiveEnd,
+  DirectiveFilter,
+  DirectiveWait,
+  DirectRequest,
+} from './types.ts';
+import { perform } from './directive-work.sql.ts';
+import { enqueue } from '../job/enqueue.sql.ts';
+import { int, text, textOrNull } from '../job/job-row.sql.ts';
+import { beginRuns } from '../pipeline/run/start.sql.ts';
+import { Where } from '../ledger/where.ts';
+
+/**
+ * Requests a directive. What is pure SQL is done here too, so that the intent, the change, the end and
+ * its signal are one commit; whatever a process must do is left running in its name.
+ */
+export async function direct(tx: Transaction, request: DirectRequest): Promise<Directed> {
+  const { draft, work } = request;
+  const epoch = await lockDirectives(tx);
+  // Told again after a lost answer it is itself; what was done since may have changed its key.
+  const itself = await findDirective(tx, draft.id);
+  if (itself !== undefined) return { directive: itself, verdict: 'recorded' };
+  const key = await keyOf(tx, request, epoch);
+  const [earlier] = await select(tx, new Where().equals({ idempotency_key: key }), 1);
+  if (earlier !== undefined) return compare(earlier, draft);
+  if (request.begin !== undefined) await follow(tx, request.begin);
+  const isLeft = request.wait !== undefined || work.kind === 'process';
+  const end = isLeft ? undefined : await perform(tx, work, draft.actor);
+  await insert(tx, request, key, end);
+  if (end !== undefined) await follow(tx, followersOf(end, request.ends));
+  const [directive] = await select(tx, new Where().equals({ id: draft.id }), 1);
+  if (directive === undefined) throw new Error('a directive was not recorded');
+  return { directive, verdict: 'recorded' };
+}
+
+export function followersOf(end: DirectiveEnd, ends: DirectRequest['ends']): Consequences {
+  return end.status === 'failed' ? ends.failed(end) : ends.completed;
+}
+
+export async function closeDirective(tx: Transaction, closing: DirectiveClosing): Promise<boolean> {
+  const { id, processId, end } = closing;
+  const { dialect } = tx;
+  const closed = await tx.run(
+    `update ${dialect.table('directives')} set status = ?, result = ?, error_kind = ?,
+      error_message = ?, error_details = ?, completed_at = ${dialect.now}
+      where id = ? and status = 'running' and process_id = ? returning id`,
+    [end.status, ...endValues(end), id, processId],
+  );
+  if (closed.length > 0) await follow(tx, closing);
+  return closed.length > 0;
+}
+
+export async function findDirective(session: Session, id: string): Promise<Directive | undefined> {
+  const [found] = await select(session, new Where().equals({ id }), 1);
+  return found;
+}
+
+export async function listDirectives(
+  session: Session,
+  filter: DirectiveFilter,
+): Promise<Directive[]> {
+  const { type, actor, target, idempotencyKey, awaitingApproval, status } = filter;
+  const { idPrefix, beforeSeq, isDone, limit } = filter;
+  const where = new Where().equals({ type, actor, target, idempotency_key: idempotencyKey });
+  if (status !== undefined) {
+    where.and(`status in (${status.map(() => '?').join(', ')})`, ...status);
+  }
+  if (awaitingApproval !== undefined) {
+    const waits = `status = 'requested' and awaiting_approval = 1`;
+    where.and(awaitingApproval ? waits : `not (${waits})`);
+  }
+  if (idPrefix !== undefined) where.and('id >= ? and id < ?', idPrefix, `${idPrefix}~`);
+  if (beforeSeq !== undefined) where.and('seq < ?', beforeSeq);
+  return isDone === true ? selectDone(session, where, limit) : select(session, where, limit);
+}
+
+/**
+ * Those of processes that stopped beating. One that the ledger does not know, such as a command that
+ * changes something without a server, never beats and gets more time; when it is known that nobody
+ * else lives (`staleMs` 0), it gets none.
+ */
+export async function listUnattended(
+  session: Session,
+  self: string,
+  staleMs: number,
+): Promise<Directive[]> {
+  const { dialect } = session;
+  const strangerMs = staleMs === 0 ? 0 : Math.max(staleMs, limits.strangerMs);
+  const rows = await session.run(
+    `select d.* from ${dialect.table('directives')} d
+      left join ${dialect.table('processes')} p on p.id = d.process_id
+      where d.completed_at is null and d.status = 'running' and d.process_id <> ?
+        and (p.last_heartbeat_at <= (select ${dialect.nowPlus('?')})
+          or p.id is null and d.started_at <= (select ${dialect.nowPlus('?')}))
+      order by d.seq`,
+    [self, -staleMs, -strangerMs],
+  );
+  return rows.map(toDirective);
+}
+
+/** One at a time over all hosts, so that a generation is what it was when it is written down. */
+export async function lockDirectives(tx: Transaction): Promise<string> {
+  const [row] = await tx.run(
+    `select value from ${tx.dialect.table('ledger_meta')} where key = 'epoch'
+      ${tx.dialect.forUpdate}`,
+  );
+  return text(row ?? {}, 'value');
+}
+
+/**
+ * The generation of a toggle is the last thing that was done to its target by another intent, or that
+ * failed; a restored ledger begins with new ones, because it may not be in the state it remembers.
+ * What is for later is the same only for the same time: who wants it now does not want it then.
+ */
+async function keyOf(
+  tx: Transaction,
+  { draft, wait: { due } = { forApproval: false } }: DirectRequest,
+  epoch: string,
+): Promise<string> {
+  const { id, type, target, params, sameness } = draft;
+  if (typeof sameness === 'object') return sameness.key;
+  if (sameness === 'each' || (due !== undefined && 'inMs' in due)) {
+    return automaticKey(type, target, id);
+  }
+  const done = new Where().equals({ target });
+  if (sameness === 'toggle') done.and(`(type <> ? or status in ('failed', 'cancelled'))`, type);
+  const [last] = await selectDone(tx, done, 1);
+  const isNow = due === undefined;
+  const isAgain = sameness === 'latest' && last !== undefined && isLatest(last, draft);
+  if (isNow && isAgain) return last.idempotencyKey;
+  const about = sameness === 'latest' ? hash('sha256', params) : [];
+  const generation = [epoch, last?.id ?? [], about, due?.at ?? []].flat().join(':');
+  return automaticKey(type, target, generation);
+}
+
+function compare(earlier: Directive, draft: DirectiveDraft): Directed {
+  const isKeyed = typeof draft.sameness === 'object';
+  const isSame = isKeyed
+    ? isSameRequest(earlier, draft)
+    : earlier.type === draft.type && earlier.params === draft.params;
+  return { directive: earlier, verdict: isSame ? 'repeated' : 'mismatch' };
+}
+
+async function insert(
+  tx: Transaction,
+  { draft, processId, wait }: DirectRequest,
+  key: string,
+  end: DirectiveEnd | undefined,
+): Promise<void> {
+  const { dialect } = tx;
+  const { now } = dialect;
+  const [runAt, ...dueValues] = dueOf(dialect, wait);
+  await tx.run(
+    `insert into ${dialect.table('directives')} (id, type, target, params, asked_digest, actor, actor_role, scope,
+      correlation_id, causation_id, idempotency_key, status, plan, result, error_kind,
+      error_message, error_details, awaiting_approval, attempt, max_attempts, process_id, signal_id,
+      requested_at, started_at, completed_at, run_at)
+      values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ${now},
+        ${wait === undefined ? now : 'null'}, ${end === undefined ? 'null' : now},
+        ${runAt})`,
+    [
+      draft.id,
+      draft.type,
+      draft.target,
+      draft.params,
+      draft.askedDigest ?? null,
+      draft.actor,
+      draft.actorRole,
+      draft.scope,
+      draft.correlationId,
+      draft.causationId,
+      key,
+      end?.status ?? (wait === undefined ? 'running' : 'requested'),
+      draft.plan,
+      ...endValues(end),
+      wait?.forApproval === true ? 1 : 0,
+      wait === undefined ? 1 : 0,
+      draft.maxAttempts,
+      processId,
+      draft.signalId,
+      ...dueValues,
+    ],
+  );
+}
+
+/** When it may begin, as SQL and its value: from now on, unless it is told. */
+function dueOf(dialect: Dialect, wait: DirectiveWait | undefined): [sql: string, ...Value[]] {
+  if (wait === undefined) return ['null'];
+  if (wait.due === undefined) return [dialect.now];
+  return 'at' in wait.due ? ['?', wait.due.at] : [dialect.nowPlus('?'), wait.due.inMs];
+}
+
+function endValues(end: DirectiveEnd | undefined): [Value, Value, Value, Value] {
+  const result = end?.result === undefined ? null : JSON.stringify(end.result);
+  if (end?.status !== 'failed') return [result, null, null, '{}'];
+  return [result, end.code, end.error, JSON.stringify(end.details ?? {})];
+}
+
+export async function follow(
+  tx: Transaction,
+  { signals, jobs, runs = [] }: Consequences,
+): Promise<void> {
+  await enqueue(tx, { signals, jobs });
+  await beginRuns(tx, runs);
+}
+
+/** By when they were done, which is not when they were asked for; what waits has done nothing yet. */
+function selectDone(session: Session, where: Where, limit: number): Promise<Directive[]> {
+  const order = 'coalesce(started_at, completed_at) desc, seq desc';
+  return select(session, where.and(`status <> 'requested'`), limit, order);
+}
+
+async function select(
+  session: Session,
+  where: Where,
+  limit: number,
+  order = 'seq desc',
+): Promise<Directive[]> {
+  const rows = await session.run(
+    `select * from ${session.dialect.table('directives')} where ${where.text}
+      order by ${order} limit ?`,
+    [...where.values, limit],
+  );
+  return rows.map(toDirective);
+}
+
+export function toDirective(row: Row): Directive {
+  return {
+    seq: int(row, 'seq'),
+    id: text(row, 'id'),
+    type: text(row, 'type'),
+    target: text(row, 'target'),
+    params: text(row, 'params'),
+    askedDigest: textOrNull(row, 'asked_digest'),
+    actor: text(row, 'actor'),
+    actorRole: textOrNull(row, 'actor_role'),
+    scope: text(row, 'scope'),
+    correlationId: text(row, 'correlation_id'),
+    causationId: textOrNull(row, 'causation_id'),
+    idempotencyKey: text(row, 'idempotency_key'),
+    status: text(row, 'status') as DirectiveStatus,
+    plan: text(row, 'plan'),
+    result: textOrNull(row, 'result'),
+    errorCode: textOrNull(row, 'error_kind'),
+    error: textOrNull(row, 'error_message'),
+    errorDetails: text(row, 'error_details'),
+    awaitingApproval: int(row, 'awaiting_approval') !== 0,
+    approvedBy: textOrNull(row, 'approved_by'),
+    approvedAt: textOrNull(row, 'approved_at'),
+    cancelledBy: textOrNull(row, 'cancelled_by'),
+    runAt: textOrNull(row, 'run_at'),
+    progress: textOrNull(row, 'progress'),
+    attempt: int(row, 'attempt'),
+    maxAttempts: int(row, 'max_attempts'),
+    processId: text(row, 'process_id'),
+    signalId: text(row, 'signal_id'),
+    requestedAt: text(row, 'requested_at'),
+    startedAt: textOrNull(row, 'started_at'),
+    completedAt: textOrNull(row, 'completed_at'),
+  };
+}

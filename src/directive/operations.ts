@@ -1,0 +1,246 @@
+import * as z from 'zod';
+import { text } from '../base/fields.ts';
+import { parseStored } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
+import { directiveStatuses, isFinal, shownKey, type Directive } from './directive.ts';
+import { RUNTIME_SOURCE } from '../signal/signal.ts';
+import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
+import { defineOperation } from '../operation/define.ts';
+import { askDirective } from './request.operations.ts';
+import { answerShape, showAnswer } from './result.service.ts';
+import { dueFields, dueOf } from '../job/due.operations.ts';
+import { findDirective } from '../operation/find-by-id.ts';
+import { cursor, limit } from '../job/operations.ts';
+import { showSignal, signalShape } from '../job/shapes.service.ts';
+import { sightOf } from '../access/visibility.operations.ts';
+
+export const directiveShape = z.object({
+  directive_id: z.string(),
+  seq: z.int().describe('the order of requests, and the cursor of lists'),
+  type: z.string(),
+  target: z.string().describe('what it changes'),
+  status: z.enum(directiveStatuses),
+  params: z.unknown(),
+  actor: z.string(),
+  actor_role: z.string().nullable().describe('what the actor was then'),
+  scope: z.string().describe('what it asks of a token'),
+  correlation_id: z.string().describe('what it belongs to; its own id unless somebody said'),
+  causation_id: z.string().nullable().describe('the signal or directive that led to it'),
+  idempotency_key: z.string(),
+  plan: z.array(z.string()).describe('what it was going to do'),
+  result: z.unknown(),
+  error_kind: z.string().nullable().describe('its code, as in the list of errors'),
+  error_message: z.string().nullable(),
+  error_details: z.unknown().describe('the place and whatever else the error told'),
+  awaiting_approval: z.boolean(),
+  approved_by: z.string().nullable(),
+  approved_at: z.string().nullable(),
+  cancelled_by: z.string().nullable(),
+  run_at: z.string().nullable().describe('not begun before; null when it was begun at once'),
+  progress: z.unknown().describe('how far it is, of those that go on where they were'),
+  attempt: z.int().describe('how often it was begun'),
+  max_attempts: z.int().describe('how often it is begun when processes die over it'),
+  process_id: z.string(),
+  requested_at: z.string(),
+  started_at: z.string().nullable(),
+  completed_at: z.string().nullable(),
+});
+
+export const listDirectives = defineOperation({
+  name: 'directive.list',
+  summary: 'List what was changed, by whom and how it ended, newest first.',
+  effect: 'read',
+  needs: 'ledger',
+  scope: 'directives:ro',
+  input: z.strictObject({
+    type: text().optional().describe('only directives of this type'),
+    status: z.array(z.enum(directiveStatuses)).min(1).optional().describe('only in these states'),
+    actor: text().optional().describe('only what this one asked for'),
+    target: text().optional().describe('only what changed this, such as plugin:mail'),
+    awaiting_approval: z.boolean().optional().describe('only what waits for approval, or does not'),
+    limit,
+    cursor: cursor.optional(),
+  }),
+  output: z.object({
+    directives: z.array(directiveShape),
+    next_cursor: z.string().nullable().describe('of the next page; null at the end'),
+  }),
+  errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/directives' },
+  cli: {
+    flags: { status: '-s, --status <states>', limit: '-n, --limit <count>' },
+    examples: ['ductile directive list', 'ductile directive list --awaiting-approval'],
+    watch: true,
+    table: {
+      rows: 'directives',
+      columns: [
+        ['ID', 'directive_id'],
+        ['TYPE', 'type'],
+        ['TARGET', 'target'],
+        ['STATUS', 'status'],
+        ['ACTOR', 'actor'],
+        ['REQUESTED', 'requested_at'],
+        ['COMPLETED', 'completed_at', 'detail'],
+        ['ERROR', 'error_message'],
+      ],
+      empty: 'There are no such directives.',
+    },
+  },
+  async run({ engine: { ledger } }, { cursor: after, limit: rows, ...filter }) {
+    const { type, status, actor, target, awaiting_approval: awaitingApproval } = filter;
+    const epoch = await epochOf(ledger);
+    const { rows: directives, next } = await ledger.directivePage({
+      limit: rows,
+      ...(type === undefined ? {} : { type }),
+      ...(status === undefined ? {} : { status }),
+      ...(actor === undefined ? {} : { actor }),
+      ...(target === undefined ? {} : { target }),
+      ...(awaitingApproval === undefined ? {} : { awaitingApproval }),
+      ...(after === undefined ? {} : { beforeSeq: continueAfter('d', epoch, after) }),
+    });
+    return {
+      directives: directives.map(showDirective),
+      next_cursor: next === undefined ? null : writeCursor('d', epoch, [next]),
+    };
+  },
+});
+
+export const showDirectiveOperation = defineOperation({
+  name: 'directive.show',
+  summary: 'Show one directive with the signals of its life.',
+  effect: 'read',
+  needs: 'ledger',
+  scope: 'directives:ro',
+  input: z.strictObject({ id: text().describe('the id of the directive, or its beginning') }),
+  output: directiveShape.extend({
+    signals: z.array(signalShape).describe('what was told of it, the oldest first'),
+  }),
+  errors: ['DIRECTIVE_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/directives/:id' },
+  cli: { positionals: ['id'], also: ['inspect'], examples: ['ductile directive show 0199a1b2-…'] },
+  async run({ engine: { ledger }, principal }, { id }) {
+    const directive = await findDirective(ledger, id);
+    const signals = await ledger.signals({
+      subjectType: 'directive',
+      subjectId: directive.id,
+      source: RUNTIME_SOURCE,
+      ...sightOf(principal),
+      order: 'oldest',
+      limit: limits.pageRowsMax,
+    });
+    return { ...showDirective(directive), signals: signals.map(showSignal) };
+  },
+});
+
+const identifier = text()
+  .max(limits.eventTypeBytesMax)
+  .refine((value) => !value.includes('\u0000'), 'must not contain U+0000');
+
+/** Scopes of directive types: a caller with none of them can request nothing. */
+const requestable = [
+  'credentials:rw',
+  'directives:rw',
+  'jobs:rw',
+  'packages:rw',
+  'plugin:rw',
+  'runs:rw',
+  'schedules:rw',
+  'system:rw',
+  'tenants:rw',
+  'tokens:rw',
+  'webhooks:rw',
+];
+
+export const requestDirective = defineOperation({
+  name: 'directive.request',
+  summary: 'Request a change of the system by its type.',
+  effect: 'write',
+  offeredWith: requestable,
+  scope: ({ engine }, { type }) =>
+    engine.directives.types.find((known) => known.type === type)?.scope ?? 'directives:rw',
+  input: z.strictObject({
+    type: text().describe('what is to be done, such as job.cancel'),
+    params: z.record(z.string(), z.unknown()).default({}).describe('a JSON object'),
+    idempotency_key: text().optional().describe('asking again with the same key is asking once'),
+    ...dueFields,
+    correlation_id: identifier.optional().describe('what it belongs to; its own id unless set'),
+    causation_id: identifier.optional().describe('the signal or directive that led to it'),
+  }),
+  nulls: 'absent',
+  output: answerShape,
+  errors: ['FORBIDDEN', 'IDEMPOTENCY_MISMATCH', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'STOPPING'],
+  http: {
+    method: 'POST',
+    path: '/directives',
+    isSecret: true,
+    status: ({ repeated }) => (repeated === true ? 200 : 202),
+    location: '/directives/:directive_id',
+  },
+  cli: {
+    positionals: ['type'],
+    examples: ['ductile directive request plugin.disable --params \'{"plugin":"mail"}\' --dry-run'],
+    exitCode: ({ status }) => (status === 'failed' ? 1 : 0),
+  },
+  async run(context, { idempotency_key: given, ...input }) {
+    const { subjectId } = context;
+    const key = given ?? (subjectId === undefined ? undefined : `request:${subjectId}`);
+    const keyed = key === undefined ? {} : { idempotencyKey: key };
+    return showAnswer(await askDirective(context, { ...requestOf(input), ...keyed }));
+  },
+  async plan(context, input) {
+    return [...(await askDirective(context, { ...requestOf(input), dryRun: true })).plan];
+  },
+});
+
+function requestOf(input: {
+  readonly type: string;
+  readonly params: object;
+  readonly correlation_id?: string | undefined;
+  readonly causation_id?: string | undefined;
+  readonly run_at?: string | undefined;
+  readonly delay?: number | undefined;
+}) {
+  const { type, params, correlation_id: correlationId, causation_id: causationId } = input;
+  return {
+    type,
+    params,
+    ...dueOf(input),
+    ...(correlationId === undefined ? {} : { correlationId }),
+    ...(causationId === undefined ? {} : { causationId }),
+  };
+}
+
+function showDirective(directive: Directive): z.output<typeof directiveShape> {
+  return {
+    directive_id: directive.id,
+    seq: directive.seq,
+    type: directive.type,
+    target: directive.target,
+    status: directive.status,
+    params: parseStored(directive.params),
+    actor: directive.actor,
+    actor_role: directive.actorRole,
+    scope: directive.scope,
+    correlation_id: directive.correlationId,
+    causation_id: directive.causationId,
+    idempotency_key: shownKey(directive),
+    plan: parseJson(directive.plan) as string[],
+    result: parseStored(directive.result),
+    error_kind: directive.errorCode,
+    error_message: directive.error,
+    error_details: parseStored(directive.errorDetails),
+    awaiting_approval: directive.awaitingApproval && !isFinal(directive.status),
+    approved_by: directive.approvedBy,
+    approved_at: directive.approvedAt,
+    cancelled_by: directive.cancelledBy,
+    run_at: directive.runAt,
+    progress: parseStored(directive.progress),
+    attempt: directive.attempt,
+    max_attempts: directive.maxAttempts,
+    process_id: directive.processId,
+    requested_at: directive.requestedAt,
+    started_at: directive.startedAt,
+    completed_at: directive.completedAt,
+  };
+}

@@ -1,0 +1,98 @@
+import { makeId } from '../base/ids.ts';
+import type { JsonObject } from '../base/json.ts';
+import { maskText } from '../base/secrets.ts';
+import type { Directive } from './directive.ts';
+import type { DirectiveFailure, DirectRequest } from './types.ts';
+import { metadataOf, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
+import { noConsequences, type Consequences, type FollowRules } from '../signal/handle.service.ts';
+import { followRuntime } from '../signal/handle-runtime.service.ts';
+import { isInstallation } from '../package/handlers.service.ts';
+import { withPackage } from '../package/signals.ts';
+
+/** What is told of a directive, on the ledger or before. */
+export type Told = Pick<
+  Directive,
+  'id' | 'type' | 'target' | 'params' | 'actor' | 'actorRole' | 'signalId' | 'correlationId'
+> & {
+  /** It must not lead to its being asked for again. */
+  readonly isQuiet?: boolean;
+};
+
+/** What becomes of a directive, each told by a signal. */
+export type DirectiveMoment =
+  | 'requested'
+  | 'approved'
+  | 'started'
+  | 'completed'
+  | 'failed'
+  | 'cancelled';
+
+const ends: ReadonlySet<DirectiveMoment> = new Set(['completed', 'failed', 'cancelled']);
+
+/** The lifecycle signal of a moment of a directive, and what waits for it. */
+export function followDirective(
+  told: Told,
+  moment: DirectiveMoment,
+  rules: FollowRules,
+  failure?: DirectiveFailure,
+): Consequences {
+  const { id, type, target, actor } = told;
+  const why = failure === undefined ? {} : tellFailure(failure);
+  const payload: JsonObject = { directive_id: id, type, target, actor, status: moment, ...why };
+  const signal: SignalDraft = {
+    id: ends.has(moment) ? told.signalId : makeId(),
+    type: `directive.${moment}`,
+    source: RUNTIME_SOURCE,
+    subjectType: 'directive',
+    subjectId: id,
+    data: JSON.stringify(payload),
+    metadata: JSON.stringify(metadataOf(actor, told.actorRole)),
+    hops: 1,
+    correlationId: told.correlationId,
+    causationId: id,
+  };
+  const about = { moment, tenant: rules.tenant ?? ROOT, why };
+  const all = withPackage({ signal, payload }, told, about);
+  if (told.isQuiet === true || isInstallation(actor)) {
+    const signals = all.map((one): SignalDraft => ({ ...one.signal, isQuiet: true }));
+    return { ...noConsequences(), signals };
+  }
+  return joinAll(
+    all.map((one) => ({
+      signals: [one.signal],
+      ...followRuntime(one.signal, { payload: one.payload, context: {} }, rules),
+    })),
+  );
+}
+
+/** Whoever is told that it failed should not have to ask why. */
+function tellFailure({ code, error }: DirectiveFailure): JsonObject {
+  return { error_kind: code, error_message: maskText(error) };
+}
+
+/** How keys name the ledger that belongs to no tenant. */
+const ROOT = 'root';
+
+/** Of one that begins when it is asked for: both in the same commit, in this order. */
+export function followBegin(told: Told, rules: FollowRules): Consequences {
+  return joinAll([
+    followDirective(told, 'requested', rules),
+    followDirective(told, 'started', rules),
+  ]);
+}
+
+function joinAll(parts: readonly Consequences[]): Consequences {
+  return {
+    signals: parts.flatMap(({ signals }) => signals),
+    jobs: parts.flatMap(({ jobs }) => jobs),
+    runs: parts.flatMap(({ runs }) => runs),
+  };
+}
+
+/** Whichever its end will be. */
+export function followEnds(told: Told, rules: FollowRules): DirectRequest['ends'] {
+  return {
+    completed: followDirective(told, 'completed', rules),
+    failed: (failure) => followDirective(told, 'failed', rules, failure),
+  };
+}

@@ -1,0 +1,326 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import * as z from 'zod';
+import { limits } from '../base/limits.ts';
+import { copyPath } from '../ledger/backup-directives.ts';
+import type { GenerationStatus } from './engine.ts';
+import type { Context } from '../operation/context.ts';
+import { defineOperation } from '../operation/define.ts';
+import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
+import { readSummary, summaryShape } from '../insight/findings-summary.operations.ts';
+import { figuresOf, type QueueFigures } from '../insight/figures.operations.ts';
+import { checkPlugins, readHealth, type healthShape } from '../plugin/health.operations.ts';
+import { problemsShape, showProblems } from '../plugin/operations.ts';
+import { readViews, viewShape } from '../plugin/views.ts';
+import { queueShape, showQueue } from '../job/queue.operations.ts';
+import { allows } from '../access/scopes.ts';
+import { jobShape, showJob } from '../job/shapes.service.ts';
+
+const states = ['stopped', 'starting', 'running', 'paused', 'degraded', 'stopping'] as const;
+
+const stateShape = z.object({
+  process_id: z.string(),
+  state: z.enum(states),
+  detail: z.string().nullable().describe('why it is degraded'),
+});
+
+const lastJobShape = jobShape.pick({
+  job_id: true,
+  plugin: true,
+  command: true,
+  status: true,
+  attempt: true,
+  created_at: true,
+  completed_at: true,
+  last_error: true,
+});
+
+const LAST_JOBS = 5;
+
+export const systemStatus = defineOperation({
+  name: 'system.status',
+  summary: 'Show how the system is: processes, queue, plugins and their state, the last jobs.',
+  effect: 'read',
+  scope: 'system:ro',
+  input: z.strictObject({
+    health: z
+      .boolean()
+      .default(false)
+      .describe('run the health check of each plugin that you may run, and wait for the results'),
+  }),
+  output: stateShape.extend({
+    uptime_seconds: z.int(),
+    slots: z.int().describe('attempts that this process may run at once'),
+    spawner: z.enum(['native', 'node']),
+    running: z.array(z.object({ job_id: z.string(), plugin: z.string(), command: z.string() })),
+    ledger: z.enum(['sqlite', 'postgres']),
+    api: z
+      .string()
+      .nullable()
+      .describe('where its API is reached on its own machine; null where none listens'),
+    generation: z.object({
+      number: z.int().describe('1 from the start of the process, one more with each reload'),
+      config_snapshot_id: z.string(),
+      loaded_at: z.string(),
+      last_reload: z
+        .object({ at: z.string(), by: z.string(), refused: z.string().nullable() })
+        .nullable()
+        .describe('the last one that was asked for, and why it changed nothing'),
+    }),
+    findings: summaryShape,
+    queue: queueShape,
+    counts: z
+      .object({
+        signals_emitted: z.int(),
+        directives_requested: z.int(),
+        directives_completed: z.int(),
+        directives_failed: z.int(),
+        directives_cancelled: z.int(),
+      })
+      .describe('by this process, since it started'),
+    plugins: z.object({
+      loaded: z.int(),
+      unhealthy: z
+        .record(z.string(), z.string())
+        .describe('by name, why its setup failed; its jobs wait'),
+      last_checks: z
+        .record(z.string(), z.string())
+        .describe('by name, what the last `plugin health` found'),
+      problems: problemsShape,
+      warnings: problemsShape,
+      views: z.array(viewShape).describe('what they remember, for those with plugin:ro'),
+    }),
+    last_jobs: z.array(lastJobShape).describe('the newest first, for those with jobs:ro'),
+    processes: z.array(
+      z.object({
+        process_id: z.string(),
+        host: z.string(),
+        pid: z.int(),
+        version: z.string(),
+        slots: z.int(),
+        spawner: z.string(),
+        started_at: z.string(),
+        last_heartbeat_at: z.string(),
+      }),
+    ),
+  }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SERVER_UNREACHABLE'],
+  http: { method: 'GET', path: '/system/status' },
+  cli: {
+    examples: ['ductile system status', 'ductile status --health', 'ductile status --json'],
+    alias: { name: 'status' },
+    watch: true,
+    exitCode: ({ state }) => (state === 'degraded' ? 1 : 0),
+  },
+  async run(context, { health: isAsked }) {
+    const { ledger, catalog } = context.engine;
+    const { scopes } = context.principal;
+    if (isAsked) await checkPlugins(context);
+    const { running, uptimeMs, slots, spawner, plugins } = context.engine.status();
+    const { generation, counts: done } = context.engine.status();
+    const [findings, queue, processes, health, jobs, views] = await Promise.all([
+      readSummary(context),
+      figuresOf(ledger).queue.get(),
+      ledger.processes(),
+      readHealth(ledger, catalog),
+      allows(scopes, 'jobs:ro') ? ledger.jobs({ limit: LAST_JOBS }) : [],
+      allows(scopes, 'plugin:ro') ? readViews(ledger, catalog) : [],
+    ]);
+    return {
+      ...showState(context),
+      uptime_seconds: Math.floor(uptimeMs / 1000),
+      slots,
+      spawner,
+      running: running.map(({ jobId, plugin, command }) => ({ job_id: jobId, plugin, command })),
+      ledger: ledger.kind,
+      api: context.engine.reach.api ?? null,
+      findings,
+      queue: showQueue(queue),
+      counts: {
+        signals_emitted: done.signalsEmitted,
+        directives_requested: done.directivesRequested,
+        directives_completed: done.directivesCompleted,
+        directives_failed: done.directivesFailed,
+        directives_cancelled: done.directivesCancelled,
+      },
+      generation: showGeneration(generation),
+      plugins: { loaded: plugins, ...showHealth(health), ...showProblems(catalog), views },
+      last_jobs: jobs.map((job) => lastJobShape.parse(showJob(job))),
+      processes: processes.map(({ id, host, pid, version, ...row }) => ({
+        process_id: id,
+        host,
+        pid,
+        version,
+        slots: row.slots,
+        spawner: row.spawner,
+        started_at: row.startedAt,
+        last_heartbeat_at: row.lastHeartbeatAt,
+      })),
+    };
+  },
+});
+
+export const systemHealth = defineOperation({
+  name: 'system.health',
+  summary: 'Say in short whether the process is ready, for monitors.',
+  effect: 'read',
+  scope: undefined,
+  input: z.strictObject({}),
+  output: z.object({
+    status: z.enum(['ok', 'degraded', 'starting']),
+    uptime_seconds: z.int(),
+    queue_depth: z.int().nullable().describe('queued and running jobs; null when unknown'),
+    plugins_loaded: z.int(),
+    plugins_circuit_open: z.int().nullable().describe('null when unknown'),
+    as_of: z
+      .string()
+      .nullable()
+      .describe('when the figures were read; they are kept in memory and renewed every 2 seconds'),
+  }),
+  errors: [],
+  http: {
+    method: 'GET',
+    path: '/healthz',
+    isForMonitors: true,
+    status: ({ status }) => (status === 'ok' ? 200 : 503),
+    statuses: [200, 503],
+  },
+  cli: { absent: '`system status` says the same and more' },
+  mcp: { absent: '`system_status` says the same and more' },
+  async run({ engine }) {
+    const { state, uptimeMs, plugins } = engine.status();
+    const { watched } = figuresOf(engine.ledger);
+    await promptly(watched.prime());
+    const known = watched.peek();
+    const isSound = known !== undefined && state !== 'degraded' && state !== 'stopping';
+    const usual = isSound ? ('ok' as const) : ('degraded' as const);
+    return {
+      status: state === 'starting' || state === 'stopped' ? ('starting' as const) : usual,
+      uptime_seconds: Math.floor(uptimeMs / 1000),
+      queue_depth: known === undefined ? null : countOpen(known.value.queue),
+      plugins_loaded: plugins,
+      plugins_circuit_open: known?.value.openBreakers ?? null,
+      as_of: known?.at ?? null,
+    };
+  },
+});
+
+export const systemCheck = defineOperation({
+  name: 'system.check',
+  summary: 'Look for damage and contradictions in the ledger.',
+  effect: 'read',
+  scope: 'system:ro',
+  input: z.strictObject({}),
+  output: z.object({ ok: z.boolean(), problems: z.array(z.string()) }),
+  errors: ['LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/system/check' },
+  cli: { examples: ['ductile system check'], exitCode: ({ ok }) => (ok === true ? 0 : 1) },
+  async run({ engine: { ledger } }) {
+    const problems = await ledger.check();
+    return { ok: problems.length === 0, problems };
+  },
+});
+
+export const systemBackup = defineOperation({
+  name: 'system.backup',
+  summary: 'Copy the ledger into a file while it is in use.',
+  effect: 'write',
+  isForRoot: true,
+  scope: 'system:rw',
+  input: z.strictObject({
+    to: copyPath.describe('the file to write; it must not exist yet'),
+  }),
+  output: z.object({ path: z.string(), directive_id: z.string() }),
+  errors: [
+    ...directErrors,
+    'BACKUP_INVALID',
+    'BACKUP_REFUSED',
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+  ],
+  http: { method: 'POST', path: '/system/backup' },
+  cli: {
+    flags: { to: '--to <file>' },
+    paths: ['to'],
+    examples: ['ductile system backup --to ductile-backup.db'],
+  },
+  async run(context, input) {
+    const { id } = await direct(context, 'system.backup', input);
+    return { path: input.to, directive_id: id };
+  },
+  plan: (context, input) => planDirective(context, 'system.backup', input),
+});
+
+export const systemPause = defineOperation({
+  name: 'system.pause',
+  summary: 'Start no more jobs; what is running goes on, new jobs are still accepted.',
+  effect: 'write',
+  scope: 'system:rw',
+  input: z.strictObject({}),
+  output: stateShape,
+  errors: [...directErrors, 'LEDGER_UNAVAILABLE'],
+  http: { method: 'POST', path: '/system/pause' },
+  cli: { examples: ['ductile system pause'] },
+  async run(context) {
+    await direct(context, 'system.pause', {});
+    return showState(context);
+  },
+  plan: (context) => planDirective(context, 'system.pause', {}),
+});
+
+export const systemResume = defineOperation({
+  name: 'system.resume',
+  summary: 'Start jobs again after a pause.',
+  effect: 'write',
+  scope: 'system:rw',
+  input: z.strictObject({}),
+  output: stateShape,
+  errors: [...directErrors, 'LEDGER_UNAVAILABLE'],
+  http: { method: 'POST', path: '/system/resume' },
+  cli: { examples: ['ductile system resume'] },
+  async run(context) {
+    await direct(context, 'system.resume', {});
+    return showState(context);
+  },
+  plan: (context) => planDirective(context, 'system.resume', {}),
+});
+
+function showGeneration({ number, snapshotId, loadedAt, lastReload }: GenerationStatus) {
+  return {
+    number,
+    config_snapshot_id: snapshotId,
+    loaded_at: loadedAt,
+    last_reload:
+      lastReload === undefined ? null : { ...lastReload, refused: lastReload.refused ?? null },
+  };
+}
+
+function showHealth(known: ReadonlyMap<string, z.output<typeof healthShape>>) {
+  const unhealthy: Record<string, string> = {};
+  const lastChecks: Record<string, string> = {};
+  for (const [name, { init, check }] of known) {
+    if (init?.status === 'unhealthy') unhealthy[name] = init.reason ?? 'its init failed';
+    if (check !== null) lastChecks[name] = check.reason ?? check.status;
+  }
+  return { unhealthy, last_checks: lastChecks };
+}
+
+function countOpen({ ready, delayed, running }: QueueFigures): number {
+  return ready + delayed + running;
+}
+
+function showState({ engine }: Context): z.output<typeof stateShape> {
+  const { processId, state, detail } = engine.status();
+  return { process_id: processId, state, detail: detail ?? null };
+}
+
+/** A monitor wants an answer also when the database gives none. */
+async function promptly<T>(answer: Promise<T>): Promise<T | undefined> {
+  const controller = new AbortController();
+  const late = sleep(limits.healthMs, undefined, { signal: controller.signal, ref: false });
+  try {
+    return await Promise.race([answer.catch(() => undefined), late]);
+  } finally {
+    controller.abort();
+    await late.catch(() => undefined);
+  }
+}

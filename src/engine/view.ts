@@ -1,0 +1,115 @@
+import { formatDuration } from '../base/duration.ts';
+import type { JsonOutput } from '../operation/define.ts';
+import { showCell } from '../cli/print.ts';
+import type { Printer, Row } from '../cli/print.ts';
+import { describeCounts } from '../insight/doctor.view.ts';
+import { listOf, rowOf, rowsOf, section, showProblems } from '../cli/view-parts.ts';
+import { tellUnhealthy } from '../plugin/view.ts';
+
+export function showStatus(output: JsonOutput, printer: Printer): void {
+  const queue = rowOf(output['queue']);
+  const plugins = rowOf(output['plugins']);
+  const problems = rowsOf(plugins['problems']);
+  const waiting = `${showCell(queue['ready'])} ready, ${showCell(queue['delayed'])} delayed`;
+  // Without a server it is the command itself that looked; of a process there is nothing to say.
+  const isHere = output['state'] !== 'stopped';
+  const slots = `${rowsOf(output['running']).length} of ${showCell(output['slots'])} slots here`;
+  printer.pairs([
+    ['state', output['state']],
+    ['detail', output['detail']],
+    ['process', isHere ? output['process_id'] : null],
+    ['up', isHere ? formatDuration(Number(output['uptime_seconds']) * 1000) : null],
+    ['ledger', output['ledger']],
+    ['api', output['api']],
+    ['spawner', isHere ? output['spawner'] : null],
+    ['queue', `${waiting}, ${showCell(queue['running'])} running${isHere ? ` (${slots})` : ''}`],
+    ['waiting since', queue['oldest_ready_at']],
+    ['since start', isHere ? showCounts(rowOf(output['counts'])) : null],
+    ['plugins', `${showCell(plugins['loaded'])} loaded, ${problems.length} with problems`],
+    ['findings', tellFindings(rowOf(output['findings']))],
+    ['last reload', tellRefused(rowOf(rowOf(output['generation'])['last_reload']))],
+  ]);
+  for (const { severity, message } of rowsOf(rowOf(output['findings'])['first'])) {
+    printer.line(`${printer.tint(showCell(severity))}  ${showCell(message)}`);
+  }
+  const unhealthy = Object.entries(rowOf(plugins['unhealthy']));
+  for (const [name, reason] of unhealthy) printer.advise(tellUnhealthy(name, reason));
+  showProblems(problems, printer);
+  if (printer.isVerbose) showProblems(rowsOf(plugins['warnings']), printer);
+  section(printer, 'Last jobs', output['last_jobs'], [
+    ['JOB', 'job_id'],
+    ['PLUGIN', 'plugin'],
+    ['COMMAND', 'command'],
+    ['STATUS', 'status'],
+    ['CREATED', 'created_at'],
+    ['ERROR', 'last_error'],
+  ]);
+  section(printer, 'State of plugins', rowsOf(plugins['views']).map(showView), [
+    ['PLUGIN', 'plugin'],
+    ['STATE', 'state'],
+  ]);
+  section(printer, 'Processes', output['processes'], [
+    ['ID', 'process_id'],
+    ['HOST', 'host'],
+    ['PID', 'pid'],
+    ['VERSION', 'version'],
+    ['SLOTS', 'slots'],
+    ['SPAWNER', 'spawner'],
+    ['STARTED', 'started_at'],
+    ['HEARTBEAT', 'last_heartbeat_at'],
+  ]);
+  section(printer, 'Running here', output['running'], [
+    ['JOB', 'job_id'],
+    ['PLUGIN', 'plugin'],
+    ['COMMAND', 'command'],
+  ]);
+}
+
+function tellFindings(findings: Row): string | null {
+  if (findings['errors'] === undefined) return null;
+  const counted = describeCounts(findings);
+  return rowsOf(findings['first']).length === 0 ? 'none' : `${counted}; run ductile doctor`;
+}
+
+/** One that was asked for by a signal has told its end to nobody. */
+function tellRefused({ at, by, refused }: Row): string | null {
+  if (typeof refused !== 'string') return null;
+  return `refused, so the earlier configuration is in force: ${refused} (${showCell(by)}, ${showCell(at)})`;
+}
+
+function showView(view: Row): Row {
+  return { ...view, state: view['state'] ?? `${showCell(view['bytes'])} bytes` };
+}
+
+function showCounts(counts: Row): string | null {
+  const { signals_emitted: signals } = counts;
+  if (signals === undefined) return null;
+  const ends = ['completed', 'failed', 'cancelled'].map(
+    (end) => `${showCell(counts[`directives_${end}`])} ${end}`,
+  );
+  const asked = showCell(counts['directives_requested']);
+  return `${showCell(signals)} signals; ${asked} directives: ${ends.join(', ')}`;
+}
+
+export function showCheck(output: JsonOutput, printer: Printer): void {
+  const problems = listOf(output['problems']);
+  if (problems.length === 0) return printer.line('The ledger is sound.');
+  printer.line(`The ledger has ${problems.length} problems:`);
+  for (const problem of problems) printer.line(`  ${showCell(problem)}`);
+}
+
+/** What was done to each ledger stands in lines of its own. */
+export function showMoved({ ledgers, tenants, ...rest }: JsonOutput, printer: Printer): void {
+  printer.pairs(Object.entries(rest).map(([name, value]) => [name.replaceAll('_', ' '), value]));
+  section(printer, 'Ledgers', ledgers, [
+    ['TENANT', 'tenant'],
+    ['ROWS', 'rows'],
+    ['SAME', 'same'],
+  ]);
+  section(printer, 'Tenants', tenants, [
+    ['TENANT', 'slug'],
+    ['BEFORE', 'schema_before'],
+    ['SCHEMA', 'schema'],
+    ['ERROR', 'error'],
+  ]);
+}

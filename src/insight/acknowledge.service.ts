@@ -1,0 +1,37 @@
+import { DuctileError } from '../base/errors.ts';
+import { acknowledgeType, type AcknowledgeChoice } from './acknowledge-directives.ts';
+import { acknowledgeableKinds } from './types.ts';
+import type { DirectiveDefinition } from '../directive/define.service.ts';
+
+export interface AcknowledgeSeams {
+  /** An incident may be over. */
+  readonly onAcknowledged: () => void;
+}
+
+/** Its record is all that it leaves behind: checks read when a finding was acknowledged last. */
+export function acknowledgeDirective({
+  onAcknowledged,
+}: AcknowledgeSeams): DirectiveDefinition<AcknowledgeChoice> {
+  return {
+    ...acknowledgeType,
+    plan({ finding }) {
+      requireAcknowledgeable(finding);
+      return [
+        `${finding} would be acknowledged: jobs and runs that ended before now are no longer reported.`,
+        'New ones are reported again.',
+      ];
+    },
+    execute: ({ finding }) => Promise.resolve({ finding }),
+    after: () => onAcknowledged(),
+  };
+}
+
+/** A state that still lasts, such as an open breaker, ends when its cause does. */
+function requireAcknowledgeable(finding: string): void {
+  const kind = finding.slice(0, finding.indexOf(':'));
+  if ((acknowledgeableKinds as readonly string[]).includes(kind)) return;
+  throw new DuctileError('INPUT_INVALID', `${finding} can't be acknowledged: it still lasts`, {
+    place: 'finding',
+    hint: `Resolve it as \`ductile doctor\` says. You can acknowledge ${acknowledgeableKinds.join(', ')}.`,
+  });
+}

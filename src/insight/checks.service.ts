@@ -1,0 +1,100 @@
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import type { Timestamp } from '../base/clock.ts';
+import { acknowledgeType } from './acknowledge-directives.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Check, CheckContext } from './check.service.ts';
+import { findWaitingApprovals } from './checks/approvals.ts';
+import { findOpenBreakers } from './checks/breakers.ts';
+import { findMissingCredentials, findMissingKeys } from './checks/credentials.ts';
+import { findFullDisk } from './checks/disk.ts';
+import { findConfigDifference } from './checks/configuration.ts';
+import { findCrashLoops } from './checks/crash-loops.ts';
+import { findMissingVariables } from './checks/environment.ts';
+import { findHeldKeys } from './checks/held-keys.ts';
+import { findOpenIncidents } from './checks/incidents.ts';
+import { findUnmatchedInstallations } from './checks/installations.ts';
+import { findDeadJobs } from './checks/jobs.ts';
+import { findOverlongJobs } from './checks/overlong-jobs.ts';
+import { findPausedParts } from './checks/paused.ts';
+import { findUnloadedPlugins } from './checks/plugins.ts';
+import { findRefusedCalls } from './checks/refused-calls.ts';
+import { findHaltedRuns } from './checks/runs.ts';
+import { findIdleSchedules } from './checks/schedules.ts';
+import { findFailedSetups, findUnloadedInService } from './checks/setups.ts';
+import { findSuppressedWork } from './checks/suppressed.ts';
+import { rankFindings, type LiveFinding } from './finding.service.ts';
+
+/** Every check of a ledger. Add a check here, and `doctor`, incidents and the dashboard have it. */
+const checks: readonly Check[] = [
+  findDeadJobs,
+  findFailedSetups,
+  findUnloadedInService,
+  findHaltedRuns,
+  findMissingCredentials,
+  findMissingKeys,
+  findOpenBreakers,
+  findFullDisk,
+  findOpenIncidents,
+  findCrashLoops,
+  findOverlongJobs,
+  findHeldKeys,
+  findIdleSchedules,
+  findSuppressedWork,
+  findRefusedCalls,
+  findMissingVariables,
+  findUnmatchedInstallations,
+  findConfigDifference,
+  findPausedParts,
+  findUnloadedPlugins,
+  findWaitingApprovals,
+];
+
+/** The kind of the finding that a check could not run. The watcher closes nothing while there is one. */
+export const CHECK_FAILED = 'check_failed';
+
+/** Runs every check; the most urgent finding comes first. */
+export async function findLiveFindings(context: CheckContext): Promise<LiveFinding[]> {
+  const acknowledged = context.acknowledged ?? (await readAcknowledged(context.ledger));
+  const given = { ...context, acknowledged };
+  const found = await Promise.all(checks.map((check) => runCheck(check, given)));
+  return rankFindings(found.flat());
+}
+
+/** A check that fails is a finding itself, so that it doesn't hide the findings of the others. */
+async function runCheck(check: Check, context: CheckContext): Promise<LiveFinding[]> {
+  try {
+    return await check(context);
+  } catch (error) {
+    // Without its database nothing can be found out, which is for the caller to report.
+    if (error instanceof DuctileError && error.code === 'LEDGER_UNAVAILABLE') throw error;
+    return [
+      {
+        kind: CHECK_FAILED,
+        key: check.name,
+        severity: 'warning',
+        category: 'service',
+        message: `The check ${check.name} could not run, so its findings are unknown.`,
+        evidence: messageOf(error),
+        fix: 'Run doctor again. If it persists, report it with this message.',
+        commands: ['ductile doctor'],
+      },
+    ];
+  }
+}
+
+/** Reads when each finding was acknowledged last, by its id. The directives themselves are the record. */
+export async function readAcknowledged(
+  ledger: Pick<Ledger, 'directivePage'>,
+): Promise<ReadonlyMap<string, Timestamp>> {
+  const { rows } = await ledger.directivePage({
+    type: acknowledgeType.type,
+    status: ['completed'],
+    limit: limits.acknowledgementsMax,
+  });
+  const newestLast = rows.toReversed().flatMap(({ target, completedAt }) => {
+    const id = target.slice(target.indexOf(':') + 1);
+    return completedAt === null ? [] : [[id, completedAt] as const];
+  });
+  return new Map(newestLast);
+}

@@ -1,0 +1,181 @@
+import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
+import type {
+  Incident,
+  IncidentFilter,
+  IncidentKind,
+  IncidentMoves,
+  JobEnd,
+  MovedIncidents,
+  QueueHeads,
+} from './types.ts';
+import type { MetaKey } from '../ledger/ledger.ts';
+import { noNews } from '../pipeline/run/types.ts';
+import { hasNoKey } from '../job/dependency.sql.ts';
+import { emit } from '../signal/emit.sql.ts';
+import { int, text, textOrNull } from '../job/job-row.sql.ts';
+import { isReady, withWaiting } from '../job/waiting.sql.ts';
+import { orderOf, Where } from '../ledger/where.ts';
+
+export async function listIncidents(session: Session, filter: IncidentFilter): Promise<Incident[]> {
+  const where = new Where().equals({ kind: filter.kind });
+  // The condition of the index of open ones, word for word, so that it is used.
+  if (filter.isOpen === true) where.and('closed_at is null');
+  if (filter.isOpen === false) where.and('closed_at is not null');
+  if (filter.idPrefix !== undefined) {
+    where.and('id >= ? and id < ?', filter.idPrefix, `${filter.idPrefix}~`);
+  }
+  if (filter.beforeSeq !== undefined) where.and('seq < ?', filter.beforeSeq);
+  const rows = await session.run(
+    `select * from ${session.dialect.table('incidents')} where ${where.text}
+      ${orderOf(filter)} limit ?`,
+    [...where.values, filter.limit],
+  );
+  return rows.map(toIncident);
+}
+
+export async function findIncident(session: Session, id: string): Promise<Incident | undefined> {
+  const [row] = await session.run(
+    `select * from ${session.dialect.table('incidents')} where id = ?`,
+    [id],
+  );
+  return row === undefined ? undefined : toIncident(row);
+}
+
+/** What another host opened or closed first is left as it is, and told by that one alone. */
+export async function moveIncidents(
+  tx: Transaction,
+  { opened, renewed, closed }: IncidentMoves,
+): Promise<MovedIncidents> {
+  tx.send(
+    renew,
+    renewed.map(({ id, count, detail }) => ({ id, count, detail })),
+  );
+  const begun = await idsOf(
+    tx,
+    insert,
+    opened.map(({ id, kind, key, count, detail }) => ({ id, kind, key, count, detail })),
+  );
+  const over = await idsOf(
+    tx,
+    close,
+    closed.map(({ id }) => ({ id })),
+  );
+  const moved = [
+    ...opened.filter(({ id }) => begun.has(id)),
+    ...closed.filter(({ id }) => over.has(id)),
+  ];
+  const emissions = moved.map(({ emission }) => emission);
+  const { news } = emissions.length === 0 ? { news: noNews } : await emit(tx, emissions);
+  return { opened: [...begun], closed: [...over], news };
+}
+
+async function idsOf(
+  tx: Transaction,
+  statement: Parameters<Transaction['each']>[0],
+  rows: readonly Row[],
+): Promise<Set<string>> {
+  if (rows.length === 0) return new Set();
+  return new Set((await tx.each(statement, rows)).map((row) => text(row, 'id')));
+}
+
+const insert = defineRows({
+  columns: { id: 'text', kind: 'text', key: 'text', count: 'int', detail: 'text' },
+  sql: (r, d) => `insert into ${d.table('incidents')}
+      (id, kind, key, opened_at, last_seen_at, count, detail)
+    select ${r('id')}, ${r('kind')}, ${r('key')}, ${d.now}, ${d.now}, ${r('count')}, ${r('detail')}
+      ${r.from} where true
+    on conflict (kind, key) where closed_at is null do nothing returning id`,
+});
+
+const renew = defineRows({
+  columns: { id: 'text', count: 'int', detail: 'text' },
+  key: 'id',
+  sql: (r, d) => `update ${d.table('incidents')} set last_seen_at = ${d.now},
+      count = incidents.count + ${r('count')}, detail = ${r('detail')}
+    ${r.from} where incidents.id ${r.isKey()} and incidents.closed_at is null`,
+});
+
+const close = defineRows({
+  columns: { id: 'text' },
+  key: 'id',
+  sql: (r, d) => `update ${d.table('incidents')} set closed_at = ${d.now}
+    ${r.from} where incidents.id ${r.isKey()} and incidents.closed_at is null
+    returning incidents.id`,
+});
+
+/** Whoever moves the mark watches; the others find it moved. */
+export async function takeWatch(tx: Transaction, everyMs: number): Promise<boolean> {
+  const { dialect: d } = tx;
+  const key: MetaKey = 'incidents_watched_at';
+  const rows = await tx.run(
+    `insert into ${d.table('ledger_meta')} as m (key, value) values (?, ${d.now})
+      on conflict (key) do update set value = excluded.value
+        where m.value <= (select ${d.nowPlus('?')}) returning key`,
+    [key, -everyMs],
+  );
+  return rows.length > 0;
+}
+
+/** What has a dependency key may wait for others of its key, however long those take. */
+export async function readHeads(session: Session, progressMs: number): Promise<QueueHeads> {
+  const { dialect: d } = session;
+  const jobs = d.table('job_queue');
+  const heads = await session.run(
+    `${withWaiting(d)} select waiting.plugin, (select j.ready_at from ${jobs} j
+        where ${isReady} and j.plugin = waiting.plugin and ${hasNoKey('j')}
+        order by j.seq limit 1) as ready_at
+      from waiting`,
+  );
+  const running = await session.run(
+    `select plugin, count(*) as n from ${jobs} where status = 'running' group by plugin`,
+  );
+  const [look = {}] = await session.run(
+    `with cut as (select ${d.nowPlus('?')} as at) select ${d.now} as now,
+      (select count(*) from (select 1 as one from ${jobs} where status = 'running'
+        and started_at > (select at from cut) limit 1) s) as started,
+      (select count(*) from (select 1 as one from ${d.table('job_log')}
+        where completed_at > (select at from cut) limit 1) e) as ended`,
+    [-progressMs],
+  );
+  return {
+    now: text(look, 'now'),
+    heads: heads.flatMap((row) => {
+      const readyAt = textOrNull(row, 'ready_at');
+      return readyAt === null ? [] : [{ plugin: text(row, 'plugin'), readyAt }];
+    }),
+    running: new Map(running.map((row) => [text(row, 'plugin'), int(row, 'n')])),
+    isMoving: int(look, 'started') + int(look, 'ended') > 0,
+  };
+}
+
+/** By the index of what has ended. */
+export async function readLastEnds(session: Session, limit: number): Promise<JobEnd[]> {
+  const rows = await session.run(
+    `select id, plugin, command, status, last_error, runtime_caused
+      from ${session.dialect.table('job_queue')} where completed_at is not null
+      order by completed_at desc limit ?`,
+    [limit],
+  );
+  return rows.map((row) => ({
+    id: text(row, 'id'),
+    plugin: text(row, 'plugin'),
+    command: text(row, 'command'),
+    status: text(row, 'status') as JobEnd['status'],
+    error: textOrNull(row, 'last_error'),
+    isAlarm: row['runtime_caused'] === 1,
+  }));
+}
+
+function toIncident(row: Row): Incident {
+  return {
+    seq: int(row, 'seq'),
+    id: text(row, 'id'),
+    kind: text(row, 'kind') as IncidentKind,
+    key: text(row, 'key'),
+    openedAt: text(row, 'opened_at'),
+    lastSeenAt: text(row, 'last_seen_at'),
+    closedAt: textOrNull(row, 'closed_at'),
+    count: int(row, 'count'),
+    detail: text(row, 'detail'),
+  };
+}

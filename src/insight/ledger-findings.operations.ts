@@ -1,0 +1,156 @@
+import { fromTimestamp, toTimestamp } from '../base/clock.ts';
+import { DuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import type { Config } from '../config/config.ts';
+import { toFinding, type Finding, type Severity } from '../config/findings.ts';
+import { makeProblem } from '../config/problem.ts';
+import type { InstallationRow } from '../package/types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { openToLook } from '../ledger/open-readonly.ts';
+import type { Targets } from '../webhook/check-entry.service.ts';
+import { readKeyIds } from '../access/vault.service.ts';
+import type { ConfigPlace, Context } from '../operation/context.ts';
+import { findUnevenTypes } from '../signal/handled-elsewhere.service.ts';
+import { findOwnFaults, targetsIn, withParts } from './config-faults.service.ts';
+import type { CheckContext } from './check.service.ts';
+import { findLiveFindings } from './checks.service.ts';
+import { findingId, impactRank, type LiveFinding } from './finding.service.ts';
+import { loadCatalog, type Catalog } from '../plugin/catalog.ts';
+
+export interface LedgerFindings {
+  readonly findings: readonly Finding[];
+  readonly hasTenants: boolean;
+  /** The names of the stored credentials; undefined if the ledger wasn't read. */
+  readonly credentials?: ReadonlySet<string>;
+}
+
+/** What is found on a ledger that is opened for that, beside whoever works with it. */
+export async function findInPlace(config: Config, place: ConfigPlace): Promise<LedgerFindings> {
+  const { file, state } = config;
+  const told = (severity: Severity, message: string, hint?: string): LedgerFindings => {
+    const problem = makeProblem(file, 'state', message, hint);
+    return { findings: [toFinding(severity, 'state', problem)], hasTenants: false };
+  };
+  try {
+    const ledger = await openToLook(state);
+    try {
+      const damage = await ledger.quickCheck();
+      if (damage.length === 0) {
+        const { findings, ...more } = await findOnLedger(ledger, (rows) => targetsIn(config, rows));
+        const catalog = catalogOf(config);
+        const keyIds = await findKeyIds(ledger, config, place.readKeyIds);
+        const live = await findLive({ ledger, config, catalog, keyIds, isRoot: true });
+        return { findings: [...live, ...findings], ...more };
+      }
+      const hint = '`ductile system check` says all; `ductile system restore` puts a backup there.';
+      return told('error', `names a ledger that is not sound: ${damage.join('; ')}`, hint);
+    } finally {
+      await ledger.close();
+    }
+  } catch (error) {
+    if (!(error instanceof DuctileError)) throw error;
+    const severity = error.code === 'LEDGER_OLDER' ? 'info' : 'error';
+    return told(severity, `names a ledger that does not open: ${error.message}`, error.hint);
+  }
+}
+
+export type LiveSubject = Omit<CheckContext, 'acknowledged' | 'now'>;
+
+/**
+ * Reads which credential keys are here. Undefined if a service runs: it may get its keys from another
+ * environment than this process, and opens an incident for those that it misses.
+ */
+async function findKeyIds(
+  ledger: Pick<Ledger, 'processes' | 'now'>,
+  config: Config,
+  readHere: ConfigPlace['readKeyIds'],
+): Promise<readonly string[] | undefined> {
+  const [processes, now] = await Promise.all([ledger.processes(), ledger.now()]);
+  const since = toTimestamp(fromTimestamp(now) - limits.incidentWatch.renewMs);
+  if (processes.some(({ lastHeartbeatAt }) => lastHeartbeatAt > since)) return undefined;
+  return readHere?.(config);
+}
+
+/** What the checks of a running service look at. */
+export function subjectOf(engine: Context['engine'], isRoot: boolean): LiveSubject {
+  const { ledger, config, catalog } = engine;
+  return { ledger, config, catalog, keyIds: readKeyIds(engine), isRoot };
+}
+
+/** Runs the checks of `src/insight`. */
+export async function readLive({
+  ledger,
+  config,
+  catalog,
+  keyIds,
+  isRoot,
+}: LiveSubject): Promise<LiveFinding[]> {
+  const now = await ledger.now();
+  return await findLiveFindings({ ledger, config, catalog, keyIds, isRoot, now });
+}
+
+/** The same as findings of `doctor`. */
+export async function findLive(subject: LiveSubject): Promise<Finding[]> {
+  return (await readLive(subject)).map(toLedgerFinding);
+}
+
+function toLedgerFinding(finding: LiveFinding): Finding {
+  const { kind, key, severity, category, message, fix, evidence, commands, why, since } = finding;
+  const id = findingId(finding);
+  return {
+    ...toFinding(severity, category, { place: id, key, message, hint: fix }),
+    live: {
+      id,
+      kind,
+      impact: impactRank(finding),
+      evidence,
+      commands,
+      why: why ?? null,
+      since: since ?? null,
+      count: finding.count ?? 1,
+      detail: finding.detail ?? null,
+    },
+  };
+}
+
+type Rows = Pick<
+  Ledger,
+  'credentials' | 'installations' | 'kind' | 'processes' | 'snapshots' | 'tenants' | 'webhooks'
+>;
+
+/** What a ledger has on record that somebody should see to: nothing of it keeps others from working. */
+export async function findOnLedger(
+  ledger: Rows,
+  readTargets: (installations: readonly InstallationRow[]) => Targets | undefined,
+): Promise<LedgerFindings> {
+  const tenants = await ledger.tenants();
+  const uneven = await findUnevenTypes(ledger);
+  const findings = [
+    ...uneven.map((type) => {
+      const message = `is handled by the configuration of some live hosts and not of others`;
+      const hint =
+        'Give all hosts the same routes and pipelines: the host that accepts it decides.';
+      const problem = makeProblem(`signal ${type}`, `signal ${type}`, message, hint);
+      return toFinding('warning', 'routes', problem);
+    }),
+    ...(await findOwnFaults(ledger, readTargets)),
+    ...tenants.flatMap(({ slug, schemaError }) => {
+      if (schemaError === null) return [];
+      const message = `has a ledger that does not open: ${schemaError}`;
+      const hint = 'It is tried again by itself; `ductile system migrate` tries it at once.';
+      const problem = makeProblem(`tenant ${slug}`, `tenant ${slug}`, message, hint);
+      const commands = ['ductile system migrate'];
+      return [withParts(toFinding('error', 'state', problem), 'tenant_closed', slug, commands)];
+    }),
+  ];
+  const credentials = new Set((await ledger.credentials()).map(({ name }) => name));
+  return { findings, hasTenants: tenants.length > 0, credentials };
+}
+
+function catalogOf(config: Config): Catalog | undefined {
+  try {
+    return loadCatalog(config);
+  } catch {
+    return undefined;
+  }
+}

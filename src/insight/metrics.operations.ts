@@ -1,0 +1,156 @@
+import * as z from 'zod';
+import { fromTimestamp } from '../base/clock.ts';
+import { DuctileError } from '../base/errors.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { Family } from './metrics.service.ts';
+import { incidentKinds } from './types.ts';
+import { defineOperation } from '../operation/define.ts';
+import { figuresOf } from './figures.operations.ts';
+import { METRICS_TYPE, writeMetrics } from './metrics-text.service.ts';
+
+const metricsShape = z.object({
+  families: z.array(
+    z.object({
+      name: z.string(),
+      type: z.enum(['counter', 'gauge', 'histogram']),
+      help: z.string(),
+      samples: z.array(
+        z.object({
+          suffix: z.string().optional().describe('what comes behind the name'),
+          labels: z.record(z.string(), z.string()),
+          value: z.number(),
+        }),
+      ),
+    }),
+  ),
+});
+
+export const systemMetrics = defineOperation({
+  name: 'system.metrics',
+  summary: 'Give figures for a monitor, as Prometheus reads them.',
+  effect: 'read',
+  needs: 'server',
+  isForRoot: true,
+  scope: 'metrics:ro',
+  input: z.strictObject({}),
+  output: metricsShape,
+  errors: ['LEDGER_UNAVAILABLE'],
+  http: {
+    method: 'GET',
+    path: '/metrics',
+    isForScrapers: true,
+    textForm: {
+      type: METRICS_TYPE,
+      write: (output) => writeMetrics((output as z.output<typeof metricsShape>).families),
+    },
+  },
+  cli: { examples: ['ductile system metrics', 'ductile system metrics --json'] },
+  mcp: { absent: 'it is for monitors; status and analytics say the same in words' },
+  async run({ engine }) {
+    const families = [
+      ...aboutProcess(engine),
+      ...(await aboutLedger(engine)),
+      ...engine.meters.read(),
+    ];
+    return {
+      families: families.map(({ samples, ...family }) => ({
+        ...family,
+        samples: samples.map((sample) => ({ ...sample, labels: { ...sample.labels } })),
+      })),
+    };
+  },
+});
+
+function aboutProcess(engine: Engine): Family[] {
+  const { running, slots, uptimeMs, counts, state } = engine.status();
+  const { user, system } = process.cpuUsage();
+  const directives = Object.entries({
+    requested: counts.directivesRequested,
+    completed: counts.directivesCompleted,
+    failed: counts.directivesFailed,
+    cancelled: counts.directivesCancelled,
+  });
+  return [
+    gauge(
+      'ductile_up',
+      'Whether this process works: 1 unless it is degraded.',
+      state === 'degraded' ? 0 : 1,
+    ),
+    gauge(
+      'ductile_paused',
+      'Whether nothing is started for the time being.',
+      state === 'paused' ? 1 : 0,
+    ),
+    gauge('ductile_workers', 'Jobs that this process may run at once.', slots),
+    gauge('ductile_workers_busy', 'Jobs of the root ledger that it runs.', running.length),
+    gauge(
+      'ductile_tenants_awake',
+      'Ledgers of tenants that are open.',
+      engine.tenants?.awake.length ?? 0,
+    ),
+    counter('ductile_signals_total', 'Signals that this process put on the root ledger.', [
+      { labels: {}, value: counts.signalsEmitted },
+    ]),
+    counter(
+      'ductile_directives_total',
+      'Directives of the root ledger, by what became of them here.',
+      directives.map(([moment, value]) => ({ labels: { moment }, value })),
+    ),
+    gauge('process_resident_memory_bytes', 'Memory.', process.memoryUsage.rss()),
+    counter('process_cpu_seconds_total', 'Time of the processor.', [
+      { labels: {}, value: (user + system) / 1e6 },
+    ]),
+    gauge('process_uptime_seconds', 'Since the process was started.', uptimeMs / 1000),
+  ];
+}
+
+async function aboutLedger({ ledger }: Engine): Promise<Family[]> {
+  const { watched } = figuresOf(ledger);
+  await watched.prime();
+  const known = watched.peek();
+  if (known === undefined) {
+    throw new DuctileError('LEDGER_UNAVAILABLE', 'the figures of the queue are not known now');
+  }
+  const { queue, openBreakers: breakers, incidents, now } = known.value;
+  const { ready, delayed, running, oldestReadyAt } = queue;
+  const oldestMs = oldestReadyAt === null ? 0 : fromTimestamp(now) - fromTimestamp(oldestReadyAt);
+  return [
+    {
+      name: 'ductile_queue_jobs',
+      type: 'gauge',
+      help: 'Jobs of the root ledger that have not ended.',
+      samples: Object.entries({ ready, delayed, running }).map(([state, value]) => ({
+        labels: { state },
+        value,
+      })),
+    },
+    gauge(
+      'ductile_queue_oldest_ready_seconds',
+      'How long the job has been ready that is next in line for longest.',
+      Math.max(0, oldestMs) / 1000,
+    ),
+    gauge(
+      'ductile_figures_age_seconds',
+      'How old the figures of the queue, the breakers and the incidents are.',
+      Math.max(0, Date.now() - fromTimestamp(known.at)) / 1000,
+    ),
+    gauge('ductile_breakers_open', 'Circuit breakers that are not closed.', breakers),
+    {
+      name: 'ductile_incidents_open',
+      type: 'gauge',
+      help: 'Incidents of the root ledger that are open.',
+      samples: incidentKinds.map((kind) => ({
+        labels: { kind },
+        value: incidents.filter((incident) => incident.kind === kind).length,
+      })),
+    },
+  ];
+}
+
+function gauge(name: string, help: string, value: number): Family {
+  return { name, type: 'gauge', help, samples: [{ labels: {}, value }] };
+}
+
+function counter(name: string, help: string, samples: Family['samples']): Family {
+  return { name, type: 'counter', help, samples };
+}

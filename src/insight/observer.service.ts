@@ -1,0 +1,40 @@
+import { TRACE_KEY } from '../base/trace.ts';
+import type { Closing, Ledger } from '../ledger/ledger.ts';
+import type { Meters } from './metrics.service.ts';
+import { runSpanOf, spansOf } from './spans.service.ts';
+import type { Tracer } from './tracer.service.ts';
+import type { Watch } from './incident-watcher.service.ts';
+
+export interface ObserverOptions {
+  readonly ledger: Pick<Ledger, 'run' | 'contextOf'>;
+  readonly meters: Meters;
+  readonly tracer: Tracer;
+  readonly watch: Watch;
+}
+
+/** Whoever counts, measures or watches is told here of attempts that have ended, after the commit. */
+export function makeObserver({ ledger, meters, tracer, watch }: ObserverOptions) {
+  const traceRun = async (runId: string): Promise<void> => {
+    const run = await ledger.run(runId);
+    if (run === undefined) return;
+    const { eventContextId } = run;
+    const context = eventContextId === null ? {} : await ledger.contextOf(eventContextId);
+    const span = runSpanOf(run, context[TRACE_KEY]);
+    if (span !== undefined) tracer.add([span]);
+  };
+
+  return {
+    saw(closings: readonly Closing[]): void {
+      watch.saw(closings);
+      meters.settled(closings);
+      if (!tracer.isOn || closings.length === 0) return;
+      const nowMs = Date.now();
+      tracer.add(closings.flatMap((closing) => spansOf(closing, nowMs)));
+    },
+    ended(runIds: readonly string[]): void {
+      if (!tracer.isOn) return;
+      // A trace without its first span is better than an engine that cares.
+      for (const runId of runIds) void traceRun(runId).catch(() => undefined);
+    },
+  };
+}

@@ -1,0 +1,104 @@
+import { limits } from '../base/limits.ts';
+import type { Session } from '../ledger/dialect.ts';
+import type { DirectiveStatistics } from '../directive/types.ts';
+import type { AttemptStatistics, QueueStatistics } from '../config/snapshot-types.ts';
+import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
+import { readOldestReady } from '../job/job.sql.ts';
+import { int, text } from '../job/job-row.sql.ts';
+
+/** Over the latest attempts of a time; bounded, because nobody waits for the rest. */
+export async function attemptStatistics(
+  session: Session,
+  windowMs: number,
+): Promise<AttemptStatistics> {
+  const { dialect } = session;
+  const rows = await session.run(
+    `select plugin, command, status, count(*) as attempts, count(run_ms) as ran,
+      coalesce(sum(run_ms), 0) as run_ms, coalesce(max(run_ms), 0) as max_run_ms,
+      coalesce(sum(queue_ms), 0) as queue_ms
+    from (
+      select plugin, command, status, run_ms, queue_ms from ${dialect.table('job_log')}
+        where completed_at > (select ${dialect.nowPlus('?')})
+        order by completed_at desc limit ?) latest
+    group by plugin, command, status order by plugin, command, status`,
+    [-windowMs, limits.statisticsRowsMax],
+  );
+  const groups = rows.map((row) => ({
+    plugin: text(row, 'plugin'),
+    command: text(row, 'command'),
+    status: text(row, 'status'),
+    attempts: int(row, 'attempts'),
+    ran: int(row, 'ran'),
+    runMs: int(row, 'run_ms'),
+    maxRunMs: int(row, 'max_run_ms'),
+    queueMs: int(row, 'queue_ms'),
+  }));
+  const counted = groups.reduce((sum, { attempts }) => sum + attempts, 0);
+  return { groups, truncated: counted === limits.statisticsRowsMax };
+}
+
+export async function queueStatistics(
+  session: Session,
+  windowMs: number,
+): Promise<QueueStatistics> {
+  const { dialect } = session;
+  const jobs = dialect.table('job_queue');
+  // Each part has an index of its own, with just these rows.
+  const rows = await session.run(
+    `select plugin, sum(ready) as ready, sum(held) as held, sum(running) as running from (
+      select plugin, count(*) as ready, 0 as held, 0 as running from ${jobs}
+        where status = 'queued' and next_retry_at is null group by plugin
+      union all
+      select plugin, 0, count(*), 0 from ${jobs}
+        where status = 'queued' and next_retry_at is not null group by plugin
+      union all
+      select plugin, 0, 0, count(*) from ${jobs} where status = 'running' group by plugin) parts
+    group by plugin order by plugin`,
+  );
+  // By their own index, the newest first; few jobs die, and of those that do most are not of today.
+  const [ended] = await session.run(
+    `select count(*) as dead from (select completed_at from ${jobs}
+        where status = 'dead' and status in ${RARE_STATUSES} order by seq desc limit ?) dead
+      where completed_at > (select ${dialect.nowPlus('?')})`,
+    [limits.statisticsRowsMax, -windowMs],
+  );
+  const oldestReadyAt = await readOldestReady(session);
+  return {
+    dead: int(ended ?? {}, 'dead'),
+    oldestReadyAt,
+    lanes: rows.map((row) => ({
+      plugin: text(row, 'plugin'),
+      ready: int(row, 'ready'),
+      delayed: int(row, 'held'),
+      running: int(row, 'running'),
+    })),
+  };
+}
+
+export async function directiveStatistics(
+  session: Session,
+  windowMs: number,
+): Promise<DirectiveStatistics> {
+  const { dialect } = session;
+  const since = `(select ${dialect.nowPlus('?')})`;
+  const directives = dialect.table('directives');
+  const [asked] = await session.run(
+    `select count(*) as n from ${directives} where requested_at > ${since}`,
+    [-windowMs],
+  );
+  const ended = await session.run(
+    `select status, count(*) as n from (select status from ${directives}
+      where completed_at > ${since} order by completed_at desc limit ?) latest group by status`,
+    [-windowMs, limits.statisticsRowsMax],
+  );
+  const [emitted] = await session.run(
+    `select count(*) as n from (select seq from ${dialect.table('signals')}
+      where inserted_at > ${since} limit ?) latest`,
+    [-windowMs, limits.statisticsRowsMax],
+  );
+  return {
+    requested: int(asked ?? {}, 'n'),
+    ended: Object.fromEntries(ended.map((row) => [text(row, 'status'), int(row, 'n')])),
+    signals: int(emitted ?? {}, 'n'),
+  };
+}

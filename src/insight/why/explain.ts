@@ -1,0 +1,231 @@
+import { parseStored, type JsonObject } from '../../base/json.ts';
+import { limits } from '../../base/limits.ts';
+import { findEndpoint } from '../../webhook/endpoints.service.ts';
+import { findStranded } from '../../webhook/unreachable.service.ts';
+import { toRunPayload } from '../../pipeline/run/start-draft.ts';
+import type { Job } from '../../job/job.ts';
+import { isTerminal } from '../../job/state.ts';
+import type { Engine } from '../../engine/engine.ts';
+import { readKeyIds } from '../../access/vault.service.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { DeliveryRow, WebhookRow } from '../../webhook/types.ts';
+import type { Condition } from '../../pipeline/language/condition.ts';
+import { conditionText } from '../../pipeline/language/describe.ts';
+import { matchPipelines } from '../../pipeline/language/pipeline.ts';
+import type { Run } from '../../pipeline/run/run.ts';
+import { matchRoutes } from '../../pipeline/route.ts';
+import { deliveryEventIn, eventBehind, toEventBaggage } from '../../signal/delivery-event.ts';
+import { senderOf, type Signal } from '../../signal/signal.ts';
+import type { Context } from '../../operation/context.ts';
+import { findRetries } from '../../job/retries.service.ts';
+import { explainRun } from '../../pipeline/run/waits.service.ts';
+import { isVisible } from '../../access/visibility.operations.ts';
+import { startedBy } from '../../webhook/delivery.operations.ts';
+import { agentOutcomesOf } from '../../webhook/outcomes.service.ts';
+import { showWebhook } from '../../webhook/shapes.operations.ts';
+import type { Explanation } from './answer.ts';
+import { explainDelivery } from './delivery.ts';
+import { explainDirective } from './directive.ts';
+import {
+  explainFindingOf,
+  explainIncidentOf,
+  explainPipelineName,
+  explainPluginName,
+} from './explain-named.ts';
+import type { Found } from './found.ts';
+import { readHouse, readLinks, readPlugin, readProgress, readWaits } from './facts.ts';
+import { explainJob, type StepRunFacts } from './job.ts';
+import { explainRunFacts } from './run.ts';
+import { readOneSchedule } from './schedule-facts.ts';
+import { explainSchedule } from './schedule.ts';
+import { explainSignal, type SignalFacts } from './signal.ts';
+import { explainWebhook, type WebhookFacts } from './webhook.ts';
+
+/** Reads what is on record about it; what that means is said by pure functions. */
+export async function explain(context: Context, found: Found): Promise<Explanation> {
+  const { engine } = context;
+  if (found.kind === 'job') return await ofJob(context, found.job);
+  if (found.kind === 'run') return await ofRun(context, found.run);
+  if (found.kind === 'schedule') return explainSchedule(await readOneSchedule(engine, found.row));
+  if (found.kind === 'webhook') return await ofWebhook(engine, found.row);
+  if (found.kind === 'signal') return await ofSignal(context, found.signal);
+  if (found.kind === 'delivery') return await ofDelivery(engine, found.delivery);
+  if (found.kind === 'plugin') return await explainPluginName(context, found.name, explain);
+  if (found.kind === 'pipeline') return await explainPipelineName(context, found.name, explain);
+  if (found.kind === 'finding') return await explainFindingOf(context, found.finding, explain);
+  if (found.kind === 'incident') return await explainIncidentOf(context, found.incident, explain);
+  return explainDirective({ directive: found.directive, house: await readHouse(engine) });
+}
+
+const FEW = { limit: 5 };
+
+function seenBy({ principal }: Context): (signal: Signal) => boolean {
+  return (signal) => isVisible(signal, principal);
+}
+
+async function ofJob(context: Context, job: Job): Promise<Explanation> {
+  const { engine } = context;
+  const { ledger } = engine;
+  const { plugin, command } = job;
+  const isFailed = isTerminal(job.status) && !['succeeded', 'cancelled'].includes(job.status);
+  const [links, attempts, [breaker], retries, run, progress, facts] = await Promise.all([
+    readLinks(ledger, { job }, seenBy(context)),
+    ledger.attempts([job.id]),
+    ledger.breakers({ plugin, command }),
+    findRetries(ledger, [job]),
+    readStepRun(ledger, job),
+    job.status === 'running' ? readProgress(ledger, job) : undefined,
+    isFailed ? readPlugin(engine, plugin) : undefined,
+  ]);
+  return explainJob({
+    job,
+    links,
+    attempts,
+    breaker,
+    retriedAs: retries.get(job.id),
+    run,
+    progress,
+    plugin: facts,
+    waits:
+      job.status === 'queued' ? await readWaits(engine, job, await readHouse(engine)) : undefined,
+  });
+}
+
+async function readStepRun(ledger: Ledger, job: Job): Promise<StepRunFacts | undefined> {
+  if (job.runId === null || !isTerminal(job.status)) return undefined;
+  const [run, [successor]] = await Promise.all([
+    ledger.run(job.runId),
+    ledger.runs({ revivedFrom: job.runId, limit: 1 }),
+  ]);
+  return run && { id: run.id, status: run.status, revivedAs: successor?.id };
+}
+
+async function ofRun(context: Context, run: Run): Promise<Explanation> {
+  const { engine } = context;
+  const { ledger } = engine;
+  const { concurrencyKey } = run;
+  const isInLine = run.status === 'queued' && run.dueAt === null && concurrencyKey !== null;
+  const [links, waits, house, [successor], rivals, graph] = await Promise.all([
+    readLinks(ledger, { run }, seenBy(context)),
+    explainRun(ledger, run),
+    readHouse(engine),
+    ledger.runs({ revivedFrom: run.id, limit: 1 }),
+    isInLine ? ledger.runs({ concurrencyKey, ...FEW }) : [],
+    run.completedAt === null ? ledger.definition(run.definitionHash) : undefined,
+  ]);
+  const jobId = waits[0]?.job_id ?? null;
+  const job = jobId === null ? undefined : await ledger.job(jobId);
+  return explainRunFacts({
+    run,
+    links,
+    waits,
+    nodes: graph?.nodes,
+    house,
+    rivals,
+    revivedAs: successor?.id,
+    job: job?.status === 'queued' ? await readWaits(engine, job, house) : undefined,
+  });
+}
+
+async function ofWebhook(engine: Engine, row: WebhookRow): Promise<Explanation> {
+  const [house, deliveries] = await Promise.all([
+    readHouse(engine),
+    engine.ledger.deliveries({ hookId: row.id, ...FEW }),
+  ]);
+  const started = await readStarted(engine.ledger, deliveries[0]);
+  const { enabled, rate_limit_per_minute: rate } = showWebhook(row);
+  const { api, webhooks } = engine.config;
+  return explainWebhook({
+    row,
+    isEnabled: enabled,
+    isHeard: api.enabled || webhooks.enabled,
+    ratePerMinute: rate,
+    house,
+    missingKey: missingKeyOf(engine, row),
+    turnedAway: engine.hooks.turnedAway.count(row.id, performance.now()),
+    missing: findStranded([row], engine).get(row.id),
+    deliveries,
+    ...started,
+  });
+}
+
+function missingKeyOf(engine: Engine, { sealed }: WebhookRow): string | undefined {
+  return sealed === null || readKeyIds(engine).includes(sealed.keyId) ? undefined : sealed.keyId;
+}
+
+/** What a delivery led to, the newest first. */
+async function readStarted(
+  ledger: Ledger,
+  delivery: DeliveryRow | undefined,
+): Promise<Pick<WebhookFacts, 'jobs' | 'runs' | 'outcome'>> {
+  if (delivery === undefined) return { jobs: [], runs: [] };
+  const [{ jobs, runs }, outcomes] = await Promise.all([
+    startedBy(ledger, delivery),
+    agentOutcomesOf(ledger, [delivery]),
+  ]);
+  return { jobs: jobs.toReversed(), runs, outcome: outcomes.get(delivery.id) };
+}
+
+async function ofDelivery({ ledger, config }: Engine, delivery: DeliveryRow): Promise<Explanation> {
+  const [started, webhook] = await Promise.all([
+    startedBy(ledger, delivery),
+    ledger.webhook(delivery.hookId),
+  ]);
+  const isReplayable =
+    webhook !== undefined || findEndpoint(config.webhooks, delivery.hookId) !== undefined;
+  const hasWebhook = webhook !== undefined;
+  return explainDelivery({ delivery, hasWebhook, isReplayable, ...started });
+}
+
+async function ofSignal(context: Context, signal: Signal): Promise<Explanation> {
+  const { ledger, config } = context.engine;
+  const [links, jobs, runs, cause] = await Promise.all([
+    readLinks(ledger, { signal }, seenBy(context)),
+    ledger.jobs({ sourceEventId: signal.id, order: 'oldest', limit: limits.pageRowsMax }),
+    ledger.runs({ sourceEventId: signal.id, limit: limits.pageRowsMax }),
+    signal.jobId === null ? undefined : ledger.job(signal.jobId),
+  ]);
+  return explainSignal({
+    signal,
+    links,
+    jobs,
+    runs,
+    hopsMax: config.service.maxHops,
+    isRuntimeCaused: cause?.runtimeCaused === true,
+    ...findTakers(context.engine, signal, await contextOf(ledger, cause)),
+  });
+}
+
+function contextOf(ledger: Ledger, cause: Job | undefined): Promise<JsonObject> {
+  const id = cause?.eventContextId ?? null;
+  return id === null ? Promise.resolve({}) : ledger.contextOf(id);
+}
+
+/** By what the signal shows: where something was masked, a condition may have seen more. */
+function findTakers(
+  { config, pipelines }: Engine,
+  signal: Signal,
+  context: JsonObject,
+): Pick<SignalFacts, 'takers' | 'refusals'> {
+  const event = {
+    source: senderOf(signal.source),
+    type: signal.type,
+    event: eventBehind(signal),
+  };
+  const routes = matchRoutes(config.routes, event).map(({ to }) => `a route to ${to}`);
+  const payload = toRunPayload(parseStored(signal.data));
+  const seen = { ...context, ...toEventBaggage(deliveryEventIn(signal)) };
+  const trigger = { ...event, payload, context: seen };
+  const { started, skipped, unwanted } = matchPipelines(pipelines, trigger);
+  return {
+    takers: [...routes, ...started.map(({ name }) => `the pipeline ${name}`)],
+    refusals: [
+      ...unwanted.map(({ name, when }) => ({ pipeline: name, reason: sayUnwanted(when) })),
+      ...skipped.map(({ pipeline, message }) => ({ pipeline: pipeline.name, reason: message })),
+    ],
+  };
+}
+
+function sayUnwanted(when: Condition | undefined): string {
+  return when === undefined ? 'not wanted' : `${conditionText(when)} does not hold`;
+}

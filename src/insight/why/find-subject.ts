@@ -1,0 +1,277 @@
+import { DuctileError } from '../../base/errors.ts';
+import { hookNotFound } from '../../webhook/not-found.service.ts';
+import { isDeclared, scheduleNotFound, type ScheduleName } from '../../schedule/find.service.ts';
+import { findingId } from '../finding.service.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { Context } from '../../operation/context.ts';
+import {
+  ambiguousName,
+  findById,
+  ID_LENGTH,
+  type NamedCandidate,
+} from '../../operation/find-by-id.ts';
+import { allows } from '../../access/scopes.ts';
+import { isVisible } from '../../access/visibility.operations.ts';
+import { kinds, type Kind } from './answer.ts';
+import type { Found } from './found.ts';
+import { readLiveFindings } from './finding.ts';
+import { isIdLike, parseSubject, splitName } from './subject.ts';
+
+/** What a token must allow to ask about each. */
+export const kindScopes: Readonly<Record<Kind, string>> = {
+  job: 'jobs:ro',
+  run: 'runs:ro',
+  schedule: 'schedules:ro',
+  webhook: 'webhooks:ro',
+  signal: 'events:ro',
+  directive: 'directives:ro',
+  delivery: 'webhooks:ro',
+  incident: 'incidents:ro',
+  finding: 'system:ro',
+  plugin: 'plugin:ro',
+  pipeline: 'plugin:ro',
+};
+
+export function kindsSeenBy({ scopes: granted }: Context['principal']): Kind[] {
+  return kinds.filter((one) => allows(granted, kindScopes[one]));
+}
+
+/** Finds what a text names. A text that several things have in common is refused with all of them. */
+export async function findSubject(
+  context: Context,
+  given: string,
+  asked: Kind | 'any',
+): Promise<Found> {
+  const { kind, id } = parseSubject(given, asked);
+  if (kind !== 'any') {
+    if (!allows(context.principal.scopes, kindScopes[kind])) throw notFound(id);
+    return await findOfKind(context, kind, id);
+  }
+  const seen = kindsSeenBy(context.principal);
+  const found = isIdLike(id) ? await findByPrefix(context, id, seen) : undefined;
+  return found ?? (await findByName(context, id, seen));
+}
+
+type IdKind = 'job' | 'run' | 'signal' | 'directive' | 'delivery' | 'incident';
+
+const idKinds: readonly IdKind[] = ['run', 'job', 'signal', 'directive', 'delivery', 'incident'];
+
+/** How many of a kind are read to say that there are several. */
+const CANDIDATES_MAX = 5;
+
+async function findByPrefix(
+  context: Context,
+  given: string,
+  seen: readonly Kind[],
+): Promise<Found | undefined> {
+  const id = given.toLowerCase();
+  const wanted = idKinds.filter((kind) => seen.includes(kind));
+  if (id.length === ID_LENGTH) {
+    const exact = await Promise.all(wanted.map((kind) => idFinders[kind].exact(context, id)));
+    return exact.find((one) => one !== undefined);
+  }
+  const all = await Promise.all(wanted.map((kind) => idFinders[kind].beginning(context, id)));
+  const found = all.flat();
+  const [only] = found;
+  if (found.length <= 1) return only;
+  return preferRun(found) ?? refuseAmbiguous(given, found);
+}
+
+/** A run and its own steps are one answer: that of the run. */
+function preferRun(found: readonly Found[]): Found | undefined {
+  const runs = found.flatMap((one) => (one.kind === 'run' ? [one] : []));
+  const [run] = runs;
+  if (run === undefined || runs.length > 1) return undefined;
+  const isOwn = (one: Found): boolean =>
+    one.kind === 'run' || (one.kind === 'job' && one.job.runId === run.run.id);
+  return found.every(isOwn) ? run : undefined;
+}
+
+function refuseAmbiguous(given: string, found: readonly Found[]): never {
+  throw ambiguousName(given, found.map(nameFound));
+}
+
+function nameFound(found: Found): NamedCandidate {
+  const { kind } = found;
+  if (kind === 'job') {
+    return { kind, id: found.job.id, label: `${found.job.plugin} ${found.job.command}` };
+  }
+  if (kind === 'run') return { kind, id: found.run.id, label: found.run.pipeline };
+  if (kind === 'signal') return { kind, id: found.signal.id, label: found.signal.type };
+  if (kind === 'directive') return { kind, id: found.directive.id, label: found.directive.type };
+  if (kind === 'delivery') return { kind, id: found.delivery.id, label: found.delivery.hookId };
+  if (kind === 'incident') {
+    return { kind, id: found.incident.id, label: `${found.incident.kind} ${found.incident.key}` };
+  }
+  if (kind === 'schedule') return { kind, id: `${found.row.plugin}/${found.row.scheduleId}` };
+  if (kind === 'webhook') return { kind, id: found.row.id };
+  if (kind === 'finding') return { kind, id: findingId(found.finding) };
+  return { kind, id: found.name };
+}
+
+interface IdFinder {
+  readonly exact: (context: Context, id: string) => Promise<Found | undefined>;
+  readonly beginning: (context: Context, idPrefix: string) => Promise<Found[]>;
+}
+
+const idFinders: Readonly<Record<IdKind, IdFinder>> = {
+  job: finderOf(
+    (ledger, id) => ledger.job(id),
+    (ledger, page) => ledger.jobs(page),
+    (job) => ({ kind: 'job', job }),
+  ),
+  run: finderOf(
+    (ledger, id) => ledger.run(id),
+    (ledger, page) => ledger.runs(page),
+    (run) => ({ kind: 'run', run }),
+  ),
+  signal: finderOf(
+    async (ledger, id) => (await ledger.signals({ id, limit: 1 }))[0],
+    (ledger, page) => ledger.signals(page),
+    (signal) => ({ kind: 'signal', signal }),
+  ),
+  directive: finderOf(
+    (ledger, id) => ledger.directive(id),
+    (ledger, page) => ledger.directives(page),
+    (directive) => ({ kind: 'directive', directive }),
+  ),
+  delivery: finderOf(
+    async (ledger, id) => (await ledger.deliveries({ id, limit: 1 }))[0],
+    (ledger, page) => ledger.deliveries(page),
+    (delivery) => ({ kind: 'delivery', delivery }),
+  ),
+  incident: finderOf(
+    (ledger, id) => ledger.incident(id),
+    (ledger, page) => ledger.incidents(page),
+    (incident) => ({ kind: 'incident', incident }),
+  ),
+};
+
+interface PrefixPage {
+  readonly idPrefix: string;
+  readonly limit: number;
+}
+
+function finderOf<Row>(
+  exact: (ledger: Ledger, id: string) => Promise<Row | undefined>,
+  beginning: (ledger: Ledger, page: PrefixPage) => Promise<Row[]>,
+  toFound: (row: Row) => Found,
+): IdFinder {
+  // Signals that only administrators see are not there for others.
+  const isSeen = ({ principal }: Context, found: Found): boolean =>
+    found.kind !== 'signal' || isVisible(found.signal, principal);
+  return {
+    async exact(context, id) {
+      const row = await exact(context.engine.ledger, id);
+      const found = row === undefined ? undefined : toFound(row);
+      return found === undefined || !isSeen(context, found) ? undefined : found;
+    },
+    async beginning(context, idPrefix) {
+      const page = { idPrefix, limit: CANDIDATES_MAX };
+      const rows = await beginning(context.engine.ledger, page);
+      return rows.map(toFound).filter((found) => isSeen(context, found));
+    },
+  };
+}
+
+/** Names of the configuration, and findings. A schedule comes first: it says more than its plugin. */
+const nameKinds: readonly Kind[] = ['schedule', 'webhook', 'finding', 'pipeline', 'plugin'];
+
+async function findByName(context: Context, id: string, seen: readonly Kind[]): Promise<Found> {
+  const found: Found[] = [];
+  for (const kind of nameKinds.filter((one) => seen.includes(one))) {
+    const one = await findOfKind(context, kind, id).catch(ignoreMissing);
+    const isCovered = kind === 'plugin' && found.some((other) => other.kind === 'schedule');
+    if (one !== undefined && !isCovered) found.push(one);
+  }
+  const [only] = found;
+  if (only !== undefined) return found.length === 1 ? only : refuseAmbiguous(id, found);
+  const { config, ledger } = context.engine;
+  if (seen.includes('schedule') && isDeclared(scheduleIn(id), config)) {
+    throw await scheduleNotFound(scheduleIn(id), config, ledger);
+  }
+  throw notFound(id);
+}
+
+function notFound(id: string): DuctileError {
+  return new DuctileError('SUBJECT_NOT_FOUND', `nothing is called ${id}`, { place: 'id' });
+}
+
+/** What begins like several things is an error that says so; what is not there may be something else. */
+function ignoreMissing(error: unknown): undefined {
+  if (error instanceof DuctileError && error.code.endsWith('_NOT_FOUND')) return undefined;
+  throw error;
+}
+
+async function findOfKind(context: Context, kind: Kind, id: string): Promise<Found> {
+  const { ledger, config, catalog, pipelines } = context.engine;
+  if (kind === 'webhook') {
+    const row = await ledger.webhook(id);
+    if (row !== undefined) return { kind, row };
+    throw await hookNotFound(id, ledger);
+  }
+  if (kind === 'schedule') {
+    const name = scheduleIn(id);
+    const [row] = await ledger.schedules({ ...name, limit: 1 });
+    if (row !== undefined) return { kind, row };
+    throw await scheduleNotFound(name, config, ledger);
+  }
+  if (kind === 'finding') {
+    const finding = id.includes(':')
+      ? (await readLiveFindings(context.engine)).find((one) => findingId(one) === id)
+      : undefined;
+    if (finding !== undefined) return { kind, finding };
+    throw notFound(id);
+  }
+  if (kind === 'pipeline') {
+    if (pipelines.some(({ name }) => name === id)) return { kind, name: id };
+    const [run] = await ledger.runs({ pipeline: id, limit: 1 });
+    if (run !== undefined) return { kind, name: id };
+    throw new DuctileError('PIPELINE_NOT_FOUND', `there is no pipeline ${id}`, { place: 'id' });
+  }
+  if (kind === 'plugin') {
+    const { plugin, part } = splitName(id);
+    const isKnown = catalog.plugins.has(plugin) || config.plugins[plugin] !== undefined;
+    const [job] = await ledger.jobs({
+      plugin,
+      ...(part === undefined ? {} : { command: part }),
+      limit: 1,
+    });
+    const declared = catalog.plugins.get(plugin)?.manifest.commands ?? {};
+    if (job !== undefined || (isKnown && (part === undefined || Object.hasOwn(declared, part)))) {
+      return { kind, name: id };
+    }
+    throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${id}`, { place: 'id' });
+  }
+  return await findOneById(context, kind, id.toLowerCase());
+}
+
+async function findOneById(context: Context, kind: IdKind, id: string): Promise<Found> {
+  const { exact, beginning } = idFinders[kind];
+  const wrap = (found: Found) => ({ id: nameFound(found).id, found });
+  const { found } = await findById(id, {
+    noun: kind,
+    nouns: kind === 'delivery' ? 'deliveries' : `${kind}s`,
+    missing: missingCodes[kind],
+    async exact() {
+      const one = await exact(context, id);
+      return one === undefined ? undefined : wrap(one);
+    },
+    beginning: async () => (await beginning(context, id)).map(wrap),
+  });
+  return found;
+}
+
+const missingCodes = {
+  job: 'JOB_NOT_FOUND',
+  run: 'RUN_NOT_FOUND',
+  signal: 'SIGNAL_NOT_FOUND',
+  directive: 'DIRECTIVE_NOT_FOUND',
+  delivery: 'DELIVERY_NOT_FOUND',
+  incident: 'INCIDENT_NOT_FOUND',
+} as const;
+
+function scheduleIn(id: string): ScheduleName {
+  const { plugin, part = 'default' } = splitName(id);
+  return { plugin, scheduleId: part };
+}

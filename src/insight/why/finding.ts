@@ -1,0 +1,89 @@
+import { parseStored, isObject } from '../../base/json.ts';
+import type { Engine } from '../../engine/engine.ts';
+import { readKeyIds } from '../../access/vault.service.ts';
+import { findLiveFindings } from '../checks.service.ts';
+import { findingId, type LiveFinding } from '../finding.service.ts';
+import type { Incident } from '../types.ts';
+import { toExplanation, type Cause, type Explanation, type Fact } from './answer.ts';
+
+/** Runs the checks of `doctor` for the ledger of this engine. */
+export async function readLiveFindings(engine: Engine): Promise<LiveFinding[]> {
+  const { ledger, config, catalog, tenant } = engine;
+  return await findLiveFindings({
+    ledger,
+    config,
+    catalog,
+    now: await ledger.now(),
+    keyIds: readKeyIds(engine),
+    isRoot: tenant === undefined,
+  });
+}
+
+export interface FindingFacts {
+  readonly finding: LiveFinding | undefined;
+  readonly incident?: Incident | undefined;
+  /** The explanation of the object that the finding names. */
+  readonly deeper?: Explanation | undefined;
+}
+
+/** Explains a finding of `doctor`: what proves it, what is behind it, and what resolves it. */
+export function explainFinding({ finding, deeper }: FindingFacts): Explanation {
+  if (finding === undefined) throw new Error('a finding is needed to explain one');
+  const subject = { kind: 'finding', id: findingId(finding), state: finding.severity } as const;
+  const cause = toCause(finding);
+  return toExplanation(subject, [cause], behind(deeper), whyOf(finding), { blockers: [cause] });
+}
+
+/** Explains an incident by the finding that keeps it open; one without a finding is over or seen once. */
+export function explainIncident(incident: Incident, facts: FindingFacts): Explanation {
+  const { finding, deeper } = facts;
+  const { id, kind, key, openedAt, closedAt, lastSeenAt, count } = incident;
+  const subject = { kind: 'incident', id, state: closedAt === null ? 'open' : 'closed' } as const;
+  const record: Fact = {
+    fact: `the incident ${kind} of ${key} was opened, and seen ${count} times since`,
+    evidence: `incident ${id}, last seen at ${lastSeenAt}`,
+    at: openedAt,
+  };
+  const origin = [record, ...behind(deeper)];
+  if (closedAt !== null) {
+    const over: Cause = {
+      fact: 'it is over',
+      evidence: `${kind} of ${key}: ${messageIn(incident)}`,
+      at: closedAt,
+    };
+    return toExplanation(subject, [over], origin, [`ductile incident show ${id}`]);
+  }
+  const cause = finding === undefined ? unconfirmed(incident) : toCause(finding);
+  const more = finding === undefined ? [] : whyOf(finding);
+  const commands = [...more, `ductile incident show ${id}`];
+  return toExplanation(subject, [cause], origin, commands, { blockers: [cause] });
+}
+
+function toCause({ message, evidence, fix, commands, since }: LiveFinding): Cause {
+  return { fact: message.replace(/\.$/, ''), evidence, at: since, movesBy: fix, commands };
+}
+
+function whyOf({ why }: LiveFinding): string[] {
+  return why === undefined ? [] : [`ductile why ${why}`];
+}
+
+function unconfirmed(incident: Incident): Cause {
+  return {
+    fact: messageIn(incident),
+    evidence: `${incident.kind} of ${incident.key}; the checks of this process do not find it now`,
+    at: incident.lastSeenAt,
+    movesBy: 'it closes when it has not been seen for a while',
+    commands: ['ductile doctor'],
+  };
+}
+
+function messageIn({ kind, key, detail }: Incident): string {
+  const stored = parseStored(detail);
+  const message = isObject(stored) ? stored['message'] : undefined;
+  return typeof message === 'string' ? message.replace(/\.$/, '') : `${kind} of ${key}`;
+}
+
+/** What is behind a finding: the verdict about its object, and the chain that led there. */
+function behind(deeper: Explanation | undefined): Fact[] {
+  return deeper === undefined ? [] : deeper.chain;
+}

@@ -1,0 +1,236 @@
+import { quoteShell } from '../../base/text.ts';
+import { formatByteSize } from '../../base/byte-size.ts';
+import { fromTimestamp } from '../../base/clock.ts';
+import { formatDuration } from '../../base/duration.ts';
+import type { Attempt } from '../../job/attempt.ts';
+import type { Job } from '../../job/job.ts';
+import type { BreakerRow } from '../../schedule/types.ts';
+import type { RunStatus } from '../../pipeline/run/run.ts';
+import {
+  firstLine,
+  plural,
+  toExplanation,
+  type Cause,
+  type Explanation,
+  type Fact,
+  type Subject,
+} from './answer.ts';
+import { describeProgress, type Progress, type ProgressFacts } from './progress.ts';
+import { tellOrigin, type Link } from './origin.ts';
+import type { PluginFacts, WaitFacts } from './wait-facts.ts';
+import { findWaits, orderRepairs, pluginCauses } from './waits.ts';
+
+export interface JobFacts {
+  readonly job: Job;
+  /** From the job itself back. */
+  readonly links: readonly Link[];
+  /** Of one that waits. */
+  readonly waits?: WaitFacts | undefined;
+  /** Of one that has ended, or is tried again. */
+  readonly attempts: readonly Attempt[];
+  readonly breaker?: BreakerRow | undefined;
+  /** The job that does its work again. */
+  readonly retriedAs?: string | undefined;
+  /** Of one that did not succeed: what holds its plugin now. */
+  readonly plugin?: PluginFacts | undefined;
+  /** Of a step's job: what became of its run. */
+  readonly run?: StepRunFacts | undefined;
+  /** Of one that runs: how long, and what is usual. */
+  readonly progress?: ProgressFacts | undefined;
+}
+
+/** The run that a job is a step of, as far as it decides what can be done with the job. */
+export interface StepRunFacts {
+  readonly id: string;
+  readonly status: RunStatus;
+  readonly revivedAs: string | undefined;
+}
+
+/** Why a job ran, ended as it did, or waits. */
+export function explainJob(facts: JobFacts): Explanation {
+  const { job, waits } = facts;
+  const subject = { kind: 'job', id: job.id, state: job.status } as const;
+  const origin = tellOrigin(facts.links);
+  if (job.status === 'queued' && waits !== undefined) {
+    const blockers = findWaits(waits);
+    const cancel = [`ductile job cancel ${job.id}`];
+    return toExplanation(subject, blockers, origin, cancel, { blockers });
+  }
+  if (job.status === 'running') return explainRunning(subject, facts, origin);
+  const [end, ...history] = endOf(facts);
+  // A repeated job would meet the same fault: what is still broken is repaired before.
+  const isFailed = job.status !== 'succeeded' && facts.plugin !== undefined;
+  const blockers = isFailed ? orderRepairs(pluginCauses(facts.plugin, job)) : [];
+  const commands = [...blockers.flatMap((one) => one.commands ?? []), ...remedies(facts)];
+  return toExplanation(subject, [end, ...history], origin, commands, { blockers });
+}
+
+function explainRunning(
+  subject: Subject,
+  { job, progress }: JobFacts,
+  origin: readonly Fact[],
+): Explanation {
+  const told = progress === undefined ? undefined : describeProgress(progress);
+  const cause = describeRunning(job, told);
+  const { usual } = progress ?? {};
+  return toExplanation(subject, [cause], origin, [], {
+    progress:
+      told === undefined
+        ? null
+        : {
+            running_ms: told.runningMs,
+            silent_ms: told.silentMs,
+            median_ms: usual?.medianMs ?? null,
+            p95_ms: usual?.p95Ms ?? null,
+            attempts: usual?.attempts ?? 0,
+          },
+  });
+}
+
+function describeRunning(job: Job, progress: Progress | undefined): Cause {
+  const { id, attempt, startedAt, claimedBy, claimExpiresAt, cancelRequestedAt } = job;
+  const isStopping = cancelRequestedAt !== null;
+  const where = `on process ${claimedBy ?? 'unknown'}`;
+  const hangs = progress?.isOverlong === true ? ' and seems to hang' : '';
+  return {
+    fact: isStopping
+      ? 'it was told to stop, and is still running'
+      : `attempt ${attempt} is running${hangs}`,
+    evidence: progress === undefined ? where : `${progress.text}; ${where}`,
+    at: startedAt,
+    movesAt: claimExpiresAt,
+    movesBy: 'it ends by itself, by its timeout, or when its claim is over',
+    commands: isStopping ? [] : [`ductile job cancel ${id}`],
+  };
+}
+
+function endOf({ job, attempts, breaker, retriedAs }: JobFacts): [Cause, ...Fact[]] {
+  const history: Fact[] = [
+    ...(retriedAs === undefined ? [] : [{ fact: 'it was retried', evidence: `job ${retriedAs}` }]),
+    ...describeUsage(attempts.at(-1)),
+    ...tellAttempts(attempts, job),
+    ...tellBreaker(breaker, job),
+  ];
+  return [
+    { fact: verdictOf(job, attempts), evidence: lastWords(job, attempts), at: job.completedAt },
+    ...history,
+  ];
+}
+
+function verdictOf(job: Job, attempts: readonly Attempt[]): string {
+  const { status, reason } = job;
+  const last = attempts.at(-1);
+  if (status === 'succeeded') {
+    const tries = attempts.length > 1 ? ` with attempt ${job.attempt}` : '';
+    return `it succeeded${tries}${tookOf(last)}`;
+  }
+  if (status === 'cancelled') return 'somebody cancelled it';
+  if (status === 'skipped') return `it was skipped: ${reason ?? 'no reason'}`;
+  if (reason === 'crashes_exhausted') {
+    return `the engine crashed ${plural(job.crashCount, 'time')} while it ran alone, so it was put aside`;
+  }
+  if (reason === 'attempt_failed' || (reason === 'retries_exhausted' && job.maxAttempts === 1)) {
+    const what = status === 'timed_out' ? 'timed out' : 'failed';
+    return `its only attempt ${what}; no other one is allowed (max_attempts: 1)`;
+  }
+  if (reason === 'retries_exhausted') {
+    const how = status === 'timed_out' ? 'the last one timed out' : 'none is left';
+    return `all ${plural(job.maxAttempts, 'attempt')} failed, ${how}`;
+  }
+  if (reason !== null && Object.hasOwn(finals, reason)) return finals[reason] ?? reason;
+  return `it ended as ${status}${reason === null ? '' : ` (${reason})`}, and trying again would not help`;
+}
+
+/** Why no further attempt was made. */
+const finals: Readonly<Record<string, string>> = {
+  plugin_error: 'the plugin said that it failed and that trying again would not help',
+  exit: 'the plugin ended with an exit code that means: do not try again',
+  unknown_command: 'its plugin does not have that command',
+  credential: 'a credential that its plugin needs is missing',
+  state_too_large: 'its state would have been larger than may be',
+  settle_error: 'its result could not be recorded',
+  no_runner: 'no process knows its plugin',
+};
+
+function lastWords({ lastError }: Job, attempts: readonly Attempt[]): string {
+  const last = attempts.at(-1);
+  if (lastError !== null) return firstLine(lastError);
+  if (last === undefined) return 'it never started';
+  return `attempt ${last.attempt}: ${last.cause}`;
+}
+
+/** One line for all that ended alike. */
+function tellAttempts(attempts: readonly Attempt[], job: Job): Fact[] {
+  const earlier = attempts.slice(0, -1);
+  const groups: { attempts: Attempt[]; words: string }[] = [];
+  for (const attempt of earlier) {
+    const words = `${attempt.status}: ${firstLine(attempt.error ?? attempt.cause)}`;
+    const group = groups.at(-1);
+    if (group?.words === words) group.attempts.push(attempt);
+    else groups.push({ attempts: [attempt], words });
+  }
+  const told = groups.slice(-GROUPS_MAX).toReversed();
+  return told.map(({ attempts: [first, ...rest], words }) => {
+    const numbers = `attempt ${first?.attempt ?? job.attempt}`;
+    const last = rest.at(-1);
+    const which = last === undefined ? numbers : `${numbers} to ${last.attempt}`;
+    return { fact: `${which} ${words}`, evidence: 'job_log', at: (last ?? first)?.completedAt };
+  });
+}
+
+const GROUPS_MAX = 3;
+
+function tellBreaker(breaker: BreakerRow | undefined, job: Job): Fact[] {
+  if (breaker === undefined || breaker.state === 'closed') return [];
+  const isOwn = breaker.lastJobId === job.id;
+  return [
+    {
+      fact: `the breaker of ${breaker.plugin} ${breaker.command} is ${breaker.state}${isOwn ? ' since this job' : ''}`,
+      evidence: `${breaker.failureCount} of ${breaker.threshold} failures in a row`,
+      at: breaker.openedAt,
+    },
+  ];
+}
+
+function remedies(facts: JobFacts): string[] {
+  const { job, breaker } = facts;
+  const { id, status, plugin } = job;
+  if (status === 'succeeded') return [`ductile job inspect ${id}`];
+  return [
+    ...repeats(facts),
+    `ductile logs --job ${id}`,
+    ...(breaker === undefined || breaker.state === 'closed'
+      ? []
+      : [`ductile system reset ${quoteShell(plugin)}`]),
+  ];
+}
+
+/** How the work is done again: a step by its run, an init by its plugin, and nothing twice. */
+function repeats({ job, retriedAs, run }: JobFacts): string[] {
+  if (retriedAs !== undefined) return [`ductile why ${retriedAs}`];
+  if (job.runId !== null) {
+    if (run?.revivedAs !== undefined) return [`ductile why ${run.revivedAs}`];
+    const isHalted = run === undefined || run.status === 'halted';
+    return isHalted ? [`ductile run revive ${job.runId}`] : [`ductile why ${job.runId}`];
+  }
+  if (job.command === 'init') return [`ductile plugin init ${quoteShell(job.plugin)}`];
+  return [`ductile job retry ${job.id}`];
+}
+
+/** Nothing of an attempt that was not measured. */
+function describeUsage(attempt: Attempt | undefined): Fact[] {
+  const { cpuMs = null, memoryPeakBytes = null } = attempt ?? {};
+  const parts = [
+    ...(cpuMs === null ? [] : [`${formatDuration(cpuMs)} of CPU time`]),
+    ...(memoryPeakBytes === null ? [] : [`${formatByteSize(memoryPeakBytes)} of memory at most`]),
+  ];
+  if (attempt === undefined || parts.length === 0) return [];
+  const fact = `attempt ${attempt.attempt} used ${parts.join(' and ')}`;
+  return [{ fact, evidence: 'job_log', at: attempt.completedAt }];
+}
+
+function tookOf(attempt: Attempt | undefined): string {
+  if (attempt?.startedAt === undefined || attempt.startedAt === null) return '';
+  const ms = fromTimestamp(attempt.completedAt) - fromTimestamp(attempt.startedAt);
+  return ` in ${formatDuration(Math.max(0, ms))}`;
+}

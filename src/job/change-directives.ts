@@ -1,0 +1,164 @@
+import * as z from 'zod';
+import type { Job, JobDraft } from './job.ts';
+import { jobStatuses, isTerminal, type JobStatus } from './state.ts';
+import { limits } from '../base/limits.ts';
+import type { DirectiveType } from '../directive/type.ts';
+
+const open: readonly JobStatus[] = jobStatuses.filter((status) => !isTerminal(status));
+const ended: readonly JobStatus[] = jobStatuses.filter(isTerminal);
+/** What a bulk retry takes up unless it is told: what ended without success, not by somebody's will. */
+const unsuccessful: readonly JobStatus[] = ['failed', 'timed_out', 'dead'];
+
+/** Which jobs: one by its id, or all that a filter finds. */
+export interface JobChoice {
+  readonly job_id?: string | undefined;
+  readonly plugin?: string | undefined;
+  readonly command?: string | undefined;
+  readonly status?: readonly JobStatus[] | undefined;
+  readonly older_than_ms?: number | undefined;
+  readonly limit: number;
+}
+
+export const cancelType: DirectiveType<JobChoice> = {
+  type: 'job.cancel',
+  lasting: 'A cancelled job stays cancelled; `ductile job retry` does its work as a new one.',
+  summary: 'Stop jobs: queued ones never start, running ones are stopped.',
+  scope: 'jobs:rw',
+  params: choiceOf(open),
+  isRepeatable: true,
+  isResumable: true,
+  sameness: ({ job_id: id }) => (id === undefined ? 'each' : 'toggle'),
+  target: targetOf,
+};
+
+export const retryType: DirectiveType<JobChoice> = {
+  type: 'job.retry',
+  lasting: 'What the jobs do cannot be undone.',
+  summary: 'Do the work of ended jobs again, as new jobs.',
+  scope: 'jobs:rw',
+  params: choiceOf(ended),
+  isRepeatable: true,
+  isResumable: true,
+  // Whether it is under way already is a question to the job, not to who asked before.
+  sameness: () => 'each',
+  target: targetOf,
+};
+
+/** How far a directive over many jobs is, and what became of them. */
+export interface BulkProgress {
+  /** The last job that was looked at, and the newest one that existed when the directive began. */
+  readonly cursor: number;
+  readonly upTo: number;
+  /** How many jobs count toward the limit. */
+  readonly jobs: number;
+  readonly counts: Readonly<Record<string, number>>;
+}
+
+/** Why a retry leaves a job out. Such a job would be found each time, so it doesn't count. */
+export const retrySkips = ['unknown_plugin', 'init', 'run_step'] as const;
+export type RetrySkip = (typeof retrySkips)[number];
+
+export function bulkBegin(upTo: number): BulkProgress {
+  return { cursor: 0, upTo, jobs: 0, counts: {} };
+}
+
+/** Adds the outcomes of one step. */
+export function advanceBulk(
+  { upTo, jobs, counts }: BulkProgress,
+  cursor: number,
+  outcomes: readonly string[],
+): BulkProgress {
+  const sums: Record<string, number> = { ...counts };
+  for (const outcome of outcomes) sums[outcome] = (sums[outcome] ?? 0) + 1;
+  const counted = outcomes.filter((outcome) => !retrySkips.some((skip) => skip === outcome));
+  return { cursor, upTo, jobs: jobs + counted.length, counts: sums };
+}
+
+/** The states that a filter which names none stands for. */
+export function statusesOf(verb: 'cancel' | 'retry', { status }: JobChoice): readonly JobStatus[] {
+  return status ?? (verb === 'cancel' ? open : unsuccessful);
+}
+
+export interface RetryDraft {
+  readonly id: string;
+  readonly actor: string;
+  readonly maxAttempts: number;
+  /** How far from its first cause it is at least. */
+  readonly hops?: number;
+}
+
+/** The same work once more: a new job of the same lineage, under the same key for the plugin. */
+export function draftRetry(job: Job, { id, actor, maxAttempts, hops = 0 }: RetryDraft): JobDraft {
+  return {
+    id,
+    plugin: job.plugin,
+    command: job.command,
+    payload: job.payload,
+    submittedBy: 'directive',
+    actor,
+    maxAttempts,
+    rootJobId: job.rootJobId,
+    retryOf: job.id,
+    idempotencyKey: job.idempotencyKey,
+    hops: Math.max(job.hops, hops),
+    runtimeCaused: job.runtimeCaused,
+    ...(job.parentJobId === null ? {} : { parentJobId: job.parentJobId }),
+    ...(job.sourceEventId === null ? {} : { sourceEventId: job.sourceEventId }),
+    ...(job.eventContextId === null ? {} : { eventContextId: job.eventContextId }),
+    ...(job.dependencyKey === null ? {} : { dependencyKey: job.dependencyKey }),
+    ...(job.dedupeKey === null
+      ? {}
+      : { dedupe: { key: job.dedupeKey, ttlMs: job.dedupeTtlMs ?? 0, blockInFlight: true } }),
+  };
+}
+
+function choiceOf(statuses: readonly JobStatus[]): z.ZodType<JobChoice> {
+  return z
+    .strictObject({
+      job_id: z.string().min(1).optional().describe('one job by its id'),
+      plugin: z.string().min(1).optional().describe('all jobs of this plugin'),
+      command: z.string().min(1).optional().describe('all jobs of this command'),
+      status: z
+        .array(z.enum([...statuses] as [JobStatus, ...JobStatus[]]))
+        .min(1)
+        .optional()
+        .describe('all jobs in one of these states'),
+      older_than_ms: z
+        .int()
+        .min(0)
+        .max(limits.delayMsMax)
+        .optional()
+        .describe('all jobs created longer ago than this'),
+      limit: z
+        .int()
+        .min(1)
+        .max(limits.bulkJobsMax)
+        .default(limits.bulkJobsUsual)
+        .describe('how many jobs at most'),
+    })
+    .refine(isOneOrFiltered, {
+      error:
+        'must name either one job by its id, or a filter: plugin, command, status or older_than_ms',
+    });
+}
+
+function isOneOrFiltered({
+  job_id: id,
+  plugin,
+  command,
+  status,
+  older_than_ms: age,
+}: {
+  readonly job_id?: unknown;
+  readonly plugin?: unknown;
+  readonly command?: unknown;
+  readonly status?: unknown;
+  readonly older_than_ms?: unknown;
+}): boolean {
+  const isFiltered = [plugin, command, status, age].some((part) => part !== undefined);
+  return (id !== undefined) !== isFiltered;
+}
+
+function targetOf({ job_id: id, plugin, command }: JobChoice): string {
+  return id ?? `*:${plugin ?? '*'}:${command ?? '*'}`;
+}

@@ -1,0 +1,225 @@
+import { DuctileError } from '../base/errors.ts';
+import { makeId } from '../base/ids.ts';
+import type { JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import {
+  bulkBegin,
+  cancelType,
+  draftRetry,
+  retryType,
+  statusesOf,
+  type BulkProgress,
+  type JobChoice,
+  type RetrySkip,
+} from './change-directives.ts';
+import type { Job } from './job.ts';
+import { isTerminal, type CancelAnswer } from './state.ts';
+import type { BulkStep, Retry } from '../directive/types.ts';
+import type { JobFilter } from './page-types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Catalog } from '../plugin/catalog.ts';
+import { hopsBehind } from './cause.service.ts';
+import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
+import type { Quota } from '../tenant/quota.service.ts';
+
+export interface JobSeams {
+  readonly ledger: Ledger;
+  readonly processId: string;
+  readonly catalog: () => Catalog;
+  /** The end of a job was asked for, or has come. */
+  readonly onCancel: (jobId: string, answer: CancelAnswer) => void;
+  /** Jobs were queued. */
+  readonly onQueued: () => void;
+  /** What a tenant may have waiting counts here as at any other door. */
+  readonly within: Quota['within'];
+}
+
+export function cancelDirective(seams: JobSeams): DirectiveDefinition<JobChoice> {
+  const { ledger, onCancel } = seams;
+  return {
+    ...cancelType,
+    async plan(choice) {
+      if (choice.job_id === undefined) return planBulk(seams, 'cancel', choice);
+      const job = await mustFind(ledger, choice.job_id);
+      if (isTerminal(job.status)) {
+        return [`${nameOf(job)} is ${job.status} already; nothing would change.`];
+      }
+      if (job.status === 'queued') return [`${nameOf(job)} would be cancelled before it starts.`];
+      return [`${nameOf(job)} is running; its process would be stopped.`];
+    },
+    prepare: ({ job_id: jobId }) => ({
+      work: jobId === undefined ? { kind: 'process' } : { kind: 'job.cancel', jobId },
+    }),
+    execute: (choice, asked) =>
+      inSteps(seams, 'cancel', choice, asked, async (jobs, step) => {
+        const ids = jobs.map(({ id }) => id);
+        const { answers, progress } = await ledger.cancelMany(ids, step);
+        answers.forEach((answer, index) => onCancel(ids[index] ?? '', answer));
+        return progress;
+      }),
+    after({ job_id: jobId }, { outcome }) {
+      if (jobId !== undefined) onCancel(jobId, outcome as CancelAnswer);
+    },
+  };
+}
+
+export function retryDirective(seams: JobSeams): DirectiveDefinition<JobChoice> {
+  const { ledger } = seams;
+  return {
+    ...retryType,
+    async plan(choice) {
+      if (choice.job_id === undefined) return planBulk(seams, 'retry', choice);
+      const job = await mustFind(ledger, choice.job_id);
+      if (!isTerminal(job.status)) {
+        throw new DuctileError('JOB_OPEN', `job ${job.id} is ${job.status}`, { place: job.id });
+      }
+      refuseUnknown(seams, job);
+      refuseInit(job);
+      refuseStep(job);
+      return [`${nameOf(job)}, which is ${job.status}, would be done again as a new job.`];
+    },
+    async prepare({ job_id: jobId }, asked) {
+      if (jobId === undefined) return { work: { kind: 'process' } };
+      const job = await mustFind(ledger, jobId);
+      const hops = await hopsBehind(asked.actor, ledger);
+      return { work: { kind: 'job.retry', retry: toRetry(seams, job, asked, hops) }, jobs: 1 };
+    },
+    async execute(choice, asked) {
+      const hops = await hopsBehind(asked.actor, ledger);
+      return await inSteps(seams, 'retry', choice, asked, async (jobs, step) => {
+        const { plugins } = seams.catalog();
+        const inits = jobs.filter(isInit);
+        const wanted = jobs.filter((job) => !isInit(job) && !isStep(job));
+        const known = wanted.filter(({ plugin }) => plugins.has(plugin));
+        // Whoever walks over the same jobs at this moment has seen that nobody retried them, too.
+        const retries = known.map((job) => ({
+          ...toRetry(seams, job, asked, hops),
+          isFirst: true,
+        }));
+        const brings = { jobs: retries.length, signals: 0 };
+        const skipped = [
+          ...Array<RetrySkip>(wanted.length - known.length).fill('unknown_plugin'),
+          ...Array<RetrySkip>(inits.length).fill('init'),
+          ...Array<RetrySkip>(jobs.length - wanted.length - inits.length).fill('run_step'),
+        ];
+        const { progress } = await seams.within(brings, () =>
+          ledger.retryMany(retries, { ...step, skipped }),
+        );
+        seams.onQueued();
+        return progress;
+      });
+    },
+  };
+}
+
+function toRetry({ catalog }: JobSeams, job: Job, { actor }: Asked, hops: number): Retry {
+  const maxAttempts = catalog().plugins.get(job.plugin)?.retry.maxAttempts ?? job.maxAttempts;
+  return { of: job.id, job: draftRetry(job, { id: makeId(), actor, maxAttempts, hops }) };
+}
+
+function refuseUnknown({ catalog }: JobSeams, { plugin }: Job): void {
+  if (catalog().plugins.has(plugin) || catalog().unloaded.has(plugin)) return;
+  throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${plugin} any more`);
+}
+
+function isInit({ command }: Job): boolean {
+  return command === 'init';
+}
+
+/** Only one that is asked for as such says that the plugin is set up, and lets its jobs go on. */
+function refuseInit(job: Job): void {
+  if (!isInit(job)) return;
+  throw new DuctileError('INPUT_INVALID', `job ${job.id} is the init of ${job.plugin}`, {
+    place: job.id,
+    hint: `Ask for a new one with \`ductile plugin init ${job.plugin}\`.`,
+  });
+}
+
+function isStep({ runId }: Job): boolean {
+  return runId !== null;
+}
+
+/** Alone it would lead to nothing: what follows from a step is its run's to say. */
+function refuseStep(job: Job): void {
+  if (!isStep(job)) return;
+  throw new DuctileError('INPUT_INVALID', `job ${job.id} is step ${job.stepId} of a run`, {
+    place: job.id,
+    hint: `Go on with \`ductile run revive ${job.runId}\`, or \`run retry-from\`.`,
+  });
+}
+
+async function planBulk(
+  { ledger }: JobSeams,
+  verb: 'cancel' | 'retry',
+  choice: JobChoice,
+): Promise<string[]> {
+  const found = await ledger.countJobs({ ...filterOf(verb, choice), limit: choice.limit + 1 });
+  const what = verb === 'cancel' ? 'would be cancelled' : 'would be done again';
+  const besides =
+    verb === 'cancel'
+      ? []
+      : ['Those of plugins that are gone, inits and steps of runs would be passed over.'];
+  if (found <= choice.limit) {
+    return [`${found} ${found === 1 ? 'job' : 'jobs'} ${what}.`, ...besides];
+  }
+  return [
+    `${choice.limit} jobs, the oldest, ${what}.`,
+    'More fit the filter; raise the limit, or ask again for the next ones.',
+    ...besides,
+  ];
+}
+
+function filterOf(verb: 'cancel' | 'retry', choice: JobChoice): Omit<JobFilter, 'limit'> {
+  const { plugin, command, older_than_ms: olderThanMs } = choice;
+  return {
+    status: statusesOf(verb, choice),
+    order: 'oldest',
+    ...(plugin === undefined ? {} : { plugin }),
+    ...(command === undefined ? {} : { command }),
+    ...(olderThanMs === undefined ? {} : { olderThanMs }),
+    // Work that somebody took up again before is not done a third time.
+    ...(verb === 'retry' ? { notRetried: true } : {}),
+  };
+}
+
+/**
+ * Walks from the oldest job to the newest one that existed at the beginning. Each step commits with the
+ * directive's progress, so another process continues after the last step and counts all of them.
+ */
+async function inSteps(
+  { ledger, processId }: JobSeams,
+  verb: 'cancel' | 'retry',
+  choice: JobChoice,
+  { directiveId, progress: reached, signal }: Asked,
+  take: (jobs: readonly Job[], step: BulkStep) => Promise<BulkProgress>,
+): Promise<JsonObject> {
+  let progress = (reached as BulkProgress | null) ?? (await beginBulk(ledger));
+  while (progress.jobs < choice.limit) {
+    if (signal.aborted) throw new DuctileError('STOPPING', `stopped after ${progress.jobs} jobs`);
+    const limit = Math.min(limits.bulkStepJobs, choice.limit - progress.jobs);
+    const range = { beforeSeq: progress.cursor, upToSeq: progress.upTo };
+    const jobs = await ledger.jobs({ ...filterOf(verb, choice), ...range, limit });
+    const cursor = jobs.at(-1)?.seq;
+    if (cursor === undefined) break;
+    const step = { directiveId, processId, before: progress, cursor, skipped: [] };
+    progress = await take(jobs, step);
+  }
+  const { terminal, ...counts } = progress.counts;
+  const unchanged = terminal === undefined ? {} : { unchanged: terminal };
+  return { jobs: progress.jobs, ...counts, ...unchanged };
+}
+
+async function beginBulk(ledger: Ledger): Promise<BulkProgress> {
+  const [newest] = await ledger.jobs({ limit: 1 });
+  return bulkBegin(newest?.seq ?? 0);
+}
+
+async function mustFind(ledger: Ledger, id: string): Promise<Job> {
+  const job = await ledger.job(id);
+  if (job !== undefined) return job;
+  throw new DuctileError('JOB_NOT_FOUND', `there is no job ${id}`, { place: id });
+}
+
+function nameOf({ id, plugin, command }: Job): string {
+  return `job ${id} (${plugin} ${command})`;
+}

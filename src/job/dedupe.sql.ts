@@ -1,0 +1,189 @@
+import type { JobDraft } from './job.ts';
+import { isTerminal } from './state.ts';
+import { defineRows, type Row, type RowsStatement, type Transaction } from '../ledger/dialect.ts';
+import type { Closing } from '../ledger/ledger.ts';
+import { text } from './job-row.sql.ts';
+
+/**
+ * Answers, for each keyed job that is not to be added, with the job that does or did its work. Of
+ * several with one target in a batch, the first decides for the strict ones after it; the lenient
+ * ones, which only a success can block, share the fate of the last of them.
+ */
+export async function findDuplicates(
+  tx: Transaction,
+  jobs: readonly JobDraft[],
+): Promise<Map<string, string>> {
+  const groups = [...groupByTarget(jobs).values()];
+  const duplicates = await takeKeys(
+    tx,
+    groups.flatMap((group) => group.slice(0, 1)),
+  );
+  const wide = groups.filter((group) => group.length > 1);
+  if (wide.length === 0) return duplicates;
+  const lastOf = (group: readonly JobDraft[]): JobDraft | undefined =>
+    group.slice(1).findLast(({ dedupe }) => dedupe?.blockInFlight === false);
+  const refused = await takeKeys(
+    tx,
+    wide.flatMap((group) => lastOf(group) ?? []),
+  );
+  for (const group of wide) {
+    const [first, ...others] = group;
+    const decided = first?.id ?? '';
+    const strictHolder = duplicates.get(decided) ?? decided;
+    const lenientHolder = refused.get(lastOf(group)?.id ?? '');
+    for (const { id, dedupe } of others) {
+      const holder = dedupe?.blockInFlight === true ? strictHolder : lenientHolder;
+      if (holder !== undefined) duplicates.set(id, holder);
+    }
+  }
+  return duplicates;
+}
+
+function groupByTarget(jobs: readonly JobDraft[]): Map<string, JobDraft[]> {
+  const groups = new Map<string, JobDraft[]>();
+  for (const job of jobs) {
+    if (job.dedupe === undefined) continue;
+    const target = targetOf(job.dedupe.key, job.plugin, job.command);
+    const group = groups.get(target);
+    if (group === undefined) groups.set(target, [job]);
+    else group.push(job);
+  }
+  return groups;
+}
+
+/**
+ * Takes the dedupe row of each job, all of different targets, and answers for each that is refused
+ * with the job that holds it. The row is taken by one conditional upsert, so of two hosts only one
+ * succeeds; a refusal locks the row too, so its holder is still there to be named.
+ */
+async function takeKeys(tx: Transaction, jobs: readonly JobDraft[]): Promise<Map<string, string>> {
+  if (jobs.length === 0) return new Map();
+  // A fixed order of locks, so that two batches with the same keys cannot deadlock.
+  const ordered = jobs
+    .map((job) => ({ job, target: targetOf(job.dedupe?.key ?? '', job.plugin, job.command) }))
+    .sort((a, b) => (a.target < b.target ? -1 : 1))
+    .map(({ job }) => job);
+  const strict = ordered.filter(({ dedupe }) => dedupe?.blockInFlight === true);
+  const lenient = ordered.filter(({ dedupe }) => dedupe?.blockInFlight === false);
+  const taken = [
+    ...(await tx.each(takeUnlessBlocked, strict.map(toDedupeRow))),
+    ...(await tx.each(takeUnlessSucceeded, lenient.map(toDedupeRow))),
+  ];
+  const takenIds = new Set(taken.map((row) => text(row, 'job_id')));
+  return findHolders(
+    tx,
+    ordered.filter(({ id }) => !takenIds.has(id)),
+  );
+}
+
+/** The job that has the key of each of these, unless it is on the ledger itself. */
+export async function findHolders(
+  tx: Transaction,
+  jobs: readonly JobDraft[],
+): Promise<Map<string, string>> {
+  const rows = await tx.each(selectHolders, jobs.map(toDedupeRow));
+  return new Map(rows.map((row) => [text(row, 'asked'), text(row, 'holder')]));
+}
+
+function targetOf(key: string, plugin: string, command: string): string {
+  return JSON.stringify([key, plugin, command]);
+}
+
+function toDedupeRow(job: JobDraft): Row {
+  const { id, plugin, command, dedupe } = job;
+  return { dedupe_key: dedupe?.key ?? null, plugin, command, job_id: id };
+}
+
+const dedupeColumns = {
+  dedupe_key: 'text',
+  plugin: 'text',
+  command: 'text',
+  job_id: 'text',
+} as const;
+
+/**
+ * Both forms pass a holder whose time is over, and leave alone the row of a job that is asked for
+ * again: it may have ended since, and would then hold its key for ever.
+ */
+function takeDedupe(inFlight: 'blocks' | 'is-passed'): RowsStatement {
+  return defineRows({
+    columns: dedupeColumns,
+    sql: (r, d) => `insert into ${d.table('job_dedupe')} as d
+      (dedupe_key, plugin, command, job_id, blocks_until)
+      select ${r('dedupe_key')}, ${r('plugin')}, ${r('command')}, ${r('job_id')}, null ${r.from}
+      where not exists (select 1 from ${d.table('job_queue')} j where j.id = ${r('job_id')})
+      on conflict (dedupe_key, plugin, command) do update
+        set job_id = excluded.job_id,
+          blocks_until = case when d.job_id = excluded.job_id then d.blocks_until end
+        where d.job_id = excluded.job_id
+          or d.blocks_until <= (select ${d.now})
+          ${inFlight === 'is-passed' ? 'or d.blocks_until is null' : ''}
+      returning job_id`,
+  });
+}
+
+const takeUnlessBlocked = takeDedupe('blocks');
+const takeUnlessSucceeded = takeDedupe('is-passed');
+
+/** Gives nothing for a job that is on the ledger already: that one is not a duplicate but itself. */
+const selectHolders = defineRows({
+  columns: dedupeColumns,
+  sql: (r, d) =>
+    `select q.asked, q.holder from ${r.lateral(
+      `select ${r('job_id')} as asked, h.job_id as holder from ${d.table('job_dedupe')} h
+      where h.dedupe_key = ${r('dedupe_key')} and h.plugin = ${r('plugin')}
+        and h.command = ${r('command')}
+        and not exists (select 1 from ${d.table('job_queue')} j where j.id = ${r('job_id')})`,
+    )}`,
+});
+
+/** A success keeps its key taken for its time; any other final end gives the key back. */
+export async function recordDedupe(tx: Transaction, closed: readonly Closing[]): Promise<void> {
+  const keyed = closed
+    .filter(({ job, ending }) => job.dedupeKey !== null && isTerminal(ending.status))
+    .sort((a, b) => ((a.job.dedupeKey ?? '') < (b.job.dedupeKey ?? '') ? -1 : 1));
+  const succeeded = keyed.filter(({ ending }) => ending.status === 'succeeded');
+  const others = keyed.filter(({ ending }) => ending.status !== 'succeeded');
+  if (succeeded.length > 0) await tx.each(keepKey, lastOfEachKey(succeeded).map(toKeyRow));
+  if (others.length > 0) await tx.each(giveKeyBack, others.map(toKeyRow));
+}
+
+function lastOfEachKey(closings: readonly Closing[]): Closing[] {
+  const byKey = new Map(
+    closings.map((closing) => {
+      const { dedupeKey, plugin, command } = closing.job;
+      return [targetOf(dedupeKey ?? '', plugin, command), closing];
+    }),
+  );
+  return [...byKey.values()];
+}
+
+function toKeyRow({ job }: Closing): Row {
+  return {
+    dedupe_key: job.dedupeKey,
+    plugin: job.plugin,
+    command: job.command,
+    job_id: job.id,
+    ttl_ms: job.dedupeTtlMs ?? 0,
+  };
+}
+
+const keyColumns = { ...dedupeColumns, ttl_ms: 'int' } as const;
+
+const keepKey = defineRows({
+  columns: keyColumns,
+  sql: (r, d) => `insert into ${d.table('job_dedupe')}
+    (dedupe_key, plugin, command, job_id, blocks_until)
+    select ${r('dedupe_key')}, ${r('plugin')}, ${r('command')}, ${r('job_id')},
+      ${d.nowPlus(r('ttl_ms'))} ${r.from}
+    where true
+    on conflict (dedupe_key, plugin, command) do update
+      set job_id = excluded.job_id, blocks_until = excluded.blocks_until`,
+});
+
+const giveKeyBack = defineRows({
+  columns: keyColumns,
+  sql: (r, d) => `delete from ${d.table('job_dedupe')}
+    where (dedupe_key, plugin, command, job_id) in (select ${r('dedupe_key')}, ${r('plugin')},
+      ${r('command')}, ${r('job_id')} ${r.from})`,
+});

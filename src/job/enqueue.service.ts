@@ -1,0 +1,147 @@
+import { fromTimestamp } from '../base/clock.ts';
+import { DuctileError } from '../base/errors.ts';
+import { makeGatherer } from '../base/gather.ts';
+import { makeId } from '../base/ids.ts';
+import type { JsonObject } from '../base/json.ts';
+import { toKeptText } from '../base/kept-text.ts';
+import { limits } from '../base/limits.ts';
+import type { Dedupe, JobDraft } from './job.ts';
+import type { ContextDraft, Enqueued, Ledger } from '../ledger/ledger.ts';
+import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
+import { checkPayload } from '../plugin/payload.ts';
+import { descentOf } from './cause.service.ts';
+import type { Submission } from '../engine/engine.ts';
+
+/** The one door in: everything that is accepted from outside passes here and is committed. */
+export interface Door {
+  submit(submission: Submission): Promise<Enqueued>;
+}
+
+/** A job as it is put on the ledger, with the baggage that it begins with. */
+export interface DraftedJob {
+  readonly job: JobDraft;
+  readonly context: ContextDraft | undefined;
+}
+
+export function makeDoor(
+  ledger: Ledger,
+  catalog: () => Catalog,
+  dedupeTtlMs: () => number,
+  onEnqueued: (enqueued: readonly Enqueued[]) => void,
+  /** Something was accepted that is due in this time. */
+  onDelayed: (ms: number) => void,
+): Door {
+  const enqueue = makeGatherer<DraftedJob, Enqueued>(async (batch) => {
+    const enqueued = await ledger.enqueue({
+      jobs: batch.map(({ job }) => job),
+      contexts: batch.flatMap(({ context }) => context ?? []),
+    });
+    onEnqueued(enqueued);
+    for (const { job } of batch) if (job.due !== undefined) onDelayed(untilDue(job.due));
+    return enqueued;
+  });
+  return {
+    submit: async (submission) =>
+      await enqueue(await draftJob(submission, catalog(), dedupeTtlMs())),
+  };
+}
+
+export interface DraftOptions {
+  /** The payload as the ledger keeps it, if the caller has that already. */
+  readonly kept?: string;
+  /** Accepts a job of a plugin that did not load: a delivery must not be lost, so its job waits. */
+  readonly mayWait?: boolean;
+}
+
+/** Refuses a plugin that isn't there, and a payload that its command can't take. */
+export async function draftJob(
+  submission: Submission,
+  catalog: Catalog,
+  dedupeTtlMs: number,
+  { kept, mayWait = false }: DraftOptions = {},
+): Promise<DraftedJob> {
+  const isAwaited = mayWait && catalog.unloaded.has(submission.plugin);
+  const plugin = isAwaited ? undefined : findPlugin(submission, catalog);
+  const draft = toDraft(submission, attemptsOf(plugin, submission.command), dedupeTtlMs, kept);
+  // Most commands have no schema, and their jobs should not wait for a turn of their own.
+  if (plugin?.manifest.commands[submission.command]?.inputSchema !== undefined) {
+    await checkPayload(plugin, submission.command, submission.payload);
+  }
+  return draft;
+}
+
+function findPlugin(submission: Submission, catalog: Catalog): Plugin {
+  const plugin = catalog.plugins.get(submission.plugin);
+  if (plugin === undefined) {
+    throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${submission.plugin}`);
+  }
+  if (lookupCommand(plugin, submission.command) === undefined) {
+    const known = Object.keys(plugin.manifest.commands).join(', ');
+    const message = `the plugin ${plugin.name} has no command ${submission.command}`;
+    throw new DuctileError('COMMAND_NOT_FOUND', message, { hint: `It has: ${known}.` });
+  }
+  return plugin;
+}
+
+function toDraft(
+  submission: Submission,
+  maxAttempts: number,
+  dedupeTtlMs: number,
+  payload = toKeptText(submission.payload, 'payload'),
+): DraftedJob {
+  const context = toContext(submission.context);
+  const dedupe = toDedupe(submission, dedupeTtlMs);
+  const { dependencyKey } = submission;
+  return {
+    context,
+    job: {
+      id: submission.id ?? makeId(),
+      plugin: submission.plugin,
+      command: submission.command,
+      payload,
+      submittedBy: submission.submittedBy,
+      actor: submission.actor,
+      maxAttempts,
+      ...(dedupe === undefined
+        ? {}
+        : { dedupe: { ...dedupe, blockInFlight: blocksInFlight(submission) } }),
+      ...(dependencyKey === undefined ? {} : { dependencyKey }),
+      ...(submission.due === undefined ? {} : { due: submission.due }),
+      ...(submission.isAwaited === true ? { isAwaited: true } : {}),
+      ...(context === undefined ? {} : { eventContextId: context.id }),
+      ...descentOf(submission.cause),
+    },
+  };
+}
+
+/** Whoever says for how long means that it is to be done once in that time, not only once after another. */
+function blocksInFlight({ blockInFlight, dedupeTtlMs }: Submission): boolean {
+  return blockInFlight ?? dedupeTtlMs !== undefined;
+}
+
+/** The baggage that a chain begins with. */
+export function toContext(baggage: JsonObject | undefined): ContextDraft | undefined {
+  if (baggage === undefined) return undefined;
+  return { id: makeId(), accumulated: toKeptText(baggage, 'context') };
+}
+
+export function toDedupe(
+  { dedupeKey: key, dedupeTtlMs }: Pick<Submission, 'dedupeKey' | 'dedupeTtlMs'>,
+  usualTtlMs: number,
+): Pick<Dedupe, 'key' | 'ttlMs'> | undefined {
+  if (key === undefined) return undefined;
+  toKeptText(key, 'dedupe_key', limits.dedupeKeyBytesMax);
+  return { key, ttlMs: dedupeTtlMs ?? usualTtlMs };
+}
+
+/** The database's clock decides; ours only says when to look. */
+export function untilDue(due: NonNullable<JobDraft['due']>): number {
+  const ms = 'inMs' in due ? due.inMs : fromTimestamp(due.at) - Date.now();
+  return Math.min(ms, limits.timerMsMax);
+}
+
+/** Who asks how a plugin is, or sets it up, wants to know what came of it and not of the fourth try. */
+function attemptsOf(plugin: Plugin | undefined, command: string): number {
+  if (command === 'health' || command === 'init') return 1;
+  return plugin?.retry.maxAttempts ?? limits.attemptsMax;
+}

@@ -1,0 +1,220 @@
+import * as z from 'zod';
+import { fromTimestamp, toTimestamp } from '../base/clock.ts';
+import type { Timestamp } from '../base/clock.ts';
+import { parseDuration } from '../base/duration.ts';
+import { moment, text as textField } from '../base/fields.ts';
+import { limits } from '../base/limits.ts';
+import { logLevels } from '../base/log-ring.ts';
+import { commandName, pluginName } from '../config/fields.ts';
+import { attemptStatuses } from './attempt.ts';
+import type { Attempt } from './attempt.ts';
+import { submitters } from './job.ts';
+import type { AttemptFilter, AttemptPageFilter, AttemptPlace } from './attempt-types.ts';
+import { defineOperation } from '../operation/define.ts';
+import { ID_LENGTH } from '../operation/find-by-id.ts';
+import { findJob, jobId, limit } from './operations.ts';
+import { attemptShape, showAttempt } from './shapes.service.ts';
+
+const since = z
+  .string()
+  .refine((text) => toMoment(text, 0) !== undefined, 'must be a moment or a duration')
+  .describe(
+    'oldest first from here on: a moment such as 2026-11-15T08:00:00Z, or 15m for so long ago',
+  );
+
+/** Where a page ended: when the last attempt ended, and which it was; and that what came before is next. */
+const cursorPattern =
+  /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)_([0-9a-f-]{36}-\d{1,9})(_before)?$/;
+
+export const listLogs = defineOperation({
+  name: 'job.logs',
+  summary: 'List finished attempts with what they said, newest first unless told where to begin.',
+  effect: 'read',
+  needs: 'ledger',
+  scope: 'jobs:ro',
+  input: z.strictObject({
+    plugin: pluginName().optional().describe('only attempts of this plugin'),
+    job_id: jobId.optional(),
+    correlation_id: textField()
+      .optional()
+      .describe('only attempts of the chain that began with this job or signal'),
+    command: commandName().optional().describe('only attempts of this command'),
+    status: z.enum(attemptStatuses).optional().describe('only attempts that ended so'),
+    submitted_by: z
+      .enum(submitters)
+      .optional()
+      .describe('only attempts of jobs that came this way'),
+    since: since.optional(),
+    from: moment().optional().describe('only attempts that ended at this time or later'),
+    to: moment().optional().describe('only attempts that ended before this time'),
+    query: textField()
+      .optional()
+      .describe('only attempts whose error, stderr or result contains this, in any case'),
+    include_result: z
+      .boolean()
+      .default(true)
+      .describe('whether `result` is shown (default: true); without it, it is null'),
+    cursor: z
+      .string()
+      .regex(cursorPattern, 'must be the `next_cursor` of a page')
+      .optional()
+      .describe('go on after a page, in its order: its `next_cursor`'),
+    limit,
+  }),
+  output: z.object({
+    logs: z.array(attemptShape),
+    next_cursor: z
+      .string()
+      .nullable()
+      .describe(
+        'where the next page begins; null after the oldest, and where nothing has come since. ' +
+          `A page ends early, even empty, after ${limits.searchVisitMax} attempts that don't fit`,
+      ),
+  }),
+  errors: ['INPUT_INVALID', 'JOB_NOT_FOUND', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/job-logs' },
+  cli: {
+    flags: {
+      plugin: '-p, --plugin <name>',
+      job_id: '-j, --job <id>',
+      correlation_id: '--correlation <id>',
+      status: '-s, --status <state>',
+      since: '--since <when>',
+      cursor: '--cursor <cursor>',
+      limit: '-n, --limit <count>',
+    },
+    examples: [
+      'ductile job logs --plugin mail -v',
+      'ductile job logs --job 0199a1b2',
+      'ductile job logs --query refused --from 2026-11-15T00:00:00Z',
+    ],
+  },
+  async run({ engine }, { job_id: id, limit: rows, include_result: hasResult, ...given }) {
+    // An attempt may outlive its job's row, so a whole id is not looked up.
+    const whole =
+      id === undefined || id.length === ID_LENGTH ? id : (await findJob({ engine }, id)).id;
+    const { since: begin, cursor } = given;
+    const { attempts, cut } = await engine.ledger.attemptPage({
+      limit: rows,
+      ...narrow(given),
+      ...(whole === undefined ? {} : { jobId: whole }),
+      ...(begin === undefined ? {} : { since: await readMoment(engine.ledger, begin) }),
+      ...placeOf(cursor),
+    });
+    const logs = attempts.map(showAttempt);
+    return {
+      logs: hasResult ? logs : logs.map((log) => ({ ...log, result: null })),
+      next_cursor: cursorOf(attempts, cut, rows, given),
+    };
+  },
+});
+
+interface Narrowing {
+  readonly plugin?: string | undefined;
+  readonly command?: string | undefined;
+  readonly status?: Attempt['status'] | undefined;
+  readonly submitted_by?: string | undefined;
+  readonly correlation_id?: string | undefined;
+  readonly from?: Timestamp | undefined;
+  readonly to?: Timestamp | undefined;
+  readonly query?: string | undefined;
+}
+
+/** The filters that are the ledger's own, in its words. */
+function narrow(given: Narrowing): Partial<AttemptPageFilter> {
+  const { plugin, command, status, from, to, query } = given;
+  const { submitted_by: submittedBy, correlation_id: correlationId } = given;
+  const named = { plugin, command, status, submittedBy, correlationId, from, to, query };
+  return Object.fromEntries(Object.entries(named).filter(([, value]) => value !== undefined));
+}
+
+export const systemLogs = defineOperation({
+  name: 'system.logs',
+  summary: 'Show what the server itself said lately, oldest first.',
+  effect: 'read',
+  needs: 'server',
+  isForRoot: true,
+  scope: 'system:ro',
+  input: z.strictObject({
+    level: z.enum(logLevels).optional().describe('only this level and worse'),
+    component: z.string().max(100).optional().describe('only this part of the server'),
+    since: since.optional(),
+    after: z
+      .int()
+      .min(0)
+      .optional()
+      .describe('only lines after this one: the `last_seq` of before'),
+    limit,
+  }),
+  output: z.object({
+    process_id: z.string().describe('whose log it is; another one begins to count anew'),
+    last_seq: z.int().describe('the number of the last line, shown or not'),
+    logs: z.array(
+      z.object({
+        seq: z.int(),
+        timestamp: z.string(),
+        level: z.enum(logLevels),
+        component: z.string(),
+        message: z.string(),
+        fields: z.record(z.string(), z.unknown()),
+      }),
+    ),
+  }),
+  errors: ['INPUT_INVALID'],
+  http: { method: 'GET', path: '/system/logs' },
+  cli: {
+    flags: { limit: '-n, --limit <count>' },
+    examples: ['ductile system logs --level warn', 'ductile logs --core --follow'],
+  },
+  run({ engine }, { since: from, level, component, after, limit: rows }) {
+    const begin = from === undefined ? undefined : toMoment(from, Date.now());
+    const logs = engine.ring.read({
+      limit: rows,
+      ...(level === undefined ? {} : { level }),
+      ...(component === undefined ? {} : { component }),
+      ...(begin === undefined ? {} : { since: begin }),
+      ...(after === undefined ? {} : { after }),
+    });
+    const isCut = logs.length === rows && (after !== undefined || begin !== undefined);
+    const last = isCut ? (logs.at(-1)?.seq ?? 0) : engine.ring.last;
+    return Promise.resolve({ process_id: engine.processId, last_seq: last, logs });
+  },
+});
+
+/** The ledger's own clock says what is so long ago, because it also wrote the times. */
+async function readMoment(ledger: { now(): Promise<Timestamp> }, text: string): Promise<Timestamp> {
+  return toMoment(text, fromTimestamp(await ledger.now())) ?? text;
+}
+
+function toMoment(text: string, nowMs: number): Timestamp | undefined {
+  const duration = parseDuration(text);
+  if (duration.ok) return toTimestamp(Math.max(0, nowMs - duration.ms));
+  const ms = /^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d)?)?$/.test(text) ? Date.parse(text) : NaN;
+  return Number.isNaN(ms) ? undefined : toTimestamp(ms);
+}
+
+function placeOf(cursor = ''): Pick<AttemptFilter, 'after' | 'before'> {
+  const [, completedAt, logId, before] = cursorPattern.exec(cursor) ?? [];
+  if (completedAt === undefined || logId === undefined) return {};
+  const place = { completedAt, logId };
+  return before === undefined ? { after: place } : { before: place };
+}
+
+/** Oldest first there may always be more to come; newest first there is an end. */
+function cursorOf(
+  attempts: readonly Attempt[],
+  cut: AttemptPlace | undefined,
+  rows: number,
+  given: { readonly since?: string | undefined; readonly cursor?: string | undefined },
+): string | null {
+  const { cursor } = given;
+  const last = attempts.at(-1);
+  const end = cut ?? (last && { completedAt: last.completedAt, logId: last.id });
+  const place = end && `${end.completedAt}_${end.logId}`;
+  const isNewestFirst = cursor === undefined ? given.since === undefined : cursor.endsWith(BEFORE);
+  if (!isNewestFirst) return place ?? cursor ?? null;
+  const isOver = cut === undefined && attempts.length < rows;
+  return place === undefined || isOver ? null : `${place}${BEFORE}`;
+}
+
+const BEFORE = '_before';

@@ -1,0 +1,253 @@
+import * as z from 'zod';
+import { DuctileError, toDuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import { moment, text } from '../base/fields.ts';
+import { parseStored } from '../base/json.ts';
+import { commandName, pluginName } from '../config/fields.ts';
+import { submitters, type Job } from './job.ts';
+import { jobStatuses } from './state.ts';
+import type { JobStatus } from './state.ts';
+import type { JobFilter } from './page-types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Context } from '../operation/context.ts';
+import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
+import { defineOperation } from '../operation/define.ts';
+import { findById } from '../operation/find-by-id.ts';
+import {
+  findRetries,
+  jobActions,
+  listedJobShape,
+  listJobActions,
+  showListedJobs,
+} from './retries.service.ts';
+import { isVisible } from '../access/visibility.operations.ts';
+import {
+  attemptShape,
+  jobShape,
+  showAttempt,
+  showJob,
+  showSignal,
+  signalShape,
+} from './shapes.service.ts';
+
+const ROWS_USUAL = 50;
+
+/** A job's id, or the beginning of one. */
+export const jobId = z
+  .string()
+  .toLowerCase()
+  .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a job, or at least its first 4 characters')
+  .describe('the id of a job, or its beginning when that fits only one recent job');
+
+export const limit = z
+  .int()
+  .min(1)
+  .max(limits.pageRowsMax)
+  .default(ROWS_USUAL)
+  .describe(`how many rows at most (${ROWS_USUAL} unless told)`);
+
+export const cursor = z.string().max(200).describe('go on after a page: its `next_cursor`');
+
+export const totalIs = z
+  .enum(['exact', 'at_least'])
+  .describe(`\`at_least\`: there are more; counting stops after ${limits.countRowsMax} rows`);
+
+export const nextCursor = z
+  .string()
+  .nullable()
+  .describe(
+    'of the next page; null at the end. ' +
+      `A page ends early, even empty, after ${limits.listVisitMax} rows that don't fit`,
+  );
+
+/** Other words for a status that people and older programs use. */
+const synonyms: Readonly<Record<string, JobStatus>> = {
+  pending: 'queued',
+  ok: 'succeeded',
+  error: 'failed',
+};
+
+export const status = z
+  .enum([...jobStatuses, 'pending', 'ok', 'error'])
+  .transform((word) => synonyms[word] ?? (word as JobStatus));
+
+export const listJobs = defineOperation({
+  name: 'job.list',
+  summary: 'List jobs, newest first.',
+  effect: 'read',
+  needs: 'ledger',
+  scope: 'jobs:ro',
+  input: z.strictObject({
+    plugin: pluginName().optional().describe('only jobs of this plugin'),
+    command: commandName().optional().describe('only jobs of this command'),
+    status: z.array(status).min(1).optional().describe('only jobs in one of these states'),
+    submitted_by: z.enum(submitters).optional().describe('only jobs that came this way'),
+    from: moment().optional().describe('only jobs created at this time or later'),
+    to: moment().optional().describe('only jobs created before this time'),
+    query: text().optional().describe('only jobs whose last error contains this'),
+    limit,
+    cursor: cursor.optional(),
+  }),
+  output: z.object({
+    jobs: z.array(listedJobShape),
+    total: z.int().describe('how many jobs there are in all pages, or at least are'),
+    total_is: totalIs,
+    next_cursor: nextCursor,
+  }),
+  errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/jobs' },
+  cli: {
+    flags: {
+      plugin: '-p, --plugin <name>',
+      status: '-s, --status <states>',
+      limit: '-n, --limit <count>',
+    },
+    examples: ['ductile job list', 'ductile job list --plugin mail --status failed,dead -n 10'],
+    watch: true,
+    table: {
+      rows: 'jobs',
+      columns: [
+        ['ID', 'job_id'],
+        ['PLUGIN', 'plugin'],
+        ['COMMAND', 'command'],
+        ['STATUS', 'status'],
+        ['ATTEMPT', 'attempt'],
+        ['CREATED', 'created_at'],
+        ['COMPLETED', 'completed_at'],
+        ['BY', 'submitted_by', 'detail'],
+        ['ACTOR', 'actor', 'detail'],
+        ['DEPENDENCY', 'dependency', 'detail'],
+        ['REASON', 'reason', 'detail'],
+        ['RETRIED AS', 'retried_as', 'detail'],
+        ['ERROR', 'last_error'],
+      ],
+      empty: 'There are no such jobs.',
+    },
+  },
+  async run({ engine: { ledger } }, { cursor: after, status: states, limit: rows, ...rest }) {
+    const filter = {
+      ...toFilter(rest),
+      ...(states === undefined ? {} : { status: states }),
+    };
+    const epoch = await epochOf(ledger);
+    const beforeSeq = after === undefined ? {} : { beforeSeq: continueAfter('j', epoch, after) };
+    const [{ jobs, next }, total] = await Promise.all([
+      ledger.jobPage({ ...filter, ...beforeSeq, limit: rows }),
+      ledger.countJobPage({ ...filter, limit: rows, visitMax: limits.countRowsMax }),
+    ]);
+    return {
+      jobs: await showListedJobs(ledger, jobs),
+      total: total.count,
+      total_is: total.isExact ? ('exact' as const) : ('at_least' as const),
+      next_cursor: next === undefined ? null : writeCursor('j', epoch, [next]),
+    };
+  },
+});
+
+export const inspectJob = defineOperation({
+  name: 'job.inspect',
+  summary: 'Tell the whole story of one job.',
+  effect: 'read',
+  needs: 'ledger',
+  scope: 'jobs:ro',
+  input: z.strictObject({ id: jobId }),
+  output: listedJobShape.extend({
+    actions: z.array(z.enum(jobActions)).describe('what would work now; `revive` is of its run'),
+    waiting: z
+      .string()
+      .nullable()
+      .describe('`dependency <key>, held by job <id>`, when that is what it waits for'),
+    payload: z
+      .unknown()
+      .describe(
+        'secrets are masked for all but its caller and administrators; null if its signal is hidden',
+      ),
+    result: z.unknown().describe('what the last attempt answered, covered like the payload'),
+    attempts: z.array(attemptShape),
+    signals: z.array(signalShape).describe('what it emitted'),
+    cause: signalShape.nullable().describe('the signal that caused it'),
+    parent: jobShape.nullable(),
+    children: z.array(jobShape).describe('the jobs that its signals caused'),
+  }),
+  errors: ['INPUT_INVALID', 'JOB_NOT_FOUND', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/job/:id' },
+  cli: {
+    positionals: ['id'],
+    also: ['show'],
+    examples: ['ductile job inspect 0199a1b2', 'ductile job inspect 0199a1b2 -v'],
+  },
+  async run({ engine, principal }, { id }) {
+    const job = await findJob({ engine }, id);
+    const { ledger } = engine;
+    const { parentJobId, sourceEventId } = job;
+    const page = { limit: limits.pageRowsMax };
+    const [waiting, retried, attempts, signals, children, parent, [cause]] = await Promise.all([
+      findHolder(ledger, job),
+      findRetries(ledger, [job]),
+      ledger.attempts([job.id]),
+      ledger.signals({ jobId: job.id, ...page }),
+      ledger.jobs({ parentJobId: job.id, order: 'oldest', ...page }),
+      parentJobId === null ? undefined : ledger.job(parentJobId),
+      sourceEventId === null ? [] : ledger.signals({ id: sourceEventId, limit: 1 }),
+    ]);
+    return {
+      ...showJob(job),
+      retried_as: retried.get(job.id) ?? null,
+      actions: await listJobActions(ledger, job, retried.has(job.id)),
+      waiting,
+      payload: parseStored(job.payload),
+      result: parseStored(attempts.at(-1)?.result ?? null),
+      attempts: attempts.map(showAttempt),
+      signals: signals.filter((signal) => isVisible(signal, principal)).map(showSignal),
+      cause: cause === undefined || !isVisible(cause, principal) ? null : showSignal(cause),
+      parent: parent === undefined ? null : showJob(parent),
+      children: children.map(showJob),
+    };
+  },
+});
+
+/** What is told of a job that waits for others of its dependency key. */
+async function findHolder(ledger: Ledger, job: Job): Promise<string | null> {
+  const { dependencyKey, status: now, nextRetryAt } = job;
+  if (dependencyKey === null || now !== 'queued' || nextRetryAt !== null) return null;
+  const holder = await ledger.dependencyHolder(dependencyKey);
+  if (holder === undefined || holder.id === job.id) return null;
+  const how = holder.isRunning ? 'held by job' : 'first in line is job';
+  return `dependency ${dependencyKey}, ${how} ${holder.id}`;
+}
+
+/** What lists of jobs can be narrowed down to, besides their state. */
+interface Narrowing {
+  readonly plugin?: string | undefined;
+  readonly command?: string | undefined;
+  readonly submitted_by?: string | undefined;
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+  readonly query?: string | undefined;
+}
+
+export function toFilter({ submitted_by: submittedBy, ...rest }: Narrowing): Partial<JobFilter> {
+  const given = Object.entries({ ...rest, submittedBy }).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(given);
+}
+
+/** The job with this id, or the only one whose id begins so. The error says when a run has the id. */
+export async function findJob(
+  { engine: { ledger } }: Pick<Context, 'engine'>,
+  id: string,
+): Promise<Job> {
+  try {
+    return await findById(id, {
+      noun: 'job',
+      missing: 'JOB_NOT_FOUND',
+      exact: () => ledger.job(id),
+      beginning: (page) => ledger.jobs(page),
+    });
+  } catch (thrown) {
+    const { code } = toDuctileError(thrown);
+    const isRun = code === 'JOB_NOT_FOUND' && (await ledger.run(id)) !== undefined;
+    if (!isRun) throw thrown;
+    const hint = `It is the id of a run. Use GET /runs/${id} or \`ductile run show ${id}\`.`;
+    throw new DuctileError(code, `there is no job ${id}`, { place: id, hint });
+  }
+}

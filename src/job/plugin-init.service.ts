@@ -1,0 +1,213 @@
+import * as z from 'zod';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { makeId } from '../base/ids.ts';
+import type { Log } from '../base/log.ts';
+import { suggest } from '../config/nearest.ts';
+import { pluginName } from '../config/fields.ts';
+import type { InitWish, PluginHealth } from '../config/snapshot-types.ts';
+import type { ClaimablePlugin, Enqueued, Ledger } from '../ledger/ledger.ts';
+import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
+import type { DirectiveDefinition } from '../directive/define.service.ts';
+import type { Submission } from '../engine/engine.ts';
+import type { Generation } from '../engine/generation.ts';
+
+export interface HealthOptions {
+  readonly ledger: Ledger;
+  readonly current: () => Generation;
+  /** Jobs were queued, or may be claimed that had to wait. */
+  readonly onChange: () => void;
+  /** These may not be started any more, also if they were claimed ahead; resolves when none will be. */
+  readonly withhold: (isMeant: (plugin: string, command: string) => boolean) => Promise<void>;
+  readonly log: Log;
+}
+
+/** Whether plugins were set up: an `init` that has not succeeded keeps all else of its plugin back. */
+export interface HealthKeeper {
+  /** Learns what the ledger knows, before a generation is put in force. */
+  learn(): Promise<void>;
+  /** Asks for the inits that the generation in force needs; exactly one host runs each. */
+  require(): Promise<void>;
+  /** Looks again, and asks for the inits of which nothing is known any more. */
+  look(): Promise<void>;
+  /** What may be claimed: of plugins that are not set up, only what sets them up or examines them. */
+  limit(generation: Generation): readonly ClaimablePlugin[];
+  isWell(plugin: string): boolean;
+  /** Asks for an init although there was one; while one is under way, that is the one. */
+  renew(plugin: Plugin, by: InitAuthor): Promise<Enqueued>;
+}
+
+/** Who asks for it. What else may be said of a job is refused: an init is the same for everybody. */
+type InitAuthor = Pick<Submission, 'submittedBy' | 'actor' | 'id'> & Partial<Submission>;
+
+export function makeHealthKeeper(options: HealthOptions): HealthKeeper {
+  const { ledger, current, onChange, withhold, log } = options;
+  let known = new Map<string, PluginHealth>();
+  let limited: { of: Generation; knowing: typeof known; plugins: ClaimablePlugin[] } | undefined;
+
+  const statusOf = (plugin: Plugin): PluginHealth | undefined =>
+    known.get(keyOf(plugin.name, plugin.identity));
+  const wants = (): Plugin[] => [...current().catalog.plugins.values()].filter(hasInit);
+
+  const isWell = (name: string): boolean => {
+    const plugin = current().catalog.plugins.get(name);
+    if (plugin === undefined || !hasInit(plugin)) return true;
+    return statusOf(plugin)?.status === 'healthy';
+  };
+
+  const note = async (rows: readonly PluginHealth[]): Promise<void> => {
+    const before = known;
+    const inits = rows.filter(({ kind }) => kind === 'init');
+    const now = new Map(inits.map((row) => [keyOf(row.plugin, row.fingerprint), row]));
+    const changed = [...now].filter(([key, row]) => !isSame(row, before.get(key)));
+    if (changed.length === 0 && now.size === before.size) return;
+    known = now;
+    const wanted = new Set(wants().map(({ name, identity }) => keyOf(name, identity)));
+    for (const [key, row] of changed) if (wanted.has(key)) tell(row, log);
+    onChange();
+    if (changed.every(([, { status }]) => status === 'healthy')) return;
+    await withhold((plugin, command) => !['init', 'health'].includes(command) && !isWell(plugin));
+  };
+
+  const ask = async (plugins: readonly Plugin[], why: InitWish['why']): Promise<void> => {
+    if (plugins.length === 0) return;
+    const by = { submittedBy: 'directive', actor: 'runtime' } as const;
+    await note(await ledger.requireInits(plugins.map((plugin) => toWish(plugin, why, by))));
+  };
+
+  return {
+    isWell,
+    async learn() {
+      await note(await ledger.reviewHealth());
+    },
+    require: () => ask(wants(), 'adopted'),
+    async look() {
+      const plugins = wants();
+      if (plugins.length === 0) return;
+      try {
+        const isPending = plugins.some((plugin) => statusOf(plugin)?.status === 'pending');
+        // On another host somebody may have asked for one that was over.
+        await note(await (isPending ? ledger.reviewHealth() : ledger.pluginHealth()));
+        await ask(
+          plugins.filter((plugin) => statusOf(plugin) === undefined),
+          'missing',
+        );
+      } catch (error) {
+        log.warn('the health of plugins could not be looked at', { error: messageOf(error) });
+      }
+    },
+    limit(generation) {
+      if (limited?.of !== generation || limited.knowing !== known) {
+        const plugins = limitTo(generation, (plugin) => statusOf(plugin)?.status === 'healthy');
+        limited = { of: generation, knowing: known, plugins };
+      }
+      return limited.plugins;
+    },
+    async renew(plugin, by) {
+      refuseDetails(plugin, by);
+      const wish = toWish(plugin, 'asked', by);
+      await note(await ledger.requireInits([wish]));
+      const { id } = wish.job;
+      const jobId = statusOf(plugin)?.jobId ?? id;
+      return jobId === id ? { jobId } : { jobId: id, duplicateOf: jobId };
+    },
+  };
+}
+
+function limitTo(
+  { claimable, catalog }: Generation,
+  isHealthy: (plugin: Plugin) => boolean,
+): ClaimablePlugin[] {
+  return claimable.map((one) => {
+    const plugin = catalog.plugins.get(one.name);
+    if (plugin === undefined || !hasInit(plugin)) return one;
+    return { ...one, init: { fingerprint: plugin.identity, isHeld: !isHealthy(plugin) } };
+  });
+}
+
+export function initDirective(
+  keeper: Pick<HealthKeeper, 'renew'>,
+  catalog: () => Catalog,
+): DirectiveDefinition<{ plugin: string }> {
+  const find = (name: string): Plugin => {
+    const plugin = catalog().plugins.get(name);
+    if (plugin === undefined) {
+      throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, {
+        hint: suggest(name, [...catalog().plugins.keys()], 'plugins'),
+      });
+    }
+    if (hasInit(plugin)) return plugin;
+    throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command init`);
+  };
+  return {
+    type: 'plugin.init',
+    summary: 'Run the init of a plugin again; its other jobs wait until it has succeeded.',
+    scope: 'plugin:rw',
+    lasting: 'What the init does cannot be undone.',
+    params: z.strictObject({ plugin: pluginName() }),
+    sameness: () => 'each',
+    target: ({ plugin }) => plugin,
+    plan({ plugin }) {
+      find(plugin);
+      return [`The init of ${plugin} would run once; its other jobs would wait for its success.`];
+    },
+    async execute({ plugin }, { actor }) {
+      const author = { submittedBy: 'directive', actor } as const;
+      const { jobId, duplicateOf } = await keeper.renew(find(plugin), author);
+      return { plugin, job_id: duplicateOf ?? jobId };
+    },
+  };
+}
+
+function refuseDetails({ name }: Plugin, asked: InitAuthor): void {
+  const { payload = {}, context, dedupeKey, dedupeTtlMs, dependencyKey, due } = asked;
+  const given = {
+    payload: Object.keys(payload).length > 0,
+    context: context !== undefined,
+    dedupe_key: dedupeKey !== undefined,
+    dedupe_ttl: dedupeTtlMs !== undefined,
+    dependency: dependencyKey !== undefined,
+    run_at: due !== undefined,
+  };
+  const [place] = Object.entries(given).find(([, isGiven]) => isGiven) ?? [];
+  if (place === undefined) return;
+  throw new DuctileError('INPUT_INVALID', `the init of ${name} takes no ${place}`, {
+    place,
+    hint: `It is set up with what plugins.${name}.config says, once and at once.`,
+  });
+}
+
+export function hasInit(plugin: Plugin): boolean {
+  return lookupCommand(plugin, 'init') !== undefined;
+}
+
+function isSame(one: PluginHealth, two: PluginHealth | undefined): boolean {
+  return one.status === two?.status && one.jobId === two.jobId;
+}
+
+function keyOf(plugin: string, fingerprint: string): string {
+  return `${fingerprint} ${plugin}`;
+}
+
+/** One attempt: whoever fails to set up has to be looked at by a person. */
+function toWish(
+  { name, identity }: Plugin,
+  why: InitWish['why'],
+  { submittedBy, actor, id = makeId() }: InitAuthor,
+): InitWish {
+  const work = { plugin: name, command: 'init', payload: '{}', maxAttempts: 1 };
+  return {
+    plugin: name,
+    fingerprint: identity,
+    why,
+    job: { id, ...work, submittedBy, actor, initFor: identity },
+  };
+}
+
+function tell({ plugin, status, reason, jobId }: PluginHealth, log: Log): void {
+  const fields = { plugin, job_id: jobId };
+  if (status === 'pending') log.info('the plugin is being set up; its jobs wait', fields);
+  if (status === 'healthy') log.info('the plugin is set up', fields);
+  if (status === 'unhealthy') {
+    log.error('the plugin is unhealthy: its init failed, and its jobs wait', { ...fields, reason });
+  }
+}

@@ -1,0 +1,126 @@
+import type { Row, Session, Transaction } from '../ledger/dialect.ts';
+import type { HealthNote, HealthStatus, InitWish, PluginHealth } from '../config/snapshot-types.ts';
+import { enqueue } from './enqueue.sql.ts';
+import { cancel } from './bulk.sql.ts';
+import { text, textOrNull } from './job-row.sql.ts';
+
+/**
+ * Asks for the init of plugins, each once for each configuration of it: whoever writes the row first
+ * queues the job, all others find the row. In the order of their names, so that two hosts that ask
+ * for the same do not wait for each other in a ring.
+ */
+export async function requireInits(
+  tx: Transaction,
+  wishes: readonly InitWish[],
+): Promise<PluginHealth[]> {
+  await closePending(tx);
+  for (const wish of wishes.toSorted((one, two) => (one.plugin < two.plugin ? -1 : 1))) {
+    if (wish.why === 'adopted') await supersede(tx, wish);
+    if (await isNew(tx, wish)) await enqueue(tx, { jobs: [wish.job] });
+  }
+  return await listHealth(tx);
+}
+
+/** Notes how the jobs ended that somebody waits for, and tells all that is known. */
+export async function reviewHealth(tx: Transaction): Promise<PluginHealth[]> {
+  await closePending(tx);
+  return await listHealth(tx);
+}
+
+export async function listHealth(session: Session): Promise<PluginHealth[]> {
+  const rows = await session.run(
+    `select * from ${session.dialect.table('plugin_health')}
+      order by plugin_name, kind, updated_at, fingerprint`,
+  );
+  return rows.map(toHealth);
+}
+
+/** What a check of its health said; only the last one is kept. */
+export async function noteHealth(tx: Transaction, note: HealthNote): Promise<void> {
+  const { dialect } = tx;
+  await tx.run(
+    `insert into ${dialect.table('plugin_health')}
+      (plugin_name, kind, fingerprint, status, reason, job_id, updated_at, seen_at)
+      values (?, 'health', '', ?, ?, ?, ${dialect.now}, ${dialect.now})
+      on conflict (plugin_name, kind, fingerprint) do update set status = excluded.status,
+        reason = excluded.reason, job_id = excluded.job_id, updated_at = excluded.updated_at,
+        seen_at = excluded.seen_at`,
+    [note.plugin, note.status, note.reason, note.jobId],
+  );
+}
+
+async function closePending(tx: Transaction): Promise<void> {
+  const { dialect } = tx;
+  // An init that nobody could even begin says nothing about the plugin: whoever has it may ask anew.
+  await tx.run(
+    `delete from ${dialect.table('plugin_health')} where status = 'pending' and exists (
+      select 1 from ${dialect.table('job_queue')} j
+        where j.id = plugin_health.job_id and j.reason = 'no_runner')`,
+  );
+  await tx.run(
+    `update ${dialect.table('plugin_health')} set
+      status = case when j.status = 'succeeded' then 'healthy' else 'unhealthy' end,
+      reason = case when j.status = 'succeeded' then null
+        else coalesce(j.last_error, j.reason, j.status) end,
+      updated_at = j.completed_at
+    from ${dialect.table('job_queue')} j
+    where plugin_health.status = 'pending' and j.id = plugin_health.job_id
+      and j.completed_at is not null`,
+  );
+}
+
+/** An init for another configuration that nobody has begun would wait for a host that may never come. */
+async function supersede(tx: Transaction, { plugin, fingerprint }: InitWish): Promise<void> {
+  const { dialect } = tx;
+  const waiting = await tx.run(
+    `select h.fingerprint, h.job_id from ${dialect.table('plugin_health')} h
+      join ${dialect.table('job_queue')} j on j.id = h.job_id
+      where h.plugin_name = ? and h.kind = 'init' and h.fingerprint <> ?
+        and h.status = 'pending' and j.status = 'queued'`,
+    [plugin, fingerprint],
+  );
+  for (const row of waiting) {
+    if ((await cancel(tx, text(row, 'job_id'))) !== 'cancelled') continue;
+    await tx.run(
+      `delete from ${dialect.table('plugin_health')}
+        where plugin_name = ? and kind = 'init' and fingerprint = ?`,
+      [plugin, text(row, 'fingerprint')],
+    );
+  }
+}
+
+/** Whether it has to run: for the first time, or again because somebody asked for it. */
+async function isNew(tx: Transaction, { plugin, fingerprint, job, why }: InitWish) {
+  const { dialect } = tx;
+  const table = dialect.table('plugin_health');
+  const inserted = await tx.run(
+    `insert into ${table}
+      (plugin_name, kind, fingerprint, status, job_id, updated_at, seen_at)
+      values (?, 'init', ?, 'pending', ?, ${dialect.now}, ${dialect.now})
+      on conflict (plugin_name, kind, fingerprint) do nothing returning job_id`,
+    [plugin, fingerprint, job.id],
+  );
+  if (inserted.length > 0) return true;
+  const renewed = await tx.run(
+    `update ${table} set seen_at = ${dialect.now},
+      status = case when ? = 'asked' then 'pending' else status end,
+      reason = case when ? = 'asked' then null else reason end,
+      job_id = case when ? = 'asked' then ? else job_id end
+      where plugin_name = ? and kind = 'init' and fingerprint = ?
+        and (? <> 'asked' or status <> 'pending') returning job_id`,
+    [why, why, why, job.id, plugin, fingerprint, why],
+  );
+  return why === 'asked' && renewed.length > 0;
+}
+
+function toHealth(row: Row): PluginHealth {
+  return {
+    plugin: text(row, 'plugin_name'),
+    kind: text(row, 'kind') as PluginHealth['kind'],
+    fingerprint: text(row, 'fingerprint'),
+    status: text(row, 'status') as HealthStatus,
+    reason: textOrNull(row, 'reason'),
+    jobId: text(row, 'job_id'),
+    updatedAt: text(row, 'updated_at'),
+  };
+}

@@ -1,0 +1,208 @@
+import { isObject, type JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
+import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
+import type { Closing, Fact } from '../ledger/ledger.ts';
+import { fence, fenceColumns, toFenceRow } from './fence.sql.ts';
+import { int, text, textOrNull } from './job-row.sql.ts';
+import { rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';
+import { Where } from '../ledger/where.ts';
+
+/** What the closings would make of their plugins' state, worked out before anything is written. */
+export interface StatePlan {
+  /** Closings whose state would pass its limit. */
+  readonly oversize: ReadonlySet<string>;
+  /** The state after each closing, by job. */
+  readonly after: ReadonlyMap<string, string>;
+}
+
+export const noPlan: StatePlan = { oversize: new Set(), after: new Map() };
+
+/**
+ * Reads and locks the state rows, plugins in a fixed order, and applies the changes one after the
+ * other. Only attempts that will close count, so the job rows are locked first.
+ */
+export async function planState(tx: Transaction, closings: readonly Closing[]): Promise<StatePlan> {
+  const asked = closings
+    .filter(({ state }) => state !== undefined)
+    .toSorted((one, two) => (one.job.id < two.job.id ? -1 : 1));
+  const locked = await tx.each(lockHeld, asked.map(toFenceRow));
+  const held = new Set(locked.map((row) => text(row, 'id')));
+  const changing = closings.filter(({ job, state }) => state !== undefined && held.has(job.id));
+  if (changing.length === 0) return noPlan;
+  const states = await lockStates(tx, [...new Set(changing.map(({ job }) => job.plugin))].sort());
+  const oversize = new Set<string>();
+  const after = new Map<string, string>();
+  for (const { job, state } of changing) {
+    if (state === undefined) continue;
+    const before = states.get(job.plugin) ?? '{}';
+    const next = state.kind === 'merge' ? merge(before, state.value) : state.value;
+    if (Buffer.byteLength(next) > limits.stateBytesMax) {
+      oversize.add(job.id);
+      continue;
+    }
+    const kept = state.kind === 'snapshot' && !state.mirror ? before : next;
+    states.set(job.plugin, kept);
+    after.set(job.id, kept);
+  }
+  return { oversize, after };
+}
+
+/** Writes the facts of the closings that closed, and the state that the last of each plugin left. */
+export async function applyState(
+  tx: Transaction,
+  plan: StatePlan,
+  closed: readonly Closing[],
+): Promise<void> {
+  const changing = closed.filter(({ job }) => plan.after.has(job.id));
+  if (changing.length === 0) return;
+  const facts = changing.flatMap(({ job, state }) =>
+    state?.kind === 'snapshot'
+      ? [
+          {
+            plugin_name: job.plugin,
+            fact_type: state.factType,
+            job_id: job.id,
+            command: job.command,
+            fact_json: state.value,
+          },
+        ]
+      : [],
+  );
+  if (facts.length > 0) {
+    const first = await takeSequence(tx, facts.length);
+    await tx.each(
+      insertFacts,
+      facts.map((fact, index) => ({ ...fact, seq: first + index })),
+    );
+  }
+  const last = new Map(changing.map(({ job }) => [job.plugin, plan.after.get(job.id) ?? '{}']));
+  await tx.each(
+    writeState,
+    [...last].map(([plugin_name, state]) => ({ plugin_name, state })),
+  );
+}
+
+export async function readState(session: Session, plugin: string): Promise<string> {
+  const [row] = await session.run(
+    `select state from ${session.dialect.table('plugin_state')} where plugin_name = ?`,
+    [plugin],
+  );
+  return row === undefined ? '{}' : text(row, 'state');
+}
+
+export async function listFacts(
+  session: Session,
+  plugin: string,
+  limit: number,
+  factType?: string,
+  beforeSeq?: number,
+): Promise<Fact[]> {
+  const where = new Where();
+  const stream: WalkStream =
+    factType === undefined
+      ? { index: 'plugin_facts_plugin', key: ['plugin_name', plugin], where, rest: new Where() }
+      : {
+          index: 'plugin_facts_type',
+          key: ['fact_type', factType],
+          where: where.equals({ plugin_name: plugin }),
+          rest: new Where(),
+        };
+  const { rows } = await readWalk(session, {
+    table: session.dialect.table('plugin_facts'),
+    columns: [],
+    ways: [[stream]],
+    order: 'newest',
+    range: rangeAfter({}, beforeSeq, 'newest'),
+    limit,
+    visitMax: limit,
+    map: toFact,
+  });
+  return [...rows];
+}
+
+function toFact(row: Row): Fact {
+  return {
+    seq: int(row, 'seq'),
+    plugin: text(row, 'plugin_name'),
+    factType: text(row, 'fact_type'),
+    jobId: textOrNull(row, 'job_id'),
+    command: textOrNull(row, 'command'),
+    fact: text(row, 'fact_json'),
+    createdAt: text(row, 'created_at'),
+  };
+}
+
+function merge(before: string, updates: string): string {
+  const old: unknown = parseJson(before);
+  const changes: unknown = parseJson(updates);
+  const base: JsonObject = isObject(old) ? old : {};
+  return JSON.stringify({ ...base, ...(isObject(changes) ? changes : {}) });
+}
+
+async function lockStates(
+  tx: Transaction,
+  plugins: readonly string[],
+): Promise<Map<string, string>> {
+  const rows = plugins.map((plugin_name) => ({ plugin_name, state: '{}' }));
+  await tx.each(ensureState, rows);
+  const found = await tx.each(lockState, rows);
+  return new Map(found.map((row) => [text(row, 'plugin_name'), text(row, 'state')]));
+}
+
+async function takeSequence(tx: Transaction, count: number): Promise<number> {
+  const [row] = await tx.run(
+    `update ${tx.dialect.table('storage_sequences')} set value = value + ?
+      where name = 'plugin_facts' returning value`,
+    [count],
+  );
+  return int(row ?? {}, 'value') - count + 1;
+}
+
+const lockHeld = defineRows({
+  columns: fenceColumns,
+  key: 'seq',
+  sql: (r, d) =>
+    `select q.id from ${r.lateral(
+      `select j.id from ${d.table('job_queue')} j where ${fence(r, 'j')} ${d.forUpdate}`,
+    )}`,
+});
+
+const stateColumns = { plugin_name: 'text', state: 'text' } as const;
+
+const ensureState = defineRows({
+  columns: stateColumns,
+  sql: (r, d) => `insert into ${d.table('plugin_state')} (plugin_name, state, updated_at)
+    select ${r('plugin_name')}, ${r('state')}, ${d.now} ${r.from}
+    where true on conflict (plugin_name) do nothing`,
+});
+
+const lockState = defineRows({
+  columns: stateColumns,
+  sql: (r, d) =>
+    `select q.plugin_name, q.state from ${r.lateral(
+      `select s.* from ${d.table('plugin_state')} s
+      where s.plugin_name = ${r('plugin_name')} ${d.forUpdate}`,
+    )}`,
+});
+
+const writeState = defineRows({
+  columns: stateColumns,
+  sql: (r, d) => `update ${d.table('plugin_state')} set state = ${r('state')}, updated_at = ${d.now}
+    ${r.from} where plugin_state.plugin_name = ${r('plugin_name')}`,
+});
+
+const insertFacts = defineRows({
+  columns: {
+    seq: 'int',
+    plugin_name: 'text',
+    fact_type: 'text',
+    job_id: 'text',
+    command: 'text',
+    fact_json: 'text',
+  },
+  sql: (r, d) => `insert into ${d.table('plugin_facts')}
+    (seq, plugin_name, fact_type, job_id, command, fact_json, created_at)
+    select ${r('seq')}, ${r('plugin_name')}, ${r('fact_type')}, ${r('job_id')}, ${r('command')},
+      ${r('fact_json')}, ${d.now} ${r.from} where true`,
+});

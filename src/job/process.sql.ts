@@ -1,0 +1,244 @@
+import { parseJson } from '../base/parse-json.ts';
+import type { Job } from './job.ts';
+import type { Row, Session, Transaction } from '../ledger/dialect.ts';
+import type {
+  HeartbeatAnswer,
+  Orphan,
+  OrphanRequest,
+  ProcessBeat,
+  ProcessRow,
+  ReapRequest,
+  UnrunnableRequest,
+} from '../ledger/ledger.ts';
+import { noNews } from '../pipeline/run/types.ts';
+import type { LastLoaded } from '../schedule/types.ts';
+import { freeBranches } from '../pipeline/run/advance-release.sql.ts';
+import { releaseDirective } from '../directive/deferred.sql.ts';
+import { closeDirective, listUnattended } from '../directive/directive.sql.ts';
+import { int, jobColumns, text, textOrNull, toJob } from './job-row.sql.ts';
+import { settle, type Settled } from './settle.sql.ts';
+import { isReady, withWaiting } from './waiting.sql.ts';
+
+export async function heartbeat(tx: Transaction, beat: ProcessBeat): Promise<HeartbeatAnswer> {
+  const { dialect } = tx;
+  const plugins = JSON.stringify(beat.plugins);
+  const { configFile = null, configDigest = null } = beat;
+  const [own] = await tx.run(
+    `update ${dialect.table('processes')} set last_heartbeat_at = ${dialect.now},
+      plugins_since = case when plugins = ? then plugins_since else ${dialect.now} end,
+      plugins = ?, slots = ?, spawner = ?, config_file = ?, config_digest = ? where id = ?
+      returning (select max(version) from ${dialect.table('schema_migrations')}) as schema_version`,
+    [plugins, plugins, beat.slots, beat.spawner, configFile, configDigest, beat.id],
+  );
+  if (own === undefined) {
+    await tx.run(
+      `insert into ${dialect.table('processes')}
+        (id, host, pid, version, slots, spawner, plugins, config_file, config_digest, plugins_since,
+          started_at, last_heartbeat_at)
+        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ${dialect.now}, ${dialect.now}, ${dialect.now})
+        on conflict (id) do nothing`,
+      [
+        beat.id,
+        beat.host,
+        beat.pid,
+        beat.version,
+        beat.slots,
+        beat.spawner,
+        plugins,
+        configFile,
+        configDigest,
+      ],
+    );
+  }
+  const running = await tx.run(
+    `select id, claim_token, cancel_requested_at from ${dialect.table('job_queue')}
+      where status = 'running' and claimed_by = ?`,
+    [beat.id],
+  );
+  return {
+    known: own !== undefined,
+    ...(own === undefined ? {} : { schemaVersion: int(own, 'schema_version') }),
+    running: running.map((row) => ({
+      jobId: text(row, 'id'),
+      claimToken: text(row, 'claim_token'),
+      cancelRequested: row['cancel_requested_at'] !== null,
+    })),
+  };
+}
+
+/** Under the lock of claims: a claim either is seen here, or finds its process gone. */
+export async function leave(tx: Transaction, processId: string): Promise<void> {
+  await freeBranches(tx, processId, false);
+  if (tx.dialect.lockClaims !== undefined) await tx.run(tx.dialect.lockClaims);
+  await tx.run(
+    `delete from ${tx.dialect.table('processes')} where id = ? and not exists (
+      select 1 from ${tx.dialect.table('job_queue')} j
+        where j.status = 'running' and j.claimed_by = processes.id)`,
+    [processId],
+  );
+}
+
+/**
+ * Closes what a dead process left running. Its staleness is confirmed under a lock first: a
+ * heartbeat that comes meanwhile waits, and then finds its row gone.
+ */
+export async function reap(tx: Transaction, request: ReapRequest): Promise<Settled> {
+  const { dialect } = tx;
+  const [row] = await tx.run(
+    `select case when last_heartbeat_at <= ${dialect.nowPlus('?')} then 1 else 0 end as stale
+      from ${dialect.table('processes')} where id = ? ${dialect.forUpdate}`,
+    [-request.staleMs, request.processId],
+  );
+  if (request.staleMs > 0 && row !== undefined && row['stale'] !== 1) {
+    const verdicts = new Map(request.closings.map(({ job }) => [job.id, 'fenced' as const]));
+    return { verdicts, enqueued: [], news: noNews };
+  }
+  const settled = await settle(tx, request.closings);
+  for (const closing of request.directives ?? []) await closeDirective(tx, closing);
+  for (const directive of request.released ?? []) await releaseDirective(tx, directive);
+  await freeBranches(tx, request.processId, true);
+  await leave(tx, request.processId);
+  return settled;
+}
+
+/** Processes that stopped beating, with what they left running; also claims of no process at all. */
+export async function orphans(session: Session, request: OrphanRequest): Promise<Orphan[]> {
+  const { dialect } = session;
+  const cut = -request.staleMs;
+  const stale = await session.run(
+    `select id from ${dialect.table('processes')}
+      where id <> ? and last_heartbeat_at <= (select ${dialect.nowPlus('?')})`,
+    [request.self, cut],
+  );
+  // By an expression: SQLite would rather walk over all jobs in their order than sort the few that run.
+  const left = await session.run(
+    `select ${jobColumns} from ${dialect.table('job_queue')}
+      left join ${dialect.table('processes')} on processes.id = job_queue.claimed_by
+      where job_queue.status = 'running' and job_queue.claimed_by <> ?
+        and (processes.id is null or processes.last_heartbeat_at <= (select ${dialect.nowPlus('?')}))
+      order by job_queue.seq + 0`,
+    [request.self, cut],
+  );
+  const directives = await listUnattended(session, request.self, request.staleMs);
+  const byProcess = new Map<string, Job[]>(stale.map((row) => [text(row, 'id'), []]));
+  for (const { processId } of directives) byProcess.set(processId, byProcess.get(processId) ?? []);
+  for (const job of left.map(toJob)) {
+    const owner = job.claimedBy ?? '';
+    byProcess.set(owner, [...(byProcess.get(owner) ?? []), job]);
+  }
+  return [...byProcess].map(([processId, jobs]) => ({
+    processId,
+    jobs,
+    directives: directives.filter((directive) => directive.processId === processId),
+  }));
+}
+
+export async function expiredClaims(session: Session): Promise<Job[]> {
+  const { dialect } = session;
+  const rows = await session.run(
+    `select ${jobColumns} from ${dialect.table('job_queue')}
+      where status = 'running' and claim_expires_at <= (select ${dialect.now})`,
+  );
+  return rows.map(toJob);
+}
+
+export async function listProcesses(session: Session): Promise<ProcessRow[]> {
+  const rows = await session.run(
+    `select * from ${session.dialect.table('processes')} order by started_at, id`,
+  );
+  return rows.map((row) => ({
+    id: text(row, 'id'),
+    host: text(row, 'host'),
+    pid: int(row, 'pid'),
+    version: text(row, 'version'),
+    slots: int(row, 'slots'),
+    spawner: text(row, 'spawner'),
+    startedAt: text(row, 'started_at'),
+    lastHeartbeatAt: text(row, 'last_heartbeat_at'),
+    configFile: textOrNull(row, 'config_file'),
+    configDigest: textOrNull(row, 'config_digest'),
+  }));
+}
+
+export async function livePlugins(session: Session, staleMs: number): Promise<string[]> {
+  const { dialect } = session;
+  const live = await session.run(
+    `select plugins from ${dialect.table('processes')}
+      where last_heartbeat_at > (select ${dialect.nowPlus('?')})`,
+    [-staleMs],
+  );
+  return [...new Set(live.flatMap((row) => parseJson(text(row, 'plugins')) as string[]))];
+}
+
+export async function lastLoaded(session: Session, staleMs: number): Promise<LastLoaded> {
+  const { dialect } = session;
+  const snapshots = dialect.table('config_snapshots');
+  const order = 'order by s.created_at desc, s.id desc limit 1';
+  const [newest] = await session.run(`select s.id from ${snapshots} s ${order}`, []);
+  const [live] = await session.run(
+    `select s.process_id from ${snapshots} s
+      join ${dialect.table('processes')} p on p.id = s.process_id
+      where p.last_heartbeat_at > (select ${dialect.nowPlus('?')}) ${order}`,
+    [-staleMs],
+  );
+  return {
+    snapshotId: newest === undefined ? undefined : text(newest, 'id'),
+    liveProcessId: live === undefined ? undefined : text(live, 'process_id'),
+  };
+}
+
+/**
+ * Old queued jobs of plugins that no live process knows. Nothing is unrunnable before some process
+ * has lived for the whole grace time with the plugins that it knows now, because the one that knows
+ * the plugin may only be restarting, or a mistake in a configuration may be corrected soon.
+ */
+export async function unrunnable(session: Session, request: UnrunnableRequest): Promise<Job[]> {
+  const { dialect } = session;
+  const live = await session.run(
+    `select plugins, case when coalesce(plugins_since, started_at) <= (select ${dialect.nowPlus('?')})
+      then 1 else 0 end as old
+      from ${dialect.table('processes')}
+      where last_heartbeat_at > (select ${dialect.nowPlus('?')})`,
+    [-request.graceMs, -request.staleMs],
+  );
+  if (!live.some((row) => row['old'] === 1)) return [];
+  const known = new Set(live.flatMap((row) => parseJson(text(row, 'plugins')) as string[]));
+  const waiting = await queuedPlugins(session);
+  for (const plugin of request.unloaded ?? []) known.add(plugin);
+  const unknown = waiting.filter((plugin) => !known.has(plugin));
+  const found: Row[] = [];
+  for (const plugin of unknown) {
+    if (found.length >= request.limit) break;
+    found.push(
+      ...(await session.run(
+        `select ${jobColumns} from ${dialect.table('job_queue')} where plugin = ?
+          and ${isReady}
+          and ready_at <= (select ${dialect.nowPlus('?')})
+          order by coalesce(dependency_key, ''), seq limit ?`,
+        [plugin, -request.graceMs, request.limit - found.length],
+      )),
+    );
+  }
+  return found.map(toJob);
+}
+
+/** Each half has an index of its own; with both in one condition, all jobs would be looked at. */
+export async function queuedOf(session: Session, plugin: string, limit: number): Promise<Job[]> {
+  const jobs = session.dialect.table('job_queue');
+  const ready = await session.run(
+    `select ${jobColumns} from ${jobs} where plugin = ? and ${isReady}
+      order by coalesce(dependency_key, ''), seq limit ?`,
+    [plugin, limit],
+  );
+  const later = await session.run(
+    `select ${jobColumns} from ${jobs} where status = 'queued' and next_retry_at is not null
+      and plugin = ? order by next_retry_at limit ?`,
+    [plugin, limit - ready.length],
+  );
+  return [...ready, ...later].map(toJob);
+}
+
+async function queuedPlugins(session: Session): Promise<string[]> {
+  const rows = await session.run(`${withWaiting(session.dialect)} select plugin from waiting`);
+  return rows.map((row) => text(row, 'plugin'));
+}

@@ -1,0 +1,220 @@
+import type { Dialect, Row, Session, TableName, Transaction } from '../ledger/dialect.ts';
+import type { MetaKey, Prunable, PruneRequest } from '../ledger/ledger.ts';
+import { dropSealedPayloads } from '../access/credential.sql.ts';
+import { int, text } from './job-row.sql.ts';
+import { pruneRuns, selectOldRuns } from '../pipeline/run/prune.sql.ts';
+
+/** Deletes a bounded number of rows that are past their time; says how many went. */
+export async function prune(tx: Transaction, request: PruneRequest): Promise<number> {
+  const { what } = request;
+  if (what === 'runs') return await pruneRuns(tx, request);
+  const { dialect } = tx;
+  const { table, key, returns, select } = prunings[what];
+  const gone = await tx.run(
+    `delete from ${dialect.table(table)} where ${key} in (${select(dialect, dialect.skipLocked)})
+      returning ${returns}`,
+    [-request.olderThanMs, request.limit],
+  );
+  if (what === 'attempts' && gone.length > 0) await notePruned(tx, gone);
+  if (what === 'signals') dropSealedPayloads(tx, gone);
+  return gone.length;
+}
+
+/** How many rows that would delete, up to its limit. */
+export async function countPrunable(
+  session: Session,
+  { what, olderThanMs, limit }: PruneRequest,
+): Promise<number> {
+  const { dialect } = session;
+  const old = what === 'runs' ? selectOldRuns(dialect) : prunings[what].select(dialect, '');
+  const [row] = await session.run(`select count(*) as n from (${old}) old`, [-olderThanMs, limit]);
+  return int(row ?? {}, 'n');
+}
+
+/** How far the history is gone, so that a check can tell what was pruned from what was lost. */
+async function notePruned(tx: Transaction, gone: readonly Row[]): Promise<void> {
+  const last = gone.map((row) => text(row, 'completed_at')).reduce((a, b) => (a > b ? a : b));
+  const key: MetaKey = 'attempts_pruned_to';
+  await tx.run(
+    `insert into ${tx.dialect.table('ledger_meta')} as m (key, value) values (?, ?)
+      on conflict (key) do update set value = excluded.value where m.value < excluded.value`,
+    [key, last],
+  );
+}
+
+interface Pruning {
+  readonly table: TableName;
+  /** The columns that name a row. */
+  readonly key: string;
+  readonly returns: string;
+  /**
+   * The keys of rows that are past their time. It takes the age in (negative) milliseconds and the
+   * number of rows. Rows that may change are locked as they are chosen, so that one that is given a
+   * new life meanwhile is not deleted.
+   */
+  readonly select: (d: Dialect, lock: string) => string;
+}
+
+const prunings: Readonly<Record<Exclude<Prunable, 'runs'>, Pruning>> = {
+  // An interval counts from the completion of its last job, so that one stays until the next; and
+  // a run, which may wait for long or be revived, has its baggage from its jobs.
+  jobs: {
+    table: 'job_queue',
+    key: 'seq',
+    returns: 'seq',
+    select: (d) => `select j.seq from ${d.table('job_queue')} j
+      where j.completed_at <= (select ${d.nowPlus('?')})
+        and not exists (select 1 from ${d.table('schedules')} s where s.plugin = j.plugin
+          and s.schedule_id = j.schedule_id and s.last_job_id = j.id and s.mode = 'every'
+          and s.status <> 'retired')
+        and not exists (select 1 from ${d.table('pipeline_runs')} r where r.id = j.run_id)
+      order by j.completed_at limit ?`,
+  },
+  attempts: {
+    table: 'job_log',
+    key: 'id',
+    returns: 'completed_at',
+    select: (d) => `select l.id from ${d.table('job_log')} l
+      where l.completed_at <= (select ${d.nowPlus('?')})
+        and not exists (select 1 from ${d.table('job_queue')} j where j.id = l.job_id
+          and j.completed_at is null)
+      order by l.completed_at limit ?`,
+  },
+  // A signal stays as long as a job or run that it caused is open, however old it is.
+  signals: {
+    table: 'signals',
+    key: 'seq',
+    returns: 'id',
+    select: (
+      d,
+    ) => `with cut as (select ${d.nowPlus('?')} as at) select s.seq from ${d.table('signals')} s
+        where s.inserted_at <= (select at from cut) and s.occurred_at <= (select at from cut)
+          and not exists (select 1 from ${d.table('job_queue')} j where j.source_event_id = s.id
+            and j.completed_at is null)
+          and not exists (select 1 from ${d.table('pipeline_runs')} r
+            where r.source_event_id = s.id and r.completed_at is null)
+        order by s.inserted_at limit ?`,
+  },
+  // The latest fact of a plugin is its memory, not its history.
+  facts: {
+    table: 'plugin_facts',
+    key: 'seq',
+    returns: 'seq',
+    select: (d) => `select f.seq from ${d.table('plugin_facts')} f
+      where f.created_at <= (select ${d.nowPlus('?')})
+        and exists (select 1 from ${d.table('plugin_facts')} n
+          where n.plugin_name = f.plugin_name and n.seq > f.seq)
+      order by f.created_at limit ?`,
+  },
+  contexts: {
+    table: 'event_context',
+    key: 'id',
+    returns: 'id',
+    select: (d) => `select c.id from ${d.table('event_context')} c
+      where c.created_at <= (select ${d.nowPlus('?')})
+        and not exists (select 1 from ${d.table('job_queue')} j where j.event_context_id = c.id)
+        and not exists (select 1 from ${d.table('pipeline_runs')} r
+          where r.event_context_id = c.id)
+      order by c.created_at limit ?`,
+  },
+  // Whoever works with it says so; its jobs go before it does.
+  snapshots: {
+    table: 'config_snapshots',
+    key: 'id',
+    returns: 'id',
+    select: (d) => `select s.id from ${d.table('config_snapshots')} s
+      where s.last_used_at <= (select ${d.nowPlus('?')})
+      order by s.last_used_at limit ?`,
+  },
+  // The latest configuration of a plugin is the one in use.
+  health: {
+    table: 'plugin_health',
+    key: '(plugin_name, kind, fingerprint)',
+    returns: 'plugin_name',
+    select: (d) => `select h.plugin_name, h.kind, h.fingerprint from ${d.table('plugin_health')} h
+        where h.seen_at <= (select ${d.nowPlus('?')}) and exists (
+          select 1 from ${d.table('plugin_health')} n where n.plugin_name = h.plugin_name
+            and n.kind = h.kind and n.seen_at > h.seen_at)
+        order by h.seen_at limit ?`,
+  },
+  dedupe: {
+    table: 'job_dedupe',
+    key: '(dedupe_key, plugin, command)',
+    returns: 'dedupe_key',
+    select: (d, lock) => `select k.dedupe_key, k.plugin, k.command from ${d.table('job_dedupe')} k
+        where k.blocks_until <= (select ${d.nowPlus('?')}) order by k.blocks_until limit ?
+        ${lock}`,
+  },
+  transitions: {
+    table: 'circuit_breaker_transitions',
+    key: 'id',
+    returns: 'id',
+    select: (d) => `select id from ${d.table('circuit_breaker_transitions')}
+      where created_at <= (select ${d.nowPlus('?')}) order by created_at limit ?`,
+  },
+  // While its jobs are there, they hold the slots that one of its name would number from the start.
+  schedules: {
+    table: 'schedules',
+    key: '(plugin, schedule_id)',
+    returns: 'plugin',
+    select: (d, lock) => `select s.plugin, s.schedule_id from ${d.table('schedules')} s
+      where s.status = 'retired' and s.updated_at <= (select ${d.nowPlus('?')})
+        and not exists (select 1 from ${d.table('job_queue')} j where j.plugin = s.plugin
+          and j.schedule_id = s.schedule_id)
+      order by s.updated_at limit ? ${lock}`,
+  },
+  // Whoever works with it says so.
+  definitions: {
+    table: 'pipeline_definitions',
+    key: 'hash',
+    returns: 'hash',
+    select: (d) => `select p.hash from ${d.table('pipeline_definitions')} p
+      where p.last_used_at <= (select ${d.nowPlus('?')})
+        and not exists (select 1 from ${d.table('pipeline_runs')} r
+          where r.definition_hash = p.hash)
+      order by p.last_used_at limit ?`,
+  },
+  // As long as its signal is there, the same delivery is told from a new one.
+  deliveries: {
+    table: 'webhook_deliveries',
+    key: 'seq',
+    returns: 'seq',
+    select: (d) => `select w.seq from ${d.table('webhook_deliveries')} w
+      where w.received_at <= (select ${d.nowPlus('?')})
+        and not exists (select 1 from ${d.table('signals')} s where s.id = w.signal_id)
+      order by w.received_at limit ?`,
+  },
+  incidents: {
+    table: 'incidents',
+    key: 'seq',
+    returns: 'seq',
+    select: (d) => `select i.seq from ${d.table('incidents')} i
+      where i.closed_at <= (select ${d.nowPlus('?')}) and i.closed_at is not null
+      order by i.closed_at limit ?`,
+  },
+  directives: {
+    table: 'directives',
+    key: 'seq',
+    returns: 'seq',
+    select: (d) => `select seq from ${d.table('directives')}
+      where completed_at <= (select ${d.nowPlus('?')}) order by completed_at limit ?`,
+  },
+  keys: {
+    table: 'idempotency_keys',
+    key: '(actor, route, key)',
+    returns: 'key',
+    select: (d) => `select k.actor, k.route, k.key from ${d.table('idempotency_keys')} k
+      where k.created_at <= (select ${d.nowPlus('?')}) order by k.created_at limit ?`,
+  },
+  tokens: {
+    table: 'api_tokens',
+    key: 'id',
+    returns: 'id',
+    // Tokens that created others stay: approvals follow the lineage. Names stay in `token_names`.
+    select: (d) => `select t.id from ${d.table('api_tokens')} t
+      where coalesce(t.revoked_at, t.expires_at) <= (select ${d.nowPlus('?')})
+        and not exists (select 1 from ${d.table('api_tokens')} c
+          where c.created_by = 'token:' || t.name)
+      order by coalesce(t.revoked_at, t.expires_at) limit ?`,
+  },
+};

@@ -1,0 +1,301 @@
+import { DuctileError, messageOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { makeLoop, type Service } from '../base/service.ts';
+import type { Directive } from '../directive/directive.ts';
+import { replayType } from '../signal/replay-directives.ts';
+import { bareReport, type Cause } from './attempt.ts';
+import type { Job } from './job.ts';
+import { blame, endCancelled, endCrashed, type CrashRules, type Ending } from './outcome.ts';
+import { isTerminal } from './state.ts';
+import type { DirectiveClosing } from '../directive/types.ts';
+import type { Closing, Ledger, Orphan, Settlement } from '../ledger/ledger.ts';
+import { followDirective } from '../directive/signals.service.ts';
+import { arriveFailed } from '../pipeline/run/after-job.service.ts';
+import { followDeath } from '../signal/handle-end.service.ts';
+import { noConsequences, type FollowRules } from '../signal/handle.service.ts';
+import { nameOf } from './settle.service.ts';
+
+const BURIED_MAX = 100;
+
+export interface ReaperOptions {
+  readonly ledger: Ledger;
+  readonly processId: string;
+  readonly everyMs: () => number;
+  /** The rules of now. */
+  readonly rules: () => ReaperRules;
+  /** Whether this process was itself well for long enough to judge others. */
+  readonly mayJudge: () => boolean;
+  /** With the closings that were written. */
+  readonly onReaped: (settlement: Settlement, written: readonly Closing[]) => void;
+  /** Before a dead process is forgotten: what it left elsewhere would not be looked for after that. */
+  readonly onDeath: () => Promise<void>;
+  readonly log: Log;
+}
+
+export interface ReaperRules {
+  readonly reapAfterMs: number;
+  readonly runnerGraceMs: number;
+  /** Plugins that this process has and could not load: their jobs wait until they are fixed. */
+  readonly unloaded: readonly string[];
+  readonly isLoaded: (plugin: string) => boolean;
+  readonly crash: CrashRules;
+  readonly follow: FollowRules;
+}
+
+export interface Reaper extends Service {
+  /** Takes back what processes left that are proven dead, as a lock on the state proves it. */
+  recover(): Promise<number>;
+  /** Ends the queued jobs of plugins that a reload removed, where no other host could have them. */
+  forsake(plugins: readonly string[]): Promise<void>;
+  /**
+   * Ends the jobs of removed plugins that were queued after the reload. A job that ran during the
+   * reload keeps its configuration, so it can still queue jobs for them.
+   */
+  endForsaken(): Promise<void>;
+}
+
+/**
+ * Gives back the work of processes that died. Recovery only queues again; the ordinary claim picks
+ * the runner. Any process may reap: closings are fenced by the dead claim's own token, so of two
+ * that reap the same claim one finds nothing to do.
+ */
+export function makeReaper(options: ReaperOptions): Reaper {
+  const { ledger, log } = options;
+  const sightings = makeSightings();
+  /** Plugins that reloads removed and that did not come back. */
+  const forsaken = new Set<string>();
+
+  const reapAll = async (staleMs: number, mayJudge: () => boolean): Promise<number> => {
+    let recovered = 0;
+    for (const orphan of await ledger.orphans({ self: options.processId, staleMs })) {
+      // The answer may have come late, after a standstill in which everybody fell silent.
+      if (!mayJudge()) break;
+      try {
+        recovered += await reapOne(orphan, staleMs, options);
+      } catch (error) {
+        // One process's troublesome claims must not keep the others from being recovered.
+        log.error('a dead process could not be reaped', {
+          process_id: orphan.processId,
+          error: messageOf(error),
+        });
+      }
+    }
+    return recovered;
+  };
+
+  const loop = makeLoop({
+    name: 'reaper',
+    everyMs: options.everyMs,
+    // A tenant is often opened because a process died that had claims in it.
+    atOnce: true,
+    async runOnce() {
+      if (!options.mayJudge()) return;
+      await reapAll(options.rules().reapAfterMs, options.mayJudge);
+      await takeExpired(options);
+      await bury(options, sightings);
+    },
+    onError: (error) => log.error('reaping failed', { error: messageOf(error) }),
+  });
+
+  return {
+    ...loop,
+    recover: () => reapAll(0, () => true),
+    async forsake(plugins) {
+      if (ledger.kind !== 'sqlite') return;
+      for (const plugin of plugins) {
+        forsaken.add(plugin);
+        await buryOf(plugin, options);
+      }
+    },
+    async endForsaken() {
+      const { isLoaded } = options.rules();
+      for (const plugin of forsaken) {
+        if (isLoaded(plugin)) forsaken.delete(plugin);
+        else await buryOf(plugin, options);
+      }
+    },
+  };
+}
+
+async function reapOne(orphan: Orphan, staleMs: number, options: ReaperOptions): Promise<number> {
+  await options.onDeath();
+  const charged = blame(orphan.jobs);
+  const closings = orphan.jobs.map((job) =>
+    crashClosing(job, charged.has(job.id), 'engine_crash', 'the process that ran it died', options),
+  );
+  const released = orphan.directives.filter(({ attempt, maxAttempts }) => attempt < maxAttempts);
+  const directives = orphan.directives
+    .filter((directive) => !released.includes(directive))
+    .map((directive) => failUnattended(directive, options));
+  const { processId } = orphan;
+  return closeAll(closings, options, (some) =>
+    options.ledger.reap({
+      processId,
+      staleMs,
+      closings: some,
+      // Those of a process that is forgotten are found all the same.
+      ...(some === closings ? { directives, released } : {}),
+    }),
+  );
+}
+
+/**
+ * Closes all together; when that fails for a reason that lies in the data, each alone, so that one claim
+ * that cannot be closed does not hold up the others.
+ */
+async function closeAll(
+  closings: readonly Closing[],
+  options: ReaperOptions,
+  write: (some: readonly Closing[]) => Promise<Settlement>,
+): Promise<number> {
+  try {
+    return report(closings, await write(closings), options);
+  } catch (error) {
+    if (error instanceof DuctileError || closings.length === 0) throw error;
+  }
+  let closed = 0;
+  for (const closing of closings) {
+    try {
+      closed += report([closing], await write([closing]), options);
+    } catch (error) {
+      if (error instanceof DuctileError) throw error;
+      const told = { ...nameOf(closing.job), error: messageOf(error) };
+      options.log.error('a job could not be recovered', told);
+    }
+  }
+  return closed;
+}
+
+/** How far it came is not known, so what is not safe to repeat is not done again but told. */
+function failUnattended(directive: Directive, { rules }: ReaperOptions): DirectiveClosing {
+  const { id, type, processId, progress } = directive;
+  const isResumable = type === replayType.type && progress !== null;
+  const error = `the process that executed it died${
+    isResumable ? `; continue it with \`ductile signal replay --resume ${id}\`` : ''
+  }`;
+  const end = { status: 'failed', code: 'DIRECTIVE_FAILED', error } as const;
+  const follows = followDirective(directive, 'failed', rules().follow, end);
+  return { id, processId, end, ...follows };
+}
+
+/** Claims that are older than any attempt may be, of processes that still beat. */
+async function takeExpired(options: ReaperOptions): Promise<void> {
+  const expired = await options.ledger.expiredClaims();
+  const closings = expired
+    .filter(({ claimedBy }) => claimedBy !== options.processId)
+    .map((job) =>
+      crashClosing(job, false, 'claim_expired', 'its claim outlived its time', options),
+    );
+  if (closings.length === 0) return;
+  await closeAll(closings, options, (some) => options.ledger.settle(some));
+}
+
+/** When this process last saw somebody who knows a plugin. */
+interface Sightings {
+  note(plugins: readonly string[]): void;
+  /** Whether nobody has known it for so long, as far as this process has seen. */
+  isMissing(plugin: string, forMs: number): boolean;
+}
+
+function makeSightings(): Sightings {
+  const beganAt = performance.now();
+  const seenAt = new Map<string, number>();
+  return {
+    note(plugins) {
+      for (const plugin of plugins) seenAt.set(plugin, performance.now());
+    },
+    isMissing: (plugin, forMs) => performance.now() - (seenAt.get(plugin) ?? beganAt) >= forMs,
+  };
+}
+
+/**
+ * Jobs that nobody could run for the whole grace time do not wait for ever in silence. However old
+ * they are, the time counts from when the last one who knew the plugin went: it may be back soon.
+ */
+async function bury(options: ReaperOptions, sightings: Sightings): Promise<void> {
+  const { ledger } = options;
+  const { runnerGraceMs, reapAfterMs, unloaded, follow } = options.rules();
+  const asked = { graceMs: runnerGraceMs, staleMs: reapAfterMs, limit: BURIED_MAX, unloaded };
+  sightings.note([...(await ledger.livePlugins(reapAfterMs)), ...unloaded]);
+  const found = await ledger.unrunnable(asked);
+  const lost = found.filter(({ plugin }) => sightings.isMissing(plugin, runnerGraceMs));
+  if (lost.length === 0) return;
+  const error = (plugin: string): string =>
+    `no process has known the plugin ${plugin} for ${runnerGraceMs / 1000} s`;
+  const closings = lost.map((job) => unrunnableClosing(job, error(job.plugin), follow));
+  await closeAll(closings, options, (some) => ledger.settle(some));
+}
+
+/** All that is queued for it, also what is to run later. */
+async function buryOf(plugin: string, options: ReaperOptions): Promise<void> {
+  const { ledger } = options;
+  const { follow } = options.rules();
+  const error = `the plugin ${plugin} was taken away by a reload`;
+  for (;;) {
+    const lost = await ledger.queuedOf(plugin, BURIED_MAX);
+    const closings = lost.map((job) => unrunnableClosing(job, error, follow));
+    if (closings.length === 0) return;
+    const closed = await closeAll(closings, options, (some) => ledger.settle(some));
+    // What cannot be closed would be found for ever.
+    if (closed === 0) return;
+  }
+}
+
+function unrunnableClosing(job: Job, error: string, follow: FollowRules): Closing {
+  const { retryCount, crashCount, interruptCount, suspect } = job;
+  const counts = { retryCount, crashCount, interruptCount, suspect, delayMs: 0 };
+  const ending: Ending = { ...counts, status: 'dead', reason: 'no_runner' };
+  return {
+    job,
+    claimToken: null,
+    report: bareReport('failed', 'spawn', error),
+    ending,
+    ...followDeath(job, { ...ending, error }, follow, Date.now()),
+    ...arriveFailed(job, ending, error),
+  };
+}
+
+function crashClosing(
+  job: Job,
+  charged: boolean,
+  cause: Cause,
+  error: string,
+  options: ReaperOptions,
+): Closing {
+  // Whoever was to stop it is gone, so what was asked for happens here.
+  const cancelled = job.cancelRequestedAt !== null;
+  const rules = options.rules();
+  const ending = cancelled ? endCancelled(job) : endCrashed(job, charged, rules.crash);
+  const consequences =
+    isTerminal(ending.status) && !cancelled
+      ? followDeath(job, { ...ending, error }, rules.follow, Date.now())
+      : noConsequences();
+  return {
+    job,
+    claimToken: job.claimToken,
+    report: bareReport('crashed', cause, error),
+    ending,
+    ...consequences,
+    ...arriveFailed(job, ending, error),
+  };
+}
+
+function report(
+  closings: readonly Closing[],
+  settlement: Settlement,
+  { log, onReaped }: ReaperOptions,
+): number {
+  const settled = closings.filter(({ job }) => settlement.verdicts.get(job.id) === 'settled');
+  for (const { job, ending, report: told } of settled) {
+    log.warn(ending.status === 'queued' ? 'job recovered' : 'job given up', {
+      ...nameOf(job),
+      attempt: job.attempt,
+      cause: told.cause,
+      status: ending.status,
+      crash_count: ending.crashCount,
+      ...(ending.reason === null ? {} : { reason: ending.reason }),
+    });
+  }
+  if (settled.length > 0) onReaped(settlement, settled);
+  return settled.length;
+}

@@ -1,0 +1,215 @@
+/** What jobs, attempts and signals look like to a caller: snake_case, times as they are stored. */
+import * as z from 'zod';
+import type { Timestamp } from '../base/clock.ts';
+import { isObject, parseStored } from '../base/json.ts';
+import { attemptStatuses, causes } from './attempt.ts';
+import type { Attempt } from './attempt.ts';
+import type { Job } from './job.ts';
+import { jobStatuses } from './state.ts';
+import { pluginLogLevels, readPluginLogs } from '../plugin/response.ts';
+import type { Signal } from '../signal/signal.ts';
+
+const id = z.string();
+const time = z.string().describe('UTC, ISO 8601 with milliseconds') satisfies z.ZodType<Timestamp>;
+const ms = z.number().nullable();
+
+const jobFields = {
+  job_id: id,
+  seq: z.int().describe('the order of acceptance, and the cursor of lists'),
+  plugin: z.string(),
+  command: z.string(),
+  status: z.enum(jobStatuses),
+  reason: z.string().nullable().describe('why it ended so, in a word'),
+  attempt: z.int(),
+  max_attempts: z.int(),
+  retry_count: z.int(),
+  crash_count: z.int(),
+  submitted_by: z.string(),
+  actor: z.string(),
+  created_at: time,
+  ready_at: time,
+  started_at: time.nullable(),
+  completed_at: time.nullable(),
+  next_retry_at: time.nullable(),
+  cancel_requested_at: time.nullable(),
+  claimed_by: z.string().nullable(),
+  last_error: z.string().nullable(),
+  dedupe_key: z.string().nullable(),
+  dependency: z.string().nullable().describe('the key of which one job at a time may run'),
+  parent_job_id: id.nullable(),
+  source_event_id: id.nullable(),
+  root_job_id: id,
+  retry_of: id.nullable(),
+  idempotency_key: z.string(),
+  hops: z.int(),
+  config_snapshot_id: id.nullable().describe('what it was last claimed under'),
+  run_id: id.nullable().describe('the run that it is a step of'),
+  step: z.string().nullable().describe("that step's id in the pipeline"),
+  step_id: z.string().nullable().meta({ deprecated: true }).describe('the older name of `step`'),
+  schedule_id: z.string().nullable().describe('the schedule of its plugin that it is of'),
+};
+
+export const jobShape = z.object(jobFields);
+
+export function showJob(job: Job): z.output<typeof jobShape> {
+  return {
+    job_id: job.id,
+    seq: job.seq,
+    plugin: job.plugin,
+    command: job.command,
+    status: job.status,
+    reason: job.reason,
+    attempt: job.attempt,
+    max_attempts: job.maxAttempts,
+    retry_count: job.retryCount,
+    crash_count: job.crashCount,
+    submitted_by: job.submittedBy,
+    actor: job.actor,
+    created_at: job.createdAt,
+    ready_at: job.readyAt,
+    started_at: job.startedAt,
+    completed_at: job.completedAt,
+    next_retry_at: job.nextRetryAt,
+    cancel_requested_at: job.cancelRequestedAt,
+    claimed_by: job.claimedBy,
+    last_error: job.lastError,
+    dedupe_key: job.dedupeKey,
+    dependency: job.dependencyKey,
+    parent_job_id: job.parentJobId,
+    source_event_id: job.sourceEventId,
+    root_job_id: job.rootJobId,
+    retry_of: job.retryOf,
+    idempotency_key: job.idempotencyKey,
+    hops: job.hops,
+    config_snapshot_id: job.configSnapshotId,
+    run_id: job.runId,
+    step: job.stepId,
+    step_id: job.stepId,
+    schedule_id: job.scheduleId,
+  };
+}
+
+export const attemptShape = z.object({
+  log_id: id,
+  job_id: id,
+  plugin: z.string(),
+  command: z.string(),
+  attempt: z.int(),
+  status: z.enum(attemptStatuses),
+  cause: z.enum(causes),
+  last_error: z.string().nullable(),
+  submitted_by: z.string(),
+  created_at: time,
+  started_at: time.nullable(),
+  completed_at: time,
+  queue_ms: ms,
+  spawn_ms: ms,
+  run_ms: ms,
+  cpu_ms: ms.describe('CPU time of the plugin process; null when it was not measured'),
+  memory_peak_bytes: z
+    .int()
+    .nullable()
+    .describe('the most memory that the attempt used; null when it was not measured'),
+  settle_ms: ms,
+  exit_code: z.int().nullable().describe('of the plugin process'),
+  command_exit_code: z
+    .int()
+    .nullable()
+    .describe('`exit_code` in the response: that of a program that the plugin ran'),
+  signal: z.string().nullable(),
+  pid: z.int().nullable(),
+  process_id: z.string().nullable(),
+  config_snapshot_id: id.nullable().describe('what it ran with'),
+  result: z.unknown().describe('what the plugin answered; text when it was not JSON'),
+  logs: z
+    .array(z.object({ level: z.enum(pluginLogLevels), message: z.string() }))
+    .describe("the log entries of the plugin's response"),
+  stderr: z.string().nullable(),
+  stderr_truncated: z.boolean(),
+});
+
+export function showAttempt(attempt: Attempt): z.output<typeof attemptShape> {
+  const result = parseStored(attempt.result);
+  return {
+    log_id: attempt.id,
+    job_id: attempt.jobId,
+    plugin: attempt.plugin,
+    command: attempt.command,
+    attempt: attempt.attempt,
+    status: attempt.status,
+    cause: attempt.cause,
+    last_error: attempt.error,
+    submitted_by: attempt.submittedBy,
+    created_at: attempt.createdAt,
+    started_at: attempt.startedAt,
+    completed_at: attempt.completedAt,
+    queue_ms: attempt.queueMs,
+    spawn_ms: attempt.spawnMs,
+    run_ms: attempt.runMs,
+    cpu_ms: attempt.cpuMs,
+    memory_peak_bytes: attempt.memoryPeakBytes,
+    settle_ms: attempt.settleMs,
+    exit_code: attempt.exitCode,
+    command_exit_code: readCommandExit(result),
+    signal: attempt.signal,
+    pid: attempt.pid,
+    process_id: attempt.processId,
+    config_snapshot_id: attempt.configSnapshotId,
+    result,
+    logs: isObject(result) ? readPluginLogs(result['logs']) : [],
+    stderr: attempt.stderr,
+    stderr_truncated: attempt.stderrTruncated,
+  };
+}
+
+/** Reads the exit code of a program that the plugin ran: of a failure, or from its only event. */
+function readCommandExit(response: unknown): number | null {
+  if (!isObject(response)) return null;
+  const events: unknown = response['events'];
+  const [event] = Array.isArray(events) && events.length === 1 ? (events as unknown[]) : [];
+  const payload = isObject(event) ? event['payload'] : undefined;
+  const code = response['exit_code'] ?? (isObject(payload) ? payload['exit_code'] : undefined);
+  return Number.isInteger(code) ? Number(code) : null;
+}
+
+export const signalShape = z.object({
+  signal_id: id,
+  type: z.string(),
+  source: z.string(),
+  subject_type: z.string().nullable(),
+  subject_id: z.string().nullable(),
+  data: z.unknown(),
+  metadata: z.unknown(),
+  hops: z.int(),
+  correlation_id: id,
+  causation_id: id.nullable(),
+  job_id: id.nullable(),
+  job_attempt: z.int().nullable(),
+  visibility: z.string().describe('`admin_only` ones are shown to administrators alone'),
+  dedupe_key: z.string().nullable(),
+  source_event_id: z.string().nullable().describe("the source's own id for it"),
+  occurred_at: time,
+  inserted_at: time,
+});
+
+export function showSignal(signal: Signal): z.output<typeof signalShape> {
+  return {
+    signal_id: signal.id,
+    type: signal.type,
+    source: signal.source,
+    subject_type: signal.subjectType,
+    subject_id: signal.subjectId,
+    data: parseStored(signal.data),
+    metadata: parseStored(signal.metadata),
+    hops: signal.hops,
+    correlation_id: signal.correlationId,
+    causation_id: signal.causationId,
+    job_id: signal.jobId,
+    job_attempt: signal.jobAttempt,
+    visibility: signal.visibility,
+    dedupe_key: signal.dedupeKey,
+    source_event_id: signal.sourceEventId,
+    occurred_at: signal.occurredAt,
+    inserted_at: signal.insertedAt,
+  };
+}

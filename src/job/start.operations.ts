@@ -1,0 +1,233 @@
+import * as z from 'zod';
+import { fromTimestamp } from '../base/clock.ts';
+import { DuctileError, toDuctileError } from '../base/errors.ts';
+import { dependencyKey } from '../base/fields.ts';
+import { parseStored } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { commandName, pluginName } from '../config/fields.ts';
+import { suggest } from '../config/nearest.ts';
+import type { Submission } from '../engine/engine.ts';
+import type { Attempt } from './attempt.ts';
+import type { Job } from './job.ts';
+import { isTerminal } from './state.ts';
+import type { Enqueued } from '../ledger/ledger.ts';
+import type { Plugin } from '../plugin/catalog.ts';
+import type { Context } from '../operation/context.ts';
+import { defineOperation } from '../operation/define.ts';
+import { dueOf } from './due.operations.ts';
+import { leftFields } from './unfinished.service.ts';
+import { requirePlugin } from '../plugin/require.operations.ts';
+import type { Need } from '../access/scopes.ts';
+import { jobShape, showJob } from './shapes.service.ts';
+import { readSight } from '../access/visibility.operations.ts';
+import { startFields, startOf } from './start-fields.operations.ts';
+import { coverAttempt, coverJob } from '../access/cover.operations.ts';
+import { boundWait, waitField, waitForEnd, whileWaiting } from './await-end.operations.ts';
+
+export const dependencyField = dependencyKey()
+  .optional()
+  .describe('a key of which one job at a time may run, first come, first served');
+
+const runInput = z.strictObject({
+  plugin: pluginName().describe('the name of the plugin'),
+  command: commandName()
+    .optional()
+    .describe('what to ask of it (poll if it has that, else handle)'),
+  payload: z.record(z.string(), z.unknown()).default({}).describe('a JSON object'),
+  async: z.boolean().default(false).describe('answer at once, whatever is said about waiting'),
+  wait: waitField().default(false).describe('how long to wait for the end of the job'),
+  ...startFields,
+  dependency: dependencyField,
+});
+
+export const jobOutput = jobShape.partial().extend({
+  ...jobShape.pick({ job_id: true, status: true, plugin: true, command: true }).shape,
+  duplicate: z
+    .boolean()
+    .optional()
+    .describe('this job had been asked for before; nothing was added'),
+  timeout_exceeded: z.boolean().optional().describe('it had not ended when the wait was over'),
+  ...leftFields,
+  duration_ms: z.int().nullable().optional(),
+  result: z.unknown().optional(),
+  stderr: z.string().nullable().optional(),
+});
+
+export const runPlugin = defineOperation({
+  name: 'plugin.run',
+  summary: 'Start a job of a plugin and, if asked, wait for its end.',
+  effect: 'write',
+  scope: needOf,
+  offeredWith: 'plugin',
+  scopeIn: 'url',
+  input: runInput,
+  output: jobOutput,
+  errors: [
+    'BUSY',
+    'COMMAND_NOT_FOUND',
+    'HOPS_EXCEEDED',
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+    'LEDGER_UNCERTAIN',
+    'PAYLOAD_TOO_LARGE',
+    'PLUGIN_INVALID',
+    'PLUGIN_NOT_FOUND',
+    'STOPPING',
+    'TENANT_LIMIT',
+    'TENANT_SUSPENDED',
+  ],
+  http: {
+    method: 'POST',
+    path: '/plugin/:plugin/:command?',
+    body: 'payload',
+    status: ({ completed_at }) => (typeof completed_at === 'string' ? 200 : 202),
+    location: '/job/:job_id',
+  },
+  cli: {
+    positionals: ['plugin'],
+    flags: { command: '-c, --command <name>', wait: '--wait <duration>' },
+    defaults: { wait: '5m' },
+    examples: [
+      'ductile plugin run mail',
+      'ductile plugin run echo --command handle --payload \'{"message":"hello"}\'',
+      'ductile plugin run import --payload-file - --no-wait < request.json',
+    ],
+    alias: { name: 'run', positionals: ['plugin'] },
+    // An end that was waited for and did not come is bad news.
+    exitCode: ({ status, completed_at, timeout_exceeded }) =>
+      status === 'succeeded' || (typeof completed_at !== 'string' && timeout_exceeded === undefined)
+        ? 0
+        : 1,
+  },
+  async run(context, { wait, async: atOnce, ...wanted }) {
+    const waitMs = atOnce ? 0 : boundWait(context, jobWaitOf(wait));
+    const begin = async () => {
+      const submission = submissionOf(context, wanted, waitMs > 0);
+      return await tellJob(context, submission, await context.engine.submit(submission), waitMs);
+    };
+    return await (waitMs === 0 ? begin() : whileWaiting(context, begin));
+  },
+  plan(context, input) {
+    const { name, command, type } = choose(context, input);
+    dueOf(input);
+    return Promise.resolve([`A job of ${name} ${command} (a ${type} command) would be queued.`]);
+  },
+});
+
+type RunInput = Omit<z.output<typeof runInput>, 'wait' | 'async'>;
+type RunOutput = z.output<typeof jobOutput>;
+
+/** A command that only reads needs less than one that writes; one that is unknown is not found. */
+export function needOf({ engine }: Context, { plugin, command }: Wanted): Need {
+  const known = engine.catalog.plugins.get(plugin);
+  const chosen = known === undefined ? command : (command ?? usualCommand(known));
+  const declared = chosen === undefined ? undefined : known?.manifest.commands[chosen];
+  return {
+    plugin,
+    ...(chosen === undefined ? {} : { command: chosen }),
+    type: declared?.type ?? 'read',
+  };
+}
+
+/** Callers of the API wait no longer than `api.max_sync_timeout`, whatever they ask for. */
+export function jobWaitOf(asked: boolean | number): number {
+  if (typeof asked === 'number') return asked;
+  return asked ? limits.timerMsMax : 0;
+}
+
+export function submissionOf(context: Context, wanted: RunInput, isAwaited: boolean): Submission {
+  const { name: plugin, command } = choose(context, wanted);
+  const { dependency } = wanted;
+  return {
+    plugin,
+    command,
+    ...startOf(context, wanted, isAwaited),
+    ...(dependency === undefined ? {} : { dependencyKey: dependency }),
+  };
+}
+
+/**
+ * What became of a job that was asked for. Without waiting nothing is read back but of a duplicate:
+ * what was accepted is known, and callers that wait for nothing are many.
+ */
+export async function tellJob(
+  context: Context,
+  { plugin, command }: Pick<Submission, 'plugin' | 'command'>,
+  { jobId, duplicateOf }: Enqueued,
+  waitMs: number,
+): Promise<RunOutput> {
+  const isDuplicate = duplicateOf !== undefined;
+  if (waitMs === 0 && !isDuplicate) return { job_id: jobId, status: 'queued', plugin, command };
+  const read = await readAccepted(context, duplicateOf ?? jobId, waitMs);
+  const { isStill } = read;
+  const sight = await readSight(context, read.job);
+  const job = coverJob(read.job, sight);
+  const attempt = read.attempt && coverAttempt(read.attempt, sight);
+  if (waitMs === 0) return { ...showJob(job), duplicate: true };
+  return {
+    ...showJob(job),
+    duplicate: isDuplicate,
+    timeout_exceeded: !isTerminal(job.status) && !isStill,
+    duration_ms: durationOf(job),
+    result: parseStored(attempt?.result ?? null),
+    stderr: attempt?.stderr ?? null,
+  };
+}
+
+/** From its commit on, no failure may sound as if nothing had been accepted. */
+async function readAccepted(
+  context: Context,
+  jobId: string,
+  waitMs: number,
+): Promise<{ job: Job; attempt: Attempt | undefined; isStill: boolean }> {
+  const { engine } = context;
+  try {
+    const { found: job, isStill } = await waitForEnd(
+      context,
+      () => engine.ledger.job(jobId),
+      (givenUp) => engine.waitFor(jobId, waitMs, givenUp),
+    );
+    const attempts = await engine.ledger.attempts([jobId]);
+    return { job, attempt: attempts.at(-1), isStill };
+  } catch (thrown) {
+    const error = toDuctileError(thrown);
+    if (error.code !== 'LEDGER_UNAVAILABLE') throw error;
+    const message = `job ${jobId} was accepted, but what became of it cannot be read: ${error.message}`;
+    throw new DuctileError('LEDGER_UNCERTAIN', message, {
+      hint: 'Ask for that job when the database is back, instead of starting it again.',
+      details: { job_id: jobId },
+      cause: thrown,
+    });
+  }
+}
+
+interface Wanted {
+  readonly plugin: string;
+  readonly command?: string | undefined;
+}
+
+interface Chosen {
+  readonly name: string;
+  readonly command: string;
+  readonly type: string;
+}
+
+/** Refuses with the reason what cannot run; a caller who names no command means the usual one. */
+function choose({ engine: { catalog } }: Context, { plugin: name, command }: Wanted): Chosen {
+  const plugin = requirePlugin(catalog, name);
+  const { commands } = plugin.manifest;
+  const chosen = command ?? usualCommand(plugin);
+  const declared = commands[chosen];
+  if (declared !== undefined) return { name, command: chosen, type: declared.type };
+  throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command ${chosen}`, {
+    hint: suggest(chosen, Object.keys(commands), 'commands'),
+  });
+}
+
+function usualCommand({ manifest }: Plugin): string {
+  return 'poll' in manifest.commands ? 'poll' : 'handle';
+}
+
+function durationOf({ createdAt, completedAt }: Job): number | null {
+  return completedAt === null ? null : fromTimestamp(completedAt) - fromTimestamp(createdAt);
+}

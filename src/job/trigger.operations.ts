@@ -1,0 +1,231 @@
+import { createHash } from 'node:crypto';
+import * as z from 'zod';
+import { commandName, pluginName } from '../config/fields.ts';
+import { isObject } from '../base/json.ts';
+import type { RunSubmission, Submission } from '../engine/engine.ts';
+import type { Pipeline } from '../pipeline/language/pipeline.ts';
+import type { Context } from '../operation/context.ts';
+import { defineOperation } from '../operation/define.ts';
+import { refuseDeniedSteps } from '../access/denied-commands.operations.ts';
+import { leafShape, tellLate } from '../pipeline/run/result.operations.ts';
+import {
+  runOutput,
+  runPipeline,
+  runSubmissionOf,
+  runWaitOf,
+  tellRun,
+} from '../pipeline/run/start.operations.ts';
+import {
+  dependencyField,
+  jobOutput,
+  jobWaitOf,
+  needOf,
+  runPlugin,
+  submissionOf,
+  tellJob,
+} from './start.operations.ts';
+import { isForLater, startFields } from './start-fields.operations.ts';
+import { boundWait, waitField, whileWaiting } from './await-end.operations.ts';
+
+const triggerInput = z.strictObject({
+  plugin: pluginName().describe('the name of the plugin'),
+  command: commandName().describe('what to ask of it'),
+  payload: z.record(z.string(), z.unknown()).default({}).describe('a JSON object'),
+  async: z.boolean().default(false).describe('answer at once, also for a synchronous pipeline'),
+  wait: waitField().optional().describe('how long to wait for the ends of the job and of all runs'),
+  ...startFields,
+  dependency: dependencyField,
+});
+
+type Triggered = z.output<typeof triggerInput>;
+
+export const triggerPlugin = defineOperation({
+  name: 'plugin.trigger',
+  summary: 'Start a job of a plugin, and the pipelines whose `on` is `<plugin>.<command>`.',
+  effect: 'write',
+  offeredWith: 'plugin',
+  scope: (context, input) => {
+    const need = needOf(context, input);
+    return typeof need === 'string' || findWanted(context, input).length === 0
+      ? need
+      : { ...need, type: 'write' };
+  },
+  scopeIn: 'url',
+  input: triggerInput,
+  output: z.object({
+    plugin: z.string(),
+    command: z.string(),
+    job_id: z
+      .string()
+      .nullable()
+      .describe('where only pipelines know this name, the job of the first run'),
+    run_id: z.string().nullable().describe('the first run; null where no pipeline was started'),
+    status: z
+      .string()
+      .describe(
+        'of the job or else the first run; of all who waited, the first that is no success',
+      ),
+    duration_ms: z.int().nullable().optional().describe('who waited: the longest of all'),
+    timeout_exceeded: z.boolean().optional().describe('something had not ended in time'),
+    message: z.string().optional().describe('then: where to look for its end'),
+    result: z.unknown().optional().describe('what the plugin answered, or the first run gave'),
+    tree: z.array(leafShape).optional().describe('the job and every step of the runs'),
+    job: jobOutput.nullable().describe('as `POST /plugin` answers'),
+    runs: z.array(runOutput).describe('as `POST /pipeline` answers, in order of definition'),
+  }),
+  errors: [...new Set([...runPlugin.errors, ...runPipeline.errors])],
+  http: {
+    method: 'POST',
+    path: '/trigger/:plugin/:command',
+    body: 'payload',
+    status: (answer) => (isAnswered(answer) ? 200 : 202),
+    location: '/job/:job_id',
+  },
+  cli: { absent: '`plugin run` and `pipeline run` start each of them by its name' },
+  mcp: { absent: '`plugin_run` and `pipeline_run` start each of them by its name' },
+  async run(context, input) {
+    const wanted = toWanted(context, input);
+    const waits = [wanted.jobWaitMs, ...wanted.runs.map(({ waitMs }) => waitMs)];
+    const begin = () => trigger(context, input, wanted);
+    return await (waits.some((ms) => ms > 0) ? whileWaiting(context, begin) : begin());
+  },
+  async plan(context, input) {
+    const { job, runs } = toWanted(context, input);
+    const { plugin, command, payload } = input;
+    const wish = { plugin, command, payload };
+    return [
+      ...(job === undefined ? [] : ((await runPlugin.plan?.(context, wish)) ?? [])),
+      ...runs.map(({ submission }) => `A run of ${submission.pipeline} would begin.`),
+    ];
+  },
+});
+
+interface Wanted {
+  readonly job: Submission | undefined;
+  readonly jobWaitMs: number;
+  readonly runs: readonly WantedRun[];
+}
+
+interface WantedRun {
+  readonly context: Context;
+  readonly submission: RunSubmission;
+  readonly waitMs: number;
+}
+
+/**
+ * What a request asks for; refuses what may not be. Who says nothing about waiting gets what each
+ * pipeline says, and waits for the job as long as for the pipelines.
+ */
+function toWanted(context: Context, input: Triggered): Wanted {
+  const { plugin, command, async: atOnce, wait, dependency, ...wish } = input;
+  const pipelines = findWanted(context, input);
+  for (const pipeline of pipelines) refuseDeniedSteps(context, pipeline);
+  const bound = (ms: number): number => (atOnce ? 0 : boundWait(context, ms));
+  const asked = wait ?? (isForLater(wish) ? false : undefined);
+  const runs = pipelines.map((pipeline) => {
+    const own = contextOf(context, pipeline);
+    const waitMs = bound(runWaitOf(pipeline, asked));
+    const run = { pipeline: pipeline.name, ...wish };
+    return { context: own, waitMs, submission: runSubmissionOf(own, run, waitMs > 0) };
+  });
+  const jobWaitMs =
+    asked === undefined
+      ? Math.max(0, ...runs.map(({ waitMs }) => waitMs))
+      : bound(jobWaitOf(asked));
+  // Where a pipeline answers to the name, there need not be such a command.
+  if (pipelines.length > 0 && !hasCommand(context, input))
+    return { job: undefined, jobWaitMs: 0, runs };
+  const asJob = { plugin, command, dependency, ...wish };
+  const submission = submissionOf(context, asJob, jobWaitMs > 0);
+  // As the runs do, and as the jobs and runs of an event: one that is under way blocks too.
+  return { job: { ...submission, blockInFlight: true }, jobWaitMs, runs };
+}
+
+async function trigger(context: Context, { plugin, command }: Triggered, wanted: Wanted) {
+  const begun = await context.engine.trigger({
+    job: wanted.job,
+    runs: wanted.runs.map(({ submission }) => submission),
+  });
+  const tellOwn = async () =>
+    wanted.job === undefined || begun.job === undefined
+      ? null
+      : await tellJob(context, wanted.job, begun.job, wanted.jobWaitMs);
+  const [job, ...runs] = await Promise.all([
+    tellOwn(),
+    ...begun.runs.flatMap((started, index) => {
+      const run = wanted.runs[index];
+      return run === undefined ? [] : [tellRun(run.context, run.submission, started, run.waitMs)];
+    }),
+  ] as const);
+  const [first] = [job, ...runs].filter((one) => one !== null);
+  const jobId = first?.job_id ?? null;
+  const runId = runs[0]?.run_id ?? null;
+  const started = { plugin, command, job_id: jobId, run_id: runId };
+  const answer = { ...started, status: first?.status ?? '', job, runs };
+  return { ...answer, ...sumUp(answer) };
+}
+
+type Told = z.output<typeof jobOutput> | z.output<typeof runOutput>;
+
+/** All that was waited for in one: how it went, how long it took, and job by job what came of it. */
+function sumUp({
+  job_id: jobId,
+  job,
+  runs,
+}: {
+  readonly job_id: string | null;
+  readonly job: z.output<typeof jobOutput> | null;
+  readonly runs: readonly z.output<typeof runOutput>[];
+}) {
+  const waited = [job, ...runs].filter((one): one is Told => one?.timeout_exceeded !== undefined);
+  if (waited.length === 0) return {};
+  if (waited.some(({ timeout_exceeded: isLate }) => isLate)) {
+    return { status: 'running', timeout_exceeded: true, message: tellLate(jobId, runs[0]?.run_id) };
+  }
+  const steps = runs.flatMap(({ tree = [] }) => tree);
+  return {
+    status: waited.find(({ status }) => status !== 'succeeded')?.status ?? 'succeeded',
+    timeout_exceeded: false,
+    duration_ms: Math.max(...waited.map(({ duration_ms: ms }) => ms ?? 0)),
+    result: waited[0]?.result,
+    tree: [...(job === null ? [] : [job]), ...steps].map((leaf) => ({
+      job_id: leaf.job_id,
+      plugin: leaf.plugin,
+      command: leaf.command,
+      status: leaf.status,
+      result: leaf.result,
+    })),
+  };
+}
+
+function findWanted(
+  { engine }: Context,
+  { plugin, command }: Pick<Triggered, 'plugin' | 'command'>,
+): Pipeline[] {
+  return engine.pipelines.filter(({ on }) => on === `${plugin}.${command}`);
+}
+
+function hasCommand({ engine }: Context, { plugin, command }: Triggered): boolean {
+  const { commands = {} } = engine.catalog.plugins.get(plugin)?.manifest ?? {};
+  return Object.hasOwn(commands, command);
+}
+
+/** Each run has an id of its own, which is the same when the request comes again. */
+function contextOf(context: Context, { name }: Pipeline): Context {
+  const { subjectId } = context;
+  if (subjectId === undefined) return context;
+  const digest = createHash('sha256').update(`${subjectId} ${name}`).digest('hex');
+  const kept = subjectId.lastIndexOf('-') + 1;
+  return {
+    ...context,
+    subjectId: `${subjectId.slice(0, kept)}${digest.slice(kept - subjectId.length)}`,
+  };
+}
+
+/** Whether all that was waited for has ended; a job that was not is shown without its times. */
+function isAnswered({ job, runs }: { readonly job?: unknown; readonly runs?: unknown }): boolean {
+  const told = [isObject(job) && 'created_at' in job ? [job] : [], runs].flat();
+  return (
+    told.length > 0 && told.every((one) => isObject(one) && typeof one['completed_at'] === 'string')
+  );
+}

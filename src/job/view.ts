@@ -1,0 +1,140 @@
+import { formatByteSize } from '../base/byte-size.ts';
+import type { JsonOutput, Table } from '../operation/define.ts';
+import { foldAttempts } from '../operation/result/fold-result.ts';
+import { showCell } from '../cli/print.ts';
+import type { Printer, Row } from '../cli/print.ts';
+import { rowOf, rowsOf, section, withRealState } from '../cli/view-parts.ts';
+
+export function showJob(output: JsonOutput, printer: Printer): void {
+  const all = rowsOf(output['attempts']);
+  const isLong = all.length > ATTEMPTS_LISTED && !printer.isVerbose;
+  const attempts = (isLong ? foldAttempts(all).map(withRange) : all).map(withSummary);
+  printer.pairs([
+    ['job', output['job_id']],
+    ['plugin', `${showCell(output['plugin'])} ${showCell(output['command'])}`],
+    ['status', withRealState(output)['status']],
+    ['reason', output['reason']],
+    ['attempt', output['attempt']],
+    ['failures', `${showCell(output['retry_count'])} of ${showCell(output['max_attempts'])}`],
+    ['by', `${showCell(output['submitted_by'])} (${showCell(output['actor'])})`],
+    ['cause', describeCause(output['cause'])],
+    ['parent', describeJob(output['parent'])],
+    ['retry of', output['retry_of']],
+    ['retried as', output['retried_as']],
+    ['run', output['run_id']],
+    ['step', output['step_id']],
+    ['dedupe key', output['dedupe_key']],
+    ['dependency', output['dependency']],
+    ['waiting', output['waiting']],
+    ['created', output['created_at']],
+    ['started', output['started_at']],
+    ['completed', output['completed_at']],
+    ['next retry', output['next_retry_at']],
+    ['cancel asked', output['cancel_requested_at']],
+    ['error', output['last_error']],
+    ['payload', output['payload']],
+    ['result', output['result']],
+  ]);
+  section(printer, 'Attempts', attempts, [
+    ['#', 'attempt'],
+    ...attemptColumns,
+    ['PROCESS', 'process_id', 'detail'],
+    ['ERROR', 'last_error'],
+  ]);
+  if (printer.isVerbose) {
+    for (const { attempt, stderr } of attempts)
+      printer.block(`stderr of attempt ${showCell(attempt)}`, stderr);
+  }
+  section(printer, 'Signals', output['signals'], [
+    ['ID', 'signal_id'],
+    ['TYPE', 'type'],
+    ['OCCURRED', 'occurred_at'],
+    ['DATA', 'data', 'detail'],
+  ]);
+  section(printer, 'Children', output['children'], [
+    ['ID', 'job_id'],
+    ['PLUGIN', 'plugin'],
+    ['COMMAND', 'command'],
+    ['STATUS', 'status'],
+    ['CREATED', 'created_at'],
+  ]);
+}
+
+export function showLogs(output: JsonOutput, printer: Printer): void {
+  const columns: Table['columns'] = [
+    ['JOB', 'job_id'],
+    ['PLUGIN', 'plugin'],
+    ['COMMAND', 'command'],
+    ['#', 'attempt'],
+    ...attemptColumns,
+    ['ERROR', 'last_error'],
+  ];
+  const rows = rowsOf(output['logs']).map(withSummary);
+  printer.table(rows, { columns, empty: 'There are no such attempts.' });
+  if (!printer.isVerbose) return;
+  for (const { log_id, result, stderr } of rows) {
+    printer.title(`attempt ${showCell(log_id)}`);
+    printer.block('result', typeof result === 'string' ? result : JSON.stringify(result));
+    printer.block('stderr', stderr);
+  }
+}
+
+export function showCancel(output: JsonOutput, printer: Printer): void {
+  const { job_id, status } = output;
+  const name = `job ${showCell(job_id)}`;
+  if (status === 'cancelled') printer.line(`${name} is cancelled`);
+  else if (status === 'running') printer.line(`${name} is being stopped`);
+  else printer.line(`${name} is ${showCell(status)} already; nothing to cancel`);
+}
+
+export function showRetry(output: JsonOutput, printer: Printer): void {
+  const { job_id, retry_of, status, plugin, command } = output;
+  const name = `${showCell(plugin)} ${showCell(command)}`;
+  printer.pairs([
+    ['job', job_id],
+    ['does again', retry_of],
+    ['plugin', name],
+    ['status', status],
+    ['directive', output['directive_id']],
+  ]);
+}
+
+const attemptColumns: Table['columns'] = [
+  ['STATUS', 'status'],
+  ['CAUSE', 'cause'],
+  ['EXIT', 'exit'],
+  ['QUEUE MS', 'queue_ms'],
+  ['SPAWN MS', 'spawn_ms'],
+  ['RUN MS', 'run_ms'],
+  ['CPU MS', 'cpu_ms'],
+  ['MEMORY', 'memory'],
+  ['COMPLETED', 'completed_at'],
+];
+
+/** Above this, equal attempts that follow each other are one line; `--verbose` lists all. */
+const ATTEMPTS_LISTED = 10;
+
+function withRange(row: Row): Row {
+  const { folded, folded_from_attempt: first, attempt } = row;
+  if (folded === undefined) return row;
+  return { ...row, cause: folded, attempt: `${showCell(first)}–${showCell(attempt)}` };
+}
+
+/** The peak as people read it, and the exit code of what they asked for; the JSON has the fields. */
+function withSummary(row: Row): Row {
+  const { memory_peak_bytes: peak, command_exit_code: own, exit_code: exit, signal } = row;
+  const memory = typeof peak === 'number' ? formatByteSize(peak) : null;
+  return { ...row, memory, exit: own ?? exit ?? signal };
+}
+
+function describeCause(cause: unknown): string | null {
+  if (cause === null || cause === undefined) return null;
+  const { type, source, signal_id } = rowOf(cause);
+  return `${showCell(type)} from ${showCell(source)} (signal ${showCell(signal_id)})`;
+}
+
+function describeJob(job: unknown): string | null {
+  if (job === null || job === undefined) return null;
+  const { job_id, plugin, command, status } = rowOf(job);
+  return `${showCell(job_id)} (${showCell(plugin)} ${showCell(command)}, ${showCell(status)})`;
+}

@@ -1,0 +1,19 @@
+import type { Session, Transaction } from './dialect.ts';
+import type { MetaKey } from './ledger.ts';
+import { text } from '../job/job-row.sql.ts';
+
+export async function readMeta(session: Session, key: MetaKey): Promise<string | undefined> {
+  const [row] = await session.run(
+    `select value from ${session.dialect.table('ledger_meta')} where key = ?`,
+    [key],
+  );
+  return row === undefined ? undefined : text(row, 'value');
+}
+
+export async function writeMeta(tx: Transaction, key: MetaKey, value: string): Promise<void> {
+  await tx.run(
+    `insert into ${tx.dialect.table('ledger_meta')} (key, value) values (?, ?)
+      on conflict (key) do update set value = excluded.value`,
+    [key, value],
+  );
+}

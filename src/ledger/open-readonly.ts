@@ -1,0 +1,118 @@
+import { DatabaseSync } from 'node:sqlite';
+import { DuctileError } from '../base/errors.ts';
+import { checkLedger, glanceAtLedger } from './check.ts';
+import type { Store } from './dialect.ts';
+import type { Ledger } from './ledger.ts';
+import { migrate, refuseNewer, schemaVersion } from './migrate.ts';
+import { silent } from './notifier.ts';
+import { careOfFile, makeLedger } from './open.ts';
+import type { LedgerPlace } from './open.ts';
+import { storeOver } from './sqlite/store.ts';
+import { openToRead, pragma } from './sqlite/file.ts';
+
+/**
+ * Opens a ledger to look at it, beside whoever works with it: nothing is locked, migrated or written.
+ * A place where nothing has been written yet is an empty ledger.
+ */
+export async function openToLook(place: LedgerPlace): Promise<Ledger> {
+  const store = await openStore(place);
+  const care = (): Promise<Pick<Ledger, 'check' | 'quickCheck'>> => careOf(place, store);
+  return makeLedger(store, silent, {
+    backup: () => Promise.reject(new Error('a ledger that is only looked at is not copied')),
+    check: async () => (await care()).check(),
+    quickCheck: async () => (await care()).quickCheck(),
+  });
+}
+
+/** Rows may be in order where the file that they are in is not. */
+async function careOf(
+  place: LedgerPlace,
+  store: Store,
+): Promise<Pick<Ledger, 'check' | 'quickCheck'>> {
+  if (place.kind === 'sqlite' && (await schemaOf(place)) !== undefined)
+    return careOfFile(place.path);
+  return {
+    check: () => store.read(checkLedger),
+    quickCheck: () => store.read(glanceAtLedger),
+  };
+}
+
+/** The version of the schema that is there; undefined when there is none yet. */
+export async function schemaOf(place: LedgerPlace): Promise<number | undefined> {
+  if (place.kind === 'sqlite') {
+    const db = openToRead(place.path);
+    const version = db === undefined ? 0 : Number(pragma(db, 'user_version'));
+    db?.close();
+    return version === 0 ? undefined : version;
+  }
+  const { openPostgres } = await import('./postgres/store.ts');
+  const store = openPostgres(place.url, place.schema);
+  try {
+    return await versionOf(store, place.schema);
+  } finally {
+    await store.close();
+  }
+}
+
+export function refuseOlder(version: number): void {
+  if (version >= schemaVersion) return;
+  throw new DuctileError(
+    'LEDGER_OLDER',
+    `the ledger has schema version ${version}, this program works with version ${schemaVersion}`,
+  );
+}
+
+async function openStore(place: LedgerPlace): Promise<Store> {
+  if (place.kind === 'sqlite') return openFile(place.path);
+  const { openPostgres } = await import('./postgres/store.ts');
+  const store = openPostgres(place.url, place.schema);
+  try {
+    const version = await versionOf(store, place.schema);
+    if (version === undefined) {
+      throw new DuctileError('LEDGER_OLDER', `the schema ${place.schema} has no ledger yet`);
+    }
+    refuseNewer(version);
+    refuseOlder(version);
+    return store;
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+async function openFile(path: string): Promise<Store> {
+  const db = openToRead(path);
+  if (db === undefined) return emptyStore();
+  try {
+    // Zero: somebody made the file and was stopped before the first table.
+    const version = Number(pragma(db, 'user_version'));
+    if (version === 0) {
+      db.close();
+      return await emptyStore();
+    }
+    refuseOlder(version);
+    return storeOver(db);
+  } catch (error) {
+    if (db.isOpen) db.close();
+    throw error;
+  }
+}
+
+async function emptyStore(): Promise<Store> {
+  const store = storeOver(new DatabaseSync(':memory:'));
+  await store.write(['other'], migrate);
+  return store;
+}
+
+async function versionOf(store: Store, schema: string): Promise<number | undefined> {
+  return store.read(async (session) => {
+    const found = await session.run(
+      `select 1 as one from pg_catalog.pg_tables where schemaname = ? and tablename = ?`,
+      [schema, 'schema_migrations'],
+    );
+    if (found.length === 0) return undefined;
+    const table = session.dialect.table('schema_migrations');
+    const [row] = await session.run(`select max(version) as version from ${table}`);
+    return Number(row?.['version'] ?? 0);
+  });
+}

@@ -1,0 +1,80 @@
+import { DuctileError, messageOf } from '../../base/errors.ts';
+import { backupPostgres } from '../backup.ts';
+import { checkLedger, glanceAtLedger } from '../check.ts';
+import { checkPostgresIndexes } from '../check-indexes.ts';
+import type { Store, Transaction } from '../dialect.ts';
+import type { Ledger } from '../ledger.ts';
+import { migrate } from '../migrate.ts';
+import type { Notifier } from '../notifier.ts';
+import { makeNotifier } from './notify.ts';
+import { openPostgres, type PostgresOptions } from './store.ts';
+import { adoptEvents } from '../../signal/event-feed.sql.ts';
+import { readMeta } from '../meta.ts';
+
+export interface PostgresParts {
+  readonly store: Store;
+  readonly notifier: Notifier;
+  readonly care: Pick<Ledger, 'backup' | 'check' | 'checkIndexes' | 'quickCheck'>;
+}
+
+/** A schema brought up to date, and what a ledger over it is made of. */
+export async function openPostgresParts(
+  url: string,
+  schema: string,
+  signal?: AbortSignal,
+  options?: PostgresOptions,
+): Promise<PostgresParts> {
+  const store = openPostgres(url, schema, options);
+  signal?.addEventListener('abort', () => store.cut(), { once: true });
+  try {
+    await store.write(['other'], async (tx) => {
+      // Two hosts that start together must not both create the schema.
+      await tx.run(tx.dialect.lockClaims ?? 'select 1');
+      await ensureSchema(tx, store.schema);
+      await migrate(tx);
+      await refuseUnfinished(tx, store.schema);
+      await adoptEvents(tx);
+    });
+  } catch (error) {
+    await store.close();
+    if (error instanceof DuctileError) throw error;
+    throw new DuctileError('LEDGER_UNAVAILABLE', `cannot prepare the schema: ${messageOf(error)}`, {
+      place: 'state.url',
+      hint: 'The database user needs the right to create and use its schema.',
+      cause: error,
+    });
+  }
+  // A hint writes nothing, and whoever waits for it should not wait for the disk.
+  const notify = `select set_config('synchronous_commit', 'off', true), pg_notify(?, ?)`;
+  const notifier = makeNotifier(url, schema, (channel, payload) =>
+    store.read((session) => session.run(notify, [channel, payload])),
+  );
+  return {
+    store,
+    notifier,
+    care: {
+      backup: (target, directive) => backupPostgres(store, target, directive),
+      check: () => store.read(checkLedger),
+      quickCheck: () => store.read(glanceAtLedger),
+      checkIndexes: () => store.read((session) => checkPostgresIndexes(session, schema)),
+    },
+  };
+}
+
+/** Half a record must not be worked with as if it were the whole. */
+async function refuseUnfinished(tx: Transaction, schema: string): Promise<void> {
+  if ((await readMeta(tx, 'restoring')) === undefined) return;
+  const message = `putting a backup into the schema ${schema} was interrupted`;
+  throw new DuctileError('BACKUP_INVALID', message, {
+    place: 'state.url',
+    hint: 'Import or restore it again: what is there of it is replaced.',
+  });
+}
+
+/** Asked first, because `if not exists` still wants the right to create where the schema exists. */
+async function ensureSchema(tx: Transaction, schema: string): Promise<void> {
+  const found = await tx.run('select 1 as one from pg_catalog.pg_namespace where nspname = ?', [
+    schema,
+  ]);
+  if (found.length === 0) await tx.run(`create schema "${schema}"`);
+}

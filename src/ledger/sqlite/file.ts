@@ -1,0 +1,167 @@
+import { chmodSync, closeSync, existsSync, openSync, statfsSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { DuctileError, messageOf } from '../../base/errors.ts';
+import { makeDirectories, syncDirectoriesAbove } from '../../base/files.ts';
+import { limits } from '../../base/limits.ts';
+import { refuseNewer } from '../migrate.ts';
+
+/** "DUCT": marks our files, so that we never write into somebody else's. */
+export const APPLICATION_ID = 0x44554354;
+
+/** Before this version two connections could corrupt a WAL database between them. */
+const SQLITE_SAFE = [3, 51, 3] as const;
+
+/** Locks and shared memory of SQLite do not work across a network. */
+const NETWORK_FILE_SYSTEMS = new Map([
+  [0x6969, 'NFS'],
+  [0x517b, 'SMB'],
+  [0xff534d42, 'CIFS'],
+  [0xfe534d42, 'SMB2'],
+  [0x01021997, '9P'],
+  [0x00c36400, 'Ceph'],
+  [0x5346414f, 'AFS'],
+  [0x0bd00bd0, 'Lustre'],
+]);
+
+/** Opens the file of a ledger after making sure that it may be used, and sets what must be set. */
+export function openWriter(path: string): DatabaseSync {
+  refuseOldSqlite(process.versions['sqlite'] ?? '0.0.0');
+  let db: DatabaseSync | undefined;
+  try {
+    const directory = dirname(path);
+    makeDirectories(directory);
+    refuseNetwork(directory, path);
+    if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
+    const file = statSync(path);
+    if (!file.isFile()) throw foreign('it is not a file', path);
+    if (file.size === 0) syncDirectoriesAbove(path);
+    db = openDatabase(path, false);
+    refuseForeign(db, path);
+    // Only now is it known to be ours; the journal's files get the mode of this one.
+    chmodSync(path, 0o600);
+    db.exec('pragma journal_mode = wal');
+    db.exec('pragma synchronous = full');
+    db.exec('pragma temp_store = memory');
+    if (pragma(db, 'journal_mode') !== 'wal' || pragma(db, 'synchronous') !== 2) {
+      throw new DuctileError('LEDGER_UNSUITABLE', 'SQLite does not keep WAL with full sync here', {
+        place: path,
+      });
+    }
+    db.exec(`pragma application_id = ${APPLICATION_ID}`);
+    return db;
+  } catch (error) {
+    db?.close();
+    throw toFileError(error, path);
+  }
+}
+
+/** A second connection for reading, so that readers never see a transaction under way. */
+export function openReader(path: string): DatabaseSync {
+  return openDatabase(path, true);
+}
+
+/** The file of a ledger for looking only, or undefined when nothing was ever written there. */
+export function openToRead(path: string): DatabaseSync | undefined {
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return undefined;
+  const db = openDatabase(path, true);
+  try {
+    refuseForeign(db, path);
+    return db;
+  } catch (error) {
+    db.close();
+    throw toFileError(error, path);
+  }
+}
+
+export function pragma(db: DatabaseSync, name: string): unknown {
+  const row = db.prepare(`pragma ${name}`).get();
+  return row === undefined ? undefined : Object.values(row)[0];
+}
+
+function openDatabase(path: string, readOnly: boolean): DatabaseSync {
+  try {
+    const db = new DatabaseSync(path, { readOnly, timeout: limits.busyTimeoutMs });
+    db.exec('pragma trusted_schema = off');
+    db.exec('pragma cell_size_check = on');
+    db.exec('pragma mmap_size = 0');
+    return db;
+  } catch (error) {
+    throw toFileError(error, path);
+  }
+}
+
+export function refuseOldSqlite(version: string): void {
+  const parts = version.split('.').map(Number);
+  const first = SQLITE_SAFE.findIndex((part, index) => parts[index] !== part);
+  if (first < 0 || (parts[first] ?? 0) > (SQLITE_SAFE[first] ?? 0)) return;
+  throw new DuctileError(
+    'LEDGER_UNSUITABLE',
+    `SQLite ${version} can corrupt a database in WAL mode; ${SQLITE_SAFE.join('.')} is the first safe one`,
+    { hint: 'Use Node.js 24.15 or newer.' },
+  );
+}
+
+function refuseNetwork(directory: string, path: string): void {
+  const name = networkFileSystem(statfsSync(directory).type);
+  if (name === undefined) return;
+  throw new DuctileError(
+    'LEDGER_UNSUITABLE',
+    `${directory} is on a network file system (${name})`,
+    {
+      place: path,
+    },
+  );
+}
+
+/** The name of a file system that reaches over a network, by the kernel's number for its kind. */
+export function networkFileSystem(type: number): string | undefined {
+  // Some numbers come with their highest bit read as a sign.
+  return NETWORK_FILE_SYSTEMS.get(type >>> 0);
+}
+
+function refuseForeign(db: DatabaseSync, path: string): void {
+  const id = pragma(db, 'application_id');
+  if (id === APPLICATION_ID) {
+    refuseNewer(Number(pragma(db, 'user_version')));
+    return;
+  }
+  const tables = db.prepare('select count(*) as n from sqlite_schema').get();
+  if (id === 0 && tables?.['n'] === 0) return;
+  throw foreign('the file is a database of another program', path);
+}
+
+function foreign(message: string, path: string): DuctileError {
+  return new DuctileError('LEDGER_FOREIGN', message, { place: path });
+}
+
+const SQLITE_CORRUPT = 11;
+const SQLITE_NOTADB = 26;
+/** No permission, nothing but reading, not to be opened. */
+const SQLITE_DENIED: ReadonlySet<number | undefined> = new Set([3, 8, 14]);
+
+function toFileError(error: unknown, path: string): unknown {
+  if (error instanceof DuctileError) return error;
+  const code = sqliteCode(error);
+  if (code === SQLITE_NOTADB || code === SQLITE_CORRUPT) {
+    return new DuctileError('LEDGER_CORRUPT', `not a sound SQLite database: ${messageOf(error)}`, {
+      place: path,
+      cause: error,
+    });
+  }
+  const { code: name } = error as { readonly code?: unknown };
+  const isDenied = SQLITE_DENIED.has(code) || name === 'EACCES' || name === 'EPERM';
+  return new DuctileError('LEDGER_UNAVAILABLE', `cannot open the ledger: ${messageOf(error)}`, {
+    place: path,
+    ...(isDenied
+      ? { hint: 'Its owner must be who runs this, with the right to write there.' }
+      : {}),
+    cause: error,
+  });
+}
+
+/** The primary result code of an error from SQLite, or undefined for any other error. */
+export function sqliteCode(error: unknown): number | undefined {
+  const code = (error as { errcode?: unknown } | undefined)?.errcode;
+  return typeof code === 'number' ? code & 0xff : undefined;
+}

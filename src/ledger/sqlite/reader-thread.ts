@@ -1,0 +1,105 @@
+import type { Worker } from 'node:worker_threads';
+import { DuctileError } from '../../base/errors.ts';
+import { limits } from '../../base/limits.ts';
+import type { Row, Value } from '../dialect.ts';
+import { READER_PROGRAM } from './reader-program.ts';
+
+/** The text of a statement and its values. */
+export type ReadStatement = readonly [sql: string, values: readonly Value[]];
+
+interface Reply {
+  readonly id: number;
+  readonly rows?: Row[];
+  readonly failure?: { readonly message: string };
+}
+
+interface Pending {
+  readonly resolve: (rows: Row[]) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** A thread with read-only connections that serves one read at a time. */
+export interface ReaderThread {
+  /** Resolves when the thread has ended, whatever the reason. */
+  readonly gone: Promise<void>;
+  /** False as soon as it is known that the thread ends. */
+  readonly isUsable: boolean;
+  run(path: string, statements: readonly ReadStatement[]): Promise<Row[]>;
+  /** Ends the transaction that the first statement of a read began. */
+  endRead(path: string): void;
+  close(path: string): Promise<unknown>;
+  /** Rejects everything that is pending with the reason. The thread ends as soon as SQLite returns. */
+  terminate(reason: unknown): void;
+}
+
+/** The thread of a read has ended, for a reason that the read didn't cause. */
+export class ReaderGone extends DuctileError {
+  constructor(cause?: unknown) {
+    super('LEDGER_UNAVAILABLE', 'a reader thread of the database ended unexpectedly', { cause });
+  }
+}
+
+export async function startReaderThread(): Promise<ReaderThread> {
+  const { Worker } = await import('node:worker_threads');
+  const worker = new Worker(READER_PROGRAM, {
+    eval: true,
+    name: 'ledger reader',
+    workerData: {
+      filesMax: limits.readerFilesMax,
+      statementsMax: limits.readerStatementsMax,
+      busyTimeoutMs: limits.busyTimeoutMs,
+      niceness: limits.readerNiceness,
+    },
+  });
+  // An idle thread doesn't keep the process alive; a pending read does.
+  worker.unref();
+  return attach(worker);
+}
+
+function attach(worker: Worker): ReaderThread {
+  const pending = new Map<number, Pending>();
+  let last = 0;
+  const settle = (id: number): Pending | undefined => {
+    const found = pending.get(id);
+    pending.delete(id);
+    if (pending.size === 0) worker.unref();
+    return found;
+  };
+  let isUsable = true;
+  const fail = (reason: unknown): void => {
+    isUsable = false;
+    for (const id of pending.keys()) settle(id)?.reject(reason);
+  };
+  worker.on('message', ({ id, rows, failure }: Reply) => {
+    const asked = settle(id);
+    if (failure === undefined) asked?.resolve(rows ?? []);
+    else asked?.reject(Object.assign(new Error(failure.message), failure));
+  });
+  worker.on('error', (error) => fail(new ReaderGone(error)));
+  const gone = new Promise<void>((resolve) => {
+    worker.once('exit', () => {
+      fail(new ReaderGone());
+      resolve();
+    });
+  });
+  const ask = (message: object): Promise<Row[]> =>
+    new Promise((resolve, reject) => {
+      const id = (last += 1);
+      pending.set(id, { resolve, reject });
+      worker.ref();
+      worker.postMessage({ id, ...message }, []);
+    });
+  return {
+    gone,
+    get isUsable() {
+      return isUsable;
+    },
+    run: (path, statements) => ask({ kind: 'run', path, statements }),
+    endRead: (path) => worker.postMessage({ kind: 'end', path }, []),
+    close: (path) => ask({ kind: 'close', path }),
+    terminate(reason) {
+      fail(reason);
+      void worker.terminate();
+    },
+  };
+}

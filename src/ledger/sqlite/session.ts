@@ -1,0 +1,102 @@
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { toTimestamp, type Timestamp } from '../../base/clock.ts';
+import type { Dialect, Row, RowsStatement, Transaction, Value } from '../dialect.ts';
+import { compileRun, toRuns } from '../batch-statement.ts';
+
+const NOW = `strftime('%Y-%m-%dT%H:%M:%fZ', 'now')`;
+
+export const sqliteDialect: Dialect = {
+  name: 'sqlite',
+  table: (name) => name,
+  types: {
+    int: 'integer',
+    text: 'text',
+    identity: 'integer primary key autoincrement',
+    transaction: 'integer not null default 0',
+    derived: 'virtual',
+  },
+  now: NOW,
+  statementNow: NOW,
+  nowPlus: (ms) => `strftime('%Y-%m-%dT%H:%M:%fZ', 'now', (${ms} / 1000.0) || ' seconds')`,
+  // Its clock is that of this process; to have it format the time takes a sixth of an insert.
+  isToldTime: true,
+  forUpdate: '',
+  forShare: '',
+  skipLocked: '',
+  lockClaims: undefined,
+  pausedBy: ['ledger_meta'],
+  awaitClaimsIn: undefined,
+  keepOffClaims: undefined,
+  lockQueue: undefined,
+  lockRuns: undefined,
+  settledBelow: undefined,
+  unbegun: undefined,
+  lastJobGiven: undefined,
+  newTransaction: undefined,
+  size: `(p.page_count - f.freelist_count) * s.page_size
+    from pragma_page_count p, pragma_freelist_count f, pragma_page_size s`,
+  // One writer meets nobody.
+  isConflict: () => false,
+  parameter: (index) => `?${index}`,
+  among: (index) => `in (select value from json_each(?${index}))`,
+  list: (values) => JSON.stringify(values),
+};
+
+/** Reads the host's clock, which is also the clock of a SQLite database on it. */
+export function readClock(): Timestamp {
+  return toTimestamp(Date.now());
+}
+
+export function makeSession(db: DatabaseSync, clock: () => Timestamp = readClock): Transaction {
+  const statements = new Map<string, StatementSync>();
+  const prepare = (sql: string): StatementSync => {
+    let statement = statements.get(sql);
+    if (statement === undefined)
+      statements.set(sql, (statement = db.prepare(withoutReplanning(sql))));
+    return statement;
+  };
+  const runEach = (
+    definition: RowsStatement,
+    rows: readonly Row[],
+    common: readonly Value[] = [],
+  ): Row[] => {
+    if (rows.length === 0) return [];
+    const { tells } = definition;
+    const found: Row[] = [];
+    const now = clock();
+    for (const run of toRuns(definition, rows)) {
+      const { text, bind } = compileRun(sqliteDialect, definition, run);
+      const statement = prepare(text);
+      const values = bind(run, common, now);
+      if (tells === undefined) {
+        for (const row of statement.all(...values)) found.push(row as Row);
+      } else if (statement.run(...values).changes > 0) {
+        found.push({ [tells]: run.row[tells] ?? null });
+      }
+    }
+    return found;
+  };
+  return {
+    dialect: sqliteDialect,
+    again: false,
+    parts: { isGuarded: true, areUsed: false },
+    run: (sql, values = []) => attempt(() => prepare(sql).all(...values) as Row[]),
+    each: (...asked) => attempt(() => runEach(...asked)),
+    send: (...asked) => void runEach(...asked),
+    finish: () => undefined,
+  };
+}
+
+/** SQLite plans a statement again for every value of a parameter that stands alone after `limit`. */
+export function withoutReplanning(sql: string): string {
+  return sql.replaceAll(/\blimit (\?\d*)/g, 'limit $1 + 0');
+}
+
+/** Results and errors alike reach the caller through the promise, as they do on PostgreSQL. */
+function attempt<T>(work: () => T): Promise<T> {
+  try {
+    return Promise.resolve(work());
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}

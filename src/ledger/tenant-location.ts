@@ -1,0 +1,64 @@
+import { readdirSync, rmSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import type { LedgerPlace } from './open.ts';
+import { tenantSchema } from '../tenant/types.ts';
+
+/** Where the root ledger is, and with SQLite the directory in which the others are. */
+export type RootPlace = LedgerPlace & { readonly dir: string };
+
+/** Where the ledger of a tenant is: a file beside the root's, or a schema of the same database. */
+export function tenantPlace(root: RootPlace, slug: string): LedgerPlace {
+  return root.kind === 'sqlite'
+    ? { kind: 'sqlite', path: join(root.dir, `org_${slug}.db`) }
+    : { kind: 'postgres', url: root.url, schema: tenantSchema(slug) };
+}
+
+/**
+ * The host of a process that beat in a ledger not long ago, as far as anything says so. The ledger is
+ * not opened for that: it may be newer than this program, or broken.
+ */
+export async function hostIn(place: LedgerPlace, withinMs: number): Promise<string | undefined> {
+  // The lock of the instance says so for files: nobody else has them open.
+  if (place.kind === 'sqlite') return undefined;
+  const { openPostgres } = await import('./postgres/store.ts');
+  const store = openPostgres(place.url, place.schema);
+  try {
+    return await store.read(async (session) => {
+      const known = await session.run(
+        `select column_name from information_schema.columns where table_schema = ?
+          and table_name = 'processes' and column_name in ('host', 'last_heartbeat_at')`,
+        [place.schema],
+      );
+      if (known.length < 2) return undefined;
+      const [row] = await session.run(
+        `select host from ${session.dialect.table('processes')}
+          where last_heartbeat_at > (select ${session.dialect.nowPlus('?')}) limit 1`,
+        [-withinMs],
+      );
+      return row === undefined ? undefined : String(row['host']);
+    });
+  } finally {
+    await store.close();
+  }
+}
+
+/** Removes a ledger with everything in it, if it is there. Nobody may have it open. */
+export async function removeLedger(place: LedgerPlace): Promise<void> {
+  if (place.kind === 'sqlite') {
+    const name = basename(place.path);
+    const directory = dirname(place.path);
+    // What SQLite keeps beside it first: without the file, it is nothing.
+    for (const found of readdirSync(directory)) {
+      if (found.startsWith(`${name}-`)) rmSync(join(directory, found), { force: true });
+    }
+    rmSync(place.path, { force: true });
+    return;
+  }
+  const { openPostgres } = await import('./postgres/store.ts');
+  const store = openPostgres(place.url, place.schema);
+  try {
+    await store.write(['other'], (tx) => tx.run(`drop schema if exists "${place.schema}" cascade`));
+  } finally {
+    await store.close();
+  }
+}

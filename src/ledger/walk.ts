@@ -1,0 +1,200 @@
+import type { Dialect, Row, Session, Value } from './dialect.ts';
+import type { BoundedCount } from '../job/page-types.ts';
+import type { ListPage } from './list-pages.ts';
+import { int } from '../job/job-row.sql.ts';
+import { Where } from './where.ts';
+
+/**
+ * A part of a list whose rows an index holds in the order of their numbers: together the streams of a
+ * list hold all of its rows, none of them twice.
+ */
+export interface WalkStream {
+  /** The name of its index; undefined for the table itself, which is in the order of numbers. */
+  readonly index: string | undefined;
+  /** The column before the number in the index, and its value. */
+  readonly key?: readonly [column: string, value: Value];
+  /** The other conditions that the index answers. */
+  readonly where: Where;
+  /** The conditions that are left for the rows themselves; they cost a look at each row. */
+  readonly rest: Where;
+  /** The number as the index has it, or as few rows are sorted by it. */
+  readonly by?: string;
+}
+
+export interface NumberRange {
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+}
+
+/** The range of numbers that are left for a page behind a number. */
+export function rangeAfter(
+  { from, to }: NumberRange,
+  before: number | undefined,
+  order: WalkRequest['order'],
+): NumberRange {
+  if (before === undefined) return { from, to };
+  return order === 'oldest'
+    ? { from: Math.max(from ?? 0, before + 1), to }
+    : { from, to: Math.min(to ?? before, before) };
+}
+
+export interface WalkRequest {
+  readonly table: string;
+  readonly streams: readonly WalkStream[];
+  /** The columns that conditions on rows may name. */
+  readonly columns: readonly string[];
+  readonly order: 'newest' | 'oldest';
+  readonly limit: number;
+  /** The numbers that it is about: from the first up to, and without, the second. */
+  readonly range: NumberRange;
+  /** Rows that it may look at. */
+  readonly visitMax: number;
+}
+
+/** A list that can be read in several ways, the best one first. */
+export interface ListRequest<T> extends Omit<WalkRequest, 'streams'> {
+  readonly ways: readonly (readonly WalkStream[])[];
+  readonly map: (row: Row) => T;
+  /** The columns to read (default: all). */
+  readonly select?: string;
+}
+
+/** The numbers of a page in its order. */
+interface WalkPage {
+  readonly seqs: readonly number[];
+  /** The page after it begins behind this number; undefined at the end of the list. */
+  readonly next: number | undefined;
+}
+
+/** Reads a page in the first way that fills it, or else in the way that came furthest. */
+export async function readWalk<T>(session: Session, list: ListRequest<T>): Promise<ListPage<T>> {
+  const { ways, map, select = '*', ...request } = list;
+  let best: WalkPage = { seqs: [], next: undefined };
+  for (const [at, streams] of ways.entries()) {
+    const page = await walkPage(session, { ...request, streams });
+    if (at === 0 || isFurther(page, best, request.order)) best = page;
+    if (page.seqs.length === request.limit || page.next === undefined) break;
+  }
+  const { seqs, next } = best;
+  if (seqs.length === 0) return { rows: [], next };
+  const found = await session.run(
+    `select ${select} from ${request.table} where seq ${session.dialect.among(1, 'int')}`,
+    [session.dialect.list(seqs)],
+  );
+  const bySeq = new Map(found.map((row) => [int(row, 'seq'), map(row)]));
+  return { rows: seqs.flatMap((seq) => bySeq.get(seq) ?? []), next };
+}
+
+function isFurther(page: WalkPage, best: WalkPage, order: WalkRequest['order']): boolean {
+  if (page.seqs.length > best.seqs.length || page.next === undefined) return true;
+  if (best.next === undefined) return false;
+  return order === 'oldest' ? page.next > best.next : page.next < best.next;
+}
+
+/**
+ * Reads a page of a list, and looks at no more than a fixed number of rows for it. When it has looked
+ * at that many, the page is short and the next one continues where it stopped.
+ */
+async function walkPage(session: Session, request: WalkRequest): Promise<WalkPage> {
+  const { streams, order, limit } = request;
+  const visitMax = Math.max(limit, Math.ceil(request.visitMax / Math.max(1, streams.length)));
+  const parts = await Promise.all(
+    streams.map((stream) => walkStream(session, request, stream, visitMax)),
+  );
+  const isBefore = (a: number, b: number): boolean => (order === 'newest' ? a > b : a < b);
+  // Behind the end of a stream that was cut, others may have rows that this one doesn't show.
+  const ends = parts.flatMap(({ next }) => next ?? []);
+  const end = ends.reduce<number | undefined>(
+    (first, one) => (first === undefined || isBefore(one, first) ? one : first),
+    undefined,
+  );
+  const seqs = parts
+    .flatMap((part) => part.seqs)
+    .filter((seq) => end === undefined || !isBefore(end, seq))
+    .toSorted((a, b) => (isBefore(a, b) ? -1 : 1))
+    .slice(0, limit);
+  return { seqs, next: seqs.length === limit ? seqs.at(-1) : end };
+}
+
+/** Counts the rows of a list, and looks at no more than a fixed number of them. */
+export async function countWalk(session: Session, request: WalkRequest): Promise<BoundedCount> {
+  let left = request.visitMax;
+  let count = 0;
+  for (const stream of request.streams) {
+    if (left === 0) return { count, isExact: false };
+    const rows = rowsOf(session.dialect, request, stream);
+    const { rest } = stream;
+    const [row = {}] = await session.run(
+      `select count(*) as visited, count(case when ${rest.text} then 1 end) as n
+        from (${rows.text} limit ?) w`,
+      [...rest.values, ...rows.values, left],
+    );
+    count += int(row, 'n');
+    left -= int(row, 'visited');
+  }
+  return { count, isExact: left > 0 };
+}
+
+async function walkStream(
+  session: Session,
+  request: WalkRequest,
+  stream: WalkStream,
+  visitMax: number,
+): Promise<WalkPage> {
+  const { limit } = request;
+  const { rest } = stream;
+  const rows = rowsOf(session.dialect, request, stream);
+  const found = await (rest.isEmpty
+    ? session.run(`${rows.text} limit ?`, [...rows.values, limit])
+    : // The rows come in the order of the inner list; sorted again, all of them would be read.
+      session.run(`select w.seq from (${rows.text} limit ?) w where ${rest.text} limit ?`, [
+        ...rows.values,
+        visitMax,
+        ...rest.values,
+        limit,
+      ]));
+  const seqs = found.map((row) => int(row, 'seq'));
+  if (seqs.length === limit) return { seqs, next: seqs.at(-1) };
+  if (rest.isEmpty) return { seqs, next: undefined };
+  const [cut] = await session.run(
+    `select w.seq from (${rows.text} limit 1 offset ${visitMax - 1}) w`,
+    rows.values,
+  );
+  return { seqs, next: cut === undefined ? undefined : int(cut, 'seq') };
+}
+
+/**
+ * The rows of a stream in their order. The statement names the index for SQLite. PostgreSQL takes no hints,
+ * and would rather walk through the whole table by number when a value is common: so the value is
+ * compared together with the number, which only the index of both can answer in this order.
+ */
+function rowsOf(
+  { name }: Dialect,
+  { table, columns, order, range }: WalkRequest,
+  { index, key, where, rest, by = 'seq' }: WalkStream,
+): { readonly text: string; readonly values: readonly Value[] } {
+  const direction = order === 'newest' ? 'desc' : 'asc';
+  // Only what is asked of the rows: the index alone may have that.
+  const named = columns.filter((column) => new RegExp(`\\b${column}\\b`).test(rest.text));
+  const more = named.map((column) => `, ${column}`).join('');
+  const { from, to } = range;
+  if (name === 'postgres' && key !== undefined) {
+    const [column, value] = key;
+    return {
+      text: `select seq${more} from ${table} where ${where.text}
+        and (${column}, seq) >= (?, ?) and (${column}, seq) < (?, ?)
+        order by ${column} ${direction}, seq ${direction}`,
+      values: [...where.values, value, from ?? 0, value, to ?? Number.MAX_SAFE_INTEGER],
+    };
+  }
+  const bounds = new Where();
+  if (key !== undefined) bounds.and(`${key[0]} = ?`, key[1]);
+  if (from !== undefined) bounds.and('seq >= ?', from);
+  if (to !== undefined) bounds.and('seq < ?', to);
+  const source = name === 'sqlite' && index !== undefined ? `${table} indexed by ${index}` : table;
+  return {
+    text: `select seq${more} from ${source} where ${where.text} and ${bounds.text}
+      order by ${by} ${direction}`,
+    values: [...where.values, ...bounds.values],
+  };
+}

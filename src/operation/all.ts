@@ -1,0 +1,261 @@
+import { analyticsQueue, analyticsSummary } from '../insight/analytics.operations.ts';
+import {
+  diffConfig,
+  getConfig,
+  lockConfig,
+  schemaConfig,
+  showConfig,
+  viewConfig,
+} from '../config/operations.ts';
+import { configHistory } from '../config/history.operations.ts';
+import { backupConfig, initConfig, restoreConfig } from '../config/files.operations.ts';
+import { setConfig, unsetConfig } from '../config/set.operations.ts';
+import { systemBreaker, systemReset } from '../schedule/breaker.operations.ts';
+import type { Operation } from './define.ts';
+import { checkConfig, systemDoctor } from '../insight/doctor.operations.ts';
+import {
+  systemIndex,
+  systemManifest,
+  inspectPlugin,
+  makeSystemOpenapi,
+  pluginOpenapi,
+} from '../plugin/discovery.operations.ts';
+import { tailSignals } from '../signal/event-feed.operations.ts';
+import { approveDirective, cancelDirective } from '../directive/decide.operations.ts';
+import {
+  listDirectives,
+  requestDirective,
+  showDirectiveOperation,
+} from '../directive/operations.ts';
+import { systemExport } from '../ledger/backup.operations.ts';
+import { pluginFacts } from '../job/facts.operations.ts';
+import { initPlugin, pluginHealth } from '../plugin/health.operations.ts';
+import {
+  acknowledgeIncident,
+  listIncidents,
+  showIncidentOperation,
+} from '../insight/incident.operations.ts';
+import { cancelJob, cancelJobs, retryJob, retryJobs } from '../job/change.operations.ts';
+import { inspectJob, listJobs } from '../job/operations.ts';
+import { listInstallations, showInstallation } from '../package/installation.operations.ts';
+import { listLogs, systemLogs } from '../job/logs.operations.ts';
+import { systemMetrics } from '../insight/metrics.operations.ts';
+import {
+  disablePackage,
+  enablePackage,
+  installPackage,
+  uninstallPackage,
+  upgradePackage,
+} from '../package/change.operations.ts';
+import { listPackages, showPackage, validatePackage } from '../package/operations.ts';
+import { checkPipeline } from '../pipeline/check.operations.ts';
+import { runPipeline } from '../pipeline/run/start.operations.ts';
+import { testPipeline } from '../pipeline/test.operations.ts';
+import { graphPipeline, listPipelines, showPipelineOperation } from '../pipeline/operations.ts';
+import { listPlugins } from '../plugin/operations.ts';
+import { makePlugin } from '../operations/plugin-make.ts';
+import { disablePlugin, enablePlugin } from '../plugin/switch.operations.ts';
+import { testPlugin } from '../operations/plugin-test.ts';
+import { proveSystem } from '../operations/prove.ts';
+import { systemPrune } from '../job/prune.operations.ts';
+import { listQueue } from '../job/queue.operations.ts';
+import { systemReload } from '../engine/reload.operations.ts';
+import {
+  approveStep,
+  cancelRun,
+  rejectStep,
+  retryRunFrom,
+  reviveRun,
+} from '../pipeline/run/change.operations.ts';
+import { listRuns, showRunOperation } from '../pipeline/run/run.operations.ts';
+import { runTree } from '../pipeline/run/tree.operations.ts';
+import { runPlugin } from '../job/start.operations.ts';
+import { waitForJob, waitForRun } from '../job/wait.operations.ts';
+import {
+  listSchedulerJobs,
+  listSchedules,
+  pauseSchedule,
+  previewSchedule,
+  resumeSchedule,
+} from '../schedule/operations.ts';
+import { emitSignal, emitSignals } from '../signal/emit.operations.ts';
+import { replaySignals } from '../signal/replay.operations.ts';
+import { listSignals, showSignalOperation } from '../signal/operations.ts';
+import { systemSelfcheck } from '../insight/selfcheck.operations.ts';
+import {
+  systemBackup,
+  systemCheck,
+  systemHealth,
+  systemPause,
+  systemResume,
+  systemStatus,
+} from '../engine/system.operations.ts';
+import {
+  createTenant,
+  deleteTenant,
+  limitTenant,
+  listTenants,
+  resumeTenant,
+  showTenantOperation,
+  suspendTenant,
+  tokenTenant,
+} from '../tenant/operations.ts';
+import {
+  deleteCredential,
+  listCredentials,
+  rotateKey,
+  setCredential,
+  showCredential,
+} from '../access/credential.operations.ts';
+import { createToken, listTokens, revokeToken, rotateToken } from '../access/token.operations.ts';
+import { jobTree } from '../job/tree.operations.ts';
+import { triggerPlugin } from '../job/trigger.operations.ts';
+import {
+  listDeliveries,
+  replayDelivery,
+  showDeliveryOperation,
+} from '../webhook/delivery.operations.ts';
+import { listEndpoints } from '../webhook/endpoint.operations.ts';
+import { testWebhook } from '../webhook/test.operations.ts';
+import {
+  addWebhook,
+  editWebhook,
+  listWebhooks,
+  removeWebhook,
+  rotateWebhook,
+  showWebhookOperation,
+} from '../webhook/operations.ts';
+import { explainWhy } from '../insight/why/why.operations.ts';
+
+/** Everything that can be asked; the surfaces are loops over this list. */
+export const operations: readonly Operation[] = [
+  systemStatus,
+  systemCheck,
+  systemBackup,
+  proveSystem,
+  systemExport,
+  systemPause,
+  systemResume,
+  systemPrune,
+  systemHealth,
+  systemMetrics,
+  systemReload,
+  systemSelfcheck,
+  systemLogs,
+  systemBreaker,
+  systemReset,
+  listPlugins,
+  makePlugin,
+  testPlugin,
+  inspectPlugin,
+  runPlugin,
+  triggerPlugin,
+  listPipelines,
+  showPipelineOperation,
+  checkPipeline,
+  graphPipeline,
+  testPipeline,
+  runPipeline,
+  pluginOpenapi,
+  pluginHealth,
+  initPlugin,
+  pluginFacts,
+  listJobs,
+  inspectJob,
+  waitForJob,
+  waitForRun,
+  listLogs,
+  jobTree,
+  cancelJob,
+  retryJob,
+  cancelJobs,
+  retryJobs,
+  explainWhy,
+  listIncidents,
+  showIncidentOperation,
+  acknowledgeIncident,
+  listQueue,
+  listSchedules,
+  listSchedulerJobs,
+  previewSchedule,
+  pauseSchedule,
+  resumeSchedule,
+  listRuns,
+  showRunOperation,
+  runTree,
+  cancelRun,
+  reviveRun,
+  retryRunFrom,
+  approveStep,
+  rejectStep,
+  analyticsSummary,
+  analyticsQueue,
+  enablePlugin,
+  disablePlugin,
+  listDirectives,
+  showDirectiveOperation,
+  requestDirective,
+  approveDirective,
+  cancelDirective,
+  createTenant,
+  listTenants,
+  showTenantOperation,
+  suspendTenant,
+  resumeTenant,
+  limitTenant,
+  deleteTenant,
+  tokenTenant,
+  setCredential,
+  listCredentials,
+  showCredential,
+  deleteCredential,
+  rotateKey,
+  addWebhook,
+  editWebhook,
+  listWebhooks,
+  showWebhookOperation,
+  removeWebhook,
+  rotateWebhook,
+  listDeliveries,
+  listEndpoints,
+  showDeliveryOperation,
+  replayDelivery,
+  testWebhook,
+  createToken,
+  listTokens,
+  revokeToken,
+  rotateToken,
+  tailSignals,
+  listSignals,
+  showSignalOperation,
+  emitSignal,
+  emitSignals,
+  replaySignals,
+  listPackages,
+  showPackage,
+  validatePackage,
+  installPackage,
+  upgradePackage,
+  enablePackage,
+  disablePackage,
+  uninstallPackage,
+  listInstallations,
+  showInstallation,
+  systemIndex,
+  makeSystemOpenapi(() => operations),
+  systemManifest,
+  systemDoctor,
+  checkConfig,
+  lockConfig,
+  showConfig,
+  getConfig,
+  setConfig,
+  unsetConfig,
+  initConfig,
+  backupConfig,
+  restoreConfig,
+  diffConfig,
+  schemaConfig,
+  viewConfig,
+  configHistory,
+];

@@ -1,0 +1,51 @@
+import type { Config } from '../config/config.ts';
+import type { Engine } from '../engine/engine.ts';
+import { makePrincipal, type Principal } from '../access/principal.service.ts';
+import type { SubmittedBy } from '../job/job.ts';
+import type { IsolationState } from '../plugin/isolation.ts';
+import type { Prover } from '../operations/prover.ts';
+import type { Workshop } from '../operations/workshop.ts';
+
+/** On whose behalf an operation runs, and on what. */
+export interface Context {
+  readonly engine: Engine;
+  readonly principal: Principal;
+  readonly submittedBy: SubmittedBy;
+  /** The caller's own name for this request; asking again with it is asking once. */
+  readonly idempotencyKey?: string;
+  /** The configuration that it is about, and what comes with the program. */
+  readonly place?: ConfigPlace;
+  /** What the key stands for: an id made from it, so that it is the same each time. */
+  readonly subjectId?: string;
+  /** Where in a trace the caller stands, when it said so. */
+  readonly traceparent?: string;
+  /** Aborted when the caller has hung up; asked for by those who make it wait. */
+  readonly hungUp?: () => AbortSignal;
+  /**
+   * Resolves when nothing of a lineage can go on in this process, or nobody wants to know any more; only
+   * where the process ends with its answer.
+   */
+  readonly standstill?: (rootJobId: string, over: AbortSignal) => Promise<void>;
+}
+
+export interface ConfigPlace {
+  /** What `--config` named, or what the server was started with. */
+  readonly given: string | undefined;
+  /** The directory of the plugins that come with the program. */
+  readonly shippedPlugins: string;
+  /** How plugins of tenants would be kept apart here; it is tried out. */
+  readonly isolation?: (config: Config) => IsolationState;
+  /** The ids of the credential keys that are here. */
+  readonly readKeyIds?: (config: Config) => readonly string[];
+  /** What plugins are made and tried with; only where files are worked on. */
+  readonly workshop?: Workshop;
+  /** Tries out what is configured; only where its files are. */
+  readonly prover?: Prover;
+}
+
+/** Whoever may open the control socket, and the local command line: all rights, by name. */
+export function ownerOf(actor: string): Principal {
+  return makePrincipal(actor, OWNER_SCOPES);
+}
+
+const OWNER_SCOPES: readonly string[] = ['*'];

@@ -1,0 +1,378 @@
+import * as z from 'zod';
+import { catalogue, type ErrorCode } from '../base/errors.ts';
+import type { Catalog, Plugin } from '../plugin/catalog.ts';
+import type { ManifestCommand } from '../plugin/manifest.ts';
+import { CLOUDEVENT_BATCH_TYPE, CLOUDEVENT_TYPE } from '../signal/cloudevent.ts';
+import { isOffered, statusesOf, type HttpSurface, type Operation } from './define.ts';
+import { moveRefs } from './move-refs.ts';
+import { runPlugin } from '../job/start.operations.ts';
+import { describeNeed } from '../access/scopes.ts';
+import { hasFields } from './request-codec.ts';
+
+type Document = { openapi: string } & Record<string, unknown>;
+type Paths = Record<string, Record<string, unknown>>;
+
+const cached = new WeakMap<Catalog, Document>();
+
+/** Everything that can be asked over HTTP, and every command of every plugin under its own name. */
+export function describeAll(catalog: Catalog, operations: readonly Operation[]): Document {
+  let document = cached.get(catalog);
+  if (document === undefined) {
+    const paths: Paths = {};
+    for (const operation of operations) addOperation(paths, operation);
+    const plugins = [...catalog.plugins.values()];
+    for (const plugin of plugins) Object.assign(paths, commandPaths(plugin));
+    document = toDocument(paths, plugins, operations.flatMap(answerSchemas));
+    cached.set(catalog, document);
+  }
+  return document;
+}
+
+export function describePlugin(plugin: Plugin): Document {
+  return toDocument(commandPaths(plugin), [plugin]);
+}
+
+function toDocument(
+  paths: Paths,
+  plugins: readonly Plugin[],
+  answers: readonly (readonly [string, unknown])[] = [],
+): Document {
+  return {
+    openapi: '3.1.0',
+    info: { title: 'Ductile Gateway', version: '1.0' },
+    servers: [{ url: '/' }],
+    paths,
+    components: {
+      securitySchemes: { BearerAuth: { type: 'http', scheme: 'bearer' } },
+      schemas: {
+        Problem: problemSchema,
+        [answerId(runPlugin.name)]: schemaOf(runPlugin),
+        ...Object.fromEntries([...answers, ...plugins.flatMap(payloadSchemas)]),
+      },
+    },
+  };
+}
+
+const bearer = [{ BearerAuth: [] }];
+
+const problemSchema = {
+  type: 'object',
+  required: ['error', 'code', 'status', 'request_id'],
+  properties: {
+    type: { type: 'string' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    detail: { type: 'string' },
+    error: { type: 'string', description: 'the same in plain words' },
+    code: { type: 'string', enum: Object.keys(catalogue) },
+    place: { type: 'string', description: 'the field, file or id that it is about' },
+    hint: { type: 'string' },
+    retryable: { type: 'boolean' },
+    details: { type: 'object', description: 'more of what was found, for programs' },
+    request_id: { type: 'string' },
+  },
+};
+
+function commandPaths({ name, manifest }: Plugin): Paths {
+  const commands = Object.values(manifest.commands);
+  return Object.fromEntries(
+    commands.map((command) => [
+      `/plugin/${name}/${command.name}`,
+      { post: describeCommand(name, command) },
+    ]),
+  );
+}
+
+function describeCommand(plugin: string, command: ManifestCommand): Record<string, unknown> {
+  const { name, type, description, inputSchema } = command;
+  const answer = { $ref: `#/components/schemas/${answerId(runPlugin.name)}` };
+  return {
+    operationId: idOf(plugin, name),
+    summary: description ?? `${plugin}: ${name}`,
+    tags: [plugin],
+    parameters: commandParameters(),
+    ...(inputSchema === undefined ? {} : { requestBody: wrapped(idOf(plugin, name)) }),
+    responses: {
+      ...errorResponses(runPlugin),
+      '200': {
+        description: 'Its end, where it was waited for, or what would be done',
+        content: jsonContent({ anyOf: [answer, planSchema] }),
+      },
+      '202': {
+        description: 'Job queued',
+        headers: locationHeader,
+        content: jsonContent(answer),
+      },
+      '400': problem('Bad request'),
+      '401': problem('No valid token'),
+      '403': problem('Insufficient scope'),
+      '404': problem('Unknown plugin or command'),
+      '413': problem('Body too large'),
+      '422': problem('Idempotency key of another request'),
+    },
+    security: bearer,
+    'x-ductile-scope': describeNeed({ plugin, command: name, type }),
+  };
+}
+
+/** How a job is started and waited for, whichever command it is of. */
+function commandParameters(): Record<string, unknown>[] {
+  const schema = toSchema(runPlugin.input, 'input');
+  const named = new Set(['plugin', 'command', 'payload']);
+  const own = Object.entries(schema.properties ?? {}).filter(([field]) => !named.has(field));
+  const parameters = own.map(([field, property]) =>
+    toParameter(field, property, new Set(), schema),
+  );
+  return [...parameters, ...writingParameters];
+}
+
+function idOf(plugin: string, command: string): string {
+  return `${plugin}__${command}`;
+}
+
+/** The payload under its own key, as it is always understood. */
+function wrapped(id: string): Record<string, unknown> {
+  const payload = { $ref: `#/components/schemas/${id}` };
+  return { required: false, content: jsonContent({ type: 'object', properties: { payload } }) };
+}
+
+/** What each command takes, at a place of its own. */
+function payloadSchemas({ name, manifest }: Plugin): [string, unknown][] {
+  return Object.values(manifest.commands).flatMap(({ name: command, inputSchema }) => {
+    if (inputSchema === undefined) return [];
+    const id = idOf(name, command);
+    return [[id, moveRefs(inputSchema, `#/components/schemas/${id}`)]];
+  });
+}
+
+/** What every operation that changes something takes besides its own input. */
+const writingParameters = [
+  {
+    name: 'dry_run',
+    in: 'query',
+    required: false,
+    description: 'say what would happen, and do nothing',
+    schema: { type: 'boolean', default: false },
+  },
+  {
+    name: 'apply',
+    in: 'query',
+    required: false,
+    description: 'do it, which is the default; refused together with dry_run',
+    schema: { const: true },
+  },
+  { name: 'Idempotency-Key', in: 'header', required: false, schema: { type: 'string' } },
+];
+
+const fieldsParameter = {
+  name: 'fields',
+  in: 'query',
+  required: false,
+  description: 'only these fields of the result, or of the rows of a list, separated by commas',
+  schema: { type: 'string' },
+};
+
+const planSchema = {
+  type: 'object',
+  required: ['dry_run', 'plan'],
+  properties: {
+    dry_run: { const: true },
+    plan: { type: 'array', items: { type: 'string' } },
+  },
+};
+
+function addOperation(paths: Paths, operation: Operation): void {
+  const { http } = operation;
+  if (!isOffered(http)) return;
+  const id = operation.name.replace('.', '_');
+  const [path, ...shorter] = withoutOptional(http.path);
+  const also = [...shorter, ...(http.also ?? [])].map(
+    (other) => [other, `${id}_${other.split('/')[1] ?? ''}`] as const,
+  );
+  for (const [one, operationId] of [[path, id] as const, ...also]) {
+    const methods = (paths[one.replaceAll(/:(\w+)/g, '{$1}')] ??= {});
+    methods[http.method.toLowerCase()] = {
+      operationId,
+      ...describeOperation(operation, http, one),
+    };
+  }
+}
+
+/** A path whose end may be left out is two: what stands in a path is never optional there. */
+function withoutOptional(path: string): [string, ...string[]] {
+  if (!path.endsWith('?')) return [path];
+  const whole = path.slice(0, -1);
+  return [whole, whole.slice(0, whole.lastIndexOf('/'))];
+}
+
+interface Schema {
+  readonly properties?: Readonly<Record<string, Record<string, unknown>>>;
+  readonly required?: readonly string[];
+}
+
+function describeOperation(
+  operation: Operation,
+  http: HttpSurface,
+  path: string,
+): Record<string, unknown> {
+  const { name, summary, scope, effect, input } = operation;
+  const [noun = ''] = name.split('.');
+  const inPath = new Set([...path.matchAll(/:(\w+)/g)].map((match) => match[1] ?? ''));
+  const schema = toSchema(input, 'input');
+  const fields = Object.entries(schema.properties ?? {});
+  const isInBody = (field: string): boolean =>
+    !inPath.has(field) && http.method !== 'GET' && (http.body ?? field) === field;
+  const parameters = fields
+    .filter(([field]) => !isInBody(field))
+    .map(([field, property]) => toParameter(field, property, inPath, schema));
+  if (effect !== 'read') parameters.push(...writingParameters);
+  if (hasFields(operation)) parameters.push(fieldsParameter);
+  const body = fields.filter(([field]) => isInBody(field));
+  return {
+    summary,
+    tags: [noun],
+    parameters,
+    ...(body.length === 0 ? {} : { requestBody: toBody(body, schema, http) }),
+    responses: { ...errorResponses(operation), ...goodResponses(operation, http) },
+    security: scope === undefined ? [] : bearer,
+    ...(scope === undefined
+      ? {}
+      : {
+          'x-ductile-scope':
+            typeof scope === 'function'
+              ? `${noun}:${effect === 'read' ? 'ro' : 'rw'}`
+              : describeNeed(scope),
+        }),
+  };
+}
+
+/** An answer that holds others of its kind has a place of its own, which they point to. */
+function answerSchemas(operation: Operation): [string, unknown][] {
+  const schema = schemaOf(operation);
+  if (!('$defs' in schema)) return [];
+  const id = answerId(operation.name);
+  return [[id, moveRefs(schema, `#/components/schemas/${id}`)]];
+}
+
+function answerSchema(operation: Operation): Record<string, unknown> {
+  const { name } = operation;
+  const schema = schemaOf(operation);
+  return '$defs' in schema ? { $ref: `#/components/schemas/${answerId(name)}` } : schema;
+}
+
+function schemaOf({ output }: Operation): Record<string, unknown> {
+  const { $schema: _, ...schema } = toSchema(output, 'output') as Record<string, unknown>;
+  return schema;
+}
+
+function answerId(name: string): string {
+  return `${name.replace('.', '_')}__answer`;
+}
+
+const GOOD: Readonly<Record<number, string>> = { 200: 'Done', 201: 'Made', 202: 'Accepted' };
+
+function goodResponses(operation: Operation, http: HttpSurface): Record<string, unknown> {
+  const { plan } = operation;
+  const schema = answerSchema(operation);
+  const statuses = statusesOf(http);
+  const done = statuses.map((status) => [
+    status,
+    {
+      description: GOOD[status] ?? 'Not well',
+      ...(http.location !== undefined && status !== 200 ? { headers: locationHeader } : {}),
+      content: okContent(http, schema),
+    },
+  ]);
+  if (plan === undefined) return Object.fromEntries(done) as Record<string, unknown>;
+  const either = statuses.includes(200) ? { anyOf: [schema, planSchema] } : planSchema;
+  const description = statuses.includes(200) ? 'Done, or what would be done' : 'What would be done';
+  return { ...Object.fromEntries(done), 200: { description, content: jsonContent(either) } };
+}
+
+const locationHeader = {
+  Location: { description: 'where it is', schema: { type: 'string' } },
+};
+
+function okContent(http: HttpSurface, schema: Record<string, unknown>): Record<string, unknown> {
+  const events = { 'text/event-stream': { schema: { type: 'string' } } };
+  return {
+    ...(http.isStream === true ? events : {}),
+    ...jsonContent(schema),
+    ...anyObject(Object.keys(http.otherForms ?? {})),
+    ...(http.textForm === undefined ? {} : { 'text/plain': { schema: { type: 'string' } } }),
+  };
+}
+
+function toParameter(
+  field: string,
+  property: Record<string, unknown>,
+  inPath: ReadonlySet<string>,
+  { required = [] }: Schema,
+): Record<string, unknown> {
+  const { description, ...schema } = property;
+  const isList = schema['type'] === 'array';
+  return {
+    name: field,
+    in: inPath.has(field) ? 'path' : 'query',
+    required: inPath.has(field) || required.includes(field),
+    ...(description === undefined ? {} : { description }),
+    ...(isList ? { style: 'form', explode: false } : {}),
+    // An object in a query is JSON text, not the form of a query that OpenAPI assumes.
+    ...(schema['type'] === 'object' ? { content: jsonContent(schema) } : { schema }),
+  };
+}
+
+function toBody(
+  fields: readonly (readonly [string, Record<string, unknown>])[],
+  { required = [] }: Schema,
+  { takesCloudEvents }: HttpSurface,
+): Record<string, unknown> {
+  const needed = fields.map(([field]) => field).filter((field) => required.includes(field));
+  const schema = {
+    type: 'object',
+    properties: Object.fromEntries(fields),
+    ...(needed.length === 0 ? {} : { required: needed }),
+  };
+  const events = {
+    ...(takesCloudEvents === 'one' ? anyObject([CLOUDEVENT_TYPE]) : {}),
+    ...(takesCloudEvents === undefined ? {} : batchContent),
+  };
+  return { required: needed.length > 0, content: { ...jsonContent(schema), ...events } };
+}
+
+const batchContent = {
+  [CLOUDEVENT_BATCH_TYPE]: { schema: { type: 'array', items: { type: 'object' } } },
+};
+
+/** Forms whose schema is somebody else's to say. */
+function anyObject(types: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(types.map((type) => [type, { schema: { type: 'object' } }]));
+}
+
+/** What each operation may answer, besides what any request may be answered. */
+function errorResponses({ errors, scope }: Operation): Record<string, unknown> {
+  const codes: ErrorCode[] = [
+    ...errors,
+    ...(scope === undefined ? [] : (['UNAUTHORIZED', 'FORBIDDEN', 'TRIES_SPENT'] as const)),
+  ];
+  const byStatus = new Map<number, string[]>();
+  for (const code of codes) {
+    const { status } = catalogue[code];
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  }
+  const told = [...byStatus].map(([status, names]) => [status, problem(names.join(', '))] as const);
+  return { ...Object.fromEntries(told), default: problem('What any request may be answered') };
+}
+
+function problem(description: string): Record<string, unknown> {
+  const schema = { $ref: '#/components/schemas/Problem' };
+  return { description, content: { 'application/problem+json': { schema } } };
+}
+
+function jsonContent(schema: unknown): Record<string, unknown> {
+  return { 'application/json': { schema } };
+}
+
+function toSchema(schema: z.ZodObject, io: 'input' | 'output'): Schema {
+  return z.toJSONSchema(schema, { io, unrepresentable: 'any' }) as Schema;
+}

@@ -1,0 +1,185 @@
+import { findCredentials, credentialIn } from '../base/credential-ref.ts';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { canonical, isObject, type Json, type JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { hasPlaceholder } from '../base/placeholder.ts';
+import type { Config } from '../config/config.ts';
+import { keyText, type Path } from '../config/document.ts';
+import { placeOf, type Installed } from '../config/installed.ts';
+import { packageInvalid } from '../config/packages.ts';
+import { makeProblem } from '../config/problem.ts';
+import type { InstallationContent, InstallationRow } from './types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { configChecksum } from './checksum.ts';
+import { fill, withDefaults } from './fill.ts';
+import type { Package } from './package.ts';
+import { addressWebhooks, provisionsOf } from './provision.ts';
+import { findMismatch } from '../plugin/payload.ts';
+import { findSecret } from '../signal/mask.ts';
+import type { Blueprint } from '../engine/generation.ts';
+import { compileWith, toInstalled } from './installations.service.ts';
+import { checkFit, checkTargets } from './compatibility.service.ts';
+import { refuseTargets, type HookSeams } from './webhooks.service.ts';
+
+export interface InstallerSeams<Current extends Blueprint = Blueprint> {
+  readonly ledger: Ledger;
+  readonly current: () => Current;
+  readonly compile: (config: Config) => Blueprint;
+}
+
+/** The installations of a ledger as they are, to plan with. */
+export interface Standing {
+  /** What a change that was planned so must still find. */
+  readonly version: number;
+  readonly rows: readonly InstallationRow[];
+}
+
+export async function readStanding(ledger: Ledger): Promise<Standing> {
+  // First: what changes meanwhile must make the plan stale.
+  const version = await ledger.installationsVersion();
+  return { version, rows: await ledger.installations({}) };
+}
+
+/** What an installation of a package would be, checked as far as it can be by itself. */
+export async function makeContent(
+  found: Package,
+  given: JsonObject,
+  { ledger, tenant }: Pick<HookSeams, 'ledger' | 'tenant'>,
+): Promise<InstallationContent> {
+  const { slug, version, hash, configSchema } = found;
+  const config = withDefaults(configSchema, given);
+  refusePlaceholders(config, ['config']);
+  refuseUnkept(given);
+  await refuseMismatch(found, config);
+  const { provides: filled, faults } = fill(found.provides, config);
+  if (faults.length > 0) {
+    throw packageInvalid(
+      faults.map(({ at, message }) => makeProblem(found.place, keyText(at), message)),
+    );
+  }
+  const provides = addressWebhooks(filled, { slug, tenant: tenant?.slug });
+  refuseSecrets(provides.plugins, 'plugins');
+  await refuseUnknownCredentials(provides.plugins, ledger);
+  return {
+    version,
+    hash,
+    config: canonical(given),
+    configChecksum: configChecksum(given),
+    provisioned: canonical(provides),
+    provisions: provisionsOf(slug, provides),
+  };
+}
+
+/**
+ * Refuses what does not fit beside what there is: names that are taken, plugins that are not there,
+ * pipelines that do not compile. `others` are the installations that stay as they are.
+ */
+export function refuseUnfit(
+  found: Package | undefined,
+  one: Installed,
+  others: readonly InstallationRow[],
+  { current, compile }: InstallerSeams,
+): void {
+  const { catalog, base, config } = current();
+  const fault = checkFit({ found, one, others, catalog });
+  if (fault !== undefined) throw refused(one, fault.message, fault.hint);
+  const beside = others.filter(({ status }) => status === 'installed').map(toInstalled);
+  let next: Blueprint;
+  try {
+    next = compileWith(base ?? config, [...beside, one], compile);
+  } catch (thrown) {
+    throw refused(one, messageOf(thrown));
+  }
+  const own = Object.keys(one.provides.plugins);
+  const bad = next.catalog.problems.find(({ plugin }) => own.includes(plugin));
+  if (bad !== undefined) throw refused(one, `${bad.key} ${bad.message}`, bad.hint);
+  const unmet =
+    checkFit({ found, one, others: [], catalog: next.catalog, isInForce: true }) ??
+    (found === undefined ? undefined : checkTargets(found, one, next));
+  if (unmet !== undefined) throw refused(one, unmet.message, unmet.hint);
+  refuseTargets(one, next);
+}
+
+function refused(one: Installed, message: string, hint?: string): DuctileError {
+  return new DuctileError('PACKAGE_REFUSED', message, {
+    place: placeOf(one),
+    ...(hint === undefined ? {} : { hint }),
+  });
+}
+
+/** The configuration of an installation isn't interpolated: the text would become the value. */
+function refusePlaceholders(value: Json, path: Path): void {
+  if (isObject(value) || Array.isArray(value)) {
+    for (const [key, inner] of Object.entries(value)) {
+      refusePlaceholders(inner, [...path, Array.isArray(value) ? Number(key) : key]);
+    }
+  }
+  if (typeof value !== 'string' || !hasPlaceholder(value)) return;
+  const key = keyText(path);
+  const message = `${key} has a \`\${\`, and placeholders are not replaced in an installation`;
+  const hint = 'Write the value itself, credential:NAME for a secret, or $${ for the text ${.';
+  throw new DuctileError('INPUT_INVALID', message, { place: key, hint });
+}
+
+/** What is on record for ever is no place for a secret. */
+function refuseUnkept(config: JsonObject): void {
+  if (Buffer.byteLength(JSON.stringify(config)) > limits.packageConfigBytesMax) {
+    const message = `config has more than ${limits.packageConfigBytesMax} bytes`;
+    throw new DuctileError('INPUT_INVALID', message, { place: 'config' });
+  }
+  refuseSecrets(config, 'config');
+}
+
+function refuseSecrets(value: JsonObject, root: string): void {
+  const secret = findSecret(withoutReferences(value), root);
+  if (secret === undefined) return;
+  throw new DuctileError(
+    'INPUT_INVALID',
+    `${secret.path} ${secret.rule}, and would be kept as it is`,
+    {
+      place: secret.path,
+      hint: 'Keep it with `ductile credential set NAME`, and write credential:NAME here.',
+    },
+  );
+}
+
+function withoutReferences(value: Json): Json {
+  if (typeof value === 'string') return credentialIn(value) === undefined ? value : '';
+  if (Array.isArray(value)) return value.map(withoutReferences);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [key, withoutReferences(inner)]),
+  );
+}
+
+async function refuseMismatch(found: Package, config: JsonObject): Promise<void> {
+  const { slug, configSchema } = found;
+  if (configSchema === undefined) {
+    const [key] = Object.keys(config);
+    if (key === undefined) return;
+    const message = `config.${key} is not asked for: ${slug} has no config_schema`;
+    throw new DuctileError('INPUT_INVALID', message, { place: `config.${key}` });
+  }
+  let mismatch: Awaited<ReturnType<typeof findMismatch>>;
+  try {
+    mismatch = await findMismatch(`config_schema of ${slug}`, configSchema, config, 'config');
+  } catch (thrown) {
+    throw packageInvalid([makeProblem(found.place, 'config_schema', messageOf(thrown))]);
+  }
+  if (mismatch === undefined) return;
+  const { place, message } = mismatch;
+  throw new DuctileError('INPUT_INVALID', `${place} ${message}`, {
+    place,
+    hint: `See what it asks for with \`ductile package show ${slug}\`.`,
+  });
+}
+
+async function refuseUnknownCredentials(plugins: JsonObject, ledger: Ledger): Promise<void> {
+  for (const { name, path } of findCredentials(plugins)) {
+    if ((await ledger.credential(name)) !== undefined) continue;
+    throw new DuctileError('CREDENTIAL_NOT_FOUND', `there is no credential ${name}`, {
+      place: keyText(['plugins', ...path]),
+      hint: `Keep it first, with \`ductile credential set ${name}\`.`,
+    });
+  }
+}

@@ -1,0 +1,208 @@
+import * as z from 'zod';
+import { text } from '../base/fields.ts';
+import type { JsonObject } from '../base/json.ts';
+import { readInstallation } from '../config/installed.ts';
+import { pickPackage, readPackage } from '../config/packages.ts';
+import type { InstallationRow } from './types.ts';
+import { checkPackaged } from './handlers.service.ts';
+import { fill, withDefaults } from './fill.ts';
+import type { Package } from './package.ts';
+import { addressWebhooks, provisionsOf } from './provision.ts';
+import { defineOperation } from '../operation/define.ts';
+import { problemsShape, showProblem } from '../plugin/operations.ts';
+import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
+
+export const slug = text().max(64).describe('the name of the package, such as folder-notify');
+const version = z.string().describe('a semantic version');
+
+const summaryShape = {
+  slug: z.string(),
+  version: version.describe('the newest that is no trial'),
+  versions: z.array(z.string()).describe('all there are, the newest first'),
+  title: z.string(),
+  category: z.string(),
+  installed: z.string().nullable().describe('the version that is installed here'),
+  status: z.string().nullable().describe('of the installation'),
+};
+
+export const listPackages = defineOperation({
+  name: 'package.list',
+  summary: 'List the packages that can be installed, and those that cannot with the reason.',
+  effect: 'read',
+  scope: 'packages:ro',
+  input: z.strictObject(pageFields),
+  output: z.object({
+    packages: z.array(z.object(summaryShape)),
+    problems: problemsShape,
+    next_cursor: nextCursorField,
+  }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/packages' },
+  cli: {
+    examples: ['ductile package list'],
+    isDefault: true,
+    table: {
+      rows: 'packages',
+      columns: [
+        ['PACKAGE', 'slug'],
+        ['VERSION', 'version'],
+        ['INSTALLED', 'installed'],
+        ['STATUS', 'status'],
+        ['CATEGORY', 'category'],
+        ['TITLE', 'title'],
+        ['VERSIONS', 'versions', 'detail'],
+      ],
+      empty: 'There are no packages; see package_roots.',
+    },
+  },
+  async run({ engine }, asked) {
+    const found = engine.packages();
+    const rows = await engine.ledger.installations({});
+    const slugs = [...new Set(found.packages.map((one) => one.slug))];
+    const { page, next } = cutPage(slugs, (name) => name, asked);
+    return {
+      packages: page.map((name) => {
+        const all = found.packages.filter((one) => one.slug === name);
+        return summarise(pickPackage(found, name, 'latest'), all, rows);
+      }),
+      // Where the files of the process lie is nothing to a tenant.
+      problems: engine.tenant === undefined ? found.problems.map(showProblem) : [],
+      next_cursor: next,
+    };
+  },
+});
+
+export const showPackage = defineOperation({
+  name: 'package.show',
+  summary: 'Show what a package asks for and what it would bring.',
+  effect: 'read',
+  scope: 'packages:ro',
+  input: z.strictObject({
+    package: slug,
+    version: z.string().default('latest').describe('`latest` is the newest that is no trial'),
+  }),
+  output: z.object({
+    ...summaryShape,
+    description: z.string(),
+    config_schema: z.record(z.string(), z.unknown()).nullable().describe('JSON Schema'),
+    requires: z.array(
+      z.object({
+        plugin: z.string(),
+        commands: z.array(z.string()),
+        version: z.string().nullable(),
+      }),
+    ),
+    provides: z.array(z.object({ kind: z.string(), name: z.string() })),
+    hash: z.string().describe('BLAKE3 of its files'),
+    place: z.string().nullable().describe('its manifest; null for a tenant'),
+  }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PACKAGE_NOT_FOUND'],
+  http: { method: 'GET', path: '/packages/:package' },
+  cli: {
+    positionals: ['package'],
+    flags: { version: '--at <version>' },
+    examples: ['ductile package show folder-notify', 'ductile package show site-watch --at 1.0.0'],
+  },
+  async run({ engine }, input) {
+    const found = engine.packages();
+    const one = pickPackage(found, input.package, input.version);
+    const rows = await engine.ledger.installations({ slug: one.slug });
+    const all = found.packages.filter(({ slug: other }) => other === one.slug);
+    return {
+      ...summarise(one, all, rows),
+      version: one.version,
+      description: one.description,
+      config_schema: one.configSchema ?? null,
+      requires: one.requires.map(({ plugin, commands, version: range }) => ({
+        plugin,
+        commands: [...commands],
+        version: range ?? null,
+      })),
+      provides: provisionsOf(
+        one.slug,
+        addressWebhooks(one.provides, { slug: one.slug, tenant: engine.tenant }),
+      ),
+      hash: one.hash,
+      place: engine.tenant === undefined ? one.place : null,
+    };
+  },
+});
+
+export const validatePackage = defineOperation({
+  name: 'package.validate',
+  summary: 'Say whether a directory is a package, and what is wrong with it.',
+  effect: 'read',
+  scope: 'packages:ro',
+  needs: 'files',
+  input: z.strictObject({
+    directory: text().describe('the directory with its package.yaml'),
+    config: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .describe('as whoever installs it would give it; then what it brings is checked too'),
+  }),
+  output: z.object({
+    valid: z.boolean(),
+    slug: z.string().nullable(),
+    version: z.string().nullable(),
+    hash: z.string().nullable(),
+    problems: problemsShape,
+  }),
+  errors: ['INPUT_INVALID'],
+  http: { absent: 'it reads a directory where the command is given' },
+  cli: {
+    positionals: ['directory'],
+    paths: ['directory'],
+    flags: { config: '--with <json>' },
+    examples: [
+      'ductile package validate ./packages/folder-notify',
+      'ductile package validate . --with \'{"folder":"/srv/in"}\'',
+    ],
+    exitCode: ({ valid }) => (valid === true ? 0 : 1),
+  },
+  run: (_context, { directory, config }) => {
+    const found = readPackage(directory);
+    const deeper = found.package === undefined ? [] : checkContent(found.package, config);
+    const problems = [...found.problems, ...deeper].map(showProblem);
+    return Promise.resolve({
+      valid: problems.length === 0,
+      slug: found.package?.slug ?? null,
+      version: found.package?.version ?? null,
+      hash: found.package?.hash ?? null,
+      problems,
+    });
+  },
+});
+
+/** As far as it goes before anybody says what the package asks for. */
+function checkContent(one: Package, config: Readonly<Record<string, unknown>> | undefined) {
+  if (config !== undefined) return checkFilled(one, config as JsonObject);
+  return checkPackaged(one, one.provides);
+}
+
+function checkFilled(one: Package, given: JsonObject) {
+  const { provides, faults } = fill(one.provides, withDefaults(one.configSchema, given));
+  const { slug: name, version: at, place } = one;
+  const { problems } = readInstallation({ id: '', slug: name, version: at, provides });
+  const unfilled = faults.map(({ at: path, message }) => ({ place, key: path.join('.'), message }));
+  return [...unfilled, ...problems, ...checkPackaged(one, provides)];
+}
+
+function summarise(
+  one: Package,
+  all: readonly Package[],
+  rows: readonly InstallationRow[],
+): {
+  [Key in keyof typeof summaryShape]: z.output<(typeof summaryShape)[Key]>;
+} {
+  const row = rows.find(({ slug: other }) => other === one.slug);
+  return {
+    slug: one.slug,
+    version: one.version,
+    versions: all.map((other) => other.version),
+    title: one.title,
+    category: one.category,
+    installed: row?.version ?? null,
+    status: row?.status ?? null,
+  };
+}

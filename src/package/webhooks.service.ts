@@ -1,0 +1,148 @@
+import { referTo } from '../base/credential-ref.ts';
+import { DuctileError } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import { placeOf, type Installed } from '../config/installed.ts';
+import type { InstallationRow, WebhookMoves } from './types.ts';
+import type { WebhookRow } from '../webhook/types.ts';
+import { readProvides } from './package.ts';
+import { nameCredential } from '../webhook/packaged.ts';
+import {
+  describeTaken,
+  modeOf,
+  refer,
+  requireCredential,
+  seal,
+  type WebhookSeams,
+} from '../webhook/change.service.ts';
+import type { Blueprint } from '../engine/generation.ts';
+import { checkEntry, checkSecret } from '../webhook/check-entry.service.ts';
+import { makeSecret } from '../webhook/secrets.service.ts';
+import type { KeptSecret } from '../webhook/store.service.ts';
+import { guardFirstKey } from '../access/vault.service.ts';
+
+export type HookSeams = Pick<WebhookSeams, 'ledger' | 'vault' | 'hooks' | 'tenant'>;
+
+/** What an installation is to be: its webhooks as they were, and as they will be. */
+export interface HookChange {
+  /** Undefined for what was not there before. */
+  readonly row: InstallationRow | undefined;
+  /** In the words of the manifest, with their final ids; none for what ends. */
+  readonly webhooks: readonly JsonObject[];
+  readonly isOn: boolean;
+}
+
+/** What a package says of one of its webhooks. */
+interface Packaged {
+  readonly id: string;
+  readonly settings: JsonObject;
+  readonly credential: string | undefined;
+}
+
+/** Throws when a webhook of an installation could not be opened beside those that there are. */
+export async function refuseHooks(change: HookChange, seams: HookSeams): Promise<void> {
+  for (const [{ id, settings, credential }, row] of await pair(change, seams)) {
+    await requireCredential(credential, seams.hooks);
+    if (credential !== undefined && change.isOn) {
+      await checkSecret({ id, settings }, { secret: referTo(credential) }, seams.hooks.store);
+    }
+    // Who makes the secrets themselves must be asked for one.
+    if (credential === undefined) makeSecret(modeOf(settings));
+    if (row !== undefined && !isOwn(id, change)) throw describeTaken(id);
+  }
+}
+
+/** Throws what is wrong with them among all that would be in force then. */
+export function refuseTargets(one: Installed, next: Blueprint): void {
+  for (const { id, settings } of one.provides.webhooks.map(toPackaged)) {
+    try {
+      checkEntry(id, settings, [{ secret: referTo('secret') }], next);
+    } catch (thrown) {
+      if (!(thrown instanceof DuctileError)) throw thrown;
+      const { message, hint } = thrown;
+      const words = `its webhook ${id} does not fit: ${message}`;
+      throw new DuctileError('PACKAGE_REFUSED', words, { place: placeOf(one), hint });
+    }
+  }
+}
+
+/**
+ * What is to be written with an installation, and the secrets that were made for it, which nobody sees
+ * again. What is as it was keeps its secret.
+ */
+export async function moveHooks(
+  change: HookChange,
+  seams: HookSeams,
+): Promise<{ readonly webhooks: WebhookMoves; readonly reveal?: JsonObject }> {
+  const { vault, ledger, tenant } = seams;
+  const pairs = await pair(change, seams);
+  if (pairs.length > 0) await guardFirstKey(vault, ledger);
+  const opened: WebhookMoves['opened'][number][] = [];
+  const changed: WebhookMoves['changed'][number][] = [];
+  const secrets: JsonObject = {};
+  for (const [packaged, row] of pairs) {
+    const { id, credential } = packaged;
+    const settings = JSON.stringify(change.isOn ? packaged.settings : off(packaged.settings));
+    const isKept = row !== undefined && keepsSecret(packaged, row, change);
+    const kept: KeptSecret = { secret: refer(credential) ?? makeSecret(modeOf(packaged.settings)) };
+    if (!isKept && credential === undefined) secrets[id] = kept.secret;
+    const sealed = isKept ? undefined : seal(id, [kept], vault);
+    if (row !== undefined) {
+      changed.push({ id, settings, ...(sealed === undefined ? {} : { sealed }) });
+      continue;
+    }
+    if (tenant !== undefined && !(await tenant.addKey('hook', id))) throw describeTaken(id);
+    opened.push({ id, settings, sealed: sealed ?? null });
+  }
+  const left = new Set(pairs.map(([{ id }]) => id));
+  const closed = idsOf(change.row).filter((id) => !left.has(id));
+  const webhooks = { opened, changed, closed };
+  return Object.keys(secrets).length === 0 ? { webhooks } : { webhooks, reveal: { secrets } };
+}
+
+/** What this process knows of them is as the ledger has it. */
+export async function heedHooks(
+  { hooks, tenant }: HookSeams,
+  { closed_webhooks: closed }: JsonObject,
+): Promise<void> {
+  await hooks.store.refresh();
+  for (const id of Array.isArray(closed) ? closed : []) {
+    if (typeof id === 'string') await tenant?.dropKey('hook', id);
+  }
+}
+
+async function pair(
+  { webhooks }: HookChange,
+  { ledger }: HookSeams,
+): Promise<(readonly [Packaged, WebhookRow | undefined])[]> {
+  const all = webhooks.map(toPackaged);
+  return await Promise.all(all.map(async (one) => [one, await ledger.webhook(one.id)] as const));
+}
+
+function toPackaged({ id, credential, ...settings }: JsonObject): Packaged {
+  return {
+    id: typeof id === 'string' ? id : '',
+    settings,
+    credential: typeof credential === 'string' ? nameCredential(credential) : undefined,
+  };
+}
+
+function isOwn(id: string, { row }: HookChange): boolean {
+  return idsOf(row).includes(id);
+}
+
+function idsOf(row: InstallationRow | undefined): string[] {
+  if (row === undefined) return [];
+  return readProvides(row.provisioned).webhooks.map((webhook) => toPackaged(webhook).id);
+}
+
+/** Another mode needs another secret, and another credential is one. */
+function keepsSecret(now: Packaged, row: WebhookRow, { row: installation }: HookChange): boolean {
+  const all = installation === undefined ? [] : readProvides(installation.provisioned).webhooks;
+  const before = all.map(toPackaged).find(({ id }) => id === now.id);
+  const isSame = before !== undefined && before.credential === now.credential;
+  return isSame && modeOf(before.settings) === modeOf(now.settings) && row.sealed !== null;
+}
+
+function off(settings: JsonObject): JsonObject {
+  return { ...settings, enabled: false };
+}

@@ -1,0 +1,101 @@
+import { limits } from '../../base/limits.ts';
+import type { CompileFault } from './library.ts';
+import type { Condition } from './condition.ts';
+import {
+  stepsIn,
+  type EntryPath,
+  type PipelineEntry,
+  type StepEntry,
+  type SwitchEntry,
+} from './entry.ts';
+import { lookalikesIn, type Template } from './template.ts';
+
+/** What can be told of a pipeline by itself: names that are taken, steps that nothing leads to. */
+export function checkEntry(entry: PipelineEntry): CompileFault[] {
+  const steps = stepsIn(entry.steps);
+  return [...findTaken(steps), ...steps.flatMap(checkStep)];
+}
+
+/** Texts that are allowed, and hardly meant as texts. */
+export function findLookalikes(entry: PipelineEntry): CompileFault[] {
+  const key = entry.concurrency?.key;
+  const places = stepsIn(entry.steps).flatMap((step) =>
+    templatesOf(step).map(([path, template]) => [[...step.path, ...path], template] as const),
+  );
+  if (key !== undefined) places.push([['concurrency', 'key'], key]);
+  return places.flatMap(([path, template]) =>
+    lookalikesIn(template).map(({ written, reference }) => ({
+      path,
+      message: `has ${written}, which is text and no value`,
+      hint: `For the value write ${reference}.`,
+    })),
+  );
+}
+
+function templatesOf(step: StepEntry): (readonly [EntryPath, Template])[] {
+  const all: readonly (readonly [EntryPath, Template | undefined])[] = [
+    ...(step.mode === 'uses' ? Object.entries(step.with ?? {}) : []).map(
+      ([key, template]) => [['with', key], template] as const,
+    ),
+    [['dependency'], step.mode === 'uses' ? step.dependency : undefined],
+    [['foreach'], step.mode === 'foreach' ? step.items : undefined],
+    [['switch'], step.mode === 'switch' ? step.value : undefined],
+    [['approve'], step.mode === 'approve' ? step.message : undefined],
+    [['wait'], step.mode === 'wait' ? step.until : undefined],
+  ];
+  return all.flatMap(([path, template]) => (template === undefined ? [] : [[path, template]]));
+}
+
+function findTaken(steps: readonly StepEntry[]): CompileFault[] {
+  const seen = new Set<string>();
+  return steps.flatMap(({ id, path }) => {
+    if (!seen.has(id)) {
+      seen.add(id);
+      return [];
+    }
+    const message = `is ${id}, which is the id of an earlier step of this pipeline`;
+    return [{ path: [...path, 'id'], message, hint: 'Give each step an id of its own.' }];
+  });
+}
+
+function checkStep(step: StepEntry): CompileFault[] {
+  const faults: CompileFault[] = [];
+  const { path } = step;
+  if (path.filter((part) => typeof part === 'number').length > limits.pipelineDepthMax) {
+    faults.push({ path, message: `is nested deeper than ${limits.pipelineDepthMax} steps` });
+  }
+  if (isAlways(step.when, false)) {
+    faults.push({ path: [...path, 'if'], message: 'never holds, so the step is never reached' });
+  }
+  if (step.mode === 'foreach' && !canBeList(step.items)) {
+    const message = 'must be a list, or a path to one such as payload.items';
+    faults.push({ path: [...path, 'foreach'], message });
+  }
+  if (step.mode === 'switch') faults.push(...checkArms(step));
+  return faults;
+}
+
+function canBeList(items: Template): boolean {
+  return 'value' in items ? Array.isArray(items.value) : 'ref' in items || 'list' in items;
+}
+
+/** What comes after a case that always holds is never reached. */
+function checkArms({ path, cases, otherwise }: SwitchEntry): CompileFault[] {
+  const sure = cases.findIndex(({ when }) => isAlways(when, true));
+  const never = cases.filter(({ when }) => isAlways(when, false));
+  const after = sure === -1 ? [] : cases.slice(sure + 1);
+  const faults: CompileFault[] = [...after, ...never].map((one) => ({
+    path: one.path,
+    message: after.includes(one) ? UNREACHABLE : 'never holds, so its steps are never reached',
+  }));
+  if (sure !== -1 && otherwise !== undefined) {
+    faults.push({ path: [...path, 'otherwise'], message: UNREACHABLE });
+  }
+  return faults;
+}
+
+const UNREACHABLE = 'is never reached, since an earlier case always holds';
+
+function isAlways(condition: Condition | undefined, value: boolean): boolean {
+  return condition !== undefined && 'cel' in condition && condition.cel.trim() === String(value);
+}

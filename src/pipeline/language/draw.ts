@@ -1,0 +1,139 @@
+import { formatDuration } from '../../base/duration.ts';
+import { limits } from '../../base/limits.ts';
+import { visible } from '../../base/text.ts';
+import { conditionText, fieldText, templateText } from './describe.ts';
+import { keyOf } from './graph.ts';
+import type { ForeachNode, Graph, Node, NodeId, SwitchNode, TaskNode, WaitNode } from './graph.ts';
+import { pathText } from './scope.ts';
+import { nodeAt } from '../run/walk.ts';
+
+/** A step as it is drawn: what it does, what is special about it, and what is inside. */
+export interface Drawn {
+  readonly id: NodeId;
+  /** `group`: a list of steps, or a called pipeline, with a condition. */
+  readonly kind: Node['kind'] | 'group';
+  readonly does: string;
+  readonly notes: readonly string[];
+  readonly arms: readonly DrawnArm[];
+}
+
+export interface DrawnArm {
+  readonly label: string | null;
+  readonly steps: readonly Drawn[];
+}
+
+/** Whether an arm has no name, or the name of its only step, and so needs no line of its own. */
+export function isBare({ label, steps }: DrawnArm): boolean {
+  const [first, ...more] = steps;
+  if (label === null) return true;
+  return first !== undefined && more.length === 0 && keyOf(first.id) === label;
+}
+
+/** The steps of a pipeline as a tree again, with those of called pipelines laid in. */
+export function outline(graph: Graph): Drawn[] {
+  return drawList(graph, graph.first, null);
+}
+
+function drawList(graph: Graph, first: NodeId | null, end: NodeId | null): Drawn[] {
+  const drawn: Drawn[] = [];
+  for (let id = first; id !== null && id !== end;) {
+    const node = nodeAt(graph, id);
+    drawn.push(draw(graph, node));
+    id = node.next;
+  }
+  return drawn;
+}
+
+function draw(graph: Graph, node: Node): Drawn {
+  const arms = armsOf(graph, node);
+  const isGroup = node.kind === 'switch' && node.cases.length === 0;
+  const when = node.when === undefined ? [] : [`if ${conditionText(node.when)}`];
+  return {
+    id: node.id,
+    kind: isGroup ? 'group' : node.kind,
+    does: visible(isGroup ? 'steps' : doesOf(node)),
+    notes: [...when, ...notesOf(node)].map(visible),
+    arms: isGroup ? arms.map(({ steps }) => ({ label: null, steps })) : arms,
+  };
+}
+
+function armsOf(graph: Graph, node: Node): DrawnArm[] {
+  if (node.kind === 'split') {
+    return node.arms.map(({ label, first }) => ({ label, steps: drawList(graph, first, null) }));
+  }
+  if (node.kind === 'foreach') {
+    return [{ label: null, steps: drawList(graph, node.first, null) }];
+  }
+  return node.kind === 'switch' ? switchArms(graph, node) : [];
+}
+
+function switchArms(graph: Graph, node: SwitchNode): DrawnArm[] {
+  const arms = node.cases.map(({ label, when, first }) => ({
+    label: when === undefined ? `case ${label}` : `if ${conditionText(when)}`,
+    steps: drawList(graph, first, node.next),
+  }));
+  if (node.otherwise === undefined) return arms;
+  const steps = drawList(graph, node.otherwise.first, node.next);
+  return [...arms, { label: 'otherwise', steps }];
+}
+
+function doesOf(node: Node): string {
+  if (node.kind === 'task') return `${node.plugin}.${node.command}`;
+  if (node.kind === 'foreach') return `foreach ${templateText(node.items)} as ${node.as}`;
+  if (node.kind === 'wait') return waitText(node);
+  if (node.kind === 'switch' && node.value !== undefined) {
+    return `switch ${templateText(node.value)}`;
+  }
+  if (node.kind === 'approve' && node.message !== undefined) {
+    return `approve: ${templateText(node.message)}`;
+  }
+  return node.kind;
+}
+
+function waitText({ delayMs, until, signal }: WaitNode): string {
+  if (delayMs !== undefined) return `wait ${formatDuration(delayMs)}`;
+  if (until !== undefined) return `wait until ${templateText(until)}`;
+  const from = signal?.from === undefined ? '' : ` from ${signal.from}`;
+  const when = signal?.when === undefined ? '' : ` if ${conditionText(signal.when)}`;
+  const since = signal?.since === undefined ? '' : ` since ${signal.since}`;
+  return `wait for ${signal?.type ?? 'nothing'}${from}${when}${since}`;
+}
+
+function notesOf(node: Node): string[] {
+  if (node.kind === 'task') return taskNotes(node);
+  if (node.kind === 'foreach') return foreachNotes(node);
+  if (node.kind !== 'approve' && node.kind !== 'wait') return [];
+  const onTimeout = node.kind === 'approve' ? `, then ${node.onTimeout}` : '';
+  return [
+    ...(node.timeoutMs === undefined
+      ? []
+      : [`within ${formatDuration(node.timeoutMs)}${onTimeout}`]),
+    ...errorNote(node),
+  ];
+}
+
+function taskNotes(node: TaskNode): string[] {
+  return [
+    ...Object.entries(node.with ?? {}).map((field) => `with ${fieldText(field)}`),
+    ...(node.baggage ?? []).map(({ to, from }) => `baggage ${pathText(to)}: ${pathText(from)}`),
+    ...(node.dependency === undefined ? [] : [`dependency ${templateText(node.dependency)}`]),
+    ...(node.timeoutMs === undefined ? [] : [`timeout ${formatDuration(node.timeoutMs)}`]),
+    ...retryNote(node),
+    ...errorNote(node),
+  ];
+}
+
+/** As many attempts as usual, with the usual delays, are nothing special. */
+function retryNote({ maxAttempts = limits.attemptsMax, backoffBaseMs }: TaskNode): string[] {
+  const delay = backoffBaseMs === undefined ? '' : `, backoff ${formatDuration(backoffBaseMs)}`;
+  if (maxAttempts === limits.attemptsMax && delay === '') return [];
+  return [`${maxAttempts} ${maxAttempts === 1 ? 'attempt' : 'attempts'}${delay}`];
+}
+
+function foreachNotes({ concurrency }: ForeachNode): string[] {
+  return concurrency === undefined ? [] : [`${concurrency} at once`];
+}
+
+function errorNote({ onError }: Pick<TaskNode, 'onError'>): string[] {
+  return onError === 'continue' ? ['on_error: continue'] : [];
+}

@@ -1,0 +1,166 @@
+import { isObject, type Json } from '../../base/json.ts';
+import { PipelineFault } from './fault.ts';
+import { lookUp, parsePath, pathText, type Path, type Root, type Scope } from './scope.ts';
+
+/** A value with places to fill in, as plain JSON. */
+export type Template =
+  | { readonly value: Json }
+  /** A whole value, with its type. */
+  | { readonly ref: Path }
+  /** Text with values in it. */
+  | { readonly text: readonly (string | { readonly ref: Path })[] }
+  | { readonly list: readonly Template[] }
+  | { readonly map: Readonly<Record<string, Template>> };
+
+export function render(template: Template, scope: Scope): Json {
+  if ('value' in template) return template.value;
+  if ('ref' in template) return valueOf(template.ref, scope);
+  if ('text' in template) {
+    return template.text
+      .map((part) => (typeof part === 'string' ? part : textOf(valueOf(part.ref, scope))))
+      .join('');
+  }
+  if ('list' in template) return template.list.map((item) => render(item, scope));
+  return Object.fromEntries(
+    Object.entries(template.map).map(([key, inner]) => [key, render(inner, scope)]),
+  );
+}
+
+function valueOf(path: Path, scope: Scope): Json {
+  const value = lookUp(path, scope);
+  if (value === undefined) throw new PipelineFault(`there is no ${describeMissing(path, scope)}`);
+  return value;
+}
+
+/** Names a path, and the members of the value above it, so that a typo is seen at once. */
+function describeMissing(path: Path, scope: Scope): string {
+  const above = path.slice(0, -1);
+  const value = above.length === 0 ? undefined : lookUp(above, scope);
+  if (!isObject(value)) return pathText(path);
+  const keys = Object.keys(value).map((key) => key.slice(0, KEY_CHARS_SHOWN));
+  const shown = keys.slice(0, KEYS_SHOWN).join(', ') || 'no members';
+  const more = keys.length > KEYS_SHOWN ? ` and ${keys.length - KEYS_SHOWN} more` : '';
+  return `${pathText(path)}; ${pathText(above)} has ${shown}${more}`;
+}
+
+const KEYS_SHOWN = 20;
+const KEY_CHARS_SHOWN = 60;
+
+function textOf(value: Json): string {
+  if (value === null) return '';
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+export interface Fault {
+  /** Keys and indexes below the template. */
+  readonly at: readonly (string | number)[];
+  readonly message: string;
+}
+
+export type ParsedTemplate =
+  | { readonly ok: true; readonly template: Template }
+  | { readonly ok: false; readonly faults: readonly Fault[] };
+
+/** Reads `{payload.a}` in text at any depth; `{{` and `}}` are the braces themselves. */
+export function parseTemplate(value: Json, allowed: readonly Root[]): ParsedTemplate {
+  const faults: Fault[] = [];
+  const template = parse(value, [], allowed, faults);
+  return faults.length === 0 ? { ok: true, template } : { ok: false, faults };
+}
+
+/** A path without braces around it is a reference too, where nothing but a reference makes sense. */
+export function parseReference(value: Json, allowed: readonly Root[]): ParsedTemplate {
+  const isBare = typeof value === 'string' && /^(payload|context)\.[^{}\s]+$/.test(value);
+  return parseTemplate(isBare ? `{${value}}` : value, allowed);
+}
+
+/** Every path that a template looks up. */
+export function pathsOf(template: Template): Path[] {
+  if ('value' in template) return [];
+  if ('ref' in template) return [template.ref];
+  if ('text' in template) {
+    return template.text.flatMap((part) => (typeof part === 'string' ? [] : [part.ref]));
+  }
+  return ('list' in template ? template.list : Object.values(template.map)).flatMap(pathsOf);
+}
+
+/** Text that looks as if a value was meant: how it is written, and how the value would be. */
+export interface Lookalike {
+  readonly written: string;
+  readonly reference: string;
+}
+
+/** References in doubled braces, as other languages have them, and paths without any. */
+export function lookalikesIn(template: Template): Lookalike[] {
+  if ('value' in template) return inPlain(template.value);
+  if ('ref' in template) return [];
+  if ('text' in template) {
+    return template.text.flatMap((part) => (typeof part === 'string' ? inBraces(part) : []));
+  }
+  return ('list' in template ? template.list : Object.values(template.map)).flatMap(lookalikesIn);
+}
+
+function inPlain(value: Json): Lookalike[] {
+  if (Array.isArray(value)) return value.flatMap(inPlain);
+  if (isObject(value)) return Object.values(value).flatMap(inPlain);
+  if (typeof value !== 'string') return [];
+  const isPath = /^(?:payload|context)(?:\.[\w-]+(?:\[\d+\])*)+$/.test(value);
+  return isPath ? [{ written: value, reference: `{${value}}` }] : inBraces(value);
+}
+
+function inBraces(text: string): Lookalike[] {
+  const found = text.match(/\{\s*(?:payload|context)\.[^{}]*\}/g) ?? [];
+  return found.map((reference) => ({ written: `{${reference}}`, reference }));
+}
+
+function parse(value: Json, at: Fault['at'], allowed: readonly Root[], faults: Fault[]): Template {
+  if (typeof value === 'string') {
+    const parsed = parseText(value, allowed);
+    if (!('fault' in parsed)) return parsed;
+    faults.push({ at, message: parsed.fault });
+    return { value };
+  }
+  if (Array.isArray(value)) {
+    const list = value.map((item, index) => parse(item, [...at, index], allowed, faults));
+    return list.every(isPlain) ? { value: list.map((item) => item.value) } : { list };
+  }
+  if (!isObject(value)) return { value };
+  const entries = Object.entries(value).map(
+    ([key, inner]) => [key, parse(inner, [...at, key], allowed, faults)] as const,
+  );
+  if (entries.some(([, inner]) => !isPlain(inner))) return { map: Object.fromEntries(entries) };
+  return {
+    value: Object.fromEntries(
+      entries.map(([key, inner]) => [key, isPlain(inner) ? inner.value : null]),
+    ),
+  };
+}
+
+function isPlain(template: Template): template is { readonly value: Json } {
+  return 'value' in template;
+}
+
+type Part = string | { readonly ref: Path };
+
+function parseText(text: string, allowed: readonly Root[]): Template | { fault: string } {
+  const parts: Part[] = [];
+  let plain = '';
+  // Doubled braces come first, so that they never open or close a reference.
+  for (const [token] of text.matchAll(/\{\{|\}\}|\{[^{}]*\}|[^{}]+|[{}]/g)) {
+    if (token === '{{' || token === '}}') plain += token.charAt(0);
+    else if (token === '{') return { fault: 'has a { that is not closed; write {{ for the brace' };
+    else if (token === '}') return { fault: 'has a } that closes nothing; write }} for the brace' };
+    else if (token.startsWith('{')) {
+      const ref = parsePath(token.slice(1, -1).trim(), allowed);
+      if ('fault' in ref) return { fault: `has ${token}, which ${ref.fault}` };
+      if (plain !== '') parts.push(plain);
+      plain = '';
+      parts.push({ ref });
+    } else plain += token;
+  }
+  if (plain !== '') parts.push(plain);
+  const [only, ...others] = parts;
+  if (only === undefined) return { value: '' };
+  if (others.length > 0) return { text: parts };
+  return typeof only === 'string' ? { value: only } : only;
+}

@@ -1,0 +1,105 @@
+import { suggest } from '../config/nearest.ts';
+import { makeProblem, type Problem } from '../config/problem.ts';
+import { findLookalikes } from './language/check.ts';
+import { compile } from './language/compile.ts';
+import type { PipelineEntry } from './language/entry.ts';
+import { checkFlow, type Contract } from './language/flow.ts';
+import type { Graph } from './language/graph.ts';
+import type { CompileFault, Library } from './language/library.ts';
+import type { Pipeline } from './language/pipeline.ts';
+import { lookupCommand, type Catalog } from '../plugin/catalog.ts';
+import { resolveTarget } from './check-routes.service.ts';
+
+export interface CheckedPipelines {
+  /** The pipelines in force, compiled. */
+  readonly pipelines: readonly Pipeline[];
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly Problem[];
+}
+
+/** Compiles the configured pipelines for the plugins that there are. */
+export function checkPipelines(
+  configured: readonly PipelineEntry[],
+  catalog: Catalog,
+): CheckedPipelines {
+  const library = makeLibrary(configured, catalog);
+  const pipelines: Pipeline[] = [];
+  const problems: Problem[] = [];
+  const warnings: Problem[] = [];
+  for (const entry of configured) {
+    const { graph, faults } = compile(entry, library);
+    warnings.push(...findLookalikes(entry).map((fault) => toProblem(entry, fault)));
+    const all = [...faults, ...(graph === undefined ? [] : checkFlow(entry, library))];
+    problems.push(...all.map((fault) => toProblem(entry, fault)));
+    const stranger = findStranger(entry, catalog);
+    if (stranger !== undefined) problems.push(stranger);
+    if (graph === undefined || all.length > 0) continue;
+    const asleep = findDisabled(graph, catalog);
+    if (asleep === undefined) pipelines.push(toPipeline(entry, graph));
+    else {
+      const message = `uses ${asleep}, which is disabled; the pipeline is not in force`;
+      warnings.push(toProblem(entry, { path: ['name'], message }));
+    }
+  }
+  return { pipelines, problems, warnings };
+}
+
+type WholeLibrary = Library & { readonly contractOf: (uses: string) => Contract | undefined };
+
+function makeLibrary(configured: readonly PipelineEntry[], catalog: Catalog): WholeLibrary {
+  const find = (uses: string) => resolveTarget({ to: uses, command: undefined }, catalog);
+  return {
+    pipelines: new Map(configured.map((entry) => [entry.name, entry])),
+    suggest,
+    resolve(uses) {
+      const target = find(uses);
+      if ('fault' in target) return target;
+      const maxAttempts = catalog.plugins.get(target.plugin)?.retry.maxAttempts;
+      return { ...target, maxAttempts };
+    },
+    contractOf(uses) {
+      const target = find(uses);
+      const plugin = 'fault' in target ? undefined : catalog.plugins.get(target.plugin);
+      if ('fault' in target || plugin === undefined) return undefined;
+      const command = lookupCommand(plugin, target.command);
+      if (command === undefined) return undefined;
+      return { inputSchema: command.inputSchema, emits: keysOf(command.values.emit) };
+    },
+  };
+}
+
+/** Undefined when one of the events may have any keys, or none is declared. */
+function keysOf(
+  emit: readonly { readonly values: readonly string[] }[],
+): ReadonlySet<string> | undefined {
+  if (emit.length === 0 || emit.some(({ values }) => values.length === 0)) return undefined;
+  const keys = emit.flatMap(({ values }) => values.map((value) => value.split('.')[1] ?? '*'));
+  return keys.includes('*') ? undefined : new Set(keys);
+}
+
+function findStranger(entry: PipelineEntry, catalog: Catalog): Problem | undefined {
+  const { plugins, disabled, unloaded } = catalog;
+  const { fromPlugin: name } = entry;
+  if (name === undefined || plugins.has(name)) return undefined;
+  if (disabled.has(name) || unloaded.has(name)) return undefined;
+  const hint = suggest(name, [...plugins.keys()], 'plugins');
+  const message = `names ${name}, which is not a plugin`;
+  return toProblem(entry, { path: ['from_plugin'], message, hint });
+}
+
+function findDisabled({ nodes, onHalt }: Graph, { disabled }: Catalog): string | undefined {
+  const used = Object.values(nodes).flatMap((node) => (node.kind === 'task' ? [node.plugin] : []));
+  if (onHalt !== undefined) used.push(onHalt.plugin);
+  return used.find((plugin) => disabled.has(plugin));
+}
+
+function toPipeline(entry: PipelineEntry, graph: Graph): Pipeline {
+  const { name, on, fromPlugin, when, mode, timeoutMs, concurrency } = entry;
+  const { place } = entry.locate([]);
+  return { name, on, fromPlugin, when, mode, timeoutMs, concurrency, graph, place, entry };
+}
+
+function toProblem(entry: PipelineEntry, { path, message, hint }: CompileFault): Problem {
+  const { place, key } = entry.locate(path);
+  return makeProblem(place, key, message, hint);
+}

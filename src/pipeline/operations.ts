@@ -1,0 +1,158 @@
+import * as z from 'zod';
+import { formatDuration } from '../base/duration.ts';
+import { text } from '../base/fields.ts';
+import { findPipeline } from './run/start.service.ts';
+import { conditionText, templateText } from './language/describe.ts';
+import { outline, type Drawn } from './language/draw.ts';
+import { drawSvg } from './language/draw-svg.ts';
+import { drawText } from './language/draw-text.ts';
+import { stepsIn } from './language/entry.ts';
+import type { Pipeline } from './language/pipeline.ts';
+import { defineOperation } from '../operation/define.ts';
+import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
+
+export const pipelineName = text().describe('the name of the pipeline');
+
+const pipelineShape = z.object({
+  name: z.string(),
+  on: z.string().nullable().describe('the type of the events that start it'),
+  from_plugin: z.string().nullable().describe('only events of this plugin start it'),
+  if: z.string().nullable().describe('what must hold of an event that starts it'),
+  execution_mode: z.enum(['async', 'synchronous']),
+  timeout: z.string().describe('how long a synchronous caller waits for the end'),
+  concurrency: z.string().nullable().describe('how many runs of one key may be under way'),
+  on_halt: z.string().nullable().describe('what is run when a run of it halts'),
+  max_fanout: z.int().describe('how many branches one block may have'),
+  steps: z.int().describe('how many steps it has, those of called pipelines not counted'),
+  definition_hash: z.string().describe('the same wherever it does the same'),
+  place: z.string(),
+});
+
+export const listPipelines = defineOperation({
+  name: 'pipeline.list',
+  summary: 'List the pipelines in force: what starts them and how they run.',
+  effect: 'read',
+  scope: 'plugin:ro',
+  input: z.strictObject(pageFields),
+  output: z.object({ pipelines: z.array(pipelineShape), next_cursor: nextCursorField }),
+  errors: ['INPUT_INVALID'],
+  http: { method: 'GET', path: '/pipelines' },
+  cli: {
+    examples: ['ductile pipeline list', 'ductile pipeline --json'],
+    isDefault: true,
+    table: {
+      rows: 'pipelines',
+      columns: [
+        ['PIPELINE', 'name'],
+        ['ON', 'on'],
+        ['FROM', 'from_plugin'],
+        ['IF', 'if', 'detail'],
+        ['MODE', 'execution_mode'],
+        ['STEPS', 'steps'],
+        ['CONCURRENCY', 'concurrency', 'detail'],
+        ['ON HALT', 'on_halt'],
+        ['DEFINITION', 'definition_hash', 'detail'],
+        ['PLACE', 'place', 'detail'],
+      ],
+      empty: 'No pipelines.',
+    },
+  },
+  run({ engine: { pipelines } }, asked) {
+    const { page, next } = cutPage(pipelines, ({ name }) => name, asked);
+    return Promise.resolve({ pipelines: page.map(showPipeline), next_cursor: next });
+  },
+});
+
+interface DrawnShape {
+  readonly id: string;
+  readonly kind: string;
+  readonly does: string;
+  readonly notes: readonly string[];
+  readonly arms: readonly {
+    readonly label: string | null;
+    readonly steps: readonly DrawnShape[];
+  }[];
+}
+
+const drawnShape: z.ZodType<DrawnShape> = z.lazy(() =>
+  z.object({
+    id: z.string(),
+    kind: z.string(),
+    does: z.string().describe('the command that it uses, or what else it does'),
+    notes: z.array(z.string()).describe('its condition and whatever else is special about it'),
+    arms: z
+      .array(z.object({ label: z.string().nullable(), steps: z.array(drawnShape) }))
+      .describe('the lists of steps inside it'),
+  }),
+);
+
+export const showPipelineOperation = defineOperation({
+  name: 'pipeline.show',
+  summary: 'Show a pipeline: what starts it and all its steps.',
+  effect: 'read',
+  scope: 'plugin:ro',
+  input: z.strictObject({ pipeline: pipelineName }),
+  output: pipelineShape.omit({ steps: true }).extend({ steps: z.array(drawnShape) }),
+  errors: ['INPUT_INVALID', 'PIPELINE_NOT_FOUND'],
+  http: { method: 'GET', path: '/pipelines/:pipeline' },
+  cli: { positionals: ['pipeline'], examples: ['ductile pipeline show nightly-report'] },
+  run({ engine }, input) {
+    const pipeline = findPipeline(input.pipeline, engine.pipelines);
+    const steps: Drawn[] = outline(pipeline.graph);
+    return Promise.resolve({ ...showPipeline(pipeline), steps });
+  },
+});
+
+export const graphPipeline = defineOperation({
+  name: 'pipeline.graph',
+  summary: 'Draw a pipeline, as text or as an SVG picture.',
+  effect: 'read',
+  scope: 'plugin:ro',
+  input: z.strictObject({
+    pipeline: pipelineName,
+    format: z.enum(['text', 'svg']).default('text').describe('as what to draw it'),
+    notes: z.boolean().default(false).describe('with what each step is given, in the text'),
+  }),
+  output: z.object({ pipeline: z.string(), format: z.enum(['text', 'svg']), drawing: z.string() }),
+  errors: ['INPUT_INVALID', 'PIPELINE_NOT_FOUND'],
+  http: { method: 'GET', path: '/pipelines/:pipeline/graph' },
+  cli: {
+    positionals: ['pipeline'],
+    examples: [
+      'ductile pipeline graph nightly-report',
+      'ductile pipeline graph nightly-report --format svg > nightly-report.svg',
+    ],
+  },
+  run({ engine }, { pipeline: name, format, notes }) {
+    const pipeline = findPipeline(name, engine.pipelines);
+    const { graph } = pipeline;
+    const title = titleOf(pipeline);
+    const drawing = format === 'svg' ? drawSvg(graph, title) : drawText(graph, title, notes);
+    return Promise.resolve({ pipeline: name, format, drawing });
+  },
+});
+
+function titleOf({ name, on, fromPlugin }: Pipeline): string {
+  if (on === undefined) return name;
+  return `${name} on ${on}${fromPlugin === undefined ? '' : ` from ${fromPlugin}`}`;
+}
+
+function showPipeline(pipeline: Pipeline): z.output<typeof pipelineShape> {
+  const { name, on, fromPlugin, when, concurrency, graph, entry } = pipeline;
+  const { onHalt } = graph;
+  return {
+    name,
+    on: on ?? null,
+    from_plugin: fromPlugin ?? null,
+    if: when === undefined ? null : conditionText(when),
+    execution_mode: pipeline.mode,
+    timeout: formatDuration(pipeline.timeoutMs),
+    concurrency:
+      concurrency === undefined ? null : `${concurrency.limit} of ${templateText(concurrency.key)}`,
+    on_halt: onHalt === undefined ? null : `${onHalt.plugin}.${onHalt.command}`,
+    max_fanout: graph.maxFanout,
+    steps: stepsIn(entry.steps).length,
+    definition_hash: graph.hash,
+    place: pipeline.place,
+  };
+}

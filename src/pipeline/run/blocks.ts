@@ -1,0 +1,67 @@
+import type { Timestamp } from '../../base/clock.ts';
+import { parseStored } from '../../base/json.ts';
+import { keyOf } from '../language/graph.ts';
+import type { Branch, Step } from './run.ts';
+
+interface Parts {
+  readonly branches: readonly Branch[];
+  readonly steps: readonly Step[];
+}
+
+/**
+ * When the blocks were opened of which these are the steps. A block's step is written when it has ended;
+ * what tells its beginning is the first of its branches.
+ */
+export function findOpenings(parts: Parts): Map<string, Timestamp> {
+  const openings = new Map<string, Timestamp>();
+  for (const { step, block } of pairBlocks(parts)) {
+    const [first] = block.map(({ createdAt }) => createdAt).toSorted();
+    if (step !== undefined && first !== undefined) openings.set(step.id, first);
+  }
+  return openings;
+}
+
+/** By branch, the step whose block it belongs to. */
+export function findOwners(parts: Parts): Map<string, string> {
+  const owners = new Map<string, string>();
+  for (const { node, block } of pairBlocks(parts)) {
+    for (const { id } of block) owners.set(id, node);
+  }
+  return owners;
+}
+
+interface Pair {
+  readonly node: string;
+  /** Undefined while the block is open. */
+  readonly step: Step | undefined;
+  readonly block: readonly Branch[];
+}
+
+function pairBlocks({ branches, steps }: Parts): Pair[] {
+  const childrenOf = Map.groupBy(branches, ({ parentId }) => parentId);
+  const stepsOf = Map.groupBy(steps, ({ branchId }) => branchId);
+  return branches.flatMap(({ id, node }) => {
+    const taken = (stepsOf.get(id) ?? []).filter(isBlock);
+    return blocksOf(childrenOf.get(id) ?? []).map((block, index) => {
+      const step = taken[index];
+      return { node: step?.node ?? node, step, block };
+    });
+  });
+}
+
+/** The branches of each of its blocks, in the order in which they were opened. */
+export function blocksOf(children: readonly Branch[]): Branch[][] {
+  const groups = Map.groupBy(children, ({ parentMoves }) => parentMoves ?? 0);
+  return [...groups]
+    .sort(([a], [b]) => a - b)
+    .map(([, block]) => block.toSorted((a, b) => a.index - b.index));
+}
+
+/** Whether it had branches; over an empty list there are none. */
+export function isBlock({ kind, status, node, output }: Step): boolean {
+  if (status === 'skipped') return false;
+  if (kind !== 'foreach') return kind === 'split' || kind === 'events';
+  const own = parseStored(output) as Readonly<Record<string, unknown>> | null;
+  const joined = own?.[keyOf(node)];
+  return !Array.isArray(joined) || joined.length > 0;
+}

@@ -1,0 +1,213 @@
+import { DuctileError } from '../../base/errors.ts';
+import { makeId } from '../../base/ids.ts';
+import { limits } from '../../base/limits.ts';
+import { suggest } from '../../config/nearest.ts';
+import {
+  cancelRunType,
+  decideType,
+  retryFromType,
+  reviveRunType,
+  type DecisionChoice,
+  type RetryFromChoice,
+  type ReviveChoice,
+  type RunChoice,
+} from './change-directives.ts';
+import type { CancelAnswer } from '../../job/state.ts';
+import type { Revival } from '../../directive/types.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { noNews, type RunNews } from './types.ts';
+import type { NodeKind } from '../language/graph.ts';
+import { answerOf, type Run, type Step } from './run.ts';
+import { hopsBehind } from '../../job/cause.service.ts';
+import type { Asked, DirectiveDefinition, Prepared } from '../../directive/define.service.ts';
+import type { Directives } from '../../directive/request.service.ts';
+
+export interface RunSeams {
+  readonly ledger: Ledger;
+  /** The end of a job was asked for. */
+  readonly onCancel: (jobId: string, answer: CancelAnswer) => void;
+  /** Runs can be moved on. */
+  readonly onNews: (news: RunNews) => void;
+}
+
+/** So many are counted for a plan. */
+const OPEN_COUNTED_MAX = 100;
+
+export function registerRunDirectives(directives: Directives, seams: RunSeams): void {
+  directives.registerDirective(cancelRunDirective(seams));
+  directives.registerDirective(reviveDirective(seams));
+  directives.registerDirective(retryFromDirective(seams));
+  directives.registerDirective(decideDirective(seams));
+}
+
+function cancelRunDirective({
+  ledger,
+  onCancel,
+  onNews,
+}: RunSeams): DirectiveDefinition<RunChoice> {
+  return {
+    ...cancelRunType,
+    async plan({ run_id: id }) {
+      const run = await mustFind(ledger, id);
+      if (run.completedAt !== null) {
+        return [`${nameOf(run)} is ${run.status} already; nothing would change.`];
+      }
+      if (run.status === 'queued') return [`${nameOf(run)} would never begin.`];
+      const { length } = await ledger.branches({ runId: id, open: true, limit: OPEN_COUNTED_MAX });
+      const open = `${length}${length === OPEN_COUNTED_MAX ? ' or more' : ''} of its branches`;
+      return [
+        `${nameOf(run)} would be cancelled: what is queued never starts, what runs is stopped.`,
+        `${open} would end with it.`,
+      ];
+    },
+    prepare: ({ run_id: runId }) => ({ work: { kind: 'run.cancel', runId } }),
+    after({ run_id: runId }, { outcome, stopping }) {
+      if (outcome !== 'cancelled') return;
+      for (const jobId of Array.isArray(stopping) ? stopping : []) {
+        if (typeof jobId === 'string') onCancel(jobId, 'requested');
+      }
+      // Another one of its key may begin.
+      onNews({ ...noNews, advancing: true, ended: [runId] });
+    },
+  };
+}
+
+function reviveDirective({ ledger, onNews }: RunSeams): DirectiveDefinition<ReviveChoice> {
+  return {
+    ...reviveRunType,
+    async plan({ run_id: id, context }) {
+      const run = await mustFind(ledger, id);
+      await refuseRevived(ledger, run);
+      if (run.status !== 'halted') {
+        throw new DuctileError('RUN_NOT_HALTED', `run ${id} is ${run.status}, not halted`);
+      }
+      const where = run.haltedAtStep === null ? '' : ` at step ${run.haltedAtStep}`;
+      return [
+        `${nameOf(run)}, which halted${where} (${run.haltReason}), would go on in a new run.`,
+        'What succeeded would not be repeated.',
+        ...tellContext(context),
+      ];
+    },
+    prepare: ({ run_id: of, context }, asked) =>
+      prepareRevival(ledger, { of, withContext: context }, asked),
+    after: () => onNews({ ...noNews, advancing: true }),
+  };
+}
+
+function retryFromDirective({ ledger, onNews }: RunSeams): DirectiveDefinition<RetryFromChoice> {
+  return {
+    ...retryFromType,
+    async plan({ run_id: id, step, context }) {
+      const run = await mustFind(ledger, id);
+      await refuseRevived(ledger, run);
+      if (run.completedAt === null)
+        throw new DuctileError('RUN_OPEN', `run ${id} is ${run.status}`);
+      const graph = await ledger.definition(run.definitionHash);
+      const names = Object.keys(graph?.nodes ?? {});
+      if (!names.includes(step)) {
+        const hint = suggest(step, names, 'steps');
+        throw new DuctileError('STEP_NOT_FOUND', `${run.pipeline} has no step ${step}`, { hint });
+      }
+      const refusal = await ledger.refusesRewind(id, step);
+      if (refusal !== undefined) {
+        throw new DuctileError(refusal.code, refusal.error, { place: step });
+      }
+      return [
+        `Step ${step} of ${nameOf(run)}, and all that came after it, would be done in a new run.`,
+        'What was done before it counts as done.',
+        ...tellContext(context),
+      ];
+    },
+    prepare: ({ run_id: of, step: from, context }, asked) =>
+      prepareRevival(ledger, { of, withContext: context, from }, asked),
+    after: () => onNews({ ...noNews, advancing: true }),
+  };
+}
+
+async function prepareRevival(
+  ledger: Ledger,
+  wanted: Pick<Revival, 'of' | 'withContext' | 'from'>,
+  { actor }: Asked,
+): Promise<Prepared> {
+  const hops = await hopsBehind(actor, ledger);
+  const revival = { ...wanted, id: makeId(), firstJobId: makeId(), hops };
+  return { work: { kind: 'run.revive', revival }, jobs: 1 };
+}
+
+function decideDirective({ ledger, onNews }: RunSeams): DirectiveDefinition<DecisionChoice> {
+  return {
+    ...decideType,
+    async plan({ run_id: id, step, approved }) {
+      const run = await mustFind(ledger, id);
+      const page = { runId: id, status: 'waiting', limit: limits.pageRowsMax } as const;
+      const open = (await ledger.steps(page)).filter(({ kind }) => kind === 'approve');
+      const asked = open.filter((one) => one.node === step || one.id === step);
+      const what = approved ? 'approved' : 'rejected';
+      if (asked.length === 1) return [`Step ${step} of ${nameOf(run)} would be ${what}.`];
+      if (asked.length === 0) return await refuseDecision(ledger, run, step, open);
+      throw new DuctileError('STEP_AMBIGUOUS', `step ${step} waits on several branches`, {
+        place: step,
+        details: { step_ids: asked.slice(0, NAMED_MAX).map((one) => one.id) },
+      });
+    },
+    prepare: ({ run_id: runId, step, approved, why }) => ({
+      work: {
+        kind: 'run.decide',
+        decision: { runId, step, approved, ...(why === undefined ? {} : { why }) },
+      },
+    }),
+    after: () => onNews({ ...noNews, advancing: true }),
+  };
+}
+
+/** As many as an answer names. */
+const NAMED_MAX = 20;
+
+async function refuseDecision(
+  ledger: Ledger,
+  { id, definitionHash }: Run,
+  step: string,
+  open: readonly Step[],
+): Promise<never> {
+  const graph = await ledger.definition(definitionHash);
+  const [taken] = await ledger.steps({ runId: id, node: step, limit: 1 });
+  const waiting = [...new Set(open.map(({ node }) => node))].slice(0, NAMED_MAX);
+  const hint = waiting.length === 0 ? {} : { hint: `Waiting are: ${waiting.join(', ')}.` };
+  if (graph?.nodes[step] === undefined && taken === undefined) {
+    throw new DuctileError('STEP_NOT_FOUND', `run ${id} has no step ${step} that waits`, {
+      place: step,
+      ...hint,
+    });
+  }
+  const why = whyNot(graph?.nodes[step]?.kind, taken);
+  throw new DuctileError('STEP_NOT_WAITING', `step ${step} of run ${id} does not wait: ${why}`, {
+    place: step,
+    ...hint,
+  });
+}
+
+function whyNot(kind: NodeKind | undefined, taken: Step | undefined): string {
+  if (kind !== undefined && kind !== 'approve') return `it is a ${kind}, and nobody is asked`;
+  return taken === undefined ? 'the run has not come to it' : answerOf(taken);
+}
+
+async function refuseRevived(ledger: Ledger, { id }: Run): Promise<void> {
+  const [successor] = await ledger.runs({ revivedFrom: id, limit: 1 });
+  if (successor === undefined) return;
+  const message = `run ${successor.id} goes on with the work of run ${id}`;
+  throw new DuctileError('RUN_REVIVED', message, { place: id, details: { run_id: successor.id } });
+}
+
+async function mustFind(ledger: Ledger, id: string): Promise<Run> {
+  const run = await ledger.run(id);
+  if (run !== undefined) return run;
+  throw new DuctileError('RUN_NOT_FOUND', `there is no run ${id}`, { place: id });
+}
+
+function tellContext(isKept: boolean): string[] {
+  return isKept ? [] : ['Its baggage would be left out.'];
+}
+
+function nameOf({ id, pipeline }: Run): string {
+  return `run ${id} (${pipeline})`;
+}

@@ -1,0 +1,164 @@
+import { defineRows, type Transaction } from '../../ledger/dialect.ts';
+import type { Revival } from '../../directive/types.ts';
+import { text } from '../../job/job-row.sql.ts';
+import { branchesOf, inSlices, stepsOf, type Slice } from './run-slices.sql.ts';
+
+/**
+ * Copies a run into a new one: what ended well is there as if it had happened in the new one, what
+ * did not is there as it ended. Ids of branches begin with their run's, and keep what follows it.
+ */
+export async function copyRun(tx: Transaction, revival: Revival, actor: string): Promise<void> {
+  await copyRow(tx, revival, actor);
+  const { of, id, withContext } = revival;
+  const { dialect } = tx;
+  const table = dialect.table('run_branches');
+  const context = withContext ? 'b.event_context_id' : 'null';
+  await inSlices(tx, branchesOf(dialect, of), ({ first, last }) =>
+    tx.run(
+      `insert into ${table} (id, run_id, parent_id, payload, event_context_id,
+          ${branchColumns.join(', ')})
+        select ${moved('b.id')}, ${TEXT}, ${moved('b.parent_id')},
+          coalesce((select p.payload from ${dialect.table('run_payloads')} p
+            where p.id = b.payload_ref), b.payload), ${context},
+          ${branchColumns.map((column) => `b.${column}`).join(', ')}
+        from ${table} b where b.id >= ? and b.id <= ?`,
+      [id, of.length + 1, id, id, of.length + 1, first, last],
+    ),
+  );
+}
+
+/** Whether something of the old run is to be done again, by its branch and its step. */
+export type IsDropped = (branchId: string, node: string, kind?: string) => boolean;
+
+/** Copies the steps that count as done. */
+export async function copySteps(
+  tx: Transaction,
+  { of, id }: Revival,
+  isDropped?: IsDropped,
+): Promise<void> {
+  const { dialect } = tx;
+  const table = dialect.table('run_steps');
+  await inSlices(tx, stepsOf(dialect, of), async ({ first, last }) => {
+    await tx.run(
+      `insert into ${table} (run_id, branch_id, source_step_id, ${stepColumns.join(', ')})
+        select ${TEXT}, ${moved('s.branch_id')}, s.id,
+          ${stepColumns.map((column) => `s.${column}`).join(', ')}
+        from ${table} s where s.run_id = ? and s.id >= ? and s.id <= ?
+          and (s.status in ('succeeded', 'skipped') or s.status = 'failed' and s.output is not null)`,
+      [id, id, of.length + 1, of, first, last],
+    );
+    if (isDropped !== undefined) await dropSteps(tx, { of, id, first, last }, isDropped);
+  });
+}
+
+async function dropSteps(
+  tx: Transaction,
+  { of, id, first, last }: Slice & Pick<Revival, 'of' | 'id'>,
+  isDropped: IsDropped,
+): Promise<void> {
+  const rows = await tx.run(
+    `select id, branch_id, node, kind from ${tx.dialect.table('run_steps')}
+      where run_id = ? and id >= ? and id <= ?`,
+    [of, first, last],
+  );
+  const dropped = rows.filter((row) =>
+    isDropped(text(row, 'branch_id'), text(row, 'node'), text(row, 'kind')),
+  );
+  await tx.each(
+    deleteStep,
+    dropped.map((row) => ({ run_id: id, id: text(row, 'id') })),
+  );
+}
+
+const deleteStep = defineRows({
+  columns: { run_id: 'text', id: 'text' },
+  sql: (r, d) => `delete from ${d.table('run_steps')} where (run_id, id) in
+    (select ${r('run_id')}, ${r('id')} ${r.from})`,
+});
+
+async function copyRow(
+  tx: Transaction,
+  { of, id, firstJobId, withContext, hops = 0 }: Revival,
+  actor: string,
+): Promise<void> {
+  const { dialect } = tx;
+  const table = dialect.table('pipeline_runs');
+  // One of a key waits for its turn like any other; whoever looks for those to begin finds it.
+  await tx.run(
+    `insert into ${table} (id, submitted_by, actor, first_job_id, event_context_id, status,
+        started_at, created_at, revived_from, hops, ${runColumns.join(', ')})
+      select ${TEXT}, 'directive', ${TEXT}, ${TEXT},
+        ${withContext ? 'event_context_id' : 'null'},
+        case when concurrency_key is null then 'running' else 'queued' end,
+        case when concurrency_key is null then ${dialect.now} end, ${dialect.now}, id,
+        case when hops < ${INT} then ${INT} else hops end, ${runColumns.join(', ')}
+      from ${table} where id = ?`,
+    [id, actor, firstJobId, hops, hops, of],
+  );
+}
+
+/** The id of the same branch in the other run. */
+function moved(column: string): string {
+  return `cast(? as text) || substr(${column}, cast(? as integer))`;
+}
+
+/** Its type is not to be told from where it stands. */
+const TEXT = 'cast(? as text)';
+const INT = 'cast(? as integer)';
+
+const runColumns = [
+  'pipeline',
+  'definition_hash',
+  'payload',
+  'source_event_id',
+  'parent_job_id',
+  'root_job_id',
+  'lineage',
+  'runtime_caused',
+  'concurrency_key',
+  'concurrency_limit',
+  'dedupe_key',
+  'dedupe_ttl_ms',
+];
+
+/** What is due, waited for or claimed is not copied: nothing of an ended run is. */
+const branchColumns = [
+  'parent_moves',
+  'idx',
+  'label',
+  'path',
+  'node',
+  'stop',
+  'status',
+  'is_whole',
+  'job_id',
+  'moves',
+  'block',
+  'width',
+  'cursor',
+  'pending',
+  'halted',
+  'concurrency',
+  'output',
+  'outcome',
+  'halt_reason',
+  'halt_message',
+  'last_step_id',
+  'created_at',
+  'completed_at',
+];
+
+const stepColumns = [
+  'id',
+  'node',
+  'kind',
+  'status',
+  'job_id',
+  'output',
+  'error',
+  'note',
+  'next_node',
+  'started_at',
+  'due_at',
+  'completed_at',
+];

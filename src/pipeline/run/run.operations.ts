@@ -1,0 +1,201 @@
+import * as z from 'zod';
+import { parseStored } from '../../base/json.ts';
+import { runStatuses } from './run.ts';
+import type { Branch, Run, Step } from './run.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { Context } from '../../operation/context.ts';
+import { continueAfter, epochOf, writeCursor } from '../../operation/cursor.ts';
+import { defineOperation } from '../../operation/define.ts';
+import { cursor, limit } from '../../job/operations.ts';
+import { findById } from '../../operation/find-by-id.ts';
+import { findOpenings, findOwners } from './blocks.ts';
+import { readParts } from './parts.service.ts';
+import {
+  branchShape,
+  runShape,
+  showBranch,
+  showRun,
+  showStep,
+  stepShape,
+} from './shapes.service.ts';
+import { explainRun, waitShape } from './waits.service.ts';
+import {
+  approvalShape,
+  formatQuestion,
+  listApprovals,
+  listRunActions,
+  readWaitingFor,
+  runActions,
+  waitingForShape,
+} from './waiting-for.service.ts';
+
+/** A run's id, or the beginning of one. */
+export const runId = z
+  .string()
+  .toLowerCase()
+  .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a run, or at least its first 4 characters')
+  .describe('the id of a run, or its beginning when that fits only one recent run');
+
+const listedShape = runShape.extend({
+  asks: z.string().nullable().describe('the first step that waits for a person, and its question'),
+  waiting_for: waitingForShape,
+});
+
+export const listRuns = defineOperation({
+  name: 'run.list',
+  summary: 'List runs of pipelines, newest first.',
+  effect: 'read',
+  needs: 'ledger',
+  scope: 'runs:ro',
+  input: z.strictObject({
+    pipeline: z.string().min(1).optional().describe('only runs of this pipeline'),
+    status: z.array(z.enum(runStatuses)).min(1).optional().describe('only runs in these states'),
+    awaiting_approval: z.boolean().optional().describe('only runs that wait for a person'),
+    limit,
+    cursor: cursor.optional(),
+  }),
+  output: z.object({
+    runs: z.array(listedShape),
+    next_cursor: z.string().nullable().describe('of the next page; null at the end'),
+  }),
+  errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/runs' },
+  cli: {
+    flags: {
+      pipeline: '-p, --pipeline <name>',
+      status: '-s, --status <states>',
+      limit: '-n, --limit <count>',
+    },
+    examples: [
+      'ductile run list',
+      'ductile run list --pipeline digest --status halted',
+      'ductile run list --awaiting-approval',
+    ],
+    watch: true,
+    table: {
+      rows: 'runs',
+      columns: [
+        ['ID', 'run_id'],
+        ['PIPELINE', 'pipeline'],
+        ['STATUS', 'status'],
+        ['REASON', 'halt_reason'],
+        ['AT STEP', 'halted_at_step'],
+        ['WAITS FOR', 'waiting_for'],
+        ['CREATED', 'created_at'],
+        ['DUE', 'due_at'],
+        ['COMPLETED', 'completed_at'],
+        ['MS', 'duration_ms', 'detail'],
+        ['BY', 'submitted_by', 'detail'],
+        ['ACTOR', 'actor', 'detail'],
+        ['REVIVES', 'revived_from', 'detail'],
+      ],
+      empty: 'There are no such runs.',
+    },
+  },
+  async run({ engine: { ledger } }, { cursor: after, pipeline, status, limit: rows, ...more }) {
+    const epoch = await epochOf(ledger);
+    const { rows: runs, next } = await ledger.runPage({
+      ...(pipeline === undefined ? {} : { pipeline }),
+      ...(status === undefined ? {} : { status }),
+      ...(more.awaiting_approval === true ? { awaitingApproval: true } : {}),
+      ...(after === undefined ? {} : { beforeSeq: continueAfter('r', epoch, after) }),
+      limit: rows,
+    });
+    return {
+      runs: await showListed(ledger, runs),
+      next_cursor: next === undefined ? null : writeCursor('r', epoch, [next]),
+    };
+  },
+});
+
+async function showListed(
+  ledger: Ledger,
+  runs: readonly Run[],
+): Promise<z.output<typeof listedShape>[]> {
+  const waits = await readWaitingFor(ledger, runs);
+  return runs.map((run) => {
+    const waiting = waits.get(run.id) ?? null;
+    return { ...showRun(run), asks: formatQuestion(waiting), waiting_for: waiting };
+  });
+}
+
+export const showRunOperation = defineOperation({
+  name: 'run.show',
+  summary: 'Tell the whole story of one run: its steps, its branches, and why it waits.',
+  effect: 'read',
+  needs: 'ledger',
+  scope: 'runs:ro',
+  input: z.strictObject({ id: runId }),
+  output: runShape.extend({
+    payload: z
+      .unknown()
+      .describe('what it began with; null where only administrators see the signal behind it'),
+    output: z.unknown().describe('what its last step gave'),
+    revived_as: z.string().nullable().describe('the run that goes on with its work'),
+    steps: z.array(stepShape).describe('in the order in which they were taken'),
+    branches: z.array(branchShape),
+    waiting: z.array(waitShape).describe('what it waits for, branch by branch'),
+    waiting_for: waitingForShape,
+    approvals: z.array(approvalShape).describe('who decided about its steps, in order'),
+    actions: z.array(z.enum(runActions)).describe('what would work now, the most useful first'),
+    complete: z
+      .boolean()
+      .describe(
+        'false when there are more steps or branches than are shown: the first, and failed ones',
+      ),
+  }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'RUN_NOT_FOUND'],
+  http: { method: 'GET', path: '/runs/:id' },
+  cli: {
+    positionals: ['id'],
+    examples: ['ductile run show 0199a1b2', 'ductile run show 0199a1b2 -v'],
+    watch: true,
+  },
+  async run(context, { id }) {
+    const { ledger } = context.engine;
+    const run = await findRun(context, id);
+    const [parts, waiting, waits, [successor]] = await Promise.all([
+      readParts(ledger, run),
+      explainRun(ledger, run),
+      readWaitingFor(ledger, [run]),
+      ledger.runs({ revivedFrom: run.id, limit: 1 }),
+    ]);
+    const waitingFor = waits.get(run.id) ?? null;
+    const revivedAs = successor?.id ?? null;
+    const { branches, steps, complete } = parts;
+    const owners = findOwners(parts);
+    return {
+      ...showRun(run),
+      payload: parseStored(run.payload),
+      output: parseStored(run.output),
+      revived_as: revivedAs,
+      steps: showSteps(steps, branches),
+      branches: branches.map((branch) => showBranch(branch, owners.get(branch.id) ?? null)),
+      waiting,
+      waiting_for: waitingFor,
+      approvals: listApprovals(steps),
+      actions: listRunActions(run, waitingFor, revivedAs),
+      complete,
+    };
+  },
+});
+
+/** The steps of a run with the places of their branches. */
+export function showSteps(
+  steps: readonly Step[],
+  branches: readonly Branch[],
+): z.output<typeof stepShape>[] {
+  const paths = new Map(branches.map(({ id, path }) => [id, path]));
+  const openings = findOpenings({ branches, steps });
+  return steps.map((step) => showStep(step, paths.get(step.branchId) ?? '', openings.get(step.id)));
+}
+
+/** The run with this id, or the only one whose id begins so. */
+export function findRun({ engine: { ledger } }: Pick<Context, 'engine'>, id: string): Promise<Run> {
+  return findById(id, {
+    noun: 'run',
+    missing: 'RUN_NOT_FOUND',
+    exact: () => ledger.run(id),
+    beginning: (page) => ledger.runs(page),
+  });
+}

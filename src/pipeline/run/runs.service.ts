@@ -1,0 +1,88 @@
+import type { Log } from '../../base/log.ts';
+import type { Enqueued, Ledger } from '../../ledger/ledger.ts';
+import type { RunNews } from './types.ts';
+import type { SignalDraft } from '../../signal/signal.ts';
+import { makeAdvancer, type Advancer } from './advancer.service.ts';
+import { makeSignalDoor, type SignalDoor } from '../../signal/emit.service.ts';
+import { makeFollowHalt } from '../../signal/handle-runtime.service.ts';
+import type { Generation } from '../../engine/generation.ts';
+import { makeHookDoor } from '../../webhook/accept.service.ts';
+import type { HookDoor } from '../../webhook/webhooks.ts';
+import type { Quota } from '../../tenant/quota.service.ts';
+import { makeRunDoor, type RunDoor } from './start.service.ts';
+import { tellDroppedRuns } from '../../job/log.service.ts';
+import { purposes, type Vault } from '../../access/vault.service.ts';
+
+export interface RunKeeperOptions {
+  /** Runs have come to their end, and it is on the ledger. */
+  readonly onEnded: (runIds: readonly string[]) => void;
+  readonly ledger: Ledger;
+  readonly processId: string;
+  readonly current: () => Generation;
+  /** Jobs were queued; those that were asked for here, or none of those. */
+  readonly onQueued: (enqueued: readonly Enqueued[]) => void;
+  /** A job was accepted that is due in this time. */
+  readonly onDelayed: (ms: number) => void;
+  /** Throws while nothing is accepted. */
+  readonly admit: () => void;
+  readonly onEmitted: (signals: readonly SignalDraft[]) => void;
+  readonly vault: Vault;
+  readonly quota: Quota;
+  readonly log: Log;
+}
+
+/** The part of an engine that is about runs of pipelines, and about the signals that start them. */
+export interface RunKeeper {
+  readonly door: RunDoor;
+  readonly signals: SignalDoor;
+  readonly advancer: Advancer;
+  /** Where what strangers deliver comes in, once it is verified. */
+  readonly hooks: HookDoor;
+  /** Tells everybody whom it concerns what a transaction did to runs. */
+  heed(news: RunNews): void;
+}
+
+export function makeRunKeeper(options: RunKeeperOptions): RunKeeper {
+  const { ledger, processId, current, onQueued, log } = options;
+  const follow = makeFollowHalt(() => current().rules);
+  ledger.followHalts(follow, follow);
+  ledger.openSignals((id, sealed) => options.vault.open(sealed, purposes.payload(id)));
+  const heed = (news: RunNews): void => {
+    const { advancing, queued, dueInMs, failures = [], dropped = [], ended = [] } = news;
+    if (ended.length > 0) options.onEnded(ended);
+    tellDroppedRuns(dropped, log);
+    for (const { branchId, error } of failures) {
+      const fields = { branch_id: branchId, error };
+      log.error('a branch could not be moved on where its job was settled', fields);
+    }
+    if (queued) onQueued([]);
+    if (advancing) advancer.soon();
+    if (dueInMs !== undefined) advancer.dueIn(dueInMs);
+  };
+  const advancer = makeAdvancer({
+    ledger,
+    processId,
+    pollMs: () => current().config.service.pollIntervalMs,
+    onNews: heed,
+    log: log.child('advancer'),
+  });
+  const door = makeRunDoor({
+    ledger,
+    pipelines: () => current().pipelines,
+    catalog: () => current().catalog,
+    dedupeTtlMs: () => current().config.service.dedupeTtlMs,
+    onNews: heed,
+    onEnqueued: onQueued,
+    onDelayed: options.onDelayed,
+  });
+  const signals = makeSignalDoor({
+    ledger,
+    rules: () => current().rules,
+    catalog: () => current().catalog,
+    admit: options.admit,
+    onEmitted: options.onEmitted,
+    onNews: heed,
+  });
+  const hooks = makeHookDoor({ ...options, onNews: heed, log: log.child('webhooks') });
+  return { door, signals, advancer, hooks, heed };
+}

@@ -1,0 +1,188 @@
+import { DuctileError, messageOf } from '../../base/errors.ts';
+import { makeGatherer } from '../../base/gather.ts';
+import { makeId } from '../../base/ids.ts';
+import { toKeptText } from '../../base/kept-text.ts';
+import type { ContextDraft, Enqueued, Ledger } from '../../ledger/ledger.ts';
+import type { RunDraft, RunNews, RunStart } from './types.ts';
+import type { Pipeline } from '../language/pipeline.ts';
+import { suggest } from '../../config/nearest.ts';
+import type { Catalog } from '../../plugin/catalog.ts';
+import { checkPayload } from '../../plugin/payload.ts';
+import { descentOf } from '../../job/cause.service.ts';
+import type {
+  RunSubmission,
+  StartedRun,
+  Triggered,
+  TriggerSubmission,
+} from '../../engine/engine.ts';
+import {
+  draftJob,
+  toContext,
+  toDedupe,
+  untilDue,
+  type DraftedJob,
+} from '../../job/enqueue.service.ts';
+import { toStart, type Start } from './start-draft.ts';
+
+export interface RunDoorOptions {
+  readonly ledger: Pick<Ledger, 'startRuns'>;
+  readonly pipelines: () => readonly Pipeline[];
+  readonly catalog: () => Catalog;
+  readonly dedupeTtlMs: () => number;
+  readonly onNews: (news: RunNews) => void;
+  readonly onEnqueued: (enqueued: readonly Enqueued[]) => void;
+  /** A job was accepted that is due in this time. */
+  readonly onDelayed: (ms: number) => void;
+}
+
+/** Where runs come in that somebody asks for by name. */
+export interface RunDoor {
+  start(submission: RunSubmission): Promise<StartedRun>;
+  /** With a job beside them, in one commit. */
+  trigger(submission: TriggerSubmission): Promise<Triggered>;
+}
+
+interface Wanted {
+  readonly job: DraftedJob | undefined;
+  readonly runs: readonly DraftedRun[];
+}
+
+interface Given {
+  readonly job: Enqueued | undefined;
+  readonly runs: readonly RunStart[];
+}
+
+export interface DraftedRun {
+  readonly run: RunDraft;
+  readonly context: ContextDraft | undefined;
+  readonly hasFirstJob: boolean;
+}
+
+export function makeRunDoor(options: RunDoorOptions): RunDoor {
+  const { catalog, dedupeTtlMs } = options;
+  const begin = makeGatherer<Wanted, Given>((batch) => write(batch, options));
+
+  const trigger = async ({ job, runs }: TriggerSubmission): Promise<Triggered> => {
+    const draftedJob =
+      job === undefined ? undefined : await draftJob(job, catalog(), dedupeTtlMs());
+    const draftedRuns = await Promise.all(runs.map((run) => draftRun(run, options)));
+    const given = await begin({ job: draftedJob, runs: draftedRuns });
+    return {
+      job: given.job,
+      runs: given.runs.flatMap((one, at) => toStarted(one, draftedRuns[at])),
+    };
+  };
+
+  return {
+    trigger,
+    async start(submission) {
+      const { runs } = await trigger({ job: undefined, runs: [submission] });
+      const [started] = runs;
+      if (started === undefined) throw new Error('the ledger told nothing of a run');
+      return started;
+    },
+  };
+}
+
+/** Refuses what there is no such pipeline for, or what its first step could not take. */
+export async function draftRun(
+  submission: RunSubmission,
+  {
+    pipelines,
+    catalog,
+    dedupeTtlMs,
+  }: Pick<RunDoorOptions, 'pipelines' | 'catalog' | 'dedupeTtlMs'>,
+): Promise<DraftedRun> {
+  const pipeline = findPipeline(submission.pipeline, pipelines());
+  const draft = toDraft(submission, pipeline, dedupeTtlMs());
+  await checkFirst(pipeline, submission, catalog());
+  return draft;
+}
+
+async function write(
+  batch: readonly Wanted[],
+  { ledger, onNews, onEnqueued, onDelayed }: RunDoorOptions,
+): Promise<Given[]> {
+  const drafts = batch.flatMap(({ job, runs }) => [...(job === undefined ? [] : [job]), ...runs]);
+  const jobs = batch.flatMap(({ job }) => job?.job ?? []);
+  const started = await ledger.startRuns({
+    jobs,
+    runs: batch.flatMap(({ runs }) => runs.map(({ run }) => run)),
+    contexts: drafts.flatMap(({ context }) => context ?? []),
+  });
+  onNews(started);
+  if (jobs.length > 0) onEnqueued(started.jobs);
+  for (const { due } of jobs) if (due !== undefined) onDelayed(untilDue(due));
+  const [jobsLeft, runsLeft] = [[...started.jobs], [...started.runs]];
+  return batch.map(({ job, runs }) => ({
+    job: job === undefined ? undefined : jobsLeft.shift(),
+    runs: runsLeft.splice(0, runs.length),
+  }));
+}
+
+function toStarted(
+  { runId, status, duplicateOf }: RunStart,
+  draft: DraftedRun | undefined,
+): StartedRun {
+  const jobId = draft?.hasFirstJob === true ? draft.run.firstJobId : undefined;
+  return { runId, status, jobId, ...(duplicateOf === undefined ? {} : { duplicateOf }) };
+}
+
+export function findPipeline(name: string, pipelines: readonly Pipeline[]): Pipeline {
+  const found = pipelines.find((pipeline) => pipeline.name === name);
+  if (found !== undefined) return found;
+  const known = pipelines.map((pipeline) => pipeline.name);
+  throw new DuctileError('PIPELINE_NOT_FOUND', `there is no pipeline ${name}`, {
+    hint: suggest(name, known, 'pipelines'),
+  });
+}
+
+function toDraft(submission: RunSubmission, pipeline: Pipeline, usualTtlMs: number): DraftedRun {
+  const { id = makeId(), payload, context, submittedBy, actor, due, isAwaited } = submission;
+  const baggage = toContext(context);
+  const dedupe = toDedupe(submission, usualTtlMs);
+  return {
+    context: baggage,
+    hasFirstJob: firstTask(pipeline) !== undefined,
+    run: {
+      id,
+      ...startOf(pipeline, { payload, context: context ?? {} }),
+      payload: toKeptText(payload, 'payload'),
+      submittedBy,
+      actor,
+      firstJobId: makeId(),
+      ...(baggage === undefined ? {} : { eventContextId: baggage.id }),
+      ...(dedupe === undefined ? {} : { dedupe }),
+      ...(due === undefined ? {} : { due }),
+      ...(isAwaited === true ? { isAwaited } : {}),
+      ...descentOf(submission.cause),
+    },
+  };
+}
+
+function startOf(pipeline: Pipeline, scope: Parameters<typeof toStart>[1]): Start {
+  try {
+    return toStart(pipeline, scope);
+  } catch (thrown) {
+    const message = `the concurrency key of ${pipeline.name}: ${messageOf(thrown)}`;
+    throw new DuctileError('INPUT_INVALID', message, { place: 'payload', cause: thrown });
+  }
+}
+
+/** Whoever asks is told at once that the first step could not take the payload as it is. */
+async function checkFirst(
+  pipeline: Pipeline,
+  { payload }: RunSubmission,
+  catalog: Catalog,
+): Promise<void> {
+  const first = firstTask(pipeline);
+  if (first === undefined || first.with !== undefined) return;
+  const plugin = catalog.plugins.get(first.plugin);
+  if (plugin?.manifest.commands[first.command]?.inputSchema === undefined) return;
+  await checkPayload(plugin, first.command, payload);
+}
+
+function firstTask({ graph }: Pipeline) {
+  const first = graph.nodes[graph.first];
+  return first?.kind === 'task' && first.when === undefined ? first : undefined;
+}

@@ -1,0 +1,125 @@
+import * as z from 'zod';
+import { limits } from '../../base/limits.ts';
+import type { Job } from '../../job/job.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { Advancement } from './types.ts';
+import { HELD_DAY, type Branch, type Run, type Step } from './run.ts';
+import { isInState } from '../../insight/why/answer.ts';
+
+/** Branches whose reason is told; of the others it is enough to know that they are open. */
+const TOLD_MAX = 50;
+
+export const waitShape = z.object({
+  branch: z.string().describe('its indexes from the root down; empty for the run as a whole'),
+  step: z.string().nullable(),
+  why: z.string(),
+  until: z.string().nullable().describe('when that ends by itself'),
+  job_id: z.string().nullable(),
+  step_id: z.string().nullable().describe('what an approval may name'),
+});
+
+export type Wait = z.output<typeof waitShape>;
+
+/** Why a run has not ended, in sentences. */
+export async function explainRun(ledger: Ledger, run: Run): Promise<Wait[]> {
+  if (run.completedAt !== null) return [];
+  if (run.dueAt !== null) return [tell(undefined, 'its time has not come', { until: run.dueAt })];
+  if (run.status === 'queued') {
+    return [tell(undefined, 'its turn among the runs of its concurrency key has not come')];
+  }
+  const open = await ledger.branches({ runId: run.id, open: true, limit: TOLD_MAX + 1 });
+  // Who waits for its own branches says nothing that they do not say themselves.
+  const told = open.filter((branch) => !isOpenBlock(branch) || branch.pending > TOLD_MAX);
+  const tries = await triesOf(ledger, run, told);
+  const waits = await Promise.all(
+    told.slice(0, TOLD_MAX).map((branch) => explain(ledger, branch, tries)),
+  );
+  if (open.length <= TOLD_MAX) return waits;
+  return [...waits, tell(undefined, `more than ${TOLD_MAX} branches are open`)];
+}
+
+async function explain(
+  ledger: Ledger,
+  branch: Branch,
+  tries: ReadonlyMap<string, Advancement>,
+): Promise<Wait> {
+  if (branch.status === 'running') {
+    const job = branch.jobId === null ? undefined : await ledger.job(branch.jobId);
+    return explainJob(branch, job);
+  }
+  if (branch.status === 'advancing' && branch.dueAt?.startsWith(HELD_DAY) === true) {
+    return tell(branch, 'as many of its block are under way as may be');
+  }
+  if (branch.status === 'advancing') {
+    const error = tries.get(branch.id)?.error ?? null;
+    const why = error === null ? 'it is being moved on' : `moving it on failed: ${error}`;
+    return tell(branch, why, { until: branch.dueAt });
+  }
+  if (isOpenBlock(branch)) {
+    return tell(branch, `${branch.pending} of its ${branch.width} branches have not ended`);
+  }
+  const of = { runId: branch.runId, branchId: branch.id };
+  const [step] = await ledger.steps({ ...of, status: 'waiting', limit: 1 });
+  return explainPause(branch, step);
+}
+
+function explainPause(branch: Branch, step: Step | undefined): Wait {
+  // A branch may be due before its wait ends, only to look for its signal.
+  const until = step === undefined ? branch.dueAt : step.dueAt;
+  const more = { until, stepId: step?.id ?? null };
+  if (step?.kind === 'approve') {
+    const question = step.note === null ? '' : `: ${step.note}`;
+    return tell(branch, `somebody has to approve or reject it${question}`, more);
+  }
+  if (branch.waitsFor !== null) return tell(branch, `it waits for ${branch.waitsFor}`, more);
+  return tell(branch, 'its time has not come', more);
+}
+
+function explainJob(branch: Branch, job: Job | undefined): Wait {
+  if (job === undefined) return tell(branch, 'its job is not on the ledger any more');
+  return tell(branch, sayWait(job), { until: job.nextRetryAt, jobId: job.id });
+}
+
+/** Why a job has not ended, in a sentence. */
+export function sayWait({ plugin, command, status, nextRetryAt, lastError }: Job): string {
+  const name = `${plugin} ${command}`;
+  if (status !== 'queued' || nextRetryAt === null) return `${name} ${isInState(status)}`;
+  return `${name} will be tried again${lastError === null ? '' : `: ${lastError}`}`;
+}
+
+/** The last tries to move branches on, where any branch is waiting for that. */
+async function triesOf(
+  ledger: Ledger,
+  run: Run,
+  branches: readonly Branch[],
+): Promise<Map<string, Advancement>> {
+  if (!branches.some(({ status }) => status === 'advancing')) return new Map();
+  const tries = await ledger.advancements(run.id, limits.pageRowsMax);
+  const latest = new Map<string, Advancement>();
+  for (const one of tries) {
+    const other = latest.get(one.branchId);
+    if (other === undefined || other.startedAt <= one.startedAt) latest.set(one.branchId, one);
+  }
+  return latest;
+}
+
+function isOpenBlock({ status, width, pending }: Branch): boolean {
+  return status === 'waiting' && width > 0 && pending > 0;
+}
+
+interface More {
+  readonly until?: string | null;
+  readonly jobId?: string | null;
+  readonly stepId?: string | null;
+}
+
+function tell(branch: Branch | undefined, why: string, more: More = {}): Wait {
+  return {
+    branch: branch?.path ?? '',
+    step: branch?.node ?? null,
+    why,
+    until: more.until ?? null,
+    job_id: more.jobId ?? null,
+    step_id: more.stepId ?? null,
+  };
+}

@@ -1,0 +1,196 @@
+import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
+import { parseStored, type JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { findPipeline } from './run/start.service.ts';
+import type { Graph, Node } from './language/graph.ts';
+import { haltReasons, stepStatuses, type Run } from './run/run.ts';
+import { simulate, type Answerer, type Simulation } from './language/simulate.ts';
+import type { Context } from '../operation/context.ts';
+import { defineOperation } from '../operation/define.ts';
+import { makeAnswerer, readAnswers } from './test-answers.service.ts';
+import { readRecorded } from './test-recorded.service.ts';
+import { pipelineName } from './operations.ts';
+import { findRun } from './run/run.operations.ts';
+import { readSight } from '../access/visibility.operations.ts';
+
+const branch = z.string().describe('indexes from the root down, such as 0.2');
+const does = z.string().nullable().describe('the command that it uses, as plugin.command');
+const why = z.string().describe('how the branch came there');
+
+const testInput = z.strictObject({
+  pipeline: pipelineName,
+  payload: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .describe('what it begins with, a JSON object'),
+  context: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .describe('baggage that it begins with, a JSON object'),
+  responses: z
+    .record(z.string(), z.unknown())
+    .default({})
+    .describe('by step or plugin.command: what the plugin answers, or a list of answers in turn'),
+  run: z.string().min(1).optional().describe('answer as this run was answered, with its payload'),
+  assume_ok: z
+    .boolean()
+    .default(false)
+    .describe('steps that nobody answers for succeed, are approved and come in time'),
+});
+
+export const testPipeline = defineOperation({
+  name: 'pipeline.test',
+  summary: 'Play a pipeline with given or recorded answers, without running anything.',
+  effect: 'read',
+  scope: (_context, { run }) => (run === undefined ? 'plugin:ro' : 'runs:ro'),
+  offeredWith: ['plugin:ro', 'runs:ro'],
+  input: testInput,
+  output: z.object({
+    pipeline: z.string(),
+    definition_hash: z.string(),
+    status: z
+      .enum(['succeeded', 'halted', 'open'])
+      .describe('`open`: what comes depends on answers that were not given'),
+    result: z.unknown().describe('what its last step gave'),
+    steps: z.array(
+      z.object({
+        step: z.string(),
+        branch,
+        kind: z.string(),
+        does,
+        status: z.enum(stepStatuses),
+        why,
+        input: z.unknown().describe('all that the plugin would get'),
+        output: z.unknown().describe('what the branch has of its own after it'),
+        note: z.string().nullable(),
+        error: z.string().nullable(),
+      }),
+    ),
+    next: z
+      .array(
+        z.object({
+          step: z.string(),
+          branch,
+          kind: z.string(),
+          does,
+          why,
+          input: z.unknown().describe('all that the plugin would get'),
+          message: z.string().nullable().describe('what a person would be asked'),
+        }),
+      )
+      .describe('the steps that would run next'),
+    halts: z.array(
+      z.object({ step: z.string(), branch, reason: z.enum(haltReasons), message: z.string() }),
+    ),
+    on_halt: z.string().nullable().describe('what would be run because it halted'),
+    complete: z.boolean().describe('false when there is more than a test plays'),
+  }),
+  errors: [
+    'FORBIDDEN',
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+    'PIPELINE_NOT_FOUND',
+    'RUN_NOT_FOUND',
+  ],
+  http: { method: 'POST', path: '/pipelines/:pipeline/test' },
+  cli: {
+    positionals: ['pipeline'],
+    examples: [
+      'ductile pipeline test photos --payload \'{"album":"2026"}\'',
+      'ductile pipeline test photos --payload-file album.json --responses-file answers.json',
+      'ductile pipeline test photos --run 0199a1b2',
+    ],
+    exitCode: ({ status }) => (status === 'halted' ? 1 : 0),
+  },
+  async run(context, input) {
+    const { graph } = findPipeline(input.pipeline, context.engine.pipelines);
+    const recorded = input.run === undefined ? undefined : await findSeen(context, input.run);
+    const simulation = simulate({
+      graph,
+      payload: (input.payload ?? parseStored(recorded?.payload ?? '{}')) as JsonObject,
+      context: (input.context ?? {}) as JsonObject,
+      answer: await chooseAnswers(context, graph, input, recorded),
+      stepsMax: limits.simulationStepsMax,
+      charsMax: limits.simulationCharsMax,
+    });
+    return { pipeline: input.pipeline, ...showSimulation(graph, simulation) };
+  },
+});
+
+async function findSeen(context: Context, id: string): Promise<Run> {
+  const run = await findRun(context, id);
+  // A test repeats what was recorded, so it must be the caller's to see as it is.
+  if ((await readSight(context, { ...run, runId: run.id })) === 'exact') return run;
+  const message = `the data of run ${run.id} is for administrators and for ${run.actor}`;
+  throw new DuctileError('FORBIDDEN', message, {
+    place: 'run',
+    hint: 'Use the token of an administrator, or give the payload and the answers yourself.',
+  });
+}
+
+/** What was given counts before what was recorded; time passes by itself. */
+async function chooseAnswers(
+  { engine: { ledger } }: Context,
+  graph: Graph,
+  { responses, assume_ok: isAssumed }: z.output<typeof testInput>,
+  run: Run | undefined,
+): Promise<Answerer> {
+  const at = await ledger.now();
+  const given = makeAnswerer(readAnswers(graph, responses), at);
+  const recorded = run === undefined ? undefined : await readRecorded(ledger, run);
+  return (question) => {
+    const { node } = question;
+    const said = given(question) ?? recorded?.(question);
+    if (said !== undefined) return said;
+    if (node.kind === 'wait' && node.signal === undefined) return { kind: 'due', at };
+    if (!isAssumed) return undefined;
+    if (node.kind === 'task') return { kind: 'done', events: [], result: 'ok' };
+    if (node.kind === 'wait') return { kind: 'signalled', data: {}, signalId: 'test' };
+    return { kind: 'decided', approved: true, by: 'test', why: null, at };
+  };
+}
+
+function showSimulation(graph: Graph, simulation: Simulation) {
+  const { status, output, steps, next, halts, isCut } = simulation;
+  const { onHalt } = graph;
+  return {
+    definition_hash: graph.hash,
+    status,
+    result: parseStored(output ?? null),
+    steps: steps.map((step) => ({
+      step: step.node,
+      branch: step.branch,
+      kind: step.kind,
+      does: commandOf(graph.nodes[step.node]),
+      status: step.status,
+      why: step.why,
+      input: step.input ?? null,
+      output: parseStored(step.output),
+      note: step.note,
+      error: step.error,
+    })),
+    next: next.map(({ node, ...rest }) => ({
+      step: node,
+      does: commandOf(graph.nodes[node]),
+      ...rest,
+    })),
+    halts: halts.map(({ node, ...rest }) => ({ step: node, ...rest })),
+    on_halt: status === 'halted' && onHalt !== undefined ? nameOf(onHalt) : null,
+    complete: !isCut,
+  };
+}
+
+function commandOf(node: Node | undefined): string | null {
+  return node?.kind === 'task' ? nameOf(node) : null;
+}
+
+function nameOf({
+  plugin,
+  command,
+}: {
+  readonly plugin: string;
+  readonly command: string;
+}): string {
+  return `${plugin}.${command}`;
+}

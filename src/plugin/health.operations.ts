@@ -1,0 +1,190 @@
+import * as z from 'zod';
+import { fromTimestamp } from '../base/clock.ts';
+import { DuctileError } from '../base/errors.ts';
+import { parseStored } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { pluginName } from '../config/fields.ts';
+import { suggest } from '../config/nearest.ts';
+import type { Job } from '../job/job.ts';
+import { isTerminal } from '../job/state.ts';
+import type { PluginHealth } from '../config/snapshot-types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { lookupCommand, type Catalog, type Plugin } from './catalog.ts';
+import type { Context } from '../operation/context.ts';
+import { defineOperation } from '../operation/define.ts';
+import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
+import { allows } from '../access/scopes.ts';
+
+const noteShape = z.object({
+  status: z.enum(['pending', 'healthy', 'unhealthy']),
+  reason: z.string().nullable(),
+  job_id: z.string(),
+  since: z.string(),
+});
+
+export const healthShape = z.object({
+  init: noteShape
+    .nullable()
+    .describe('how its setup went; null when it has none or it was not asked for yet'),
+  check: noteShape
+    .nullable()
+    .describe('what the last `plugin health` found; null when there was none'),
+});
+
+/** What is known of each plugin in force, by name; plugins of which nothing is known are not in it. */
+export async function readHealth(
+  ledger: Ledger,
+  catalog: Catalog,
+): Promise<Map<string, z.output<typeof healthShape>>> {
+  const found = new Map<string, z.output<typeof healthShape>>();
+  for (const row of await ledger.pluginHealth()) {
+    const plugin = catalog.plugins.get(row.plugin);
+    if (plugin === undefined) continue;
+    const known = found.get(row.plugin) ?? { init: null, check: null };
+    const isCheck = row.kind === 'health';
+    if (isCheck) found.set(row.plugin, { ...known, check: showNote(row) });
+    else if (row.fingerprint === plugin.identity) {
+      found.set(row.plugin, { ...known, init: showNote(row) });
+    }
+  }
+  return found;
+}
+
+export const pluginHealth = defineOperation({
+  name: 'plugin.health',
+  summary: 'Ask a plugin how it is, now; it is never asked otherwise.',
+  effect: 'read',
+  scope: (_context, { plugin }) => ({ plugin, command: 'health', type: 'read' }),
+  offeredWith: 'plugin',
+  needs: 'server',
+  input: z.strictObject({ plugin: pluginName().describe('the name of the plugin') }),
+  output: healthShape.extend({
+    plugin: z.string(),
+    status: z
+      .enum(['healthy', 'unhealthy', 'unknown'])
+      .describe('unknown when it has no answer yet: the system is busy or paused'),
+    reason: z.string().nullable(),
+    result: z.unknown().describe('what the plugin answered'),
+    job_id: z.string(),
+    duration_ms: z.int().nullable(),
+  }),
+  errors: ['COMMAND_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
+  http: { method: 'GET', path: '/plugin/:plugin/health' },
+  cli: {
+    positionals: ['plugin'],
+    examples: ['ductile plugin health mail'],
+    exitCode: ({ status }) => (status === 'healthy' ? 0 : 1),
+  },
+  async run(context, input) {
+    const { engine } = context;
+    const plugin = findPlugin(context, input.plugin);
+    const job = await check(context, plugin);
+    const attempt = (await engine.ledger.attempts([job.id])).at(-1);
+    const status = statusOf(job);
+    const known = (await readHealth(engine.ledger, engine.catalog)).get(plugin.name);
+    return {
+      plugin: plugin.name,
+      status,
+      reason: status === 'unhealthy' ? (job.lastError ?? job.status) : null,
+      result: parseStored(attempt?.result ?? null),
+      job_id: job.id,
+      duration_ms:
+        job.completedAt === null
+          ? null
+          : fromTimestamp(job.completedAt) - fromTimestamp(job.createdAt),
+      init: known?.init ?? null,
+      check: known?.check ?? null,
+    };
+  },
+});
+
+export const initPlugin = defineOperation({
+  name: 'plugin.init',
+  summary: 'Set a plugin up again; its other jobs wait until that has succeeded.',
+  effect: 'write',
+  scope: 'plugin:rw',
+  needs: 'server',
+  input: z.strictObject({ plugin: pluginName().describe('the name of the plugin') }),
+  output: z.object({
+    plugin: z.string(),
+    job_id: z.string().describe('the job that does it'),
+    directive_id: z.string().describe('the record of this change'),
+  }),
+  errors: [
+    ...directErrors,
+    'COMMAND_NOT_FOUND',
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+    'PLUGIN_NOT_FOUND',
+  ],
+  http: {
+    method: 'POST',
+    path: '/plugins/:plugin/init',
+    status: () => 202,
+    statuses: [202],
+    location: '/job/:job_id',
+  },
+  cli: { positionals: ['plugin'], examples: ['ductile plugin init mail'] },
+  async run(context, { plugin }) {
+    const { id, result } = await direct(context, 'plugin.init', { plugin });
+    const { job_id: jobId } = z.object({ job_id: z.string() }).parse(result);
+    return { plugin, job_id: jobId, directive_id: id };
+  },
+  plan: (context, { plugin }) => planDirective(context, 'plugin.init', { plugin }),
+});
+
+/** Runs the health check of every plugin that has one and that the caller may run. */
+export async function checkPlugins(context: Context): Promise<void> {
+  const { engine, principal } = context;
+  if (engine.status().state === 'stopped') {
+    const message = 'no service runs here, and health checks run in one';
+    throw new DuctileError('SERVER_UNREACHABLE', message, {
+      hint: 'Start it with `ductile system start`, or leave out `--health`.',
+    });
+  }
+  const plugins = [...engine.catalog.plugins.values()].filter(
+    (plugin) =>
+      lookupCommand(plugin, 'health') !== undefined &&
+      allows(principal.scopes, { plugin: plugin.name, command: 'health', type: 'read' }),
+  );
+  await Promise.all(plugins.map((plugin) => check(context, plugin)));
+}
+
+/** A job like any other, so that it is on record; what it found is kept until the next one. */
+async function check({ engine, principal, submittedBy }: Context, plugin: Plugin): Promise<Job> {
+  const { jobId } = await engine.submit({
+    plugin: plugin.name,
+    command: 'health',
+    payload: {},
+    submittedBy,
+    actor: principal.actor,
+    isAwaited: true,
+  });
+  const patienceMs = plugin.timeoutMs('health') + limits.killGraceMs + limits.drainMs;
+  const job = await engine.waitFor(jobId, Math.min(2 * patienceMs, limits.jobWaitMs));
+  const status = statusOf(job);
+  if (status !== 'unknown') {
+    const reason = status === 'healthy' ? null : (job.lastError ?? job.status);
+    await engine.ledger.noteHealth({ plugin: plugin.name, status, reason, jobId });
+  }
+  return job;
+}
+
+function statusOf({ status }: Job): 'healthy' | 'unhealthy' | 'unknown' {
+  if (!isTerminal(status)) return 'unknown';
+  return status === 'succeeded' ? 'healthy' : 'unhealthy';
+}
+
+function findPlugin({ engine: { catalog } }: Context, name: string): Plugin {
+  const plugin = catalog.plugins.get(name);
+  if (plugin === undefined) {
+    const hint = suggest(name, [...catalog.plugins.keys()], 'plugins');
+    throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, { hint });
+  }
+  if (lookupCommand(plugin, 'health') !== undefined) return plugin;
+  throw new DuctileError('COMMAND_NOT_FOUND', `the plugin ${name} has no command health`);
+}
+
+function showNote({ status, reason, jobId, updatedAt }: PluginHealth): z.output<typeof noteShape> {
+  return { status, reason, job_id: jobId, since: updatedAt };
+}

@@ -1,0 +1,110 @@
+import * as z from 'zod';
+import type { Problem } from '../config/problem.ts';
+import type { Catalog, Plugin } from './catalog.ts';
+import { defineOperation } from '../operation/define.ts';
+import { readHealth } from './health.operations.ts';
+import { allows } from '../access/scopes.ts';
+import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
+
+const problemShape = z.object({
+  plugin: z.string().nullable(),
+  place: z.string(),
+  message: z.string(),
+  hint: z.string().nullable(),
+});
+
+export const problemsShape = z.array(problemShape);
+
+export const listPlugins = defineOperation({
+  name: 'plugin.list',
+  summary: 'List the plugins, and those that did not load with the reason.',
+  effect: 'read',
+  scope: undefined,
+  input: z.strictObject(pageFields),
+  output: z.object({
+    plugins: z.array(
+      z.object({
+        name: z.string(),
+        uses: z.string().nullable().describe('the plugin whose code runs under this name'),
+        version: z.string(),
+        description: z.string().nullable(),
+        commands: z.array(z.string()),
+        types: z.record(z.string(), z.enum(['read', 'write'])).describe('by command'),
+        parallelism: z.int(),
+        health: z
+          .enum(['healthy', 'pending', 'unhealthy'])
+          .nullable()
+          .optional()
+          .describe('how its setup went; null when it needs none'),
+        reason: z.string().nullable().optional().describe('why it is unhealthy'),
+        enabled: z.boolean().optional().describe('false when somebody switched it off'),
+      }),
+    ),
+    next_cursor: nextCursorField,
+    dormant: z
+      .record(z.string(), z.array(z.string()))
+      .optional()
+      .describe('by name, the keys it must be given'),
+    disabled: z.array(z.string()).optional(),
+    problems: problemsShape.optional(),
+    warnings: problemsShape.optional(),
+  }),
+  errors: ['INPUT_INVALID'],
+  http: {
+    method: 'GET',
+    path: '/plugins',
+    also: ['/skills'],
+    // Callers with more rights also see health and problems, which change by themselves.
+    cachedBy: ({ engine, principal }) =>
+      allows(principal.scopes, 'plugin:ro') ? undefined : engine.catalog,
+  },
+  cli: {
+    examples: ['ductile plugin list', 'ductile plugin list --json'],
+    alias: { name: 'plugins' },
+  },
+  async run({ engine: { catalog, ledger }, principal }, asked) {
+    const { page, next } = cutPage([...catalog.plugins.values()], ({ name }) => name, asked);
+    const plugins = page.map(showPlugin);
+    // Strangers may see what they could use, but not what is where and why it fails.
+    if (!allows(principal.scopes, 'plugin:ro')) return { plugins, next_cursor: next };
+    const known = await readHealth(ledger, catalog);
+    const off = new Set((await ledger.switchedOff()).map(({ plugin }) => plugin));
+    return {
+      plugins: plugins.map((plugin) => {
+        const { status = null, reason = null } = known.get(plugin.name)?.init ?? {};
+        return { ...plugin, health: status, reason, enabled: !off.has(plugin.name) };
+      }),
+      next_cursor: next,
+      dormant: Object.fromEntries([...catalog.dormant].map(([name, keys]) => [name, [...keys]])),
+      disabled: [...catalog.disabled],
+      ...showProblems(catalog),
+    };
+  },
+});
+
+export function showProblems({ problems, warnings }: Catalog): {
+  problems: z.output<typeof problemsShape>;
+  warnings: z.output<typeof problemsShape>;
+} {
+  return {
+    problems: problems.map((problem) => ({ ...showProblem(problem), plugin: problem.plugin })),
+    warnings: warnings.map(showProblem),
+  };
+}
+
+export function showProblem({ place, key, message, hint }: Problem): z.output<typeof problemShape> {
+  return { plugin: null, place, message: `${key} ${message}`.trim(), hint: hint ?? null };
+}
+
+function showPlugin({ name, uses, manifest, parallelism }: Plugin) {
+  const commands = Object.values(manifest.commands);
+  return {
+    name,
+    uses: uses ?? null,
+    version: manifest.version,
+    description: manifest.description ?? null,
+    commands: commands.map((command) => command.name),
+    types: Object.fromEntries(commands.map((command) => [command.name, command.type])),
+    parallelism,
+  };
+}

@@ -1,0 +1,82 @@
+import { formatDuration } from '../base/duration.ts';
+import type { JsonOutput } from '../operation/define.ts';
+import { showCell } from '../cli/print.ts';
+import type { Printer } from '../cli/print.ts';
+import { listOf, rowOf, rowsOf, section, showLeft, showProblems } from '../cli/view-parts.ts';
+
+export function showPlugins(output: JsonOutput, printer: Printer): void {
+  const rows = rowsOf(output['plugins']).map((plugin) => ({
+    ...plugin,
+    commands: Object.entries(rowOf(plugin['types'])).map(
+      ([name, type]) => `${name} (${showCell(type)})`,
+    ),
+  }));
+  printer.table(rows, {
+    columns: [
+      ['NAME', 'name'],
+      ['VERSION', 'version'],
+      ['USES', 'uses', 'detail'],
+      ['PARALLEL', 'parallelism'],
+      ['COMMANDS', 'commands'],
+      ['DESCRIPTION', 'description'],
+    ],
+    empty: 'There are no plugins.',
+  });
+  for (const { name, health, reason, enabled } of rows.map(rowOf)) {
+    if (health === 'unhealthy') printer.advise(tellUnhealthy(name, reason));
+    if (enabled === false) {
+      printer.advise(
+        `${showCell(name)} starts no jobs until \`ductile plugin enable ${showCell(name)}\``,
+      );
+    }
+  }
+  const disabled = listOf(output['disabled']);
+  if (disabled.length > 0) printer.line(`disabled: ${showCell(disabled)}`);
+  for (const [name, keys] of Object.entries(rowOf(output['dormant']))) {
+    printer.line(`${showCell(name)} waits to be set up; it needs ${showCell(keys)}`);
+  }
+  showProblems(rowsOf(output['problems']), printer);
+  if (printer.isVerbose) showProblems(rowsOf(output['warnings']), printer);
+}
+
+/** Nothing but an init that succeeds moves its jobs on. */
+export function tellUnhealthy(plugin: unknown, reason: unknown): string {
+  const name = showCell(plugin);
+  return `${name} could not be set up, and its jobs wait (${showCell(reason)}); again: \`ductile plugin init ${name}\``;
+}
+
+export function showPlugin(output: JsonOutput, printer: Printer): void {
+  const { commands, ...rest } = output;
+  printer.pairs(Object.entries(rest));
+  section(printer, 'Commands', commands, [
+    ['NAME', 'name'],
+    ['TYPE', 'type'],
+    ['DESCRIPTION', 'description'],
+  ]);
+  if (!printer.isVerbose) return;
+  for (const { name, input_schema } of rowsOf(commands)) {
+    if (input_schema === undefined) continue;
+    printer.title(`Input of ${showCell(name)}`);
+    printer.json(input_schema);
+  }
+}
+
+export function showRun(output: JsonOutput, printer: Printer): void {
+  const duration = output['duration_ms'];
+  printer.pairs([
+    ['job', output['job_id']],
+    ['plugin', `${showCell(output['plugin'])} ${showCell(output['command'])}`],
+    ['status', output['status']],
+    ['reason', output['reason']],
+    ['note', output['duplicate'] === true ? 'asked for before; nothing was added' : null],
+    ['took', typeof duration === 'number' ? formatDuration(duration) : null],
+    ['error', output['last_error']],
+    ['result', output['result']],
+  ]);
+  if (printer.isVerbose || output['status'] !== 'succeeded')
+    printer.block('stderr', output['stderr']);
+  showLeft(output, printer);
+  if (output['timeout_exceeded'] === true) {
+    printer.advise(`It goes on; see \`ductile job inspect ${showCell(output['job_id'])}\`.`);
+  }
+}

@@ -1,0 +1,116 @@
+import * as z from 'zod';
+import { commandName, pluginName } from '../config/fields.ts';
+import { breakerStates } from './breaker.ts';
+import { defineOperation } from '../operation/define.ts';
+import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
+import { limit } from '../job/operations.ts';
+import { refuseUnknownPlugin } from '../plugin/require.operations.ts';
+
+const time = z.string().describe('UTC, ISO 8601 with milliseconds');
+const command = commandName().optional().describe('only the breaker of this command');
+
+export const systemBreaker = defineOperation({
+  name: 'system.breaker',
+  summary: 'Show the circuit breakers of a plugin, and how they came to be what they are.',
+  effect: 'read',
+  scope: 'system:ro',
+  input: z.strictObject({
+    plugin: pluginName().optional().describe('the name of the plugin; all unless told'),
+    command,
+    limit,
+  }),
+  output: z.object({
+    breakers: z.array(
+      z.object({
+        plugin: z.string(),
+        command: z.string(),
+        state: z.enum(breakerStates),
+        failure_count: z.int(),
+        threshold: z.int().describe('failures in a row that open it'),
+        reset_after_ms: z.int().describe('from its opening until one probe is let through'),
+        opened_at: time.nullable(),
+        last_failure_at: time.nullable(),
+        last_job_id: z.string().nullable(),
+      }),
+    ),
+    transitions: z.array(
+      z.object({
+        plugin: z.string(),
+        command: z.string(),
+        from_state: z.enum(breakerStates).nullable(),
+        to_state: z.enum(breakerStates),
+        failure_count: z.int(),
+        reason: z.string(),
+        job_id: z.string().nullable(),
+        created_at: time,
+      }),
+    ),
+  }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
+  http: { method: 'GET', path: '/system/breaker/:plugin?' },
+  cli: {
+    positionals: ['plugin'],
+    flags: { limit: '-n, --limit <count>' },
+    examples: ['ductile system breaker mail', 'ductile system breaker --json'],
+  },
+  async run({ engine: { ledger, catalog } }, { limit: rows, ...asked }) {
+    const filter = {
+      ...(asked.plugin === undefined ? {} : { plugin: asked.plugin }),
+      ...(asked.command === undefined ? {} : { command: asked.command }),
+    };
+    const [breakers, transitions] = await Promise.all([
+      ledger.breakers(filter),
+      ledger.transitions({ ...filter, limit: rows }),
+    ]);
+    const isEmpty = breakers.length + transitions.length === 0;
+    if (isEmpty && asked.plugin !== undefined) refuseUnknownPlugin(catalog, asked.plugin);
+    return {
+      breakers: breakers.map((row) => ({
+        plugin: row.plugin,
+        command: row.command,
+        state: row.state,
+        failure_count: row.failureCount,
+        threshold: row.threshold,
+        reset_after_ms: row.resetAfterMs,
+        opened_at: row.openedAt,
+        last_failure_at: row.lastFailureAt,
+        last_job_id: row.lastJobId,
+      })),
+      transitions: transitions.map((row) => ({
+        plugin: row.plugin,
+        command: row.command,
+        from_state: row.fromState,
+        to_state: row.toState,
+        failure_count: row.failureCount,
+        reason: row.reason,
+        job_id: row.jobId,
+        created_at: row.createdAt,
+      })),
+    };
+  },
+});
+
+export const systemReset = defineOperation({
+  name: 'system.reset',
+  summary: 'Close the circuit breakers of a plugin, so that its schedules fire again.',
+  effect: 'write',
+  scope: 'system:rw',
+  input: z.strictObject({ plugin: pluginName().describe('the name of the plugin'), command }),
+  output: z.object({
+    plugin: z.string(),
+    reset: z.array(z.string()).describe('the breakers that were not closed, as plugin/command'),
+    directive_id: z.string().describe('the record of this change'),
+  }),
+  errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
+  http: { method: 'POST', path: '/system/reset' },
+  cli: {
+    positionals: ['plugin'],
+    examples: ['ductile system reset mail', 'ductile system reset mail --dry-run'],
+  },
+  async run(context, params) {
+    const { id, result } = await direct(context, 'breaker.reset', params);
+    const reset = Array.isArray(result['reset']) ? result['reset'].map(String) : [];
+    return { plugin: params.plugin, reset, directive_id: id };
+  },
+  plan: (context, params) => planDirective(context, 'breaker.reset', params),
+});

@@ -1,0 +1,333 @@
+import { fromTimestamp, type Timestamp } from '../base/clock.ts';
+import { makeId } from '../base/ids.ts';
+import { isTerminal } from '../job/state.ts';
+import { afterEnd, breakerSignals, type BreakerFacts, type BreakerState } from './breaker.ts';
+import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
+import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
+import type { Closing, Enqueued } from '../ledger/ledger.ts';
+import type { Followers, RunDraft } from '../pipeline/run/types.ts';
+import type { BreakerFilter, BreakerRow } from './types.ts';
+import {
+  insertTransition,
+  keyColumns,
+  keyOf,
+  toBreaker,
+  toKeyRow,
+  toTransitionRow,
+  writeEnd,
+  type BreakerKey,
+} from './breaker-row.sql.ts';
+import { enqueue } from '../job/enqueue.sql.ts';
+import { text } from '../job/job-row.sql.ts';
+import { insertSignals } from '../signal/signal.sql.ts';
+import { Where } from '../ledger/where.ts';
+
+export interface BreakerSettings extends BreakerKey {
+  readonly threshold: number;
+  readonly resetAfterMs: number;
+}
+
+interface Locked extends BreakerRow {
+  readonly facts: BreakerFacts;
+}
+
+/** The breakers of one transaction, and the probes that it decides on. */
+export interface Breakers {
+  get(plugin: string, command: string): Locked | undefined;
+  probe(plugin: string, command: string, jobId: string): void;
+  readonly probes: ReadonlyMap<Locked, string>;
+}
+
+/** Locks the breakers in a fixed order, makes those that are missing and tells them their settings. */
+export async function lockBreakers(
+  tx: Transaction,
+  wanted: readonly BreakerSettings[],
+): Promise<Breakers> {
+  const settings = new Map(wanted.map((one) => [keyOf(one), one]));
+  const sorted = [...settings].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, one]) => one);
+  const known = (await tx.each(lock, sorted.map(toKeyRow))).map(toBreaker);
+  const told = new Map(known.map((row) => [keyOf(row), row]));
+  const untold = sorted.filter((one) => !isTold(one, told.get(keyOf(one))));
+  for (const row of (await tx.each(tell, untold.map(toSettingsRow))).map(toBreaker)) {
+    told.set(keyOf(row), row);
+  }
+  const rows = [...told.values()];
+  const probing = await openJobs(
+    tx,
+    rows.flatMap(({ state, probeJobId }) => (state === 'half_open' ? (probeJobId ?? []) : [])),
+  );
+  const locked = new Map<string, Locked>(
+    rows.map((row) => [keyOf(row), { ...row, facts: toFacts(row, probing) }]),
+  );
+  const probes = new Map<Locked, string>();
+  return {
+    get: (plugin, command) => locked.get(keyOf({ plugin, command })),
+    probe(plugin, command, jobId) {
+      const breaker = locked.get(keyOf({ plugin, command }));
+      if (breaker === undefined) return;
+      probes.set(breaker, jobId);
+      const facts: BreakerFacts = { ...breaker.facts, state: 'half_open', isProbing: true };
+      locked.set(keyOf(breaker), { ...breaker, facts });
+    },
+    probes,
+  };
+}
+
+/** Writes that circuits are half open now, each with the job that tries it. */
+export async function probeWith(tx: Transaction, { probes }: Breakers): Promise<void> {
+  if (probes.size === 0) return;
+  const changes = [...probes].map(([breaker, jobId]) => ({ breaker, jobId }));
+  await tx.each(
+    writeProbe,
+    changes.map(({ breaker, jobId }) => ({ ...toKeyRow(breaker), probe_job_id: jobId })),
+  );
+  const opened = changes.filter(({ breaker }) => breaker.state === 'open');
+  tx.send(
+    insertTransition,
+    opened.map(({ breaker, jobId }) =>
+      toTransitionRow(breaker, { to: 'half_open', reason: 'cooldown_elapsed', jobId }),
+    ),
+  );
+}
+
+/** What the ends of jobs did to breakers. */
+export interface BreakerMoves {
+  readonly signals: readonly SignalDraft[];
+  readonly enqueued: readonly Enqueued[];
+  /** Those that are to begin because of that. */
+  readonly runs: readonly RunDraft[];
+}
+
+const noMoves: BreakerMoves = { signals: [], enqueued: [], runs: [] };
+
+/** The ends of scheduled jobs move their breakers, in the order in which they were told. */
+export async function recordEnds(
+  tx: Transaction,
+  closed: readonly Closing[],
+): Promise<BreakerMoves> {
+  const ends = closed.flatMap((closing) => {
+    const end = endOf(closing);
+    return end === undefined ? [] : [{ closing, job: closing.job, end }];
+  });
+  if (ends.length === 0) return noMoves;
+  const keys = new Map(ends.map(({ job }) => [keyOf(job), toKeyRow(job)]));
+  const sorted = [...keys].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+  const rows = (await tx.each(lock, sorted)).map(toBreaker);
+  const [clock] = await tx.run(`select ${tx.dialect.now} as now`);
+  const now = text(clock ?? {}, 'now');
+  const steps = rows.map((row) => step(row, ends, now));
+  await tx.each(
+    writeEnd,
+    steps.map(({ row }) => row),
+  );
+  tx.send(
+    insertTransition,
+    steps.flatMap(({ transitions }) => transitions),
+  );
+  const signals = steps.flatMap((one) => one.signals);
+  const followers = steps.flatMap((one) => one.followers);
+  const enqueued = await enqueue(tx, { signals, jobs: followers.flatMap(({ jobs }) => jobs) });
+  return { signals, enqueued, runs: followers.flatMap(({ runs }) => runs) };
+}
+
+/** A job that was cancelled or skipped says nothing about the health of its plugin. */
+function endOf({ job, ending }: Closing): 'success' | 'failure' | undefined {
+  if (job.scheduleId === null || !isTerminal(ending.status)) return undefined;
+  if (ending.status === 'succeeded') return 'success';
+  return ending.status === 'cancelled' || ending.status === 'skipped' ? undefined : 'failure';
+}
+
+interface End {
+  readonly closing: Closing;
+  readonly job: Closing['job'];
+  readonly end: 'success' | 'failure';
+}
+
+interface Steps {
+  readonly row: Row;
+  readonly transitions: readonly Row[];
+  readonly signals: readonly SignalDraft[];
+  readonly followers: readonly Followers[];
+}
+
+function step(before: BreakerRow, all: readonly End[], now: Timestamp): Steps {
+  const ends = all.filter(({ job }) => keyOf(job) === keyOf(before));
+  const transitions: Row[] = [];
+  const signals: SignalDraft[] = [];
+  const followers: Followers[] = [];
+  let breaker = before;
+  for (const { closing, job, end } of ends) {
+    const { state, failureCount, reason } = afterEnd(breaker, end);
+    if (reason !== undefined) {
+      const counted = { ...breaker, failureCount };
+      transitions.push(toTransitionRow(counted, { to: state, reason, jobId: job.id }));
+      const signal = toSignal(counted, state, job);
+      signals.push(signal);
+      const followed = closing.followBreaker?.(signal);
+      if (followed !== undefined) followers.push(followed);
+    }
+    breaker = {
+      ...breaker,
+      state,
+      failureCount,
+      lastJobId: job.id,
+      lastFailureAt: end === 'failure' ? now : breaker.lastFailureAt,
+      openedAt: openedAt(breaker, state, reason !== undefined, now),
+    };
+  }
+  return {
+    row: {
+      ...toKeyRow(breaker),
+      state: breaker.state,
+      failure_count: breaker.failureCount,
+      opened_at: breaker.openedAt,
+      last_failure_at: breaker.lastFailureAt,
+      last_job_id: breaker.lastJobId,
+    },
+    transitions,
+    signals,
+    followers,
+  };
+}
+
+function openedAt(
+  breaker: BreakerRow,
+  state: BreakerState,
+  hasChanged: boolean,
+  now: Timestamp,
+): Timestamp | null {
+  if (state === 'closed') return null;
+  return hasChanged && state === 'open' ? now : breaker.openedAt;
+}
+
+/** The sentence that an alert shows. */
+function describeMove({ plugin, command, failureCount }: BreakerRow, state: BreakerState): string {
+  if (state !== 'open') return `The breaker of ${plugin} ${command} closed.`;
+  return `The breaker of ${plugin} ${command} opened after ${failureCount} failures in a row.`;
+}
+
+/** Without a job it was somebody who reset it. */
+function toSignal(breaker: BreakerRow, state: BreakerState, job?: Closing['job']): SignalDraft {
+  const { plugin, command, failureCount, state: from } = breaker;
+  const id = makeId();
+  const [opened, closed] = breakerSignals;
+  return {
+    id,
+    type: state === 'open' ? opened : closed,
+    source: RUNTIME_SOURCE,
+    subjectType: 'breaker',
+    subjectId: keyOf(breaker),
+    data: JSON.stringify({
+      message: describeMove(breaker, state),
+      plugin,
+      command,
+      from_state: from,
+      failure_count: failureCount,
+      job_id: job?.id ?? null,
+    }),
+    hops: (job?.hops ?? 0) + 1,
+    correlationId: job?.rootJobId ?? id,
+    ...(job && { causationId: job.id }),
+  };
+}
+
+export async function resetBreakers(tx: Transaction, filter: BreakerFilter): Promise<BreakerRow[]> {
+  const { dialect } = tx;
+  const where = new Where().equals({ plugin: filter.plugin, command: filter.command });
+  const table = dialect.table('circuit_breakers');
+  const rows = await tx.run(
+    `select * from ${table} where ${where.text} and (state <> 'closed' or failure_count > 0)
+      order by plugin, command ${dialect.forUpdate}`,
+    where.values,
+  );
+  const reset = rows.map(toBreaker);
+  await tx.each(
+    writeEnd,
+    reset.map((breaker) => ({
+      ...toKeyRow(breaker),
+      state: 'closed',
+      failure_count: 0,
+      opened_at: null,
+      last_failure_at: breaker.lastFailureAt,
+      last_job_id: breaker.lastJobId,
+    })),
+  );
+  tx.send(
+    insertTransition,
+    reset.map((breaker) =>
+      toTransitionRow(
+        { ...breaker, failureCount: 0 },
+        { to: 'closed', reason: 'manual_reset', jobId: null },
+      ),
+    ),
+  );
+  insertSignals(
+    tx,
+    reset.filter(({ state }) => state !== 'closed').map((row) => toSignal(row, 'closed')),
+  );
+  return reset;
+}
+
+async function openJobs(tx: Transaction, ids: readonly string[]): Promise<Set<string>> {
+  const rows = await tx.each(
+    selectOpen,
+    ids.map((id) => ({ id })),
+  );
+  return new Set(rows.map((row) => text(row, 'id')));
+}
+
+function toSettingsRow({ plugin, command, threshold, resetAfterMs }: BreakerSettings): Row {
+  return { plugin, command, threshold, reset_after_ms: resetAfterMs };
+}
+
+function toFacts(row: BreakerRow, probing: ReadonlySet<string>): BreakerFacts {
+  return {
+    state: row.state,
+    failureCount: row.failureCount,
+    openedMs: row.openedAt === null ? undefined : fromTimestamp(row.openedAt),
+    threshold: row.threshold,
+    resetAfterMs: row.resetAfterMs,
+    isProbing: row.probeJobId !== null && probing.has(row.probeJobId),
+  };
+}
+
+/** Most breakers know their settings, and to look is cheaper than to write. */
+function isTold(settings: BreakerSettings, row: BreakerRow | undefined): boolean {
+  return row?.threshold === settings.threshold && row.resetAfterMs === settings.resetAfterMs;
+}
+
+const tell = defineRows({
+  columns: { ...keyColumns, threshold: 'int', reset_after_ms: 'int' },
+  sql: (r, d) => `insert into ${d.table('circuit_breakers')} as b
+    (plugin, command, state, threshold, reset_after_ms, updated_at)
+    select ${r('plugin')}, ${r('command')}, 'closed', ${r('threshold')}, ${r('reset_after_ms')},
+      ${d.now} ${r.from}
+    where true on conflict (plugin, command) do update
+      set threshold = excluded.threshold, reset_after_ms = excluded.reset_after_ms
+    returning *`,
+});
+
+const lock = defineRows({
+  columns: keyColumns,
+  sql: (r, d) =>
+    `select q.* from ${r.lateral(
+      `select b.* from ${d.table('circuit_breakers')} b where b.plugin = ${r('plugin')}
+        and b.command = ${r('command')} ${d.forUpdate}`,
+    )}`,
+});
+
+const writeProbe = defineRows({
+  columns: { ...keyColumns, probe_job_id: 'text' },
+  sql: (r, d) => `update ${d.table('circuit_breakers')} set state = 'half_open',
+      probe_job_id = ${r('probe_job_id')}, updated_at = ${d.now} ${r.from}
+    where circuit_breakers.plugin = ${r('plugin')} and circuit_breakers.command = ${r('command')}`,
+});
+
+const selectOpen = defineRows({
+  columns: { id: 'text' },
+  sql: (r, d) =>
+    `select q.id from ${r.lateral(
+      `select j.id from ${d.table('job_queue')} j
+      where j.id = ${r('id')} and j.completed_at is null`,
+    )}`,
+});

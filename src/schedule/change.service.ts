@@ -1,0 +1,152 @@
+import { fromTimestamp } from '../base/clock.ts';
+import { DuctileError } from '../base/errors.ts';
+import { suggest } from '../config/nearest.ts';
+import type { Config } from '../config/config.ts';
+import {
+  pauseScheduleType,
+  resetBreakerType,
+  resumeScheduleType,
+  type BreakerChoice,
+  type ScheduleChoice,
+} from './change-directives.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Catalog } from '../plugin/catalog.ts';
+import type { NextDue, ScheduleRow } from './types.ts';
+import { firstSlot, makeTimed, nextSlot } from './plan.ts';
+import type { DirectiveDefinition } from '../directive/define.service.ts';
+import type { Directives } from '../directive/request.service.ts';
+import { toNextDue } from './timetable.service.ts';
+import { scheduleNotFound } from './find.service.ts';
+
+export interface ScheduleSeams {
+  readonly ledger: Ledger;
+  readonly config: () => Config;
+  readonly catalog: () => Catalog;
+  /** Something may be due sooner than it was. */
+  readonly onChange: () => void;
+}
+
+export function registerScheduleDirectives(directives: Directives, seams: ScheduleSeams): void {
+  directives.registerDirective(pauseScheduleDirective(seams));
+  directives.registerDirective(resumeScheduleDirective(seams));
+  directives.registerDirective(resetBreakerDirective(seams));
+}
+
+function pauseScheduleDirective({
+  ledger,
+  config,
+}: ScheduleSeams): DirectiveDefinition<ScheduleChoice> {
+  return {
+    ...pauseScheduleType,
+    async plan(choice) {
+      const { status } = await mustFind(choice, ledger, config());
+      const name = nameOf(choice);
+      if (status === 'paused') return [`${name} is paused already; nothing would change.`];
+      return [`${name} would not fire until it is resumed; what it has queued would still run.`];
+    },
+    async prepare(choice) {
+      const now = await ledger.now();
+      return { work: { kind: 'schedule.pause', ...keyOf(choice), paused: true, now } };
+    },
+  };
+}
+
+function resumeScheduleDirective({
+  ledger,
+  config,
+  onChange,
+}: ScheduleSeams): DirectiveDefinition<ScheduleChoice> {
+  return {
+    ...resumeScheduleType,
+    async plan(choice) {
+      const row = await mustFind(choice, ledger, config());
+      const name = nameOf(choice);
+      if (row.status !== 'paused') return [`${name} is ${row.status}; nothing would change.`];
+      const now = await ledger.now();
+      const ahead = row.nextDueAt !== null && row.nextDueAt >= now ? row.nextDueAt : undefined;
+      const dueAt = ahead ?? nextOf(config(), choice, row, now)?.dueAt;
+      return [`${name} would fire again${dueAt === undefined ? '' : `, at ${dueAt} first`}.`];
+    },
+    async prepare(choice) {
+      const row = await mustFind(choice, ledger, config());
+      const now = await ledger.now();
+      const next = nextOf(config(), choice, row, now);
+      const work = { kind: 'schedule.pause', ...keyOf(choice), paused: false, now } as const;
+      return { work: next === undefined ? work : { ...work, next } };
+    },
+    after: onChange,
+  };
+}
+
+function resetBreakerDirective({
+  ledger,
+  config,
+  catalog,
+  onChange,
+}: ScheduleSeams): DirectiveDefinition<BreakerChoice> {
+  return {
+    ...resetBreakerType,
+    async plan({ plugin, command }) {
+      if (!Object.hasOwn(config().plugins, plugin) && !catalog().plugins.has(plugin)) {
+        throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${plugin}`, {
+          hint: suggest(plugin, [...catalog().plugins.keys()], 'plugins'),
+        });
+      }
+      const breakers = await ledger.breakers({ plugin, ...(command && { command }) });
+      const moved = breakers.filter(
+        ({ state, failureCount }) => state !== 'closed' || failureCount > 0,
+      );
+      if (moved.length === 0) return [`No breaker of ${plugin} is open; nothing would change.`];
+      return moved.map(
+        ({ command: of, state, failureCount }) =>
+          `The breaker of ${plugin} ${of}, ${state} after ${failureCount} failures, would be closed.`,
+      );
+    },
+    prepare: ({ plugin, command }) => ({
+      work: { kind: 'breaker.reset', plugin, ...(command && { command }) },
+    }),
+    after: onChange,
+  };
+}
+
+/** What was missed during a pause is not made up for, unless it is due only once. */
+function nextOf(
+  config: Config,
+  choice: ScheduleChoice,
+  row: ScheduleRow,
+  now: string,
+): NextDue | undefined {
+  const found = config.plugins[choice.plugin]?.schedules.find(
+    ({ id }) => id === choice.schedule_id,
+  );
+  if (found === undefined) return undefined;
+  const timed = makeTimed(choice.plugin, found, config.service);
+  const nowMs = fromTimestamp(now);
+  const slot =
+    found.timing.mode === 'cron'
+      ? nextSlot(timed, row.seq, nowMs)
+      : firstSlot(
+          timed,
+          row.seq,
+          fromTimestamp(found.timing.mode === 'every' ? now : row.firstSeenAt),
+        );
+  return slot === undefined ? undefined : toNextDue(slot);
+}
+
+async function mustFind(
+  choice: ScheduleChoice,
+  ledger: Ledger,
+  config: Config,
+): Promise<ScheduleRow> {
+  const [row] = await ledger.schedules({ ...keyOf(choice), limit: 1 });
+  if (row !== undefined && row.status !== 'retired') return row;
+  throw await scheduleNotFound(keyOf(choice), config, ledger);
+}
+
+function keyOf(choice: ScheduleChoice): { plugin: string; scheduleId: string } {
+  return { plugin: choice.plugin, scheduleId: choice.schedule_id };
+}
+
+function nameOf({ plugin, schedule_id: id }: ScheduleChoice): string {
+  return `${plugin}/${id}`;
+}

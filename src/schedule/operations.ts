@@ -1,0 +1,358 @@
+import * as z from 'zod';
+import { fromTimestamp, toTimestamp } from '../base/clock.ts';
+import { makeBreath } from '../base/breath.ts';
+import { DuctileError } from '../base/errors.ts';
+import { limits } from '../base/limits.ts';
+import { moment } from '../base/fields.ts';
+import { pluginName } from '../config/fields.ts';
+import { keyOf, makeTimetable, type Entry } from './timetable.service.ts';
+import { scheduleStatuses, type ScheduleRow } from './types.ts';
+import type { Timed } from './plan.ts';
+import { previewSchedules, type Previewed } from './preview.ts';
+import type { Context } from '../operation/context.ts';
+import { defineOperation } from '../operation/define.ts';
+import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
+import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
+import { readScheduleFacts } from '../insight/why/schedule-facts.ts';
+import {
+  holdKinds,
+  listHolds,
+  readNextStart,
+  type ScheduleFacts,
+  type ScheduleHold,
+} from '../insight/why/schedule-holds.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+const plugin = pluginName().describe('the name of the plugin');
+const scheduleId = z.string().min(1).default('default').describe('the id of its schedule');
+const time = z.string().describe('UTC, ISO 8601 with milliseconds');
+
+const scheduleShape = z.object({
+  plugin: z.string(),
+  schedule_id: z.string(),
+  command: z.string(),
+  mode: z.enum(['every', 'cron', 'at', 'after']),
+  timing: z.string().describe('as the configuration says it'),
+  timezone: z.string(),
+  status: z.enum(scheduleStatuses),
+  reason: z
+    .string()
+    .nullable()
+    .describe(
+      'why it is not active; `other_definition`: another host, which was loaded later than the ' +
+        'one that answers, defines it otherwise',
+    ),
+  next_run_at: time
+    .nullable()
+    .describe('when it is due; of an interval the earliest time while its job is not completed'),
+  next_start_at: time
+    .nullable()
+    .describe('when it really starts next; null when that depends on `held_by`'),
+  held_by: z
+    .object({
+      kind: z.enum(holdKinds),
+      message: z.string(),
+      evidence: z.string(),
+      until: time.nullable().describe('when that ends by itself'),
+      commands: z.array(z.string()).describe('what ends it, the best first'),
+    })
+    .nullable()
+    .describe('why it does not start at `next_run_at`; repair this first'),
+  last_fired_at: time.nullable(),
+  last_job_id: z.string().nullable(),
+  last_job_status: z.string().nullable(),
+  last_skipped_at: time.nullable(),
+  last_skip_reason: z.string().nullable(),
+});
+
+const listInput = z.strictObject({
+  plugin: plugin.optional().describe('only schedules of this plugin'),
+  retired: z.boolean().default(false).describe('also those that are not configured any more'),
+  ...pageFields,
+});
+
+export const listSchedules = defineOperation({
+  name: 'schedule.list',
+  summary: 'List the schedules: when each is due, whether it is active, what it did last.',
+  effect: 'read',
+  scope: 'schedules:ro',
+  input: listInput,
+  output: z.object({ schedules: z.array(scheduleShape), next_cursor: nextCursorField }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/schedules' },
+  cli: {
+    examples: ['ductile schedule list', 'ductile schedule --plugin mail --json'],
+    isDefault: true,
+    watch: true,
+    table: {
+      rows: 'schedules',
+      columns: [
+        ['PLUGIN', 'plugin'],
+        ['SCHEDULE', 'schedule_id'],
+        ['COMMAND', 'command'],
+        ['WHEN', 'timing'],
+        ['TIMEZONE', 'timezone', 'detail'],
+        ['STATUS', 'status'],
+        ['NEXT', 'next_start_at'],
+        ['DUE', 'next_run_at', 'detail'],
+        ['LAST', 'last_fired_at'],
+        ['JOB', 'last_job_status'],
+        ['SKIPPED', 'last_skip_reason', 'detail'],
+        ['REASON', 'reason', 'detail'],
+        ['HELD BY', 'held_by'],
+      ],
+      empty: 'No schedules; those of the configuration begin when the service starts.',
+    },
+  },
+  async run(context, input) {
+    const { page, next } = cutPage(await readAll(context, input), keyOf, input);
+    return { schedules: await showSchedules(context, page), next_cursor: next };
+  },
+});
+
+export const listSchedulerJobs = defineOperation({
+  name: 'schedule.jobs',
+  summary: 'List the schedules under the older name of the list.',
+  effect: 'read',
+  scope: 'jobs:ro',
+  input: z.strictObject(pageFields),
+  output: z.object({ jobs: z.array(scheduleShape), next_cursor: nextCursorField }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/scheduler/jobs' },
+  cli: { absent: '`schedule list` says the same' },
+  mcp: { absent: '`schedule_list` says the same' },
+  async run(context, asked) {
+    const { page, next } = cutPage(await readAll(context, { retired: false }), keyOf, asked);
+    return { jobs: await showSchedules(context, page), next_cursor: next };
+  },
+});
+
+export const previewSchedule = defineOperation({
+  name: 'schedule.preview',
+  summary: 'Show what would fire between two times, what would not, and why.',
+  effect: 'read',
+  scope: 'schedules:ro',
+  input: z.strictObject({
+    from: moment().optional().describe('the first time to look at; now unless told'),
+    to: moment().optional().describe('the last one; a day later unless told'),
+    plugin: plugin.optional().describe('only schedules of this plugin'),
+  }),
+  output: z.object({
+    from: time,
+    to: time,
+    times: z.array(
+      z.object({
+        at: time,
+        until: time.describe('the last of several times that pass for the same reason'),
+        count: z.int(),
+        plugin: z.string(),
+        schedule_id: z.string(),
+        command: z.string(),
+        fires: z.boolean(),
+        reason: z.string().nullable().describe('why not, or why not at the time it says'),
+      }),
+    ),
+    truncated: z.boolean().describe('there is more than is shown'),
+  }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/schedules/preview' },
+  cli: {
+    examples: [
+      'ductile schedule preview',
+      'ductile schedule preview --from 2027-03-28T00:00:00Z --to 2027-03-29T00:00:00Z',
+    ],
+    table: {
+      rows: 'times',
+      columns: [
+        ['AT', 'at'],
+        ['UNTIL', 'until', 'detail'],
+        ['TIMES', 'count'],
+        ['PLUGIN', 'plugin'],
+        ['SCHEDULE', 'schedule_id'],
+        ['COMMAND', 'command'],
+        ['FIRES', 'fires'],
+        ['REASON', 'reason'],
+      ],
+      empty: 'Nothing is due.',
+      truncated: 'There is more than is shown: ask for a shorter time, or for one plugin.',
+    },
+  },
+  async run(context, input) {
+    const nowMs = fromTimestamp(await context.engine.ledger.now());
+    const fromMs = input.from === undefined ? nowMs : fromTimestamp(input.from);
+    const toMs = input.to === undefined ? fromMs + DAY_MS : fromTimestamp(input.to);
+    if (toMs < fromMs) {
+      throw new DuctileError('INPUT_INVALID', 'to must not be earlier than from', { place: 'to' });
+    }
+    const entries = await readPreviewed(context, input.plugin, { fromMs, nowMs });
+    const { rows, truncated } = await previewSchedules(entries, fromMs, toMs, makeBreath());
+    return {
+      from: toTimestamp(fromMs),
+      to: toTimestamp(toMs),
+      times: rows.map((row) => ({
+        at: toTimestamp(row.atMs),
+        until: toTimestamp(row.untilMs),
+        count: row.count,
+        plugin: row.plugin,
+        schedule_id: row.scheduleId,
+        command: row.command,
+        fires: row.fires,
+        reason: row.reason ?? null,
+      })),
+      truncated,
+    };
+  },
+});
+
+export const pauseSchedule = definePause('pause', {
+  summary: 'Let a schedule pass its due times without firing, until it is resumed.',
+  examples: ['ductile schedule pause mail', 'ductile schedule pause mail nightly --dry-run'],
+});
+
+export const resumeSchedule = definePause('resume', {
+  summary: 'Let a paused schedule fire again, from now on.',
+  examples: ['ductile schedule resume mail nightly'],
+});
+
+function definePause(
+  action: 'pause' | 'resume',
+  { summary, examples }: { readonly summary: string; readonly examples: readonly string[] },
+) {
+  const name = `schedule.${action}` as const;
+  return defineOperation({
+    name,
+    summary,
+    effect: 'write',
+    scope: 'schedules:rw',
+    input: z.strictObject({ plugin, schedule_id: scheduleId }),
+    output: z.object({
+      plugin: z.string(),
+      schedule_id: z.string(),
+      paused: z.boolean(),
+      directive_id: z.string().describe('the record of this change'),
+    }),
+    errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SCHEDULE_NOT_FOUND'],
+    http: { method: 'POST', path: `/schedules/:plugin/${action}` },
+    cli: { positionals: ['plugin', 'schedule_id'], examples },
+    async run(context, params) {
+      const { id } = await direct(context, name, params);
+      return { ...params, paused: action === 'pause', directive_id: id };
+    },
+    plan: (context, params) => planDirective(context, name, params),
+  });
+}
+
+/** All rows, in pages. */
+export async function readAll(
+  { engine: { ledger } }: Context,
+  { plugin: of, retired }: { readonly plugin?: string | undefined; readonly retired: boolean },
+): Promise<ScheduleRow[]> {
+  const status = scheduleStatuses.filter((one) => retired || one !== 'retired');
+  const found: ScheduleRow[] = [];
+  for (;;) {
+    const after = found.at(-1);
+    const rows = await ledger.schedules({
+      status,
+      ...(of === undefined ? {} : { plugin: of }),
+      ...(after === undefined ? {} : { after }),
+      limit: limits.pageRowsMax,
+    });
+    found.push(...rows);
+    if (rows.length < limits.pageRowsMax) return found;
+  }
+}
+
+/** What the configuration says, with what the ledger knows of it where both speak of the same. */
+async function readPreviewed(
+  context: Context,
+  of: string | undefined,
+  times: Times,
+): Promise<Previewed[]> {
+  const { config, catalog } = context.engine;
+  const rows = await readAll(context, { plugin: of, retired: false });
+  const byKey = new Map(rows.map((row) => [keyOf(row), row]));
+  const timetable = await makeTimetable(config, catalog);
+  return [...timetable]
+    .filter(([, { timed }]) => of === undefined || timed.plugin === of)
+    .flatMap(([key, entry]) => toPreviewed(entry, byKey.get(key), times));
+}
+
+interface Times {
+  readonly fromMs: number;
+  readonly nowMs: number;
+}
+
+function toPreviewed(
+  { timed, invalid }: Entry,
+  row: ScheduleRow | undefined,
+  { fromMs, nowMs }: Times,
+): Previewed[] {
+  if (invalid !== undefined) return [{ timed, held: invalid }];
+  if (row === undefined) return [{ timed }];
+  const held = row.status === 'active' ? {} : { held: row.reason ?? row.status };
+  if (row.generation !== timed.generation) {
+    return [{ timed, ...(outlivesChange(row, timed) ? held : {}) }];
+  }
+  const { nextSlotAt: slotAt, nextDueAt: dueAt, seq } = row;
+  if (slotAt === null || dueAt === null) return [{ timed, ...held }];
+  const state = { slotMs: fromTimestamp(slotAt), dueMs: fromTimestamp(dueAt), seq };
+  if (state.dueMs >= fromMs) return [{ timed, ...held, state }];
+  // Before the first time that is looked at, it will have come: what comes only once is not there.
+  const isOver = state.dueMs > nowMs && ['at', 'after'].includes(row.mode);
+  return isOver ? [] : [{ timed, ...held }];
+}
+
+/** As when the changed definition is loaded. */
+function outlivesChange(
+  { status, mode, timing, command }: ScheduleRow,
+  { schedule }: Timed,
+): boolean {
+  if (status !== 'exhausted') return status === 'paused';
+  const isOnce = mode === 'at' || mode === 'after';
+  return isOnce && timing === schedule.timing.text && command === schedule.command;
+}
+
+async function showSchedules(
+  { engine }: Context,
+  rows: readonly ScheduleRow[],
+): Promise<z.output<typeof scheduleShape>[]> {
+  if (rows.length === 0) return [];
+  const factsOf = await readScheduleFacts(engine);
+  return rows.map((row) => showSchedule(factsOf(row)));
+}
+
+function showSchedule(facts: ScheduleFacts): z.output<typeof scheduleShape> {
+  const { row } = facts;
+  const holds = listHolds(facts);
+  return {
+    plugin: row.plugin,
+    schedule_id: row.scheduleId,
+    command: row.command,
+    mode: row.mode,
+    timing: row.timing,
+    timezone: row.timezone,
+    status: row.status,
+    reason: row.reason ?? (facts.isOtherwise ? 'other_definition' : null),
+    next_run_at: row.status === 'active' ? row.nextDueAt : null,
+    next_start_at: readNextStart(facts, holds),
+    held_by: describeHold(holds),
+    last_fired_at: row.lastFiredAt,
+    last_job_id: row.lastJobId,
+    last_job_status: row.lastJobStatus,
+    last_skipped_at: row.lastSkippedAt,
+    last_skip_reason: row.lastSkipReason,
+  };
+}
+
+function describeHold([first]: readonly ScheduleHold[]) {
+  if (first === undefined) return null;
+  const { kind, cause } = first;
+  return {
+    kind,
+    message: cause.fact,
+    evidence: cause.evidence,
+    until: cause.movesAt ?? null,
+    commands: [...(cause.commands ?? [])],
+  };
+}

@@ -1,0 +1,242 @@
+import type { Mode } from './schedule.ts';
+import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
+import type {
+  DueAnswer,
+  DueRequest,
+  DueSchedule,
+  PauseRequest,
+  ScheduleDraft,
+  ScheduleFilter,
+  ScheduleKey,
+  ScheduleRow,
+  ScheduleStatus,
+} from './types.ts';
+import { int, text, textOrNull } from '../job/job-row.sql.ts';
+import { Where } from '../ledger/where.ts';
+
+export async function syncSchedules(
+  tx: Transaction,
+  drafts: readonly ScheduleDraft[],
+): Promise<void> {
+  await tx.each(upsert, inOrder(drafts).map(toDraftRow));
+}
+
+export async function retireSchedules(
+  tx: Transaction,
+  keys: readonly ScheduleKey[],
+): Promise<void> {
+  await tx.each(retire, inOrder(keys).map(toKeyRow));
+}
+
+export async function dueSchedules(session: Session, request: DueRequest): Promise<DueAnswer> {
+  const { dialect } = session;
+  const table = dialect.table('schedules');
+  const where = new Where().and(`s.status = 'active'`).and('s.next_due_at <= ?', request.now);
+  if (request.after !== undefined) {
+    const { dueAt, plugin, scheduleId } = request.after;
+    const row = '(s.next_due_at, s.plugin, s.schedule_id) > (?, ?, ?)';
+    where.and(row, dueAt, plugin, scheduleId);
+  }
+  const due = await session.run(
+    `select s.plugin, s.schedule_id, s.generation, s.seq, s.next_slot_at, s.next_due_at,
+        s.last_job_id, j.id as found, j.completed_at
+      from ${table} s left join ${dialect.table('job_queue')} j on j.id = s.last_job_id
+      where ${where.text} order by s.next_due_at, s.plugin, s.schedule_id
+      limit ?`,
+    [...where.values, request.limit],
+  );
+  if (due.length === request.limit) return { due: due.map(toDue), nextAt: undefined };
+  const [next] = await session.run(
+    `select min(next_due_at) as at from ${table} where status = 'active' and next_due_at > ?`,
+    [request.now],
+  );
+  return {
+    due: due.map(toDue),
+    nextAt: next === undefined ? undefined : (textOrNull(next, 'at') ?? undefined),
+  };
+}
+
+export async function listSchedules(
+  session: Session,
+  filter: ScheduleFilter,
+): Promise<ScheduleRow[]> {
+  const { dialect } = session;
+  const { plugin, scheduleId, status, after, limit } = filter;
+  const where = new Where().equals({ 's.plugin': plugin, 's.schedule_id': scheduleId });
+  if (status !== undefined) {
+    where.and(`s.status in (${status.map(() => '?').join(', ')})`, ...status);
+  }
+  if (after !== undefined) {
+    where.and('(s.plugin, s.schedule_id) > (?, ?)', after.plugin, after.scheduleId);
+  }
+  const rows = await session.run(
+    `select s.*, j.status as last_job_status from ${dialect.table('schedules')} s
+      left join ${dialect.table('job_queue')} j on j.id = s.last_job_id
+      where ${where.text} order by s.plugin, s.schedule_id limit ?`,
+    [...where.values, limit],
+  );
+  return rows.map(toScheduleRow);
+}
+
+export async function pauseSchedule(tx: Transaction, request: PauseRequest): Promise<boolean> {
+  const { plugin, scheduleId, paused, next, now } = request;
+  const table = tx.dialect.table('schedules');
+  // One that is invalid or exhausted remembers that it is paused, and stays what it is until then.
+  const [status, pausedAt] = paused ? ['paused', now] : ['active', null];
+  const changed = await tx.run(
+    `update ${table} set paused_at = ?, updated_at = ?,
+        status = case when status in ('active', 'paused') then ? else status end,
+        reason = case when status in ('active', 'paused') then ? else reason end,
+        next_slot_at = case when next_due_at < ? then coalesce(?, next_slot_at)
+          else next_slot_at end,
+        next_due_at = case when next_due_at < ? then coalesce(?, next_due_at)
+          else next_due_at end
+      where plugin = ? and schedule_id = ? and (paused_at is null) = (? = 1) returning seq`,
+    [
+      pausedAt ?? null,
+      now,
+      status ?? 'active',
+      paused ? 'paused_manual' : null,
+      paused ? '' : now,
+      next?.slotAt ?? null,
+      paused ? '' : now,
+      next?.dueAt ?? null,
+      plugin,
+      scheduleId,
+      paused ? 1 : 0,
+    ],
+  );
+  return changed.length > 0;
+}
+
+export const keyColumns = { plugin: 'text', schedule_id: 'text' } as const;
+
+/** A fixed order of locks, so that two hosts cannot wait for each other. */
+export function inOrder<Key extends ScheduleKey>(keys: readonly Key[]): Key[] {
+  return keys.toSorted((a, b) =>
+    a.plugin === b.plugin ? (a.scheduleId < b.scheduleId ? -1 : 1) : a.plugin < b.plugin ? -1 : 1,
+  );
+}
+
+export function toKeyRow({ plugin, scheduleId }: ScheduleKey): Row {
+  return { plugin, schedule_id: scheduleId };
+}
+
+const draftColumns = {
+  ...keyColumns,
+  command: 'text',
+  mode: 'text',
+  timing: 'text',
+  timezone: 'text',
+  generation: 'text',
+  status: 'text',
+  reason: 'text',
+  next_slot_at: 'text',
+  next_due_at: 'text',
+  seen_at: 'text',
+} as const;
+
+/**
+ * A row of the same generation keeps its due time, its seq and that it is exhausted; of another one
+ * only its seq, so that no slot is ever numbered twice. A pause outlives every change. What was due
+ * once and is done is not done again because its timezone or a window changes.
+ */
+const upsert = defineRows({
+  columns: draftColumns,
+  sql: (r, d) => {
+    // Of this generation: what an older one fired does not make this one exhausted.
+    const fired = 's.last_fired_at >= s.first_seen_at';
+    const same = ['mode', 'timing', 'command'].map((column) => `s.${column} = excluded.${column}`);
+    const spent = `s.mode in ('at', 'after') and s.next_due_at is null and ${fired}`;
+    const kept = `(s.generation = excluded.generation or ${spent} and ${same.join(' and ')})`;
+    const done = `${kept} and s.next_due_at is null and ${fired}`;
+    const status = `case when excluded.status = 'invalid' then 'invalid'
+      when s.paused_at is not null then 'paused' when ${done} then 'exhausted' else 'active' end`;
+    const reason = `case when excluded.status = 'invalid' then excluded.reason
+      when s.paused_at is not null then 'paused_manual'
+      when ${done} then 'one_shot_exhausted' end`;
+    const keep = (column: string): string =>
+      `case when ${kept} and (s.${column} is not null or ${fired})
+        then s.${column} else excluded.${column} end`;
+    return `insert into ${d.table('schedules')} as s
+      (plugin, schedule_id, command, mode, timing, timezone, generation, status, reason,
+        next_slot_at, next_due_at, first_seen_at, updated_at)
+      select ${r('plugin')}, ${r('schedule_id')}, ${r('command')}, ${r('mode')}, ${r('timing')},
+        ${r('timezone')}, ${r('generation')}, ${r('status')}, ${r('reason')},
+        ${r('next_slot_at')}, ${r('next_due_at')}, ${r('seen_at')}, ${r('seen_at')} ${r.from}
+      where true
+      on conflict (plugin, schedule_id) do update set command = excluded.command,
+        mode = excluded.mode, timing = excluded.timing, timezone = excluded.timezone,
+        generation = excluded.generation, status = ${status}, reason = ${reason},
+        next_slot_at = ${keep('next_slot_at')}, next_due_at = ${keep('next_due_at')},
+        first_seen_at = case when ${kept} then s.first_seen_at else excluded.first_seen_at end,
+        skipped_in_row = case when s.generation = excluded.generation then s.skipped_in_row
+          else 0 end,
+        updated_at = excluded.updated_at
+      where s.generation <> excluded.generation or s.status in ('invalid', 'retired')
+        or s.status <> excluded.status and excluded.status = 'invalid'`;
+  },
+});
+
+function toDraftRow(draft: ScheduleDraft): Row {
+  const { invalid, next } = draft;
+  return {
+    ...toKeyRow(draft),
+    command: draft.command,
+    mode: draft.mode,
+    timing: draft.timing,
+    timezone: draft.timezone,
+    generation: draft.generation,
+    status: invalid === undefined ? 'active' : 'invalid',
+    reason: invalid ?? null,
+    next_slot_at: next?.slotAt ?? null,
+    next_due_at: next?.dueAt ?? null,
+    seen_at: draft.seenAt,
+  };
+}
+
+const retire = defineRows({
+  columns: keyColumns,
+  sql: (r, d) => `update ${d.table('schedules')} set status = 'retired',
+      reason = 'not_configured', updated_at = ${d.now} ${r.from}
+    where schedules.plugin = ${r('plugin')} and schedules.schedule_id = ${r('schedule_id')}`,
+});
+
+function toDue(row: Row): DueSchedule {
+  const completedAt = textOrNull(row, 'completed_at');
+  return {
+    plugin: text(row, 'plugin'),
+    scheduleId: text(row, 'schedule_id'),
+    generation: text(row, 'generation'),
+    seq: int(row, 'seq'),
+    slotAt: text(row, 'next_slot_at'),
+    dueAt: text(row, 'next_due_at'),
+    lastJobId: textOrNull(row, 'last_job_id'),
+    isLastOpen: row['found'] !== null && completedAt === null,
+    lastCompletedAt: completedAt,
+  };
+}
+
+function toScheduleRow(row: Row): ScheduleRow {
+  return {
+    plugin: text(row, 'plugin'),
+    scheduleId: text(row, 'schedule_id'),
+    command: text(row, 'command'),
+    mode: text(row, 'mode') as Mode,
+    timing: text(row, 'timing'),
+    timezone: text(row, 'timezone'),
+    generation: text(row, 'generation'),
+    seq: int(row, 'seq'),
+    status: text(row, 'status') as ScheduleStatus,
+    reason: textOrNull(row, 'reason'),
+    nextSlotAt: textOrNull(row, 'next_slot_at'),
+    nextDueAt: textOrNull(row, 'next_due_at'),
+    firstSeenAt: text(row, 'first_seen_at'),
+    lastFiredAt: textOrNull(row, 'last_fired_at'),
+    lastJobId: textOrNull(row, 'last_job_id'),
+    lastJobStatus: textOrNull(row, 'last_job_status'),
+    lastSkippedAt: textOrNull(row, 'last_skipped_at'),
+    lastSkipReason: textOrNull(row, 'last_skip_reason'),
+    skippedInRow: int(row, 'skipped_in_row'),
+  };
+}

@@ -1,0 +1,264 @@
+import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
+import { moment } from '../base/fields.ts';
+import { isObject, type JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import type { EmittedSignal, SignalSubmission } from './emit.service.ts';
+import { hookSource } from '../webhook/draft.service.ts';
+import type { Emission } from './types.ts';
+import type { SignalDraft } from './signal.ts';
+import type { Context } from '../operation/context.ts';
+import { defineOperation } from '../operation/define.ts';
+import { refuseDeniedFollowers } from '../access/denied-commands.operations.ts';
+import { warnUnhandled } from './handled-elsewhere.service.ts';
+import { listDenied } from '../access/scopes.ts';
+
+/** Programs write what it is about as `{type, id}`, people as `type/id`. */
+const subject = z.preprocess(joinSubject, z.string());
+
+const reportInput = z.strictObject({
+  type: z.string().min(1).describe('lowercase words with dots between, such as order.paid'),
+  source: z.string().min(1).describe('who reports it, such as shop; not a plugin'),
+  subject: subject.optional().describe('what it is about: <type>/<id>'),
+  data: z.record(z.string(), z.unknown()).default({}).describe('what happened, without secrets'),
+  metadata: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .describe('`correlation_id`, `causation_id`, trace ids and the like'),
+  occurred_at: moment().optional().describe('when it happened; now unless told'),
+  dedupe_key: z.string().optional().describe('of one source, such a signal is there once'),
+  source_event_id: z
+    .string()
+    .optional()
+    .describe("the source's own id for it; of one source, such a signal is there once"),
+  rerun: z
+    .boolean()
+    .default(false)
+    .describe('if it was reported before, it is handled again all the same, as by a replay'),
+  visibility: z
+    .enum(['internal', 'admin_only'])
+    .default('internal')
+    .describe('`admin_only`: shown to administrators alone'),
+});
+
+const errors = [
+  'FORBIDDEN',
+  'HOPS_EXCEEDED',
+  'INPUT_INVALID',
+  'LEDGER_UNAVAILABLE',
+  'LEDGER_UNCERTAIN',
+  'PAYLOAD_TOO_LARGE',
+  'STOPPING',
+  'TENANT_LIMIT',
+  'TENANT_SUSPENDED',
+] as const;
+
+const toldShape = z.object({
+  signal_id: z.string(),
+  created: z
+    .boolean()
+    .describe('false when it had been reported before; then nothing was recorded'),
+  handlers: z.int().describe('how many jobs and runs it started'),
+  warning: z
+    .string()
+    .optional()
+    .describe('nothing here handles it, and the configuration of another live host would'),
+});
+
+export const emitSignal = defineOperation({
+  name: 'signal.emit',
+  summary: 'Report what happened: routes and pipelines that wait for it begin.',
+  effect: 'write',
+  scope: 'events:rw',
+  input: reportInput,
+  nulls: 'absent',
+  output: toldShape,
+  errors,
+  http: {
+    method: 'POST',
+    path: '/signals',
+    status: ({ created }) => (created === true ? 201 : 200),
+    location: '/signals/:signal_id',
+    statuses: [200, 201],
+    takesCloudEvents: 'one',
+  },
+  cli: {
+    positionals: ['type'],
+    defaults: { source: 'cli' },
+    examples: [
+      `ductile signal emit order.paid --source shop --subject order/42 --data '{"amount": 12}'`,
+      'ductile signal emit backup.done --dedupe-key 2026-11-15 --dry-run',
+    ],
+  },
+  async run(context, input) {
+    const submission = toSubmission(context, input);
+    const { signals } = context.engine;
+    await refuseHookName(submission, context);
+    if (listDenied(context.principal.scopes).length > 0) {
+      refuseDeniedFollowers(context, signals.foresee(submission));
+    }
+    return await showTold(context, submission, await signals.emit(submission));
+  },
+  async plan(context, input) {
+    const emission = await foresee(toSubmission(context, input), context);
+    refuseDeniedFollowers(context, emission);
+    const { signal, jobs, runs } = emission;
+    const earlier = await findEarlier(context, signal);
+    const first =
+      earlier === undefined
+        ? `A signal ${signal.type} of ${signal.source} would be recorded; it cannot be taken back.`
+        : `It is signal ${earlier} already; nothing would be recorded.`;
+    if (earlier !== undefined && !input.rerun) return [first];
+    return [
+      first,
+      ...jobs.map(({ plugin, command }) => `A job of ${plugin}.${command} would be queued.`),
+      ...runs.map(({ pipeline }) => `A run of ${pipeline} would begin.`),
+    ];
+  },
+});
+
+export const emitSignals = defineOperation({
+  name: 'signal.emit-many',
+  summary: 'Report many things that happened: all of them are recorded, or none.',
+  effect: 'write',
+  scope: 'events:rw',
+  input: z.strictObject({
+    signals: z.array(reportInput).min(1).max(limits.signalsReportedMax).describe('in their order'),
+  }),
+  nulls: 'absent',
+  output: z.object({ signals: z.array(toldShape).describe('one for each, in their order') }),
+  errors,
+  http: { method: 'POST', path: '/signals/batch', takesCloudEvents: 'many' },
+  cli: { absent: 'a person reports one thing; programs post many' },
+  async run(context, { signals: reports }) {
+    const { signals } = context.engine;
+    const submissions = reports.map((report) => toOneOfMany(context, report));
+    const isLimited = listDenied(context.principal.scopes).length > 0;
+    for (const [index, submission] of submissions.entries()) {
+      const emission = await at(index, () => foresee(submission, context));
+      if (isLimited) refuseDeniedFollowers(context, emission);
+    }
+    const told = await signals.emitAll(submissions);
+    return {
+      signals: await Promise.all(
+        submissions.map((one, index) => showTold(context, one, told[index] ?? nothingTold)),
+      ),
+    };
+  },
+  async plan(context, { signals: reports }) {
+    const emissions = await Promise.all(
+      reports.map((report, index) =>
+        at(index, () => foresee(toOneOfMany(context, report), context)),
+      ),
+    );
+    for (const emission of emissions) refuseDeniedFollowers(context, emission);
+    const jobs = emissions.reduce((sum, one) => sum + one.jobs.length, 0);
+    const runs = emissions.reduce((sum, one) => sum + one.runs.length, 0);
+    return [
+      `${emissions.length} signals would be recorded, but for those that are there already.`,
+      `Up to ${jobs} jobs would be queued and ${runs} runs would begin.`,
+    ];
+  },
+});
+
+const nothingTold: EmittedSignal = { signalId: '', created: false, handlers: 0 };
+
+async function showTold(
+  { engine: { ledger, processId } }: Context,
+  { type }: SignalSubmission,
+  { signalId, created, handlers }: EmittedSignal,
+): Promise<z.output<typeof toldShape>> {
+  const isUnhandled = created && handlers === 0;
+  const warning = isUnhandled ? await warnUnhandled(ledger, processId, type) : undefined;
+  const told = { signal_id: signalId, created, handlers };
+  return warning === undefined ? told : { ...told, warning };
+}
+
+/** What would follow; refuses what would be refused. */
+async function foresee(submission: SignalSubmission, context: Context): Promise<Emission> {
+  await refuseHookName(submission, context);
+  return context.engine.signals.foresee(submission);
+}
+
+/**
+ * What is from a webhook was verified by it, and routes with `from` rely on that. And one that was
+ * reported under the id of a delivery would be taken for it when that comes.
+ */
+async function refuseHookName(
+  { source }: SignalSubmission,
+  { engine: { hooks, config } }: Context,
+): Promise<void> {
+  const prefix = hookSource('');
+  if (!source.startsWith(prefix)) return;
+  const id = source.slice(prefix.length);
+  const isEndpoint = config.webhooks.endpoints.some(({ path }) => path === id);
+  if (!isEndpoint && (await hooks.store.find(id)) === undefined) return;
+  throw new DuctileError('INPUT_INVALID', `source is ${source}, the name of a webhook`, {
+    place: 'source',
+    hint: 'Name the sender otherwise: only what is delivered to the webhook is from it.',
+  });
+}
+
+/** What is wrong with one of many is told with its place among them. */
+async function at<T>(index: number, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (thrown) {
+    if (!(thrown instanceof DuctileError)) throw thrown;
+    const { code, message, hint, place } = thrown;
+    const where = [`signals[${index}]`, place ?? []].flat().join('.');
+    throw new DuctileError(code, `signals[${index}]: ${message}`, { place: where, hint });
+  }
+}
+
+/** The id of the request is one, and they are many: the source's own ids tell what came before. */
+function toOneOfMany(context: Context, report: z.output<typeof reportInput>): SignalSubmission {
+  return { ...toSubmission(context, report), id: undefined };
+}
+
+function toSubmission(
+  { principal, subjectId, traceparent }: Context,
+  input: z.output<typeof reportInput>,
+): SignalSubmission {
+  return {
+    id: subjectId,
+    actor: principal.actor,
+    actorRole: principal.role,
+    type: input.type,
+    source: input.source,
+    subject: input.subject,
+    data: input.data as JsonObject,
+    metadata: input.metadata as JsonObject | undefined,
+    occurredAt: input.occurred_at,
+    dedupeKey: input.dedupe_key,
+    sourceEventId: input.source_event_id,
+    visibility: input.visibility,
+    rerun: input.rerun,
+    traceparent,
+    ...(principal.cause === undefined ? {} : { cause: principal.cause }),
+  };
+}
+
+async function findEarlier(
+  { engine: { ledger } }: Context,
+  { source, dedupeKey, sourceEventId }: SignalDraft,
+): Promise<string | undefined> {
+  const filters = [
+    ...(dedupeKey === undefined ? [] : [{ source, dedupeKey }]),
+    ...(sourceEventId === undefined ? [] : [{ source, sourceEventId }]),
+  ];
+  for (const filter of filters) {
+    const [found] = await ledger.signals({ ...filter, limit: 1 });
+    if (found !== undefined) return found.id;
+  }
+  return undefined;
+}
+
+/** What is neither is left as it is, and refused. */
+function joinSubject(value: unknown): unknown {
+  if (!isObject(value)) return value;
+  const { type, id, ...more } = value;
+  const parts = [type, id].filter((part) => part !== undefined && part !== null);
+  const isKnown = Object.keys(more).length === 0;
+  return isKnown && parts.every((part) => typeof part === 'string') ? parts.join('/') : value;
+}

@@ -1,0 +1,130 @@
+import { fromTimestamp } from '../base/clock.ts';
+import { DuctileError } from '../base/errors.ts';
+import { makeGatherer } from '../base/gather.ts';
+import { makeId } from '../base/ids.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { RunNews } from '../pipeline/run/types.ts';
+import type { Emission, ToldSignal } from './types.ts';
+import type { Catalog } from '../plugin/catalog.ts';
+import { toSignalDraft, type SignalReport } from './envelope.ts';
+import { senderOf, type SignalDraft } from './signal.ts';
+import { descentOf, refuseLoop, type Cause } from '../job/cause.service.ts';
+import { followSignal, withTrace } from './handle-runtime.service.ts';
+import type { FollowRules } from './handle.service.ts';
+
+/** A signal as somebody outside reports it. */
+export interface SignalSubmission extends SignalReport {
+  /** Made by the caller when the same request may come again; a new one otherwise. */
+  readonly id?: string | undefined;
+  readonly actor: string;
+  readonly actorRole?: string | undefined;
+  /** If it was reported before, it is handled again all the same. */
+  readonly rerun?: boolean;
+  /** Where in a trace whoever reports it stands. */
+  readonly traceparent?: string | undefined;
+  /** The running job that reports it. */
+  readonly cause?: Cause;
+}
+
+export interface EmitOptions {
+  readonly ledger: Pick<Ledger, 'emit'>;
+  readonly rules: () => FollowRules;
+  readonly catalog: () => Catalog;
+  /** Throws while nothing is accepted. */
+  readonly admit: () => void;
+  /** Something was recorded that others may be waiting to see. */
+  readonly onEmitted: (signals: readonly SignalDraft[]) => void;
+  readonly onNews: (news: RunNews) => void;
+}
+
+/** A signal that was recorded, and how many jobs and runs it started. */
+export interface EmittedSignal extends ToldSignal {
+  readonly handlers: number;
+}
+
+/** Where signals come in that no attempt emitted: each with what follows from it, or not at all. */
+export interface SignalDoor {
+  /** Committed when it resolves. */
+  emit(submission: SignalSubmission): Promise<EmittedSignal>;
+  /** All of them in one commit, or none; one answer for each, in their order. */
+  emitAll(submissions: readonly SignalSubmission[]): Promise<readonly EmittedSignal[]>;
+  /** What would follow; refuses what `emit` would refuse. */
+  foresee(submission: SignalSubmission): Emission;
+}
+
+export function makeSignalDoor(options: EmitOptions): SignalDoor {
+  const { ledger, onNews } = options;
+  const write = async (emissions: readonly Emission[]): Promise<EmittedSignal[]> => {
+    const { told, news } = await ledger.emit(emissions);
+    onNews(news);
+    const isNew = (_: Emission, index: number): boolean => told[index]?.created === true;
+    options.onEmitted(emissions.filter(isNew).map(({ signal }) => signal));
+    return told.map((one, index) => ({ ...one, handlers: countHandlers(one, emissions[index]) }));
+  };
+  const record = makeGatherer<Emission, EmittedSignal>(write);
+  return {
+    foresee: (submission) => toEmission(submission, options),
+    async emit(submission) {
+      options.admit();
+      return await record(toEmission(submission, options));
+    },
+    async emitAll(submissions) {
+      options.admit();
+      return await write(submissions.map((one) => toEmission(one, options)));
+    },
+  };
+}
+
+/** Nothing is started for a signal that was there before, unless the caller wants that. */
+function countHandlers({ created }: ToldSignal, emission: Emission | undefined): number {
+  if (emission === undefined || !(created || emission.rerun === true)) return 0;
+  return emission.jobs.length + emission.runs.length;
+}
+
+function toEmission(
+  submission: SignalSubmission,
+  { rules, catalog }: Pick<EmitOptions, 'rules' | 'catalog'>,
+): Emission {
+  const { id = makeId(), actor, actorRole, data, occurredAt, cause } = submission;
+  const nowMs = Date.now();
+  const current = rules();
+  refuseLoop(cause, current.hopsMax);
+  const reporter = { id, actor, actorRole, nowMs };
+  const signal = { ...toSignalDraft(submission, reporter), ...placeOf(submission) };
+  refusePluginName(signal.source, catalog());
+  const { hops: _, ...descent } = descentOf(cause);
+  const scope: { payload: JsonObject; context: JsonObject } = { payload: data, context: {} };
+  const followers = followSignal(signal, scope, current, {
+    submittedBy: 'route',
+    actor: signal.source,
+    runtimeCaused: false,
+    ...descent,
+    key: id,
+    atMs: occurredAt === undefined ? nowMs : fromTimestamp(occurredAt),
+  });
+  if (followers.jobs.length + followers.runs.length === 0) current.onUnmatched?.(signal);
+  const isAgain = submission.rerun === true ? { rerun: true } : {};
+  return withTrace({ signal, ...followers, ...isAgain }, submission.traceparent);
+}
+
+/** In the chain of the job that reports it, as if it had emitted it. */
+function placeOf({ cause, metadata = {} }: SignalSubmission): Partial<SignalDraft> {
+  if (cause === undefined) return {};
+  const { hops, rootJobId, sourceEventId } = cause;
+  const isPlaced = typeof metadata['correlation_id'] === 'string';
+  return {
+    hops: hops + 1,
+    ...(isPlaced ? {} : { correlationId: rootJobId }),
+    ...(isPlaced || sourceEventId === null ? {} : { causationId: sourceEventId }),
+  };
+}
+
+/** A route with `from: <plugin>` trusts that the plugin itself said it. */
+function refusePluginName(source: string, { plugins }: Catalog): void {
+  if (!plugins.has(senderOf(source))) return;
+  throw new DuctileError('INPUT_INVALID', `source is ${source}, the name of a plugin`, {
+    place: 'source',
+    hint: 'Name the sender otherwise: only the plugin itself speaks under its name.',
+  });
+}

@@ -1,0 +1,95 @@
+import type { SignalDraft } from './signal.ts';
+import type { Transaction } from '../ledger/dialect.ts';
+import { joinNews, noNews, type Followers, type RunNews } from '../pipeline/run/types.ts';
+import type { Emission, Emitted, ToldSignal } from './types.ts';
+import { enqueue, insertContexts } from '../job/enqueue.sql.ts';
+import { text } from '../job/job-row.sql.ts';
+import { beginRuns } from '../pipeline/run/start.sql.ts';
+import { insertAndWake, insertNewSignals } from './signal.sql.ts';
+
+/** The signals that are new, with what they cause, in one transaction. */
+export async function emit(tx: Transaction, emissions: readonly Emission[]): Promise<Emitted> {
+  const signals = emissions.map(({ signal }) => signal);
+  if (!tx.again && emissions.every(isPlain)) return await record(tx, signals);
+  const { added, areAwaited } = await insertNewSignals(tx, signals);
+  const start = async (fresh: readonly Emission[]): Promise<RunNews> => {
+    const begun = await startAll(tx, fresh);
+    return { ...begun, advancing: begun.advancing || areAwaited };
+  };
+  if (added.length === signals.length) {
+    return { told: signals.map(asNew), news: await start(emissions) };
+  }
+  const ids = new Set(added.map(({ id }) => id));
+  const news = await start(emissions.filter(({ signal }) => ids.has(signal.id)));
+  const told: ToldSignal[] = [];
+  for (const signal of signals) {
+    told.push(ids.has(signal.id) ? asNew(signal) : await findEarlier(tx, signal));
+  }
+  const again = emissions.flatMap((emission, index) => handleAgain(emission, told[index]));
+  const all = again.length === 0 ? news : joinNews([news, await startAll(tx, again)]);
+  // What an earlier try did of it, whose answer was lost, is to be noticed all the same.
+  return { told, news: tx.again ? { ...all, advancing: true, queued: true } : all };
+}
+
+/** What handles a signal that was there before, if that was asked for: in its name, as a replay. */
+function handleAgain(emission: Emission, told: ToldSignal | undefined): Started[] {
+  const { rerun, jobs, runs, contexts = [] } = emission;
+  if (rerun !== true || told === undefined || told.created) return [];
+  const mark = { sourceEventId: told.signalId, submittedBy: 'replay' } as const;
+  return [
+    {
+      jobs: jobs.map((job) => ({ ...job, ...mark })),
+      runs: runs.map((run) => ({ ...run, ...mark })),
+      contexts,
+    },
+  ];
+}
+
+/** Nobody can have reported it before, and nothing handles it. */
+function isPlain({ signal, jobs, runs }: Emission): boolean {
+  const isKeyed = signal.dedupeKey !== undefined || signal.sourceEventId !== undefined;
+  return !isKeyed && jobs.length + runs.length === 0;
+}
+
+/** Nothing has to be known of it before the commit, which may travel with it. */
+async function record(tx: Transaction, signals: readonly SignalDraft[]): Promise<Emitted> {
+  const awaited = insertAndWake(tx, signals);
+  tx.finish();
+  return { told: signals.map(asNew), news: { ...noNews, advancing: await awaited } };
+}
+
+type Started = Followers & Pick<Emission, 'contexts'>;
+
+async function startAll(tx: Transaction, followers: readonly Started[]): Promise<RunNews> {
+  insertContexts(
+    tx,
+    followers.flatMap(({ contexts = [] }) => contexts),
+  );
+  const jobs = followers.flatMap((one) => one.jobs);
+  if (jobs.length > 0) await enqueue(tx, { jobs });
+  const { news } = await beginRuns(
+    tx,
+    followers.flatMap(({ runs }) => runs),
+  );
+  return { ...news, queued: news.queued || jobs.length > 0 };
+}
+
+function asNew({ id }: SignalDraft): ToldSignal {
+  return { signalId: id, created: true };
+}
+
+/** The one that took its place. By its own id, it is this very one, told again after a lost answer. */
+async function findEarlier(tx: Transaction, signal: SignalDraft): Promise<ToldSignal> {
+  const { id, source, dedupeKey, sourceEventId } = signal;
+  const table = tx.dialect.table('signals');
+  const [row] = await tx.run(
+    `select id from ${table} where id = ?
+      union all select id from ${table} where source = ? and dedupe_key = ? and dedupe_key is not null
+      union all select id from ${table} where source = ? and source_event_id = ?
+        and source_event_id is not null limit 1`,
+    [id, source, dedupeKey ?? null, source, sourceEventId ?? null],
+  );
+  if (row === undefined) throw new Error(`signal ${id} is neither new nor known`);
+  const signalId = text(row, 'id');
+  return { signalId, created: signalId === id };
+}

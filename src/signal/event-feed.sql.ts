@@ -1,0 +1,296 @@
+import { makeToken } from '../base/ids.ts';
+import type { RunStatus } from '../pipeline/run/run.ts';
+import {
+  together,
+  type Dialect,
+  type Row,
+  type Session,
+  type Transaction,
+} from '../ledger/dialect.ts';
+import type {
+  AttemptEvent,
+  EventLimit,
+  EventList,
+  EventPlace,
+  EventRows,
+  JobEvent,
+  Position,
+  RunEvent,
+  SignalEvent,
+} from './event-types.ts';
+import type { Sight } from './event-horizon.sql.ts';
+import { writeMeta } from '../ledger/meta.ts';
+import { int, text, textOrNull, toAttempt } from '../job/job-row.sql.ts';
+import { chainOf, toSignal } from './signal.sql.ts';
+
+/**
+ * What was recorded after a place, in an order that later commits only ever add to. Rows of a
+ * transaction that is not over, or that began before one that is not, come later.
+ */
+export async function listEvents(
+  session: Session,
+  after: EventPlace,
+  limit: EventLimit,
+  sight: Sight,
+): Promise<EventRows> {
+  const txBelow = sight.reach?.txBelow ?? sight.settledBelow;
+  const [[jobs, runs], [signals, attempts]] = await together(
+    together(
+      listJobs(session, after.jobs, limit.rows, sight),
+      listAfter(session, runSource, after.runs, limit, txBelow),
+    ),
+    together(
+      listAfter(session, signalSource, after.signals, limit, txBelow),
+      listAfter(session, attemptSource, after.attempts, limit, txBelow),
+    ),
+  );
+  return { jobs, signals, attempts, runs, isPending: sight.isPending };
+}
+
+/** The place behind everything that was recorded so far. */
+export async function endOfEvents(session: Session, sight: Sight): Promise<EventPlace> {
+  const [[jobs, runs], [signals, attempts]] = await together(
+    together(endOfJobs(session, sight), endOf(session, runSource, sight)),
+    together(endOf(session, signalSource, sight), endOf(session, attemptSource, sight)),
+  );
+  return { jobs, signals, attempts, runs };
+}
+
+/**
+ * A schema that was brought here from another PostgreSQL has rows of transactions that this one has
+ * not had yet: they would wait for them, and new rows would sort before old ones. Their order is begun
+ * anew, and with a new epoch so is every place in it.
+ */
+export async function adoptEvents(tx: Transaction): Promise<void> {
+  const { dialect } = tx;
+  if (dialect.unbegun === undefined) return;
+  const sources = [signalSource, attemptSource, runSource].map(({ table, tx: column }) => {
+    return { table: dialect.table(table), column };
+  });
+  const foreign = sources.map(
+    ({ table, column }) => `select 1 as one from ${table} where ${column} >= ${dialect.unbegun}`,
+  );
+  const found = await tx.run(`${foreign.join(' union all ')} limit 1`);
+  if (found.length === 0) return;
+  for (const { table, column } of sources) {
+    await tx.run(`update ${table} set ${column} = 0 where ${column} > 0`);
+  }
+  await writeMeta(tx, 'epoch', makeToken());
+}
+
+interface Source<T> {
+  readonly table: 'job_log' | 'signals' | 'pipeline_runs';
+  /** The column that has the transaction. */
+  readonly tx: 'tx' | 'end_tx';
+  /** Whether it orders them also where there is one writer, whose rows are not added in this order. */
+  readonly isOrdered: boolean;
+  /** Of a table that is called `e`. */
+  readonly columns: (d: Dialect) => string;
+  /** The part of a row that may be large. */
+  readonly bytes: string;
+  readonly toEvent: (row: Row) => T;
+}
+
+const signalSource: Source<SignalEvent> = {
+  table: 'signals',
+  tx: 'tx',
+  isOrdered: false,
+  columns: () => '*',
+  bytes: 'octet_length(data) + octet_length(metadata)',
+  toEvent: (row) => ({ ...toSignal(row), position: toPosition(row) }),
+};
+
+/** What an attempt said may be large, and is for those who ask for it. */
+const attemptSource: Source<AttemptEvent> = {
+  table: 'job_log',
+  tx: 'tx',
+  isOrdered: false,
+  columns: (d) => `seq, tx, id, job_id, plugin, command, status, cause, attempt, submitted_by,
+    created_at, started_at, completed_at, last_error, stderr_truncated, exit_code, signal, pid,
+    queue_ms, spawn_ms, run_ms, cpu_ms, memory_peak_bytes, settle_ms, process_id, claim_token,
+    parent_job_id, source_event_id,
+    coalesce(${chainOf(d, () => rootOf(d, 'e.job_id'))}, e.job_id) as correlation_id`,
+  bytes: `coalesce(octet_length(last_error), 0)`,
+  toEvent: (row) => ({
+    ...toAttempt(row),
+    correlationId: text(row, 'correlation_id'),
+    position: toPosition(row),
+  }),
+};
+
+function rootOf(d: Dialect, jobId: string): string {
+  return `(select own.root_job_id from ${d.table('job_queue')} own where own.id = ${jobId})`;
+}
+
+/** Without what it was given and gave, which may be large. */
+const runSource: Source<RunEvent> = {
+  table: 'pipeline_runs',
+  tx: 'end_tx',
+  isOrdered: true,
+  columns: (d) => `seq, end_tx as tx, id, pipeline, status, submitted_by, actor, source_event_id,
+    parent_job_id, root_job_id, revived_from, created_at, started_at, completed_at,
+    ${chainOf(d, () => 'e.root_job_id')} as correlation_id`,
+  bytes: '0',
+  toEvent: (row) => ({
+    id: text(row, 'id'),
+    pipeline: text(row, 'pipeline'),
+    status: text(row, 'status') as RunStatus,
+    submittedBy: text(row, 'submitted_by'),
+    actor: text(row, 'actor'),
+    sourceEventId: textOrNull(row, 'source_event_id'),
+    parentJobId: textOrNull(row, 'parent_job_id'),
+    rootJobId: text(row, 'root_job_id'),
+    revivedFrom: textOrNull(row, 'revived_from'),
+    createdAt: text(row, 'created_at'),
+    startedAt: textOrNull(row, 'started_at'),
+    completedAt: text(row, 'completed_at'),
+    correlationId: text(row, 'correlation_id'),
+    position: toPosition(row),
+  }),
+};
+
+/** How large the rows are is asked first, so that no more of them are read than fit. */
+async function listAfter<T>(
+  session: Session,
+  source: Source<T>,
+  after: Position,
+  limit: EventLimit,
+  txBelow: number,
+): Promise<EventList<T>> {
+  const { table, tx, columns, bytes, toEvent } = source;
+  const name = session.dialect.table(table);
+  const isAfter = comparer(session, source, '>');
+  const isUpTo = comparer(session, source, '<=');
+  const isAlone = session.dialect.settledBelow === undefined;
+  const sizes = await session.run(
+    `select ${tx} as tx, seq, ${bytes} as bytes from ${name}
+      where ${isAfter.text} ${isAlone ? '' : `and ${tx} < ?`} order by ${isAfter.order} limit ?`,
+    [...isAfter.values(after), ...(isAlone ? [] : [txBelow]), limit.rows],
+  );
+  const fitting = takeFitting(sizes, limit.bytes);
+  const last = fitting.at(-1);
+  if (last === undefined) return { rows: [], isCut: false, end: after };
+  const end = toPosition(last);
+  const rows = await session.run(
+    `select ${columns(session.dialect)} from ${name} e where ${isAfter.text} and ${isUpTo.text}
+      order by ${isAfter.order}`,
+    [...isAfter.values(after), ...isUpTo.values(end)],
+  );
+  const isCut = fitting.length < sizes.length || sizes.length === limit.rows;
+  return { rows: rows.map(toEvent), isCut, end };
+}
+
+function takeFitting(sizes: readonly Row[], bytesMax: number): readonly Row[] {
+  let bytes = 0;
+  const over = sizes.findIndex((row, at) => (bytes += int(row, 'bytes')) > bytesMax && at > 0);
+  return over === -1 ? sizes : sizes.slice(0, over);
+}
+
+const jobEventColumns = (
+  d: Dialect,
+): string => `tx, seq, id, plugin, command, max_attempts, submitted_by, actor, dedupe_key,
+  created_at, parent_job_id, source_event_id, root_job_id, retry_of, schedule_id,
+  ${chainOf(d, () => 'e.root_job_id')} as correlation_id`;
+
+/** Of jobs only what is short is read, so that the number of rows bounds them. */
+async function listJobs(
+  session: Session,
+  after: Position,
+  limit: number,
+  { reach }: Sight,
+): Promise<EventList<JobEvent>> {
+  const { dialect } = session;
+  const isAlone = dialect.settledBelow === undefined;
+  const upTo = isAlone ? Number.MAX_SAFE_INTEGER : (reach?.jobsUpTo ?? 0);
+  if (upTo <= after.seq) return { rows: [], isCut: false, end: after };
+  const found = await session.run(
+    `select ${jobEventColumns(dialect)} from ${dialect.table('job_queue')} e
+      where seq > ? and seq <= ? and tx >= ? order by seq limit ?`,
+    [after.seq, upTo, after.tx, limit],
+  );
+  const rows = found.map(toJobEvent);
+  const last = rows.at(-1)?.position ?? after;
+  if (rows.length === limit) return { rows, isCut: true, end: { ...last, tx: after.tx } };
+  return { rows, isCut: false, end: isAlone ? last : { tx: 0, seq: upTo } };
+}
+
+function toJobEvent(row: Row): JobEvent {
+  return {
+    id: text(row, 'id'),
+    plugin: text(row, 'plugin'),
+    command: text(row, 'command'),
+    maxAttempts: int(row, 'max_attempts'),
+    submittedBy: text(row, 'submitted_by'),
+    actor: text(row, 'actor'),
+    dedupeKey: textOrNull(row, 'dedupe_key'),
+    createdAt: text(row, 'created_at'),
+    parentJobId: textOrNull(row, 'parent_job_id'),
+    sourceEventId: textOrNull(row, 'source_event_id'),
+    rootJobId: text(row, 'root_job_id'),
+    retryOf: textOrNull(row, 'retry_of'),
+    scheduleId: textOrNull(row, 'schedule_id'),
+    correlationId: text(row, 'correlation_id'),
+    position: toPosition(row),
+  };
+}
+
+/** The last row that can be seen, and not a moment: readers that begin at the same row are together. */
+async function endOf(
+  session: Session,
+  { table, tx, isOrdered }: Pick<Source<unknown>, 'table' | 'tx' | 'isOrdered'>,
+  { settledBelow }: Sight,
+): Promise<Position> {
+  const { dialect } = session;
+  const isAlone = dialect.settledBelow === undefined;
+  const isByNumber = isAlone && !isOrdered;
+  const isRecorded = isByNumber ? 'true' : `${tx} is not null`;
+  const isSeen = isAlone ? isRecorded : `${tx} < ?`;
+  const order = isByNumber ? 'seq desc' : `${tx} desc, seq desc`;
+  const [row] = await session.run(
+    `select ${tx} as tx, seq from ${dialect.table(table)} where ${isSeen} order by ${order} limit 1`,
+    isAlone ? [] : [settledBelow],
+  );
+  return row === undefined ? { tx: 0, seq: 0 } : toPosition(row);
+}
+
+/**
+ * Where many write, jobs that are not committed yet may have lower numbers than some that are: while
+ * there are such, the place also says from which transaction on they are wanted.
+ */
+async function endOfJobs(session: Session, sight: Sight): Promise<Position> {
+  const { dialect } = session;
+  if (dialect.settledBelow === undefined) {
+    const [row = {}] = await session.run(
+      `select coalesce(max(seq), 0) as seq from ${dialect.table('job_queue')}`,
+    );
+    return { tx: 0, seq: int(row, 'seq') };
+  }
+  const { reach, settledBelow, isPending } = sight;
+  return { tx: isPending ? settledBelow : 0, seq: reach?.jobsUpTo ?? 0 };
+}
+
+interface Comparer {
+  readonly text: string;
+  readonly order: string;
+  readonly values: (position: Position) => number[];
+}
+
+function comparer(
+  { dialect }: Session,
+  { tx: column, isOrdered }: Pick<Source<unknown>, 'tx' | 'isOrdered'>,
+  sign: '>' | '<=',
+): Comparer {
+  if (dialect.settledBelow === undefined && !isOrdered) {
+    return { text: `seq ${sign} ?`, order: 'seq', values: ({ seq }) => [seq] };
+  }
+  return {
+    // SQLite does not conclude from the comparison that there is a number, as its index wants it.
+    text: `${column} is not null and (${column}, seq) ${sign} (?, ?)`,
+    order: `${column}, seq`,
+    values: ({ tx, seq }) => [tx, seq],
+  };
+}
+
+function toPosition(row: Row): Position {
+  return { tx: int(row, 'tx'), seq: int(row, 'seq') };
+}

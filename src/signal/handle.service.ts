@@ -1,0 +1,310 @@
+import { createHash } from 'node:crypto';
+import { toTimestamp } from '../base/clock.ts';
+import { makeId } from '../base/ids.ts';
+import { isObject, type Json, type JsonObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
+import { maskText } from '../base/secrets.ts';
+import type { Job, JobDraft } from '../job/job.ts';
+import type { Followers, RunDraft } from '../pipeline/run/types.ts';
+import type { RoutedEvent } from '../pipeline/route.ts';
+import { breakerSignals } from '../schedule/breaker.ts';
+import { REDACTED_KEY } from './mask.ts';
+import { pluginSource, RUNTIME_SOURCE, SCHEMA_VERSION, type SignalDraft } from './signal.ts';
+import { keepMasked, type Keep } from './seal.service.ts';
+import { toRunPayload, type StartsOf } from '../pipeline/run/start-draft.ts';
+
+/** An event as a plugin emitted it. */
+export interface EmittedEvent {
+  readonly type: string;
+  readonly payload: Json;
+  readonly dedupeKey?: string;
+  /** The event type and headers of a delivery. */
+  readonly metadata?: JsonObject;
+}
+
+export interface Target {
+  readonly plugin: string;
+  readonly command: string;
+  readonly maxAttempts: number;
+}
+
+/** What the configuration says about consequences. */
+export interface FollowRules {
+  /** Where a signal goes: the targets of every route that matches it, in order of definition. */
+  readonly targetsOf: (signal: RoutedEvent) => readonly Target[];
+  /** The pipelines that a signal starts, in order of definition. */
+  readonly startsOf?: StartsOf;
+  readonly hopsMax: number;
+  readonly dedupeTtlMs: number;
+  /** Plugins with `notify_on_complete`. */
+  readonly notifying?: ReadonlySet<string>;
+  /** Whose ledger this is; undefined for the root one. */
+  readonly tenant?: string | undefined;
+  /** A signal that no route and no pipeline wanted. */
+  readonly onUnmatched?: (signal: SignalDraft) => void;
+}
+
+export interface Consequences {
+  readonly signals: SignalDraft[];
+  readonly jobs: JobDraft[];
+  readonly runs: RunDraft[];
+  /** Only where somebody may want to know: what follows when this end moves the job's breaker. */
+  readonly followBreaker?: (signal: SignalDraft) => Followers;
+}
+
+/** The signals that a succeeded attempt's events become, and the jobs that they cause. */
+export function followEvents(
+  job: Job,
+  events: readonly EmittedEvent[],
+  rules: FollowRules,
+  nowMs: number,
+  keep: Keep = keepMasked,
+): Consequences {
+  const followed = makeBreakerFollower(job, rules, nowMs);
+  const result: Consequences = { ...noConsequences(), ...followed };
+  const hops = job.hops + 1;
+  events.forEach((given, index) => {
+    const event = withSafeKey(given);
+    const signal = toSignal(job, event, index, keep);
+    result.signals.push(signal);
+    if (hops > rules.hopsMax) addLoopIncident(result, job, signal, index, rules);
+    else addFollowers(result, job, signal, event, rules, nowMs);
+  });
+  return result;
+}
+
+/** A dedupe key is stored and shown, so one that is a secret is replaced by its digest, which is as unique. */
+function withSafeKey(event: EmittedEvent): EmittedEvent {
+  const { dedupeKey = '' } = event;
+  if (maskText(dedupeKey) === dedupeKey) return event;
+  const digest = createHash('sha256').update(dedupeKey).digest('hex');
+  return { ...event, dedupeKey: `sha256:${digest}` };
+}
+
+function toSignal(job: Job, event: EmittedEvent, index: number, keep: Keep): SignalDraft {
+  const cause = causedBy(job, index);
+  const { data, redacted, sealed } = keep(event.payload, cause.id);
+  const said: JsonObject = {
+    ...(event.dedupeKey === undefined ? {} : { dedupe_key: event.dedupeKey }),
+    ...(redacted.length === 0 ? {} : { [REDACTED_KEY]: [...redacted] }),
+  };
+  return {
+    ...cause,
+    type: event.type,
+    source: pluginSource(job.plugin),
+    data,
+    ...(Object.keys(said).length === 0 ? {} : { metadata: withSchema(said) }),
+    ...(sealed === undefined ? {} : { sealed }),
+    hops: job.hops + 1,
+  };
+}
+
+function withSchema(said: JsonObject): string {
+  return JSON.stringify({ schema_version: SCHEMA_VERSION, ...said });
+}
+
+export function noConsequences(): Consequences {
+  return { signals: [], jobs: [], runs: [] };
+}
+
+/**
+ * Whether a breaker moves is only known inside the transaction that settles, so what follows from that
+ * is made there. Its jobs carry no dedupe key: keys are locked before breakers.
+ */
+export function makeBreakerFollower(
+  job: Job,
+  rules: FollowRules,
+  nowMs: number,
+): Pick<Consequences, 'followBreaker'> {
+  if (job.scheduleId === null || job.runtimeCaused || job.hops >= rules.hopsMax) return {};
+  const isWanted = breakerSignals.some(
+    (type) => rules.targetsOf({ source: RUNTIME_SOURCE, type }).length > 0,
+  );
+  if (!isWanted && rules.startsOf === undefined) return {};
+  return {
+    followBreaker(signal) {
+      const result = noConsequences();
+      const event = { type: signal.type, payload: parseJson(signal.data) as Json };
+      const placed = { ...signal, eventIndex: BREAKER_INDEX };
+      addFollowers(result, job, placed, event, rules, nowMs);
+      return result;
+    },
+  };
+}
+
+/** Places below zero are the runtime's own words about an attempt, not the plugin's. */
+export const END_INDEX = -1;
+const BREAKER_INDEX = -2;
+const LOOP_INDEX = -3;
+
+/** The place of a signal in the lineage of the job that it is about. */
+export function causedBy(
+  job: Job,
+  eventIndex: number,
+): Pick<
+  SignalDraft,
+  'id' | 'correlationId' | 'causationId' | 'jobId' | 'jobAttempt' | 'eventIndex'
+> {
+  return {
+    id: makeId(),
+    correlationId: job.rootJobId,
+    ...(job.sourceEventId === null ? {} : { causationId: job.sourceEventId }),
+    jobId: job.id,
+    jobAttempt: job.attempt,
+    eventIndex,
+  };
+}
+
+function addLoopIncident(
+  result: Consequences,
+  job: Job,
+  signal: SignalDraft,
+  index: number,
+  rules: FollowRules,
+): void {
+  result.signals.push({
+    ...causedBy(job, LOOP_INDEX - index),
+    type: 'incident.loop',
+    source: RUNTIME_SOURCE,
+    subjectType: 'signal',
+    subjectId: signal.id,
+    data: JSON.stringify({
+      job_id: job.id,
+      type: signal.type,
+      hops: signal.hops,
+      hops_max: rules.hopsMax,
+      message: 'the chain of signals is longer than the limit, so this one was not routed',
+    }),
+    hops: signal.hops,
+  });
+}
+
+/** Adds the jobs and runs that a signal starts. */
+export function addFollowers(
+  result: Consequences,
+  job: Job,
+  signal: SignalDraft,
+  event: EmittedEvent,
+  rules: FollowRules,
+  nowMs: number,
+): void {
+  const jobs = addJobs(result, job, signal, event, rules, nowMs);
+  const runs = addRuns(result, job, signal, event, rules);
+  if (jobs + runs === 0) rules.onUnmatched?.(signal);
+}
+
+function addJobs(
+  result: Consequences,
+  job: Job,
+  signal: SignalDraft,
+  event: EmittedEvent,
+  rules: FollowRules,
+  nowMs: number,
+): number {
+  const source = sourceOf(signal, job);
+  const targets = rules.targetsOf({ source, type: signal.type });
+  const envelope = toEnvelope(event, source, signal.id, nowMs);
+  targets.forEach((target, place) => {
+    result.jobs.push({
+      id: makeId(),
+      plugin: target.plugin,
+      command: target.command,
+      payload: target.command === 'handle' ? envelope : JSON.stringify(event.payload),
+      submittedBy: 'route',
+      actor: signal.source,
+      maxAttempts: target.maxAttempts,
+      ...(event.dedupeKey === undefined
+        ? {}
+        : { dedupe: { key: event.dedupeKey, ttlMs: rules.dedupeTtlMs, blockInFlight: true } }),
+      parentJobId: job.id,
+      sourceEventId: signal.id,
+      rootJobId: job.rootJobId,
+      idempotencyKey: childKey(job, signal.eventIndex ?? 0, place, target),
+      ...inherited(signal, job),
+    });
+  });
+  return targets.length;
+}
+
+function addRuns(
+  result: Consequences,
+  job: Job,
+  signal: SignalDraft,
+  event: EmittedEvent,
+  { startsOf, dedupeTtlMs }: FollowRules,
+): number {
+  const payload = toRunPayload(event.payload);
+  const read = () => ({ payload, context: contextOf(job) });
+  const starts = startsOf?.({ source: sourceOf(signal, job), type: signal.type }, read) ?? [];
+  starts.forEach((start, place) => {
+    const target = { plugin: 'pipeline', command: start.pipeline };
+    result.runs.push({
+      id: makeId(),
+      ...start,
+      payload: JSON.stringify(payload),
+      submittedBy: 'route',
+      actor: signal.source,
+      firstJobId: makeId(),
+      parentJobId: job.id,
+      sourceEventId: signal.id,
+      rootJobId: job.rootJobId,
+      lineage: childKey(job, signal.eventIndex ?? 0, place, target),
+      ...(event.dedupeKey === undefined
+        ? {}
+        : { dedupe: { key: event.dedupeKey, ttlMs: dedupeTtlMs } }),
+      ...inherited(signal, job),
+    });
+  });
+  return starts.length;
+}
+
+function sourceOf(signal: SignalDraft, job: Job): string {
+  return signal.source === RUNTIME_SOURCE ? RUNTIME_SOURCE : job.plugin;
+}
+
+function inherited(
+  signal: SignalDraft,
+  job: Job,
+): Pick<JobDraft, 'hops' | 'runtimeCaused' | 'eventContextId'> {
+  return {
+    hops: signal.hops,
+    runtimeCaused: job.runtimeCaused || signal.source === RUNTIME_SOURCE,
+    ...(job.eventContextId === null ? {} : { eventContextId: job.eventContextId }),
+  };
+}
+
+/** The baggage of its chain, which only a job that was claimed here has with it. */
+function contextOf(job: Job & { readonly context?: string }): JsonObject {
+  const value: unknown = parseJson(job.context ?? '{}');
+  return isObject(value) ? value : {};
+}
+
+/** An event as `handle` gets it; its payload as text, where somebody has that already. */
+export function toEnvelope(
+  event: EmittedEvent,
+  source: string,
+  signalId: string,
+  nowMs: number,
+  payloadText = JSON.stringify(event.payload),
+): string {
+  const head = JSON.stringify({ type: event.type }).slice(0, -1);
+  const tail = JSON.stringify({
+    ...(event.dedupeKey === undefined ? {} : { dedupe_key: event.dedupeKey }),
+    source,
+    timestamp: toTimestamp(nowMs),
+    event_id: signalId,
+    ...(event.metadata === undefined ? {} : { metadata: event.metadata }),
+  }).slice(1);
+  return `${head},"payload":${payloadText},${tail}`;
+}
+
+/** The same work of the same lineage has the same key, whichever attempt of the parent caused it. */
+function childKey(
+  job: Job,
+  eventIndex: number,
+  place: number,
+  target: Pick<Target, 'plugin' | 'command'>,
+): string {
+  const path = [job.idempotencyKey, eventIndex, place, target.plugin, target.command];
+  return createHash('sha256').update(JSON.stringify(path)).digest('base64url');
+}

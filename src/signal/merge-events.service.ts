@@ -1,0 +1,214 @@
+import * as z from 'zod';
+import type { Timestamp } from '../base/clock.ts';
+import { maskText } from '../base/secrets.ts';
+import type {
+  AttemptEvent,
+  EventPlace,
+  EventRows,
+  JobEvent,
+  Position,
+  RunEvent,
+  SignalEvent,
+} from './event-types.ts';
+import { RUNTIME_SOURCE } from './signal.ts';
+import { showAttempt, showSignal, signalShape } from '../job/shapes.service.ts';
+
+export const placedShape = signalShape
+  .pick({ type: true, source: true, data: true, correlation_id: true, job_id: true })
+  .extend({
+    event_id: z.string().describe('the id of the signal, job, attempt or run that it is about'),
+    signal_id: z.string().nullable().describe('null unless it is a signal'),
+    occurred_at: signalShape.shape.occurred_at,
+  });
+
+type Shown = z.output<typeof placedShape>;
+
+export interface PlacedEvent {
+  readonly event: Shown;
+  readonly isHidden: boolean;
+  /** Behind this event, among the rows of every kind. */
+  readonly place: EventPlace;
+}
+
+export interface Merged {
+  readonly merged: readonly PlacedEvent[];
+  readonly end: EventPlace;
+  readonly more: boolean;
+  readonly isPending: boolean;
+}
+
+/**
+ * Each kind in its own order; among them, by time. When there is more of a kind, the page ends with
+ * what was read of it: later ones of the others would come before it.
+ */
+export function mergeEvents(rows: EventRows, from: EventPlace): Merged {
+  const { jobs, signals, attempts, runs, isPending } = rows;
+  const heads: Head[] = [
+    { kind: 'jobs', at: 0, isCut: jobs.isCut, rows: jobs.rows.map(fromJob) },
+    { kind: 'signals', at: 0, isCut: signals.isCut, rows: signals.rows.map(fromSignal) },
+    { kind: 'attempts', at: 0, isCut: attempts.isCut, rows: attempts.rows.map(fromAttempt) },
+    { kind: 'runs', at: 0, isCut: runs.isCut, rows: runs.rows.map(fromRun) },
+  ];
+  const merged: PlacedEvent[] = [];
+  let place = from;
+  for (;;) {
+    if (heads.some(({ rows: own, at, isCut }) => isCut && at === own.length)) {
+      return { merged, end: place, more: true, isPending };
+    }
+    const head = earliest(heads);
+    const row = head?.rows[head.at];
+    if (head === undefined || row === undefined) break;
+    head.at += 1;
+    // The jobs' own place says from which transaction on they are wanted, and goes on saying it.
+    const position = head.kind === 'jobs' ? { ...row.position, tx: place.jobs.tx } : row.position;
+    place = { ...place, [head.kind]: position };
+    merged.push({ event: row.event, isHidden: row.isHidden, place });
+  }
+  const end = { jobs: jobs.end, signals: signals.end, attempts: attempts.end, runs: runs.end };
+  return { merged, end, more: false, isPending };
+}
+
+/** The latest of its type, and how many there were. */
+export interface FoldedEvent extends PlacedEvent {
+  readonly count: number;
+}
+
+/** What was merged, in sums. */
+export interface Folded extends Merged {
+  readonly merged: readonly FoldedEvent[];
+}
+
+/** Of each type the latest, in the order in which those came, and how many there were. */
+export function foldEvents(
+  merged: readonly (PlacedEvent | FoldedEvent)[],
+  keyOf: (placed: PlacedEvent) => string = ({ event }) => event.type,
+): FoldedEvent[] {
+  const latest = new Map<string, FoldedEvent>();
+  for (const placed of merged) {
+    const key = keyOf(placed);
+    const before = latest.get(key)?.count ?? 0;
+    latest.delete(key);
+    latest.set(key, { ...placed, count: before + ('count' in placed ? placed.count : 1) });
+  }
+  return [...latest.values()];
+}
+
+interface Head {
+  readonly kind: keyof EventPlace;
+  readonly rows: readonly Entry[];
+  readonly isCut: boolean;
+  at: number;
+}
+
+interface Entry {
+  readonly recordedAt: Timestamp;
+  readonly position: Position;
+  readonly event: Shown;
+  readonly isHidden: boolean;
+}
+
+function earliest(heads: readonly Head[]): Head | undefined {
+  let first: Head | undefined;
+  for (const head of heads) {
+    const time = head.rows[head.at]?.recordedAt;
+    const known = first?.rows[first.at]?.recordedAt;
+    if (time !== undefined && (known === undefined || time < known)) first = head;
+  }
+  return first;
+}
+
+function fromJob(job: JobEvent): Entry {
+  const data = {
+    job_id: job.id,
+    plugin: job.plugin,
+    command: job.command,
+    max_attempts: job.maxAttempts,
+    submitted_by: job.submittedBy,
+    actor: job.actor,
+    created_at: job.createdAt,
+    dedupe_key: job.dedupeKey,
+    parent_job_id: job.parentJobId,
+    source_event_id: job.sourceEventId,
+    root_job_id: job.rootJobId,
+    retry_of: job.retryOf,
+    schedule_id: job.scheduleId,
+  };
+  const event = {
+    event_id: job.id,
+    signal_id: null,
+    type: 'job.enqueued',
+    source: RUNTIME_SOURCE,
+    data,
+    correlation_id: job.correlationId,
+    job_id: job.id,
+    occurred_at: job.createdAt,
+  };
+  return { recordedAt: job.createdAt, position: job.position, event, isHidden: false };
+}
+
+function fromSignal(signal: SignalEvent): Entry {
+  const { signal_id, type, source, data, correlation_id, job_id, occurred_at } = showSignal(signal);
+  return {
+    recordedAt: signal.insertedAt,
+    position: signal.position,
+    event: {
+      event_id: signal_id,
+      signal_id,
+      type,
+      source,
+      data,
+      correlation_id,
+      job_id,
+      occurred_at,
+    },
+    isHidden: signal.visibility === 'admin_only',
+  };
+}
+
+/** How an attempt ended is an event of the runtime; what it printed is not part of it. */
+function fromAttempt(attempt: AttemptEvent): Entry {
+  const { result: _result, stderr: _stderr, logs: _logs, ...rest } = showAttempt(attempt);
+  // Everyone who follows events shares this, so its words are masked for all.
+  const error = rest.last_error === null ? null : maskText(rest.last_error);
+  const data = { ...rest, last_error: error };
+  const event = {
+    event_id: attempt.id,
+    signal_id: null,
+    type: `job.${attempt.status}`,
+    source: RUNTIME_SOURCE,
+    data,
+    correlation_id: attempt.correlationId,
+    job_id: attempt.jobId,
+    occurred_at: attempt.completedAt,
+  };
+  return { recordedAt: attempt.completedAt, position: attempt.position, event, isHidden: false };
+}
+
+/** A run that halted is told by a signal of its own. */
+function fromRun(run: RunEvent): Entry {
+  const data = {
+    run_id: run.id,
+    pipeline: run.pipeline,
+    status: run.status,
+    submitted_by: run.submittedBy,
+    actor: run.actor,
+    created_at: run.createdAt,
+    started_at: run.startedAt,
+    completed_at: run.completedAt,
+    parent_job_id: run.parentJobId,
+    source_event_id: run.sourceEventId,
+    root_job_id: run.rootJobId,
+    revived_from: run.revivedFrom,
+  };
+  const event = {
+    event_id: run.id,
+    signal_id: null,
+    type: `run.${run.status}`,
+    source: RUNTIME_SOURCE,
+    data,
+    correlation_id: run.correlationId,
+    job_id: null,
+    occurred_at: run.completedAt,
+  };
+  return { recordedAt: run.completedAt, position: run.position, event, isHidden: false };
+}

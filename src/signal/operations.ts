@@ -1,0 +1,162 @@
+import * as z from 'zod';
+import { moment, text } from '../base/fields.ts';
+import { limits } from '../base/limits.ts';
+import type { SignalFilter } from './types.ts';
+import {
+  CLOUDEVENT_TYPE,
+  toBinaryCloudEvent,
+  toCloudEvent,
+  type ShownSignal,
+} from './cloudevent.ts';
+import { splitSubject } from './envelope.ts';
+import type { Signal } from './signal.ts';
+import type { Context } from '../operation/context.ts';
+import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
+import { defineOperation } from '../operation/define.ts';
+import { findById } from '../operation/find-by-id.ts';
+import { cursor, limit } from '../job/operations.ts';
+import { runShape, showRun } from '../pipeline/run/shapes.service.ts';
+import { jobShape, showJob, showSignal, signalShape } from '../job/shapes.service.ts';
+import { isVisible, sightOf } from '../access/visibility.operations.ts';
+
+/** A signal's id, or the beginning of one. */
+export const signalId = z
+  .string()
+  .toLowerCase()
+  .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a signal, or at least its first 4 characters')
+  .describe('the id of a signal, or its beginning when that fits only one recent signal');
+
+export const listSignals = defineOperation({
+  name: 'signal.list',
+  summary: 'List signals, newest first.',
+  effect: 'read',
+  needs: 'ledger',
+  scope: 'events:ro',
+  input: z.strictObject({
+    type: text().optional().describe('only signals of this type'),
+    source: text().optional().describe('only signals of this source, such as plugin:mail'),
+    subject: text().optional().describe('only signals about this: <type>/<id>, or an id alone'),
+    correlation_id: text().optional().describe('only signals of this chain'),
+    from: moment().optional().describe('only signals of this time or later'),
+    to: moment().optional().describe('only signals from before this time'),
+    order: z.enum(['newest', 'oldest']).default('newest').describe('which come first'),
+    limit,
+    cursor: cursor.optional(),
+  }),
+  output: z.object({
+    signals: z.array(signalShape),
+    next_cursor: z.string().nullable().describe('of the next page; null at the end'),
+  }),
+  errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/signals' },
+  cli: {
+    flags: { type: '-t, --type <type>', limit: '-n, --limit <count>' },
+    examples: [
+      'ductile signal list --type job.dead',
+      'ductile signal list --subject order/42 --from 2026-11-15T00:00:00Z',
+    ],
+    watch: true,
+    table: {
+      rows: 'signals',
+      columns: [
+        ['ID', 'signal_id'],
+        ['TYPE', 'type'],
+        ['SOURCE', 'source'],
+        ['OCCURRED', 'occurred_at'],
+        ['SUBJECT TYPE', 'subject_type', 'detail'],
+        ['SUBJECT', 'subject_id'],
+        ['CORRELATION', 'correlation_id', 'detail'],
+        ['JOB', 'job_id', 'detail'],
+      ],
+      empty: 'There are no such signals.',
+    },
+  },
+  async run({ engine: { ledger }, principal }, { cursor: after, limit: rows, order, ...rest }) {
+    const epoch = await epochOf(ledger);
+    const kind = order === 'oldest' ? 'so' : 's';
+    const { rows: signals, next } = await ledger.signalPage({
+      ...toFilter(rest),
+      ...sightOf(principal),
+      ...(after === undefined ? {} : { beforeSeq: continueAfter(kind, epoch, after) }),
+      order,
+      limit: rows,
+    });
+    return {
+      signals: signals.map(showSignal),
+      next_cursor: next === undefined ? null : writeCursor(kind, epoch, [next]),
+    };
+  },
+});
+
+export const showSignalOperation = defineOperation({
+  name: 'signal.show',
+  summary: 'Show one signal, and what it caused.',
+  effect: 'read',
+  needs: 'ledger',
+  scope: 'events:ro',
+  input: z.strictObject({ id: signalId }),
+  output: signalShape.extend({
+    jobs: z.array(jobShape).describe('that it caused, replays included'),
+    runs: z.array(runShape).describe('that it started'),
+    signals: z.array(signalShape).describe('that came of it next'),
+  }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'SIGNAL_NOT_FOUND'],
+  http: {
+    method: 'GET',
+    path: '/signals/:id',
+    otherForms: {
+      [CLOUDEVENT_TYPE]: (output) => toCloudEvent(output as unknown as ShownSignal),
+    },
+    binaryForm: (output) => toBinaryCloudEvent(output as unknown as ShownSignal),
+  },
+  cli: {
+    positionals: ['id'],
+    examples: ['ductile signal show 0199a1b2', 'ductile signal show 0199a1b2 --json'],
+  },
+  async run(context, { id }) {
+    const { ledger } = context.engine;
+    const signal = await findSignal(context, id);
+    const page = { limit: limits.pageRowsMax };
+    const [jobs, runs, signals] = await Promise.all([
+      ledger.jobs({ sourceEventId: signal.id, order: 'oldest', ...page }),
+      ledger.runs({ sourceEventId: signal.id, ...page }),
+      ledger.signals({ causationId: signal.id, order: 'oldest', ...page }),
+    ]);
+    return {
+      ...showSignal(signal),
+      jobs: jobs.map(showJob),
+      runs: runs.map(showRun),
+      signals: signals.filter((one) => isVisible(one, context.principal)).map(showSignal),
+    };
+  },
+});
+
+/** What lists of signals can be narrowed down to. */
+interface Narrowing {
+  readonly subject?: string | undefined;
+  readonly correlation_id?: string | undefined;
+  readonly type?: string | undefined;
+  readonly source?: string | undefined;
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+}
+
+function toFilter({ subject, correlation_id: correlationId, ...rest }: Narrowing) {
+  const wanted = { ...rest, correlationId, ...splitSubject(subject) };
+  const given = Object.entries(wanted).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(given) as Partial<SignalFilter>;
+}
+
+/** The signal with this id, or the only one whose id begins so, among those that may be seen. */
+export function findSignal(
+  { engine: { ledger }, principal }: Pick<Context, 'engine' | 'principal'>,
+  id: string,
+): Promise<Signal> {
+  const seen = sightOf(principal);
+  return findById(id, {
+    noun: 'signal',
+    missing: 'SIGNAL_NOT_FOUND',
+    exact: async () => (await ledger.signals({ id, ...seen, limit: 1 }))[0],
+    beginning: (page) => ledger.signals({ ...page, ...seen }),
+  });
+}

@@ -1,0 +1,68 @@
+import * as z from 'zod';
+import { moment } from '../base/fields.ts';
+import { limits } from '../base/limits.ts';
+import type { DirectiveType } from '../directive/type.ts';
+
+/** Which signals: one by its id, or all that a filter finds. */
+export interface ReplayChoice {
+  readonly signal_id?: string | undefined;
+  readonly type?: string | undefined;
+  readonly source?: string | undefined;
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+  /** The failed replay that this one continues, whose choice it has. */
+  readonly resume?: string | undefined;
+  /** Only this one of those that handle them: a plugin, `<plugin>.<command>` or `pipeline:<name>`. */
+  readonly handler?: string | undefined;
+  /** Also by what handled them well before, or does so now. */
+  readonly force: boolean;
+  readonly limit: number;
+}
+
+const fields = {
+  type: z.string().min(1).max(limits.eventTypeBytesMax).optional(),
+  source: z.string().min(1).max(limits.eventTypeBytesMax).optional(),
+  from: moment().optional(),
+  to: moment().optional(),
+};
+
+export const replayType: DirectiveType<ReplayChoice> = {
+  type: 'signal.replay',
+  summary: 'Let signals be handled once more, by what the configuration says now.',
+  // What was done once is done again, also for signals that only administrators may see.
+  scope: 'system:rw',
+  lasting: 'What the handlers do cannot be undone; jobs that have not started can be cancelled.',
+  isRepeatable: true,
+  isResumable: true,
+  params: z
+    .strictObject({
+      signal_id: z.string().min(1).optional().describe('one signal by its id'),
+      ...fields,
+      resume: z.string().min(1).optional().describe('the id of a failed replay to continue'),
+      handler: z.string().min(1).max(limits.eventTypeBytesMax).optional(),
+      force: z
+        .boolean()
+        .default(false)
+        .describe('also by what handled them well before, or does so now'),
+      limit: z.int().min(1).max(limits.bulkJobsMax).default(limits.bulkJobsUsual),
+    })
+    .refine(isOneOrFiltered, {
+      error:
+        'must name one signal by its id, a filter (type, source, from or to), or a replay to resume',
+    }),
+  // A failed replay is continued once; who asks again gets the directive that did it.
+  sameness: ({ resume }) => (resume === undefined ? 'each' : 'latest'),
+  target: ({ signal_id: id, type, source, resume }) =>
+    resume === undefined ? (id ?? `*:${type ?? '*'}:${source ?? '*'}`) : resumeTarget(resume),
+};
+
+export function resumeTarget(directiveId: string): string {
+  return `resume:${directiveId}`;
+}
+
+function isOneOrFiltered(choice: Readonly<Record<string, unknown>>): boolean {
+  // The record of a replay that continues another also holds the other's choice.
+  if (choice['resume'] !== undefined) return true;
+  const isFiltered = Object.keys(fields).some((name) => choice[name] !== undefined);
+  return (choice['signal_id'] !== undefined) !== isFiltered;
+}

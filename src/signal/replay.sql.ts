@@ -1,0 +1,96 @@
+import type { JobDraft } from '../job/job.ts';
+import { defineRows, type Transaction } from '../ledger/dialect.ts';
+import { noNews, type Followers, type RunDraft } from '../pipeline/run/types.ts';
+import type { Replayed, ReplayProgress, ReplayStep } from './types.ts';
+import { lockDirectives } from '../directive/directive.sql.ts';
+import { enqueue, insertContexts } from '../job/enqueue.sql.ts';
+import { lockProgress, writeProgress } from '../job/progress.sql.ts';
+import { text } from '../job/job-row.sql.ts';
+import { beginRuns } from '../pipeline/run/start.sql.ts';
+
+/** What handles some signals once more, and how far the directive is by that, in one commit. */
+export async function replay(tx: Transaction, step: ReplayStep): Promise<Replayed | undefined> {
+  // One at a time over all hosts, so that two of them cannot both find that something was not done.
+  await lockDirectives(tx);
+  const stored = await lockProgress<ReplayProgress>(tx, step);
+  if (stored === undefined) return undefined;
+  // Told again after a lost answer: what it started is to be noticed all the same.
+  if (stored !== null && stored.cursor >= step.cursor) {
+    return { progress: stored, news: { ...noNews, advancing: true, queued: true } };
+  }
+  const { jobs, runs } = step.force ? step : await withoutHandled(tx, step);
+  const used = new Set([...jobs, ...runs].map(({ eventContextId }) => eventContextId));
+  insertContexts(
+    tx,
+    (step.contexts ?? []).filter(({ id }) => used.has(id)),
+  );
+  await enqueue(tx, { jobs });
+  const { news } = await beginRuns(tx, runs);
+  const { before } = step;
+  const progress: ReplayProgress = {
+    cursor: step.cursor,
+    upTo: before.upTo,
+    signals: before.signals + step.signals,
+    jobs: before.jobs + jobs.length,
+    runs: before.runs + runs.length,
+    skipped: before.skipped + step.jobs.length + step.runs.length - jobs.length - runs.length,
+    unhandled: before.unhandled + step.unhandled,
+    unopened: before.unopened + step.unopened,
+  };
+  await writeProgress(tx, step, progress);
+  return { progress, news: { ...news, queued: news.queued || jobs.length > 0 } };
+}
+
+async function withoutHandled(tx: Transaction, { jobs, runs }: ReplayStep): Promise<Followers> {
+  const doneJobs = keysOf(
+    await tx.each(
+      handledJobs,
+      jobs.map((job) => ({
+        signal_id: job.sourceEventId ?? '',
+        plugin: job.plugin,
+        command: job.command,
+      })),
+    ),
+    ['signal_id', 'plugin', 'command'],
+  );
+  const doneRuns = keysOf(
+    await tx.each(
+      handledRuns,
+      runs.map((run) => ({ signal_id: run.sourceEventId ?? '', pipeline: run.pipeline })),
+    ),
+    ['signal_id', 'pipeline'],
+  );
+  const isNewJob = ({ sourceEventId, plugin, command }: JobDraft): boolean =>
+    !doneJobs.has(JSON.stringify([sourceEventId, plugin, command]));
+  const isNewRun = ({ sourceEventId, pipeline }: RunDraft): boolean =>
+    !doneRuns.has(JSON.stringify([sourceEventId, pipeline]));
+  return { jobs: jobs.filter(isNewJob), runs: runs.filter(isNewRun) };
+}
+
+function keysOf(
+  rows: Awaited<ReturnType<Transaction['each']>>,
+  columns: readonly string[],
+): ReadonlySet<string> {
+  return new Set(rows.map((row) => JSON.stringify(columns.map((column) => text(row, column)))));
+}
+
+const handledJobs = defineRows({
+  columns: { signal_id: 'text', plugin: 'text', command: 'text' },
+  sql: (r, d) =>
+    `select q.signal_id, q.plugin, q.command from ${r.lateral(
+      `select j.source_event_id as signal_id, j.plugin, j.command from ${d.table('job_queue')} j
+        where j.source_event_id = ${r('signal_id')} and j.plugin = ${r('plugin')}
+          and j.command = ${r('command')}
+          and (j.completed_at is null or j.status = 'succeeded') limit 1`,
+    )}`,
+});
+
+const handledRuns = defineRows({
+  columns: { signal_id: 'text', pipeline: 'text' },
+  sql: (r, d) =>
+    `select q.signal_id, q.pipeline from ${r.lateral(
+      `select p.source_event_id as signal_id, p.pipeline from ${d.table('pipeline_runs')} p
+        where p.source_event_id = ${r('signal_id')} and p.pipeline = ${r('pipeline')}
+          and (p.completed_at is null or p.status = 'succeeded') limit 1`,
+    )}`,
+});

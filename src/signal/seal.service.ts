@@ -1,0 +1,81 @@
+import { DuctileError, messageOf } from '../base/errors.ts';
+import type { Json } from '../base/json.ts';
+import type { Log } from '../base/log.ts';
+import { parseJson } from '../base/parse-json.ts';
+import type { Sealed } from '../base/seal.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { isMasked, maskData } from './mask.ts';
+import type { Signal } from './signal.ts';
+import { purposes, type Vault } from '../access/vault.service.ts';
+
+/** What a signal may show of what it says, and the whole of it, sealed, where that is less. */
+export interface Kept {
+  /** JSON text. */
+  readonly data: string;
+  /** Where something was masked. */
+  readonly redacted: readonly string[];
+  readonly sealed?: Sealed;
+}
+
+/** `text`: the payload as JSON, where somebody has that already. */
+export type Keep = (payload: Json, signalId: string, text?: string) => Kept;
+
+/** Nothing is sealed: what was masked is gone. */
+export const keepMasked: Keep = (payload, _, text) => {
+  const { value, paths } = maskData(payload, 'data');
+  const isWhole = text !== undefined && value === payload;
+  return { data: isWhole ? text : JSON.stringify(value), redacted: paths };
+};
+
+/** Signals are read by many and kept for long; what was masked in one can still be replayed. */
+export function makeKeep(vault: Pick<Vault, 'seal'>, log: Log): Keep {
+  let isTold = false;
+  return (payload, signalId, text = JSON.stringify(payload)) => {
+    const kept = keepMasked(payload, signalId, text);
+    if (kept.redacted.length === 0) return kept;
+    try {
+      const sealed = vault.seal(text, purposes.payload(signalId));
+      return { ...kept, sealed };
+    } catch (error) {
+      // The work itself is done and counts; only its replay is lost.
+      if (!isTold)
+        log.warn('what signals do not show cannot be sealed', { error: messageOf(error) });
+      isTold = true;
+      return kept;
+    }
+  };
+}
+
+/** What a signal said when it was emitted, or why that cannot be told any more. */
+export type Exact = { readonly payload: Json } | { readonly refused: DuctileError };
+
+/** For whoever handles signals again: what they said, in their order. */
+export async function readExact(
+  signals: readonly Signal[],
+  ledger: Pick<Ledger, 'sealedPayloads'>,
+  vault: Pick<Vault, 'open'>,
+): Promise<Exact[]> {
+  const masked = signals.filter(({ metadata }) => isMasked(metadata)).map(({ id }) => id);
+  const rows = masked.length === 0 ? [] : await ledger.sealedPayloads(masked);
+  const sealedOf = new Map(rows.map(({ signalId, sealed }) => [signalId, sealed]));
+  return signals.map((signal) =>
+    isMasked(signal.metadata)
+      ? openOne(signal.id, sealedOf.get(signal.id), vault)
+      : { payload: parseJson(signal.data) as Json },
+  );
+}
+
+function openOne(id: string, sealed: Sealed | undefined, vault: Pick<Vault, 'open'>): Exact {
+  try {
+    if (sealed === undefined) throw unsealed(id);
+    return { payload: parseJson(vault.open(sealed, purposes.payload(id))) as Json };
+  } catch (error) {
+    if (error instanceof DuctileError) return { refused: error };
+    throw error;
+  }
+}
+
+function unsealed(id: string): DuctileError {
+  const message = `signal ${id} was masked, and what it said was not sealed`;
+  return new DuctileError('SIGNAL_MASKED', message, { place: id });
+}

@@ -1,0 +1,299 @@
+import { PLAIN_METADATA, type Signal, type SignalDraft } from './signal.ts';
+import {
+  defineRows,
+  type Dialect,
+  type Row,
+  type RowsWriter,
+  type Session,
+  type Transaction,
+} from '../ledger/dialect.ts';
+import type { SignalFilter, SignalGroup } from './types.ts';
+import { insertAsked } from '../directive/asked.sql.ts';
+import { insertSealedPayloads } from '../access/credential.sql.ts';
+import { int, intOrNull, text, textOrNull, whichOf } from '../job/job-row.sql.ts';
+import { FROM_THE_START_AGAIN } from '../pipeline/run/wake-from.sql.ts';
+import { orderOf, Where } from '../ledger/where.ts';
+
+export function insertSignals(tx: Transaction, signals: readonly SignalDraft[]): void {
+  tx.send(insert, signals.map(toRow));
+  insertSealedPayloads(tx, signals);
+  wakeWaiting(tx, signals);
+  ask(tx, signals);
+}
+
+/** The same, and says whether a branch waited for one of them, so that somebody should look at it. */
+export async function insertAndWake(
+  tx: Transaction,
+  signals: readonly SignalDraft[],
+): Promise<boolean> {
+  tx.send(insert, signals.map(toRow));
+  insertSealedPayloads(tx, signals);
+  const woken = tx.each(wakeTold, firstOfEach(signals));
+  ask(tx, signals);
+  return (await woken).length > 0;
+}
+
+/**
+ * Adds those whose key and provider's id nobody of their source has had; says which, and whether a
+ * branch waited for one of them.
+ */
+export async function insertNewSignals(
+  tx: Transaction,
+  signals: readonly SignalDraft[],
+): Promise<{ readonly added: readonly SignalDraft[]; readonly areAwaited: boolean }> {
+  const added = whichOf(signals, await tx.each(insertNew, signals.map(toRow)));
+  insertSealedPayloads(tx, added);
+  const woken = tx.each(wakeTold, firstOfEach(added));
+  ask(tx, added);
+  return { added, areAwaited: (await woken).length > 0 };
+}
+
+/** What signals ask for is recorded with them; that it was asked for asks for nothing. */
+function ask(tx: Transaction, signals: readonly SignalDraft[]): void {
+  const { asksOf } = tx;
+  if (asksOf === undefined) return;
+  const asked = signals.flatMap((signal) => (signal.isQuiet === true ? [] : asksOf(signal)));
+  if (asked.length === 0) return;
+  insertAsked(tx, asked);
+  tx.send(
+    insert,
+    asked.map(({ signal }) => toRow(signal)),
+  );
+}
+
+function wakeWaiting(tx: Transaction, signals: readonly SignalDraft[]): void {
+  tx.send(wake, firstOfEach(signals));
+}
+
+/** Of each type, in one order for everybody, so that two of them cannot wait for each other. */
+function firstOfEach(signals: readonly SignalDraft[]): { type: string; id: string }[] {
+  const first = new Map<string, string>();
+  for (const { id, type } of signals) if (!first.has(type)) first.set(type, id);
+  const found = [...first].map(([type, id]) => ({ type, id }));
+  return found.length === 1 ? found : found.toSorted((a, b) => (a.type < b.type ? -1 : 1));
+}
+
+/** Branches that wait for such a signal are looked at; from which one on, they remember. */
+const wake = defineRows({ columns: { type: 'text', id: 'text' }, sql: wakeBranches });
+const wakeTold = defineRows({
+  columns: { type: 'text', id: 'text' },
+  sql: (r, d) => `${wakeBranches(r, d)} returning 1 as one`,
+});
+
+function wakeBranches(r: RowsWriter, d: Dialect): string {
+  return `update ${d.table('run_branches')} set
+      due_at = case when run_branches.claim_token is null then ${d.now} else run_branches.due_at end,
+      wake_from = (select case when run_branches.wake_from < s.seq
+        or run_branches.wake_from >= ${FROM_THE_START_AGAIN} then run_branches.wake_from
+        else s.seq end from ${d.table('signals')} s where s.id = ${r('id')})
+    ${r.from}
+    where run_branches.waits_for = ${r('type')} and run_branches.waits_for is not null`;
+}
+
+const columns = {
+  id: 'text',
+  type: 'text',
+  source: 'text',
+  subject_type: 'text',
+  subject_id: 'text',
+  data: 'text',
+  metadata: 'text',
+  hops: 'int',
+  correlation_id: 'text',
+  inherits: 'int',
+  causation_id: 'text',
+  visibility: 'text',
+  dedupe_key: 'text',
+  source_event_id: 'text',
+  job_id: 'text',
+  job_attempt: 'int',
+  event_index: 'int',
+  occurred_at: 'text',
+} as const;
+
+function insertInto(r: RowsWriter, d: Dialect): string {
+  return `insert into ${d.table('signals')}
+    (id, type, source, subject_type, subject_id, data, metadata, hops, correlation_id,
+      causation_id, visibility, dedupe_key, source_event_id, job_id, job_attempt, event_index,
+      occurred_at, inserted_at)
+    ${r.values(`${r('id')}, ${r('type')}, ${r('source')}, ${r('subject_type')}, ${r('subject_id')},
+      ${r('data')}, ${r('metadata')}, ${r('hops')},
+      case when ${r('inherits')} = 0 then ${r('correlation_id')} else ${inherited(r, d)} end,
+      ${r('causation_id')}, ${r('visibility')}, ${r('dedupe_key')}, ${r('source_event_id')},
+      ${r('job_id')}, ${r('job_attempt')}, ${r('event_index')},
+      coalesce(${r('occurred_at')}, ${d.now}), ${d.now}`)}`;
+}
+
+/** What a chain began with names all of it: the signal before, or the one that caused its first job. */
+function inherited(r: RowsWriter, d: Dialect): string {
+  const signals = d.table('signals');
+  return `coalesce(
+    (select c.correlation_id from ${signals} c where c.id = ${r('causation_id')}),
+    ${chainOf(d, () => r('correlation_id'))})`;
+}
+
+/** The name of the chain that a job began: that of the signal which caused it, else its own id. */
+export function chainOf(d: Dialect, root: () => string): string {
+  return `coalesce((select c.correlation_id from ${d.table('job_queue')} j
+    join ${d.table('signals')} c on c.id = j.source_event_id where j.id = ${root()}), ${root()})`;
+}
+
+/** A signal that is already there is the same one, told again after a lost answer. */
+const insert = defineRows({
+  columns,
+  sql: (r, d) => `${insertInto(r, d)} on conflict (id) do nothing`,
+});
+
+/** Who comes second waits for the end of who came first, and adds nothing when that was committed. */
+const insertNew = defineRows({
+  columns,
+  tells: 'id',
+  sql: (r, d) => `${insertInto(r, d)} on conflict do nothing`,
+});
+
+function toRow(signal: SignalDraft): Row {
+  const hasCause = signal.causationId !== undefined || signal.jobId !== undefined;
+  return {
+    id: signal.id,
+    type: signal.type,
+    source: signal.source,
+    subject_type: signal.subjectType ?? null,
+    subject_id: signal.subjectId ?? null,
+    data: signal.data,
+    metadata: signal.metadata ?? PLAIN_METADATA,
+    hops: signal.hops,
+    correlation_id: signal.correlationId,
+    inherits: hasCause && signal.isCorrelated !== true ? 1 : 0,
+    causation_id: signal.causationId ?? null,
+    visibility: signal.visibility ?? 'internal',
+    dedupe_key: signal.dedupeKey ?? null,
+    source_event_id: signal.sourceEventId ?? null,
+    job_id: signal.jobId ?? null,
+    job_attempt: signal.jobAttempt ?? null,
+    event_index: signal.eventIndex ?? null,
+    occurred_at: signal.occurredAt ?? null,
+  };
+}
+
+/** Whether a branch waits for one of them, so that somebody should look at it soon. */
+export async function areAwaited(
+  tx: Transaction,
+  signals: readonly SignalDraft[],
+): Promise<boolean> {
+  const types = [...new Set(signals.map(({ type }) => type))];
+  const rows = await tx.each(
+    selectAwaited,
+    types.map((type) => ({ type })),
+  );
+  return rows.length > 0;
+}
+
+const selectAwaited = defineRows({
+  columns: { type: 'text' },
+  sql: (r, d) =>
+    `select q.one from ${r.lateral(
+      `select 1 as one from ${d.table('run_branches')} b
+      where b.waits_for = ${r('type')} and b.waits_for is not null limit 1`,
+    )}`,
+});
+
+export async function listSignals(session: Session, filter: SignalFilter): Promise<Signal[]> {
+  const where = whereSignals(filter);
+  const order = orderOf(filter);
+  const page = `select * from ${session.dialect.table('signals')} where ${where.text}
+    ${order} limit ?`;
+  const values = [...where.values, filter.limit];
+  const { bytesMax } = filter;
+  const rows = await (bytesMax === undefined
+    ? session.run(page, values)
+    : session.run(
+        `select * from (select page.*, sum(length(data)) over (${order}) - length(data) as before
+          from (${page}) page) measured where before < ? ${order}`,
+        [...values, bytesMax],
+      ));
+  return rows.map(toSignal);
+}
+
+/** How many there are of each kind, among the oldest that fit. */
+export async function groupSignals(session: Session, filter: SignalFilter): Promise<SignalGroup[]> {
+  const where = whereSignals(filter);
+  const rows = await session.run(
+    `select source, type, count(*) as n from (select source, type
+        from ${session.dialect.table('signals')} where ${where.text} order by seq limit ?) found
+      group by source, type order by source, type`,
+    [...where.values, filter.limit],
+  );
+  return rows.map((row) => ({
+    source: text(row, 'source'),
+    type: text(row, 'type'),
+    count: int(row, 'n'),
+  }));
+}
+
+function whereSignals(filter: SignalFilter): Where {
+  const where = new Where().equals({
+    id: filter.id,
+    type: filter.type,
+    source: filter.source,
+    subject_type: filter.subjectType,
+    subject_id: filter.subjectId,
+    correlation_id: filter.correlationId,
+    causation_id: filter.causationId,
+    dedupe_key: filter.dedupeKey,
+    source_event_id: filter.sourceEventId,
+    job_id: filter.jobId,
+    visibility: filter.visibility,
+  });
+  if (filter.idPrefix !== undefined) {
+    where.and('id >= ? and id < ?', filter.idPrefix, `${filter.idPrefix}~`);
+  }
+  if (filter.from !== undefined) where.and('occurred_at >= ?', filter.from);
+  if (filter.to !== undefined) where.and('occurred_at < ?', filter.to);
+  if (filter.upToSeq !== undefined) where.and('seq <= ?', filter.upToSeq);
+  if (filter.beforeSeq !== undefined) {
+    where.and(filter.order === 'oldest' ? 'seq > ?' : 'seq < ?', filter.beforeSeq);
+  }
+  return where;
+}
+
+export function toSignal(row: Row): Signal {
+  return {
+    seq: int(row, 'seq'),
+    id: text(row, 'id'),
+    type: text(row, 'type'),
+    source: text(row, 'source'),
+    subjectType: textOrNull(row, 'subject_type'),
+    subjectId: textOrNull(row, 'subject_id'),
+    data: text(row, 'data'),
+    metadata: text(row, 'metadata'),
+    hops: int(row, 'hops'),
+    correlationId: text(row, 'correlation_id'),
+    causationId: textOrNull(row, 'causation_id'),
+    visibility: text(row, 'visibility'),
+    jobId: textOrNull(row, 'job_id'),
+    jobAttempt: intOrNull(row, 'job_attempt'),
+    eventIndex: intOrNull(row, 'event_index'),
+    dedupeKey: textOrNull(row, 'dedupe_key'),
+    sourceEventId: textOrNull(row, 'source_event_id'),
+    occurredAt: text(row, 'occurred_at'),
+    insertedAt: text(row, 'inserted_at'),
+  };
+}
+
+/** Whether only administrators see the signal that caused a job, or the run that it is a step of. */
+export async function isForAdmins(
+  tx: Transaction,
+  {
+    sourceEventId,
+    runId,
+  }: { readonly sourceEventId: string | null; readonly runId: string | null },
+): Promise<boolean> {
+  if (sourceEventId === null && runId === null) return false;
+  const { dialect } = tx;
+  const rows = await tx.run(
+    `select 1 as one from ${dialect.table('signals')} where visibility = 'admin_only'
+      and id in (?, (select source_event_id from ${dialect.table('pipeline_runs')} where id = ?))`,
+    [sourceEventId, runId],
+  );
+  return rows.length > 0;
+}

@@ -1,0 +1,108 @@
+import type { Timestamp } from '../base/clock.ts';
+import type { Signal, SignalDraft } from './signal.ts';
+import type { Followers, RunNews } from '../pipeline/run/types.ts';
+
+/** What a ledger can do with signals. Those of attempts come with `settle`. */
+export interface SignalVerbs {
+  /**
+   * Records what somebody reports, each with all that follows from it; what was reported before is
+   * told, and leads to nothing. Committed when it resolves.
+   */
+  emit(emissions: readonly Emission[]): Promise<Emitted>;
+  /**
+   * Lets some signals be handled once more, one step of a directive that a process executes; undefined
+   * when that is not its any more. What it did so far is kept in the same commit.
+   */
+  replay(step: ReplayStep): Promise<Replayed | undefined>;
+  signals(filter: SignalFilter): Promise<Signal[]>;
+  /** How many there are of each source and type, among the oldest that fit. */
+  signalGroups(filter: SignalFilter): Promise<SignalGroup[]>;
+}
+
+/** The jobs carry no dedupe keys: the signal itself is there once. */
+export interface Emission extends Followers {
+  readonly signal: SignalDraft;
+  /** Baggage that its jobs and runs begin with. */
+  readonly contexts?: readonly { readonly id: string; readonly accumulated: string }[];
+  /** If it was reported before, it is handled again all the same. */
+  readonly rerun?: boolean;
+}
+
+export interface ReplayStep extends Followers, Pick<Emission, 'contexts'> {
+  readonly directiveId: string;
+  readonly processId: string;
+  /** Also what was done well, or is under way, for the same signal. */
+  readonly force: boolean;
+  readonly before: ReplayProgress;
+  /** The last signal of this step. */
+  readonly cursor: number;
+  /** Of this step: how many there are, and how many of them nothing handles. */
+  readonly signals: number;
+  readonly unhandled: number;
+  /** Of this step: what was masked in them cannot be opened, so they were left out. */
+  readonly unopened: number;
+}
+
+/** How far a replay is, and what it has done. */
+export interface ReplayProgress {
+  /** The last signal that was looked at, and the last one that was there when it began. */
+  readonly cursor: number;
+  readonly upTo: number;
+  readonly signals: number;
+  readonly jobs: number;
+  readonly runs: number;
+  /** Jobs and runs that were left out, because the like was done well or is under way. */
+  readonly skipped: number;
+  readonly unhandled: number;
+  /** Signals that were left out, because what was masked in them cannot be opened. */
+  readonly unopened: number;
+}
+
+export interface Replayed {
+  readonly progress: ReplayProgress;
+  readonly news: RunNews;
+}
+
+export interface Emitted {
+  /** One for each emission, in their order. */
+  readonly told: readonly ToldSignal[];
+  readonly news: RunNews;
+}
+
+export interface ToldSignal {
+  readonly signalId: string;
+  /** False when it was there before. */
+  readonly created: boolean;
+}
+
+export interface SignalFilter {
+  readonly id?: string;
+  /** Only ids that begin so. */
+  readonly idPrefix?: string;
+  readonly type?: string;
+  readonly source?: string;
+  readonly subjectType?: string;
+  readonly subjectId?: string;
+  readonly correlationId?: string;
+  readonly causationId?: string;
+  readonly dedupeKey?: string;
+  readonly sourceEventId?: string;
+  readonly jobId?: string;
+  readonly visibility?: 'internal' | 'admin_only';
+  /** Happened not before, and before. */
+  readonly from?: Timestamp;
+  readonly to?: Timestamp;
+  readonly upToSeq?: number;
+  /** Keyset page: rows behind this one, in the order of the list. */
+  readonly beforeSeq?: number;
+  readonly order?: 'newest' | 'oldest';
+  /** No more than this much text in data; one is read however large it is. */
+  readonly bytesMax?: number;
+  readonly limit: number;
+}
+
+export interface SignalGroup {
+  readonly source: string;
+  readonly type: string;
+  readonly count: number;
+}

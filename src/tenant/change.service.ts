@@ -1,0 +1,279 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { DuctileError, messageOf } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { probe } from '../base/probe.ts';
+import {
+  createTenantType,
+  deleteTenantType,
+  limitTenantType,
+  resumeTenantType,
+  suspendTenantType,
+  type LimitParams,
+  type NewTenant,
+  type TenantChoice,
+  type TenantDeletion,
+  type TenantLimitParams,
+} from './change-directives.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { schemaVersion } from '../ledger/migrate.ts';
+import { openLedger } from '../ledger/open.ts';
+import { openToLook, schemaOf } from '../ledger/open-readonly.ts';
+import { hostIn, removeLedger, tenantPlace, type RootPlace } from '../ledger/tenant-location.ts';
+import type { TenantLimits, TenantRow, TenantStatus } from './types.ts';
+import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
+import type { Directives } from '../directive/request.service.ts';
+import type { Tenants } from '../engine/engine.ts';
+
+export interface TenantSeams {
+  /** The root one. */
+  readonly ledger: Ledger;
+  readonly state: () => RootPlace;
+  readonly tenants: Tenants;
+  readonly reapAfterMs: () => number;
+  /** Throws when plugins of one could look into what is another's. */
+  readonly refuseUnisolated: () => void;
+}
+
+/** Between two looks whether the other hosts have left. */
+const LOOK_MS = 200;
+
+/** Those about tenants, for the root ledger alone. */
+export function registerTenantDirectives(directives: Directives, seams: TenantSeams): void {
+  directives.registerDirective(createDirective(seams));
+  directives.registerDirective(
+    statusDirective(seams, suspendTenantType, { from: 'active', to: 'suspended' }),
+  );
+  directives.registerDirective(
+    statusDirective(seams, resumeTenantType, { from: 'suspended', to: 'active' }),
+  );
+  directives.registerDirective(limitDirective(seams));
+  directives.registerDirective(deleteDirective(seams));
+}
+
+function createDirective(seams: TenantSeams): DirectiveDefinition<NewTenant> {
+  const { ledger, refuseUnisolated } = seams;
+  return {
+    ...createTenantType,
+    async plan({ slug }) {
+      refuseUnisolated();
+      await refuseTaken(seams, slug);
+      const place = tenantPlace(seams.state(), slug);
+      const where = place.kind === 'sqlite' ? `the file ${place.path}` : `schema ${place.schema}`;
+      return [`A tenant ${slug} would be made, with its ledger in ${where}.`];
+    },
+    async execute({ slug, title = slug, ...params }, { actor }) {
+      const draft = { slug, title, limits: mergeLimits(noLimits, params), createdBy: actor };
+      const isNew = await ledger.addTenant(draft);
+      if (!isNew) await refuseTaken(seams, slug);
+      probe('tenant.before-ledger');
+      await makeTenantLedger(seams, slug);
+      probe('tenant.after-ledger');
+      await ledger.moveTenant(slug, ['creating'], 'active');
+      return { slug, status: 'active' };
+    },
+    after: () => seams.tenants.soon(),
+  };
+}
+
+/** One that was being made when its process died is made to the end. */
+async function refuseTaken({ ledger }: TenantSeams, slug: string): Promise<void> {
+  const known = await ledger.tenant(slug);
+  if (known === undefined || known.status === 'creating') return;
+  throw new DuctileError('TENANT_EXISTS', `there is a tenant ${slug} already`, { place: 'slug' });
+}
+
+/** What is there under its name and is not its own belongs to somebody else. */
+async function makeTenantLedger({ ledger, state }: TenantSeams, slug: string): Promise<void> {
+  const place = tenantPlace(state(), slug);
+  const epoch = (await ledger.meta('epoch')) ?? '';
+  const mark = `${epoch} ${slug}`;
+  const isThere = (await schemaOf(place)) !== undefined;
+  const own = await openLedger(place);
+  try {
+    const found = await own.meta('tenant_of');
+    // Unmarked and empty is what whoever was interrupted here has left.
+    const isOurs = found === mark || (found === undefined && (!isThere || (await isEmpty(own))));
+    if (!isOurs) {
+      const message = `the place of its ledger is taken by something else`;
+      throw new DuctileError('TENANT_EXISTS', message, { place: nameOf(place) });
+    }
+    await own.setMeta('tenant_of', mark);
+  } finally {
+    await own.close();
+  }
+  await ledger.noteTenantSchema(slug, { version: schemaVersion, error: null });
+}
+
+async function isEmpty(own: Ledger): Promise<boolean> {
+  const [jobs, signals, directives] = await Promise.all([
+    own.jobs({ limit: 1 }),
+    own.signals({ limit: 1 }),
+    own.directives({ limit: 1 }),
+  ]);
+  return jobs.length + signals.length + directives.length === 0;
+}
+
+function nameOf(place: ReturnType<typeof tenantPlace>): string {
+  return place.kind === 'sqlite' ? place.path : place.schema;
+}
+
+function statusDirective(
+  { ledger, tenants }: TenantSeams,
+  type: typeof suspendTenantType,
+  { from, to }: { readonly from: TenantStatus; readonly to: TenantStatus },
+): DirectiveDefinition<TenantChoice> {
+  return {
+    ...type,
+    async plan({ slug }) {
+      const { status } = await mustFind(ledger, slug);
+      if (status === to) return [`It is ${to} already; nothing would change.`];
+      if (status !== from) throw notPossible(slug, status);
+      return to === 'suspended'
+        ? [`${slug} could do nothing new, and no job of it would start; running ones would go on.`]
+        : [`Work of ${slug} would be accepted and started again.`];
+    },
+    async execute({ slug }) {
+      const isMoved = await ledger.moveTenant(slug, [from], to);
+      const { status } = await mustFind(ledger, slug);
+      if (!isMoved && status !== to) throw notPossible(slug, status);
+      return { slug, status };
+    },
+    after: async ({ slug }) => {
+      // What waits in it may be started now, here and elsewhere.
+      if (to === 'active') await ledger.noteTenantDue(slug, 'now');
+      ledger.hint();
+      tenants.soon();
+    },
+  };
+}
+
+function limitDirective({ ledger, tenants }: TenantSeams): DirectiveDefinition<TenantLimitParams> {
+  return {
+    ...limitTenantType,
+    async plan({ slug, ...params }) {
+      const { limits: before } = await mustFind(ledger, slug);
+      const after = mergeLimits(before, params);
+      return [`${slug} would have ${describeLimits(after)}; it has ${describeLimits(before)}.`];
+    },
+    async execute({ slug, ...params }) {
+      const { limits: before } = await mustFind(ledger, slug);
+      const after = mergeLimits(before, params);
+      await ledger.setTenantLimits(slug, after);
+      return { slug, limits: showLimits(after) };
+    },
+    after: () => {
+      ledger.hint();
+      tenants.soon();
+    },
+  };
+}
+
+function deleteDirective(seams: TenantSeams): DirectiveDefinition<TenantDeletion> {
+  const { ledger, tenants } = seams;
+  return {
+    ...deleteTenantType,
+    async plan({ slug }) {
+      const { title } = await mustFind(ledger, slug);
+      return [
+        `The tenant ${slug} (${title}) would be removed: ${await countJobs(seams, slug)}.`,
+        'Its ledger, tokens, credentials and installations would be gone. This cannot be undone.',
+      ];
+    },
+    async execute({ slug }, asked) {
+      // Somebody who was interrupted may have removed it to the end.
+      if ((await ledger.tenant(slug)) === undefined) return { slug, deleted: true };
+      await ledger.moveTenant(slug, ['creating', 'active', 'suspended'], 'deleting');
+      ledger.hint();
+      await tenants.seclude(slug);
+      try {
+        await everybodyLeft(seams, slug, asked);
+        probe('tenant.before-removal');
+        await removeLedger(tenantPlace(seams.state(), slug));
+        probe('tenant.after-removal');
+        await ledger.forgetTenant(slug);
+      } finally {
+        tenants.release(slug);
+      }
+      return { slug, deleted: true };
+    },
+  };
+}
+
+/** One that cannot be read can be removed all the same. */
+async function countJobs({ state }: TenantSeams, slug: string): Promise<string> {
+  const place = tenantPlace(state(), slug);
+  try {
+    if ((await schemaOf(place)) === undefined) return 'it has no ledger yet';
+    const own = await openToLook(place);
+    try {
+      const { ready, delayed, running } = await own.counts();
+      return `${ready + delayed} jobs wait in it, ${running} run`;
+    } finally {
+      await own.close();
+    }
+  } catch (error) {
+    return `what is in it cannot be told (${messageOf(error)})`;
+  }
+}
+
+/** Other hosts leave it when they see that it is being deleted; those that are silent are dead. */
+async function everybodyLeft(seams: TenantSeams, slug: string, { signal }: Asked): Promise<void> {
+  const { state, reapAfterMs } = seams;
+  const place = tenantPlace(state(), slug);
+  const deadline = performance.now() + limits.tenantLeaveMs;
+  for (;;) {
+    const host = await hostIn(place, reapAfterMs());
+    if (host === undefined) return;
+    if (performance.now() > deadline) {
+      const message = `${slug} is still in use by a process on ${host}`;
+      throw new DuctileError('TENANT_UNAVAILABLE', message, {
+        hint: 'Stop that process, or wait until it is known to be dead; then delete it again.',
+      });
+    }
+    await sleep(LOOK_MS, undefined, { signal });
+  }
+}
+
+async function mustFind(ledger: Ledger, slug: string): Promise<TenantRow> {
+  const found = await ledger.tenant(slug);
+  if (found !== undefined) return found;
+  throw new DuctileError('TENANT_NOT_FOUND', `there is no tenant ${slug}`, { place: 'slug' });
+}
+
+function notPossible(slug: string, status: TenantStatus): DuctileError {
+  return new DuctileError('TENANT_UNAVAILABLE', `${slug} is ${status}`, { place: 'slug' });
+}
+
+const noLimits: TenantLimits = {
+  workers: null,
+  queueLength: null,
+  signalsPerMinute: null,
+  storageBytes: null,
+};
+
+/** What is not named stays as it is. */
+function mergeLimits(before: TenantLimits, params: LimitParams): TenantLimits {
+  const pick = (given: number | null | undefined, was: number | null) =>
+    given === undefined ? was : given;
+  return {
+    workers: pick(params.workers, before.workers),
+    queueLength: pick(params.queue_length, before.queueLength),
+    signalsPerMinute: pick(params.signals_per_minute, before.signalsPerMinute),
+    storageBytes: pick(params.storage_bytes, before.storageBytes),
+  };
+}
+
+export function showLimits(given: TenantLimits) {
+  return {
+    workers: given.workers,
+    queue_length: given.queueLength,
+    signals_per_minute: given.signalsPerMinute,
+    storage_bytes: given.storageBytes,
+  } satisfies JsonObject;
+}
+
+function describeLimits(given: TenantLimits): string {
+  const set = Object.entries(showLimits(given)).filter(([, value]) => value !== null);
+  return set.length === 0 ? 'no limits' : set.map(([name, value]) => `${name} ${value}`).join(', ');
+}

@@ -1,0 +1,71 @@
+import { statSync } from 'node:fs';
+import { catalogue } from '../base/errors.ts';
+import { isObject } from '../base/json.ts';
+import type { Config } from '../config/config.ts';
+import { toFinding, type Finding, type Severity } from '../config/findings.ts';
+import type { Reading } from '../config/load.ts';
+import { makeProblem } from '../config/problem.ts';
+import { describeIsolation, type IsolationState } from '../plugin/isolation.ts';
+import type { Context } from '../operation/context.ts';
+
+/** Names the isolation tier where there are tenants, or a configuration that wants isolation. */
+export function findTier(
+  { config, document }: Reading,
+  context: Context,
+  isThere: boolean,
+): Finding[] {
+  if (config === undefined) return [];
+  const { place } = context;
+  const isWanted = Object.keys(config.pluginIsolation).length > 0;
+  const isMeant = isObject(document.value) && 'tenants' in document.value;
+  if (!isMeant && !isThere && !isWanted) return [];
+  const state = place === undefined ? context.engine.isolation() : place.isolation?.(config);
+  if (state === undefined) return [];
+  const tenants = isMeant || isThere ? [findTenantTier(config, state, isThere)] : [];
+  return [...tenants, ...findUnconfined(config, state), ...findUnreadable(config, state)];
+}
+
+const OTHERS_READ = 0o005;
+
+/** Under a user id of their own, confined processes read only what everyone may read. */
+function findUnreadable(config: Config, { hasOwnUser }: IsolationState): Finding[] {
+  if (!hasOwnUser) return [];
+  return config.pluginRoots.flatMap(({ path, place }) => {
+    const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? OTHERS_READ;
+    if ((mode & OTHERS_READ) === OTHERS_READ) return [];
+    const message = `names ${path}, which confined plugins can't read under their own user ids`;
+    const hint = `Run: chmod -R o+rX ${path}`;
+    return [toFinding('warning', 'security', makeProblem(place, 'plugin_roots', message, hint))];
+  });
+}
+
+function findTenantTier(config: Config, state: IsolationState, isThere: boolean): Finding {
+  const report = (severity: Severity, message: string, hint: string) =>
+    toFinding(severity, 'security', makeProblem(config.file, 'tenants.trust', message, hint));
+  const tier = describeIsolation(state);
+  if (config.tenants.trust === 'shared') {
+    const hint = 'Set it to isolated unless all tenants trust each other.';
+    return report('warning', 'is shared: plugin processes of tenants are not isolated', hint);
+  }
+  if (state.tier === 'none') {
+    const severity = isThere ? 'error' : 'warning';
+    const message = `is isolated, and this host has no tier: ${tier}`;
+    return report(severity, message, catalogue.TENANT_NOT_ISOLATED.hint);
+  }
+  const isWeak = state.tier === 'landlock' && !state.hasOwnUser;
+  const hint = isWeak
+    ? 'Allow user namespaces, or run the service as root, for a stronger tier.'
+    : 'No action is needed.';
+  return report(isWeak ? 'warning' : 'info', `is isolated, by this tier: ${tier}`, hint);
+}
+
+/** Plugins that the configuration confines, and that therefore can't run here. */
+function findUnconfined(config: Config, state: IsolationState): Finding[] {
+  if (state.tier !== 'none') return [];
+  return Object.keys(config.pluginIsolation).map((name) => {
+    const key = `plugins.${name}.isolation`;
+    const message = `is set, and this host has no tier: ${describeIsolation(state)}`;
+    const { hint } = catalogue.PLUGIN_NOT_ISOLATED;
+    return toFinding('error', 'security', makeProblem(config.file, key, message, hint));
+  });
+}

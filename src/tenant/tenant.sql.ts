@@ -1,0 +1,227 @@
+import { fromTimestamp, type Timestamp } from '../base/clock.ts';
+import type { Row, Session, Transaction } from '../ledger/dialect.ts';
+import type {
+  DueTenants,
+  TenantDraft,
+  TenantKeyKind,
+  TenantLimits,
+  TenantRow,
+  TenantSchema,
+  TenantStatus,
+} from './types.ts';
+import { intOrNull, text, textOrNull } from '../job/job-row.sql.ts';
+
+export async function listTenants(session: Session): Promise<TenantRow[]> {
+  const rows = await session.run(`select * from ${session.dialect.table('tenants')} order by slug`);
+  return rows.map(toTenant);
+}
+
+export async function findTenant(session: Session, slug: string): Promise<TenantRow | undefined> {
+  const [row] = await session.run(
+    `select * from ${session.dialect.table('tenants')} where slug = ?`,
+    [slug],
+  );
+  return row === undefined ? undefined : toTenant(row);
+}
+
+export async function addTenant(tx: Transaction, draft: TenantDraft): Promise<boolean> {
+  const { dialect: d } = tx;
+  const { workers, queueLength, signalsPerMinute, storageBytes } = draft.limits;
+  const made = await tx.run(
+    `insert into ${d.table('tenants')} (slug, title, status, workers, queue_length,
+        signals_per_minute, storage_bytes, created_by, created_at, updated_at)
+      values (?, ?, 'creating', ?, ?, ?, ?, ?, ${d.now}, ${d.now})
+      on conflict (slug) do nothing returning slug`,
+    [
+      draft.slug,
+      draft.title,
+      workers,
+      queueLength,
+      signalsPerMinute,
+      storageBytes,
+      draft.createdBy,
+    ],
+  );
+  return made.length > 0;
+}
+
+export async function moveTenant(
+  tx: Transaction,
+  slug: string,
+  from: readonly TenantStatus[],
+  to: TenantStatus,
+): Promise<boolean> {
+  const moved = await tx.run(
+    `update ${tx.dialect.table('tenants')} set status = ?, updated_at = ${tx.dialect.now}
+        ${to === 'active' ? `, due_at = ${tx.dialect.now}` : ''}
+      where slug = ? and status in (${from.map(() => '?').join(', ')}) returning slug`,
+    [to, slug, ...from],
+  );
+  return moved.length > 0;
+}
+
+export async function setTenantLimits(
+  tx: Transaction,
+  slug: string,
+  { workers, queueLength, signalsPerMinute, storageBytes }: TenantLimits,
+): Promise<boolean> {
+  const set = await tx.run(
+    `update ${tx.dialect.table('tenants')} set workers = ?, queue_length = ?,
+        signals_per_minute = ?, storage_bytes = ?, updated_at = ${tx.dialect.now}
+      where slug = ? returning slug`,
+    [workers, queueLength, signalsPerMinute, storageBytes, slug],
+  );
+  return set.length > 0;
+}
+
+export async function forgetTenant(tx: Transaction, slug: string): Promise<void> {
+  await tx.run(`delete from ${tx.dialect.table('tenant_keys')} where slug = ?`, [slug]);
+  await tx.run(`delete from ${tx.dialect.table('tenants')} where slug = ?`, [slug]);
+}
+
+/** The words of the index of those that may be due, so that it is used. */
+const mayBeDue = `due_at is not null and status in ('active', 'suspended')`;
+
+export async function dueTenants(session: Session, limit: number): Promise<DueTenants> {
+  const { dialect: d } = session;
+  const rows = await session.run(
+    `select slug, due_at, (select ${d.now}) as now from ${d.table('tenants')}
+      where ${mayBeDue} order by due_at, slug limit ?`,
+    [limit + 1],
+  );
+  const isDue = (row: Row): boolean => text(row, 'due_at') <= text(row, 'now');
+  const next = rows.find((row) => !isDue(row));
+  const slugs = rows.filter(isDue).map((row) => text(row, 'slug'));
+  return {
+    slugs: slugs.slice(0, limit),
+    nextInMs: next === undefined ? undefined : msUntil(next),
+  };
+}
+
+/** Every tenant that a host may have open: while one is awake, its `due_at` is in the past. */
+export async function awakeTenants(session: Session): Promise<string[]> {
+  const { dialect: d } = session;
+  const rows = await session.run(
+    `select slug from ${d.table('tenants')} where ${mayBeDue} and due_at <= (select ${d.now})`,
+  );
+  return rows.map((row) => text(row, 'slug'));
+}
+
+function msUntil(row: Row): number {
+  return fromTimestamp(text(row, 'due_at')) - fromTimestamp(text(row, 'now'));
+}
+
+/**
+ * Of what several hosts have found to come, the first counts: one that looked before another made
+ * something due must not unsay it.
+ */
+export async function noteTenantDue(
+  tx: Transaction,
+  slug: string,
+  due: 'now' | { readonly at: Timestamp } | null,
+): Promise<void> {
+  const { dialect: d } = tx;
+  if (due === 'now') {
+    await tx.run(
+      `update ${d.table('tenants')} set due_at = ${d.now}
+        where slug = ? and (due_at is null or due_at > (select ${d.now}))`,
+      [slug],
+    );
+    return;
+  }
+  const isFirst = due === null ? '' : 'and due_at < ?';
+  const at = due === null ? [] : [due.at];
+  await tx.run(
+    `update ${d.table('tenants')} set due_at = case
+        when due_at > (select ${d.now}) ${isFirst} then due_at
+        else ${due === null ? 'null' : '?'} end
+      where slug = ?`,
+    [...at, ...at, slug],
+  );
+}
+
+export async function noteAllTenantsDue(tx: Transaction): Promise<void> {
+  const { dialect: d } = tx;
+  await tx.run(
+    `update ${d.table('tenants')} set due_at = (select ${d.now})
+      where status in ('active', 'suspended') and (due_at is null or due_at > (select ${d.now}))`,
+  );
+}
+
+export async function noteTenantSchema(
+  tx: Transaction,
+  slug: string,
+  { version, error }: TenantSchema,
+): Promise<void> {
+  await tx.run(
+    `update ${tx.dialect.table('tenants')} set schema_version = ?, schema_error = ?,
+        schema_at = ${tx.dialect.now} where slug = ?`,
+    [version, error, slug],
+  );
+}
+
+export async function addTenantKey(
+  tx: Transaction,
+  kind: TenantKeyKind,
+  key: string,
+  slug: string,
+): Promise<boolean> {
+  const { dialect: d } = tx;
+  // The root ledger has webhooks of its own, at the same addresses.
+  if (kind === 'hook' && (await isOwnHook(tx, key))) return false;
+  await tx.run(
+    `insert into ${d.table('tenant_keys')} (kind, key, slug, created_at) values (?, ?, ?, ${d.now})
+      on conflict (kind, key) do nothing`,
+    [kind, key, slug],
+  );
+  return (await tenantOfKey(tx, kind, key)) === slug;
+}
+
+async function isOwnHook(tx: Transaction, id: string): Promise<boolean> {
+  const rows = await tx.run(`select id from ${tx.dialect.table('webhooks')} where id = ?`, [id]);
+  return rows.length > 0;
+}
+
+export async function dropTenantKey(
+  tx: Transaction,
+  kind: TenantKeyKind,
+  key: string,
+): Promise<void> {
+  await tx.run(`delete from ${tx.dialect.table('tenant_keys')} where kind = ? and key = ?`, [
+    kind,
+    key,
+  ]);
+}
+
+export async function tenantOfKey(
+  session: Session,
+  kind: TenantKeyKind,
+  key: string,
+): Promise<string | undefined> {
+  const [row] = await session.run(
+    `select slug from ${session.dialect.table('tenant_keys')} where kind = ? and key = ?`,
+    [kind, key],
+  );
+  return row === undefined ? undefined : text(row, 'slug');
+}
+
+function toTenant(row: Row): TenantRow {
+  return {
+    slug: text(row, 'slug'),
+    title: text(row, 'title'),
+    status: text(row, 'status') as TenantStatus,
+    limits: {
+      workers: intOrNull(row, 'workers'),
+      queueLength: intOrNull(row, 'queue_length'),
+      signalsPerMinute: intOrNull(row, 'signals_per_minute'),
+      storageBytes: intOrNull(row, 'storage_bytes'),
+    },
+    dueAt: textOrNull(row, 'due_at'),
+    schemaVersion: intOrNull(row, 'schema_version'),
+    schemaError: textOrNull(row, 'schema_error'),
+    schemaAt: textOrNull(row, 'schema_at'),
+    createdBy: text(row, 'created_by'),
+    createdAt: text(row, 'created_at'),
+    updatedAt: text(row, 'updated_at'),
+  };
+}

@@ -1,0 +1,149 @@
+import { DuctileError, toDuctileError } from '../base/errors.ts';
+import { makeGatherer } from '../base/gather.ts';
+import { makeId } from '../base/ids.ts';
+import type { Log } from '../base/log.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { RunNews } from '../pipeline/run/types.ts';
+import type { DeliveryDraft, ToldDelivery } from './types.ts';
+import type { SignalDraft } from '../signal/signal.ts';
+import { withWord } from './agent-outcome.ts';
+import { untilDue } from '../job/enqueue.service.ts';
+import { draftEmission } from './draft.service.ts';
+import { makeHookStore } from './store.service.ts';
+import type { Failed, HookDoor, Taken, VerifiedDelivery } from './webhooks.ts';
+import type { Generation } from '../engine/generation.ts';
+import { makeKeep, type Keep } from '../signal/seal.service.ts';
+import type { Quota } from '../tenant/quota.service.ts';
+import { makeTurnedAway } from './refused-deliveries.ts';
+import type { Vault } from '../access/vault.service.ts';
+
+export interface HookDoorOptions {
+  readonly ledger: Ledger;
+  readonly vault: Vault;
+  readonly current: () => Generation;
+  readonly quota: Quota;
+  /** Throws while nothing is accepted. */
+  readonly admit: () => void;
+  readonly onEmitted: (signals: readonly SignalDraft[]) => void;
+  readonly onNews: (news: RunNews) => void;
+  /** A job was accepted that is due in this time. */
+  readonly onDelayed: (ms: number) => void;
+  readonly log: Log;
+}
+
+export function makeHookDoor(options: HookDoorOptions): HookDoor {
+  const { ledger, vault, current, quota, log } = options;
+  const keep = makeKeep(vault, log);
+  const receive = makeGatherer<DeliveryDraft, ToldDelivery>(async (drafts) => {
+    const { told, news } = await ledger.receive(drafts);
+    options.onNews(news);
+    const isNew = (_: DeliveryDraft, index: number): boolean => told[index]?.isNew === true;
+    const fresh = drafts.filter(isNew);
+    options.onEmitted(fresh.map(({ emission }) => emission.signal));
+    for (const { due } of fresh.flatMap(({ emission }) => emission.jobs)) {
+      if (due !== undefined) options.onDelayed(untilDue(due));
+    }
+    return told;
+  });
+
+  return {
+    store: makeHookStore({ ledger, vault, log }),
+    turnedAway: makeTurnedAway(),
+    async take(verified) {
+      options.admit();
+      const drafted = await draftDelivery(verified, current(), keep).catch((thrown: unknown) =>
+        noteFailed(toDuctileError(thrown), verified, ledger),
+      );
+      if ('error' in drafted) return drafted;
+      const { jobs, runs } = drafted.emission;
+      const asked = { jobs: jobs.length + runs.length, signals: 1, isCountedThere: true };
+      const told = await quota.within(asked, () => receive(drafted));
+      if (told.isOther === true) return await noteFailed(keyReused(), verified, ledger);
+      if (told.isReplay === true) return { isReplay: true };
+      const { signalId, isNew } = told;
+      if (!isNew) {
+        return { signalId, isNew, skipped: told.skipped, ...(await findFirst(signalId, ledger)) };
+      }
+      return { signalId, isNew, skipped: drafted.skipped, ...namesOf(verified.target, drafted) };
+    },
+    note(refused) {
+      ledger
+        .noteDelivery({ ...refused, id: makeId(), verdict: 'refused' })
+        .catch((error: unknown) => log.warn('a refused delivery was not written down', { error }));
+    },
+  };
+}
+
+async function draftDelivery(
+  verified: VerifiedDelivery,
+  generation: Generation,
+  keep: Keep,
+): Promise<DeliveryDraft> {
+  const id = makeId();
+  const {
+    title,
+    target,
+    payload,
+    event,
+    about,
+    traceparent,
+    hops,
+    jobId,
+    isAwaited = false,
+    test,
+    ...rest
+  } = verified;
+  const { hookId, deliveryId } = rest;
+  const sourceEventId = deliveryId ?? id;
+  const what = { hookId, title, target, payload, event, about, traceparent };
+  const from = hops === undefined ? {} : { hops };
+  const delivered = { ...what, ...from, isAwaited, jobId, sourceEventId, test };
+  return {
+    id,
+    ...rest,
+    testBy: test?.actor,
+    ...(await draftEmission(delivered, generation, keep)),
+  };
+}
+
+/** The job or the run that a new delivery is for. */
+function namesOf(
+  { kind }: VerifiedDelivery['target'],
+  { emission: { jobs, runs }, skipped }: DeliveryDraft,
+): Pick<Taken, 'jobId' | 'runId'> {
+  const isJob = skipped === undefined && (kind === 'command' || kind === 'agent');
+  const isRun = skipped === undefined && kind === 'pipeline';
+  return { jobId: isJob ? jobs[0]?.id : undefined, runId: isRun ? runs[0]?.id : undefined };
+}
+
+/** The job or run of the first delivery with this signal; the newest one after a retry or replay. */
+async function findFirst(
+  signalId: string,
+  ledger: Pick<Ledger, 'targets' | 'agentJobs'>,
+): Promise<Pick<Taken, 'jobId' | 'runId' | 'status'>> {
+  const target = (await ledger.targets([signalId])).at(-1);
+  if (target?.kind === 'run') return { jobId: undefined, runId: target.id, status: target.status };
+  const agentJobs = target === undefined ? await ledger.agentJobs([signalId]) : [];
+  const [first] = agentJobs;
+  const job =
+    target ?? agentJobs.findLast(({ idempotencyKey: key }) => key === first?.idempotencyKey);
+  return { jobId: job?.id, runId: undefined, status: job?.status };
+}
+
+function keyReused(): DuctileError {
+  const message = 'another body came with this Idempotency-Key before';
+  return new DuctileError('IDEMPOTENCY_MISMATCH', message, { place: 'idempotency-key' });
+}
+
+/** What its target cannot take; what is wrong with this process is thrown on. */
+async function noteFailed(
+  error: DuctileError,
+  { hookId, target, deliveryId, source, headers, bodyBytes, test }: VerifiedDelivery,
+  ledger: Ledger,
+): Promise<Failed> {
+  if (error.code === 'INTERNAL') throw error;
+  const about = { hookId, deliveryId, source, headers, bodyBytes, testBy: test?.actor };
+  const reason = target.kind === 'agent' ? withWord(error.message) : error.message;
+  await ledger.noteDelivery({ ...about, id: makeId(), verdict: 'failed', reason });
+  return { error };
+}

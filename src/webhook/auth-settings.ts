@@ -1,0 +1,288 @@
+import * as z from 'zod';
+import { credentialIn } from '../base/credential-ref.ts';
+import { duration, flag, section, text } from '../base/fields.ts';
+import { limits } from '../base/limits.ts';
+import { makeBearer } from './verify/bearer.ts';
+import type { Report } from './target.ts';
+import { algorithms, encodings, keyEncodings, keyOf, type KeyForm } from './verify/mac.ts';
+import { parsePattern } from './verify/pattern.ts';
+import { parsePayload, toPart, type Part } from './payload.ts';
+import { presetNames, presets, type PresetName } from './verify/presets.ts';
+import type { OneScheme, Scheme } from './verify/scheme.ts';
+import type { SignedScheme } from './verify/signed.ts';
+import { usual, usualPrefix } from './defaults.ts';
+
+export const authModes = ['bearer', 'hmac', 'signed', ...presetNames] as const;
+export type AuthMode = (typeof authModes)[number];
+
+/** `strict` refuses the same signed bytes under another delivery id. */
+export const replayModes = ['normal', 'strict'] as const;
+export type ReplayMode = (typeof replayModes)[number];
+
+const secret = z
+  .string()
+  .regex(/\S/, 'must not be blank')
+  .max(limits.tokenCharsMax)
+  .refine((value) => !value.includes('${'), {
+    error: 'has a `${` that was not replaced',
+    params: { hint: 'Write the secret itself; placeholders are not replaced here.' },
+  });
+
+/** One, or several that are good at once. */
+const secrets = z
+  .preprocess(
+    (value) => (typeof value === 'string' ? [value] : value),
+    z.array(secret).min(1).max(limits.hookSecretsMax),
+  )
+  .optional();
+
+/** The name of a header, in lower case. */
+export const headerName = z
+  .string()
+  .max(100)
+  .regex(/^[A-Za-z0-9_-]+$/, 'must be the name of a header')
+  .transform((name) => name.toLowerCase());
+
+const pattern = z.string().transform((value, context) => {
+  const parsed = parsePattern(value);
+  if (parsed.ok) return parsed.pattern;
+  const { message, hint } = parsed;
+  context.addIssue({ code: 'custom', message, params: { hint, shown: true } });
+  return z.NEVER;
+});
+
+const payload = z.string().transform((value, context) => {
+  const parsed = parsePayload(value);
+  if (parsed.ok) return parsed.parts;
+  const { message, hint } = parsed;
+  context.addIssue({ code: 'custom', message, params: { hint, shown: true } });
+  return z.NEVER;
+});
+
+const place = z.string().transform((value, context) => {
+  const part = toPart(/^\{(.*)\}$/.exec(value)?.[1] ?? '');
+  if (part?.kind === 'header' || part?.kind === 'entry') return part;
+  const hint = 'Write {header:X-Timestamp} or {sig.t}.';
+  context.addIssue({ code: 'custom', message: 'names no place', params: { hint, shown: true } });
+  return z.NEVER;
+});
+
+export const timestampUnits = ['s', 'ms'] as const;
+
+const signedFields = section({
+  header: headerName,
+  separator: z.string().max(10).default(''),
+  prefix: z.string().max(50).default(''),
+  payload: payload.prefault('{body}'),
+  algorithm: z.enum(algorithms).default('sha256'),
+  encoding: z.enum(encodings).default('hex'),
+  key: z.enum(keyEncodings).default('utf8'),
+  key_prefix: z.string().max(50).default(''),
+  timestamp: place.optional(),
+  timestamp_unit: z.enum(timestampUnits).optional(),
+  tolerance: duration({ minMs: 1000, maxMs: limits.hookToleranceMsMax }).optional(),
+  id_field: text().max(100).optional(),
+  unique_body: flag().default(false),
+});
+
+export const authFields = {
+  auth_mode: z.enum(authModes).default('bearer'),
+  token: secrets,
+  hmac_secret: secrets,
+  hmac_header: headerName.optional(),
+  hmac_algorithm: z.enum(algorithms).optional(),
+  hmac_encoding: z.enum(encodings).optional(),
+  hmac_sig_prefix: z.string().max(50).optional(),
+  hmac_sig_regex: blankable(pattern),
+  hmac_payload_prefix_regex: blankable(pattern),
+  hmac_tolerance: duration({ minMs: 0, maxMs: limits.hookToleranceMsMax }).optional(),
+  signed: signedFields.optional(),
+  delivery_header: headerName.optional(),
+  replay: z.enum(replayModes).default(usual.replay),
+};
+
+/** Document 4's entries have empty text where there is no pattern. */
+function blankable<T extends z.ZodType>(schema: T) {
+  return z.preprocess((value) => (value === '' ? undefined : value), schema.optional());
+}
+
+export type AuthFields = z.output<z.ZodObject<typeof authFields>>;
+
+const hmacKeys = [
+  'hmac_header',
+  'hmac_algorithm',
+  'hmac_encoding',
+  'hmac_sig_prefix',
+  'hmac_sig_regex',
+  'hmac_payload_prefix_regex',
+  'hmac_tolerance',
+] as const;
+
+/** The key under which an entry has its secrets. */
+export function secretKeyOf(mode: AuthMode): 'token' | 'hmac_secret' {
+  return hasToken(mode) ? 'token' : 'hmac_secret';
+}
+
+/** Whether the mode goes by a token, which is compared, or by a secret, which signs. */
+function hasToken(mode: AuthMode): boolean {
+  return mode === 'bearer' || mode === 'gitlab';
+}
+
+/** What the keys of authentication say against each other, and what could never be verified. */
+export function checkAuth(fields: AuthFields, report: Report): void {
+  const { auth_mode: mode, signed } = fields;
+  const isPreset = Object.hasOwn(presets, mode);
+  if (mode !== 'hmac') {
+    for (const key of hmacKeys) {
+      if (fields[key] !== undefined) report(key, 'is only for auth_mode hmac', 'Leave it out.');
+    }
+  } else if (fields.hmac_header === undefined) {
+    report('hmac_header', 'is required for auth_mode hmac', 'Name the header with the signature.');
+  }
+  const isTimed = fields.hmac_payload_prefix_regex !== undefined;
+  if (mode === 'hmac' && fields.hmac_tolerance !== undefined && !isTimed) {
+    const hint = 'Leave it out, or say where the header has the signed time.';
+    report('hmac_tolerance', 'is only for hmac_payload_prefix_regex', hint);
+  }
+  if (mode !== 'signed' && signed !== undefined) {
+    report('signed', 'is only for auth_mode signed', 'Leave it out.');
+  }
+  if (mode === 'signed' && signed === undefined) {
+    report('signed', 'is required for auth_mode signed', 'Say header and payload under it.');
+  }
+  if (isPreset && fields.delivery_header !== undefined) {
+    report('delivery_header', `is known for auth_mode ${mode}`, 'Leave it out.');
+  }
+  if (signed !== undefined) checkSigned(signed, report);
+  if (fields.replay === 'strict' && hasToken(mode)) {
+    report(
+      'replay',
+      `strict is not for auth_mode ${mode}, which signs nothing: a copy has the token itself`,
+      'Leave it out, or use an auth_mode with a signature.',
+    );
+  }
+  checkSecrets(fields, report);
+}
+
+function checkSigned(signed: NonNullable<AuthFields['signed']>, report: Report): void {
+  const { timestamp, payload: parts, separator } = signed;
+  const isTime = (part: Part): boolean =>
+    part.kind === timestamp?.kind && 'name' in part && part.name === timestamp.name;
+  if (timestamp !== undefined && !parts.some(isTime)) {
+    report(
+      'signed.timestamp',
+      'is not part of signed.payload, so anybody could change it',
+      'Add it there, or leave it out.',
+    );
+  }
+  const behind = parts[parts.findIndex(({ kind }) => kind === 'body') + 1];
+  if (behind !== undefined && 'name' in behind && !isTime(behind)) {
+    report(
+      'signed.payload',
+      'needs a separator between {body} and what follows, so that nothing can be moved across',
+      'Only the time of signed.timestamp may stand directly behind {body}.',
+    );
+  }
+  for (const key of ['timestamp_unit', 'tolerance'] as const) {
+    if (timestamp !== undefined || signed[key] === undefined) continue;
+    report(`signed.${key}`, 'is only for signed.timestamp', 'Say where the time stands, too.');
+  }
+  if (separator === '' && parts.some(({ kind }) => kind === 'entry')) {
+    report('signed.separator', 'is required for {sig.…}', 'Say what stands between the entries.');
+  }
+}
+
+function checkSecrets(fields: AuthFields, report: Report): void {
+  const { auth_mode: mode } = fields;
+  const [key, other] = hasToken(mode)
+    ? (['token', 'hmac_secret'] as const)
+    : (['hmac_secret', 'token'] as const);
+  if (fields[other] !== undefined) {
+    report(other, `is not for auth_mode ${mode}`, `Write it as ${key}.`);
+  }
+  const own = fields[key];
+  if (own === undefined) {
+    if (mode !== 'bearer')
+      report(key, `is required for auth_mode ${mode}`, 'Without it nothing can be verified.');
+    return;
+  }
+  const plain = own.filter((one) => credentialIn(one) === undefined);
+  const form = keyForm(fields);
+  if (plain.some((one) => keyOf(one, form) === undefined))
+    report(key, `is not written in ${form.encoding}`, 'Copy it as the sender shows it.');
+  if (hasToken(mode) && !plain.every((one) => headerText.test(one)))
+    report(
+      key,
+      'has characters that no header carries',
+      'Use printable ASCII, no space at an end.',
+    );
+}
+
+/** Other characters arrive in an encoding of the sender's choice, and spaces at an end not at all. */
+const headerText = /^[!-~](?:[ -~]*[!-~])?$/;
+
+function keyForm({ auth_mode: mode, signed }: AuthFields): KeyForm {
+  if (mode === 'signed' && signed !== undefined) {
+    return { encoding: signed.key, prefix: signed.key_prefix };
+  }
+  const isStandard = mode === 'standard-webhooks' || mode === 'svix';
+  return isStandard ? { encoding: 'base64', prefix: 'whsec_' } : { encoding: 'utf8', prefix: '' };
+}
+
+/** The secrets as they were written: the text itself, or `credential:NAME`. */
+export function secretsOf(fields: AuthFields): readonly string[] {
+  return fields[secretKeyOf(fields.auth_mode)] ?? [];
+}
+
+export function toScheme(fields: AuthFields): Scheme {
+  const scheme = toNormalScheme(fields);
+  if (fields.replay !== 'strict') return scheme;
+  if (scheme.kind !== 'any') return toStrict(scheme);
+  const [first, ...others] = scheme.of;
+  return { ...scheme, of: [toStrict(first), ...others.map(toStrict)] };
+}
+
+function toStrict(scheme: OneScheme): OneScheme {
+  return scheme.kind === 'token' ? scheme : { ...scheme, once: 'always' };
+}
+
+function toNormalScheme(fields: AuthFields): Scheme {
+  const { auth_mode: mode, delivery_header: idHeader = 'idempotency-key' } = fields;
+  if (mode === 'bearer') return makeBearer([idHeader]);
+  if (mode === 'signed') return toSigned(fields, idHeader);
+  if (mode !== 'hmac') return presets[mode satisfies PresetName];
+  const algorithm = fields.hmac_algorithm ?? usual.algorithm;
+  return {
+    kind: 'hmac',
+    header: fields.hmac_header ?? '',
+    algorithm,
+    encoding: fields.hmac_encoding ?? usual.encoding,
+    prefix: fields.hmac_sig_prefix ?? usualPrefix(algorithm),
+    signature: fields.hmac_sig_regex,
+    payloadPrefix: fields.hmac_payload_prefix_regex,
+    toleranceMs: fields.hmac_tolerance,
+    idHeaders: [idHeader],
+    once: 'never',
+  };
+}
+
+function toSigned({ signed }: AuthFields, idHeader: string): SignedScheme {
+  if (signed === undefined) throw new TypeError('a hook without its scheme was not checked');
+  const { timestamp: part, timestamp_unit: unit = 's', tolerance } = signed;
+  const toleranceMs = tolerance ?? limits.hookToleranceMs;
+  return {
+    kind: 'signed',
+    header: signed.header,
+    separator: signed.separator,
+    prefix: signed.prefix,
+    payload: signed.payload,
+    algorithm: signed.algorithm,
+    encoding: signed.encoding,
+    key: { encoding: signed.key, prefix: signed.key_prefix },
+    timestamp: part === undefined ? undefined : { part, unit, toleranceMs },
+    idHeaders: [idHeader],
+    idField: signed.id_field,
+    once: signed.unique_body ? 'always' : 'never',
+    hasChallenge: false,
+  };
+}

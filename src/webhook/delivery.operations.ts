@@ -1,0 +1,199 @@
+import * as z from 'zod';
+import { DuctileError } from '../base/errors.ts';
+import { text } from '../base/fields.ts';
+import { limits } from '../base/limits.ts';
+import type { DeliveryChoice } from './change-directives.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { DeliveryRow } from './types.ts';
+import type { Context } from '../operation/context.ts';
+import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
+import { defineOperation } from '../operation/define.ts';
+import { direct, directErrors, planDirective, textIn } from '../directive/request.operations.ts';
+import { findById } from '../operation/find-by-id.ts';
+import { limit } from '../job/operations.ts';
+import { outcomesOf } from './outcomes.service.ts';
+import {
+  deliveryShape,
+  showDelivery,
+  showStarted,
+  startedShape,
+  verdicts,
+  type Started,
+} from './shapes.operations.ts';
+
+/** A delivery's id, or the beginning of one. */
+const deliveryId = z
+  .string()
+  .toLowerCase()
+  .regex(/^[0-9a-f-]{4,36}$/, 'must be the id of a delivery, or at least its first 4 characters')
+  .describe('the id of a delivery, or its beginning when that fits only one recent delivery');
+
+export const listDeliveries = defineOperation({
+  name: 'webhook.deliveries',
+  summary: 'List what was delivered to webhooks, the newest first, and what became of it.',
+  effect: 'read',
+  scope: 'webhooks:ro',
+  needs: 'ledger',
+  input: z.strictObject({
+    id: text().optional().describe('only of this webhook'),
+    verdict: z
+      .enum(verdicts)
+      .optional()
+      .describe('failed: verified, but its target could not take it; skipped: in quiet hours'),
+    cursor: text().optional().describe('goes on after a page'),
+    limit,
+  }),
+  output: z.object({
+    deliveries: z.array(deliveryShape),
+    next_cursor: z.string().nullable().describe('null when this was the last page'),
+  }),
+  errors: ['CURSOR_RESET', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'WEBHOOK_NOT_FOUND'],
+  http: { method: 'GET', path: '/webhooks/deliveries' },
+  cli: {
+    positionals: ['id'],
+    flags: { limit: '-n, --limit <count>' },
+    examples: ['ductile webhook deliveries deploys --verdict refused'],
+    table: {
+      rows: 'deliveries',
+      columns: [
+        ['ID', 'delivery_id'],
+        ['WEBHOOK', 'hook_id'],
+        ['VERDICT', 'verdict'],
+        ['STATUS', 'status'],
+        ['REASON', 'reason'],
+        ['SOURCE', 'source'],
+        ['BYTES', 'body_bytes'],
+        ['SIGNAL', 'signal_id'],
+        ['AGAIN', 'duplicates', 'detail'],
+        ['RECEIVED', 'received_at'],
+      ],
+      empty: 'Nothing was delivered.',
+    },
+  },
+  async run({ engine: { ledger } }, { id, verdict, cursor, limit: rowsMax }) {
+    const epoch = await epochOf(ledger);
+    const { rows, next } = await ledger.deliveryPage({
+      ...(id === undefined ? {} : { hookId: id }),
+      ...(verdict === undefined ? {} : { verdict }),
+      ...(cursor === undefined ? {} : { beforeSeq: continueAfter('w', epoch, cursor) }),
+      limit: rowsMax,
+    });
+    if (rows.length === 0 && id !== undefined) await requireWebhook(ledger, id);
+    const outcomes = await outcomesOf(ledger, rows);
+    return {
+      deliveries: rows.map((row) => showDelivery(row, outcomes.get(row.id))),
+      next_cursor: next === undefined ? null : writeCursor('w', epoch, [next]),
+    };
+  },
+});
+
+export const showDeliveryOperation = defineOperation({
+  name: 'webhook.delivery',
+  summary: 'Show one delivery, what was said of it, and what it started.',
+  effect: 'read',
+  scope: 'webhooks:ro',
+  needs: 'ledger',
+  input: z.strictObject({ delivery_id: deliveryId }),
+  output: deliveryShape.extend(startedShape),
+  errors: ['DELIVERY_NOT_FOUND', 'INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/webhooks/deliveries/:delivery_id' },
+  cli: { positionals: ['delivery_id'], examples: ['ductile webhook delivery 0199a1b2'] },
+  async run(context, { delivery_id: id }) {
+    const { ledger } = context.engine;
+    const delivery = await findDelivery(context, id);
+    const [outcomes, started] = await Promise.all([
+      outcomesOf(ledger, [delivery]),
+      startedBy(ledger, delivery),
+    ]);
+    return { ...showDelivery(delivery, outcomes.get(delivery.id)), ...showStarted(started) };
+  },
+});
+
+export const replayDelivery = defineOperation({
+  name: 'webhook.replay',
+  summary: 'Let a delivery be handled once more, by what its webhook starts now.',
+  effect: 'write',
+  scope: 'webhooks:rw',
+  input: z.strictObject({ delivery_id: deliveryId }),
+  output: z.object({
+    signal_id: z.string(),
+    jobs: z.int(),
+    runs: z.int(),
+    directive_id: z.string(),
+  }),
+  errors: [
+    ...directErrors,
+    'AGENT_UNAVAILABLE',
+    'COMMAND_NOT_FOUND',
+    'DELIVERY_NOT_FOUND',
+    'INPUT_INVALID',
+    'LEDGER_UNAVAILABLE',
+    'PAYLOAD_TOO_LARGE',
+    'PIPELINE_NOT_FOUND',
+    'PLUGIN_NOT_FOUND',
+    'SIGNAL_MASKED',
+    'SIGNAL_NOT_FOUND',
+    'WEBHOOK_NOT_FOUND',
+  ],
+  http: { method: 'POST', path: '/webhooks/deliveries/:delivery_id/replay' },
+  cli: { positionals: ['delivery_id'], examples: ['ductile webhook replay 0199a1b2'] },
+  async run(context, input) {
+    const { id, result } = await direct(context, 'webhook.replay', await toChoice(context, input));
+    return {
+      signal_id: textIn(result, 'signal_id'),
+      jobs: Number(result['jobs']),
+      runs: Number(result['runs']),
+      directive_id: id,
+    };
+  },
+  async plan(context, input) {
+    return planDirective(context, 'webhook.replay', await toChoice(context, input));
+  },
+});
+
+async function toChoice(
+  context: Context,
+  { delivery_id: id }: DeliveryChoice,
+): Promise<DeliveryChoice> {
+  return { delivery_id: (await findDelivery(context, id)).id };
+}
+
+/** The delivery with this id, or the only one whose id begins so. */
+export function findDelivery(
+  { engine: { ledger } }: Pick<Context, 'engine'>,
+  id: string,
+): Promise<DeliveryRow> {
+  return findById(id, {
+    noun: 'delivery',
+    nouns: 'deliveries',
+    missing: 'DELIVERY_NOT_FOUND',
+    exact: async () => (await ledger.deliveries({ id, limit: 1 }))[0],
+    beginning: (page) => ledger.deliveries(page),
+  });
+}
+
+/** The jobs and runs of its signal; none where it came to no signal. */
+export async function startedBy(
+  ledger: Pick<Ledger, 'jobs' | 'runs'>,
+  { signalId }: DeliveryRow,
+): Promise<Started> {
+  if (signalId === null) return { jobs: [], runs: [] };
+  const page = { sourceEventId: signalId, limit: limits.pageRowsMax };
+  const [jobs, runs] = await Promise.all([
+    ledger.jobs({ ...page, order: 'oldest' }),
+    ledger.runs(page),
+  ]);
+  return { jobs, runs };
+}
+
+/** One that was removed had deliveries or did not; an endpoint is in the configuration alone. */
+async function requireWebhook(
+  ledger: Pick<Ledger, 'webhook' | 'deliveries'>,
+  id: string,
+): Promise<void> {
+  if (id.startsWith('/') || (await ledger.webhook(id)) !== undefined) return;
+  const [earlier] = await ledger.deliveries({ hookId: id, limit: 1 });
+  if (earlier !== undefined) return;
+  const message = `there is no webhook ${id}, and nothing was delivered to one of that name`;
+  throw new DuctileError('WEBHOOK_NOT_FOUND', message, { place: 'id' });
+}

@@ -1,0 +1,228 @@
+import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
+import { isKeyReused } from './delivery-id.ts';
+import { noNews } from '../pipeline/run/types.ts';
+import type {
+  DeliveryDraft,
+  DeliveryFilter,
+  DeliveryRow,
+  Received,
+  ToldDelivery,
+  UntakenDelivery,
+} from './types.ts';
+import { emit } from '../signal/emit.sql.ts';
+import { int, text, textOrNull, whichOf } from '../job/job-row.sql.ts';
+import { orderOf, Where } from '../ledger/where.ts';
+
+/** Each that is new with its signal and what that causes, in one transaction. */
+export async function receive(
+  tx: Transaction,
+  deliveries: readonly DeliveryDraft[],
+): Promise<Received> {
+  const fresh = whichOf(deliveries, await tx.each(insertDelivery, deliveries.map(toRow)));
+  const earlier = await findAllEarlier(tx, deliveries, fresh);
+  countTriggers(tx, fresh);
+  const emitted =
+    fresh.length === 0
+      ? { told: [], news: noNews }
+      : await emit(
+          tx,
+          fresh.map(({ emission }) => emission),
+        );
+  const told: ToldDelivery[] = [];
+  for (const [index, { id }] of fresh.entries()) {
+    const { signalId, created } = mustHave(emitted.told[index], id);
+    told.push({ signalId, isNew: created });
+    // Its delivery was forgotten, its signal was not: that one is what it came to.
+    if (!created) await pointAt(tx, id, signalId);
+  }
+  const news = tx.again ? { ...emitted.news, advancing: true, queued: true } : emitted.news;
+  if (earlier.size === 0) return { told, news };
+  const rest = told.values();
+  return {
+    told: deliveries.map(({ id }) => earlier.get(id) ?? mustHave(rest.next().value, id)),
+    news,
+  };
+}
+
+function toRow(delivery: DeliveryDraft): Row {
+  return {
+    id: delivery.id,
+    hook_id: delivery.hookId,
+    reason: delivery.skipped ?? null,
+    delivery_id: delivery.deliveryId,
+    replay_key: delivery.replayKey,
+    source: delivery.source,
+    headers: delivery.headers,
+    body_bytes: delivery.bodyBytes,
+    signal_id: delivery.emission.signal.id,
+    test_by: delivery.testBy ?? null,
+  };
+}
+
+const insertDelivery = defineRows({
+  columns: {
+    id: 'text',
+    hook_id: 'text',
+    reason: 'text',
+    delivery_id: 'text',
+    replay_key: 'text',
+    source: 'text',
+    headers: 'text',
+    body_bytes: 'int',
+    signal_id: 'text',
+    test_by: 'text',
+  },
+  tells: 'id',
+  sql: (r, d) => `insert into ${d.table('webhook_deliveries')} (id, hook_id, verdict, reason,
+      delivery_id, replay_key, source, headers, body_bytes, signal_id, test_by, received_at)
+    ${r.values(`${r('id')}, ${r('hook_id')}, 'accepted', ${r('reason')}, ${r('delivery_id')},
+      ${r('replay_key')}, ${r('source')}, ${r('headers')}, ${r('body_bytes')}, ${r('signal_id')},
+      ${r('test_by')}, ${d.now}`)}
+    on conflict do nothing`,
+});
+
+/** What was taken in place of those that are not fresh. */
+async function findAllEarlier(
+  tx: Transaction,
+  deliveries: readonly DeliveryDraft[],
+  fresh: readonly DeliveryDraft[],
+): Promise<ReadonlyMap<string, ToldDelivery>> {
+  const earlier = new Map<string, ToldDelivery>();
+  if (fresh.length === deliveries.length) return earlier;
+  const added = new Set(fresh);
+  for (const one of deliveries) {
+    if (!added.has(one)) earlier.set(one.id, await findEarlier(tx, one));
+  }
+  return earlier;
+}
+
+/** The one that was taken. By its own id, it is this very one, told again after a lost answer. */
+async function findEarlier(
+  tx: Transaction,
+  { id, hookId, deliveryId, replayKey, isStrict = false }: DeliveryDraft,
+): Promise<ToldDelivery> {
+  const deliveries = tx.dialect.table('webhook_deliveries');
+  const [row] = await tx.run(
+    `select seq, id, signal_id, delivery_id, replay_key, reason from ${deliveries}
+      where id = ? or (hook_id = ? and verdict = 'accepted' and (delivery_id = ? or replay_key = ?))
+      order by seq limit 1`,
+    [id, hookId, deliveryId, replayKey],
+  );
+  if (row === undefined) throw new Error(`delivery ${id} is neither new nor known`);
+  const signalId = text(row, 'signal_id');
+  if (text(row, 'id') === id) return { signalId, isNew: true };
+  if (isKeyReused(textOrNull(row, 'replay_key'), replayKey)) {
+    return { signalId, isNew: false, isOther: true };
+  }
+  if (isStrict && textOrNull(row, 'delivery_id') !== deliveryId) {
+    return { signalId, isNew: false, isReplay: true };
+  }
+  await tx.run(`update ${deliveries} set duplicates = duplicates + 1 where seq = ?`, [
+    int(row, 'seq'),
+  ]);
+  const skipped = textOrNull(row, 'reason');
+  return { signalId, isNew: false, ...(skipped === null ? {} : { skipped }) };
+}
+
+function countTriggers(tx: Transaction, fresh: readonly DeliveryDraft[]): void {
+  const counts = new Map<string, number>();
+  for (const { hookId } of fresh) counts.set(hookId, (counts.get(hookId) ?? 0) + 1);
+  // In one order for all hosts, so that two of them cannot wait for each other.
+  const ids = [...counts.keys()].toSorted();
+  const rows = ids.map((id) => ({ id, count: counts.get(id) ?? 0 }));
+  if (rows.length > 0) tx.send(countTrigger, rows);
+}
+
+const countTrigger = defineRows({
+  columns: { id: 'text', count: 'int' },
+  sql: (r, d) => `update ${d.table('webhooks')}
+    set trigger_count = trigger_count + ${r('count')}, last_triggered_at = ${d.now},
+      last_error = null ${r.from}
+    where webhooks.id = ${r('id')}`,
+});
+
+async function pointAt(tx: Transaction, id: string, signalId: string): Promise<void> {
+  await tx.run(`update ${tx.dialect.table('webhook_deliveries')} set signal_id = ? where id = ?`, [
+    signalId,
+    id,
+  ]);
+}
+
+export async function noteDelivery(tx: Transaction, delivery: UntakenDelivery): Promise<void> {
+  const { dialect: d } = tx;
+  const { id, hookId, deliveryId, verdict, reason, source, headers, bodyBytes } = delivery;
+  const testBy = delivery.testBy ?? null;
+  await tx.run(
+    `insert into ${d.table('webhook_deliveries')} (id, hook_id, verdict, reason, delivery_id,
+        source, headers, body_bytes, test_by, received_at)
+      values (?, ?, ?, ?, ?, ?, ?, ?, ?, ${d.now}) on conflict do nothing`,
+    [id, hookId, verdict, reason, deliveryId, source, headers, bodyBytes, testBy],
+  );
+  if (verdict !== 'failed') return;
+  await tx.run(
+    `update ${d.table('webhooks')} set trigger_count = trigger_count + 1,
+      last_triggered_at = ${d.now}, last_error = ? where id = ?`,
+    [reason, hookId],
+  );
+}
+
+export async function listDeliveries(
+  session: Session,
+  filter: DeliveryFilter,
+): Promise<DeliveryRow[]> {
+  const { hookId, id, idPrefix, verdict, beforeSeq, limit } = filter;
+  const stored = verdict === 'skipped' ? 'accepted' : verdict;
+  const where = new Where().equals({ hook_id: hookId, id, verdict: stored });
+  if (verdict === 'accepted') where.and('reason is null');
+  if (verdict === 'skipped') where.and('reason is not null');
+  if (idPrefix !== undefined) where.and('id >= ? and id < ?', idPrefix, `${idPrefix}~`);
+  if (beforeSeq !== undefined) where.and('seq < ?', beforeSeq);
+  const rows = await session.run(
+    `select * from ${session.dialect.table('webhook_deliveries')} where ${where.text}
+      ${orderOf(filter)} limit ?`,
+    [...where.values, limit],
+  );
+  return rows.map(toDelivery);
+}
+
+export async function lastDeliveries(session: Session, hookId?: string): Promise<DeliveryRow[]> {
+  const { dialect: d } = session;
+  const deliveries = d.table('webhook_deliveries');
+  const rows = await session.run(
+    `select * from ${deliveries} where seq in (
+      select (select max(o.seq) from ${deliveries} o
+        where o.hook_id = w.id and o.verdict in ('accepted', 'failed'))
+      from ${d.table('webhooks')} w ${hookId === undefined ? '' : 'where w.id = ?'})`,
+    hookId === undefined ? [] : [hookId],
+  );
+  return rows.map(toDelivery);
+}
+
+/** What was skipped was taken: as such it is stored, and stands in the way of the same again. */
+function verdictOf(row: Row): DeliveryRow['verdict'] {
+  const stored = text(row, 'verdict') as DeliveryRow['verdict'];
+  return stored === 'accepted' && textOrNull(row, 'reason') !== null ? 'skipped' : stored;
+}
+
+export function toDelivery(row: Row): DeliveryRow {
+  return {
+    seq: int(row, 'seq'),
+    id: text(row, 'id'),
+    hookId: text(row, 'hook_id'),
+    verdict: verdictOf(row),
+    reason: textOrNull(row, 'reason'),
+    deliveryId: textOrNull(row, 'delivery_id'),
+    source: text(row, 'source'),
+    headers: text(row, 'headers'),
+    bodyBytes: int(row, 'body_bytes'),
+    signalId: textOrNull(row, 'signal_id'),
+    duplicates: int(row, 'duplicates'),
+    receivedAt: text(row, 'received_at'),
+    testBy: textOrNull(row, 'test_by') ?? undefined,
+  };
+}
+
+function mustHave<T>(found: T | undefined, id: string): T {
+  if (found === undefined) throw new Error(`nothing was told of delivery ${id}`);
+  return found;
+}

@@ -1,0 +1,91 @@
+import * as z from 'zod';
+import { formatDuration } from '../base/duration.ts';
+import type { EndpointConfig } from '../config/config.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { responses } from './webhook.ts';
+import type { Context } from '../operation/context.ts';
+import { defineOperation } from '../operation/define.ts';
+import { outcomesOf } from './outcomes.service.ts';
+import { hookUrl } from './shapes.operations.ts';
+import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
+
+const endpointShape = z.object({
+  path: z
+    .string()
+    .describe('where it is on the listener of webhooks, and what its deliveries name'),
+  url: hookUrl,
+  plugin: z.string(),
+  command: z.string(),
+  signature_header: z.string(),
+  secret_ref: z
+    .string()
+    .describe('the entry of tokens.yaml, or the credential, that is its secret'),
+  max_body_bytes: z.int(),
+  respond: z.enum(responses),
+  respond_within: z.string().nullable(),
+  last_triggered_at: z.string().nullable().describe('UTC, ISO 8601 with milliseconds'),
+  last_status: z.string().nullable().describe('of the job of the last one that was taken'),
+});
+
+export const listEndpoints = defineOperation({
+  name: 'webhook.endpoints',
+  summary: 'List the endpoints for deliveries that stand in the configuration.',
+  effect: 'read',
+  scope: 'webhooks:ro',
+  input: z.strictObject(pageFields),
+  output: z.object({ endpoints: z.array(endpointShape), next_cursor: nextCursorField }),
+  errors: ['INPUT_INVALID', 'LEDGER_UNAVAILABLE'],
+  http: { method: 'GET', path: '/webhooks/endpoints' },
+  cli: {
+    examples: ['ductile webhook endpoints'],
+    table: {
+      rows: 'endpoints',
+      columns: [
+        ['PATH', 'path'],
+        ['PLUGIN', 'plugin'],
+        ['COMMAND', 'command'],
+        ['HEADER', 'signature_header'],
+        ['LAST', 'last_triggered_at'],
+        ['STATUS', 'last_status'],
+        ['URL', 'url', 'detail'],
+        ['SECRET', 'secret_ref', 'detail'],
+      ],
+      empty: 'The configuration has no endpoints for deliveries.',
+    },
+  },
+  async run({ engine }, asked) {
+    // They are the root ledger's, whoever else reads the same configuration.
+    const endpoints = engine.tenant === undefined ? engine.config.webhooks.endpoints : [];
+    const { page, next } = cutPage(endpoints, ({ path }) => path, asked);
+    return {
+      endpoints: await Promise.all(page.map((one) => show(one, engine))),
+      next_cursor: next,
+    };
+  },
+});
+
+async function show(
+  endpoint: EndpointConfig,
+  { config, reach, ledger }: Context['engine'],
+): Promise<z.output<typeof endpointShape>> {
+  const { path, plugin, command, secretRef, auth, maxBodyBytes, waitMs } = endpoint;
+  const base = config.webhooks.publicUrl ?? reach.hooks;
+  return {
+    path,
+    url: base === undefined ? null : `${base}${path}`,
+    plugin,
+    command,
+    signature_header: auth.header,
+    secret_ref: secretRef,
+    max_body_bytes: maxBodyBytes,
+    respond: waitMs > 0 ? 'result' : 'accepted',
+    respond_within: waitMs > 0 ? formatDuration(waitMs) : null,
+    ...(await readLast(path, ledger)),
+  };
+}
+
+async function readLast(path: string, ledger: Ledger) {
+  const [last] = await ledger.deliveries({ hookId: path, verdict: 'accepted', limit: 1 });
+  const outcome = last && (await outcomesOf(ledger, [last])).get(last.id);
+  return { last_triggered_at: last?.receivedAt ?? null, last_status: outcome?.status ?? null };
+}

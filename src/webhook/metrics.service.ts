@@ -1,0 +1,85 @@
+import {
+  beginPlace,
+  readTraceparent,
+  TRACE_KEY,
+  writeTraceparent,
+  type Place,
+} from '../base/trace.ts';
+import type { Answer } from './check.ts';
+import type { Incoming } from './request.ts';
+import type { Webhooks } from './webhooks.ts';
+import type { Meters } from '../insight/metrics.service.ts';
+import type { Tracer } from '../insight/tracer.service.ts';
+
+/** Counts what is delivered, and traces what was verified: strangers fill nobody's collector. */
+export function observeWebhooks(
+  webhooks: Webhooks,
+  { meters, tracer }: { readonly meters: Meters; readonly tracer: Tracer },
+): Webhooks {
+  const begin = (name: string, incoming: Incoming) => {
+    const outer = readTraceparent(traceparentIn(incoming));
+    const place = tracer.isOn ? beginPlace(outer) : undefined;
+    const startMs = Date.now();
+    const note = (answer: Answer): Answer => {
+      const { status } = answer;
+      meters.delivered(status);
+      if (place?.isSampled === true && isVerified(answer)) {
+        tracer.add([toSpan({ name, place, outer, startMs, status })]);
+      }
+      return answer;
+    };
+    return { traced: place === undefined ? incoming : withPlace(incoming, place), note };
+  };
+  return {
+    ...webhooks,
+    async receive(hookId, incoming) {
+      const { traced, note } = begin(hookId, incoming);
+      return note(await webhooks.receive(hookId, traced));
+    },
+    receiveAt(path, incoming) {
+      const { traced, note } = begin(path, incoming);
+      return webhooks.receiveAt(path, traced)?.then(note);
+    },
+  };
+}
+
+/** Where in a trace a sender says that it stands; undefined unless it says it once and well. */
+export function traceparentIn({ request }: Incoming): string | undefined {
+  const given = request.headers.filter(([name]) => name === TRACE_KEY).map(([, value]) => value);
+  const [only] = given;
+  return given.length === 1 && readTraceparent(only) !== undefined ? only : undefined;
+}
+
+/** What is started stands under the delivery. */
+function withPlace(incoming: Incoming, place: Place): Incoming {
+  const { request } = incoming;
+  const others = request.headers.filter(([name]) => name !== TRACE_KEY);
+  const headers = [...others, [TRACE_KEY, writeTraceparent(place)] as const];
+  return { ...incoming, request: { ...request, headers } };
+}
+
+function isVerified({ status }: Answer): boolean {
+  return status < 300 || status === 409 || status === 422 || status === 503;
+}
+
+interface Received {
+  readonly name: string;
+  readonly place: Place;
+  readonly outer: Place | undefined;
+  readonly startMs: number;
+  readonly status: number;
+}
+
+function toSpan({ name, place, outer, startMs, status }: Received) {
+  return {
+    traceId: place.traceId,
+    spanId: place.spanId,
+    parentSpanId: outer?.spanId,
+    name: `webhook ${name}`,
+    isServer: true,
+    startMs,
+    endMs: Date.now(),
+    attributes: { 'ductile.webhook': name, 'http.response.status_code': status },
+    error: status < 300 ? undefined : `it was answered with ${status}`,
+  };
+}

@@ -1,0 +1,71 @@
+import type { JsonObject } from '../base/json.ts';
+import { parseJson } from '../base/parse-json.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { DeliveryRow, WebhookRow } from './types.ts';
+import { outcomeOf, type AgentJob, type AgentOutcome, type Outcome } from './agent-outcome.ts';
+
+/** What became of the last delivery to webhooks, by their ids. */
+export async function lastOutcomes(
+  ledger: Pick<Ledger, 'lastDeliveries' | 'agentJobs' | 'targets'>,
+  hooks: readonly WebhookRow[],
+): Promise<ReadonlyMap<string, Outcome>> {
+  const agents = new Set(hooks.filter(isForAgent).map(({ id }) => id));
+  const [only, more] = hooks;
+  if (only === undefined) return new Map();
+  const last = await ledger.lastDeliveries(more === undefined ? only.id : undefined);
+  const outcomes = await outcomesOf(ledger, last, ({ hookId }) => agents.has(hookId));
+  return new Map(
+    last.flatMap(({ id, hookId }) => {
+      const outcome = outcomes.get(id);
+      return outcome === undefined ? [] : [[hookId, outcome] as const];
+    }),
+  );
+}
+
+/** What became of deliveries, by their ids: of their agents, else of the jobs or runs they were for. */
+export async function outcomesOf(
+  ledger: Pick<Ledger, 'agentJobs' | 'targets'>,
+  deliveries: readonly DeliveryRow[],
+  isAgents?: (delivery: DeliveryRow) => boolean,
+): Promise<ReadonlyMap<string, Outcome>> {
+  const told = await agentOutcomesOf(ledger, deliveries, isAgents);
+  const rest = deliveries.filter(({ id }) => !told.has(id));
+  const targets = await ledger.targets(rest.flatMap(({ signalId }) => signalId ?? []));
+  // What was made last counts: a retry, a replay, a revival.
+  const bySignal = new Map(targets.map((target) => [target.signalId, target]));
+  const outcomes = new Map<string, Outcome>(told);
+  for (const { id, signalId } of rest) {
+    const target = bySignal.get(signalId ?? '');
+    if (target !== undefined) outcomes.set(id, { status: target.status });
+  }
+  return outcomes;
+}
+
+/** As far as an agent was told of them. */
+export async function agentOutcomesOf(
+  ledger: Pick<Ledger, 'agentJobs'>,
+  deliveries: readonly DeliveryRow[],
+  isAgents: (delivery: DeliveryRow) => boolean = hasWord,
+): Promise<ReadonlyMap<string, AgentOutcome>> {
+  const signals = deliveries.flatMap(({ signalId }) => signalId ?? []);
+  const jobs = new Map<string, AgentJob[]>();
+  for (const job of await ledger.agentJobs(signals)) {
+    jobs.set(job.signalId, [...(jobs.get(job.signalId) ?? []), job]);
+  }
+  return new Map(
+    deliveries.flatMap((delivery) => {
+      const told = jobs.get(delivery.signalId ?? '') ?? [];
+      const outcome = outcomeOf(delivery, told, isAgents(delivery));
+      return outcome === undefined ? [] : [[delivery.id, outcome] as const];
+    }),
+  );
+}
+
+/** What its webhook was for then is on record in the word alone. */
+function hasWord({ reason }: DeliveryRow): boolean {
+  return reason?.startsWith('error:') === true;
+}
+
+function isForAgent({ settings }: WebhookRow): boolean {
+  return (parseJson(settings) as JsonObject)['mode'] !== undefined;
+}

@@ -1,0 +1,39 @@
+import type { WebhooksConfig } from '../config/config.ts';
+import type { Answer } from './check.ts';
+import type { Incoming } from './request.ts';
+import { ANONYMOUS } from '../access/authorize.operations.ts';
+import type { Context } from '../operation/context.ts';
+import { invoke } from '../operation/invoke.ts';
+import { systemHealth } from '../engine/system.operations.ts';
+
+type Base = Pick<Context, 'engine'>;
+
+/** A delivery to the webhook of this id, whichever ledger it is in. */
+export function receiveHook({ engine }: Base, id: string, incoming: Incoming): Promise<Answer> {
+  return engine.webhooks.receive(id, incoming);
+}
+
+/** A delivery to an endpoint of the configuration; undefined when there is none at this path. */
+export function receiveAt(
+  { engine }: Base,
+  path: string,
+  incoming: Incoming,
+): Promise<Answer> | undefined {
+  return engine.webhooks.receiveAt(path, incoming);
+}
+
+export function hasEndpoint(base: Base, path: string): boolean {
+  return hookRules(base).endpoints.some((endpoint) => endpoint.path === path);
+}
+
+/** What the configuration of now says about deliveries. */
+export function hookRules({ engine }: Base): WebhooksConfig {
+  return engine.config.webhooks;
+}
+
+/** What monitors are told. */
+export async function tellHealth({ engine }: Base): Promise<Answer> {
+  const context = { engine, principal: ANONYMOUS, submittedBy: 'api' } as const;
+  const body = await invoke(systemHealth, context, {});
+  return { status: body['status'] === 'ok' ? 200 : 503, body: body as Answer['body'] };
+}

@@ -1,0 +1,80 @@
+import { fromTimestamp } from '../base/clock.ts';
+import { DuctileError } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import { replayDeliveryType, type DeliveryChoice } from './change-directives.ts';
+import type { DeliveryRow } from './types.ts';
+import { deliveryEventIn } from '../signal/delivery-event.ts';
+import type { Hook } from './webhook.ts';
+import { hopsBehind } from '../job/cause.service.ts';
+import type { DirectiveDefinition } from '../directive/define.service.ts';
+import { findEndpoint } from './endpoints.service.ts';
+import type { HookDoor } from './webhooks.ts';
+import { describeTarget } from './secrets.service.ts';
+import { draftEmission } from './draft.service.ts';
+import { keepMasked, readExact } from '../signal/seal.service.ts';
+import type { ReplaySeams } from '../signal/replay.service.ts';
+import { toRunPayload } from '../pipeline/run/start-draft.ts';
+
+export interface DeliverySeams extends Omit<ReplaySeams, 'processId'> {
+  readonly hooks: HookDoor;
+}
+
+/** What was delivered is handled again in the name of its signal, by what its webhook starts now. */
+export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefinition<DeliveryChoice> {
+  const { ledger, vault, within, current, onNews } = seams;
+  return {
+    ...replayDeliveryType,
+    async plan({ delivery_id: id }) {
+      const { hook } = await find(id, seams);
+      return [`The delivery would be handled once more: ${describeTarget(hook)}.`];
+    },
+    async execute({ delivery_id: id }, { actor }) {
+      const { delivery, hook } = await find(id, seams);
+      const [signal] = await ledger.signals({ id: delivery.signalId ?? '', limit: 1 });
+      if (signal === undefined) {
+        throw new DuctileError('SIGNAL_NOT_FOUND', 'the signal of that delivery is gone');
+      }
+      const [exact] = await readExact([signal], ledger, vault);
+      if (exact === undefined || 'refused' in exact)
+        throw exact?.refused ?? new Error('no payload');
+      const delivered = {
+        hookId: delivery.hookId,
+        title: hook.title,
+        target: hook.target,
+        sourceEventId: signal.sourceEventId ?? delivery.id,
+        payload: toRunPayload(exact.payload),
+        event: undefined,
+        about: deliveryEventIn(signal),
+        again: { signalId: signal.id, atMs: fromTimestamp(signal.occurredAt) },
+        hops: Math.max(signal.hops, await hopsBehind(actor, ledger)),
+      };
+      // The signal is there: of this one only what follows is written.
+      const { emission } = await draftEmission(delivered, current(), keepMasked);
+      const brings = { jobs: emission.jobs.length + emission.runs.length, signals: 0 };
+      const { news } = await within(brings, () => ledger.emit([{ ...emission, rerun: true }]));
+      onNews(news);
+      const result: JsonObject = {
+        signal_id: signal.id,
+        jobs: emission.jobs.length,
+        runs: emission.runs.length,
+      };
+      return result;
+    },
+  };
+}
+
+async function find(
+  id: string,
+  { ledger, hooks, current }: DeliverySeams,
+): Promise<{ delivery: DeliveryRow; hook: Hook }> {
+  const [delivery] = await ledger.deliveries({ id, limit: 1 });
+  if (delivery?.signalId === undefined || delivery.signalId === null) {
+    const message = `no delivery ${id} was taken`;
+    throw new DuctileError('DELIVERY_NOT_FOUND', message, { place: 'delivery_id' });
+  }
+  const { hookId } = delivery;
+  const known = await hooks.store.find(hookId);
+  const hook = known?.hook ?? findEndpoint(current().config.webhooks, hookId);
+  if (hook !== undefined) return { delivery, hook };
+  throw new DuctileError('WEBHOOK_NOT_FOUND', `there is no webhook ${hookId} any more`);
+}

@@ -1,0 +1,358 @@
+import * as z from 'zod';
+import { formatDuration } from '../base/duration.ts';
+import { text } from '../base/fields.ts';
+import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
+import type { Job } from '../job/job.ts';
+import type { DeliveryRow, WebhookRow } from './types.ts';
+import type { Run } from '../pipeline/run/run.ts';
+import { agentModes } from './target.ts';
+import type { Outcome } from './agent-outcome.ts';
+import { quietActions } from '../schedule/quiet.ts';
+import { responses } from './webhook.ts';
+import { authModes, replayModes, timestampUnits } from './auth-settings.ts';
+import { algorithms, encodings, keyEncodings } from './verify/mac.ts';
+import { usual, usualPrefix } from './defaults.ts';
+import type { Context } from '../operation/context.ts';
+import { runShape } from '../pipeline/run/shapes.service.ts';
+import { jobShape } from '../job/shapes.service.ts';
+
+/** What a webhook with a mode has besides. */
+const agentFields = {
+  prompt_template: text()
+    .optional()
+    .describe('for mode: the prompt, with {{field}} and {{webhook.event}}'),
+  instruction: text()
+    .optional()
+    .describe('for mode: text before the prompt, outside the safety boundary'),
+  task_folder: text().optional().describe('for cron_task: the folder that the agent works in'),
+  provider: text()
+    .optional()
+    .describe('for cron_task: claude, codex or a configured one (default: of the agent)'),
+  model: text().optional().describe('for cron_task: the model (default: of the agent)'),
+  reasoning_effort: text().optional().describe('for cron_task: the effort (default: of the agent)'),
+  cli_parameters: z
+    .array(z.string())
+    .optional()
+    .describe("for cron_task: more parameters of the agent's command line, a JSON array"),
+  quiet_start: z.int().min(0).max(23).optional().describe('for cron_task: the first quiet hour'),
+  quiet_end: z
+    .int()
+    .min(0)
+    .max(23)
+    .optional()
+    .describe('for cron_task: the first hour that is not quiet (default: service.quiet_hours)'),
+  quiet_action: z
+    .enum(quietActions)
+    .optional()
+    .describe('for cron_task: skip or defer deliveries in quiet hours (default: skip)'),
+  timezone: text()
+    .optional()
+    .describe('for cron_task: the time zone of the quiet hours (default: service.timezone)'),
+  dependency: text()
+    .optional()
+    .describe('for cron_task: jobs with the same key run one after the other'),
+};
+
+/** The keys of `signed`. */
+const signedShape = z.strictObject({
+  header: text().describe('the header with the signatures'),
+  separator: z.string().optional().describe('between the entries of the header (default: none)'),
+  prefix: z.string().optional().describe('before each signature, such as v1= (default: none)'),
+  payload: z
+    .string()
+    .optional()
+    .describe(
+      'what is signed: {body}, {header:NAME}, {sig.NAME}, {url}, {method} (default: {body})',
+    ),
+  algorithm: z.enum(algorithms).optional().describe('of the HMAC (default: sha256)'),
+  encoding: z.enum(encodings).optional().describe('of the signature (default: hex)'),
+  key: z.enum(keyEncodings).optional().describe('how the secret is written (default: utf8)'),
+  key_prefix: z.string().optional().describe('before the secret, such as whsec_ (default: none)'),
+  timestamp: z
+    .string()
+    .optional()
+    .describe('where the signed Unix time is: {header:NAME} or {sig.NAME}; it must be in payload'),
+  timestamp_unit: z.enum(timestampUnits).optional().describe('of the time (default: s)'),
+  tolerance: text().optional().describe('how far from now the time may be (default: 5m)'),
+  id_field: text().optional().describe('the field of the body with the delivery id'),
+  unique_body: z
+    .boolean()
+    .optional()
+    .describe('whether the same body is always the same delivery (default: false)'),
+});
+
+/** The keys of a webhook as they are written; what they say against each other is said later. */
+export const settingsFields = {
+  title: text().max(limits.hookTitleCharsMax).optional().describe('the name for people'),
+  description: z
+    .string()
+    .max(limits.hookDescriptionCharsMax)
+    .optional()
+    .describe('a longer text for people'),
+  enabled: z.boolean().optional().describe('whether deliveries are accepted (default: true)'),
+  plugin: text().optional().describe('the plugin that gets a job for each delivery'),
+  command: text().optional().describe('the command of the plugin (default: handle)'),
+  pipeline: text().optional().describe('the pipeline that gets a run for each delivery'),
+  signal: text().optional().describe('the type of the signal, for routes and pipelines'),
+  mode: z
+    .enum(agentModes)
+    .optional()
+    .describe('an agent: cron_task is a fresh session, wake a turn with each allowed user'),
+  ...agentFields,
+  auth_mode: z.enum(authModes).optional().describe('how deliveries are verified (default: bearer)'),
+  hmac_header: text().optional().describe('for hmac: the header with the signature'),
+  hmac_algorithm: z
+    .enum(algorithms)
+    .optional()
+    .describe('for hmac: the algorithm (default: sha256)'),
+  hmac_encoding: z.enum(encodings).optional().describe('for hmac: the encoding (default: hex)'),
+  hmac_sig_prefix: z.string().optional().describe('for hmac: removed from the signature'),
+  hmac_sig_regex: z.string().optional().describe('for hmac: finds the signature in its header'),
+  hmac_payload_prefix_regex: z
+    .string()
+    .optional()
+    .describe('for hmac: finds what is signed before the body, with a dot between'),
+  hmac_tolerance: text()
+    .optional()
+    .describe(
+      'for hmac_payload_prefix_regex: how far from now a signed Unix time may be; 0s to accept any (default: 5m)',
+    ),
+  signed: signedShape.optional().describe('for signed: what the signature covers, and where it is'),
+  delivery_header: text().optional().describe('the header with the id of a delivery'),
+  replay: z
+    .enum(replayModes)
+    .optional()
+    .describe(
+      'strict refuses a body that arrives again under another delivery id (default: normal)',
+    ),
+  event_header: text().optional().describe("the header with the sender's event type"),
+  event_field: text()
+    .optional()
+    .describe("the field of the body with the sender's event type, such as meta.kind"),
+  headers: z
+    .array(text())
+    .max(limits.hookHeadersMax)
+    .optional()
+    .describe('headers that signals, plugins and pipelines get, separated by commas'),
+  max_body_bytes: z
+    .int()
+    .min(1)
+    .max(limits.hookBodyBytesMax)
+    .optional()
+    .describe('the largest body (default: 1 MB)'),
+  rate_limit_per_minute: z
+    .int()
+    .min(1)
+    .max(limits.hookRateMax)
+    .optional()
+    .describe('verified deliveries per minute (default: 600)'),
+  respond: z
+    .enum(responses)
+    .optional()
+    .describe('respond at once, or with the result of the job or run (default: accepted)'),
+  respond_within: text().optional().describe('for result: how long a sender waits (default: 10s)'),
+};
+
+/** One of these keys, also as its flag is spelled. */
+export const settingName = z.preprocess(
+  (name) => (typeof name === 'string' ? name.replaceAll('-', '_') : name),
+  z.enum(Object.keys(settingsFields)),
+);
+
+export const hookId = text().describe('its id, which is its address: /hooks/<id>');
+export const hookUrl = z
+  .string()
+  .nullable()
+  .describe('below webhooks.public_url, else on the listener; null when neither is there');
+
+/** Where its sender delivers, as far as this process knows. */
+export function urlOf({ config, reach }: Context['engine'], id: string): string | null {
+  const base = config.webhooks.publicUrl ?? reach.hooks ?? reach.api;
+  return base === undefined ? null : `${base}/hooks/${id}`;
+}
+
+const time = z.string().describe('UTC, ISO 8601 with milliseconds');
+
+export const webhookShape = z.object({
+  webhook_id: z.string(),
+  id: z.string().meta({ deprecated: true }).describe('the older name of `webhook_id`'),
+  path: z.string().describe('where it is on both listeners'),
+  ...toShown(settingsFields),
+  title: z.string(),
+  description: z.string(),
+  enabled: z.boolean(),
+  auth_mode: z.enum(authModes),
+  max_body_bytes: z.int(),
+  rate_limit_per_minute: z.int(),
+  respond: z.enum(responses),
+  replay: z.enum(replayModes),
+  has_own_secret: z.boolean().describe('false when the global token counts'),
+  created_by: z.string(),
+  created_at: time,
+  updated_by: z.string(),
+  updated_at: time,
+  trigger_count: z.int().describe('verified deliveries, those that came again not counted'),
+  last_triggered_at: time.nullable(),
+  last_error: z.string().nullable().describe('why the last one was not taken, or failed'),
+  last_status: z
+    .string()
+    .nullable()
+    .describe('of the last job or run; for mode: success, pending, skipped:… or error:…'),
+  last_detail: z.string().nullable().describe('for mode: more about the error'),
+});
+
+type Shown<Fields extends Settings> = {
+  [Key in keyof Fields]: z.ZodNullable<ReturnType<Fields[Key]['unwrap']>>;
+};
+type Settings = Readonly<Record<string, z.ZodOptional<z.ZodType>>>;
+
+/** The same keys in an answer, which has all of them. */
+function toShown<Fields extends Settings>(fields: Fields): Shown<Fields> {
+  const shown = Object.entries(fields).map(([key, field]) => {
+    const { description = '' } = field;
+    return [key, field.unwrap().nullable().describe(description)] as const;
+  });
+  return Object.fromEntries(shown) as unknown as Shown<Fields>;
+}
+
+export function showWebhook(row: WebhookRow, outcome?: Outcome): z.output<typeof webhookShape> {
+  const settings = parseJson(row.settings) as Said;
+  return {
+    webhook_id: row.id,
+    id: row.id,
+    path: `/hooks/${row.id}`,
+    ...unsaid,
+    ...usualOf(settings),
+    ...settings,
+    has_own_secret: row.sealed !== null,
+    created_by: row.createdBy,
+    created_at: row.createdAt,
+    updated_by: row.updatedBy,
+    updated_at: row.updatedAt,
+    trigger_count: row.triggerCount,
+    last_triggered_at: row.lastTriggeredAt,
+    last_error: outcome?.error === undefined ? row.lastError : outcome.error,
+    last_status: outcome?.status ?? null,
+    last_detail: outcome?.detail ?? null,
+  };
+}
+
+type Keys = keyof typeof settingsFields;
+/** As it is stored: what was not said is not there. */
+type Said = { readonly [Key in Keys]?: NonNullable<z.output<(typeof settingsFields)[Key]>> } & {
+  readonly title: string;
+};
+
+const unsaid = Object.fromEntries(Object.keys(settingsFields).map((key) => [key, null])) as {
+  readonly [Key in Keys]: null;
+};
+
+/** What counts where nothing was said. */
+function usualOf(said: Said) {
+  const { plugin, mode, auth_mode: auth = 'bearer', respond } = said;
+  const { hmac_algorithm: algorithm = usual.algorithm } = said;
+  const hmac = {
+    hmac_algorithm: algorithm,
+    hmac_encoding: usual.encoding,
+    hmac_sig_prefix: usualPrefix(algorithm),
+  };
+  return {
+    description: '',
+    enabled: true,
+    auth_mode: auth,
+    max_body_bytes: usual.maxBodyBytes,
+    rate_limit_per_minute: usual.ratePerMinute,
+    respond: usual.respond,
+    replay: usual.replay,
+    ...(plugin === undefined ? {} : { command: usual.command }),
+    ...(respond === 'result' ? { respond_within: formatDuration(usual.waitMs) } : {}),
+    ...(auth === 'hmac' ? hmac : {}),
+    ...(mode === 'cron_task' ? { cli_parameters: [], quiet_action: usual.quietAction } : {}),
+  };
+}
+
+export const verdicts = ['accepted', 'skipped', 'failed', 'refused'] as const;
+
+export const deliveryShape = z.object({
+  delivery_id: z.string(),
+  webhook_id: z.string(),
+  hook_id: z.string().meta({ deprecated: true }).describe('the older name of `webhook_id`'),
+  verdict: z.enum(verdicts),
+  status: z
+    .string()
+    .nullable()
+    .describe('of the job or run it was for; of an agent: success, pending, skipped:… or error:…'),
+  reason: z.string().nullable().describe('why it was not accepted; the sender is not told'),
+  sender_id: z.string().nullable().describe('what the sender calls it'),
+  source: z.string().describe('the address that it came from'),
+  headers: z.array(z.array(z.string())).describe('what could be secret is taken out'),
+  body_bytes: z.int(),
+  signal_id: z.string().nullable(),
+  duplicates: z.int().describe('how often the same came again, and started nothing'),
+  received_at: time,
+  test_by: z
+    .string()
+    .nullable()
+    .describe('the actor whose `webhook test` it was; null of a sender'),
+});
+
+export function showDelivery(row: DeliveryRow, outcome?: Outcome): z.output<typeof deliveryShape> {
+  return {
+    delivery_id: row.id,
+    webhook_id: row.hookId,
+    hook_id: row.hookId,
+    verdict: row.verdict,
+    status: outcome?.status ?? null,
+    reason: row.reason,
+    sender_id: row.deliveryId,
+    source: row.source,
+    headers: parseJson(row.headers) as string[][],
+    body_bytes: row.bodyBytes,
+    signal_id: row.signalId,
+    duplicates: row.duplicates,
+    received_at: row.receivedAt,
+    test_by: row.testBy ?? null,
+  };
+}
+
+/** What a delivery started, as much as whoever may see deliveries is told. */
+export const startedShape = {
+  jobs: z
+    .array(
+      jobShape.pick({
+        job_id: true,
+        plugin: true,
+        command: true,
+        status: true,
+        submitted_by: true,
+      }),
+    )
+    .describe('that its signal caused, replays included'),
+  runs: z
+    .array(runShape.pick({ run_id: true, pipeline: true, status: true, submitted_by: true }))
+    .describe('that its signal started'),
+};
+
+export interface Started {
+  readonly jobs: readonly Job[];
+  readonly runs: readonly Run[];
+}
+
+export function showStarted({ jobs, runs }: Started): z.output<z.ZodObject<typeof startedShape>> {
+  return {
+    jobs: jobs.map((job) => ({
+      job_id: job.id,
+      plugin: job.plugin,
+      command: job.command,
+      status: job.status,
+      submitted_by: job.submittedBy,
+    })),
+    runs: runs.map((run) => ({
+      run_id: run.id,
+      pipeline: run.pipeline,
+      status: run.status,
+      submitted_by: run.submittedBy,
+    })),
+  };
+}

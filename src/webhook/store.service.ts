@@ -1,0 +1,151 @@
+import { credentialIn, referTo } from '../base/credential-ref.ts';
+import { messageOf } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import type { Log } from '../base/log.ts';
+import { parseJson } from '../base/parse-json.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { WebhookRow } from './types.ts';
+import { pickTokens } from './verify/bearer.ts';
+import { hookEntry, toHook, type Hook } from './webhook.ts';
+import { secretKeyOf, type AuthMode } from './auth-settings.ts';
+import type { HookStore } from './webhooks.ts';
+import { purposes, type Vault } from '../access/vault.service.ts';
+
+/** A secret as it is sealed: some are only good until a moment, after another took their place. */
+export interface KeptSecret {
+  readonly secret: string;
+  readonly until_ms?: number;
+}
+
+/** The credential that is the token of all bearer webhooks without one of their own. */
+export const GLOBAL_TOKEN = 'webhook-token';
+
+export interface HookStoreOptions {
+  readonly ledger: Pick<Ledger, 'webhooks' | 'credential'>;
+  readonly vault: Pick<Vault, 'open'>;
+  readonly log: Log;
+}
+
+interface Opened {
+  readonly row: WebhookRow;
+  readonly hook: Hook;
+  readonly kept: readonly KeptSecret[];
+}
+
+/** Read at most once in a while, however many deliveries come. */
+export function makeHookStore({ ledger, vault, log }: HookStoreOptions): HookStore {
+  let known: ReadonlyMap<string, Opened> = new Map();
+  let readAt = -Infinity;
+  let reading: Promise<void> | undefined;
+
+  const open = (row: WebhookRow): Opened[] => {
+    const before = known.get(row.id);
+    if (before !== undefined && isSame(before.row, row)) return [{ ...before, row }];
+    try {
+      return [openRow(row, vault)];
+    } catch (error) {
+      log.error('a webhook cannot be used', { hook_id: row.id, error: messageOf(error) });
+      return [];
+    }
+  };
+  const read = async (): Promise<void> => {
+    const at = performance.now();
+    const rows = await ledger.webhooks();
+    known = new Map(rows.flatMap(open).map((opened) => [opened.row.id, opened]));
+    readAt = at;
+  };
+  const credential = async (name: string): Promise<string | undefined> => {
+    const found = await ledger.credential(name);
+    if (found === undefined || found.isExpired) return undefined;
+    return vault.open(found.sealed, purposes.credential(name));
+  };
+  const reveal = async (secret: string): Promise<string[]> => {
+    const name = credentialIn(secret);
+    return name === undefined ? [secret] : [(await credential(name)) ?? []].flat();
+  };
+  const refresh = async (): Promise<void> => {
+    // One that is under way may have seen the ledger as it was before.
+    await reading?.catch(() => undefined);
+    await (reading ??= read().finally(() => (reading = undefined)));
+  };
+
+  return {
+    credential,
+    async find(id) {
+      if (performance.now() - readAt >= limits.hookFreshMs) {
+        await (reading ??= read().finally(() => (reading = undefined)));
+      }
+      const opened = known.get(id);
+      if (opened === undefined) return undefined;
+      const { hook } = opened;
+      // Nobody is let in, and how long that takes must not tell that there is a webhook.
+      if (!hook.enabled) return { hook, secrets: [] };
+      const own = (
+        await Promise.all(opened.kept.filter(isGood).map(({ secret }) => reveal(secret)))
+      ).flat();
+      const secrets = isGlobal(opened) ? pickTokens([], await credential(GLOBAL_TOKEN)) : own;
+      return { hook, secrets };
+    },
+    async references() {
+      await refresh();
+      return new Map([...known].map(([id, opened]) => [id, referencesOf(opened)]));
+    },
+    refresh,
+  };
+}
+
+/** Only where it never had one: a reference that leads nowhere is no reason to take another. */
+function isGlobal({ hook, kept }: Opened): boolean {
+  return hook.auth.kind === 'token' && kept.length === 0;
+}
+
+function referencesOf(opened: Opened): string[] {
+  if (isGlobal(opened)) return [GLOBAL_TOKEN];
+  return opened.kept.filter(isGood).flatMap(({ secret }) => credentialIn(secret) ?? []);
+}
+
+export function isGood({ until_ms: until = Infinity }: KeptSecret): boolean {
+  return Date.now() < until;
+}
+
+function isSame(a: WebhookRow, b: WebhookRow): boolean {
+  return a.settings === b.settings && a.sealed?.text === b.sealed?.text;
+}
+
+function openRow(row: WebhookRow, vault: Pick<Vault, 'open'>): Opened {
+  const kept = openSecrets(row, vault);
+  const settings = parseJson(row.settings) as JsonObject;
+  const entry = toEntry(row.id, closeIdle(settings), veil(kept));
+  return { row, kept, hook: toHook(hookEntry.parse(entry)).hook };
+}
+
+/** Earlier versions stored a rate limit of 0, which accepts nothing: such a webhook is disabled. */
+function closeIdle(settings: JsonObject): JsonObject {
+  const { rate_limit_per_minute: rate, ...rest } = settings;
+  return rate === 0 ? { ...rest, enabled: false } : settings;
+}
+
+export function openSecrets(
+  { id, sealed }: Pick<WebhookRow, 'id' | 'sealed'>,
+  vault: Pick<Vault, 'open'>,
+): readonly KeptSecret[] {
+  if (sealed === null) return [];
+  return parseJson(vault.open(sealed, purposes.webhook(id))) as KeptSecret[];
+}
+
+/** As many, unseen: they were looked at when they came, and one that is no good spoils no other. */
+export function veil(kept: readonly KeptSecret[]): KeptSecret[] {
+  return kept.map(() => ({ secret: referTo('kept') }));
+}
+
+/** An entry as it is written, with its secrets at their place. */
+export function toEntry(
+  id: string,
+  settings: Readonly<JsonObject>,
+  kept: readonly KeptSecret[],
+): JsonObject {
+  const mode = (settings['auth_mode'] ?? 'bearer') as AuthMode;
+  const secrets = kept.map(({ secret }) => secret);
+  return { ...settings, id, ...(secrets.length === 0 ? {} : { [secretKeyOf(mode)]: secrets }) };
+}

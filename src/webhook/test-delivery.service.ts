@@ -1,0 +1,186 @@
+import { DuctileError, messageOf } from '../base/errors.ts';
+import { makeId, makeToken } from '../base/ids.ts';
+import { isObject, type Json, type JsonObject } from '../base/json.ts';
+import { limits } from '../base/limits.ts';
+import { parseJson } from '../base/parse-json.ts';
+import { testWebhookType, type WebhookTest } from './change-directives.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { DeliveryTest, HookRequest } from './request.ts';
+import { signRequest } from './verify/sign.ts';
+import { hopsBehind, JOB_ACTOR } from '../job/cause.service.ts';
+import type { DirectiveDefinition } from '../directive/define.service.ts';
+import type { Generation } from '../engine/generation.ts';
+import { hookNotFound } from './not-found.service.ts';
+import { describeTarget } from './secrets.service.ts';
+import type { HookDoor, KnownHook, Webhooks } from './webhooks.ts';
+import type { Reach } from '../access/attempt-tokens.service.ts';
+import { guardFirstKey, isSameSecret, purposes, type Vault } from '../access/vault.service.ts';
+
+export const IN_PROCESS = 'in process, as nothing listens';
+export const BY_JOB = 'in process, as a job asks';
+
+export interface TestSeams {
+  readonly ledger: Ledger;
+  readonly vault: Vault;
+  readonly hooks: HookDoor;
+  readonly current: () => Generation;
+  readonly reach: Readonly<Reach>;
+  readonly receive: Webhooks['receive'];
+}
+
+/** Carries the secret word by which the listener recognizes a test of its own process. */
+const TEST_HEADER = 'x-ductile-test-token';
+
+/** Tests that are on their way to the listener of this process, by their word; each is good once. */
+const onTheirWay = new Map<string, DeliveryTest>();
+
+/** The test that a delivery is; undefined for a sender's. */
+export function takeTest({ headers }: HookRequest): DeliveryTest | undefined {
+  const word = headers.find(([name]) => name === TEST_HEADER)?.[1];
+  const test = word === undefined ? undefined : onTheirWay.get(word);
+  if (word !== undefined) onTheirWay.delete(word);
+  return test;
+}
+
+/** Delivers through the listener and all checks; the delivery and its signal say whose test it is. */
+export function testWebhookDirective(seams: TestSeams): DirectiveDefinition<WebhookTest> {
+  const { ledger, vault, hooks } = seams;
+  const find = async (id: string): Promise<KnownHook> => {
+    const known = await hooks.store.find(id);
+    if (known === undefined) throw await hookNotFound(id, ledger);
+    refuseUnsigned(known);
+    return known;
+  };
+  // By directive, until it is executed in the same call.
+  const payloads = new Map<string, string>();
+  return {
+    ...testWebhookType,
+    async resolve({ id }, { secret, dryRun = false }) {
+      if (secret === undefined || dryRun) return { id };
+      await guardFirstKey(vault, ledger);
+      return { id, fingerprint: vault.fingerprint(secret, purposes.webhook(id)) };
+    },
+    isSameSecret: ({ id, fingerprint: print }, secret) =>
+      isSameSecret(secret, purposes.webhook(id), print, vault),
+    async plan({ id }) {
+      const { hook } = await find(id);
+      return [`A test would be delivered to ${id}, and would start ${describeTarget(hook)}.`];
+    },
+    prepare(_params, { directiveId, secret }) {
+      if (secret !== undefined) payloads.set(directiveId, secret);
+      return { work: { kind: 'process' } };
+    },
+    async execute({ id }, { actor, directiveId, reveal }) {
+      const payload = payloads.get(directiveId);
+      payloads.delete(directiveId);
+      const known = await find(id);
+      const test = { actor, directiveId };
+      const told = await deliver({ known, payload, test }, seams);
+      reveal({ answer: told.answer });
+      // The webhook's response may hold the result of a job, so it isn't recorded.
+      const { signal_id: signalId = null } = told.answer;
+      return { status: told.status, via: told.via, signal_id: signalId };
+    },
+  };
+}
+
+interface TestDelivery {
+  readonly known: KnownHook;
+  /** JSON text. */
+  readonly payload: string | undefined;
+  readonly test: DeliveryTest;
+}
+
+interface TestResponse {
+  readonly status: number;
+  readonly answer: JsonObject;
+  readonly via: string;
+}
+
+async function deliver(
+  { known, payload, test }: TestDelivery,
+  { ledger, current, reach, receive }: TestSeams,
+): Promise<TestResponse> {
+  const { hook } = known;
+  const listener = reach.hooks ?? reach.api;
+  const seen = current().config.webhooks.publicUrl ?? listener ?? 'http://localhost';
+  const named = `test-${makeId()}`;
+  const body = payload ?? JSON.stringify({ test: true, delivery: named });
+  const request = makeRequest(known, named, `${seen}/hooks/${hook.id}`, body);
+  // The test continues to count the job's hops. A header couldn't carry them: a sender could write it, too.
+  const isJob = test.actor.startsWith(JOB_ACTOR);
+  if (isJob || listener === undefined) {
+    const hops = isJob ? { hops: await hopsBehind(test.actor, ledger) } : {};
+    const incoming = { request, source: 'test', isOversize: false, test, ...hops };
+    const { status, body: answer } = await receive(hook.id, incoming);
+    return { status, answer, via: isJob ? BY_JOB : IN_PROCESS };
+  }
+  const { search } = new URL(request.url);
+  const timeoutMs = hook.waitMs + limits.hookRespondMs;
+  return await post(`${listener}/hooks/${hook.id}${search}`, request, test, timeoutMs);
+}
+
+/** Refuses what no sender could deliver now. */
+function refuseUnsigned({ hook, secrets }: KnownHook): void {
+  const { id, enabled } = hook;
+  if (!enabled) {
+    throw new DuctileError('INPUT_INVALID', `the webhook ${id} is disabled`, {
+      place: 'enabled',
+      hint: `Enable it with \`ductile webhook edit ${id} --enabled=true\`.`,
+    });
+  }
+  if (secrets.length > 0) return;
+  throw new DuctileError('INPUT_INVALID', `the webhook ${id} has no secret to sign with`, {
+    place: 'credential',
+    hint: `Create one with \`ductile webhook rotate ${id}\`, or set the credential that it names.`,
+  });
+}
+
+function makeRequest(
+  { hook, secrets }: KnownHook,
+  named: string,
+  url: string,
+  body: string,
+): HookRequest {
+  const plain: HookRequest = {
+    method: 'POST',
+    url,
+    headers: [['content-type', 'application/json']],
+    rawBody: Buffer.from(body),
+  };
+  const [secret = ''] = secrets;
+  const signed = signRequest(hook.auth, plain, secret, { id: named, nowMs: Date.now() });
+  if (signed !== undefined) return signed;
+  const message = 'only its sender can sign for a webhook of this form';
+  throw new DuctileError('INPUT_INVALID', message, { place: 'auth_mode' });
+}
+
+/** Takes the way of a sender's request, through the listener and all. */
+async function post(
+  via: string,
+  request: HookRequest,
+  test: DeliveryTest,
+  timeoutMs: number,
+): Promise<TestResponse> {
+  const word = makeToken();
+  onTheirWay.set(word, test);
+  try {
+    const response = await fetch(via, {
+      method: request.method,
+      headers: [
+        ...request.headers.map(([name, value]): [string, string] => [name, value]),
+        [TEST_HEADER, word],
+      ],
+      body: new Uint8Array(request.rawBody),
+      redirect: 'manual',
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+    const answer = parseJson(await response.text()) as Json;
+    return { status: response.status, answer: isObject(answer) ? answer : { answer }, via };
+  } catch (thrown) {
+    const message = `${via} did not respond: ${messageOf(thrown)}`;
+    throw new DuctileError('SERVER_UNREACHABLE', message, { place: via, cause: thrown });
+  } finally {
+    onTheirWay.delete(word);
+  }
+}

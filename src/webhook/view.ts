@@ -1,0 +1,36 @@
+import type { JsonOutput } from '../operation/define.ts';
+import { showCell } from '../cli/print.ts';
+import type { Printer } from '../cli/print.ts';
+import { listOf, showPairs, showStarted } from '../cli/view-parts.ts';
+import type { View } from '../cli/view-parts.ts';
+
+export const webhookViews: Readonly<Record<string, View>> = {
+  'webhook.delivery': showDelivery,
+  'webhook.show': showWebhook,
+};
+
+/** That nothing came and nothing went wrong is said too. */
+function showWebhook(output: JsonOutput, printer: Printer): void {
+  const { last_triggered_at: triggeredAt, last_error: error } = output;
+  const news = { last_triggered_at: triggeredAt ?? '-', last_error: error ?? '-' };
+  showPairs({ ...output, ...news }, printer);
+}
+
+function showDelivery(output: JsonOutput, printer: Printer): void {
+  printer.pairs([
+    ['delivery', output['delivery_id']],
+    ['webhook', output['hook_id']],
+    ['verdict', output['verdict']],
+    ['status', output['status']],
+    ['reason', output['reason']],
+    ['source', output['source']],
+    ["sender's own id", output['sender_id']],
+    ['bytes', output['body_bytes']],
+    ['received', output['received_at']],
+    ['came again', output['duplicates']],
+    ['signal', output['signal_id']],
+  ]);
+  const headers = listOf(output['headers']).map((pair) => listOf(pair).map(showCell).join(': '));
+  printer.block('headers', headers.join('\n'));
+  showStarted(output, printer);
+}

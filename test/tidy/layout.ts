@@ -1,0 +1,138 @@
+/**
+ * Reads the slice and the layer of a source file from its path. The folder is the noun; the suffix
+ * is the layer. Folders of infrastructure have one layer for all their files.
+ */
+
+/** From left to right: within a layer, a slice imports only from slices before it. */
+const sliceOrder: readonly (readonly string[])[] = [
+  ['base'],
+  ['config'],
+  ['ledger', 'plugin'],
+  ['access'],
+  ['directive'],
+  ['job'],
+  ['signal'],
+  ['schedule', 'pipeline'],
+  ['webhook'],
+  ['package'],
+  ['tenant'],
+  ['insight'],
+  ['engine'],
+  ['operation'],
+  ['http', 'cli', 'mcp'],
+  ['app'],
+  ['main'],
+];
+
+/** From left to right: a layer imports only from itself and from layers before it. */
+export const layerOrder = [
+  'base',
+  'pure',
+  'config',
+  'storage',
+  'sql',
+  'ledger',
+  'generation',
+  'service',
+  'engine',
+  'operation',
+  'operations',
+  'dispatch',
+  'surface',
+  'app',
+  'main',
+] as const;
+
+export type Layer = (typeof layerOrder)[number];
+
+/** Slices that follow the suffixes; a file without a suffix is pure. */
+const nouns = new Set([
+  'access',
+  'directive',
+  'job',
+  'signal',
+  'schedule',
+  'pipeline',
+  'webhook',
+  'package',
+  'tenant',
+  'insight',
+]);
+
+const folderLayers: Readonly<Record<string, Layer>> = {
+  base: 'base',
+  config: 'config',
+  ledger: 'storage',
+  plugin: 'storage',
+  engine: 'engine',
+  operation: 'operation',
+  operations: 'operations',
+  http: 'surface',
+  cli: 'surface',
+  mcp: 'surface',
+  app: 'app',
+  main: 'main',
+};
+
+/** Files and folders whose place says more than their suffix. */
+const places: readonly (readonly [RegExp, Layer])[] = [
+  // The ledger binds the statements of all slices, so it comes after them.
+  [
+    /^src\/ledger\/(ledger|open|open-readonly|ended-jobs|list-pages|\w+(-\w+)*-verbs)\.ts$/,
+    'ledger',
+  ],
+  [
+    /^src\/ledger\/(backup|restore|transfer|rehearsal|check|check-\w+|copy-location)\.ts$/,
+    'ledger',
+  ],
+  [/^src\/ledger\/(used|table-digest|tenant-location)\.ts$/, 'ledger'],
+  [/^src\/ledger\/postgres\/open\.ts$/, 'ledger'],
+  // The active configuration, which services read.
+  [/^src\/engine\/(generation|rules)\.ts$/, 'generation'],
+  // Everything that knows all operations.
+  [/^src\/operation\/(all|invoke|openapi)\.ts$/, 'dispatch'],
+  // Folders of one layer, in which each file would repeat the suffix.
+  [/^src\/insight\/checks\//, 'service'],
+  [/^src\/insight\/why\//, 'operations'],
+];
+
+export interface Location {
+  readonly slice: string;
+  readonly layer: Layer;
+}
+
+/** Undefined for a file that is in no folder of the layout. */
+export function locate(path: string): Location | undefined {
+  const slice = /^src\/(\w+)(?:\/|\.ts$)/.exec(path)?.[1] ?? '';
+  const layer = layerOf(path, slice);
+  return layer === undefined ? undefined : { slice, layer };
+}
+
+function layerOf(path: string, slice: string): Layer | undefined {
+  const place = places.find(([pattern]) => pattern.test(path));
+  if (place !== undefined) return place[1];
+  if (slice !== 'base' && !nouns.has(slice) && folderLayers[slice] === undefined) return undefined;
+  if (path.endsWith('.sql.ts')) return 'sql';
+  if (path.endsWith('.service.ts')) return 'service';
+  if (/(\/|\.)operations\.ts$/.test(path)) return 'operations';
+  if (/(\/|\.)view\.ts$/.test(path)) return 'surface';
+  return nouns.has(slice) ? 'pure' : folderLayers[slice];
+}
+
+/** Says why one file may not import another; undefined when it may. */
+export function explainDirection(from: Location, to: Location): string | undefined {
+  const [own, other] = [layerOrder.indexOf(from.layer), layerOrder.indexOf(to.layer)];
+  if (other < own) return undefined;
+  if (other > own) return `a ${from.layer} file can't import a ${to.layer} file`;
+  if (from.slice === to.slice || from.layer === 'surface') return undefined;
+  const isBefore = rankOf(to.slice) < rankOf(from.slice);
+  return isBefore ? undefined : `${to.slice} isn't before ${from.slice}`;
+}
+
+function rankOf(slice: string): number {
+  return sliceOrder.findIndex((slices) => slices.includes(slice));
+}
+
+export function isPure({ layer }: Location): boolean {
+  return layer === 'pure';
+}
