@@ -16,7 +16,7 @@ import {
   type Transaction,
 } from '../ledger/dialect.ts';
 import type { DirectiveEnd } from '../directive/types.ts';
-import { int, text, textOrNull } from '../job/job-row.sql.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
 
 /** Puts it in the place of the one of that name, whose value is gone then. */
 export async function setCredential(

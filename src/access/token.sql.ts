@@ -4,7 +4,7 @@ import type { TokenOrigin } from './token-origin.ts';
 import type { Role } from './roles.ts';
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
 import type { ApiTokenRow, DirectiveEnd, PluginSwitch, TokenDraft } from '../directive/types.ts';
-import { int, text, textOrNull } from '../job/job-row.sql.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
 
 export async function createToken(
   tx: Transaction,

@@ -5,7 +5,7 @@ import type {
   SnapshotPlace,
   SnapshotText,
 } from './snapshot-types.ts';
-import { int, text } from '../job/job-row.sql.ts';
+import { int, text } from '../ledger/row.ts';
 import { Where } from '../ledger/where.ts';
 
 export async function recordSnapshot(tx: Transaction, draft: SnapshotDraft): Promise<void> {

@@ -20,7 +20,7 @@ import type {
 } from './types.ts';
 import { perform } from './directive-work.sql.ts';
 import { enqueue } from '../job/enqueue.sql.ts';
-import { int, text, textOrNull } from '../job/job-row.sql.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
 import { beginRuns } from '../pipeline/run/start.sql.ts';
 import { Where } from '../ledger/where.ts';
 

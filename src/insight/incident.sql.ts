@@ -12,7 +12,7 @@ import type { MetaKey } from '../ledger/ledger.ts';
 import { noNews } from '../pipeline/run/types.ts';
 import { hasNoKey } from '../job/dependency.sql.ts';
 import { emit } from '../signal/emit.sql.ts';
-import { int, text, textOrNull } from '../job/job-row.sql.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
 import { isReady, withWaiting } from '../job/waiting.sql.ts';
 import { orderOf, Where } from '../ledger/where.ts';
 

@@ -1,7 +1,7 @@
 import { limits } from '../base/limits.ts';
 import { defineRows, type Dialect, type Session, type Transaction } from '../ledger/dialect.ts';
 import type { Observation, ObservationDraft, ObservationKind } from './observation-types.ts';
-import { int, text } from '../job/job-row.sql.ts';
+import { int, text } from '../ledger/row.ts';
 
 /** The text of ten minutes: `2030-01-31T12:3`. */
 const BUCKET_CHARS = 15;

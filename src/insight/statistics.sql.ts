@@ -4,7 +4,7 @@ import type { DirectiveStatistics } from '../directive/types.ts';
 import type { AttemptStatistics, QueueStatistics } from '../config/snapshot-types.ts';
 import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
 import { readOldestReady } from '../job/job.sql.ts';
-import { int, text } from '../job/job-row.sql.ts';
+import { int, text } from '../ledger/row.ts';
 
 /** Over the latest attempts of a time; bounded, because nobody waits for the rest. */
 export async function attemptStatistics(

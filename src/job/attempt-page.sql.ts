@@ -2,7 +2,7 @@ import { limits } from '../base/limits.ts';
 import type { Session, Value } from '../ledger/dialect.ts';
 import type { AttemptPage, AttemptPageFilter } from './attempt-types.ts';
 import { listAttempts, narrowAttempts, readInOrder, withFound } from './attempt.sql.ts';
-import { text } from './job-row.sql.ts';
+import { text } from '../ledger/row.ts';
 import { Where } from '../ledger/where.ts';
 
 /** The columns that a search looks through. */

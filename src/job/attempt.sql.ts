@@ -8,7 +8,8 @@ import {
 } from '../ledger/dialect.ts';
 import type { AttemptFilter } from './attempt-types.ts';
 import type { Closing } from '../ledger/ledger.ts';
-import { text, toAttempt } from './job-row.sql.ts';
+import { text } from '../ledger/row.ts';
+import { toAttempt } from './job-row.sql.ts';
 import { Where } from '../ledger/where.ts';
 
 /** When jobs were closed, by their ids: the time from which the wait for their next attempt counts. */

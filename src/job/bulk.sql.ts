@@ -9,7 +9,8 @@ import type { BulkDone, BulkStep, Retry, RetryAnswer } from '../directive/types.
 import type { Closing } from '../ledger/ledger.ts';
 import { enqueue } from './enqueue.sql.ts';
 import { lockProgress, writeProgress } from './progress.sql.ts';
-import { int, jobColumns, text, toJob } from './job-row.sql.ts';
+import { int, text } from '../ledger/row.ts';
+import { jobColumns, toJob } from './job-row.sql.ts';
 import { askToStop } from '../pipeline/run/sweep.sql.ts';
 import { settle } from './settle.sql.ts';
 

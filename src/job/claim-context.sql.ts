@@ -1,7 +1,8 @@
 import { fromTimestamp } from '../base/clock.ts';
 import { defineRows, together, type Row, type Transaction } from '../ledger/dialect.ts';
 import type { ClaimedJob } from '../ledger/ledger.ts';
-import { text, toJob } from './job-row.sql.ts';
+import { text } from '../ledger/row.ts';
+import { toJob } from './job-row.sql.ts';
 
 /** What attempts need besides their own rows; many jobs share one text. */
 export interface Companions {

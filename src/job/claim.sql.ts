@@ -10,7 +10,8 @@ import {
 import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from '../ledger/ledger.ts';
 import { readCompanions, toClaimed } from './claim-context.sql.ts';
 import { anyInLine, hasNoKey, makeLineReader } from './dependency.sql.ts';
-import { int, intOrNull, jobColumns, text } from './job-row.sql.ts';
+import { int, intOrNull, text } from '../ledger/row.ts';
+import { jobColumns } from './job-row.sql.ts';
 
 /**
  * Takes up to `slots` ready jobs, oldest first, for a process that the ledger knows; the last thing

@@ -2,7 +2,7 @@ import type { JobDraft } from './job.ts';
 import { isTerminal } from './state.ts';
 import { defineRows, type Row, type RowsStatement, type Transaction } from '../ledger/dialect.ts';
 import type { Closing } from '../ledger/ledger.ts';
-import { text } from './job-row.sql.ts';
+import { text } from '../ledger/row.ts';
 
 /**
  * Answers, for each keyed job that is not to be added, with the job that does or did its work. Of

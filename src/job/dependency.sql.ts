@@ -8,7 +8,7 @@ import {
   type Transaction,
 } from '../ledger/dialect.ts';
 import type { DependencyHolder } from '../tenant/outlook.ts';
-import { text } from './job-row.sql.ts';
+import { text } from '../ledger/row.ts';
 
 /** The condition of the index of jobs in the line of a key, word for word, so that it is used. */
 function isInLine(job: string): string {

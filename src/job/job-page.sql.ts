@@ -3,7 +3,8 @@ import { limits } from '../base/limits.ts';
 import type { Session } from '../ledger/dialect.ts';
 import type { BoundedCount, JobPage, JobPageFilter } from './page-types.ts';
 import { findJobStreams } from './job-streams.sql.ts';
-import { int, jobColumns, toJob } from './job-row.sql.ts';
+import { int } from '../ledger/row.ts';
+import { jobColumns, toJob } from './job-row.sql.ts';
 import {
   countWalk,
   rangeAfter,

@@ -2,6 +2,7 @@ import type { Attempt, AttemptStatus, Cause } from './attempt.ts';
 import type { Job } from './job.ts';
 import type { JobStatus } from './state.ts';
 import type { Row } from '../ledger/dialect.ts';
+import { int, intOrNull, text, textOrNull } from '../ledger/row.ts';
 
 /** Named one by one, because `returning *` would bring the columns of joined rows along. */
 export const jobColumns = [
@@ -54,39 +55,6 @@ export const jobColumns = [
 ]
   .map((column) => `job_queue.${column}`)
   .join(', ');
-
-/**
- * Those of the drafts whose rows were written, in their order; mostly all of them. For a set of their
- * ids V8 looks each up among all strings that it knows, which costs more than the rest of it.
- */
-export function whichOf<T extends { readonly id: string }>(
-  drafts: readonly T[],
-  written: readonly Row[],
-): readonly T[] {
-  if (written.length === drafts.length) return drafts;
-  const ids = new Set(written.map((row) => text(row, 'id')));
-  return drafts.filter(({ id }) => ids.has(id));
-}
-
-export function text(row: Row, column: string): string {
-  const value = row[column];
-  if (typeof value !== 'string') throw new Error(`${column} is not text`);
-  return value;
-}
-
-export function textOrNull(row: Row, column: string): string | null {
-  return row[column] === null || row[column] === undefined ? null : text(row, column);
-}
-
-export function int(row: Row, column: string): number {
-  const value = Number(row[column]);
-  if (!Number.isFinite(value)) throw new Error(`${column} is not a number`);
-  return value;
-}
-
-export function intOrNull(row: Row, column: string): number | null {
-  return row[column] === null || row[column] === undefined ? null : int(row, column);
-}
 
 export function toJob(row: Row): Job {
   return {

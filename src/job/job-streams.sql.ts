@@ -2,7 +2,7 @@ import type { JobStatus } from './state.ts';
 import type { Session } from '../ledger/dialect.ts';
 import type { JobPageFilter } from './page-types.ts';
 import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
-import { text } from './job-row.sql.ts';
+import { text } from '../ledger/row.ts';
 import { withWaiting } from './waiting.sql.ts';
 import type { WalkStream } from '../ledger/walk.ts';
 import { Where } from '../ledger/where.ts';

@@ -4,7 +4,8 @@ import type { Dialect, Session, Transaction } from '../ledger/dialect.ts';
 import type { JobFilter } from './page-types.ts';
 import type { Promotion, QueueCounts } from '../ledger/ledger.ts';
 import { hasNoKey, linesOf } from './dependency.sql.ts';
-import { int, jobColumns, text, textOrNull, toJob } from './job-row.sql.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
+import { jobColumns, toJob } from './job-row.sql.ts';
 import { isReady, withWaiting } from './waiting.sql.ts';
 import { orderOf, Where } from '../ledger/where.ts';
 

@@ -2,7 +2,7 @@ import type { Row, Session, Transaction } from '../ledger/dialect.ts';
 import type { HealthNote, HealthStatus, InitWish, PluginHealth } from '../config/snapshot-types.ts';
 import { enqueue } from './enqueue.sql.ts';
 import { cancel } from './bulk.sql.ts';
-import { text, textOrNull } from './job-row.sql.ts';
+import { text, textOrNull } from '../ledger/row.ts';
 
 /**
  * Asks for the init of plugins, each once for each configuration of it: whoever writes the row first

@@ -15,7 +15,8 @@ import type { LastLoaded } from '../schedule/types.ts';
 import { freeBranches } from '../pipeline/run/advance-release.sql.ts';
 import { releaseDirective } from '../directive/deferred.sql.ts';
 import { closeDirective, listUnattended } from '../directive/directive.sql.ts';
-import { int, jobColumns, text, textOrNull, toJob } from './job-row.sql.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
+import { jobColumns, toJob } from './job-row.sql.ts';
 import { settle, type Settled } from './settle.sql.ts';
 import { isReady, withWaiting } from './waiting.sql.ts';
 

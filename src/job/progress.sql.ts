@@ -1,7 +1,7 @@
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Transaction } from '../ledger/dialect.ts';
-import { textOrNull } from './job-row.sql.ts';
+import { textOrNull } from '../ledger/row.ts';
 
 /** A directive in the hands of the process that executes it. */
 export interface ProgressOwner {

@@ -1,7 +1,7 @@
 import type { Dialect, Row, Session, TableName, Transaction } from '../ledger/dialect.ts';
 import type { MetaKey, Prunable, PruneRequest } from '../ledger/ledger.ts';
 import { dropSealedPayloads } from '../access/credential.sql.ts';
-import { int, text } from './job-row.sql.ts';
+import { int, text } from '../ledger/row.ts';
 import { pruneRuns, selectOldRuns } from '../pipeline/run/prune.sql.ts';
 
 /** Deletes a bounded number of rows that are past their time; says how many went. */

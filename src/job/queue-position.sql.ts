@@ -3,7 +3,7 @@ import type { Job } from './job.ts';
 import type { Row, Session } from '../ledger/dialect.ts';
 import type { Line, RunningJob } from '../tenant/outlook.ts';
 import { hasNoKey } from './dependency.sql.ts';
-import { int, text, textOrNull } from './job-row.sql.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
 import { isReady } from './waiting.sql.ts';
 
 /** Rows that are read so as to name who is in the way; one is enough to say that there is somebody. */

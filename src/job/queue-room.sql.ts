@@ -1,7 +1,7 @@
 import { DuctileError } from '../base/errors.ts';
 import { together, type Session, type Transaction } from '../ledger/dialect.ts';
 import type { QueueLimit } from '../tenant/types.ts';
-import { int } from './job-row.sql.ts';
+import { int } from '../ledger/row.ts';
 import { isReady } from './waiting.sql.ts';
 
 /**

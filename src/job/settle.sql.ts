@@ -17,7 +17,7 @@ import { claim, look, take } from './claim.sql.ts';
 import { recordDedupe } from './dedupe.sql.ts';
 import { enqueue, recall } from './enqueue.sql.ts';
 import { fence, fenceColumns, toFenceRow } from './fence.sql.ts';
-import { text, textOrNull } from './job-row.sql.ts';
+import { text, textOrNull } from '../ledger/row.ts';
 import { beginRuns, recallNews } from '../pipeline/run/start.sql.ts';
 import { areAwaited, isForAdmins } from '../signal/signal.sql.ts';
 import { applyState, noPlan, planState, type StatePlan } from './plugin-state.sql.ts';

@@ -2,7 +2,7 @@ import { messageOf } from '../base/errors.ts';
 import { checkSqliteFile } from './check.ts';
 import type { Session } from './dialect.ts';
 import type { IndexCheck } from './ledger.ts';
-import { int, text } from '../job/job-row.sql.ts';
+import { int, text } from './row.ts';
 import type { Reading } from './sqlite/read-thread.ts';
 
 /** Compares every index of a file with its table, which a check at the start has no time for. */

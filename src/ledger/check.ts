@@ -4,7 +4,7 @@ import { limits } from '../base/limits.ts';
 import { runInvariants } from './check-runs.ts';
 import type { Dialect } from './dialect.ts';
 import { attemptIdIn } from '../job/attempt.sql.ts';
-import { int } from '../job/job-row.sql.ts';
+import { int } from './row.ts';
 import type { Reading } from './sqlite/read-thread.ts';
 
 /** What the database itself can say about its file. */

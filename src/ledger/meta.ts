@@ -1,6 +1,6 @@
 import type { Session, Transaction } from './dialect.ts';
 import type { MetaKey } from './ledger.ts';
-import { text } from '../job/job-row.sql.ts';
+import { text } from './row.ts';
 
 export async function readMeta(session: Session, key: MetaKey): Promise<string | undefined> {
   const [row] = await session.run(

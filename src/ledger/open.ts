@@ -34,7 +34,7 @@ import { makeScheduleVerbs } from './schedule-verbs.ts';
 import { claim } from '../job/claim.sql.ts';
 import { readMeta, writeMeta } from './meta.ts';
 import { countPrunable, prune } from '../job/prune.sql.ts';
-import { text } from '../job/job-row.sql.ts';
+import { text } from './row.ts';
 import { exchange, settle } from '../job/settle.sql.ts';
 import { makeSignalVerbs } from './signal-verbs.ts';
 import { readInThread, type Reading } from './sqlite/read-thread.ts';

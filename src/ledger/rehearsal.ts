@@ -3,7 +3,7 @@ import type { Dialect, TableName, Transaction } from './dialect.ts';
 import { refuseNewer } from './migrate.ts';
 import { openLedger, type LedgerPlace } from './open.ts';
 import { writeMeta } from './meta.ts';
-import { int } from '../job/job-row.sql.ts';
+import { int } from './row.ts';
 import { refuseOlder, schemaOf } from './open-readonly.ts';
 import { openToRead } from './sqlite/file.ts';
 import { openSqlite } from './sqlite/store.ts';

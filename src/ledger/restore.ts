@@ -12,7 +12,7 @@ import { migrate, refuseNewer, schemaVersion } from './migrate.ts';
 import { openLedger, type LedgerPlace } from './open.ts';
 import { openPostgres, type PostgresStore } from './postgres/store.ts';
 import { writeMeta } from './meta.ts';
-import { int, text } from '../job/job-row.sql.ts';
+import { int, text } from './row.ts';
 import { openToLook, schemaOf } from './open-readonly.ts';
 import { APPLICATION_ID, openToRead, pragma } from './sqlite/file.ts';
 import { readInThread } from './sqlite/read-thread.ts';

@@ -1,6 +1,6 @@
 import { tables, type TableName } from './dialect.ts';
 import type { PostgresStore } from './postgres/store.ts';
-import { text } from '../job/job-row.sql.ts';
+import { text } from './row.ts';
 
 /** What a start writes by itself, or what tells of the place and not of what was done there. */
 const OF_A_START: ReadonlySet<TableName> = new Set([

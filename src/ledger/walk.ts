@@ -1,7 +1,7 @@
 import type { Dialect, Row, Session, Value } from './dialect.ts';
 import type { BoundedCount } from '../job/page-types.ts';
 import type { ListPage } from './list-pages.ts';
-import { int } from '../job/job-row.sql.ts';
+import { int } from './row.ts';
 import { Where } from './where.ts';
 
 /**

@@ -1,6 +1,6 @@
 import type { Transaction } from '../ledger/dialect.ts';
 import type { KeptAnswer, KeyAnswer, RequestKey } from '../directive/types.ts';
-import { intOrNull, text } from '../job/job-row.sql.ts';
+import { intOrNull, text } from '../ledger/row.ts';
 
 /**
  * The first request with a key binds its id to it. Whoever comes with the same key later works under

@@ -6,7 +6,7 @@ import { INSTALLATION_ACTOR } from './package.ts';
 import type { Provision } from './provision.ts';
 import { installationsVersion } from './installation.sql.ts';
 import { writeMeta } from '../ledger/meta.ts';
-import { int, text } from '../job/job-row.sql.ts';
+import { int, text } from '../ledger/row.ts';
 import { findTakenWebhook, moveWebhooks, taken } from '../webhook/webhook.sql.ts';
 
 /** Whoever asks holds the lock of directives, so nobody changes another installation meanwhile. */

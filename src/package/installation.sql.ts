@@ -2,7 +2,7 @@ import type { InstallationStatus } from './package.ts';
 import type { Row, Session, Transaction } from '../ledger/dialect.ts';
 import type { InstallationFilter, InstallationRow, Provenance } from './types.ts';
 import { readMeta } from '../ledger/meta.ts';
-import { int, text, textOrNull } from '../job/job-row.sql.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
 import { Where } from '../ledger/where.ts';
 
 export async function listInstallations(

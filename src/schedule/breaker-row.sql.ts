@@ -3,7 +3,7 @@ import { makeId } from '../base/ids.ts';
 import type { BreakerState } from './breaker.ts';
 import { defineRows, type Row, type Session } from '../ledger/dialect.ts';
 import type { BreakerFilter, BreakerRow, TransitionRow } from './types.ts';
-import { int, text, textOrNull } from '../job/job-row.sql.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
 import { Where } from '../ledger/where.ts';
 
 export async function listBreakers(session: Session, filter: BreakerFilter): Promise<BreakerRow[]> {

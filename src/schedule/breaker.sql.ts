@@ -18,7 +18,7 @@ import {
   type BreakerKey,
 } from './breaker-row.sql.ts';
 import { enqueue } from '../job/enqueue.sql.ts';
-import { text } from '../job/job-row.sql.ts';
+import { text } from '../ledger/row.ts';
 import { insertSignals } from '../signal/signal.sql.ts';
 import { Where } from '../ledger/where.ts';
 

@@ -7,7 +7,7 @@ import type { Fired, FireRequest, Firing, NextDue, ScheduleKey } from './types.t
 import { lockBreakers, probeWith, type Breakers } from './breaker.sql.ts';
 import { enqueue } from '../job/enqueue.sql.ts';
 import { cancel } from '../job/bulk.sql.ts';
-import { int, text, textOrNull } from '../job/job-row.sql.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
 import { inOrder, keyColumns, toKeyRow } from './schedule.sql.ts';
 
 /**

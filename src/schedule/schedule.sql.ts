@@ -11,7 +11,7 @@ import type {
   ScheduleRow,
   ScheduleStatus,
 } from './types.ts';
-import { int, text, textOrNull } from '../job/job-row.sql.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
 import { Where } from '../ledger/where.ts';
 
 export async function syncSchedules(

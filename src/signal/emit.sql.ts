@@ -3,7 +3,7 @@ import type { Transaction } from '../ledger/dialect.ts';
 import { joinNews, noNews, type Followers, type RunNews } from '../pipeline/run/types.ts';
 import type { Emission, Emitted, ToldSignal } from './types.ts';
 import { enqueue, insertContexts } from '../job/enqueue.sql.ts';
-import { text } from '../job/job-row.sql.ts';
+import { text } from '../ledger/row.ts';
 import { beginRuns } from '../pipeline/run/start.sql.ts';
 import { insertAndWake, insertNewSignals } from './signal.sql.ts';
 

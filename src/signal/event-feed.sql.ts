@@ -20,7 +20,8 @@ import type {
 } from './event-types.ts';
 import type { Sight } from './event-horizon.sql.ts';
 import { writeMeta } from '../ledger/meta.ts';
-import { int, text, textOrNull, toAttempt } from '../job/job-row.sql.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
+import { toAttempt } from '../job/job-row.sql.ts';
 import { chainOf, toSignal } from './signal.sql.ts';
 
 /**

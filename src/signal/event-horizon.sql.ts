@@ -1,5 +1,5 @@
 import { together, type Session } from '../ledger/dialect.ts';
-import { int } from '../job/job-row.sql.ts';
+import { int } from '../ledger/row.ts';
 
 /** How far everything that was recorded can be seen, where many write at once. */
 export interface Reach {

@@ -5,7 +5,7 @@ import type { Replayed, ReplayProgress, ReplayStep } from './types.ts';
 import { lockDirectives } from '../directive/directive.sql.ts';
 import { enqueue, insertContexts } from '../job/enqueue.sql.ts';
 import { lockProgress, writeProgress } from '../job/progress.sql.ts';
-import { text } from '../job/job-row.sql.ts';
+import { text } from '../ledger/row.ts';
 import { beginRuns } from '../pipeline/run/start.sql.ts';
 
 /** What handles some signals once more, and how far the directive is by that, in one commit. */

@@ -2,7 +2,7 @@ import { limits } from '../base/limits.ts';
 import type { Signal } from './signal.ts';
 import type { Session, Value } from '../ledger/dialect.ts';
 import type { ListPage, SignalPageFilter } from '../ledger/list-pages.ts';
-import { int } from '../job/job-row.sql.ts';
+import { int } from '../ledger/row.ts';
 import { toSignal } from './signal.sql.ts';
 import { rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';
 import { Where } from '../ledger/where.ts';

@@ -10,7 +10,7 @@ import {
 import type { SignalFilter, SignalGroup } from './types.ts';
 import { insertAsked } from '../directive/asked.sql.ts';
 import { insertSealedPayloads } from '../access/credential.sql.ts';
-import { int, intOrNull, text, textOrNull, whichOf } from '../job/job-row.sql.ts';
+import { int, intOrNull, text, textOrNull, whichOf } from '../ledger/row.ts';
 import { FROM_THE_START_AGAIN } from '../pipeline/run/wake-from.sql.ts';
 import { orderOf, Where } from '../ledger/where.ts';
 

@@ -3,7 +3,7 @@ import { RUNTIME_SOURCE } from '../signal/signal.ts';
 import type { Dialect, Session, Transaction } from '../ledger/dialect.ts';
 import type { Outlook, Usage, UsageLimits } from './outlook.ts';
 import { writeMeta } from '../ledger/meta.ts';
-import { int, text, textOrNull } from '../job/job-row.sql.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
 import { isReady, withWaiting } from '../job/waiting.sql.ts';
 
 const MINUTE_MS = 60_000;

@@ -9,7 +9,7 @@ import type {
   TenantSchema,
   TenantStatus,
 } from './types.ts';
-import { intOrNull, text, textOrNull } from '../job/job-row.sql.ts';
+import { intOrNull, text, textOrNull } from '../ledger/row.ts';
 
 export async function listTenants(session: Session): Promise<TenantRow[]> {
   const rows = await session.run(`select * from ${session.dialect.table('tenants')} order by slug`);

@@ -1,7 +1,7 @@
 import { AGENT_KEY, TARGET_KEY } from './agent-outcome.ts';
 import type { Session } from '../ledger/dialect.ts';
 import type { AgentJobRow, TargetRow } from './types.ts';
-import { text, textOrNull } from '../job/job-row.sql.ts';
+import { text, textOrNull } from '../ledger/row.ts';
 
 export async function listAgentJobs(
   session: Session,

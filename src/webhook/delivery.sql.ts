@@ -10,7 +10,7 @@ import type {
   UntakenDelivery,
 } from './types.ts';
 import { emit } from '../signal/emit.sql.ts';
-import { int, text, textOrNull, whichOf } from '../job/job-row.sql.ts';
+import { int, text, textOrNull, whichOf } from '../ledger/row.ts';
 import { orderOf, Where } from '../ledger/where.ts';
 
 /** Each that is new with its signal and what that causes, in one transaction. */

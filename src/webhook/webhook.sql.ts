@@ -3,7 +3,7 @@ import type { Row, Session, Transaction } from '../ledger/dialect.ts';
 import type { DirectiveEnd } from '../directive/types.ts';
 import type { WebhookMoves } from '../package/types.ts';
 import type { WebhookChange, WebhookDraft, WebhookRow } from './types.ts';
-import { int, text, textOrNull } from '../job/job-row.sql.ts';
+import { int, text, textOrNull } from '../ledger/row.ts';
 import { tenantOfKey } from '../tenant/tenant.sql.ts';
 
 /** Its id is its address, which no other ledger of the system may have. */

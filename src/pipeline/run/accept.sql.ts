@@ -2,7 +2,7 @@ import { fromTimestamp, toTimestamp } from '../../base/clock.ts';
 import type { RunStatus } from './run.ts';
 import { defineRows, type Transaction } from '../../ledger/dialect.ts';
 import type { RunDraft, RunStart } from './types.ts';
-import { text } from '../../job/job-row.sql.ts';
+import { text } from '../../ledger/row.ts';
 import { insertRuns } from './insert.sql.ts';
 import { inSavepoint } from '../../ledger/savepoint.ts';
 

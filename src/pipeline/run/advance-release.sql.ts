@@ -7,7 +7,7 @@ import { lockBranches } from './after-job.sql.ts';
 import { Effects, type MovedBranch } from './changes.sql.ts';
 import { failBranch } from './fail-branch.sql.ts';
 import { climb } from './join.sql.ts';
-import { text } from '../../job/job-row.sql.ts';
+import { text } from '../../ledger/row.ts';
 import type { BranchRow, RunRow } from './run-row.sql.ts';
 import { inSavepoint } from '../../ledger/savepoint.ts';
 import { toStands } from './load-branch.sql.ts';

@@ -23,7 +23,7 @@ import { Effects } from './changes.sql.ts';
 import { failBranch, failingOf } from './fail-branch.sql.ts';
 import { climb, readJoin } from './join.sql.ts';
 import { beginChildren, moveOn, roomOf, type Opening } from './apply.sql.ts';
-import { text, textOrNull } from '../../job/job-row.sql.ts';
+import { text, textOrNull } from '../../ledger/row.ts';
 import { toBranch, type BranchRow } from './run-row.sql.ts';
 import { beginDue, beginQueued, recallNews } from './start.sql.ts';
 import { isSweeping, sweep, type Sweeping } from './sweep.sql.ts';

@@ -12,7 +12,7 @@ import { climb } from './join.sql.ts';
 import { moveOn } from './apply.sql.ts';
 import { toBranch, toRun, type BranchRow, type RunRow } from './run-row.sql.ts';
 import { inSavepoint } from '../../ledger/savepoint.ts';
-import { text } from '../../job/job-row.sql.ts';
+import { text } from '../../ledger/row.ts';
 import { toStands } from './load-branch.sql.ts';
 
 /** The end of the job that a branch stood still for. */

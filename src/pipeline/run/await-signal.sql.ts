@@ -8,7 +8,7 @@ import { isMasked } from '../../signal/mask.ts';
 import { senderOf } from '../../signal/signal.ts';
 import { defineRows, type Row, type Transaction } from '../../ledger/dialect.ts';
 import { findSealedPayloads } from '../../access/credential.sql.ts';
-import { int, text, textOrNull } from '../../job/job-row.sql.ts';
+import { int, text, textOrNull } from '../../ledger/row.ts';
 import type { RunRow } from './run-row.sql.ts';
 import type { Stand } from './load-branch.sql.ts';
 import { FROM_THE_START_AGAIN } from './wake-from.sql.ts';

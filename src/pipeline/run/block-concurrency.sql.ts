@@ -1,7 +1,7 @@
 import { parseJson } from '../../base/parse-json.ts';
 import { HELD_DAY } from './run.ts';
 import type { Transaction } from '../../ledger/dialect.ts';
-import { int, text } from '../../job/job-row.sql.ts';
+import { int, text } from '../../ledger/row.ts';
 import type { BranchRow } from './run-row.sql.ts';
 import { branchesOf, inSlices } from './run-slices.sql.ts';
 

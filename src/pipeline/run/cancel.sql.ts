@@ -1,6 +1,6 @@
 import type { Transaction } from '../../ledger/dialect.ts';
 import type { DirectiveEnd } from '../../directive/types.ts';
-import { text, textOrNull } from '../../job/job-row.sql.ts';
+import { text, textOrNull } from '../../ledger/row.ts';
 import { numberEnds } from './end.sql.ts';
 import { toRun, type RunRow } from './run-row.sql.ts';
 import { askToStop, sweep } from './sweep.sql.ts';

@@ -1,6 +1,6 @@
 import { defineRows, type Transaction } from '../../ledger/dialect.ts';
 import type { Revival } from '../../directive/types.ts';
-import { text } from '../../job/job-row.sql.ts';
+import { text } from '../../ledger/row.ts';
 import { branchesOf, inSlices, stepsOf, type Slice } from './run-slices.sql.ts';
 
 /**

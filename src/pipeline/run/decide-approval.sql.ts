@@ -3,7 +3,7 @@ import type { Arrival } from './transition.ts';
 import { answerOf, type Step } from './run.ts';
 import type { Transaction } from '../../ledger/dialect.ts';
 import type { Decision, DirectiveEnd } from '../../directive/types.ts';
-import { text } from '../../job/job-row.sql.ts';
+import { text } from '../../ledger/row.ts';
 import { lockRun, noRun } from './cancel.sql.ts';
 import { toStep, type RunRow } from './run-row.sql.ts';
 import { findGraph } from './load-branch.sql.ts';

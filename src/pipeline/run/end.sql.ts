@@ -7,7 +7,7 @@ import { limits } from '../../base/limits.ts';
 import { flush } from './write-branch.sql.ts';
 import type { Effects, MovedBranch, RunEnd } from './changes.sql.ts';
 import { keyOfStep } from './apply.sql.ts';
-import { int, text, textOrNull } from '../../job/job-row.sql.ts';
+import { int, text, textOrNull } from '../../ledger/row.ts';
 import { putFollowers } from './ask-approval.sql.ts';
 import type { RunRow } from './run-row.sql.ts';
 import { areAwaited, isForAdmins } from '../../signal/signal.sql.ts';

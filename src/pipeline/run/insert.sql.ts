@@ -1,6 +1,6 @@
 import { defineRows, type Row, type Transaction } from '../../ledger/dialect.ts';
 import type { RunDraft } from './types.ts';
-import { text } from '../../job/job-row.sql.ts';
+import { text } from '../../ledger/row.ts';
 import type { RunRow } from './run-row.sql.ts';
 
 /** Adds runs, each once and of each dedupe key one; gives those that are new. */

@@ -14,7 +14,7 @@ import {
   roomOf,
   type Opening,
 } from './apply.sql.ts';
-import { int, intOrNull, text, textOrNull } from '../../job/job-row.sql.ts';
+import { int, intOrNull, text, textOrNull } from '../../ledger/row.ts';
 import { announceQuestions } from './ask-approval.sql.ts';
 import { closeRuns } from './end.sql.ts';
 import { toBranch, toRun, type BranchRow, type RunRow } from './run-row.sql.ts';

@@ -3,7 +3,7 @@ import { parseJson } from '../../base/parse-json.ts';
 import { beneathFor } from './begin-block.ts';
 import type { Graph } from '../language/graph.ts';
 import { defineRows, together, type Row, type Session } from '../../ledger/dialect.ts';
-import { int, text, textOrNull } from '../../job/job-row.sql.ts';
+import { int, text, textOrNull } from '../../ledger/row.ts';
 import type { BranchRow, RunRow } from './run-row.sql.ts';
 import { readGraph } from './run.sql.ts';
 

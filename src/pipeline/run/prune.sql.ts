@@ -1,6 +1,6 @@
 import type { Dialect, Transaction } from '../../ledger/dialect.ts';
 import type { PruneRequest } from '../../ledger/ledger.ts';
-import { text } from '../../job/job-row.sql.ts';
+import { text } from '../../ledger/row.ts';
 
 /** Runs whose rows one step looks at. */
 const RUNS_AT_ONCE = 10;

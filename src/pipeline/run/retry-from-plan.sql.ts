@@ -4,7 +4,7 @@ import type { BlockKind } from './transition.ts';
 import { behindOf, insideOf, reachOf } from '../language/reach.ts';
 import type { Row, Session } from '../../ledger/dialect.ts';
 import type { DirectiveEnd } from '../../directive/types.ts';
-import { text, textOrNull } from '../../job/job-row.sql.ts';
+import { text, textOrNull } from '../../ledger/row.ts';
 import type { IsDropped } from './copy.sql.ts';
 import type { RunRow } from './run-row.sql.ts';
 import { branchesOf, inSlices, stepsOf, type RunRows } from './run-slices.sql.ts';

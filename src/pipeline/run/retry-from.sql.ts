@@ -5,7 +5,7 @@ import { defineRows, type Row, type Session, type Transaction } from '../../ledg
 import type { DirectiveEnd, Revival } from '../../directive/types.ts';
 import type { RewindRefusal } from './types.ts';
 import { planRewind, type Cut, type RewindPlan } from './retry-from-plan.sql.ts';
-import { int, text, textOrNull } from '../../job/job-row.sql.ts';
+import { int, text, textOrNull } from '../../ledger/row.ts';
 import { noRun } from './cancel.sql.ts';
 import { toBranch, toRun, type BranchRow, type RunRow } from './run-row.sql.ts';
 import { branchesOf, inSlices, type Slice } from './run-slices.sql.ts';

@@ -2,7 +2,7 @@ import type { ErrorCode } from '../../base/errors.ts';
 import type { Dialect, Transaction } from '../../ledger/dialect.ts';
 import type { DirectiveEnd, Revival } from '../../directive/types.ts';
 import { holdBack } from './block-concurrency.sql.ts';
-import { int, text } from '../../job/job-row.sql.ts';
+import { int, text } from '../../ledger/row.ts';
 import { inheritKey } from './accept.sql.ts';
 import { lockRun, noRun } from './cancel.sql.ts';
 import { copyRun, copySteps } from './copy.sql.ts';

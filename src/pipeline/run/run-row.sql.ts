@@ -2,7 +2,7 @@ import type { BlockKind } from './transition.ts';
 import type { Branch, BranchStatus, HaltReason, Run, RunStatus, Step, StepStatus } from './run.ts';
 import type { Row } from '../../ledger/dialect.ts';
 import type { Advancement } from './types.ts';
-import { int, intOrNull, text, textOrNull } from '../../job/job-row.sql.ts';
+import { int, intOrNull, text, textOrNull } from '../../ledger/row.ts';
 
 /** A run as the ledger keeps it. */
 export interface RunRow extends Run {

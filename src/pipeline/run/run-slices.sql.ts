@@ -1,7 +1,7 @@
 import { makeBreath } from '../../base/breath.ts';
 import { limits } from '../../base/limits.ts';
 import type { Dialect, Session, Value } from '../../ledger/dialect.ts';
-import { text, textOrNull } from '../../job/job-row.sql.ts';
+import { text, textOrNull } from '../../ledger/row.ts';
 
 /** Rows of a run, by their ids. */
 export interface RunRows {

@@ -4,7 +4,7 @@ import type { Run, Step } from './run.ts';
 import { signalTakenIn } from './wait.ts';
 import { defineRows, type Session, type Transaction } from '../../ledger/dialect.ts';
 import type { Advancement, BranchFilter, RunFilter, StepFilter } from './types.ts';
-import { text, textOrNull } from '../../job/job-row.sql.ts';
+import { text, textOrNull } from '../../ledger/row.ts';
 import { toAdvancement, toBranch, toRun, toStep, type BranchRow } from './run-row.sql.ts';
 import { orderOf, Where } from '../../ledger/where.ts';
 

@@ -5,7 +5,7 @@ import { recordFailures } from './after-job.sql.ts';
 import { Effects } from './changes.sql.ts';
 import { climb, readRuns } from './join.sql.ts';
 import { moveOn } from './apply.sql.ts';
-import { text } from '../../job/job-row.sql.ts';
+import { text } from '../../ledger/row.ts';
 import { acceptRuns } from './accept.sql.ts';
 import { leaveRoots } from './insert.sql.ts';
 import type { BranchRow, RunRow } from './run-row.sql.ts';

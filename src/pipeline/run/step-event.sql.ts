@@ -2,7 +2,7 @@ import { limits } from '../../base/limits.ts';
 import type { Signal } from '../../signal/signal.ts';
 import type { Session } from '../../ledger/dialect.ts';
 import type { StepPlace } from './types.ts';
-import { textOrNull } from '../../job/job-row.sql.ts';
+import { textOrNull } from '../../ledger/row.ts';
 import { toSignal } from '../../signal/signal.sql.ts';
 
 /**

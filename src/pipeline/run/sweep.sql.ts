@@ -3,7 +3,8 @@ import { bareReport } from '../../job/attempt.ts';
 import { endCancelled } from '../../job/outcome.ts';
 import type { Job } from '../../job/job.ts';
 import { defineRows, type Transaction } from '../../ledger/dialect.ts';
-import { jobColumns, text, toJob } from '../../job/job-row.sql.ts';
+import { text } from '../../ledger/row.ts';
+import { jobColumns, toJob } from '../../job/job-row.sql.ts';
 import type { Slice } from './run-slices.sql.ts';
 import { settle } from '../../job/settle.sql.ts';
 
