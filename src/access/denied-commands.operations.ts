@@ -6,9 +6,8 @@ import { resolveTarget } from '../pipeline/check-routes.service.ts';
 import { findEndpoint } from '../webhook/endpoints.service.ts';
 import { hookSource, RECEIVED } from '../webhook/draft.service.ts';
 import type { Graph } from '../pipeline/language/graph.ts';
-import { isFor } from '../pipeline/language/pipeline.ts';
-import { ANY_EVENT, matchRoutes } from '../pipeline/route.ts';
-import { usual } from '../webhook/defaults.ts';
+import { isFor, ANY_EVENT, matchRoutes } from '../pipeline/language/pipeline.ts';
+import { usual } from '../webhook/target.ts';
 import type { Context } from '../operation/context.ts';
 import { listDenied, type Denied } from './scopes.ts';
 

@@ -5,7 +5,7 @@ import { canonical, isObject, type JsonObject } from '../base/json.ts';
 import type { Provides } from '../package/package.ts';
 import { toPipelineEntry } from '../pipeline/language/entry.ts';
 import { pipelineSchema } from '../pipeline/language/entry-schema.ts';
-import { packagedHook, secretKeys } from '../webhook/packaged.ts';
+import { packagedHook, secretKeys } from '../webhook/webhook.ts';
 import { buildPlugin, buildRoute } from './build.ts';
 import type { Config } from './config.ts';
 import { keyText, type Path } from './document.ts';

@@ -2,12 +2,10 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import type { ClaimablePlugin, Prunable } from '../ledger/ledger.ts';
-import type { Pipeline } from '../pipeline/language/pipeline.ts';
-import { matchRoutes, type Route } from '../pipeline/route.ts';
+import { matchRoutes, makeStartsOf, type Pipeline, type Route } from '../pipeline/language/pipeline.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { FollowRules } from '../signal/handle.service.ts';
 import type { ReaperRules } from '../job/reaper.service.ts';
-import { makeStartsOf } from '../pipeline/run/start-draft.ts';
 
 export interface Sources {
   readonly config: Config;

@@ -13,10 +13,8 @@ import { loadCatalog, lookupCommand } from '../plugin/catalog.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';
 import { findPluginDrift } from '../plugin/seal.ts';
-import { checkHooks, checkRoutes } from '../pipeline/check-routes.service.ts';
+import { checkHooks, checkRoutes, findCircles, findEmptyPlaceholders } from '../pipeline/check-routes.service.ts';
 import { checkPipelines } from '../pipeline/load.service.ts';
-import { findCircles } from '../pipeline/route-circles.service.ts';
-import { findEmptyPlaceholders } from '../pipeline/route-templates.service.ts';
 
 /**
  * Everything that can be found out about a configuration without starting it. With the names of the

@@ -7,7 +7,7 @@ import type { Closing, Ledger } from '../ledger/ledger.ts';
 import type { RunNews } from '../pipeline/run/types.ts';
 import { findLiveFindings, readAcknowledged } from './checks.service.ts';
 import type { Generation } from '../engine/generation.ts';
-import { findCircleOf } from '../pipeline/route-circles.service.ts';
+import { findCircleOf } from '../pipeline/check-routes.service.ts';
 import { makeOutcomes } from './failure-streaks.service.ts';
 import {
   findTroubles,

@@ -22,7 +22,7 @@ import { disableType, enableType, pauseType, resumeType } from '../engine/switch
 import { nounOf, type DirectiveType } from '../directive/type.ts';
 import type { AskedDirective, AsksOf } from '../directive/types.ts';
 import { INSTALLATION_ACTOR, type Package, type Provides } from './package.ts';
-import { isOfType } from '../pipeline/route.ts';
+import { isOfType } from '../pipeline/language/pipeline.ts';
 import { render, type Template } from '../pipeline/language/template.ts';
 import { eventBehind } from '../signal/delivery-event.ts';
 import { metadataOf, RUNTIME_SOURCE, senderOf, type SignalDraft } from '../signal/signal.ts';

@@ -5,7 +5,7 @@ import { placeOf, type Installed } from '../config/installed.ts';
 import type { InstallationRow, WebhookMoves } from './types.ts';
 import type { WebhookRow } from '../webhook/types.ts';
 import { readProvides } from './package.ts';
-import { nameCredential } from '../webhook/packaged.ts';
+import { nameCredential } from '../webhook/webhook.ts';
 import {
   describeTaken,
   modeOf,

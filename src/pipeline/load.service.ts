@@ -1,11 +1,10 @@
 import { suggest } from '../config/nearest.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
-import { findLookalikes } from './language/check.ts';
+import { findLookalikes, type CompileFault, type Library } from './language/check.ts';
 import { compile } from './language/compile.ts';
 import type { PipelineEntry } from './language/entry.ts';
 import { checkFlow, type Contract } from './language/flow.ts';
 import type { Graph } from './language/graph.ts';
-import type { CompileFault, Library } from './language/library.ts';
 import type { Pipeline } from './language/pipeline.ts';
 import { lookupCommand, type Catalog } from '../plugin/catalog.ts';
 import { resolveTarget } from './check-routes.service.ts';

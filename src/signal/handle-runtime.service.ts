@@ -8,7 +8,7 @@ import type { Emission } from './types.ts';
 import { deliveryEventIn, eventBehind, toEventMetadata } from './delivery-event.ts';
 import { senderOf, type SignalDraft } from './signal.ts';
 import { toEnvelope, type Consequences, type FollowRules } from './handle.service.ts';
-import { toRunPayload } from '../pipeline/run/start-draft.ts';
+import { toRunPayload } from '../pipeline/language/pipeline.ts';
 
 /** Where in a lineage stands what follows from a signal. */
 type Lineage = Pick<JobDraft, 'parentJobId' | 'rootJobId' | 'eventContextId'>;

@@ -6,12 +6,11 @@ import { parseJson } from '../base/parse-json.ts';
 import { maskText } from '../base/secrets.ts';
 import type { Job, JobDraft } from '../job/job.ts';
 import type { Followers, RunDraft } from '../pipeline/run/types.ts';
-import type { RoutedEvent } from '../pipeline/route.ts';
+import { toRunPayload, type RoutedEvent, type StartsOf } from '../pipeline/language/pipeline.ts';
 import { breakerSignals } from '../schedule/breaker.ts';
 import { REDACTED_KEY } from './mask.ts';
 import { pluginSource, RUNTIME_SOURCE, SCHEMA_VERSION, type SignalDraft } from './signal.ts';
 import { keepMasked, type Keep } from './seal.service.ts';
-import { toRunPayload, type StartsOf } from '../pipeline/run/start-draft.ts';
 
 /** An event as a plugin emitted it. */
 export interface EmittedEvent {

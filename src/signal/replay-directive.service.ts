@@ -5,8 +5,7 @@ import { replayType, resumeTarget, type ReplayChoice } from './replay-directives
 import { nounOf } from '../directive/type.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { SignalGroup } from './types.ts';
-import { isFor } from '../pipeline/language/pipeline.ts';
-import { ANY_EVENT } from '../pipeline/route.ts';
+import { isFor, ANY_EVENT } from '../pipeline/language/pipeline.ts';
 import { WEBHOOK_SOURCE } from './delivery-event.ts';
 import { senderOf } from './signal.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';

@@ -10,11 +10,16 @@ import { withWord } from './agent-outcome.ts';
 import { untilDue } from '../job/enqueue.service.ts';
 import { draftEmission } from './draft.service.ts';
 import { makeHookStore } from './store.service.ts';
-import type { Failed, HookDoor, Taken, VerifiedDelivery } from './webhooks.ts';
+import {
+  makeTurnedAway,
+  type Failed,
+  type HookDoor,
+  type Taken,
+  type VerifiedDelivery,
+} from './webhooks.ts';
 import type { Generation } from '../engine/generation.ts';
 import { makeKeep, type Keep } from '../signal/seal.service.ts';
 import type { Quota } from '../tenant/quota.service.ts';
-import { makeTurnedAway } from './refused-deliveries.ts';
 import type { Vault } from '../access/vault.service.ts';
 
 export interface HookDoorOptions {

@@ -2,15 +2,12 @@ import * as z from 'zod';
 import { credentialIn } from '../base/credential-ref.ts';
 import { duration, flag, section, text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
-import { makeBearer } from './verify/bearer.ts';
-import type { Report } from './target.ts';
+import { makeBearer, type OneScheme, type Scheme } from './verify/scheme.ts';
+import { usual, usualPrefix, type Report } from './target.ts';
 import { algorithms, encodings, keyEncodings, keyOf, type KeyForm } from './verify/mac.ts';
 import { parsePattern } from './verify/pattern.ts';
-import { parsePayload, toPart, type Part } from './payload.ts';
+import { parsePayload, toPart, type Part, type SignedScheme } from './verify/signed.ts';
 import { presetNames, presets, type PresetName } from './verify/presets.ts';
-import type { OneScheme, Scheme } from './verify/scheme.ts';
-import type { SignedScheme } from './verify/signed.ts';
-import { usual, usualPrefix } from './defaults.ts';
 
 export const authModes = ['bearer', 'hmac', 'signed', ...presetNames] as const;
 export type AuthMode = (typeof authModes)[number];

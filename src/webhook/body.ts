@@ -2,9 +2,8 @@ import { toDuctileError } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { parseStrictJson } from '../base/json-text.ts';
 import { CLOUDEVENT_TYPE, fromCloudEvent, readCloudEvent } from '../signal/cloudevent.ts';
-import { FORM_TYPE, readForm } from './form.ts';
-import { typeIn } from './media.ts';
 import { takeHeader, type HookRequest } from './request.ts';
+import { limits } from '../base/limits.ts';
 
 export type ReadBody =
   | {
@@ -16,9 +15,9 @@ export type ReadBody =
   | { readonly ok: false; readonly fault: BodyFault; readonly message: string };
 
 export type BodyFault = MediaFault | 'invalid_json' | 'body_must_be_object' | 'invalid_event';
-export type MediaFault = 'media_type_unsupported';
+type MediaFault = 'media_type_unsupported';
 
-export type MediaType = 'json' | 'form' | 'event';
+type MediaType = 'json' | 'form' | 'event';
 
 /** `json`: only `application/json`, as document 4 has it, and a body of only `payload` is unwrapped. */
 export type Accepts = 'json' | 'all';
@@ -141,4 +140,67 @@ function readEvent(request: HookRequest, value: unknown): ReadBody {
 
 function refuse(fault: BodyFault, message: string): ReadBody {
   return { ok: false, fault, message };
+}
+
+/**
+ * The type that a body is declared to have, in lower case and whatever its parameters say; undefined
+ * when it is none, or in another charset than UTF-8.
+ */
+function typeIn(contentType: string): string | undefined {
+  const [type = ''] = /^[\w.+-]+\/[\w.+-]+/.exec(contentType) ?? [];
+  let rest = contentType.slice(type.length);
+  for (let found = PARAMETER.exec(rest); found !== null; found = PARAMETER.exec(rest)) {
+    const [whole, name = '', value = ''] = found;
+    if (name.toLowerCase() === 'charset' && !UTF_8.test(value)) return undefined;
+    rest = rest.slice(whole.length);
+  }
+  return type === '' || rest.trim() !== '' ? undefined : type.toLowerCase();
+}
+
+const PARAMETER = /^\s*;\s*(?:([\w!#$&^.+-]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s",;]+))?/;
+const UTF_8 = /^(?:utf-?8|"utf-?8")$/i;
+
+type ReadForm =
+  | { readonly ok: true; readonly fields: ReadonlyMap<string, readonly string[]> }
+  | { readonly ok: false; readonly fault: string };
+
+const FORM_TYPE = 'application/x-www-form-urlencoded';
+
+export function isForm(contentType: string): boolean {
+  return typeIn(contentType) === FORM_TYPE;
+}
+
+/** The fields of a form, each with all of its values in order. */
+export function readForm(bytes: Buffer): ReadForm {
+  const fields = new Map<string, string[]>();
+  let count = 0;
+  for (const pair of bytes.toString('latin1').split('&')) {
+    if (pair === '') continue;
+    count += 1;
+    if (count > limits.jsonKeysMax) return fault(`has more than ${limits.jsonKeysMax} fields`);
+    const equals = pair.indexOf('=');
+    const name = decodeFormText(equals === -1 ? pair : pair.slice(0, equals));
+    const value = decodeFormText(equals === -1 ? '' : pair.slice(equals + 1));
+    if (name === undefined || value === undefined) return fault('is not a form in UTF-8');
+    const values = fields.get(name);
+    if (values === undefined) fields.set(name, [value]);
+    else values.push(value);
+  }
+  return { ok: true, fields };
+}
+
+function decodeFormText(written: string): string | undefined {
+  if (/%(?![0-9A-Fa-f]{2})/.test(written)) return undefined;
+  const raw = written
+    .replaceAll('+', ' ')
+    .replaceAll(/%(..)/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+  try {
+    return decoder.decode(Buffer.from(raw, 'latin1'));
+  } catch {
+    return undefined;
+  }
+}
+
+function fault(text: string): ReadForm {
+  return { ok: false, fault: text };
 }

@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import { suggest } from '../config/nearest.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { Target } from './target.ts';
-import { findBadPlaceholder } from './template.ts';
+import { findBadPlaceholder } from './prompt.ts';
 
 export interface AgentTargets {
   readonly catalog: Pick<Catalog, 'plugins'>;

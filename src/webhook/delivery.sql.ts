@@ -1,5 +1,5 @@
 import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
-import { isKeyReused } from './delivery-id.ts';
+import { isKeyReused } from './verify/verify.ts';
 import { noNews } from '../pipeline/run/types.ts';
 import type {
   DeliveryDraft,

@@ -3,6 +3,12 @@ import { limits } from '../base/limits.ts';
 import { maskText } from '../base/secrets.ts';
 import type { PresetName } from './verify/presets.ts';
 import { takeHeader, type HookRequest } from './request.ts';
+import * as z from 'zod';
+import { text } from '../base/fields.ts';
+import { isSecretName } from '../base/secret-names.ts';
+import { headerName } from './auth-settings.ts';
+import type { Report } from './target.ts';
+import { proofHeadersOf, type Scheme } from './verify/scheme.ts';
 
 /** Where a webhook finds the sender's event type, and which headers it passes on. */
 export interface EventRules {
@@ -13,7 +19,7 @@ export interface EventRules {
 }
 
 /** The event type and headers of a delivery. Routes, pipelines, plugins and templates can use them. */
-export interface DeliveryEvent {
+interface DeliveryEvent {
   /** As the sender writes it, such as `orders/create`. */
   readonly eventType: string | undefined;
   /** Lowercase words with dots between, such as `orders.create`. */
@@ -145,3 +151,37 @@ function readHeader({ headers }: HookRequest, name: string): [string, string][] 
   if (values.length === 0) return [];
   return [[name, maskText(values.join(', ').slice(0, limits.hookHeaderKeptChars))]];
 }
+
+/** The keys that say what of a delivery's headers reaches the work; of webhooks and of endpoints. */
+export const eventFields = {
+  event_header: headerName.optional(),
+  event_field: text()
+    .max(limits.hookEventTypeChars)
+    .regex(/^[^\s.]+(\.[^\s.]+)*$/, 'must be the name of a field, or names with dots between them')
+    .optional(),
+  headers: z.array(headerName).max(limits.hookHeadersMax).optional(),
+};
+
+type EventSettings = z.output<z.ZodObject<typeof eventFields>>;
+
+/** Headers that are passed on are stored and shown, so they must not be able to prove a delivery. */
+export function checkEventFields(
+  { event_header: header, event_field: field, headers = [] }: EventSettings,
+  scheme: Scheme,
+  report: Report,
+): void {
+  if (header !== undefined && field !== undefined) {
+    report('event_field', 'and event_header exclude each other', 'Keep one of them.');
+  }
+  const proof = proofHeadersOf(scheme);
+  const isProof = (name: string): boolean =>
+    proof.has(name) || PROOF.test(name) || isSecretName(name);
+  const hint = 'Name headers that hold no secret and no signature.';
+  if (header !== undefined && isProof(header)) {
+    report('event_header', `is ${header}, which proves who sends`, hint);
+  }
+  const secret = headers.find(isProof);
+  if (secret !== undefined) report('headers', `has ${secret}, which proves who sends`, hint);
+}
+
+const PROOF = /auth|cookie|signature|hmac|token|secret/;

@@ -11,21 +11,26 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { UntakenDelivery } from './types.ts';
 import { mediaTypeOf, readBody } from './body.ts';
 import { decide, type Answer, type Entrance, type Go, type Stop } from './check.ts';
-import { nameDelivery, type DeliveryName } from './delivery-id.ts';
+import { nameDelivery, verify, type DeliveryName } from './verify/verify.ts';
 import { readDeliveryEvent } from './event-type.ts';
 import type { Hook } from './webhook.ts';
 import { makeLimiter, type Limiter } from './rate-limit.ts';
-import { proofHeadersOf } from './verify/proof-headers.ts';
+import { proofHeadersOf } from './verify/scheme.ts';
 import type { Incoming } from './request.ts';
-import { verify } from './verify/verify.ts';
 import { traceparentIn } from './metrics.service.ts';
 import { knowEndpoint, requireSecrets } from './endpoints.service.ts';
 import type { Tenants } from '../engine/engine.ts';
 import { waitForEnd, type Waiter } from './await-result.service.ts';
 import { takeTest } from './test-delivery.service.ts';
-import type { HookDoor, KnownHook, Webhooks } from './webhooks.ts';
+import {
+  answerHindered,
+  toWebhookResponse,
+  type HookDoor,
+  type KnownHook,
+  type Webhooks,
+  type WebhookResponse,
+} from './webhooks.ts';
 import { joinLine } from '../job/waiting-callers.service.ts';
-import { answerHindered, toWebhookResponse, type WebhookResponse } from './response.ts';
 
 export interface WebhooksOptions {
   readonly door: HookDoor;

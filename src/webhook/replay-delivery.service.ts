@@ -13,7 +13,7 @@ import { describeTarget } from './secrets.service.ts';
 import { draftEmission } from './draft.service.ts';
 import { keepMasked, readExact } from '../signal/seal.service.ts';
 import type { ReplaySeams } from '../signal/replay.service.ts';
-import { toRunPayload } from '../pipeline/run/start-draft.ts';
+import { toRunPayload } from '../pipeline/language/pipeline.ts';
 
 export interface DeliverySeams extends Omit<ReplaySeams, 'processId'> {
   readonly hooks: HookDoor;

@@ -6,7 +6,7 @@ import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { WebhookRow } from './types.ts';
-import { pickTokens } from './verify/bearer.ts';
+import { pickTokens } from './verify/scheme.ts';
 import { hookEntry, toHook, type Hook } from './webhook.ts';
 import { secretKeyOf, type AuthMode } from './auth-settings.ts';
 import type { HookStore } from './webhooks.ts';

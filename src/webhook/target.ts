@@ -4,8 +4,7 @@ import { limits } from '../base/limits.ts';
 import { quietActions, type QuietAction, type QuietHours } from '../schedule/quiet.ts';
 import { isTimezone } from '../schedule/zone.ts';
 import { findNameFault } from '../signal/name.ts';
-import { hasPlaceholder } from './template.ts';
-import { usual } from './defaults.ts';
+import { hasPlaceholder } from './prompt.ts';
 
 /** What a delivery starts. */
 export type Target =
@@ -36,7 +35,7 @@ export type AgentTarget = {
 );
 
 /** What is not said is taken from the global settings, but for the parameters. */
-export interface AgentOverrides {
+interface AgentOverrides {
   readonly provider: string | undefined;
   readonly model: string | undefined;
   readonly reasoningEffort: string | undefined;
@@ -98,7 +97,7 @@ export const targetFields = {
   dependency: dependencyKey().optional(),
 };
 
-export type TargetFields = z.output<z.ZodObject<typeof targetFields>>;
+type TargetFields = z.output<z.ZodObject<typeof targetFields>>;
 type Key = keyof TargetFields;
 
 export type Report = (key: string, message: string, hint?: string) => void;
@@ -173,4 +172,22 @@ export function toTarget(fields: TargetFields): Target {
 /** An empty list is what document 4's entries have when there is none. */
 function isGiven(value: TargetFields[Key]): boolean {
   return Array.isArray(value) ? value.length > 0 : value !== undefined;
+}
+
+/** What counts of a webhook where its settings do not say it. */
+export const usual = {
+  command: 'handle',
+  algorithm: 'sha256',
+  encoding: 'hex',
+  quietAction: 'skip',
+  respond: 'accepted',
+  replay: 'normal',
+  maxBodyBytes: limits.hookBodyBytesMax,
+  ratePerMinute: limits.hookRateUsual,
+  waitMs: limits.hookRespondMs,
+} as const;
+
+/** What stands before a signature. */
+export function usualPrefix(algorithm: string): string {
+  return `${algorithm}=`;
 }

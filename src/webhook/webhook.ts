@@ -1,12 +1,18 @@
 import * as z from 'zod';
 import { count, duration, flag, section, text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
-import { checkEventFields, eventFields } from './event-fields.ts';
-import { toEventRules, type EventRules } from './event-type.ts';
-import { authFields, checkAuth, secretsOf, toScheme, type ReplayMode } from './auth-settings.ts';
-import { checkTarget, targetFields, toTarget, type Report, type Target } from './target.ts';
+import { checkEventFields, eventFields, toEventRules, type EventRules } from './event-type.ts';
+import {
+  authFields,
+  checkAuth,
+  secretsOf,
+  toScheme,
+  secretKeyOf,
+  type ReplayMode,
+} from './auth-settings.ts';
+import { checkTarget, targetFields, toTarget, usual, type Report, type Target } from './target.ts';
 import type { Scheme } from './verify/scheme.ts';
-import { usual } from './defaults.ts';
+import { credentialIn, credentialName } from '../base/credential-ref.ts';
 
 /** A webhook, ready to be used. Its secrets are not in it, so that it can be kept and shown. */
 export interface Hook {
@@ -33,7 +39,7 @@ export const respondFields = {
   respond_within: duration({ minMs: 1000, maxMs: limits.hookRespondMsMax }).optional(),
 };
 
-export type RespondFields = z.output<z.ZodObject<typeof respondFields>>;
+type RespondFields = z.output<z.ZodObject<typeof respondFields>>;
 
 /** What can be said of a webhook. */
 export const hookFields = {
@@ -57,10 +63,10 @@ export const hookEntry = section(hookFields).superRefine(checkHook, {
   when: ({ issues }) => issues.length === 0,
 });
 
-export type HookEntry = z.output<typeof hookEntry>;
+type HookEntry = z.output<typeof hookEntry>;
 
 /** What its keys say against each other. */
-export function checkHook(entry: HookEntry, context: z.RefinementCtx): void {
+function checkHook(entry: HookEntry, context: z.RefinementCtx): void {
   const report: Report = (key, message, hint) => {
     context.addIssue({ code: 'custom', path: key.split('.'), message, params: { hint } });
   };
@@ -75,7 +81,7 @@ export function checkHook(entry: HookEntry, context: z.RefinementCtx): void {
   if (isWhole) checkEventFields(entry, toScheme(entry), report);
 }
 
-export interface HookWithSecrets {
+interface HookWithSecrets {
   readonly hook: Hook;
   /** Any of them is good; for bearer the global token counts where there is none. */
   readonly secrets: readonly string[];
@@ -106,3 +112,32 @@ export function checkRespond({ respond, respond_within: within }: RespondFields,
 export function waitOf({ respond, respond_within: within }: RespondFields): number {
   return respond === 'result' ? (within ?? usual.waitMs) : 0;
 }
+
+/** The keys under which an entry would hold its secret, which nobody may read in a package. */
+export const secretKeys: readonly string[] = ['token', 'hmac_secret'];
+
+const fields = Object.fromEntries(
+  Object.entries(hookFields).filter(([key]) => !secretKeys.includes(key)),
+) as Omit<typeof hookFields, 'token' | 'hmac_secret'>;
+
+/** As everywhere in the configuration of an installation, it may be written `credential:NAME`. */
+export function nameCredential(value: string): string {
+  return credentialIn(value) ?? value;
+}
+
+/** Stands where the secret will be, so that the rest can be checked. */
+const PLACEHOLDER = 'credential:secret';
+
+/** A webhook as a package brings it: its secret is made, or is the credential that it names. */
+export const packagedHook = section({
+  ...fields,
+  credential: z
+    .string()
+    .refine((value) => credentialName.test(nameCredential(value)), 'must name a credential')
+    .optional(),
+}).superRefine(
+  (entry, context) => {
+    checkHook({ ...entry, [secretKeyOf(entry.auth_mode)]: [PLACEHOLDER] }, context);
+  },
+  { when: ({ issues }) => issues.length === 0 },
+);

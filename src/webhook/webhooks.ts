@@ -1,11 +1,11 @@
-import type { TurnedAway } from './refused-deliveries.ts';
 import type { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { DeliveryDraft, ToldDelivery, UntakenDelivery } from './types.ts';
-import type { Answer } from './check.ts';
+import { answerAccepted, type Answer } from './check.ts';
 import type { Hook } from './webhook.ts';
 import type { Target } from './target.ts';
 import type { DeliveryTest, Incoming } from './request.ts';
+import { limits } from '../base/limits.ts';
 
 /** Where strangers come in: one for the whole process, whichever ledger a webhook is in. */
 export interface Webhooks {
@@ -91,10 +91,93 @@ export interface Taken extends Pick<ToldDelivery, 'signalId' | 'isNew'> {
 }
 
 /** A copy under another delivery id, which the webhook refuses. */
-export interface Replayed {
+interface Replayed {
   readonly isReplay: true;
 }
 
 export interface Failed {
   readonly error: DuctileError;
+}
+
+export interface WebhookResponse {
+  readonly answer: Answer;
+  /** False for what came before: it starts nothing. */
+  readonly isNew: boolean;
+  /** Why a verified delivery was refused. */
+  readonly refused?: string;
+}
+
+const REPLAYED = 'replayed';
+
+/** The response to a delivery that was verified. */
+export function toWebhookResponse(
+  hookId: string,
+  taken: Taken | Failed | Replayed,
+): WebhookResponse {
+  if ('error' in taken) return { answer: answerFailed(taken), isNew: true };
+  if ('isReplay' in taken) {
+    // A copy learns nothing about the first delivery.
+    const answer = { status: 409, body: { error: REPLAYED } };
+    return { answer, isNew: false, refused: REPLAYED };
+  }
+  return { answer: answerTaken(hookId, taken), isNew: taken.isNew };
+}
+
+function answerTaken(hookId: string, taken: Taken): Answer {
+  const { signalId, isNew, jobId, runId, skipped, status: first } = taken;
+  const { status, body } = answerAccepted(hookId, signalId, !isNew);
+  return {
+    status,
+    body: {
+      ...body,
+      ...(jobId === undefined ? {} : { job_id: jobId }),
+      ...(runId === undefined ? {} : { run_id: runId }),
+      ...(first === undefined ? {} : { status: first }),
+      ...(skipped === undefined ? {} : { skipped: skipped.replace(/^skipped:/, '') }),
+    },
+  };
+}
+
+/** A missing target may be back when the sender retries; a payload that doesn't fit never will. */
+function answerFailed({ error }: Failed): Answer {
+  const { status } = error.kind;
+  if (status === 404 || status === 503) return answerHindered(error);
+  if (error.code === 'IDEMPOTENCY_MISMATCH') {
+    return { status: 422, body: { error: 'idempotency_mismatch' } };
+  }
+  return { status: 422, body: { error: 'payload_refused' } };
+}
+
+/** The delivery is fine. The sender gets no details about a problem of this service. */
+export function answerHindered({ kind }: DuctileError): Answer {
+  const retryAfterSeconds = limits.hookRetryAfterSeconds;
+  return kind.status === 429
+    ? { status: 429, body: { error: 'rate_limited' }, retryAfterSeconds }
+    : { status: 503, body: { error: 'target_unavailable' }, retryAfterSeconds };
+}
+
+/** Deliveries that came faster than a webhook takes them, remembered for a while in this process. */
+interface TurnedAway {
+  note(hookId: string, nowMs: number): void;
+  /** How many of late; 0 when there were none. */
+  count(hookId: string, nowMs: number): number;
+}
+
+export function makeTurnedAway(): TurnedAway {
+  const streaks = new Map<string, { readonly count: number; readonly lastMs: number }>();
+  const count = (hookId: string, nowMs: number): number => {
+    const known = streaks.get(hookId);
+    return known === undefined || nowMs - known.lastMs > limits.hookTurnedAwayMs ? 0 : known.count;
+  };
+  return {
+    note(hookId, nowMs) {
+      const next = { count: count(hookId, nowMs) + 1, lastMs: nowMs };
+      // Put behind all others, so that the one that was longest quiet is forgotten first.
+      streaks.delete(hookId);
+      streaks.set(hookId, next);
+      const [oldest = hookId] = streaks.keys();
+      if (streaks.size > limits.hookWindowsMax) streaks.delete(oldest);
+    },
+    count,
+  };
 }

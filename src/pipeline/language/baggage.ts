@@ -1,9 +1,8 @@
 import { isObject, type Json, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
-import { PipelineFault } from './fault.ts';
+import { PipelineFault } from '../run/run.ts';
 import { isSame } from './condition.ts';
-import { lookUp, parsePath, pathText, type Path, type Scope } from './scope.ts';
-import type { Fault } from './template.ts';
+import { lookUp, parsePath, pathText, type Path, type Scope, type Fault } from './template.ts';
 
 /** What a step adds to the baggage of its chain: from where in the scope to where in the baggage. */
 export type BaggageRule = readonly { readonly to: Path; readonly from: Path }[];

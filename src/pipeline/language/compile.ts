@@ -1,10 +1,16 @@
 import { limits } from '../../base/limits.ts';
-import { checkCalls, isEndless } from './calls.ts';
-import { checkEntry } from './check.ts';
+import {
+  checkCalls,
+  isEndless,
+  checkEntry,
+  type CompileFault,
+  type Library,
+  type Resolved,
+} from './check.ts';
 import type { PipelineEntry, StepEntry, SwitchEntry } from './entry.ts';
 import type { Graph, Handler, Node, NodeId, SwitchNode, TaskNode } from './graph.ts';
-import { hashGraph } from './hash.ts';
-import type { CompileFault, Library, Resolved } from './library.ts';
+import { blake3 } from '../../base/blake3.ts';
+import { canonical } from '../../base/json.ts';
 
 export interface Compiled {
   /** Undefined when there are faults. */
@@ -223,4 +229,9 @@ function resolveHandler(
   }
   faults.push({ path: ['on_halt'], message: target.fault, hint: target.hint });
   return undefined;
+}
+
+/** Of all that decides what a run does: the same for the same, wherever and whenever it is made. */
+function hashGraph(graph: Omit<Graph, 'hash'>): string {
+  return blake3(Buffer.from(canonical(graph)));
 }

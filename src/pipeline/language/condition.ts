@@ -3,9 +3,16 @@ import { canonical, isObject, type Json, type JsonObject } from '../../base/json
 import { limits } from '../../base/limits.ts';
 import { withinTime } from '../../base/time-box.ts';
 import { checkExpression, evaluateExpression } from './expression.ts';
-import { PipelineFault } from './fault.ts';
-import { lookUp, parsePath, pathText, type Path, type Root, type Scope } from './scope.ts';
-import type { Fault } from './template.ts';
+import { PipelineFault } from '../run/run.ts';
+import {
+  lookUp,
+  parsePath,
+  pathText,
+  type Path,
+  type Root,
+  type Scope,
+  type Fault,
+} from './template.ts';
 
 /** What must hold, as plain JSON. */
 export type Condition =

@@ -1,11 +1,22 @@
 import { formatDuration } from '../../base/duration.ts';
 import { limits } from '../../base/limits.ts';
 import { visible } from '../../base/text.ts';
-import { conditionText, fieldText, templateText } from './describe.ts';
-import { keyOf } from './graph.ts';
-import type { ForeachNode, Graph, Node, NodeId, SwitchNode, TaskNode, WaitNode } from './graph.ts';
-import { pathText } from './scope.ts';
+import {
+  keyOf,
+  type ForeachNode,
+  type Graph,
+  type Node,
+  type NodeId,
+  type SwitchNode,
+  type TaskNode,
+  type WaitNode,
+} from './graph.ts';
+import { pathText, type Template } from './template.ts';
 import { nodeAt } from '../run/walk.ts';
+import { isObject } from '../../base/json.ts';
+import { isSecretName } from '../../base/secret-names.ts';
+import { maskSecrets, maskText, REDACTED } from '../../base/secrets.ts';
+import type { Condition } from './condition.ts';
 
 /** A step as it is drawn: what it does, what is special about it, and what is inside. */
 export interface Drawn {
@@ -136,4 +147,80 @@ function foreachNotes({ concurrency }: ForeachNode): string[] {
 
 function errorNote({ onError }: Pick<TaskNode, 'onError'>): string[] {
   return onError === 'continue' ? ['on_error: continue'] : [];
+}
+
+/** A tree of lines; what is special about a step stands under it when that is asked for. */
+export function drawText(graph: Graph, title: string, hasNotes: boolean): string {
+  const draw = (step: Drawn): TextBranch => ({
+    head: `${step.id}: ${step.does}`,
+    notes: hasNotes ? step.notes : step.notes.filter((note) => note.startsWith('if ')),
+    below: step.arms.flatMap((arm) => (isBare(arm) ? arm.steps.map(draw) : [drawArm(arm)])),
+  });
+  const drawArm = ({ label, steps }: DrawnArm): TextBranch => ({
+    head: label ?? '',
+    notes: [],
+    below: steps.length === 0 ? [NOTHING] : steps.map(draw),
+  });
+  return [title, ...hang(outline(graph).map(draw), '')].join('\n');
+}
+
+interface TextBranch {
+  readonly head: string;
+  readonly notes: readonly string[];
+  readonly below: readonly TextBranch[];
+}
+
+const NOTHING: TextBranch = { head: 'nothing', notes: [], below: [] };
+
+function hang(branches: readonly TextBranch[], lead: string): string[] {
+  return branches.flatMap(({ head, notes, below }, index) => {
+    const isLast = index === branches.length - 1;
+    const inner = `${lead}${isLast ? '   ' : '│  '}`;
+    const bar = below.length === 0 ? '   ' : '│  ';
+    return [
+      `${lead}${isLast ? '└─ ' : '├─ '}${head}`,
+      ...notes.map((note) => `${inner}${bar}${note}`),
+      ...hang(below, inner),
+    ];
+  });
+}
+
+/** A condition in one line, as a person would say it. */
+export function conditionText(condition: Condition): string {
+  if ('cel' in condition) return condition.cel.replaceAll(/\s+/g, ' ').trim();
+  if ('all' in condition) return joined(condition.all, ' and ');
+  if ('any' in condition) return joined(condition.any, ' or ');
+  if ('not' in condition) return `not (${conditionText(condition.not)})`;
+  const { path, op, value } = condition;
+  return op === 'exists'
+    ? `${pathText(path)} exists`
+    : `${pathText(path)} ${op} ${JSON.stringify(value)}`;
+}
+
+function joined(conditions: readonly Condition[], word: string): string {
+  const texts = conditions.map(conditionText);
+  return texts.length === 1 ? texts.join('') : `(${texts.join(word)})`;
+}
+
+/** A template as it was written, without what should not be seen; values that are no text as JSON. */
+export function templateText(template: Template): string {
+  if ('value' in template) {
+    const masked = isObject(template.value) ? maskSecrets(template.value) : template.value;
+    return typeof masked === 'string' ? maskText(masked) : maskText(JSON.stringify(masked));
+  }
+  if ('ref' in template) return `{${pathText(template.ref)}}`;
+  if ('text' in template) {
+    const parts = template.text.map((part) =>
+      typeof part === 'string' ? part : `{${pathText(part.ref)}}`,
+    );
+    return maskText(parts.join(''));
+  }
+  if ('list' in template) return `[${template.list.map(templateText).join(', ')}]`;
+  return `{${Object.entries(template.map).map(fieldText).join(', ')}}`;
+}
+
+/** A field of that name; of a secret only from where it comes. */
+function fieldText([key, template]: readonly [string, Template]): string {
+  const isHidden = isSecretName(key) && !('ref' in template);
+  return `${key}: ${isHidden ? REDACTED : templateText(template)}`;
 }

@@ -1,6 +1,8 @@
 import * as z from 'zod';
 import type { Json } from '../../base/json.ts';
 import type { Fault } from './template.ts';
+import { dependencyKey } from '../../base/fields.ts';
+import { limits } from '../../base/limits.ts';
 
 /** A value of any form, for which a reader of its own says what it is or what is wrong where. */
 export function read<T>(
@@ -57,4 +59,14 @@ export function formOf(
   const pair = pairs.get(schema);
   if (pair === undefined) return undefined;
   return pair.isFirst(readValue()) ? pair.first : pair.second;
+}
+
+const dependencySchema = dependencyKey();
+
+/** Why something cannot be the key of jobs of which one at a time may run. */
+export function dependencyFault(value: Json): string | undefined {
+  const [issue] = dependencySchema.safeParse(value).error?.issues ?? [];
+  if (issue?.code === 'invalid_type') return 'must be text';
+  if (issue?.code !== 'too_big') return issue?.message;
+  return `must have at most ${limits.dependencyKeyCharsMax} characters`;
 }

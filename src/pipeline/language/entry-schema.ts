@@ -1,22 +1,146 @@
-import * as z from 'zod';
+import { parseBaggage, type BaggageRule } from './baggage.ts';
+import { parseCondition, type Condition } from './condition.ts';
+import type { OnError } from './graph.ts';
+import { parseReference, parseTemplate, type Template, type Root } from './template.ts';
 import { formatDuration } from '../../base/duration.ts';
+import { limits } from '../../base/limits.ts';
+import * as z from 'zod';
 import { count, duration, flag, section, text } from '../../base/fields.ts';
 import { isObject } from '../../base/json.ts';
-import { limits } from '../../base/limits.ts';
-import { parseBaggage } from './baggage.ts';
-import { parseCondition } from './condition.ts';
-import { dependencyFault } from './dependency.ts';
-import { checkDeadline, checkStep, checkWait } from './entry-check.ts';
-import { either, read } from './entry-fields.ts';
-import type {
-  ParsedApprove,
-  ParsedCases,
-  ParsedConcurrency,
-  ParsedStep,
-  ParsedWait,
-} from './parsed.ts';
-import type { Root } from './scope.ts';
-import { parseReference, parseTemplate } from './template.ts';
+import { dependencyFault, either, read } from './entry-fields.ts';
+
+/** A step as it is written, each value read on its own. */
+export interface ParsedStep {
+  readonly id?: string | undefined;
+  readonly uses?: string | undefined;
+  readonly call?: string | undefined;
+  readonly steps?: readonly ParsedStep[] | undefined;
+  readonly split?: readonly ParsedStep[] | undefined;
+  readonly foreach?: Template | undefined;
+  readonly as?: string | undefined;
+  readonly concurrency?: number | undefined;
+  readonly max_fanout?: number | undefined;
+  readonly switch?: Template | undefined;
+  readonly cases?: ParsedCases | undefined;
+  readonly otherwise?: readonly ParsedStep[] | undefined;
+  readonly approve?: ParsedApprove | undefined;
+  readonly wait?: ParsedWait | undefined;
+  readonly if?: Condition | undefined;
+  readonly with?: Readonly<Record<string, Template>> | undefined;
+  readonly baggage?: BaggageRule | undefined;
+  readonly dependency?: Template | undefined;
+  readonly retry?: ParsedRetry | undefined;
+  readonly timeout?: number | undefined;
+  readonly on_error?: OnError | undefined;
+}
+
+interface ParsedRetry {
+  readonly max_attempts?: number | undefined;
+  readonly backoff_base?: number | undefined;
+}
+
+export type ParsedCases =
+  | Readonly<Record<string, readonly ParsedStep[]>>
+  | readonly { readonly if: Condition; readonly steps: readonly ParsedStep[] }[];
+
+interface ParsedApprove {
+  readonly message?: Template | undefined;
+  readonly on_timeout?: 'halt' | 'approve' | 'reject' | undefined;
+}
+
+interface ParsedWait {
+  readonly delay?: number | undefined;
+  readonly until?: Template | undefined;
+  readonly signal?: string | undefined;
+  readonly from?: string | undefined;
+  readonly if?: Condition | undefined;
+  readonly since?: 'run' | 'now' | undefined;
+}
+
+/** How many runs at once; of all, or of each key. */
+type ParsedConcurrency = number | { readonly key: Template; readonly limit: number };
+
+type Report = (key: string, message: string, hint?: string) => void;
+type Key = keyof ParsedStep;
+
+/** What a step can be; each is told by a key of its own. */
+const modes = ['uses', 'call', 'split', 'foreach', 'switch', 'approve', 'wait', 'steps'] as const;
+type Mode = (typeof modes)[number];
+
+/** Which steps may have a key; one that is not here may stand anywhere. */
+const places: Readonly<Partial<Record<Key, readonly Mode[]>>> = {
+  as: ['foreach'],
+  concurrency: ['foreach'],
+  max_fanout: ['foreach'],
+  cases: ['switch'],
+  otherwise: ['switch'],
+  with: ['uses'],
+  baggage: ['uses'],
+  dependency: ['uses'],
+  retry: ['uses'],
+  timeout: ['uses', 'approve', 'wait'],
+  on_error: ['uses', 'approve', 'wait'],
+};
+
+/** What a step does. `cases` without `switch` is one too, whose cases are conditions. */
+export function modeOf(step: Partial<Record<Key, unknown>>): Mode | undefined {
+  if (step.switch === undefined && step.cases !== undefined) return 'switch';
+  return modes.find((mode) => step[mode] !== undefined);
+}
+
+/** Looks at keys only, since their values may have faults of their own. */
+function checkStep(step: ParsedStep, report: Report): void {
+  const mode = modeOf(step);
+  if (mode === undefined) {
+    report('uses', `or one of ${modes.slice(1).join(', ')} is required`);
+    return;
+  }
+  const others = modes.filter((other) => other !== mode && step[other] !== undefined);
+  for (const other of others) {
+    if (mode === 'foreach' && other === 'steps') continue;
+    report(other, `and ${mode} exclude each other`, 'Make two steps of it.');
+  }
+  for (const [key, allowed] of Object.entries(places)) {
+    if (step[key as Key] === undefined || allowed.includes(mode)) continue;
+    report(key, `is only for steps with ${allowed.join(', ')}, not for ${mode}`);
+  }
+  if (mode === 'foreach' && step.steps === undefined) report('steps', 'is required with foreach');
+  if (mode === 'switch') checkSwitch(step, report);
+  // An attempt is watched by a timer; approvals and waits are not.
+  if (mode === 'uses' && typeof step.timeout === 'number' && step.timeout > limits.timerMsMax) {
+    report('timeout', `must be at most ${formatDuration(limits.timerMsMax)} for uses`);
+  }
+}
+
+function checkSwitch({ switch: value, cases }: ParsedStep, report: Report): void {
+  if (cases === undefined) {
+    report('cases', 'is required with switch');
+  } else if (Array.isArray(cases) && value !== undefined) {
+    const hint = 'Leave switch away, or write cases as a map from value to steps.';
+    report('cases', 'is a list of conditions, which compare nothing with switch', hint);
+  } else if (!Array.isArray(cases) && value === undefined) {
+    report('switch', 'is required: it says what the cases are compared with');
+  }
+}
+
+/** A wait for time cannot be late. */
+function checkDeadline({ wait, timeout, on_error: onError }: ParsedStep, report: Report): void {
+  if (wait === undefined || wait.signal !== undefined) return;
+  if (timeout !== undefined) report('timeout', 'is only for a wait for a signal');
+  if (onError !== undefined) report('on_error', 'is only for a wait for a signal');
+}
+
+function checkWait(wait: ParsedWait, report: Report): void {
+  const given = (['delay', 'until', 'signal'] as const).filter((key) => wait[key] !== undefined);
+  const [first, second] = given;
+  if (first === undefined) report('delay', 'or one of until and signal is required');
+  if (second !== undefined) report(second, `and ${first} exclude each other`, 'Keep one of them.');
+  for (const key of ['from', 'if', 'since'] as const) {
+    if (wait[key] !== undefined && wait.signal === undefined) {
+      report(key, 'is only for a wait for a signal');
+    }
+  }
+}
 
 const usual: readonly Root[] = ['payload', 'context'];
 
@@ -163,8 +287,6 @@ export const pipelineSchema = section({
 );
 
 export type ParsedPipeline = z.output<typeof pipelineSchema>;
-
-type Report = (key: string, message: string, hint?: string) => void;
 
 function reporter(context: z.core.$RefinementCtx): Report {
   return (key, message, hint) =>

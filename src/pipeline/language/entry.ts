@@ -1,11 +1,8 @@
 import type { Json } from '../../base/json.ts';
 import type { BaggageRule } from './baggage.ts';
 import type { Condition } from './condition.ts';
-import { modeOf } from './entry-check.ts';
-import type { ParsedPipeline } from './entry-schema.ts';
+import { modeOf, type ParsedPipeline, type ParsedCases, type ParsedStep } from './entry-schema.ts';
 import type { OnError } from './graph.ts';
-import { namer, type Namer } from './names.ts';
-import type { ParsedCases, ParsedStep } from './parsed.ts';
 import type { Template } from './template.ts';
 
 /** A pipeline as it is written: every step has its id, and nothing is resolved. */
@@ -28,9 +25,9 @@ export interface PipelineEntry {
 
 /** Keys and indexes below the pipeline. */
 export type EntryPath = readonly (string | number)[];
-export type Locate = (path: EntryPath) => Where;
+type Locate = (path: EntryPath) => Where;
 
-export interface Where {
+interface Where {
   /** `file:line:column`. */
   readonly place: string;
   /** The dotted key. */
@@ -71,17 +68,17 @@ export interface CallEntry extends Common {
   readonly call: string;
 }
 
-export interface GroupEntry extends Common {
+interface GroupEntry extends Common {
   readonly mode: 'steps';
   readonly steps: readonly StepEntry[];
 }
 
-export interface SplitEntry extends Common {
+interface SplitEntry extends Common {
   readonly mode: 'split';
   readonly split: readonly StepEntry[];
 }
 
-export interface ForeachEntry extends Common {
+interface ForeachEntry extends Common {
   readonly mode: 'foreach';
   readonly items: Template;
   readonly as: string;
@@ -97,7 +94,7 @@ export interface SwitchEntry extends Common {
   readonly otherwise: readonly StepEntry[] | undefined;
 }
 
-export interface CaseEntry {
+interface CaseEntry {
   readonly label: string;
   readonly path: EntryPath;
   readonly when: Condition | undefined;
@@ -105,7 +102,7 @@ export interface CaseEntry {
   readonly steps: readonly StepEntry[];
 }
 
-export interface ApproveEntry extends Common {
+interface ApproveEntry extends Common {
   readonly mode: 'approve';
   readonly message: Template | undefined;
   readonly timeoutMs: number | undefined;
@@ -113,7 +110,7 @@ export interface ApproveEntry extends Common {
   readonly onError: OnError;
 }
 
-export interface WaitEntry extends Common {
+interface WaitEntry extends Common {
   readonly mode: 'wait';
   readonly delayMs: number | undefined;
   readonly until: Template | undefined;
@@ -262,4 +259,34 @@ function innerSteps(step: StepEntry): readonly StepEntry[] {
   if (step.mode === 'split') return step.split;
   if (step.mode !== 'switch') return [];
   return [...step.cases.flatMap((one) => one.steps), ...(step.otherwise ?? [])];
+}
+
+/** Gives each step its id, in the order in which they are written. */
+type Namer = (given: string | undefined) => string;
+
+/** A step without an id is called by its place in the pipeline, unless another has that name. */
+function namer(steps: readonly ParsedStep[]): Namer {
+  const taken = new Set(steps.flatMap(idsOf));
+  let count = 0;
+  return (given) => {
+    count += 1;
+    if (given !== undefined) return given;
+    let name = `step_${count}`;
+    while (taken.has(name)) name += '_';
+    taken.add(name);
+    return name;
+  };
+}
+
+function idsOf(step: ParsedStep): string[] {
+  const inner = listsOf(step).flatMap((list) => list.flatMap(idsOf));
+  return step.id === undefined ? inner : [step.id, ...inner];
+}
+
+function listsOf({ steps, split, cases, otherwise }: ParsedStep): (readonly ParsedStep[])[] {
+  const arms = Object.values(cases ?? {}).map(
+    (arm: readonly ParsedStep[] | { readonly steps: readonly ParsedStep[] }) =>
+      'steps' in arm ? arm.steps : arm,
+  );
+  return [steps ?? [], split ?? [], ...arms, otherwise ?? []];
 }

@@ -1,9 +1,8 @@
 import { isObject, type Json, type JsonObject } from '../../base/json.ts';
-import type { CompileFault } from './library.ts';
+import type { CompileFault } from './check.ts';
 import { isSame } from './condition.ts';
 import type { PipelineEntry, StepEntry, UsesEntry } from './entry.ts';
-import { keyIn } from './scope.ts';
-import { pathsOf, type Template } from './template.ts';
+import { keyIn, pathsOf, type Template } from './template.ts';
 
 /** What a command says about its payload and its events. */
 export interface Contract {

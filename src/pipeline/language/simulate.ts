@@ -1,10 +1,9 @@
 import type { JsonObject } from '../../base/json.ts';
 import { advance } from '../run/advance.ts';
-import { beneathFor, makeBeginner } from '../run/begin-block.ts';
+import { beneathFor, makeBeginner, nodeAt } from '../run/walk.ts';
 import type { ApproveNode, Graph, NodeId, TaskNode, WaitNode } from './graph.ts';
 import type { Arrival, Standing, StepTaken, Landing } from '../run/transition.ts';
 import type { HaltReason } from '../run/run.ts';
-import { nodeAt } from '../run/walk.ts';
 
 /** What a branch stands still for, and with what. */
 export interface Question {

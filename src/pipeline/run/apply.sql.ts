@@ -4,7 +4,7 @@ import type { Json, JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { Job, JobDraft, SubmittedBy } from '../../job/job.ts';
 import { advance } from './advance.ts';
-import { makeBeginner } from './begin-block.ts';
+import { makeBeginner } from './walk.ts';
 import type { Arrival, Move, StepTaken, Landing } from './transition.ts';
 import type { Effects, MovedBranch, StepDraft } from './changes.sql.ts';
 import { baseKeyOf, type Stand } from './load-branch.sql.ts';

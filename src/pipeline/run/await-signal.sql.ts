@@ -3,7 +3,7 @@ import { limits } from '../../base/limits.ts';
 import { parseJson } from '../../base/parse-json.ts';
 import type { Graph } from '../language/graph.ts';
 import type { Arrival } from './transition.ts';
-import { isAwaited, signalTakenIn } from './wait.ts';
+import { isAwaited, signalTakenIn } from './walk.ts';
 import { isMasked } from '../../signal/mask.ts';
 import { senderOf } from '../../signal/signal.ts';
 import { defineRows, type Row, type Transaction } from '../../ledger/dialect.ts';

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../base/json.ts';
 import { parseJson } from '../../base/parse-json.ts';
-import { beneathFor } from './begin-block.ts';
+import { beneathFor } from './walk.ts';
 import type { Graph } from '../language/graph.ts';
 import { defineRows, together, type Row, type Session } from '../../ledger/dialect.ts';
 import { int, text, textOrNull } from '../../ledger/row.ts';

@@ -1,7 +1,6 @@
 import * as z from 'zod';
 import { parseStored } from '../../base/json.ts';
-import { runStatuses } from './run.ts';
-import type { Branch, Run, Step } from './run.ts';
+import { runStatuses, type Branch, type Run, type Step } from './run.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Context } from '../../operation/context.ts';
 import { continueAfter, epochOf, writeCursor } from '../../operation/cursor.ts';

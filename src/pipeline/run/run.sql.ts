@@ -1,7 +1,7 @@
 import { parseJson } from '../../base/parse-json.ts';
 import type { Graph } from '../language/graph.ts';
 import type { Run, Step } from './run.ts';
-import { signalTakenIn } from './wait.ts';
+import { signalTakenIn } from './walk.ts';
 import { defineRows, type Session, type Transaction } from '../../ledger/dialect.ts';
 import type { Advancement, BranchFilter, RunFilter, StepFilter } from './types.ts';
 import { text, textOrNull } from '../../ledger/row.ts';

@@ -157,3 +157,14 @@ export interface Step {
 export function answerOf({ status, error, note }: Step): string {
   return (status === 'failed' ? error : note) ?? `it is ${status}`;
 }
+
+/** Why a branch cannot go on, found while working out what follows. */
+export class PipelineFault extends Error {
+  readonly reason: HaltReason;
+
+  constructor(message: string, reason: HaltReason = 'invalid_transition') {
+    super(message);
+    this.name = 'PipelineFault';
+    this.reason = reason;
+  }
+}

@@ -2,8 +2,15 @@
 import * as z from 'zod';
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
 import { parseStored } from '../../base/json.ts';
-import { branchStatuses, haltReasons, runStatuses, stepStatuses } from './run.ts';
-import type { Branch, Run, Step } from './run.ts';
+import {
+  branchStatuses,
+  haltReasons,
+  runStatuses,
+  stepStatuses,
+  type Branch,
+  type Run,
+  type Step,
+} from './run.ts';
 import { readDecision } from './waiting-for.service.ts';
 
 const id = z.string();

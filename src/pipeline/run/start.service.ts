@@ -4,7 +4,7 @@ import { makeId } from '../../base/ids.ts';
 import { toKeptText } from '../../base/kept-text.ts';
 import type { ContextDraft, Enqueued, Ledger } from '../../ledger/ledger.ts';
 import type { RunDraft, RunNews, RunStart } from './types.ts';
-import type { Pipeline } from '../language/pipeline.ts';
+import { toStart, type Pipeline, type Start } from '../language/pipeline.ts';
 import { suggest } from '../../config/nearest.ts';
 import type { Catalog } from '../../plugin/catalog.ts';
 import { checkPayload } from '../../plugin/payload.ts';
@@ -22,7 +22,6 @@ import {
   untilDue,
   type DraftedJob,
 } from '../../job/enqueue.service.ts';
-import { toStart, type Start } from './start-draft.ts';
 
 export interface RunDoorOptions {
   readonly ledger: Pick<Ledger, 'startRuns'>;

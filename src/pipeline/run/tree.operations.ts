@@ -1,7 +1,6 @@
 import * as z from 'zod';
 import type { Timestamp } from '../../base/clock.ts';
-import { branchStatuses, stepStatuses } from './run.ts';
-import type { Branch, Step } from './run.ts';
+import { branchStatuses, stepStatuses, type Branch, type Step } from './run.ts';
 import { defineOperation } from '../../operation/define.ts';
 import { blocksOf, findOpenings, isBlock } from './blocks.ts';
 import { findRun, runId } from './run.operations.ts';

@@ -1,7 +1,6 @@
 import { limits } from '../../base/limits.ts';
-import type { Part } from '../payload.ts';
+import type { Part, SignedScheme, Timestamp } from './signed.ts';
 import type { Scheme } from './scheme.ts';
-import type { SignedScheme, Timestamp } from './signed.ts';
 
 /** What the named providers really send. */
 export const presets = {

@@ -1,8 +1,7 @@
 import { keyOf, sign } from './mac.ts';
-import { fillPayload, type Part } from '../payload.ts';
+import { fillPayload, type Part, type SignedScheme } from './signed.ts';
 import type { HookRequest } from '../request.ts';
 import type { OneScheme, Scheme } from './scheme.ts';
-import type { SignedScheme } from './signed.ts';
 import { signTwilio, type TwilioScheme } from './twilio.ts';
 
 /** A request as its sender would send it, so that it is verified; undefined when that cannot be told. */

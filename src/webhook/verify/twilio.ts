@@ -1,4 +1,4 @@
-import { isForm, readForm } from '../form.ts';
+import { isForm, readForm } from '../body.ts';
 import { digestOf, findSigner, isSame, sign, type Signing } from './mac.ts';
 import { takeHeader, type HookRequest } from '../request.ts';
 import { refuse, type OncePolicy, type Refused } from './verdict.ts';

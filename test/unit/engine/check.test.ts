@@ -1,8 +1,7 @@
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { describeProblem } from '../../../src/config/problem.ts';
-import { checkRoutes } from '../../../src/pipeline/check-routes.service.ts';
-import type { CheckedRoutes } from '../../../src/pipeline/check-routes.service.ts';
+import { checkRoutes, type CheckedRoutes } from '../../../src/pipeline/check-routes.service.ts';
 import { loadCatalog } from '../../../src/plugin/catalog.ts';
 import { makeDirectory } from '../../support/directory.ts';
 import { writeConfig, writePlugin } from '../../support/plugin-tree.ts';

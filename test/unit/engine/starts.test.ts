@@ -6,10 +6,9 @@ import { arriveDone, arriveFailed } from '../../../src/pipeline/run/after-job.se
 import { makeBases } from '../../../src/job/base-environment.ts';
 import { followDeath } from '../../../src/signal/handle-end.service.ts';
 import { followEvents } from '../../../src/signal/handle.service.ts';
-import { makeStartsOf } from '../../../src/pipeline/run/start-draft.ts';
+import { makeStartsOf, type Pipeline } from '../../../src/pipeline/language/pipeline.ts';
 import { limits } from '../../../src/base/limits.ts';
 import { endCancelled, endSucceeded, type Ending } from '../../../src/job/outcome.ts';
-import type { Pipeline } from '../../../src/pipeline/language/pipeline.ts';
 import { encodeRequest } from '../../../src/plugin/request.ts';
 import { makeClaimed } from '../../support/claimed.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../../src/base/limits.ts';
 import { advance } from '../../../src/pipeline/run/advance.ts';
-import { makeBeginner, widthOf } from '../../../src/pipeline/run/begin-block.ts';
+import { makeBeginner, widthOf } from '../../../src/pipeline/run/walk.ts';
 import type { Move } from '../../../src/pipeline/run/transition.ts';
 import {
   at,

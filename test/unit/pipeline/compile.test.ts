@@ -4,7 +4,7 @@ import { compile, type Compiled } from '../../../src/pipeline/language/compile.t
 import { toPipelineEntry, type PipelineEntry } from '../../../src/pipeline/language/entry.ts';
 import { pipelineSchema } from '../../../src/pipeline/language/entry-schema.ts';
 import type { Graph } from '../../../src/pipeline/language/graph.ts';
-import type { Library } from '../../../src/pipeline/language/library.ts';
+import type { Library } from '../../../src/pipeline/language/check.ts';
 
 function entry(name: string, steps: unknown[], more: object = {}): PipelineEntry {
   const parsed = pipelineSchema.parse({ name, steps, ...more });

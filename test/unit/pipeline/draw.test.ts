@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { conditionText, templateText } from '../../../src/pipeline/language/describe.ts';
+import { conditionText, templateText, drawText } from '../../../src/pipeline/language/draw.ts';
 import { drawSvg } from '../../../src/pipeline/language/draw-svg.ts';
-import { drawText } from '../../../src/pipeline/language/draw-text.ts';
 import { makePipeline } from '../../support/pipelines.ts';
 
 const { graph } = makePipeline(

@@ -3,9 +3,13 @@ import type { Json, JsonObject } from '../../../src/base/json.ts';
 import { limits } from '../../../src/base/limits.ts';
 import { accrete, parseBaggage } from '../../../src/pipeline/language/baggage.ts';
 import { evaluate, isCase, parseCondition } from '../../../src/pipeline/language/condition.ts';
-import { PipelineFault } from '../../../src/pipeline/language/fault.ts';
-import type { Scope } from '../../../src/pipeline/language/scope.ts';
-import { parseReference, parseTemplate, render } from '../../../src/pipeline/language/template.ts';
+import { PipelineFault } from '../../../src/pipeline/run/run.ts';
+import {
+  parseReference,
+  parseTemplate,
+  render,
+  type Scope,
+} from '../../../src/pipeline/language/template.ts';
 
 const scope: Scope = {
   payload: {

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { matchRoutes } from '../../../src/pipeline/route.ts';
-import type { Route } from '../../../src/pipeline/route.ts';
+import { matchRoutes, type Route } from '../../../src/pipeline/language/pipeline.ts';
 
 function route(from: string | undefined, eventType: string, plugin: string): Route {
   return { from, eventType, plugin, command: 'handle' };

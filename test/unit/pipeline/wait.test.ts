@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Json } from '../../../src/base/json.ts';
 import { advance } from '../../../src/pipeline/run/advance.ts';
-import { isAwaited } from '../../../src/pipeline/run/wait.ts';
+import { isAwaited } from '../../../src/pipeline/run/walk.ts';
 import { approve, at, graph, NOON, ref, start, task, wait } from './graphs.ts';
 
 describe('an approval', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { checkEventFields } from '../../../src/webhook/event-fields.ts';
+import { checkEventFields } from '../../../src/webhook/event-type.ts';
 import type { Scheme } from '../../../src/webhook/verify/scheme.ts';
 
 const scheme = { kind: 'bearer', header: 'x-shop-key' } as unknown as Scheme;

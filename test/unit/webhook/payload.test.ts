@@ -1,6 +1,6 @@
 /** Where one part of what is signed ends and the next begins, which a sender must not choose. */
 import { describe, expect, test } from 'vitest';
-import { fillPayload, parsePayload } from '../../../src/webhook/payload.ts';
+import { fillPayload, parsePayload } from '../../../src/webhook/verify/signed.ts';
 import { makeRequest } from './support.ts';
 
 interface Sent {

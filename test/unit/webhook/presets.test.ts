@@ -3,8 +3,7 @@ import { hookEntry, toHook } from '../../../src/webhook/webhook.ts';
 import { presets } from '../../../src/webhook/verify/presets.ts';
 import type { HookRequest } from '../../../src/webhook/request.ts';
 import type { Scheme } from '../../../src/webhook/verify/scheme.ts';
-import { findDeliveryId } from '../../../src/webhook/delivery-id.ts';
-import { verify } from '../../../src/webhook/verify/verify.ts';
+import { findDeliveryId, verify } from '../../../src/webhook/verify/verify.ts';
 import { AT, BODY, makeRequest, mutate, sign } from './support.ts';
 import { form, STANDARD_SECRET, vectors, type Vector } from './vectors.ts';
 

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../../src/base/limits.ts';
-import { makeBearer } from '../../../src/webhook/verify/bearer.ts';
+import { makeBearer } from '../../../src/webhook/verify/scheme.ts';
 import { makeEndpointScheme } from '../../../src/webhook/verify/hmac.ts';
 import {
   algorithms,
@@ -15,8 +15,7 @@ import {
 } from '../../../src/webhook/verify/mac.ts';
 import { parsePattern } from '../../../src/webhook/verify/pattern.ts';
 import type { SignedScheme } from '../../../src/webhook/verify/signed.ts';
-import { findDeliveryId } from '../../../src/webhook/delivery-id.ts';
-import { verify } from '../../../src/webhook/verify/verify.ts';
+import { findDeliveryId, verify } from '../../../src/webhook/verify/verify.ts';
 import { AT, BODY, makeRequest, sign } from './support.ts';
 
 const scheme: SignedScheme = {

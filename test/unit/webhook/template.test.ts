@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../../src/base/json.ts';
 import { parseJson } from '../../../src/base/parse-json.ts';
-import { findBadPlaceholder, renderTemplate } from '../../../src/webhook/template.ts';
+import { findBadPlaceholder, renderTemplate } from '../../../src/webhook/prompt.ts';
 
 describe('a template', () => {
   test.each([

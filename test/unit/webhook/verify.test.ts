@@ -1,12 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { makeBearer, pickTokens } from '../../../src/webhook/verify/bearer.ts';
+import { makeBearer, pickTokens } from '../../../src/webhook/verify/scheme.ts';
 import { makeEndpointScheme, type HmacScheme } from '../../../src/webhook/verify/hmac.ts';
 import { parsePattern } from '../../../src/webhook/verify/pattern.ts';
 import type { HookRequest } from '../../../src/webhook/request.ts';
 import type { SignedScheme } from '../../../src/webhook/verify/signed.ts';
-import { isKeyReused, nameDelivery } from '../../../src/webhook/delivery-id.ts';
-import { verify } from '../../../src/webhook/verify/verify.ts';
+import { isKeyReused, nameDelivery, verify } from '../../../src/webhook/verify/verify.ts';
 import { AT, BODY, makeRequest, sign } from './support.ts';
 
 const bearer = makeBearer(['idempotency-key']);
