@@ -1,0 +1,91 @@
+import { readFileSync } from 'node:fs';
+import { dirname, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { RecordedFunction } from './recorder.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+
+export interface PathSummary {
+  readonly title: string;
+  readonly files: readonly FileSummary[];
+  readonly functions: number;
+  readonly folders: readonly string[];
+}
+
+export interface FileSummary {
+  readonly file: string;
+  readonly functions: readonly { readonly name: string; readonly calls: number }[];
+}
+
+/**
+ * Groups functions by file, in the order of the first call. A file of which nothing executed but what
+ * also executes while the service is idle isn't part of the path.
+ */
+export function summarize(
+  title: string,
+  recorded: readonly RecordedFunction[],
+  idle: readonly RecordedFunction[],
+): PathSummary {
+  const background = new Set(idle.map(keyOf));
+  const depths = measureDepths([...new Set(recorded.map(({ url }) => url))]);
+  const depthOf = ({ url }: RecordedFunction): number => depths.get(url) ?? 0;
+  const inOrder = recorded.toSorted(
+    (one, other) =>
+      one.turn - other.turn || depthOf(one) - depthOf(other) || one.offset - other.offset,
+  );
+  const groups = Map.groupBy(inOrder, ({ url }) => url);
+  const files = [...groups]
+    .filter(([, functions]) => functions.some((one) => !background.has(keyOf(one))))
+    .map(([url, functions]) => ({
+      file: relative(root, fileURLToPath(url)),
+      functions: functions.map(({ name, calls }) => ({ name: name || '(anonymous)', calls })),
+    }));
+  return {
+    title,
+    files,
+    functions: files.reduce((sum, { functions }) => sum + functions.length, 0),
+    folders: [...new Set(files.map(({ file }) => dirname(file)))],
+  };
+}
+
+function keyOf({ url, offset }: RecordedFunction): string {
+  return `${url} ${offset}`;
+}
+
+/**
+ * Measures for each file the longest chain of imports that leads to it. Within one turn of the event
+ * loop V8 gives no order; there, a file comes before what it imports, as a caller does.
+ */
+function measureDepths(urls: readonly string[]): ReadonlyMap<string, number> {
+  const imports = new Map(urls.map((url) => [url, listImports(url)]));
+  const depths = new Map(urls.map((url) => [url, 0]));
+  // Imports have no cycle, so this ends after the longest chain.
+  for (let isDone = false; !isDone;) {
+    isDone = true;
+    for (const [url, targets] of imports) {
+      const deeper = (depths.get(url) ?? 0) + 1;
+      for (const target of targets) {
+        if ((depths.get(target) ?? Infinity) >= deeper) continue;
+        depths.set(target, deeper);
+        isDone = false;
+      }
+    }
+  }
+  return depths;
+}
+
+function listImports(url: string): string[] {
+  const text = readFileSync(fileURLToPath(url), 'utf8');
+  return [...text.matchAll(/ from '(\.[^']+)'/g)].map(([, path = '']) => new URL(path, url).href);
+}
+
+export function formatPath(path: PathSummary, withFunctions: boolean): string {
+  const { title, files, functions, folders } = path;
+  const counts = `${files.length} files, ${functions} functions, ${folders.length} folders`;
+  const lines = files.flatMap(({ file, functions: called }, index) => {
+    const head = `${String(index + 1).padStart(4)}  ${file}`;
+    if (!withFunctions) return [`${head}  (${called.length})`];
+    return [head, ...called.map(({ name, calls }) => `        ${name}  ${calls} ×`)];
+  });
+  return [`${title}: ${counts}`, ...lines, ''].join('\n');
+}
