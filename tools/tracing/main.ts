@@ -13,8 +13,8 @@ const { values } = parseArgs({
   options: { json: { type: 'boolean' }, functions: { type: 'boolean', short: 'f' } },
 });
 
-/** Long enough for what the service does by itself, such as heartbeats. */
-const IDLE_MS = 6000;
+/** Long enough for what the service does by itself, such as heartbeats and checks. */
+const IDLE_MS = 16_000;
 
 const directory = await mkdtemp(join(tmpdir(), 'ductile-trace-'));
 const service = await TracedService.start(directory);
