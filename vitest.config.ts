@@ -3,15 +3,12 @@ import { defineConfig } from 'vitest/config';
 import { core, COUNTING } from './tools/core.ts';
 import Sequence from './tools/sequence.ts';
 
-const units = 'test/unit/**/*.test.ts';
-const crashes = 'test/crash/**/*.test.ts';
-const ledgers = 'test/conformance/**/*.test.ts';
-/** They put something in the place of a module, which must not have been loaded before. */
-const replacing = [
-  'test/conformance/{checkpoint,fault-sqlite,sqlite-file}.test.ts',
-  'test/engine/tenant-keeper.test.ts',
-  'test/plugins/http-fetch-guard.test.ts',
-];
+// The ending of a file says which project runs it; a file without one is in `whole`.
+const units = 'test/**/*.unit.test.ts';
+const ledgers = 'test/**/*.ledger.test.ts';
+const crashes = 'test/**/*.crash.test.ts';
+/** Tests that mock a module, which must not be loaded before. */
+const alone = 'test/**/*.alone.test.ts';
 const withPostgres = { globalSetup: ['test/support/postgres-server.ts'] };
 const counted = { env: { [COUNTING]: 'yes' } };
 
@@ -47,23 +44,17 @@ export default defineConfig({
         test: {
           name: 'whole',
           include: ['test/**/*.test.ts'],
-          exclude: [units, crashes, ledgers, ...replacing],
+          exclude: [units, ledgers, crashes, alone],
           ...withPostgres,
         },
       },
       {
         extends: true,
-        test: {
-          name: 'ledger',
-          include: [ledgers],
-          exclude: replacing,
-          ...withPostgres,
-          ...counted,
-        },
+        test: { name: 'ledger', include: [ledgers], ...withPostgres, ...counted },
       },
       {
         extends: true,
-        test: { name: 'alone', include: replacing, isolate: true, ...withPostgres },
+        test: { name: 'alone', include: [alone], isolate: true, ...withPostgres },
       },
       { extends: true, test: { name: 'unit', include: [units], ...counted } },
     ],

@@ -108,7 +108,7 @@ type Judge = (text: string | undefined, patienceMs?: number) => Promise<Answer>;
 
 /** Sees that the file as it is passes, and how long that takes. */
 async function makeJudge(file: string, tests: readonly string[]): Promise<Judge> {
-  const isUnit = tests.every((path) => path.startsWith('test/unit/'));
+  const isUnit = tests.every((path) => path.endsWith('.unit.test.ts'));
   const scale = isUnit || values.sqlite ? 'unit' : 'whole';
   const task = { file: join(root, file), tests, isSqliteOnly: values.sqlite && !isUnit };
   const judge: Judge = (text, patienceMs = 20 * PATIENCE_MS) =>

@@ -2,7 +2,12 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import type { ClaimablePlugin, Prunable } from '../ledger/ledger.ts';
-import { matchRoutes, makeStartsOf, type Pipeline, type Route } from '../pipeline/language/pipeline.ts';
+import {
+  matchRoutes,
+  makeStartsOf,
+  type Pipeline,
+  type Route,
+} from '../pipeline/language/pipeline.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
 import type { FollowRules } from '../signal/handle.service.ts';
 import type { ReaperRules } from '../job/reaper.service.ts';

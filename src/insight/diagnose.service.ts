@@ -13,7 +13,12 @@ import { loadCatalog, lookupCommand } from '../plugin/catalog.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';
 import { findPluginDrift } from '../plugin/seal.ts';
-import { checkHooks, checkRoutes, findCircles, findEmptyPlaceholders } from '../pipeline/check-routes.service.ts';
+import {
+  checkHooks,
+  checkRoutes,
+  findCircles,
+  findEmptyPlaceholders,
+} from '../pipeline/check-routes.service.ts';
 import { checkPipelines } from '../pipeline/load.service.ts';
 
 /**

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
 import { commands, type CommandDefinition } from '../../src/cli/commands.ts';
-import { launch, root, type Server } from '../crash/support/server.ts';
+import { launch, root, type Server } from '../support/crash/server.ts';
 import { toAgent, type Agent } from '../support/mcp-client.ts';
 import { ATTEMPTS, JOB, makePopulated, ROWS, SIGNAL, STEPS } from '../support/populated.ts';
 

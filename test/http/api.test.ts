@@ -1,6 +1,6 @@
 /** The API as its documents promise it, on both databases. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openRaw } from '../conformance/support.ts';
+import { openRaw } from '../support/ledger/bench.ts';
 import { startApi, type TestApi } from '../support/api-server.ts';
 import { databases, eventually } from '../support/instance.ts';
 

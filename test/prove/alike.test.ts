@@ -2,9 +2,9 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { openLedger } from '../../src/ledger/open.ts';
-import type { Model } from '../conformance/model.ts';
-import { actions, follow, type Action } from '../conformance/sequence.ts';
-import { databases, makePlace, openRaw } from '../conformance/support.ts';
+import type { Model } from '../support/ledger/model.ts';
+import { actions, follow, type Action } from '../support/ledger/verb-sequence.ts';
+import { databases, makePlace, openRaw } from '../support/ledger/bench.ts';
 import { campaign } from './support/campaign.ts';
 
 const SEQUENCES = 50;

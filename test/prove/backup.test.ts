@@ -5,9 +5,9 @@
 import { join } from 'node:path';
 import { openLedger } from '../../src/ledger/open.ts';
 import { restoreLedger } from '../../src/ledger/restore.ts';
-import { startLoad } from '../crash/support/load.ts';
-import { between } from '../crash/support/random.ts';
-import { makeStage, type Stage } from '../crash/support/stage.ts';
+import { startLoad } from '../support/crash/load.ts';
+import { between } from '../support/crash/random.ts';
+import { makeStage, type Stage } from '../support/crash/stage.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { eventually, type Database } from '../support/instance.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';

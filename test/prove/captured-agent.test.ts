@@ -9,7 +9,7 @@ import { isOffered } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
 import { startCaptured, type Captured } from '../support/captured-agent.ts';
 import { eventually } from '../support/instance.ts';
-import type { Random } from '../crash/support/random.ts';
+import type { Random } from '../support/crash/random.ts';
 import { campaign } from './support/campaign.ts';
 
 /** As many as one delivery brings. */

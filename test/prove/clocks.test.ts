@@ -12,9 +12,9 @@ import {
   type SchedulerOptions,
 } from '../../src/schedule/scheduler.service.ts';
 import type { Catalog } from '../../src/plugin/catalog.ts';
-import { between, pick, type Random } from '../crash/support/random.ts';
+import { between, pick, type Random } from '../support/crash/random.ts';
 import { makeMemorySchedules } from '../support/memory-schedules.ts';
-import { schedule } from '../unit/schedule/support.ts';
+import { schedule } from '../schedule/support.ts';
 import { campaign, type Trial } from './support/campaign.ts';
 import type { Figures } from './support/report.ts';
 import { tryWrongClocks } from './support/wrong-clocks.ts';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { DuctileError, messageOf } from '../../src/base/errors.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openSoundLedger } from '../../src/ledger/open.ts';
-import { beat, draft, request, succeed } from '../conformance/words.ts';
+import { beat, draft, request, succeed } from '../support/ledger/drafts.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { tryConfigurations } from './damage/configuration.ts';
 import { damages, judge, makeLedgerFile, type Damage } from './damage/ledger.ts';

@@ -4,10 +4,10 @@
  * than a minute.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { MakeWish } from '../crash/support/load.ts';
-import { makeMixedWishes } from '../crash/support/mixed.ts';
-import { between, pick, type Random } from '../crash/support/random.ts';
-import { putBetween, type Proxy } from '../crash/support/proxy.ts';
+import type { MakeWish } from '../support/crash/load.ts';
+import { makeMixedWishes } from '../support/crash/mixed.ts';
+import { between, pick, type Random } from '../support/crash/random.ts';
+import { putBetween, type Proxy } from '../support/crash/proxy.ts';
 import { useOwnServer } from '../support/postgres.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';
 import type { Figures } from './support/report.ts';

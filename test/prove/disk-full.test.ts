@@ -5,12 +5,12 @@
  */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Operation } from '../crash/support/client.ts';
-import { disks, type Disk } from '../crash/support/disk.ts';
-import { startLoad } from '../crash/support/load.ts';
-import { between, type Random } from '../crash/support/random.ts';
-import type { Server } from '../crash/support/server.ts';
-import { makeStage, type Stage } from '../crash/support/stage.ts';
+import type { Operation } from '../support/crash/client.ts';
+import { disks, type Disk } from '../support/crash/disk.ts';
+import { startLoad } from '../support/crash/load.ts';
+import { between, type Random } from '../support/crash/random.ts';
+import type { Server } from '../support/crash/server.ts';
+import { makeStage, type Stage } from '../support/crash/stage.ts';
 import { eventually } from '../support/instance.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';
 

@@ -5,7 +5,13 @@ import { parseStrictJson } from '../../src/base/json-text.ts';
 import { compareVersions, parseRange, parseVersion, satisfies } from '../../src/package/version.ts';
 import { evaluate, parseCondition } from '../../src/pipeline/language/condition.ts';
 import { PipelineFault } from '../../src/pipeline/run/run.ts';
-import { roots, parseTemplate, pathsOf, render, type Scope } from '../../src/pipeline/language/template.ts';
+import {
+  roots,
+  parseTemplate,
+  pathsOf,
+  render,
+  type Scope,
+} from '../../src/pipeline/language/template.ts';
 import type { Target } from './support/fuzz.ts';
 import { fuzzing } from './support/fuzzing.ts';
 

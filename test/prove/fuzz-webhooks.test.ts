@@ -11,8 +11,8 @@ import { parsePayload } from '../../src/webhook/verify/signed.ts';
 import { presets } from '../../src/webhook/verify/presets.ts';
 import type { HookRequest } from '../../src/webhook/request.ts';
 import { verify } from '../../src/webhook/verify/verify.ts';
-import { AT } from '../unit/webhook/support.ts';
-import { form, vectors, type Vector } from '../unit/webhook/vectors.ts';
+import { AT } from '../webhook/support.ts';
+import { form, vectors, type Vector } from '../webhook/vectors.ts';
 import type { Target } from './support/fuzz.ts';
 import { fuzzing } from './support/fuzzing.ts';
 

@@ -1,8 +1,8 @@
 /**
  * Everything that strangers send: the exact answer, never a 5xx, and everybody else is served. Kinds
- * that need more than one request to be told: 50 and 51 in test/http/access.test.ts and
- * tenant-isolation.test.ts, 55 in test/ui/hostile.test.ts, 57 in test/plugins/http-fetch-guard.test.ts,
- * 58 and 59 in test/http/events.test.ts, and when the slow ones are cut off in test/http/listen.test.ts.
+ * that need more than one request to be told: 50 and 51 in test/access/tokens.test.ts and
+ * test/tenant/isolation.test.ts, 55 in test/ui/hostile.test.ts, 57 in test/plugins/http-fetch-guard.alone.test.ts,
+ * 58 and 59 in test/signal/events.test.ts, and slow clients in test/http/slow-clients.test.ts.
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -15,7 +15,7 @@ import { framing } from './http/framing.ts';
 import { get, host, lines, post, sendBytes, token, type Hostile } from './http/hostile.ts';
 import { places } from './http/places.ts';
 import { campaign } from './support/campaign.ts';
-import type { Random } from '../crash/support/random.ts';
+import type { Random } from '../support/crash/random.ts';
 
 const kinds = [...framing, ...places, ...bodies];
 const AT_ONCE = 10;

@@ -4,8 +4,8 @@
  * second trial has a network for each host, where packets are lost and nobody is told.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { between, pick, type Random } from '../crash/support/random.ts';
-import { makeWay, type Direction, type Proxy } from '../crash/support/proxy.ts';
+import { between, pick, type Random } from '../support/crash/random.ts';
+import { makeWay, type Direction, type Proxy } from '../support/crash/proxy.ts';
 import { campaign, type Trial } from './support/campaign.ts';
 import { makeNetwork, networkLack, onCable, type Network } from './support/network.ts';
 import type { Figures } from './support/report.ts';

@@ -7,9 +7,9 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openLedger } from '../../src/ledger/open.ts';
-import type { Operation } from '../crash/support/client.ts';
-import { between, pick, type Random } from '../crash/support/random.ts';
-import type { RecordLine } from '../crash/support/recorder.ts';
+import type { Operation } from '../support/crash/client.ts';
+import { between, pick, type Random } from '../support/crash/random.ts';
+import type { RecordLine } from '../support/crash/recorder.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { preloadLack } from './native/preload.ts';
 import type { DiskEntry } from './power/disk-journal.ts';

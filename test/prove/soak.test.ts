@@ -3,7 +3,7 @@
  * done twice in any slice, and what they take of the machine stays what it was when they were warm.
  */
 import { beforeAll } from 'vitest';
-import { makeRandom } from '../crash/support/random.ts';
+import { makeRandom } from '../support/crash/random.ts';
 import { databases } from '../support/instance.ts';
 import { campaign, isShort } from './support/campaign.ts';
 import { openInstallation, type Installation } from './soak/installation.ts';

@@ -1,10 +1,10 @@
 /** A server is killed at random moments while others deliver to it: never 2xx without the job. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/base/limits.ts';
-import { judgeDeliveries, startDeliveries } from '../crash/support/deliveries.ts';
-import { between } from '../crash/support/random.ts';
-import type { Server } from '../crash/support/server.ts';
-import { makeStage } from '../crash/support/stage.ts';
+import { judgeDeliveries, startDeliveries } from '../support/crash/deliveries.ts';
+import { between } from '../support/crash/random.ts';
+import type { Server } from '../support/crash/server.ts';
+import { makeStage } from '../support/crash/stage.ts';
 import { databases, eventually } from '../support/instance.ts';
 import { succeeds } from '../support/plugin-program.ts';
 import { campaign, type Trial } from './support/campaign.ts';

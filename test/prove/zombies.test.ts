@@ -5,10 +5,10 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { probes } from '../../src/base/probe.ts';
-import type { MakeWish } from '../crash/support/load.ts';
-import { makeMixedWishes } from '../crash/support/mixed.ts';
-import { between, makeRandom, pick, type Random } from '../crash/support/random.ts';
-import { findHelper } from '../crash/support/server.ts';
+import type { MakeWish } from '../support/crash/load.ts';
+import { makeMixedWishes } from '../support/crash/mixed.ts';
+import { between, makeRandom, pick, type Random } from '../support/crash/random.ts';
+import { findHelper } from '../support/crash/server.ts';
 import { readState } from '../support/hosts.ts';
 import { eventually } from '../support/instance.ts';
 import { campaign, isShort, type Trial } from './support/campaign.ts';

@@ -58,7 +58,6 @@ async function ask(statement: string): Promise<void> {
 
 function getServerUrl(): string {
   const url = ownServer ?? inject('postgresUrl');
-  if (url === '')
-    throw new Error('no PostgreSQL runs for tests in test/unit and test/tidy: move this one');
+  if (url === '') throw new Error('no PostgreSQL runs for *.unit.test.ts files: rename this one');
   return url;
 }

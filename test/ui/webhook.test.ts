@@ -1,7 +1,7 @@
 /** Webhooks in the dashboard: their secrets, and what became of what was delivered. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ENDPOINT, ENDPOINT_KEY, openDashboard, type Dashboard } from '../support/dashboard.ts';
-import { mac } from '../support/hook-attacks.ts';
+import { mac } from '../support/webhook-attacks.ts';
 
 let place: Dashboard;
 

@@ -1,30 +1,32 @@
 /** Which tests have to notice a change of a file. */
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { globSync } from 'node:fs';
 
 type Rounds = readonly (readonly string[])[];
 
 const signatures = ['proof', 'verify', 'presets', 'sign'];
 
-/** By the beginning of a path, the more exact first. The quickest tests come first: most die there. */
+/** By the start of a source path, the more exact first. The quickest tests come first. */
 const belonging: readonly (readonly [source: string, rounds: Rounds])[] = [
   [
     'src/access/scopes.ts',
-    [['test/unit/operations/scope-words.test.ts'], ['test/unit/operations/scopes.test.ts']],
+    [['test/access/scope-names.unit.test.ts'], ['test/access/scopes.unit.test.ts']],
   ],
-  ['src/access/authorize.operations.ts', [['test/unit/http/gate.test.ts']]],
-  ['src/access/tokens.service.ts', [['test/http/access.test.ts']]],
+  ['src/access/authorize.operations.ts', [['test/access/authorize.unit.test.ts']]],
+  ['src/access/tokens.service.ts', [['test/access/tokens.test.ts']]],
   [
     'src/webhook/',
-    [signatures.map((name) => `test/unit/webhook/${name}.test.ts`), ['test/unit/webhook/']],
+    [
+      signatures.map((name) => `test/webhook/${name}.unit.test.ts`),
+      ['test/webhook/*.unit.test.ts'],
+    ],
   ],
   [
     'src/job/claim.sql.ts',
     [
-      ['test/conformance/claim.test.ts'],
-      ['test/conformance/generation.test.ts', 'test/conformance/tenant.test.ts'],
-      ['test/conformance/dependency.test.ts', 'test/conformance/run-cancel.test.ts'],
-      ['test/conformance/race.test.ts'],
+      ['test/job/claim.ledger.test.ts'],
+      ['test/job/plugin-init.ledger.test.ts', 'test/tenant/tenant.ledger.test.ts'],
+      ['test/job/dependency.ledger.test.ts', 'test/pipeline/cancel.ledger.test.ts'],
+      ['test/job/race.ledger.test.ts'],
     ],
   ],
   ...['settle', 'fence'].map(
@@ -32,36 +34,38 @@ const belonging: readonly (readonly [source: string, rounds: Rounds])[] = [
       [
         `src/job/${name}.sql.ts`,
         [
-          ['test/conformance/settle.test.ts'],
-          ['test/conformance/cancel.test.ts', 'test/conformance/ends.test.ts'],
-          ['test/conformance/claim.test.ts', 'test/conformance/run-advance.test.ts'],
+          ['test/job/settle.ledger.test.ts'],
+          ['test/job/cancel.ledger.test.ts', 'test/job/ends.ledger.test.ts'],
+          ['test/job/claim.ledger.test.ts', 'test/pipeline/advance.ledger.test.ts'],
         ],
       ] as const,
   ),
   [
     'src/pipeline/run/advance.sql',
     [
-      ['test/conformance/advancement.test.ts', 'test/conformance/run-advance.test.ts'],
-      ['test/conformance/run-halt.test.ts'],
-      ['test/conformance/run-due.test.ts', 'test/conformance/run-begin.test.ts'],
-      ['test/conformance/run-cancel.test.ts', 'test/conformance/process.test.ts'],
+      ['test/pipeline/claim-branch.ledger.test.ts', 'test/pipeline/advance.ledger.test.ts'],
+      ['test/pipeline/halt.ledger.test.ts'],
+      ['test/pipeline/due.ledger.test.ts', 'test/pipeline/begin.ledger.test.ts'],
+      ['test/pipeline/cancel.ledger.test.ts', 'test/job/process.ledger.test.ts'],
     ],
   ],
   [
     'src/pipeline/',
     [
-      ['test/unit/pipeline/advance.test.ts', 'test/unit/pipeline/choices.test.ts'],
-      ['test/unit/pipeline/'],
+      ['test/pipeline/advance.unit.test.ts', 'test/pipeline/choices.unit.test.ts'],
+      ['test/pipeline/*.unit.test.ts'],
     ],
   ],
 ];
 
-/** Rounds of test files; what survives one meets the next. */
+/** Returns rounds of test files. A mutant that survives one round is tried with the next. */
 export function testsOf(root: string, file: string): Rounds {
-  const known = belonging.find(([source]) => file.startsWith(source));
-  if (known !== undefined) return known[1];
   const [, folder = '', ...rest] = file.split('/');
-  const own = `test/unit/${folder}/${rest.join('/').replace(/\.ts$/, '.test.ts')}`;
-  const around = `test/unit/${folder}/`;
-  return [own, around].filter((path) => existsSync(join(root, path))).map((path) => [path]);
+  const name = rest.at(-1)?.replace(/(\.service|\.sql|\.operations)?\.ts$/, '') ?? '';
+  const own = `test/${folder}/${name}.unit.test.ts`;
+  const known = belonging.find(([source]) => file.startsWith(source));
+  const rounds = known?.[1] ?? [[own], [`test/${folder}/*.unit.test.ts`]];
+  return rounds
+    .map((patterns) => globSync([...patterns], { cwd: root }).toSorted())
+    .filter((found) => found.length > 0);
 }

@@ -1,7 +1,7 @@
 /** Configurations that are wrong, old, or those of somebody else. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { shell, succeeds } from '../../support/plugin-program.ts';
-import { launch } from '../../crash/support/server.ts';
+import { launch } from '../../support/crash/server.ts';
 import type { Breakage } from './breakage.ts';
 import type { Installation } from './installation.ts';
 

@@ -3,8 +3,8 @@ import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import type { Json, JsonObject } from '../../../src/base/json.ts';
-import { makeClient, type Client } from '../../crash/support/client.ts';
-import { launch, type LaunchOptions, type Server } from '../../crash/support/server.ts';
+import { makeClient, type Client } from '../../support/crash/client.ts';
+import { launch, type LaunchOptions, type Server } from '../../support/crash/server.ts';
 import { lock } from '../../support/config-tree.ts';
 import { eventually, makePlace, type Database, type Setup } from '../../support/instance.ts';
 

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { JsonObject } from '../../../src/base/json.ts';
-import { root } from '../../crash/support/server.ts';
+import { root } from '../../support/crash/server.ts';
 
 /** An answer that no person and no agent has to scroll through. */
 export const ANSWER_BYTES_MAX = 8192;

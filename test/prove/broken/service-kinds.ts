@@ -1,7 +1,7 @@
 /** What takes the whole service away: a job that kills it, a disk without room. */
 import { chmodSync, rmSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { disks } from '../../crash/support/disk.ts';
+import { disks } from '../../support/crash/disk.ts';
 import { eventually } from '../../support/instance.ts';
 import { shell, succeeds } from '../../support/plugin-program.ts';
 import type { Breakage } from './breakage.ts';

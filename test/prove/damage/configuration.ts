@@ -11,7 +11,7 @@ import {
 import { join } from 'node:path';
 import { DuctileError, messageOf } from '../../../src/base/errors.ts';
 import { loadConfig } from '../../../src/config/load.ts';
-import { between, type Random } from '../../crash/support/random.ts';
+import { between, type Random } from '../../support/crash/random.ts';
 import { lock, makeTree } from '../../support/config-tree.ts';
 import { makeDirectory } from '../../support/directory.ts';
 import type { Trial } from '../support/campaign.ts';

@@ -3,11 +3,11 @@ import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { openLedger } from '../../../src/ledger/open.ts';
-import { carryOn, define, start } from '../../conformance/run-words.ts';
-import { range } from '../../conformance/support.ts';
-import { claimAs, draft, signalOf, succeed } from '../../conformance/words.ts';
-import { between, type Random } from '../../crash/support/random.ts';
-import { foreach, task } from '../../unit/pipeline/graphs.ts';
+import { carryOn, define, start } from '../../support/ledger/runs.ts';
+import { range } from '../../support/ledger/bench.ts';
+import { claimAs, draft, signalOf, succeed } from '../../support/ledger/drafts.ts';
+import { between, type Random } from '../../support/crash/random.ts';
+import { foreach, task } from '../../pipeline/graphs.ts';
 
 const PAGE = 4096;
 /** Where the header of a SQLite file keeps them. */

@@ -2,8 +2,8 @@
 import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { catalogue, type ErrorCode } from '../../../src/base/errors.ts';
-import { launch } from '../../crash/support/server.ts';
-import type { Random } from '../../crash/support/random.ts';
+import { launch } from '../../support/crash/server.ts';
+import type { Random } from '../../support/crash/random.ts';
 import { makePlace } from '../../support/instance.ts';
 import type { Trial } from '../support/campaign.ts';
 import { damages, makeLedgerFile, noise } from './ledger.ts';

@@ -1,5 +1,5 @@
 /** Requests that are broken at random: sound in most of their parts, so that they get past the door. */
-import type { Random } from '../../crash/support/random.ts';
+import type { Random } from '../../support/crash/random.ts';
 import { OWNER } from '../../support/api-server.ts';
 
 const methods = ['GET', 'POST', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'TRACE', 'get', 'G\0T', ''];

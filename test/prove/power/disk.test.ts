@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { makeRandom } from '../../crash/support/random.ts';
+import { makeRandom } from '../../support/crash/random.ts';
 import type { DiskEntry } from './disk-journal.ts';
 import { cutPower, replay, ways } from './disk.ts';
 

@@ -4,7 +4,7 @@
  * file systems keep their order; a file that nobody can name is gone, whatever was synced in it.
  */
 import { dirname } from 'node:path';
-import { between, pick, type Random } from '../../crash/support/random.ts';
+import { between, pick, type Random } from '../../support/crash/random.ts';
 import type { DiskEntry } from './disk-journal.ts';
 
 /** What was done to a file or a directory, in its order, and how much of it is on the disk for sure. */

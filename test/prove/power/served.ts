@@ -1,12 +1,12 @@
 /** A server under load, killed and stopped again and again, with a journal of what it did to its disk. */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Operation } from '../../crash/support/client.ts';
-import { startLoad } from '../../crash/support/load.ts';
-import { makeMixedWishes, mixed } from '../../crash/support/mixed.ts';
-import { between, makeRandom, pick, type Random } from '../../crash/support/random.ts';
-import type { Server } from '../../crash/support/server.ts';
-import { makeStage, type Stage } from '../../crash/support/stage.ts';
+import type { Operation } from '../../support/crash/client.ts';
+import { startLoad } from '../../support/crash/load.ts';
+import { makeMixedWishes, mixed } from '../../support/crash/mixed.ts';
+import { between, makeRandom, pick, type Random } from '../../support/crash/random.ts';
+import type { Server } from '../../support/crash/server.ts';
+import { makeStage, type Stage } from '../../support/crash/stage.ts';
 import { makeDirectory } from '../../support/directory.ts';
 import { eventually } from '../../support/instance.ts';
 import type { Trial } from '../support/campaign.ts';

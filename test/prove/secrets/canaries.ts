@@ -1,5 +1,5 @@
 /** Secrets of every shape that are planted and must be found nowhere. */
-import { between, type Random } from '../../crash/support/random.ts';
+import { between, type Random } from '../../support/crash/random.ts';
 
 /** How the secrets of services begin, as far as their shape tells them; others are told by nothing. */
 const beginnings = `

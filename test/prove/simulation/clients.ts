@@ -1,7 +1,7 @@
 /** Those who ask for work, at any host that is up, and ask again when nobody answers. */
 import type { JsonObject } from '../../../src/base/json.ts';
 import type { LocalEngine } from '../../../src/engine/local-engine.ts';
-import { between, type Random } from '../../crash/support/random.ts';
+import { between, type Random } from '../../support/crash/random.ts';
 import type { Checker } from './checker.ts';
 import type { Host } from './host.ts';
 import type { Plan } from './plan.ts';

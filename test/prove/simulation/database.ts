@@ -15,7 +15,7 @@ import {
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import type { Notifier } from '../../../src/ledger/notifier.ts';
 import { makeLedger } from '../../../src/ledger/open.ts';
-import type { Random } from '../../crash/support/random.ts';
+import type { Random } from '../../support/crash/random.ts';
 import type { Change, Changes } from './rows.ts';
 import { asWritten, type Rewrite } from './rewrite.ts';
 import type { Tables } from './tables.ts';

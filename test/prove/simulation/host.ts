@@ -7,7 +7,7 @@ import type { Vault } from '../../../src/access/vault.service.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { silent, type Notifier } from '../../../src/ledger/notifier.ts';
 import { refuseLate } from '../../../src/directive/late.operations.ts';
-import type { Random } from '../../crash/support/random.ts';
+import type { Random } from '../../support/crash/random.ts';
 import type { Checker } from './checker.ts';
 import type { Database } from './database.ts';
 import { Spawner } from './spawner.ts';

@@ -1,5 +1,5 @@
 /** What a seed makes of a world: each has some kinds of trouble, more or less of each. */
-import { between, type Random } from '../../crash/support/random.ts';
+import { between, type Random } from '../../support/crash/random.ts';
 import type { DatabaseFaults } from './database.ts';
 import { REAP_AFTER_MS } from './stage.ts';
 

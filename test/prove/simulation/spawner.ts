@@ -5,7 +5,7 @@
 import type { JsonObject } from '../../../src/base/json.ts';
 import type { Runner } from '../../../src/job/run-plugin.service.ts';
 import type { Host, ProcessEnd, StopReason } from '../../../src/plugin/process.ts';
-import { between, type Random } from '../../crash/support/random.ts';
+import { between, type Random } from '../../support/crash/random.ts';
 import type { Entry } from './agenda.ts';
 import type { Checker } from './checker.ts';
 import type { Actor, VirtualTime } from './time.ts';

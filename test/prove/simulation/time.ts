@@ -7,7 +7,7 @@ import crypto from 'node:crypto';
 import files from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers/promises';
-import { makeRandom, type Random } from '../../crash/support/random.ts';
+import { makeRandom, type Random } from '../../support/crash/random.ts';
 import { Agenda, type Entry } from './agenda.ts';
 
 /** Whose code runs: a host that can be frozen and can die, as processes do. */

@@ -2,7 +2,7 @@
 import { makeLogger, type Log } from '../../../src/base/log.ts';
 import { LogRing } from '../../../src/base/log-ring.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
-import { between, makeRandom, type Random } from '../../crash/support/random.ts';
+import { between, makeRandom, type Random } from '../../support/crash/random.ts';
 import { Checker } from './checker.ts';
 import { Client } from './clients.ts';
 import { Database, noFaults } from './database.ts';

@@ -1,7 +1,7 @@
 /** Lets a server collect its garbage, and asks what is left. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Server } from '../../crash/support/server.ts';
+import type { Server } from '../../support/crash/server.ts';
 import { eventually } from '../../support/instance.ts';
 import { COLLECT, LEFT_FILE, type Left } from './left.ts';
 

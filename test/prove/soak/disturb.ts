@@ -1,7 +1,7 @@
 /** Now and then something goes wrong that a server lives through. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { between, pick, type Random } from '../../crash/support/random.ts';
-import { findHelper, type Server } from '../../crash/support/server.ts';
+import { between, pick, type Random } from '../../support/crash/random.ts';
+import { findHelper, type Server } from '../../support/crash/server.ts';
 import type { Journal } from '../support/journal.ts';
 
 interface Means {

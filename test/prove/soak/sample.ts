@@ -1,6 +1,6 @@
 /** What a server and its helper take of the machine at a moment, as the kernel tells it. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
-import { findHelper, type Server } from '../../crash/support/server.ts';
+import { findHelper, type Server } from '../../support/crash/server.ts';
 import type { TestPlace } from '../../support/instance.ts';
 import { collect } from './collect.ts';
 

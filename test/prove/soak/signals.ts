@@ -1,6 +1,6 @@
 /** Somebody who says something now and then, and remembers what was heard. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Client } from '../../crash/support/client.ts';
+import type { Client } from '../../support/crash/client.ts';
 
 export const SOURCE = 'soak';
 

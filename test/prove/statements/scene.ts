@@ -2,8 +2,8 @@
 import { makeId } from '../../../src/base/ids.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import type { Emission } from '../../../src/signal/types.ts';
-import type { Bench } from '../../conformance/support.ts';
-import { draft } from '../../conformance/words.ts';
+import type { Bench } from '../../support/ledger/bench.ts';
+import { draft } from '../../support/ledger/drafts.ts';
 
 export interface World extends Pick<Bench, 'ledger' | 'sql' | 'place'> {
   /** Is here once: names that no other scene has. */

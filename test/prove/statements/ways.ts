@@ -3,11 +3,11 @@ import { makeId } from '../../../src/base/ids.ts';
 import { draftRetry } from '../../../src/job/change-directives.ts';
 import type { DirectiveWork } from '../../../src/directive/types.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
-import { carryOn, claimSteps, define, done, start } from '../../conformance/run-words.ts';
-import { entry, NOW, PAST } from '../../conformance/schedule-words.ts';
-import { only } from '../../conformance/support.ts';
-import { draft, fail, pausing, startOne, strict } from '../../conformance/words.ts';
-import { approve, foreach, split, task } from '../../unit/pipeline/graphs.ts';
+import { carryOn, claimSteps, define, done, start } from '../../support/ledger/runs.ts';
+import { entry, NOW, PAST } from '../../support/ledger/schedules.ts';
+import { only } from '../../support/ledger/bench.ts';
+import { draft, fail, pausing, startOne, strict } from '../../support/ledger/drafts.ts';
+import { approve, foreach, split, task } from '../../pipeline/graphs.ts';
 import type { Scene, World } from './scene.ts';
 
 function direct({ ledger, name }: World, work: DirectiveWork) {

@@ -4,9 +4,9 @@ import { dirname, join } from 'node:path';
 import { makeId, makeToken } from '../../../src/base/ids.ts';
 import { draftRetry } from '../../../src/job/change-directives.ts';
 import type { ClaimedJob, Ledger } from '../../../src/ledger/ledger.ts';
-import { define, runOf, start } from '../../conformance/run-words.ts';
-import { entry, firing, NOW, PAST } from '../../conformance/schedule-words.ts';
-import { only, range } from '../../conformance/support.ts';
+import { define, runOf, start } from '../../support/ledger/runs.ts';
+import { entry, firing, NOW, PAST } from '../../support/ledger/schedules.ts';
+import { only, range } from '../../support/ledger/bench.ts';
 import {
   beat,
   claimable,
@@ -21,9 +21,9 @@ import {
   strict,
   succeed,
   waiting,
-} from '../../conformance/words.ts';
+} from '../../support/ledger/drafts.ts';
 import { makeDirectory } from '../../support/directory.ts';
-import { foreach, task } from '../../unit/pipeline/graphs.ts';
+import { foreach, task } from '../../pipeline/graphs.ts';
 import { emission, signal, type Scene, type Verb, type World } from './scene.ts';
 
 const FLOOD = 150;

@@ -5,7 +5,7 @@
 import { appendFileSync } from 'node:fs';
 import { onTestFinished, test } from 'vitest';
 import { messageOf } from '../../../src/base/errors.ts';
-import { makeRandom } from '../../crash/support/random.ts';
+import { makeRandom } from '../../support/crash/random.ts';
 import { countChores, doChores } from '../../support/at-end.ts';
 import type { Figures, TrialLine } from './report.ts';
 

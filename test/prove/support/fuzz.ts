@@ -3,7 +3,7 @@
  * in and swapped. An input that gets an answer of a kind that was not seen yet is changed further, so
  * the inputs find their way into the parser by what it says.
  */
-import { between, type Random } from '../../crash/support/random.ts';
+import { between, type Random } from '../../support/crash/random.ts';
 
 /** A parser, or several in a row. Bytes travel as text of which each character is one. */
 export interface Target {

@@ -1,5 +1,5 @@
 /** What was done to the servers of a trial, and how soon they were at work again. */
-import type { Disturbance, Evidence, SeenAttempt } from '../../crash/support/evidence.ts';
+import type { Disturbance, Evidence, SeenAttempt } from '../../support/crash/evidence.ts';
 import type { Figures } from './report.ts';
 
 /** Whether a server ended of it, or all of them stood still until it was over. */

@@ -4,7 +4,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { onTestFinished } from 'vitest';
-import type { Direction, Proxy } from '../../crash/support/proxy.ts';
+import type { Direction, Proxy } from '../../support/crash/proxy.ts';
 import { preload, preloadLack } from '../native/preload.ts';
 
 export interface Network {

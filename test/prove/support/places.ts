@@ -1,6 +1,6 @@
 /** Places for servers: in each of them one is started, killed, and started again. */
-import type { Server } from '../../crash/support/server.ts';
-import type { Stage } from '../../crash/support/stage.ts';
+import type { Server } from '../../support/crash/server.ts';
+import type { Stage } from '../../support/crash/stage.ts';
 import type { Journal } from './journal.ts';
 
 export interface Places {

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { schemaVersion } from '../../../src/ledger/migrate.ts';
-import { root } from '../../crash/support/server.ts';
+import { root } from '../../support/crash/server.ts';
 import { makeDirectory } from '../../support/directory.ts';
 
 export interface Programs {

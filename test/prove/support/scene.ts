@@ -3,17 +3,17 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JsonObject } from '../../../src/base/json.ts';
-import type { Disturbance, Evidence } from '../../crash/support/evidence.ts';
-import { startLoad, type LoadPace, type MakeWish } from '../../crash/support/load.ts';
-import { makeMixedWishes, mixed } from '../../crash/support/mixed.ts';
-import { makeRandom } from '../../crash/support/random.ts';
-import type { Server } from '../../crash/support/server.ts';
+import type { Disturbance, Evidence } from '../../support/crash/evidence.ts';
+import { startLoad, type LoadPace, type MakeWish } from '../../support/crash/load.ts';
+import { makeMixedWishes, mixed } from '../../support/crash/mixed.ts';
+import { makeRandom } from '../../support/crash/random.ts';
+import type { Server } from '../../support/crash/server.ts';
 import {
   makeStage,
   type Circumstances,
   type EnvironmentOf,
   type Stage,
-} from '../../crash/support/stage.ts';
+} from '../../support/crash/stage.ts';
 import { eventually, type Database } from '../../support/instance.ts';
 import { makeJournal } from './journal.ts';
 import { makePlaces, type Places } from './places.ts';

@@ -1,7 +1,7 @@
 /** Whether servers get the time that they need; where they do not, they fall silent through nobody's fault. */
 import { readFileSync } from 'node:fs';
 import { onTestFinished } from 'vitest';
-import type { Server } from '../../crash/support/server.ts';
+import type { Server } from '../../support/crash/server.ts';
 
 const WATCH_MS = 200;
 /** Longer than that between two looks, this program got no time itself. */

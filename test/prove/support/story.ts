@@ -1,7 +1,7 @@
 /** What is on a ledger, and whether it is the beginning of what is on another. */
 import type { Row } from '../../../src/ledger/dialect.ts';
 import type { LedgerPlace } from '../../../src/ledger/open.ts';
-import { openRaw } from '../../conformance/support.ts';
+import { openRaw } from '../../support/ledger/bench.ts';
 
 export interface Story {
   readonly jobs: readonly Row[];

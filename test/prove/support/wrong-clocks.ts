@@ -6,7 +6,7 @@
 import { writeFileSync } from 'node:fs';
 import { copyFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { between, pick, type Random } from '../../crash/support/random.ts';
+import { between, pick, type Random } from '../../support/crash/random.ts';
 import type { Database } from '../../support/instance.ts';
 import { preload, preloadLack } from '../native/preload.ts';
 import type { Trial } from './campaign.ts';

@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest';
+import { DuctileError } from '../../src/base/errors.ts';
+import { makeGatherer } from '../../src/base/gather.ts';
+
+/** Doubles numbers, and remembers which came together. */
+function makeDoubler(refuse: (items: readonly number[]) => void = () => undefined) {
+  const batches: (readonly number[])[] = [];
+  const double = makeGatherer<number, number>((items) => {
+    batches.push(items);
+    refuse(items);
+    return Promise.resolve(items.map((item) => item * 2));
+  });
+  return { double, batches };
+}
+
+test('what comes in one turn is one batch, and each gets its own answer', async () => {
+  const { double, batches } = makeDoubler();
+  expect(await Promise.all([double(1), double(2), double(3)])).toEqual([2, 4, 6]);
+  expect(await double(4)).toBe(8);
+  expect(batches).toEqual([[1, 2, 3], [4]]);
+});
+
+test('one that cannot be written fails alone', async () => {
+  const { double, batches } = makeDoubler((items) => {
+    if (items.includes(2)) throw new Error('no twos');
+  });
+  const ends = await Promise.allSettled([double(1), double(2), double(3)]);
+  expect(ends.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+  expect(batches).toEqual([[1, 2, 3], [1], [2], [3]]);
+});
+
+test('what the database as a whole cannot do now is not tried one by one', async () => {
+  const { double, batches } = makeDoubler(() => {
+    throw new DuctileError('LEDGER_UNAVAILABLE', 'away');
+  });
+  const ends = await Promise.allSettled([double(1), double(2)]);
+  expect(ends.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+  expect(batches).toHaveLength(1);
+});

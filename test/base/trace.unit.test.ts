@@ -1,0 +1,52 @@
+/** W3C's traceparent: what is one, and what is as if nothing had been said. */
+import { expect, test } from 'vitest';
+import {
+  beginPlace,
+  readTraceparent,
+  spanIdOf,
+  traceIdOf,
+  writeTraceparent,
+} from '../../src/base/trace.ts';
+
+const trace = '0af7651916cd43dd8448eb211c80319c';
+const span = 'b7ad6b7169203331';
+
+test('what is well written is read and written again', () => {
+  const place = readTraceparent(`00-${trace}-${span}-01`);
+  expect(place).toEqual({ traceId: trace, spanId: span, isSampled: true });
+  expect(readTraceparent(`00-${trace}-${span}-02`)?.isSampled).toBe(false);
+  expect(readTraceparent(`cc-${trace}-${span}-01-what-comes-later`)).toEqual(place);
+  expect(place && writeTraceparent(place)).toBe(`00-${trace}-${span}-01`);
+});
+
+test.each([
+  undefined,
+  7,
+  '',
+  `00-${trace}-${span}`,
+  `00-${trace}-${span}-01-more`,
+  `ff-${trace}-${span}-01`,
+  `00-${'0'.repeat(32)}-${span}-01`,
+  `00-${trace}-${'0'.repeat(16)}-01`,
+  `00-${trace.toUpperCase()}-${span}-01`,
+  `cc-${trace}-${span}-01-${'x'.repeat(200)}`,
+  `00-${trace}-${span}-01\n`,
+])('%j is none', (text) => {
+  expect(readTraceparent(text)).toBeUndefined();
+});
+
+test('ids are made from ids, the same each time', () => {
+  expect(traceIdOf('0199a1b2-0000-7000-8000-000000000001')).toBe(
+    '0199a1b2000070008000000000000001',
+  );
+  expect(traceIdOf('anything')).toMatch(/^[0-9a-f]{32}$/);
+  expect(spanIdOf('job', 1)).toBe(spanIdOf('job', 1));
+  expect(spanIdOf('job', 1)).not.toBe(spanIdOf('job', 2));
+});
+
+test('the next place stays in its trace', () => {
+  const outer = { traceId: trace, spanId: span, isSampled: false };
+  expect(beginPlace(outer)).toMatchObject({ traceId: trace, isSampled: false });
+  expect(beginPlace(outer).spanId).not.toBe(span);
+  expect(beginPlace(undefined).isSampled).toBe(true);
+});

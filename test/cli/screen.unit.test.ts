@@ -1,0 +1,338 @@
+/** The view of a terminal as plain data: what happens to it, and which lines that makes. */
+import { describe, expect, test } from 'vitest';
+import { makeKeyReader } from '../../src/cli/screen/keys.ts';
+import { screenLines } from '../../src/cli/screen/lines.ts';
+import { lookAt, lookOver } from '../../src/cli/screen/look.ts';
+import { spark } from '../../src/cli/screen/shapes.ts';
+import { writeLine } from '../../src/cli/screen/spans.ts';
+import { beginState } from '../../src/cli/screen/state.ts';
+import type { State, Wish } from '../../src/cli/screen/state.ts';
+import { step } from '../../src/cli/screen/step.ts';
+import type { Happening } from '../../src/cli/screen/step.ts';
+import { widthOf } from '../../src/cli/width.ts';
+import { DuctileError } from '../../src/base/errors.ts';
+
+const NOW = Date.parse('2026-01-02T03:10:00.000Z');
+const size = { columns: 100, rows: 12 };
+
+const job = (id: string, more: object = {}) => ({
+  job_id: id,
+  plugin: 'mail',
+  command: 'poll',
+  status: 'queued',
+  attempt: 0,
+  created_at: '2026-01-02T03:09:00.000Z',
+  last_error: null,
+  ...more,
+});
+
+const jobs = (...rows: readonly object[]): Happening => ({
+  kind: 'part',
+  view: 'jobs',
+  part: { rows: rows.map((row) => ({ ...row })) },
+});
+
+const keys = (...names: string[]): Happening[] =>
+  names.map((name) => ({ kind: 'key', key: { name } }));
+
+function go(...happenings: readonly Happening[]): { state: State; wishes: Wish[] } {
+  return goOn(beginState('here', size, NOW), ...happenings);
+}
+
+function goOn(begin: State, ...happenings: readonly Happening[]) {
+  const wishes: Wish[] = [];
+  let state = begin;
+  for (const happening of happenings) {
+    const next = step(state, happening);
+    ({ state } = next);
+    if (next.wish !== undefined) wishes.push(next.wish);
+  }
+  return { state, wishes };
+}
+
+const shown = (state: State): string[] =>
+  screenLines(state).map((spans) => writeLine(spans, state.size.columns, false));
+const text = (state: State): string => shown(state).join('\n');
+
+describe('the list', () => {
+  const three = jobs(job('a1'), job('b2', { status: 'running' }), job('c3', { status: 'dead' }));
+
+  test('has a word, a shape and the row under the bar', () => {
+    const { state } = go(three, ...keys('j'));
+    expect(text(state)).toMatch(/^ {2}○ queued +mail +poll/m);
+    expect(text(state)).toMatch(/^> ● running +mail/m);
+    expect(text(state)).toMatch(/^ {2}✗ dead +mail/m);
+  });
+
+  test('the bar stays on its row while others come in above it', () => {
+    const { state } = go(three, ...keys('down', 'j'), jobs(job('n0'), job('a1'), job('c3')));
+    expect(text(state)).toMatch(/^> .*c3/m);
+  });
+
+  test('the bar follows the top until it was moved, and ends at both ends', () => {
+    expect(text(go(three, jobs(job('n0'), job('a1'))).state)).toMatch(/^> .*n0/m);
+    expect(text(go(three, ...keys('k', 'up')).state)).toMatch(/^> .*a1/m);
+    expect(text(go(three, ...keys('G', 'j')).state)).toMatch(/^> .*c3/m);
+  });
+
+  test('a row that is gone leaves the bar at the top', () => {
+    expect(text(go(three, ...keys('j'), jobs(job('z9'))).state)).toMatch(/^> .*z9/m);
+  });
+
+  test('pages follow the bar', () => {
+    const many = Array.from({ length: 50 }, (_, at) => job(`id-${at}`));
+    expect(text(go(jobs(...many), ...keys('end')).state)).toMatch(/^> .*id-49/m);
+  });
+
+  test('what may not be seen, is not known yet or is not there says so', () => {
+    const part = { rows: [], problem: 'the token lacks jobs:ro' };
+    expect(text(go({ kind: 'part', view: 'jobs', part }).state)).toContain('lacks jobs:ro');
+    expect(text(go().state)).toContain('Asking …');
+    expect(text(go(jobs()).state)).toContain('There are no jobs yet');
+  });
+
+  test('a filter keeps the rows with its text, and goes with escape', () => {
+    const typed = go(three, ...keys('/', 'D', 'e', 'x', 'backspace'));
+    expect(text(typed.state)).toMatch(/^\/De_/m);
+    expect(text(typed.state)).not.toContain('● running');
+    const kept = goOn(typed.state, ...keys('a', 'enter'));
+    expect(text(kept.state)).toContain('/Dea');
+    expect(text(goOn(kept.state, ...keys('escape')).state)).toContain('● running');
+    expect(text(goOn(kept.state, ...keys('/', 'q', 'escape')).state)).toContain('/Dea');
+    expect(text(goOn(kept.state, ...keys('/', 'q', 'enter')).state)).toContain('“Deaq”');
+  });
+
+  test('a paused view stands still, and has everything when it goes on', () => {
+    const paused = go(three, ...keys('p'), jobs(job('new1')));
+    expect(text(paused.state)).toContain('PAUSED');
+    expect(text(paused.state)).not.toContain('new1');
+    expect(text(goOn(paused.state, ...keys('p')).state)).toContain('new1');
+  });
+
+  test('numbers and tabs change the view, which is looked at', () => {
+    const { state, wishes } = go(three, ...keys('3', 'tab', 'back-tab', 'back-tab'));
+    expect([state.view, wishes.length]).toEqual(['runs', 4]);
+    expect(go(...keys('back-tab')).state.view).toBe('plugins');
+  });
+});
+
+describe('a change', () => {
+  const begun = go(jobs(job('a1')), ...keys('c'));
+  const [wish] = begun.wishes;
+  const act = wish?.kind === 'plan' ? wish.act : undefined;
+  const plan = (...sentences: string[]): Happening[] =>
+    act === undefined ? [] : [{ kind: 'plan', act, plan: sentences }];
+
+  test('is planned, shown, and made only by a y after that', () => {
+    expect(act).toEqual({ operation: 'job.cancel', id: 'a1', says: 'cancel job a1' });
+    expect(goOn(begun.state, ...keys('y', 'enter')).wishes).toEqual([]);
+    const planned = goOn(begun.state, ...keys('y'), ...plan('Job a1 would never start.'));
+    expect(shown(planned.state).slice(-2)).toEqual([
+      'Job a1 would never start.',
+      'cancel job a1? y/n',
+    ]);
+    expect(goOn(planned.state, ...keys('y')).wishes).toEqual([{ kind: 'act', act }]);
+  });
+
+  test.each(['n', 'escape', 'enter', 'q', 'Y'])('is not made by %s', (name) => {
+    const { state, wishes } = goOn(begun.state, ...plan('x'), ...keys(name));
+    expect([wishes, state.dialog, state.notice?.text]).toEqual([
+      [],
+      undefined,
+      'Nothing was done.',
+    ]);
+  });
+
+  test('is not made by what is pasted', () => {
+    const pasted: Happening = { kind: 'key', key: { pasted: 'y' } };
+    expect(goOn(begun.state, ...plan('x'), pasted).wishes).toEqual([]);
+  });
+
+  test('a plan that comes too late opens nothing', () => {
+    expect(goOn(begun.state, ...keys('escape'), ...plan('x')).state.dialog).toBeUndefined();
+  });
+
+  test('the question is there, however long the plan and low the screen', () => {
+    const low: Happening = { kind: 'size', size: { columns: 30, rows: 4 } };
+    const long = plan(...Array.from({ length: 20 }, () => 'many words '.repeat(10)));
+    const lines = shown(goOn(begun.state, low, ...long).state);
+    expect([lines.length, lines.at(-1)]).toEqual([4, 'cancel job a1? y/n']);
+  });
+
+  test('makes no sense for a schedule', () => {
+    const rows = [{ plugin: 'mail', schedule_id: 'x', status: 'active' }];
+    const { state, wishes } = go(
+      { kind: 'part', view: 'schedules', part: { rows } },
+      ...keys('3', 'c'),
+    );
+    expect([wishes.length, state.dialog, state.notice?.isBad]).toEqual([1, undefined, true]);
+  });
+});
+
+describe('details', () => {
+  const opened = go(jobs(job('a1')), ...keys('enter'));
+  const inspected = {
+    ...job('a1', { status: 'dead', last_error: 'no \u001b[2Jroute' }),
+    attempts: [{ attempt: 1, status: 'failed', stderr: 'first\nlast \u202eword\n' }],
+  };
+  const answers = [{ name: 'job.inspect', output: inspected }];
+  const told = (key: string): Happening => ({
+    kind: 'details',
+    ref: { view: 'jobs', key },
+    told: { answers },
+  });
+
+  test('are asked for, and show the error and what was said, harmlessly', () => {
+    expect(opened.wishes).toEqual([{ kind: 'details', ref: { view: 'jobs', key: 'a1' } }]);
+    const tall: Happening = { kind: 'size', size: { columns: 60, rows: 50 } };
+    const all = text(goOn(opened.state, tall, told('a1')).state);
+    expect(all).toContain('no \\u001b[2Jroute');
+    expect(all).toContain('| last \\u202eword');
+  });
+
+  test('of another row that come late are not shown', () => {
+    expect(text(goOn(opened.state, told('b2')).state)).toContain('Asking …');
+  });
+
+  test('scroll to their end and no further, and back', () => {
+    const { state } = goOn(opened.state, told('a1'), ...keys('end', 'j', 'j'));
+    expect(text(state)).toContain('last \\u202eword');
+    expect(text(goOn(state, ...keys('home')).state)).toMatch(/^job +a1/m);
+    expect(goOn(state, ...keys('q')).state.details).toBeUndefined();
+  });
+});
+
+describe('every screen', () => {
+  const hostile = [
+    '\u001b]0;title\u0007\u001b[2J\u001b[1;1H',
+    '\u202e\u2066evil',
+    '漢字'.repeat(40),
+    'e\u0301'.repeat(50) + '\u0301'.repeat(500),
+    '👩‍👩‍👧'.repeat(30),
+    '\r\n\t\b\u0000\u009b31m\u200b\u{e0041}',
+  ];
+
+  test.each([
+    [200, 40],
+    [80, 24],
+    [40, 10],
+    [20, 5],
+    [3, 2],
+    [1, 1],
+  ])('of %d × %d has that size, whatever names hold', (columns, rows) => {
+    const odd = hostile.map((name) => job(name, { plugin: name, command: name, last_error: name }));
+    const begin = go(
+      { kind: 'size', size: { columns, rows } },
+      { kind: 'link', link: 'lost', note: hostile.join('') },
+      jobs(...odd),
+    ).state;
+    const open = goOn(begin, ...keys('enter'), {
+      kind: 'details',
+      ref: { view: 'jobs', key: hostile[0] ?? '' },
+      told: { problem: hostile.join('') },
+    }).state;
+    for (const state of [
+      begin,
+      open,
+      goOn(begin, ...keys('?')).state,
+      goOn(begin, ...keys('c')).state,
+    ]) {
+      const lines = shown(state);
+      expect(lines).toHaveLength(rows);
+      for (const one of lines) {
+        expect(widthOf(one)).toBeLessThanOrEqual(columns);
+        expect(one).not.toMatch(/[\p{Cc}\p{Bidi_Control}\u200b]|\p{M}{5}/u);
+      }
+    }
+  });
+
+  test('says whether it is live, and the figures', () => {
+    const { state } = go(
+      { kind: 'link', link: 'lost', note: 'nobody answers' },
+      { kind: 'overview', overview: { running: 2, queued: 7, failed: 1, breakers: 1 } },
+      { kind: 'second', nowMs: NOW, ends: { good: 3, bad: 1 } },
+    );
+    expect(text(state)).toContain('LOST, trying again  nobody answers');
+    expect(text(state)).toContain('2 running  7 queued  1 failed/h  1 breaker open  – incidents');
+    expect(text(state)).toContain('4/min');
+  });
+
+  test('that is narrow leaves out what is no trouble', () => {
+    const overview = { running: 2, queued: 7, failed: 1, breakers: 0, incidents: 3 };
+    const narrow: Happening = { kind: 'size', size: { columns: 56, rows: 12 } };
+    const line = text(go(narrow, { kind: 'overview', overview }).state);
+    expect(line).toMatch(/^2 running {2}7 queued {2}1 failed\/h {2}3 incidents/m);
+  });
+
+  test('is plain without colours and has them with', () => {
+    const { state } = go(jobs(job('a1'), job('b2', { status: 'dead' })));
+    expect(text(state)).not.toContain('\u001b');
+    expect(
+      screenLines(state)
+        .map((one) => writeLine(one, 100, true))
+        .join(''),
+    ).toContain('\u001b[31m✗ dead');
+  });
+});
+
+test('bars are as high as their figures', () => {
+  expect(spark([0, 1, 4, 8])).toBe(' ▁▄█');
+  expect(spark([0, 0])).toBe('  ');
+});
+
+describe('keys', () => {
+  const read = (...pieces: string[]) => {
+    const reader = makeKeyReader();
+    const whole = pieces.flatMap((piece) => reader.read(piece));
+    return [...whole, ...reader.flush()].map((key) => ('name' in key ? key.name : key));
+  };
+
+  test('come whole or in pieces', () => {
+    expect(read('j\u001b[A\u001bOB\r\t\u001b[Z\u0003')).toEqual([
+      'j',
+      'up',
+      'down',
+      'enter',
+      'tab',
+      'back-tab',
+      'interrupt',
+    ]);
+    expect(read('\u001b', '[', 'B', 'q')).toEqual(['down', 'q']);
+    expect(read('\u001b')).toEqual(['escape']);
+    expect(read('\u001bx')).toEqual(['escape', 'x']);
+  });
+
+  test('that are not known press nothing', () => {
+    expect(read('\u001b[1;5C\u001b[15~\u001b[<0;1;1Mq')).toEqual(['q']);
+  });
+
+  test('that were pasted are text', () => {
+    expect(read('\u001b[200~cy', '\r\u001b[201~q')).toEqual([{ pasted: 'cy\r' }, 'q']);
+  });
+});
+
+describe('looking', () => {
+  test('shows what runs first, each job once', async () => {
+    const part = await lookAt('jobs', (_, { status }) =>
+      Promise.resolve({
+        jobs:
+          status === undefined
+            ? [job('new'), job('over', { status: 'succeeded' }), job('on', { status: 'running' })]
+            : [
+                job('old', { status: 'running' }),
+                job('on', { status: 'running' }),
+                job('over', { status: 'running' }),
+              ],
+      }),
+    );
+    expect(part.rows.map((row) => row['job_id'])).toEqual(['old', 'on', 'new', 'over']);
+  });
+
+  test('goes on without what the token may not see, and not without a server', async () => {
+    const refuse = (code: 'FORBIDDEN' | 'SERVER_UNREACHABLE') => () =>
+      Promise.reject(new DuctileError(code, 'no'));
+    expect(await lookAt('runs', refuse('FORBIDDEN'))).toEqual({ rows: [], problem: 'no' });
+    expect((await lookOver(refuse('FORBIDDEN'))).running).toBeUndefined();
+    await expect(lookOver(refuse('SERVER_UNREACHABLE'))).rejects.toThrow('no');
+  });
+});

@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
+import { makeTree, problemsOf } from '../support/config-tree.ts';
+
+function tree(directives: string): Promise<string> {
+  return makeTree({ 'config.yaml': `plugin_roots: [p]\ndirectives: ${directives}\n` });
+}
+
+test.each([
+  ['{}', {}],
+  ['{approval: [job.cancel, run.revive]}', { 'job.cancel': [], 'run.revive': [] }],
+  [
+    '{approval: {job.cancel: ["token:boss"], job.retry: []}}',
+    {
+      'job.cancel': ['token:boss'],
+      'job.retry': [],
+    },
+  ],
+])('what waits for approval: %s', async (directives, approval) => {
+  const config = loadConfig({ given: await tree(directives), env: {} });
+  expect({ ...config.directives.approval }).toEqual(approval);
+});
+
+test.each([
+  ['{approval: [job.cancle]}', 'directives.approval[0]'],
+  ['{approval: [config.reload]}', 'directives.approval[0]'],
+  ['{approval: {credential.set: []}}', 'directives.approval.credential.set'],
+  ['{approval: {job.cancel: boss}}', 'directives.approval.job.cancel'],
+  ['{approval: yes}', 'directives.approval'],
+])('is refused with its place: %s', async (directives, key) => {
+  const [problem, ...others] = problemsOf(await tree(directives));
+  expect(others).toEqual([]);
+  expect(problem).toContain(key.split('.').at(-1));
+});

@@ -1,0 +1,61 @@
+/** What somebody might write to hold the program up: refused with its place, and soon. */
+import { describe, expect, test } from 'vitest';
+import { parseDocument } from '../../src/config/document.ts';
+import { makeTree, problemsOf } from '../support/config-tree.ts';
+
+/** Far more than any of these takes, and far less than what they would take unguarded. */
+const SOON_MS = 20_000;
+
+function refusal(text: string): string {
+  const [problem] = parseDocument(text, 'f').problems;
+  return problem === undefined ? 'accepted' : `${problem.place} ${problem.message}`;
+}
+
+describe('YAML', { timeout: SOON_MS }, () => {
+  test.each([
+    ['brackets', `a: ${'['.repeat(100_000)}`, /^f:1:\d+ the file is nested too deeply$/],
+    ['braces', `${'{a: '.repeat(20_000)}${'}'.repeat(20_000)}`, /^f:1:\d+ the file is nested/],
+    ['sequences', `${'- '.repeat(20_000)}x`, /^f:1:\d+ the file is nested too deeply$/],
+    ['levels', `a: ${'['.repeat(70)}${']'.repeat(70)}`, /^f:1:\d+ is nested deeper than 64/],
+    ['itself', 'a: &a [*a, *a, *a]', /^f:1:\d+ is nested deeper than 64 levels$/],
+    ['values', '- 1\n'.repeat(110_000), /^f:\d+:3 is where there are too many values/],
+    ['aliases', `a: &a 1\nb: [${'*a, '.repeat(2000)}]`, /^f:2:\d+ there are more than 1000/],
+  ])('that goes on and on in %s', (_, text, expected) => {
+    expect(refusal(text)).toMatch(expected);
+  });
+
+  test('aliases that multiply', () => {
+    const lines = Array.from({ length: 12 }, (_, level) =>
+      level === 0 ? 'a0: &a0 [x]' : `a${level}: &a${level} [${`*a${level - 1}, `.repeat(9)}]`,
+    );
+    expect(refusal(lines.join('\n'))).toMatch(/^f:12:\d+ Excessive alias count/);
+  });
+
+  test('tens of thousands of keys in one map are compared in time', () => {
+    const keys = Array.from({ length: 40_000 }, (_, index) => `k${index}: 1`);
+    expect(refusal(keys.join('\n'))).toBe('accepted');
+    expect(refusal([...keys, 'k7: 2'].join('\n'))).toBe('f:40001:1 is given twice in the same map');
+  });
+
+  test('a hundred problems are enough', () => {
+    expect(parseDocument(`[${',,,'.repeat(10_000)}`, 'f').problems).toHaveLength(100);
+  });
+});
+
+test('a file that is too large is not even read', async () => {
+  const directory = await makeTree({ 'config.yaml': `# ${'x'.repeat(600_000)}` });
+  expect(problemsOf(directory)[0]).toMatch(/^config\.yaml {2}the file is \d+ bytes long/);
+});
+
+test('more files than anybody has are refused', { timeout: SOON_MS }, async () => {
+  const files = Object.fromEntries(
+    Array.from({ length: 300 }, (_, index) => [`d/${String(index).padStart(3, '0')}.yaml`, '{}']),
+  );
+  const directory = await makeTree({
+    'config.yaml': 'plugin_roots: [p]\ninclude: [d]\n',
+    ...files,
+  });
+  expect(problemsOf(directory)).toEqual([
+    'config.yaml:2:11 include[0] is one file too many; at most 256 are read',
+  ]);
+});

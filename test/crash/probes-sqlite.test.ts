@@ -1,3 +1,0 @@
-import { testProbes } from './support/probes.ts';
-
-testProbes('sqlite');

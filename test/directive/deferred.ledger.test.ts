@@ -1,0 +1,207 @@
+/** Directives that are not done when they are asked for. */
+import { describe, expect, test } from 'vitest';
+import { makeId } from '../../src/base/ids.ts';
+import type { DirectiveDecision } from '../../src/directive/types.ts';
+import type { SignalDraft } from '../../src/signal/signal.ts';
+import { databases, openBench } from '../support/ledger/bench.ts';
+import { beat, pausing, waiting } from '../support/ledger/drafts.ts';
+
+const types = ['system.pause'];
+
+function told(type: string): SignalDraft {
+  return { id: makeId(), type, source: 'ductile', data: '{}', hops: 1, correlationId: 'c' };
+}
+
+function decision(id: string, type: string, actor = 'cli:ann'): DirectiveDecision {
+  return { id, actor, signals: [told(type)], jobs: [] };
+}
+
+describe.each(databases)('a directive that waits on %s', (kind) => {
+  test('has done nothing, and is begun and ended in one commit, once', async () => {
+    const { ledger } = await openBench(kind);
+    const asked = waiting();
+    const { directive } = await ledger.direct(asked);
+    expect(directive).toMatchObject({ status: 'requested', attempt: 0, startedAt: null });
+    expect(await ledger.meta('paused')).not.toBe('1');
+    expect(await ledger.signals({ limit: 9 })).toEqual([]);
+    expect(await ledger.dueDirectives(types, 9)).toEqual([directive]);
+    expect(await ledger.dueDirectives(['job.cancel'], 9)).toEqual([]);
+    const start = {
+      ...asked,
+      directive,
+      begin: { signals: [told('directive.started')], jobs: [] },
+    };
+    const [one, two] = await Promise.all([
+      ledger.startDirective({ ...start, processId: 'p2' }),
+      ledger.startDirective({ ...start, processId: 'p3' }),
+    ]);
+    const begun = one ?? two;
+    expect([one, two].filter((found) => found !== undefined)).toHaveLength(1);
+    expect(begun).toMatchObject({ status: 'completed', attempt: 1, result: '{"paused":true}' });
+    expect(begun?.startedAt).not.toBeNull();
+    expect(await ledger.meta('paused')).toBe('1');
+    const signals = await ledger.signals({ limit: 9 });
+    expect(signals.map(({ type }) => type)).toEqual(['directive.completed', 'directive.started']);
+    expect(await ledger.dueDirectives(types, 9)).toEqual([]);
+  });
+
+  test('for its time is not begun before', async () => {
+    const { ledger, sql } = await openBench(kind);
+    const asked = waiting({ due: { inMs: 3_600_000 } });
+    const { directive } = await ledger.direct(asked);
+    const earliest = Date.parse(directive.requestedAt) + 3_000_000;
+    expect(Date.parse(directive.runAt ?? '')).toBeGreaterThan(earliest);
+    expect(await ledger.dueDirectives(types, 9)).toEqual([]);
+    expect(await ledger.startDirective({ ...asked, directive })).toBeUndefined();
+    await sql(`update directives set run_at = '2000-01-01T00:00:00.000Z'`);
+    expect(await ledger.dueDirectives(types, 9)).toHaveLength(1);
+    expect(await ledger.startDirective({ ...asked, directive })).toMatchObject({
+      status: 'completed',
+    });
+    const exact = waiting({ due: { at: '2999-01-01T00:00:00.000Z' } });
+    expect((await ledger.direct(exact)).directive.runAt).toBe('2999-01-01T00:00:00.000Z');
+  });
+
+  test('for later is not what is asked for now, nor for another time', async () => {
+    const { ledger } = await openBench(kind);
+    const at = '2999-01-01T00:00:00.000Z';
+    const toggle = { sameness: 'toggle' } as const;
+    const tonight = await ledger.direct(waiting({ due: { at } }, toggle));
+    const now = await ledger.direct(pausing());
+    expect(now).toMatchObject({ verdict: 'recorded', directive: { status: 'completed' } });
+    expect(await ledger.meta('paused')).toBe('1');
+    const again = await ledger.direct(waiting({ due: { at } }, toggle));
+    expect(again).toMatchObject({ verdict: 'repeated', directive: { id: tonight.directive.id } });
+    for (const due of [{ at: '2999-01-02T00:00:00.000Z' }, { inMs: 1000 }, { inMs: 1000 }]) {
+      expect((await ledger.direct(waiting({ due }, toggle))).verdict).toBe('recorded');
+    }
+    expect((await ledger.direct(pausing())).verdict).toBe('repeated');
+  });
+
+  test.each(['toggle', 'latest'] as const)(
+    'and is done after others have been is the last thing that was done (%s)',
+    async (sameness) => {
+      const { ledger, sql } = await openBench(kind);
+      const paused = { kind: 'system.pause', paused: true } as const;
+      const running = { kind: 'system.pause', paused: false } as const;
+      const later = waiting({ due: { inMs: 3_600_000 } }, { type: 'system.resume', sameness });
+      const { directive } = await ledger.direct(later);
+      for (const asked of [
+        pausing({ sameness }, paused),
+        pausing({ sameness, type: 'system.resume' }, running),
+        pausing({ sameness }, paused),
+      ]) {
+        expect((await ledger.direct(asked)).verdict).toBe('recorded');
+      }
+      expect((await ledger.direct(pausing({ sameness }, paused))).verdict).toBe('repeated');
+      await sql(
+        `update directives set run_at = '2000-01-01T00:00:00.000Z' where run_at is not null`,
+      );
+      await ledger.startDirective({ ...later, work: running, directive });
+      expect(await ledger.meta('paused')).toBe('0');
+      expect((await ledger.direct(pausing({ sameness }, paused))).verdict).toBe('recorded');
+      expect(await ledger.meta('paused')).toBe('1');
+    },
+  );
+
+  test('for approval is the same for whoever asks again, as long as nothing was done', async () => {
+    const { ledger } = await openBench(kind);
+    const wish = (params: string) => waiting({ forApproval: true }, { sameness: 'latest', params });
+    const { directive } = await ledger.direct(wish('{"a":1}'));
+    expect(await ledger.direct(wish('{"a":1}'))).toEqual({ directive, verdict: 'repeated' });
+    expect((await ledger.direct(wish('{"a":2}'))).verdict).toBe('recorded');
+    await ledger.cancelDirective(decision(directive.id, 'directive.cancelled'));
+    expect((await ledger.direct(wish('{"a":1}'))).verdict).toBe('recorded');
+  });
+
+  test('for approval is begun when it has it, which is told in the same commit', async () => {
+    const { ledger } = await openBench(kind);
+    const asked = waiting({ forApproval: true });
+    const { directive } = await ledger.direct(asked);
+    expect(directive.awaitingApproval).toBe(true);
+    expect(await ledger.dueDirectives(types, 9)).toEqual([]);
+    expect(await ledger.startDirective({ ...asked, directive })).toBeUndefined();
+    const approval = decision(directive.id, 'directive.approved');
+    expect(await ledger.approveDirective(approval)).toBe(true);
+    expect(await ledger.approveDirective(decision(directive.id, 'x', 'cli:bob'))).toBe(false);
+    expect(await ledger.signals({ limit: 9 })).toMatchObject([{ type: 'directive.approved' }]);
+    const [due] = await ledger.dueDirectives(types, 9);
+    expect(due).toMatchObject({ awaitingApproval: false, approvedBy: 'cli:ann' });
+    expect(due?.approvedAt).not.toBeNull();
+  });
+
+  test('is cancelled before it begins, and never after', async () => {
+    const { ledger, dump } = await openBench(kind);
+    const asked = waiting({ forApproval: true });
+    const { directive } = await ledger.direct(asked);
+    const { id } = directive;
+    expect(await ledger.cancelDirective(decision(id, 'directive.cancelled'))).toBe(true);
+    expect(await ledger.directive(id)).toMatchObject({
+      status: 'cancelled',
+      cancelledBy: 'cli:ann',
+      error: null,
+    });
+    expect(await ledger.signals({ limit: 9 })).toMatchObject([{ type: 'directive.cancelled' }]);
+    const before = await dump();
+    expect(await ledger.cancelDirective(decision(id, 'x'))).toBe(false);
+    expect(await ledger.approveDirective(decision(id, 'x'))).toBe(false);
+    expect(await ledger.startDirective({ ...asked, directive })).toBeUndefined();
+    expect(await dump()).toEqual(before);
+    const done = await ledger.direct(pausing());
+    expect(await ledger.cancelDirective(decision(done.directive.id, 'x'))).toBe(false);
+  });
+
+  test('and makes no sense any more is failed with all that is known', async () => {
+    const { ledger } = await openBench(kind);
+    const asked = waiting();
+    const { directive } = await ledger.direct(asked);
+    const end = {
+      status: 'failed',
+      code: 'JOB_OPEN',
+      error: 'no',
+      details: { place: 'j' },
+    } as const;
+    await ledger.startDirective({ ...asked, directive, work: { kind: 'refused', end } });
+    expect(await ledger.directive(directive.id)).toMatchObject({
+      status: 'failed',
+      errorCode: 'JOB_OPEN',
+      error: 'no',
+      errorDetails: '{"place":"j"}',
+    });
+  });
+
+  test('D-11 again, because its process died, is begun anew by another one', async () => {
+    const { ledger, sql } = await openBench(kind);
+    await ledger.heartbeat(beat('p1'));
+    const asked = pausing({ maxAttempts: 2 }, { kind: 'process' });
+    const { directive } = await ledger.direct(asked);
+    await sql(`update processes set last_heartbeat_at = '2000-01-01T00:00:00.000Z'`);
+    const [orphan] = await ledger.orphans({ self: 'p2', staleMs: 30_000 });
+    expect(orphan?.directives).toMatchObject([{ id: directive.id, attempt: 1, maxAttempts: 2 }]);
+    const released = orphan?.directives ?? [];
+    await ledger.reap({ processId: 'p1', staleMs: 30_000, closings: [], released });
+    const [due] = await ledger.dueDirectives(types, 9);
+    expect(due).toMatchObject({ status: 'requested', attempt: 1, startedAt: null });
+    expect(await ledger.orphans({ self: 'p2', staleMs: 0 })).toEqual([]);
+    const begin = { signals: [], jobs: [] };
+    const start = { ...asked, begin, processId: 'p2', directive: due ?? directive };
+    expect(await ledger.startDirective(start)).toMatchObject({
+      status: 'running',
+      attempt: 2,
+      processId: 'p2',
+    });
+  });
+
+  test('is counted with the others', async () => {
+    const { ledger } = await openBench(kind);
+    await ledger.direct(pausing());
+    const { directive } = await ledger.direct(waiting());
+    await ledger.cancelDirective(decision(directive.id, 'directive.cancelled'));
+    await ledger.direct(waiting({ forApproval: true }));
+    expect(await ledger.directiveStatistics(60_000)).toEqual({
+      requested: 3,
+      ended: { completed: 1, cancelled: 1 },
+      signals: 2,
+    });
+  });
+});

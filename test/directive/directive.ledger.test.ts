@@ -1,0 +1,206 @@
+import { describe, expect, test } from 'vitest';
+import { toTimestamp } from '../../src/base/clock.ts';
+import { makeId } from '../../src/base/ids.ts';
+import type { DirectiveClosing } from '../../src/directive/types.ts';
+import { databases, openBench } from '../support/ledger/bench.ts';
+import { beat, pausing } from '../support/ledger/drafts.ts';
+
+const resuming = () => pausing({ type: 'system.resume' }, { kind: 'system.pause', paused: false });
+
+describe.each(databases)('a directive on %s', (kind) => {
+  test('that is pure SQL is done, ended and told in one commit', async () => {
+    const { ledger } = await openBench(kind);
+    const asked = pausing();
+    const { directive, verdict } = await ledger.direct(asked);
+    expect(verdict).toBe('recorded');
+    expect(directive).toMatchObject({
+      id: asked.draft.id,
+      status: 'completed',
+      result: '{"paused":true}',
+      error: null,
+      processId: 'p1',
+    });
+    expect(directive.completedAt).not.toBeNull();
+    expect(await ledger.meta('paused')).toBe('1');
+    expect(await ledger.signals({ id: asked.draft.signalId, limit: 1 })).toMatchObject([
+      { type: 'directive.completed', correlationId: asked.draft.id },
+    ]);
+    expect(await ledger.directive(asked.draft.id)).toEqual(directive);
+  });
+
+  test('that fails is on record with its reason, and its change is not', async () => {
+    const { ledger } = await openBench(kind);
+    const asked = pausing(
+      { type: 'job.cancel', target: 'job:nobody' },
+      { kind: 'job.cancel', jobId: 'nobody' },
+    );
+    const { directive } = await ledger.direct(asked);
+    expect(directive).toMatchObject({
+      status: 'failed',
+      errorCode: 'JOB_NOT_FOUND',
+      error: 'there is no job nobody',
+      result: null,
+    });
+    expect(await ledger.signals({ limit: 9 })).toMatchObject([{ type: 'directive.failed' }]);
+  });
+
+  test('that is told again after a lost answer is itself, not a repetition', async () => {
+    const { ledger, dump } = await openBench(kind);
+    const asked = pausing();
+    await ledger.direct(asked);
+    const before = await dump();
+    expect(await ledger.direct(asked)).toMatchObject({ verdict: 'recorded' });
+    expect(await dump()).toEqual(before);
+  });
+
+  test('with the key of another one answers what became of that, or refuses', async () => {
+    const { ledger, dump } = await openBench(kind);
+    const first = pausing({ sameness: { key: 'mine' } });
+    await ledger.direct(first);
+    const before = await dump();
+    const again = await ledger.direct(pausing({ sameness: { key: 'mine' } }));
+    expect(again).toMatchObject({ verdict: 'repeated', directive: { id: first.draft.id } });
+    const others = [
+      pausing({ sameness: { key: 'mine' }, params: '{"other":1}' }),
+      pausing({ sameness: { key: 'mine' }, type: 'system.resume' }),
+    ];
+    for (const other of others) {
+      expect(await ledger.direct(other)).toMatchObject({ verdict: 'mismatch' });
+    }
+    expect(await dump()).toEqual(before);
+  });
+
+  test('of a pair of toggles is new whenever the other one came between', async () => {
+    const { ledger } = await openBench(kind);
+    const verdicts: string[] = [];
+    for (const ask of [pausing, pausing, resuming, resuming, pausing, resuming]) {
+      verdicts.push((await ledger.direct(ask())).verdict);
+    }
+    const [one, two] = ['recorded', 'repeated'];
+    expect(verdicts).toEqual([one, two, one, two, one, one]);
+    expect(await ledger.meta('paused')).toBe('0');
+  });
+
+  test('that failed is not the answer to whoever tries again', async () => {
+    const { ledger } = await openBench(kind);
+    const ask = () =>
+      pausing({ type: 'token.revoke', target: 'token:t' }, { kind: 'token.revoke', tokenId: 't' });
+    const ids = [await ledger.direct(ask()), await ledger.direct(ask())].map(
+      ({ directive }) => directive.id,
+    );
+    expect(new Set(ids).size).toBe(2);
+  });
+
+  test('is new in a restored ledger, which may not be in the state that it remembers', async () => {
+    const { ledger } = await openBench(kind);
+    await ledger.direct(resuming());
+    await ledger.setMeta('epoch', 'another');
+    await ledger.setMeta('paused', '1');
+    expect(await ledger.direct(resuming())).toMatchObject({ verdict: 'recorded' });
+    expect(await ledger.meta('paused')).toBe('0');
+  });
+
+  test('told again after a lost answer is itself, whatever was done since', async () => {
+    const { ledger } = await openBench(kind);
+    const asked = pausing();
+    const first = await ledger.direct(asked);
+    await ledger.direct(resuming());
+    expect(await ledger.direct(asked)).toEqual(first);
+    expect(await ledger.meta('paused')).toBe('0');
+  });
+
+  test('of a process runs in its name and is ended once, by nobody else', async () => {
+    const { ledger } = await openBench(kind);
+    const asked = pausing({ type: 'config.reload', target: 'config:' }, { kind: 'process' });
+    const { directive } = await ledger.direct(asked);
+    expect(directive).toMatchObject({ status: 'running', completedAt: null, result: null });
+    expect(await ledger.signals({ limit: 9 })).toEqual([]);
+    const closing: DirectiveClosing = {
+      id: directive.id,
+      processId: 'p1',
+      end: { status: 'completed', result: { generation: 2 } },
+      ...asked.ends.completed,
+    };
+    expect(await ledger.closeDirective({ ...closing, processId: 'p2' })).toBe(false);
+    expect(await ledger.closeDirective(closing)).toBe(true);
+    const late = { ...closing, end: { status: 'failed', code: 'INTERNAL', error: 'x' } as const };
+    expect(await ledger.closeDirective({ ...late, ...asked.ends.failed(late.end) })).toBe(false);
+    expect(await ledger.directive(directive.id)).toMatchObject({
+      status: 'completed',
+      result: '{"generation":2}',
+      error: null,
+    });
+    expect(await ledger.signals({ limit: 9 })).toHaveLength(1);
+  });
+
+  test('of a process that died is found and failed with it', async () => {
+    const { ledger, sql } = await openBench(kind);
+    await ledger.heartbeat(beat('p1'));
+    await ledger.heartbeat(beat('p2'));
+    const asked = pausing({ type: 'config.reload', target: 'config:' }, { kind: 'process' });
+    const { directive } = await ledger.direct(asked);
+    expect(await ledger.orphans({ self: 'p2', staleMs: 30_000 })).toEqual([]);
+    await sql(`update processes set last_heartbeat_at = '2000-01-01T00:00:00.000Z' where id = ?`, [
+      'p1',
+    ]);
+    const [orphan] = await ledger.orphans({ self: 'p2', staleMs: 30_000 });
+    expect(orphan).toMatchObject({ processId: 'p1', jobs: [], directives: [directive] });
+    const end = { status: 'failed', code: 'DIRECTIVE_FAILED', error: 'it died' } as const;
+    const closing = { id: directive.id, processId: 'p1', end, ...asked.ends.failed(end) };
+    await ledger.reap({ processId: 'p1', staleMs: 30_000, closings: [], directives: [closing] });
+    expect(await ledger.directive(directive.id)).toMatchObject({
+      status: 'failed',
+      error: 'it died',
+    });
+    expect(await ledger.signals({ limit: 9 })).toMatchObject([{ type: 'directive.failed' }]);
+    expect(await ledger.orphans({ self: 'p2', staleMs: 30_000 })).toEqual([]);
+  });
+
+  test('of a process that the ledger never knew is found as well', async () => {
+    const { ledger, sql } = await openBench(kind);
+    const asked = pausing({ type: 'config.reload', target: 'config:' }, { kind: 'process' });
+    const { directive } = await ledger.direct(asked);
+    const found = [{ processId: 'p1', directives: [{ id: directive.id }] }];
+    expect(await ledger.orphans({ self: 'p2', staleMs: 30_000 })).toEqual([]);
+    expect(await ledger.orphans({ self: 'p2', staleMs: 0 })).toMatchObject(found);
+    // A command without a server never beats, and may take longer than a heartbeat may be late.
+    const startedAt = toTimestamp(Date.now() - 10 * 60_000);
+    await sql('update directives set started_at = ?', [startedAt]);
+    expect(await ledger.orphans({ self: 'p2', staleMs: 30_000 })).toEqual([]);
+    await sql(`update directives set started_at = '2000-01-01T00:00:00.000Z'`);
+    expect(await ledger.orphans({ self: 'p2', staleMs: 30_000 })).toMatchObject(found);
+    expect(await ledger.orphans({ self: 'p1', staleMs: 0 })).toEqual([]);
+  });
+
+  test('can be found by what it did, to what, and by whom', async () => {
+    const { ledger } = await openBench(kind);
+    const [a, b, c] = [
+      pausing({ actor: 'ann' }),
+      pausing({ type: 'system.resume', actor: 'bob' }, { kind: 'system.pause', paused: false }),
+      pausing({ target: 'job:x', sameness: 'each' }, { kind: 'job.cancel', jobId: 'x' }),
+    ];
+    for (const asked of [a, b, c]) await ledger.direct(asked);
+    const find = async (filter: object): Promise<string[]> =>
+      (await ledger.directives({ limit: 9, ...filter })).map(({ id }) => id);
+    expect(await find({})).toEqual([c.draft.id, b.draft.id, a.draft.id]);
+    expect(await find({ type: 'system.resume' })).toEqual([b.draft.id]);
+    expect(await find({ actor: 'ann' })).toEqual([a.draft.id]);
+    expect(await find({ target: 'job:x' })).toEqual([c.draft.id]);
+    expect(await find({ status: ['failed'] })).toEqual([c.draft.id]);
+    const [, second] = await ledger.directives({ limit: 2 });
+    expect(await find({ beforeSeq: second?.seq })).toEqual([a.draft.id]);
+  });
+
+  test('is pruned by the time of its end, and never while it runs', async () => {
+    const { ledger, sql } = await openBench(kind);
+    await ledger.direct(pausing());
+    const running = pausing({ sameness: 'each', id: makeId() }, { kind: 'process' });
+    await ledger.direct(running);
+    const prune = { what: 'directives', olderThanMs: 60_000, limit: 9 } as const;
+    expect(await ledger.prune(prune)).toBe(0);
+    await sql(`update directives set requested_at = '2000-01-01T00:00:00.000Z',
+      completed_at = case when completed_at is not null then '2000-01-01T00:00:00.000Z' end`);
+    expect(await ledger.prune(prune)).toBe(1);
+    expect(await ledger.directives({ limit: 9 })).toMatchObject([{ id: running.draft.id }]);
+  });
+});

@@ -1,0 +1,61 @@
+import { canonical } from '../../src/base/json.ts';
+import { describe, expect, test } from 'vitest';
+import { isFinal, isKeyTaken } from '../../src/directive/directive.ts';
+import { cancelType, retryType, statusesOf } from '../../src/job/change-directives.ts';
+import { createTokenType } from '../../src/access/token-directives.ts';
+
+test('equal params have one spelling, whatever the order of their keys', () => {
+  const one = canonical({ b: [{ y: 1, x: null }], a: 'x' });
+  expect(one).toBe('{"a":"x","b":[{"x":null,"y":1}]}');
+  expect(canonical({ a: 'x', b: [{ x: null, y: 1 }] })).toBe(one);
+  expect(canonical({ a: ['2', '1'] })).not.toBe(canonical({ a: ['1', '2'] }));
+});
+
+test('what is final is final, and no caller chooses a key of ours', () => {
+  expect(['completed', 'failed', 'cancelled'].every((status) => isFinal(status as 'failed'))).toBe(
+    true,
+  );
+  expect([isFinal('requested'), isFinal('running')]).toEqual([false, false]);
+  expect([isKeyTaken('auto:x'), isKeyTaken('mine')]).toEqual([true, false]);
+});
+
+describe('which jobs', () => {
+  test.each([
+    [{ job_id: 'a' }, true],
+    [{ plugin: 'mail' }, true],
+    [{ older_than_ms: 0 }, true],
+    [{ status: ['queued'], limit: 5 }, true],
+    [{}, false],
+    [{ limit: 5 }, false],
+    [{ job_id: 'a', status: ['queued'] }, false],
+    [{ status: ['dead'] }, false],
+    [{ plugin: 'mail', limit: 0 }, false],
+    [{ plugin: 'mail', all: true }, false],
+  ])('%o', (params, isSound) => {
+    expect(cancelType.params.safeParse(params).success).toBe(isSound);
+  });
+
+  test('a filter without states means those that the verb is for', () => {
+    expect(statusesOf('cancel', { limit: 1 })).toEqual(['queued', 'running']);
+    expect(statusesOf('retry', { limit: 1 })).toEqual(['failed', 'timed_out', 'dead']);
+    expect(statusesOf('retry', { limit: 1, status: ['succeeded'] })).toEqual(['succeeded']);
+    expect(retryType.params.safeParse({ status: ['succeeded'] }).success).toBe(true);
+  });
+
+  test('one job is the same request again, a filter is not', () => {
+    expect(cancelType.sameness({ job_id: 'a', limit: 1 })).toBe('toggle');
+    expect(cancelType.sameness({ plugin: 'a', limit: 1 })).toBe('each');
+  });
+});
+
+test.each([
+  [['*'], true],
+  [['jobs:ro', 'plugin:rw', 'read:*', 'echo:allow:poll', 'my.plugin:deny:handle'], true],
+  [[], false],
+  [['jobs'], false],
+  [['jobs:ro '], false],
+  [['a:b:c:d'], false],
+  [['jobs:\u0000'], false],
+])('scopes %o', (scopes, isSound) => {
+  expect(createTokenType.params.safeParse({ name: 'a', scopes }).success).toBe(isSound);
+});

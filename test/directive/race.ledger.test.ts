@@ -1,0 +1,125 @@
+/** Two that ask for the same change at once, from two connections. */
+import { describe, expect, test } from 'vitest';
+import { makeId } from '../../src/base/ids.ts';
+import { draftRetry } from '../../src/job/change-directives.ts';
+import { meet, together } from '../support/ledger/barrier.ts';
+import { fail, keyed, pausing, settleOne, startOne } from '../support/ledger/drafts.ts';
+
+describe('two that direct', () => {
+  test('the same toggle: it is done once, and the other one hears of it', async () => {
+    const { ledger, other, barrier } = await meet();
+    await barrier.hold(`select 1 from ledger_meta where key = 'epoch' for update`);
+    const answers = await together(
+      barrier,
+      () => ledger.direct(pausing()),
+      () => other.direct(pausing()),
+    );
+    expect(answers.map(({ verdict }) => verdict).toSorted()).toEqual(['recorded', 'repeated']);
+    expect(new Set(answers.map(({ directive }) => directive.id)).size).toBe(1);
+    expect(await ledger.signals({ limit: 9 })).toHaveLength(1);
+  });
+
+  test('something and its opposite: both are done, one after the other', async () => {
+    const { ledger, other, barrier } = await meet();
+    await barrier.hold(`select 1 from ledger_meta where key = 'epoch' for update`);
+    const resuming = pausing({ type: 'system.resume' }, { kind: 'system.pause', paused: false });
+    const answers = await together(
+      barrier,
+      () => ledger.direct(pausing()),
+      () => other.direct(resuming),
+    );
+    expect(answers.map(({ verdict }) => verdict)).toEqual(['recorded', 'recorded']);
+    const [last] = await ledger.directives({ limit: 1 });
+    const paused = (await ledger.meta('paused')) === '1';
+    expect(paused).toBe(last?.type === 'system.pause');
+  });
+
+  test('with one key something else: one is done, the other refused', async () => {
+    const { ledger, other, barrier } = await meet();
+    await barrier.hold(`select 1 from ledger_meta where key = 'epoch' for update`);
+    const ask = (params: string) => pausing({ params, sameness: { key: 'mine' } });
+    const answers = await together(
+      barrier,
+      () => ledger.direct(ask('{"a":1}')),
+      () => other.direct(ask('{"a":2}')),
+    );
+    expect(answers.map(({ verdict }) => verdict).toSorted()).toEqual(['mismatch', 'recorded']);
+    expect(await ledger.directives({ limit: 9 })).toHaveLength(1);
+  });
+
+  test('a token of the same name: one is made', async () => {
+    const { ledger, other, barrier } = await meet();
+    await barrier.hold(`select 1 from ledger_meta where key = 'epoch' for update`);
+    const ask = () => {
+      const id = makeId();
+      const may = { role: 'owner', scopes: ['*'] } as const;
+      const token = { id, name: 'deploy', digest: id, ...may, expiresInMs: undefined };
+      const draft = { type: 'token.create', target: 'token:deploy', sameness: 'each' } as const;
+      return pausing(draft, { kind: 'token.create', token });
+    };
+    const answers = await together(
+      barrier,
+      () => ledger.direct(ask()),
+      () => other.direct(ask()),
+    );
+    const ends = answers.map(({ directive }) => directive.errorCode ?? 'made');
+    expect(ends.toSorted()).toEqual(['TOKEN_EXISTS', 'made']);
+    expect(await ledger.tokens()).toHaveLength(1);
+  });
+});
+
+test('of two that retry one job, one makes a job and both name it', async () => {
+  const { ledger, other, barrier } = await meet();
+  const old = await startOne(ledger, 'p1');
+  await settleOne(ledger, fail(old));
+  const retry = () => ({
+    of: old.id,
+    job: draftRetry(old, { id: makeId(), actor: 'ann', maxAttempts: 2 }),
+  });
+  await barrier.hold('select 1 from job_queue for update');
+  const done = await together(
+    barrier,
+    () => ledger.retryMany([retry()]),
+    () => other.retryMany([retry()]),
+  );
+  const answers = done.flatMap((one) => one.answers);
+  const named = answers.map((answer) => ('jobId' in answer ? answer.jobId : ''));
+  expect(new Set(named).size).toBe(1);
+  expect(answers.map(({ kind }) => kind)).toContain('under_way');
+  expect((await ledger.counts()).ready).toBe(1);
+});
+
+test('of two that end one directive, one does', async () => {
+  const { ledger, other, barrier } = await meet();
+  const asked = pausing({ sameness: 'each' }, { kind: 'process' });
+  const { directive } = await ledger.direct(asked);
+  await barrier.hold('select 1 from directives for update');
+  const own = { id: directive.id, processId: 'p1' };
+  const died = { status: 'failed', code: 'DIRECTIVE_FAILED', error: 'it died' } as const;
+  const closed = await together(
+    barrier,
+    () =>
+      ledger.closeDirective({
+        ...own,
+        end: { status: 'completed', result: {} },
+        ...asked.ends.completed,
+      }),
+    () => other.closeDirective({ ...own, end: died, ...asked.ends.failed(died) }),
+  );
+  expect(closed.toSorted()).toEqual([false, true]);
+  const [signal] = await ledger.signals({ limit: 9 });
+  expect(signal?.type).toBe(`directive.${(await ledger.directive(directive.id))?.status}`);
+});
+
+test('of two that open one key, both work under one id', async () => {
+  const { ledger, other, barrier } = await meet();
+  await barrier.hold(
+    `insert into idempotency_keys values ('api', 'POST /a', 'k', 'd', 'x', null, null, 'now')`,
+  );
+  const answers = await together(
+    barrier,
+    () => ledger.openKey(keyed('k')),
+    () => other.openKey(keyed('k')),
+  );
+  expect(answers[0]).toEqual(answers[1]);
+});

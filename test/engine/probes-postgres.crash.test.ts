@@ -1,0 +1,3 @@
+import { testProbes } from '../support/crash/probes.ts';
+
+testProbes('postgres');

@@ -1,0 +1,47 @@
+import { describe, expect, test } from 'vitest';
+import { limits } from '../../src/base/limits.ts';
+import { bareAddress, sourceOf } from '../../src/http/source.ts';
+
+describe('the source of an address', () => {
+  test.each([
+    ['7.7.7.7', '7.7.7.7'],
+    ['7.7.7.7:1234', '7.7.7.7'],
+    ['::ffff:7.7.7.7', '7.7.7.7'],
+    ['::FFFF:7.7.7.7', '7.7.7.7'],
+    ['[::ffff:7.7.7.7]:443', '7.7.7.7'],
+    ['::ffff:707:707', '7.7.7.7'],
+    ['0:0:0:0:0:ffff:7.7.7.7', '7.7.7.7'],
+    ['2001:db8::1', '2001:db8:0:0::/64'],
+    ['2001:db8:0:0:1:2:3:4', '2001:db8:0:0::/64'],
+    ['2001:0DB8:0000::9', '2001:db8:0:0::/64'],
+    ['[2001:db8::1]:443', '2001:db8:0:0::/64'],
+    ['[2001:db8::1]', '2001:db8:0:0::/64'],
+    ['2001:db8:0:1::1', '2001:db8:0:1::/64'],
+    ['2001:db8:1::', '2001:db8:1:0::/64'],
+    ['64:ff9b::7.7.7.7', '64:ff9b:0:0::/64'],
+    ['1:2:3:4:5:6:7.7.7.7', '1:2:3:4::/64'],
+    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+    ['[fe80::1%eth0]:80', 'fe80:0:0:0::/64'],
+    ['::1', '0:0:0:0::/64'],
+    ['::', '0:0:0:0::/64'],
+    ['unknown', 'unknown'],
+    ['7.7.7', '7.7.7'],
+    ['7.7.7.7:12345678', '7.7.7.7:12345678'],
+    ['[2001:db8::1', '[2001:db8::1'],
+    ['[7.7.7.7]', '[7.7.7.7]'],
+    ['', ''],
+  ])('%j is %j', (address, source) => {
+    expect(sourceOf(address)).toBe(source);
+  });
+
+  test('is no longer than it may be, whatever somebody writes', () => {
+    expect(sourceOf('x'.repeat(1000))).toBe('x'.repeat(limits.hookSourceChars));
+  });
+});
+
+test('an address without what stands around it is whole', () => {
+  expect(bareAddress('[2001:db8::1%en0]:443')).toBe('2001:db8::1');
+  expect(bareAddress('::ffff:10.0.0.1')).toBe('10.0.0.1');
+  expect(bareAddress('10.0.0.1:80')).toBe('10.0.0.1');
+  expect(bareAddress('nobody')).toBeUndefined();
+});

@@ -1,0 +1,169 @@
+/** What checks read: dead jobs, halted runs, steps that wait for a person, and keys that seal. */
+import { describe, expect, test } from 'vitest';
+import { makeId } from '../../src/base/ids.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import type { Halt } from '../../src/pipeline/run/types.ts';
+import { approve, foreach, task, wait } from '../pipeline/graphs.ts';
+import { decide, revive } from '../support/ledger/run-directives.ts';
+import {
+  advanceAll,
+  carryOn,
+  claimSteps,
+  define,
+  done,
+  runOf,
+  start,
+} from '../support/ledger/runs.ts';
+import { databases, only, openBench } from '../support/ledger/bench.ts';
+import { beat, bury, draft, fail, pausing } from '../support/ledger/drafts.ts';
+
+const LONG_AGO = '2020-01-01T00:00:00.000Z';
+const FAR_AHEAD = '2100-01-01T00:00:00.000Z';
+const all = { since: LONG_AGO, visitMax: 9, groupsMax: 9 };
+
+/** A job that nobody will run. */
+async function addDead(ledger: Ledger, plugin: string, command = 'handle'): Promise<string> {
+  const given = draft({ plugin, command });
+  await ledger.enqueue({ jobs: [given] });
+  const job = await ledger.job(given.id);
+  if (job === undefined) throw new Error('the job is not there');
+  await ledger.settle([bury(job)]);
+  return given.id;
+}
+
+describe.each(databases)('dead jobs on %s', (kind) => {
+  test('are listed by plugin, without retried ones and those outside of the time', async () => {
+    const { ledger } = await openBench(kind);
+    const first = await addDead(ledger, 'mail');
+    const second = await addDead(ledger, 'mail');
+    const other = await addDead(ledger, 'report', 'poll');
+    expect((await ledger.deadJobs(all)).map(({ id }) => id).toSorted()).toEqual(
+      [first, second, other].toSorted(),
+    );
+    expect((await ledger.deadJobs({ ...all, visitMax: 1 })).map(({ plugin }) => plugin)).toEqual(
+      expect.arrayContaining(['mail', 'report']),
+    );
+    expect(await ledger.deadJobs({ ...all, since: FAR_AHEAD })).toEqual([]);
+    await ledger.enqueue({ jobs: [draft({ plugin: 'mail', retryOf: first })] });
+    const left = await ledger.deadJobs(all);
+    expect(left.map(({ id }) => id).toSorted()).toEqual([second, other].toSorted());
+    const [found] = left.filter(({ id }) => id === other);
+    expect(found).toMatchObject({
+      plugin: 'report',
+      command: 'poll',
+      lastError: 'nobody knows it',
+    });
+  });
+
+  test('of a run are left to the run', async () => {
+    const { ledger } = await openBench(kind);
+    const graph = await define(ledger, [task('a')]);
+    await start(ledger, graph);
+    const [job] = await ledger.jobs({ limit: 1 });
+    if (job === undefined) throw new Error('the job is not there');
+    await ledger.settle([bury(job)]);
+    expect(await ledger.deadJobs(all)).toEqual([]);
+    expect(await ledger.haltedRuns(all)).toHaveLength(1);
+  });
+});
+
+describe.each(databases)('halted runs on %s', (kind) => {
+  test('are listed until they are revived', async () => {
+    const { ledger } = await openBench(kind);
+    const graph = await define(ledger, [task('a')]);
+    const run = await start(ledger, graph);
+    await carryOn(ledger, graph, (job) => fail(job));
+    expect(await ledger.haltedRuns(all)).toMatchObject([
+      { id: run.id, pipeline: graph.name, haltedAtStep: 'a' },
+    ]);
+    expect(await ledger.haltedRuns({ ...all, since: FAR_AHEAD })).toEqual([]);
+    const again = await revive(ledger, run.id);
+    expect(await ledger.haltedRuns(all)).toEqual([]);
+    await carryOn(ledger, graph, (job) => fail(job));
+    expect((await ledger.haltedRuns(all)).map(({ id }) => id)).toEqual([again]);
+  });
+});
+
+describe.each(databases)('a step that waits for a person on %s', (kind) => {
+  test('is announced once, in the transaction that begins the wait', async () => {
+    const { ledger } = await openBench(kind);
+    const told = await define(ledger, [task('bell')]);
+    const asked: Halt[] = [];
+    ledger.followHalts(
+      () => ({ jobs: [], runs: [] }),
+      (question) => {
+        asked.push(question);
+        const cause = { sourceEventId: question.signal.id };
+        return { jobs: [draft({ plugin: 'pager', ...cause })], runs: [runOf(told, {}, cause)] };
+      },
+    );
+    const graph = await define(ledger, [
+      task('a', { next: 'ok' }),
+      approve('ok', { next: 'b' }),
+      task('b'),
+    ]);
+    const run = await start(ledger, graph, {}, { hops: 2 });
+    expect(await ledger.signals({ type: 'run.awaiting_approval', limit: 5 })).toEqual([]);
+    await ledger.settle([done(only(await claimSteps(ledger, graph)))]);
+    const signal = only(await ledger.signals({ type: 'run.awaiting_approval', limit: 5 }));
+    expect(signal).toMatchObject({ subjectId: run.id, hops: 3, id: only(asked).signal.id });
+    const question = only(await ledger.openQuestions(9));
+    expect(question).toMatchObject({ runId: run.id, pipeline: graph.name, node: 'ok' });
+    expect(JSON.parse(signal.data)).toMatchObject({
+      run_id: run.id,
+      pipeline: graph.name,
+      step: 'ok',
+      step_id: question.id,
+    });
+    expect(only(await ledger.jobs({ plugin: 'pager', limit: 5 })).sourceEventId).toBe(signal.id);
+    expect(await carryOn(ledger, told)).toBe(1);
+
+    await decide(ledger, run.id, 'ok', true);
+    await advanceAll(ledger);
+    expect(await ledger.openQuestions(9)).toEqual([]);
+    expect(await ledger.signals({ type: 'run.awaiting_approval', limit: 5 })).toHaveLength(1);
+  });
+
+  test('wakes a run that waits for the announcement', async () => {
+    const { ledger } = await openBench(kind);
+    const signal = { type: 'run.awaiting_approval', from: undefined, when: undefined };
+    const waiting = await define(ledger, [wait('w', { signal })]);
+    const { id } = await start(ledger, waiting);
+    const graph = await define(ledger, [approve('ok')]);
+    await start(ledger, graph);
+    await ledger.heartbeat(beat('p1'));
+    await advanceAll(ledger);
+    expect((await ledger.run(id))?.status).toBe('succeeded');
+  });
+
+  test('is announced for each branch, and a wait for time is no question', async () => {
+    const { ledger } = await openBench(kind);
+    const graph = await define(ledger, [foreach('each', 'ok'), approve('ok')]);
+    await start(ledger, graph, { items: [1, 2, 3] });
+    const sleeping = await define(ledger, [wait('w', { delayMs: 60_000 })]);
+    await start(ledger, sleeping);
+    expect(await ledger.openQuestions(9)).toHaveLength(3);
+    expect(await ledger.openQuestions(2)).toHaveLength(2);
+    expect(await ledger.signals({ type: 'run.awaiting_approval', limit: 9 })).toHaveLength(3);
+  });
+});
+
+describe.each(databases)('the keys that seal something on %s', (kind) => {
+  test('are listed once each', async () => {
+    const { ledger } = await openBench(kind);
+    expect(await ledger.sealKeyIds()).toEqual([]);
+    for (const [name, keyId] of [
+      ['a', 'k2'],
+      ['b', 'k1'],
+      ['c', 'k2'],
+    ] as const) {
+      const sealed = { keyId, text: 'v1.a.b' };
+      const credential = { id: makeId(), name, provider: null, sealed, expiresInMs: undefined };
+      const about = { type: 'credential.set', target: `credential:${name}`, sameness: 'each' };
+      await ledger.direct(
+        pausing({ ...about, sameness: 'each' }, { kind: 'credential.set', credential }),
+      );
+    }
+    expect(await ledger.sealKeyIds()).toEqual(['k1', 'k2']);
+  });
+});

@@ -1,0 +1,68 @@
+/** The text that monitors read: what stands in a name or label stays there. */
+import { expect, test } from 'vitest';
+import { makeMeters } from '../../src/insight/metrics.service.ts';
+import { bareReport } from '../../src/job/attempt.ts';
+import { endSucceeded } from '../../src/job/outcome.ts';
+import type { Closing } from '../../src/ledger/ledger.ts';
+import { writeMetrics } from '../../src/insight/metrics-text.service.ts';
+import { makeClaimed } from '../support/claimed.ts';
+
+function closing(plugin: string, runMs: number | null): Closing {
+  const job = makeClaimed({ plugin });
+  return {
+    job,
+    claimToken: 'token',
+    report: { ...bareReport('succeeded', 'ok', ''), runMs, queueMs: 20 },
+    ending: endSucceeded(job),
+    signals: [],
+    jobs: [],
+  };
+}
+
+function valueOf(text: string, sample: string): number | undefined {
+  const line = text.split('\n').find((one) => one.startsWith(`${sample} `));
+  return line === undefined ? undefined : Number(line.slice(sample.length + 1));
+}
+
+test('counters and histograms add up', () => {
+  const meters = makeMeters();
+  meters.settled([closing('mail', 30), closing('mail', 3000), closing('echo', null)]);
+  meters.committed(7);
+  meters.delivered(202);
+  meters.delivered(401);
+  const text = writeMetrics(meters.read());
+  expect(valueOf(text, 'ductile_jobs_total{plugin="mail",status="succeeded"}')).toBe(2);
+  expect(valueOf(text, 'ductile_attempt_phase_seconds_bucket{phase="run",le="0.05"}')).toBe(1);
+  expect(valueOf(text, 'ductile_attempt_phase_seconds_bucket{phase="run",le="5"}')).toBe(2);
+  expect(valueOf(text, 'ductile_attempt_phase_seconds_bucket{phase="run",le="+Inf"}')).toBe(2);
+  expect(valueOf(text, 'ductile_attempt_phase_seconds_sum{phase="run"}')).toBeCloseTo(3.03);
+  expect(valueOf(text, 'ductile_attempt_phase_seconds_count{phase="queue"}')).toBe(3);
+  expect(valueOf(text, 'ductile_ledger_commit_seconds_count')).toBe(1);
+  expect(valueOf(text, 'ductile_webhook_deliveries_total{verdict="refused"}')).toBe(1);
+  expect(text.endsWith('\n')).toBe(true);
+});
+
+test('a hostile name stays in its label, and every line is one', () => {
+  const text = writeMetrics([
+    {
+      name: 'x_total',
+      type: 'counter',
+      help: 'two\nlines',
+      samples: [{ labels: { plugin: 'a"} 1\nevil_total 9\r\\' }, value: 1 }],
+    },
+  ]);
+  expect(text.split('\n')).toEqual([
+    String.raw`# HELP x_total two\nlines`,
+    '# TYPE x_total counter',
+    String.raw`x_total{plugin="a\"} 1\nevil_total 9 \\"} 1`,
+    '',
+  ]);
+});
+
+test('ever new names do not make ever more samples', () => {
+  const meters = makeMeters();
+  for (let n = 0; n < 1000; n += 1) meters.settled([closing(`plugin-${n}`, 1)]);
+  const [jobs] = meters.read();
+  expect(jobs?.samples).toHaveLength(201);
+  expect(jobs?.samples.at(-1)).toMatchObject({ labels: { plugin: '_other' }, value: 800 });
+});

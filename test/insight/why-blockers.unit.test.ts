@@ -1,0 +1,136 @@
+/** What holds a job back in the order of repair, and what is said of running and ended jobs. */
+import { describe, expect, test } from 'vitest';
+import type { Job } from '../../src/job/job.ts';
+import { explainJob } from '../../src/insight/why/job.ts';
+import type { ProgressFacts } from '../../src/insight/why/progress.ts';
+import type { RunStatus } from '../../src/pipeline/run/run.ts';
+import { at, holder, later, plugin, queued, waitingFor } from './why-texts.ts';
+
+describe('blockers', () => {
+  const unopened = [{ name: 'imap', keyId: 'old' }];
+  const paused = { actor: 'system:restore', at };
+
+  test('are all listed, in the order of repair', () => {
+    const told = waitingFor({
+      house: { hosts: [], paused },
+      plugin: {
+        credentials: unopened,
+        switchedOff: { plugin: 'worker', changedBy: 'ann', changedAt: at },
+      },
+    });
+    expect(told.blockers.map(({ fact }) => fact)).toEqual([
+      "the credential imap, which the plugin worker needs, can't be opened",
+      'the service is not running',
+      'the system is paused',
+      'the plugin worker is switched off',
+    ]);
+    expect(told.verdict).toMatch(/^The credential imap/);
+  });
+
+  test('a resume is not suggested while a credential cannot be opened', () => {
+    const told = waitingFor({ house: { paused }, plugin: { credentials: unopened } });
+    expect(told.commands[0]).toBe('ductile credential set imap');
+    expect(told.commands).not.toContain('ductile system resume');
+    expect(told.blockers[1]).toMatchObject({
+      fact: 'the system is paused',
+      moves_by: expect.stringMatching(/repair the credentials before/),
+    });
+    expect(waitingFor({ house: { paused } }).commands).toContain('ductile system resume');
+  });
+
+  test('a plugin that a start makes known is not another blocker', () => {
+    const told = waitingFor({ house: { hosts: [] }, plugin: { isKnown: false } });
+    expect(told.blockers.map(({ fact }) => fact)).toEqual(['the service is not running']);
+  });
+
+  test('a missing credential is named', () => {
+    const told = waitingFor({ plugin: { credentials: [{ name: 'imap', keyId: undefined }] } });
+    expect(told.verdict).toMatch(/^The credential imap, .* does not exist\.$/);
+  });
+
+  test('a hanging job is the cause, and more room is not suggested', () => {
+    const usual = new Map([['a', { medianMs: 2000, p95Ms: 3000, attempts: 20 }]]);
+    const more = { plugin: { parallelism: 1 }, running: [holder('a')], usual, now: later };
+    const told = waitingFor(more);
+    expect(told.verdict).toMatch(/runs 1 at a time, and job a \(worker poll\) seems to hang/);
+    expect(told.chain[0]?.evidence).toMatch(/run for 1h; its command usually takes 2s/);
+    expect(told.commands.slice(0, 2)).toEqual(['ductile job cancel a', 'ductile why a']);
+    expect(told.commands.join(' ')).not.toContain('parallelism');
+    const usualOne = waitingFor({ ...more, now: at });
+    expect(usualOne.commands.join(' ')).toContain('plugins.worker.parallelism=2');
+    const unsafe = waitingFor({
+      ...more,
+      now: at,
+      plugin: { parallelism: 1, isConcurrencySafe: false },
+    });
+    expect(unsafe.commands.join(' ')).not.toContain('parallelism');
+  });
+});
+
+describe('a running job', () => {
+  const running: Job = { ...queued, status: 'running', startedAt: at, claimedBy: 'p1' };
+  const explain = (progress: ProgressFacts) =>
+    explainJob({ job: running, links: [], attempts: [], progress });
+  const usual = { medianMs: 2000, p95Ms: 3000, attempts: 20 };
+
+  test('says how long it has been silent and how long it usually takes', () => {
+    const told = explain({ now: later, startedAt: at, lastRecordAt: undefined, usual });
+    expect(told.verdict).toBe('Attempt 1 is running and seems to hang.');
+    expect(told.chain[0]?.evidence).toMatch(
+      /run for 1h and recorded nothing since it started; its command usually takes 2s \(95 % .* 3s\)/,
+    );
+    expect(told.progress).toEqual({
+      running_ms: 3_600_000,
+      silent_ms: 3_600_000,
+      median_ms: 2000,
+      p95_ms: 3000,
+      attempts: 20,
+    });
+  });
+
+  test('that recorded something lately has been silent since then', () => {
+    const lastRecordAt = '2030-01-01T00:59:00.000Z';
+    const told = explain({ now: later, startedAt: at, lastRecordAt, usual: undefined });
+    expect(told.progress).toMatchObject({ silent_ms: 60_000, median_ms: null, attempts: 0 });
+    expect(told.chain[0]?.evidence).toMatch(/recorded nothing for 1m; too few attempts/);
+  });
+});
+
+describe('an ended job', () => {
+  const dead: Job = { ...queued, status: 'dead', reason: 'attempt_failed', maxAttempts: 1 };
+  const explain = (more: Partial<Parameters<typeof explainJob>[0]> & { job?: Job }) =>
+    explainJob({ job: dead, links: [], attempts: [], ...more });
+
+  test('with one attempt of one says so, and nothing of retries', () => {
+    expect(explain({}).verdict).toBe(
+      'Its only attempt failed; no other one is allowed (max_attempts: 1).',
+    );
+    const older: Job = { ...dead, reason: 'retries_exhausted' };
+    expect(explain({ job: older }).verdict).toMatch(/^Its only attempt failed/);
+  });
+
+  test('whose plugin still lacks a credential is repaired before it is retried', () => {
+    const credentials = [{ name: 'imap', keyId: undefined }];
+    const told = explain({ plugin: { ...plugin, credentials } });
+    expect(told.blockers).toMatchObject([{ fact: expect.stringMatching(/^the credential imap/) }]);
+    expect(told.commands.slice(0, 2)).toEqual([
+      'ductile credential set imap',
+      'ductile job retry job-9',
+    ]);
+  });
+
+  test('that was retried names the job that repeats it', () => {
+    const told = explain({ retriedAs: 'job-10' });
+    expect(told.chain[1]).toMatchObject({ fact: 'it was retried', evidence: 'job job-10' });
+    expect(told.commands[0]).toBe('ductile why job-10');
+  });
+
+  test('of a step offers what its run allows', () => {
+    const job: Job = { ...dead, runId: 'run-1', stepId: 'send' };
+    const of = (status: RunStatus, revivedAs?: string) =>
+      explain({ job, run: { id: 'run-1', status, revivedAs } }).commands[0];
+    expect(of('halted')).toBe('ductile run revive run-1');
+    expect(of('halted', 'run-2')).toBe('ductile why run-2');
+    expect(of('succeeded')).toBe('ductile why run-1');
+  });
+});

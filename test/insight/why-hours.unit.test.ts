@@ -1,0 +1,63 @@
+/** What windows and quiet hours mean for a schedule, with plain data. */
+import { describe, expect, test } from 'vitest';
+import { findHours } from '../../src/insight/why/hours.ts';
+import { timed } from '../schedule/support.ts';
+
+const usual = { start: 22, end: 6 };
+
+function hours(entry: Readonly<Record<string, unknown>>, now: string, dueAt: string) {
+  const quiet = entry['usual'] === true ? usual : undefined;
+  const { usual: _, ...rest } = entry;
+  return findHours({ timed: timed(rest, 'UTC', quiet), now, seq: 1, slotAt: dueAt, dueAt });
+}
+
+const noon = '2030-01-01T12:00:00.000Z';
+const night = '2030-01-01T23:00:00.000Z';
+const deep = '2030-01-02T03:00:00.000Z';
+const morning = '2030-01-02T08:00:00.000Z';
+
+describe('a schedule', () => {
+  test('that may fire now and then has no hours to tell of', () => {
+    expect(hours({ cron: '0 3 * * *' }, noon, deep)).toBeUndefined();
+    expect(hours({ every: '1h', only_between: '08:00-22:00' }, noon, noon)).toBeUndefined();
+  });
+
+  test('outside of its window says which and when it opens', () => {
+    expect(hours({ every: '1h', only_between: '08:00-22:00' }, night, morning)).toMatchObject({
+      fact: 'it is outside of the hours in which it fires',
+      evidence: 'only_between: 08:00-22:00 (UTC)',
+      movesAt: morning,
+    });
+  });
+
+  test('on a day that it leaves out says so', () => {
+    const told = hours({ every: '1h', not_on: ['tuesday'] }, noon, '2030-01-02T00:00:00.000Z');
+    expect(told?.fact).toMatch(/day of the week/);
+  });
+
+  test('whose next time is quiet is left out, and fires at the first that is not', () => {
+    const told = hours({ cron: '0 3,12 * * *', usual: true }, noon, deep);
+    expect(told).toMatchObject({
+      fact: expect.stringMatching(/until 2030-01-02T06:00:00.000Z, and is left out/) as string,
+      evidence: 'service.quiet_hours: 22:00-06:00 (UTC)',
+      movesAt: '2030-01-02T12:00:00.000Z',
+    });
+  });
+
+  test('that is due in quiet hours alone says that no time is near', () => {
+    expect(hours({ cron: '0 3 * * *', usual: true }, noon, deep)).toMatchObject({
+      movesAt: null,
+      movesBy: expect.stringMatching(/none is near/) as string,
+    });
+  });
+
+  test('that puts off what is quiet fires at the end of it', () => {
+    const entry = { cron: '0 3 * * *', quiet_start: 22, quiet_end: 6, quiet_action: 'defer' };
+    expect(hours(entry, noon, deep)).toMatchObject({
+      fact: expect.stringMatching(/put off/) as string,
+      evidence: 'quiet_start and quiet_end: 22:00-06:00 (UTC)',
+      movesAt: '2030-01-02T06:00:00.000Z',
+    });
+    expect(hours(entry, night, '2030-01-02T06:00:00.000Z')?.fact).toMatch(/due after them/);
+  });
+});

@@ -1,0 +1,112 @@
+/** Facts of a sound house, for the tests of why. */
+import type { Job } from '../../src/job/job.ts';
+import type { RunningJob } from '../../src/tenant/outlook.ts';
+import type { Run } from '../../src/pipeline/run/run.ts';
+import type { Signal } from '../../src/signal/signal.ts';
+import { explainJob } from '../../src/insight/why/job.ts';
+import type { HouseFacts, PluginFacts, WaitFacts } from '../../src/insight/why/wait-facts.ts';
+import { makeClaimed } from '../support/claimed.ts';
+
+export const at = '2030-01-01T00:00:00.000Z';
+export const later = '2030-01-01T01:00:00.000Z';
+
+export const house: HouseFacts = {
+  hosts: [{ id: 'process-1', host: 'here', slots: 4 }],
+  trouble: undefined,
+  paused: undefined,
+  tenant: undefined,
+};
+
+export const plugin: PluginFacts = {
+  name: 'worker',
+  standing: 'loaded',
+  isKnown: true,
+  switchedOff: undefined,
+  init: undefined,
+  parallelism: undefined,
+  runnerGraceMs: 60_000,
+};
+
+export const queued: Job = { ...makeClaimed({ id: 'job-9' }), status: 'queued', claimToken: null };
+
+export function holder(id: string, more: Partial<RunningJob> = {}): RunningJob {
+  return { ...makeClaimed({ id }), claimExpiresAt: later, ...more };
+}
+
+export const hookSignal: Signal = {
+  seq: 4,
+  id: 'signal-1',
+  type: 'webhook.received',
+  source: 'webhook:deploys',
+  subjectType: null,
+  subjectId: null,
+  data: '{}',
+  metadata: '{}',
+  hops: 1,
+  correlationId: 'signal-1',
+  causationId: null,
+  visibility: 'internal',
+  jobId: null,
+  jobAttempt: null,
+  eventIndex: null,
+  dedupeKey: null,
+  sourceEventId: 'evt_1',
+  occurredAt: at,
+  insertedAt: at,
+};
+
+export const run: Run = {
+  seq: 1,
+  id: 'run-1',
+  pipeline: 'digest',
+  definitionHash: 'h',
+  status: 'running',
+  payload: '{}',
+  output: null,
+  haltReason: null,
+  haltMessage: null,
+  haltedAtStep: null,
+  submittedBy: 'api',
+  actor: 'test',
+  sourceEventId: null,
+  parentJobId: null,
+  rootJobId: 'job-1',
+  lineage: 'run-1',
+  hops: 0,
+  runtimeCaused: false,
+  eventContextId: null,
+  concurrencyKey: null,
+  dueAt: null,
+  dedupeKey: null,
+  revivedFrom: null,
+  awaitedBy: null,
+  createdAt: at,
+  startedAt: at,
+  completedAt: null,
+};
+
+/** What a queued job waits for, over a sound house. */
+export interface Waiting {
+  readonly job?: Partial<Job>;
+  readonly house?: Partial<HouseFacts>;
+  readonly plugin?: Partial<PluginFacts>;
+  readonly running?: readonly RunningJob[];
+  readonly ahead?: number;
+  readonly holder?: WaitFacts['holder'];
+  readonly now?: string;
+  readonly usual?: WaitFacts['usual'];
+}
+
+export function waitingFor(more: Waiting = {}) {
+  const job = { ...queued, ...more.job };
+  const waits: WaitFacts = {
+    job,
+    house: { ...house, ...more.house },
+    plugin: { ...plugin, ...more.plugin },
+    line: { running: more.running ?? [], ahead: more.ahead ?? 0 },
+    holder: more.holder,
+    now: more.now ?? at,
+    usual: more.usual,
+  };
+  return explainJob({ job, links: [{ kind: 'job', job }], attempts: [], waits });
+}

@@ -1,0 +1,156 @@
+import { describe, expect, test, vi } from 'vitest';
+import { makeWaiters } from '../../src/job/completion.service.ts';
+import type { Attempt } from '../../src/job/attempt.ts';
+import type { Job } from '../../src/job/job.ts';
+import type { JobEnd, KnownEnds } from '../../src/ledger/ledger.ts';
+import { makeClaimed } from '../support/claimed.ts';
+
+/** So seldom that a test which needs it would not end. */
+const NEVER_MS = 1_000_000_000;
+const LONG_MS = 60_000;
+
+/** A ledger with one job, of which the test says when it ends and what is told. */
+class FakeLedger {
+  readonly listener = 'here';
+  readonly job = vi.fn(() => Promise.resolve<Job | undefined>(this.current));
+  readonly run = vi.fn(() => Promise.resolve(undefined));
+  readonly attempts = vi.fn(() => Promise.resolve<Attempt[]>([]));
+  readonly awaitEnd = vi.fn(() => Promise.resolve());
+  current: Job;
+  tell: (ids: readonly string[] | undefined, known?: KnownEnds) => void = () => undefined;
+
+  constructor(awaitedBy: string | null) {
+    this.current = { ...makeClaimed({ id: 'one' }), awaitedBy };
+  }
+
+  onEnds(callback: (ids: readonly string[] | undefined, known?: KnownEnds) => void): void {
+    this.tell = callback;
+  }
+
+  end(): void {
+    this.current = { ...this.current, status: 'succeeded' };
+  }
+}
+
+describe('who waits for a job', () => {
+  test('is told of its end, and does not look in between', async () => {
+    const ledger = new FakeLedger('here');
+    const waiting = makeWaiters(ledger, NEVER_MS).waitFor('one', LONG_MS);
+    await vi.waitFor(() => expect(ledger.job).toHaveBeenCalledTimes(1));
+    ledger.tell(['another']);
+    ledger.end();
+    ledger.tell(['one']);
+    expect(await waiting).toMatchObject({ status: 'succeeded' });
+    expect(ledger.job).toHaveBeenCalledTimes(2);
+    expect(ledger.awaitEnd).not.toHaveBeenCalled();
+  });
+
+  test('does not miss what is told while it looks', async () => {
+    const ledger = new FakeLedger('here');
+    const before = ledger.current;
+    ledger.job.mockImplementationOnce(() => {
+      ledger.end();
+      ledger.tell(['one']);
+      return Promise.resolve(before);
+    });
+    const waiting = makeWaiters(ledger, NEVER_MS).waitFor('one', LONG_MS);
+    expect(await waiting).toMatchObject({ status: 'succeeded' });
+  });
+
+  test('asks to be told when the row does not say so, and looks once more', async () => {
+    const ledger = new FakeLedger('elsewhere');
+    ledger.awaitEnd.mockImplementationOnce(() => {
+      // Ended before anybody could know that it is awaited here.
+      ledger.end();
+      return Promise.resolve();
+    });
+    const waiting = makeWaiters(ledger, NEVER_MS).waitFor('one', LONG_MS);
+    expect(await waiting).toMatchObject({ status: 'succeeded' });
+    expect(ledger.awaitEnd.mock.calls).toEqual([['job', 'one']]);
+  });
+
+  test('looks when something may have been missed', async () => {
+    const ledger = new FakeLedger('here');
+    const waiting = makeWaiters(ledger, NEVER_MS).waitFor('one', LONG_MS);
+    await vi.waitFor(() => expect(ledger.job).toHaveBeenCalledTimes(1));
+    ledger.end();
+    ledger.tell(undefined);
+    expect(await waiting).toMatchObject({ status: 'succeeded' });
+  });
+
+  test('looks now and then when nobody tells', async () => {
+    const ledger = new FakeLedger('here');
+    const waiting = makeWaiters(ledger, 5).waitFor('one', LONG_MS);
+    await vi.waitFor(() => expect(ledger.job.mock.calls.length).toBeGreaterThan(2));
+    ledger.end();
+    expect(await waiting).toMatchObject({ status: 'succeeded' });
+  });
+
+  test('gets what there is when the time is over, or the caller is gone', async () => {
+    const ledger = new FakeLedger('here');
+    const waiters = makeWaiters(ledger, NEVER_MS);
+    expect(await waiters.waitFor('one', 5)).toMatchObject({ status: 'running' });
+    const gone = new AbortController();
+    const waiting = waiters.waitFor('one', LONG_MS, gone.signal);
+    gone.abort();
+    expect(await waiting).toMatchObject({ status: 'running' });
+  });
+
+  test('who only looks neither listens nor asks to be told', async () => {
+    const ledger = new FakeLedger(null);
+    const onEnds = vi.spyOn(ledger, 'onEnds');
+    await makeWaiters(ledger).waitFor('one', 0);
+    expect(onEnds).not.toHaveBeenCalled();
+    expect(ledger.awaitEnd).not.toHaveBeenCalled();
+  });
+});
+
+describe('who expects the end of a job', () => {
+  const end: JobEnd = { status: 'succeeded', result: '{"result":1}' };
+
+  test('reads nothing where it is known how it ended, also when that came first', async () => {
+    const ledger = new FakeLedger('here');
+    const expected = makeWaiters(ledger, NEVER_MS).expectEnd('one');
+    ledger.tell(['one'], new Map([['one', end]]));
+    expect(await expected.wait(LONG_MS)).toBe(end);
+    expect(ledger.job).not.toHaveBeenCalled();
+    expect(ledger.attempts).not.toHaveBeenCalled();
+  });
+
+  test('looks when it is only told that it ended', async () => {
+    const ledger = new FakeLedger('here');
+    const waiting = makeWaiters(ledger, NEVER_MS).expectEnd('one').wait(LONG_MS);
+    ledger.end();
+    ledger.attempts.mockResolvedValueOnce([{ result: 'first' }, { result: 'last' }] as Attempt[]);
+    ledger.tell(['one'], new Map([['another', end]]));
+    expect(await waiting).toEqual({ status: 'succeeded', result: 'last' });
+    expect(ledger.attempts.mock.calls).toEqual([[['one']]]);
+  });
+
+  test('looks now and then when nobody tells', async () => {
+    const ledger = new FakeLedger('here');
+    ledger.end();
+    const waiting = makeWaiters(ledger, 5).expectEnd('one').wait(LONG_MS);
+    expect(await waiting).toEqual({ status: 'succeeded', result: null });
+  });
+
+  test('is not told of what goes on for longer than the time, or than the caller', async () => {
+    const ledger = new FakeLedger('here');
+    const waiters = makeWaiters(ledger, NEVER_MS);
+    expect(await waiters.expectEnd('one').wait(5)).toBeUndefined();
+    const gone = new AbortController();
+    const waiting = waiters.expectEnd('one').wait(LONG_MS, gone.signal);
+    gone.abort();
+    expect(await waiting).toBeUndefined();
+    expect(await waiters.expectEnd('one').wait(LONG_MS, gone.signal)).toBeUndefined();
+    expect(ledger.attempts).not.toHaveBeenCalled();
+  });
+
+  test('hears no more when it is dropped', async () => {
+    const ledger = new FakeLedger('here');
+    const expected = makeWaiters(ledger, NEVER_MS).expectEnd('one');
+    expected.drop();
+    ledger.tell(['one'], new Map([['one', end]]));
+    expect(await expected.wait(5)).toBeUndefined();
+  });
+});

@@ -1,0 +1,89 @@
+/** What the dispatcher hands over at once, and what it keeps apart. */
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { ClaimRequest } from '../../src/ledger/ledger.ts';
+import { releaseUnstarted } from '../../src/job/release-unstarted.service.ts';
+import { makeClaimed } from '../support/claimed.ts';
+import { makeAhead, soon, World } from './dispatcher-world.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test('of one job only one end is settled at a time, in their order', async () => {
+  const world = new World(1);
+  const ends = ['first', 'second'].map((claimToken) => makeClaimed({ id: 'a', claimToken }));
+  const other = makeClaimed({ id: 'b' });
+  world.dispatcher.close([...ends, other].map(releaseUnstarted));
+  await soon();
+  expect(world.asked.map((one) => one.ends)).toEqual([['a', 'b'], ['a']]);
+  const tokens = world.told.flatMap(({ written }) => written.map((one) => one.claimToken));
+  expect(tokens).toEqual(['first', 'token', 'second']);
+});
+
+test('every answer of the ledger is told, with what was claimed', async () => {
+  const world = new World(1);
+  world.queue = ['a'];
+  world.dispatcher.open();
+  await soon();
+  expect(world.told.map(({ claimed }) => claimed.map(({ id }) => id))).toEqual([['a']]);
+});
+
+test('a claim says how many the whole ledger may run, where there is such a limit', async () => {
+  const world = new World(1);
+  const claims: (ClaimRequest | undefined)[] = [];
+  world.onAsked = (claim) => claims.push(claim);
+  world.dispatcher.open();
+  await soon();
+  world.most = 3;
+  world.dispatcher.wake();
+  await soon();
+  expect(claims.map((claim) => claim?.workersMax)).toEqual([undefined, 3]);
+  expect(claims[0]).not.toHaveProperty('workersMax');
+  expect(claims[0]).toMatchObject({ processId: 'me', snapshotId: 'snapshot' });
+});
+
+test.each(['wake', 'arrived'] as const)(
+  '%s lets begin what waits, when there is room',
+  async (call) => {
+    const world = await makeAhead();
+    world.slots = 2;
+    world.dispatcher[call]();
+    expect(world.running).toEqual(['b', 'c']);
+    await soon();
+  },
+);
+
+test('what a claim brings that was under way is given back too when it is withheld', async () => {
+  const world = new World(1);
+  world.queue = ['a', 'b', 'c'];
+  world.dispatcher.open();
+  await soon();
+  await vi.advanceTimersByTimeAsync(1);
+  world.onAsked = () => {
+    world.onAsked = () => undefined;
+    void world.dispatcher.withhold(() => true);
+  };
+  world.ends.get('a')?.();
+  await soon();
+  expect(world.running).toEqual(['b']);
+  expect(world.asked.at(-1)).toMatchObject({ ends: ['c'], causes: ['not_started'] });
+});
+
+test('nothing is drained while something runs, however often the ledger answers', async () => {
+  const world = new World(2);
+  world.queue = ['a'];
+  world.dispatcher.open();
+  await soon();
+  let isDrained = false;
+  void world.dispatcher.drained().then(() => (isDrained = true));
+  world.dispatcher.wake();
+  await soon();
+  expect(world.asked).toHaveLength(2);
+  expect(isDrained).toBe(false);
+  world.ends.get('a')?.();
+  await soon();
+  expect(isDrained).toBe(true);
+});

@@ -1,0 +1,105 @@
+import { expect, vi } from 'vitest';
+import { DuctileError } from '../../src/base/errors.ts';
+import { makeLogger } from '../../src/base/log.ts';
+import { Dispatcher } from '../../src/job/dispatcher.service.ts';
+import type { Generation } from '../../src/engine/generation.ts';
+import type { Settled } from '../../src/job/settle.service.ts';
+import { makeTurns } from '../../src/job/fair-share.service.ts';
+import { bareReport } from '../../src/job/attempt.ts';
+import { endReleased } from '../../src/job/outcome.ts';
+import type { ClaimedJob, ClaimRequest, Closing } from '../../src/ledger/ledger.ts';
+import { noNews } from '../../src/pipeline/run/types.ts';
+import { makeClaimed } from '../support/claimed.ts';
+
+const generation = {
+  number: 1,
+  snapshotId: 'snapshot',
+} as Generation;
+
+/** What is asked of the ledger and of the processes, answered by the test. */
+export class World {
+  readonly asked: { ends: string[]; causes: string[]; slots: number; atMs: number }[] = [];
+  readonly told: Settled[] = [];
+  slots: number;
+  /** How many may run in the whole ledger. */
+  most: number | undefined;
+  readonly ends = new Map<string, () => void>();
+  readonly stops: string[] = [];
+  queue: string[] = [];
+  mayStart = true;
+  down = false;
+  /** What an answer says of itself: whether nothing was written after it. */
+  isLatest: (() => boolean) | undefined;
+  /** Looks at the dispatcher while an answer is under way. */
+  onAsked: (claim: ClaimRequest | undefined) => void = () => undefined;
+  readonly dispatcher: Dispatcher;
+
+  constructor(slots: number) {
+    this.slots = slots;
+    this.dispatcher = new Dispatcher({
+      settler: { settle: (closings, claim) => this.#settle(closings, claim) },
+      processId: 'me',
+      turns: makeTurns(() => this.slots),
+      most: () => this.most,
+      generation: () => generation,
+      plugins: () => [],
+      mayStart: () => this.mayStart,
+      execute: (job, signal) => this.#execute(job, signal),
+      onSettled: (settled) => this.told.push(settled),
+      log: makeLogger({ level: 'error', format: 'json', destination: { write: () => undefined } }),
+    });
+  }
+
+  #settle(closings: readonly Closing[], claim: ClaimRequest | undefined): Promise<Settled> {
+    const slots = claim?.slots ?? 0;
+    const ends = closings.map(({ job }) => job.id);
+    const causes = closings.map(({ report }) => report.cause);
+    this.asked.push({ ends, causes, slots, atMs: Date.now() });
+    this.onAsked(claim);
+    if (this.down) return Promise.reject(new DuctileError('LEDGER_UNAVAILABLE', 'away'));
+    const claimed = this.queue
+      .splice(0, slots)
+      .map((id) => makeClaimed({ id, claimToken: claim?.token ?? '' }));
+    return Promise.resolve({
+      verdicts: new Map(),
+      enqueued: [],
+      claimed,
+      written: closings,
+      news: noNews,
+      isLatest: this.isLatest,
+    });
+  }
+
+  #execute(job: ClaimedJob, signal: AbortSignal): Promise<Closing> {
+    signal.addEventListener('abort', () => this.stops.push(`${job.id} ${String(signal.reason)}`));
+    return new Promise((resolve) => {
+      const report = bareReport('released', 'shutdown', 'stopped');
+      const closing = { job, claimToken: job.claimToken, report, ending: endReleased(job) };
+      const end = (): void => resolve({ ...closing, signals: [], jobs: [] });
+      this.ends.set(job.id, end);
+      if (signal.aborted) end();
+    });
+  }
+
+  get running(): string[] {
+    return this.dispatcher.running.map(({ id }) => id);
+  }
+}
+
+/** Where timers are not real ones. */
+export function soon(): Promise<unknown> {
+  return vi.advanceTimersByTimeAsync(0);
+}
+
+/** One slot, whose first attempt took a millisecond: `a` has ended, `b` runs, `c` waits. */
+export async function makeAhead(): Promise<World> {
+  const world = new World(1);
+  world.queue = ['a', 'b', 'c', 'd'];
+  world.dispatcher.open();
+  await soon();
+  await vi.advanceTimersByTimeAsync(1);
+  world.ends.get('a')?.();
+  await soon();
+  expect(world.asked.at(-1)).toMatchObject({ ends: ['a'], slots: 2 });
+  return world;
+}

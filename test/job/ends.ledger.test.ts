@@ -1,0 +1,183 @@
+/** Who waits for a job or a run is told of its end, wherever that happens. */
+import { describe, expect, test, vi } from 'vitest';
+import { makeWaiters } from '../../src/job/completion.service.ts';
+import type { KnownEnds, Ledger } from '../../src/ledger/ledger.ts';
+import { split, task } from '../pipeline/graphs.ts';
+import { carryOn, claimSteps, define, done, start } from '../support/ledger/runs.ts';
+import { databases, only, openBench, range, type Bench } from '../support/ledger/bench.ts';
+import {
+  beat,
+  claimAs,
+  draft,
+  fail,
+  pausing,
+  retryLater,
+  startOne,
+  succeed,
+} from '../support/ledger/drafts.ts';
+
+const patience = { timeout: 10_000, interval: 5 };
+/** Only who is told comes back in time. */
+const NEVER_MS = 1_000_000_000;
+const LONG_MS = 30_000;
+
+/** The ids that a ledger is told of, once it is known to listen. */
+async function listen(ledger: Ledger): Promise<string[]> {
+  const told: string[] = [];
+  const heard = vi.fn<() => void>();
+  ledger.onEnds((ids) => {
+    heard();
+    told.push(...(ids ?? []));
+  });
+  // A new listener is told to look once, since nobody knows what it missed.
+  if (ledger.kind === 'postgres')
+    await vi.waitFor(() => expect(heard).toHaveBeenCalled(), patience);
+  return told;
+}
+
+const flow = [split('both', ['l', 'r']), task('l'), task('r')];
+
+describe.each(databases)('ends on %s', (kind) => {
+  test('of jobs are told where they are settled, and only when they are for good', async () => {
+    const { ledger } = await openBench(kind);
+    const told = await listen(ledger);
+    const job = await startOne(ledger, 'p1');
+    await ledger.settle([retryLater(job, 0)]);
+    expect(told).toEqual([]);
+    const [again] = await claimAs(ledger, 'p1');
+    if (again === undefined) throw new Error('it was to be done again');
+    await ledger.settle([succeed(again)]);
+    expect(told).toEqual([job.id]);
+  });
+
+  test('of jobs are told with what they came to, when this very commit closed them', async () => {
+    const { ledger } = await openBench(kind);
+    const told: (KnownEnds | undefined)[] = [];
+    const closing = succeed(await startOne(ledger, 'p1'));
+    const { id } = closing.job;
+    ledger.onEnds((ids, known) => void (ids?.includes(id) && told.push(known)));
+    await ledger.settle([closing]);
+    await ledger.settle([closing]);
+    const end = { status: 'succeeded', result: closing.report.result };
+    expect(told).toEqual([new Map([[id, end]]), new Map()]);
+  });
+
+  test('of runs are told with the end of their last job', async () => {
+    const { ledger } = await openBench(kind);
+    const told = await listen(ledger);
+    const graph = await define(ledger, flow);
+    const run = await start(ledger, graph);
+    const [l, r] = await claimSteps(ledger, graph);
+    if (l === undefined || r === undefined) throw new Error('two jobs were expected');
+    await ledger.settle([done(l)]);
+    expect(told).toEqual([l.id]);
+    await ledger.settle([fail(r)]);
+    expect(told).toEqual([l.id, r.id, run.id]);
+  });
+
+  test('are told once more to whoever asks again because the answer was lost', async () => {
+    const { ledger } = await openBench(kind);
+    const told = await listen(ledger);
+    const graph = await define(ledger, [task('a')]);
+    const run = await start(ledger, graph);
+    const closing = done(only(await claimSteps(ledger, graph)));
+    await ledger.settle([closing]);
+    expect(told).toEqual([closing.job.id, run.id]);
+    const { verdicts, news } = await ledger.settle([closing]);
+    expect(verdicts.get(closing.job.id)).toBe('settled');
+    expect(told).toEqual([closing.job.id, run.id, closing.job.id, run.id]);
+    expect(news).toMatchObject({ queued: true, advancing: true });
+  });
+
+  test('are told when a job that waits is cancelled, with its run', async () => {
+    const { ledger } = await openBench(kind);
+    const told = await listen(ledger);
+    const graph = await define(ledger, [task('a')]);
+    const run = await start(ledger, graph);
+    await ledger.cancel(run.firstJobId);
+    expect(told).toEqual([run.firstJobId, run.id]);
+  });
+
+  test('are told when a run is cancelled, with the jobs that never start', async () => {
+    const { ledger } = await openBench(kind);
+    const told = await listen(ledger);
+    const graph = await define(ledger, [task('a')]);
+    const run = await start(ledger, graph);
+    await ledger.direct(pausing({ sameness: 'each' }, { kind: 'run.cancel', runId: run.id }));
+    expect(told.toSorted()).toEqual([run.firstJobId, run.id].toSorted());
+  });
+
+  test('are told of those whom the death of a process leaves behind', async () => {
+    const { ledger } = await openBench(kind);
+    const told = await listen(ledger);
+    const job = await startOne(ledger, 'p1');
+    await ledger.reap({ processId: 'p1', staleMs: 0, closings: [fail(job)] });
+    expect(told).toEqual([job.id]);
+  });
+});
+
+describe('ends on another host', () => {
+  async function twoHosts(): Promise<Bench & { readonly other: Ledger; readonly told: string[] }> {
+    const bench = await openBench('postgres');
+    const other = await bench.open();
+    return { ...bench, other, told: await listen(bench.ledger) };
+  }
+
+  test('are told of what was enqueued as awaited, and of nothing else', async () => {
+    const { ledger, other, told } = await twoHosts();
+    const [quiet, awaited] = [draft(), draft({ isAwaited: true })];
+    await ledger.enqueue({ jobs: [quiet, awaited] });
+    const jobs = await claimAs(other, 'p2');
+    await other.settle(jobs.map((job) => succeed(job)));
+    await vi.waitFor(() => expect(told).toEqual([awaited.id]), patience);
+  });
+
+  test('are told of an awaited run, and of what somebody asked for later', async () => {
+    const { ledger, other, told } = await twoHosts();
+    const graph = await define(ledger, flow);
+    const run = await start(ledger, graph, {}, { isAwaited: true });
+    const late = await start(ledger, graph);
+    await start(ledger, graph);
+    await ledger.awaitEnd('run', late.id);
+    await carryOn(other, graph);
+    await vi.waitFor(() => expect(told).toHaveLength(2), patience);
+    expect(told.toSorted()).toEqual([run.id, late.id].toSorted());
+  });
+
+  test('are told to all who wait for the same', async () => {
+    const { ledger, open, other, told } = await twoHosts();
+    const third = await open();
+    const toldThird = await listen(third);
+    const job = draft({ isAwaited: true });
+    await ledger.enqueue({ jobs: [job] });
+    await third.awaitEnd('job', job.id);
+    await other.settle((await claimAs(other, 'p2')).map((one) => succeed(one)));
+    await vi.waitFor(() => expect([told, toldThird]).toEqual([[job.id], [job.id]]), patience);
+  });
+
+  test('are told however many there are', async () => {
+    const { ledger, other, told } = await twoHosts();
+    const jobs = range(400).map(() => draft({ isAwaited: true }));
+    await ledger.enqueue({ jobs });
+    await other.heartbeat(beat('p2'));
+    const claimed = await claimAs(other, 'p2', { slots: 400 });
+    await other.settle(claimed.map((job) => succeed(job)));
+    await vi.waitFor(() => expect(told).toHaveLength(400), patience);
+    expect(new Set(told)).toEqual(new Set(jobs.map(({ id }) => id)));
+  });
+
+  test('wake whoever began to wait before, meanwhile or after', async () => {
+    const { ledger, other } = await twoHosts();
+    const waiters = makeWaiters(ledger, NEVER_MS);
+    for (const n of range(40)) {
+      const isAwaited = n % 2 === 0;
+      const job = draft({ isAwaited });
+      await ledger.enqueue({ jobs: [job] });
+      const claimed = only(await claimAs(other, 'p2'));
+      const settling = n % 4 < 2 ? other.settle([succeed(claimed)]) : undefined;
+      const waiting = waiters.waitFor(job.id, LONG_MS);
+      await (settling ?? other.settle([succeed(claimed)]));
+      expect((await waiting).status).toBe('succeeded');
+    }
+  });
+});

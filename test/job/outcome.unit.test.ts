@@ -1,0 +1,191 @@
+import fc from 'fast-check';
+import { haltReasonOf } from '../../src/pipeline/run/run.ts';
+import { describe, expect, test } from 'vitest';
+import { bareReport } from '../../src/job/attempt.ts';
+import {
+  blame,
+  endCancelled,
+  endCrashed,
+  endFailed,
+  endReleased,
+  endSucceeded,
+} from '../../src/job/outcome.ts';
+import { isTerminal } from '../../src/job/state.ts';
+
+const job = { retryCount: 1, crashCount: 2, interruptCount: 1, suspect: false, maxAttempts: 4 };
+const counts = { retryCount: 1, crashCount: 2, interruptCount: 1, suspect: false };
+const policy = { maxAttempts: 4, backoffBaseMs: 1000 };
+const rules = { crashesMax: 10, suspectAfter: 2 };
+const failed = bareReport('failed', 'exit', 'it broke');
+const timedOut = bareReport('timed_out', 'timeout', 'too slow');
+
+describe('an attempt that ends well or is not to go on', () => {
+  test('succeeds without a reason, its counts unchanged', () => {
+    expect(endSucceeded(job)).toEqual({ ...counts, status: 'succeeded', reason: null, delayMs: 0 });
+  });
+
+  test('is cancelled for that reason', () => {
+    expect(endCancelled(job)).toEqual({
+      ...counts,
+      status: 'cancelled',
+      reason: 'cancelled',
+      delayMs: 0,
+    });
+  });
+
+  test('is released at once or soon, and nobody is charged', () => {
+    expect(endReleased(job)).toEqual({ ...counts, status: 'queued', reason: null, delayMs: 0 });
+    expect(endReleased(job, 250).delayMs).toBe(250);
+  });
+});
+
+describe('an attempt that fails', () => {
+  test('is charged to the budget and tried again after its wait', () => {
+    expect(endFailed(job, failed, 'retryable', policy, 0.5)).toEqual({
+      ...counts,
+      status: 'queued',
+      reason: null,
+      delayMs: 2500,
+      retryCount: 2,
+      interruptCount: 0,
+    });
+  });
+
+  test('is repeated no sooner than it may be', () => {
+    const delay = (atLeastMs: number) =>
+      endFailed(job, failed, 'retryable', { ...policy, atLeastMs }, 0.5).delayMs;
+    expect(delay(60_000)).toBe(60_000);
+    expect(delay(1000)).toBe(2500);
+  });
+
+  test('with one attempt of one says nothing of retries', () => {
+    const once = { ...job, retryCount: 0, maxAttempts: 1 };
+    const end = endFailed(once, failed, 'retryable', policy, 0);
+    expect(end).toMatchObject({ status: 'dead', reason: 'attempt_failed' });
+    expect(haltReasonOf(end)).toBe('attempt_failed');
+  });
+
+  test('is dead when the budget is used up, or timed out if that was the last of it', () => {
+    const last = { ...job, retryCount: 3 };
+    const reason = 'retries_exhausted';
+    expect(endFailed(last, failed, 'retryable', policy, 0)).toMatchObject({
+      status: 'dead',
+      reason,
+    });
+    expect(endFailed(last, timedOut, 'retryable', policy, 0)).toMatchObject({
+      status: 'timed_out',
+      reason,
+      retryCount: 4,
+      delayMs: 0,
+    });
+  });
+
+  test('is failed at once when no further attempt can help, with its cause', () => {
+    expect(endFailed(job, failed, 'final', policy, 0)).toMatchObject({
+      status: 'failed',
+      reason: 'exit',
+      retryCount: 2,
+    });
+  });
+
+  test('clears a suspicion: the engine has survived it', () => {
+    const suspect = { ...job, suspect: true, interruptCount: 3 };
+    expect(endFailed(suspect, failed, 'retryable', policy, 0)).toMatchObject({
+      suspect: false,
+      interruptCount: 0,
+      crashCount: 2,
+    });
+  });
+
+  test('runs exactly as often as its budget says', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 50 }), fc.boolean(), (maxAttempts, isSlow) => {
+        let current = { ...job, retryCount: 0, maxAttempts };
+        for (let attempt = 1; ; attempt += 1) {
+          const report = isSlow ? timedOut : failed;
+          const ending = endFailed(current, report, 'retryable', policy, 0);
+          expect(isTerminal(ending.status)).toBe(attempt === maxAttempts);
+          if (isTerminal(ending.status)) break;
+          current = { ...current, ...ending, maxAttempts };
+        }
+      }),
+      { seed: 1 },
+    );
+  });
+});
+
+describe('an attempt under which the engine dies', () => {
+  test('in company only meets a crash, and becomes a suspect when it meets several', () => {
+    const first = endCrashed({ ...job, interruptCount: 0 }, false, rules);
+    expect(first).toMatchObject({
+      status: 'queued',
+      delayMs: 0,
+      crashCount: 2,
+      retryCount: 1,
+      interruptCount: 1,
+      suspect: false,
+    });
+    const second = endCrashed({ ...job, ...first }, false, rules);
+    expect(second).toMatchObject({ interruptCount: 2, suspect: true, crashCount: 2 });
+  });
+
+  test('alone is charged with it, and with nothing else', () => {
+    expect(endCrashed(job, true, rules)).toMatchObject({
+      status: 'queued',
+      crashCount: 3,
+      retryCount: 1,
+      suspect: true,
+      delayMs: 0,
+    });
+  });
+
+  test('waits longer and longer, and is dead after the last crash that it may have', () => {
+    expect(endCrashed({ ...job, crashCount: 5 }, true, rules).delayMs).toBe(60_000);
+    expect(endCrashed({ ...job, crashCount: 9 }, true, rules)).toMatchObject({
+      status: 'dead',
+      reason: 'crashes_exhausted',
+      crashCount: 10,
+    });
+  });
+
+  test('never uses the budget for failures', () => {
+    fc.assert(
+      fc.property(fc.array(fc.boolean(), { maxLength: 30 }), (charges) => {
+        let current = { ...job, crashCount: 0 };
+        for (const charged of charges) {
+          const ending = endCrashed(current, charged, rules);
+          expect(ending.retryCount).toBe(job.retryCount);
+          current = { ...current, ...ending };
+          if (isTerminal(ending.status)) break;
+        }
+        const all = charges.filter(Boolean).length;
+        expect(current.crashCount).toBe(Math.min(all, rules.crashesMax));
+      }),
+      { seed: 1 },
+    );
+  });
+});
+
+describe('who is to blame for a crash', () => {
+  const plain = (id: string) => ({ id, suspect: false });
+  const suspect = (id: string) => ({ id, suspect: true });
+
+  test.each([
+    ['nobody, when nothing ran', [], []],
+    ['whoever ran alone', [plain('a')], ['a']],
+    ['a suspect that ran alone', [suspect('a')], ['a']],
+    ['nobody in a company without suspects', [plain('a'), plain('b')], []],
+    ['the only suspect in the company', [plain('a'), suspect('b'), plain('c')], ['b']],
+    ['nobody among several suspects', [suspect('a'), suspect('b'), plain('c')], []],
+  ])('is %s', (_, jobs, blamed) => {
+    expect([...blame(jobs)]).toEqual(blamed);
+  });
+});
+
+describe('a bare report', () => {
+  test('tells its end and nothing else', () => {
+    const { status, cause, error, stderrTruncated, ...rest } = bareReport('crashed', 'signal', 'e');
+    expect([status, cause, error, stderrTruncated]).toEqual(['crashed', 'signal', 'e', false]);
+    expect(new Set(Object.values(rest))).toEqual(new Set([null]));
+  });
+});

@@ -1,0 +1,216 @@
+/** Two that end an attempt, from two connections, held at the place where they meet. */
+import pg from 'pg';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { meet, together } from '../support/ledger/barrier.ts';
+import { range } from '../support/ledger/bench.ts';
+import {
+  beat,
+  crash,
+  draft,
+  endAsCancelled,
+  retryLater,
+  settleOne,
+  signalOf,
+  startOne,
+  strict,
+  succeed,
+} from '../support/ledger/drafts.ts';
+
+const lockJob = 'select 1 from job_queue where id = $1 for update';
+const LONG_AGO = '2000-01-01T00:00:00.000Z';
+
+describe('settling and reaping the same attempt', () => {
+  test.each(['settling', 'reaping'])('ends it once; first is %s', async (first) => {
+    const { ledger, other, barrier, sql, job: read } = await meet();
+    const job = await startOne(ledger, 'p1');
+    await sql('update processes set last_heartbeat_at = ?', [LONG_AGO]);
+    await barrier.hold(lockJob, [job.id]);
+    const closing = succeed(job, { signals: [signalOf(job)], jobs: [draft()] });
+    const settle = () => ledger.settle([closing]);
+    const reap = () => other.reap({ processId: 'p1', staleMs: 1000, closings: [crash(job)] });
+    const [settled, reaped] =
+      first === 'settling'
+        ? await together(barrier, settle, reap)
+        : (await together(barrier, reap, settle)).toReversed();
+    const verdicts = [settled, reaped].map((one) => one?.verdicts.get(job.id));
+    const won = first === 'settling';
+    expect(verdicts).toEqual(won ? ['settled', 'fenced'] : ['fenced', 'settled']);
+    expect((await read(job.id)).status).toBe(won ? 'succeeded' : 'queued');
+    expect(await ledger.attempts([job.id])).toHaveLength(1);
+    expect(await ledger.signals({ limit: 10 })).toHaveLength(won ? 1 : 0);
+    expect(await ledger.processes()).toEqual([]);
+  });
+
+  test('twice at once writes it once', async () => {
+    const { ledger, other, barrier } = await meet();
+    const job = await startOne(ledger, 'p1');
+    const closing = succeed(job, { signals: [signalOf(job)], jobs: [draft()] });
+    await barrier.hold(lockJob, [job.id]);
+    const answers = await together(
+      barrier,
+      () => ledger.settle([closing]),
+      () => other.settle([closing]),
+    );
+    expect(answers.map(({ verdicts }) => verdicts.get(job.id))).toEqual(['settled', 'settled']);
+    expect((await ledger.counts()).ready).toBe(1);
+    expect(await ledger.attempts([job.id])).toHaveLength(1);
+    expect(await ledger.signals({ limit: 10 })).toHaveLength(1);
+  });
+});
+
+describe('two that reap', () => {
+  test('the same process: its work is given back once', async () => {
+    const { ledger, other, barrier, sql, job: read } = await meet();
+    const job = await startOne(ledger, 'p1');
+    await sql('update processes set last_heartbeat_at = ?', [LONG_AGO]);
+    await barrier.hold('select 1 from processes for update');
+    const reap = { processId: 'p1', staleMs: 1000, closings: [crash(job, true)] };
+    await together(
+      barrier,
+      () => ledger.reap(reap),
+      () => other.reap(reap),
+    );
+    expect(await read(job.id)).toMatchObject({ status: 'queued', attempt: 2, crashCount: 1 });
+    expect(await ledger.attempts([job.id])).toHaveLength(1);
+    expect(await ledger.processes()).toEqual([]);
+  });
+});
+
+describe('a heartbeat that meets a reaper', () => {
+  test('and comes first saves the process', async () => {
+    const { ledger, other, barrier, sql, job: read } = await meet();
+    const job = await startOne(ledger, 'p1');
+    await sql('update processes set last_heartbeat_at = ?', [LONG_AGO]);
+    await barrier.hold('select 1 from processes for update');
+    const [answer, reaped] = await together(
+      barrier,
+      () => ledger.heartbeat(beat('p1')),
+      () => other.reap({ processId: 'p1', staleMs: 1000, closings: [crash(job)] }),
+    );
+    expect(answer).toMatchObject({ known: true, running: [{ jobId: job.id }] });
+    expect([...reaped.verdicts.values()]).toEqual(['fenced']);
+    expect((await read(job.id)).status).toBe('running');
+  });
+
+  test('and comes second learns that its claims are lost', async () => {
+    const { ledger, other, barrier, sql, job: read } = await meet();
+    const job = await startOne(ledger, 'p1');
+    await sql('update processes set last_heartbeat_at = ?', [LONG_AGO]);
+    await barrier.hold('select 1 from processes for update');
+    const [reaped, answer] = await together(
+      barrier,
+      () => other.reap({ processId: 'p1', staleMs: 1000, closings: [crash(job)] }),
+      () => ledger.heartbeat(beat('p1')),
+    );
+    expect([...reaped.verdicts.values()]).toEqual(['settled']);
+    expect(answer).toEqual({ known: false, running: [] });
+    expect((await read(job.id)).status).toBe('queued');
+    expect(await ledger.processes()).toHaveLength(1);
+  });
+});
+
+describe('cancelling what is being settled', () => {
+  test.each(['cancelling', 'settling'])('a success stays one; first is %s', async (first) => {
+    const { ledger, other, barrier, job: read } = await meet();
+    const job = await startOne(ledger, 'p1');
+    await barrier.hold(lockJob, [job.id]);
+    const cancel = () => other.cancel(job.id);
+    const settle = () => settleOne(ledger, succeed(job));
+    if (first === 'cancelling') {
+      expect(await together(barrier, cancel, settle)).toEqual(['requested', 'settled']);
+    } else expect(await together(barrier, settle, cancel)).toEqual(['settled', 'terminal']);
+    expect((await read(job.id)).status).toBe('succeeded');
+  });
+
+  test('a retry that comes second is not made', async () => {
+    const { ledger, other, barrier, job: read } = await meet();
+    const job = await startOne(ledger, 'p1');
+    await barrier.hold(lockJob, [job.id]);
+    const answers = await together(
+      barrier,
+      () => other.cancel(job.id),
+      () => settleOne(ledger, retryLater(job)),
+    );
+    expect(answers).toEqual(['requested', 'cancelled']);
+    expect(await settleOne(ledger, endAsCancelled(job))).toBe('settled');
+    expect((await read(job.id)).status).toBe('cancelled');
+  });
+
+  test('a retry that comes first is cancelled before it starts', async () => {
+    const { ledger, other, barrier, job: read } = await meet();
+    const job = await startOne(ledger, 'p1');
+    await barrier.hold(lockJob, [job.id]);
+    const answers = await together(
+      barrier,
+      () => settleOne(ledger, retryLater(job)),
+      () => other.cancel(job.id),
+    );
+    expect(answers).toEqual(['settled', 'cancelled']);
+    expect((await read(job.id)).status).toBe('cancelled');
+  });
+});
+
+describe('two changes of one state', () => {
+  test.each(['there', 'new'])('are both in it when it is %s', async (how) => {
+    const { ledger, other, barrier } = await meet();
+    if (how === 'there') {
+      const job = await startOne(ledger, 'p1');
+      await settleOne(ledger, succeed(job, { state: { kind: 'merge', value: '{"old":0}' } }));
+      await barrier.hold('select 1 from plugin_state for update');
+    } else {
+      await barrier.hold(`insert into plugin_state values ('echo', '{"other":1}', '')`);
+    }
+    const [a, b] = [await startOne(ledger, 'p1'), await startOne(other, 'p2')];
+    await together(
+      barrier,
+      () => settleOne(ledger, succeed(a, { state: { kind: 'merge', value: '{"a":1}' } })),
+      () => settleOne(other, succeed(b, { state: { kind: 'merge', value: '{"b":2}' } })),
+    );
+    const old = how === 'there' ? { old: 0 } : {};
+    expect(JSON.parse(await ledger.state('echo'))).toEqual({ ...old, a: 1, b: 2 });
+  });
+
+  test('that are facts have numbers of their own', async () => {
+    const { ledger, other, barrier } = await meet();
+    const jobs = [await startOne(ledger, 'p1', { plugin: 'a' }), await startOne(other, 'p2')];
+    const [a, b] = jobs;
+    if (a === undefined || b === undefined) throw new Error('two were started');
+    const state = { kind: 'snapshot', factType: 'f', mirror: true, value: '{}' } as const;
+    await barrier.hold('select 1 from storage_sequences for update');
+    await together(
+      barrier,
+      () => settleOne(ledger, succeed(a, { state })),
+      () => settleOne(other, succeed(b, { state })),
+    );
+    const seqs = [...(await ledger.facts('a', 9)), ...(await ledger.facts('echo', 9))];
+    expect(new Set(seqs.map(({ seq }) => seq))).toEqual(new Set([1, 2]));
+  });
+
+  test('that are facts, and keys of each other, do not lock each other out', async () => {
+    const { ledger, other, barrier } = await meet();
+    const state = { kind: 'snapshot', factType: 'f', mirror: true, value: '{}' } as const;
+    const a = await startOne(ledger, 'p1', { plugin: 'a', dedupe: strict('x') });
+    const b = await startOne(other, 'p2', { dedupe: strict('y') });
+    await barrier.hold('select 1 from storage_sequences for update');
+    const query = vi.spyOn(pg.Client.prototype, 'query');
+    onTestFinished(() => query.mockRestore());
+    await together(
+      barrier,
+      () => ledger.settle([succeed(a, { state, jobs: [draft({ dedupe: strict('y') })] })]),
+      () => other.settle([succeed(b, { state })]),
+    );
+    // Nobody had to be sacrificed, and so nobody began anew.
+    const rolledBack = query.mock.calls.filter(([text]) => text === 'rollback');
+    expect(rolledBack).toHaveLength(1);
+  });
+});
+
+describe('delayed jobs', () => {
+  test('are promoted once by two that promote', async () => {
+    const { ledger, other, sql } = await meet();
+    await ledger.enqueue({ jobs: range(50).map(() => draft()) });
+    await sql('update job_queue set next_retry_at = ?', [LONG_AGO]);
+    const answers = await Promise.all([ledger.promote(), other.promote(), ledger.promote()]);
+    expect(answers.reduce((sum, { promoted }) => sum + promoted, 0)).toBe(50);
+  });
+});

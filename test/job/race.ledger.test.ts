@@ -1,0 +1,262 @@
+/** Two that add and claim, from two connections, held at the place where they meet. */
+import { describe, expect, test } from 'vitest';
+import type { ClaimedJob } from '../../src/ledger/ledger.ts';
+import { meet, together, type Meeting } from '../support/ledger/barrier.ts';
+import { only, range } from '../support/ledger/bench.ts';
+import {
+  beat,
+  claimable,
+  claimAs,
+  draft,
+  request,
+  settleOne,
+  startOne,
+  strict,
+  succeed,
+} from '../support/ledger/drafts.ts';
+
+const LONG_AGO = '2000-01-01T00:00:00.000Z';
+
+describe('two that enqueue', () => {
+  test('with one key: one is added, the other is its duplicate', async () => {
+    const { ledger, other, barrier } = await meet();
+    await barrier.hold(`insert into job_dedupe values ('k', 'echo', 'handle', 'nobody', null)`);
+    const jobs = [draft({ dedupe: strict('k') }), draft({ dedupe: strict('k') })];
+    const answers = await together(
+      barrier,
+      () => ledger.enqueue({ jobs: jobs.slice(0, 1) }),
+      () => other.enqueue({ jobs: jobs.slice(1) }),
+    );
+    const added = answers.flat().filter(({ duplicateOf }) => duplicateOf === undefined);
+    const dropped = answers.flat().filter(({ duplicateOf }) => duplicateOf !== undefined);
+    expect(only(dropped).duplicateOf).toBe(only(added).jobId);
+    expect((await ledger.counts()).ready).toBe(1);
+  });
+
+  test('with one key whose time is over: one is added', async () => {
+    const { ledger, other, barrier, sql } = await meet();
+    await settleOne(ledger, succeed(await startOne(ledger, 'p1', { dedupe: strict('k') })));
+    await sql('update job_dedupe set blocks_until = ?', [LONG_AGO]);
+    await barrier.hold('select 1 from job_dedupe for update');
+    const answers = await together(
+      barrier,
+      () => ledger.enqueue({ jobs: [draft({ dedupe: strict('k') })] }),
+      () => other.enqueue({ jobs: [draft({ dedupe: strict('k') })] }),
+    );
+    const dropped = answers.flat().filter(({ duplicateOf }) => duplicateOf !== undefined);
+    expect(dropped).toHaveLength(1);
+    expect((await ledger.counts()).ready).toBe(1);
+  });
+
+  test('the same job: it is there once and holds its key once', async () => {
+    const { ledger, other, barrier } = await meet();
+    await barrier.hold(`insert into job_dedupe values ('k', 'echo', 'handle', 'nobody', null)`);
+    const jobs = [draft({ dedupe: strict('k') })];
+    const ask = [() => ledger.enqueue({ jobs }), () => other.enqueue({ jobs })] as const;
+    expect((await together(barrier, ...ask)).flat()).toEqual(
+      range(2).map(() => ({ jobId: jobs[0]?.id })),
+    );
+    expect((await ledger.counts()).ready).toBe(1);
+  });
+
+  test('a job that has come and gone while it was asked for again leaves its key as it is', async () => {
+    const { ledger, barrier, sql } = await meet();
+    const wanted = draft({ dedupe: strict('k') });
+    await barrier.hold(`insert into job_dedupe values ('k', 'echo', 'handle', $1, $2)`, [
+      wanted.id,
+      '2999-01-01T00:00:00.000Z',
+    ]);
+    const asking = ledger.enqueue({ jobs: [wanted] });
+    await barrier.untilWaiting(1);
+    await barrier.lift('commit');
+    expect(await asking).toEqual([{ jobId: wanted.id }]);
+    expect(await sql('select blocks_until from job_dedupe')).toEqual([
+      { blocks_until: '2999-01-01T00:00:00.000Z' },
+    ]);
+  });
+
+  test('the same keys in other orders do not lock each other out', async () => {
+    const { ledger, other } = await meet();
+    for (let round = 0; round < 20; round += 1) {
+      const keys = range(10).map((index) => `${round} ${index}`);
+      const [one, two] = await Promise.all([
+        ledger.enqueue({ jobs: keys.map((key) => draft({ dedupe: strict(key) })) }),
+        other.enqueue({ jobs: keys.toReversed().map((key) => draft({ dedupe: strict(key) })) }),
+      ]);
+      const added = [...one, ...two].filter(({ duplicateOf }) => duplicateOf === undefined);
+      expect(added).toHaveLength(10);
+    }
+  });
+});
+
+describe('two that add to a queue with a limit', () => {
+  const queueLimit = { most: 3, tenant: 'acme' };
+
+  test('and the last free place: one has it, the other is refused', async () => {
+    const { ledger, other, barrier } = await meet();
+    await ledger.enqueue({ jobs: [draft(), draft({ due: { inMs: 60_000 } })] });
+    await barrier.holdQueue();
+    const [one, two] = await together(
+      barrier,
+      () => outcomeOf(ledger.enqueue({ jobs: [draft()], queueLimit })),
+      () => outcomeOf(other.enqueue({ jobs: [draft()], queueLimit })),
+    );
+    expect([one, two].toSorted()).toEqual(['TENANT_LIMIT', 'added']);
+    expect((await ledger.counts()).ready).toBe(2);
+  });
+
+  test('a batch that does not fit adds nothing', async () => {
+    const { ledger } = await meet();
+    const jobs = range(4).map(() => draft());
+    expect(await outcomeOf(ledger.enqueue({ jobs, queueLimit }))).toBe('TENANT_LIMIT');
+    expect((await ledger.counts()).ready).toBe(0);
+    expect(await outcomeOf(ledger.enqueue({ jobs: jobs.slice(1), queueLimit }))).toBe('added');
+  });
+});
+
+async function outcomeOf(adding: Promise<unknown>): Promise<string> {
+  return adding.then(
+    () => 'added',
+    (error: { readonly code: string }) => error.code,
+  );
+}
+
+describe('a key that is pruned while it is taken again', () => {
+  test('is still held afterwards', async () => {
+    const { ledger, other, barrier, sql } = await meet();
+    await settleOne(ledger, succeed(await startOne(ledger, 'p1', { dedupe: strict('k') })));
+    await sql('update job_dedupe set blocks_until = ?', [LONG_AGO]);
+    // Somebody adds the same job: the enqueue has taken its key and waits for that.
+    const next = draft({ dedupe: strict('k') });
+    const columns = `id, plugin, command, status, submitted_by, actor, created_at, ready_at,
+      root_job_id, idempotency_key`;
+    await barrier.hold(
+      `insert into job_queue (${columns}) values ($1, '', '', 'queued', '', '', '', '', '', '')`,
+      [next.id],
+    );
+    const taking = ledger.enqueue({ jobs: [next] });
+    await barrier.untilWaiting(1);
+    const pruned = await other.prune({ what: 'dedupe', olderThanMs: 0, limit: 10 });
+    await barrier.lift();
+    expect(await taking).toEqual([{ jobId: next.id }]);
+    expect(pruned).toBe(0);
+    const again = await other.enqueue({ jobs: [draft({ dedupe: strict('k') })] });
+    expect(only(again).duplicateOf).toBe(next.id);
+  });
+});
+
+describe('two that claim', () => {
+  async function race(
+    { ledger, other, barrier }: Meeting,
+    given: Parameters<typeof claimAs>[2] = {},
+  ): Promise<[ClaimedJob[], ClaimedJob[]]> {
+    await Promise.all([ledger.heartbeat(beat('p1')), other.heartbeat(beat('p2'))]);
+    await barrier.holdClaims();
+    return together(
+      barrier,
+      () => ledger.claim(request('p1', given)),
+      () => other.claim(request('p2', given)),
+    );
+  }
+
+  test('the only job: one has it', async () => {
+    const meeting = await meet();
+    await meeting.ledger.enqueue({ jobs: [draft()] });
+    const claimed = (await race(meeting)).flat();
+    expect(claimed).toHaveLength(1);
+  });
+
+  test('the last free place of a plugin: one has it', async () => {
+    const meeting = await meet();
+    await meeting.ledger.enqueue({ jobs: range(10).map(() => draft()) });
+    const plugins = [claimable('echo', { parallelism: 3 })];
+    await claimAs(meeting.ledger, 'p1', { plugins, slots: 2 });
+    expect((await race(meeting, { plugins })).flat()).toHaveLength(1);
+  });
+
+  test('two jobs of one key: one runs', async () => {
+    const meeting = await meet();
+    const dedupe = { key: 'k', ttlMs: 0, blockInFlight: false };
+    await meeting.ledger.enqueue({ jobs: [draft({ dedupe }), draft({ dedupe })] });
+    expect((await race(meeting)).flat()).toHaveLength(1);
+  });
+
+  test('many jobs: each has its own, and all that there are', async () => {
+    const meeting = await meet();
+    await meeting.ledger.enqueue({ jobs: range(30).map(() => draft()) });
+    const [one, two] = await race(meeting, { slots: 15 });
+    expect([one.length, two.length]).toEqual([15, 15]);
+    expect(new Set([...one, ...two].map(({ id }) => id)).size).toBe(30);
+  });
+
+  test('while one of them settles in the same commit: no place is given twice', async () => {
+    const { ledger, other, barrier } = await meet();
+    await ledger.enqueue({ jobs: range(5).map(() => draft()) });
+    const plugins = [claimable('echo', { parallelism: 1 })];
+    const job = only(await claimAs(ledger, 'p1', { plugins }));
+    await other.heartbeat(beat('p2'));
+    await barrier.holdClaims();
+    const [settled, claimed] = await together(
+      barrier,
+      () => ledger.settle([succeed(job)], request('p1', { plugins })),
+      () => other.claim(request('p2', { plugins })),
+    );
+    expect([...settled.claimed, ...claimed]).toHaveLength(1);
+  });
+});
+
+describe('who waits for a job', () => {
+  test('does not make it wait: a claim in that moment does not pass it over', async () => {
+    const { ledger, other, barrier, sql } = await meet();
+    const [older, younger] = [draft(), draft({ plugin: 'two' })];
+    await ledger.enqueue({ jobs: [older, younger] });
+    await ledger.heartbeat(beat('p1'));
+    // Holds it between its write and its commit.
+    await sql(`create function stop_here() returns trigger language plpgsql as
+      'begin perform pg_advisory_xact_lock(7); return null; end'`);
+    await sql(`create trigger stop_here after update of awaited_by on job_queue
+      for each row execute function stop_here()`);
+    await barrier.hold('select pg_advisory_xact_lock(7)');
+    const plugins = [claimable('echo'), claimable('two')];
+    const [, claimed] = await together(
+      barrier,
+      () => other.awaitEnd('job', older.id),
+      () => ledger.claim(request('p1', { plugins, slots: 1 })),
+    );
+    expect(only(claimed).id).toBe(older.id);
+  });
+
+  test('and finds it locked keeps nobody from claiming', async () => {
+    const { ledger, other, barrier, job } = await meet();
+    const running = await startOne(ledger, 'p1');
+    const next = draft();
+    await ledger.enqueue({ jobs: [next] });
+    await barrier.hold('select 1 from job_queue where id = $1 for update', [running.id]);
+    const waiting = other.awaitEnd('job', running.id);
+    await barrier.untilWaiting(1);
+    expect(only(await ledger.claim(request('p1'))).id).toBe(next.id);
+    await barrier.lift();
+    await waiting;
+    expect((await job(running.id)).awaitedBy).toBe(other.listener);
+  });
+});
+
+describe('a process that claims while it is reaped', () => {
+  test.each(['the claim', 'the reaping'])(
+    'never runs without being known; first is %s',
+    async (first) => {
+      const { ledger, other, barrier, sql } = await meet();
+      await ledger.enqueue({ jobs: [draft()] });
+      await ledger.heartbeat(beat('p1'));
+      await sql('update processes set last_heartbeat_at = ?', [LONG_AGO]);
+      await barrier.holdClaims();
+      const claim = () => ledger.claim(request('p1'));
+      const reap = () => other.reap({ processId: 'p1', staleMs: 1000, closings: [] });
+      if (first === 'the claim') await together(barrier, claim, reap);
+      else await together(barrier, reap, claim);
+      const running = await ledger.jobs({ status: ['running'], limit: 10 });
+      const known = await ledger.processes();
+      expect([running.length, known.length]).toEqual(first === 'the claim' ? [1, 1] : [0, 0]);
+    },
+  );
+});

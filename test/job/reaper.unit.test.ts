@@ -1,0 +1,63 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { Log } from '../../src/base/log.ts';
+import { makeReaper, type Reaper, type ReaperOptions } from '../../src/job/reaper.service.ts';
+import type { Ledger, Orphan } from '../../src/ledger/ledger.ts';
+
+const EVERY_MS = 100;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Two others are dead; whether this process may say so can change between any two of its steps. */
+function makeJudge(mayJudge: () => boolean): { reaper: Reaper; reaped: string[] } {
+  const reaped: string[] = [];
+  const dead = (processId: string): Orphan => ({ processId, jobs: [], directives: [] });
+  const ledger = {
+    orphans: () => Promise.resolve([dead('one'), dead('two')]),
+    reap: ({ processId }: { readonly processId: string }) => {
+      reaped.push(processId);
+      return Promise.resolve({ verdicts: new Map() });
+    },
+    expiredClaims: () => Promise.resolve([]),
+    livePlugins: () => Promise.resolve([]),
+    unrunnable: () => Promise.resolve([]),
+  } as unknown as Ledger;
+  const rules = { reapAfterMs: 1000, runnerGraceMs: 1000 };
+  const reaper = makeReaper({
+    ledger,
+    processId: 'me',
+    everyMs: () => EVERY_MS,
+    rules: () => rules as ReturnType<ReaperOptions['rules']>,
+    mayJudge,
+    onReaped: () => undefined,
+    onDeath: () => Promise.resolve(),
+    log: { error: () => undefined } as unknown as Log,
+  });
+  return { reaper, reaped };
+}
+
+test.for([
+  { times: Infinity, reaped: ['one', 'two'] },
+  // The answer came after a standstill of the database, in which everybody fell silent.
+  { times: 1, reaped: [] },
+  { times: 2, reaped: ['one'] },
+  { times: 0, reaped: [] },
+])('who may judge $times times reaps $reaped', async ({ times, reaped }) => {
+  let asked = 0;
+  const judge = makeJudge(() => (asked += 1) <= times);
+  await judge.reaper.start();
+  // The first round comes at once.
+  await vi.advanceTimersByTimeAsync(EVERY_MS - 1);
+  await judge.reaper.stop();
+  expect(judge.reaped).toEqual(reaped);
+});
+
+test('what is proven dead needs no judge', async () => {
+  const { reaper, reaped } = makeJudge(() => false);
+  await reaper.recover();
+  expect(reaped).toEqual(['one', 'two']);
+});

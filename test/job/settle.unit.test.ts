@@ -1,0 +1,258 @@
+/** The settler alone: what it offers to a ledger that answers as the test wants. */
+import { expect, test } from 'vitest';
+import { DuctileError } from '../../src/base/errors.ts';
+import { limits } from '../../src/base/limits.ts';
+import { makeLogger } from '../../src/base/log.ts';
+import { makeSettler, timed } from '../../src/job/settle.service.ts';
+import type { AttemptReport } from '../../src/job/attempt.ts';
+import { endSucceeded } from '../../src/job/outcome.ts';
+import type {
+  ClaimRequest,
+  Closing,
+  Ledger,
+  Settlement,
+  Verdict,
+} from '../../src/ledger/ledger.ts';
+import { noNews, type AdvancementFailure } from '../../src/pipeline/run/types.ts';
+import { makeClaimed } from '../support/claimed.ts';
+
+const claim: ClaimRequest = { processId: 'me', token: 't', slots: 1, plugins: [] };
+
+const report: AttemptReport = {
+  status: 'succeeded',
+  cause: 'ok',
+  error: null,
+  result: '{"status":"ok"}',
+  stderr: 'said',
+  stderrTruncated: false,
+  exitCode: 0,
+  signal: null,
+  pid: 42,
+  queueMs: 1,
+  spawnMs: 2,
+  runMs: 3,
+  cpuMs: 4,
+  memoryPeakBytes: 5,
+  settleMs: 4,
+};
+
+/** A success with consequences, none of which may be left when it is not taken as one. */
+function success(id: string, branchId: string | null = null): Closing {
+  const job = makeClaimed({ id, branchId, attempt: 3 });
+  return {
+    job,
+    claimToken: job.claimToken,
+    report,
+    ending: endSucceeded(job),
+    state: { kind: 'merge', value: '{}' },
+    signals: [],
+    jobs: [{ id: `${id}-next` } as Closing['jobs'][number]],
+    ...(branchId === null ? {} : { arrival: { kind: 'done', events: [], result: null } }),
+  };
+}
+
+type Answer = Error | Readonly<Record<string, Verdict>>;
+
+/** Answers one offer after the other; all that are not spoken of are settled. */
+function makeWorld(...answers: readonly Answer[]) {
+  const offers: (readonly Closing[])[] = [];
+  const claims: (ClaimRequest | undefined)[] = [];
+  const lines: Record<string, unknown>[] = [];
+  const left = [...answers];
+  const settle: Ledger['settle'] = async (closings, asked) => {
+    offers.push(closings);
+    claims.push(asked);
+    const answer = left.shift() ?? {};
+    if (answer instanceof Error) throw answer;
+    return toSettlement(closings, answer, asked);
+  };
+  const write = (line: string): unknown => lines.push(JSON.parse(line) as Record<string, unknown>);
+  const log = makeLogger({ level: 'warn', format: 'json', destination: { write } });
+  const rules = { targetsOf: () => [], hopsMax: 9, dedupeTtlMs: 1000 };
+  const settler = makeSettler({ settle } as Ledger, () => rules, log);
+  return { settler, offers, claims, lines };
+}
+
+function toSettlement(
+  closings: readonly Closing[],
+  verdicts: Readonly<Record<string, Verdict>>,
+  asked: ClaimRequest | undefined,
+): Settlement {
+  return {
+    verdicts: new Map(closings.map(({ job }) => [job.id, verdicts[job.id] ?? 'settled'])),
+    enqueued: closings.map(({ job }) => ({ jobId: `of ${job.id}` })),
+    claimed: asked === undefined ? [] : [makeClaimed({ id: 'claimed' })],
+    news: { ...noNews, failures: closings.map(({ job }) => toFailure(job.id)) },
+  };
+}
+
+function toFailure(branchId: string): AdvancementFailure {
+  return { branchId, error: 'failed' };
+}
+
+const idsOf = (closings: readonly Closing[]): string[] => closings.map(({ job }) => job.id);
+
+test('what the ledger takes is told as it was taken, and with it what was claimed', async () => {
+  const { settler, offers, claims } = makeWorld();
+  const closings = [success('a'), success('b')];
+  const settled = await settler.settle(closings, claim);
+  expect(offers).toEqual([closings]);
+  expect(claims).toEqual([claim]);
+  expect(settled.written).toEqual(closings);
+  expect(idsOf(settled.written)).toEqual(['a', 'b']);
+  expect(settled.claimed.map(({ id }) => id)).toEqual(['claimed']);
+});
+
+test('a result that came too late is told to people, and not offered again', async () => {
+  const { settler, offers, lines } = makeWorld({ a: 'fenced' });
+  const settled = await settler.settle([success('a'), success('b')]);
+  expect(offers).toHaveLength(1);
+  expect(idsOf(settled.written)).toEqual(['b']);
+  expect(lines).toEqual([
+    expect.objectContaining({ level: 'warn', job_id: 'a', attempt: 3, ended: 'ok' }),
+  ]);
+});
+
+test('one that was asked to stop ends as cancelled, with its story and without consequences', async () => {
+  const { settler, offers, claims, lines } = makeWorld({ a: 'cancelled', c: 'cancelled' });
+  const last = { ...success('c'), report: { ...report, error: 'its own' } };
+  const settled = await settler.settle([success('a', 'run.1'), success('b'), last], claim);
+  expect(claims).toEqual([claim, undefined]);
+  const [, again = []] = offers;
+  expect(again).toMatchObject([
+    {
+      claimToken: 'token',
+      report: {
+        ...report,
+        status: 'cancelled',
+        cause: 'cancelled',
+        error: 'cancelled while it ran',
+      },
+      ending: { status: 'cancelled' },
+      signals: [],
+      jobs: [],
+      arrival: { kind: 'failed', reason: 'cancelled', error: 'cancelled while it ran' },
+    },
+    { report: { error: 'its own' } },
+  ]);
+  expect(again.map((one) => 'state' in one)).toEqual([false, false]);
+  expect([...settled.verdicts.values()]).toEqual(['settled', 'settled', 'settled']);
+  expect(idsOf(settled.written)).toEqual(['b', 'a', 'c']);
+  expect(settled.enqueued.map(({ jobId }) => jobId)).toEqual(
+    ['a', 'b', 'c', 'a', 'c'].map((id) => `of ${id}`),
+  );
+  expect(settled.claimed.map(({ id }) => id)).toEqual(['claimed']);
+  expect(settled.news.failures).toEqual(['a', 'b', 'c', 'a', 'c'].map(toFailure));
+  expect(lines).toEqual([]);
+});
+
+test('one whose state would be too large fails for good, and is told of as dead', async () => {
+  const { settler, offers } = makeWorld({ a: 'oversize' });
+  await settler.settle([success('a', 'run.1')]);
+  expect(offers[1]).toMatchObject([
+    {
+      report: {
+        ...report,
+        status: 'failed',
+        cause: 'state_too_large',
+        error: expect.stringContaining(String(limits.stateBytesMax)) as unknown,
+      },
+      ending: { status: 'failed', reason: 'state_too_large', retryCount: 1, delayMs: 0 },
+      signals: [{ type: 'job.dead', subjectId: 'a' }],
+      jobs: [],
+      arrival: { kind: 'failed' },
+    },
+  ]);
+  expect(offers[1]?.[0]).not.toHaveProperty('state');
+});
+
+test('one that was asked to stop as well ends as cancelled after all', async () => {
+  const { settler, offers, lines } = makeWorld({ a: 'oversize', b: 'fenced' }, { a: 'cancelled' });
+  const settled = await settler.settle([success('a'), success('b')]);
+  expect(offers.map(([one]) => one?.ending.status)).toEqual(['succeeded', 'failed', 'cancelled']);
+  expect(offers[2]).toMatchObject([{ report: { pid: 42, stderr: 'said' }, signals: [] }]);
+  expect([...settled.verdicts]).toEqual([
+    ['a', 'settled'],
+    ['b', 'fenced'],
+  ]);
+  expect(lines).toHaveLength(1);
+});
+
+const refused = new Error('cannot be stored');
+const away = new DuctileError('LEDGER_UNAVAILABLE', 'away');
+
+test('of a batch that cannot be stored each is offered alone, and only the bad one fails', async () => {
+  const { settler, offers, claims, lines } = makeWorld(refused, {}, refused, {}, {});
+  const settled = await settler.settle([success('a'), success('b'), success('c')], claim);
+  expect(offers.map(idsOf)).toEqual([['a', 'b', 'c'], ['a'], ['b'], ['b'], ['c']]);
+  expect(claims.slice(1)).toEqual([undefined, undefined, undefined, undefined]);
+  expect(offers[3]?.[0]).toEqual({
+    job: success('b').job,
+    claimToken: 'token',
+    report: {
+      status: 'failed',
+      cause: 'settle_error',
+      error: 'the result could not be recorded: cannot be stored',
+      result: null,
+      stderr: null,
+      stderrTruncated: false,
+      exitCode: 0,
+      signal: null,
+      pid: 42,
+      queueMs: 1,
+      spawnMs: 2,
+      runMs: 3,
+      cpuMs: 4,
+      memoryPeakBytes: 5,
+      settleMs: null,
+    },
+    ending: expect.objectContaining({ status: 'failed', reason: 'settle_error' }) as unknown,
+    signals: [expect.objectContaining({ type: 'job.dead' })],
+    jobs: [],
+    runs: [],
+  });
+  expect(idsOf(settled.written)).toEqual(['a', 'b', 'c']);
+  expect(settled.written[1]?.ending.status).toBe('failed');
+  expect(settled).toMatchObject({
+    claimed: [],
+    news: { failures: ['a', 'b', 'c'].map(toFailure) },
+  });
+  expect(settled.enqueued).toHaveLength(3);
+  expect(lines).toEqual([
+    expect.objectContaining({ level: 'error', job_id: 'b', error: 'cannot be stored' }),
+  ]);
+});
+
+test('one that cannot be stored in any form holds up no other, and has no verdict', async () => {
+  const { settler } = makeWorld(refused, refused, refused, {});
+  const settled = await settler.settle([success('a'), success('b')]);
+  expect([...settled.verdicts]).toEqual([['b', 'settled']]);
+  expect(idsOf(settled.written)).toEqual(['b']);
+});
+
+test('a ledger that is away is nobody’s fault: everything is asked again later', async () => {
+  const whole = makeWorld(away);
+  await expect(whole.settler.settle([success('a')], claim)).rejects.toBe(away);
+  expect(whole.offers).toHaveLength(1);
+  const alone = makeWorld(refused, {}, away);
+  await expect(alone.settler.settle([success('a'), success('b')])).rejects.toBe(away);
+  expect(alone.offers).toHaveLength(3);
+});
+
+test('a claim alone that fails is told as it is', async () => {
+  const { settler, offers } = makeWorld(refused);
+  await expect(settler.settle([], claim)).rejects.toBe(refused);
+  expect(offers).toHaveLength(1);
+});
+
+test('how long a commit took is told, of those that came to an end', async () => {
+  const told: number[] = [];
+  const { settler } = makeWorld({}, away);
+  const watched = timed(settler, (ms) => told.push(ms));
+  const began = performance.now();
+  expect(idsOf((await watched.settle([success('a')], claim)).written)).toEqual(['a']);
+  await expect(watched.settle([success('a')])).rejects.toBe(away);
+  expect(told).toHaveLength(1);
+  expect(told[0]).toBeGreaterThanOrEqual(0);
+  expect(told[0]).toBeLessThanOrEqual(performance.now() - began);
+});

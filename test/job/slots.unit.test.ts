@@ -1,0 +1,126 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { Slots } from '../../src/job/slots.service.ts';
+import { makeTurns } from '../../src/job/fair-share.service.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Slots whose attempts take as long as they say. */
+function makeSlots(given: number | (() => number)): {
+  slots: Slots<number>;
+  begun: (readonly [ms: number, waitedMs: number])[];
+  back: number[];
+} {
+  const begun: (readonly [number, number])[] = [];
+  const back: number[] = [];
+  const slots = new Slots<number>({
+    turns: makeTurns(typeof given === 'function' ? given : () => given),
+    most: () => undefined,
+    run: (ms, waitedMs) => {
+      begun.push([ms, waitedMs]);
+      return new Promise((resolve) => setTimeout(resolve, ms));
+    },
+    giveBack: (held) => void back.push(...held),
+    onSpare: () => undefined,
+  });
+  return { slots, begun, back };
+}
+
+async function runOne(slots: Slots<number>, ms: number): Promise<void> {
+  slots.enter(ms);
+  await vi.advanceTimersByTimeAsync(ms);
+}
+
+test('hold no more than one each before anything is known', () => {
+  expect(makeSlots(4).slots.capacity).toBe(4);
+});
+
+test.each([
+  [1, 8],
+  [20, 8],
+  [40, 6],
+  [80, 5],
+  [200, 4],
+  [60_000, 4],
+])('of four whose attempts take %i ms, %i claims may be held', async (ms, capacity) => {
+  const { slots } = makeSlots(4);
+  await runOne(slots, ms);
+  expect(slots.capacity).toBe(capacity);
+});
+
+test('hold fewer when attempts become longer', async () => {
+  const { slots } = makeSlots(4);
+  await runOne(slots, 10);
+  expect(slots.capacity).toBe(8);
+  await runOne(slots, 10_000);
+  expect(slots.capacity).toBe(4);
+});
+
+test('begin what waits in its order, and say how long it waited', async () => {
+  const { slots, begun, back } = makeSlots(1);
+  for (const ms of [5, 7, 9]) slots.enter(ms);
+  expect(begun).toEqual([[5, 0]]);
+  await vi.advanceTimersByTimeAsync(30);
+  expect(begun).toEqual([
+    [5, 0],
+    [7, 5],
+    [9, 12],
+  ]);
+  expect(back).toEqual([]);
+});
+
+test('give back what has waited too long, each at its own time', async () => {
+  const { slots, begun, back } = makeSlots(1);
+  slots.enter(10_000);
+  slots.enter(1);
+  await vi.advanceTimersByTimeAsync(600);
+  slots.enter(2);
+  await vi.advanceTimersByTimeAsync(399);
+  expect(back).toEqual([]);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(back).toEqual([1]);
+  await vi.advanceTimersByTimeAsync(600);
+  expect(back).toEqual([1, 2]);
+  expect(vi.getTimerCount()).toBe(1);
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(begun).toEqual([[10_000, 0]]);
+});
+
+test('claim nothing ahead while what runs has no end, whatever ended before it', async () => {
+  const { slots, back } = makeSlots(2);
+  await runOne(slots, 5);
+  for (const ms of [60_000, 60_000]) slots.enter(ms);
+  expect(slots.capacity).toBe(4);
+  slots.enter(1);
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(back).toEqual([1]);
+  expect(slots.capacity).toBe(2);
+});
+
+test('let those go that are taken back', async () => {
+  const { slots, begun, back } = makeSlots(1);
+  for (const ms of [50, 1, 2, 3]) slots.enter(ms);
+  expect(slots.withdraw((ms) => ms % 2 === 1)).toEqual([1, 3]);
+  await vi.advanceTimersByTimeAsync(5000);
+  expect(begun.map(([ms]) => ms)).toEqual([50, 2]);
+  expect(back).toEqual([]);
+});
+
+test('more of them let those begin that wait, fewer let none begin', async () => {
+  let count = 1;
+  const { slots, begun } = makeSlots(() => count);
+  for (const ms of [100, 200, 300]) slots.enter(ms);
+  expect(begun).toHaveLength(1);
+  count = 2;
+  slots.fill();
+  expect(begun).toHaveLength(2);
+  count = 1;
+  await vi.advanceTimersByTimeAsync(100);
+  expect(begun).toHaveLength(2);
+  await vi.advanceTimersByTimeAsync(100);
+  expect(begun).toHaveLength(3);
+});

@@ -1,0 +1,37 @@
+import { expect, test } from 'vitest';
+import { makeSwitches } from '../../src/job/switches.service.ts';
+import type { PluginSwitch } from '../../src/directive/types.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+
+const mail: PluginSwitch = { plugin: 'mail', changedBy: 'ann', changedAt: '' };
+
+/** Questions to a ledger that the test answers, in whichever order. */
+function makeSlow() {
+  const answers: ((off: PluginSwitch[]) => void)[] = [];
+  const switchedOff = () => new Promise<PluginSwitch[]>((resolve) => answers.push(resolve));
+  return { switches: makeSwitches({ switchedOff } as unknown as Ledger), answers };
+}
+
+test('whoever asked sees what was true then, also while a later question is on its way', async () => {
+  const { switches, answers } = makeSlow();
+  const first = switches.refresh();
+  const second = switches.refresh();
+  answers[0]?.([mail]);
+  await first;
+  expect(switches.isOff('mail')).toBe(true);
+  answers[1]?.([]);
+  await second;
+  expect(switches.isOff('mail')).toBe(false);
+});
+
+test('an answer that comes after that to a later question is old', async () => {
+  const { switches, answers } = makeSlow();
+  const first = switches.refresh();
+  const second = switches.refresh();
+  answers[1]?.([mail]);
+  await second;
+  answers[0]?.([]);
+  await first;
+  expect(switches.isOff('mail')).toBe(true);
+  expect(switches.off).toEqual([mail]);
+});

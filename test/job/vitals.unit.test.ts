@@ -1,0 +1,179 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Log } from '../../src/base/log.ts';
+import type { Generation } from '../../src/engine/generation.ts';
+import { makeVitals } from '../../src/job/vitals.service.ts';
+import type { HeartbeatAnswer, Ledger } from '../../src/ledger/ledger.ts';
+import { schemaVersion } from '../../src/ledger/migrate.ts';
+import type { Host } from '../../src/plugin/process.ts';
+
+const heartbeatIntervalMs = 100;
+const reapAfterMs = 1000;
+const others = { self: 'me', staleMs: reapAfterMs };
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A process whose heartbeats are answered after a time that the test sets. */
+function makeProcess() {
+  const renewed: number[] = [];
+  const judged: unknown[] = [];
+  const answers = { afterMs: 0, known: true, schemaVersion };
+  const woken: number[] = [];
+  const ledger = {
+    kind: 'postgres',
+    heartbeat: async (): Promise<HeartbeatAnswer> => {
+      const { afterMs, ...answer } = answers;
+      await new Promise((resolve) => setTimeout(resolve, afterMs));
+      return { ...answer, running: [] };
+    },
+    orphans: (asked: object) => Promise.resolve((judged.push(asked), [])),
+    expiredClaims: () => Promise.resolve([]),
+    livePlugins: () => Promise.resolve([]),
+    unrunnable: () => Promise.resolve([]),
+  } as unknown as Ledger;
+  const log: Log = {
+    debug: () => {},
+    info: () => {},
+    warn: () => {},
+    error: () => {},
+    child: () => log,
+  } as unknown as Log;
+  const service = { heartbeatIntervalMs, reapAfterMs, maxWorkers: 1, runnerGraceMs: 1000 };
+  const generation = {
+    config: { service, file: '/etc/ductile/config.yaml', files: [] },
+    catalog: { plugins: new Map(), unloaded: new Map() },
+    rules: {},
+  };
+  const vitals = makeVitals({
+    processId: 'me',
+    version: '1',
+    current: () => generation as unknown as Generation,
+    ledger,
+    host: { rung: 'native', renew: (ms) => void renewed.push(ms) } as Host,
+    dispatcher: {
+      stopAll: () => {},
+      stopJob: () => {},
+      holds: () => true,
+      close: () => {},
+      wakeSurely: () => void woken.push(renewed.length),
+    },
+    onReaped: () => {},
+    onDeath: () => Promise.resolve(),
+    log,
+  });
+  return { vitals, renewed, judged, answers, woken };
+}
+
+describe('what a process may still run', () => {
+  test('is renewed for the time that the others wait, less one heartbeat', async () => {
+    const { vitals, renewed } = makeProcess();
+    const starting = vitals.heartbeat.start();
+    await vi.advanceTimersByTimeAsync(0);
+    await starting;
+    expect(renewed).toEqual([reapAfterMs - heartbeatIntervalMs]);
+    await vitals.heartbeat.stop();
+  });
+
+  test('counts from when the heartbeat was asked for, not from when it was answered', async () => {
+    const { vitals, renewed, answers } = makeProcess();
+    answers.afterMs = 300;
+    const starting = vitals.heartbeat.start();
+    await vi.advanceTimersByTimeAsync(300);
+    await starting;
+    expect(renewed).toEqual([reapAfterMs - heartbeatIntervalMs - 300]);
+    // By then somebody else may have it.
+    answers.afterMs = 5000;
+    await vi.advanceTimersByTimeAsync(heartbeatIntervalMs + 5000);
+    expect(renewed).toHaveLength(1);
+    answers.afterMs = 0;
+    await vi.advanceTimersByTimeAsync(heartbeatIntervalMs + 1);
+    expect(renewed).toHaveLength(2);
+    await vitals.heartbeat.stop();
+  });
+});
+
+describe('what a process claims', () => {
+  test('may be started for as long as it is believed to live', async () => {
+    const { vitals, answers, woken } = makeProcess();
+    expect(vitals.mayStart()).toBe(false);
+    const starting = vitals.heartbeat.start();
+    await vi.advanceTimersByTimeAsync(0);
+    await starting;
+    expect(vitals.mayStart()).toBe(true);
+    expect(woken).toEqual([1]);
+    answers.afterMs = 5000;
+    await vi.advanceTimersByTimeAsync(reapAfterMs - heartbeatIntervalMs - 1);
+    expect(vitals.mayStart()).toBe(true);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(vitals.mayStart()).toBe(false);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(vitals.mayStart()).toBe(false);
+    expect(woken).toEqual([1]);
+    const stopping = vitals.heartbeat.stop();
+    await vi.advanceTimersByTimeAsync(5000);
+    await stopping;
+  });
+
+  test('is looked for at once when it is heard again, and not with every heartbeat', async () => {
+    const { vitals, renewed, answers, woken } = makeProcess();
+    const starting = vitals.heartbeat.start();
+    await vi.advanceTimersByTimeAsync(0);
+    await starting;
+    await vi.advanceTimersByTimeAsync(3 * heartbeatIntervalMs);
+    expect(renewed.length).toBeGreaterThan(2);
+    expect(woken).toEqual([1]);
+    answers.afterMs = 5000;
+    await vi.advanceTimersByTimeAsync(5000);
+    answers.afterMs = 0;
+    await vi.advanceTimersByTimeAsync(2 * heartbeatIntervalMs + 1);
+    expect(vitals.mayStart()).toBe(true);
+    expect(woken).toHaveLength(2);
+    await vitals.heartbeat.stop();
+  });
+});
+
+describe('a process that was well for as long as it waits for others', () => {
+  test('judges them, and not again right after a heartbeat that came late', async () => {
+    const { vitals, judged, answers } = makeProcess();
+    const starting = vitals.heartbeat.start();
+    await vi.advanceTimersByTimeAsync(0);
+    await starting;
+    await vitals.reaper.start();
+    await vi.advanceTimersByTimeAsync(reapAfterMs - heartbeatIntervalMs);
+    expect(judged).toEqual([]);
+    await vi.advanceTimersByTimeAsync(2 * heartbeatIntervalMs);
+    expect(judged).toContainEqual(others);
+    // The database stood still for everybody: whoever is first must not take the others for dead.
+    answers.afterMs = 5000;
+    await vi.advanceTimersByTimeAsync(5000);
+    answers.afterMs = 0;
+    await vi.advanceTimersByTimeAsync(heartbeatIntervalMs + 1);
+    judged.length = 0;
+    await vi.advanceTimersByTimeAsync(reapAfterMs - 2 * heartbeatIntervalMs);
+    expect(judged).toEqual([]);
+    await vi.advanceTimersByTimeAsync(3 * heartbeatIntervalMs);
+    expect(judged).toContainEqual(others);
+    await vitals.reaper.stop();
+    await vitals.heartbeat.stop();
+  });
+});
+
+test('a process is outgrown by a newer schema than its own, and by no other', async () => {
+  const { vitals, answers } = makeProcess();
+  const told: number[] = [];
+  void vitals.outgrown.then((version) => told.push(version));
+  const starting = vitals.heartbeat.start();
+  await vi.advanceTimersByTimeAsync(heartbeatIntervalMs);
+  await starting;
+  answers.schemaVersion = schemaVersion - 1;
+  await vi.advanceTimersByTimeAsync(heartbeatIntervalMs);
+  expect(told).toEqual([]);
+  answers.schemaVersion = schemaVersion + 1;
+  await vi.advanceTimersByTimeAsync(heartbeatIntervalMs);
+  expect(told).toEqual([schemaVersion + 1]);
+  await vitals.heartbeat.stop();
+});

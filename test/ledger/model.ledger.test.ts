@@ -1,0 +1,26 @@
+/** Random sequences of verbs against a model: the ledger answers as it ought to, each time. */
+import fc from 'fast-check';
+import { describe, onTestFinished, test } from 'vitest';
+import { openLedger } from '../../src/ledger/open.ts';
+import { actions, follow } from '../support/ledger/verb-sequence.ts';
+import { databases, makePlace, openRaw, type Kind } from '../support/ledger/bench.ts';
+
+const runs: Record<Kind, number> = { sqlite: 200, postgres: 40 };
+
+describe.each(databases)('any sequence of verbs on %s', (kind) => {
+  test('is answered as the model answers', { timeout: 180_000 }, async () => {
+    const place = await makePlace(kind);
+    const ledger = await openLedger(place);
+    const raw = openRaw(place);
+    onTestFinished(async () => {
+      await ledger.close();
+      await raw.close();
+    });
+    await fc.assert(
+      fc.asyncProperty(actions, async (sequence) => {
+        await follow({ ledger, raw }, sequence);
+      }),
+      { numRuns: runs[kind], seed: 1 },
+    );
+  });
+});

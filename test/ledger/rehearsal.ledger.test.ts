@@ -1,0 +1,39 @@
+/** A copy to try things out on: the ledger is only read, and what is under way in it stays there. */
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { openToLook } from '../../src/ledger/open-readonly.ts';
+import { copyForRehearsal } from '../../src/ledger/rehearsal.ts';
+import { task } from '../pipeline/graphs.ts';
+import { makeDirectory } from '../support/directory.ts';
+import { define, start } from '../support/ledger/runs.ts';
+import { databases, openBench } from '../support/ledger/bench.ts';
+import { claimAs, draft, succeed } from '../support/ledger/drafts.ts';
+
+describe.each(databases)('on %s', (kind) => {
+  test('history is copied, work is not, and the ledger is as it was', async () => {
+    const { ledger, place, dump } = await openBench(kind);
+    await ledger.enqueue({ jobs: [draft(), draft()] });
+    const claimed = await claimAs(ledger, 'p1', { slots: 1 });
+    await ledger.settle(claimed.map((job) => succeed(job)));
+    await start(ledger, await define(ledger, [task('a')]));
+    await ledger.setMeta('paused', '1');
+    const before = await dump();
+    const target = join(await makeDirectory(), 'copy.db');
+
+    expect(await copyForRehearsal(place, target)).toEqual({
+      jobs: 1,
+      runs: 0,
+      openJobs: 2,
+      openRuns: 1,
+    });
+    expect(await dump()).toEqual(before);
+
+    const copy = await openToLook({ kind: 'sqlite', path: target });
+    expect((await copy.jobs({ limit: 10 })).map(({ id }) => id)).toEqual(
+      claimed.map(({ id }) => id),
+    );
+    expect(await copy.runs({ limit: 10 })).toEqual([]);
+    expect([await copy.meta('paused'), await copy.check()]).toEqual(['0', []]);
+    await copy.close();
+  });
+});

@@ -1,0 +1,69 @@
+/** Runs that cannot even begin: on record, and over in the end, instead of only in a log. */
+import { describe, expect, test } from 'vitest';
+import { makeToken } from '../../src/base/ids.ts';
+import { task } from './graphs.ts';
+import { define, findRun, runOf, start } from '../support/ledger/runs.ts';
+import { databases, openBench } from '../support/ledger/bench.ts';
+import { beat } from '../support/ledger/drafts.ts';
+
+const triesMax = 2;
+
+describe.each(databases)('a run whose first step cannot be told, on %s', (kind) => {
+  /** A run of a definition that is gone. */
+  async function startLost() {
+    const bench = await openBench(kind);
+    const { ledger } = bench;
+    const graph = await define(ledger, [task('a')]);
+    const run = await start(ledger, { ...graph, hash: makeToken() });
+    await ledger.heartbeat(beat('p1'));
+    /** One try of an advancer, which fails as it does. */
+    const tryOnce = async () => {
+      await bench.sql('update run_branches set due_at = ?', ['2000-01-01T00:00:00.000Z']);
+      const token = makeToken();
+      const { branchIds } = await ledger.claimBranches({ processId: 'p1', token, limit: 1 });
+      expect(branchIds).toEqual([run.id]);
+      const held = { branchId: run.id, token };
+      const error = await ledger.advance(held).then(
+        () => 'no error',
+        (thrown: unknown) => String(thrown),
+      );
+      return await ledger.releaseBranch({ ...held, error, triesMax });
+    };
+    return { ...bench, run, graph, tryOnce };
+  }
+
+  test('says so from the beginning', async () => {
+    const { ledger, run } = await startLost();
+    expect((await findRun(ledger, run.id)).status).toBe('running');
+    const tries = await ledger.advancements(run.id, 10);
+    expect(tries).toMatchObject([{ error: expect.stringContaining('definition') }]);
+  });
+
+  test('halts with the reason when its tries are used up, and is told', async () => {
+    const { ledger, run, tryOnce } = await startLost();
+    const ended: string[] = [];
+    ledger.onEnds((ids) => ended.push(...(ids ?? [])));
+    await tryOnce();
+    expect((await findRun(ledger, run.id)).status).toBe('running');
+    await tryOnce();
+    expect(await findRun(ledger, run.id)).toMatchObject({
+      status: 'halted',
+      haltReason: 'advancement_retries_exhausted',
+      haltMessage: expect.stringContaining('definition'),
+      haltedAtStep: null,
+    });
+    expect(ended).toEqual([run.id]);
+    const [signal] = await ledger.signals({ type: 'run.halted', limit: 1 });
+    expect(JSON.parse(signal?.data ?? '')).toMatchObject({ run_id: run.id, halted_at_step: null });
+    expect(await ledger.advancements(run.id, 10)).toHaveLength(3);
+  });
+
+  test('does not keep those from beginning that came with it', async () => {
+    const { ledger } = await openBench(kind);
+    const graph = await define(ledger, [task('a')]);
+    const [lost, sound] = [runOf({ ...graph, hash: makeToken() }), runOf(graph)];
+    await ledger.startRuns({ jobs: [], runs: [lost, sound] });
+    expect((await ledger.job(sound.firstJobId))?.status).toBe('queued');
+    expect(await ledger.advancements(sound.id, 10)).toEqual([]);
+  });
+});

@@ -1,0 +1,64 @@
+/** Somebody changes a run in the moment in which it moves on, or two do, from two connections. */
+import { describe, expect, test } from 'vitest';
+import { task } from './graphs.ts';
+import { meet, together } from '../support/ledger/barrier.ts';
+import { ask, codesOf, direct } from '../support/ledger/run-directives.ts';
+import { carryOn, claimSteps, define, done, findRun, start } from '../support/ledger/runs.ts';
+import { only } from '../support/ledger/bench.ts';
+import { fail } from '../support/ledger/drafts.ts';
+
+const nodes = [task('a', { next: 'b' }), task('b')];
+
+describe('a run that is cancelled while its job ends', () => {
+  test('after that: what follows is there, and never starts', async () => {
+    const { ledger, other, barrier } = await meet();
+    const graph = await define(ledger, nodes);
+    const { id } = await start(ledger, graph);
+    const job = only(await claimSteps(ledger, graph));
+    await barrier.hold('select 1 from pipeline_runs for update');
+    const [settled] = await together(
+      barrier,
+      () => ledger.settle([done(job)]),
+      () => direct(other, id, { kind: 'run.cancel', runId: id }),
+    );
+    expect(settled.verdicts.get(job.id)).toBe('settled');
+    expect(await findRun(ledger, id)).toMatchObject({ status: 'cancelled' });
+    const jobs = await ledger.jobs({ limit: 9, order: 'oldest' });
+    expect(jobs.map(({ plugin, status }) => [plugin, status])).toEqual([
+      ['a', 'succeeded'],
+      ['b', 'cancelled'],
+    ]);
+    expect(await carryOn(ledger, graph)).toBe(0);
+  });
+
+  test('before that: nothing follows', async () => {
+    const { ledger, other, barrier } = await meet();
+    const graph = await define(ledger, nodes);
+    const { id } = await start(ledger, graph);
+    const job = only(await claimSteps(ledger, graph));
+    await barrier.hold('select 1 from pipeline_runs for update');
+    await together(
+      barrier,
+      () => direct(other, id, { kind: 'run.cancel', runId: id }),
+      () => ledger.settle([done(job)]),
+    );
+    expect(await findRun(ledger, id)).toMatchObject({ status: 'cancelled' });
+    expect(await ledger.jobs({ limit: 9 })).toHaveLength(1);
+    expect(await carryOn(ledger, graph)).toBe(0);
+  });
+});
+
+test('of two that revive one run, one does and the other hears of it', async () => {
+  const { ledger, other, barrier } = await meet();
+  const graph = await define(ledger, nodes);
+  const { id } = await start(ledger, graph);
+  await carryOn(ledger, graph, fail);
+  await barrier.hold(`select 1 from ledger_meta where key = 'epoch' for update`);
+  const answers = await together(
+    barrier,
+    () => ask(ledger, { of: id }),
+    () => ask(other, { of: id, from: 'a' }),
+  );
+  expect(codesOf(answers)).toEqual(['', 'RUN_REVIVED']);
+  expect(await carryOn(ledger, graph)).toBe(2);
+});

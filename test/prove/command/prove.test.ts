@@ -1,0 +1,104 @@
+/** `ductile prove`, as people use it: beside a server that runs, whose ledger and whose effects stay as they are. */
+import { readdirSync } from 'node:fs';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { cliHost } from '../../../src/app/cli-host.ts';
+import type { Proof } from '../../../src/operations/prover.ts';
+import { makeDirectory } from '../../support/directory.ts';
+import { run } from '../../support/fake-cli.ts';
+import { eventually, makePlace, type Database, type TestPlace } from '../../support/instance.ts';
+
+const noteAndAnswer = `#!/bin/sh
+cat >/dev/null
+echo done >> ../../notes
+echo '{"status":"ok","result":"noted","events":[{"type":"noted","payload":{"items":[1,2]}}]}'
+`;
+
+async function makeScene(database: Database = 'sqlite'): Promise<TestPlace> {
+  return await makePlace({
+    database,
+    plugins: { notes: { program: noteAndAnswer } },
+    pipelines: [
+      {
+        name: 'fan',
+        steps: [
+          { id: 'first', uses: 'notes' },
+          { id: 'each', foreach: 'payload.items', steps: [{ id: 'inner', uses: 'notes' }] },
+          { id: 'asked', approve: { message: 'go on?' } },
+          { id: 'later', wait: { delay: '1h' } },
+        ],
+      },
+    ],
+  });
+}
+
+const prove = async ({ directory }: TestPlace, ...argv: string[]) =>
+  await run(['prove', ...argv, '--config', directory], { host: { ...cliHost } });
+
+describe('with a server that runs', () => {
+  test(
+    'kills a copy of it, finds nothing lost, and changes nothing of the original',
+    { timeout: 180_000 },
+    async () => {
+      const place = await makeScene();
+      const { ledger, run: runJob, engine } = await place.start();
+      await runJob('notes');
+      const life = { pipeline: 'fan', payload: {}, submittedBy: 'api', actor: 'test' } as const;
+      const { runId } = await engine.startRun(life);
+      const look = async () => ({ ...(await ledger.counts()), notes: await place.notes() });
+      // Now it waits for a person.
+      await eventually('three more are done', async () =>
+        (await ledger.steps({ runId, limit: 9 })).some(({ kind }) => kind === 'approve'),
+      );
+      const before = await look();
+      const scratch = await makeDirectory();
+      vi.stubEnv('TMPDIR', scratch);
+      onTestFinished(() => void vi.unstubAllEnvs());
+      const { code, out } = await prove(place, '--minutes', '0.02', '--json');
+      const proof = JSON.parse(out) as Proof;
+      expect([code, proof.verdict, proof.broken]).toEqual([0, 'kept', []]);
+      expect(proof.kills.engine).toBeGreaterThan(0);
+      expect(proof.tried).toMatchObject([{ name: 'fan', in_peace: 'succeeded', jobs: 3 }]);
+      expect(proof.stubbed).toMatchObject([{ command: 'notes.handle', by: 'recorded' }]);
+      expect(proof.changes).toEqual([
+        'Retries waited 200ms at most.',
+        'These waited 200ms, and for no signal: fan/later.',
+        'These were approved by the clock: fan/asked.',
+      ]);
+      expect(await look()).toEqual(before);
+      expect(readdirSync(scratch)).toEqual([]);
+    },
+  );
+});
+
+test('a ledger on PostgreSQL is rehearsed on a copy in a file, which is said', async () => {
+  const place = await makeScene('postgres');
+  await (await place.start()).run('notes');
+  const { out } = await prove(place, '--dry-run');
+  expect(out).toContain('A copy of the ledger would be worked on: 1 jobs, 0 runs.');
+  expect(out).toContain('Stand-ins would answer for 2 commands, 1 as was recorded.');
+  expect(out).toContain('Not tried: several hosts on PostgreSQL; the copy is a SQLite file');
+});
+
+describe('without one', () => {
+  test('says what it would do, and what it does not know', async () => {
+    const place = await makeScene();
+    const plan = await prove(place, '--dry-run');
+    expect(plan.out.split('\n')).toEqual([
+      'A copy of the ledger would be worked on: 0 jobs, 0 runs.',
+      'These would be tried: fan.',
+      'Stand-ins would answer for 2 commands, 0 as was recorded.',
+      'Not tried: what plugins do; a stand-in answered for each of them.',
+      'Nothing was done.',
+      '',
+    ]);
+    const unknown = await prove(place, '--pipeline', 'fna');
+    expect([unknown.code, unknown.err]).toEqual([1, expect.stringContaining('fna')]);
+    expect(await place.notes()).toEqual([]);
+  });
+
+  test('has nothing to prove where nothing is configured', async () => {
+    const place = await makePlace({ plugins: { notes: { program: noteAndAnswer } } });
+    const { code, out } = await prove(place, '--minutes', '0.01');
+    expect([code, out]).toEqual([1, expect.stringMatching(/^untried: Nothing is proven/)]);
+  });
+});

@@ -1,0 +1,26 @@
+import { scheduleEntry, toSchedule } from '../../src/schedule/entry.ts';
+import { makeTimed, type Timed } from '../../src/schedule/plan.ts';
+import type { QuietHours } from '../../src/schedule/quiet.ts';
+import type { Schedule } from '../../src/schedule/schedule.ts';
+
+export function schedule(entry: Readonly<Record<string, unknown>>): Schedule {
+  return toSchedule(scheduleEntry.parse(entry));
+}
+
+export function timed(
+  entry: Readonly<Record<string, unknown>>,
+  timezone = 'UTC',
+  quietHours: QuietHours = { start: undefined, end: undefined },
+): Timed {
+  return makeTimed('echo', schedule(entry), { timezone, quietHours });
+}
+
+/** What is wrong with an entry: key, colon, message. */
+export function faults(entry: Readonly<Record<string, unknown>>): string[] {
+  const parsed = scheduleEntry.safeParse(entry);
+  return (parsed.error?.issues ?? []).map(({ path, message }) => `${path.join('.')}: ${message}`);
+}
+
+export const at = (text: string): number => Date.parse(text);
+export const iso = (ms: number | undefined): string | undefined =>
+  ms === undefined ? undefined : new Date(ms).toISOString().replace('.000Z', 'Z');

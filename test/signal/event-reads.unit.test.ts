@@ -1,0 +1,149 @@
+/** Those who follow a ledger read together. */
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { limits } from '../../src/base/limits.ts';
+import type { Timestamp } from '../../src/base/clock.ts';
+import type { EventPlace, EventRows, Position, SignalEvent } from '../../src/signal/event-types.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import { sharedReads } from '../../src/signal/event-reads.operations.ts';
+
+function placeAt(seq: number): EventPlace {
+  const at = { tx: 0, seq };
+  return { jobs: at, signals: at, attempts: at, runs: at };
+}
+
+/** Answers when it is told to; `asked` are the places of the reads that have begun. */
+function makeSlowLedger() {
+  const asked: number[] = [];
+  const answers: (() => void)[] = [];
+  const ledger = {
+    events({ jobs }: EventPlace): Promise<EventRows> {
+      asked.push(jobs.seq);
+      const none = { rows: [], isCut: false, end: jobs };
+      const rows = { jobs: none, signals: none, attempts: none, runs: none, isPending: false };
+      return new Promise((resolve) => answers.push(() => resolve(rows)));
+    },
+  } as unknown as Ledger;
+  return { ledger, asked, answer: () => answers.splice(0).forEach((done) => done()) };
+}
+
+const turn = () => new Promise<void>((done) => setImmediate(done));
+
+test('those at one place share a read that has not begun', async () => {
+  const { ledger, asked, answer } = makeSlowLedger();
+  const read = () => sharedReads(ledger).page(placeAt(1), 10);
+  const first = [read(), read(), read()];
+  await turn();
+  expect(asked).toEqual([1]);
+  // What is asked for now may be there only since that read began.
+  const later = [read(), read()];
+  await turn();
+  expect(asked).toEqual([1, 1]);
+  answer();
+  const pages = await Promise.all([...first, ...later]);
+  expect(new Set(pages).size).toBe(2);
+});
+
+test('few reads run at once, and all come to their turn', async () => {
+  const { ledger, asked, answer } = makeSlowLedger();
+  const places = [1, 2, 3, 4, 5];
+  const all = Promise.all(places.map((seq) => sharedReads(ledger).page(placeAt(seq), 10)));
+  await turn();
+  expect(asked).toHaveLength(limits.eventReadsMax);
+  while (asked.length < places.length) {
+    answer();
+    await turn();
+  }
+  answer();
+  await all;
+  expect(asked).toEqual(places);
+});
+
+/** A ledger of signals that are all of one type, with a page of ten for each read. */
+function makeSignals(count: number) {
+  const asked: number[] = [];
+  const ledger = {
+    events: async ({ signals, ...others }: EventPlace): Promise<EventRows> => {
+      asked.push(signals.seq);
+      const last = Math.min(count, signals.seq + 10);
+      const rows = Array.from({ length: last - signals.seq }, (_, at) =>
+        signal(signals.seq + at + 1),
+      );
+      const none = (end: Position) => ({ rows: [], isCut: false, end });
+      return {
+        jobs: none(others.jobs),
+        attempts: none(others.attempts),
+        runs: none(others.runs),
+        signals: { rows, isCut: last < count, end: { tx: 0, seq: last } },
+        isPending: false,
+      };
+    },
+  } as unknown as Ledger;
+  return { ledger, asked };
+}
+
+function signal(seq: number): SignalEvent {
+  const at = '2026-11-16T10:00:00.000Z' as Timestamp;
+  return {
+    id: `signal-${seq}`,
+    type: 'order.paid',
+    source: 'shop',
+    data: '{}',
+    metadata: '{}',
+    visibility: seq % 2 === 0 ? 'admin_only' : 'tenant_members',
+    occurredAt: at,
+    insertedAt: at,
+    position: { tx: 0, seq },
+  } as unknown as SignalEvent;
+}
+
+describe('those who are told in sums', () => {
+  afterEach(() => void vi.useRealTimers());
+
+  test('share one read in a beat, however many they are', async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: 5_000 });
+    const { ledger, asked } = makeSignals(7);
+    const { beats } = sharedReads(ledger);
+    const all = Array.from({ length: 200 }, () => beats.page(placeAt(0), 10));
+    const pages = await Promise.all(all);
+    expect(asked).toEqual([0]);
+    expect(new Set(pages).size).toBe(1);
+    // Where it has led, there is nothing new for any of them until the next beat.
+    const end = pages[0]?.end ?? placeAt(0);
+    await Promise.all(all.map(() => beats.page(end, 10)));
+    expect(asked).toEqual([0, 7]);
+    vi.setSystemTime(6_000);
+    await Promise.all(all.map(() => beats.page(end, 10)));
+    expect(asked).toEqual([0, 7, 7]);
+    // One who comes late to where the others were goes their way.
+    expect(await beats.page(placeAt(0), 10)).toBe(pages[0]);
+  });
+
+  test('get what takes several reads as one answer, each event counted once', async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: 5_000 });
+    const { ledger, asked } = makeSignals(35);
+    const { beats } = sharedReads(ledger);
+    const [first, second] = await Promise.all([
+      beats.page(placeAt(0), 10),
+      beats.page(placeAt(0), 10),
+    ]);
+    expect(second).toBe(first);
+    expect(asked).toEqual([0, 10, 20, 30]);
+    expect(first.more).toBe(false);
+    expect(first.end.signals.seq).toBe(35);
+    // What only some may see is a sum of its own.
+    expect(
+      first.merged.map(({ isHidden, count, place }) => [isHidden, count, place.signals.seq]),
+    ).toEqual([
+      [true, 17, 34],
+      [false, 18, 35],
+    ]);
+  });
+
+  test('are told something soon when there is very much', async () => {
+    const { ledger, asked } = makeSignals(1_000_000);
+    const page = await sharedReads(ledger).beats.page(placeAt(0), 10);
+    expect(asked).toHaveLength(25);
+    expect(page.more).toBe(true);
+    expect(page.end.signals.seq).toBe(250);
+  });
+});

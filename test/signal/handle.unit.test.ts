@@ -1,0 +1,300 @@
+import { describe, expect, test } from 'vitest';
+import { followDeath, followSuccess } from '../../src/signal/handle-end.service.ts';
+import { followEvents, type FollowRules } from '../../src/signal/handle.service.ts';
+import type { SignalDraft } from '../../src/signal/signal.ts';
+import { makeClaimed } from '../support/claimed.ts';
+
+const nowMs = Date.UTC(2030, 0, 2);
+const toSink = { plugin: 'sink', command: 'handle', maxAttempts: 3 };
+const toStore = { plugin: 'store', command: 'save', maxAttempts: 1 };
+
+function makeRules(more: Partial<FollowRules> = {}): FollowRules {
+  return { targetsOf: () => [toSink], hopsMax: 3, dedupeTtlMs: 1000, ...more };
+}
+
+const end = { status: 'dead', reason: 'retries_exhausted', error: 'broken' };
+
+describe('events', () => {
+  test('become signals in their order, with the attempt and the place they came from', () => {
+    const job = makeClaimed({ attempt: 2, rootJobId: 'root', sourceEventId: 'cause', hops: 1 });
+    const events = [
+      { type: 'a', payload: { n: 1 } },
+      { type: 'b', payload: [null] },
+    ];
+    const { signals } = followEvents(job, events, makeRules({ targetsOf: () => [] }), nowMs);
+    const shared = {
+      source: 'plugin:worker',
+      correlationId: 'root',
+      causationId: 'cause',
+      jobId: 'job-1',
+      jobAttempt: 2,
+      hops: 2,
+    };
+    expect(signals).toMatchObject([
+      { ...shared, type: 'a', data: '{"n":1}', eventIndex: 0 },
+      { ...shared, type: 'b', data: '[null]', eventIndex: 1 },
+    ]);
+    expect(signals[0]?.id).not.toBe(signals[1]?.id);
+  });
+
+  test('without a cause have none', () => {
+    const { signals } = followEvents(
+      makeClaimed(),
+      [{ type: 'a', payload: {} }],
+      makeRules(),
+      nowMs,
+    );
+    expect(signals[0]).not.toHaveProperty('causationId');
+    expect(signals[0]).not.toHaveProperty('metadata');
+  });
+
+  test('cause a job for every target, in the order of the routes', () => {
+    const job = makeClaimed({ rootJobId: 'root', eventContextId: 'context' });
+    const asked: unknown[] = [];
+    const rules = makeRules({
+      targetsOf(signal) {
+        asked.push(signal);
+        return [toSink, toStore];
+      },
+    });
+    const { signals, jobs } = followEvents(job, [{ type: 'a', payload: { n: 1 } }], rules, nowMs);
+    expect(asked).toEqual([{ source: 'worker', type: 'a' }]);
+    const shared = {
+      submittedBy: 'route',
+      actor: 'plugin:worker',
+      parentJobId: 'job-1',
+      sourceEventId: signals[0]?.id,
+      rootJobId: 'root',
+      hops: 1,
+      runtimeCaused: false,
+      eventContextId: 'context',
+    };
+    expect(jobs).toMatchObject([
+      { ...shared, ...toSink },
+      { ...shared, ...toStore },
+    ]);
+    for (const draft of jobs) expect(draft).not.toHaveProperty('dedupe');
+  });
+
+  test('go to handle as a whole and to other commands as their payload', () => {
+    const rules = makeRules({ targetsOf: () => [toSink, toStore] });
+    const events = [{ type: 'a', payload: { n: 1 }, dedupeKey: 'k' }];
+    const { signals, jobs } = followEvents(makeClaimed(), events, rules, nowMs);
+    expect(jobs.map(({ payload }) => JSON.parse(payload) as unknown)).toEqual([
+      {
+        type: 'a',
+        payload: { n: 1 },
+        dedupe_key: 'k',
+        source: 'worker',
+        timestamp: '2030-01-02T00:00:00.000Z',
+        event_id: signals[0]?.id,
+      },
+      { n: 1 },
+    ]);
+  });
+
+  test('hand their dedupe key to the jobs, not to the signal', () => {
+    const events = [{ type: 'a', payload: {}, dedupeKey: 'k' }];
+    const { signals, jobs } = followEvents(makeClaimed(), events, makeRules(), nowMs);
+    expect(jobs[0]?.dedupe).toEqual({ key: 'k', ttlMs: 1000, blockInFlight: true });
+    expect(signals[0]).not.toHaveProperty('dedupeKey');
+    expect(signals[0]?.metadata).toBe('{"schema_version":1,"dedupe_key":"k"}');
+  });
+
+  test('have a digest for a dedupe key that is a secret, the same each time', () => {
+    const secret = `npm_${'aB3dE5fG7h'.repeat(4)}`;
+    const events = [
+      { type: 'a', payload: {}, dedupeKey: secret },
+      { type: 'a', payload: {}, dedupeKey: secret },
+    ];
+    const { jobs, signals } = followEvents(makeClaimed(), events, makeRules(), nowMs);
+    const keys = jobs.map(({ dedupe }) => dedupe?.key);
+    expect(keys).toEqual([expect.stringMatching(/^sha256:[0-9a-f]{64}$/), keys[0]]);
+    expect(JSON.stringify([jobs, signals])).not.toContain(secret);
+  });
+
+  test('that nobody wants are told, and are signals all the same', () => {
+    const unmatched: SignalDraft[] = [];
+    const rules = makeRules({
+      targetsOf: ({ type }) => (type === 'a' ? [toSink] : []),
+      onUnmatched: (signal) => unmatched.push(signal),
+    });
+    const events = ['a', 'b'].map((type) => ({ type, payload: {} }));
+    const { signals, jobs } = followEvents(makeClaimed(), events, rules, nowMs);
+    expect(signals).toHaveLength(2);
+    expect(jobs).toHaveLength(1);
+    expect(unmatched).toEqual([signals[1]]);
+  });
+
+  test('beyond the limit of hops are recorded with an incident and routed nowhere', () => {
+    const job = makeClaimed({ hops: 3 });
+    const events = ['a', 'b'].map((type) => ({ type, payload: {} }));
+    const { signals, jobs } = followEvents(job, events, makeRules(), nowMs);
+    expect(jobs).toEqual([]);
+    expect(signals.map(({ type }) => type)).toEqual(['a', 'incident.loop', 'b', 'incident.loop']);
+    const incidents = signals.filter(({ type }) => type === 'incident.loop');
+    expect(incidents[0]).toMatchObject({ source: 'ductile', subjectId: signals[0]?.id, hops: 4 });
+    const places = signals.map(({ eventIndex }) => eventIndex);
+    expect(new Set(places).size).toBe(places.length);
+  });
+
+  test('at the limit of hops are still routed', () => {
+    const job = makeClaimed({ hops: 2 });
+    const { jobs } = followEvents(job, [{ type: 'a', payload: {} }], makeRules(), nowMs);
+    expect(jobs).toMatchObject([{ hops: 3 }]);
+  });
+
+  test('of a job that the runtime caused cause jobs that know it', () => {
+    const job = makeClaimed({ runtimeCaused: true });
+    const { jobs } = followEvents(job, [{ type: 'a', payload: {} }], makeRules(), nowMs);
+    expect(jobs).toMatchObject([{ runtimeCaused: true }]);
+  });
+});
+
+describe('the idempotency key of what follows', () => {
+  const keysOf = (job = makeClaimed(), types = ['a', 'a'], targets = [toSink, toStore]) => {
+    const events = types.map((type) => ({ type, payload: {} }));
+    const rules = makeRules({ targetsOf: () => targets });
+    return followEvents(job, events, rules, nowMs).jobs.map(({ idempotencyKey }) => idempotencyKey);
+  };
+
+  test('is the same whichever attempt caused it', () => {
+    expect(keysOf(makeClaimed({ attempt: 3 }))).toEqual(keysOf());
+  });
+
+  test('is another for each event, target and parent', () => {
+    const other = makeClaimed({ id: 'job-2', idempotencyKey: 'job-2' });
+    const keys = [...keysOf(), ...keysOf(other)];
+    expect(new Set(keys).size).toBe(8);
+    const twice = keysOf(makeClaimed(), ['a'], [toSink, toSink]);
+    expect(twice[0]).not.toBe(twice[1]);
+  });
+});
+
+describe('a death', () => {
+  test('is a signal of the runtime that tells the whole story', () => {
+    const by = { submittedBy: 'webhook', actor: 'webhook:deploys' };
+    const from = { parentJobId: 'parent', sourceEventId: 'cause', hops: 1 };
+    const job = makeClaimed({ attempt: 4, ...by, ...from });
+    const { signals } = followDeath(job, end, makeRules(), nowMs);
+    expect(signals).toMatchObject([
+      {
+        type: 'job.dead',
+        source: 'ductile',
+        subjectType: 'job',
+        subjectId: 'job-1',
+        jobId: 'job-1',
+        jobAttempt: 4,
+        causationId: 'cause',
+        hops: 2,
+      },
+    ]);
+    expect(signals[0]?.eventIndex).toBeLessThan(0);
+    expect(JSON.parse(signals[0]?.data ?? '')).toEqual({
+      message: `Job job-1 (worker poll) ended as ${end.status}: ${end.error}`,
+      next: 'ductile why job-1',
+      job_id: 'job-1',
+      plugin: 'worker',
+      command: 'poll',
+      ...end,
+      attempt: 4,
+      parent_job_id: 'parent',
+      submitted_by: 'webhook',
+      actor: 'webhook:deploys',
+    });
+  });
+
+  test('is routed as coming from the runtime', () => {
+    const asked: unknown[] = [];
+    const rules = makeRules({
+      targetsOf(signal) {
+        asked.push(signal);
+        return [toSink];
+      },
+    });
+    const { signals, jobs } = followDeath(makeClaimed(), end, rules, nowMs);
+    expect(asked).toEqual([{ source: 'ductile', type: 'job.dead' }]);
+    expect(jobs).toMatchObject([
+      { ...toSink, actor: 'ductile', runtimeCaused: true, sourceEventId: signals[0]?.id },
+    ]);
+    expect(JSON.parse(jobs[0]?.payload ?? '')).toMatchObject({
+      type: 'job.dead',
+      source: 'ductile',
+      payload: { job_id: 'job-1' },
+    });
+  });
+
+  test.each([
+    ['of a job that the runtime caused', makeClaimed({ runtimeCaused: true })],
+    ['beyond the limit of hops', makeClaimed({ hops: 3 })],
+  ])('%s is recorded and not routed', (_name, job) => {
+    const { signals, jobs } = followDeath(job, end, makeRules(), nowMs);
+    expect(signals).toHaveLength(1);
+    expect(jobs).toEqual([]);
+  });
+});
+
+describe('a success', () => {
+  const reply = { result: 'done', events: [{ type: 'a', payload: {} }] };
+  const notifying = makeRules({ notifying: new Set(['worker']), targetsOf: () => [toSink] });
+
+  test('is not reported unless the plugin asks for it', () => {
+    const { signals } = followSuccess(makeClaimed(), reply, makeRules(), nowMs);
+    expect(signals.map(({ type }) => type)).toEqual(['a']);
+    const other = makeRules({ notifying: new Set(['another']) });
+    expect(followSuccess(makeClaimed(), reply, other, nowMs).signals).toHaveLength(1);
+  });
+
+  test('is a signal of the runtime, after the events, with what the plugin answered', () => {
+    const { signals, jobs } = followSuccess(makeClaimed({ attempt: 2 }), reply, notifying, nowMs);
+    expect(signals.map(({ type }) => type)).toEqual(['a', 'job.succeeded']);
+    expect(signals[1]).toMatchObject({ source: 'ductile', subjectId: 'job-1', jobAttempt: 2 });
+    expect(JSON.parse(signals[1]?.data ?? '')).toMatchObject({
+      job_id: 'job-1',
+      plugin: 'worker',
+      command: 'poll',
+      status: 'succeeded',
+      result: 'done',
+      notify_on_complete: true,
+      message: 'Job job-1 (worker poll) succeeded: done',
+      text: 'Job job-1 (worker poll) succeeded: done',
+      attempt: 2,
+    });
+    expect(jobs).toMatchObject([{ runtimeCaused: false }, { runtimeCaused: true }]);
+    expect(new Set(jobs.map(({ idempotencyKey }) => idempotencyKey)).size).toBe(2);
+  });
+
+  test('does not show a secret that the plugin answered', () => {
+    const secret = `npm_${'aB3dE5fG7h'.repeat(4)}`;
+    const { signals, jobs } = followSuccess(
+      makeClaimed(),
+      { result: `token ${secret}`, events: [] },
+      notifying,
+      nowMs,
+    );
+    expect(JSON.stringify([signals, jobs])).not.toContain(secret);
+  });
+
+  test('of a job that a signal of the runtime caused is recorded, and starts nothing', () => {
+    const job = makeClaimed({ runtimeCaused: true });
+    const { signals, jobs } = followSuccess(job, { ...reply, events: [] }, notifying, nowMs);
+    expect(signals).toMatchObject([{ type: 'job.succeeded' }]);
+    expect(jobs).toEqual([]);
+  });
+
+  test('of a step of a run is not reported, because the run goes on', () => {
+    const job = makeClaimed({ runId: 'run-1' });
+    const { signals } = followSuccess(job, { ...reply, events: [] }, notifying, nowMs);
+    expect(signals).toEqual([]);
+  });
+
+  test('or a death says so, and has a text, only for a plugin that asks to be notified of it', () => {
+    const [plain] = followDeath(makeClaimed(), end, makeRules(), nowMs).signals;
+    expect(plain?.data).not.toMatch(/notify_on_complete|text/);
+    const [told] = followDeath(makeClaimed(), end, notifying, nowMs).signals;
+    expect(JSON.parse(told?.data ?? '')).toMatchObject({
+      notify_on_complete: true,
+      text: 'Job job-1 (worker poll) ended as dead: broken',
+    });
+  });
+});

@@ -1,0 +1,73 @@
+import { describe, expect, test } from 'vitest';
+import { makeId } from '../../src/base/ids.ts';
+import type { ReplayStep } from '../../src/signal/types.ts';
+import { databases, openBench } from '../support/ledger/bench.ts';
+import { draft, pausing } from '../support/ledger/drafts.ts';
+
+const nothing = { signals: 0, jobs: 0, runs: 0, skipped: 0, unhandled: 0, unopened: 0 };
+
+describe.each(databases)('a step of a replay on %s', (kind) => {
+  async function open() {
+    const { ledger } = await openBench(kind);
+    const asked = pausing({ type: 'signal.replay', target: 'signal:*' }, { kind: 'process' });
+    const { directive } = await ledger.direct(asked);
+    const id = makeId();
+    const signal = { id, type: 'a.b', source: 'shop', data: '{}', hops: 1, correlationId: id };
+    await ledger.emit([{ signal, jobs: [], runs: [] }]);
+    const [recorded] = await ledger.signals({ id, limit: 1 });
+    const seq = recorded?.seq ?? 0;
+    const step = (given: Partial<ReplayStep> = {}): ReplayStep => ({
+      directiveId: directive.id,
+      processId: directive.processId,
+      force: false,
+      before: { cursor: 0, upTo: seq, ...nothing },
+      cursor: seq,
+      signals: 1,
+      unhandled: 0,
+      unopened: 0,
+      jobs: [draft({ sourceEventId: id, submittedBy: 'replay' })],
+      runs: [],
+      ...given,
+    });
+    const jobs = () => ledger.jobs({ sourceEventId: id, limit: 9 });
+    return { ledger, directive, step, jobs, seq };
+  }
+
+  test('is there with its mark, and told again it is the same step', async () => {
+    const { ledger, directive, step, jobs, seq } = await open();
+    const first = await ledger.replay(step());
+    const progress = { ...nothing, cursor: seq, upTo: seq, signals: 1, jobs: 1 };
+    expect(first).toMatchObject({ progress, news: { queued: true } });
+    const { progress: kept } = (await ledger.directive(directive.id)) ?? {};
+    expect(JSON.parse(kept ?? '')).toEqual(progress);
+    expect((await ledger.replay(step()))?.progress).toEqual(progress);
+    expect(await jobs()).toHaveLength(1);
+  });
+
+  test('of a process that does not have the directive does nothing', async () => {
+    const { ledger, step, jobs } = await open();
+    expect(await ledger.replay(step({ processId: 'p2' }))).toBeUndefined();
+    expect(await jobs()).toEqual([]);
+  });
+
+  test('leaves out what is under way for the same signal, unless it is forced to', async () => {
+    const { ledger, step, jobs, seq } = await open();
+    await ledger.replay(step());
+    const next = step({ cursor: seq + 1 });
+    expect((await ledger.replay(next))?.progress).toMatchObject({ jobs: 0, skipped: 1 });
+    const forced = step({ cursor: seq + 2, force: true });
+    expect((await ledger.replay(forced))?.progress).toMatchObject({ jobs: 1, skipped: 0 });
+    expect(await jobs()).toHaveLength(2);
+  });
+
+  test('that was given back keeps its place, and charges no try', async () => {
+    const { ledger, directive, step } = await open();
+    await ledger.replay(step());
+    await ledger.releaseDirective(directive);
+    const given = await ledger.directive(directive.id);
+    expect(given).toMatchObject({ status: 'requested', attempt: 0, startedAt: null });
+    expect(given?.progress).not.toBeNull();
+    expect(await ledger.replay(step({ cursor: 99 }))).toBeUndefined();
+    expect(await ledger.dueDirectives(['signal.replay'], 9)).toHaveLength(1);
+  });
+});

@@ -1,0 +1,245 @@
+/** What the tests say to a ledger: work, processes, and every way an attempt can end. */
+import { makeId, makeToken } from '../../../src/base/ids.ts';
+import type { DirectiveDraft } from '../../../src/directive/directive.ts';
+import { bareReport, type AttemptReport, type Cause } from '../../../src/job/attempt.ts';
+import type { Dedupe, Job, JobDraft } from '../../../src/job/job.ts';
+import {
+  endCancelled,
+  endCrashed,
+  endFailed,
+  endReleased,
+  endSucceeded,
+  type Ending,
+} from '../../../src/job/outcome.ts';
+import type {
+  DirectiveStart,
+  DirectiveWait,
+  DirectiveWork,
+  DirectRequest,
+  RequestKey,
+} from '../../../src/directive/types.ts';
+import type {
+  ClaimablePlugin,
+  ClaimedJob,
+  ClaimRequest,
+  Closing,
+  Ledger,
+  ProcessBeat,
+  Verdict,
+} from '../../../src/ledger/ledger.ts';
+import type { SignalDraft } from '../../../src/signal/signal.ts';
+
+export function draft(given: Partial<JobDraft> = {}): JobDraft {
+  return {
+    id: makeId(),
+    plugin: 'echo',
+    command: 'handle',
+    payload: '{}',
+    submittedBy: 'api',
+    actor: 'api:test',
+    maxAttempts: 4,
+    ...given,
+  };
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** A key that also waits for work under way, as plugins' events have it. */
+export function strict(key: string, ttlMs = DAY_MS): Dedupe {
+  return { key, ttlMs, blockInFlight: true };
+}
+
+/** A key that only a success blocks, as callers from outside have it. */
+export function lenient(key: string, ttlMs = DAY_MS): Dedupe {
+  return { key, ttlMs, blockInFlight: false };
+}
+
+export function beat(id: string, given: Partial<ProcessBeat> = {}): ProcessBeat {
+  return {
+    id,
+    host: 'host',
+    pid: 1,
+    version: '1.0.0',
+    slots: 10,
+    spawner: 'node',
+    plugins: ['echo'],
+    ...given,
+  };
+}
+
+export function claimable(name = 'echo', given: Partial<ClaimablePlugin> = {}): ClaimablePlugin {
+  return { name, parallelism: 1000, leaseMs: {}, leaseDefaultMs: 60_000, ...given };
+}
+
+export function request(processId: string, given: Partial<ClaimRequest> = {}): ClaimRequest {
+  return { processId, token: makeToken(), slots: 10, plugins: [claimable()], ...given };
+}
+
+/** Says that the process lives, and claims for it. */
+export async function claimAs(
+  ledger: Ledger,
+  processId: string,
+  given: Partial<ClaimRequest> = {},
+): Promise<ClaimedJob[]> {
+  await ledger.heartbeat(beat(processId));
+  return ledger.claim(request(processId, given));
+}
+
+/** Puts one job on the ledger and claims it. */
+export async function startOne(
+  ledger: Ledger,
+  processId: string,
+  given: Partial<JobDraft> = {},
+): Promise<ClaimedJob> {
+  const wanted = draft(given);
+  await ledger.enqueue({ jobs: [wanted] });
+  const plugins = [claimable(wanted.plugin)];
+  const claimed = await claimAs(ledger, processId, { plugins, slots: 1 });
+  const [job] = claimed;
+  if (job?.id !== wanted.id) throw new Error('another job was claimed than the one just added');
+  return job;
+}
+
+type Consequences = Partial<Pick<Closing, 'state' | 'signals' | 'jobs'>>;
+
+export function succeed(job: Job, consequences: Consequences = {}): Closing {
+  const report = { ...told('succeeded', 'ok', null), result: '{"status":"ok"}', exitCode: 0 };
+  return closing(job, report, endSucceeded(job), consequences);
+}
+
+export function fail(job: Job, consequences: Consequences = {}): Closing {
+  const report = { ...told('failed', 'exit', 'it broke'), exitCode: 78 };
+  return closing(job, report, endFailed(job, report, 'final', retries, 0), consequences);
+}
+
+const retries = { maxAttempts: 4, backoffBaseMs: 60_000 };
+
+/** A failure that is charged to the job; it waits for the given time, or its budget is used up. */
+export function retryLater(job: Job, delayMs = 60_000): Closing {
+  const report = told('failed', 'plugin_error', 'not today');
+  const ending = endFailed(job, report, 'retryable', retries, 0);
+  return closing(job, report, ending.status === 'queued' ? { ...ending, delayMs } : ending);
+}
+
+export function release(job: Job): Closing {
+  return closing(job, told('released', 'shutdown', 'cut short'), endReleased(job));
+}
+
+export function crash(job: Job, charged = false): Closing {
+  const ending = endCrashed(job, charged, { crashesMax: 10, suspectAfter: 2 });
+  return closing(job, told('crashed', 'engine_crash', 'its process died'), ending);
+}
+
+export function endAsCancelled(job: Job): Closing {
+  return closing(job, told('cancelled', 'cancelled', 'cancelled'), endCancelled(job));
+}
+
+/** The end of a job that waits and that nobody will run. */
+export function bury(job: Job): Closing {
+  const ending: Ending = { ...endCancelled(job), status: 'dead', reason: 'no_runner' };
+  return { ...closing(job, told('failed', 'spawn', 'nobody knows it'), ending), claimToken: null };
+}
+
+function told(status: AttemptReport['status'], cause: Cause, error: string | null): AttemptReport {
+  return { ...bareReport(status, cause, ''), error };
+}
+
+function closing(
+  job: Job,
+  report: AttemptReport,
+  ending: Ending,
+  consequences: Consequences = {},
+): Closing {
+  return {
+    job,
+    claimToken: job.claimToken,
+    report,
+    ending,
+    signals: [],
+    jobs: [],
+    ...consequences,
+  };
+}
+
+export function signalOf(job: Job, eventIndex = 0, given: Partial<SignalDraft> = {}): SignalDraft {
+  return {
+    id: makeId(),
+    type: 'file.found',
+    source: `plugin:${job.plugin}`,
+    data: '{}',
+    hops: 0,
+    correlationId: job.rootJobId,
+    jobId: job.id,
+    jobAttempt: job.attempt,
+    eventIndex,
+    ...given,
+  };
+}
+
+/** The verdict on the only closing. */
+export async function settleOne(ledger: Ledger, one: Closing): Promise<Verdict> {
+  const { verdicts } = await ledger.settle([one]);
+  const verdict = verdicts.get(one.job.id);
+  if (verdict === undefined || verdicts.size !== 1) throw new Error('there is not one verdict');
+  return verdict;
+}
+
+/** A directive that pauses the ledger, or does what is given. */
+export function pausing(
+  given: Partial<DirectiveDraft> = {},
+  work: DirectiveWork = { kind: 'system.pause', paused: true },
+): DirectRequest {
+  const id = makeId();
+  const directive: DirectiveDraft = {
+    id,
+    type: 'system.pause',
+    target: 'system:',
+    params: '{}',
+    actor: 'api:test',
+    actorRole: null,
+    scope: 'system:rw',
+    correlationId: id,
+    causationId: null,
+    maxAttempts: 1,
+    sameness: 'toggle',
+    plan: '["It would be paused."]',
+    signalId: makeId(),
+    ...given,
+  };
+  const end = (status: string): { signals: SignalDraft[]; jobs: JobDraft[] } => ({
+    signals: [
+      {
+        id: directive.signalId,
+        type: `directive.${status}`,
+        source: 'ductile',
+        data: '{}',
+        hops: 1,
+        correlationId: directive.id,
+      },
+    ],
+    jobs: [],
+  });
+  const ends = { completed: end('completed'), failed: () => end('failed') };
+  return { draft: directive, processId: 'p1', work, ends };
+}
+
+/** A directive that pauses the ledger when it is begun, and waits until then. */
+export function waiting(
+  wait: Partial<DirectiveWait> = {},
+  given: Partial<DirectiveDraft> = {},
+): DirectRequest & Pick<DirectiveStart, 'begin'> {
+  const asked = pausing({ sameness: 'each', ...given });
+  const begin = { signals: [], jobs: [] };
+  return { ...asked, wait: { forApproval: false, ...wait }, begin };
+}
+
+export function keyed(key: string, given: Partial<RequestKey> = {}): RequestKey {
+  return {
+    actor: 'api',
+    route: 'POST /a',
+    key,
+    bodyDigest: 'd',
+    subjectId: makeId(),
+    ...given,
+  };
+}

@@ -1,0 +1,146 @@
+/** A ledger as it ought to be, in memory: what each verb must answer, after whatever came before. */
+import type { JobDraft } from '../../../src/job/job.ts';
+import type { CancelAnswer, JobStatus } from '../../../src/job/state.ts';
+import type { ClaimRequest, Closing, Enqueued, Verdict } from '../../../src/ledger/ledger.ts';
+
+export interface ModelJob {
+  readonly id: string;
+  readonly plugin: string;
+  readonly target: string | undefined;
+  readonly dependencyKey: string | undefined;
+  /** As the ledger says: nobody else can know which came first in one millisecond. */
+  readyAt: string;
+  status: JobStatus;
+  attempt: number;
+  delayed: boolean;
+  stopping: boolean;
+  suspect: boolean;
+  token: string | null;
+  owner: string | null;
+}
+
+type Holder = { readonly jobId: string; readonly by: 'work' | 'success' };
+
+export class Model {
+  /** In the order of their arrival. */
+  readonly jobs: ModelJob[] = [];
+  readonly processes = new Set<string>();
+  /** The ends of attempts, as the log must tell them. */
+  readonly log: string[][] = [];
+  readonly #keys = new Map<string, Holder>();
+
+  enqueue(draft: JobDraft): Enqueued {
+    const { id, plugin, dedupe } = draft;
+    const target = dedupe && JSON.stringify([dedupe.key, plugin, draft.command]);
+    if (target !== undefined) {
+      const holder = this.#keys.get(target);
+      const blocks = holder?.by === 'success' || dedupe?.blockInFlight === true;
+      if (holder !== undefined && blocks) {
+        return { jobId: id, duplicateOf: holder.jobId, dedupeKey: dedupe?.key ?? '' };
+      }
+      this.#keys.set(target, { jobId: id, by: 'work' });
+    }
+    this.jobs.push({ ...fresh, id, plugin, target, dependencyKey: draft.dependencyKey });
+    return { jobId: id };
+  }
+
+  claim({ processId, token, slots, plugins }: ClaimRequest): string[] {
+    if (!this.processes.has(processId)) return [];
+    const claimed: string[] = [];
+    for (const job of this.jobs.filter(({ status, delayed }) => status === 'queued' && !delayed)) {
+      if (claimed.length >= slots) break;
+      const running = this.jobs.filter(({ status }) => status === 'running');
+      const cap = plugins.find(({ name }) => name === job.plugin)?.parallelism ?? 0;
+      if (running.filter(({ plugin }) => plugin === job.plugin).length >= cap) continue;
+      if (job.target !== undefined && running.some(({ target }) => target === job.target)) continue;
+      if (job.dependencyKey !== undefined && this.#firstInLine(job.dependencyKey) !== job) continue;
+      if (job.suspect && running.some(({ suspect, owner }) => suspect && owner === processId))
+        continue;
+      Object.assign(job, { status: 'running', token, owner: processId });
+      claimed.push(job.id);
+    }
+    return claimed;
+  }
+
+  settle({ job: { id, attempt }, claimToken, ending, report }: Closing): Verdict {
+    const job = this.#find(id);
+    const told = [id, String(attempt), claimToken ?? '', report.status, report.cause];
+    const held = job?.status === 'running' && job.token === claimToken && job.attempt === attempt;
+    if (job === undefined || !held) {
+      const before = this.log.some((line) => line.every((word, index) => word === told[index]));
+      return before ? 'settled' : 'fenced';
+    }
+    const fits = ending.status === 'succeeded' || ending.status === 'cancelled';
+    if (job.stopping && !fits) return 'cancelled';
+    this.log.push(told);
+    const again = ending.status === 'queued';
+    job.status = ending.status;
+    job.attempt += again ? 1 : 0;
+    job.delayed = again && ending.delayMs > 0;
+    job.suspect = ending.suspect;
+    job.token = null;
+    job.owner = null;
+    if (!again) this.#closeKey(job, ending.status === 'succeeded');
+    return 'settled';
+  }
+
+  cancel(id: string): CancelAnswer {
+    const job = this.#find(id);
+    if (job === undefined) return 'unknown';
+    if (job.status === 'cancelled') return 'cancelled';
+    if (job.status === 'running') {
+      job.stopping = true;
+      return 'requested';
+    }
+    if (job.status !== 'queued') return 'terminal';
+    job.status = 'cancelled';
+    job.delayed = false;
+    this.#closeKey(job, false);
+    return 'cancelled';
+  }
+
+  reap(processId: string, closings: readonly Closing[]): Verdict[] {
+    const verdicts = closings.map((closing) => this.settle(closing));
+    const left = this.jobs.some(({ owner }) => owner === processId);
+    if (!left) this.processes.delete(processId);
+    return verdicts;
+  }
+
+  /** Time passes: what waits is due, what was done may be done again. */
+  pass(): number {
+    const due = this.jobs.filter(({ delayed }) => delayed);
+    for (const job of due) job.delayed = false;
+    for (const [target, { by }] of this.#keys) if (by === 'success') this.#keys.delete(target);
+    return due.length;
+  }
+
+  /** Of those with the key that are due, unless one runs. */
+  #firstInLine(key: string): ModelJob | undefined {
+    const open = this.jobs.filter(({ dependencyKey }) => dependencyKey === key);
+    const due = open.filter(({ status, delayed }) => status === 'queued' && !delayed);
+    if (open.some(({ status }) => status === 'running')) return undefined;
+    // Those who were asked for first stand first, and sorting keeps that.
+    return due.toSorted((a, b) => (a.readyAt < b.readyAt ? -1 : a.readyAt > b.readyAt ? 1 : 0))[0];
+  }
+
+  #find(id: string): ModelJob | undefined {
+    return this.jobs.find((job) => job.id === id);
+  }
+
+  #closeKey({ id, target }: ModelJob, succeeded: boolean): void {
+    if (target === undefined) return;
+    if (succeeded) this.#keys.set(target, { jobId: id, by: 'success' });
+    else if (this.#keys.get(target)?.jobId === id) this.#keys.delete(target);
+  }
+}
+
+const fresh = {
+  readyAt: '',
+  status: 'queued',
+  attempt: 1,
+  delayed: false,
+  stopping: false,
+  suspect: false,
+  token: null,
+  owner: null,
+} as const;

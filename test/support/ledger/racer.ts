@@ -1,0 +1,73 @@
+/** One of several threads that work on the same ledger as hard as they can. */
+import { parentPort, workerData } from 'node:worker_threads';
+import type { ClaimedJob, Closing, Ledger } from '../../../src/ledger/ledger.ts';
+import { openLedger, type LedgerPlace } from '../../../src/ledger/open.ts';
+import { beat, claimable, draft, lenient, release, request, strict, succeed } from './drafts.ts';
+
+export interface Race {
+  readonly place: LedgerPlace;
+  readonly name: string;
+  readonly rounds: number;
+  readonly parallelism: number;
+}
+
+export interface Raced {
+  readonly name: string;
+  /** The keys for which this thread's job was added, with the job. */
+  readonly added: readonly (readonly [string, string])[];
+  readonly succeeded: readonly string[];
+  readonly fenced: number;
+  /** The most that were seen running at once. */
+  readonly runningMax: number;
+  /** The same of those that share a dependency key. */
+  readonly inTurnMax: number;
+}
+
+const { place, name, rounds, parallelism } = workerData as Race;
+const ledger = await openLedger(place);
+parentPort?.postMessage(await race(ledger), []);
+await ledger.close();
+
+async function race(on: Ledger): Promise<Raced> {
+  await on.heartbeat(beat(name));
+  const added: [string, string][] = [];
+  const succeeded: string[] = [];
+  let [fenced, runningMax, inTurnMax, idle] = [0, 0, 0, 0];
+  for (let round = 0; idle < 3; round += 1) {
+    if (round < rounds) added.push(...(await enqueueRound(on, round)));
+    const plugins = [claimable('echo', { parallelism })];
+    const claimed = await on.claim(request(name, { slots: 3, plugins }));
+    const running = await on.jobs({ status: ['running'], limit: 100 });
+    runningMax = Math.max(runningMax, running.length);
+    const inTurn = running.filter(({ dependencyKey }) => dependencyKey !== null);
+    inTurnMax = Math.max(inTurnMax, inTurn.length);
+    const { verdicts } = await on.settle(claimed.map((job) => conclude(job, round)));
+    for (const [id, verdict] of verdicts) {
+      if (verdict === 'fenced') fenced += 1;
+      else if (claimed.some((job) => job.id === id && job.attempt > 1)) succeeded.push(id);
+    }
+    const { ready, running: left } = await on.counts();
+    idle = round >= rounds && ready + left === 0 ? idle + 1 : 0;
+  }
+  return { name, added, succeeded, fenced, runningMax, inTurnMax };
+}
+
+/** Everybody wants the same keys, and some that may only run one after the other. */
+async function enqueueRound(on: Ledger, round: number): Promise<[string, string][]> {
+  const key = `shared ${round}`;
+  const jobs = [
+    draft({ dedupe: strict(key) }),
+    draft({ dedupe: lenient('one by one', 0) }),
+    draft({ dependencyKey: 'in turn' }),
+  ];
+  const [answer] = await on.enqueue({ jobs });
+  return answer?.duplicateOf === undefined && answer !== undefined ? [[key, answer.jobId]] : [];
+}
+
+/** The first try is always given back; the second succeeds and leaves its mark in the state. */
+function conclude(job: ClaimedJob, round: number): Closing {
+  if (job.attempt === 1) return release(job);
+  const value = JSON.stringify({ [`${name} ${round} ${job.id}`]: 1 });
+  if (round % 2 === 0) return succeed(job, { state: { kind: 'merge', value } });
+  return succeed(job, { state: { kind: 'snapshot', factType: 'f', mirror: false, value } });
+}

@@ -1,0 +1,55 @@
+/** What the tests ask of ended runs. */
+import { makeId } from '../../../src/base/ids.ts';
+import type { Directive } from '../../../src/directive/directive.ts';
+import type { DirectiveWork, Revival } from '../../../src/directive/types.ts';
+import type { ClaimedJob, Ledger } from '../../../src/ledger/ledger.ts';
+import { pausing } from './drafts.ts';
+
+/** Asks for a change of a run, whoever asked before. */
+export async function direct(
+  ledger: Ledger,
+  runId: string,
+  work: DirectiveWork,
+): Promise<Directive> {
+  const named = { type: work.kind, target: `run:${runId}`, sameness: 'each' } as const;
+  return (await ledger.direct(pausing(named, work))).directive;
+}
+
+export function ask(
+  ledger: Ledger,
+  wanted: Partial<Revival> & Pick<Revival, 'of'>,
+): Promise<Directive> {
+  const revival: Revival = { id: makeId(), firstJobId: makeId(), withContext: true, ...wanted };
+  return direct(ledger, wanted.of, { kind: 'run.revive', revival });
+}
+
+/** The id of the new run. */
+export async function revive(
+  ledger: Ledger,
+  of: string,
+  more: Partial<Revival> = {},
+): Promise<string> {
+  const { status, error, result } = await ask(ledger, { of, ...more });
+  if (status !== 'completed') throw new Error(error ?? status);
+  return (JSON.parse(result ?? '{}') as { run_id: string }).run_id;
+}
+
+export function decide(
+  ledger: Ledger,
+  runId: string,
+  step: string,
+  approved: boolean,
+  why?: string,
+): Promise<Directive> {
+  const decision = { runId, step, approved, ...(why === undefined ? {} : { why }) };
+  return direct(ledger, runId, { kind: 'run.decide', decision });
+}
+
+/** Why each was refused, with those that were not as nothing, in one order. */
+export function codesOf(directives: readonly Directive[]): string[] {
+  return directives.map(({ errorCode }) => errorCode ?? '').toSorted();
+}
+
+export function indexOf({ payload }: ClaimedJob): number {
+  return Number((JSON.parse(payload) as { index?: number }).index);
+}

@@ -1,0 +1,131 @@
+/** What the tests say to a ledger about runs, and a small engine that carries them on. */
+import { makeId, makeToken } from '../../../src/base/ids.ts';
+import type { Json, JsonObject } from '../../../src/base/json.ts';
+import type { ClaimedJob, Closing, Ledger } from '../../../src/ledger/ledger.ts';
+import type { AdvanceAnswer, RunDraft } from '../../../src/pipeline/run/types.ts';
+import type { Graph, Node } from '../../../src/pipeline/language/graph.ts';
+import type { Arrival } from '../../../src/pipeline/run/transition.ts';
+import type { Branch, Run } from '../../../src/pipeline/run/run.ts';
+import { graph as makeGraph } from '../../pipeline/graphs.ts';
+import { beat, claimable, request, succeed } from './drafts.ts';
+
+/** A definition of its own, which the ledger knows. */
+export async function define(
+  ledger: Ledger,
+  nodes: Node[],
+  more: Partial<Graph> = {},
+): Promise<Graph> {
+  const graph = { ...makeGraph(nodes), hash: makeToken(), ...more };
+  await ledger.rememberDefinitions([graph]);
+  return graph;
+}
+
+export function runOf(
+  graph: Graph,
+  payload: JsonObject = {},
+  more: Partial<RunDraft> = {},
+): RunDraft {
+  return {
+    id: makeId(),
+    pipeline: graph.name,
+    definitionHash: graph.hash,
+    payload: JSON.stringify(payload),
+    submittedBy: 'api',
+    actor: 'api:test',
+    firstJobId: makeId(),
+    ...more,
+  };
+}
+
+export async function start(
+  ledger: Ledger,
+  graph: Graph,
+  payload: JsonObject = {},
+  more: Partial<RunDraft> = {},
+): Promise<RunDraft> {
+  const run = runOf(graph, payload, more);
+  await ledger.startRuns({ jobs: [], runs: [run] });
+  return run;
+}
+
+/** A success that brings its branch a result, or events. */
+export function done(job: ClaimedJob, result: Json = null, events: readonly Json[] = []): Closing {
+  return withArrival(succeed(job), { kind: 'done', events, result });
+}
+
+export function withArrival(closing: Closing, arrival: Arrival): Closing {
+  return { ...closing, arrival };
+}
+
+/** Claims all ready jobs of these plugins, whichever they are. */
+export async function claimSteps(
+  ledger: Ledger,
+  graph: Graph,
+  slots = 1000,
+  processId = 'p1',
+): Promise<ClaimedJob[]> {
+  const plugins = Object.values(graph.nodes).flatMap((node) =>
+    node.kind === 'task' ? [node.plugin] : [],
+  );
+  if (graph.onHalt !== undefined) plugins.push(graph.onHalt.plugin);
+  await ledger.heartbeat(beat(processId));
+  const claim = request(processId, {
+    slots,
+    plugins: [...new Set(plugins)].map((name) => claimable(name, { parallelism: 100_000 })),
+  });
+  return ledger.claim(claim);
+}
+
+/** Claims what is to be moved on, and moves it until nothing is left of it. */
+export async function advanceAll(ledger: Ledger, processId = 'p1'): Promise<AdvanceAnswer[]> {
+  await ledger.heartbeat(beat(processId));
+  const answers: AdvanceAnswer[] = [];
+  for (;;) {
+    const token = makeToken();
+    const { branchIds } = await ledger.claimBranches({ processId, token, limit: 10 });
+    if (branchIds.length === 0) return answers;
+    for (const branchId of branchIds) {
+      let answer: AdvanceAnswer;
+      do {
+        answer = await ledger.advance({ branchId, token });
+        answers.push(answer);
+      } while (answer.verdict === 'more');
+    }
+  }
+}
+
+/** Does every job of a run as told, and all that is left to advance, until nothing more is to do. */
+export async function carryOn(
+  ledger: Ledger,
+  graph: Graph,
+  conclude: (job: ClaimedJob) => Closing = (job) => done(job),
+): Promise<number> {
+  for (let jobs = 0; ;) {
+    await advanceAll(ledger);
+    const claimed = await claimSteps(ledger, graph);
+    if (claimed.length === 0) return jobs;
+    jobs += claimed.length;
+    await ledger.settle(claimed.map(conclude));
+  }
+}
+
+export async function findRun(ledger: Ledger, id: string): Promise<Run> {
+  const run = await ledger.run(id);
+  if (run === undefined) throw new Error(`there is no run ${id}`);
+  return run;
+}
+
+export async function outputOf(ledger: Ledger, id: string): Promise<unknown> {
+  const { output } = await findRun(ledger, id);
+  return output === null ? null : JSON.parse(output);
+}
+
+export function branchesOf(ledger: Ledger, runId: string): Promise<Branch[]> {
+  return ledger.branches({ runId, limit: 1000 });
+}
+
+/** Each step as `node status`, in the order in which they were recorded. */
+export async function stepsOf(ledger: Ledger, runId: string): Promise<string[]> {
+  const steps = await ledger.steps({ runId, limit: 1000 });
+  return steps.map(({ node, status }) => `${node} ${status}`);
+}

@@ -1,0 +1,49 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { makeGate } from '../../src/tenant/open-limit.ts';
+
+/** Those who pass, and how each of them is let go. */
+function makeCrowd(passingMax: number, insideMax: number) {
+  const passing: ((isInside: boolean) => void)[] = [];
+  let asked = 0;
+  const gate = makeGate(passingMax, insideMax, () => void (asked += 1));
+  const come = (): Promise<void> =>
+    gate.pass('one', () => new Promise<boolean>((resolve) => passing.push(resolve)));
+  return { gate, passing, come, asked: () => asked };
+}
+
+test('lets so many pass at once', async () => {
+  const { passing, come } = makeCrowd(2, 9);
+  const all = [come(), come(), come()];
+  await turn();
+  expect(passing).toHaveLength(2);
+  passing[0]?.(false);
+  await turn();
+  expect(passing).toHaveLength(3);
+  for (const leave of passing) leave(false);
+  await Promise.all(all);
+});
+
+test('lets so many be inside, and asks for room when somebody waits', async () => {
+  const { gate, passing, come, asked } = makeCrowd(2, 1);
+  const first = come();
+  await turn();
+  passing[0]?.(true);
+  await first;
+  expect(gate.isOpen).toBe(false);
+  const second = come();
+  await turn();
+  expect([passing.length, asked()]).toEqual([1, 1]);
+  gate.leave();
+  await turn();
+  expect(passing).toHaveLength(2);
+  passing[1]?.(false);
+  await second;
+  expect(gate.isOpen).toBe(true);
+});
+
+test('who fails to enter is not inside', async () => {
+  const { gate } = makeCrowd(1, 1);
+  await expect(gate.pass('one', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
+  expect(gate.isOpen).toBe(true);
+});

@@ -1,0 +1,76 @@
+/** What a tenant may use, counted while others come in. */
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { makeQuota } from '../../src/tenant/quota.service.ts';
+import type { TenantRow } from '../../src/tenant/types.ts';
+
+const limits = { workers: null, queueLength: null, signalsPerMinute: 2, storageBytes: null };
+const row = { slug: 'acme', status: 'active', limits } as Partial<TenantRow> as TenantRow;
+const signal = { jobs: 0, signals: 1 };
+
+function makeLine() {
+  let told = 0;
+  let counts = 0;
+  const usage = () => {
+    counts += 1;
+    return Promise.resolve({ queued: 0, signals: told, bytes: 0 });
+  };
+  const quota = makeQuota({ usage }, { row: () => row, isHeld: () => false });
+  const put = (): Promise<void> => Promise.resolve(void (told += 1));
+  return { quota, put, counts: () => counts };
+}
+
+test('what was under way while it was counted is not counted twice', async () => {
+  const { quota, put } = makeLine();
+  let answer: () => void = () => undefined;
+  const first = quota.within(signal, async () => {
+    await put();
+    await new Promise<void>((resolve) => (answer = resolve));
+  });
+  // It is on the ledger already when it is counted, and its end is not known yet.
+  await new Promise(setImmediate);
+  await quota.review();
+  const second = quota.within(signal, put);
+  answer();
+  await first;
+  await second;
+  await expect(quota.within(signal, put)).rejects.toMatchObject({ code: 'TENANT_LIMIT' });
+});
+
+test('however often somebody looks, it is counted now and then', async () => {
+  const { quota, counts } = makeLine();
+  for (let looks = 0; looks < 100; looks += 1) await quota.review();
+  expect(counts()).toBe(1);
+});
+
+test('what comes in while it is counted again is not forgotten', async () => {
+  let told = 0;
+  const counted: (() => void)[] = [];
+  const usage = () => {
+    const seen = { queued: 0, signals: told, bytes: 0 };
+    return new Promise<typeof seen>((resolve) => counted.push(() => resolve(seen)));
+  };
+  const put = (): Promise<void> => Promise.resolve(void (told += 1));
+  const quota = makeQuota({ usage }, { row: () => row, isHeld: () => false });
+  const first = quota.review();
+  counted.shift()?.();
+  await first;
+  const now = vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 3_600_000);
+  onTestFinished(() => now.mockRestore());
+  const second = quota.review();
+  await quota.within(signal, put);
+  await quota.within(signal, put);
+  counted.shift()?.();
+  await second;
+  const third = quota.within(signal, put);
+  // It may be counted once more before anybody is turned away.
+  const refused = expect(third).rejects.toMatchObject({ code: 'TENANT_LIMIT' });
+  await new Promise(setImmediate);
+  counted.shift()?.();
+  await refused;
+});
+
+test('those who come together are counted one after the other', async () => {
+  const { quota, put } = makeLine();
+  const all = await Promise.allSettled([1, 2, 3].map(() => quota.within(signal, put)));
+  expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(2);
+});

@@ -1,0 +1,147 @@
+/** Servers are killed while several tenants work and others sleep over what is due: nothing is lost. */
+import { describe, expect, test } from 'vitest';
+import { fromTimestamp, toTimestamp } from '../../src/base/clock.ts';
+import { makeId } from '../../src/base/ids.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import { openLedger } from '../../src/ledger/open.ts';
+import { openToLook } from '../../src/ledger/open-readonly.ts';
+import { tenantPlace } from '../../src/ledger/tenant-location.ts';
+import {
+  databases,
+  eventually,
+  makePlace,
+  type Database,
+  type TestPlace,
+} from '../support/instance.ts';
+import { python } from '../support/plugin-program.ts';
+import { makeTenant, withTenantLedger } from '../support/tenant-ledgers.ts';
+import { launch } from '../support/crash/server.ts';
+
+const timeout = 240_000;
+const patienceMs = 120_000;
+const JOBS = 12;
+const KILLS = 2;
+/** So many notes more, and the next kill comes. */
+const NOTES = 7;
+const LATER_MS = 4000;
+
+/** Long enough that some of them are under way whenever the server is killed. */
+const program = python('time.sleep(0.02); note(request["job_id"]); ok()');
+
+interface Town {
+  readonly place: TestPlace;
+  /** Ids of jobs by the tenant that they are of. */
+  readonly jobs: ReadonlyMap<string, readonly string[]>;
+}
+
+/** Three tenants that have work now, one that has some later, and one that has none. */
+async function makeTown(database: Database): Promise<Town> {
+  const place = await makePlace({
+    database,
+    plugins: { worker: { program, settings: { shared: true, parallelism: 4 } } },
+    tenants: { trust: 'shared', idle: '200ms' },
+    service: {
+      heartbeat_interval: '100ms',
+      reap_after: database === 'postgres' ? '1500ms' : '400ms',
+      max_crashes: 100,
+    },
+  });
+  const jobs = new Map<string, readonly string[]>();
+  const root = await openLedger(place.config.state);
+  for (const due of ['now', 'now', 'now', 'later', 'never'] as const) {
+    const slug = await makeTenant(root, place.config);
+    const ids = Array.from({ length: { now: JOBS, later: 1, never: 0 }[due] }, () => makeId());
+    jobs.set(slug, ids);
+    await withTenantLedger(place.config, slug, (ledger) => enqueue(ledger, ids, due));
+    const at = toTimestamp(fromTimestamp(await root.now()) + LATER_MS);
+    if (due !== 'never') await root.noteTenantDue(slug, due === 'now' ? 'now' : { at });
+  }
+  await root.close();
+  return { place, jobs };
+}
+
+async function enqueue(ledger: Ledger, ids: readonly string[], due: string): Promise<void> {
+  const draft = { plugin: 'worker', command: 'poll', payload: '{}', actor: 'test' } as const;
+  const put = due === 'later' ? { due: { inMs: LATER_MS } } : {};
+  await ledger.enqueue({
+    jobs: ids.map((id) => ({ ...draft, ...put, id, submittedBy: 'api', maxAttempts: 4 })),
+  });
+}
+
+/** Also what had run when its server was killed is not over until its end is on record. */
+async function allDone({ place, jobs }: Town): Promise<void> {
+  for (const slug of jobs.keys()) {
+    const ledger = await openToLook(tenantPlace(place.config.state, slug));
+    const open = { status: ['queued', 'running'], limit: 1 } as const;
+    const isDone = async () => (await ledger.countJobs(open)) === 0;
+    await eventually(`all of ${slug} is done`, isDone, patienceMs);
+    await ledger.close();
+  }
+}
+
+async function someNoted({ place }: Town, count: number): Promise<void> {
+  const isEnough = async () => (await place.notes()).length >= count;
+  await eventually(`${count} jobs have run`, isEnough, patienceMs);
+}
+
+/** Each job has succeeded once, in its own ledger, and no claim of the dead is left. */
+async function judge({ place, jobs }: Town): Promise<void> {
+  for (const [slug, ids] of jobs) {
+    await withTenantLedger(place.config, slug, async (ledger) => {
+      expect(await ledger.check()).toEqual([]);
+      const found = await ledger.jobs({ limit: 100 });
+      expect(found.map(({ id }) => id).sort()).toEqual(ids.toSorted());
+      expect(new Set(found.map(({ status }) => status))).toEqual(
+        new Set(ids.length === 0 ? [] : ['succeeded']),
+      );
+      const attempts = await ledger.attempts(ids);
+      const succeeded = attempts.filter(({ status }) => status === 'succeeded');
+      expect(succeeded.map(({ jobId }) => jobId).sort()).toEqual(ids.toSorted());
+    });
+  }
+}
+
+describe.each(databases)('on %s', (database) => {
+  test('a server is killed again and again', { timeout }, async () => {
+    const town = await makeTown(database);
+    for (let kill = 1; kill <= KILLS; kill += 1) {
+      const victim = launch(town.place.directory);
+      await victim.ready;
+      await someNoted(town, kill * NOTES);
+      await victim.kill();
+    }
+    const server = launch(town.place.directory);
+    await server.ready;
+    await allDone(town);
+    expect(await server.stop()).toEqual({ code: 0, signal: null });
+    await judge(town);
+  });
+
+  test('one is killed while all sleep, before something is due', { timeout }, async () => {
+    const town = await makeTown(database);
+    const victim = launch(town.place.directory);
+    await victim.ready;
+    await someNoted(town, 3 * JOBS);
+    await victim.kill();
+    const server = launch(town.place.directory);
+    await server.ready;
+    await allDone(town);
+    expect(await server.stop()).toEqual({ code: 0, signal: null });
+    await judge(town);
+  });
+});
+
+test('of two hosts one is killed, and the other does what it left', { timeout }, async () => {
+  const town = await makeTown('postgres');
+  const victim = launch(town.place.directory);
+  const other = launch(town.place.directory);
+  await Promise.all([victim.ready, other.ready]);
+  await someNoted(town, NOTES);
+  await victim.kill();
+  await allDone(town);
+  const root = await openLedger(town.place.config.state);
+  await eventually('the dead one is forgotten', async () => (await root.processes()).length === 1);
+  await root.close();
+  expect(await other.stop()).toEqual({ code: 0, signal: null });
+  await judge(town);
+});

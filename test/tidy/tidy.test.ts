@@ -1,0 +1,94 @@
+/** The shape of the tree: what imports what, how long things are, and what is written down. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { catalogue } from '../../src/base/errors.ts';
+import { findDrift, renderPages } from '../../tools/generate.ts';
+import { type Facts, readFacts } from './facts.ts';
+import { findHouseFaults, findInexact, findUnexplained, type Versions } from './house.ts';
+import { debts } from './debts.ts';
+import { findLayerFaults } from './layers.ts';
+import { findTextFaults } from './text.ts';
+import { isSource, readTree, root, type TextFile } from './tree.ts';
+
+let files: TextFile[];
+let facts: Map<string, Facts>;
+
+beforeAll(async () => {
+  files = await readTree();
+  facts = new Map(files.filter(isSource).map((file) => [file.path, readFacts(file)]));
+});
+
+describe('sources', () => {
+  test('are found and understood', () => {
+    expect(facts.size).toBeGreaterThan(5);
+    expect(facts.get('src/base/probe.ts')?.readsEnvironment).toBe(true);
+  });
+
+  test('import only from their left, in no circle', () => {
+    const graph = new Map([...facts].map(([path, { imports }]) => [path, imports]));
+    expect(findLayerFaults(graph, debts)).toEqual([]);
+  });
+
+  test('keep SQL in the ledger and the environment in configuration', () => {
+    expect([...facts].flatMap(([path, found]) => findHouseFaults(path, found))).toEqual([]);
+  });
+
+  test('parse JSON by the one function that keeps every number', () => {
+    const own = [
+      'src/base/json-text.ts',
+      'src/base/parse-json.ts',
+      // The package.json of the program, and a program that runs without our modules.
+      'src/app/install-paths.ts',
+      'src/app/prove/stub-program.ts',
+    ];
+    const rounding = files
+      .filter(isSource)
+      .filter(({ text }) => /JSON\.parse\(|(?<!\bz)\.json\(\)/.test(text))
+      .map(({ path }) => path);
+    expect(rounding.toSorted()).toEqual(own.toSorted());
+  });
+
+  test('use every error code of the catalogue', () => {
+    const used = new Set([...facts.values()].flatMap(({ strings }) => strings));
+    expect(Object.keys(catalogue).filter((code) => !used.has(code))).toEqual([]);
+  });
+});
+
+describe('files', () => {
+  test('are short, finished and free of traces of a machine', () => {
+    expect(files.flatMap(findTextFaults)).toEqual([]);
+  });
+});
+
+describe('dependencies', () => {
+  test('are pinned to one exact version, each with a written reason', async () => {
+    const page = await readFile(join(root, 'docs/internals/dependencies.md'), 'utf8');
+    const versions = {
+      ...(await readVersions('package.json')),
+      ...(await readVersions('tools/runtime/package.json')),
+    };
+    expect(findInexact(versions)).toEqual([]);
+    expect(findUnexplained(Object.keys(versions), page)).toEqual([]);
+  });
+});
+
+describe('reference pages', () => {
+  test('are what the code gives', async () => {
+    expect((await findDrift()).map(({ path }) => path)).toEqual([]);
+  });
+
+  test('name every error code', () => {
+    const page = renderPages().find(({ path }) => path === 'docs/reference/errors.md');
+    for (const code of Object.keys(catalogue)) expect(page?.text).toContain(`\n## ${code}\n`);
+  });
+});
+
+async function readVersions(path: string): Promise<Versions> {
+  const manifest = JSON.parse(await readFile(join(root, path), 'utf8')) as Record<string, Versions>;
+  return {
+    ...manifest['dependencies'],
+    ...manifest['devDependencies'],
+    ...manifest['optionalDependencies'],
+  };
+}

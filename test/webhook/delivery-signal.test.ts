@@ -1,0 +1,32 @@
+/** What is from a webhook was delivered to it: nobody else reports under its name. */
+import { expect, onTestFinished, test } from 'vitest';
+import { openAttacked } from '../support/webhook-attacks.ts';
+import { databases } from '../support/instance.ts';
+
+const endpoint = { path: '/in', plugin: 'echo', secret_ref: 'theirs', signature_header: 'x-sig' };
+
+test.each(databases)('a delivery cannot be reported before it comes, on %s', async (database) => {
+  const at = await openAttacked({
+    database,
+    webhooks: { listen: '127.0.0.1:0', endpoints: [endpoint] },
+    tokens: [{ name: 'theirs', key: 'a secret of theirs' }],
+    routes: [{ from: 'webhook:gl', event_type: 'webhook.received', to: 'sleeper' }],
+  });
+  onTestFinished(() => at.api.close());
+  const secret = await at.open('gl', { plugin: 'echo', command: 'handle', auth_mode: 'gitlab' });
+  const report = { type: 'webhook.received', source: 'webhook:gl', source_event_id: 'd-1' };
+  const post = (path: string, sent: object) => at.api.ask(path, { body: JSON.stringify(sent) });
+  const refused = { status: 400, body: { code: 'INPUT_INVALID', place: 'source' } };
+  expect(await post('/signals', report)).toMatchObject(refused);
+  expect(await post('/signals?dry_run=true', report)).toMatchObject(refused);
+  expect(await post('/signals', { ...report, source: 'webhook:/in' })).toMatchObject(refused);
+  const many = await post('/signals/batch', { signals: [report] });
+  expect(many).toMatchObject({ status: 400, body: { place: 'signals[0].source' } });
+  const proof = [
+    ['x-gitlab-token', secret],
+    ['x-gitlab-event-uuid', 'd-1'],
+  ] as const;
+  expect((await at.post('/hooks/gl', proof, '{"message":"hi"}')).status).toBe(202);
+  // Who relays what reaches them elsewhere may say so.
+  expect((await post('/signals', { ...report, source: 'webhook:slack' })).status).toBe(201);
+});

@@ -1,0 +1,39 @@
+/** What senders hear of a server that shuts down. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { openAttacked } from '../support/webhook-attacks.ts';
+import { makeDirectory } from '../support/directory.ts';
+import { shell } from '../support/plugin-program.ts';
+import { writePlugin } from '../support/plugin-tree.ts';
+
+test('they are told to come back, and nothing else', async () => {
+  const leave = join(await makeDirectory(), 'leave');
+  const program = shell(`cat > /dev/null
+while [ ! -e '${leave}' ]; do sleep 0.02; done
+echo '{"status":"ok","result":"left"}'`);
+  const at = await openAttacked({
+    service: { shutdown_timeout: '30s' },
+    async prepare(directory) {
+      const commands = 'commands: {poll: {}}';
+      const files = { name: 'stays', entrypoint: 'run', program, commands };
+      await writePlugin(join(directory, 'plugins', 'stays'), files);
+    },
+  });
+  onTestFinished(() => at.api.close());
+  const entry = { plugin: 'stays', command: 'poll', auth_mode: 'gitlab' };
+  const secret = await at.open('gl', entry);
+  const send = (key: string, n: number) =>
+    at.post('/hooks/gl', [['x-gitlab-token', key]], `{"n":${n}}`);
+  expect((await send(secret, 1)).status).toBe(202);
+  const { engine } = at.api.server.instance;
+  await expect.poll(() => engine.ledger.jobs({ limit: 1 })).toMatchObject([{ status: 'running' }]);
+  const stopped = engine.stop();
+  expect((await send('wrong', 2)).status).toBe(401);
+  const told = await send(secret, 2);
+  await writeFile(leave, '');
+  await stopped;
+  expect([told.status, told.text]).toEqual([503, '{"error":"target_unavailable"}\n']);
+  expect(told.head).toMatch(/^retry-after: 60\r$/im);
+  expect(await engine.ledger.deliveries({ verdict: 'accepted', limit: 5 })).toHaveLength(1);
+});
