@@ -1,7 +1,8 @@
 import { limits } from '../base/limits.ts';
 import type { Directive } from './directive.ts';
 import type { Session } from '../ledger/dialect.ts';
-import type { DirectivePageFilter, ListPage } from '../ledger/list-pages.ts';
+import type { DirectivePageFilter } from './types.ts';
+import type { ListPage } from '../ledger/walk.ts';
 import { toDirective } from './directive.sql.ts';
 import { rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';
 import { Where } from '../ledger/where.ts';

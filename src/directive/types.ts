@@ -298,3 +298,9 @@ export type KeyAnswer =
   | { readonly kind: 'open'; readonly subjectId: string }
   | ({ readonly kind: 'answered' } & KeptAnswer)
   | { readonly kind: 'mismatch' };
+
+/** `visitMax`: how many rows a page may read. */
+export type DirectivePageFilter = { readonly visitMax?: number } & Pick<
+  DirectiveFilter,
+  'type' | 'status' | 'actor' | 'target' | 'awaitingApproval' | 'beforeSeq' | 'limit'
+>;

@@ -5,7 +5,7 @@ import type { InstalledState } from '../config/installed.ts';
 import { ONE_WORKER } from '../config/findings.ts';
 import { notLocked } from '../config/integrity.ts';
 import { describeProblem, type Problem } from '../config/problem.ts';
-import type { ClaimablePlugin } from '../ledger/ledger.ts';
+import type { ClaimablePlugin } from '../job/types.ts';
 import type { Pipeline, Route } from '../pipeline/language/pipeline.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';

@@ -1,7 +1,7 @@
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
-import type { ClaimablePlugin, Prunable } from '../ledger/ledger.ts';
+import type { ClaimablePlugin, Prunable } from '../job/types.ts';
 import {
   matchRoutes,
   makeStartsOf,

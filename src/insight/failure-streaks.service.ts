@@ -1,7 +1,7 @@
 import { maskText } from '../base/secrets.ts';
 import type { Job } from '../job/job.ts';
 import type { Incident, JobEnd } from './types.ts';
-import type { Closing } from '../ledger/ledger.ts';
+import type { Closing } from '../ledger/commit.ts';
 import type { Seen, Trouble } from './incident-rules.service.ts';
 
 /**

@@ -4,7 +4,8 @@ import { limits } from '../base/limits.ts';
 import type { DirectiveStatistics } from '../directive/types.ts';
 import type { AttemptStatistics, QueueStatistics } from '../config/snapshot-types.ts';
 import type { Incident } from './types.ts';
-import type { Ledger, QueueCounts } from '../ledger/ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { QueueCounts } from '../job/types.ts';
 import { SharedFigure } from './shared-figure.service.ts';
 import { bareLedger } from '../access/cover.operations.ts';
 

@@ -8,7 +8,7 @@ import type {
   MovedIncidents,
   QueueHeads,
 } from './types.ts';
-import type { MetaKey } from '../ledger/ledger.ts';
+import type { MetaKey } from '../ledger/meta.ts';
 import { noNews } from '../pipeline/run/types.ts';
 import { hasNoKey } from '../job/dependency.sql.ts';
 import { emit } from '../signal/emit.sql.ts';

@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { isTerminal } from '../job/state.ts';
-import type { Closing } from '../ledger/ledger.ts';
+import type { Closing } from '../ledger/commit.ts';
 
 /** What one process has counted and measured since it started, for all of its ledgers. */
 export interface Meters {

@@ -1,5 +1,6 @@
 import { TRACE_KEY } from '../base/trace.ts';
-import type { Closing, Ledger } from '../ledger/ledger.ts';
+import type { Closing } from '../ledger/commit.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Meters } from './metrics.service.ts';
 import { runSpanOf, spansOf } from './spans.service.ts';
 import type { Tracer } from './tracer.service.ts';

@@ -12,7 +12,7 @@ import {
 import { maskText } from '../base/secrets.ts';
 import type { Job } from '../job/job.ts';
 import { isTerminal } from '../job/state.ts';
-import type { Closing } from '../ledger/ledger.ts';
+import type { Closing } from '../ledger/commit.ts';
 import type { Run } from '../pipeline/run/run.ts';
 
 /** A stretch of time in a trace. */

@@ -1,7 +1,9 @@
 import { hash } from 'node:crypto';
 import type { JsonObject } from '../base/json.ts';
 import type { JobDraft } from '../job/job.ts';
-import type { Closing, Enqueued, Ledger } from '../ledger/ledger.ts';
+import type { Closing } from '../ledger/commit.ts';
+import type { Enqueued } from '../job/types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { RunDraft, RunStart } from '../pipeline/run/types.ts';
 import { limits } from '../base/limits.ts';
 

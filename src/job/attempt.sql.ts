@@ -7,7 +7,7 @@ import {
   type Transaction,
 } from '../ledger/dialect.ts';
 import type { AttemptFilter } from './attempt-types.ts';
-import type { Closing } from '../ledger/ledger.ts';
+import type { Closing } from '../ledger/commit.ts';
 import { text } from '../ledger/row.ts';
 import { toAttempt } from './job-row.sql.ts';
 import { Where } from '../ledger/where.ts';

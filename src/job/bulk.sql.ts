@@ -6,7 +6,7 @@ import { endCancelled } from './outcome.ts';
 import { isTerminal, type CancelAnswer } from './state.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
 import type { BulkDone, BulkStep, Retry, RetryAnswer } from '../directive/types.ts';
-import type { Closing } from '../ledger/ledger.ts';
+import type { Closing } from '../ledger/commit.ts';
 import { enqueue } from './enqueue.sql.ts';
 import { lockProgress, writeProgress } from './progress.sql.ts';
 import { int, text } from '../ledger/row.ts';

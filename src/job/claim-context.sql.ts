@@ -1,6 +1,6 @@
 import { fromTimestamp } from '../base/clock.ts';
 import { defineRows, together, type Row, type Transaction } from '../ledger/dialect.ts';
-import type { ClaimedJob } from '../ledger/ledger.ts';
+import type { ClaimedJob } from './types.ts';
 import { text } from '../ledger/row.ts';
 import { toJob } from './job-row.sql.ts';
 

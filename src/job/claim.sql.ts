@@ -7,7 +7,7 @@ import {
   type Row,
   type Transaction,
 } from '../ledger/dialect.ts';
-import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from '../ledger/ledger.ts';
+import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from './types.ts';
 import { readCompanions, toClaimed } from './claim-context.sql.ts';
 import { anyInLine, hasNoKey, makeLineReader } from './dependency.sql.ts';
 import { int, intOrNull, text } from '../ledger/row.ts';

@@ -2,7 +2,9 @@ import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { bareReport } from './attempt.ts';
 import { endReleased } from './outcome.ts';
-import type { Closing, HeartbeatAnswer, Ledger, RunningClaim } from '../ledger/ledger.ts';
+import type { Closing } from '../ledger/commit.ts';
+import type { HeartbeatAnswer, RunningClaim } from './types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Dispatcher } from './dispatcher.service.ts';
 import { nameOf } from './settle.service.ts';
 

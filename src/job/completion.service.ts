@@ -1,7 +1,8 @@
 import { DuctileError } from '../base/errors.ts';
 import type { Job } from './job.ts';
 import { isTerminal } from './state.ts';
-import type { JobEnd, KnownEnds, Ledger } from '../ledger/ledger.ts';
+import type { JobEnd, KnownEnds } from './types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import { isRunOver, type Run } from '../pipeline/run/run.ts';
 
 /** How often is looked without being told: telling may fail, and then nobody waits for ever. */

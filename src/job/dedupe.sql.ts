@@ -1,7 +1,7 @@
 import type { JobDraft } from './job.ts';
 import { isTerminal } from './state.ts';
 import { defineRows, type Row, type RowsStatement, type Transaction } from '../ledger/dialect.ts';
-import type { Closing } from '../ledger/ledger.ts';
+import type { Closing } from '../ledger/commit.ts';
 import { text } from '../ledger/row.ts';
 
 /**

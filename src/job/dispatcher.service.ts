@@ -1,7 +1,8 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
-import type { ClaimablePlugin, ClaimedJob, ClaimRequest, Closing } from '../ledger/ledger.ts';
+import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from './types.ts';
+import type { Closing } from '../ledger/commit.ts';
 import type { Generation } from '../engine/generation.ts';
 import type { Settled, Settler } from './settle.service.ts';
 import { Slots } from './slots.service.ts';

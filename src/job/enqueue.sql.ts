@@ -6,7 +6,8 @@ import {
   type RowsWriter,
   type Transaction,
 } from '../ledger/dialect.ts';
-import type { ContextDraft, EnqueueBatch, Enqueued } from '../ledger/ledger.ts';
+import type { ContextDraft, Enqueued } from './types.ts';
+import type { EnqueueBatch } from '../ledger/commit.ts';
 import { findDuplicates, findHolders } from './dedupe.sql.ts';
 import { insertSignals } from '../signal/signal.sql.ts';
 

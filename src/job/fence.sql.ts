@@ -1,5 +1,5 @@
 import type { Row, RowsWriter } from '../ledger/dialect.ts';
-import type { Closing } from '../ledger/ledger.ts';
+import type { Closing } from '../ledger/commit.ts';
 
 /**
  * The guard of every close of an attempt. It holds only for the claim, and for the very attempt,

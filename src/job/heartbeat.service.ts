@@ -2,7 +2,8 @@ import { makeComplaint } from '../base/complaint.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Loop } from '../base/service.ts';
-import type { HeartbeatAnswer, Ledger, ProcessBeat } from '../ledger/ledger.ts';
+import type { HeartbeatAnswer, ProcessBeat } from './types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 
 export interface Heartbeat extends Loop {
   /**

@@ -2,7 +2,7 @@ import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import type { Job } from './job.ts';
 import type { Dialect, Session, Transaction } from '../ledger/dialect.ts';
 import type { JobFilter } from './page-types.ts';
-import type { Promotion, QueueCounts } from '../ledger/ledger.ts';
+import type { Promotion, QueueCounts } from './types.ts';
 import { hasNoKey, linesOf } from './dependency.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { jobColumns, toJob } from './job-row.sql.ts';

@@ -1,7 +1,8 @@
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { isTerminal } from './state.ts';
-import type { Closing, Enqueued } from '../ledger/ledger.ts';
+import type { Closing } from '../ledger/commit.ts';
+import type { Enqueued } from './types.ts';
 import type { RunStart } from '../pipeline/run/types.ts';
 import { nameOf } from './settle.service.ts';
 

@@ -1,7 +1,8 @@
 import type { AttemptReport, AttemptStatus, Cause } from './attempt.ts';
 import { endCancelled, endFailed, endReleased, endSucceeded, type Ending } from './outcome.ts';
 import { isTerminal } from './state.ts';
-import type { ClaimedJob, Closing, StateChange } from '../ledger/ledger.ts';
+import type { ClaimedJob, StateChange } from './types.ts';
+import type { Closing } from '../ledger/commit.ts';
 import type { Plugin } from '../plugin/catalog.ts';
 import { addResult } from '../plugin/event-result.ts';
 import type { ProcessEnd } from '../plugin/process.ts';

@@ -7,9 +7,9 @@ import type {
   OrphanRequest,
   ProcessBeat,
   ProcessRow,
-  ReapRequest,
   UnrunnableRequest,
-} from '../ledger/ledger.ts';
+} from './types.ts';
+import type { ReapRequest } from '../ledger/commit.ts';
 import { noNews } from '../pipeline/run/types.ts';
 import type { LastLoaded } from '../schedule/types.ts';
 import { freeBranches } from '../pipeline/run/advance-release.sql.ts';

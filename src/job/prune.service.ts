@@ -3,7 +3,8 @@ import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import { history } from './prune-directives.ts';
-import { prunable, type Ledger, type Prunable } from '../ledger/ledger.ts';
+import { prunable, type Prunable } from './types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Generation } from '../engine/generation.ts';
 import { retentionOf } from '../engine/rules.ts';
 

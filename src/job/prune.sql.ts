@@ -1,5 +1,6 @@
 import type { Dialect, Row, Session, TableName, Transaction } from '../ledger/dialect.ts';
-import type { MetaKey, Prunable, PruneRequest } from '../ledger/ledger.ts';
+import type { MetaKey } from '../ledger/meta.ts';
+import type { Prunable, PruneRequest } from './types.ts';
 import { dropSealedPayloads } from '../access/credential.sql.ts';
 import { int, text } from '../ledger/row.ts';
 import { pruneRuns, selectOldRuns } from '../pipeline/run/prune.sql.ts';

@@ -1,6 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import { together, type Session, type Transaction } from '../ledger/dialect.ts';
-import type { QueueLimit } from '../tenant/types.ts';
+import type { QueueLimit } from './types.ts';
 import { int } from '../ledger/row.ts';
 import { isReady } from './waiting.sql.ts';
 

@@ -1,6 +1,7 @@
 import { bareReport } from './attempt.ts';
 import { endReleased } from './outcome.ts';
-import type { ClaimedJob, Closing } from '../ledger/ledger.ts';
+import type { ClaimedJob } from './types.ts';
+import type { Closing } from '../ledger/commit.ts';
 
 /** A claim whose turn did not come here. */
 export function releaseUnstarted(job: ClaimedJob): Closing {

@@ -8,7 +8,8 @@ import {
   type Row,
   type Transaction,
 } from '../ledger/dialect.ts';
-import type { ClaimRequest, Closing, Enqueued, Settlement, Verdict } from '../ledger/ledger.ts';
+import type { ClaimRequest, Enqueued, Verdict } from './types.ts';
+import type { Closing, Settlement } from '../ledger/commit.ts';
 import { joinNews, noNews, type RunDraft, type RunNews } from '../pipeline/run/types.ts';
 import { insertAttempts, settledBefore, type ClosedAt } from './attempt.sql.ts';
 import { recordEnds } from '../schedule/breaker.sql.ts';

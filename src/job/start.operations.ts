@@ -10,7 +10,7 @@ import type { Submission } from '../engine/engine.ts';
 import type { Attempt } from './attempt.ts';
 import type { Job } from './job.ts';
 import { isTerminal } from './state.ts';
-import type { Enqueued } from '../ledger/ledger.ts';
+import type { Enqueued } from './types.ts';
 import type { Plugin } from '../plugin/catalog.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';

@@ -1,9 +1,14 @@
 import { messageOf } from '../base/errors.ts';
 import { checkSqliteFile } from './check.ts';
 import type { Session } from './dialect.ts';
-import type { IndexCheck } from './ledger.ts';
 import { int, text } from './row.ts';
 import type { Reading } from './sqlite/read-thread.ts';
+
+export interface IndexCheck {
+  readonly problems: readonly string[];
+  /** Why the check did not run; null if it ran. */
+  readonly skipped: string | null;
+}
 
 /** Compares every index of a file with its table, which a check at the start has no time for. */
 export async function checkSqliteIndexes(reading: Reading): Promise<IndexCheck> {

@@ -1,7 +1,7 @@
 import { DuctileError } from '../base/errors.ts';
 
 import type { AsksOf } from '../directive/types.ts';
-import type { JobEnd } from './ledger.ts';
+import type { JobEnd } from '../job/types.ts';
 import type { FollowHalt, OpenSignal } from '../pipeline/run/types.ts';
 
 /** What differs between the two databases. Nothing outside this folder knows which one it is. */

@@ -1,6 +1,7 @@
 import { makeId } from '../base/ids.ts';
 import { together, type End, type NotedEnds, type Store, type Transaction } from './dialect.ts';
-import type { JobEnd, KnownEnds, Ledger } from './ledger.ts';
+import type { JobEnd, KnownEnds } from '../job/types.ts';
+import type { Ledger } from './ledger.ts';
 import type { Notifier } from './notifier.ts';
 
 type TellingVerb = 'listener' | 'onHint' | 'hint' | 'onEnds' | 'awaitEnd';

@@ -1,6 +1,17 @@
 import type { Session, Transaction } from './dialect.ts';
-import type { MetaKey } from './ledger.ts';
 import { text } from './row.ts';
+
+export type MetaKey =
+  | 'attempts_pruned_to'
+  | 'epoch'
+  | 'incidents_watched_at'
+  | 'installations_version'
+  | 'paused'
+  | 'pruned_at'
+  | 'schedules'
+  | 'restored_from'
+  | 'restoring'
+  | 'tenant_of';
 
 export async function readMeta(session: Session, key: MetaKey): Promise<string | undefined> {
   const [row] = await session.run(

@@ -1,5 +1,6 @@
 import type { Store, Transaction } from './dialect.ts';
-import type { EnqueueBatch, Ledger } from './ledger.ts';
+import type { EnqueueBatch } from './commit.ts';
+import type { Ledger } from './ledger.ts';
 import { advanceBranch, claimBranches, prepareJoin } from '../pipeline/run/advance.sql.ts';
 import { releaseBranch } from '../pipeline/run/advance-release.sql.ts';
 import { enqueue } from '../job/enqueue.sql.ts';

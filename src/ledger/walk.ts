@@ -1,8 +1,13 @@
 import type { Dialect, Row, Session, Value } from './dialect.ts';
 import type { BoundedCount } from '../job/page-types.ts';
-import type { ListPage } from './list-pages.ts';
 import { int } from './row.ts';
 import { Where } from './where.ts';
+
+export interface ListPage<T> {
+  readonly rows: readonly T[];
+  /** `beforeSeq` of the next page; undefined on the last page. Earlier pages may be short. */
+  readonly next: number | undefined;
+}
 
 /**
  * A part of a list whose rows an index holds in the order of their numbers: together the streams of a

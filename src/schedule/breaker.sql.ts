@@ -4,7 +4,8 @@ import { isTerminal } from '../job/state.ts';
 import { afterEnd, breakerSignals, type BreakerFacts, type BreakerState } from './breaker.ts';
 import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
-import type { Closing, Enqueued } from '../ledger/ledger.ts';
+import type { Closing } from '../ledger/commit.ts';
+import type { Enqueued } from '../job/types.ts';
 import type { Followers, RunDraft } from '../pipeline/run/types.ts';
 import type { BreakerFilter, BreakerRow } from './types.ts';
 import {

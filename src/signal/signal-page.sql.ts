@@ -1,7 +1,8 @@
 import { limits } from '../base/limits.ts';
 import type { Signal } from './signal.ts';
 import type { Session, Value } from '../ledger/dialect.ts';
-import type { ListPage, SignalPageFilter } from '../ledger/list-pages.ts';
+import type { ListPage } from '../ledger/walk.ts';
+import type { SignalPageFilter } from './types.ts';
 import { int } from '../ledger/row.ts';
 import { toSignal } from './signal.sql.ts';
 import { rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';

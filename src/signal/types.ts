@@ -106,3 +106,19 @@ export interface SignalGroup {
   readonly type: string;
   readonly count: number;
 }
+
+/** `visitMax`: how many rows a page may read. */
+export type SignalPageFilter = { readonly visitMax?: number } & Pick<
+  SignalFilter,
+  | 'type'
+  | 'source'
+  | 'subjectType'
+  | 'subjectId'
+  | 'correlationId'
+  | 'visibility'
+  | 'from'
+  | 'to'
+  | 'beforeSeq'
+  | 'order'
+  | 'limit'
+>;

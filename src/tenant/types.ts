@@ -56,12 +56,6 @@ export interface TenantLimits {
   readonly storageBytes: number | null;
 }
 
-/** The most jobs that can be queued in a tenant's ledger, ready or delayed. */
-export interface QueueLimit {
-  readonly most: number;
-  readonly tenant: string;
-}
-
 export interface TenantSchema {
   readonly version: number;
   /** Why it could not be brought up to date. */

@@ -1,6 +1,6 @@
 import { isObject, parseStored, type Json, type JsonObject } from '../base/json.ts';
 import { isTerminal } from '../job/state.ts';
-import type { JobEnd } from '../ledger/ledger.ts';
+import type { JobEnd } from '../job/types.ts';
 import { isRunOver } from '../pipeline/run/run.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Taken } from './webhooks.ts';

@@ -1,7 +1,7 @@
 import { limits } from '../base/limits.ts';
 import type { Session } from '../ledger/dialect.ts';
-import type { DeliveryPageFilter, ListPage } from '../ledger/list-pages.ts';
-import type { DeliveryRow } from './types.ts';
+import type { DeliveryPageFilter, DeliveryRow } from './types.ts';
+import type { ListPage } from '../ledger/walk.ts';
 import { toDelivery } from './delivery.sql.ts';
 import { rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';
 import { Where } from '../ledger/where.ts';

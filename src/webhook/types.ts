@@ -5,7 +5,7 @@ import type { RunStatus } from '../pipeline/run/run.ts';
 import type { AgentJob } from './agent-outcome.ts';
 import type { RunNews } from '../pipeline/run/types.ts';
 import type { Emission } from '../signal/types.ts';
-import type { QueueLimit } from '../tenant/types.ts';
+import type { QueueLimit } from '../job/types.ts';
 
 /** What a ledger can do with webhooks. They are made, changed and deleted by directives. */
 export interface WebhookVerbs {
@@ -139,3 +139,9 @@ export interface DeliveryFilter {
   readonly beforeSeq?: number;
   readonly limit: number;
 }
+
+/** `visitMax`: how many rows a page may read. */
+export type DeliveryPageFilter = { readonly visitMax?: number } & Pick<
+  DeliveryFilter,
+  'hookId' | 'verdict' | 'beforeSeq' | 'limit'
+>;

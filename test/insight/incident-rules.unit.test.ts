@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { bareReport } from '../../src/job/attempt.ts';
 import { endFailed, endSucceeded, type Ending } from '../../src/job/outcome.ts';
 import type { Incident } from '../../src/insight/types.ts';
-import type { Closing } from '../../src/ledger/ledger.ts';
+import type { Closing } from '../../src/ledger/commit.ts';
 import { makeOutcomes } from '../../src/insight/failure-streaks.service.ts';
 import {
   findTroubles,

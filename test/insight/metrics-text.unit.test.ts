@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { makeMeters } from '../../src/insight/metrics.service.ts';
 import { bareReport } from '../../src/job/attempt.ts';
 import { endSucceeded } from '../../src/job/outcome.ts';
-import type { Closing } from '../../src/ledger/ledger.ts';
+import type { Closing } from '../../src/ledger/commit.ts';
 import { writeMetrics } from '../../src/insight/metrics-text.service.ts';
 import { makeClaimed } from '../support/claimed.ts';
 

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { heraldWork } from '../../src/job/announce-work.service.ts';
 import { makeToken } from '../../src/base/ids.ts';
-import type { ClaimedJob } from '../../src/ledger/ledger.ts';
+import type { ClaimedJob } from '../../src/job/types.ts';
 import { define, runOf } from '../support/ledger/runs.ts';
 import { databases, openBench } from '../support/ledger/bench.ts';
 import { beat, claimable, draft, request } from '../support/ledger/drafts.ts';

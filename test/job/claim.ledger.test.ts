@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { fromTimestamp } from '../../src/base/clock.ts';
-import type { ClaimedJob } from '../../src/ledger/ledger.ts';
+import type { ClaimedJob } from '../../src/job/types.ts';
 import { databases, only, openBench, range } from '../support/ledger/bench.ts';
 import {
   beat,

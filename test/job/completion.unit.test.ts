@@ -2,7 +2,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { makeWaiters } from '../../src/job/completion.service.ts';
 import type { Attempt } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';
-import type { JobEnd, KnownEnds } from '../../src/ledger/ledger.ts';
+import type { JobEnd, KnownEnds } from '../../src/job/types.ts';
 import { makeClaimed } from '../support/claimed.ts';
 
 /** So seldom that a test which needs it would not end. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Dedupe } from '../../src/job/job.ts';
-import type { Closing, Ledger } from '../../src/ledger/ledger.ts';
+import type { Closing } from '../../src/ledger/commit.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
 import { databases, openBench, type Bench } from '../support/ledger/bench.ts';
 import {
   bury,

@@ -1,6 +1,6 @@
 /** What the dispatcher hands over at once, and what it keeps apart. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { ClaimRequest } from '../../src/ledger/ledger.ts';
+import type { ClaimRequest } from '../../src/job/types.ts';
 import { releaseUnstarted } from '../../src/job/release-unstarted.service.ts';
 import { makeClaimed } from '../support/claimed.ts';
 import { makeAhead, soon, World } from './dispatcher-world.ts';

@@ -7,7 +7,8 @@ import type { Settled } from '../../src/job/settle.service.ts';
 import { makeTurns } from '../../src/job/fair-share.service.ts';
 import { bareReport } from '../../src/job/attempt.ts';
 import { endReleased } from '../../src/job/outcome.ts';
-import type { ClaimedJob, ClaimRequest, Closing } from '../../src/ledger/ledger.ts';
+import type { ClaimedJob, ClaimRequest } from '../../src/job/types.ts';
+import type { Closing } from '../../src/ledger/commit.ts';
 import { noNews } from '../../src/pipeline/run/types.ts';
 import { makeClaimed } from '../support/claimed.ts';
 

@@ -1,7 +1,8 @@
 /** Who waits for a job or a run is told of its end, wherever that happens. */
 import { describe, expect, test, vi } from 'vitest';
 import { makeWaiters } from '../../src/job/completion.service.ts';
-import type { KnownEnds, Ledger } from '../../src/ledger/ledger.ts';
+import type { KnownEnds } from '../../src/job/types.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
 import { split, task } from '../pipeline/graphs.ts';
 import { carryOn, claimSteps, define, done, start } from '../support/ledger/runs.ts';
 import { databases, only, openBench, range, type Bench } from '../support/ledger/bench.ts';

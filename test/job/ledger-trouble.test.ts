@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
-import type { Closing, Ledger } from '../../src/ledger/ledger.ts';
+import type { Closing } from '../../src/ledger/commit.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { python, succeeds, waitsForGate } from '../support/plugin-program.ts';
 

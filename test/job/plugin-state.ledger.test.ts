@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
-import type { StateChange } from '../../src/ledger/ledger.ts';
+import type { StateChange } from '../../src/job/types.ts';
 import { databases, openBench, range } from '../support/ledger/bench.ts';
 import { claimAs, draft, fail, settleOne, startOne, succeed } from '../support/ledger/drafts.ts';
 

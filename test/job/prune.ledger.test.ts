@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
-import { prunable, type Prunable } from '../../src/ledger/ledger.ts';
+import { prunable, type Prunable } from '../../src/job/types.ts';
 import { due, dueAgain, entry, firing, NOW } from '../support/ledger/schedules.ts';
 import { databases, openBench, range, type Bench } from '../support/ledger/bench.ts';
 import {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { pruneKind } from '../../src/job/prune.service.ts';
-import { prunable, type Ledger } from '../../src/ledger/ledger.ts';
+import { prunable } from '../../src/job/types.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { python, succeeds, waitsForGate } from '../support/plugin-program.ts';
 

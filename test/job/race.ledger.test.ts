@@ -1,6 +1,6 @@
 /** Two that add and claim, from two connections, held at the place where they meet. */
 import { describe, expect, test } from 'vitest';
-import type { ClaimedJob } from '../../src/ledger/ledger.ts';
+import type { ClaimedJob } from '../../src/job/types.ts';
 import { meet, together, type Meeting } from '../support/ledger/barrier.ts';
 import { only, range } from '../support/ledger/bench.ts';
 import {

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { Log } from '../../src/base/log.ts';
 import { makeReaper, type Reaper, type ReaperOptions } from '../../src/job/reaper.service.ts';
-import type { Ledger, Orphan } from '../../src/ledger/ledger.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import type { Orphan } from '../../src/job/types.ts';
 
 const EVERY_MS = 100;
 

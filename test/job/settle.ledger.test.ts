@@ -3,7 +3,7 @@ import { fromTimestamp } from '../../src/base/clock.ts';
 import { makeToken } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
 import { bareReport, type AttemptReport } from '../../src/job/attempt.ts';
-import type { Closing } from '../../src/ledger/ledger.ts';
+import type { Closing } from '../../src/ledger/commit.ts';
 import { noNews } from '../../src/pipeline/run/types.ts';
 import { databases, only, openBench, range } from '../support/ledger/bench.ts';
 import {

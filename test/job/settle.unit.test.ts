@@ -6,13 +6,9 @@ import { makeLogger } from '../../src/base/log.ts';
 import { makeSettler, timed } from '../../src/job/settle.service.ts';
 import type { AttemptReport } from '../../src/job/attempt.ts';
 import { endSucceeded } from '../../src/job/outcome.ts';
-import type {
-  ClaimRequest,
-  Closing,
-  Ledger,
-  Settlement,
-  Verdict,
-} from '../../src/ledger/ledger.ts';
+import type { ClaimRequest, Verdict } from '../../src/job/types.ts';
+import type { Closing, Settlement } from '../../src/ledger/commit.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
 import { noNews, type AdvancementFailure } from '../../src/pipeline/run/types.ts';
 import { makeClaimed } from '../support/claimed.ts';
 

@@ -1,7 +1,8 @@
 /** The way to PostgreSQL breaks: each verb has happened once, or not at all and says so. */
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
-import type { Closing, Ledger } from '../../src/ledger/ledger.ts';
+import type { Closing } from '../../src/ledger/commit.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { foreach, task } from '../pipeline/graphs.ts';
 import { openBarrier } from '../support/ledger/barrier.ts';

@@ -1,6 +1,6 @@
 /** Pages of signals, directives, runs and deliveries: every combination of filters gives what fits. */
 import { describe, expect, test } from 'vitest';
-import type { ListPage } from '../../src/ledger/list-pages.ts';
+import type { ListPage } from '../../src/ledger/walk.ts';
 import { databases, openBench, type Bench } from '../support/ledger/bench.ts';
 
 const ROWS = 120;

@@ -1,7 +1,8 @@
 /** What is done all the time may not look at every row: the plans of both databases say so. */
 import { describe, expect, test } from 'vitest';
 import { makeToken } from '../../src/base/ids.ts';
-import { prunable, type ClaimedJob, type Ledger } from '../../src/ledger/ledger.ts';
+import { prunable, type ClaimedJob } from '../../src/job/types.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
 import { approve, foreach, split, task } from '../pipeline/graphs.ts';
 import { fillCrowd } from '../support/ledger/many-rows.ts';
 import { countVisits, openExplainer, type Plan } from '../support/ledger/explain.ts';

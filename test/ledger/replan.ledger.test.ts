@@ -2,7 +2,8 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { makeId, makeToken } from '../../src/base/ids.ts';
-import { prunable, type Ledger } from '../../src/ledger/ledger.ts';
+import { prunable } from '../../src/job/types.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openBench } from '../support/ledger/bench.ts';
 import { beat, request } from '../support/ledger/drafts.ts';
 

@@ -2,7 +2,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import type { ClaimedJob, Closing, Ledger } from '../../src/ledger/ledger.ts';
+import type { ClaimedJob } from '../../src/job/types.ts';
+import type { Closing } from '../../src/ledger/commit.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { Graph } from '../../src/pipeline/language/graph.ts';
 import { cases, makePlay, name } from './arbitrary.ts';
 import { foreach, task } from './graphs.ts';

@@ -1,6 +1,7 @@
 /** Ended runs of which a step is done again in a new one, and everything after it. */
 import { describe, expect, test } from 'vitest';
-import type { ClaimedJob, Closing } from '../../src/ledger/ledger.ts';
+import type { ClaimedJob } from '../../src/job/types.ts';
+import type { Closing } from '../../src/ledger/commit.ts';
 import { approve, foreach, ref, split, task } from './graphs.ts';
 import {
   advanceAll,

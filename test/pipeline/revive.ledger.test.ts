@@ -2,7 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { endCrashed } from '../../src/job/outcome.ts';
-import type { ClaimedJob, Ledger } from '../../src/ledger/ledger.ts';
+import type { ClaimedJob } from '../../src/job/types.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { Graph } from '../../src/pipeline/language/graph.ts';
 import { foreach, ref, split, task } from './graphs.ts';
 import {

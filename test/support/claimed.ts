@@ -1,6 +1,6 @@
 /** Jobs in the hands of a process, as plain data. */
 import type { Job } from '../../src/job/job.ts';
-import type { ClaimedJob } from '../../src/ledger/ledger.ts';
+import type { ClaimedJob } from '../../src/job/types.ts';
 
 const at = '2030-01-01T00:00:00.000Z';
 

@@ -6,7 +6,7 @@ import type { Config } from '../../config/config.ts';
 import { digestConfigFiles, lastWritten, rehashFiles } from '../../config/file-digest.ts';
 import type { KeyChange } from '../../config/key-list.ts';
 import { readLockHolder } from '../../ledger/sqlite/instance-lock.ts';
-import type { ProcessRow } from '../../ledger/ledger.ts';
+import type { ProcessRow } from '../../job/types.ts';
 import { compareActiveConfig } from '../active-config.service.ts';
 import type { Check } from '../check.service.ts';
 import type { LiveFinding } from '../finding.service.ts';

@@ -2,7 +2,7 @@ import type { Json } from '../../base/json.ts';
 import type { Job } from '../../job/job.ts';
 import type { Ending } from '../../job/outcome.ts';
 import { isTerminal } from '../../job/state.ts';
-import type { Closing } from '../../ledger/ledger.ts';
+import type { Closing } from '../../ledger/commit.ts';
 import { haltReasonOf } from './run.ts';
 
 /** What the end of a job means to the branch that stood still for it; nothing to other jobs. */

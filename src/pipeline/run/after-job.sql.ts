@@ -5,7 +5,7 @@ import { isTerminal } from '../../job/state.ts';
 import type { Arrival } from './transition.ts';
 import { haltReasonOf } from './run.ts';
 import { defineRows, together, type Transaction } from '../../ledger/dialect.ts';
-import type { Closing } from '../../ledger/ledger.ts';
+import type { Closing } from '../../ledger/commit.ts';
 import { noNews, type Advancement, type RunNews } from './types.ts';
 import { Effects } from './changes.sql.ts';
 import { climb } from './join.sql.ts';

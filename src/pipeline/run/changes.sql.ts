@@ -2,7 +2,7 @@ import type { JsonObject } from '../../base/json.ts';
 import type { JobDraft } from '../../job/job.ts';
 import type { RunStatus, StepStatus } from './run.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
-import type { ContextDraft } from '../../ledger/ledger.ts';
+import type { ContextDraft } from '../../job/types.ts';
 import type { RunNews } from './types.ts';
 import type { BranchRow, RunRow } from './run-row.sql.ts';
 

@@ -1,5 +1,5 @@
 import type { Dialect, Transaction } from '../../ledger/dialect.ts';
-import type { PruneRequest } from '../../ledger/ledger.ts';
+import type { PruneRequest } from '../../job/types.ts';
 import { text } from '../../ledger/row.ts';
 
 /** Runs whose rows one step looks at. */

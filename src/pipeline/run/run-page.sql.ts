@@ -1,7 +1,8 @@
 import { limits } from '../../base/limits.ts';
 import type { Run, RunStatus } from './run.ts';
 import type { Session } from '../../ledger/dialect.ts';
-import type { ListPage, RunPageFilter } from '../../ledger/list-pages.ts';
+import type { ListPage } from '../../ledger/walk.ts';
+import type { RunPageFilter } from './types.ts';
 import { toRun } from './run-row.sql.ts';
 import { isAsking } from './run.sql.ts';
 import { rangeAfter, readWalk, type WalkStream } from '../../ledger/walk.ts';

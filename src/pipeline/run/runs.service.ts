@@ -1,5 +1,6 @@
 import type { Log } from '../../base/log.ts';
-import type { Enqueued, Ledger } from '../../ledger/ledger.ts';
+import type { Enqueued } from '../../job/types.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
 import type { RunNews } from './types.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
 import { makeAdvancer, type Advancer } from './advancer.service.ts';

@@ -240,3 +240,9 @@ export interface Advancement {
   readonly error: string | null;
   readonly crashed: boolean;
 }
+
+/** `visitMax`: how many rows a page may read. */
+export type RunPageFilter = { readonly visitMax?: number } & Pick<
+  RunFilter,
+  'pipeline' | 'status' | 'awaitingApproval' | 'beforeSeq' | 'limit'
+>;

@@ -1,7 +1,9 @@
 /** Mistakes around the ledger's verbs, in what the engine makes of them, and in what starts plugins. */
 import { makeId } from '../../../src/base/ids.ts';
 import type { Ending } from '../../../src/job/outcome.ts';
-import type { ClaimedJob, ClaimRequest, Closing, Ledger } from '../../../src/ledger/ledger.ts';
+import type { ClaimedJob, ClaimRequest } from '../../../src/job/types.ts';
+import type { Closing } from '../../../src/ledger/commit.ts';
+import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { noNews } from '../../../src/pipeline/run/types.ts';
 import type { Mistake } from './world.ts';
 

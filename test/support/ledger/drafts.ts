@@ -22,11 +22,11 @@ import type {
   ClaimablePlugin,
   ClaimedJob,
   ClaimRequest,
-  Closing,
-  Ledger,
   ProcessBeat,
   Verdict,
-} from '../../../src/ledger/ledger.ts';
+} from '../../../src/job/types.ts';
+import type { Closing } from '../../../src/ledger/commit.ts';
+import type { Ledger } from '../../../src/ledger/ledger.ts';
 import type { SignalDraft } from '../../../src/signal/signal.ts';
 
 export function draft(given: Partial<JobDraft> = {}): JobDraft {

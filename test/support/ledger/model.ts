@@ -1,7 +1,8 @@
 /** A ledger as it ought to be, in memory: what each verb must answer, after whatever came before. */
 import type { JobDraft } from '../../../src/job/job.ts';
 import type { CancelAnswer, JobStatus } from '../../../src/job/state.ts';
-import type { ClaimRequest, Closing, Enqueued, Verdict } from '../../../src/ledger/ledger.ts';
+import type { ClaimRequest, Enqueued, Verdict } from '../../../src/job/types.ts';
+import type { Closing } from '../../../src/ledger/commit.ts';
 
 export interface ModelJob {
   readonly id: string;

@@ -1,6 +1,8 @@
 /** One of several threads that work on the same ledger as hard as they can. */
 import { parentPort, workerData } from 'node:worker_threads';
-import type { ClaimedJob, Closing, Ledger } from '../../../src/ledger/ledger.ts';
+import type { ClaimedJob } from '../../../src/job/types.ts';
+import type { Closing } from '../../../src/ledger/commit.ts';
+import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { openLedger, type LedgerPlace } from '../../../src/ledger/open.ts';
 import { beat, claimable, draft, lenient, release, request, strict, succeed } from './drafts.ts';
 

@@ -2,7 +2,8 @@
 import { makeId } from '../../../src/base/ids.ts';
 import type { Directive } from '../../../src/directive/directive.ts';
 import type { DirectiveWork, Revival } from '../../../src/directive/types.ts';
-import type { ClaimedJob, Ledger } from '../../../src/ledger/ledger.ts';
+import type { ClaimedJob } from '../../../src/job/types.ts';
+import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { pausing } from './drafts.ts';
 
 /** Asks for a change of a run, whoever asked before. */

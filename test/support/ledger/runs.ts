@@ -1,7 +1,9 @@
 /** What the tests say to a ledger about runs, and a small engine that carries them on. */
 import { makeId, makeToken } from '../../../src/base/ids.ts';
 import type { Json, JsonObject } from '../../../src/base/json.ts';
-import type { ClaimedJob, Closing, Ledger } from '../../../src/ledger/ledger.ts';
+import type { ClaimedJob } from '../../../src/job/types.ts';
+import type { Closing } from '../../../src/ledger/commit.ts';
+import type { Ledger } from '../../../src/ledger/ledger.ts';
 import type { AdvanceAnswer, RunDraft } from '../../../src/pipeline/run/types.ts';
 import type { Graph, Node } from '../../../src/pipeline/language/graph.ts';
 import type { Arrival } from '../../../src/pipeline/run/transition.ts';

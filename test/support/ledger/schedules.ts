@@ -1,6 +1,7 @@
 /** What the tests say to a ledger about schedules. */
 import { makeId } from '../../../src/base/ids.ts';
-import type { ClaimedJob, Ledger } from '../../../src/ledger/ledger.ts';
+import type { ClaimedJob } from '../../../src/job/types.ts';
+import type { Ledger } from '../../../src/ledger/ledger.ts';
 import type {
   DueSchedule,
   Fired,

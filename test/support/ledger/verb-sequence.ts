@@ -3,7 +3,8 @@ import fc from 'fast-check';
 import { expect } from 'vitest';
 import { makeId, makeToken } from '../../../src/base/ids.ts';
 import type { Job } from '../../../src/job/job.ts';
-import type { Closing, Ledger } from '../../../src/ledger/ledger.ts';
+import type { Closing } from '../../../src/ledger/commit.ts';
+import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { Model } from './model.ts';
 import type { Raw } from './bench.ts';
 import {

@@ -1,0 +1,184 @@
+import type { Timestamp } from '../base/clock.ts';
+import type { Directive } from '../directive/directive.ts';
+import type { Job } from './job.ts';
+import { history } from './prune-directives.ts';
+import type { JobStatus } from './state.ts';
+
+/** The status of an ended job and the result of its last attempt. */
+export interface JobEnd {
+  readonly status: JobStatus;
+  readonly result: string | null;
+}
+
+/** Ends that are committed, by job id. */
+export type KnownEnds = ReadonlyMap<string, JobEnd>;
+
+export interface ContextDraft {
+  readonly id: string;
+  readonly parentId?: string;
+  /** The step that extended the baggage. */
+  readonly pipeline?: string;
+  readonly stepId?: string;
+  readonly accumulated: string;
+}
+
+/** `duplicateOf` names the job that holds the dedupe key. Nothing was inserted then. */
+export interface Enqueued {
+  readonly jobId: string;
+  readonly duplicateOf?: string;
+  readonly dedupeKey?: string;
+}
+
+export interface ClaimRequest {
+  readonly processId: string;
+  readonly token: string;
+  readonly slots: number;
+  /** The most jobs that all processes together may run in this ledger. */
+  readonly workersMax?: number;
+  /** The plugins that this process has. It claims jobs of no other plugin. */
+  readonly plugins: readonly ClaimablePlugin[];
+  /** The configuration snapshot that the claimed jobs run with. */
+  readonly snapshotId?: string;
+}
+
+export interface ClaimablePlugin {
+  readonly name: string;
+  readonly parallelism: number;
+  /** By command: how long a claim lasts until other processes presume it lost. */
+  readonly leaseMs: Readonly<Record<string, number>>;
+  readonly leaseDefaultMs: number;
+  /** Added to the timeout of a job that has its own timeout. */
+  readonly leaseSlackMs?: number;
+  /** Set for a plugin with an init command. `isHeld`: its other jobs wait for the init. */
+  readonly init?: { readonly fingerprint: string; readonly isHeld: boolean };
+}
+
+export interface ClaimedJob extends Job {
+  readonly claimToken: string;
+  readonly startedAt: Timestamp;
+  /** The plugin's state at the time of the claim, as JSON text. */
+  readonly state: string;
+  /** The baggage, as JSON text. */
+  readonly context: string;
+  readonly queueMs: number;
+}
+
+/** A declared snapshot becomes a fact and replaces the state. Other updates are merged into the state. */
+export type StateChange =
+  | {
+      readonly kind: 'snapshot';
+      readonly factType: string;
+      readonly mirror: boolean;
+      readonly value: string;
+    }
+  | { readonly kind: 'merge'; readonly value: string };
+
+/**
+ * The result of one closing. Only `settled` can have written something.
+ * `settled`: the attempt is closed, by this closing or by an equal one before.
+ * `fenced`: the claim was lost.
+ * `cancelled`: the job was asked to stop before.
+ * `oversize`: the plugin's state would exceed its limit.
+ */
+export type Verdict = 'settled' | 'fenced' | 'cancelled' | 'oversize';
+
+export interface OrphanRequest {
+  readonly self: string;
+  readonly staleMs: number;
+}
+
+export interface Orphan {
+  readonly processId: string;
+  readonly jobs: readonly Job[];
+  /** The directives that the process was executing. */
+  readonly directives: readonly Directive[];
+}
+
+export interface Promotion {
+  readonly promoted: number;
+  /** Milliseconds until the next delayed job is due, by the database's clock. */
+  readonly nextInMs: number | undefined;
+}
+
+export interface UnrunnableRequest {
+  /** Plugins that this process could not load. Their jobs are skipped. */
+  readonly unloaded?: readonly string[];
+  readonly graceMs: number;
+  readonly staleMs: number;
+  readonly limit: number;
+}
+
+export const prunable = [...history, 'dedupe', 'keys'] as const;
+
+export type Prunable = (typeof prunable)[number];
+
+export interface PruneRequest {
+  readonly what: Prunable;
+  readonly olderThanMs: number;
+  readonly limit: number;
+}
+
+export interface ProcessBeat {
+  readonly id: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly slots: number;
+  readonly spawner: string;
+  readonly plugins: readonly string[];
+  /** The path of the configuration file, and a digest of all files that belong to it. */
+  readonly configFile?: string | undefined;
+  readonly configDigest?: string | undefined;
+}
+
+export interface HeartbeatAnswer {
+  /** False when another process has reaped this one: its claims are lost. */
+  readonly known: boolean;
+  readonly running: readonly RunningClaim[];
+  /** The schema version of the ledger, which a newer program may have migrated. Set for known processes. */
+  readonly schemaVersion?: number;
+}
+
+export interface RunningClaim {
+  readonly jobId: string;
+  readonly claimToken: string;
+  readonly cancelRequested: boolean;
+}
+
+export interface ProcessRow {
+  readonly id: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly slots: number;
+  readonly spawner: string;
+  readonly startedAt: Timestamp;
+  readonly lastHeartbeatAt: Timestamp;
+  /** Null if the process runs an older version. */
+  readonly configFile: string | null;
+  readonly configDigest: string | null;
+}
+
+export interface Fact {
+  readonly seq: number;
+  readonly plugin: string;
+  readonly factType: string;
+  readonly jobId: string | null;
+  readonly command: string | null;
+  readonly fact: string;
+  readonly createdAt: Timestamp;
+}
+
+export interface QueueCounts {
+  readonly ready: number;
+  readonly delayed: number;
+  readonly running: number;
+  /** The smallest `readyAt` of the jobs that are next, one job per plugin. */
+  readonly oldestReadyAt: Timestamp | null;
+}
+
+/** The most jobs that can be queued in a tenant's ledger, ready or delayed. */
+export interface QueueLimit {
+  readonly most: number;
+  readonly tenant: string;
+}

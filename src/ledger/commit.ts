@@ -1,0 +1,68 @@
+import type { Directive } from '../directive/directive.ts';
+import type { DirectiveClosing } from '../directive/types.ts';
+import type { AttemptReport } from '../job/attempt.ts';
+import type { Job, JobDraft } from '../job/job.ts';
+import type { Ending } from '../job/outcome.ts';
+import type {
+  ClaimedJob,
+  ContextDraft,
+  Enqueued,
+  QueueLimit,
+  StateChange,
+  Verdict,
+} from '../job/types.ts';
+import type { Arrival } from '../pipeline/run/transition.ts';
+import type { Followers, RunDraft, RunNews, RunStart } from '../pipeline/run/types.ts';
+import type { SignalDraft } from '../signal/signal.ts';
+
+export interface EnqueueBatch {
+  /** Refuses the whole batch with TENANT_LIMIT when it doesn't fit. */
+  readonly queueLimit?: QueueLimit | undefined;
+  readonly jobs: readonly JobDraft[];
+  readonly signals?: readonly SignalDraft[];
+  readonly contexts?: readonly ContextDraft[];
+  readonly runs?: readonly RunDraft[];
+}
+
+/** The result for each job and run of a batch, in the order of the batch. */
+export interface Started extends RunNews {
+  readonly jobs: readonly Enqueued[];
+  readonly runs: readonly RunStart[];
+}
+
+/** The end of one attempt, with everything that follows from it. */
+export interface Closing {
+  readonly job: Job;
+  /** The fence: only the claim with this token is closed. Null closes a job that is still queued. */
+  readonly claimToken: string | null;
+  readonly report: AttemptReport;
+  readonly ending: Ending;
+  readonly state?: StateChange;
+  readonly signals: readonly SignalDraft[];
+  readonly jobs: readonly JobDraft[];
+  readonly runs?: readonly RunDraft[];
+  /** The step's result for its branch. Without it, the ending decides. */
+  readonly arrival?: Arrival;
+  /** Returns the jobs and runs that follow when this end opens or closes the breaker of its command. */
+  readonly followBreaker?: (signal: SignalDraft) => Followers;
+}
+
+export interface Settlement {
+  readonly verdicts: ReadonlyMap<string, Verdict>;
+  /** The jobs that the settled closings enqueued. */
+  readonly enqueued: readonly Enqueued[];
+  readonly claimed: readonly ClaimedJob[];
+  readonly news: RunNews;
+  /** Returns whether no later commit exists. Undefined if the database has several writers. */
+  readonly isLatest?: (() => boolean) | undefined;
+}
+
+export interface ReapRequest {
+  readonly processId: string;
+  /** The minimum age of the last heartbeat, by the database's clock. 0 if the process is proven dead. */
+  readonly staleMs: number;
+  readonly closings: readonly Closing[];
+  readonly directives?: readonly DirectiveClosing[];
+  /** Directives that another process restarts. */
+  readonly released?: readonly Pick<Directive, 'id' | 'processId'>[];
+}
