@@ -1,7 +1,6 @@
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { RUN_TOKEN } from '../base/secrets.ts';
-import type { ApiConfig } from '../config/config.ts';
-import type { TelemetryConfig } from '../config/telemetry.ts';
+import type { ApiConfig, TelemetryConfig } from '../config/config.ts';
 import type { Tenants, Visit } from '../engine/engine.ts';
 import { digestOf, type Principal } from './principal.service.ts';
 import type { Context } from '../operation/context.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Config } from '../config/config.ts';
-import { forTenant } from '../config/for-tenant.ts';
+import { forTenant } from '../config/build.ts';
 import { loadConfig } from '../config/load.ts';
 import { configInvalid } from '../config/problem.ts';
 import { checkHooks, checkRoutes } from '../pipeline/check-routes.service.ts';

@@ -6,7 +6,7 @@ import { makeToken } from '../base/ids.ts';
 import { makeLogger } from '../base/log.ts';
 import type { DemoOptions } from '../cli/host.ts';
 import { loadConfig } from '../config/load.ts';
-import { lockFiles } from '../config/lock.ts';
+import { lockFiles } from '../config/integrity.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Job } from '../job/job.ts';
 import { workOff } from './local-run.ts';

@@ -9,17 +9,15 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative, sep } from 'node:path';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { DuctileError, messageOf } from '../base/errors.ts';
-import { PRIVATE_DIRECTORY, writeFileAtomic } from '../base/files.ts';
+import { PRIVATE_DIRECTORY, writeFileAtomic, PRIVATE_FILE } from '../base/files.ts';
 import { limits } from '../base/limits.ts';
-import { packArchive, unpackArchive } from './archive.ts';
-import type { Entry } from './archive.ts';
 import { MANIFEST_FILE } from './integrity.ts';
-import { readConfig } from './load.ts';
-import type { Reading } from './load.ts';
+import { readConfig, type Reading } from './load.ts';
 import { configInvalid } from './problem.ts';
 
-export interface BackedUp {
+interface BackedUp {
   /** Relative to the directory of the configuration. */
   readonly files: readonly string[];
   /** Files that lie elsewhere, which whoever restores must have there too. */
@@ -123,4 +121,148 @@ function readArchive(from: string): Buffer {
     );
   }
   throw new DuctileError('ARCHIVE_INVALID', `${basename(from)} is too large`, { place: from });
+}
+
+/** A file in an archive; the path is relative, with `/` between its parts. */
+interface Entry {
+  readonly path: string;
+  readonly bytes: Buffer;
+}
+
+const BLOCK = 512;
+const NAME_BYTES = 100;
+const PREFIX_BYTES = 155;
+
+/** The files as `.tar.gz`, which any other program can open too. */
+export function packArchive(entries: readonly Entry[], modifiedMs: number): Buffer {
+  checkTotals(entries);
+  const blocks = entries.flatMap(({ path, bytes }) => [
+    header(path, bytes.length, modifiedMs),
+    bytes,
+    Buffer.alloc(padding(bytes.length)),
+  ]);
+  return gzipSync(Buffer.concat([...blocks, Buffer.alloc(2 * BLOCK)]));
+}
+
+/** The files in an archive. One that holds anything but plain files inside of it is refused whole. */
+export function unpackArchive(archive: Buffer): Entry[] {
+  const tar = inflate(archive);
+  const entries: Entry[] = [];
+  for (let at = 0; at + BLOCK <= tar.length;) {
+    const block = tar.subarray(at, at + BLOCK);
+    if (block.every((byte) => byte === 0)) break;
+    const { path, size, type } = readHeader(block);
+    at += BLOCK;
+    if (at + size > tar.length) throw invalid(`it ends in the middle of ${path}`);
+    if (type === 'file') entries.push({ path, bytes: Buffer.from(tar.subarray(at, at + size)) });
+    else if (type !== 'directory') throw invalid(`${path} is neither a file nor a directory`);
+    if (entries.length > limits.archiveEntriesMax) checkTotals(entries);
+    at += size + padding(size);
+  }
+  checkTotals(entries);
+  return entries;
+}
+
+function checkTotals(entries: readonly Entry[]): void {
+  const seen = new Set<string>();
+  let total = 0;
+  for (const { path, bytes } of entries) {
+    checkPath(path);
+    if (seen.has(path)) throw invalid(`${path} is in it twice`);
+    seen.add(path);
+    if (bytes.length > limits.archiveFileBytesMax) throw invalid(`${path} is too large`);
+    total += bytes.length;
+  }
+  if (entries.length > limits.archiveEntriesMax) throw invalid('it has too many files');
+  if (total > limits.archiveBytesMax) throw invalid('it is too large');
+}
+
+function checkPath(path: string): void {
+  const parts = path.split('/');
+  const isInside = !path.startsWith('/') && !parts.some((part) => ['', '.', '..'].includes(part));
+  if (!isInside || path.includes('\\') || path.includes('\u0000')) {
+    throw invalid(`${JSON.stringify(path)} leads out of the directory`);
+  }
+}
+
+function inflate(archive: Buffer): Buffer {
+  // Headers and padding of every entry come on top of the contents.
+  const maxOutputLength = limits.archiveBytesMax + (limits.archiveEntriesMax + 2) * 2 * BLOCK;
+  try {
+    return gunzipSync(archive, { maxOutputLength });
+  } catch (thrown) {
+    throw invalid(`it cannot be unpacked: ${messageOf(thrown)}`);
+  }
+}
+
+function header(path: string, size: number, modifiedMs: number): Buffer {
+  const block = Buffer.alloc(BLOCK);
+  const { name, prefix } = splitName(path);
+  block.write(name, 0, 'utf8');
+  writeOctal(block, 100, 8, PRIVATE_FILE);
+  writeOctal(block, 108, 8, 0);
+  writeOctal(block, 116, 8, 0);
+  writeOctal(block, 124, 12, size);
+  writeOctal(block, 136, 12, Math.floor(modifiedMs / 1000));
+  block.fill(' ', 148, 156);
+  block.write('0', 156, 'latin1');
+  block.write('ustar\u000000', 257, 'latin1');
+  block.write(prefix, 345, 'utf8');
+  writeOctal(block, 148, 7, checksum(block));
+  return block;
+}
+
+function splitName(path: string): { name: string; prefix: string } {
+  if (Buffer.byteLength(path) <= NAME_BYTES) return { name: path, prefix: '' };
+  for (let at = path.indexOf('/'); at !== -1; at = path.indexOf('/', at + 1)) {
+    const [prefix, name] = [path.slice(0, at), path.slice(at + 1)];
+    const fits = Buffer.byteLength(name) <= NAME_BYTES && Buffer.byteLength(prefix) <= PREFIX_BYTES;
+    if (fits) return { name, prefix };
+  }
+  throw invalid(`${path} has a name that is too long`);
+}
+
+function readHeader(block: Buffer): { path: string; size: number; type: string } {
+  const expected = readOctal(block, 148, 8);
+  const blank = Buffer.from(block).fill(' ', 148, 156);
+  if (checksum(blank) !== expected) throw invalid('a header in it is damaged');
+  const isUstar = block.toString('latin1', 257, 262) === 'ustar';
+  const prefix = isUstar ? readText(block, 345, PREFIX_BYTES) : '';
+  const name = readText(block, 0, NAME_BYTES);
+  const flag = String.fromCodePoint(block[156] ?? 0);
+  const path = (prefix === '' ? name : `${prefix}/${name}`).replace(/^\.\//, '');
+  const kinds: Readonly<Record<string, string>> = {
+    '0': 'file',
+    '\u0000': 'file',
+    '5': 'directory',
+  };
+  return { path, size: readOctal(block, 124, 12), type: kinds[flag] ?? 'other' };
+}
+
+function readText(block: Buffer, at: number, length: number): string {
+  const field = block.subarray(at, at + length);
+  const end = field.indexOf(0);
+  return field.toString('utf8', 0, end === -1 ? length : end);
+}
+
+function readOctal(block: Buffer, at: number, length: number): number {
+  const text = readText(block, at, length).trim();
+  if (!/^[0-7]{1,11}$/.test(text)) throw invalid('a header in it is damaged');
+  return Number.parseInt(text, 8);
+}
+
+function writeOctal(block: Buffer, at: number, length: number, value: number): void {
+  block.write(value.toString(8).padStart(length - 1, '0'), at, 'latin1');
+}
+
+function checksum(block: Buffer): number {
+  return block.reduce((sum, byte) => sum + byte, 0);
+}
+
+function padding(size: number): number {
+  return (BLOCK - (size % BLOCK)) % BLOCK;
+}
+
+function invalid(message: string): DuctileError {
+  return new DuctileError('ARCHIVE_INVALID', `the archive cannot be used: ${message}`);
 }

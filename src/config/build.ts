@@ -8,6 +8,7 @@ import type {
   PluginRoot,
   RouteConfig,
   ServiceConfig,
+  TelemetryConfig,
 } from './config.ts';
 import { toPipelineEntry } from '../pipeline/language/entry.ts';
 import { toSchedule } from '../schedule/entry.ts';
@@ -16,16 +17,14 @@ import { hostTimezone } from './fields.ts';
 import { makeRecord } from './freeze.ts';
 import { buildIsolation, reportOverlaps } from './isolation.ts';
 import { resolvePath } from './paths.ts';
-import { buildLimits } from './resource-limits.ts';
-import { pluginSchema } from './schema.ts';
-import type { ParsedConfig, ParsedPlugin } from './schema.ts';
+import { buildLimits, strictestLimits } from './resource-limits.ts';
+import { pluginSchema, type ParsedConfig, type ParsedPlugin } from './schema.ts';
 import { buildState } from './state.ts';
-import { buildTelemetry } from './telemetry.ts';
-import { buildTokens } from './tokens.ts';
+import { buildTokens, type TokenContext } from './tokens.ts';
 import { buildWebhooks, checkProxies } from './webhooks.ts';
-import type { TokenContext } from './tokens.ts';
+import { createHash } from 'node:crypto';
 
-export interface BuildContext {
+interface BuildContext {
   readonly file: string;
   readonly directory: string;
   readonly home: string;
@@ -35,10 +34,7 @@ export interface BuildContext {
 }
 
 /** All but what only the whole of the files can tell. */
-export type BuiltConfig = Omit<
-  Config,
-  'files' | 'fingerprint' | 'isLocked' | 'redacted' | 'warnings'
->;
+type BuiltConfig = Omit<Config, 'files' | 'fingerprint' | 'isLocked' | 'redacted' | 'warnings'>;
 
 /** From the keys as they are written to the shape that the program uses. */
 export function buildConfig(parsed: ParsedConfig, context: BuildContext): BuiltConfig {
@@ -233,4 +229,41 @@ function buildApi(parsed: ParsedConfig, context: BuildContext): ApiConfig {
     sseQueryToken: parsed.api.sse_query_token,
     trustedProxies,
   };
+}
+
+/**
+ * What a tenant has of the configuration files: the settings of the service, and of plugins, routes
+ * and pipelines those that are marked as shared. Who may ask is said by its own ledger alone.
+ */
+export function forTenant(config: Config): Config {
+  return {
+    ...config,
+    pluginLimits: strictestLimits(config.tenants.limits, config.pluginLimits),
+    plugins: sharedPlugins(config.plugins),
+    onlyListed: true,
+    // What the root ledger installed is its own.
+    handlers: [],
+    routes: config.routes.filter(({ shared }) => shared),
+    pipelines: config.pipelines.filter(({ shared }) => shared),
+    api: { ...config.api, auth: { tokens: [] } },
+    webhooks: { ...config.webhooks, endpoints: [] },
+    // The directives that a tenant asks for are approved by its own people, or by nobody.
+    directives: { approval: {} },
+    fingerprint: createHash('sha256').update(`tenant ${config.fingerprint}`).digest('hex'),
+    redacted: {},
+  };
+}
+
+function sharedPlugins(plugins: Config['plugins']): Config['plugins'] {
+  const shared = Object.create(null) as Record<string, PluginConfig>;
+  for (const [name, settings] of Object.entries(plugins)) {
+    if (settings.shared) shared[name] = settings;
+  }
+  return shared;
+}
+
+function buildTelemetry(parsed: ParsedConfig['telemetry']): TelemetryConfig {
+  const { metrics, otlp } = parsed;
+  if (otlp === undefined) return { metrics, otlp };
+  return { metrics, otlp: { ...otlp, endpoint: otlp.endpoint.replace(/\/+$/, '') } };
 }

@@ -6,9 +6,8 @@ import type { Schedule } from '../schedule/schedule.ts';
 import type { Order } from '../webhook/check.ts';
 import type { EventRules } from '../webhook/event-type.ts';
 import type { HmacScheme } from '../webhook/verify/hmac.ts';
-import type { HandlerConfig } from './handler.ts';
+import type { Template } from '../pipeline/language/template.ts';
 import type { Problem } from './problem.ts';
-import type { TelemetryConfig } from './telemetry.ts';
 
 /** The configuration in force: checked, complete with defaults, frozen. Durations are milliseconds. */
 export interface Config {
@@ -196,6 +195,21 @@ export interface RouteConfig {
   readonly place: string;
 }
 
+/** A signal that asks for a directive, on behalf of the installation that brought it. */
+export interface HandlerConfig {
+  /** `<slug>/<place>`; with the signal it makes the key of what is asked for. */
+  readonly name: string;
+  /** The exact type of the signals. */
+  readonly on: string;
+  /** Only signals of this sender. */
+  readonly from: string | undefined;
+  /** The type of the directive. */
+  readonly directive: string;
+  readonly params: Template;
+  readonly installation: { readonly id: string; readonly slug: string; readonly version: string };
+  readonly place: string;
+}
+
 export interface DirectivesConfig {
   /** What waits until somebody approves it. */
   readonly approval: Approvals;
@@ -268,4 +282,18 @@ export interface ApiToken {
   readonly digest: string;
   readonly scopes: readonly string[];
   readonly place: string;
+}
+
+/** What is told to monitors outside. */
+export interface TelemetryConfig {
+  /** Whether `/metrics` needs a token. */
+  readonly metrics: 'token' | 'open';
+  readonly otlp: OtlpConfig | undefined;
+}
+
+/** Where traces go, in OTLP over HTTP. */
+export interface OtlpConfig {
+  /** Without the path of the signal. */
+  readonly endpoint: string;
+  readonly headers: Readonly<Record<string, string>>;
 }

@@ -4,6 +4,8 @@ import { readHomeDirectory } from '../base/account.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { Environment } from './interpolate.ts';
 import { resolvePath } from './paths.ts';
+import type { ConfigFile } from './config.ts';
+import { makeProblem, type Problem } from './problem.ts';
 
 export const CONFIG_FILE = 'config.yaml';
 
@@ -78,4 +80,26 @@ function named(text: string | undefined): string | undefined {
 
 function isDirectory(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+/** What people call the parts of a configuration; a file of such a name is meant to be one. */
+const usualNames = ['api', 'pipelines', 'plugins', 'routes', 'tokens', 'webhooks'];
+
+/** Files beside the root that look like a part of it, and that nothing includes. */
+export function findUnread(
+  { directory }: Found,
+  files: readonly Pick<ConfigFile, 'path'>[],
+): Problem[] {
+  const read = new Set(files.map(({ path }) => path));
+  return usualNames
+    .flatMap((name) => [`${name}.yaml`, `${name}.yml`])
+    .filter((name) => !read.has(join(directory, name)) && existsSync(join(directory, name)))
+    .map((name) =>
+      makeProblem(
+        join(directory, name),
+        '',
+        'is not read: nothing includes it',
+        `Add \`include: [${name}]\` to config.yaml, or move the file away.`,
+      ),
+    );
 }

@@ -10,7 +10,7 @@ import type { Reading } from './load.ts';
 import { makeProblem } from './problem.ts';
 import type { Problem } from './problem.ts';
 import { notLocked } from './integrity.ts';
-import { findUnread } from './unread.ts';
+import { findUnread } from './find.ts';
 
 /** Something that somebody should know about the configuration. */
 export interface Finding extends Problem {

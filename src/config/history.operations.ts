@@ -3,7 +3,7 @@ import { DuctileError } from '../base/errors.ts';
 import { text } from '../base/fields.ts';
 import { canonical, isObject, parseStored } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { compareKeys } from './key-list.ts';
+import { compareKeys } from './effective.ts';
 import type { ConfigSnapshot, SnapshotPlace } from './snapshot-types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { defineOperation } from '../operation/define.ts';

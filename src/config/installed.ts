@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
-import { section } from '../base/fields.ts';
+import { section, text } from '../base/fields.ts';
 import { canonical, isObject, type JsonObject } from '../base/json.ts';
 import type { Provides } from '../package/package.ts';
 import { toPipelineEntry } from '../pipeline/language/entry.ts';
+import { read } from '../pipeline/language/entry-fields.ts';
 import { pipelineSchema } from '../pipeline/language/entry-schema.ts';
+import { parseTemplate } from '../pipeline/language/template.ts';
 import { packagedHook, secretKeys } from '../webhook/webhook.ts';
 import { buildPlugin, buildRoute } from './build.ts';
 import type { Config } from './config.ts';
@@ -12,7 +14,6 @@ import { keyText, type Path } from './document.ts';
 import { redact } from './effective.ts';
 import { pluginName } from './fields.ts';
 import { deepFreeze, makeRecord } from './freeze.ts';
-import { handlerSchema } from './handler.ts';
 import { describeIssues } from './issues.ts';
 import { configInvalid, makeProblem, type Problem } from './problem.ts';
 import { pluginSchema, routeSchema } from './schema.ts';
@@ -61,6 +62,18 @@ export function withInstallations(base: Config, installed: readonly Installed[])
 export function placeOf({ slug, version }: Pick<Installed, 'slug' | 'version'>): string {
   return `installation ${slug}@${version}`;
 }
+
+const template = read((value) => {
+  const parsed = parseTemplate(value, ['payload']);
+  return parsed.ok ? { value: parsed.template } : parsed;
+});
+
+export const handlerSchema = section({
+  on: text(),
+  from: text().optional(),
+  directive: z.string().regex(/^[a-z]+\.[a-z_]+$/, 'must be the type of a directive'),
+  params: template.default({ value: {} }),
+});
 
 const schema = section({
   plugins: z.record(pluginName(), pluginSchema),

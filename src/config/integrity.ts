@@ -4,12 +4,15 @@ import { isObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { ConfigFile, Tier } from './config.ts';
 import { readDocument } from './document.ts';
-import { makeProblem } from './problem.ts';
-import type { Problem } from './problem.ts';
+import { makeProblem, type Problem } from './problem.ts';
+import { createHash } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
+import { stringify } from 'yaml';
+import { writeFileAtomic } from '../base/files.ts';
 
 export const MANIFEST_FILE = '.checksums';
 /** Earlier forms had absolute paths; they are not read. */
-export const MANIFEST_VERSION = 3;
+const MANIFEST_VERSION = 3;
 
 /** What was locked: paths relative to the directory of the manifest, so that it can move. */
 export interface Manifest {
@@ -86,7 +89,7 @@ export function describeFile(file: string, bytes: Uint8Array, directory: string)
 }
 
 /** What decides who may do what is told by its name. */
-export function tierOf(file: string, directory: string): Tier {
+function tierOf(file: string, directory: string): Tier {
   const isScope = dirname(file) === join(directory, 'scopes');
   return isScope || /^(tokens|webhooks)\.ya?ml$/.test(basename(file)) ? 'high' : 'operational';
 }
@@ -128,3 +131,60 @@ export function findDrift(
 }
 
 const RELOCK = 'Compare with `ductile config diff`, then accept it with `ductile config lock`.';
+
+type HashedFile = Pick<ConfigFile, 'path' | 'hash'>;
+
+/** One digest of all files of a configuration, to tell whether any of them has changed. */
+export function digestConfigFiles(files: readonly HashedFile[]): string {
+  const rows = files.map(({ path, hash }) => `${path} ${hash}`).toSorted();
+  return createHash('sha256').update(rows.join('\n')).digest('hex');
+}
+
+/** The same files as they are on disk now; a missing one has the hash ''. */
+export function rehashFiles(files: readonly HashedFile[]): HashedFile[] {
+  return files.map(({ path }) => ({ path, hash: hashOf(path) }));
+}
+
+function hashOf(path: string): string {
+  try {
+    return blake3(readFileSync(path));
+  } catch {
+    return '';
+  }
+}
+
+/** When the newest of the files was written; undefined if none is there. */
+export function lastWritten(files: readonly Pick<ConfigFile, 'path'>[]): number | undefined {
+  const times = files.flatMap(
+    ({ path }) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? [],
+  );
+  return times.length === 0 ? undefined : Math.max(...times);
+}
+
+/** Writes down what the files and plugins are now, which is then what they must stay. */
+export function lockFiles(
+  directory: string,
+  files: readonly ConfigFile[],
+  now: string,
+  plugins?: Manifest['plugins'],
+): string {
+  const hashes = files.map(({ path, hash }) => [relative(directory, path), hash] as const);
+  return writeManifest(directory, { generatedAt: now, hashes: new Map(hashes), plugins });
+}
+
+export function writeManifest(directory: string, manifest: Manifest): string {
+  const { generatedAt, hashes, plugins } = manifest;
+  const written = {
+    version: MANIFEST_VERSION,
+    generated_at: generatedAt,
+    hashes: inOrder(hashes),
+    ...(plugins === undefined ? {} : { plugins: inOrder(plugins) }),
+  };
+  const file = join(directory, MANIFEST_FILE);
+  writeFileAtomic(file, `# Written by \`ductile config lock\`.\n${stringify(written)}`);
+  return file;
+}
+
+function inOrder<T>(map: ReadonlyMap<string, T>): Record<string, T> {
+  return Object.fromEntries([...map].toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}

@@ -5,26 +5,26 @@ import type { AdmissionConfig, Config, ConfigFile } from './config.ts';
 import { keyText } from './document.ts';
 import type { Document, Path } from './document.ts';
 import { fingerprintOf, showEffective } from './effective.ts';
-import { readEnvironmentFiles } from './env-file.ts';
-import { dropExtensionKeys } from './extension-keys.ts';
-import { findConfig } from './find.ts';
-import type { Found } from './find.ts';
+import { readEnvironmentFiles, readSources, type Source } from './sources.ts';
+import { dropExtensionKeys, mergeDocuments } from './located.ts';
+import { findConfig, findUnread, type Found } from './find.ts';
 import { deepFreeze } from './freeze.ts';
-import { describeFile, findDrift, readManifest } from './integrity.ts';
-import type { Drift, ManifestReading } from './integrity.ts';
+import {
+  describeFile,
+  findDrift,
+  readManifest,
+  type Drift,
+  type ManifestReading,
+} from './integrity.ts';
 import { interpolate } from './interpolate.ts';
 import type { Environment, PlaceholderFault } from './interpolate.ts';
 import { describeIssues } from './issues.ts';
-import { mergeDocuments } from './merge.ts';
 import { configInvalid, makeProblem } from './problem.ts';
 import type { Problem } from './problem.ts';
 import { refusalOf } from './refused-keys.ts';
 import { configSchema } from './schema.ts';
-import { makeScopeFiles } from './scope-file.ts';
-import { readSources } from './sources.ts';
-import type { Source } from './sources.ts';
+import { makeScopeFiles } from './tokens.ts';
 import { translateSpellings } from './translate.ts';
-import { findUnread } from './unread.ts';
 
 export interface LoadOptions {
   /** What `--config` named. */

@@ -1,5 +1,8 @@
 import { isObject } from '../base/json.ts';
 import type { Document, Path } from './document.ts';
+import * as z from 'zod';
+import { formOf } from '../pipeline/language/entry-fields.ts';
+import { unwrap } from './issues.ts';
 
 /** A value together with where it was written. */
 export interface LocatedNode {
@@ -45,4 +48,76 @@ export function findLocation(root: LocatedNode, path: Path): string {
     node = next;
   }
   return node.document.placeOf(node.path);
+}
+
+/**
+ * Several documents as one. Maps are merged key by key at every depth, lists are appended, and of
+ * two other values the later one wins, whatever it is. A key without a value after a map or a list
+ * changes nothing: that is what is left when somebody comments out the lines below it. `prepare`
+ * changes each document before it is merged.
+ */
+export function mergeDocuments(
+  documents: readonly Document[],
+  prepare: (root: LocatedNode) => LocatedNode = (root) => root,
+): Document {
+  const [first, ...others] = documents.map((document) =>
+    prepare(toLocated(document.value, document)),
+  );
+  const root = others.reduce<LocatedNode | undefined>(
+    (merged, node) => (merged === undefined ? node : mergeNodes(merged, node)),
+    first,
+  );
+  return {
+    value: root === undefined ? null : toPlain(root),
+    problems: documents.flatMap(({ problems }) => problems),
+    placeOf: (path) => (root === undefined ? '' : findLocation(root, path)),
+  };
+}
+
+function mergeNodes(before: LocatedNode, after: LocatedNode): LocatedNode {
+  const [a, b] = [before.content, after.content];
+  if ('map' in a && 'map' in b) {
+    const map = new Map(a.map);
+    for (const [key, node] of b.map) {
+      const same = map.get(key);
+      map.set(key, same === undefined ? node : mergeNodes(same, node));
+    }
+    return { ...before, content: { map } };
+  }
+  if ('list' in a && 'list' in b) return { ...before, content: { list: [...a.list, ...b.list] } };
+  const isEmpty = 'scalar' in b && (b.scalar === null || b.scalar === undefined);
+  return isEmpty && !('scalar' in a) ? before : after;
+}
+
+export const EXTENSION_PREFIX = 'x-';
+
+/**
+ * Leaves out keys that start with `x-` wherever a schema fixes the keys, as Compose does. Where keys
+ * are names that people choose, such as those of plugins, they are names.
+ */
+export function dropExtensionKeys(node: LocatedNode, schema: z.core.$ZodType): LocatedNode {
+  const type = unwrap(formOf(schema, () => toPlain(node)) ?? schema);
+  const { content } = node;
+  if ('list' in content) {
+    if (!(type instanceof z.ZodArray)) return node;
+    const list = content.list.map((inner) => dropExtensionKeys(inner, type.element));
+    return { ...node, content: { list } };
+  }
+  if (!('map' in content)) return node;
+  const map = new Map<string, LocatedNode>();
+  for (const [key, inner] of content.map) {
+    const below = schemaOf(type, key);
+    if (below === undefined && type instanceof z.ZodObject && key.startsWith(EXTENSION_PREFIX)) {
+      continue;
+    }
+    map.set(key, below === undefined ? inner : dropExtensionKeys(inner, below));
+  }
+  return { ...node, content: { map } };
+}
+
+function schemaOf(type: z.core.$ZodType, key: string): z.core.$ZodType | undefined {
+  if (type instanceof z.ZodRecord) return type.valueType;
+  if (!(type instanceof z.ZodObject)) return undefined;
+  const shape = type.shape as Readonly<Record<string, z.core.$ZodType>>;
+  return Object.hasOwn(shape, key) ? shape[key] : undefined;
 }

@@ -7,21 +7,24 @@ import { parseAddress, valueAt } from './address.ts';
 import { openBackup } from './backup.ts';
 import type { Config } from './config.ts';
 import { keyText } from './document.ts';
-import { redact } from './effective.ts';
-import { sealedIn } from './integrity.ts';
-import type { Manifest, ManifestReading, Seal } from './integrity.ts';
+import { redact, compareKeys, type KeyChange } from './effective.ts';
+import {
+  sealedIn,
+  lockFiles,
+  type Manifest,
+  type ManifestReading,
+  type Seal,
+} from './integrity.ts';
 import { makeJsonSchema } from './json-schema.ts';
-import { compareKeys, type KeyChange } from './key-list.ts';
 import { readConfig } from './load.ts';
 import type { Reading } from './load.ts';
-import { lockFiles } from './lock.ts';
 import { configInvalid } from './problem.ts';
 import { compareActiveConfig, type ActiveComparison } from '../insight/active-config.service.ts';
 import { openToLook } from '../ledger/open-readonly.ts';
 import { loadCatalog } from '../plugin/catalog.ts';
 import { findPluginDrift, sealPlugins } from '../plugin/seal.ts';
 import { defineOperation } from '../operation/define.ts';
-import { loadOptions } from '../insight/doctor.operations.ts';
+import { loadOptions } from './check.operations.ts';
 
 /** Why these are not offered over HTTP. */
 export const FILES_HERE = 'it works on files, there where the command is given';

@@ -12,7 +12,6 @@ import { either } from '../pipeline/language/entry-fields.ts';
 import { pipelineSchema } from '../pipeline/language/entry-schema.ts';
 import { scheduleEntry } from '../schedule/entry.ts';
 import { limitsSchema, tenantLimitsSchema } from './resource-limits.ts';
-import { telemetrySchema } from './telemetry.ts';
 import { webhooksSchema } from './webhooks.ts';
 
 /** A process that misses fewer beats than this must not be taken for dead. */
@@ -166,6 +165,16 @@ const api = section({
   trusted_proxies: z.array(text()).default([]),
 });
 
+const telemetry = section({
+  metrics: z.enum(['token', 'open']).default('token'),
+  otlp: section({
+    endpoint: z.string().refine(isHttp, { error: 'must be an http or https URL without a query' }),
+    headers: z
+      .record(z.string().regex(/^[\w-]+$/, 'must be the name of a header'), secret())
+      .default({}),
+  }).optional(),
+});
+
 /** The form of `tokens.yaml`. */
 const namedToken = section({
   name: text(),
@@ -209,7 +218,7 @@ export const configSchema = section({
   tenants: tenants.prefault({}),
   api: api.prefault({}),
   webhooks: webhooksSchema.prefault({}),
-  telemetry: telemetrySchema.prefault({}),
+  telemetry: telemetry.prefault({}),
   tokens: z.array(namedToken).default([]),
 }).refine((set) => set.state === undefined || set.database === undefined, {
   path: ['database'],
@@ -292,4 +301,10 @@ function valid(...keys: readonly string[]) {
     !issues.some(({ code, path = [] }) =>
       path.length === 0 ? code !== 'unrecognized_keys' : keys.includes(String(path[0])),
     );
+}
+
+function isHttp(text: string): boolean {
+  if (text.length > limits.httpUrlCharsMax || !URL.canParse(text)) return false;
+  const { protocol, search, hash, username } = new URL(text);
+  return ['http:', 'https:'].includes(protocol) && `${search}${hash}${username}` === '';
 }

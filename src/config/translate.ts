@@ -1,12 +1,149 @@
 import { limits } from '../base/limits.ts';
 import { keyText } from './document.ts';
-import type { LocatedNode } from './located.ts';
-import { makeProblem } from './problem.ts';
-import type { Problem } from './problem.ts';
-import { translations } from './translations.ts';
-import type { Around, Translation } from './translations.ts';
+import { toLocated, toPlain, type LocatedNode } from './located.ts';
+import { makeProblem, type Problem } from './problem.ts';
 
-export interface Translated {
+/** One spelling of the original Ductile, and the key that it stands for. */
+export interface Translation {
+  /** Where it is written, with `*` for any name or index. */
+  readonly from: string;
+  /** The key that takes the value, from the map that `from` is in; undefined if nothing does. */
+  readonly to?: readonly string[];
+  /** Without it, every value is this spelling. */
+  readonly applies?: (value: LocatedNode) => boolean;
+  /** What becomes of the value. */
+  readonly change?: (value: LocatedNode) => LocatedNode;
+  /** Keys beside it that change with it; undefined removes one. */
+  readonly beside?: (
+    value: LocatedNode,
+    around: Around,
+  ) => ReadonlyMap<string, LocatedNode | undefined>;
+  /** Why it has no effect, if it has none. */
+  readonly message?: string;
+  readonly hint: string;
+}
+
+/** The map that a key is in. */
+type Around = ReadonlyMap<string, LocatedNode>;
+
+const comments: readonly Translation[] = ['tokens.*', 'api.auth.tokens.*'].flatMap((entry) =>
+  ['description', 'created_at'].map((key) => ({
+    from: `${entry}.${key}`,
+    message: 'has no effect',
+    hint: 'Write it as a comment, or remove it.',
+  })),
+);
+
+/** Every accepted spelling, in the order in which they are applied. A test compares the docs with it. */
+export const translations: readonly Translation[] = [
+  {
+    from: 'log_level',
+    to: ['service', 'log_level'],
+    hint: 'Write log_level under service.',
+  },
+  {
+    from: 'service.hook_max_depth',
+    message: 'has no effect: what job.succeeded or job.dead started never starts another',
+    hint: 'Remove it. service.max_hops limits every other chain of signals.',
+  },
+  {
+    from: 'plugins.*.timeout',
+    to: ['timeouts', '*'],
+    hint: 'Write timeouts: {"*": 30s}, or name the commands.',
+  },
+  {
+    from: 'plugins.*.max_attempts',
+    to: ['retry', 'max_attempts'],
+    hint: 'Write max_attempts under retry.',
+  },
+  {
+    from: 'plugins.*.concurrency_safe',
+    to: ['parallelism'],
+    applies: (value) => ['false', false].includes(toPlain(value) as string | boolean),
+    change: (value) => toLocatedLike(value, 1),
+    hint: 'Write parallelism: 1.',
+  },
+  {
+    from: 'plugins.*.concurrency_safe',
+    applies: (value) => ['true', true].includes(toPlain(value) as string | boolean),
+    message: "has no effect: without parallelism, the plugin's manifest decides",
+    hint: 'Remove it, or set parallelism to how many jobs may run at once.',
+  },
+  {
+    from: 'webhooks',
+    to: ['webhooks', 'endpoints'],
+    applies: ({ content }) => 'list' in content,
+    hint: 'Write the list under endpoints.',
+  },
+  {
+    from: 'webhooks.endpoints.*.name',
+    message: 'has no effect: an endpoint is named by its path',
+    hint: 'Remove it.',
+  },
+  ...comments,
+  {
+    from: 'pipelines.*.on-hook',
+    to: ['on'],
+    applies: (value) => hookOf(value) !== undefined,
+    change: (value) => toLocatedLike(value, hookOf(value)?.signal),
+    beside: addHookConditions,
+    hint: 'Write it as `ductile config show pipelines` does.',
+  },
+];
+
+interface Hook {
+  readonly signal: string;
+  readonly conditions: readonly unknown[];
+}
+
+const notified = { path: 'payload.notify_on_complete', op: 'eq', value: true };
+const endedAs = (...value: string[]) => ({ path: 'payload.status', op: 'in', value });
+
+/** The signals of `on-hook`. Ductile reports every bad end of a job, whichever plugin it is of. */
+const hooks: Readonly<Record<string, Hook>> = {
+  'job.completed': { signal: 'job.succeeded', conditions: [] },
+  'job.failed': { signal: 'job.dead', conditions: [notified, endedAs('failed', 'dead')] },
+  'job.timed_out': { signal: 'job.dead', conditions: [notified, endedAs('timed_out')] },
+};
+
+function hookOf(value: LocatedNode): Hook | undefined {
+  const name = toPlain(value);
+  return typeof name === 'string' && Object.hasOwn(hooks, name) ? hooks[name] : undefined;
+}
+
+/** The source of a hook was the plugin of the job; the source of our signals is the service. */
+function addHookConditions(
+  value: LocatedNode,
+  around: Around,
+): ReadonlyMap<string, LocatedNode | undefined> {
+  const conditions = (hookOf(value)?.conditions ?? []).map((one) => toLocatedLike(value, one));
+  const plugin = around.get('from_plugin');
+  if (plugin !== undefined) {
+    const isFrom = { path: 'payload.plugin', op: 'eq', value: toPlain(plugin) };
+    conditions.push(toLocatedLike(plugin, isFrom));
+  }
+  const own = around.get('if');
+  if (own !== undefined) conditions.push(own);
+  const [first, ...more] = conditions;
+  const all: LocatedNode | undefined =
+    first === undefined || more.length === 0
+      ? first
+      : {
+          ...value,
+          content: { map: new Map([['all', { ...value, content: { list: conditions } }]]) },
+        };
+  return new Map([
+    ['if', all],
+    ['from_plugin', undefined],
+  ]);
+}
+
+/** A value that stands where another is written. */
+function toLocatedLike({ document, path }: LocatedNode, value: unknown): LocatedNode {
+  return toLocated(value, document, path);
+}
+
+interface Translated {
   readonly root: LocatedNode;
   /** One for each spelling that was translated or ignored. */
   readonly notes: readonly Problem[];

@@ -9,8 +9,7 @@ import { direct, directErrors, planDirective } from '../directive/request.operat
 import { readSummary, summaryShape } from '../insight/findings-summary.operations.ts';
 import { figuresOf, type QueueFigures } from '../insight/figures.operations.ts';
 import { checkPlugins, readHealth, type healthShape } from '../plugin/health.operations.ts';
-import { problemsShape, showProblems } from '../plugin/operations.ts';
-import { readViews, viewShape } from '../plugin/views.ts';
+import { problemsShape, showProblems, readViews, viewShape } from '../plugin/operations.ts';
 import { queueShape, showQueue } from '../job/queue.operations.ts';
 import { allows } from '../access/scopes.ts';
 import { jobShape, showJob } from '../job/shapes.service.ts';

@@ -1,7 +1,7 @@
 import { parseStored } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
 import { withInstallations, type Installed } from '../config/installed.ts';
-import { compareKeys, type KeyChange } from '../config/key-list.ts';
+import { compareKeys, type KeyChange } from '../config/effective.ts';
 import { readConfig } from '../config/load.ts';
 import type { ConfigSnapshot } from '../config/snapshot-types.ts';
 import type { Ledger } from '../ledger/ledger.ts';

@@ -9,8 +9,7 @@ import { makeProblem, sortProblems } from '../config/problem.ts';
 import type { Problem } from '../config/problem.ts';
 import { isAlwaysQuiet } from '../schedule/always-quiet.ts';
 import { makeTimed } from '../schedule/plan.ts';
-import { loadCatalog, lookupCommand } from '../plugin/catalog.ts';
-import type { Catalog } from '../plugin/catalog.ts';
+import { loadCatalog, lookupCommand, type Catalog } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';
 import { findPluginDrift } from '../plugin/seal.ts';
 import {

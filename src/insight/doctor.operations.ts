@@ -1,14 +1,7 @@
 import * as z from 'zod';
-import type { Config } from '../config/config.ts';
-import { toFinding } from '../config/findings.ts';
 import type { Finding } from '../config/findings.ts';
 import { readConfig } from '../config/load.ts';
-import type { LoadOptions, Reading } from '../config/load.ts';
-import { findPackages } from '../config/packages.ts';
-import { makeProblem } from '../config/problem.ts';
-import { diagnose, diagnoseSchemas } from './diagnose.service.ts';
-import { loadCatalog } from '../plugin/catalog.ts';
-import { checkApiAccess } from '../access/check-access.service.ts';
+import type { Reading } from '../config/load.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
 import { findingsShape, rankAll, showFindings } from './findings.service.ts';
@@ -22,39 +15,7 @@ import {
 } from './ledger-findings.operations.ts';
 import { findOwnFaults, makeTargets } from './config-faults.service.ts';
 import { makeSharedFindings } from './shared-findings.operations.ts';
-import {
-  explainCommand,
-  explainScope,
-  scopedBy,
-  type ScopeFault,
-  type Scoped,
-} from '../access/check-scopes.service.ts';
-
-export const checkConfig = defineOperation({
-  name: 'config.check',
-  summary: 'Check the configuration: every finding with its place and what to do.',
-  effect: 'read',
-  isForRoot: true,
-  scope: 'config:ro',
-  needs: 'files',
-  input: z.strictObject({
-    fail_on_warnings: z.boolean().optional().describe('exit with 2 when there are warnings'),
-  }),
-  output: findingsShape.extend({ fail_on_warnings: z.boolean() }),
-  errors: ['CONFIG_NOT_FOUND', 'INPUT_INVALID'],
-  http: { absent: '`GET /system/doctor` says the same' },
-  cli: {
-    examples: ['ductile config check', 'ductile config check --fail-on-warnings --json'],
-    exitCode: ({ errors, warnings, fail_on_warnings: isStrict }) => {
-      if (errors !== 0) return 1;
-      return isStrict === true && warnings !== 0 ? 2 : 0;
-    },
-  },
-  async run(context, { fail_on_warnings = false }) {
-    const findings = await examineAll(readConfig(loadOptions(context)));
-    return { ...showFindings(findings), fail_on_warnings };
-  },
-});
+import { listAllConfigFindings, loadOptions } from '../config/check.operations.ts';
 
 export const systemDoctor = defineOperation({
   name: 'system.doctor',
@@ -87,7 +48,7 @@ async function examineService(context: Context): Promise<ShownFindings> {
   const { findings, hasTenants, credentials } = await lookAtLedger(reading, context);
   const found = [
     ...findings,
-    ...(await examineAll(reading, credentials)),
+    ...(await listAllConfigFindings(reading, credentials)),
     ...findTier(reading, context, hasTenants),
   ];
   return showFindings(rankAll(dropRepeated(found, credentials !== undefined)));
@@ -133,61 +94,3 @@ function dropRepeated(findings: readonly Finding[], isRead: boolean): Finding[] 
 }
 
 const SECRET_REF = /secret_ref$/;
-
-/** Which configuration is meant: the one of the command line, or the one of the server. */
-export function loadOptions(context: Context): LoadOptions {
-  const { place } = context;
-  return { given: place === undefined ? context.engine.config.file : place.given };
-}
-
-/** What is worth a validator that takes a moment to load, too. */
-async function examineAll(reading: Reading, credentials?: ReadonlySet<string>): Promise<Finding[]> {
-  return [
-    ...examine(reading, credentials),
-    ...(await diagnoseSchemas(reading)),
-    ...findBroken(reading),
-  ];
-}
-
-/** Packages that cannot be installed; nothing else is harmed by them. */
-function findBroken({ config }: Reading): Finding[] {
-  const roots = config?.packageRoots.map(({ path }) => path) ?? [];
-  return findPackages(roots).problems.map((one) => toFinding('warning', 'packages', one));
-}
-
-/** All that can be found, scopes included, whose meaning only the operations know. */
-export function examine(reading: Reading, credentials?: ReadonlySet<string>): Finding[] {
-  const findings = diagnose(reading, Date.now(), credentials);
-  return [...findings, ...findScopes(reading)];
-}
-
-/** What cannot be loaded is told elsewhere. */
-function scopedHere(config: Config): Scoped {
-  try {
-    return scopedBy(config, loadCatalog(config));
-  } catch {
-    return scopedBy(config);
-  }
-}
-
-function findScopes({ config }: Reading): Finding[] {
-  if (config === undefined) return [];
-  const known = scopedHere(config);
-  const tokens = config.api.auth.tokens.flatMap(({ name, scopes, place }) => {
-    const tell = (severity: Finding['severity']) => (fault: ScopeFault | undefined) => {
-      if (fault === undefined) return [];
-      const problem = makeProblem(place, `token ${name}`, fault.message, fault.hint);
-      return [toFinding(severity, 'security', problem)];
-    };
-    return scopes.flatMap((scope) => [
-      ...tell('error')(explainScope(scope, known)),
-      ...tell('warning')(explainCommand(scope, known)),
-    ]);
-  });
-  const { problems, warnings } = checkApiAccess(config, known);
-  return [
-    ...tokens,
-    ...problems.map((problem) => toFinding('error', 'security', problem)),
-    ...warnings.map((problem) => toFinding('warning', 'security', problem)),
-  ];
-}

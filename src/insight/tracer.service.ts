@@ -1,6 +1,6 @@
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import type { OtlpConfig } from '../config/telemetry.ts';
+import type { OtlpConfig } from '../config/config.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import { toOtlp } from './otlp.service.ts';
 import type { Span } from './spans.service.ts';

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
-import { digestConfigFiles } from '../config/file-digest.ts';
+import { digestConfigFiles } from '../config/integrity.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { ProcessBeat } from './types.ts';
 import { schemaVersion } from '../ledger/migrate.ts';

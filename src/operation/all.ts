@@ -8,11 +8,17 @@ import {
   viewConfig,
 } from '../config/operations.ts';
 import { configHistory } from '../config/history.operations.ts';
-import { backupConfig, initConfig, restoreConfig } from '../config/files.operations.ts';
-import { setConfig, unsetConfig } from '../config/set.operations.ts';
+import {
+  backupConfig,
+  initConfig,
+  restoreConfig,
+  setConfig,
+  unsetConfig,
+} from '../config/edit.operations.ts';
 import { systemBreaker, systemReset } from '../schedule/breaker.operations.ts';
 import type { Operation } from './define.ts';
-import { checkConfig, systemDoctor } from '../insight/doctor.operations.ts';
+import { checkConfig } from '../config/check.operations.ts';
+import { systemDoctor } from '../insight/doctor.operations.ts';
 import {
   systemIndex,
   systemManifest,
@@ -52,9 +58,8 @@ import { checkPipeline } from '../pipeline/check.operations.ts';
 import { runPipeline } from '../pipeline/run/start.operations.ts';
 import { testPipeline } from '../pipeline/test.operations.ts';
 import { graphPipeline, listPipelines, showPipelineOperation } from '../pipeline/operations.ts';
-import { listPlugins } from '../plugin/operations.ts';
+import { listPlugins, disablePlugin, enablePlugin } from '../plugin/operations.ts';
 import { makePlugin } from '../operations/plugin-make.ts';
-import { disablePlugin, enablePlugin } from '../plugin/switch.operations.ts';
 import { testPlugin } from '../operations/plugin-test.ts';
 import { proveSystem } from '../operations/prove.ts';
 import { systemPrune } from '../job/prune.operations.ts';

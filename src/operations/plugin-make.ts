@@ -9,7 +9,7 @@ import type { ScaffoldOptions } from '../plugin/scaffold.ts';
 import { FILES_HERE } from '../config/operations.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { loadOptions } from '../insight/doctor.operations.ts';
+import { loadOptions } from '../config/check.operations.ts';
 import { workshopOf } from './workshop.ts';
 
 /** What also reads well in YAML, in a type of event and as the name of a directory. */

@@ -4,7 +4,7 @@ import { parseJson } from '../base/parse-json.ts';
 import { limits } from '../base/limits.ts';
 import { keyText } from '../config/document.ts';
 import type { Installed } from '../config/installed.ts';
-import { compareKeys } from '../config/key-list.ts';
+import { compareKeys } from '../config/effective.ts';
 import { findPackages, pickPackage, type Packages } from '../config/packages.ts';
 import {
   disableType,

@@ -6,7 +6,7 @@ import type { Finding } from '../config/findings.ts';
 import { readConfig } from '../config/load.ts';
 import { suggest } from '../config/nearest.ts';
 import { defineOperation } from '../operation/define.ts';
-import { examine, loadOptions } from '../insight/doctor.operations.ts';
+import { listConfigFindings, loadOptions } from '../config/check.operations.ts';
 import { findingsShape, showFindings } from '../insight/findings.service.ts';
 
 export const checkPipeline = defineOperation({
@@ -28,7 +28,7 @@ export const checkPipeline = defineOperation({
   },
   run(context, { pipeline }) {
     const reading = readConfig(loadOptions(context));
-    const findings = examine(reading).filter(isAboutPipelines);
+    const findings = listConfigFindings(reading).filter(isAboutPipelines);
     const written = valueAt(reading.document.value, ['pipelines']);
     const meant = pipeline === undefined ? undefined : placesOf(pipeline, written);
     const shown = findings.filter(({ key }) => {

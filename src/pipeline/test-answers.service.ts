@@ -9,7 +9,7 @@ import { suggest } from '../config/nearest.ts';
 import type { Graph, Node } from './language/graph.ts';
 import type { Arrival } from './run/transition.ts';
 import type { Answerer, Question } from './language/simulate.ts';
-import { addResult } from '../plugin/event-result.ts';
+import { addResult } from '../plugin/response.ts';
 
 /** As a plugin answers; or what a person decides, what a signal carries, that nothing came in time. */
 const answerShape = z.strictObject({

@@ -1,4 +1,5 @@
-import type { JsonObject } from '../base/json.ts';
+import { DuctileError } from '../base/errors.ts';
+import { canonical, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type {
   ApiAccess,
@@ -13,12 +14,10 @@ import { ANY_COMMAND } from '../config/fields.ts';
 import { deepFreeze } from '../config/freeze.ts';
 import { suggest } from '../config/nearest.ts';
 import { resolveLimits } from '../config/resource-limits.ts';
-import { configInvalid, makeProblem, sentence } from '../config/problem.ts';
-import type { Problem } from '../config/problem.ts';
-import { findBases } from './base.ts';
-import type { Base, Bases, PluginProblem } from './base.ts';
-import { fingerprint } from './fingerprint.ts';
+import { configInvalid, makeProblem, sentence, type Problem } from '../config/problem.ts';
+import { findBases, type Base, type Bases, type PluginProblem } from './base.ts';
 import type { Manifest, ManifestCommand } from './manifest.ts';
+import { createHash } from 'node:crypto';
 
 /** A plugin that can be run, under the name that jobs use. */
 export interface Plugin {
@@ -112,6 +111,40 @@ export function loadCatalog(
 
 export function lookupCommand(plugin: Plugin, command: string): ManifestCommand | undefined {
   return plugin.manifest.commands[command];
+}
+
+/** Returns a plugin that can run. Throws the reason why it can't, or that there is no such plugin. */
+export function requirePlugin(catalog: Catalog, name: string): Plugin {
+  const plugin = catalog.plugins.get(name);
+  if (plugin !== undefined) return plugin;
+  const problem = catalog.problems.find((one) => one.plugin === name);
+  if (problem !== undefined) {
+    const { place, hint } = problem;
+    const message = `the plugin ${name} did not load: ${sentence(problem)}`;
+    throw new DuctileError('PLUGIN_INVALID', message, {
+      place,
+      ...(hint === undefined ? {} : { hint }),
+    });
+  }
+  const needed = catalog.dormant.get(name);
+  if (needed !== undefined) {
+    const keys = needed.map((key) => `plugins.${name}.config.${key}`).join(', ');
+    const hint = `Set ${keys}.`;
+    throw new DuctileError('PLUGIN_INVALID', `the plugin ${name} is not set up yet`, { hint });
+  }
+  if (catalog.disabled.has(name)) {
+    const hint = `Set plugins.${name}.enabled to true.`;
+    throw new DuctileError('PLUGIN_NOT_FOUND', `the plugin ${name} is disabled`, { hint });
+  }
+  const hint = suggest(name, [...catalog.plugins.keys()], 'plugins');
+  throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, { hint });
+}
+
+/** Refuses a name that is neither a plugin nor one that is disabled, broken or not set up. */
+export function refuseUnknownPlugin({ found, plugins, disabled }: Catalog, name: string): void {
+  if (found.has(name) || plugins.has(name) || disabled.has(name)) return;
+  const hint = suggest(name, [...plugins.keys()], 'plugins');
+  throw new DuctileError('PLUGIN_NOT_FOUND', `there is no plugin ${name}`, { hint });
 }
 
 /** Nobody asked for these, so what they lack is information and not a fault. */
@@ -307,4 +340,14 @@ function makePlugin(
     identity: fingerprint(files, { name, config }),
     fingerprint: fingerprint(files, { name, config, ...bounds }),
   });
+}
+
+/** A digest of everything that decides how a plugin behaves: its files and its settings. */
+function fingerprint(files: readonly Buffer[], settings: unknown): string {
+  const hash = createHash('sha256');
+  for (const part of [...files, Buffer.from(canonical(settings))]) {
+    // The length keeps the end of one part and the beginning of the next apart.
+    hash.update(`${part.length}:`).update(part);
+  }
+  return hash.digest('hex');
 }

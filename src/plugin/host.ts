@@ -1,11 +1,8 @@
 import { open } from 'node:fs/promises';
 import { resolve as resolvePath } from 'node:path';
-
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
-import { makeCancelledEnd, makeInvalidEnd, toProcessEnd } from './ends.ts';
-import type { HostLog } from './helper.ts';
-import { SpawnerLink } from './link.ts';
+import { SpawnerLink, type HostLog } from './link.ts';
 import type {
   HeldProcess,
   Host,
@@ -13,9 +10,12 @@ import type {
   ProcessSpec,
   RunOptions,
   StopReason,
+  ProcessExit,
 } from './process.ts';
 import type { End, Rung, SpawnerEvent } from './spawner/frames.ts';
 import { MARKER_KEY, sendSignal } from './spawner/marks.ts';
+import { constants } from 'node:os';
+import { getSystemErrorName } from 'node:util';
 
 export interface HostOptions {
   /** `auto`: the native spawner when it is there and speaks our protocol, else the one in Node. */
@@ -247,4 +247,56 @@ function toReason({ reason }: AbortSignal): StopReason {
 function hasNul({ entrypoint, cwd, env, wrapper = [] }: ProcessSpec): boolean {
   if ([...wrapper, entrypoint, cwd].some((word) => word.includes('\0'))) return true;
   return Object.entries(env).some(([key, value]) => key.includes('\0') || value.includes('\0'));
+}
+
+/** Some numbers have two names (SIGABRT, SIGIOT): the first is the usual one. */
+const signalNames = new Map<number, string>(
+  Object.entries(constants.signals)
+    .map(([name, number]): [number, string] => [number, name])
+    .toReversed(),
+);
+
+function toProcessEnd(end: End): ProcessEnd {
+  return {
+    exit: toExit(end),
+    stopped: end.stopped,
+    pid: end.pid === 0 ? undefined : end.pid,
+    stdout: end.stdout,
+    stdoutOverflowed: end.stdoutOverflowed,
+    stderr: end.stderr,
+    stderrTruncated: end.stderrTruncated,
+    spawnMs: end.spawnUs / 1000,
+    runMs: end.runUs / 1000,
+    cpuMs: end.cpuUs === undefined ? undefined : end.cpuUs / 1000,
+    memoryPeakBytes: end.memoryPeakBytes,
+  };
+}
+
+/** Aborted before it was asked for. */
+function makeCancelledEnd(stopped: StopReason): ProcessEnd {
+  return { ...neverRan, exit: { kind: 'unstarted', code: 'ECANCELED', hostFull: false }, stopped };
+}
+
+/** What no system call would take, such as a NUL in a path. */
+function makeInvalidEnd(): ProcessEnd {
+  return { ...neverRan, exit: { kind: 'unstarted', code: 'EINVAL', hostFull: false } };
+}
+
+const neverRan: Omit<ProcessEnd, 'exit'> = {
+  stopped: undefined,
+  pid: undefined,
+  stdout: Buffer.alloc(0),
+  stdoutOverflowed: false,
+  stderr: Buffer.alloc(0),
+  stderrTruncated: false,
+  spawnMs: 0,
+  runMs: 0,
+  cpuMs: undefined,
+  memoryPeakBytes: undefined,
+};
+
+function toExit({ kind, code, hostFull }: End): ProcessExit {
+  if (kind === 'exited') return { kind, code };
+  if (kind === 'signalled') return { kind, signal: signalNames.get(code) ?? `SIG${code}` };
+  return { kind, code: getSystemErrorName(-code), hostFull };
 }

@@ -1,12 +1,20 @@
-import { DuctileError } from '../base/errors.ts';
+import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { isWithin } from '../config/paths.ts';
-import { makeProfile, type Confine, type ProfileTier } from './profile.ts';
-import { findBubblewrap, runsUnder, toBubblewrap } from './tier.ts';
+import {
+  makeProfile,
+  type Confine,
+  type ProfileTier,
+  type Profile,
+  type ProfileEntry,
+} from './profile.ts';
 import type { HeldProcess, Host, IsolationRules, ProcessSpec } from './process.ts';
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants, existsSync, lstatSync, readlinkSync, statSync } from 'node:fs';
+import { delimiter, dirname, isAbsolute, join } from 'node:path';
 
 /** The ways to confine a plugin process, from the strongest to the weakest. */
-export const isolationTiers = ['namespaces', 'bubblewrap', 'landlock'] as const;
+const isolationTiers = ['namespaces', 'bubblewrap', 'landlock'] as const;
 export type IsolationTier = (typeof isolationTiers)[number];
 
 /** How a host can confine plugin processes. */
@@ -24,7 +32,7 @@ export interface Isolation extends IsolationState {
   readonly confine: Confine;
 }
 
-export interface IsolationOptions {
+interface IsolationOptions {
   /** The native spawner, which confines. */
   readonly nativePath: string;
   /** Directories and files that don't exist for a confined process. */
@@ -156,4 +164,78 @@ function none(reason: string): Isolation {
       throw new DuctileError('PLUGIN_NOT_ISOLATED', `The plugin cannot be confined: ${reason}`);
     },
   };
+}
+
+/** Runs a program that does nothing; undefined when that works, else why it doesn't. */
+function runsUnder(confine: Confine): string | undefined {
+  const entrypoint = ['/bin/true', '/usr/bin/true'].find((path) => existsSync(path));
+  if (entrypoint === undefined) return 'there is no /bin/true to try it with';
+  const spec: ProcessSpec = { entrypoint, cwd: '/', env: {}, ...unlimited };
+  try {
+    const rules = { network: 'host', read: [], write: [] } as const;
+    const { wrapper = [], env } = confine(spec, rules, 'probe');
+    const [program, ...args] = [...wrapper, entrypoint];
+    const { status, stderr, error } = spawnSync(program, args, {
+      env,
+      cwd: '/',
+      encoding: 'utf8',
+      timeout: PROBE_MS_MAX,
+    });
+    if (error !== undefined) return error.message;
+    return status === 0 ? undefined : stderr.trim().split('\n').at(-1);
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+const PROBE_MS_MAX = 10_000;
+const unlimited = {
+  timeoutMs: PROBE_MS_MAX,
+  killGraceMs: 0,
+  drainMs: 0,
+  stdoutBytesMax: 0,
+  stderrBytesMax: 0,
+};
+
+/** Namespaces, an empty root, and no rights; what is visible follows. */
+const BOX = [
+  '--unshare-user --unshare-ipc --unshare-pid --unshare-uts',
+  '--die-with-parent --cap-drop ALL --proc /proc --dev /dev --tmpfs /tmp --dir /run',
+  '--symlink /tmp /var/tmp',
+]
+  .join(' ')
+  .split(' ');
+
+/** The arguments of bubblewrap for a profile. */
+function toBubblewrap({ entries, network }: Profile): string[] {
+  const mounted = entries.flatMap((entry) => toMount(entry, entries));
+  return [...BOX, ...(network === 'none' ? ['--unshare-net'] : []), ...mounted];
+}
+
+function findBubblewrap(searched: string): string | undefined {
+  return searched
+    .split(delimiter)
+    .map((directory) => join(directory, 'bwrap'))
+    .find((candidate) => isAbsolute(candidate) && isExecutable(candidate));
+}
+
+function toMount({ path, access }: ProfileEntry, entries: readonly ProfileEntry[]): string[] {
+  if (access === 'write') return ['--bind-try', path, path];
+  const link = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+  if (link) return ['--symlink', readlinkSync(path), path];
+  if (access === 'read') return existsSync(path) ? ['--ro-bind-try', path, path] : [];
+  const isVisible = entries.some(
+    (other) => other.access !== 'hide' && path.startsWith(`${other.path}/`),
+  );
+  if (!isVisible || !existsSync(path)) return [];
+  return statSync(path).isDirectory() ? ['--tmpfs', path] : ['--ro-bind', '/dev/null', path];
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return dirname(path) !== path;
+  } catch {
+    return false;
+  }
 }

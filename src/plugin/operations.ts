@@ -5,6 +5,11 @@ import { defineOperation } from '../operation/define.ts';
 import { readHealth } from './health.operations.ts';
 import { allows } from '../access/scopes.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
+import { isObject, parseStored } from '../base/json.ts';
+import { maskSecrets } from '../base/secrets.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { pluginName } from '../config/fields.ts';
+import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
 
 const problemShape = z.object({
   plugin: z.string().nullable(),
@@ -108,3 +113,75 @@ function showPlugin({ name, uses, manifest, parallelism }: Plugin) {
     parallelism,
   };
 }
+
+/** What plugins remember, as `status` shows it. */
+
+export const viewShape = z.object({
+  plugin: z.string(),
+  bytes: z.int(),
+  state: z
+    .record(z.string(), z.unknown())
+    .nullable()
+    .describe('its row of `plugin_state`, without secrets; null when it is too long to be shown'),
+});
+
+const SHOWN_BYTES_MAX = 4096;
+
+/** The state of every plugin in force that has one. */
+export async function readViews(
+  ledger: Ledger,
+  { plugins }: Catalog,
+): Promise<z.output<typeof viewShape>[]> {
+  const views: z.output<typeof viewShape>[] = [];
+  // One after the other: somebody who looks must not take the connections of those who work.
+  for (const plugin of [...plugins.keys()].toSorted()) {
+    const text = await ledger.state(plugin);
+    if (text === '{}') continue;
+    const bytes = Buffer.byteLength(text);
+    const state = bytes > SHOWN_BYTES_MAX ? null : parseStored(text);
+    views.push({ plugin, bytes, state: isObject(state) ? maskSecrets(state) : null });
+  }
+  return views;
+}
+
+const input = z.strictObject({ plugin: pluginName().describe('the name of the plugin') });
+const output = z.object({
+  plugin: z.string(),
+  enabled: z.boolean(),
+  directive_id: z.string().describe('the record of this change'),
+});
+
+export const enablePlugin = defineOperation({
+  name: 'plugin.enable',
+  summary: 'Start jobs of a plugin again after it was disabled.',
+  effect: 'write',
+  scope: 'plugin:rw',
+  input,
+  output,
+  errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
+  http: { method: 'POST', path: '/plugins/:plugin/enable' },
+  cli: { positionals: ['plugin'], examples: ['ductile plugin enable mail'] },
+  async run(context, { plugin }) {
+    const { id } = await direct(context, 'plugin.enable', { plugin });
+    return { plugin, enabled: true, directive_id: id };
+  },
+  plan: (context, { plugin }) => planDirective(context, 'plugin.enable', { plugin }),
+});
+
+export const disablePlugin = defineOperation({
+  name: 'plugin.disable',
+  summary:
+    'Start no more jobs of a plugin and fire none of its schedules; jobs are still accepted.',
+  effect: 'write',
+  scope: 'plugin:rw',
+  input,
+  output,
+  errors: [...directErrors, 'INPUT_INVALID', 'LEDGER_UNAVAILABLE', 'PLUGIN_NOT_FOUND'],
+  http: { method: 'POST', path: '/plugins/:plugin/disable' },
+  cli: { positionals: ['plugin'], examples: ['ductile plugin disable mail --dry-run'] },
+  async run(context, { plugin }) {
+    const { id } = await direct(context, 'plugin.disable', { plugin });
+    return { plugin, enabled: false, directive_id: id };
+  },
+  plan: (context, { plugin }) => planDirective(context, 'plugin.disable', { plugin }),
+});

@@ -4,8 +4,7 @@ import { formatDuration } from '../base/duration.ts';
 import { limits } from '../base/limits.ts';
 import type { Environment } from '../config/interpolate.ts';
 import type { LimitReason, ProcessEnd, ProcessLimits, ProcessSpec } from './process.ts';
-import { parseResponse, toStorable } from './response.ts';
-import type { PluginEvent, PluginLog } from './response.ts';
+import { parseResponse, toStorable, type PluginEvent, type PluginLog } from './response.ts';
 
 interface Failure {
   /** One line for `last_error`. */

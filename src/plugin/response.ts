@@ -1,7 +1,6 @@
 import { messageOf } from '../base/errors.ts';
 import { ExactNumber } from '../base/exact-number.ts';
-import { findUnsafe, isObject } from '../base/json.ts';
-import type { Json, JsonObject } from '../base/json.ts';
+import { findUnsafe, isObject, type Json, type JsonObject } from '../base/json.ts';
 import { isDeeper } from '../base/json-text.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
@@ -181,4 +180,23 @@ function safe<T extends Json>(value: T, at: string): T {
   const unsafe = findUnsafe(value, limits.jsonDepthMax);
   if (unsafe !== undefined) throw new Fault(`${at}${unsafe.slice('$'.length)}`);
   return value;
+}
+
+/**
+ * Gives each event's payload the attempt's result as `result`, as the original project does. A payload
+ * keeps a `result` of its own, and one that would become too large stays as it is.
+ */
+export function addResult<T extends { readonly payload: Json }>(
+  events: readonly T[],
+  result: string,
+): readonly T[] {
+  const bytes = Buffer.byteLength(JSON.stringify(result));
+  if (bytes * events.length > limits.resultCopiesBytesMax) return events;
+  return events.map((event) => {
+    const { payload } = event;
+    if (!isObject(payload) || Object.hasOwn(payload, 'result')) return event;
+    const added = { ...payload, result };
+    const isTooLarge = Buffer.byteLength(JSON.stringify(added)) > limits.payloadBytesMax;
+    return isTooLarge ? event : { ...event, payload: added };
+  });
 }

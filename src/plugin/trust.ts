@@ -1,5 +1,4 @@
-import { lstatSync, realpathSync, statSync } from 'node:fs';
-import type { Stats } from 'node:fs';
+import { lstatSync, realpathSync, statSync, type Stats } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { isWithin } from '../config/paths.ts';
 
@@ -26,12 +25,12 @@ export interface TrustFacts {
   readonly links: readonly string[];
 }
 
-export interface Fault {
+interface Fault {
   readonly message: string;
   readonly hint: string;
 }
 
-export interface Verdict {
+interface Verdict {
   /** Why it is not run; empty when it may. */
   readonly faults: readonly Fault[];
   readonly warnings: readonly string[];

@@ -4,7 +4,7 @@ import { breakerStates } from './breaker.ts';
 import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective } from '../directive/request.operations.ts';
 import { limit } from '../job/operations.ts';
-import { refuseUnknownPlugin } from '../plugin/require.operations.ts';
+import { refuseUnknownPlugin } from '../plugin/catalog.ts';
 
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 const command = commandName().optional().describe('only the breaker of this command');

@@ -4,8 +4,13 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { packArchive, unpackArchive } from '../../src/config/archive.ts';
-import { openBackup, restoreBackup, writeBackup } from '../../src/config/backup.ts';
+import {
+  packArchive,
+  unpackArchive,
+  openBackup,
+  restoreBackup,
+  writeBackup,
+} from '../../src/config/backup.ts';
 import { readConfig } from '../../src/config/load.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { makeTree } from '../support/config-tree.ts';

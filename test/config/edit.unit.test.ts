@@ -2,9 +2,8 @@ import { chown, lstat, mkdir, readFile, rm, stat, symlink, writeFile } from 'nod
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseAddress } from '../../src/config/address.ts';
-import { applyEdit, parseValue, planEdit } from '../../src/config/edit.ts';
+import { applyEdit, parseValue, planEdit, patchText, removeKey } from '../../src/config/edit.ts';
 import { loadConfig, readConfig } from '../../src/config/load.ts';
-import { patchText, removeKey } from '../../src/config/patch.ts';
 import { lock, makeTree } from '../support/config-tree.ts';
 
 const NOW = '2026-11-15T12:00:00.000Z';

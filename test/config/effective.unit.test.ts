@@ -7,8 +7,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import type { Config } from '../../src/config/config.ts';
 import { meanings } from '../../src/config/meanings.ts';
 import { valueAt } from '../../src/config/address.ts';
-import { redact } from '../../src/config/effective.ts';
-import { compareKeys } from '../../src/config/key-list.ts';
+import { redact, compareKeys } from '../../src/config/effective.ts';
 import { makeTree } from '../support/config-tree.ts';
 
 async function load(yaml: string, env: Record<string, string> = {}): Promise<Config> {

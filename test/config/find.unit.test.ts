@@ -1,8 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { findConfig } from '../../src/config/find.ts';
-import type { FindOptions } from '../../src/config/find.ts';
+import { findConfig, type FindOptions } from '../../src/config/find.ts';
 import { makeDirectory } from '../support/directory.ts';
 
 let base: string;

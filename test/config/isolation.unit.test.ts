@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { forTenant } from '../../src/config/for-tenant.ts';
+import { forTenant } from '../../src/config/build.ts';
 import { makeTree, problemsOf } from '../support/config-tree.ts';
 
 function tree(text: string): Promise<string> {

@@ -4,8 +4,7 @@ import { dirname, join } from 'node:path';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { readPlainState } from '../../src/config/plain-state.ts';
-import { findState, guessStateDirectory } from '../../src/config/state.ts';
+import { readPlainState, findState, guessStateDirectory } from '../../src/config/state.ts';
 import { makeDirectory } from '../support/directory.ts';
 
 let file: string;

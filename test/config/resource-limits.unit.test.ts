@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { formatByteSize, parseByteSize } from '../../src/base/byte-size.ts';
 import type { Config } from '../../src/config/config.ts';
-import { forTenant } from '../../src/config/for-tenant.ts';
+import { forTenant } from '../../src/config/build.ts';
 import { findUnenforced } from '../../src/insight/diagnose.service.ts';
 import { loadCatalog } from '../../src/plugin/catalog.ts';
 import { makeTree, problemsOf } from '../support/config-tree.ts';

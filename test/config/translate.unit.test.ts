@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { planEdit } from '../../src/config/edit.ts';
 import { findConfigFindings } from '../../src/config/findings.ts';
 import { loadConfig, readConfig, type Reading } from '../../src/config/load.ts';
-import { translations } from '../../src/config/translations.ts';
+import { translations } from '../../src/config/translate.ts';
 import { makeDirectory } from '../support/directory.ts';
 
 const NO_ENV = {};

@@ -3,7 +3,7 @@ import { appendFile, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { lockFiles } from '../../src/config/lock.ts';
+import { lockFiles } from '../../src/config/integrity.ts';
 import type { DirectAnswer } from '../../src/directive/directive-result.service.ts';
 import { loadCatalog } from '../../src/plugin/catalog.ts';
 import { sealPlugins } from '../../src/plugin/seal.ts';

@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { digestConfigFiles } from '../../src/config/file-digest.ts';
+import { digestConfigFiles } from '../../src/config/integrity.ts';
 import type { Config } from '../../src/config/config.ts';
 import { bareReport } from '../../src/job/attempt.ts';
 import type { LiveFinding } from '../../src/insight/finding.service.ts';

@@ -4,8 +4,13 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
 import { describeProblem } from '../../src/config/problem.ts';
 import { commands } from '../../src/cli/commands.ts';
-import { loadCatalog, lookupCommand, RUN_ACTIONS } from '../../src/plugin/catalog.ts';
-import type { Catalog, Plugin } from '../../src/plugin/catalog.ts';
+import {
+  loadCatalog,
+  lookupCommand,
+  RUN_ACTIONS,
+  type Catalog,
+  type Plugin,
+} from '../../src/plugin/catalog.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { writeConfig, writePlugin } from '../support/plugin-tree.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Json } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
-import { addResult } from '../../src/plugin/event-result.ts';
+import { addResult } from '../../src/plugin/response.ts';
 
 describe('addResult', () => {
   test.each<[string, Json, Json]>([

@@ -1,8 +1,7 @@
 import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { examine, judge } from '../../src/plugin/trust.ts';
-import type { PathFacts, TrustFacts } from '../../src/plugin/trust.ts';
+import { examine, judge, type PathFacts, type TrustFacts } from '../../src/plugin/trust.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { writePlugin } from '../support/plugin-tree.ts';
 

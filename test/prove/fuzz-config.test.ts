@@ -5,7 +5,7 @@ import { findUnsafe } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
 import { parseAddress, valueAt } from '../../src/config/address.ts';
 import { keyText, parseDocument } from '../../src/config/document.ts';
-import { parseEnvironment } from '../../src/config/env-file.ts';
+import { parseEnvironment } from '../../src/config/sources.ts';
 import { interpolate } from '../../src/config/interpolate.ts';
 import { describeIssues } from '../../src/config/issues.ts';
 import { refusalOf } from '../../src/config/refused-keys.ts';

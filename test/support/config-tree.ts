@@ -4,7 +4,7 @@ import type { Problem } from '../../src/config/problem.ts';
 import { DuctileError } from '../../src/base/errors.ts';
 import { loadConfig, readConfig } from '../../src/config/load.ts';
 import type { LoadOptions } from '../../src/config/load.ts';
-import { lockFiles } from '../../src/config/lock.ts';
+import { lockFiles } from '../../src/config/integrity.ts';
 import { makeDirectory } from './directory.ts';
 
 /** A directory with these files, by their paths in it. */

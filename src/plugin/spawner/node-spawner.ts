@@ -1,14 +1,5 @@
-/**
- * The second rung: the spawner of native/spawner.c as a Node process of its own, for hosts without
- * that binary. Same arguments (lock file, prefix of markers), same frames, same behaviour, except:
- * starting is slower; a plugin's standard streams are sockets, not pipes; a script without `#!` is
- * given to /bin/sh; while the machine sleeps the engine's deadline stands still; a descendant that
- * left its group is no child of ours, so it is found by its marker about a second after its run
- * ended, on Linux only, and is out of reach when it cleared its environment.
- */
 import { constants } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-
 import {
   decodeRequest,
   encodeEvent,
@@ -17,10 +8,19 @@ import {
   type Request,
   type SpawnerEvent,
 } from './frames.ts';
-import { closeInherited } from './inherited.ts';
-import { takeLock } from './lock.ts';
 import { isGone, killMarked, type KilledProcess } from './marks.ts';
 import { NodeRun, TIMER_MS_MAX } from './node-run.ts';
+import { closeSync, readdirSync, readFileSync } from 'node:fs';
+import { tryFileLock } from '../../base/file-lock.ts';
+
+/**
+ * The second rung: the spawner of native/spawner.c as a Node process of its own, for hosts without
+ * that binary. Same arguments (lock file, prefix of markers), same frames, same behaviour, except:
+ * starting is slower; a plugin's standard streams are sockets, not pipes; a script without `#!` is
+ * given to /bin/sh; while the machine sleeps the engine's deadline stands still; a descendant that
+ * left its group is no child of ours, so it is found by its marker about a second after its run
+ * ended, on Linux only, and is out of reach when it cleared its environment.
+ */
 
 /** SIGUSR1 would open an inspector. */
 const ignored = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGTSTP', 'SIGUSR1'] as const;
@@ -28,6 +28,9 @@ const SWEEP_PATIENCE_MS = 30_000;
 const SWEEP_PAUSE_MS = 5;
 const STRAYS_AFTER_MS = 1000;
 const LEAVE_PATIENCE_MS = 5000;
+const LOCK_RETRY_MS = 10;
+const CLOSE_ON_EXEC = 0o2000000;
+const STDERR = 2;
 
 const [lockPath = '', prefix = ''] = process.argv.slice(2);
 const runs = new Map<number, NodeRun>();
@@ -49,7 +52,7 @@ async function main(): Promise<void> {
   const reader = makeFrameReader((frame) => handle(decodeRequest(frame)));
   process.stdin.on('data', (chunk: Buffer) => reader.push(chunk));
   send({ type: 'hello', version: WIRE_VERSION, rung: 'node' });
-  if (lockPath !== '') await takeLock(lockPath);
+  if (lockPath !== '') await acquireLock(lockPath);
   const left = prefix === '' ? undefined : await sweep(SWEEP_PATIENCE_MS);
   if (left !== undefined) {
     const message = `process ${left.pid} of an earlier attempt was killed and does not end`;
@@ -143,4 +146,32 @@ async function sweep(patienceMs: number): Promise<KilledProcess | undefined> {
     if (left === undefined || performance.now() > until) return left;
     await pause(SWEEP_PAUSE_MS);
   }
+}
+
+/**
+ * Closes what the engine inherited from its own parent, so that it does not reach a plugin. Node
+ * opens everything close-on-exec, so what is not is not Node's. Only Linux tells which those are.
+ */
+function closeInherited(): void {
+  if (process.platform !== 'linux') return;
+  for (const fd of readdirSync('/proc/self/fd').map(Number)) {
+    if (fd > STDERR && isPassedOn(fd)) closeSync(fd);
+  }
+}
+
+/** False also for the descriptor by which the directory was read: it is closed by now. */
+function isPassedOn(fd: number): boolean {
+  let text: string;
+  try {
+    text = readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8');
+  } catch {
+    return false;
+  }
+  const flags = /^flags:\s+([0-7]+)$/m.exec(text)?.[1];
+  return flags !== undefined && (Number.parseInt(flags, 8) & CLOSE_ON_EXEC) === 0;
+}
+
+/** Waits for an earlier spawner to be gone, and holds the lock for as long as this process lives. */
+async function acquireLock(path: string): Promise<void> {
+  while (tryFileLock(path) === undefined) await pause(LOCK_RETRY_MS);
 }
