@@ -6,9 +6,8 @@ import type { Engine } from '../engine/engine.ts';
 import { openToLook } from '../ledger/open-readonly.ts';
 import { ownerOf } from '../operation/context.ts';
 import type { Operation } from '../operation/define.ts';
-import { inspectJob, listJobs } from '../job/operations.ts';
+import { inspectJob, listJobs, listQueue } from '../job/operations.ts';
 import { listLogs } from '../job/logs.operations.ts';
-import { listQueue } from '../job/queue.operations.ts';
 import { localActor } from './actor.ts';
 
 /** What is asked most; loading all the others would take longer than doing one of these. */

@@ -13,7 +13,7 @@ import { planRestore, restoreLedger } from '../ledger/restore.ts';
 import { hostIn } from '../ledger/tenant-location.ts';
 import { ownerOf, type Context } from '../operation/context.ts';
 import type { JsonOutput } from '../operation/define.ts';
-import { findLeft } from '../job/unfinished.service.ts';
+import { findLeft } from '../pipeline/run/unfinished.service.ts';
 import { localActor } from './actor.ts';
 import { workOff } from './local-run.ts';
 import { openInstance, openOnlooker } from './instance.ts';

@@ -1,8 +1,7 @@
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { limits } from '../base/limits.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { Job } from '../job/job.ts';
-import { isTerminal } from '../job/state.ts';
+import { isTerminal, type Job } from '../job/job.ts';
 import type { Branch } from '../pipeline/run/run.ts';
 
 const LOOK_MS = 20;

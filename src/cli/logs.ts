@@ -9,7 +9,7 @@ import type { Common, Session } from './options.ts';
 import { printError } from './print.ts';
 import { printLatest } from './print-json.ts';
 import type { Printer, Row } from './print.ts';
-import { printAttempt, printCoreLine } from '../job/logs.view.ts';
+import { printAttempt, printCoreLine } from '../job/view.ts';
 import { rowsOf } from './view-parts.ts';
 import { isMoment } from './when.ts';
 

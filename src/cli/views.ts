@@ -5,8 +5,7 @@ import type { Printer } from './print.ts';
 import { configViews } from '../config/view.ts';
 import { controlViews } from '../directive/view.ts';
 import { doctorViews } from '../insight/doctor.view.ts';
-import { showCancel, showJob, showLogs, showRetry } from '../job/view.ts';
-import { showCoreLog } from '../job/logs.view.ts';
+import { showCancel, showJob, showLogs, showRetry, showCoreLog, showTree } from '../job/view.ts';
 import { showMetrics } from '../insight/metrics.view.ts';
 import { listOf } from './view-parts.ts';
 import type { View } from './view-parts.ts';
@@ -18,7 +17,6 @@ import { workshopViews } from './views/workshop.ts';
 import { runViews } from '../pipeline/run/run.view.ts';
 import { signalViews } from '../signal/view.ts';
 import { showCheck, showStatus } from '../engine/view.ts';
-import { showTree } from '../job/tree.view.ts';
 import { webhookViews } from '../webhook/view.ts';
 import { showWhy } from '../insight/view.ts';
 

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../base/json.ts';
 import type { Approvals } from '../directive/approval.ts';
 import type { PipelineEntry } from '../pipeline/language/entry.ts';
-import type { QuietHours } from '../schedule/quiet.ts';
+import type { QuietHours } from '../schedule/window.ts';
 import type { Schedule } from '../schedule/schedule.ts';
 import type { Order } from '../webhook/check.ts';
 import type { EventRules } from '../webhook/event-type.ts';

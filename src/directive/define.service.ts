@@ -8,7 +8,7 @@ import type { DirectiveType } from './type.ts';
 import type { DirectiveWait, DirectiveWork } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Within } from '../tenant/admission.ts';
-import type { FollowRules } from '../signal/handle.service.ts';
+import type { FollowRules } from '../pipeline/follow-event.ts';
 import type { Tally } from '../insight/job-counts.service.ts';
 
 export interface DirectRequest {

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../base/errors.ts';
-import type { CancelAnswer } from '../job/state.ts';
+import type { CancelAnswer } from '../job/job.ts';
 import type { Transaction } from '../ledger/dialect.ts';
 import type { BulkDone, DirectiveEnd, DirectiveWork, Retry, RetryAnswer } from './types.ts';
 import type { BreakerRow, PauseRequest } from '../schedule/types.ts';

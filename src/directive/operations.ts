@@ -9,7 +9,7 @@ import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
 import { defineOperation } from '../operation/define.ts';
 import { askDirective } from './request.operations.ts';
 import { answerShape, showAnswer } from './result.service.ts';
-import { dueFields, dueOf } from '../job/due.operations.ts';
+import { dueFields, dueOf } from '../job/start-options.operations.ts';
 import { findDirective } from '../operation/find-by-id.ts';
 import { cursor, limit } from '../job/operations.ts';
 import { showSignal, signalShape } from '../job/shapes.service.ts';

@@ -4,8 +4,12 @@ import { maskText } from '../base/secrets.ts';
 import type { Directive } from './directive.ts';
 import type { DirectiveFailure, DirectRequest } from './types.ts';
 import { metadataOf, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
-import { noConsequences, type Consequences, type FollowRules } from '../signal/handle.service.ts';
-import { followRuntime } from '../signal/handle-runtime.service.ts';
+import {
+  noConsequences,
+  type SignalConsequences,
+  type FollowRules,
+} from '../pipeline/follow-event.ts';
+import { followRuntime } from '../pipeline/follow-signal.ts';
 import { isInstallation } from '../package/handlers.service.ts';
 import { withPackage } from '../package/signals.ts';
 
@@ -35,7 +39,7 @@ export function followDirective(
   moment: DirectiveMoment,
   rules: FollowRules,
   failure?: DirectiveFailure,
-): Consequences {
+): SignalConsequences {
   const { id, type, target, actor } = told;
   const why = failure === undefined ? {} : tellFailure(failure);
   const payload: JsonObject = { directive_id: id, type, target, actor, status: moment, ...why };
@@ -60,7 +64,7 @@ export function followDirective(
   return joinAll(
     all.map((one) => ({
       signals: [one.signal],
-      ...followRuntime(one.signal, { payload: one.payload, context: {} }, rules),
+      ...followRuntime(one.signal, { payload: one.payload, context: {} }, rules, Date.now()),
     })),
   );
 }
@@ -74,14 +78,14 @@ function tellFailure({ code, error }: DirectiveFailure): JsonObject {
 const ROOT = 'root';
 
 /** Of one that begins when it is asked for: both in the same commit, in this order. */
-export function followBegin(told: Told, rules: FollowRules): Consequences {
+export function followBegin(told: Told, rules: FollowRules): SignalConsequences {
   return joinAll([
     followDirective(told, 'requested', rules),
     followDirective(told, 'started', rules),
   ]);
 }
 
-function joinAll(parts: readonly Consequences[]): Consequences {
+function joinAll(parts: readonly SignalConsequences[]): SignalConsequences {
   return {
     signals: parts.flatMap(({ signals }) => signals),
     jobs: parts.flatMap(({ jobs }) => jobs),

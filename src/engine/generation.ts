@@ -9,7 +9,7 @@ import type { ClaimablePlugin } from '../job/types.ts';
 import type { Pipeline, Route } from '../pipeline/language/pipeline.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';
-import type { FollowRules } from '../signal/handle.service.ts';
+import type { FollowRules } from '../pipeline/follow-event.ts';
 import { makeFollowRules, toClaimable } from './rules.ts';
 
 /** What is read from files, all of it at one time. */

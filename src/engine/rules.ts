@@ -9,7 +9,7 @@ import {
   type Route,
 } from '../pipeline/language/pipeline.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
-import type { FollowRules } from '../signal/handle.service.ts';
+import type { FollowRules } from '../pipeline/follow-event.ts';
 import type { ReaperRules } from '../job/reaper.service.ts';
 
 export interface Sources {

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import * as z from 'zod';
 import { limits } from '../base/limits.ts';
 import { copyPath } from '../ledger/backup-directives.ts';
 import type { GenerationStatus } from './engine.ts';
@@ -10,9 +9,10 @@ import { readSummary, summaryShape } from '../insight/findings-summary.operation
 import { figuresOf, type QueueFigures } from '../insight/figures.operations.ts';
 import { checkPlugins, readHealth, type healthShape } from '../plugin/health.operations.ts';
 import { problemsShape, showProblems, readViews, viewShape } from '../plugin/operations.ts';
-import { queueShape, showQueue } from '../job/queue.operations.ts';
+import { queueShape, showQueue } from '../job/operations.ts';
 import { allows } from '../access/scopes.ts';
 import { jobShape, showJob } from '../job/shapes.service.ts';
+import * as z from 'zod';
 
 const states = ['stopped', 'starting', 'running', 'paused', 'degraded', 'stopping'] as const;
 

@@ -3,8 +3,8 @@ import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import type { Config } from '../config/config.ts';
-import { retentionType } from '../job/prune-directives.ts';
-import type { CancelAnswer } from '../job/state.ts';
+import { retentionType } from '../job/directives.ts';
+import type { CancelAnswer } from '../job/job.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { Enqueued } from '../job/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -21,7 +21,7 @@ import { makeExecutor } from '../job/executor.service.ts';
 import type { Generation } from './generation.ts';
 import { makeHealthKeeper, type HealthKeeper } from '../job/plugin-init.service.ts';
 import { InForce } from './active-generation.ts';
-import { makeKeep } from '../signal/seal.service.ts';
+import { makeSealingMask } from '../signal/seal.service.ts';
 import { authorizeAsker, type EngineLife } from './life.ts';
 import type { EngineParts } from './parts.ts';
 import { Pause } from '../job/pause.service.ts';
@@ -236,7 +236,7 @@ export class Wiring {
         ledger,
         credentials: this.credentials,
         grantAccess: makeGrantAccess({ ...this.#parts, tenant: this.#parts.tenant?.slug }),
-        keep: makeKeep(this.vault, log.child('executor')),
+        keep: makeSealingMask(this.vault, log.child('executor')),
         onHostFull: () => this.dispatcher.rest(HOST_FULL_DELAY_MS),
         onFenced: () => {
           this.dispatcher.rest(HOST_FULL_DELAY_MS);

@@ -4,7 +4,7 @@ import { duration } from '../base/fields.ts';
 import { attemptStatuses } from '../job/attempt.ts';
 import { defineOperation } from '../operation/define.ts';
 import { figuresOf } from './figures.operations.ts';
-import { queueShape, showQueue } from '../job/queue.operations.ts';
+import { queueShape, showQueue } from '../job/operations.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 

@@ -7,7 +7,7 @@ import type { Reading } from '../config/load.ts';
 import { nearest, suggest } from '../config/nearest.ts';
 import { makeProblem, sortProblems } from '../config/problem.ts';
 import type { Problem } from '../config/problem.ts';
-import { isAlwaysQuiet } from '../schedule/always-quiet.ts';
+import { isAlwaysQuiet } from '../schedule/preview.ts';
 import { makeTimed } from '../schedule/plan.ts';
 import { loadCatalog, lookupCommand, type Catalog } from '../plugin/catalog.ts';
 import { checkSchemas } from '../plugin/payload.ts';

@@ -9,8 +9,8 @@ import type { Incident, IncidentKind, IncidentMoves, QueueHeads } from './types.
 import type { DueSchedule } from '../schedule/types.ts';
 import type { Emission } from '../signal/types.ts';
 import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
-import { followRuntime } from '../signal/handle-runtime.service.ts';
-import type { FollowRules } from '../signal/handle.service.ts';
+import { followRuntime } from '../pipeline/follow-signal.ts';
+import type { FollowRules } from '../pipeline/follow-event.ts';
 
 /** Something that is wrong now, or went wrong since somebody last looked. */
 export interface Trouble {
@@ -245,7 +245,7 @@ function toEmission(moment: 'opened' | 'closed', incident: Told, rules: FollowRu
     correlationId: incidentId,
   };
   if (detail['routed'] === false) return { signal, jobs: [], runs: [] };
-  return { signal, ...followRuntime(signal, { payload, context: {} }, rules) };
+  return { signal, ...followRuntime(signal, { payload, context: {} }, rules, Date.now()) };
 }
 
 /** The sentence that an alert shows. */

@@ -13,7 +13,7 @@ import { noNews } from '../pipeline/run/types.ts';
 import { hasNoKey } from '../job/dependency.sql.ts';
 import { emit } from '../signal/emit.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
-import { isReady, withWaiting } from '../job/waiting.sql.ts';
+import { isReady, withWaiting } from '../job/queue.sql.ts';
 import { orderOf, Where } from '../ledger/where.ts';
 
 export async function listIncidents(session: Session, filter: IncidentFilter): Promise<Incident[]> {

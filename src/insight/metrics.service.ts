@@ -1,5 +1,5 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { isTerminal } from '../job/state.ts';
+import { isTerminal } from '../job/job.ts';
 import type { Closing } from '../ledger/commit.ts';
 
 /** What one process has counted and measured since it started, for all of its ledgers. */

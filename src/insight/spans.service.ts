@@ -10,8 +10,7 @@ import {
   type Place,
 } from '../base/trace.ts';
 import { maskText } from '../base/secrets.ts';
-import type { Job } from '../job/job.ts';
-import { isTerminal } from '../job/state.ts';
+import { type Job, isTerminal } from '../job/job.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { Run } from '../pipeline/run/run.ts';
 

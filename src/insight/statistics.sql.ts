@@ -3,7 +3,7 @@ import type { Session } from '../ledger/dialect.ts';
 import type { DirectiveStatistics } from '../directive/types.ts';
 import type { AttemptStatistics, QueueStatistics } from '../config/snapshot-types.ts';
 import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
-import { readOldestReady } from '../job/job.sql.ts';
+import { readOldestReady } from '../job/queue.sql.ts';
 import { int, text } from '../ledger/row.ts';
 
 /** Over the latest attempts of a time; bounded, because nobody waits for the rest. */

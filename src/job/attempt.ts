@@ -40,12 +40,12 @@ export const causes = [
   'cancelled',
 ] as const;
 
-export type Cause = (typeof causes)[number];
+export type AttemptCause = (typeof causes)[number];
 
 /** The story of one attempt, as it is told in job_log. */
 export interface AttemptReport {
   readonly status: AttemptStatus;
-  readonly cause: Cause;
+  readonly cause: AttemptCause;
   readonly error: string | null;
   /** What the plugin printed, verbatim. */
   readonly result: string | null;
@@ -83,7 +83,11 @@ export interface Attempt extends AttemptReport {
 }
 
 /** A report of an attempt that left nothing behind but its end. */
-export function bareReport(status: AttemptStatus, cause: Cause, error: string): AttemptReport {
+export function bareReport(
+  status: AttemptStatus,
+  cause: AttemptCause,
+  error: string,
+): AttemptReport {
   return {
     status,
     cause,
@@ -101,4 +105,43 @@ export function bareReport(status: AttemptStatus, cause: Cause, error: string): 
     memoryPeakBytes: null,
     settleMs: null,
   };
+}
+
+/** Among attempts in the order of their ends. */
+export interface AttemptPlace {
+  readonly completedAt: Timestamp;
+  readonly logId: string;
+}
+
+export interface AttemptFilter {
+  readonly plugin?: string;
+  /** Only attempts of jobs that follow from one of these. */
+  readonly parentJobIds?: readonly string[];
+  readonly jobId?: string;
+  /** Only attempts of the chain that began with this job or signal. */
+  readonly correlationId?: string;
+  readonly status?: AttemptStatus;
+  /** Ended at or after this moment; oldest first then. */
+  readonly since?: Timestamp;
+  /** Ended not before, and before; they don't change the order. */
+  readonly from?: Timestamp;
+  readonly to?: Timestamp;
+  /** Keyset page, oldest first: what ended after this one. */
+  readonly after?: AttemptPlace;
+  /** Keyset page, newest first: what ended before this one. */
+  readonly before?: AttemptPlace;
+  readonly limit: number;
+}
+
+export interface AttemptPageFilter extends AttemptFilter {
+  readonly command?: string;
+  readonly submittedBy?: string;
+  /** Part of its error, its stderr or its result, whatever the case. */
+  readonly query?: string;
+}
+
+export interface AttemptPage {
+  readonly attempts: readonly Attempt[];
+  /** The last row that was looked at, if the page ended there before it was full. */
+  readonly cut: AttemptPlace | undefined;
 }

@@ -1,16 +1,15 @@
 import { DuctileError } from '../base/errors.ts';
-import { advanceBulk, bulkBegin, type BulkProgress } from './change-directives.ts';
+import { advanceBulk, bulkBegin, type BulkProgress } from './directives.ts';
 import { bareReport } from './attempt.ts';
-import type { Job } from './job.ts';
+import { isTerminal, type Job, type CancelAnswer } from './job.ts';
 import { endCancelled } from './outcome.ts';
-import { isTerminal, type CancelAnswer } from './state.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
 import type { BulkDone, BulkStep, Retry, RetryAnswer } from '../directive/types.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { enqueue } from './enqueue.sql.ts';
-import { lockProgress, writeProgress } from './progress.sql.ts';
+import { lockProgress, writeProgress } from '../directive/progress.sql.ts';
 import { int, text } from '../ledger/row.ts';
-import { jobColumns, toJob } from './job-row.sql.ts';
+import { jobColumns, toJob } from './job.sql.ts';
 import { askToStop } from '../pipeline/run/sweep.sql.ts';
 import { settle } from './settle.sql.ts';
 

@@ -3,13 +3,7 @@ import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Config } from '../config/config.ts';
-import {
-  history,
-  pruneType,
-  retentionType,
-  type History,
-  type PruneChoice,
-} from './prune-directives.ts';
+import { history, pruneType, retentionType, type History, type PruneChoice } from './directives.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
 import { pruneKind } from './prune.service.ts';

@@ -11,9 +11,8 @@ import {
   type BulkProgress,
   type JobChoice,
   type RetrySkip,
-} from './change-directives.ts';
-import type { Job } from './job.ts';
-import { isTerminal, type CancelAnswer } from './state.ts';
+} from './directives.ts';
+import { isTerminal, type Job, type CancelAnswer } from './job.ts';
 import type { BulkStep, Retry } from '../directive/types.ts';
 import type { JobFilter } from './page-types.ts';
 import type { Ledger } from '../ledger/ledger.ts';

@@ -1,8 +1,16 @@
-import { fromTimestamp } from '../base/clock.ts';
-import { defineRows, together, type Row, type Transaction } from '../ledger/dialect.ts';
+import { fromTimestamp, type Timestamp } from '../base/clock.ts';
+import {
+  defineRows,
+  together,
+  type Row,
+  type Transaction,
+  writeOnce,
+  type Dialect,
+} from '../ledger/dialect.ts';
 import type { ClaimedJob } from './types.ts';
-import { text } from '../ledger/row.ts';
-import { toJob } from './job-row.sql.ts';
+import { text, int } from '../ledger/row.ts';
+import { toJob } from './job.sql.ts';
+import { anyInLine } from './dependency.sql.ts';
 
 /** What attempts need besides their own rows; many jobs share one text. */
 export interface Companions {
@@ -58,3 +66,56 @@ const selectContexts = defineRows({
       where c.id = ${r('key')}`,
     )}`,
 });
+
+export interface RunningCounts {
+  readonly byPlugin: ReadonlyMap<string, number>;
+  /** Plugins whose jobs wait until an operator enables them again. */
+  readonly disabled: ReadonlySet<string>;
+  /** Suspects that this process runs. */
+  readonly suspects: number;
+  /** Whether a job waits that has a dependency key. */
+  readonly anyInLine: boolean;
+  /** By the database's clock. */
+  readonly now: Timestamp;
+}
+
+export async function countRunning(
+  tx: Transaction,
+  processId: string,
+): Promise<RunningCounts | undefined> {
+  const rows = await tx.run(selectRunning(tx.dialect), [processId, processId]);
+  const [first] = rows;
+  if (first === undefined) return undefined;
+  const named = rows.filter((row) => row['plugin'] !== null);
+  const counted = named.filter((row) => row['disabled'] === 0);
+  const disabled = named.filter((row) => row['disabled'] === 1);
+  return {
+    disabled: new Set(disabled.map((row) => text(row, 'plugin'))),
+    byPlugin: new Map(counted.map((row) => [text(row, 'plugin'), int(row, 'running')])),
+    suspects: counted.reduce((sum, row) => sum + int(row, 'suspects'), 0),
+    anyInLine: int(first, 'in_line') === 1,
+    now: text(first, 'now'),
+  };
+}
+
+/**
+ * Reads the pause and the disabled plugins inside the claim's transaction, after its lock. Whoever
+ * writes them takes the same lock, so a claim can't miss what an operator was told is recorded.
+ */
+const selectRunning = writeOnce(
+  (d) => `select counted.plugin, counted.running, counted.suspects, counted.disabled,
+      ${d.now} as now, case when ${anyInLine(d)} then 1 else 0 end as in_line
+    from ${d.table('processes')} p left join (
+      select plugin, count(*) as running,
+        sum(case when suspect = 1 and claimed_by = ? then 1 else 0 end) as suspects, 0 as disabled
+        from ${d.table('job_queue')} where status = 'running' group by plugin
+      union all
+      select plugin_name, 0, 0, 1 from ${d.table('plugin_switches')} where enabled = 0
+    ) counted on true where p.id = ? and ${isNotPaused(d)}`,
+);
+
+function isNotPaused({ pausedBy }: Dialect): string {
+  const isPaused = (table: string): string =>
+    `exists (select 1 from ${table} where key = 'paused' and value = '1')`;
+  return pausedBy.map((table) => `not ${isPaused(table)}`).join(' and ');
+}

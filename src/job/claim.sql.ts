@@ -1,17 +1,21 @@
-import { fromTimestamp, toTimestamp, type Timestamp } from '../base/clock.ts';
+import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import {
   defineRows,
   together,
-  writeOnce,
   type Dialect,
   type Row,
   type Transaction,
 } from '../ledger/dialect.ts';
 import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from './types.ts';
-import { readCompanions, toClaimed } from './claim-context.sql.ts';
-import { anyInLine, hasNoKey, makeLineReader } from './dependency.sql.ts';
+import {
+  readCompanions,
+  toClaimed,
+  countRunning,
+  type RunningCounts,
+} from './claim-context.sql.ts';
+import { hasNoKey, makeLineReader } from './dependency.sql.ts';
 import { int, intOrNull, text } from '../ledger/row.ts';
-import { jobColumns } from './job-row.sql.ts';
+import { jobColumns } from './job.sql.ts';
 
 /**
  * Takes up to `slots` ready jobs, oldest first, for a process that the ledger knows; the last thing
@@ -213,59 +217,6 @@ function placesLeft({ workersMax }: ClaimRequest, { byPlugin }: RunningCounts): 
   if (workersMax === undefined) return Infinity;
   const running = [...byPlugin.values()].reduce((sum, count) => sum + count, 0);
   return Math.max(0, workersMax - running);
-}
-
-interface RunningCounts {
-  readonly byPlugin: ReadonlyMap<string, number>;
-  /** Plugins whose jobs wait until an operator enables them again. */
-  readonly disabled: ReadonlySet<string>;
-  /** Suspects that this process runs. */
-  readonly suspects: number;
-  /** Whether a job waits that has a dependency key. */
-  readonly anyInLine: boolean;
-  /** By the database's clock. */
-  readonly now: Timestamp;
-}
-
-async function countRunning(
-  tx: Transaction,
-  processId: string,
-): Promise<RunningCounts | undefined> {
-  const rows = await tx.run(selectRunning(tx.dialect), [processId, processId]);
-  const [first] = rows;
-  if (first === undefined) return undefined;
-  const named = rows.filter((row) => row['plugin'] !== null);
-  const counted = named.filter((row) => row['disabled'] === 0);
-  const disabled = named.filter((row) => row['disabled'] === 1);
-  return {
-    disabled: new Set(disabled.map((row) => text(row, 'plugin'))),
-    byPlugin: new Map(counted.map((row) => [text(row, 'plugin'), int(row, 'running')])),
-    suspects: counted.reduce((sum, row) => sum + int(row, 'suspects'), 0),
-    anyInLine: int(first, 'in_line') === 1,
-    now: text(first, 'now'),
-  };
-}
-
-/**
- * Reads the pause and the disabled plugins inside the claim's transaction, after its lock. Whoever
- * writes them takes the same lock, so a claim can't miss what an operator was told is recorded.
- */
-const selectRunning = writeOnce(
-  (d) => `select counted.plugin, counted.running, counted.suspects, counted.disabled,
-      ${d.now} as now, case when ${anyInLine(d)} then 1 else 0 end as in_line
-    from ${d.table('processes')} p left join (
-      select plugin, count(*) as running,
-        sum(case when suspect = 1 and claimed_by = ? then 1 else 0 end) as suspects, 0 as disabled
-        from ${d.table('job_queue')} where status = 'running' group by plugin
-      union all
-      select plugin_name, 0, 0, 1 from ${d.table('plugin_switches')} where enabled = 0
-    ) counted on true where p.id = ? and ${isNotPaused(d)}`,
-);
-
-function isNotPaused({ pausedBy }: Dialect): string {
-  const isPaused = (table: string): string =>
-    `exists (select 1 from ${table} where key = 'paused' and value = '1')`;
-  return pausedBy.map((table) => `not ${isPaused(table)}`).join(' and ');
 }
 
 /** Of one key, nothing is claimed while another runs. */

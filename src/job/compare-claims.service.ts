@@ -6,7 +6,7 @@ import type { Closing } from '../ledger/commit.ts';
 import type { HeartbeatAnswer, RunningClaim } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Dispatcher } from './dispatcher.service.ts';
-import { nameOf } from './settle.service.ts';
+import { toLogFields } from './settle.service.ts';
 
 /** What the ledger believes that we run, held against what we do. */
 export function compareClaims(
@@ -39,7 +39,7 @@ async function releaseUnheld(
   for (const { jobId, claimToken } of unheld) {
     const job = await ledger.job(jobId);
     if (job === undefined || job.claimToken !== claimToken) continue;
-    log.warn('a claim that nobody holds is given back', nameOf(job));
+    log.warn('a claim that nobody holds is given back', toLogFields(job));
     const report = bareReport('released', 'unheld', 'the answer to its claim was lost');
     closings.push({ job, claimToken, report, ending: endReleased(job), signals: [], jobs: [] });
   }

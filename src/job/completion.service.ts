@@ -1,6 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
-import type { Job } from './job.ts';
-import { isTerminal } from './state.ts';
+import { type Job, isTerminal } from './job.ts';
 import type { JobEnd, KnownEnds } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { isRunOver, type Run } from '../pipeline/run/run.ts';

@@ -1,5 +1,4 @@
-import type { JobDraft } from './job.ts';
-import { isTerminal } from './state.ts';
+import { isTerminal, type JobDraft } from './job.ts';
 import { defineRows, type Row, type RowsStatement, type Transaction } from '../ledger/dialect.ts';
 import type { Closing } from '../ledger/commit.ts';
 import { text } from '../ledger/row.ts';

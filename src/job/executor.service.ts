@@ -6,9 +6,8 @@ import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { probe } from '../base/probe.ts';
 import { bareReport, type AttemptReport } from './attempt.ts';
-import { endFailed, endReleased, type Failure } from './outcome.ts';
-import type { RetryPolicy } from './retry.ts';
-import { isTerminal } from './state.ts';
+import { endFailed, endReleased, type Failure, type RetryPolicy } from './outcome.ts';
+import { isTerminal } from './job.ts';
 import type { ClaimedJob } from './types.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -16,18 +15,17 @@ import { lookupCommand, type Plugin } from '../plugin/catalog.ts';
 import type { ProcessEnd, ProcessSpec, RunOptions } from '../plugin/process.ts';
 import { decodeResponse } from '../plugin/protocol.ts';
 import { encodeRequest } from '../plugin/request.ts';
-import { deliveryEventIn, toEventMetadata } from '../signal/delivery-event.ts';
-import { senderOf } from '../signal/signal.ts';
+import { deliveryEventIn, toEventMetadata, senderOf } from '../signal/signal.ts';
 import { arriveFailed } from '../pipeline/run/after-job.service.ts';
 import { makeBases, type Base, type Bases } from './base-environment.ts';
 import { conclude } from './outcome-of-attempt.service.ts';
 import type { Credentials } from '../access/credentials.service.ts';
-import { followDeath } from '../signal/handle-end.service.ts';
-import { noConsequences, type FollowRules } from '../signal/handle.service.ts';
+import { followDeath } from '../pipeline/follow-signal.ts';
+import { noConsequences, type FollowRules } from '../pipeline/follow-event.ts';
 import type { Generation } from '../engine/generation.ts';
-import type { Keep } from '../signal/seal.service.ts';
+import type { PayloadMask } from '../signal/mask.ts';
 import type { GrantAccess } from '../access/attempt-tokens.service.ts';
-import { nameOf } from './settle.service.ts';
+import { toLogFields } from './settle.service.ts';
 import { traceparentOf } from '../insight/spans.service.ts';
 import { withoutSecrets } from './unseen-secrets.service.ts';
 
@@ -44,7 +42,7 @@ export interface ExecutorOptions {
   /** What an attempt may ask of the API while it runs. */
   readonly grantAccess: GrantAccess;
   /** What signals may show, and what is kept sealed beside them. */
-  readonly keep: Keep;
+  readonly keep: PayloadMask;
   /** The machine had no room for another process. */
   readonly onHostFull: () => void;
   /** What starts processes starts none, because it has not heard of a heartbeat for too long. */
@@ -104,7 +102,7 @@ async function attempt(
   const begin = async (): Promise<ProcessEnd> => {
     const request = toRequest(job, told, deadlineMs, { base, event });
     probe('spawn.before');
-    log.debug('attempt started', { ...nameOf(job), attempt: job.attempt });
+    log.debug('attempt started', { ...toLogFields(job), attempt: job.attempt });
     return await options.run(plugin, spec, request, {
       signal,
       onStarted: () => probe('spawn.after'),
@@ -120,7 +118,7 @@ async function attempt(
   const reply = decodeResponse(end, spec);
   if (reply.kind === 'unstarted' && reply.hostFull) options.onHostFull();
   if (reply.kind === 'fenced') options.onFenced();
-  log.debug('attempt ended', { ...nameOf(job), attempt: job.attempt, how: reply.kind });
+  log.debug('attempt ended', { ...toLogFields(job), attempt: job.attempt, how: reply.kind });
   return conclude(
     { job, plugin, reply, end },
     { rules, keep: options.keep, random: Math.random(), nowMs: Date.now() },
@@ -266,7 +264,8 @@ function failUnstarted(
 /** The helper that starts processes died, or we failed ourselves: nobody is charged. */
 function release(job: ClaimedJob, error: unknown, log: Log): Closing {
   const expected = error instanceof DuctileError && error.code === 'SPAWNER_FAILED';
-  if (!expected) log.error('an attempt met a defect', { ...nameOf(job), error: messageOf(error) });
+  if (!expected)
+    log.error('an attempt met a defect', { ...toLogFields(job), error: messageOf(error) });
   const report = bareReport('released', 'spawner_died', messageOf(error));
   const delayMs = expected ? 0 : RELEASE_DELAY_MS;
   return {

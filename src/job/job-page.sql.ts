@@ -2,9 +2,9 @@ import { fromTimestamp, toTimestamp, type Timestamp } from '../base/clock.ts';
 import { limits } from '../base/limits.ts';
 import type { Session } from '../ledger/dialect.ts';
 import type { BoundedCount, JobPage, JobPageFilter } from './page-types.ts';
-import { findJobStreams } from './job-streams.sql.ts';
-import { int } from '../ledger/row.ts';
-import { jobColumns, toJob } from './job-row.sql.ts';
+import { int, text } from '../ledger/row.ts';
+import { jobColumns, toJob } from './job.sql.ts';
+import { withWaiting } from './queue.sql.ts';
 import {
   countWalk,
   rangeAfter,
@@ -13,6 +13,9 @@ import {
   type WalkRequest,
   type WalkStream,
 } from '../ledger/walk.ts';
+import type { JobStatus } from './job.ts';
+import { RARE_STATUSES } from '../ledger/migrations/0014-lists.ts';
+import { Where } from '../ledger/where.ts';
 
 /** Reads a page of jobs. It looks at a bounded number of rows, whatever the filter and the table. */
 export async function readJobPage(session: Session, filter: JobPageFilter): Promise<JobPage> {
@@ -94,4 +97,203 @@ async function findNumber(session: Session, at: Timestamp, shiftMs: number): Pro
     [time, time],
   );
   return int(row, 'seq');
+}
+
+/** The filters that decide which index is used. */
+type JobKind = Pick<JobPageFilter, 'plugin' | 'command' | 'submittedBy'>;
+
+/** Adds the conditions on rows that all streams of a list share. */
+type SharedRest = (rest: Where) => Where;
+
+const rareStatuses: ReadonlySet<JobStatus> = new Set([
+  'failed',
+  'timed_out',
+  'dead',
+  'cancelled',
+  'skipped',
+]);
+
+/** More kinds of jobs than any configuration has; behind them a list walks through all jobs. */
+const KINDS_MAX = 400;
+
+/**
+ * The streams of a list of jobs, the best way first. All are complete; they differ in how many rows
+ * they look at. Each has its own index: jobs that ended by their kind, jobs that wait by their plugin,
+ * and jobs in rare states by that.
+ */
+async function findJobStreams(
+  session: Session,
+  filter: JobPageFilter,
+  shared: SharedRest,
+): Promise<WalkStream[][]> {
+  const { status } = filter;
+  if (status === undefined && isAnyKind(filter)) return [[allStream(shared)]];
+  const wanted: ReadonlySet<JobStatus> | undefined = status && new Set(status);
+  const wants = (one: JobStatus): boolean => wanted?.has(one) ?? true;
+  const open = [
+    ...(wants('queued') ? await queuedStreams(session, filter, shared) : []),
+    ...(wants('running') ? [runningStream(filter, shared)] : []),
+  ];
+  const ended = status?.filter((one) => one !== 'queued' && one !== 'running');
+  if (ended?.length === 0) return [open];
+  const kinds = await endedStreams(session, filter, ended, shared);
+  const ways = kinds === undefined ? [] : [kinds];
+  if (ended?.every((one) => rareStatuses.has(one)) === true) {
+    ways.unshift(ended.map((one) => rareStream(one, filter, shared)));
+  }
+  if (ways.length === 0) return [[allStream(shared, filter, status)]];
+  return ways.map((way) => [...open, ...way]);
+}
+
+function isAnyKind({ plugin, command, submittedBy }: JobKind): boolean {
+  return (plugin ?? command ?? submittedBy) === undefined;
+}
+
+/** `left`: what the index doesn't answer. */
+function restOf(
+  shared: SharedRest,
+  { plugin, command, submittedBy }: JobKind = {},
+  status?: readonly JobStatus[],
+): Where {
+  const rest = new Where().equals({ plugin, command, submitted_by: submittedBy });
+  if (status !== undefined) rest.and(`status in (${status.map(() => '?').join(', ')})`, ...status);
+  return shared(rest);
+}
+
+function allStream(shared: SharedRest, left?: JobKind, status?: readonly JobStatus[]): WalkStream {
+  return { index: undefined, where: new Where(), rest: restOf(shared, left, status) };
+}
+
+/** The condition of the index is written out: planners compare texts. */
+function rareStream(
+  status: JobStatus,
+  { plugin, ...left }: JobKind,
+  shared: SharedRest,
+): WalkStream {
+  return {
+    index: plugin === undefined ? 'job_queue_rare' : 'job_queue_rare_of',
+    key: ['status', status],
+    where: new Where().equals({ plugin }).and(`status in ${RARE_STATUSES}`),
+    rest: restOf(shared, left),
+  };
+}
+
+/** As many as can run at once. They are sorted: in their own order, all jobs would be looked at. */
+function runningStream({ plugin, ...left }: JobKind, shared: SharedRest): WalkStream {
+  return {
+    index: 'job_queue_running',
+    where: new Where().equals({ plugin }).and(`status = 'running'`),
+    rest: restOf(shared, left),
+    by: 'seq + 0',
+  };
+}
+
+async function queuedStreams(
+  session: Session,
+  { plugin: wanted, ...left }: JobKind,
+  shared: SharedRest,
+): Promise<WalkStream[]> {
+  const { dialect: d } = session;
+  const jobs = d.table('job_queue');
+  const isDelayed = `status = 'queued' and next_retry_at is not null`;
+  const ready =
+    wanted === undefined ? await list(`${withWaiting(d)} select plugin from waiting`) : [wanted];
+  const delayed =
+    wanted === undefined
+      ? await list(`with recursive hops(plugin) as (
+          select min(plugin) from ${jobs} where ${isDelayed} union all
+          select (select min(plugin) from ${jobs} where ${isDelayed} and plugin > hops.plugin)
+            from hops where hops.plugin is not null
+        ) select plugin from hops where plugin is not null`)
+      : [wanted];
+  async function list(sql: string): Promise<string[]> {
+    return (await session.run(sql)).map((row) => text(row, 'plugin'));
+  }
+  const isReady = `status = 'queued' and next_retry_at is null`;
+  const rest = (): Where => restOf(shared, left);
+  return [
+    ...ready.flatMap((plugin): WalkStream[] => [
+      {
+        index: 'job_queue_ready',
+        key: [`coalesce(dependency_key, '')`, ''],
+        where: new Where().equals({ plugin }).and(isReady),
+        rest: rest(),
+      },
+      {
+        index: 'job_queue_in_line',
+        where: new Where().equals({ plugin }).and(`${isReady} and dependency_key is not null`),
+        rest: rest(),
+        by: 'seq + 0',
+      },
+    ]),
+    ...delayed.map((plugin): WalkStream => ({
+      index: 'job_queue_delayed_of',
+      key: ['plugin', plugin],
+      where: new Where().and(isDelayed),
+      rest: rest(),
+    })),
+  ];
+}
+
+/** A stream for each kind of ended job; undefined if there are too many kinds. */
+async function endedStreams(
+  session: Session,
+  filter: JobKind,
+  status: readonly JobStatus[] | undefined,
+  shared: SharedRest,
+): Promise<WalkStream[] | undefined> {
+  const kinds = await listKinds(session, filter);
+  if (kinds.length > KINDS_MAX) return undefined;
+  return kinds.map(({ plugin, command, submittedBy }) => ({
+    index: 'job_queue_ended',
+    key: ['submitted_by', submittedBy],
+    where: new Where().equals({ plugin, command }).and('completed_at is not null'),
+    rest: restOf(shared, {}, status),
+  }));
+}
+
+/** Hops from one kind to the next in the index of ended jobs, however many jobs each has. */
+async function listKinds(session: Session, filter: JobKind): Promise<KindRow[]> {
+  const { plugin, command, submittedBy } = filter;
+  const jobs = session.dialect.table('job_queue');
+  const key = 'plugin, command, submitted_by';
+  const pick = (condition: string, order: string): string =>
+    `(select seq from ${jobs} where completed_at is not null and ${condition}
+      order by ${order} limit 1)`;
+  // Not by comparing rows: SQLite would use the first column of the index only.
+  const steps = [
+    pick(
+      'plugin = h.plugin and command = h.command and submitted_by > h.submitted_by',
+      'submitted_by',
+    ),
+    pick('plugin = h.plugin and command > h.command', 'command, submitted_by'),
+    ...(plugin === undefined ? [pick('plugin > h.plugin', key)] : []),
+  ];
+  const rows = await session.run(
+    `with recursive h(plugin, command, submitted_by, n) as (
+      select ${key}, 1 from ${jobs} where seq =
+        ${plugin === undefined ? pick('true', key) : pick('plugin = ?', 'command, submitted_by')}
+      union all
+      select j.plugin, j.command, j.submitted_by, h.n + 1 from h
+        join ${jobs} j on j.seq = coalesce(${steps.join(', ')}) where h.n <= ${KINDS_MAX}
+    ) select plugin, command, submitted_by from h`,
+    plugin === undefined ? [] : [plugin],
+  );
+  return rows
+    .map((row) => ({
+      plugin: text(row, 'plugin'),
+      command: text(row, 'command'),
+      submittedBy: text(row, 'submitted_by'),
+    }))
+    .filter(
+      (kind) =>
+        (command === undefined || kind.command === command) &&
+        (submittedBy === undefined || kind.submittedBy === submittedBy),
+    );
+}
+
+interface KindRow {
+  readonly plugin: string;
+  readonly command: string;
+  readonly submittedBy: string;
 }

@@ -1,13 +1,61 @@
-import { fromTimestamp, type Timestamp } from '../base/clock.ts';
-import type { Job } from './job.ts';
-import type { Dialect, Session, Transaction } from '../ledger/dialect.ts';
+import type { Attempt, AttemptCause, AttemptStatus } from './attempt.ts';
+import type { Job, JobStatus } from './job.ts';
+import type { Dialect, Row, Session } from '../ledger/dialect.ts';
+import { int, intOrNull, text, textOrNull } from '../ledger/row.ts';
 import type { JobFilter } from './page-types.ts';
-import type { Promotion, QueueCounts } from './types.ts';
-import { hasNoKey, linesOf } from './dependency.sql.ts';
-import { int, text, textOrNull } from '../ledger/row.ts';
-import { jobColumns, toJob } from './job-row.sql.ts';
-import { isReady, withWaiting } from './waiting.sql.ts';
 import { orderOf, Where } from '../ledger/where.ts';
+
+/** Named one by one, because `returning *` would bring the columns of joined rows along. */
+export const jobColumns = [
+  'seq',
+  'id',
+  'plugin',
+  'command',
+  'payload',
+  'status',
+  'attempt',
+  'max_attempts',
+  'retry_count',
+  'crash_count',
+  'interrupt_count',
+  'suspect',
+  'submitted_by',
+  'actor',
+  'dedupe_key',
+  'dedupe_ttl_ms',
+  'dependency_key',
+  'created_at',
+  'ready_at',
+  'started_at',
+  'completed_at',
+  'next_retry_at',
+  'last_error',
+  'reason',
+  'parent_job_id',
+  'source_event_id',
+  'root_job_id',
+  'retry_of',
+  'idempotency_key',
+  'hops',
+  'runtime_caused',
+  'event_context_id',
+  'schedule_id',
+  'schedule_slot',
+  'claim_token',
+  'claimed_by',
+  'claim_expires_at',
+  'cancel_requested_at',
+  'config_snapshot_id',
+  'run_id',
+  'branch_id',
+  'step_id',
+  'base_key',
+  'timeout_ms',
+  'backoff_ms',
+  'awaited_by',
+]
+  .map((column) => `job_queue.${column}`)
+  .join(', ');
 
 export async function findJob(session: Session, id: string, lock = ''): Promise<Job | undefined> {
   const [row] = await session.run(
@@ -93,57 +141,87 @@ function whereJobs(filter: JobFilter, dialect: Dialect): Where {
   return where;
 }
 
-export async function countQueue(session: Session): Promise<QueueCounts> {
-  const jobs = session.dialect.table('job_queue');
-  const [row] = await session.run(
-    `select
-      (select count(*) from ${jobs} where ${isReady}) as ready,
-      (select count(*) from ${jobs} where status = 'queued' and next_retry_at is not null) as delayed,
-      (select count(*) from ${jobs} where status = 'running') as running`,
-  );
-  if (row === undefined) throw new Error('a count gave no row');
+export function toJob(row: Row): Job {
   return {
-    ready: int(row, 'ready'),
-    delayed: int(row, 'delayed'),
-    running: int(row, 'running'),
-    oldestReadyAt: await readOldestReady(session),
+    seq: int(row, 'seq'),
+    id: text(row, 'id'),
+    plugin: text(row, 'plugin'),
+    command: text(row, 'command'),
+    payload: text(row, 'payload'),
+    status: text(row, 'status') as JobStatus,
+    attempt: int(row, 'attempt'),
+    maxAttempts: int(row, 'max_attempts'),
+    retryCount: int(row, 'retry_count'),
+    crashCount: int(row, 'crash_count'),
+    interruptCount: int(row, 'interrupt_count'),
+    suspect: row['suspect'] === 1,
+    submittedBy: text(row, 'submitted_by'),
+    actor: text(row, 'actor'),
+    dedupeKey: textOrNull(row, 'dedupe_key'),
+    dedupeTtlMs: intOrNull(row, 'dedupe_ttl_ms'),
+    dependencyKey: textOrNull(row, 'dependency_key'),
+    createdAt: text(row, 'created_at'),
+    readyAt: text(row, 'ready_at'),
+    startedAt: textOrNull(row, 'started_at'),
+    completedAt: textOrNull(row, 'completed_at'),
+    nextRetryAt: textOrNull(row, 'next_retry_at'),
+    lastError: textOrNull(row, 'last_error'),
+    reason: textOrNull(row, 'reason'),
+    parentJobId: textOrNull(row, 'parent_job_id'),
+    sourceEventId: textOrNull(row, 'source_event_id'),
+    rootJobId: text(row, 'root_job_id'),
+    retryOf: textOrNull(row, 'retry_of'),
+    idempotencyKey: text(row, 'idempotency_key'),
+    hops: int(row, 'hops'),
+    runtimeCaused: row['runtime_caused'] === 1,
+    eventContextId: textOrNull(row, 'event_context_id'),
+    scheduleId: textOrNull(row, 'schedule_id'),
+    scheduleSlot: textOrNull(row, 'schedule_slot'),
+    claimToken: textOrNull(row, 'claim_token'),
+    claimedBy: textOrNull(row, 'claimed_by'),
+    claimExpiresAt: textOrNull(row, 'claim_expires_at'),
+    cancelRequestedAt: textOrNull(row, 'cancel_requested_at'),
+    configSnapshotId: textOrNull(row, 'config_snapshot_id'),
+    runId: textOrNull(row, 'run_id'),
+    branchId: textOrNull(row, 'branch_id'),
+    stepId: textOrNull(row, 'step_id'),
+    baseKey: textOrNull(row, 'base_key'),
+    timeoutMs: intOrNull(row, 'timeout_ms'),
+    backoffMs: intOrNull(row, 'backoff_ms'),
+    awaitedBy: textOrNull(row, 'awaited_by'),
   };
 }
 
-/** The oldest is looked for among the next in line of each plugin and key, not in the whole queue. */
-export async function readOldestReady(session: Session): Promise<Timestamp | null> {
-  const { dialect: d } = session;
-  const jobs = d.table('job_queue');
-  const [row = {}] = await session.run(
-    `${withWaiting(d)}, ${linesOf(d)} select min(ready_at) as oldest from (
-        select (select j.ready_at from ${jobs} j where j.plugin = waiting.plugin
-          and j.status = 'queued' and j.next_retry_at is null and ${hasNoKey('j')}
-          order by j.seq limit 1) as ready_at from waiting
-        union all select j.ready_at from lines join ${jobs} j on j.seq = lines.first) heads`,
-  );
-  return textOrNull(row, 'oldest');
-}
-
-/** Bounded, so that a thundering herd of retries is let in over several rounds. */
-const PROMOTED_ROWS_MAX = 1000;
-
-export async function promote(tx: Transaction): Promise<Promotion> {
-  const { dialect } = tx;
-  const jobs = dialect.table('job_queue');
-  const promoted = await tx.run(
-    `update ${jobs} set next_retry_at = null where seq in (
-      select seq from ${jobs} where status = 'queued' and next_retry_at is not null
-        and next_retry_at <= (select ${dialect.now}) order by next_retry_at
-        limit ${PROMOTED_ROWS_MAX} ${dialect.skipLocked}) returning seq`,
-  );
-  const [next] = await tx.run(
-    `select min(next_retry_at) as due, ${dialect.now} as now from ${jobs}
-      where status = 'queued' and next_retry_at is not null`,
-  );
-  const due = next === undefined ? null : textOrNull(next, 'due');
-  if (next === undefined || due === null) {
-    return { promoted: promoted.length, nextInMs: undefined };
-  }
-  const nextInMs = Math.max(0, fromTimestamp(due) - fromTimestamp(text(next, 'now')));
-  return { promoted: promoted.length, nextInMs };
+export function toAttempt(row: Row): Attempt {
+  return {
+    id: text(row, 'id'),
+    jobId: text(row, 'job_id'),
+    plugin: text(row, 'plugin'),
+    command: text(row, 'command'),
+    attempt: int(row, 'attempt'),
+    status: text(row, 'status') as AttemptStatus,
+    cause: text(row, 'cause') as AttemptCause,
+    error: textOrNull(row, 'last_error'),
+    result: textOrNull(row, 'result'),
+    stderr: textOrNull(row, 'stderr'),
+    stderrTruncated: row['stderr_truncated'] === 1,
+    exitCode: intOrNull(row, 'exit_code'),
+    signal: textOrNull(row, 'signal'),
+    pid: intOrNull(row, 'pid'),
+    queueMs: intOrNull(row, 'queue_ms'),
+    spawnMs: intOrNull(row, 'spawn_ms'),
+    runMs: intOrNull(row, 'run_ms'),
+    cpuMs: intOrNull(row, 'cpu_ms'),
+    memoryPeakBytes: intOrNull(row, 'memory_peak_bytes'),
+    settleMs: intOrNull(row, 'settle_ms'),
+    submittedBy: text(row, 'submitted_by'),
+    createdAt: text(row, 'created_at'),
+    startedAt: textOrNull(row, 'started_at'),
+    completedAt: text(row, 'completed_at'),
+    processId: textOrNull(row, 'process_id'),
+    claimToken: textOrNull(row, 'claim_token'),
+    parentJobId: textOrNull(row, 'parent_job_id'),
+    sourceEventId: textOrNull(row, 'source_event_id'),
+    configSnapshotId: textOrNull(row, 'config_snapshot_id'),
+  };
 }

@@ -1,5 +1,4 @@
 import type { Timestamp } from '../base/clock.ts';
-import type { JobStatus } from './state.ts';
 
 /** The ways in which work comes in. */
 export const submitters = [
@@ -124,3 +123,39 @@ export interface Job {
   /** The listener that is told of its end. */
   readonly awaitedBy: string | null;
 }
+
+/** The states of a job and the moves between them. A state without moves is terminal for ever. */
+export const jobStatuses = [
+  'queued',
+  'running',
+  'succeeded',
+  'failed',
+  'timed_out',
+  'dead',
+  'cancelled',
+  'skipped',
+] as const;
+
+export type JobStatus = (typeof jobStatuses)[number];
+
+const moves: Readonly<Record<JobStatus, readonly JobStatus[]>> = {
+  queued: ['running', 'cancelled', 'skipped', 'dead'],
+  running: ['queued', 'succeeded', 'failed', 'timed_out', 'dead', 'cancelled', 'skipped'],
+  succeeded: [],
+  failed: [],
+  timed_out: [],
+  dead: [],
+  cancelled: [],
+  skipped: [],
+};
+
+export function canMove(from: JobStatus, to: JobStatus): boolean {
+  return moves[from].includes(to);
+}
+
+export function isTerminal(status: JobStatus): boolean {
+  return moves[status].length === 0;
+}
+
+/** What came of asking for a job's end. `requested`: it runs, and whoever runs it is told. */
+export type CancelAnswer = 'cancelled' | 'requested' | 'terminal' | 'unknown';

@@ -1,15 +1,15 @@
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
-import { isTerminal } from './state.ts';
+import { isTerminal } from './job.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { Enqueued } from './types.ts';
 import type { RunStart } from '../pipeline/run/types.ts';
-import { nameOf } from './settle.service.ts';
+import { toLogFields } from './settle.service.ts';
 
 /** Tells the log how an attempt ended, once that is on the ledger. */
 export function tellEnd({ job, report, ending }: Closing, log: Log): void {
   const fields = {
-    ...nameOf(job),
+    ...toLogFields(job),
     attempt: job.attempt,
     status: ending.status,
     cause: report.cause,
@@ -21,7 +21,7 @@ export function tellEnd({ job, report, ending }: Closing, log: Log): void {
   };
   if (report.stderr !== null) {
     log.warn('plugin wrote to stderr', {
-      ...nameOf(job),
+      ...toLogFields(job),
       stderr: report.stderr,
       ...(report.stderrTruncated ? { truncated_at_bytes: limits.stderrBytesMax } : {}),
     });

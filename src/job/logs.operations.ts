@@ -6,10 +6,14 @@ import { moment, text as textField } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import { logLevels } from '../base/log-ring.ts';
 import { commandName, pluginName } from '../config/fields.ts';
-import { attemptStatuses } from './attempt.ts';
-import type { Attempt } from './attempt.ts';
+import {
+  attemptStatuses,
+  type Attempt,
+  type AttemptFilter,
+  type AttemptPageFilter,
+  type AttemptPlace,
+} from './attempt.ts';
 import { submitters } from './job.ts';
-import type { AttemptFilter, AttemptPageFilter, AttemptPlace } from './attempt-types.ts';
 import { defineOperation } from '../operation/define.ts';
 import { ID_LENGTH } from '../operation/find-by-id.ts';
 import { findJob, jobId, limit } from './operations.ts';

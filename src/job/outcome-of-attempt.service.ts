@@ -1,6 +1,6 @@
-import type { AttemptReport, AttemptStatus, Cause } from './attempt.ts';
+import type { AttemptReport, AttemptStatus, AttemptCause } from './attempt.ts';
 import { endCancelled, endFailed, endReleased, endSucceeded, type Ending } from './outcome.ts';
-import { isTerminal } from './state.ts';
+import { isTerminal } from './job.ts';
 import type { ClaimedJob, StateChange } from './types.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { Plugin } from '../plugin/catalog.ts';
@@ -8,9 +8,13 @@ import { addResult, toStorable } from '../plugin/response.ts';
 import type { ProcessEnd } from '../plugin/process.ts';
 import type { Reply } from '../plugin/protocol.ts';
 import { arriveDone, arriveFailed } from '../pipeline/run/after-job.service.ts';
-import { followDeath, followSuccess } from '../signal/handle-end.service.ts';
-import { noConsequences, type Consequences, type FollowRules } from '../signal/handle.service.ts';
-import type { Keep } from '../signal/seal.service.ts';
+import { followDeath, followSuccess } from '../pipeline/follow-signal.ts';
+import {
+  noConsequences,
+  type SignalConsequences,
+  type FollowRules,
+} from '../pipeline/follow-event.ts';
+import type { PayloadMask } from '../signal/mask.ts';
 
 /** How long a job waits when the machine had no room to start it. */
 export const HOST_FULL_DELAY_MS = 1000;
@@ -27,7 +31,7 @@ export interface EndedAttempt {
 export interface ConcludeInput {
   readonly rules: FollowRules;
   /** What signals may show; nothing is sealed unless told. */
-  readonly keep?: Keep;
+  readonly keep?: PayloadMask;
   readonly random: number;
   readonly nowMs: number;
 }
@@ -63,12 +67,12 @@ function deathOf(
   ending: Ending,
   error: string | null,
   { rules, nowMs }: ConcludeInput,
-): Consequences {
+): SignalConsequences {
   if (!isTerminal(ending.status) || ending.status === 'cancelled') return noConsequences();
   return followDeath(job, { ...ending, error }, rules, nowMs);
 }
 
-const ends: Readonly<Record<Reply['kind'], readonly [AttemptStatus, Cause]>> = {
+const ends: Readonly<Record<Reply['kind'], readonly [AttemptStatus, AttemptCause]>> = {
   ok: ['succeeded', 'ok'],
   error: ['failed', 'plugin_error'],
   timeout: ['timed_out', 'timeout'],

@@ -1,6 +1,5 @@
 import type { Timestamp } from '../base/clock.ts';
-import type { Job } from './job.ts';
-import type { JobStatus } from './state.ts';
+import type { Job, JobStatus } from './job.ts';
 
 /** Lists of jobs for people, whose cost doesn't depend on how many jobs there are. */
 export interface JobPageVerbs {

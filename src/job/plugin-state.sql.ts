@@ -4,7 +4,7 @@ import { parseJson } from '../base/parse-json.ts';
 import { defineRows, type Row, type Session, type Transaction } from '../ledger/dialect.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { Fact } from './types.ts';
-import { fence, fenceColumns, toFenceRow } from './fence.sql.ts';
+import { fence, fenceColumns, toFenceRow } from './attempt.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { rangeAfter, readWalk, type WalkStream } from '../ledger/walk.ts';
 import { Where } from '../ledger/where.ts';

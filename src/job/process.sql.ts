@@ -16,9 +16,9 @@ import { freeBranches } from '../pipeline/run/advance-release.sql.ts';
 import { releaseDirective } from '../directive/deferred.sql.ts';
 import { closeDirective, listUnattended } from '../directive/directive.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
-import { jobColumns, toJob } from './job-row.sql.ts';
+import { jobColumns, toJob } from './job.sql.ts';
+import { isReady, withWaiting } from './queue.sql.ts';
 import { settle, type Settled } from './settle.sql.ts';
-import { isReady, withWaiting } from './waiting.sql.ts';
 
 export async function heartbeat(tx: Transaction, beat: ProcessBeat): Promise<HeartbeatAnswer> {
   const { dialect } = tx;

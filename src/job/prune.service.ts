@@ -2,7 +2,7 @@ import { messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
-import { history } from './prune-directives.ts';
+import { history } from './directives.ts';
 import { prunable, type Prunable } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Generation } from '../engine/generation.ts';

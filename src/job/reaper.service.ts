@@ -3,19 +3,18 @@ import type { Log } from '../base/log.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import type { Directive } from '../directive/directive.ts';
 import { replayType } from '../signal/replay-directives.ts';
-import { bareReport, type Cause } from './attempt.ts';
-import type { Job } from './job.ts';
+import { bareReport, type AttemptCause } from './attempt.ts';
+import { isTerminal, type Job } from './job.ts';
 import { blame, endCancelled, endCrashed, type CrashRules, type Ending } from './outcome.ts';
-import { isTerminal } from './state.ts';
 import type { DirectiveClosing } from '../directive/types.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Orphan } from './types.ts';
 import { followDirective } from '../directive/signals.service.ts';
 import { arriveFailed } from '../pipeline/run/after-job.service.ts';
-import { followDeath } from '../signal/handle-end.service.ts';
-import { noConsequences, type FollowRules } from '../signal/handle.service.ts';
-import { nameOf } from './settle.service.ts';
+import { followDeath } from '../pipeline/follow-signal.ts';
+import { noConsequences, type FollowRules } from '../pipeline/follow-event.ts';
+import { toLogFields } from './settle.service.ts';
 
 const BURIED_MAX = 100;
 
@@ -161,7 +160,7 @@ async function closeAll(
       closed += report([closing], await write([closing]), options);
     } catch (error) {
       if (error instanceof DuctileError) throw error;
-      const told = { ...nameOf(closing.job), error: messageOf(error) };
+      const told = { ...toLogFields(closing.job), error: messageOf(error) };
       options.log.error('a job could not be recovered', told);
     }
   }
@@ -260,7 +259,7 @@ function unrunnableClosing(job: Job, error: string, follow: FollowRules): Closin
 function crashClosing(
   job: Job,
   charged: boolean,
-  cause: Cause,
+  cause: AttemptCause,
   error: string,
   options: ReaperOptions,
 ): Closing {
@@ -290,7 +289,7 @@ function report(
   const settled = closings.filter(({ job }) => settlement.verdicts.get(job.id) === 'settled');
   for (const { job, ending, report: told } of settled) {
     log.warn(ending.status === 'queued' ? 'job recovered' : 'job given up', {
-      ...nameOf(job),
+      ...toLogFields(job),
       attempt: job.attempt,
       cause: told.cause,
       status: ending.status,

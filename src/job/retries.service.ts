@@ -1,8 +1,7 @@
 /** Which jobs were retried, and what can be done with a job. */
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
-import type { Job } from './job.ts';
-import { isTerminal } from './state.ts';
+import { isTerminal, type Job } from './job.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { jobShape, showJob } from './shapes.service.ts';
 

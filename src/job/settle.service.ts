@@ -9,8 +9,8 @@ import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { joinNews, noNews } from '../pipeline/run/types.ts';
 import { arriveFailed } from '../pipeline/run/after-job.service.ts';
-import { followDeath } from '../signal/handle-end.service.ts';
-import { type FollowRules } from '../signal/handle.service.ts';
+import { followDeath } from '../pipeline/follow-signal.ts';
+import { type FollowRules } from '../pipeline/follow-event.ts';
 
 const NO_RETRY = { maxAttempts: 1, backoffBaseMs: 0 };
 
@@ -114,7 +114,7 @@ async function settleAlone(
     } catch (error) {
       if (error instanceof DuctileError) throw error;
       const message = messageOf(error);
-      log.error('an attempt could not be settled', { ...nameOf(closing.job), error: message });
+      log.error('an attempt could not be settled', { ...toLogFields(closing.job), error: message });
       // Nobody here holds it any more, so the next heartbeat gives it back.
       if (offer !== closing) return nothing;
       offer = failFor(closing, refusedReport(closing, message), rules);
@@ -178,12 +178,12 @@ function bare({ job, claimToken, report, ending }: Closing): Closing {
 
 function logFenced({ job, report }: Closing, log: Log): void {
   log.warn('a result came after its claim was lost, and was discarded', {
-    ...nameOf(job),
+    ...toLogFields(job),
     attempt: job.attempt,
     ended: report.cause,
   });
 }
 
-export function nameOf(job: Job): { plugin: string; command: string; job_id: string } {
+export function toLogFields(job: Job): { plugin: string; command: string; job_id: string } {
   return { plugin: job.plugin, command: job.command, job_id: job.id };
 }

@@ -1,5 +1,5 @@
 import { fromTimestamp, toTimestamp, type Timestamp } from '../base/clock.ts';
-import { isTerminal } from './state.ts';
+import { isTerminal } from './job.ts';
 import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import {
   defineRows,
@@ -11,13 +11,19 @@ import {
 import type { ClaimRequest, Enqueued, Verdict } from './types.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
 import { joinNews, noNews, type RunDraft, type RunNews } from '../pipeline/run/types.ts';
-import { insertAttempts, settledBefore, type ClosedAt } from './attempt.sql.ts';
+import {
+  insertAttempts,
+  settledBefore,
+  type ClosedAt,
+  fence,
+  fenceColumns,
+  toFenceRow,
+} from './attempt.sql.ts';
 import { recordEnds } from '../schedule/breaker.sql.ts';
 import { arrive, movesRun } from '../pipeline/run/after-job.sql.ts';
 import { claim, look, take } from './claim.sql.ts';
 import { recordDedupe } from './dedupe.sql.ts';
 import { enqueue, recall } from './enqueue.sql.ts';
-import { fence, fenceColumns, toFenceRow } from './fence.sql.ts';
 import { text, textOrNull } from '../ledger/row.ts';
 import { beginRuns, recallNews } from '../pipeline/run/start.sql.ts';
 import { areAwaited, isForAdmins } from '../signal/signal.sql.ts';

@@ -2,10 +2,8 @@
 import * as z from 'zod';
 import type { Timestamp } from '../base/clock.ts';
 import { isObject, parseStored } from '../base/json.ts';
-import { attemptStatuses, causes } from './attempt.ts';
-import type { Attempt } from './attempt.ts';
-import type { Job } from './job.ts';
-import { jobStatuses } from './state.ts';
+import { attemptStatuses, causes, type Attempt } from './attempt.ts';
+import { jobStatuses, type Job } from './job.ts';
 import { pluginLogLevels, readPluginLogs } from '../plugin/response.ts';
 import type { Signal } from '../signal/signal.ts';
 

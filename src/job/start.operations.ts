@@ -8,20 +8,26 @@ import { commandName, pluginName } from '../config/fields.ts';
 import { suggest } from '../config/nearest.ts';
 import type { Submission } from '../engine/engine.ts';
 import type { Attempt } from './attempt.ts';
-import type { Job } from './job.ts';
-import { isTerminal } from './state.ts';
+import { type Job, isTerminal } from './job.ts';
 import type { Enqueued } from './types.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
-import { dueOf } from './due.operations.ts';
-import { leftFields } from './unfinished.service.ts';
+import {
+  dueOf,
+  startFields,
+  startOf,
+  boundWait,
+  waitField,
+  waitForEnd,
+  whileWaiting,
+} from './start-options.operations.ts';
+import { leftFields } from '../pipeline/run/unfinished.service.ts';
 import { requirePlugin, type Plugin } from '../plugin/catalog.ts';
+import { findJob, jobId } from './operations.ts';
 import type { Need } from '../access/scopes.ts';
 import { jobShape, showJob } from './shapes.service.ts';
 import { readSight } from '../access/visibility.operations.ts';
-import { startFields, startOf } from './start-fields.operations.ts';
 import { coverAttempt, coverJob } from '../access/cover.operations.ts';
-import { boundWait, waitField, waitForEnd, whileWaiting } from './await-end.operations.ts';
 
 export const dependencyField = dependencyKey()
   .optional()
@@ -110,6 +116,33 @@ export const runPlugin = defineOperation({
     const { name, command, type } = choose(context, input);
     dueOf(input);
     return Promise.resolve([`A job of ${name} ${command} (a ${type} command) would be queued.`]);
+  },
+});
+
+export const waitForJob = defineOperation({
+  name: 'job.wait',
+  summary: 'Wait for the end of a job, and return what `plugin run` returns.',
+  effect: 'read',
+  needs: 'server',
+  scope: 'jobs:ro',
+  input: z.strictObject({
+    id: jobId,
+    wait: waitField().default(true).describe('how long to wait for the end'),
+  }),
+  output: jobOutput,
+  errors: ['BUSY', 'INPUT_INVALID', 'JOB_NOT_FOUND', 'LEDGER_UNAVAILABLE', 'LEDGER_UNCERTAIN'],
+  http: { method: 'GET', path: '/job/:id/wait' },
+  cli: {
+    positionals: ['id'],
+    flags: { wait: '--wait <duration>' },
+    defaults: { wait: '5m' },
+    examples: ['ductile job wait 0199a1b2-c3d4-7e5f', 'ductile job wait 0199a1b2 --wait 1h'],
+    exitCode: ({ status }) => (status === 'succeeded' ? 0 : 1),
+  },
+  async run(context, { id, wait: asked }) {
+    const job = await findJob(context, id);
+    const waitMs = Math.max(1, boundWait(context, jobWaitOf(asked)));
+    return await whileWaiting(context, () => tellJob(context, job, { jobId: job.id }, waitMs));
   },
 });
 

@@ -1,8 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Directive } from '../directive/directive.ts';
-import type { Job } from './job.ts';
-import { history } from './prune-directives.ts';
-import type { JobStatus } from './state.ts';
+import type { Job, JobStatus } from './job.ts';
+import { history } from './directives.ts';
 
 /** The status of an ended job and the result of its last attempt. */
 export interface JobEnd {

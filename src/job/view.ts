@@ -1,9 +1,9 @@
 import { formatByteSize } from '../base/byte-size.ts';
 import type { JsonOutput, Table } from '../operation/define.ts';
 import { foldAttempts } from '../operation/result/fold-result.ts';
-import { showCell } from '../cli/print.ts';
-import type { Printer, Row } from '../cli/print.ts';
+import { showCell, type Printer, type Row } from '../cli/print.ts';
 import { rowOf, rowsOf, section, withRealState } from '../cli/view-parts.ts';
+import { visible } from '../base/text.ts';
 
 export function showJob(output: JsonOutput, printer: Printer): void {
   const all = rowsOf(output['attempts']);
@@ -137,4 +137,67 @@ function describeJob(job: unknown): string | null {
   if (job === null || job === undefined) return null;
   const { job_id, plugin, command, status } = rowOf(job);
   return `${showCell(job_id)} (${showCell(plugin)} ${showCell(command)}, ${showCell(status)})`;
+}
+
+/** Jobs under those that caused them; rows come with each job before what followed from it. */
+export function showTree(output: JsonOutput, printer: Printer): void {
+  const rows = rowsOf(output['jobs']);
+  const byCause = Map.groupBy(rows, ({ cause_job_id }): unknown => cause_job_id);
+  const known = new Set(rows.map(({ job_id }) => job_id));
+  const tops = rows.filter(({ cause_job_id }) => cause_job_id === null || !known.has(cause_job_id));
+  const lines: Row[] = [];
+  const walk = (row: Row, lead: string, branch: string): void => {
+    const name = `${lead}${branch}${showCell(row['plugin'])} ${showCell(row['command'])}`;
+    const isAsked = row['job_id'] === output['job_id'] ? '←' : '';
+    lines.push({ ...row, name, asked: isAsked, retry: row['retry_of'] === null ? '' : 'again' });
+    const children = byCause.get(row['job_id']) ?? [];
+    const below = branch === '' ? lead : `${lead}${branch === '└─ ' ? '   ' : '│  '}`;
+    for (const [at, child] of children.entries()) {
+      walk(child, below, at === children.length - 1 ? '└─ ' : '├─ ');
+    }
+  };
+  for (const top of tops) walk(top, '', '');
+  printer.table(lines, {
+    columns: [
+      ['JOB', 'name'],
+      ['STEP', 'step_id'],
+      ['STATUS', 'status'],
+      ['ID', 'job_id'],
+      ['', 'asked'],
+      ['RETRY', 'retry', 'detail'],
+      ['RUN', 'run_id', 'detail'],
+      ['CREATED', 'created_at'],
+      ['ERROR', 'last_error'],
+    ],
+    empty: 'There are no such jobs.',
+  });
+  if (output['complete'] === false) printer.line('There are more; the tree is too large to show.');
+}
+
+/** Prints an attempt on one line, and below it the log entries of its response and its stderr. */
+export function printAttempt(row: Row, printer: Printer): void {
+  const { completed_at, plugin, command, job_id, attempt, status, cause, last_error, stderr } = row;
+  const why = cause === 'ok' ? '' : ` (${showCell(cause)})`;
+  const words = [completed_at, plugin, command, job_id, `#${showCell(attempt)}`].map(showCell);
+  const error = typeof last_error === 'string' ? `  ${showCell(last_error)}` : '';
+  printer.line(`${words.join(' ')} ${printer.tint(showCell(status))}${why}${error}`);
+  for (const { level, message } of rowsOf(row['logs'])) {
+    printer.line(`  ${printer.tint(showCell(level))} ${showCell(message)}`);
+  }
+  if (typeof stderr !== 'string' || stderr.trim() === '') return;
+  for (const line of stderr.trimEnd().split('\n')) printer.line(`  | ${visible(line)}`);
+}
+
+/** One line of the log of the server. */
+export function printCoreLine(row: Row, printer: Printer): void {
+  const fields = Object.entries(rowOf(row['fields'])).map(
+    ([name, value]) => ` ${showCell(name)}=${showCell(value)}`,
+  );
+  const { timestamp, level, component, message } = row;
+  const head = `${showCell(timestamp)} ${printer.tint(showCell(level))} ${showCell(component)}`;
+  printer.line(`${head}  ${showCell(message)}${fields.join('')}`);
+}
+
+export function showCoreLog(output: JsonOutput, printer: Printer): void {
+  for (const row of rowsOf(output['logs'])) printCoreLine(row, printer);
 }

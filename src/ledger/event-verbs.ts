@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Store } from './dialect.ts';
 import type { Ledger } from './ledger.ts';
-import { makeHorizon, type Sight } from '../signal/event-horizon.sql.ts';
-import { endOfEvents, listEvents } from '../signal/event-feed.sql.ts';
+import { makeHorizon, endOfEvents, listEvents, type Sight } from '../signal/event-feed.sql.ts';
 
 const FIRST_LOOKS_MAX = 20;
 const FIRST_LOOK_MS = 10;

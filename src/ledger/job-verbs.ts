@@ -1,10 +1,11 @@
 import { limits } from '../base/limits.ts';
 import type { Store } from './dialect.ts';
 import type { Ledger } from './ledger.ts';
-import { attemptsOf, listAttempts } from '../job/attempt.sql.ts';
-import { readAttemptPage } from '../job/attempt-page.sql.ts';
+import { attemptsOf } from '../job/attempt.sql.ts';
+import { listAttempts, readAttemptPage } from '../job/attempt-list.sql.ts';
 import { cancel } from '../job/bulk.sql.ts';
-import { countJobs, countQueue, findJob, listJobs, promote } from '../job/job.sql.ts';
+import { countJobs, findJob, listJobs } from '../job/job.sql.ts';
+import { countQueue, promote } from '../job/queue.sql.ts';
 import { countJobPage, readJobPage } from '../job/job-page.sql.ts';
 import { listFacts, readState } from '../job/plugin-state.sql.ts';
 

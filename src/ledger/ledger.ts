@@ -1,11 +1,9 @@
 import type { Timestamp } from '../base/clock.ts';
-import type { Attempt } from '../job/attempt.ts';
-import type { Job } from '../job/job.ts';
-import type { CancelAnswer } from '../job/state.ts';
-import type { AttemptFilter, AttemptPage, AttemptPageFilter } from '../job/attempt-types.ts';
+import type { Attempt, AttemptFilter, AttemptPage, AttemptPageFilter } from '../job/attempt.ts';
+import type { Job, CancelAnswer } from '../job/job.ts';
 import type { CredentialVerbs } from '../access/types.ts';
 import type { CopyDirective, DirectiveVerbs } from '../directive/types.ts';
-import type { EventLimit, EventPlace, EventRows } from '../signal/event-types.ts';
+import type { EventLimit, EventPlace, EventRows, SignalVerbs } from '../signal/types.ts';
 import type { FindingReads } from '../insight/finding-reads.ts';
 import type { GenerationVerbs } from '../config/snapshot-types.ts';
 import type { IncidentVerbs } from '../insight/types.ts';
@@ -35,7 +33,6 @@ import type { RunVerbs } from '../pipeline/run/types.ts';
 import type { ScheduleVerbs } from '../schedule/types.ts';
 import type { ObservationVerbs } from '../insight/observation-types.ts';
 import type { OutlookVerbs } from '../tenant/outlook.ts';
-import type { SignalVerbs } from '../signal/types.ts';
 import type { TenantVerbs } from '../tenant/types.ts';
 import type { WebhookVerbs } from '../webhook/types.ts';
 

@@ -3,7 +3,7 @@ import type { ListPageVerbs } from './list-pages.ts';
 import { readDeliveryPage } from '../webhook/delivery-page.sql.ts';
 import { readDirectivePage } from '../directive/directive-page.sql.ts';
 import { readRunPage } from '../pipeline/run/run-page.sql.ts';
-import { readSignalPage } from '../signal/signal-page.sql.ts';
+import { readSignalPage } from '../signal/signal.sql.ts';
 
 export function makeListPageVerbs({ read }: Store): ListPageVerbs {
   return {

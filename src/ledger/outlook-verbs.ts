@@ -1,7 +1,7 @@
 import type { Store } from './dialect.ts';
 import type { OutlookVerbs } from '../tenant/outlook.ts';
 import { readHolder } from '../job/dependency.sql.ts';
-import { listRunDurations, readLine } from '../job/queue-position.sql.ts';
+import { listRunDurations, readLine } from '../job/queue.sql.ts';
 import { notePruned, readOutlook, readUsage } from '../tenant/due-work.sql.ts';
 
 export function makeOutlookVerbs({ read, write }: Store): OutlookVerbs {

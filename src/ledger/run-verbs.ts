@@ -16,7 +16,7 @@ import {
   rememberDefinitions,
 } from '../pipeline/run/run.sql.ts';
 import { beginRuns } from '../pipeline/run/start.sql.ts';
-import { requireQueueRoom } from '../job/queue-room.sql.ts';
+import { requireQueueRoom } from '../job/queue.sql.ts';
 import { refusesRewind } from '../pipeline/run/retry-from.sql.ts';
 import { areAwaited } from '../signal/signal.sql.ts';
 import { findGraph, readBase, readContext } from '../pipeline/run/load-branch.sql.ts';

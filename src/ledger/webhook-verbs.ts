@@ -1,7 +1,7 @@
 import type { Store } from './dialect.ts';
 import { lastDeliveries, listDeliveries, noteDelivery, receive } from '../webhook/delivery.sql.ts';
 import { listAgentJobs, listTargets } from '../webhook/delivery-work.sql.ts';
-import { requireQueueRoom } from '../job/queue-room.sql.ts';
+import { requireQueueRoom } from '../job/queue.sql.ts';
 import { findWebhook, listWebhooks } from '../webhook/webhook.sql.ts';
 import type { WebhookVerbs } from '../webhook/types.ts';
 

@@ -34,15 +34,21 @@ import {
   showDirectiveOperation,
 } from '../directive/operations.ts';
 import { systemExport } from '../ledger/backup.operations.ts';
-import { pluginFacts } from '../job/facts.operations.ts';
+import { pluginFacts } from '../plugin/facts.operations.ts';
 import { initPlugin, pluginHealth } from '../plugin/health.operations.ts';
 import {
   acknowledgeIncident,
   listIncidents,
   showIncidentOperation,
 } from '../insight/incident.operations.ts';
-import { cancelJob, cancelJobs, retryJob, retryJobs } from '../job/change.operations.ts';
-import { inspectJob, listJobs } from '../job/operations.ts';
+import {
+  cancelJob,
+  cancelJobs,
+  retryJob,
+  retryJobs,
+  systemPrune,
+} from '../job/change.operations.ts';
+import { inspectJob, listJobs, listQueue } from '../job/operations.ts';
 import { listInstallations, showInstallation } from '../package/installation.operations.ts';
 import { listLogs, systemLogs } from '../job/logs.operations.ts';
 import { systemMetrics } from '../insight/metrics.operations.ts';
@@ -62,8 +68,6 @@ import { listPlugins, disablePlugin, enablePlugin } from '../plugin/operations.t
 import { makePlugin } from '../operations/plugin-make.ts';
 import { testPlugin } from '../operations/plugin-test.ts';
 import { proveSystem } from '../operations/prove.ts';
-import { systemPrune } from '../job/prune.operations.ts';
-import { listQueue } from '../job/queue.operations.ts';
 import { systemReload } from '../engine/reload.operations.ts';
 import {
   approveStep,
@@ -74,8 +78,8 @@ import {
 } from '../pipeline/run/change.operations.ts';
 import { listRuns, showRunOperation } from '../pipeline/run/run.operations.ts';
 import { runTree } from '../pipeline/run/tree.operations.ts';
-import { runPlugin } from '../job/start.operations.ts';
-import { waitForJob, waitForRun } from '../job/wait.operations.ts';
+import { runPlugin, waitForJob } from '../job/start.operations.ts';
+import { waitForRun } from '../pipeline/run/wait.operations.ts';
 import {
   listSchedulerJobs,
   listSchedules,
@@ -114,7 +118,7 @@ import {
 } from '../access/credential.operations.ts';
 import { createToken, listTokens, revokeToken, rotateToken } from '../access/token.operations.ts';
 import { jobTree } from '../job/tree.operations.ts';
-import { triggerPlugin } from '../job/trigger.operations.ts';
+import { triggerPlugin } from '../pipeline/run/trigger.operations.ts';
 import {
   listDeliveries,
   replayDelivery,

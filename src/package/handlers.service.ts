@@ -12,7 +12,7 @@ import { describeIssues } from '../config/issues.ts';
 import { suggest } from '../config/nearest.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
 import { automaticKey } from '../directive/directive.ts';
-import { cancelType } from '../job/change-directives.ts';
+import { cancelType } from '../job/directives.ts';
 import { cancelRunType } from '../pipeline/run/change-directives.ts';
 import {
   pauseScheduleType,
@@ -25,8 +25,13 @@ import type { AskedDirective, AsksOf } from '../directive/types.ts';
 import { INSTALLATION_ACTOR, type Package, type Provides } from './package.ts';
 import { isOfType } from '../pipeline/language/pipeline.ts';
 import { render, type Template } from '../pipeline/language/template.ts';
-import { eventBehind } from '../signal/delivery-event.ts';
-import { metadataOf, RUNTIME_SOURCE, senderOf, type SignalDraft } from '../signal/signal.ts';
+import {
+  eventBehind,
+  metadataOf,
+  RUNTIME_SOURCE,
+  senderOf,
+  type SignalDraft,
+} from '../signal/signal.ts';
 
 /** On whose behalf a handler asks; the installation has the rights of an admin of its ledger. */
 export function installationActor(slug: string): string {

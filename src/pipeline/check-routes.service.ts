@@ -3,11 +3,9 @@ import { suggest } from '../config/nearest.ts';
 import { makeProblem, sentence, type Problem } from '../config/problem.ts';
 import { USUAL_AGENT } from '../config/webhooks.ts';
 import type { Route } from './language/pipeline.ts';
-import { WEBHOOK_SOURCE } from '../signal/delivery-event.ts';
+import { WEBHOOK_SOURCE, RUNTIME_SOURCE, runtimePayloadKeys } from '../signal/signal.ts';
 import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import { keyText } from '../config/document.ts';
-import { RUNTIME_SOURCE } from '../signal/signal.ts';
-import { runtimePayloadKeys } from '../signal/runtime-payload.ts';
 
 export interface CheckedRoutes {
   /** The routes in force, with plugin and command told apart. */

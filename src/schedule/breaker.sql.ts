@@ -1,8 +1,8 @@
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { makeId } from '../base/ids.ts';
-import { isTerminal } from '../job/state.ts';
-import { afterEnd, breakerSignals, type BreakerFacts, type BreakerState } from './breaker.ts';
-import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
+import { isTerminal } from '../job/job.ts';
+import { afterEnd, type BreakerFacts, type BreakerState } from './breaker.ts';
+import { breakerSignals, RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { Enqueued } from '../job/types.ts';

@@ -1,9 +1,6 @@
 export const breakerStates = ['closed', 'open', 'half_open'] as const;
 export type BreakerState = (typeof breakerStates)[number];
 
-/** What the runtime says when a breaker opens, and when it closes. */
-export const breakerSignals = ['breaker.opened', 'breaker.closed'] as const;
-
 export type TransitionReason =
   | 'failure_threshold'
   | 'success'

@@ -4,10 +4,16 @@ import { count, dependencyKey } from '../base/fields.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { parseCron, type Cron } from './cron.ts';
 import { parseDistance, parseEvery } from './every.ts';
-import { accept, refuse, type Parsed } from './parsed.ts';
-import { quietActions } from './quiet.ts';
+import { accept, refuse, type Parsed } from './parse-result.ts';
+import {
+  quietActions,
+  isWithin,
+  leaveTime,
+  makeWindow,
+  parseWindow,
+  type Constraints,
+} from './window.ts';
 import { catchUps, ifRunnings, type Schedule, type Timing } from './schedule.ts';
-import { isWithin, leaveTime, makeWindow, parseWindow, type Constraints } from './window.ts';
 import { daysIn, isTimezone } from './zone.ts';
 
 const idPattern = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;

@@ -1,6 +1,6 @@
 import { formatDuration, parseDuration } from '../base/duration.ts';
 import { limits } from '../base/limits.ts';
-import { accept, refuse, type Parsed } from './parsed.ts';
+import { accept, refuse, type Parsed } from './parse-result.ts';
 import { addDays, addMonths, type Zone } from './zone.ts';
 
 /** A distance in real time, or in the calendar of a timezone. */

@@ -3,7 +3,7 @@ import { makeId } from '../base/ids.ts';
 import { limits } from '../base/limits.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { DueSchedule, Firing, NextDue } from './types.ts';
-import type { SkipReason } from './overlap.ts';
+import type { SkipReason } from './schedule.ts';
 import { allowedFrom, planDue, type Plan } from './plan.ts';
 import { toNextDue, type Entry } from './timetable.service.ts';
 

@@ -1,7 +1,7 @@
 import { fromTimestamp } from '../base/clock.ts';
 import type { JobDraft } from '../job/job.ts';
 import { permit } from './breaker.ts';
-import { decideOverlap, type SkipReason } from './overlap.ts';
+import { decideOverlap, type SkipReason } from './schedule.ts';
 import { defineRows, type Row, type Transaction } from '../ledger/dialect.ts';
 import type { Fired, FireRequest, Firing, NextDue, ScheduleKey } from './types.ts';
 import { lockBreakers, probeWith, type Breakers } from './breaker.sql.ts';

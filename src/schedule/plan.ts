@@ -1,10 +1,9 @@
 import { limits } from '../base/limits.ts';
-import { nextCron } from './cron-next.ts';
+import { nextCron } from './cron.ts';
 import { addEvery, countEvery } from './every.ts';
-import { digestOf, fractionOf } from './hash.ts';
-import { quietUntil, type QuietHours } from './quiet.ts';
+import { digestOf, fractionOf } from '../base/hash.ts';
+import { quietUntil, findObstacle, moveInto, type QuietHours, type Constraints } from './window.ts';
 import type { Schedule } from './schedule.ts';
-import { findObstacle, moveInto, type Constraints } from './window.ts';
 import { zoneOf, type Zone } from './zone.ts';
 
 /** A schedule with all that its due times are computed from. */

@@ -1,8 +1,7 @@
 import type { Breath } from '../base/breath.ts';
 import { limits } from '../base/limits.ts';
-import { nextCron } from './cron-next.ts';
-import type { Cron } from './cron.ts';
-import { addEvery } from './every.ts';
+import { nextCron, type Cron } from './cron.ts';
+import { addEvery, countEvery } from './every.ts';
 import { deferred, firstSlot, nextSlot, quietEnd, type Slot, type Timed } from './plan.ts';
 import { findObstacle } from './window.ts';
 import { localOf } from './zone.ts';
@@ -19,7 +18,7 @@ export interface Previewed {
  * One time at which it would fire, or a run of times at which it would not, for one reason. Of a
  * schedule that comes very often the later times are a run too.
  */
-export interface PreviewRow {
+interface PreviewRow {
   readonly plugin: string;
   readonly scheduleId: string;
   readonly command: string;
@@ -31,7 +30,7 @@ export interface PreviewRow {
   readonly reason: string | undefined;
 }
 
-export interface Preview {
+interface Preview {
   readonly rows: readonly PreviewRow[];
   /** There is more than is shown. */
   readonly truncated: boolean;
@@ -187,4 +186,63 @@ function wantedFirst({ schedule }: Timed, slot: Slot, fromMs: number): number {
   const { timing } = schedule;
   if (timing.mode === 'at') return timing.atMs;
   return timing.mode === 'after' ? slot.slotMs : Math.min(slot.slotMs, fromMs);
+}
+
+/**
+ * Tells whether quiet hours skip every time of a cron line: all times of the next days, and at least a
+ * few, because a line may come once a month. Other schedules move out of quiet hours sooner or later.
+ */
+export function isAlwaysQuiet(timed: Timed, fromMs: number): boolean {
+  const { timing, quietAction } = timed.schedule;
+  if (timing.mode !== 'cron' || quietAction !== 'skip') return false;
+  const { daysMs, timesMin, timesMax } = limits.quietLook;
+  let afterMs = fromMs;
+  for (let seq = 0; seq < timesMax; seq += 1) {
+    const slot = nextSlot(timed, seq, afterMs);
+    if (slot === undefined) return seq > 0;
+    if (quietEnd(timed, slot.dueMs) === undefined) return false;
+    if (seq >= timesMin && slot.dueMs > fromMs + daysMs) return true;
+    afterMs = slot.slotMs;
+  }
+  return true;
+}
+
+/** As many times are looked at; those of a minute reach over a day. */
+const SLOTS_MAX = 2000;
+
+/**
+ * Finds the first time from a moment on at which a schedule really starts a job. Due times before it
+ * are skipped, as an open breaker skips them, and so are quiet hours. Undefined when none is near.
+ */
+export function findNextStart(
+  timed: Timed,
+  state: Slot & { readonly seq: number },
+  notBeforeMs: number,
+): number | undefined {
+  const isClock = timed.schedule.timing.mode === 'cron';
+  let { seq } = state;
+  let slot: Slot | undefined = skipUntil(timed, state, notBeforeMs);
+  for (let round = 0; slot !== undefined && round < SLOTS_MAX; round += 1) {
+    const { slotMs, dueMs } = deferred(timed, seq, slot);
+    if (dueMs >= notBeforeMs && quietEnd(timed, dueMs) === undefined) return dueMs;
+    seq += 1;
+    slot = nextSlot(timed, seq, isClock ? slotMs : dueMs);
+  }
+  return undefined;
+}
+
+/** Steps over many due times at once: a breaker may be open for thousands of them. */
+function skipUntil(
+  timed: Timed,
+  state: Slot & { readonly seq: number },
+  notBeforeMs: number,
+): Slot | undefined {
+  const { timing } = timed.schedule;
+  if (state.dueMs >= notBeforeMs) return state;
+  if (timing.mode === 'cron') return nextSlot(timed, state.seq + 1, notBeforeMs - 1);
+  // A time that comes only once is tried again until it is allowed.
+  if (timing.mode !== 'every') return { slotMs: state.slotMs, dueMs: notBeforeMs };
+  const times = countEvery(timing.every, state.dueMs, notBeforeMs - 1, timed.zone);
+  const before = addEvery(timing.every, state.dueMs, times - 1, timed.zone);
+  return nextSlot(timed, state.seq + times, before);
 }

@@ -1,8 +1,7 @@
 import type { JsonObject } from '../base/json.ts';
 import type { Cron } from './cron.ts';
 import type { Every } from './every.ts';
-import type { QuietAction, QuietHours } from './quiet.ts';
-import type { DayWindow } from './window.ts';
+import type { QuietAction, QuietHours, DayWindow } from './window.ts';
 
 /** When a command of a plugin is due: one entry of `plugins.<name>.schedules`, checked and frozen. */
 export interface Schedule {
@@ -36,7 +35,36 @@ export type Timing =
 export type Mode = Timing['mode'];
 
 export const catchUps = ['skip', 'run_once', 'run_all'] as const;
-export type CatchUp = (typeof catchUps)[number];
+type CatchUp = (typeof catchUps)[number];
 
 export const ifRunnings = ['skip', 'queue', 'cancel'] as const;
-export type IfRunning = (typeof ifRunnings)[number];
+type IfRunning = (typeof ifRunnings)[number];
+
+/** Why a due time passes without a job. */
+export type SkipReason =
+  | 'missed'
+  | 'quiet_hours'
+  | 'already_running'
+  | 'outstanding_limit'
+  | 'circuit_open'
+  | 'plugin_disabled'
+  | 'plugin_unhealthy'
+  | 'tenant_limit'
+  | 'tenant_suspended';
+
+export interface Guard {
+  readonly ifRunning: IfRunning;
+  /** Queued and running jobs of one schedule that `queue` may add up to. */
+  readonly outstandingMax: number;
+}
+
+/** What is done about jobs of the same schedule that are not finished yet. */
+export function decideOverlap(
+  { ifRunning, outstandingMax }: Guard,
+  outstanding: number,
+): 'fire' | 'cancel' | SkipReason {
+  if (outstanding === 0) return 'fire';
+  if (ifRunning === 'cancel') return 'cancel';
+  if (ifRunning === 'skip') return 'already_running';
+  return outstanding < outstandingMax ? 'fire' : 'outstanding_limit';
+}

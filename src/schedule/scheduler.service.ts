@@ -4,7 +4,7 @@ import { messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { makeLoop, type Loop } from '../base/service.ts';
-import type { CancelAnswer } from '../job/state.ts';
+import type { CancelAnswer } from '../job/job.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { DueSchedule, Fired, Firing, ScheduleKey } from './types.ts';
 import { makeFiring, type Held } from './fire.service.ts';

@@ -1,9 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
-import type { JobDraft } from '../job/job.ts';
+import type { JobDraft, CancelAnswer } from '../job/job.ts';
 import type { BreakerState, TransitionReason } from './breaker.ts';
-import type { Guard, SkipReason } from './overlap.ts';
-import type { Mode } from './schedule.ts';
-import type { CancelAnswer } from '../job/state.ts';
+import type { Guard, SkipReason, Mode } from './schedule.ts';
 
 /** What a ledger can do with schedules and with the breakers that hold them back. */
 export interface ScheduleVerbs {

@@ -10,8 +10,8 @@ import type { Catalog } from '../plugin/catalog.ts';
 import { toSignalDraft, type SignalReport } from './envelope.ts';
 import { senderOf, type SignalDraft } from './signal.ts';
 import { descentOf, refuseLoop, type Cause } from '../job/cause.service.ts';
-import { followSignal, withTrace } from './handle-runtime.service.ts';
-import type { FollowRules } from './handle.service.ts';
+import { followSignal, withTrace } from '../pipeline/follow-signal.ts';
+import type { FollowRules } from '../pipeline/follow-event.ts';
 
 /** A signal as somebody outside reports it. */
 export interface SignalSubmission extends SignalReport {

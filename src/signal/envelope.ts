@@ -3,9 +3,14 @@ import { DuctileError } from '../base/errors.ts';
 import type { Json, JsonObject } from '../base/json.ts';
 import { toKeptText } from '../base/kept-text.ts';
 import { limits } from '../base/limits.ts';
-import { findNameFault } from './name.ts';
+import {
+  findNameFault,
+  metadataOf,
+  pluginSource,
+  RUNTIME_SOURCE,
+  type SignalDraft,
+} from './signal.ts';
 import { findSecret, REDACTED_KEY } from './mask.ts';
-import { metadataOf, pluginSource, RUNTIME_SOURCE, type SignalDraft } from './signal.ts';
 
 /** What somebody outside reports. Blank texts are as good as none. */
 export interface SignalReport {

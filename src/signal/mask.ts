@@ -2,6 +2,7 @@ import { ExactNumber } from '../base/exact-number.ts';
 import { isObject, type Json } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { isSecretKey } from '../base/secret-names.ts';
+import type { Sealed } from '../base/seal.ts';
 import { isNothing, maskText, REDACTED } from '../base/secrets.ts';
 
 export interface SecretFound {
@@ -106,3 +107,22 @@ export function isMasked(metadata: string): boolean {
   const paths = isObject(value) ? value[REDACTED_KEY] : undefined;
   return Array.isArray(paths) && paths.length > 0;
 }
+
+/** A payload as signals show it, and the whole payload, sealed, if something was masked. */
+export interface MaskedPayload {
+  /** JSON text. */
+  readonly data: string;
+  /** The paths of what was masked. */
+  readonly redacted: readonly string[];
+  readonly sealed?: Sealed;
+}
+
+/** `text` is the payload as JSON, if the caller has it already. */
+export type PayloadMask = (payload: Json, signalId: string, text?: string) => MaskedPayload;
+
+/** Masks without sealing: what was masked is lost. */
+export const maskPayload: PayloadMask = (payload, _, text) => {
+  const { value, paths } = maskData(payload, 'data');
+  const isWhole = text !== undefined && value === payload;
+  return { data: isWhole ? text : JSON.stringify(value), redacted: paths };
+};

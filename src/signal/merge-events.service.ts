@@ -9,7 +9,7 @@ import type {
   Position,
   RunEvent,
   SignalEvent,
-} from './event-types.ts';
+} from './types.ts';
 import { RUNTIME_SOURCE } from './signal.ts';
 import { showAttempt, showSignal, signalShape } from '../job/shapes.service.ts';
 

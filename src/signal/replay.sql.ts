@@ -4,7 +4,7 @@ import { noNews, type Followers, type RunDraft } from '../pipeline/run/types.ts'
 import type { Replayed, ReplayProgress, ReplayStep } from './types.ts';
 import { lockDirectives } from '../directive/directive.sql.ts';
 import { enqueue, insertContexts } from '../job/enqueue.sql.ts';
-import { lockProgress, writeProgress } from '../job/progress.sql.ts';
+import { lockProgress, writeProgress } from '../directive/progress.sql.ts';
 import { text } from '../ledger/row.ts';
 import { beginRuns } from '../pipeline/run/start.sql.ts';
 

@@ -4,34 +4,15 @@ import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Sealed } from '../base/seal.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { isMasked, maskData } from './mask.ts';
+import { isMasked, maskPayload, type PayloadMask } from './mask.ts';
 import type { Signal } from './signal.ts';
 import { purposes, type Vault } from '../access/vault.service.ts';
 
-/** What a signal may show of what it says, and the whole of it, sealed, where that is less. */
-export interface Kept {
-  /** JSON text. */
-  readonly data: string;
-  /** Where something was masked. */
-  readonly redacted: readonly string[];
-  readonly sealed?: Sealed;
-}
-
-/** `text`: the payload as JSON, where somebody has that already. */
-export type Keep = (payload: Json, signalId: string, text?: string) => Kept;
-
-/** Nothing is sealed: what was masked is gone. */
-export const keepMasked: Keep = (payload, _, text) => {
-  const { value, paths } = maskData(payload, 'data');
-  const isWhole = text !== undefined && value === payload;
-  return { data: isWhole ? text : JSON.stringify(value), redacted: paths };
-};
-
 /** Signals are read by many and kept for long; what was masked in one can still be replayed. */
-export function makeKeep(vault: Pick<Vault, 'seal'>, log: Log): Keep {
+export function makeSealingMask(vault: Pick<Vault, 'seal'>, log: Log): PayloadMask {
   let isTold = false;
   return (payload, signalId, text = JSON.stringify(payload)) => {
-    const kept = keepMasked(payload, signalId, text);
+    const kept = maskPayload(payload, signalId, text);
     if (kept.redacted.length === 0) return kept;
     try {
       const sealed = vault.seal(text, purposes.payload(signalId));

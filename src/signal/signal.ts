@@ -1,6 +1,7 @@
 import type { Timestamp } from '../base/clock.ts';
-import type { JsonObject } from '../base/json.ts';
+import { isObject, parseStored, type JsonObject } from '../base/json.ts';
 import type { Sealed } from '../base/seal.ts';
+import { limits } from '../base/limits.ts';
 
 /** The source of the runtime's own signals. Plugins' signals carry `plugin:<name>`. */
 export const RUNTIME_SOURCE = 'ductile';
@@ -30,6 +31,9 @@ export function senderOf(source: string): string {
 }
 
 const PLUGIN_PREFIX = 'plugin:';
+
+/** The types of the signals that a breaker opened and that it closed. */
+export const breakerSignals = ['breaker.opened', 'breaker.closed'] as const;
 
 /** An immutable fact, before it is on the ledger. The id is made by whoever reports it. */
 export interface SignalDraft {
@@ -84,3 +88,93 @@ export interface Signal {
   readonly occurredAt: Timestamp;
   readonly insertedAt: Timestamp;
 }
+
+/**
+ * What is wrong with the type of a signal that is no plugin's, or undefined when nothing is. Plugins
+ * may name their events as they like.
+ */
+export function findNameFault(name: string): string | undefined {
+  if (name.length > limits.eventTypeBytesMax) {
+    return `is longer than ${limits.eventTypeBytesMax} characters`;
+  }
+  if (!NAME.test(name)) return 'must be lowercase words with dots between, such as order.paid';
+  const version = name.split('.').find((word) => VERSION.test(word));
+  return version === undefined ? undefined : `has the version ${version} in it, which is for data`;
+}
+
+const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)+$/;
+const VERSION = /^v\d+([_-]\d+)*$/;
+
+/** The key of a signal's metadata, and of the reserved part of the baggage, for deliveries. */
+const WEBHOOK_KEY = 'webhook';
+
+/** How the source of a delivery's signal begins. */
+export const WEBHOOK_SOURCE = 'webhook:';
+
+type Described = Pick<SignalDraft, 'source' | 'metadata'>;
+
+/** The webhook, event type and headers in the metadata of a delivery's signal. */
+export function deliveryEventIn({ source, metadata }: Described): JsonObject | undefined {
+  if (!source.startsWith(WEBHOOK_SOURCE)) return undefined;
+  // Most signals say nothing of it, and parsing would cost all of them.
+  if (metadata?.includes(`"${WEBHOOK_KEY}":`) !== true) return undefined;
+  const parsed = parseStored(metadata);
+  const event = isObject(parsed) ? parsed[WEBHOOK_KEY] : undefined;
+  return isObject(event) ? event : undefined;
+}
+
+/** The sender's event type behind a signal, in the form that routes and pipelines match. */
+export function eventBehind(signal: Described): string | undefined {
+  const event = deliveryEventIn(signal)?.['event'];
+  return typeof event === 'string' ? event : undefined;
+}
+
+/** A delivery's event as metadata. */
+export function toEventMetadata(event: JsonObject | undefined): JsonObject {
+  return event === undefined ? {} : { [WEBHOOK_KEY]: event };
+}
+
+/** The same as baggage, in the part that no step may write. */
+export function toEventBaggage(event: JsonObject | undefined): JsonObject {
+  return event === undefined ? {} : { ductile: { [WEBHOOK_KEY]: event } };
+}
+
+const commonOfEnds = [
+  'message',
+  'next',
+  'job_id',
+  'plugin',
+  'command',
+  'status',
+  'attempt',
+  'parent_job_id',
+  'submitted_by',
+  'actor',
+  // Only of plugins with `notify_on_complete`.
+  'notify_on_complete',
+  'text',
+];
+
+/**
+ * The members of the payloads of Ductile's own signals, by the signal's type. A template for one of
+ * these signals is checked against them before anything happens.
+ */
+export const runtimePayloadKeys: Readonly<Record<string, readonly string[]>> = {
+  'job.dead': [...commonOfEnds, 'reason', 'error'],
+  'job.succeeded': [...commonOfEnds, 'result'],
+  'run.halted': ['message', 'next', 'run_id', 'pipeline', 'reason', 'halted_at_step', 'branches'],
+  'run.awaiting_approval': [
+    'message',
+    'next',
+    'run_id',
+    'pipeline',
+    'step',
+    'step_id',
+    'branch_id',
+    'timeout_ms',
+  ],
+  'incident.opened': ['message', 'next', 'incident_id', 'kind', 'key', 'count', 'status', 'detail'],
+  'incident.closed': ['message', 'next', 'incident_id', 'kind', 'key', 'count', 'status', 'detail'],
+  'breaker.opened': ['message', 'plugin', 'command', 'from_state', 'failure_count', 'job_id'],
+  'breaker.closed': ['message', 'plugin', 'command', 'from_state', 'failure_count', 'job_id'],
+};

@@ -4,7 +4,7 @@ import type { Dialect, Session, Transaction } from '../ledger/dialect.ts';
 import type { Outlook, Usage, UsageLimits } from './outlook.ts';
 import { writeMeta } from '../ledger/meta.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
-import { isReady, withWaiting } from '../job/waiting.sql.ts';
+import { isReady, withWaiting } from '../job/queue.sql.ts';
 
 const MINUTE_MS = 60_000;
 

@@ -4,7 +4,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Usage } from './outlook.ts';
 import type { QueueLimit } from '../job/types.ts';
 import type { TenantLimits, TenantRow } from './types.ts';
-import type { SkipReason } from '../schedule/overlap.ts';
+import type { SkipReason } from '../schedule/schedule.ts';
 import type { Brought, Within } from './admission.ts';
 import type { TenantSelf } from './pool-types.service.ts';
 

@@ -18,7 +18,8 @@ import {
   type VerifiedDelivery,
 } from './webhooks.ts';
 import type { Generation } from '../engine/generation.ts';
-import { makeKeep, type Keep } from '../signal/seal.service.ts';
+import type { PayloadMask } from '../signal/mask.ts';
+import { makeSealingMask } from '../signal/seal.service.ts';
 import type { Quota } from '../tenant/quota.service.ts';
 import type { Vault } from '../access/vault.service.ts';
 
@@ -38,7 +39,7 @@ export interface HookDoorOptions {
 
 export function makeHookDoor(options: HookDoorOptions): HookDoor {
   const { ledger, vault, current, quota, log } = options;
-  const keep = makeKeep(vault, log);
+  const keep = makeSealingMask(vault, log);
   const receive = makeGatherer<DeliveryDraft, ToldDelivery>(async (drafts) => {
     const { told, news } = await ledger.receive(drafts);
     options.onNews(news);
@@ -82,7 +83,7 @@ export function makeHookDoor(options: HookDoorOptions): HookDoor {
 async function draftDelivery(
   verified: VerifiedDelivery,
   generation: Generation,
-  keep: Keep,
+  keep: PayloadMask,
 ): Promise<DeliveryDraft> {
   const id = makeId();
   const {

@@ -1,5 +1,4 @@
-import type { JobStatus } from '../job/state.ts';
-import { isTerminal } from '../job/state.ts';
+import { isTerminal, type JobStatus } from '../job/job.ts';
 
 /** Part of the key of jobs that tell an agent of a delivery, by which they are found again. */
 export const AGENT_KEY = ':agent:';

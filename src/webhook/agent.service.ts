@@ -3,7 +3,7 @@ import { DuctileError } from '../base/errors.ts';
 import { makeToken } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { JobDraft } from '../job/job.ts';
-import { quietUntil } from '../schedule/quiet.ts';
+import { quietUntil } from '../schedule/window.ts';
 import { zoneOf } from '../schedule/zone.ts';
 import type { SignalDraft } from '../signal/signal.ts';
 import { drawBoundary, renderTemplate } from './prompt.ts';

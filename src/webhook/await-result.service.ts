@@ -1,5 +1,5 @@
 import { isObject, parseStored, type Json, type JsonObject } from '../base/json.ts';
-import { isTerminal } from '../job/state.ts';
+import { isTerminal } from '../job/job.ts';
 import type { JobEnd } from '../job/types.ts';
 import { isRunOver } from '../pipeline/run/run.ts';
 import type { Engine } from '../engine/engine.ts';

@@ -6,18 +6,23 @@ import { TRACE_KEY } from '../base/trace.ts';
 import type { JobDraft } from '../job/job.ts';
 import type { RunDraft } from '../pipeline/run/types.ts';
 import type { Emission } from '../signal/types.ts';
-import { toEventBaggage, toEventMetadata, WEBHOOK_SOURCE } from '../signal/delivery-event.ts';
+import {
+  toEventBaggage,
+  toEventMetadata,
+  WEBHOOK_SOURCE,
+  SCHEMA_VERSION,
+  type SignalDraft,
+} from '../signal/signal.ts';
 import { maskData, REDACTED_KEY } from '../signal/mask.ts';
-import { SCHEMA_VERSION, type SignalDraft } from '../signal/signal.ts';
 import type { Target } from './target.ts';
 import { TARGET_KEY } from './agent-outcome.ts';
 import { draftJob } from '../job/enqueue.service.ts';
 import { draftAgent, type AgentWork } from './agent.service.ts';
 import type { Delivered } from './webhooks.ts';
-import { followSignal, withBaggage } from '../signal/handle-runtime.service.ts';
-import { toEnvelope } from '../signal/handle.service.ts';
+import { followSignal, withBaggage } from '../pipeline/follow-signal.ts';
+import { toEnvelope } from '../pipeline/follow-event.ts';
 import type { Generation } from '../engine/generation.ts';
-import type { Keep } from '../signal/seal.service.ts';
+import type { PayloadMask } from '../signal/mask.ts';
 import { draftRun } from '../pipeline/run/start.service.ts';
 
 /** The type of the signal of a delivery whose webhook names none. */
@@ -30,7 +35,7 @@ export const RECEIVED = 'webhook.received';
 export async function draftEmission(
   delivered: Delivered,
   generation: Generation,
-  keep: Keep,
+  keep: PayloadMask,
 ): Promise<DraftedEmission> {
   const { payload, target, again } = delivered;
   const atMs = again?.atMs ?? Date.now();
@@ -96,7 +101,7 @@ export function hookBehind({
 
 function toSignal(
   { hookId, target, sourceEventId, payload, text, event, about, hops = 1, test }: Kept,
-  keep: Keep,
+  keep: PayloadMask,
 ): SignalDraft {
   const id = makeId();
   const { data, redacted, sealed } = keep(payload, id, text);

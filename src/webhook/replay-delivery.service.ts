@@ -3,7 +3,7 @@ import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { replayDeliveryType, type DeliveryChoice } from './change-directives.ts';
 import type { DeliveryRow } from './types.ts';
-import { deliveryEventIn } from '../signal/delivery-event.ts';
+import { deliveryEventIn } from '../signal/signal.ts';
 import type { Hook } from './webhook.ts';
 import { hopsBehind } from '../job/cause.service.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
@@ -11,7 +11,8 @@ import { findEndpoint } from './endpoints.service.ts';
 import type { HookDoor } from './webhooks.ts';
 import { describeTarget } from './secrets.service.ts';
 import { draftEmission } from './draft.service.ts';
-import { keepMasked, readExact } from '../signal/seal.service.ts';
+import { maskPayload } from '../signal/mask.ts';
+import { readExact } from '../signal/seal.service.ts';
 import type { ReplaySeams } from '../signal/replay.service.ts';
 import { toRunPayload } from '../pipeline/language/pipeline.ts';
 
@@ -49,7 +50,7 @@ export function replayDeliveryDirective(seams: DeliverySeams): DirectiveDefiniti
         hops: Math.max(signal.hops, await hopsBehind(actor, ledger)),
       };
       // The signal is there: of this one only what follows is written.
-      const { emission } = await draftEmission(delivered, current(), keepMasked);
+      const { emission } = await draftEmission(delivered, current(), maskPayload);
       const brings = { jobs: emission.jobs.length + emission.runs.length, signals: 0 };
       const { news } = await within(brings, () => ledger.emit([{ ...emission, rerun: true }]));
       onNews(news);

@@ -8,7 +8,7 @@ import type { DeliveryRow, WebhookRow } from './types.ts';
 import type { Run } from '../pipeline/run/run.ts';
 import { agentModes, usual, usualPrefix } from './target.ts';
 import type { Outcome } from './agent-outcome.ts';
-import { quietActions } from '../schedule/quiet.ts';
+import { quietActions } from '../schedule/window.ts';
 import { responses } from './webhook.ts';
 import { authModes, replayModes, timestampUnits } from './auth-settings.ts';
 import { algorithms, encodings, keyEncodings } from './verify/mac.ts';

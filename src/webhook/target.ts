@@ -1,9 +1,9 @@
 import * as z from 'zod';
 import { count, dependencyKey, text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
-import { quietActions, type QuietAction, type QuietHours } from '../schedule/quiet.ts';
+import { quietActions, type QuietAction, type QuietHours } from '../schedule/window.ts';
 import { isTimezone } from '../schedule/zone.ts';
-import { findNameFault } from '../signal/name.ts';
+import { findNameFault } from '../signal/signal.ts';
 import { hasPlaceholder } from './prompt.ts';
 
 /** What a delivery starts. */

@@ -1,6 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
 import type { Sealed } from '../base/seal.ts';
-import type { JobStatus } from '../job/state.ts';
+import type { JobStatus } from '../job/job.ts';
 import type { RunStatus } from '../pipeline/run/run.ts';
 import type { AgentJob } from './agent-outcome.ts';
 import type { RunNews } from '../pipeline/run/types.ts';

@@ -1,7 +1,7 @@
 import { canonical } from '../../src/base/json.ts';
 import { describe, expect, test } from 'vitest';
 import { isFinal, isKeyTaken } from '../../src/directive/directive.ts';
-import { cancelType, retryType, statusesOf } from '../../src/job/change-directives.ts';
+import { cancelType, retryType, statusesOf } from '../../src/job/directives.ts';
 import { createTokenType } from '../../src/access/token-directives.ts';
 
 test('equal params have one spelling, whatever the order of their keys', () => {

@@ -1,7 +1,7 @@
 /** Two that ask for the same change at once, from two connections. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import { draftRetry } from '../../src/job/change-directives.ts';
+import { draftRetry } from '../../src/job/directives.ts';
 import { meet, together } from '../support/ledger/barrier.ts';
 import { fail, keyed, pausing, settleOne, startOne } from '../support/ledger/drafts.ts';
 

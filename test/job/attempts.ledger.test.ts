@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { fromTimestamp } from '../../src/base/clock.ts';
 import { limits } from '../../src/base/limits.ts';
-import type { AttemptPageFilter } from '../../src/job/attempt-types.ts';
+import type { AttemptPageFilter } from '../../src/job/attempt.ts';
 import { databases, only, openBench, range } from '../support/ledger/bench.ts';
 import {
   claimAs,

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { JobPageFilter } from '../../src/job/page-types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import type { JobStatus } from '../../src/job/state.ts';
+import type { JobStatus } from '../../src/job/job.ts';
 import { databases, openBench, type Bench } from '../support/ledger/bench.ts';
 
 const ROWS = 240;

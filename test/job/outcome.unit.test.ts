@@ -10,7 +10,7 @@ import {
   endReleased,
   endSucceeded,
 } from '../../src/job/outcome.ts';
-import { isTerminal } from '../../src/job/state.ts';
+import { isTerminal } from '../../src/job/job.ts';
 
 const job = { retryCount: 1, crashCount: 2, interruptCount: 1, suspect: false, maxAttempts: 4 };
 const counts = { retryCount: 1, crashCount: 2, interruptCount: 1, suspect: false };

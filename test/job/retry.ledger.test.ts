@@ -1,7 +1,7 @@
 /** Ended jobs that are done again, jobs that are due later, and what jobs can be found by. */
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import { draftRetry } from '../../src/job/change-directives.ts';
+import { draftRetry } from '../../src/job/directives.ts';
 import type { Job } from '../../src/job/job.ts';
 import type { Retry } from '../../src/directive/types.ts';
 import { openExplainer } from '../support/ledger/explain.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { backoffMs, crashDelayMs } from '../../src/job/retry.ts';
+import { backoffMs, crashDelayMs } from '../../src/job/outcome.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 

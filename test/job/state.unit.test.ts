@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { canMove, isTerminal, jobStatuses, type JobStatus } from '../../src/job/state.ts';
+import { canMove, isTerminal, jobStatuses, type JobStatus } from '../../src/job/job.ts';
 
 const status = fc.constantFrom(...jobStatuses);
 

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { formatDuration, parseDuration } from '../../src/base/duration.ts';
 import { parseDocument } from '../../src/config/document.ts';
-import { nextCron } from '../../src/schedule/cron-next.ts';
-import { parseCron, type Cron } from '../../src/schedule/cron.ts';
+import { nextCron, parseCron, type Cron } from '../../src/schedule/cron.ts';
 import { scheduleEntry, toSchedule } from '../../src/schedule/entry.ts';
 import { parseEvery } from '../../src/schedule/every.ts';
 import { firstSlot, makeTimed, nextSlot } from '../../src/schedule/plan.ts';

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { nextCron } from '../../src/schedule/cron-next.ts';
-import { parseCron, type Cron } from '../../src/schedule/cron.ts';
+import { nextCron, parseCron, type Cron } from '../../src/schedule/cron.ts';
 import { zoneOf } from '../../src/schedule/zone.ts';
 import { at, iso } from './support.ts';
 

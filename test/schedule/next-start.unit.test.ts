@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { findNextStart } from '../../src/schedule/next-start.ts';
+import { findNextStart } from '../../src/schedule/preview.ts';
 import { at, iso, timed } from './support.ts';
 
 const state = (text: string) => ({ slotMs: at(text), dueMs: at(text), seq: 1 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { quietUntil, type QuietHours } from '../../src/schedule/quiet.ts';
+import { quietUntil, type QuietHours } from '../../src/schedule/window.ts';
 import { zoneOf } from '../../src/schedule/zone.ts';
 
 const none: QuietHours = { start: undefined, end: undefined };

@@ -1,6 +1,6 @@
 import { scheduleEntry, toSchedule } from '../../src/schedule/entry.ts';
 import { makeTimed, type Timed } from '../../src/schedule/plan.ts';
-import type { QuietHours } from '../../src/schedule/quiet.ts';
+import type { QuietHours } from '../../src/schedule/window.ts';
 import type { Schedule } from '../../src/schedule/schedule.ts';
 
 export function schedule(entry: Readonly<Record<string, unknown>>): Schedule {

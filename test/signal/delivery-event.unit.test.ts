@@ -4,7 +4,7 @@ import {
   eventBehind,
   toEventBaggage,
   toEventMetadata,
-} from '../../src/signal/delivery-event.ts';
+} from '../../src/signal/signal.ts';
 
 const event = { id: 'shop', event: 'orders.create', event_type: 'orders/create' };
 const metadata = JSON.stringify({ schema_version: 1, ...toEventMetadata(event) });

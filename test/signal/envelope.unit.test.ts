@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { toSignalDraft, type SignalReport } from '../../src/signal/envelope.ts';
-import { findNameFault } from '../../src/signal/name.ts';
+import { findNameFault } from '../../src/signal/signal.ts';
 import { findSecret } from '../../src/signal/mask.ts';
 
 const nowMs = Date.parse('2026-11-15T12:00:00.000Z');

@@ -2,9 +2,9 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import type { Timestamp } from '../../src/base/clock.ts';
-import type { EventPlace, EventRows, Position, SignalEvent } from '../../src/signal/event-types.ts';
+import type { EventPlace, EventRows, Position, SignalEvent } from '../../src/signal/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import { sharedReads } from '../../src/signal/event-reads.operations.ts';
+import { sharedReads } from '../../src/signal/event-feed.operations.ts';
 
 function placeAt(seq: number): EventPlace {
   const at = { tx: 0, seq };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { followDeath, followSuccess } from '../../src/signal/handle-end.service.ts';
-import { followEvents, type FollowRules } from '../../src/signal/handle.service.ts';
+import { followDeath, followSuccess } from '../../src/pipeline/follow-signal.ts';
+import { followEvents, type FollowRules } from '../../src/pipeline/follow-event.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
 import { makeClaimed } from '../support/claimed.ts';
 

@@ -1,6 +1,6 @@
 /** What the runtime says of itself is an event like any other: routes and pipelines may wait for it. */
 import { describe, expect, test } from 'vitest';
-import { runtimePayloadKeys } from '../../src/signal/runtime-payload.ts';
+import { runtimePayloadKeys } from '../../src/signal/signal.ts';
 import { resume } from '../support/direct.ts';
 import { databases, eventually, makePlace } from '../support/instance.ts';
 import { python, succeeds } from '../support/plugin-program.ts';

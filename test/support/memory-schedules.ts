@@ -2,7 +2,7 @@
 import { fromTimestamp, toTimestamp } from '../../src/base/clock.ts';
 import type { SchedulerLedger } from '../../src/schedule/scheduler.service.ts';
 import type { DueSchedule, Fired, Firing, ScheduleDraft } from '../../src/schedule/types.ts';
-import { decideOverlap } from '../../src/schedule/overlap.ts';
+import { decideOverlap } from '../../src/schedule/schedule.ts';
 
 export interface FiredJob {
   readonly key: string;

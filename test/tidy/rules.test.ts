@@ -24,7 +24,7 @@ describe('the direction of imports', () => {
     ['src/ledger/sqlite/a.ts', "import { DatabaseSync } from 'node:sqlite';"],
     ['src/ledger/a.ts', "import pg from 'pg';"],
     ['src/cli/a.ts', "import { b } from '../job/view.ts';"],
-    ['src/job/tree.view.ts', "import { b } from '../cli/print.ts';"],
+    ['src/job/view.ts', "import { b } from '../cli/print.ts';"],
     ['src/main.ts', "const app = await import('./app/server.ts');"],
     ['web/job/a.tsx', "import type { B } from '../../src/job/operations.ts';"],
     ['web/job/a.tsx', "import { B } from '../ui/b.tsx';"],

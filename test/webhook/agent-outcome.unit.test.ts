@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { JobStatus } from '../../src/job/state.ts';
+import type { JobStatus } from '../../src/job/job.ts';
 import { outcomeOf, type AgentJob } from '../../src/webhook/agent-outcome.ts';
 
 const accepted = { verdict: 'accepted', reason: null };

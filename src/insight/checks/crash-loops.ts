@@ -1,8 +1,7 @@
 import { fromTimestamp, toTimestamp } from '../../base/clock.ts';
 import { limits } from '../../base/limits.ts';
 import type { Attempt } from '../../job/attempt.ts';
-import type { Job } from '../../job/job.ts';
-import { isTerminal } from '../../job/state.ts';
+import { isTerminal, type Job } from '../../job/job.ts';
 import type { Check } from '../check.service.ts';
 import type { LiveFinding } from '../finding.service.ts';
 

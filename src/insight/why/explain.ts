@@ -3,8 +3,7 @@ import { limits } from '../../base/limits.ts';
 import { findEndpoint } from '../../webhook/endpoints.service.ts';
 import { findStranded } from '../../webhook/unreachable.service.ts';
 import { toRunPayload, matchPipelines, matchRoutes } from '../../pipeline/language/pipeline.ts';
-import type { Job } from '../../job/job.ts';
-import { isTerminal } from '../../job/state.ts';
+import { type Job, isTerminal } from '../../job/job.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { readKeyIds } from '../../access/vault.service.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -12,8 +11,13 @@ import type { DeliveryRow, WebhookRow } from '../../webhook/types.ts';
 import type { Condition } from '../../pipeline/language/condition.ts';
 import { conditionText } from '../../pipeline/language/draw.ts';
 import type { Run } from '../../pipeline/run/run.ts';
-import { deliveryEventIn, eventBehind, toEventBaggage } from '../../signal/delivery-event.ts';
-import { senderOf, type Signal } from '../../signal/signal.ts';
+import {
+  deliveryEventIn,
+  eventBehind,
+  toEventBaggage,
+  senderOf,
+  type Signal,
+} from '../../signal/signal.ts';
 import type { Context } from '../../operation/context.ts';
 import { findRetries } from '../../job/retries.service.ts';
 import { explainRun } from '../../pipeline/run/waits.service.ts';

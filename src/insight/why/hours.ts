@@ -1,5 +1,5 @@
 import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts';
-import { findNextStart } from '../../schedule/next-start.ts';
+import { findNextStart } from '../../schedule/preview.ts';
 import { deferred, quietEnd, type Slot, type Timed } from '../../schedule/plan.ts';
 import { findObstacle, type DayWindow, type Obstacle } from '../../schedule/window.ts';
 import type { Cause } from './answer.ts';

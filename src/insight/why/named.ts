@@ -1,7 +1,6 @@
 /** Explanations of what has a name in the configuration: plugins, their commands, and pipelines. */
 import { quoteShell } from '../../base/text.ts';
-import type { Job } from '../../job/job.ts';
-import { isTerminal } from '../../job/state.ts';
+import { isTerminal, type Job } from '../../job/job.ts';
 import type { BreakerRow } from '../../schedule/types.ts';
 import type { LiveFinding } from '../finding.service.ts';
 import type { Run } from '../../pipeline/run/run.ts';

@@ -2,7 +2,7 @@ import type { Timestamp } from '../../base/clock.ts';
 import type { Config } from '../../config/config.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { isOtherwise } from '../../schedule/timetable.service.ts';
-import type { JobStatus } from '../../job/state.ts';
+import type { JobStatus } from '../../job/job.ts';
 import type { ScheduleRow } from '../../schedule/types.ts';
 import { makeTimed, type Timed } from '../../schedule/plan.ts';
 import type { Cause } from './answer.ts';

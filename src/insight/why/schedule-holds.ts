@@ -1,9 +1,8 @@
 import { quoteShell } from '../../base/text.ts';
 import { fromTimestamp, toTimestamp, type Timestamp } from '../../base/clock.ts';
-import type { Job } from '../../job/job.ts';
-import { isTerminal } from '../../job/state.ts';
+import { isTerminal, type Job } from '../../job/job.ts';
 import type { BreakerRow, ScheduleRow } from '../../schedule/types.ts';
-import { findNextStart } from '../../schedule/next-start.ts';
+import { findNextStart } from '../../schedule/preview.ts';
 import type { Timed } from '../../schedule/plan.ts';
 import { type Cause } from './answer.ts';
 import type { By, HouseFacts, PluginFacts } from './wait-facts.ts';

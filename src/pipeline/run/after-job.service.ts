@@ -1,7 +1,6 @@
 import type { Json } from '../../base/json.ts';
-import type { Job } from '../../job/job.ts';
+import { isTerminal, type Job } from '../../job/job.ts';
 import type { Ending } from '../../job/outcome.ts';
-import { isTerminal } from '../../job/state.ts';
 import type { Closing } from '../../ledger/commit.ts';
 import { haltReasonOf } from './run.ts';
 

@@ -1,7 +1,6 @@
 import { makeId } from '../../base/ids.ts';
-import type { Job } from '../../job/job.ts';
+import { isTerminal, type Job } from '../../job/job.ts';
 import type { Ending } from '../../job/outcome.ts';
-import { isTerminal } from '../../job/state.ts';
 import type { Arrival } from './transition.ts';
 import { haltReasonOf } from './run.ts';
 import { defineRows, together, type Transaction } from '../../ledger/dialect.ts';

@@ -12,7 +12,7 @@ import {
   type ReviveChoice,
   type RunChoice,
 } from './change-directives.ts';
-import type { CancelAnswer } from '../../job/state.ts';
+import type { CancelAnswer } from '../../job/job.ts';
 import type { Revival } from '../../directive/types.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { noNews, type RunNews } from './types.ts';

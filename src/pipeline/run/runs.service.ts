@@ -1,11 +1,14 @@
+import type { JsonObject } from '../../base/json.ts';
 import type { Log } from '../../base/log.ts';
 import type { Enqueued } from '../../job/types.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import type { RunNews } from './types.ts';
+import type { RunNews, FollowHalt } from './types.ts';
+import { parseJson } from '../../base/parse-json.ts';
 import type { SignalDraft } from '../../signal/signal.ts';
 import { makeAdvancer, type Advancer } from './advancer.service.ts';
 import { makeSignalDoor, type SignalDoor } from '../../signal/emit.service.ts';
-import { makeFollowHalt } from '../../signal/handle-runtime.service.ts';
+import type { FollowRules } from '../follow-event.ts';
+import { followRuntime } from '../follow-signal.ts';
 import type { Generation } from '../../engine/generation.ts';
 import { makeHookDoor } from '../../webhook/accept.service.ts';
 import type { HookDoor } from '../../webhook/webhooks.ts';
@@ -86,4 +89,23 @@ export function makeRunKeeper(options: RunKeeperOptions): RunKeeper {
   });
   const hooks = makeHookDoor({ ...options, onNews: heed, log: log.child('webhooks') });
   return { door, signals, advancer, hooks, heed };
+}
+
+/**
+ * Drafts what starts when a run halts or begins to wait for a person. The signal of a run that
+ * descends from one of Ductile's own signals is recorded and starts nothing: no alarms about alarms.
+ */
+function makeFollowHalt(rules: () => FollowRules): FollowHalt {
+  return ({ run, signal, parentJobId, context }) => {
+    const current = rules();
+    if (run.runtimeCaused || signal.hops > current.hopsMax) return { jobs: [], runs: [] };
+    const payload = parseJson(signal.data) as JsonObject;
+    const followed = followRuntime(signal, { payload, context }, current, Date.now(), {
+      rootJobId: run.rootJobId,
+      ...(parentJobId === null ? {} : { parentJobId }),
+      ...(run.eventContextId === null ? {} : { eventContextId: run.eventContextId }),
+    });
+    if (followed.jobs.length + followed.runs.length === 0) current.onUnmatched?.(signal);
+    return followed;
+  };
 }

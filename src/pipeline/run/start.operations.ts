@@ -9,15 +9,22 @@ import { isRunOver, type Run } from './run.ts';
 import type { Context } from '../../operation/context.ts';
 import { refuseDeniedSteps } from '../../access/denied-commands.operations.ts';
 import { defineOperation } from '../../operation/define.ts';
-import { dueOf } from '../../job/due.operations.ts';
-import { leftFields } from '../../job/unfinished.service.ts';
+import {
+  dueOf,
+  isForLater,
+  startFields,
+  startOf,
+  boundWait,
+  waitField,
+  waitForEnd,
+  whileWaiting,
+} from '../../job/start-options.operations.ts';
+import { leftFields } from './unfinished.service.ts';
 import { readTree, tellLate, treeShape } from './result.operations.ts';
 import { runShape, showRun } from './shapes.service.ts';
 import { readWaitingFor, waitingForShape } from './waiting-for.service.ts';
 import { readSight } from '../../access/visibility.operations.ts';
-import { isForLater, startFields, startOf } from '../../job/start-fields.operations.ts';
 import { coverRun, veilLedger } from '../../access/cover.operations.ts';
-import { boundWait, waitField, waitForEnd, whileWaiting } from '../../job/await-end.operations.ts';
 
 const runInput = z.strictObject({
   pipeline: text().describe('the name of the pipeline'),

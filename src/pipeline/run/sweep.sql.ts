@@ -4,7 +4,7 @@ import { endCancelled } from '../../job/outcome.ts';
 import type { Job } from '../../job/job.ts';
 import { defineRows, type Transaction } from '../../ledger/dialect.ts';
 import { text } from '../../ledger/row.ts';
-import { jobColumns, toJob } from '../../job/job-row.sql.ts';
+import { jobColumns, toJob } from '../../job/job.sql.ts';
 import type { Slice } from './run-slices.sql.ts';
 import { settle } from '../../job/settle.sql.ts';
 

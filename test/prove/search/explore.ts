@@ -1,5 +1,5 @@
 /** Every state that can be reached, and whether each can still end well. */
-import { isTerminal } from '../../../src/job/state.ts';
+import { isTerminal } from '../../../src/job/job.ts';
 import { next, type MachineJob, type State } from './machine.ts';
 
 export interface Explored {

@@ -12,7 +12,7 @@ import {
   endSucceeded,
   type Ending,
 } from '../../../src/job/outcome.ts';
-import { canMove, isTerminal, type JobStatus } from '../../../src/job/state.ts';
+import { canMove, isTerminal, type JobStatus } from '../../../src/job/job.ts';
 
 const MAX_ATTEMPTS = 2;
 const CRASH_RULES = { crashesMax: 2, suspectAfter: 2 };

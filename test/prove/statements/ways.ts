@@ -1,6 +1,6 @@
 /** What single verbs do in many ways: the work of directives, and the ends of steps. */
 import { makeId } from '../../../src/base/ids.ts';
-import { draftRetry } from '../../../src/job/change-directives.ts';
+import { draftRetry } from '../../../src/job/directives.ts';
 import type { DirectiveWork } from '../../../src/directive/types.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { carryOn, claimSteps, define, done, start } from '../../support/ledger/runs.ts';

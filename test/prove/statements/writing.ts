@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { makeId, makeToken } from '../../../src/base/ids.ts';
-import { draftRetry } from '../../../src/job/change-directives.ts';
+import { draftRetry } from '../../../src/job/directives.ts';
 import type { ClaimedJob } from '../../../src/job/types.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { define, runOf, start } from '../../support/ledger/runs.ts';

@@ -1,7 +1,7 @@
 /** What the tests say to a ledger: work, processes, and every way an attempt can end. */
 import { makeId, makeToken } from '../../../src/base/ids.ts';
 import type { DirectiveDraft } from '../../../src/directive/directive.ts';
-import { bareReport, type AttemptReport, type Cause } from '../../../src/job/attempt.ts';
+import { type AttemptCause, bareReport, type AttemptReport } from '../../../src/job/attempt.ts';
 import type { Dedupe, Job, JobDraft } from '../../../src/job/job.ts';
 import {
   endCancelled,
@@ -140,7 +140,11 @@ export function bury(job: Job): Closing {
   return { ...closing(job, told('failed', 'spawn', 'nobody knows it'), ending), claimToken: null };
 }
 
-function told(status: AttemptReport['status'], cause: Cause, error: string | null): AttemptReport {
+function told(
+  status: AttemptReport['status'],
+  cause: AttemptCause,
+  error: string | null,
+): AttemptReport {
   return { ...bareReport(status, cause, ''), error };
 }
 

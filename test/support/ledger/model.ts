@@ -1,6 +1,5 @@
 /** A ledger as it ought to be, in memory: what each verb must answer, after whatever came before. */
-import type { JobDraft } from '../../../src/job/job.ts';
-import type { CancelAnswer, JobStatus } from '../../../src/job/state.ts';
+import type { JobDraft, CancelAnswer, JobStatus } from '../../../src/job/job.ts';
 import type { ClaimRequest, Enqueued, Verdict } from '../../../src/job/types.ts';
 import type { Closing } from '../../../src/ledger/commit.ts';
 

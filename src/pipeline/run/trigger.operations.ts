@@ -1,20 +1,14 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
-import { commandName, pluginName } from '../config/fields.ts';
-import { isObject } from '../base/json.ts';
-import type { RunSubmission, Submission } from '../engine/engine.ts';
-import type { Pipeline } from '../pipeline/language/pipeline.ts';
-import type { Context } from '../operation/context.ts';
-import { defineOperation } from '../operation/define.ts';
-import { refuseDeniedSteps } from '../access/denied-commands.operations.ts';
-import { leafShape, tellLate } from '../pipeline/run/result.operations.ts';
-import {
-  runOutput,
-  runPipeline,
-  runSubmissionOf,
-  runWaitOf,
-  tellRun,
-} from '../pipeline/run/start.operations.ts';
+import { commandName, pluginName } from '../../config/fields.ts';
+import { isObject } from '../../base/json.ts';
+import type { RunSubmission, Submission } from '../../engine/engine.ts';
+import type { Pipeline } from '../language/pipeline.ts';
+import type { Context } from '../../operation/context.ts';
+import { defineOperation } from '../../operation/define.ts';
+import { refuseDeniedSteps } from '../../access/denied-commands.operations.ts';
+import { leafShape, tellLate } from './result.operations.ts';
+import { runOutput, runPipeline, runSubmissionOf, runWaitOf, tellRun } from './start.operations.ts';
 import {
   dependencyField,
   jobOutput,
@@ -23,9 +17,14 @@ import {
   runPlugin,
   submissionOf,
   tellJob,
-} from './start.operations.ts';
-import { isForLater, startFields } from './start-fields.operations.ts';
-import { boundWait, waitField, whileWaiting } from './await-end.operations.ts';
+} from '../../job/start.operations.ts';
+import {
+  isForLater,
+  startFields,
+  boundWait,
+  waitField,
+  whileWaiting,
+} from '../../job/start-options.operations.ts';
 
 const triggerInput = z.strictObject({
   plugin: pluginName().describe('the name of the plugin'),

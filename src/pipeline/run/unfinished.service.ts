@@ -1,8 +1,8 @@
 import * as z from 'zod';
-import { limits } from '../base/limits.ts';
-import type { Job } from './job.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import { explainRun, sayWait, waitShape } from '../pipeline/run/waits.service.ts';
+import { limits } from '../../base/limits.ts';
+import type { Job } from '../../job/job.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { explainRun, sayWait, waitShape } from './waits.service.ts';
 
 export const leftShape = waitShape.extend({
   name: z.string().describe('the pipeline, or the plugin with its command'),

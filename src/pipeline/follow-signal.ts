@@ -1,22 +1,40 @@
 import { makeId } from '../base/ids.ts';
 import type { Json, JsonObject } from '../base/json.ts';
-import { parseJson } from '../base/parse-json.ts';
 import { TRACE_KEY } from '../base/trace.ts';
-import type { JobDraft, SubmittedBy } from '../job/job.ts';
-import type { Followers, FollowHalt, RunDraft } from '../pipeline/run/types.ts';
-import type { Emission } from './types.ts';
-import { deliveryEventIn, eventBehind, toEventMetadata } from './delivery-event.ts';
-import { senderOf, type SignalDraft } from './signal.ts';
-import { toEnvelope, type Consequences, type FollowRules } from './handle.service.ts';
-import { toRunPayload } from '../pipeline/language/pipeline.ts';
+import type { JobDraft, SubmittedBy, Job } from '../job/job.ts';
+import type { Followers, RunDraft } from './run/types.ts';
+import type { Emission } from '../signal/types.ts';
+import {
+  deliveryEventIn,
+  eventBehind,
+  toEventMetadata,
+  senderOf,
+  type SignalDraft,
+  RUNTIME_SOURCE,
+} from '../signal/signal.ts';
+import {
+  toEnvelope,
+  type FollowRules,
+  addFollowers,
+  causedBy,
+  END_INDEX,
+  followEvents,
+  makeBreakerFollower,
+  noConsequences,
+  type SignalConsequences,
+  type EmittedEvent,
+} from './follow-event.ts';
+import { toRunPayload } from './language/pipeline.ts';
+import { maskText } from '../base/secrets.ts';
+import type { PayloadMask } from '../signal/mask.ts';
 
 /** Where in a lineage stands what follows from a signal. */
 type Lineage = Pick<JobDraft, 'parentJobId' | 'rootJobId' | 'eventContextId'>;
 
-type Followed = Pick<Consequences, 'jobs' | 'runs'>;
+type Followed = Pick<SignalConsequences, 'jobs' | 'runs'>;
 
 /** On whose behalf a signal is followed, and what the keys of that work are made from. */
-export interface Following extends Lineage {
+interface Following extends Lineage {
   readonly submittedBy: SubmittedBy;
   readonly actor: string;
   readonly runtimeCaused: boolean;
@@ -97,29 +115,89 @@ export function followRuntime(
   signal: SignalDraft,
   scope: { readonly payload: JsonObject; readonly context: JsonObject },
   rules: FollowRules,
+  atMs: number,
   lineage: Lineage = {},
 ): Followed {
   const { id: key, source: actor } = signal;
-  const atMs = Date.now();
   const following = { submittedBy: 'route', actor, runtimeCaused: true, key, atMs } as const;
   return followSignal(signal, scope, rules, { ...following, ...lineage });
 }
 
+/** What a succeeded attempt leads to: its events, and the signal about it if its plugin wants one. */
+export function followSuccess(
+  job: Job,
+  reply: { readonly result: string; readonly events: readonly EmittedEvent[] },
+  rules: FollowRules,
+  nowMs: number,
+  mask?: PayloadMask,
+): SignalConsequences {
+  const result = followEvents(job, reply.events, rules, nowMs, mask);
+  if (!isNotified(job, rules)) return result;
+  const text = maskText(reply.result);
+  const message = `Job ${job.id} (${job.plugin} ${job.command}) succeeded: ${text}`;
+  const end = { status: 'succeeded', result: text };
+  addEnd(result, job, 'job.succeeded', { message, end }, rules, nowMs);
+  return result;
+}
+
+/** The signal that a job ended for good without success, for routes to catch. */
+export function followDeath(
+  job: Job,
+  end: { readonly status: string; readonly reason: string | null; readonly error: string | null },
+  rules: FollowRules,
+  nowMs: number,
+): SignalConsequences {
+  const { status, reason } = end;
+  const error = end.error === null ? null : maskText(end.error);
+  const followed = makeBreakerFollower(job, rules, nowMs);
+  const result: SignalConsequences = { ...noConsequences(), ...followed };
+  const why = error ?? reason ?? 'no error was recorded';
+  const message = `Job ${job.id} (${job.plugin} ${job.command}) ended as ${status}: ${why}`;
+  addEnd(result, job, 'job.dead', { message, end: { status, reason, error } }, rules, nowMs);
+  return result;
+}
+
+/** A step of a run is not reported by itself: the run goes on. */
+function isNotified(job: Job, { notifying }: FollowRules): boolean {
+  return job.runId === null && notifying?.has(job.plugin) === true;
+}
+
 /**
- * What follows when a run halts or begins to wait for a person. One that descends from a signal of the
- * runtime itself is recorded and not routed: alarms about alarms end here.
+ * Adds the signal about the end of a job, and what follows from it. When the job itself descends from
+ * a signal of the runtime, the signal is recorded and not routed: alarms about alarms end here.
  */
-export function makeFollowHalt(rules: () => FollowRules): FollowHalt {
-  return ({ run, signal, parentJobId, context }) => {
-    const current = rules();
-    if (run.runtimeCaused || signal.hops > current.hopsMax) return { jobs: [], runs: [] };
-    const payload = parseJson(signal.data) as JsonObject;
-    const followed = followRuntime(signal, { payload, context }, current, {
-      rootJobId: run.rootJobId,
-      ...(parentJobId === null ? {} : { parentJobId }),
-      ...(run.eventContextId === null ? {} : { eventContextId: run.eventContextId }),
-    });
-    if (followed.jobs.length + followed.runs.length === 0) current.onUnmatched?.(signal);
-    return followed;
+function addEnd(
+  result: SignalConsequences,
+  job: Job,
+  type: 'job.succeeded' | 'job.dead',
+  { message, end }: { readonly message: string; readonly end: JsonObject },
+  rules: FollowRules,
+  nowMs: number,
+): void {
+  const payload: Json = {
+    message,
+    next: `ductile why ${job.id}`,
+    job_id: job.id,
+    plugin: job.plugin,
+    command: job.command,
+    ...end,
+    attempt: job.attempt,
+    parent_job_id: job.parentJobId,
+    submitted_by: job.submittedBy,
+    actor: job.actor,
+    // `text` is what notifiers of the original look for.
+    ...(isNotified(job, rules) ? { notify_on_complete: true, text: message } : {}),
   };
+  const signal: SignalDraft = {
+    ...causedBy(job, END_INDEX),
+    type,
+    source: RUNTIME_SOURCE,
+    subjectType: 'job',
+    subjectId: job.id,
+    data: JSON.stringify(payload),
+    hops: job.hops + 1,
+  };
+  result.signals.push(signal);
+  if (job.runtimeCaused || signal.hops > rules.hopsMax) return;
+  addFollowers(result, job, signal, { type, payload }, rules, nowMs);
 }

@@ -6,7 +6,7 @@ import { pluginName } from '../config/fields.ts';
 import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
 import { defineOperation } from '../operation/define.ts';
 import { nextCursorField, pageFields } from '../operation/page.ts';
-import { refuseUnknownPlugin } from '../plugin/catalog.ts';
+import { refuseUnknownPlugin } from './catalog.ts';
 
 const FACTS_USUAL = 20;
 const KIND = 'facts';

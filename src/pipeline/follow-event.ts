@@ -5,12 +5,16 @@ import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { maskText } from '../base/secrets.ts';
 import type { Job, JobDraft } from '../job/job.ts';
-import type { Followers, RunDraft } from '../pipeline/run/types.ts';
-import { toRunPayload, type RoutedEvent, type StartsOf } from '../pipeline/language/pipeline.ts';
-import { breakerSignals } from '../schedule/breaker.ts';
-import { REDACTED_KEY } from './mask.ts';
-import { pluginSource, RUNTIME_SOURCE, SCHEMA_VERSION, type SignalDraft } from './signal.ts';
-import { keepMasked, type Keep } from './seal.service.ts';
+import type { Followers, RunDraft } from './run/types.ts';
+import { toRunPayload, type RoutedEvent, type StartsOf } from './language/pipeline.ts';
+import {
+  breakerSignals,
+  pluginSource,
+  RUNTIME_SOURCE,
+  SCHEMA_VERSION,
+  type SignalDraft,
+} from '../signal/signal.ts';
+import { REDACTED_KEY, maskPayload, type PayloadMask } from '../signal/mask.ts';
 
 /** An event as a plugin emitted it. */
 export interface EmittedEvent {
@@ -43,7 +47,7 @@ export interface FollowRules {
   readonly onUnmatched?: (signal: SignalDraft) => void;
 }
 
-export interface Consequences {
+export interface SignalConsequences {
   readonly signals: SignalDraft[];
   readonly jobs: JobDraft[];
   readonly runs: RunDraft[];
@@ -57,14 +61,14 @@ export function followEvents(
   events: readonly EmittedEvent[],
   rules: FollowRules,
   nowMs: number,
-  keep: Keep = keepMasked,
-): Consequences {
+  mask: PayloadMask = maskPayload,
+): SignalConsequences {
   const followed = makeBreakerFollower(job, rules, nowMs);
-  const result: Consequences = { ...noConsequences(), ...followed };
+  const result: SignalConsequences = { ...noConsequences(), ...followed };
   const hops = job.hops + 1;
   events.forEach((given, index) => {
     const event = withSafeKey(given);
-    const signal = toSignal(job, event, index, keep);
+    const signal = toSignal(job, event, index, mask);
     result.signals.push(signal);
     if (hops > rules.hopsMax) addLoopIncident(result, job, signal, index, rules);
     else addFollowers(result, job, signal, event, rules, nowMs);
@@ -80,9 +84,9 @@ function withSafeKey(event: EmittedEvent): EmittedEvent {
   return { ...event, dedupeKey: `sha256:${digest}` };
 }
 
-function toSignal(job: Job, event: EmittedEvent, index: number, keep: Keep): SignalDraft {
+function toSignal(job: Job, event: EmittedEvent, index: number, mask: PayloadMask): SignalDraft {
   const cause = causedBy(job, index);
-  const { data, redacted, sealed } = keep(event.payload, cause.id);
+  const { data, redacted, sealed } = mask(event.payload, cause.id);
   const said: JsonObject = {
     ...(event.dedupeKey === undefined ? {} : { dedupe_key: event.dedupeKey }),
     ...(redacted.length === 0 ? {} : { [REDACTED_KEY]: [...redacted] }),
@@ -102,7 +106,7 @@ function withSchema(said: JsonObject): string {
   return JSON.stringify({ schema_version: SCHEMA_VERSION, ...said });
 }
 
-export function noConsequences(): Consequences {
+export function noConsequences(): SignalConsequences {
   return { signals: [], jobs: [], runs: [] };
 }
 
@@ -114,7 +118,7 @@ export function makeBreakerFollower(
   job: Job,
   rules: FollowRules,
   nowMs: number,
-): Pick<Consequences, 'followBreaker'> {
+): Pick<SignalConsequences, 'followBreaker'> {
   if (job.scheduleId === null || job.runtimeCaused || job.hops >= rules.hopsMax) return {};
   const isWanted = breakerSignals.some(
     (type) => rules.targetsOf({ source: RUNTIME_SOURCE, type }).length > 0,
@@ -155,7 +159,7 @@ export function causedBy(
 }
 
 function addLoopIncident(
-  result: Consequences,
+  result: SignalConsequences,
   job: Job,
   signal: SignalDraft,
   index: number,
@@ -180,7 +184,7 @@ function addLoopIncident(
 
 /** Adds the jobs and runs that a signal starts. */
 export function addFollowers(
-  result: Consequences,
+  result: SignalConsequences,
   job: Job,
   signal: SignalDraft,
   event: EmittedEvent,
@@ -193,7 +197,7 @@ export function addFollowers(
 }
 
 function addJobs(
-  result: Consequences,
+  result: SignalConsequences,
   job: Job,
   signal: SignalDraft,
   event: EmittedEvent,
@@ -226,7 +230,7 @@ function addJobs(
 }
 
 function addRuns(
-  result: Consequences,
+  result: SignalConsequences,
   job: Job,
   signal: SignalDraft,
   event: EmittedEvent,
