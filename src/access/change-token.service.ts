@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { formatDuration } from '../base/duration.ts';
+import { formatDuration } from '../base/quantity.ts';
 import { DuctileError } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';

@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { BYTE_SIZE_FORMS, formatByteSize, parseByteSize } from './byte-size.ts';
 import { toTimestamp } from './clock.ts';
-import { formatDuration, parseDuration } from './duration.ts';
+import { formatDuration, parseDuration } from './quantity.ts';
 import { isObject } from './json.ts';
 import { limits } from './limits.ts';
 

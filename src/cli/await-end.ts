@@ -1,4 +1,4 @@
-import { formatDuration, parseDuration } from '../base/duration.ts';
+import { formatDuration, parseDuration } from '../base/quantity.ts';
 import { visible } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { ask, type Input } from './ask.ts';

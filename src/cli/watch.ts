@@ -1,4 +1,4 @@
-import { parseDuration } from '../base/duration.ts';
+import { parseDuration } from '../base/quantity.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import type { CommandDefinition } from './commands.ts';

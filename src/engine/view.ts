@@ -1,4 +1,4 @@
-import { formatDuration } from '../base/duration.ts';
+import { formatDuration } from '../base/quantity.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { showCell } from '../cli/print.ts';
 import type { Printer, Row } from '../cli/print.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { DuctileError } from '../base/errors.ts';
-import { parseStrictJson } from '../base/json-text.ts';
+import { parseStrictJson } from '../base/strict-json.ts';
 import { limits } from '../base/limits.ts';
 import { makeCrowd, type Crowd } from './crowd.ts';
 

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { formatDuration } from '../base/duration.ts';
+import { formatDuration } from '../base/quantity.ts';
 import { duration } from '../base/fields.ts';
 import { attemptStatuses } from '../job/attempt.ts';
 import { defineOperation } from '../operation/define.ts';

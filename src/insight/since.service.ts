@@ -1,5 +1,5 @@
 import { fromTimestamp, toTimestamp, type Timestamp } from '../base/clock.ts';
-import { formatDuration } from '../base/duration.ts';
+import { formatDuration } from '../base/quantity.ts';
 import { limits } from '../base/limits.ts';
 import type { CheckContext } from './check.service.ts';
 import { findingId } from './finding.service.ts';

@@ -1,4 +1,4 @@
-import { formatDuration } from '../base/duration.ts';
+import { formatDuration } from '../base/quantity.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';

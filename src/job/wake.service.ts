@@ -1,4 +1,4 @@
-import { makeAlarm } from '../base/alarm.ts';
+import { makeAlarm } from '../base/timer.ts';
 import { makeComplaint } from '../base/complaint.ts';
 import type { Log } from '../base/log.ts';
 import type { Service } from '../base/service.ts';

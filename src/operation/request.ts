@@ -1,4 +1,4 @@
-import { parseStrictJson } from '../base/json-text.ts';
+import { parseStrictJson } from '../base/strict-json.ts';
 import type { HttpSurface } from './define.ts';
 
 /** How an operation's input travels as text: through a URL, a body or a command line. */

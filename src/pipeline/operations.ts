@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { formatDuration } from '../base/duration.ts';
+import { formatDuration } from '../base/quantity.ts';
 import { text } from '../base/fields.ts';
 import { findPipeline } from './run/start.service.ts';
 import { conditionText, templateText, outline, drawText, type Drawn } from './language/draw.ts';

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { parseDuration } from '../base/duration.ts';
+import { parseDuration } from '../base/quantity.ts';
 import { count, dependencyKey } from '../base/fields.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { parseCron, type Cron } from './cron.ts';

@@ -1,4 +1,4 @@
-import { formatDuration, parseDuration } from '../base/duration.ts';
+import { formatDuration, parseDuration } from '../base/quantity.ts';
 import { limits } from '../base/limits.ts';
 import { accept, refuse, type Parsed } from './parse-result.ts';
 import { addDays, addMonths, type Zone } from './zone.ts';

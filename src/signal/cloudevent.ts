@@ -1,6 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import { findUnsafe, isObject, type Json, type JsonObject } from '../base/json.ts';
-import { parseStrictJson } from '../base/json-text.ts';
+import { parseStrictJson } from '../base/strict-json.ts';
 
 export const CLOUDEVENT_TYPE = 'application/cloudevents+json';
 export const CLOUDEVENT_BATCH_TYPE = 'application/cloudevents-batch+json';

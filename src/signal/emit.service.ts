@@ -1,6 +1,6 @@
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
-import { makeGatherer } from '../base/gather.ts';
+import { makeGatherer } from '../base/batch.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Ledger } from '../ledger/ledger.ts';

@@ -1,4 +1,4 @@
-import { makeAlarm } from '../base/alarm.ts';
+import { makeAlarm } from '../base/timer.ts';
 import { makeComplaint, type Complaint } from '../base/complaint.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';

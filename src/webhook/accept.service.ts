@@ -1,5 +1,5 @@
 import { DuctileError, toDuctileError } from '../base/errors.ts';
-import { makeGatherer } from '../base/gather.ts';
+import { makeGatherer } from '../base/batch.ts';
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import type { Ledger } from '../ledger/ledger.ts';

@@ -1,6 +1,6 @@
 import { toDuctileError } from '../base/errors.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
-import { parseStrictJson } from '../base/json-text.ts';
+import { parseStrictJson } from '../base/strict-json.ts';
 import { CLOUDEVENT_TYPE, fromCloudEvent, readCloudEvent } from '../signal/cloudevent.ts';
 import { takeHeader, type HookRequest } from './request.ts';
 import { limits } from '../base/limits.ts';

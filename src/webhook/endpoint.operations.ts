@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { formatDuration } from '../base/duration.ts';
+import { formatDuration } from '../base/quantity.ts';
 import type { EndpointConfig } from '../config/config.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { responses } from './webhook.ts';

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { formatDuration } from '../base/duration.ts';
+import { formatDuration } from '../base/quantity.ts';
 import { text } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';

@@ -4,7 +4,7 @@ import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { findUnsafe } from '../../src/base/json.ts';
-import { parseStrictJson } from '../../src/base/json-text.ts';
+import { parseStrictJson } from '../../src/base/strict-json.ts';
 import { limits } from '../../src/base/limits.ts';
 import * as z from 'zod';
 import { describeIssues } from '../../src/config/issues.ts';

@@ -1,7 +1,7 @@
 /** What pipelines say: conditions, expressions, templates, ranges of versions. */
 import assert from 'node:assert/strict';
 import { isObject, type Json } from '../../src/base/json.ts';
-import { parseStrictJson } from '../../src/base/json-text.ts';
+import { parseStrictJson } from '../../src/base/strict-json.ts';
 import { compareVersions, parseRange, parseVersion, satisfies } from '../../src/package/version.ts';
 import { evaluate, parseCondition } from '../../src/pipeline/language/condition.ts';
 import { PipelineFault } from '../../src/pipeline/run/run.ts';

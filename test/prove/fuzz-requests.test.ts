@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { DuctileError } from '../../src/base/errors.ts';
 import { findUnsafe, isObject, replaceExact } from '../../src/base/json.ts';
-import { parseStrictJson } from '../../src/base/json-text.ts';
+import { parseStrictJson } from '../../src/base/strict-json.ts';
 import { numbersIn } from '../support/number-texts.ts';
 import { limits } from '../../src/base/limits.ts';
 import { readTraceparent, writeTraceparent } from '../../src/base/trace.ts';

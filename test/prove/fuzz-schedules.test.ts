@@ -1,6 +1,6 @@
 /** What people write about time: durations, cron lines, windows of the day, whole entries. */
 import assert from 'node:assert/strict';
-import { formatDuration, parseDuration } from '../../src/base/duration.ts';
+import { formatDuration, parseDuration } from '../../src/base/quantity.ts';
 import { parseDocument } from '../../src/config/document.ts';
 import { nextCron, parseCron, type Cron } from '../../src/schedule/cron.ts';
 import { scheduleEntry, toSchedule } from '../../src/schedule/entry.ts';

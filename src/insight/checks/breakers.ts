@@ -1,5 +1,5 @@
 import { fromTimestamp, toTimestamp } from '../../base/clock.ts';
-import { formatDuration } from '../../base/duration.ts';
+import { formatDuration } from '../../base/quantity.ts';
 import type { BreakerRow } from '../../schedule/types.ts';
 import type { Check, CheckContext } from '../check.service.ts';
 import type { LiveFinding } from '../finding.service.ts';

@@ -1,5 +1,5 @@
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
-import { formatDuration } from '../../base/duration.ts';
+import { formatDuration } from '../../base/quantity.ts';
 import { limits } from '../../base/limits.ts';
 import type { Job } from '../../job/job.ts';
 import type { Ledger } from '../../ledger/ledger.ts';

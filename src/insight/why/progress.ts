@@ -1,6 +1,6 @@
 /** How long a running attempt has taken, compared with what is usual for its command. */
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
-import { formatDuration } from '../../base/duration.ts';
+import { formatDuration } from '../../base/quantity.ts';
 import { overlongAfterMs, type UsualDuration } from '../usual-duration.service.ts';
 
 export interface ProgressFacts {

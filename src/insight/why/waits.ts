@@ -1,5 +1,5 @@
 import { quoteShell } from '../../base/text.ts';
-import { formatDuration } from '../../base/duration.ts';
+import { formatDuration } from '../../base/quantity.ts';
 import type { Job } from '../../job/job.ts';
 import type { PluginHealth } from '../../config/snapshot-types.ts';
 import { firstLine, plural, repairs, setting, type Cause } from './answer.ts';

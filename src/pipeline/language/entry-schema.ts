@@ -2,7 +2,7 @@ import { parseBaggage, type BaggageRule } from './baggage.ts';
 import { parseCondition, type Condition } from './condition.ts';
 import type { OnError } from './graph.ts';
 import { parseReference, parseTemplate, type Template, type Root } from './template.ts';
-import { formatDuration } from '../../base/duration.ts';
+import { formatDuration } from '../../base/quantity.ts';
 import { limits } from '../../base/limits.ts';
 import * as z from 'zod';
 import { count, duration, flag, section, text } from '../../base/fields.ts';

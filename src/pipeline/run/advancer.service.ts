@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { makeAlarm } from '../../base/alarm.ts';
+import { makeAlarm } from '../../base/timer.ts';
 import { makeComplaint } from '../../base/complaint.ts';
 import { DuctileError, messageOf } from '../../base/errors.ts';
 import { makeToken } from '../../base/ids.ts';

@@ -1,5 +1,5 @@
 import { DuctileError, messageOf } from '../../base/errors.ts';
-import { makeGatherer } from '../../base/gather.ts';
+import { makeGatherer } from '../../base/batch.ts';
 import { makeId } from '../../base/ids.ts';
 import { toKeptText } from '../../base/kept-text.ts';
 import type { ContextDraft, Enqueued } from '../../job/types.ts';

@@ -1,5 +1,5 @@
 /** What a plugin's own commands are asked, and what their answers must be like. */
-import { formatDuration } from '../../base/duration.ts';
+import { formatDuration } from '../../base/quantity.ts';
 import { isObject } from '../../base/json.ts';
 import type { ManifestCommand } from '../manifest.ts';
 import { findMismatch } from '../payload.ts';

@@ -1,6 +1,6 @@
 /** What the runtime expects of every plugin, whatever it does. */
 import { limits } from '../../base/limits.ts';
-import { formatDuration } from '../../base/duration.ts';
+import { formatDuration } from '../../base/quantity.ts';
 import type { JsonObject } from '../../base/json.ts';
 import type { Manifest } from '../manifest.ts';
 import type { Asked, Bench } from './bench.ts';

@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from '../../base/json.ts';
-import { parseStrictJson } from '../../base/json-text.ts';
+import { parseStrictJson } from '../../base/strict-json.ts';
 import { limits } from '../../base/limits.ts';
 import { verifyToken, choose, type OneScheme, type Scheme } from './scheme.ts';
 import { verifyHmac } from './hmac.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { formatDuration, parseDuration } from '../../src/base/duration.ts';
+import { formatDuration, parseDuration } from '../../src/base/quantity.ts';
 
 describe('parseDuration', () => {
   test.each([

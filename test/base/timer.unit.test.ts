@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { makeAlarm } from '../../src/base/alarm.ts';
+import { makeAlarm } from '../../src/base/timer.ts';
 import { eventually } from '../support/instance.ts';
 
 test('what goes off while it is under way is done once more, and not at the same time', async () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
-import { makeGatherer } from '../../src/base/gather.ts';
+import { makeGatherer } from '../../src/base/batch.ts';
 
 /** Doubles numbers, and remembers which came together. */
 function makeDoubler(refuse: (items: readonly number[]) => void = () => undefined) {
