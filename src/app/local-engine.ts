@@ -1,8 +1,7 @@
 import { existsSync } from 'node:fs';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import type { LineWriter } from '../base/log-output.ts';
-import { makeLogger } from '../base/log.ts';
+import { type LineWriter, makeLogger } from '../base/log.ts';
 import { LocalCaller } from '../cli/callers.ts';
 import type { LocalDoor } from '../cli/host.ts';
 import type { Config } from '../config/config.ts';

@@ -1,4 +1,4 @@
-import { toLoopback } from '../base/loopback.ts';
+import { toLoopback } from '../cli/ui.ts';
 import { listenApi, listenControl, listenHooks } from '../http/control.ts';
 import type { Listener } from '../http/listen.ts';
 import { socketOwner } from '../http/socket.ts';

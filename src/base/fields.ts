@@ -1,8 +1,13 @@
 /** Kinds of values that people write, in files and in requests. */
 import * as z from 'zod';
-import { BYTE_SIZE_FORMS, formatByteSize, parseByteSize } from './byte-size.ts';
+import {
+  BYTE_SIZE_FORMS,
+  formatByteSize,
+  parseByteSize,
+  formatDuration,
+  parseDuration,
+} from './quantity.ts';
 import { toTimestamp } from './clock.ts';
-import { formatDuration, parseDuration } from './quantity.ts';
 import { isObject } from './json.ts';
 import { limits } from './limits.ts';
 

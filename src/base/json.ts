@@ -1,5 +1,6 @@
-import { ExactNumber } from './exact-number.ts';
-import { parseJson } from './parse-json.ts';
+import { ExactNumber, parseJson } from './parse-json.ts';
+import { DuctileError } from './errors.ts';
+import { limits } from './limits.ts';
 
 export type Json =
   | null
@@ -112,4 +113,20 @@ function sortKeys(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sortKeys);
   const entries = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
   return Object.fromEntries(entries.map(([key, inner]) => [key, sortKeys(inner)]));
+}
+
+/** What somebody gave, as the ledger keeps it; refuses what cannot be kept. */
+export function toKeptText(
+  value: unknown,
+  field: string,
+  bytesMax: number = limits.payloadBytesMax,
+): string {
+  const unsafe = findUnsafe(value, limits.jsonDepthMax);
+  if (unsafe !== undefined) {
+    throw new DuctileError('INPUT_INVALID', `${field}: ${unsafe}`, { place: field });
+  }
+  const text = JSON.stringify(value);
+  if (Buffer.byteLength(text) <= bytesMax) return text;
+  const message = `the ${field} is larger than ${bytesMax} bytes`;
+  throw new DuctileError('PAYLOAD_TOO_LARGE', message, { place: field });
 }

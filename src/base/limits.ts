@@ -1,12 +1,9 @@
-import { configLimits } from './limits/config.ts';
 import { dataLimits } from './limits/data.ts';
 import { engineLimits } from './limits/engine.ts';
 import { httpLimits } from './limits/http.ts';
-import { insightLimits } from './limits/insight.ts';
 import { ledgerLimits } from './limits/ledger.ts';
 import { pipelineLimits } from './limits/pipeline.ts';
 import { pluginLimits } from './limits/plugin.ts';
-import { tenantLimits } from './limits/tenant.ts';
 import { webhookLimits } from './limits/webhook.ts';
 
 /** Every limit of the product, named once with its unit. Configuration may lower or raise some. */
@@ -16,9 +13,6 @@ export const limits = {
   ...engineLimits,
   ...pipelineLimits,
   ...ledgerLimits,
-  ...tenantLimits,
   ...httpLimits,
-  ...insightLimits,
   ...webhookLimits,
-  ...configLimits,
 } as const;

@@ -1,7 +1,6 @@
 import { parseJson } from './parse-json.ts';
 import { limits } from './limits.ts';
-import { isSecretName } from './secret-names.ts';
-import { maskText, REDACTED } from './secrets.ts';
+import { isSecretName, maskText, REDACTED } from './secrets.ts';
 
 export const logLevels = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof logLevels)[number];

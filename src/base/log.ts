@@ -1,11 +1,11 @@
 import { inspect, styleText } from 'node:util';
 import pino from 'pino';
 import { toTimestamp } from './clock.ts';
-import { DuctileError } from './errors.ts';
-import { standardOutput, type LineWriter } from './log-output.ts';
-import { LogRing, logLevels } from './log-ring.ts';
-import type { LogLevel } from './log-ring.ts';
+import { DuctileError, messageOf } from './errors.ts';
+import { LogRing, logLevels, type LogLevel } from './log-ring.ts';
 import { showEscapedBreaks, visible } from './text.ts';
+import { write, writeSync } from 'node:fs';
+import { limits } from './limits.ts';
 
 export type LogFormat = 'json' | 'text';
 
@@ -123,4 +123,107 @@ function prepare(fields: LogFields): LogFields {
 function describe(value: unknown): unknown {
   if (value instanceof DuctileError) return value.toJSON();
   return value instanceof Error ? (value.stack ?? value.message) : value;
+}
+
+export interface LineWriter {
+  write(line: string): void;
+}
+
+const STANDARD_OUTPUT = 1;
+
+/**
+ * Standard output for the lines of a log. A slow reader holds up nobody, and neither does a full disk:
+ * what cannot be written waits, and what does not fit any more is dropped. At the exit the rest is
+ * written once, and not again and again where it is refused, as pino's own destination does for ever.
+ */
+export function standardOutput(): LineWriter {
+  let lines: string[] = [];
+  let chars = 0;
+  let chunk: Buffer = Buffer.alloc(0);
+  let isUnderWay = false;
+  let isGone = false;
+
+  const send = (): void => {
+    if (chunk.length === 0) {
+      if (lines.length === 0) return;
+      chunk = Buffer.from(lines.join(''));
+      lines = [];
+      chars = 0;
+    }
+    isUnderWay = true;
+    write(STANDARD_OUTPUT, chunk, (error, written) => {
+      isUnderWay = false;
+      if (error === null) {
+        chunk = chunk.subarray(written);
+        send();
+      } else if (error.code === 'EPIPE') isGone = true;
+      else wait(error.code === 'EAGAIN' ? limits.logAgainMs : limits.logRefusedMs);
+    });
+  };
+  let timer: NodeJS.Timeout | undefined;
+  const wait = (ms: number): void => {
+    timer = setTimeout(() => {
+      timer = undefined;
+      send();
+    }, ms).unref();
+  };
+  process.once('exit', () => {
+    // What is under way is written by its own thread, which the exit waits for.
+    const left = [...(isUnderWay ? [] : [chunk]), Buffer.from(lines.join(''))];
+    if (!isGone) flush(Buffer.concat(left));
+  });
+  return {
+    write(line) {
+      if (isGone || chars + line.length > limits.logBufferBytesMax) return;
+      lines.push(line);
+      chars += line.length;
+      if (!isUnderWay && timer === undefined) send();
+    },
+  };
+}
+
+function flush(bytes: Buffer): void {
+  const end = performance.now() + limits.logFlushMs;
+  let at = 0;
+  while (at < bytes.length && performance.now() < end) {
+    try {
+      at += writeSync(STANDARD_OUTPUT, bytes, at);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, limits.logAgainMs);
+    }
+  }
+}
+
+export interface Complaint {
+  /** It went wrong, perhaps once more. */
+  about(error: unknown, fields?: LogFields): void;
+  /** It went well: the next failure is news again. */
+  over(): void;
+}
+
+/**
+ * For what is tried again and again. The same failure is told when it begins, and then once in a while
+ * with how often it was seen: an outage of hours must not push out of the log what led to it.
+ */
+export function makeComplaint(tell: (fields: LogFields) => void): Complaint {
+  let told: { readonly error: string; readonly atMs: number } | undefined;
+  let unsaid = 0;
+  return {
+    about(thrown, fields = {}) {
+      const error = messageOf(thrown);
+      const isSame = told?.error === error;
+      if (isSame && performance.now() - (told?.atMs ?? 0) < limits.complaintMs) {
+        unsaid += 1;
+        return;
+      }
+      tell({ error, ...fields, ...(isSame ? { repeated: unsaid } : {}) });
+      told = { error, atMs: performance.now() };
+      unsaid = 0;
+    },
+    over() {
+      told = undefined;
+      unsaid = 0;
+    },
+  };
 }

@@ -1,4 +1,4 @@
-import { ExactNumber } from './exact-number.ts';
+import { ExactNumber } from './parse-json.ts';
 import { isObject, type Json } from './json.ts';
 
 /** A value that is known, and what stands in its place wherever something is kept or shown. */

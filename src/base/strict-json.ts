@@ -1,7 +1,6 @@
-import { isShort } from './exact-number.ts';
+import { isShort, endOfNumber, endOfString, isDigit, parseExactly } from './parse-json.ts';
 import { findUnsafe, isObject } from './json.ts';
 import { limits } from './limits.ts';
-import { endOfNumber, endOfString, isDigit, parseExactly } from './parse-json.ts';
 
 export type ParsedJson =
   | { readonly ok: true; readonly value: unknown }

@@ -1,4 +1,6 @@
 import { limits } from './limits.ts';
+import { setImmediate as turn } from 'node:timers/promises';
+import { createContext, Script } from 'node:vm';
 
 /** A timer that goes off at the earliest of the times that it is set to. */
 export interface Alarm {
@@ -46,4 +48,40 @@ export function makeAlarm(ring: () => Promise<void> | void): Alarm {
       await round;
     },
   };
+}
+
+/** Asked for between small pieces of long work: something to wait for when others are to have a turn. */
+export type Breath = () => Promise<void> | undefined;
+
+export function makeBreath(): Breath {
+  let since = performance.now();
+  return () => {
+    if (performance.now() - since < limits.sliceMs) return undefined;
+    return turn().then(() => void (since = performance.now()));
+  };
+}
+
+const slot: { work: () => unknown } = { work: () => undefined };
+let runner: ((options: { timeout: number }) => unknown) | undefined;
+
+/** Runs it to its end or stops it, even inside a regular expression; then it throws. */
+export function withinTime<T>(ms: number, work: () => T): T {
+  if (runner === undefined) {
+    const context = createContext(slot);
+    const script = new Script('work()');
+    runner = (options) => script.runInContext(context, options) as unknown;
+  }
+  slot.work = work;
+  return runner({ timeout: ms }) as T;
+}
+
+/** Whether the work is over within this time; it goes on either way. */
+export async function settlesWithin(work: Promise<void>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), ms);
+  });
+  const result = await Promise.race([work.then(() => true), late]);
+  clearTimeout(timer);
+  return result;
 }

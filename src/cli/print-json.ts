@@ -1,4 +1,4 @@
-import { formatByteSize } from '../base/byte-size.ts';
+import { formatByteSize } from '../base/quantity.ts';
 import { limits } from '../base/limits.ts';
 import { visible } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';

@@ -1,8 +1,6 @@
 import { isObject } from '../base/json.ts';
-import { toLoopback } from '../base/loopback.ts';
 import { ask } from './ask.ts';
-import { findTarget, makePrinter } from './options.ts';
-import type { Common, Session } from './options.ts';
+import { findTarget, makePrinter, type Common, type Session } from './options.ts';
 
 /** Where the dashboard is, and how to get in; 1 when it is switched off. */
 export async function showUi(session: Session, options: Common): Promise<number> {
@@ -40,4 +38,9 @@ async function configuredOrigin(session: Session, options: Common): Promise<stri
   const { enabled, listen } = api;
   if (enabled !== true || typeof listen !== 'string') return null;
   return toLoopback(`http://${listen}`);
+}
+
+/** Whatever it listens on, from here it is reached over loopback. */
+export function toLoopback(url: string): string {
+  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
 }

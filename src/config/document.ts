@@ -11,7 +11,7 @@ import {
 } from 'yaml';
 import type { Document as YamlDocument, Scalar } from 'yaml';
 import { messageOf } from '../base/errors.ts';
-import { isExactText } from '../base/exact-number.ts';
+import { isExactText } from '../base/parse-json.ts';
 import { findUnsafe } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { makeProblem } from './problem.ts';

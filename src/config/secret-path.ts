@@ -1,4 +1,4 @@
-import { isSecretName } from '../base/secret-names.ts';
+import { isSecretName } from '../base/secrets.ts';
 import type { Path } from './document.ts';
 
 /** Whether the value at that path of the configuration is a secret. */

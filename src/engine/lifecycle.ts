@@ -1,7 +1,7 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
-import { settlesWithin } from '../base/within.ts';
+import { settlesWithin } from '../base/timer.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Host } from '../plugin/process.ts';
 import type { Dispatcher } from '../job/dispatcher.service.ts';

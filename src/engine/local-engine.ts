@@ -1,6 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import type { LogRing } from '../base/log-ring.ts';
-import { settlesWithin } from '../base/within.ts';
+import { settlesWithin } from '../base/timer.ts';
 import type { Config } from '../config/config.ts';
 import type { RefusedInstallation } from '../config/installed.ts';
 import { findPackages, type Packages } from '../config/packages.ts';

@@ -4,7 +4,7 @@ import { fromTimestamp, toTimestamp } from '../base/clock.ts';
 import { findCredentials } from '../base/credential-ref.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { settlesWithin } from '../base/within.ts';
+import { settlesWithin } from '../base/timer.ts';
 import { findReloadRefusal } from '../engine/reload.ts';
 import { findStranded } from '../webhook/unreachable.service.ts';
 import { isOtherwise, keyOf } from '../schedule/timetable.service.ts';

@@ -1,6 +1,5 @@
-import { makeComplaint } from '../base/complaint.ts';
+import { makeComplaint, type Log } from '../base/log.ts';
 import { messageOf } from '../base/errors.ts';
-import type { Log } from '../base/log.ts';
 import { makeLoop, type Loop } from '../base/service.ts';
 import type { HeartbeatAnswer, ProcessBeat } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';

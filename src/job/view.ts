@@ -1,4 +1,4 @@
-import { formatByteSize } from '../base/byte-size.ts';
+import { formatByteSize } from '../base/quantity.ts';
 import type { JsonOutput, Table } from '../operation/define.ts';
 import { foldAttempts } from '../operation/result/fold-result.ts';
 import { showCell, type Printer, type Row } from '../cli/print.ts';

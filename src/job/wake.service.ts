@@ -1,6 +1,5 @@
 import { makeAlarm } from '../base/timer.ts';
-import { makeComplaint } from '../base/complaint.ts';
-import type { Log } from '../base/log.ts';
+import { makeComplaint, type Log } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 

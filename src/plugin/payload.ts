@@ -4,7 +4,7 @@ import type { Ajv2020 } from 'ajv/dist/2020.js';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { isObject, replaceExact, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { withinTime } from '../base/time-box.ts';
+import { withinTime } from '../base/timer.ts';
 import { keyText } from '../config/document.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
 import type { Plugin } from './catalog.ts';

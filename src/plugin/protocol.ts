@@ -1,6 +1,5 @@
 import type { JsonObject } from '../base/json.ts';
-import { formatByteSize } from '../base/byte-size.ts';
-import { formatDuration } from '../base/quantity.ts';
+import { formatByteSize, formatDuration } from '../base/quantity.ts';
 import { limits } from '../base/limits.ts';
 import type { Environment } from '../config/interpolate.ts';
 import type { LimitReason, ProcessEnd, ProcessLimits, ProcessSpec } from './process.ts';

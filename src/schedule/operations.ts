@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
-import { makeBreath } from '../base/breath.ts';
+import { makeBreath } from '../base/timer.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { moment } from '../base/fields.ts';

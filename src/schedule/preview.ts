@@ -1,4 +1,4 @@
-import type { Breath } from '../base/breath.ts';
+import type { Breath } from '../base/timer.ts';
 import { limits } from '../base/limits.ts';
 import { nextCron, type Cron } from './cron.ts';
 import { addEvery, countEvery } from './every.ts';

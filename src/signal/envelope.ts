@@ -1,7 +1,6 @@
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
-import type { Json, JsonObject } from '../base/json.ts';
-import { toKeptText } from '../base/kept-text.ts';
+import { type Json, type JsonObject, toKeptText } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import {
   findNameFault,

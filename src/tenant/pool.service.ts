@@ -1,9 +1,8 @@
-import { makeAlarm } from '../base/timer.ts';
-import { makeComplaint, type Complaint } from '../base/complaint.ts';
+import { makeAlarm, settlesWithin } from '../base/timer.ts';
+import { makeComplaint, type Complaint } from '../base/log.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { makeLoop } from '../base/service.ts';
-import { settlesWithin } from '../base/within.ts';
 import type { TenantRow } from './types.ts';
 import { House, type HouseOptions } from './open-tenant.service.ts';
 import { makeGate, type Gate } from './open-limit.ts';

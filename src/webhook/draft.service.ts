@@ -1,6 +1,5 @@
 import { makeId } from '../base/ids.ts';
-import type { JsonObject } from '../base/json.ts';
-import { toKeptText } from '../base/kept-text.ts';
+import { type JsonObject, toKeptText } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { TRACE_KEY } from '../base/trace.ts';
 import type { JobDraft } from '../job/job.ts';

@@ -1,11 +1,10 @@
 import { isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { maskText } from '../base/secrets.ts';
+import { maskText, isSecretName } from '../base/secrets.ts';
 import type { PresetName } from './verify/presets.ts';
 import { takeHeader, type HookRequest } from './request.ts';
 import * as z from 'zod';
 import { text } from '../base/fields.ts';
-import { isSecretName } from '../base/secret-names.ts';
 import { headerName } from './auth-settings.ts';
 import type { Report } from './target.ts';
 import { proofHeadersOf, type Scheme } from './verify/scheme.ts';

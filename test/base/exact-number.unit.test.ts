@@ -1,10 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compareNumbers, ExactNumber, isExactText, toBigInt } from '../../src/base/exact-number.ts';
+import {
+  compareNumbers,
+  ExactNumber,
+  isExactText,
+  toBigInt,
+  parseJson,
+} from '../../src/base/parse-json.ts';
 import { canonical, isObject, type Json } from '../../src/base/json.ts';
 import { parseStrictJson } from '../../src/base/strict-json.ts';
 import { limits } from '../../src/base/limits.ts';
-import { parseJson } from '../../src/base/parse-json.ts';
 import { normalizeNumbers, numberText } from '../support/number-texts.ts';
 
 /** JavaScript puts keys that are whole numbers first. */

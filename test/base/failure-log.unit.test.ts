@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { makeComplaint } from '../../src/base/complaint.ts';
-import type { LogFields } from '../../src/base/log.ts';
+import { makeComplaint, type LogFields } from '../../src/base/log.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }));
 afterEach(() => void vi.useRealTimers());

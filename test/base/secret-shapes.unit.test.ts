@@ -1,7 +1,6 @@
 /** What is recognized as a secret, and what is not. Built from parts: no file here holds a token. */
 import { describe, expect, test } from 'vitest';
-import { isSecretKey } from '../../src/base/secret-names.ts';
-import { maskText, REDACTED } from '../../src/base/secrets.ts';
+import { isSecretKey, maskText, REDACTED } from '../../src/base/secrets.ts';
 
 const letters = (count: number): string => 'aB3dE5fG7h'.repeat(10).slice(0, count);
 const hex = (count: number): string => '0a1b2c3d4e5f6789'.repeat(5).slice(0, count);

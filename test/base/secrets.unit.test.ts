@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { isSecretName } from '../../src/base/secret-names.ts';
-import { maskSecrets, maskText, REDACTED } from '../../src/base/secrets.ts';
+import { isSecretName, maskSecrets, maskText, REDACTED } from '../../src/base/secrets.ts';
 
 test.each([
   'token',

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { ExactNumber } from '../../src/base/exact-number.ts';
+import { ExactNumber } from '../../src/base/parse-json.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeJsonSchema, listKeys } from '../../src/config/json-schema.ts';
 import { loadConfig } from '../../src/config/load.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { formatByteSize, parseByteSize } from '../../src/base/byte-size.ts';
+import { formatByteSize, parseByteSize } from '../../src/base/quantity.ts';
 import type { Config } from '../../src/config/config.ts';
 import { forTenant } from '../../src/config/build.ts';
 import { findUnenforced } from '../../src/insight/diagnose.service.ts';

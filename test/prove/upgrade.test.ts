@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, expect } from 'vitest';
-import { settlesWithin } from '../../src/base/within.ts';
+import { settlesWithin } from '../../src/base/timer.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
 import { between, pick, type Random } from '../support/crash/random.ts';
 import type { Server } from '../support/crash/server.ts';

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { makeBreath } from '../../src/base/breath.ts';
+import { makeBreath } from '../../src/base/timer.ts';
 import { previewSchedules } from '../../src/schedule/preview.ts';
 import { at, iso, timed } from './support.ts';
 

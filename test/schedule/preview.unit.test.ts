@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { makeBreath } from '../../src/base/breath.ts';
+import { makeBreath } from '../../src/base/timer.ts';
 import { previewSchedules, type Previewed } from '../../src/schedule/preview.ts';
 import { at, iso, timed } from './support.ts';
 

@@ -1,7 +1,7 @@
 /** What quiet hours make of due times, when they come and when they are only shown. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { makeBreath } from '../../src/base/breath.ts';
+import { makeBreath } from '../../src/base/timer.ts';
 import {
   allowedFrom,
   firstSlot,

@@ -62,7 +62,7 @@ const PAGE = 'web/';
 /** The one file that the build replaces by what it works out. */
 const WORKED_OUT = 'web/api/places.ts';
 /** Small and pure, and the same wherever a stream of events is read. */
-const forPages = new Set(['src/base/exact-number.ts', 'src/base/parse-json.ts', 'src/base/sse.ts']);
+const forPages = new Set(['src/base/parse-json.ts', 'src/base/sse.ts']);
 
 const forTypes = new Set<string>(['operation', 'operations', 'dispatch']);
 

@@ -1,5 +1,4 @@
-import { ExactNumber, isExactText, isNumberText } from '../../src/base/exact-number.ts';
-import { parseJson } from '../../src/base/parse-json.ts';
+import { ExactNumber, isExactText, isNumberText, parseJson } from '../../src/base/parse-json.ts';
 
 /** A form for what a JSON Schema describes. */
 export interface Field {

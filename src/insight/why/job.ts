@@ -1,7 +1,6 @@
 import { quoteShell } from '../../base/text.ts';
-import { formatByteSize } from '../../base/byte-size.ts';
+import { formatByteSize, formatDuration } from '../../base/quantity.ts';
 import { fromTimestamp } from '../../base/clock.ts';
-import { formatDuration } from '../../base/quantity.ts';
 import type { Attempt } from '../../job/attempt.ts';
 import type { Job } from '../../job/job.ts';
 import type { BreakerRow } from '../../schedule/types.ts';

@@ -1,4 +1,4 @@
-import { ExactNumber } from '../../base/exact-number.ts';
+import { ExactNumber } from '../../base/parse-json.ts';
 import { isObject } from '../../base/json.ts';
 
 /** A part of an answer that is not shown, or not all of it. */

@@ -1,7 +1,7 @@
-import { compareNumbers, ExactNumber } from '../../base/exact-number.ts';
+import { compareNumbers, ExactNumber } from '../../base/parse-json.ts';
 import { canonical, isObject, type Json, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
-import { withinTime } from '../../base/time-box.ts';
+import { withinTime } from '../../base/timer.ts';
 import { checkExpression, evaluateExpression } from './expression.ts';
 import { PipelineFault } from '../run/run.ts';
 import {

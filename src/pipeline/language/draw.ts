@@ -14,8 +14,7 @@ import {
 import { pathText, type Template } from './template.ts';
 import { nodeAt } from '../run/walk.ts';
 import { isObject } from '../../base/json.ts';
-import { isSecretName } from '../../base/secret-names.ts';
-import { maskSecrets, maskText, REDACTED } from '../../base/secrets.ts';
+import { isSecretName, maskSecrets, maskText, REDACTED } from '../../base/secrets.ts';
 import type { Condition } from './condition.ts';
 
 /** A step as it is drawn: what it does, what is special about it, and what is inside. */

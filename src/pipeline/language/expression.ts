@@ -1,10 +1,10 @@
 import { Environment, type ParseResult } from '@marcbachmann/cel-js';
 import { messageOf } from '../../base/errors.ts';
 import { limits } from '../../base/limits.ts';
-import { withinTime } from '../../base/time-box.ts';
+import { withinTime } from '../../base/timer.ts';
 import { PipelineFault } from '../run/run.ts';
 import { roots, type Root, type Scope } from './template.ts';
-import { compareNumbers, ExactNumber, toBigInt } from '../../base/exact-number.ts';
+import { compareNumbers, ExactNumber, toBigInt } from '../../base/parse-json.ts';
 import { replaceExact } from '../../base/json.ts';
 
 /** Whether an expression of the Common Expression Language holds. */

@@ -1,10 +1,9 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { makeAlarm } from '../../base/timer.ts';
-import { makeComplaint } from '../../base/complaint.ts';
+import { makeComplaint, type Log } from '../../base/log.ts';
 import { DuctileError, messageOf } from '../../base/errors.ts';
 import { makeToken } from '../../base/ids.ts';
 import { limits } from '../../base/limits.ts';
-import type { Log } from '../../base/log.ts';
 import { makeLoop, type Loop } from '../../base/service.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { RunNews } from './types.ts';

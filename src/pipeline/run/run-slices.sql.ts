@@ -1,4 +1,4 @@
-import { makeBreath } from '../../base/breath.ts';
+import { makeBreath } from '../../base/timer.ts';
 import { limits } from '../../base/limits.ts';
 import type { Dialect, Session, Value } from '../../ledger/dialect.ts';
 import { text, textOrNull } from '../../ledger/row.ts';

@@ -1,7 +1,7 @@
 import { DuctileError, messageOf } from '../../base/errors.ts';
 import { makeGatherer } from '../../base/batch.ts';
 import { makeId } from '../../base/ids.ts';
-import { toKeptText } from '../../base/kept-text.ts';
+import { toKeptText } from '../../base/json.ts';
 import type { ContextDraft, Enqueued } from '../../job/types.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { RunDraft, RunNews, RunStart } from './types.ts';
