@@ -1,4 +1,4 @@
-import { referTo } from '../base/credential-ref.ts';
+import { formatCredentialRef } from '../base/credential-ref.ts';
 import { formatDuration } from '../base/quantity.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
@@ -113,7 +113,7 @@ async function checkForWebhooks(
     const settings = parseJson(row.settings) as JsonObject;
     if (settings['enabled'] === false) continue;
     try {
-      await checkSecret({ id, settings }, { secret: referTo(name) }, { credential });
+      await checkSecret({ id, settings }, { secret: formatCredentialRef(name) }, { credential });
     } catch (thrown) {
       const message = `the webhook ${id} is verified with it: ${messageOf(thrown)}`;
       const hint = `Give the webhook another secret first: \`ductile webhook rotate ${id}\`.`;

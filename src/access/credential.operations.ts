@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { duration, text } from '../base/fields.ts';
+import { duration, nonBlankText } from '../base/fields.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { readUsers, type CredentialUsers } from './credential-users.service.ts';
@@ -15,7 +15,7 @@ import {
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 
 const directiveId = z.string().describe('the record of this change');
-const name = text().describe('what it is called: `credential:<name>` in a configuration');
+const name = nonBlankText().describe('what it is called: `credential:<name>` in a configuration');
 const keyErrors = ['CREDENTIAL_KEY_INVALID', 'CREDENTIAL_KEY_MISSING'] as const;
 const time = z.string().describe('UTC, ISO 8601 with milliseconds');
 
@@ -46,7 +46,7 @@ export const setCredential = defineOperation({
   input: z.strictObject({
     name,
     value: z.string().describe('the secret itself; it is shown nowhere'),
-    provider: text().optional().describe('whose it is, such as github'),
+    provider: nonBlankText().optional().describe('whose it is, such as github'),
     expires: duration({ minMs: 1000, maxMs: limits.tokenLifeMsMax })
       .optional()
       .describe('how long it is good (for ever unless told)'),

@@ -1,4 +1,4 @@
-import type { Sealed } from '../base/seal.ts';
+import type { SealedText } from '../base/seal.ts';
 import type {
   CredentialDraft,
   CredentialRow,
@@ -98,7 +98,7 @@ const noteUse = defineRows({
 /** What was masked is kept beside the signal, in its commit; told again it is there already. */
 export function insertSealedPayloads(
   tx: Transaction,
-  payloads: readonly { readonly id: string; readonly sealed?: Sealed | undefined }[],
+  payloads: readonly { readonly id: string; readonly sealed?: SealedText | undefined }[],
 ): void {
   const rows = payloads.flatMap(({ id, sealed }) =>
     sealed === undefined ? [] : [{ signal_id: id, key_id: sealed.keyId, sealed: sealed.text }],
@@ -226,7 +226,7 @@ function select({ dialect }: Session): string {
     from ${dialect.table('credentials')} c`;
 }
 
-function toSealed(row: Row): Sealed {
+function toSealed(row: Row): SealedText {
   return { keyId: text(row, 'key_id'), text: text(row, 'sealed') };
 }
 

@@ -1,4 +1,4 @@
-import { fillCredentials, findCredentials, shownFor } from '../base/credential-ref.ts';
+import { fillCredentials, findCredentials, formatCredentialMask } from '../base/credential-ref.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
@@ -59,7 +59,10 @@ export function makeCredentials({ ledger, vault, log }: CredentialsOptions): Cre
       if (names.length === 0) return { config, secrets: [] };
       const values = new Map<string, string>();
       for (const name of names) values.set(name, await valueOf(name));
-      const secrets = [...values].map(([name, value]) => ({ value, shown: shownFor(name) }));
+      const secrets = [...values].map(([name, value]) => ({
+        value,
+        shown: formatCredentialMask(name),
+      }));
       return { config: fillCredentials(config, (name) => values.get(name) ?? ''), secrets };
     },
     async start() {

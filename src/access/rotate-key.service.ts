@@ -2,7 +2,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { probe } from '../base/probe.ts';
-import { isUnbound } from '../base/seal.ts';
+import { isSealedUnbound } from '../base/seal.ts';
 import { rotateKeyType } from './credential-directives.ts';
 import type { Reseal, SealCount, SealedThing } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -71,7 +71,7 @@ async function resealAll(
       if (things.length === 0) break;
       after = things.at(-1);
       const changes = things.flatMap((thing): Reseal[] => {
-        if (old.keyId === keyId && !isUnbound(thing.sealed)) return [];
+        if (old.keyId === keyId && !isSealedUnbound(thing.sealed)) return [];
         try {
           return [resealOne(thing, vault)];
         } catch (error) {

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { duration, text } from '../base/fields.ts';
+import { duration, nonBlankText } from '../base/fields.ts';
 import { roleOf, roles, type Role } from './roles.ts';
 import { roleOfNew } from './token-directives.ts';
 import type { Context } from '../operation/context.ts';
@@ -18,7 +18,7 @@ const fresh = {
   directive_id: z.string().describe('the record of this change'),
 };
 
-const which = text().describe('the name or the id of a token');
+const which = nonBlankText().describe('the name or the id of a token');
 
 export const createToken = defineOperation({
   name: 'token.create',
@@ -26,9 +26,9 @@ export const createToken = defineOperation({
   effect: 'write',
   scope: 'tokens:rw',
   input: z.strictObject({
-    name: text().describe('what it is called, in lists and as the actor of what it does'),
+    name: nonBlankText().describe('what it is called, in lists and as the actor of what it does'),
     role: z.enum(roles).optional().describe('owner, admin, member, or service: its scopes alone'),
-    scopes: z.array(text()).default([]).describe('what it may do besides, such as jobs:ro'),
+    scopes: z.array(nonBlankText()).default([]).describe('what it may do besides, such as jobs:ro'),
     expires: duration({ minMs: 1000, maxMs: limits.tokenLifeMsMax })
       .optional()
       .describe('how long it is good (for ever unless told)'),

@@ -1,5 +1,5 @@
 import type { Timestamp } from '../base/clock.ts';
-import type { Sealed } from '../base/seal.ts';
+import type { SealedText } from '../base/seal.ts';
 
 /** Secrets at rest: the ledger sees ciphertext alone. */
 export interface CredentialVerbs {
@@ -33,7 +33,7 @@ export interface CredentialRow {
 }
 
 export interface SealedCredential extends CredentialRow {
-  readonly sealed: Sealed;
+  readonly sealed: SealedText;
 }
 
 /** The one of that name, new or in the place of the one before. */
@@ -41,27 +41,27 @@ export interface CredentialDraft {
   readonly id: string;
   readonly name: string;
   readonly provider: string | null;
-  readonly sealed: Sealed;
+  readonly sealed: SealedText;
   /** From now, by the database's clock. */
   readonly expiresInMs: number | undefined;
 }
 
 export interface SealedPayload {
   readonly signalId: string;
-  readonly sealed: Sealed;
+  readonly sealed: SealedText;
 }
 
 export interface SealedThing {
   readonly kind: 'credential' | 'payload' | 'webhook';
   /** A credential's name, a payload's signal, a webhook's id. */
   readonly id: string;
-  readonly sealed: Sealed;
+  readonly sealed: SealedText;
 }
 
 type Place = Pick<SealedThing, 'kind' | 'id'>;
 
 export interface Reseal extends SealedThing {
-  readonly after: Sealed;
+  readonly after: SealedText;
 }
 
 export interface SealCount {

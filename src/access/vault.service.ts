@@ -1,5 +1,11 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
-import { fingerprint, seal, unseal, type MasterKey, type Sealed } from '../base/seal.ts';
+import {
+  fingerprintSecret,
+  sealText,
+  unsealText,
+  type MasterKey,
+  type SealedText,
+} from '../base/seal.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { KeyRing } from './key-ring.service.ts';
 
@@ -7,9 +13,9 @@ import type { KeyRing } from './key-ring.service.ts';
 export interface Vault {
   /** The key that seals from now on; made on first use. */
   readonly keyId: string;
-  seal(clear: string, purpose: string): Sealed;
+  seal(clear: string, purpose: string): SealedText;
   /** Throws CREDENTIAL_KEY_MISSING when it was sealed with a key that is not here. */
-  open(sealed: Sealed, purpose: string): string;
+  open(sealed: SealedText, purpose: string): string;
   /** Equal for equal values; it tells nothing of the value to who has not the key. */
   fingerprint(value: string, purpose: string): string;
   /** Whether this is the fingerprint of a value, whichever key was the newest when it was made. */
@@ -75,21 +81,21 @@ export function makeVault(ring: KeyRing, ledger: string = ROOT_LEDGER): Vault {
     get keyId() {
       return ring.newest().id;
     },
-    seal: (clear, row) => seal(clear, { ledger, row }, ring.newest()),
+    seal: (clear, row) => sealText(clear, { ledger, row }, ring.newest()),
     open(sealed, purpose) {
       const key = mustFind(ring, sealed.keyId);
       try {
-        return unseal(sealed, { ledger, row: purpose }, key);
+        return unsealText(sealed, { ledger, row: purpose }, key);
       } catch (error) {
         const message = `what was sealed for ${purpose} does not open: ${messageOf(error)}`;
         const hint = 'It was changed, or belongs to something else: set it anew.';
         throw new DuctileError('CREDENTIAL_KEY_INVALID', message, { hint, cause: error });
       }
     },
-    fingerprint: (value, purpose) => fingerprint(value, purpose, ring.newest()),
+    fingerprint: (value, purpose) => fingerprintSecret(value, purpose, ring.newest()),
     hasFingerprint(value, purpose, print) {
       const key = ring.find(print.slice(0, print.indexOf(':')));
-      return key !== undefined && fingerprint(value, purpose, key) === print;
+      return key !== undefined && fingerprintSecret(value, purpose, key) === print;
     },
     renew: (reason) => ring.renew(reason)?.id,
     refuseFirst: () => ring.refuseFirst(),

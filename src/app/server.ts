@@ -1,6 +1,6 @@
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { autoFormat, makeLogger, type Log } from '../base/log.ts';
+import { chooseLogFormat, makeLogger, type Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { isLostConnection } from '../ledger/postgres/lost-connection.ts';
@@ -67,7 +67,7 @@ export async function runServer(given: string | undefined): Promise<number> {
 
 function makeServiceLog(inForce: () => Config): Log {
   const { logFormat } = inForce().service;
-  const format = logFormat === 'auto' ? autoFormat(process.stdout) : logFormat;
+  const format = logFormat === 'auto' ? chooseLogFormat(process.stdout) : logFormat;
   return makeLogger({ level: () => inForce().service.logLevel, format });
 }
 

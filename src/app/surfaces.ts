@@ -1,4 +1,4 @@
-import { toLoopback } from '../cli/ui.ts';
+import { toLoopbackUrl } from '../cli/ui.ts';
 import { listenApi, listenControl, listenHooks } from '../http/control.ts';
 import type { Listener } from '../http/listen.ts';
 import { socketOwner } from '../http/socket.ts';
@@ -52,8 +52,8 @@ export async function openSurfaces({ config, engine, log }: Instance): Promise<S
     await closeAll();
     throw error;
   }
-  engine.reach.api = api && toLoopback(api);
-  engine.reach.hooks = webhooks && toLoopback(webhooks);
+  engine.reach.api = api && toLoopbackUrl(api);
+  engine.reach.hooks = webhooks && toLoopbackUrl(webhooks);
   return {
     control: control.address,
     api,

@@ -15,7 +15,7 @@ function isOfOne(error: unknown): boolean {
  * What comes in one turn of the event loop is one batch and one commit. `write` answers for each item,
  * in their order.
  */
-export function makeGatherer<Item, Answer>(
+export function makeBatcher<Item, Answer>(
   write: (items: readonly Item[]) => Promise<readonly Answer[]>,
 ): (item: Item) => Promise<Answer> {
   let waiting: Waiting<Item, Answer>[] = [];

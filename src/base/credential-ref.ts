@@ -6,17 +6,17 @@ export const credentialName = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 const PREFIX = 'credential:';
 
 /** The credential that a text of a plugin's configuration stands for; undefined for plain text. */
-export function credentialIn(text: string): string | undefined {
+export function parseCredentialRef(text: string): string | undefined {
   return text.startsWith(PREFIX) ? text.slice(PREFIX.length) : undefined;
 }
 
 /** The text that stands for it. */
-export function referTo(name: string): string {
+export function formatCredentialRef(name: string): string {
   return `${PREFIX}${name}`;
 }
 
 /** What stands in the place of its value wherever something is kept or shown. */
-export function shownFor(name: string): string {
+export function formatCredentialMask(name: string): string {
   return `[${PREFIX}${name}]`;
 }
 
@@ -32,7 +32,7 @@ export function findCredentials(
   path: readonly (string | number)[] = [],
 ): CredentialUse[] {
   if (typeof value === 'string') {
-    const name = credentialIn(value);
+    const name = parseCredentialRef(value);
     return name === undefined ? [] : [{ name, path }];
   }
   if (Array.isArray(value)) {
@@ -46,7 +46,7 @@ export function findCredentials(
 export function fillCredentials<T extends Json>(value: T, valueOf: (name: string) => string): T;
 export function fillCredentials(value: Json, valueOf: (name: string) => string): Json {
   if (typeof value === 'string') {
-    const name = credentialIn(value);
+    const name = parseCredentialRef(value);
     return name === undefined ? value : valueOf(name);
   }
   if (Array.isArray(value)) return value.map((inner) => fillCredentials(inner, valueOf));

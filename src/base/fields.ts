@@ -15,7 +15,7 @@ import { limits } from './limits.ts';
  * A map with exactly these keys. A key without a value (`service:` and nothing after it) counts as
  * absent, because that is what people mean when they comment out the lines below it.
  */
-export function section<Shape extends z.ZodRawShape>(shape: Shape) {
+export function strictSection<Shape extends z.ZodRawShape>(shape: Shape) {
   return z.preprocess((value) => dropEmpty(value, shape), z.strictObject(shape));
 }
 
@@ -34,13 +34,13 @@ export function flag() {
 }
 
 /** Text that is not blank. */
-export function text() {
+export function nonBlankText() {
   return z.string().regex(/\S/, 'must not be blank');
 }
 
 /** What jobs have in common of which one at a time may run. */
 export function dependencyKey() {
-  return text()
+  return nonBlankText()
     .max(limits.dependencyKeyCharsMax)
     .regex(/^\P{Cc}*$/u, 'must not have control characters');
 }

@@ -23,7 +23,7 @@ export function writeFileAtomic(path: string, content: string | Uint8Array): voi
     const file = openSync(temporary, 'wx', PRIVATE_FILE);
     try {
       writeFileSync(file, content);
-      handOver(file, path);
+      matchOwner(file, path);
       fsyncSync(file);
     } finally {
       closeSync(file);
@@ -60,7 +60,7 @@ function isDirectory(path: string): boolean {
  * What root writes belongs to whom the file or its directory belonged to before: the service, which
  * is not root, has to read it.
  */
-export function handOver(file: number, path: string): void {
+export function matchOwner(file: number, path: string): void {
   if (process.getuid?.() !== 0) return;
   const { uid, gid } = statSync(path, { throwIfNoEntry: false }) ?? statSync(dirname(path));
   fchownSync(file, uid, gid);

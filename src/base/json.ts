@@ -23,7 +23,7 @@ export function isObject(value: unknown): value is JsonObject {
 }
 
 /** Stored text as the value it stands for; what a plugin printed may be no JSON at all. */
-export function parseStored(text: string | null): Json {
+export function parseStoredJson(text: string | null): Json {
   if (text === null) return null;
   try {
     return parseJson(text) as Json;
@@ -36,7 +36,7 @@ export function parseStored(text: string | null): Json {
  * Why a value cannot be kept in a ledger, or undefined when it can. Both databases must agree on
  * what they accept, so what one of them cannot store (U+0000) is refused for both.
  */
-export function findUnsafe(value: unknown, depthMax: number): string | undefined {
+export function describeUnsafeJson(value: unknown, depthMax: number): string | undefined {
   const fault = visit(value, depthMax);
   return fault === undefined ? undefined : `$${fault.path} ${fault.reason}`;
 }
@@ -103,7 +103,7 @@ function replaceIn(value: unknown, replace: (number: ExactNumber) => unknown): u
 }
 
 /** JSON in which the order of keys says nothing. */
-export function canonical(value: unknown): string {
+export function toCanonicalJson(value: unknown): string {
   return JSON.stringify(sortKeys(value));
 }
 
@@ -116,12 +116,12 @@ function sortKeys(value: unknown): unknown {
 }
 
 /** What somebody gave, as the ledger keeps it; refuses what cannot be kept. */
-export function toKeptText(
+export function toStoredJson(
   value: unknown,
   field: string,
   bytesMax: number = limits.payloadBytesMax,
 ): string {
-  const unsafe = findUnsafe(value, limits.jsonDepthMax);
+  const unsafe = describeUnsafeJson(value, limits.jsonDepthMax);
   if (unsafe !== undefined) {
     throw new DuctileError('INPUT_INVALID', `${field}: ${unsafe}`, { place: field });
   }

@@ -3,7 +3,7 @@ import pino from 'pino';
 import { toTimestamp } from './clock.ts';
 import { DuctileError, messageOf } from './errors.ts';
 import { LogRing, logLevels, type LogLevel } from './log-ring.ts';
-import { showEscapedBreaks, visible } from './text.ts';
+import { showEscapedBreaks, toVisibleText } from './text.ts';
 import { write, writeSync } from 'node:fs';
 import { limits } from './limits.ts';
 
@@ -33,7 +33,7 @@ export interface LogOptions {
   readonly destination?: LineWriter;
 }
 
-export function makeLogger({ level, format, destination = standardOutput() }: LogOptions): Log {
+export function makeLogger({ level, format, destination = openStandardOutput() }: LogOptions): Log {
   const write = format === 'json' ? jsonWriter(destination) : textWriter(destination);
   const lowest = (): number => logLevels.indexOf(typeof level === 'function' ? level() : level);
   const whole = new LogRing();
@@ -62,7 +62,7 @@ export function makeLogger({ level, format, destination = standardOutput() }: Lo
 }
 
 /** Text for a person at a terminal, JSON for everything that collects logs. */
-export function autoFormat(stream: { readonly isTTY?: boolean }): LogFormat {
+export function chooseLogFormat(stream: { readonly isTTY?: boolean }): LogFormat {
   return stream.isTTY === true ? 'text' : 'json';
 }
 
@@ -78,7 +78,7 @@ function jsonWriter(destination: LineWriter): Write {
       formatters: { level: (label) => ({ level: label }) },
     },
     // JSON leaves some characters as they are that a terminal obeys; their escapes mean the same.
-    { write: (line) => destination.write(`${visible(line.trimEnd())}\n`) },
+    { write: (line) => destination.write(`${toVisibleText(line.trimEnd())}\n`) },
   );
   return (level, component, message, fields) => root[level]({ component, ...fields }, message);
 }
@@ -91,10 +91,12 @@ function textWriter(destination: LineWriter): Write {
   return (level, component, message, fields) => {
     const word = styleText(styles[level], level.toUpperCase().padEnd(WORD_WIDTH));
     const rest = Object.entries(fields).map(
-      ([key, value]) => ` ${styleText('gray', `${visible(key)}=`)}${showValue(value)}`,
+      ([key, value]) => ` ${styleText('gray', `${toVisibleText(key)}=`)}${showValue(value)}`,
     );
-    const name = styleText('cyan', visible(component));
-    destination.write(`${clockTime()} ${word} ${name}  ${visible(message)}${rest.join('')}\n`);
+    const name = styleText('cyan', toVisibleText(component));
+    destination.write(
+      `${clockTime()} ${word} ${name}  ${toVisibleText(message)}${rest.join('')}\n`,
+    );
   };
 }
 
@@ -106,8 +108,10 @@ function clockTime(): string {
 
 function showValue(value: unknown): string {
   if (typeof value !== 'string')
-    return showEscapedBreaks(visible(inspect(value, { breakLength: Infinity })));
-  return /^[\w.:/@+-]+$/.test(value) ? value : showEscapedBreaks(visible(JSON.stringify(value)));
+    return showEscapedBreaks(toVisibleText(inspect(value, { breakLength: Infinity })));
+  return /^[\w.:/@+-]+$/.test(value)
+    ? value
+    : showEscapedBreaks(toVisibleText(JSON.stringify(value)));
 }
 
 const taken = new Set(['timestamp', 'level', 'component', 'message']);
@@ -136,7 +140,7 @@ const STANDARD_OUTPUT = 1;
  * what cannot be written waits, and what does not fit any more is dropped. At the exit the rest is
  * written once, and not again and again where it is refused, as pino's own destination does for ever.
  */
-export function standardOutput(): LineWriter {
+export function openStandardOutput(): LineWriter {
   let lines: string[] = [];
   let chars = 0;
   let chunk: Buffer = Buffer.alloc(0);
@@ -195,25 +199,25 @@ function flush(bytes: Buffer): void {
   }
 }
 
-export interface Complaint {
+export interface FailureLog {
   /** It went wrong, perhaps once more. */
-  about(error: unknown, fields?: LogFields): void;
+  report(error: unknown, fields?: LogFields): void;
   /** It went well: the next failure is news again. */
-  over(): void;
+  reset(): void;
 }
 
 /**
  * For what is tried again and again. The same failure is told when it begins, and then once in a while
  * with how often it was seen: an outage of hours must not push out of the log what led to it.
  */
-export function makeComplaint(tell: (fields: LogFields) => void): Complaint {
+export function makeFailureLog(tell: (fields: LogFields) => void): FailureLog {
   let told: { readonly error: string; readonly atMs: number } | undefined;
   let unsaid = 0;
   return {
-    about(thrown, fields = {}) {
+    report(thrown, fields = {}) {
       const error = messageOf(thrown);
       const isSame = told?.error === error;
-      if (isSame && performance.now() - (told?.atMs ?? 0) < limits.complaintMs) {
+      if (isSame && performance.now() - (told?.atMs ?? 0) < limits.failureLogMs) {
         unsaid += 1;
         return;
       }
@@ -221,7 +225,7 @@ export function makeComplaint(tell: (fields: LogFields) => void): Complaint {
       told = { error, atMs: performance.now() };
       unsaid = 0;
     },
-    over() {
+    reset() {
       told = undefined;
       unsaid = 0;
     },

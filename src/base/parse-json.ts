@@ -116,7 +116,7 @@ function isLongNumber(text: string, from: number, end: number): boolean {
   const stop = endOfNumber(text, end);
   // In a string, other characters are usually around it.
   if (!isAround(text.charCodeAt(start - 1)) || !isAround(text.charCodeAt(stop))) return false;
-  return !isShort(text.slice(start, stop));
+  return !isShortNumber(text.slice(start, stop));
 }
 
 /** Blanks, comma, colon, brackets, and the ends of the text, which are NaN. */
@@ -190,7 +190,7 @@ export function isNumberText(text: string): boolean {
 }
 
 /** Whether a number is exact as a double because it has 15 digits at most and no exponent. */
-export function isShort(text: string): boolean {
+export function isShortNumber(text: string): boolean {
   return text.length <= DIGITS_EXACT && !text.includes('e') && !text.includes('E');
 }
 
@@ -198,7 +198,7 @@ const DIGITS_EXACT = 15;
 
 /** Whether the double that JSON.parse makes of a number in JSON is written as the same number again. */
 export function isExactText(text: string): boolean {
-  if (isShort(text)) return true;
+  if (isShortNumber(text)) return true;
   const value = Number(text);
   const written = String(value);
   if (written === text) return true;

@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 
 /** AES-256-GCM under a key of its own, which is sealed with the key named here. */
-export interface Sealed {
+export interface SealedText {
   readonly keyId: string;
   /** Scheme, wrapped key, nonce, tag and ciphertext as one text. */
   readonly text: string;
@@ -40,7 +40,7 @@ export interface SealPurpose {
 }
 
 /** The purpose is bound in: what was sealed for one row of one ledger does not open for another. */
-export function seal(clear: string, purpose: SealPurpose, key: MasterKey): Sealed {
+export function sealText(clear: string, purpose: SealPurpose, key: MasterKey): SealedText {
   const own = randomBytes(KEY_BYTES);
   const about = describePurpose(purpose);
   const wrapped = encrypt(own, key.wrapping, `key ${about}`);
@@ -49,7 +49,7 @@ export function seal(clear: string, purpose: SealPurpose, key: MasterKey): Seale
 }
 
 /** Throws when it was changed, or sealed for another purpose or with another key. */
-export function unseal({ text }: Sealed, purpose: SealPurpose, key: MasterKey): string {
+export function unsealText({ text }: SealedText, purpose: SealPurpose, key: MasterKey): string {
   const [scheme, wrapped = '', sealed = ''] = text.split('.');
   if (scheme !== SCHEME && scheme !== UNBOUND) {
     throw new Error('it is sealed in a way that is not known');
@@ -60,7 +60,7 @@ export function unseal({ text }: Sealed, purpose: SealPurpose, key: MasterKey): 
 }
 
 /** Whether it was sealed before ledgers were bound in, so that it opens in any ledger with the key. */
-export function isUnbound({ text }: Sealed): boolean {
+export function isSealedUnbound({ text }: SealedText): boolean {
   return text.startsWith(`${UNBOUND}.`);
 }
 
@@ -70,7 +70,7 @@ function describePurpose({ ledger, row }: SealPurpose): string {
 }
 
 /** Equal for equal values, and without the key nobody can find the value by trying. */
-export function fingerprint(value: string, purpose: string, key: MasterKey): string {
+export function fingerprintSecret(value: string, purpose: string, key: MasterKey): string {
   const mac = createHmac('sha256', key.printing).update(`${purpose}\n`).update(value);
   return `${key.id}:${mac.digest('base64url').slice(0, FINGERPRINT_CHARS)}`;
 }

@@ -130,7 +130,7 @@ function maskQuoted(text: string): string {
     const start = quotedKey.lastIndex;
     const end = findQuoteEnd(text, start, escape.length);
     quotedKey.lastIndex = end;
-    if (isNothing(name, text.slice(start, end))) continue;
+    if (isEmptySecret(name, text.slice(start, end))) continue;
     masked += `${text.slice(from, start)}${REDACTED}`;
     from = end;
   }
@@ -151,7 +151,7 @@ function findQuoteEnd(text: string, start: number, escapes: number): number {
 }
 
 /** Whether a key that could hold a secret holds none: `pwd` is a directory as often as a password. */
-export function isNothing(name: string, value: string): boolean {
+export function isEmptySecret(name: string, value: string): boolean {
   if (value === '' || value === REDACTED) return true;
   return name.toLowerCase() === 'pwd' && /^(?:[~/.]|[A-Za-z]:\\)/.test(value);
 }

@@ -1,12 +1,12 @@
 /** One event of a stream, as it was sent. */
-export interface Frame {
+export interface SseEvent {
   readonly id: string | undefined;
   readonly event: string;
   readonly data: string;
 }
 
 /** Takes a stream of server-sent events in pieces, and gives what is complete. */
-export function makeFrameReader(): (piece: string) => Frame[] {
+export function makeSseReader(): (piece: string) => SseEvent[] {
   let rest = '';
   return (piece) => {
     const parts = (rest + piece).split(/\r?\n\r?\n/);
@@ -15,7 +15,7 @@ export function makeFrameReader(): (piece: string) => Frame[] {
   };
 }
 
-function readFrame(text: string): Frame[] {
+function readFrame(text: string): SseEvent[] {
   const fields = text.split(/\r?\n/).map((line) => {
     const at = line.indexOf(':');
     return [line.slice(0, Math.max(at, 0)), line.slice(at + 1).replace(/^ /, '')] as const;

@@ -1,5 +1,5 @@
-import { isShort, endOfNumber, endOfString, isDigit, parseExactly } from './parse-json.ts';
-import { findUnsafe, isObject } from './json.ts';
+import { isShortNumber, endOfNumber, endOfString, isDigit, parseExactly } from './parse-json.ts';
+import { describeUnsafeJson, isObject } from './json.ts';
 import { limits } from './limits.ts';
 
 export type ParsedJson =
@@ -20,7 +20,7 @@ export function parseStrictJson(text: string): ParsedJson {
   } catch {
     return { ok: false, fault: 'is not JSON' };
   }
-  const unsafe = findUnsafe(value, limits.jsonDepthMax);
+  const unsafe = describeUnsafeJson(value, limits.jsonDepthMax);
   if (unsafe !== undefined) return { ok: false, fault: unsafe };
   // Each colon outside of a string belongs to one key; equal keys leave fewer in the value.
   if (countKeys(value) < scanned.keys) return { ok: false, fault: 'has a key twice in one object' };
@@ -28,7 +28,7 @@ export function parseStrictJson(text: string): ParsedJson {
 }
 
 /** Whether a text has more levels than that, if it is JSON. */
-export function isDeeper(text: string, levels: number): boolean {
+export function isDeeperThan(text: string, levels: number): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
@@ -75,7 +75,7 @@ function scan(text: string): Scan {
         const place = placeOf(text, at).slice(0, PLACE_CHARS_MAX);
         return refuse(`has a number at ${place} with too many characters`);
       }
-      mayBeInexact ||= !isShort(text.slice(at, end));
+      mayBeInexact ||= !isShortNumber(text.slice(at, end));
       at = end - 1;
     } else depth += levelOf(code);
     if (depth > limits.jsonDepthMax) return refuse('is nested too deeply');

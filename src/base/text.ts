@@ -18,7 +18,7 @@ const LINE_BREAK = ' ↵ ';
  * line, turn the direction of writing or not be seen at all. What plugins say is shown only through
  * this; in JSON it is still the same JSON.
  */
-export function visible(text: string): string {
+export function toVisibleText(text: string): string {
   const line = text.replaceAll(lineBreaks, LINE_BREAK);
   return line.replaceAll(unseen, (char) => short[char] ?? escapeUnicode(char));
 }

@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { createContext, Script } from 'node:vm';
 
 /** A timer that goes off at the earliest of the times that it is set to. */
-export interface Alarm {
+export interface EarliestTimer {
   in(ms: number): void;
   /** It does not go off any more, whatever it is set to; resolves when what it began is over. */
   stop(): Promise<void>;
@@ -13,7 +13,7 @@ export interface Alarm {
  * What it begins is done one at a time: an alarm that goes off meanwhile counts when that is over.
  * Else those that come faster than they are done would pile up, and wait for each other.
  */
-export function makeAlarm(ring: () => Promise<void> | void): Alarm {
+export function makeEarliestTimer(ring: () => Promise<void> | void): EarliestTimer {
   let timer: NodeJS.Timeout | undefined;
   let dueAt = Infinity;
   let isStopped = false;
@@ -51,9 +51,9 @@ export function makeAlarm(ring: () => Promise<void> | void): Alarm {
 }
 
 /** Asked for between small pieces of long work: something to wait for when others are to have a turn. */
-export type Breath = () => Promise<void> | undefined;
+export type Yield = () => Promise<void> | undefined;
 
-export function makeBreath(): Breath {
+export function makeYield(): Yield {
   let since = performance.now();
   return () => {
     if (performance.now() - since < limits.sliceMs) return undefined;
@@ -65,7 +65,7 @@ const slot: { work: () => unknown } = { work: () => undefined };
 let runner: ((options: { timeout: number }) => unknown) | undefined;
 
 /** Runs it to its end or stops it, even inside a regular expression; then it throws. */
-export function withinTime<T>(ms: number, work: () => T): T {
+export function runWithinMs<T>(ms: number, work: () => T): T {
   if (runner === undefined) {
     const context = createContext(slot);
     const script = new Script('work()');

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { catalogue, DuctileError, messageOf } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
-import { visible } from '../base/text.ts';
+import { toVisibleText } from '../base/text.ts';
 import { serverNeeded } from './ask.ts';
 import type { CliIo } from './host.ts';
 import { readSource } from './input.ts';
@@ -93,9 +93,9 @@ async function readBody(io: CliIo, body: string | undefined): Promise<string | u
 }
 
 function printHead(io: CliIo, { statusCode = 0, statusMessage = '', headers }: IncomingMessage) {
-  io.stdout.write(visible(`${statusCode} ${statusMessage}`.trim()) + '\n');
+  io.stdout.write(toVisibleText(`${statusCode} ${statusMessage}`.trim()) + '\n');
   for (const [name, value] of Object.entries(headers)) {
-    io.stdout.write(`${visible(`${name}: ${String(value)}`)}\n`);
+    io.stdout.write(`${toVisibleText(`${name}: ${String(value)}`)}\n`);
   }
   io.stdout.write('\n');
 }
@@ -106,7 +106,7 @@ async function printStream(io: CliIo, response: IncomingMessage): Promise<number
   response.setEncoding('utf8');
   try {
     for await (const chunk of response as AsyncIterable<string>) {
-      io.stdout.write(chunk.split('\n').map(visible).join('\n'));
+      io.stdout.write(chunk.split('\n').map(toVisibleText).join('\n'));
     }
   } catch {
     // Ended by somebody; what came before was printed.
@@ -119,7 +119,7 @@ async function printBody(io: CliIo, target: Target, response: IncomingMessage): 
   const body = await readText(target, response);
   const value = toValue(body);
   const shown = typeof value === 'object' ? JSON.stringify(value, undefined, 2) : body.trimEnd();
-  if (shown !== '') io.stdout.write(`${shown.split('\n').map(visible).join('\n')}\n`);
+  if (shown !== '') io.stdout.write(`${shown.split('\n').map(toVisibleText).join('\n')}\n`);
   if (statusCode < 400) return 0;
   const code = isObject(value) ? value['code'] : undefined;
   const known = Object.entries(catalogue).find(([name]) => name === code);

@@ -1,5 +1,5 @@
 import { formatDuration, parseDuration } from '../base/quantity.ts';
-import { visible } from '../base/text.ts';
+import { toVisibleText } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { ask, type Input } from './ask.ts';
 import type { CommandDefinition } from './commands.ts';
@@ -124,7 +124,7 @@ class ProgressReporter {
     const { io, argv } = this.#session;
     // The spinner, if there is one, is on this line.
     const clear = io.isErrTTY ? '\r\u001b[K' : '';
-    io.stderr.write(`${clear}${visible(repeatTargetInText(text, argv))}\n`);
+    io.stderr.write(`${clear}${toVisibleText(repeatTargetInText(text, argv))}\n`);
   }
 }
 

@@ -1,8 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { catalogue, DuctileError } from '../base/errors.ts';
-import type { ErrorCode } from '../base/errors.ts';
-import { isObject } from '../base/json.ts';
-import type { JsonObject } from '../base/json.ts';
+import { catalogue, DuctileError, type ErrorCode } from '../base/errors.ts';
+import { isObject, type JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Context } from '../operation/context.ts';
 import type { JsonOutput, Operation } from '../operation/define.ts';

@@ -1,6 +1,6 @@
 import type { Command, Option } from 'commander';
 import { limits } from '../base/limits.ts';
-import { visible } from '../base/text.ts';
+import { toVisibleText } from '../base/text.ts';
 import { ask } from './ask.ts';
 import { commands } from './commands.ts';
 import type { CommandDefinition } from './commands.ts';
@@ -30,7 +30,7 @@ export async function runComplete(
     const current = words.at(-1) ?? '';
     for (const { value, description = '' } of found) {
       if (value !== FILES && !value.startsWith(current)) continue;
-      const line = description === '' ? value : `${value}\t${visible(description)}`;
+      const line = description === '' ? value : `${value}\t${toVisibleText(description)}`;
       io.stdout.write(`${line}\n`);
     }
   } catch {

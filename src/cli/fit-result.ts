@@ -1,6 +1,6 @@
 /** Results for `--json` that fit: whole when they are small, cut and marked when they are not. */
 import { limits } from '../base/limits.ts';
-import { visible } from '../base/text.ts';
+import { toVisibleText } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { compactResult } from '../operation/result/compact-result.ts';
 import { groupCuts } from '../operation/result/describe-cuts.ts';
@@ -86,5 +86,5 @@ function describe(cuts: readonly Cut[], { value, wholeBytes, more, before = [] }
 
 /** As it is printed: signs that nobody sees are escaped. */
 export function countBytes(value: unknown): number {
-  return Buffer.byteLength(visible(JSON.stringify(value)));
+  return Buffer.byteLength(toVisibleText(JSON.stringify(value)));
 }

@@ -1,5 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
-import { visible } from '../base/text.ts';
+import { toVisibleText } from '../base/text.ts';
 import type { CliHost, CliIo } from './host.ts';
 import { Printer } from './print.ts';
 import type { Paper } from './print.ts';
@@ -99,7 +99,7 @@ function warnOfOtherConfig({ otherConfig }: FoundSocket, io: CliIo, { json }: Co
   const { asked, used } = otherConfig;
   const warning = `the service that answers uses the configuration ${used}, not ${asked}`;
   const text = json === true ? JSON.stringify({ warning, asked, used }) : `warning: ${warning}`;
-  io.stderr.write(`${visible(text)}\n`);
+  io.stderr.write(`${toVisibleText(text)}\n`);
 }
 
 function isLoopback(hostname: string): boolean {

@@ -1,6 +1,6 @@
 import { formatByteSize } from '../base/quantity.ts';
 import { limits } from '../base/limits.ts';
-import { visible } from '../base/text.ts';
+import { toVisibleText } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { countBytes, fitResult, plainFit, type FittedResult } from './fit-result.ts';
 import type { CliIo } from './host.ts';
@@ -20,10 +20,10 @@ export function printFitted(
   { value, wholeBytes }: FittedResult,
   isFull: boolean,
 ): void {
-  const lines = JSON.stringify(value, undefined, 2).split('\n').map(visible);
+  const lines = JSON.stringify(value, undefined, 2).split('\n').map(toVisibleText);
   const pretty = `${lines.join('\n')}\n`;
   const isSmall = isFull || Buffer.byteLength(pretty) <= limits.resultBytes;
-  stdout.write(isSmall ? pretty : `${visible(JSON.stringify(value))}\n`);
+  stdout.write(isSmall ? pretty : `${toVisibleText(JSON.stringify(value))}\n`);
   if (wholeBytes === undefined || !('cut' in value)) return;
   const [whole, shown] = [wholeBytes, countBytes(value)].map((bytes) => formatByteSize(bytes));
   stderr.write(

@@ -1,7 +1,7 @@
 import { styleText } from 'node:util';
 import type { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { showEscapedBreaks, visible } from '../base/text.ts';
+import { showEscapedBreaks, toVisibleText } from '../base/text.ts';
 import { describeProblem, type Problem } from '../config/problem.ts';
 import type { Table } from '../operation/define.ts';
 import { digest } from '../operation/result/digest.ts';
@@ -52,11 +52,12 @@ export class Printer {
 
   /** One document on one line, for whoever reads on. */
   jsonLine(value: unknown): void {
-    this.line(visible(JSON.stringify(value)));
+    this.line(toVisibleText(JSON.stringify(value)));
   }
 
   json(value: unknown): void {
-    for (const line of JSON.stringify(value, undefined, 2).split('\n')) this.line(visible(line));
+    for (const line of JSON.stringify(value, undefined, 2).split('\n'))
+      this.line(toVisibleText(line));
   }
 
   /** Labels and values, one pair on each line; pairs without a value are left out. */
@@ -74,7 +75,7 @@ export class Printer {
   block(title: string, text: unknown): void {
     if (typeof text !== 'string' || text.trim() === '') return;
     this.line(this.#paint('gray', title));
-    for (const line of text.trimEnd().split('\n')) this.line(`  ${visible(line)}`);
+    for (const line of text.trimEnd().split('\n')) this.line(`  ${toVisibleText(line)}`);
   }
 
   /** What says more about the line before it. */
@@ -168,7 +169,7 @@ export function printError(error: DuctileError, io: CliIo, asJson: boolean): voi
     const { error: sentence, code, ...rest } = error.toJSON();
     const told = { error: sentence, code, message: sentence, ...rest, exit_code: error.kind.exit };
     const { value } = digest(told, limits.resultBytes);
-    io.stderr.write(`${visible(JSON.stringify(value))}\n`);
+    io.stderr.write(`${toVisibleText(JSON.stringify(value))}\n`);
     return;
   }
   const lines = [
@@ -177,7 +178,7 @@ export function printError(error: DuctileError, io: CliIo, asJson: boolean): voi
     `to do: ${error.hint}`,
     `code:  ${error.code}`,
   ];
-  for (const line of lines) io.stderr.write(`${visible(line)}\n`);
+  for (const line of lines) io.stderr.write(`${toVisibleText(line)}\n`);
 }
 
 /** Several problems of one configuration are easier to read on a line each. */
@@ -198,6 +199,6 @@ export function showCell(value: unknown): string {
   if (isNothing(value)) return '-';
   if (Array.isArray(value)) return value.map(showCell).join(', ');
   return typeof value === 'string'
-    ? visible(value)
-    : showEscapedBreaks(visible(JSON.stringify(value)));
+    ? toVisibleText(value)
+    : showEscapedBreaks(toVisibleText(JSON.stringify(value)));
 }

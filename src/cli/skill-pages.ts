@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { limits } from '../base/limits.ts';
-import { visible } from '../base/text.ts';
+import { toVisibleText } from '../base/text.ts';
 import { commands } from './commands.ts';
 import type { CommandDefinition } from './commands.ts';
 import { addFlags } from './flags.ts';
@@ -115,7 +115,7 @@ function renderCommand(command: SkillPlugin['commands'][number]): string {
 /** Their words on one line, in quotation marks, and nothing in them that Markdown would take for its own. */
 function quote(words: string | null): string {
   if (words === null) return '';
-  const shown = visible(words);
+  const shown = toVisibleText(words);
   const short =
     shown.length > limits.toolWordsCharsMax
       ? `${shown.slice(0, limits.toolWordsCharsMax)}…`
@@ -124,5 +124,5 @@ function quote(words: string | null): string {
 }
 
 function plain(schema: object): string {
-  return visible(JSON.stringify(schema));
+  return toVisibleText(JSON.stringify(schema));
 }

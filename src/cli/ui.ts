@@ -37,10 +37,10 @@ async function configuredOrigin(session: Session, options: Common): Promise<stri
   const api = isObject(config) && isObject(config['api']) ? config['api'] : {};
   const { enabled, listen } = api;
   if (enabled !== true || typeof listen !== 'string') return null;
-  return toLoopback(`http://${listen}`);
+  return toLoopbackUrl(`http://${listen}`);
 }
 
 /** Whatever it listens on, from here it is reached over loopback. */
-export function toLoopback(url: string): string {
+export function toLoopbackUrl(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
 }

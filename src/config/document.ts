@@ -12,7 +12,7 @@ import {
 import type { Document as YamlDocument, Scalar } from 'yaml';
 import { messageOf } from '../base/errors.ts';
 import { isExactText } from '../base/parse-json.ts';
-import { findUnsafe } from '../base/json.ts';
+import { describeUnsafeJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { makeProblem } from './problem.ts';
 import type { Problem } from './problem.ts';
@@ -128,7 +128,7 @@ function scan(root: unknown, report: Report): void {
     }
     if (typeof value === 'object' && value !== null) {
       for (const [key, inner] of Object.entries(value)) {
-        const unsafeKey = findUnsafe(key, 0);
+        const unsafeKey = describeUnsafeJson(key, 0);
         if (key === '__proto__') report(path, 'has the key __proto__, which is not allowed');
         else if (unsafeKey !== undefined) report(path, `has a key that ${unsafeKey.slice(2)}`);
         else visit(inner, [...path, Array.isArray(value) ? Number(key) : key]);
@@ -138,7 +138,7 @@ function scan(root: unknown, report: Report): void {
     if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) {
       return report(path, 'has more digits than a number can keep', 'Put it in quotes.');
     }
-    const unsafe = findUnsafe(value, 0);
+    const unsafe = describeUnsafeJson(value, 0);
     if (unsafe !== undefined) report(path, unsafe.slice('$ '.length));
   };
   visit(root, []);

@@ -1,12 +1,10 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
-import { credentialIn, credentialName } from '../base/credential-ref.ts';
-import { formatByteSize } from '../base/byte-size.ts';
-import { ExactNumber } from '../base/exact-number.ts';
-import { formatDuration } from '../base/duration.ts';
-import { canonical, isObject, type Json, type JsonObject } from '../base/json.ts';
-import { isSecretKey, isSecretName } from '../base/secret-names.ts';
-import { maskText, REDACTED } from '../base/secrets.ts';
+import { parseCredentialRef, credentialName } from '../base/credential-ref.ts';
+import { formatByteSize, formatDuration } from '../base/quantity.ts';
+import { ExactNumber } from '../base/parse-json.ts';
+import { toCanonicalJson, isObject, type Json, type JsonObject } from '../base/json.ts';
+import { isSecretKey, isSecretName, maskText, REDACTED } from '../base/secrets.ts';
 import { keyText, type Path } from './document.ts';
 import { isByteSize, isDuration } from '../base/fields.ts';
 import { unwrap } from './issues.ts';
@@ -32,7 +30,7 @@ export function redact(written: unknown, path: Path = []): Json {
 export function fingerprintOf(parsed: ParsedConfig, more: unknown): string {
   const safe = replaceSecrets(parsed, [], digestOf, (text) => text);
   return createHash('sha256')
-    .update(canonical([safe, more]))
+    .update(toCanonicalJson([safe, more]))
     .digest('hex');
 }
 
@@ -70,7 +68,7 @@ function fillKeys(
 
 /** The name of a credential says where the secret is, too. */
 function isReference(text: string): boolean {
-  return credentialName.test(credentialIn(text) ?? '');
+  return credentialName.test(parseCredentialRef(text) ?? '');
 }
 
 /** A template that takes a value from the payload or from another step. */

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
-import { text } from '../base/fields.ts';
-import { canonical, isObject, parseStored } from '../base/json.ts';
+import { nonBlankText } from '../base/fields.ts';
+import { toCanonicalJson, isObject, parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { compareKeys } from './effective.ts';
 import type { ConfigSnapshot, SnapshotPlace } from './snapshot-types.ts';
@@ -42,7 +42,7 @@ export const configHistory = defineOperation({
   scope: 'config:ro',
   needs: 'ledger',
   input: z.strictObject({
-    id: text().optional().describe('only this one, with its configuration'),
+    id: nonBlankText().optional().describe('only this one, with its configuration'),
     cursor: pageFields.cursor,
     limit,
   }),
@@ -92,7 +92,7 @@ export const configHistory = defineOperation({
       });
     }
     const [before] = await ledger.snapshots(1, { createdAt: found.createdAt, id: found.id });
-    const shown = { ...show(found, before), config: parseStored(found.config) };
+    const shown = { ...show(found, before), config: parseStoredJson(found.config) };
     return { snapshots: [shown], next_cursor: null };
   },
 });
@@ -126,7 +126,7 @@ function show(
     generation: snapshot.generation,
     process_id: snapshot.processId,
     hash: snapshot.hash,
-    plugins: parseStored(snapshot.plugins),
+    plugins: parseStoredJson(snapshot.plugins),
     ...describeChanges(snapshot, before),
   };
 }
@@ -138,14 +138,16 @@ function describeChanges(snapshot: ConfigSnapshot, before: ConfigSnapshot | unde
   }
   // Most are the same text, which is not worth parsing.
   const isSame = snapshot.config === before.config;
-  const found = isSame ? [] : compareKeys(parseStored(before.config), parseStored(snapshot.config));
+  const found = isSame
+    ? []
+    : compareKeys(parseStoredJson(before.config), parseStoredJson(snapshot.config));
   const all = found.map((one) => ({
     key: one.key,
     before: one.before ?? null,
     after: one.after ?? null,
   }));
   const changes = all.slice(0, limits.snapshotChangesMax);
-  const names = comparePlugins(parseStored(before.plugins), parseStored(snapshot.plugins));
+  const names = comparePlugins(parseStoredJson(before.plugins), parseStoredJson(snapshot.plugins));
   const hasSecret = all.length === 0 && snapshot.hash !== before.hash;
   return {
     compared_with: before.id,
@@ -177,6 +179,7 @@ function describeLine(
 function comparePlugins(before: unknown, after: unknown): string[] {
   const [old, now] = [before, after].map((plugins) => (isObject(plugins) ? plugins : {}));
   const names = new Set([...Object.keys(old ?? {}), ...Object.keys(now ?? {})]);
-  const isOther = (name: string): boolean => canonical(old?.[name]) !== canonical(now?.[name]);
+  const isOther = (name: string): boolean =>
+    toCanonicalJson(old?.[name]) !== toCanonicalJson(now?.[name]);
   return [...names].filter(isOther).toSorted();
 }

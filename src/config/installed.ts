@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
-import { section, text } from '../base/fields.ts';
-import { canonical, isObject, type JsonObject } from '../base/json.ts';
+import { strictSection, nonBlankText } from '../base/fields.ts';
+import { toCanonicalJson, isObject, type JsonObject } from '../base/json.ts';
 import type { Provides } from '../package/package.ts';
 import { toPipelineEntry } from '../pipeline/language/entry.ts';
 import { read } from '../pipeline/language/entry-fields.ts';
@@ -54,7 +54,7 @@ export function withInstallations(base: Config, installed: readonly Installed[])
     else config = extend(config, one, read.parsed);
   }
   if (problems.length > 0) throw configInvalid(problems);
-  const text = canonical([base.fingerprint, installed]);
+  const text = toCanonicalJson([base.fingerprint, installed]);
   const fingerprint = createHash('sha256').update(text).digest('hex');
   return deepFreeze({ ...config, fingerprint, redacted: showAll(base, installed) });
 }
@@ -68,14 +68,14 @@ const template = read((value) => {
   return parsed.ok ? { value: parsed.template } : parsed;
 });
 
-export const handlerSchema = section({
-  on: text(),
-  from: text().optional(),
+export const handlerSchema = strictSection({
+  on: nonBlankText(),
+  from: nonBlankText().optional(),
   directive: z.string().regex(/^[a-z]+\.[a-z_]+$/, 'must be the type of a directive'),
   params: template.default({ value: {} }),
 });
 
-const schema = section({
+const schema = strictSection({
   plugins: z.record(pluginName(), pluginSchema),
   routes: z.array(routeSchema),
   pipelines: z.array(pipelineSchema),

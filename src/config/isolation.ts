@@ -1,15 +1,15 @@
 import * as z from 'zod';
-import { section, text } from '../base/fields.ts';
+import { strictSection, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import type { Config, IsolationConfig } from './config.ts';
 import type { Path } from './document.ts';
 import { overlaps, resolvePath } from './paths.ts';
 
 /** How plugin processes are confined: `plugins.<name>.isolation` and `tenants.isolation`. */
-export const isolationSchema = section({
+export const isolationSchema = strictSection({
   network: z.enum(['host', 'none']).optional(),
-  read: z.array(text()).max(limits.isolationPathsMax).default([]),
-  write: z.array(text()).max(limits.isolationPathsMax).default([]),
+  read: z.array(nonBlankText()).max(limits.isolationPathsMax).default([]),
+  write: z.array(nonBlankText()).max(limits.isolationPathsMax).default([]),
 });
 
 export interface IsolationContext {

@@ -1,6 +1,5 @@
 import * as z from 'zod';
-import { formatByteSize } from '../base/byte-size.ts';
-import { formatDuration } from '../base/duration.ts';
+import { formatByteSize, formatDuration } from '../base/quantity.ts';
 import { isByteSize, isDuration } from '../base/fields.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { EXTENSION_PREFIX } from './located.ts';

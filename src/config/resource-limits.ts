@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { byteSize, count, duration, section } from '../base/fields.ts';
+import { byteSize, count, duration, strictSection } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import type { ResourceLimits } from './config.ts';
 
@@ -12,7 +12,7 @@ const keys = {
 };
 
 /** Without defaults: what is not written here is decided elsewhere. */
-export const limitsSchema = section({
+export const limitsSchema = strictSection({
   memory: keys.memory.optional(),
   processes: keys.processes.optional(),
   cpu: keys.cpu.optional(),
@@ -20,7 +20,7 @@ export const limitsSchema = section({
 }).prefault({});
 
 /** The default limits of tenants. */
-export const tenantLimitsSchema = section({
+export const tenantLimitsSchema = strictSection({
   memory: keys.memory.default(limits.tenantPluginMemoryBytes),
   processes: keys.processes.default(limits.tenantPluginProcesses),
   cpu: keys.cpu.default(0),

@@ -4,7 +4,7 @@ import { credentialName, findCredentials } from '../base/credential-ref.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { KEY_VARIABLES } from '../base/seal.ts';
-import { count, duration, flag, section, text, timer } from '../base/fields.ts';
+import { count, duration, flag, strictSection, nonBlankText, timer } from '../base/fields.ts';
 import { isolationSchema } from './isolation.ts';
 import { commandName, pluginName, secret, timedCommand, timezone } from './fields.ts';
 import { approvalList, approvalMap, type Approvals } from '../directive/approval.ts';
@@ -24,8 +24,8 @@ const environmentName = z
     error: 'is the key of all credentials, which no plugin may see',
   });
 
-const service = section({
-  name: text().default('ductile'),
+const service = strictSection({
+  name: nonBlankText().default('ductile'),
   log_level: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
   log_format: z.enum(['auto', 'json', 'text']).default('auto'),
   limits: limitsSchema,
@@ -48,13 +48,13 @@ const service = section({
   spawner: z.enum(['auto', 'native', 'node']).default('auto'),
   tick_interval: timer(100).default(limits.tickMs),
   timezone: timezone().optional(),
-  quiet_hours: section({
+  quiet_hours: strictSection({
     start: count(0, 23).optional(),
     end: count(0, 23).optional(),
   }).prefault({}),
   breaker_transitions_retention: duration().default(limits.breakerTransitionsRetentionMs),
   strict_mode: flag().default(false),
-  admission: section({
+  admission: strictSection({
     verify_integrity_on_boot: flag().optional(),
     fail_on_drift: flag().optional(),
     validate_config_on_boot: flag().optional(),
@@ -74,11 +74,11 @@ const service = section({
     when: valid('reap_after', 'heartbeat_interval'),
   });
 
-const state = section({
-  path: text().optional(),
-  url: text().optional(),
-  dir: text().optional(),
-  schema: text().optional(),
+const state = strictSection({
+  path: nonBlankText().optional(),
+  url: nonBlankText().optional(),
+  dir: nonBlankText().optional(),
+  schema: nonBlankText().optional(),
 })
   .refine((set) => set.path === undefined || set.url === undefined, {
     path: ['url'],
@@ -97,11 +97,11 @@ const state = section({
     when: valid('schema', 'url'),
   });
 
-const plugin = section({
+const plugin = strictSection({
   enabled: flag().default(true),
   uses: pluginName().optional(),
   config: z.record(z.string(), z.unknown()).superRefine(checkCredentials).default({}),
-  retry: section({
+  retry: strictSection({
     max_attempts: count(1).default(limits.attemptsMax),
     backoff_base: duration().default(limits.backoffBaseMs),
   }).prefault({}),
@@ -113,61 +113,67 @@ const plugin = section({
     .array(scheduleEntry)
     .superRefine(checkScheduleIds, { when: ({ value }) => Array.isArray(value) })
     .default([]),
-  circuit_breaker: section({
+  circuit_breaker: strictSection({
     threshold: count(1).default(limits.breakerThreshold),
     reset_after: duration().default(limits.breakerResetAfterMs),
   }).prefault({}),
   max_outstanding_polls: count(1).default(1),
   notify_on_complete: flag().default(false),
-  api_access: section({ scopes: z.array(text()).min(1) }).optional(),
+  api_access: strictSection({ scopes: z.array(nonBlankText()).min(1) }).optional(),
   isolation: isolationSchema.optional(),
   shared: flag().default(false),
 });
 
-const route = section({
-  from: text().optional(),
-  event_type: text(),
+const route = strictSection({
+  from: nonBlankText().optional(),
+  event_type: nonBlankText(),
   to: pluginName(),
   command: commandName().optional(),
   shared: flag().default(false),
 });
 
-const directives = section({
+const directives = strictSection({
   approval: either<Approvals>((value) => Array.isArray(value), {
     first: approvalList,
     second: approvalMap,
   }).default({}),
 });
 
-const tenants = section({
+const tenants = strictSection({
   trust: z.enum(['isolated', 'shared']).default('isolated'),
   idle: timer(0).default(limits.tenantIdleMs),
   limits: tenantLimitsSchema,
   isolation: isolationSchema.prefault({}),
 });
 
-const scopes = z.array(text());
+const scopes = z.array(nonBlankText());
 
-const api = section({
+const api = strictSection({
   enabled: flag().default(false),
-  listen: text().default('127.0.0.1:8080'),
-  auth: section({
+  listen: nonBlankText().default('127.0.0.1:8080'),
+  auth: strictSection({
     api_key: secret().optional(),
     tokens: z
-      .array(section({ name: text().optional(), token: secret(), scopes: scopes.default([]) }))
+      .array(
+        strictSection({
+          name: nonBlankText().optional(),
+          token: secret(),
+          scopes: scopes.default([]),
+        }),
+      )
       .default([]),
   }).prefault({}),
   max_concurrent_sync: count(1).default(limits.concurrentSyncMax),
   max_sync_timeout: timer().default(limits.jobWaitMs),
-  allowed_origins: z.array(text()).default([]),
+  allowed_origins: z.array(nonBlankText()).default([]),
   discovery: z.enum(['open', 'token']).optional(),
   sse_query_token: flag().default(false),
-  trusted_proxies: z.array(text()).default([]),
+  trusted_proxies: z.array(nonBlankText()).default([]),
 });
 
-const telemetry = section({
+const telemetry = strictSection({
   metrics: z.enum(['token', 'open']).default('token'),
-  otlp: section({
+  otlp: strictSection({
     endpoint: z.string().refine(isHttp, { error: 'must be an http or https URL without a query' }),
     headers: z
       .record(z.string().regex(/^[\w-]+$/, 'must be the name of a header'), secret())
@@ -176,11 +182,11 @@ const telemetry = section({
 });
 
 /** The form of `tokens.yaml`. */
-const namedToken = section({
-  name: text(),
+const namedToken = strictSection({
+  name: nonBlankText(),
   key: secret(),
   scopes: scopes.optional(),
-  scopes_file: text().optional(),
+  scopes_file: nonBlankText().optional(),
   scopes_hash: z
     .string()
     .regex(/^blake3:[0-9a-f]{64}$/, 'must be blake3: and 64 hexadecimal digits')
@@ -199,14 +205,14 @@ const namedToken = section({
   });
 
 /** Every key that is in force, with its default. Whatever is not here is refused. */
-export const configSchema = section({
-  include: z.array(text()).default([]),
-  environment_vars: section({ include: z.array(text()).default([]) }).prefault({}),
+export const configSchema = strictSection({
+  include: z.array(nonBlankText()).default([]),
+  environment_vars: strictSection({ include: z.array(nonBlankText()).default([]) }).prefault({}),
   service: service.prefault({}),
   state: state.optional(),
   database: state.optional(),
-  plugin_roots: z.array(text()).min(1),
-  package_roots: z.array(text()).default([]),
+  plugin_roots: z.array(nonBlankText()).min(1),
+  package_roots: z.array(nonBlankText()).default([]),
   plugins: z.record(pluginName(), plugin).default({}),
   routes: z.array(route).default([]),
   pipelines: z

@@ -1,5 +1,5 @@
 import { isObject } from '../base/json.ts';
-import { visible } from '../base/text.ts';
+import { toVisibleText } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { showCell } from '../cli/print.ts';
 import type { Printer } from '../cli/print.ts';
@@ -61,7 +61,7 @@ function showLock(output: JsonOutput, printer: Printer): void {
 }
 
 function showYaml({ yaml }: JsonOutput, printer: Printer): void {
-  for (const line of String(yaml).trimEnd().split('\n')) printer.line(visible(line));
+  for (const line of String(yaml).trimEnd().split('\n')) printer.line(toVisibleText(line));
 }
 
 function showKey({ value, source }: JsonOutput, printer: Printer): void {
@@ -83,7 +83,7 @@ function showChange(output: JsonOutput, printer: Printer): void {
 
 /** Also `null` and lists, as they would be written. */
 function showValue(value: unknown): string {
-  return visible(typeof value === 'string' ? value : JSON.stringify(value));
+  return toVisibleText(typeof value === 'string' ? value : JSON.stringify(value));
 }
 
 function showRestore(output: JsonOutput, printer: Printer): void {

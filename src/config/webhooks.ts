@@ -1,6 +1,6 @@
 import { BlockList, isIP } from 'node:net';
 import * as z from 'zod';
-import { count, flag, section, text } from '../base/fields.ts';
+import { count, flag, strictSection, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import { orders } from '../webhook/check.ts';
 import { makeEndpointScheme } from '../webhook/verify/hmac.ts';
@@ -27,7 +27,7 @@ const bodySize = z.preprocess(
 /** The plugin of agents that comes with the program. */
 export const USUAL_AGENT = 'agent';
 
-const endpoint = section({
+const endpoint = strictSection({
   path: z
     .string()
     .max(limits.hookPathCharsMax)
@@ -35,7 +35,7 @@ const endpoint = section({
     .refine((path) => !/^\/(?:healthz?$|hooks\/)/.test(path), 'is taken: it has another meaning'),
   plugin: pluginName(),
   command: commandName().default('handle'),
-  secret_ref: text(),
+  secret_ref: nonBlankText(),
   signature_header: z
     .string()
     .max(100)
@@ -46,12 +46,12 @@ const endpoint = section({
 });
 
 /** The keys of `webhooks`. */
-export const webhooksSchema = section({
+export const webhooksSchema = strictSection({
   enabled: flag().optional(),
-  listen: text().optional(),
+  listen: nonBlankText().optional(),
   order: z.enum(orders).default('strict'),
   agent: pluginName().default(USUAL_AGENT),
-  trusted_proxies: z.array(text()).default([]),
+  trusted_proxies: z.array(nonBlankText()).default([]),
   public_url: z
     .string()
     .regex(/^https?:\/\/[^\s/?#]+$/, 'must be a scheme and a host, as in https://hooks.example.org')

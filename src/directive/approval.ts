@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { text } from '../base/fields.ts';
+import { nonBlankText } from '../base/fields.ts';
 
 /** The types that can wait for somebody's approval: all that need not be done where they are asked. */
 export const approvable = [
@@ -52,7 +52,7 @@ const typeName = z.string().refine((name) => approvable.some((type) => type === 
 });
 
 /** As a map from type to actors. */
-export const approvalMap: z.ZodType<Approvals> = z.record(typeName, z.array(text()));
+export const approvalMap: z.ZodType<Approvals> = z.record(typeName, z.array(nonBlankText()));
 
 /** The caller who decides about a directive. */
 export interface Decider {

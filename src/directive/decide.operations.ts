@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
-import { text } from '../base/fields.ts';
+import { nonBlankText } from '../base/fields.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Decider } from './approval.ts';
 import type { Directive } from './directive.ts';
@@ -13,7 +13,9 @@ import { answerShape, showAnswer } from './result.service.ts';
 import { findDirective } from '../operation/find-by-id.ts';
 import { allows } from '../access/scopes.ts';
 
-const input = z.strictObject({ id: text().describe('the id of the directive, or its beginning') });
+const input = z.strictObject({
+  id: nonBlankText().describe('the id of the directive, or its beginning'),
+});
 const errors = [
   'DIRECTIVE_NOT_FOUND',
   'DIRECTIVE_NOT_WAITING',

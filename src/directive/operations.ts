@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import { text } from '../base/fields.ts';
-import { parseStored } from '../base/json.ts';
+import { nonBlankText } from '../base/fields.ts';
+import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { directiveStatuses, isFinal, shownKey, type Directive } from './directive.ts';
@@ -54,10 +54,10 @@ export const listDirectives = defineOperation({
   needs: 'ledger',
   scope: 'directives:ro',
   input: z.strictObject({
-    type: text().optional().describe('only directives of this type'),
+    type: nonBlankText().optional().describe('only directives of this type'),
     status: z.array(z.enum(directiveStatuses)).min(1).optional().describe('only in these states'),
-    actor: text().optional().describe('only what this one asked for'),
-    target: text().optional().describe('only what changed this, such as plugin:mail'),
+    actor: nonBlankText().optional().describe('only what this one asked for'),
+    target: nonBlankText().optional().describe('only what changed this, such as plugin:mail'),
     awaiting_approval: z.boolean().optional().describe('only what waits for approval, or does not'),
     limit,
     cursor: cursor.optional(),
@@ -112,7 +112,9 @@ export const showDirectiveOperation = defineOperation({
   effect: 'read',
   needs: 'ledger',
   scope: 'directives:ro',
-  input: z.strictObject({ id: text().describe('the id of the directive, or its beginning') }),
+  input: z.strictObject({
+    id: nonBlankText().describe('the id of the directive, or its beginning'),
+  }),
   output: directiveShape.extend({
     signals: z.array(signalShape).describe('what was told of it, the oldest first'),
   }),
@@ -133,7 +135,7 @@ export const showDirectiveOperation = defineOperation({
   },
 });
 
-const identifier = text()
+const identifier = nonBlankText()
   .max(limits.eventTypeBytesMax)
   .refine((value) => !value.includes('\u0000'), 'must not contain U+0000');
 
@@ -160,9 +162,11 @@ export const requestDirective = defineOperation({
   scope: ({ engine }, { type }) =>
     engine.directives.types.find((known) => known.type === type)?.scope ?? 'directives:rw',
   input: z.strictObject({
-    type: text().describe('what is to be done, such as job.cancel'),
+    type: nonBlankText().describe('what is to be done, such as job.cancel'),
     params: z.record(z.string(), z.unknown()).default({}).describe('a JSON object'),
-    idempotency_key: text().optional().describe('asking again with the same key is asking once'),
+    idempotency_key: nonBlankText()
+      .optional()
+      .describe('asking again with the same key is asking once'),
     ...dueFields,
     correlation_id: identifier.optional().describe('what it belongs to; its own id unless set'),
     causation_id: identifier.optional().describe('the signal or directive that led to it'),
@@ -218,7 +222,7 @@ function showDirective(directive: Directive): z.output<typeof directiveShape> {
     type: directive.type,
     target: directive.target,
     status: directive.status,
-    params: parseStored(directive.params),
+    params: parseStoredJson(directive.params),
     actor: directive.actor,
     actor_role: directive.actorRole,
     scope: directive.scope,
@@ -226,16 +230,16 @@ function showDirective(directive: Directive): z.output<typeof directiveShape> {
     causation_id: directive.causationId,
     idempotency_key: shownKey(directive),
     plan: parseJson(directive.plan) as string[],
-    result: parseStored(directive.result),
+    result: parseStoredJson(directive.result),
     error_kind: directive.errorCode,
     error_message: directive.error,
-    error_details: parseStored(directive.errorDetails),
+    error_details: parseStoredJson(directive.errorDetails),
     awaiting_approval: directive.awaitingApproval && !isFinal(directive.status),
     approved_by: directive.approvedBy,
     approved_at: directive.approvedAt,
     cancelled_by: directive.cancelledBy,
     run_at: directive.runAt,
-    progress: parseStored(directive.progress),
+    progress: parseStoredJson(directive.progress),
     attempt: directive.attempt,
     max_attempts: directive.maxAttempts,
     process_id: directive.processId,

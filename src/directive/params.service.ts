@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { DuctileError } from '../base/errors.ts';
-import { canonical } from '../base/json.ts';
+import { toCanonicalJson } from '../base/json.ts';
 import { describeIssues } from '../config/issues.ts';
 import type { DirectiveType } from './type.ts';
 
@@ -21,5 +21,5 @@ export function parseParams(
 
 /** Identifies what a caller sent. */
 export function digestParams(params: object): string {
-  return hash('sha256', canonical(params), 'hex');
+  return hash('sha256', toCanonicalJson(params), 'hex');
 }

@@ -1,7 +1,6 @@
 import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
-import { canonical } from '../base/json.ts';
+import { toCanonicalJson, type JsonObject } from '../base/json.ts';
 import { makeId } from '../base/ids.ts';
-import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { suggest } from '../config/nearest.ts';
@@ -180,7 +179,7 @@ export class Directives {
       id,
       type,
       target: `${nounOf(type)}:${definition.target(params)}`,
-      params: canonical(params),
+      params: toCanonicalJson(params),
       askedDigest: digestParams(given),
       actor,
       actorRole: actorRole ?? null,

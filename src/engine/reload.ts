@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { toTimestamp, type Timestamp } from '../base/clock.ts';
 import { DuctileError, messageOf, toDuctileError } from '../base/errors.ts';
-import { parseStored } from '../base/json.ts';
+import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { probe } from '../base/probe.ts';
@@ -168,7 +168,7 @@ async function maskOldSnapshots(ledger: ReloaderOptions['ledger']): Promise<void
     if (rows.length === 0) return;
     const masked = rows.map(({ id, config }) => ({
       id,
-      config: JSON.stringify(redact(parseStored(config))),
+      config: JSON.stringify(redact(parseStoredJson(config))),
     }));
     await ledger.maskSnapshots(masked);
   }

@@ -3,7 +3,7 @@ import { catalogue, DuctileError, toDuctileError, type ErrorCode } from '../base
 import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { unquote } from '../base/text.ts';
-import { readTraceparent } from '../base/trace.ts';
+import { parseTraceparent } from '../base/trace.ts';
 import { authorizeUrl, type Admission } from '../access/authorize.operations.ts';
 import type { Context } from '../operation/context.ts';
 import type { JsonOutput, Operation } from '../operation/define.ts';
@@ -349,7 +349,7 @@ function isCode(code: string): code is ErrorCode {
 
 function traceOf({ request }: Exchange): Pick<Context, 'traceparent'> {
   const { traceparent } = request.headers;
-  return readTraceparent(traceparent) === undefined ? {} : { traceparent: String(traceparent) };
+  return parseTraceparent(traceparent) === undefined ? {} : { traceparent: String(traceparent) };
 }
 
 function wantsJson({ request }: Exchange): boolean {

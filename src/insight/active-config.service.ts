@@ -1,4 +1,4 @@
-import { parseStored } from '../base/json.ts';
+import { parseStoredJson } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
 import { withInstallations, type Installed } from '../config/installed.ts';
 import { compareKeys, type KeyChange } from '../config/effective.ts';
@@ -35,7 +35,7 @@ export async function compareActiveConfig(
       return { id, slug, version, provides: readProvides(provisioned) };
     });
   const { redacted } = extend(config, installed);
-  return { snapshot, changes: compareKeys(parseStored(snapshot.config), redacted) };
+  return { snapshot, changes: compareKeys(parseStoredJson(snapshot.config), redacted) };
 }
 
 /** Without the packages if one of them doesn't fit beside the files any more. */

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { parseStored } from '../base/json.ts';
+import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { incidentKinds, type Incident } from './types.ts';
 import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
@@ -177,7 +177,7 @@ function showIncident(incident: Incident): z.output<typeof incidentShape> {
   } = z
     .looseObject({ message: z.string().default('') })
     .catch({ message: '' })
-    .parse(parseStored(incident.detail));
+    .parse(parseStoredJson(incident.detail));
   return {
     incident_id: incident.id,
     kind: incident.kind,

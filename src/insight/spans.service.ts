@@ -2,12 +2,12 @@ import { fromTimestamp } from '../base/clock.ts';
 import { isObject, type Json } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import {
-  readTraceparent,
-  spanIdOf,
-  traceIdOf,
+  parseTraceparent,
+  toSpanId,
+  toTraceId,
   TRACE_KEY,
-  writeTraceparent,
-  type Place,
+  formatTraceparent,
+  type TraceContext,
 } from '../base/trace.ts';
 import { maskText } from '../base/secrets.ts';
 import { type Job, isTerminal } from '../job/job.ts';
@@ -33,7 +33,7 @@ type Traced = Job & { readonly context?: string };
 /** What a plugin is told of where in a trace its attempt stands. */
 export function traceparentOf(job: Traced): string {
   const { traceId, isSampled } = traceOf(job);
-  return writeTraceparent({ traceId, spanId: spanIdOf(job.id, job.attempt), isSampled });
+  return formatTraceparent({ traceId, spanId: toSpanId(job.id, job.attempt), isSampled });
 }
 
 /**
@@ -42,13 +42,13 @@ export function traceparentOf(job: Traced): string {
  */
 function traceOf(
   job: Traced,
-): Omit<Place, 'spanId'> & { readonly parentSpanId?: string | undefined } {
-  const outer = readTraceparent(contextOf(job)[TRACE_KEY]);
+): Omit<TraceContext, 'spanId'> & { readonly parentSpanId?: string | undefined } {
+  const outer = parseTraceparent(contextOf(job)[TRACE_KEY]);
   const parentSpanId = job.runId ?? job.parentJobId;
   return {
-    traceId: outer?.traceId ?? traceIdOf(job.rootJobId),
+    traceId: outer?.traceId ?? toTraceId(job.rootJobId),
     isSampled: outer?.isSampled ?? true,
-    parentSpanId: parentSpanId === null ? outer?.spanId : spanIdOf(parentSpanId),
+    parentSpanId: parentSpanId === null ? outer?.spanId : toSpanId(parentSpanId),
   };
 }
 
@@ -63,8 +63,8 @@ function contextOf({ context = '{}' }: Traced): Readonly<Record<string, unknown>
 export function spansOf({ job, report, ending }: Closing, nowMs: number): Span[] {
   const { traceId, parentSpanId, isSampled } = traceOf(job);
   if (!isSampled) return [];
-  const attempt = spanIdOf(job.id, job.attempt);
-  const jobSpan = spanIdOf(job.id);
+  const attempt = toSpanId(job.id, job.attempt);
+  const jobSpan = toSpanId(job.id);
   const attributes = {
     'ductile.job_id': job.id,
     'ductile.plugin': job.plugin,
@@ -76,7 +76,7 @@ export function spansOf({ job, report, ending }: Closing, nowMs: number): Span[]
   };
   const phases = toPhases(report, nowMs).map(({ name, startMs, endMs }) => ({
     traceId,
-    spanId: spanIdOf(job.id, job.attempt, name),
+    spanId: toSpanId(job.id, job.attempt, name),
     parentSpanId: attempt,
     name,
     startMs,
@@ -131,13 +131,13 @@ function toPhases(
 
 /** The span of a run that is over, in the trace that its chain says it stands in. */
 export function runSpanOf(run: Run, traceparent: Json | undefined): Span | undefined {
-  const outer = readTraceparent(traceparent);
+  const outer = parseTraceparent(traceparent);
   const { completedAt, parentJobId } = run;
   if (completedAt === null || outer?.isSampled === false) return undefined;
   return {
-    traceId: outer?.traceId ?? traceIdOf(run.rootJobId),
-    spanId: spanIdOf(run.id),
-    parentSpanId: parentJobId === null ? outer?.spanId : spanIdOf(parentJobId),
+    traceId: outer?.traceId ?? toTraceId(run.rootJobId),
+    spanId: toSpanId(run.id),
+    parentSpanId: parentJobId === null ? outer?.spanId : toSpanId(parentJobId),
     name: `pipeline ${run.pipeline}`,
     startMs: fromTimestamp(run.createdAt),
     endMs: fromTimestamp(completedAt),

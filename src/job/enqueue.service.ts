@@ -1,8 +1,8 @@
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
-import { makeGatherer } from '../base/batch.ts';
+import { makeBatcher } from '../base/batch.ts';
 import { makeId } from '../base/ids.ts';
-import { type JsonObject, toKeptText } from '../base/json.ts';
+import { type JsonObject, toStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Dedupe, JobDraft } from './job.ts';
 import type { ContextDraft, Enqueued } from './types.ts';
@@ -31,7 +31,7 @@ export function makeDoor(
   /** Something was accepted that is due in this time. */
   onDelayed: (ms: number) => void,
 ): Door {
-  const enqueue = makeGatherer<DraftedJob, Enqueued>(async (batch) => {
+  const enqueue = makeBatcher<DraftedJob, Enqueued>(async (batch) => {
     const enqueued = await ledger.enqueue({
       jobs: batch.map(({ job }) => job),
       contexts: batch.flatMap(({ context }) => context ?? []),
@@ -87,7 +87,7 @@ function toDraft(
   submission: Submission,
   maxAttempts: number,
   dedupeTtlMs: number,
-  payload = toKeptText(submission.payload, 'payload'),
+  payload = toStoredJson(submission.payload, 'payload'),
 ): DraftedJob {
   const context = toContext(submission.context);
   const dedupe = toDedupe(submission, dedupeTtlMs);
@@ -122,7 +122,7 @@ function blocksInFlight({ blockInFlight, dedupeTtlMs }: Submission): boolean {
 /** The baggage that a chain begins with. */
 export function toContext(baggage: JsonObject | undefined): ContextDraft | undefined {
   if (baggage === undefined) return undefined;
-  return { id: makeId(), accumulated: toKeptText(baggage, 'context') };
+  return { id: makeId(), accumulated: toStoredJson(baggage, 'context') };
 }
 
 export function toDedupe(
@@ -130,7 +130,7 @@ export function toDedupe(
   usualTtlMs: number,
 ): Pick<Dedupe, 'key' | 'ttlMs'> | undefined {
   if (key === undefined) return undefined;
-  toKeptText(key, 'dedupe_key', limits.dedupeKeyBytesMax);
+  toStoredJson(key, 'dedupe_key', limits.dedupeKeyBytesMax);
   return { key, ttlMs: dedupeTtlMs ?? usualTtlMs };
 }
 

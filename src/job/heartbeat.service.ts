@@ -1,4 +1,4 @@
-import { makeComplaint, type Log } from '../base/log.ts';
+import { makeFailureLog, type Log } from '../base/log.ts';
 import { messageOf } from '../base/errors.ts';
 import { makeLoop, type Loop } from '../base/service.ts';
 import type { HeartbeatAnswer, ProcessBeat } from './types.ts';
@@ -38,7 +38,7 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
   let registered = false;
   let trouble: string | undefined;
   let lastRoundAt = performance.now();
-  const complaint = makeComplaint((fields) =>
+  const complaint = makeFailureLog((fields) =>
     log.error('the heartbeat could not be recorded', fields),
   );
 
@@ -52,7 +52,7 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
     committedAt = askedAt;
     unbrokenSince ??= performance.now();
     trouble = undefined;
-    complaint.over();
+    complaint.reset();
     if (registered && !answer.known) {
       log.error('this process was presumed dead; its claims were given to others');
       unbrokenSince = performance.now();
@@ -71,7 +71,7 @@ export function makeHeartbeat(options: HeartbeatOptions): Heartbeat {
       unbrokenSince = undefined;
       trouble = messageOf(error);
       lastRoundAt = performance.now();
-      complaint.about(error);
+      complaint.report(error);
     },
   });
 

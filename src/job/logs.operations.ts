@@ -1,8 +1,7 @@
 import * as z from 'zod';
-import { fromTimestamp, toTimestamp } from '../base/clock.ts';
-import type { Timestamp } from '../base/clock.ts';
+import { fromTimestamp, toTimestamp, type Timestamp } from '../base/clock.ts';
 import { parseDuration } from '../base/quantity.ts';
-import { moment, text as textField } from '../base/fields.ts';
+import { moment, nonBlankText as textField } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import { logLevels } from '../base/log-ring.ts';
 import { commandName, pluginName } from '../config/fields.ts';

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
-import { moment, text } from '../base/fields.ts';
-import { parseStored } from '../base/json.ts';
+import { moment, nonBlankText } from '../base/fields.ts';
+import { parseStoredJson } from '../base/json.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import { submitters, jobStatuses, type Job, type JobStatus } from './job.ts';
 import type { JobFilter, JobPage } from './page-types.ts';
@@ -85,7 +85,7 @@ export const listJobs = defineOperation({
     submitted_by: z.enum(submitters).optional().describe('only jobs that came this way'),
     from: moment().optional().describe('only jobs created at this time or later'),
     to: moment().optional().describe('only jobs created before this time'),
-    query: text().optional().describe('only jobs whose last error contains this'),
+    query: nonBlankText().optional().describe('only jobs whose last error contains this'),
     limit,
     cursor: cursor.optional(),
   }),
@@ -196,8 +196,8 @@ export const inspectJob = defineOperation({
       retried_as: retried.get(job.id) ?? null,
       actions: await listJobActions(ledger, job, retried.has(job.id)),
       waiting,
-      payload: parseStored(job.payload),
-      result: parseStored(attempts.at(-1)?.result ?? null),
+      payload: parseStoredJson(job.payload),
+      result: parseStoredJson(attempts.at(-1)?.result ?? null),
       attempts: attempts.map(showAttempt),
       signals: signals.filter((signal) => isVisible(signal, principal)).map(showSignal),
       cause: cause === undefined || !isVisible(cause, principal) ? null : showSignal(cause),

@@ -1,7 +1,7 @@
 /** What jobs, attempts and signals look like to a caller: snake_case, times as they are stored. */
 import * as z from 'zod';
 import type { Timestamp } from '../base/clock.ts';
-import { isObject, parseStored } from '../base/json.ts';
+import { isObject, parseStoredJson } from '../base/json.ts';
 import { attemptStatuses, causes, type Attempt } from './attempt.ts';
 import { jobStatuses, type Job } from './job.ts';
 import { pluginLogLevels, readPluginLogs } from '../plugin/response.ts';
@@ -127,7 +127,7 @@ export const attemptShape = z.object({
 });
 
 export function showAttempt(attempt: Attempt): z.output<typeof attemptShape> {
-  const result = parseStored(attempt.result);
+  const result = parseStoredJson(attempt.result);
   return {
     log_id: attempt.id,
     job_id: attempt.jobId,
@@ -197,8 +197,8 @@ export function showSignal(signal: Signal): z.output<typeof signalShape> {
     source: signal.source,
     subject_type: signal.subjectType,
     subject_id: signal.subjectId,
-    data: parseStored(signal.data),
-    metadata: parseStored(signal.metadata),
+    data: parseStoredJson(signal.data),
+    metadata: parseStoredJson(signal.metadata),
     hops: signal.hops,
     correlation_id: signal.correlationId,
     causation_id: signal.causationId,

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { duration, text, moment } from '../base/fields.ts';
+import { duration, nonBlankText, moment } from '../base/fields.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { TRACE_KEY } from '../base/trace.ts';
@@ -7,7 +7,7 @@ import { refuseLoop } from './cause.service.ts';
 import type { RunSubmission, Submission } from '../engine/engine.ts';
 import type { Context } from '../operation/context.ts';
 import { DuctileError } from '../base/errors.ts';
-import { formatDuration } from '../base/duration.ts';
+import { formatDuration } from '../base/quantity.ts';
 import { joinLine } from './waiting-callers.service.ts';
 
 /** How work is to be started: once, when, and with which baggage; the same words wherever it is. */
@@ -25,7 +25,7 @@ export const startFields = {
     .record(z.string(), z.unknown())
     .optional()
     .describe('baggage for what is started, a JSON object'),
-  dedupe_key: text().optional().describe('work with the same key is done once'),
+  dedupe_key: nonBlankText().optional().describe('work with the same key is done once'),
   dedupe_ttl: duration({ maxMs: limits.delayMsMax })
     .optional()
     .describe('how long its success blocks others with the same key; one under way blocks it too'),

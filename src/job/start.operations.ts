@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { dependencyKey } from '../base/fields.ts';
-import { parseStored } from '../base/json.ts';
+import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import { suggest } from '../config/nearest.ts';
@@ -201,7 +201,7 @@ export async function tellJob(
     duplicate: isDuplicate,
     timeout_exceeded: !isTerminal(job.status) && !isStill,
     duration_ms: durationOf(job),
-    result: parseStored(attempt?.result ?? null),
+    result: parseStoredJson(attempt?.result ?? null),
     stderr: attempt?.stderr ?? null,
   };
 }

@@ -3,7 +3,7 @@ import type { JsonOutput, Table } from '../operation/define.ts';
 import { foldAttempts } from '../operation/result/fold-result.ts';
 import { showCell, type Printer, type Row } from '../cli/print.ts';
 import { rowOf, rowsOf, section, withRealState } from '../cli/view-parts.ts';
-import { visible } from '../base/text.ts';
+import { toVisibleText } from '../base/text.ts';
 
 export function showJob(output: JsonOutput, printer: Printer): void {
   const all = rowsOf(output['attempts']);
@@ -185,7 +185,7 @@ export function printAttempt(row: Row, printer: Printer): void {
     printer.line(`  ${printer.tint(showCell(level))} ${showCell(message)}`);
   }
   if (typeof stderr !== 'string' || stderr.trim() === '') return;
-  for (const line of stderr.trimEnd().split('\n')) printer.line(`  | ${visible(line)}`);
+  for (const line of stderr.trimEnd().split('\n')) printer.line(`  | ${toVisibleText(line)}`);
 }
 
 /** One line of the log of the server. */

@@ -1,5 +1,5 @@
-import { makeAlarm } from '../base/timer.ts';
-import { makeComplaint, type Log } from '../base/log.ts';
+import { makeEarliestTimer } from '../base/timer.ts';
+import { makeFailureLog, type Log } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 
@@ -24,8 +24,8 @@ export interface WakerOptions {
  */
 export function makeWaker({ ledger, pollMs, onWork, onLook, log }: WakerOptions): Waker {
   let isStarted = false;
-  const alarm = makeAlarm(() => look());
-  const complaint = makeComplaint((fields) => log.warn('looking for work failed', fields));
+  const alarm = makeEarliestTimer(() => look());
+  const complaint = makeFailureLog((fields) => log.warn('looking for work failed', fields));
 
   const look = async (): Promise<void> => {
     let nextInMs = pollMs();
@@ -33,10 +33,10 @@ export function makeWaker({ ledger, pollMs, onWork, onLook, log }: WakerOptions)
       await onLook();
       const promotion = await ledger.promote();
       nextInMs = Math.min(nextInMs, promotion.nextInMs ?? nextInMs);
-      complaint.over();
+      complaint.reset();
       onWork();
     } catch (error) {
-      complaint.about(error);
+      complaint.report(error);
     }
     alarm.in(nextInMs);
   };

@@ -2,7 +2,7 @@ import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from '
 import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { DuctileError, messageOf } from '../base/errors.ts';
-import { handOver } from '../base/files.ts';
+import { matchOwner } from '../base/files.ts';
 import { checkSqliteFile, findAll } from './check.ts';
 import { tables, type Row, type Store, type TableName } from './dialect.ts';
 import type { CopyDirective } from '../directive/types.ts';
@@ -145,7 +145,7 @@ async function checkCopy(path: string): Promise<void> {
 export function syncPath(path: string, draftOf?: string): void {
   const descriptor = openSync(path, 'r');
   try {
-    if (draftOf !== undefined) handOver(descriptor, draftOf);
+    if (draftOf !== undefined) matchOwner(descriptor, draftOf);
     fsyncSync(descriptor);
   } finally {
     closeSync(descriptor);

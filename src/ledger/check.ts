@@ -1,5 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
-import { canonical } from '../base/json.ts';
+import { toCanonicalJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { runInvariants } from './check-runs.ts';
 import type { Dialect } from './dialect.ts';
@@ -206,5 +206,5 @@ function installationInvariants(d: Dialect): readonly Invariant[] {
 const nothing = { plugins: {}, routes: [], pipelines: [], handlers: [] };
 /** Installations of before webhooks do not say that they have none. */
 const nothingProvided = [nothing, { ...nothing, webhooks: [] }]
-  .map((provides) => `'${canonical(provides)}'`)
+  .map((provides) => `'${toCanonicalJson(provides)}'`)
   .join(', ');

@@ -1,7 +1,7 @@
 import { formatDuration } from '../base/quantity.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { visible } from '../base/text.ts';
+import { toVisibleText } from '../base/text.ts';
 import { moveRefs } from '../operation/move-refs.ts';
 import type { OfferedCommand } from '../access/offered.operations.ts';
 import { runPlugin } from '../job/start.operations.ts';
@@ -77,7 +77,7 @@ function quieten(schema: unknown): unknown {
 }
 
 function cut(words: string): string {
-  const shown = visible(words);
+  const shown = toVisibleText(words);
   if (shown.length <= limits.toolWordsCharsMax) return shown;
   return `${shown.slice(0, limits.toolWordsCharsMax)}…`;
 }

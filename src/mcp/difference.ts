@@ -1,4 +1,4 @@
-import { canonical, isObject } from '../base/json.ts';
+import { toCanonicalJson, isObject } from '../base/json.ts';
 import type { JsonOutput } from '../operation/define.ts';
 
 /** What became of a list since it was last seen. */
@@ -66,5 +66,5 @@ function isRows(value: unknown): value is readonly Row[] {
 }
 
 function isSame(a: unknown, b: unknown): boolean {
-  return a === b || (a !== undefined && canonical(a) === canonical(b));
+  return a === b || (a !== undefined && toCanonicalJson(a) === toCanonicalJson(b));
 }

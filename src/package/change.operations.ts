@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { text } from '../base/fields.ts';
+import { nonBlankText } from '../base/fields.ts';
 import { isObject, type JsonObject } from '../base/json.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
@@ -9,7 +9,7 @@ import { slug } from './operations.ts';
 const config = z
   .record(z.string(), z.unknown())
   .describe('what its config_schema asks for; secrets as credential:<name>');
-const version = text()
+const version = nonBlankText()
   .max(64)
   .default('latest')
   .describe('`latest` is the newest that is no trial');

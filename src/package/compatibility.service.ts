@@ -1,4 +1,4 @@
-import { canonical, isObject, type Json, type JsonObject } from '../base/json.ts';
+import { toCanonicalJson, isObject, type Json, type JsonObject } from '../base/json.ts';
 import type { Config } from '../config/config.ts';
 import { placeOf, type Installed } from '../config/installed.ts';
 import { suggest } from '../config/nearest.ts';
@@ -208,10 +208,10 @@ export function findNewPrograms(
   catalog: Catalog,
 ): SaidOfPrograms[] {
   const old = new Set(
-    saidOfPrograms(before, catalog).map((one) => canonical(toPrint(one, before))),
+    saidOfPrograms(before, catalog).map((one) => toCanonicalJson(toPrint(one, before))),
   );
   return saidOfPrograms(plugins, catalog).filter(
-    (one) => !old.has(canonical(toPrint(one, plugins))),
+    (one) => !old.has(toCanonicalJson(toPrint(one, plugins))),
   );
 }
 

@@ -1,6 +1,6 @@
 import { messageOf } from '../base/errors.ts';
 import { makeId } from '../base/ids.ts';
-import { canonical, isObject, type Json, type JsonObject } from '../base/json.ts';
+import { toCanonicalJson, isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
@@ -178,7 +178,7 @@ function draft(
       id,
       type: directive,
       target,
-      params: canonical(params),
+      params: toCanonicalJson(params),
       actor,
       actorRole: HANDLER_ROLE,
       scope: type.scope,

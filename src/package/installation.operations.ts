@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
-import { text } from '../base/fields.ts';
+import { nonBlankText } from '../base/fields.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { installationStatuses } from './package.ts';
 import type { InstallationRow } from './types.ts';
@@ -71,7 +71,7 @@ export const showInstallation = defineOperation({
   scope: 'installations:ro',
   needs: 'ledger',
   input: z.strictObject({
-    installation: text().describe('its id, or the name of its package'),
+    installation: nonBlankText().describe('its id, or the name of its package'),
   }),
   output: z.object({
     ...shape,

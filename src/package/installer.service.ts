@@ -1,6 +1,6 @@
-import { findCredentials, credentialIn } from '../base/credential-ref.ts';
+import { findCredentials, parseCredentialRef } from '../base/credential-ref.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
-import { canonical, isObject, type Json, type JsonObject } from '../base/json.ts';
+import { toCanonicalJson, isObject, type Json, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { hasPlaceholder } from '../base/placeholder.ts';
 import type { Config } from '../config/config.ts';
@@ -63,9 +63,9 @@ export async function makeContent(
   return {
     version,
     hash,
-    config: canonical(given),
+    config: toCanonicalJson(given),
     configChecksum: configChecksum(given),
-    provisioned: canonical(provides),
+    provisioned: toCanonicalJson(provides),
     provisions: provisionsOf(slug, provides),
   };
 }
@@ -144,7 +144,7 @@ function refuseSecrets(value: JsonObject, root: string): void {
 }
 
 function withoutReferences(value: Json): Json {
-  if (typeof value === 'string') return credentialIn(value) === undefined ? value : '';
+  if (typeof value === 'string') return parseCredentialRef(value) === undefined ? value : '';
   if (Array.isArray(value)) return value.map(withoutReferences);
   if (!isObject(value)) return value;
   return Object.fromEntries(

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { section, text } from '../base/fields.ts';
+import { strictSection, nonBlankText } from '../base/fields.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Package } from './package.ts';
 import { parseRange, parseVersion } from './version.ts';
@@ -34,18 +34,22 @@ const range = z.string().refine((value) => parseRange(value) !== undefined, {
 const entry = z.record(z.string(), z.unknown());
 
 /** What a package may say. Whatever brings code of its own has no key here. */
-export const manifestSchema = section({
+export const manifestSchema = strictSection({
   manifest_spec: z.literal(PACKAGE_SPEC),
   manifest_version: z.literal(1),
   slug: z.string().max(64).regex(slugPattern, SLUG_RULE),
   version,
-  title: text(),
-  description: text().optional(),
+  title: nonBlankText(),
+  description: nonBlankText().optional(),
   category: z.enum(categories),
   config_schema: entry.optional(),
   requires: z
     .array(
-      section({ plugin: text(), commands: z.array(text()).default([]), version: range.optional() }),
+      strictSection({
+        plugin: nonBlankText(),
+        commands: z.array(nonBlankText()).default([]),
+        version: range.optional(),
+      }),
     )
     .default([]),
   plugins: z.record(z.string(), entry).default({}),

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { text } from '../base/fields.ts';
+import { nonBlankText } from '../base/fields.ts';
 import type { JsonObject } from '../base/json.ts';
 import { readInstallation } from '../config/installed.ts';
 import { pickPackage, readPackage } from '../config/packages.ts';
@@ -12,7 +12,9 @@ import { defineOperation } from '../operation/define.ts';
 import { problemsShape, showProblem } from '../plugin/operations.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 
-export const slug = text().max(64).describe('the name of the package, such as folder-notify');
+export const slug = nonBlankText()
+  .max(64)
+  .describe('the name of the package, such as folder-notify');
 const version = z.string().describe('a semantic version');
 
 const summaryShape = {
@@ -135,7 +137,7 @@ export const validatePackage = defineOperation({
   scope: 'packages:ro',
   needs: 'files',
   input: z.strictObject({
-    directory: text().describe('the directory with its package.yaml'),
+    directory: nonBlankText().describe('the directory with its package.yaml'),
     config: z
       .record(z.string(), z.unknown())
       .optional()

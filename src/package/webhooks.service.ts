@@ -1,4 +1,4 @@
-import { referTo } from '../base/credential-ref.ts';
+import { formatCredentialRef } from '../base/credential-ref.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { placeOf, type Installed } from '../config/installed.ts';
@@ -43,7 +43,11 @@ export async function refuseHooks(change: HookChange, seams: HookSeams): Promise
   for (const [{ id, settings, credential }, row] of await pair(change, seams)) {
     await requireCredential(credential, seams.hooks);
     if (credential !== undefined && change.isOn) {
-      await checkSecret({ id, settings }, { secret: referTo(credential) }, seams.hooks.store);
+      await checkSecret(
+        { id, settings },
+        { secret: formatCredentialRef(credential) },
+        seams.hooks.store,
+      );
     }
     // Who makes the secrets themselves must be asked for one.
     if (credential === undefined) makeSecret(modeOf(settings));
@@ -55,7 +59,7 @@ export async function refuseHooks(change: HookChange, seams: HookSeams): Promise
 export function refuseTargets(one: Installed, next: Blueprint): void {
   for (const { id, settings } of one.provides.webhooks.map(toPackaged)) {
     try {
-      checkEntry(id, settings, [{ secret: referTo('secret') }], next);
+      checkEntry(id, settings, [{ secret: formatCredentialRef('secret') }], next);
     } catch (thrown) {
       if (!(thrown instanceof DuctileError)) throw thrown;
       const { message, hint } = thrown;

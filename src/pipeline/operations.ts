@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { formatDuration } from '../base/quantity.ts';
-import { text } from '../base/fields.ts';
+import { nonBlankText } from '../base/fields.ts';
 import { findPipeline } from './run/start.service.ts';
 import { conditionText, templateText, outline, drawText, type Drawn } from './language/draw.ts';
 import { drawSvg } from './language/draw-svg.ts';
@@ -9,7 +9,7 @@ import type { Pipeline } from './language/pipeline.ts';
 import { defineOperation } from '../operation/define.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 
-export const pipelineName = text().describe('the name of the pipeline');
+export const pipelineName = nonBlankText().describe('the name of the pipeline');
 
 const pipelineShape = z.object({
   name: z.string(),

@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import type { Timestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
-import { findUnsafe, isObject, type Json } from '../base/json.ts';
+import { describeUnsafeJson, isObject, type Json } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { suggest } from '../config/nearest.ts';
@@ -64,7 +64,7 @@ function keysOf(node: Node): string[] {
 
 function readAnswer(value: unknown, place: string): GivenAnswer {
   const parsed = answerShape.safeParse(value);
-  const unsafe = findUnsafe(value, limits.jsonDepthMax);
+  const unsafe = describeUnsafeJson(value, limits.jsonDepthMax);
   if (parsed.success && unsafe === undefined) return parsed.data;
   const [issue] = parsed.error?.issues ?? [];
   const reason = unsafe ?? `${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim();

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
-import { parseStored, type JsonObject } from '../base/json.ts';
+import { parseStoredJson, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { findPipeline } from './run/start.service.ts';
 import type { Graph, Node } from './language/graph.ts';
@@ -108,7 +108,7 @@ export const testPipeline = defineOperation({
     const recorded = input.run === undefined ? undefined : await findSeen(context, input.run);
     const simulation = simulate({
       graph,
-      payload: (input.payload ?? parseStored(recorded?.payload ?? '{}')) as JsonObject,
+      payload: (input.payload ?? parseStoredJson(recorded?.payload ?? '{}')) as JsonObject,
       context: (input.context ?? {}) as JsonObject,
       answer: await chooseAnswers(context, graph, input, recorded),
       stepsMax: limits.simulationStepsMax,
@@ -157,7 +157,7 @@ function showSimulation(graph: Graph, simulation: Simulation) {
   return {
     definition_hash: graph.hash,
     status,
-    result: parseStored(output ?? null),
+    result: parseStoredJson(output ?? null),
     steps: steps.map((step) => ({
       step: step.node,
       branch: step.branch,
@@ -166,7 +166,7 @@ function showSimulation(graph: Graph, simulation: Simulation) {
       status: step.status,
       why: step.why,
       input: step.input ?? null,
-      output: parseStored(step.output),
+      output: parseStoredJson(step.output),
       note: step.note,
       error: step.error,
     })),

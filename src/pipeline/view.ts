@@ -1,4 +1,4 @@
-import { visible } from '../base/text.ts';
+import { toVisibleText } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import type { Printer, Row } from '../cli/print.ts';
 import { showCell } from '../cli/print.ts';
@@ -31,7 +31,7 @@ function showSteps(steps: readonly Row[], lead: string, printer: Printer): void 
 }
 
 function showDrawing({ drawing }: JsonOutput, printer: Printer): void {
-  for (const line of String(drawing).trimEnd().split('\n')) printer.line(visible(line));
+  for (const line of String(drawing).trimEnd().split('\n')) printer.line(toVisibleText(line));
 }
 
 function showTest(output: JsonOutput, printer: Printer): void {

@@ -1,5 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
-import { canonical, type JsonObject } from '../base/json.ts';
+import { toCanonicalJson, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type {
   ApiAccess,
@@ -345,7 +345,7 @@ function makePlugin(
 /** A digest of everything that decides how a plugin behaves: its files and its settings. */
 function fingerprint(files: readonly Buffer[], settings: unknown): string {
   const hash = createHash('sha256');
-  for (const part of [...files, Buffer.from(canonical(settings))]) {
+  for (const part of [...files, Buffer.from(toCanonicalJson(settings))]) {
     // The length keeps the end of one part and the beginning of the next apart.
     hash.update(`${part.length}:`).update(part);
   }

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { limits } from '../base/limits.ts';
-import { text } from '../base/fields.ts';
-import { parseStored } from '../base/json.ts';
+import { nonBlankText } from '../base/fields.ts';
+import { parseStoredJson } from '../base/json.ts';
 import { pluginName } from '../config/fields.ts';
 import { continueAfter, epochOf, writeCursor } from '../operation/cursor.ts';
 import { defineOperation } from '../operation/define.ts';
@@ -19,7 +19,7 @@ export const pluginFacts = defineOperation({
   offeredWith: 'plugin',
   input: z.strictObject({
     plugin: pluginName().describe('the name of the plugin'),
-    fact_type: text().optional().describe('only facts of this type'),
+    fact_type: nonBlankText().optional().describe('only facts of this type'),
     limit: z
       .int()
       .min(1)
@@ -79,7 +79,7 @@ export const pluginFacts = defineOperation({
         fact_type: fact.factType,
         job_id: fact.jobId,
         command: fact.command,
-        fact: parseStored(fact.fact),
+        fact: parseStoredJson(fact.fact),
         created_at: fact.createdAt,
       })),
     };

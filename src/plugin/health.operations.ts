@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
-import { parseStored } from '../base/json.ts';
+import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { pluginName } from '../config/fields.ts';
 import { suggest } from '../config/nearest.ts';
@@ -85,7 +85,7 @@ export const pluginHealth = defineOperation({
       plugin: plugin.name,
       status,
       reason: status === 'unhealthy' ? (job.lastError ?? job.status) : null,
-      result: parseStored(attempt?.result ?? null),
+      result: parseStoredJson(attempt?.result ?? null),
       job_id: job.id,
       duration_ms:
         job.completedAt === null

@@ -1,9 +1,8 @@
 import * as z from 'zod';
-import type { JsonObject } from '../base/json.ts';
-import { isObject } from '../base/json.ts';
+import { type JsonObject, isObject } from '../base/json.ts';
 import type { Document, Path } from '../config/document.ts';
 import { keyText } from '../config/document.ts';
-import { count, flag, section, text } from '../base/fields.ts';
+import { count, flag, strictSection, nonBlankText } from '../base/fields.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import { deepFreeze, makeRecord } from '../config/freeze.ts';
 import { describeIssues } from '../config/issues.ts';
@@ -101,9 +100,11 @@ const command = {
   output_schema: z.record(z.string(), z.unknown()).optional(),
   idempotent: flag().optional(),
   retry_safe: flag().optional(),
-  values: section({
+  values: strictSection({
     consume: z.array(valueName).default([]),
-    emit: z.array(section({ event: text(), values: z.array(valueName).default([]) })).default([]),
+    emit: z
+      .array(strictSection({ event: nonBlankText(), values: z.array(valueName).default([]) }))
+      .default([]),
   }).prefault({}),
 };
 
@@ -112,9 +113,12 @@ const manifest = {
   manifest_version: z.literal(1),
   name: pluginName(),
   // `version: 1.0` is a number to YAML and a version to everybody else.
-  version: z.preprocess((value) => (typeof value === 'number' ? String(value) : value), text()),
+  version: z.preprocess(
+    (value) => (typeof value === 'number' ? String(value) : value),
+    nonBlankText(),
+  ),
   protocol: z.literal(PROTOCOL),
-  entrypoint: text().superRefine((written, context) => {
+  entrypoint: nonBlankText().superRefine((written, context) => {
     const fault = refuseEntrypointText(written);
     if (fault === undefined) return;
     const { message, hint } = fault;
@@ -125,31 +129,34 @@ const manifest = {
   prewarm: flag().default(false),
   fact_outputs: z
     .array(
-      section({
-        when: section({ command: text() }),
+      strictSection({
+        when: strictSection({ command: nonBlankText() }),
         from: z.literal('state_updates').default('state_updates'),
-        fact_type: text(),
+        fact_type: nonBlankText(),
         compatibility_view: z.enum(['', 'mirror_object']).default('mirror_object'),
       }),
     )
     .default([]),
-  config_keys: section({
-    required: z.array(text()).default([]),
-    optional: z.array(text()).default([]),
+  config_keys: strictSection({
+    required: z.array(nonBlankText()).default([]),
+    optional: z.array(nonBlankText()).default([]),
     // Keys that open programs, files or networks: the installer sets them, never a package.
-    operator: z.array(text()).default([]),
-    templates: z.array(text()).default([]),
+    operator: z.array(nonBlankText()).default([]),
+    templates: z.array(nonBlankText()).default([]),
   }).prefault({}),
-  stopwatch: section({
+  stopwatch: strictSection({
     max_subs: count(MAX_SUBS.least, MAX_SUBS.most).default(MAX_SUBS.usual),
   }).prefault({}),
 };
 
 /** `commands` is a map by name in the specification and a list with names in many plugins. */
-const mapManifest = section({ ...manifest, commands: z.record(commandName(), section(command)) });
-const listManifest = section({
+const mapManifest = strictSection({
   ...manifest,
-  commands: z.array(section({ name: commandName(), ...command })),
+  commands: z.record(commandName(), strictSection(command)),
+});
+const listManifest = strictSection({
+  ...manifest,
+  commands: z.array(strictSection({ name: commandName(), ...command })),
 });
 
 type Parsed = z.output<typeof mapManifest> | z.output<typeof listManifest>;

@@ -5,7 +5,7 @@ import { defineOperation } from '../operation/define.ts';
 import { readHealth } from './health.operations.ts';
 import { allows } from '../access/scopes.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
-import { isObject, parseStored } from '../base/json.ts';
+import { isObject, parseStoredJson } from '../base/json.ts';
 import { maskSecrets } from '../base/secrets.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { pluginName } from '../config/fields.ts';
@@ -138,7 +138,7 @@ export async function readViews(
     const text = await ledger.state(plugin);
     if (text === '{}') continue;
     const bytes = Buffer.byteLength(text);
-    const state = bytes > SHOWN_BYTES_MAX ? null : parseStored(text);
+    const state = bytes > SHOWN_BYTES_MAX ? null : parseStoredJson(text);
     views.push({ plugin, bytes, state: isObject(state) ? maskSecrets(state) : null });
   }
   return views;

@@ -4,7 +4,7 @@ import type { Ajv2020 } from 'ajv/dist/2020.js';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { isObject, replaceExact, type JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import { withinTime } from '../base/timer.ts';
+import { runWithinMs } from '../base/timer.ts';
 import { keyText } from '../config/document.ts';
 import { makeProblem, type Problem } from '../config/problem.ts';
 import type { Plugin } from './catalog.ts';
@@ -91,7 +91,7 @@ async function compile(what: string, schema: Readonly<JsonObject>): Promise<Chec
   let validate: ValidateFunction;
   try {
     const dialect = dialectOf(Validator);
-    validate = withinTime(limits.inputCompileMs, () => {
+    validate = runWithinMs(limits.inputCompileMs, () => {
       void dialect.validateSchema(rest, true);
       return new Validator({ ...options, validateSchema: false }).compile(rest);
     });
@@ -106,7 +106,7 @@ async function compile(what: string, schema: Readonly<JsonObject>): Promise<Chec
   if (!hasKey(schema, (key) => costly.has(key))) return run;
   return (payload) => {
     try {
-      return withinTime(limits.inputCheckMs, () => run(payload));
+      return runWithinMs(limits.inputCheckMs, () => run(payload));
     } catch (thrown) {
       const message = `the payload cannot be checked against the ${what}`;
       const hint = `It took longer than ${limits.inputCheckMs} ms; simplify its patterns.`;

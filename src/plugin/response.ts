@@ -1,9 +1,8 @@
 import { messageOf } from '../base/errors.ts';
-import { ExactNumber } from '../base/exact-number.ts';
-import { findUnsafe, isObject, type Json, type JsonObject } from '../base/json.ts';
-import { isDeeper } from '../base/json-text.ts';
+import { ExactNumber, parseJson } from '../base/parse-json.ts';
+import { describeUnsafeJson, isObject, type Json, type JsonObject } from '../base/json.ts';
+import { isDeeperThan } from '../base/strict-json.ts';
 import { limits } from '../base/limits.ts';
-import { parseJson } from '../base/parse-json.ts';
 
 /** An event as a plugin emits it; the engine adds id, source and time. */
 export interface PluginEvent {
@@ -80,7 +79,7 @@ function readObject(stdout: Buffer): JsonObject {
   if (text.startsWith('\uFEFF')) throw new Fault('stdout starts with a byte order mark');
   if (text.trim() === '') throw new Fault('stdout is empty');
   // Before anything is built of it: a few megabytes of brackets take seconds.
-  if (isDeeper(text, limits.jsonDepthMax + LEVELS_AROUND)) {
+  if (isDeeperThan(text, limits.jsonDepthMax + LEVELS_AROUND)) {
     throw new Fault('stdout is nested too deeply');
   }
   let value: unknown;
@@ -177,7 +176,7 @@ export function readPluginLogs(value: Json | undefined): PluginLog[] {
 }
 
 function safe<T extends Json>(value: T, at: string): T {
-  const unsafe = findUnsafe(value, limits.jsonDepthMax);
+  const unsafe = describeUnsafeJson(value, limits.jsonDepthMax);
   if (unsafe !== undefined) throw new Fault(`${at}${unsafe.slice('$'.length)}`);
   return value;
 }

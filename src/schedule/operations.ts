@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { fromTimestamp, toTimestamp } from '../base/clock.ts';
-import { makeBreath } from '../base/timer.ts';
+import { makeYield } from '../base/timer.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { moment } from '../base/fields.ts';
@@ -186,7 +186,7 @@ export const previewSchedule = defineOperation({
       throw new DuctileError('INPUT_INVALID', 'to must not be earlier than from', { place: 'to' });
     }
     const entries = await readPreviewed(context, input.plugin, { fromMs, nowMs });
-    const { rows, truncated } = await previewSchedules(entries, fromMs, toMs, makeBreath());
+    const { rows, truncated } = await previewSchedules(entries, fromMs, toMs, makeYield());
     return {
       from: toTimestamp(fromMs),
       to: toTimestamp(toMs),

@@ -1,4 +1,4 @@
-import type { Breath } from '../base/timer.ts';
+import type { Yield } from '../base/timer.ts';
 import { limits } from '../base/limits.ts';
 import { nextCron, type Cron } from './cron.ts';
 import { addEvery, countEvery } from './every.ts';
@@ -45,7 +45,7 @@ export async function previewSchedules(
   entries: readonly Previewed[],
   fromMs: number,
   toMs: number,
-  breathe: Breath,
+  breathe: Yield,
 ): Promise<Preview> {
   let rows: PreviewRow[] = [];
   let truncated = false;
@@ -80,7 +80,7 @@ const ROWS_OF_ONE_MAX = 50;
 async function joinRuns(
   { timed, held }: Previewed,
   times: Iterable<Time>,
-  breathe: Breath,
+  breathe: Yield,
 ): Promise<Preview> {
   const rows: PreviewRow[] = [];
   let looked = 0;

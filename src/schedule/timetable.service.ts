@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { toTimestamp } from '../base/clock.ts';
-import { findUnsafe } from '../base/json.ts';
+import { describeUnsafeJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Config, PluginConfig } from '../config/config.ts';
 import type { NextDue, ScheduleDraft, ScheduleKey, ScheduleStatus } from './types.ts';
@@ -72,7 +72,7 @@ function findFault(
     return problem === undefined ? 'plugin_not_found' : `plugin_not_loaded: ${problem.message}`;
   }
   if (lookupCommand(known, command) === undefined) return `command_not_supported: ${command}`;
-  const unsafe = findUnsafe(payload, limits.jsonDepthMax);
+  const unsafe = describeUnsafeJson(payload, limits.jsonDepthMax);
   if (unsafe !== undefined) return `payload_invalid: ${unsafe}`;
   return Buffer.byteLength(text) > limits.payloadBytesMax ? 'payload_too_large' : undefined;
 }

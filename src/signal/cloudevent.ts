@@ -1,5 +1,5 @@
 import { DuctileError } from '../base/errors.ts';
-import { findUnsafe, isObject, type Json, type JsonObject } from '../base/json.ts';
+import { describeUnsafeJson, isObject, type Json, type JsonObject } from '../base/json.ts';
 import { parseStrictJson } from '../base/strict-json.ts';
 
 export const CLOUDEVENT_TYPE = 'application/cloudevents+json';
@@ -100,7 +100,7 @@ export function readCloudEvent(headers: Headers, body: unknown): unknown {
     .filter(([name]) => name.startsWith(PREFIX))
     .map(([name, value]) => [name.slice(PREFIX.length), decode(name, String(value))] as const);
   for (const [name, value] of attributes) {
-    const unsafe = findUnsafe({ [name]: value }, 1);
+    const unsafe = describeUnsafeJson({ [name]: value }, 1);
     if (unsafe !== undefined) throw refuse(`${PREFIX}${name}`, unsafe.replace(/^\S+ /, ''));
   }
   return given({ ...Object.fromEntries(attributes), data: body as Json | undefined });

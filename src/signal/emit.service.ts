@@ -1,6 +1,6 @@
 import { fromTimestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
-import { makeGatherer } from '../base/batch.ts';
+import { makeBatcher } from '../base/batch.ts';
 import { makeId } from '../base/ids.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -62,7 +62,7 @@ export function makeSignalDoor(options: EmitOptions): SignalDoor {
     options.onEmitted(emissions.filter(isNew).map(({ signal }) => signal));
     return told.map((one, index) => ({ ...one, handlers: countHandlers(one, emissions[index]) }));
   };
-  const record = makeGatherer<Emission, EmittedSignal>(write);
+  const record = makeBatcher<Emission, EmittedSignal>(write);
   return {
     foresee: (submission) => toEmission(submission, options),
     async emit(submission) {

@@ -1,6 +1,6 @@
 import { fromTimestamp, type Timestamp } from '../base/clock.ts';
 import { DuctileError } from '../base/errors.ts';
-import { type Json, type JsonObject, toKeptText } from '../base/json.ts';
+import { type Json, type JsonObject, toStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import {
   findNameFault,
@@ -100,7 +100,7 @@ interface Plain {
 let lastPlain: Plain | undefined;
 
 function keep(value: JsonObject, field: string, bytesMax: number): string {
-  const text = toKeptText(value, field, bytesMax);
+  const text = toStoredJson(value, field, bytesMax);
   refuseSecret(value, field);
   return text;
 }
@@ -121,7 +121,7 @@ function readText(
 ): string | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value !== 'string') throw refuse(field, 'must be text');
-  toKeptText(value, field, bytesMax);
+  toStoredJson(value, field, bytesMax);
   // These are kept and shown like the data, and some of them are in indexes and URLs.
   refuseSecret(value, field);
   return value.trim() === '' ? undefined : value;

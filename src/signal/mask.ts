@@ -1,9 +1,7 @@
-import { ExactNumber } from '../base/exact-number.ts';
+import { ExactNumber, parseJson } from '../base/parse-json.ts';
 import { isObject, type Json } from '../base/json.ts';
-import { parseJson } from '../base/parse-json.ts';
-import { isSecretKey } from '../base/secret-names.ts';
-import type { Sealed } from '../base/seal.ts';
-import { isNothing, maskText, REDACTED } from '../base/secrets.ts';
+import { isSecretKey, isEmptySecret, maskText, REDACTED } from '../base/secrets.ts';
+import type { SealedText } from '../base/seal.ts';
 
 export interface SecretFound {
   /** Where it is, such as `data.user.password`. */
@@ -93,7 +91,7 @@ function isNamedSecret(name: string, value: unknown): boolean {
 /** Objects are looked at by themselves; a bare list of texts is not. */
 function isFilled(name: string, value: unknown): boolean {
   if (Array.isArray(value)) return value.some((inner) => isFilled(name, inner));
-  if (typeof value === 'string') return !isNothing(name, value);
+  if (typeof value === 'string') return !isEmptySecret(name, value);
   return typeof value === 'number' || value instanceof ExactNumber;
 }
 
@@ -114,7 +112,7 @@ export interface MaskedPayload {
   readonly data: string;
   /** The paths of what was masked. */
   readonly redacted: readonly string[];
-  readonly sealed?: Sealed;
+  readonly sealed?: SealedText;
 }
 
 /** `text` is the payload as JSON, if the caller has it already. */

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { moment, text } from '../base/fields.ts';
+import { moment, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import type { SignalFilter } from './types.ts';
 import {
@@ -33,10 +33,12 @@ export const listSignals = defineOperation({
   needs: 'ledger',
   scope: 'events:ro',
   input: z.strictObject({
-    type: text().optional().describe('only signals of this type'),
-    source: text().optional().describe('only signals of this source, such as plugin:mail'),
-    subject: text().optional().describe('only signals about this: <type>/<id>, or an id alone'),
-    correlation_id: text().optional().describe('only signals of this chain'),
+    type: nonBlankText().optional().describe('only signals of this type'),
+    source: nonBlankText().optional().describe('only signals of this source, such as plugin:mail'),
+    subject: nonBlankText()
+      .optional()
+      .describe('only signals about this: <type>/<id>, or an id alone'),
+    correlation_id: nonBlankText().optional().describe('only signals of this chain'),
     from: moment().optional().describe('only signals of this time or later'),
     to: moment().optional().describe('only signals from before this time'),
     order: z.enum(['newest', 'oldest']).default('newest').describe('which come first'),

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { moment, text } from '../base/fields.ts';
+import { moment, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
@@ -9,14 +9,14 @@ import { findSignal, signalId } from './operations.ts';
 
 const replayInput = z.strictObject({
   id: signalId.optional(),
-  type: text().optional().describe('all signals of this type'),
-  source: text().optional().describe('all signals of this source'),
+  type: nonBlankText().optional().describe('all signals of this type'),
+  source: nonBlankText().optional().describe('all signals of this source'),
   from: moment().optional().describe('all signals of this time or later'),
   to: moment().optional().describe('all signals from before this time'),
-  resume: text()
+  resume: nonBlankText()
     .optional()
     .describe('the id of a failed replay or its beginning; it is continued after its last step'),
-  handler: text()
+  handler: nonBlankText()
     .optional()
     .describe('only by this: a plugin, <plugin>.<command> or pipeline:<name>; all unless told'),
   force: z

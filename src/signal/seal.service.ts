@@ -2,7 +2,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import type { Json } from '../base/json.ts';
 import type { Log } from '../base/log.ts';
 import { parseJson } from '../base/parse-json.ts';
-import type { Sealed } from '../base/seal.ts';
+import type { SealedText } from '../base/seal.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { isMasked, maskPayload, type PayloadMask } from './mask.ts';
 import type { Signal } from './signal.ts';
@@ -46,7 +46,7 @@ export async function readExact(
   );
 }
 
-function openOne(id: string, sealed: Sealed | undefined, vault: Pick<Vault, 'open'>): Exact {
+function openOne(id: string, sealed: SealedText | undefined, vault: Pick<Vault, 'open'>): Exact {
   try {
     if (sealed === undefined) throw unsealed(id);
     return { payload: parseJson(vault.open(sealed, purposes.payload(id))) as Json };

@@ -1,6 +1,6 @@
 import type { Timestamp } from '../base/clock.ts';
-import { isObject, parseStored, type JsonObject } from '../base/json.ts';
-import type { Sealed } from '../base/seal.ts';
+import { isObject, parseStoredJson, type JsonObject } from '../base/json.ts';
+import type { SealedText } from '../base/seal.ts';
 import { limits } from '../base/limits.ts';
 
 /** The source of the runtime's own signals. Plugins' signals carry `plugin:<name>`. */
@@ -46,7 +46,7 @@ export interface SignalDraft {
   readonly data: string;
   readonly metadata?: string;
   /** What `data` was before something in it was masked. */
-  readonly sealed?: Sealed;
+  readonly sealed?: SealedText;
   readonly hops: number;
   readonly correlationId: string;
   readonly causationId?: string;
@@ -118,7 +118,7 @@ export function deliveryEventIn({ source, metadata }: Described): JsonObject | u
   if (!source.startsWith(WEBHOOK_SOURCE)) return undefined;
   // Most signals say nothing of it, and parsing would cost all of them.
   if (metadata?.includes(`"${WEBHOOK_KEY}":`) !== true) return undefined;
-  const parsed = parseStored(metadata);
+  const parsed = parseStoredJson(metadata);
   const event = isObject(parsed) ? parsed[WEBHOOK_KEY] : undefined;
   return isObject(event) ? event : undefined;
 }

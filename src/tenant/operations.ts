@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { text } from '../base/fields.ts';
+import { nonBlankText } from '../base/fields.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Role } from '../access/roles.ts';
@@ -12,7 +12,7 @@ import { defineOperation } from '../operation/define.ts';
 import { direct, directErrors, planDirective, textIn } from '../directive/request.operations.ts';
 import { cutPage, nextCursorField, pageFields } from '../operation/page.ts';
 
-const slug = text().describe('its name: lowercase letters, digits and _');
+const slug = nonBlankText().describe('its name: lowercase letters, digits and _');
 
 const limitShape = z.object({
   workers: z.int().nullable(),
@@ -54,7 +54,10 @@ export const createTenant = defineOperation({
   ...common,
   input: z.strictObject({
     slug,
-    title: text().max(limits.tenantTitleCharsMax).optional().describe('what people call it'),
+    title: nonBlankText()
+      .max(limits.tenantTitleCharsMax)
+      .optional()
+      .describe('what people call it'),
     ...tenantLimitFields,
   }),
   output: z.object({ slug: z.string(), status: z.string(), directive_id: z.string(), ...token }),
@@ -171,7 +174,7 @@ export const deleteTenant = defineOperation({
   summary: 'Remove a tenant with everything in its ledger, for ever.',
   effect: 'destroy',
   ...common,
-  input: z.strictObject({ slug, confirm: text().describe('its name again') }),
+  input: z.strictObject({ slug, confirm: nonBlankText().describe('its name again') }),
   output: z.object({ slug: z.string(), deleted: z.boolean(), directive_id: z.string() }),
   errors: [...errors, 'TENANT_NOT_FOUND', 'TENANT_UNAVAILABLE'],
   http: { method: 'POST', path: '/tenants/:slug/delete' },
@@ -196,7 +199,7 @@ export const tokenTenant = defineOperation({
   ...common,
   input: z.strictObject({
     slug,
-    name: text().describe('what it is called there'),
+    name: nonBlankText().describe('what it is called there'),
     role: z.enum(['owner', 'admin', 'member']).default('owner').describe('what it is there'),
   }),
   output: z.object({ slug: z.string(), ...token }),

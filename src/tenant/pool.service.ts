@@ -1,5 +1,5 @@
-import { makeAlarm, settlesWithin } from '../base/timer.ts';
-import { makeComplaint, type Complaint } from '../base/log.ts';
+import { makeEarliestTimer, settlesWithin } from '../base/timer.ts';
+import { makeFailureLog, type FailureLog } from '../base/log.ts';
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { makeLoop } from '../base/service.ts';
@@ -29,7 +29,7 @@ export function makeTenants(options: KeeperOptions): TenantKeeper {
 
 class Keeper implements TenantKeeper {
   readonly name = 'tenants';
-  readonly #lookComplaint: Complaint;
+  readonly #lookComplaint: FailureLog;
   readonly #options: KeeperOptions;
   readonly #houses = new Map<string, House>();
   /** Being woken or put to sleep: nobody gets in until that is over. */
@@ -49,7 +49,7 @@ class Keeper implements TenantKeeper {
     runOnce: () => this.#putToSleep(),
     onError: (error) => this.#tell('looking after the tenants failed', error),
   });
-  readonly #alarm = makeAlarm(() => this.#look());
+  readonly #alarm = makeEarliestTimer(() => this.#look());
   /** How many were due at the last look and found no place. */
   #dueOutside = 0;
   #lookedAt = -Infinity;
@@ -59,7 +59,7 @@ class Keeper implements TenantKeeper {
 
   constructor(options: KeeperOptions) {
     this.#options = options;
-    this.#lookComplaint = makeComplaint((fields) =>
+    this.#lookComplaint = makeFailureLog((fields) =>
       options.log.error('looking for due tenants failed', fields),
     );
     const awakeMax = limits.tenantsAwakeMax[options.root.kind];
@@ -254,11 +254,11 @@ class Keeper implements TenantKeeper {
       const due = await root.dueTenants(this.#houses.size + this.#failures.size + DUE_MAX);
       nextInMs = Math.min(nextInMs, due.nextInMs ?? nextInMs);
       this.#dueOutside = 0;
-      this.#lookComplaint.over();
+      this.#lookComplaint.reset();
       for (const slug of due.slugs) this.#wakeDue(slug);
       if (this.#dueOutside > 0) void this.#room.make();
     } catch (error) {
-      this.#lookComplaint.about(error);
+      this.#lookComplaint.report(error);
     }
     this.#alarm.in(nextInMs);
   }

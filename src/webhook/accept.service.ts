@@ -1,5 +1,5 @@
 import { DuctileError, toDuctileError } from '../base/errors.ts';
-import { makeGatherer } from '../base/batch.ts';
+import { makeBatcher } from '../base/batch.ts';
 import { makeId } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -40,7 +40,7 @@ export interface HookDoorOptions {
 export function makeHookDoor(options: HookDoorOptions): HookDoor {
   const { ledger, vault, current, quota, log } = options;
   const keep = makeSealingMask(vault, log);
-  const receive = makeGatherer<DeliveryDraft, ToldDelivery>(async (drafts) => {
+  const receive = makeBatcher<DeliveryDraft, ToldDelivery>(async (drafts) => {
     const { told, news } = await ledger.receive(drafts);
     options.onNews(news);
     const isNew = (_: DeliveryDraft, index: number): boolean => told[index]?.isNew === true;

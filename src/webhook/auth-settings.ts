@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import { credentialIn } from '../base/credential-ref.ts';
-import { duration, flag, section, text } from '../base/fields.ts';
+import { parseCredentialRef } from '../base/credential-ref.ts';
+import { duration, flag, strictSection, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import { makeBearer, type OneScheme, type Scheme } from './verify/scheme.ts';
 import { usual, usualPrefix, type Report } from './target.ts';
@@ -66,7 +66,7 @@ const place = z.string().transform((value, context) => {
 
 export const timestampUnits = ['s', 'ms'] as const;
 
-const signedFields = section({
+const signedFields = strictSection({
   header: headerName,
   separator: z.string().max(10).default(''),
   prefix: z.string().max(50).default(''),
@@ -78,7 +78,7 @@ const signedFields = section({
   timestamp: place.optional(),
   timestamp_unit: z.enum(timestampUnits).optional(),
   tolerance: duration({ minMs: 1000, maxMs: limits.hookToleranceMsMax }).optional(),
-  id_field: text().max(100).optional(),
+  id_field: nonBlankText().max(100).optional(),
   unique_body: flag().default(false),
 });
 
@@ -203,7 +203,7 @@ function checkSecrets(fields: AuthFields, report: Report): void {
       report(key, `is required for auth_mode ${mode}`, 'Without it nothing can be verified.');
     return;
   }
-  const plain = own.filter((one) => credentialIn(one) === undefined);
+  const plain = own.filter((one) => parseCredentialRef(one) === undefined);
   const form = keyForm(fields);
   if (plain.some((one) => keyOf(one, form) === undefined))
     report(key, `is not written in ${form.encoding}`, 'Copy it as the sender shows it.');

@@ -1,4 +1,4 @@
-import { isObject, parseStored, type Json, type JsonObject } from '../base/json.ts';
+import { isObject, parseStoredJson, type Json, type JsonObject } from '../base/json.ts';
 import { isTerminal } from '../job/job.ts';
 import type { JobEnd } from '../job/types.ts';
 import { isRunOver } from '../pipeline/run/run.ts';
@@ -35,7 +35,7 @@ export async function waitForEnd(
   if (runId === undefined) return undefined;
   const { status, output } = await engine.waitForRun(runId, waitMs, gone);
   if (!isRunOver(status)) return undefined;
-  return tell(status, parseStored(output));
+  return tell(status, parseStoredJson(output));
 }
 
 /** The job of an earlier delivery may have ended long ago, so read it before waiting. */
@@ -53,7 +53,7 @@ async function waitForFirst(
 
 /** What else a plugin answers, such as its state and its log, is not for whoever sent this. */
 function resultIn({ result }: JobEnd): Json {
-  const answer = parseStored(result);
+  const answer = parseStoredJson(result);
   return isObject(answer) ? (answer['result'] ?? null) : null;
 }
 

@@ -1,4 +1,4 @@
-import { referTo } from '../base/credential-ref.ts';
+import { formatCredentialRef } from '../base/credential-ref.ts';
 import { DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
@@ -199,7 +199,7 @@ function rotateDirective(seams: WebhookSeams): DirectiveDefinition<WebhookRotati
       const { settings } = await mustFind(id, ledger);
       if (credential !== undefined) {
         const hook = { id, settings: parseJson(settings) as JsonObject };
-        await checkSecret(hook, { secret: referTo(credential) }, hooks.store);
+        await checkSecret(hook, { secret: formatCredentialRef(credential) }, hooks.store);
       }
       const old = keepMs === 0 ? 'would not be good any more' : 'would stay good for a while';
       return [`The webhook ${id} would get another secret; the one of now ${old}.`];
@@ -308,7 +308,7 @@ function secretsFor(settings: Readonly<JsonObject>, credential: string | undefin
   return mode === 'bearer' ? [] : [{ secret: makeSecret(mode) }];
 }
 
-const globalToken: KeptSecret = { secret: referTo(GLOBAL_TOKEN) };
+const globalToken: KeptSecret = { secret: formatCredentialRef(GLOBAL_TOKEN) };
 
 /** What it is verified with now: without a secret of its own that is the token of all. */
 function secretsOf(row: WebhookRow, vault: Vault): readonly KeptSecret[] {
@@ -316,7 +316,7 @@ function secretsOf(row: WebhookRow, vault: Vault): readonly KeptSecret[] {
 }
 
 export function refer(credential: string | undefined): string | undefined {
-  return credential === undefined ? undefined : referTo(credential);
+  return credential === undefined ? undefined : formatCredentialRef(credential);
 }
 
 export async function requireCredential(

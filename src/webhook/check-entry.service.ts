@@ -1,4 +1,4 @@
-import { credentialIn } from '../base/credential-ref.ts';
+import { parseCredentialRef } from '../base/credential-ref.ts';
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { describeIssues } from '../config/issues.ts';
@@ -51,7 +51,7 @@ export async function checkSecret(
   { secret }: KeptSecret,
   { credential }: Pick<HookStore, 'credential'>,
 ): Promise<void> {
-  const name = credentialIn(secret);
+  const name = parseCredentialRef(secret);
   const value = name === undefined ? secret : await credential(name);
   if (value === undefined) return;
   if (name !== undefined && isShort(value)) throw tooShort(`the credential ${name}`, 'credential');

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
-import { text } from '../base/fields.ts';
+import { nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import type { DeliveryChoice } from './change-directives.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -35,12 +35,12 @@ export const listDeliveries = defineOperation({
   scope: 'webhooks:ro',
   needs: 'ledger',
   input: z.strictObject({
-    id: text().optional().describe('only of this webhook'),
+    id: nonBlankText().optional().describe('only of this webhook'),
     verdict: z
       .enum(verdicts)
       .optional()
       .describe('failed: verified, but its target could not take it; skipped: in quiet hours'),
-    cursor: text().optional().describe('goes on after a page'),
+    cursor: nonBlankText().optional().describe('goes on after a page'),
     limit,
   }),
   output: z.object({

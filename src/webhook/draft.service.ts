@@ -1,5 +1,5 @@
 import { makeId } from '../base/ids.ts';
-import { type JsonObject, toKeptText } from '../base/json.ts';
+import { type JsonObject, toStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { TRACE_KEY } from '../base/trace.ts';
 import type { JobDraft } from '../job/job.ts';
@@ -38,7 +38,7 @@ export async function draftEmission(
 ): Promise<DraftedEmission> {
   const { payload, target, again } = delivered;
   const atMs = again?.atMs ?? Date.now();
-  const kept = { ...delivered, text: toKeptText(payload, 'body', limits.payloadBytesMax), atMs };
+  const kept = { ...delivered, text: toStoredJson(payload, 'body', limits.payloadBytesMax), atMs };
   const signal = toSignal(kept, keep);
   // What handles it again gets the id that is on the ledger; the keys of that work are of this time.
   const told = again === undefined ? signal : { ...signal, id: again.signalId };
@@ -122,7 +122,7 @@ function toSignal(
     subjectType: 'webhook',
     subjectId: hookId,
     data,
-    metadata: toKeptText(metadata, 'metadata', limits.signalMetadataBytesMax),
+    metadata: toStoredJson(metadata, 'metadata', limits.signalMetadataBytesMax),
     ...(sealed === undefined ? {} : { sealed }),
     hops,
     correlationId: id,

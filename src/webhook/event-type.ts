@@ -4,7 +4,7 @@ import { maskText, isSecretName } from '../base/secrets.ts';
 import type { PresetName } from './verify/presets.ts';
 import { takeHeader, type HookRequest } from './request.ts';
 import * as z from 'zod';
-import { text } from '../base/fields.ts';
+import { nonBlankText } from '../base/fields.ts';
 import { headerName } from './auth-settings.ts';
 import type { Report } from './target.ts';
 import { proofHeadersOf, type Scheme } from './verify/scheme.ts';
@@ -154,7 +154,7 @@ function readHeader({ headers }: HookRequest, name: string): [string, string][] 
 /** The keys that say what of a delivery's headers reaches the work; of webhooks and of endpoints. */
 export const eventFields = {
   event_header: headerName.optional(),
-  event_field: text()
+  event_field: nonBlankText()
     .max(limits.hookEventTypeChars)
     .regex(/^[^\s.]+(\.[^\s.]+)*$/, 'must be the name of a field, or names with dots between them')
     .optional(),

@@ -1,9 +1,9 @@
 import {
-  beginPlace,
-  readTraceparent,
+  createTraceContext,
+  parseTraceparent,
   TRACE_KEY,
-  writeTraceparent,
-  type Place,
+  formatTraceparent,
+  type TraceContext,
 } from '../base/trace.ts';
 import type { Answer } from './check.ts';
 import type { Incoming } from './request.ts';
@@ -17,8 +17,8 @@ export function observeWebhooks(
   { meters, tracer }: { readonly meters: Meters; readonly tracer: Tracer },
 ): Webhooks {
   const begin = (name: string, incoming: Incoming) => {
-    const outer = readTraceparent(traceparentIn(incoming));
-    const place = tracer.isOn ? beginPlace(outer) : undefined;
+    const outer = parseTraceparent(traceparentIn(incoming));
+    const place = tracer.isOn ? createTraceContext(outer) : undefined;
     const startMs = Date.now();
     const note = (answer: Answer): Answer => {
       const { status } = answer;
@@ -47,14 +47,14 @@ export function observeWebhooks(
 export function traceparentIn({ request }: Incoming): string | undefined {
   const given = request.headers.filter(([name]) => name === TRACE_KEY).map(([, value]) => value);
   const [only] = given;
-  return given.length === 1 && readTraceparent(only) !== undefined ? only : undefined;
+  return given.length === 1 && parseTraceparent(only) !== undefined ? only : undefined;
 }
 
 /** What is started stands under the delivery. */
-function withPlace(incoming: Incoming, place: Place): Incoming {
+function withPlace(incoming: Incoming, place: TraceContext): Incoming {
   const { request } = incoming;
   const others = request.headers.filter(([name]) => name !== TRACE_KEY);
-  const headers = [...others, [TRACE_KEY, writeTraceparent(place)] as const];
+  const headers = [...others, [TRACE_KEY, formatTraceparent(place)] as const];
   return { ...incoming, request: { ...request, headers } };
 }
 
@@ -64,8 +64,8 @@ function isVerified({ status }: Answer): boolean {
 
 interface Received {
   readonly name: string;
-  readonly place: Place;
-  readonly outer: Place | undefined;
+  readonly place: TraceContext;
+  readonly outer: TraceContext | undefined;
   readonly startMs: number;
   readonly status: number;
 }

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { DuctileError } from '../base/errors.ts';
-import { duration, text } from '../base/fields.ts';
+import { duration, nonBlankText } from '../base/fields.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { limits } from '../base/limits.ts';
@@ -32,7 +32,7 @@ const secret = z
   .string()
   .nullable()
   .describe('the secret that was made for it, shown this once; null when none was');
-const credential = text()
+const credential = nonBlankText()
   .optional()
   .describe('the credential that is its secret; one is made and shown once unless told');
 const brought = z

@@ -4,7 +4,7 @@ import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import { isSecretName, maskText, REDACTED } from '../base/secrets.ts';
-import { visible } from '../base/text.ts';
+import { toVisibleText } from '../base/text.ts';
 import type { WebhooksConfig } from '../config/config.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { UntakenDelivery } from './types.ts';
@@ -162,7 +162,7 @@ function noteRefused(
 /** In a few words that can be kept and shown, also where the body has a say in them. */
 function reasonOf({ outcome, detail }: Stop): string {
   if (detail === undefined) return outcome;
-  return `${outcome}: ${visible(maskText(detail.slice(0, limits.hookReasonChars)))}`;
+  return `${outcome}: ${toVisibleText(maskText(detail.slice(0, limits.hookReasonChars)))}`;
 }
 
 /** When too many senders already wait for results, accepts the delivery and responds at once. */

@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto';
-import { credentialIn } from '../base/credential-ref.ts';
+import { parseCredentialRef } from '../base/credential-ref.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Hook } from './webhook.ts';
@@ -63,7 +63,7 @@ export function keepGiven(secret: string | undefined): KeptSecret {
     throw new DuctileError('INPUT_INVALID', 'the secret is missing', { place: 'secret', hint });
   }
   if (isShort(secret)) throw tooShort('the secret', 'secret');
-  if (credentialIn(secret) === undefined) return { secret };
+  if (parseCredentialRef(secret) === undefined) return { secret };
   const hint = 'Name the credential with --credential.';
   const message = 'the secret is the name of a credential, not a secret';
   throw new DuctileError('INPUT_INVALID', message, { place: 'secret', hint });

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { formatDuration } from '../base/quantity.ts';
-import { text } from '../base/fields.ts';
+import { nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import { parseJson } from '../base/parse-json.ts';
 import type { Job } from '../job/job.ts';
@@ -18,18 +18,22 @@ import { jobShape } from '../job/shapes.service.ts';
 
 /** What a webhook with a mode has besides. */
 const agentFields = {
-  prompt_template: text()
+  prompt_template: nonBlankText()
     .optional()
     .describe('for mode: the prompt, with {{field}} and {{webhook.event}}'),
-  instruction: text()
+  instruction: nonBlankText()
     .optional()
     .describe('for mode: text before the prompt, outside the safety boundary'),
-  task_folder: text().optional().describe('for cron_task: the folder that the agent works in'),
-  provider: text()
+  task_folder: nonBlankText()
+    .optional()
+    .describe('for cron_task: the folder that the agent works in'),
+  provider: nonBlankText()
     .optional()
     .describe('for cron_task: claude, codex or a configured one (default: of the agent)'),
-  model: text().optional().describe('for cron_task: the model (default: of the agent)'),
-  reasoning_effort: text().optional().describe('for cron_task: the effort (default: of the agent)'),
+  model: nonBlankText().optional().describe('for cron_task: the model (default: of the agent)'),
+  reasoning_effort: nonBlankText()
+    .optional()
+    .describe('for cron_task: the effort (default: of the agent)'),
   cli_parameters: z
     .array(z.string())
     .optional()
@@ -45,17 +49,17 @@ const agentFields = {
     .enum(quietActions)
     .optional()
     .describe('for cron_task: skip or defer deliveries in quiet hours (default: skip)'),
-  timezone: text()
+  timezone: nonBlankText()
     .optional()
     .describe('for cron_task: the time zone of the quiet hours (default: service.timezone)'),
-  dependency: text()
+  dependency: nonBlankText()
     .optional()
     .describe('for cron_task: jobs with the same key run one after the other'),
 };
 
 /** The keys of `signed`. */
 const signedShape = z.strictObject({
-  header: text().describe('the header with the signatures'),
+  header: nonBlankText().describe('the header with the signatures'),
   separator: z.string().optional().describe('between the entries of the header (default: none)'),
   prefix: z.string().optional().describe('before each signature, such as v1= (default: none)'),
   payload: z
@@ -73,8 +77,8 @@ const signedShape = z.strictObject({
     .optional()
     .describe('where the signed Unix time is: {header:NAME} or {sig.NAME}; it must be in payload'),
   timestamp_unit: z.enum(timestampUnits).optional().describe('of the time (default: s)'),
-  tolerance: text().optional().describe('how far from now the time may be (default: 5m)'),
-  id_field: text().optional().describe('the field of the body with the delivery id'),
+  tolerance: nonBlankText().optional().describe('how far from now the time may be (default: 5m)'),
+  id_field: nonBlankText().optional().describe('the field of the body with the delivery id'),
   unique_body: z
     .boolean()
     .optional()
@@ -83,24 +87,24 @@ const signedShape = z.strictObject({
 
 /** The keys of a webhook as they are written; what they say against each other is said later. */
 export const settingsFields = {
-  title: text().max(limits.hookTitleCharsMax).optional().describe('the name for people'),
+  title: nonBlankText().max(limits.hookTitleCharsMax).optional().describe('the name for people'),
   description: z
     .string()
     .max(limits.hookDescriptionCharsMax)
     .optional()
     .describe('a longer text for people'),
   enabled: z.boolean().optional().describe('whether deliveries are accepted (default: true)'),
-  plugin: text().optional().describe('the plugin that gets a job for each delivery'),
-  command: text().optional().describe('the command of the plugin (default: handle)'),
-  pipeline: text().optional().describe('the pipeline that gets a run for each delivery'),
-  signal: text().optional().describe('the type of the signal, for routes and pipelines'),
+  plugin: nonBlankText().optional().describe('the plugin that gets a job for each delivery'),
+  command: nonBlankText().optional().describe('the command of the plugin (default: handle)'),
+  pipeline: nonBlankText().optional().describe('the pipeline that gets a run for each delivery'),
+  signal: nonBlankText().optional().describe('the type of the signal, for routes and pipelines'),
   mode: z
     .enum(agentModes)
     .optional()
     .describe('an agent: cron_task is a fresh session, wake a turn with each allowed user'),
   ...agentFields,
   auth_mode: z.enum(authModes).optional().describe('how deliveries are verified (default: bearer)'),
-  hmac_header: text().optional().describe('for hmac: the header with the signature'),
+  hmac_header: nonBlankText().optional().describe('for hmac: the header with the signature'),
   hmac_algorithm: z
     .enum(algorithms)
     .optional()
@@ -112,25 +116,25 @@ export const settingsFields = {
     .string()
     .optional()
     .describe('for hmac: finds what is signed before the body, with a dot between'),
-  hmac_tolerance: text()
+  hmac_tolerance: nonBlankText()
     .optional()
     .describe(
       'for hmac_payload_prefix_regex: how far from now a signed Unix time may be; 0s to accept any (default: 5m)',
     ),
   signed: signedShape.optional().describe('for signed: what the signature covers, and where it is'),
-  delivery_header: text().optional().describe('the header with the id of a delivery'),
+  delivery_header: nonBlankText().optional().describe('the header with the id of a delivery'),
   replay: z
     .enum(replayModes)
     .optional()
     .describe(
       'strict refuses a body that arrives again under another delivery id (default: normal)',
     ),
-  event_header: text().optional().describe("the header with the sender's event type"),
-  event_field: text()
+  event_header: nonBlankText().optional().describe("the header with the sender's event type"),
+  event_field: nonBlankText()
     .optional()
     .describe("the field of the body with the sender's event type, such as meta.kind"),
   headers: z
-    .array(text())
+    .array(nonBlankText())
     .max(limits.hookHeadersMax)
     .optional()
     .describe('headers that signals, plugins and pipelines get, separated by commas'),
@@ -150,7 +154,9 @@ export const settingsFields = {
     .enum(responses)
     .optional()
     .describe('respond at once, or with the result of the job or run (default: accepted)'),
-  respond_within: text().optional().describe('for result: how long a sender waits (default: 10s)'),
+  respond_within: nonBlankText()
+    .optional()
+    .describe('for result: how long a sender waits (default: 10s)'),
 };
 
 /** One of these keys, also as its flag is spelled. */
@@ -159,7 +165,7 @@ export const settingName = z.preprocess(
   z.enum(Object.keys(settingsFields)),
 );
 
-export const hookId = text().describe('its id, which is its address: /hooks/<id>');
+export const hookId = nonBlankText().describe('its id, which is its address: /hooks/<id>');
 export const hookUrl = z
   .string()
   .nullable()

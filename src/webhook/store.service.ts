@@ -1,4 +1,4 @@
-import { credentialIn, referTo } from '../base/credential-ref.ts';
+import { parseCredentialRef, formatCredentialRef } from '../base/credential-ref.ts';
 import { messageOf } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
@@ -61,7 +61,7 @@ export function makeHookStore({ ledger, vault, log }: HookStoreOptions): HookSto
     return vault.open(found.sealed, purposes.credential(name));
   };
   const reveal = async (secret: string): Promise<string[]> => {
-    const name = credentialIn(secret);
+    const name = parseCredentialRef(secret);
     return name === undefined ? [secret] : [(await credential(name)) ?? []].flat();
   };
   const refresh = async (): Promise<void> => {
@@ -102,7 +102,7 @@ function isGlobal({ hook, kept }: Opened): boolean {
 
 function referencesOf(opened: Opened): string[] {
   if (isGlobal(opened)) return [GLOBAL_TOKEN];
-  return opened.kept.filter(isGood).flatMap(({ secret }) => credentialIn(secret) ?? []);
+  return opened.kept.filter(isGood).flatMap(({ secret }) => parseCredentialRef(secret) ?? []);
 }
 
 export function isGood({ until_ms: until = Infinity }: KeptSecret): boolean {
@@ -136,7 +136,7 @@ export function openSecrets(
 
 /** As many, unseen: they were looked at when they came, and one that is no good spoils no other. */
 export function veil(kept: readonly KeptSecret[]): KeptSecret[] {
-  return kept.map(() => ({ secret: referTo('kept') }));
+  return kept.map(() => ({ secret: formatCredentialRef('kept') }));
 }
 
 /** An entry as it is written, with its secrets at their place. */

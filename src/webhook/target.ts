@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { count, dependencyKey, text } from '../base/fields.ts';
+import { count, dependencyKey, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import { quietActions, type QuietAction, type QuietHours } from '../schedule/window.ts';
 import { isTimezone } from '../schedule/zone.ts';
@@ -43,7 +43,7 @@ interface AgentOverrides {
 }
 
 const hour = count(0, 23);
-const word = text()
+const word = nonBlankText()
   .max(200)
   .regex(/^[^\s\p{Cc}]+$/u, 'must be one word');
 
@@ -54,9 +54,9 @@ const parameter = z
   .refine((value) => value !== '--', 'must not be --, after which the prompt comes');
 
 export const targetFields = {
-  plugin: text().optional(),
-  command: text().optional(),
-  pipeline: text().optional(),
+  plugin: nonBlankText().optional(),
+  command: nonBlankText().optional(),
+  pipeline: nonBlankText().optional(),
   signal: z
     .string()
     .superRefine((name, context) => {
@@ -65,8 +65,8 @@ export const targetFields = {
     })
     .optional(),
   mode: z.enum(agentModes).optional(),
-  prompt_template: text().max(limits.promptTemplateCharsMax).optional(),
-  instruction: text()
+  prompt_template: nonBlankText().max(limits.promptTemplateCharsMax).optional(),
+  instruction: nonBlankText()
     .max(limits.promptTemplateCharsMax)
     .refine((value) => !hasPlaceholder(value), {
       error: 'must not have {{placeholders}}: it stands outside of the safety boundary',

@@ -1,5 +1,5 @@
 import type { Timestamp } from '../base/clock.ts';
-import type { Sealed } from '../base/seal.ts';
+import type { SealedText } from '../base/seal.ts';
 import type { JobStatus } from '../job/job.ts';
 import type { RunStatus } from '../pipeline/run/run.ts';
 import type { AgentJob } from './agent-outcome.ts';
@@ -44,7 +44,7 @@ export interface WebhookRow {
   /** JSON text: its entry without its secrets. */
   readonly settings: string;
   /** Its secrets; null when it has none of its own. */
-  readonly sealed: Sealed | null;
+  readonly sealed: SealedText | null;
   readonly createdBy: string;
   readonly createdAt: Timestamp;
   readonly updatedBy: string;
@@ -58,7 +58,7 @@ export interface WebhookRow {
 export interface WebhookDraft {
   readonly id: string;
   readonly settings: string;
-  readonly sealed: Sealed | null;
+  readonly sealed: SealedText | null;
 }
 
 /** What is not named stays. */
@@ -67,7 +67,7 @@ export interface WebhookChange {
   /** When it was last changed as far as whoever changes it knows; nothing is done otherwise. */
   readonly seenAt: Timestamp;
   readonly settings?: string;
-  readonly sealed?: Sealed;
+  readonly sealed?: SealedText;
 }
 
 interface Delivery {

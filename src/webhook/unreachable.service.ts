@@ -1,4 +1,4 @@
-import { referTo } from '../base/credential-ref.ts';
+import { formatCredentialRef } from '../base/credential-ref.ts';
 import { messageOf, toDuctileError, type DuctileError } from '../base/errors.ts';
 import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
@@ -29,7 +29,9 @@ export function findWebhookFaults(
     rows.flatMap((row) => {
       try {
         const settings = parseJson(row.settings) as JsonObject;
-        const { target, enabled } = readEntry(row.id, settings, [{ secret: referTo('kept') }]);
+        const { target, enabled } = readEntry(row.id, settings, [
+          { secret: formatCredentialRef('kept') },
+        ]);
         if (!enabled) return [];
         checkTemplate(target);
         checkAgent(target, agents);
@@ -56,7 +58,9 @@ export async function tellStranded(
 
 function faultOf({ id, settings }: WebhookRow, inForce: Targets): string | undefined {
   try {
-    const hook = readEntry(id, parseJson(settings) as JsonObject, [{ secret: referTo('kept') }]);
+    const hook = readEntry(id, parseJson(settings) as JsonObject, [
+      { secret: formatCredentialRef('kept') },
+    ]);
     if (hook.enabled) checkTarget(hook, inForce);
     return undefined;
   } catch (thrown) {

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { count, duration, flag, section, text } from '../base/fields.ts';
+import { count, duration, flag, strictSection, nonBlankText } from '../base/fields.ts';
 import { limits } from '../base/limits.ts';
 import { checkEventFields, eventFields, toEventRules, type EventRules } from './event-type.ts';
 import {
@@ -12,7 +12,7 @@ import {
 } from './auth-settings.ts';
 import { checkTarget, targetFields, toTarget, usual, type Report, type Target } from './target.ts';
 import type { Scheme } from './verify/scheme.ts';
-import { credentialIn, credentialName } from '../base/credential-ref.ts';
+import { parseCredentialRef, credentialName } from '../base/credential-ref.ts';
 
 /** A webhook, ready to be used. Its secrets are not in it, so that it can be kept and shown. */
 export interface Hook {
@@ -47,7 +47,7 @@ export const hookFields = {
     .string()
     .max(limits.hookIdCharsMax)
     .regex(/^[a-z0-9][a-z0-9_-]*$/, 'must be lowercase letters, digits, - and _'),
-  title: text().max(limits.hookTitleCharsMax),
+  title: nonBlankText().max(limits.hookTitleCharsMax),
   description: z.string().max(limits.hookDescriptionCharsMax).default(''),
   enabled: flag().default(true),
   max_body_bytes: count(1, limits.hookBodyBytesMax).default(usual.maxBodyBytes),
@@ -59,7 +59,7 @@ export const hookFields = {
 };
 
 /** A webhook as it is written, with the keys of document 4 and its secrets. */
-export const hookEntry = section(hookFields).superRefine(checkHook, {
+export const hookEntry = strictSection(hookFields).superRefine(checkHook, {
   when: ({ issues }) => issues.length === 0,
 });
 
@@ -122,14 +122,14 @@ const fields = Object.fromEntries(
 
 /** As everywhere in the configuration of an installation, it may be written `credential:NAME`. */
 export function nameCredential(value: string): string {
-  return credentialIn(value) ?? value;
+  return parseCredentialRef(value) ?? value;
 }
 
 /** Stands where the secret will be, so that the rest can be checked. */
 const PLACEHOLDER = 'credential:secret';
 
 /** A webhook as a package brings it: its secret is made, or is the credential that it names. */
-export const packagedHook = section({
+export const packagedHook = strictSection({
   ...fields,
   credential: z
     .string()

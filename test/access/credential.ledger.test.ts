@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
-import type { Sealed } from '../../src/base/seal.ts';
+import type { SealedText } from '../../src/base/seal.ts';
 import type { CredentialDraft, SealedThing } from '../../src/access/types.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { SignalDraft } from '../../src/signal/signal.ts';
 import { databases, openBench } from '../support/ledger/bench.ts';
 import { pausing } from '../support/ledger/drafts.ts';
 
-const sealed = (keyId: string, text = 'v1.a.b'): Sealed => ({ keyId, text });
+const sealed = (keyId: string, text = 'v1.a.b'): SealedText => ({ keyId, text });
 
 async function set(ledger: Ledger, name: string, more: Partial<CredentialDraft> = {}) {
   const credential: CredentialDraft = {

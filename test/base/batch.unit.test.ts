@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
-import { makeGatherer } from '../../src/base/batch.ts';
+import { makeBatcher } from '../../src/base/batch.ts';
 
 /** Doubles numbers, and remembers which came together. */
 function makeDoubler(refuse: (items: readonly number[]) => void = () => undefined) {
   const batches: (readonly number[])[] = [];
-  const double = makeGatherer<number, number>((items) => {
+  const double = makeBatcher<number, number>((items) => {
     batches.push(items);
     refuse(items);
     return Promise.resolve(items.map((item) => item * 2));

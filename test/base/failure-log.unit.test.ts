@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { makeComplaint, type LogFields } from '../../src/base/log.ts';
+import { makeFailureLog, type LogFields } from '../../src/base/log.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }));
 afterEach(() => void vi.useRealTimers());
 
 test('the same failure is told at once, then each minute with how often it was seen', () => {
   const told: LogFields[] = [];
-  const complaint = makeComplaint((fields) => told.push(fields));
+  const complaint = makeFailureLog((fields) => told.push(fields));
   for (let second = 0; second <= 120; second += 1) {
-    complaint.about(new Error('away'), { waiting: 3 });
+    complaint.report(new Error('away'), { waiting: 3 });
     vi.advanceTimersByTime(1000);
   }
   expect(told).toEqual([
@@ -20,11 +20,11 @@ test('the same failure is told at once, then each minute with how often it was s
 
 test('another failure, and one after it went well, is news', () => {
   const told: LogFields[] = [];
-  const complaint = makeComplaint((fields) => told.push(fields));
-  complaint.about('away');
-  complaint.about('full');
-  complaint.over();
-  complaint.about('full');
-  complaint.about('full');
+  const complaint = makeFailureLog((fields) => told.push(fields));
+  complaint.report('away');
+  complaint.report('full');
+  complaint.reset();
+  complaint.report('full');
+  complaint.report('full');
   expect(told.map(({ error }) => error)).toEqual(['away', 'full', 'full']);
 });

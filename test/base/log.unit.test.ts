@@ -1,9 +1,9 @@
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
-import { autoFormat, makeLogger, type LogFormat } from '../../src/base/log.ts';
+import { chooseLogFormat, makeLogger, type LogFormat } from '../../src/base/log.ts';
 import type { LogLevel } from '../../src/base/log-ring.ts';
-import { visible } from '../../src/base/text.ts';
+import { toVisibleText } from '../../src/base/text.ts';
 
 function capture(format: LogFormat, level: LogLevel = 'debug') {
   const lines: string[] = [];
@@ -46,7 +46,7 @@ describe('JSON', () => {
 
   test.each(hostile)('keeps %j on one line, in its field', (text) => {
     const line = captureOne('json', text, { stderr: text });
-    expect(line.trimEnd()).toBe(visible(line.trimEnd()));
+    expect(line.trimEnd()).toBe(toVisibleText(line.trimEnd()));
     expect(JSON.parse(line)).toMatchObject({ level: 'warn', message: text, stderr: text });
   });
 
@@ -93,7 +93,7 @@ describe('text', () => {
     // The only line break is the last character, and no colour was asked for by the text itself.
     expect(line.indexOf('\n')).toBe(line.length - 1);
     expect(stripVTControlCharacters(line).trimEnd()).toBe(
-      visible(stripVTControlCharacters(line).trimEnd()),
+      toVisibleText(stripVTControlCharacters(line).trimEnd()),
     );
   });
 
@@ -123,7 +123,7 @@ test('levels below the chosen one are silent', () => {
 });
 
 test('a terminal gets text, anything else JSON', () => {
-  expect(autoFormat({ isTTY: true })).toBe('text');
-  expect(autoFormat({ isTTY: false })).toBe('json');
-  expect(autoFormat({})).toBe('json');
+  expect(chooseLogFormat({ isTTY: true })).toBe('text');
+  expect(chooseLogFormat({ isTTY: false })).toBe('json');
+  expect(chooseLogFormat({})).toBe('json');
 });

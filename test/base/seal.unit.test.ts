@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import {
-  fingerprint,
-  isUnbound,
+  fingerprintSecret,
+  isSealedUnbound,
   KEY_BYTES,
   makeMasterKey,
-  seal,
-  unseal,
+  sealText,
+  unsealText,
 } from '../../src/base/seal.ts';
 
 const key = makeMasterKey(Buffer.alloc(KEY_BYTES, 7));
@@ -15,43 +15,43 @@ const row = (name: string, ledger = 'root') => ({ ledger, row: name });
 
 describe('sealing', () => {
   test.each(['', 'x', 'ünï ✓\n', 'a'.repeat(100_000)])('opens as it was: case %#', (clear) => {
-    const sealed = seal(clear, row('credential a'), key);
+    const sealed = sealText(clear, row('credential a'), key);
     expect(sealed.keyId).toBe(key.id);
-    expect(unseal(sealed, row('credential a'), key)).toBe(clear);
+    expect(unsealText(sealed, row('credential a'), key)).toBe(clear);
   });
 
   test('is never the same twice, and shows nothing of what is in it', () => {
-    const texts = Array.from({ length: 50 }, () => seal('hunter2-hunter2', row('p'), key).text);
+    const texts = Array.from({ length: 50 }, () => sealText('hunter2-hunter2', row('p'), key).text);
     expect(new Set(texts).size).toBe(50);
     expect(texts.join()).not.toContain(Buffer.from('hunter2').toString('base64url').slice(0, 8));
   });
 
   test('opens for nothing else: another purpose, another key, one bit changed', () => {
-    const sealed = seal('value', row('credential a'), key);
-    expect(() => unseal(sealed, row('credential b'), key)).toThrow();
-    expect(() => unseal(sealed, row('credential a'), other)).toThrow();
+    const sealed = sealText('value', row('credential a'), key);
+    expect(() => unsealText(sealed, row('credential b'), key)).toThrow();
+    expect(() => unsealText(sealed, row('credential a'), other)).toThrow();
     const bytes = sealed.text.split('');
     for (let at = 3; at < bytes.length; at += 7) {
       const changed = bytes.with(at, bytes[at] === 'A' ? 'B' : 'A').join('');
       if (changed === sealed.text) continue;
-      expect(() => unseal({ ...sealed, text: changed }, row('credential a'), key)).toThrow();
+      expect(() => unsealText({ ...sealed, text: changed }, row('credential a'), key)).toThrow();
     }
-    expect(() => unseal({ ...sealed, text: 'v0.a.b' }, row('credential a'), key)).toThrow(
+    expect(() => unsealText({ ...sealed, text: 'v0.a.b' }, row('credential a'), key)).toThrow(
       'not known',
     );
-    expect(() => unseal({ ...sealed, text: 'v1' }, row('credential a'), key)).toThrow();
+    expect(() => unsealText({ ...sealed, text: 'v1' }, row('credential a'), key)).toThrow();
   });
 
   test('opens in no other ledger', () => {
-    const sealed = seal('value', row('credential a', 'tenant one'), key);
-    expect(unseal(sealed, row('credential a', 'tenant one'), key)).toBe('value');
+    const sealed = sealText('value', row('credential a', 'tenant one'), key);
+    expect(unsealText(sealed, row('credential a', 'tenant one'), key)).toBe('value');
     for (const ledger of ['tenant two', 'root', 'tenant one credential a', '']) {
-      expect(() => unseal(sealed, row('credential a', ledger), key)).toThrow();
+      expect(() => unsealText(sealed, row('credential a', ledger), key)).toThrow();
     }
     // Nor as what it isn't: the old scheme binds less.
     const renamed = { ...sealed, text: sealed.text.replace('v2.', 'v1.') };
-    expect(() => unseal(renamed, row('credential a', 'tenant two'), key)).toThrow();
-    expect(isUnbound(sealed)).toBe(false);
+    expect(() => unsealText(renamed, row('credential a', 'tenant two'), key)).toThrow();
+    expect(isSealedUnbound(sealed)).toBe(false);
   });
 
   test('what an earlier version sealed still opens', () => {
@@ -61,17 +61,17 @@ describe('sealing', () => {
       'H7v2JL65x9ZA6smjdbjiYnh02pz1I6Eay9EVuMykc1BbUf23374goyk',
     ].join('.');
     const sealed = { keyId: key.id, text };
-    expect(isUnbound(sealed)).toBe(true);
-    expect(unseal(sealed, row('credential a', 'tenant one'), key)).toBe('an old secret');
-    expect(() => unseal(sealed, row('credential b'), key)).toThrow();
+    expect(isSealedUnbound(sealed)).toBe(true);
+    expect(unsealText(sealed, row('credential a', 'tenant one'), key)).toBe('an old secret');
+    expect(() => unsealText(sealed, row('credential b'), key)).toThrow();
   });
 
   test('parts of two sealed texts do not make a third', () => {
-    const [a, b] = [seal('one', row('p'), key), seal('two', row('p'), key)].map(({ text }) =>
-      text.split('.'),
+    const [a, b] = [sealText('one', row('p'), key), sealText('two', row('p'), key)].map(
+      ({ text }) => text.split('.'),
     );
     const mixed = ['v2', a?.[1], b?.[2]].join('.');
-    expect(() => unseal({ keyId: key.id, text: mixed }, row('p'), key)).toThrow();
+    expect(() => unsealText({ keyId: key.id, text: mixed }, row('p'), key)).toThrow();
   });
 
   test('a key is told by its id, which is not a part of it', () => {
@@ -83,12 +83,12 @@ describe('sealing', () => {
   });
 
   test('a fingerprint is the same for the same value, purpose and key alone', () => {
-    const print = fingerprint('value', 'p', key);
-    expect(fingerprint('value', 'p', key)).toBe(print);
+    const print = fingerprintSecret('value', 'p', key);
+    expect(fingerprintSecret('value', 'p', key)).toBe(print);
     const others = [
-      fingerprint('valuf', 'p', key),
-      fingerprint('value', 'q', key),
-      fingerprint('value', 'p', other),
+      fingerprintSecret('valuf', 'p', key),
+      fingerprintSecret('value', 'q', key),
+      fingerprintSecret('value', 'p', other),
     ];
     expect(others).not.toContain(print);
   });

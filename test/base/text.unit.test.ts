@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { visible } from '../../src/base/text.ts';
+import { toVisibleText } from '../../src/base/text.ts';
 
 test.each([
   ['what moves a cursor', 'a\u001b[2J\u009bb', 'a\\u001b[2J\\u009bb'],
@@ -10,14 +10,14 @@ test.each([
   ['tags and lone surrogates', 'a\u{e0041}\ud800', 'a\\udb40\\udc41\\ud800'],
   ['a pile of marks', `e${'\u0301'.repeat(6)}`, `e${'\u0301'.repeat(4)}\\u0301\\u0301`],
 ])('%s is escaped, once, and is the same in JSON', (_, hostile, shown) => {
-  expect(visible(hostile)).toBe(shown);
-  expect(visible(shown)).toBe(shown);
-  expect(JSON.parse(visible(JSON.stringify(hostile)))).toBe(hostile);
+  expect(toVisibleText(hostile)).toBe(shown);
+  expect(toVisibleText(shown)).toBe(shown);
+  expect(JSON.parse(toVisibleText(JSON.stringify(hostile)))).toBe(hostile);
 });
 
 test.each(['Zoë, naïve', 'tiếng Việt', '漢字', '👩‍👩‍👧 ❤️ 1️⃣', 'می‌خواهم', 'क्‍ष', 'עברית'])(
   '%s stays as it is',
   (text) => {
-    expect(visible(text)).toBe(text);
+    expect(toVisibleText(text)).toBe(text);
   },
 );

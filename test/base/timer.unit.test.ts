@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { makeAlarm } from '../../src/base/timer.ts';
+import { makeEarliestTimer } from '../../src/base/timer.ts';
 import { eventually } from '../support/instance.ts';
 
 test('what goes off while it is under way is done once more, and not at the same time', async () => {
   const rounds: (() => void)[] = [];
-  const alarm = makeAlarm(() => new Promise<void>((resolve) => rounds.push(resolve)));
+  const alarm = makeEarliestTimer(() => new Promise<void>((resolve) => rounds.push(resolve)));
   alarm.in(0);
   await eventually('it went off', () => rounds.length === 1);
   for (let n = 0; n < 3; n += 1) {

@@ -1,22 +1,22 @@
 /** W3C's traceparent: what is one, and what is as if nothing had been said. */
 import { expect, test } from 'vitest';
 import {
-  beginPlace,
-  readTraceparent,
-  spanIdOf,
-  traceIdOf,
-  writeTraceparent,
+  createTraceContext,
+  parseTraceparent,
+  toSpanId,
+  toTraceId,
+  formatTraceparent,
 } from '../../src/base/trace.ts';
 
 const trace = '0af7651916cd43dd8448eb211c80319c';
 const span = 'b7ad6b7169203331';
 
 test('what is well written is read and written again', () => {
-  const place = readTraceparent(`00-${trace}-${span}-01`);
+  const place = parseTraceparent(`00-${trace}-${span}-01`);
   expect(place).toEqual({ traceId: trace, spanId: span, isSampled: true });
-  expect(readTraceparent(`00-${trace}-${span}-02`)?.isSampled).toBe(false);
-  expect(readTraceparent(`cc-${trace}-${span}-01-what-comes-later`)).toEqual(place);
-  expect(place && writeTraceparent(place)).toBe(`00-${trace}-${span}-01`);
+  expect(parseTraceparent(`00-${trace}-${span}-02`)?.isSampled).toBe(false);
+  expect(parseTraceparent(`cc-${trace}-${span}-01-what-comes-later`)).toEqual(place);
+  expect(place && formatTraceparent(place)).toBe(`00-${trace}-${span}-01`);
 });
 
 test.each([
@@ -32,21 +32,21 @@ test.each([
   `cc-${trace}-${span}-01-${'x'.repeat(200)}`,
   `00-${trace}-${span}-01\n`,
 ])('%j is none', (text) => {
-  expect(readTraceparent(text)).toBeUndefined();
+  expect(parseTraceparent(text)).toBeUndefined();
 });
 
 test('ids are made from ids, the same each time', () => {
-  expect(traceIdOf('0199a1b2-0000-7000-8000-000000000001')).toBe(
+  expect(toTraceId('0199a1b2-0000-7000-8000-000000000001')).toBe(
     '0199a1b2000070008000000000000001',
   );
-  expect(traceIdOf('anything')).toMatch(/^[0-9a-f]{32}$/);
-  expect(spanIdOf('job', 1)).toBe(spanIdOf('job', 1));
-  expect(spanIdOf('job', 1)).not.toBe(spanIdOf('job', 2));
+  expect(toTraceId('anything')).toMatch(/^[0-9a-f]{32}$/);
+  expect(toSpanId('job', 1)).toBe(toSpanId('job', 1));
+  expect(toSpanId('job', 1)).not.toBe(toSpanId('job', 2));
 });
 
 test('the next place stays in its trace', () => {
   const outer = { traceId: trace, spanId: span, isSampled: false };
-  expect(beginPlace(outer)).toMatchObject({ traceId: trace, isSampled: false });
-  expect(beginPlace(outer).spanId).not.toBe(span);
-  expect(beginPlace(undefined).isSampled).toBe(true);
+  expect(createTraceContext(outer)).toMatchObject({ traceId: trace, isSampled: false });
+  expect(createTraceContext(outer).spanId).not.toBe(span);
+  expect(createTraceContext(undefined).isSampled).toBe(true);
 });

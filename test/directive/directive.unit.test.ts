@@ -1,14 +1,14 @@
-import { canonical } from '../../src/base/json.ts';
+import { toCanonicalJson } from '../../src/base/json.ts';
 import { describe, expect, test } from 'vitest';
 import { isFinal, isKeyTaken } from '../../src/directive/directive.ts';
 import { cancelType, retryType, statusesOf } from '../../src/job/directives.ts';
 import { createTokenType } from '../../src/access/token-directives.ts';
 
 test('equal params have one spelling, whatever the order of their keys', () => {
-  const one = canonical({ b: [{ y: 1, x: null }], a: 'x' });
+  const one = toCanonicalJson({ b: [{ y: 1, x: null }], a: 'x' });
   expect(one).toBe('{"a":"x","b":[{"x":null,"y":1}]}');
-  expect(canonical({ a: 'x', b: [{ x: null, y: 1 }] })).toBe(one);
-  expect(canonical({ a: ['2', '1'] })).not.toBe(canonical({ a: ['1', '2'] }));
+  expect(toCanonicalJson({ a: 'x', b: [{ x: null, y: 1 }] })).toBe(one);
+  expect(toCanonicalJson({ a: ['2', '1'] })).not.toBe(toCanonicalJson({ a: ['1', '2'] }));
 });
 
 test('what is final is final, and no caller chooses a key of ours', () => {

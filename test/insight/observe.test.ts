@@ -1,7 +1,7 @@
 /** What can be seen from outside: why, incidents, figures and traces, of one server. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readTraceparent } from '../../src/base/trace.ts';
+import { parseTraceparent } from '../../src/base/trace.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { startApi, type Reply, type TestApi } from '../support/api-server.ts';
 import { eventually } from '../support/instance.ts';
@@ -212,7 +212,7 @@ describe('traces', () => {
     const reply = await api.ask('/plugin/placed/poll?wait=10s', { body: '{}' });
     const [told, environment] = resultOf(reply);
     expect(told).toBe(environment);
-    const place = readTraceparent(told);
+    const place = parseTraceparent(told);
     expect(place?.traceId).toBe(idOf(reply).replaceAll('-', ''));
     const spans = await eventually('it was sent', async () => {
       const mine = (await sent()).filter(({ traceId }) => traceId === place?.traceId);
@@ -241,8 +241,8 @@ describe('traces', () => {
       return (await sent()).find(({ name }) => name === 'pipeline rests');
     });
     expect(run).toMatchObject({
-      traceId: readTraceparent(other)?.traceId,
-      parentSpanId: readTraceparent(other)?.spanId,
+      traceId: parseTraceparent(other)?.traceId,
+      parentSpanId: parseTraceparent(other)?.spanId,
       status: { code: 1 },
     });
   });
@@ -261,8 +261,8 @@ describe('traces', () => {
       return (await sent()).find(({ name }) => name === 'pipeline waits');
     });
     expect(run).toMatchObject({
-      traceId: readTraceparent(other)?.traceId,
-      parentSpanId: readTraceparent(other)?.spanId,
+      traceId: parseTraceparent(other)?.traceId,
+      parentSpanId: parseTraceparent(other)?.spanId,
       status: { code: 2 },
     });
   });
@@ -270,8 +270,8 @@ describe('traces', () => {
   test('who comes with a trace finds its work in it: a job, a run, a signal, a delivery', async () => {
     const headers = { traceparent: OUTER };
     const job = await api.ask('/plugin/placed/poll?wait=10s', { body: '{}', headers });
-    const outer = readTraceparent(OUTER);
-    expect(readTraceparent(resultOf(job)[0])?.traceId).toBe(outer?.traceId);
+    const outer = parseTraceparent(OUTER);
+    expect(parseTraceparent(resultOf(job)[0])?.traceId).toBe(outer?.traceId);
     await api.ask('/pipeline/once?wait=10s', { body: '{}', headers });
     const order = { type: 'order.paid', source: 'shop', data: {} };
     await api.ask('/signals', { body: JSON.stringify(order), headers });

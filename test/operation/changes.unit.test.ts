@@ -1,5 +1,5 @@
 /** Operations that change the system, and the record that they leave. */
-import { canonical } from '../../src/base/json.ts';
+import { toCanonicalJson } from '../../src/base/json.ts';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { makeId } from '../../src/base/ids.ts';
 import { callerKey } from '../../src/directive/directive.ts';
@@ -247,7 +247,7 @@ describe('a request under a key', () => {
   async function beginElsewhere(subjectId: string): Promise<DirectRequest> {
     const key = callerKey('cli:ann', `request:${subjectId}`);
     const asked = pausing(
-      { type: 'job.cancel', params: canonical(params), sameness: { key } },
+      { type: 'job.cancel', params: toCanonicalJson(params), sameness: { key } },
       { kind: 'process' },
     );
     await engine.ledger.direct(asked);

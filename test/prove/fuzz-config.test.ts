@@ -1,7 +1,7 @@
 /** What operators write: configurations, variables, files of variables, addresses of keys. */
 import assert from 'node:assert/strict';
 import { DuctileError } from '../../src/base/errors.ts';
-import { findUnsafe } from '../../src/base/json.ts';
+import { describeUnsafeJson } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
 import { parseAddress, valueAt } from '../../src/config/address.ts';
 import { keyText, parseDocument } from '../../src/config/document.ts';
@@ -81,7 +81,7 @@ const yaml: Target = {
       assert.equal(value, undefined);
       return problems[0]?.message ?? '';
     }
-    assert.equal(findUnsafe(value, limits.jsonDepthMax), undefined);
+    assert.equal(describeUnsafeJson(value, limits.jsonDepthMax), undefined);
     const filled = interpolate(value, env);
     // What a variable holds never becomes a key.
     assert.deepEqual(keysOf(filled.value), keysOf(value));

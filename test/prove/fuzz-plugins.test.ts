@@ -1,7 +1,7 @@
 /** What plugins and the helper that starts them may say: answers, frames, manifests. */
 import assert from 'node:assert/strict';
 import { DuctileError } from '../../src/base/errors.ts';
-import { findUnsafe } from '../../src/base/json.ts';
+import { describeUnsafeJson } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
 import { parseDocument } from '../../src/config/document.ts';
 import { parseManifest } from '../../src/plugin/manifest.ts';
@@ -79,7 +79,7 @@ const response: Target = {
     assert.notEqual(reply.result.trim(), '');
     assert.ok(reply.events.length <= limits.eventsPerAttemptMax);
     const kept = [reply.events, reply.stateUpdates ?? null, reply.logs, reply.result];
-    assert.equal(findUnsafe(kept, limits.jsonDepthMax + 4), undefined);
+    assert.equal(describeUnsafeJson(kept, limits.jsonDepthMax + 4), undefined);
     for (const { type, dedupeKey = '' } of reply.events) {
       assert.ok(type !== '' && Buffer.byteLength(type) <= limits.eventTypeBytesMax);
       assert.ok(Buffer.byteLength(dedupeKey) <= limits.dedupeKeyBytesMax);

@@ -1,11 +1,11 @@
 /** What callers send: JSON, cursors, paths and queries, CloudEvents, places in traces. */
 import assert from 'node:assert/strict';
 import { DuctileError } from '../../src/base/errors.ts';
-import { findUnsafe, isObject, replaceExact } from '../../src/base/json.ts';
+import { describeUnsafeJson, isObject, replaceExact } from '../../src/base/json.ts';
 import { parseStrictJson } from '../../src/base/strict-json.ts';
 import { numbersIn } from '../support/number-texts.ts';
 import { limits } from '../../src/base/limits.ts';
-import { readTraceparent, writeTraceparent } from '../../src/base/trace.ts';
+import { parseTraceparent, formatTraceparent } from '../../src/base/trace.ts';
 import { decodeSegments, readQuery } from '../../src/http/query.ts';
 import { makeRouter, paramsOf, splitPath } from '../../src/http/router.ts';
 import { readCursor, writeCursor } from '../../src/operation/cursor.ts';
@@ -69,7 +69,7 @@ const json: Target = {
     const asDoubles = replaceExact(parsed.value, (number) => Number(number.text));
     assert.deepEqual(asDoubles, JSON.parse(input));
     assert.deepEqual(numbersIn(JSON.stringify(parsed.value)), numbersIn(input));
-    assert.equal(findUnsafe(parsed.value, limits.jsonDepthMax), undefined);
+    assert.equal(describeUnsafeJson(parsed.value, limits.jsonDepthMax), undefined);
     // What was accepted is accepted again as we would write it, and means the same.
     const written = JSON.stringify(parsed.value);
     const again = parseStrictJson(written);
@@ -215,7 +215,7 @@ const cloudEvent: Target = {
       return Array.isArray(event) ? fromCloudEvents(event) : [fromCloudEvent(event)];
     });
     if ('refused' in read) return read.refused.replaceAll(/\[\d+\]|ce-\S+/g, '');
-    const unsafe = findUnsafe(read.value, limits.jsonDepthMax + 3);
+    const unsafe = describeUnsafeJson(read.value, limits.jsonDepthMax + 3);
     assert.equal(unsafe, undefined);
     return `ok ${Object.keys(read.value[0] ?? {}).join(' ')}`;
   },
@@ -231,9 +231,9 @@ const traceparent: Target = {
   ],
   words: ['-', '00', 'ff', '0'.repeat(16), 'g', 'A', ' ', '01'],
   check(input) {
-    const place = readTraceparent(input);
+    const place = parseTraceparent(input);
     if (place === undefined) return 'none';
-    assert.deepEqual(readTraceparent(writeTraceparent(place)), place);
+    assert.deepEqual(parseTraceparent(formatTraceparent(place)), place);
     return `ok ${place.isSampled}`;
   },
 };

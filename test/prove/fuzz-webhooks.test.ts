@@ -1,7 +1,7 @@
 /** What strangers deliver: signatures, bodies, and what they put into templates and patterns. */
 import assert from 'node:assert/strict';
 import { DuctileError } from '../../src/base/errors.ts';
-import { findUnsafe, type JsonObject } from '../../src/base/json.ts';
+import { describeUnsafeJson, type JsonObject } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
 import { escapeMarkers, renderTemplate } from '../../src/webhook/prompt.ts';
 import { readBody, readForm } from '../../src/webhook/body.ts';
@@ -153,8 +153,8 @@ ce-subject: %41
     const { request } = read(`0\nhttps://h/\n${input}`);
     const parsed = readBody(request, 'all');
     if (!parsed.ok) return `${parsed.fault} ${parsed.message}`;
-    assert.equal(findUnsafe(parsed.payload, limits.jsonDepthMax), undefined);
-    assert.equal(findUnsafe(parsed.event ?? null, limits.jsonDepthMax + 2), undefined);
+    assert.equal(describeUnsafeJson(parsed.payload, limits.jsonDepthMax), undefined);
+    assert.equal(describeUnsafeJson(parsed.event ?? null, limits.jsonDepthMax + 2), undefined);
     return `ok ${parsed.event !== undefined}`;
   },
 };

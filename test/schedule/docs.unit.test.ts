@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { makeBreath } from '../../src/base/timer.ts';
+import { makeYield } from '../../src/base/timer.ts';
 import { previewSchedules } from '../../src/schedule/preview.ts';
 import { at, iso, timed } from './support.ts';
 
@@ -25,7 +25,7 @@ test('the page has examples', () => {
 
 test.each(examples)('$entry', async ({ entry, from, to, shown }) => {
   const on = timed(parse(entry) as Record<string, unknown>);
-  const { rows } = await previewSchedules([{ timed: on }], at(from), at(to), makeBreath());
+  const { rows } = await previewSchedules([{ timed: on }], at(from), at(to), makeYield());
   const lines = rows.map(({ atMs, fires, count, reason }) =>
     [iso(atMs), fires ? 'fires' : `${count} not`, reason].filter(Boolean).join(' '),
   );

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { makeBreath } from '../../src/base/timer.ts';
+import { makeYield } from '../../src/base/timer.ts';
 import { previewSchedules, type Previewed } from '../../src/schedule/preview.ts';
 import { at, iso, timed } from './support.ts';
 
@@ -8,7 +8,7 @@ async function preview(
   from: string,
   to: string,
 ): Promise<unknown[]> {
-  const { rows } = await previewSchedules(entries, at(from), at(to), makeBreath());
+  const { rows } = await previewSchedules(entries, at(from), at(to), makeYield());
   return rows.map(({ atMs, fires, count, reason }) => [
     iso(atMs),
     fires ? 'fires' : `${count} not`,
@@ -66,7 +66,7 @@ test('is bounded, and what comes often does not hide the rest', async () => {
     [{ timed: on }, { timed: rare }],
     at('2026-01-01T00:00:00Z'),
     at('2036-01-01T00:00:00Z'),
-    makeBreath(),
+    makeYield(),
   );
   const often = rows.filter(({ scheduleId }) => scheduleId === 'default');
   expect([often.length, often.at(-1)?.count, truncated]).toEqual([50, 20_000 - 49, true]);
@@ -88,7 +88,7 @@ test('lets others have their turn, also where clocks change', async () => {
     entries,
     at('2026-03-25T00:00:00Z'),
     at('2026-04-02T00:00:00Z'),
-    makeBreath(),
+    makeYield(),
   );
   isDone = true;
   expect(turns).toBeGreaterThan(3);

@@ -1,7 +1,7 @@
 /** What quiet hours make of due times, when they come and when they are only shown. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { makeBreath } from '../../src/base/timer.ts';
+import { makeYield } from '../../src/base/timer.ts';
 import {
   allowedFrom,
   firstSlot,
@@ -253,12 +253,7 @@ describe('whatever an entry says', () => {
     await fc.assert(
       fc.asyncProperty(worlds, async ([entry, zone, from]) => {
         const on = make(entry, zone);
-        const { rows } = await previewSchedules(
-          [{ timed: on }],
-          at(from),
-          toMs(from),
-          makeBreath(),
-        );
+        const { rows } = await previewSchedules([{ timed: on }], at(from), toMs(from), makeYield());
         const happens = passAll(on, at(from), toMs(from));
         const fired = happens.filter(({ fires }) => fires);
         // With a jitter that is longer than the times are apart, one may come before another.

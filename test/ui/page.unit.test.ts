@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { places } from '../../web/api/places.ts';
 import { toRequest } from '../../web/api/request.ts';
-import { makeFrameReader } from '../../src/base/sse.ts';
+import { makeSseReader } from '../../src/base/sse.ts';
 import { fieldsOf, parseObject, valueOf } from '../../web/plugin/fields.ts';
 import { link, readRoute } from '../../web/route.ts';
 import { fit, fitFirst } from '../../web/run/fit.ts';
@@ -67,7 +67,7 @@ test('frames of a stream are read however they are cut', () => {
   const text =
     'retry: 2000\n\nid: 1\nevent: job.dead\ndata: {"a":\ndata: 1}\n\n: alive\n\nid: 2\ndata: x\n\n';
   for (let size = 1; size < text.length; size += 1) {
-    const read = makeFrameReader();
+    const read = makeSseReader();
     const found = text.match(new RegExp(`[^]{1,${size}}`, 'g'))?.flatMap(read);
     expect(found).toEqual([
       { id: '1', event: 'job.dead', data: '{"a":\n1}' },

@@ -1,5 +1,5 @@
 import { parseJson } from '../../src/base/parse-json.ts';
-import { makeFrameReader } from '../../src/base/sse.ts';
+import { makeSseReader } from '../../src/base/sse.ts';
 import { readToken, signOut } from './token.ts';
 import type { Event } from './types.ts';
 
@@ -70,7 +70,7 @@ async function followOnce(
     if ([403, 429, 503].includes(response.status)) return 'full';
     if (!response.ok || response.body === null) return 'ended';
     link('live');
-    const read = makeFrameReader();
+    const read = makeSseReader();
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await reader.read();

@@ -1,4 +1,4 @@
-import { isObject, parseStored, type JsonObject } from '../../base/json.ts';
+import { isObject, parseStoredJson, type JsonObject } from '../../base/json.ts';
 import type { LocalEngine } from '../../engine/local-engine.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Node } from '../../pipeline/language/graph.ts';
@@ -73,7 +73,7 @@ function tasksOf({ graph }: Pipeline): Task[] {
 async function pipelineUnit(ledger: Ledger, catalog: Catalog, pipeline: Pipeline): Promise<Unit> {
   const { name, graph } = pipeline;
   const [earlier] = await ledger.runs({ pipeline: name, limit: 1 });
-  const recorded = earlier === undefined ? undefined : parseStored(earlier.payload);
+  const recorded = earlier === undefined ? undefined : parseStoredJson(earlier.payload);
   const first = graph.nodes[graph.first];
   const plugin = first?.kind === 'task' ? catalog.plugins.get(first.plugin) : undefined;
   const command = first?.kind === 'task' && plugin && lookupCommand(plugin, first.command);

@@ -86,7 +86,7 @@ export const engineLimits = {
    */
   observations: { windowMs: 1 * HOUR, keysMax: 100, flushMs: 2 * SECOND, keyCharsMax: 200 },
   /** How often the log is told of a failure that goes on, such as a database that is away. */
-  complaintMs: 1 * MINUTE,
+  failureLogMs: 1 * MINUTE,
   /** How far back dead jobs and halted runs are findings. */
   findingLookBackMs: 7 * DAY,
   /** Objects of one group, such as the dead jobs of a plugin, that a check reads. */

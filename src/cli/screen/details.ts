@@ -1,4 +1,4 @@
-import { visible } from '../../base/text.ts';
+import { toVisibleText } from '../../base/text.ts';
 import { findCommand } from '../ask.ts';
 import type { Input } from '../ask.ts';
 import { render } from '../show.ts';
@@ -34,7 +34,7 @@ export function detailLines({ details, size, nowMs }: State): readonly Line[] {
   if (details === undefined) return [];
   const { answers, problem } = details;
   if (problem !== undefined)
-    return wrap(visible(problem), size.columns).map((text) => line(text, 'red'));
+    return wrap(toVisibleText(problem), size.columns).map((text) => line(text, 'red'));
   if (answers === undefined) return [line('Asking …', 'gray')];
   return answers
     .flatMap((answer, at) => [
@@ -61,7 +61,7 @@ function saidLast({ name, output }: Answer): string[] {
   const stderr = name === 'job.inspect' ? rowsOf(output['attempts']).at(-1)?.['stderr'] : undefined;
   if (typeof stderr !== 'string' || stderr.trim() === '') return [];
   const lines = stderr.trimEnd().split('\n').slice(-SAID_LINES);
-  return ['', 'Said last', ...lines.map((text) => `  | ${visible(text)}`)];
+  return ['', 'Said last', ...lines.map((text) => `  | ${toVisibleText(text)}`)];
 }
 
 /** Titles stand alone, and states are words at the end of their line. */

@@ -1,5 +1,5 @@
 import { styleOf } from '../print.ts';
-import { visible } from '../../base/text.ts';
+import { toVisibleText } from '../../base/text.ts';
 import { GAP, joinCells, layOut } from '../table.ts';
 import { wrap } from '../width.ts';
 import { sayTime } from '../when.ts';
@@ -133,7 +133,7 @@ function footLines(state: State): Line[] {
   if (dialog?.kind === 'confirm') {
     const { act, plan } = dialog;
     if (plan === undefined) return [line(`${act.says}: asking what that would do …`, 'yellow')];
-    const told = plan.flatMap((text) => wrap(visible(text), state.size.columns));
+    const told = plan.flatMap((text) => wrap(toVisibleText(text), state.size.columns));
     return [...told.map((text) => line(text, 'yellow')), line(`${act.says}? y/n`, 'bold')];
   }
   if (notice !== undefined) return [line(notice.text, notice.isBad ? 'red' : 'green')];

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { visible } from '../../base/text.ts';
+import { toVisibleText } from '../../base/text.ts';
 import { cut, widthOf } from '../width.ts';
 import type { Style } from '../print.ts';
 
@@ -23,7 +23,7 @@ export function writeLine(spans: Line, columns: number, hasColors: boolean): str
   let room = columns;
   let written = '';
   for (const { text, style } of spans) {
-    const shown = cut(visible(text), room);
+    const shown = cut(toVisibleText(text), room);
     room -= widthOf(shown);
     const isStyled = hasColors && style !== undefined && shown !== '';
     written += isStyled ? styleText(style, shown, { validateStream: false }) : shown;
@@ -32,5 +32,5 @@ export function writeLine(spans: Line, columns: number, hasColors: boolean): str
 }
 
 export function lineWidth(spans: Line): number {
-  return spans.reduce((sum, { text }) => sum + widthOf(visible(text)), 0);
+  return spans.reduce((sum, { text }) => sum + widthOf(toVisibleText(text)), 0);
 }

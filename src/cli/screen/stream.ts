@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { DuctileError, messageOf } from '../../base/errors.ts';
 import { isObject } from '../../base/json.ts';
 import { parseJson } from '../../base/parse-json.ts';
-import { makeFrameReader } from '../../base/sse.ts';
+import { makeSseReader } from '../../base/sse.ts';
 import { parseAnswer } from '../callers.ts';
 import { readText, send } from '../transport.ts';
 import type { Target } from '../transport.ts';
@@ -72,7 +72,7 @@ async function hear(
   listener: Listener,
   over: AbortSignal,
 ): Promise<string | undefined> {
-  const read = makeFrameReader();
+  const read = makeSseReader();
   const decoder = new StringDecoder('utf8');
   let last: string | undefined;
   const leave = (): void => void response.destroy();

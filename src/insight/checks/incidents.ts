@@ -1,4 +1,4 @@
-import { isObject, parseStored } from '../../base/json.ts';
+import { isObject, parseStoredJson } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { Incident, observedKinds } from '../types.ts';
 import type { Category, Severity } from '../../config/findings.ts';
@@ -20,7 +20,7 @@ export const findOpenIncidents: Check = async ({ ledger, keyIds, acknowledged })
 };
 
 function describeIncident({ id, kind, key, openedAt, count, detail }: Incident): LiveFinding {
-  const stored = parseStored(detail);
+  const stored = parseStoredJson(detail);
   const told = isObject(stored) ? stored : {};
   const text = (name: string): string | undefined =>
     typeof told[name] === 'string' ? told[name] : undefined;

@@ -1,5 +1,5 @@
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
-import { isObject, parseStored } from '../../base/json.ts';
+import { isObject, parseStoredJson } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { Category } from '../../config/findings.ts';
 import type { Check, CheckContext } from '../check.service.ts';
@@ -99,7 +99,7 @@ async function findDisabledPlugins({ ledger }: CheckContext): Promise<PausedPart
 async function findDisabledWebhooks({ ledger }: CheckContext): Promise<PausedPart[]> {
   const rows = await ledger.webhooks();
   return rows.flatMap(({ id, settings, updatedBy, updatedAt }): PausedPart[] => {
-    const stored = parseStored(settings);
+    const stored = parseStoredJson(settings);
     if (!isObject(stored) || stored['enabled'] !== false) return [];
     return [
       {

@@ -1,4 +1,4 @@
-import { isObject, parseStored, type JsonObject } from '../../base/json.ts';
+import { isObject, parseStoredJson, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { Observation } from '../observation-types.ts';
 import type { Check, CheckContext } from '../check.service.ts';
@@ -47,7 +47,7 @@ export function describeSuppressed(
 
 /** The detail of an observation, as it was noted. */
 export function readDetail({ detail }: Pick<Observation, 'detail'>): JsonObject {
-  const stored = parseStored(detail);
+  const stored = parseStoredJson(detail);
   return isObject(stored) ? stored : {};
 }
 

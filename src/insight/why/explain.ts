@@ -1,4 +1,4 @@
-import { parseStored, type JsonObject } from '../../base/json.ts';
+import { parseStoredJson, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import { findEndpoint } from '../../webhook/endpoints.service.ts';
 import { findStranded } from '../../webhook/unreachable.service.ts';
@@ -215,7 +215,7 @@ function findTakers(
     event: eventBehind(signal),
   };
   const routes = matchRoutes(config.routes, event).map(({ to }) => `a route to ${to}`);
-  const payload = toRunPayload(parseStored(signal.data));
+  const payload = toRunPayload(parseStoredJson(signal.data));
   const seen = { ...context, ...toEventBaggage(deliveryEventIn(signal)) };
   const trigger = { ...event, payload, context: seen };
   const { started, skipped, unwanted } = matchPipelines(pipelines, trigger);

@@ -1,4 +1,4 @@
-import { parseStored, isObject } from '../../base/json.ts';
+import { parseStoredJson, isObject } from '../../base/json.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { readKeyIds } from '../../access/vault.service.ts';
 import { findLiveFindings } from '../checks.service.ts';
@@ -78,7 +78,7 @@ function unconfirmed(incident: Incident): Cause {
 }
 
 function messageIn({ kind, key, detail }: Incident): string {
-  const stored = parseStored(detail);
+  const stored = parseStoredJson(detail);
   const message = isObject(stored) ? stored['message'] : undefined;
   return typeof message === 'string' ? message.replace(/\.$/, '') : `${kind} of ${key}`;
 }

@@ -1,5 +1,5 @@
 import { quoteShell } from '../../base/text.ts';
-import { isObject, parseStored } from '../../base/json.ts';
+import { isObject, parseStoredJson } from '../../base/json.ts';
 import { hookBehind } from '../../webhook/draft.service.ts';
 import type { Job } from '../../job/job.ts';
 import type { Run } from '../../pipeline/run/run.ts';
@@ -116,7 +116,7 @@ function unhandled(facts: SignalFacts): Cause {
 
 /** The dedupe key that a plugin gave its event, which holds for the work and not for the signal. */
 function eventKeyOf({ metadata }: Signal): string | undefined {
-  const value: unknown = parseStored(metadata);
+  const value: unknown = parseStoredJson(metadata);
   const key = isObject(value) ? value['dedupe_key'] : undefined;
   return typeof key === 'string' ? key : undefined;
 }

@@ -1,5 +1,5 @@
 import { isObject } from '../../base/json.ts';
-import { visible } from '../../base/text.ts';
+import { toVisibleText } from '../../base/text.ts';
 import type { Cut } from './digest.ts';
 
 export interface CutListing {
@@ -72,7 +72,7 @@ const AT_CHARS_MAX = 120;
 
 /** For people and models: `/jobs/3/result`. */
 function toText(names: readonly string[]): string {
-  const text = names.map((name) => `/${visible(name).slice(0, NAME_CHARS_MAX)}`).join('');
+  const text = names.map((name) => `/${toVisibleText(name).slice(0, NAME_CHARS_MAX)}`).join('');
   if (text.length > AT_CHARS_MAX) return `${text.slice(0, AT_CHARS_MAX)}…`;
   return text === '' ? '/' : text;
 }

@@ -10,7 +10,7 @@ import {
 import type { PipelineEntry, StepEntry, SwitchEntry } from './entry.ts';
 import type { Graph, Handler, Node, NodeId, SwitchNode, TaskNode } from './graph.ts';
 import { blake3 } from '../../base/blake3.ts';
-import { canonical } from '../../base/json.ts';
+import { toCanonicalJson } from '../../base/json.ts';
 
 export interface Compiled {
   /** Undefined when there are faults. */
@@ -233,5 +233,5 @@ function resolveHandler(
 
 /** Of all that decides what a run does: the same for the same, wherever and whenever it is made. */
 function hashGraph(graph: Omit<Graph, 'hash'>): string {
-  return blake3(Buffer.from(canonical(graph)));
+  return blake3(Buffer.from(toCanonicalJson(graph)));
 }

@@ -1,7 +1,7 @@
 import { compareNumbers, ExactNumber } from '../../base/parse-json.ts';
-import { canonical, isObject, type Json, type JsonObject } from '../../base/json.ts';
+import { toCanonicalJson, isObject, type Json, type JsonObject } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
-import { withinTime } from '../../base/timer.ts';
+import { runWithinMs } from '../../base/timer.ts';
 import { checkExpression, evaluateExpression } from './expression.ts';
 import { PipelineFault } from '../run/run.ts';
 import {
@@ -52,7 +52,7 @@ export function evaluate(condition: Condition, scope: Scope): boolean {
 /** Whether two values are the same, however their keys are ordered. */
 export function isSame(a: Json, b: Json): boolean {
   if (a instanceof ExactNumber) return b instanceof ExactNumber && compareNumbers(a, b) === 0;
-  return a === b || (typeof a === 'object' && canonical(a) === canonical(b));
+  return a === b || (typeof a === 'object' && toCanonicalJson(a) === toCanonicalJson(b));
 }
 
 /** Whether a value is the one that a case names; keys of a map are text whatever they stand for. */
@@ -100,7 +100,7 @@ function matches(text: string, pattern: string): boolean {
   const whole = wholeText(pattern);
   if (isQuick(pattern)) return whole.test(text);
   try {
-    return withinTime(limits.expressionMs, () => whole.test(text));
+    return runWithinMs(limits.expressionMs, () => whole.test(text));
   } catch {
     throw new PipelineFault(`the pattern ${pattern} took longer than ${limits.expressionMs} ms`);
   }

@@ -1,6 +1,6 @@
 import { formatDuration } from '../../base/quantity.ts';
 import { limits } from '../../base/limits.ts';
-import { visible } from '../../base/text.ts';
+import { toVisibleText } from '../../base/text.ts';
 import {
   keyOf,
   type ForeachNode,
@@ -61,8 +61,8 @@ function draw(graph: Graph, node: Node): Drawn {
   return {
     id: node.id,
     kind: isGroup ? 'group' : node.kind,
-    does: visible(isGroup ? 'steps' : doesOf(node)),
-    notes: [...when, ...notesOf(node)].map(visible),
+    does: toVisibleText(isGroup ? 'steps' : doesOf(node)),
+    notes: [...when, ...notesOf(node)].map(toVisibleText),
     arms: isGroup ? arms.map(({ steps }) => ({ label: null, steps })) : arms,
   };
 }

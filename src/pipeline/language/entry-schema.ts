@@ -5,7 +5,7 @@ import { parseReference, parseTemplate, type Template, type Root } from './templ
 import { formatDuration } from '../../base/quantity.ts';
 import { limits } from '../../base/limits.ts';
 import * as z from 'zod';
-import { count, duration, flag, section, text } from '../../base/fields.ts';
+import { count, duration, flag, strictSection, nonBlankText } from '../../base/fields.ts';
 import { isObject } from '../../base/json.ts';
 import { dependencyFault, either, read } from './entry-fields.ts';
 
@@ -186,7 +186,7 @@ const dependency = read((value) => {
 /** A question, or a map with it. */
 const approve = either<ParsedApprove>((value) => typeof value === 'string', {
   first: template.transform((message) => ({ message })),
-  second: section({
+  second: strictSection({
     message: template.optional(),
     on_timeout: z.enum(['halt', 'approve', 'reject']).optional(),
   }),
@@ -195,11 +195,11 @@ const approve = either<ParsedApprove>((value) => typeof value === 'string', {
 /** A duration, or a map. */
 const wait = either<ParsedWait>((value) => !isObject(value), {
   first: pause().transform((delay) => ({ delay })),
-  second: section({
+  second: strictSection({
     delay: pause().optional(),
     until: reference.optional(),
-    signal: text().optional(),
-    from: text().optional(),
+    signal: nonBlankText().optional(),
+    from: nonBlankText().optional(),
     if: condition([...usual, 'signal']).optional(),
     since: z.enum(['run', 'now']).optional(),
   }).superRefine((given, context) => checkWait(given, reporter(context))),
@@ -210,16 +210,16 @@ const arm: z.ZodType<ParsedStep[]> = z.lazy(() => z.array(step));
 
 /** By value, or in the order in which conditions are tried. */
 const cases = either<ParsedCases>((value) => Array.isArray(value), {
-  first: z.array(section({ if: condition(), steps: arm })).min(1),
+  first: z.array(strictSection({ if: condition(), steps: arm })).min(1),
   second: z.record(z.string(), arm),
 });
 
 const step: z.ZodType<ParsedStep> = z.lazy(() => stepSection);
 
-const stepSection = section({
+const stepSection = strictSection({
   id: id.optional(),
-  uses: text().optional(),
-  call: text().optional(),
+  uses: nonBlankText().optional(),
+  call: nonBlankText().optional(),
   steps: steps.optional(),
   split: steps.optional(),
   foreach: reference.optional(),
@@ -235,7 +235,7 @@ const stepSection = section({
   with: z.record(z.string(), template).optional(),
   baggage: baggage.optional(),
   dependency: dependency.optional(),
-  retry: section({
+  retry: strictSection({
     max_attempts: count(1).optional(),
     backoff_base: pause().optional(),
   }).optional(),
@@ -253,15 +253,15 @@ const stepSection = section({
   });
 
 /** One entry of `pipelines`, as it is written. `toPipelineEntry` makes of it what is compiled. */
-export const pipelineSchema = section({
+export const pipelineSchema = strictSection({
   name: z
     .string()
     .regex(
       /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/,
       'must be letters, digits, _, - and dots, and start with a letter or digit',
     ),
-  on: text().optional(),
-  from_plugin: text().optional(),
+  on: nonBlankText().optional(),
+  from_plugin: nonBlankText().optional(),
   if: condition().optional(),
   execution_mode: z.enum(['async', 'synchronous']).default('async'),
   timeout: duration({ maxMs: limits.timerMsMax }).prefault(
@@ -270,9 +270,9 @@ export const pipelineSchema = section({
   max_fanout: count(1, limits.fanoutMax).default(limits.fanoutUsual),
   concurrency: either<ParsedConcurrency>((value) => !isObject(value), {
     first: count(1),
-    second: section({ key: reference, limit: count(1) }),
+    second: strictSection({ key: reference, limit: count(1) }),
   }).optional(),
-  on_halt: text().optional(),
+  on_halt: nonBlankText().optional(),
   shared: flag().default(false),
   steps,
 }).superRefine(

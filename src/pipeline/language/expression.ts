@@ -1,7 +1,7 @@
 import { Environment, type ParseResult } from '@marcbachmann/cel-js';
 import { messageOf } from '../../base/errors.ts';
 import { limits } from '../../base/limits.ts';
-import { withinTime } from '../../base/timer.ts';
+import { runWithinMs } from '../../base/timer.ts';
 import { PipelineFault } from '../run/run.ts';
 import { roots, type Root, type Scope } from './template.ts';
 import { compareNumbers, ExactNumber, toBigInt } from '../../base/parse-json.ts';
@@ -15,7 +15,7 @@ export function evaluateExpression(condition: { readonly cel: string }, scope: S
   const run = (): unknown => program(values);
   let answer: unknown;
   try {
-    answer = isCostly(cel) ? withinTime(limits.expressionMs, run) : run();
+    answer = isCostly(cel) ? runWithinMs(limits.expressionMs, run) : run();
   } catch (thrown) {
     throw new PipelineFault(`${cel} cannot be told: ${inWords(summaryOf(thrown))}`);
   }

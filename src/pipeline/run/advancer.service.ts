@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { makeAlarm } from '../../base/timer.ts';
-import { makeComplaint, type Log } from '../../base/log.ts';
+import { makeEarliestTimer } from '../../base/timer.ts';
+import { makeFailureLog, type Log } from '../../base/log.ts';
 import { DuctileError, messageOf } from '../../base/errors.ts';
 import { makeToken } from '../../base/ids.ts';
 import { limits } from '../../base/limits.ts';
@@ -33,7 +33,7 @@ export function makeAdvancer(options: AdvancerOptions): Advancer {
   let isWanted = false;
   let isStopping = false;
   let nextInMs = 0;
-  const complaint = makeComplaint((fields) =>
+  const complaint = makeFailureLog((fields) =>
     log.error('moving branches on failed; trying again', fields),
   );
 
@@ -48,7 +48,7 @@ export function makeAdvancer(options: AdvancerOptions): Advancer {
         nextInMs = Math.max(1, Math.min(pollMs(), taken.nextInMs ?? Infinity));
         isWanted ||= taken.isFull;
         const hasMoved = await hands.move();
-        complaint.over();
+        complaint.reset();
         if (!hasMoved || isStopping) return;
         await turn();
       }
@@ -56,7 +56,7 @@ export function makeAdvancer(options: AdvancerOptions): Advancer {
     onError: (error) => {
       nextInMs = limits.advanceRetryMs;
       isWanted = false;
-      complaint.about(error);
+      complaint.report(error);
     },
   });
 
@@ -64,7 +64,7 @@ export function makeAdvancer(options: AdvancerOptions): Advancer {
     isWanted = true;
     loop.soon();
   };
-  const alarm = makeAlarm(soon);
+  const alarm = makeEarliestTimer(soon);
 
   return {
     ...loop,

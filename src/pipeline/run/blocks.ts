@@ -1,5 +1,5 @@
 import type { Timestamp } from '../../base/clock.ts';
-import { parseStored } from '../../base/json.ts';
+import { parseStoredJson } from '../../base/json.ts';
 import { keyOf } from '../language/graph.ts';
 import type { Branch, Step } from './run.ts';
 
@@ -61,7 +61,7 @@ export function blocksOf(children: readonly Branch[]): Branch[][] {
 export function isBlock({ kind, status, node, output }: Step): boolean {
   if (status === 'skipped') return false;
   if (kind !== 'foreach') return kind === 'split' || kind === 'events';
-  const own = parseStored(output) as Readonly<Record<string, unknown>> | null;
+  const own = parseStoredJson(output) as Readonly<Record<string, unknown>> | null;
   const joined = own?.[keyOf(node)];
   return !Array.isArray(joined) || joined.length > 0;
 }

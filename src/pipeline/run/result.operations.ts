@@ -1,6 +1,6 @@
 /** What whoever waited for the end of a run is told of its steps. */
 import * as z from 'zod';
-import { parseStored } from '../../base/json.ts';
+import { parseStoredJson } from '../../base/json.ts';
 import { limits } from '../../base/limits.ts';
 import type { Attempt } from '../../job/attempt.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -36,7 +36,7 @@ export async function readTree(
   const tree = showSteps(steps, branches).map(({ result: output, ...step }) => {
     const attempt = attempts.get(step.job_id ?? '');
     const { plugin = null, command = null } = attempt ?? {};
-    const result = step.job_id === null ? output : parseStored(attempt?.result ?? null);
+    const result = step.job_id === null ? output : parseStoredJson(attempt?.result ?? null);
     return { ...step, plugin, command, result, output };
   });
   const isWhole = tree.every(({ job_id: id }) => id === null || attempts.has(id));

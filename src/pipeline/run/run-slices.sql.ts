@@ -1,4 +1,4 @@
-import { makeBreath } from '../../base/timer.ts';
+import { makeYield } from '../../base/timer.ts';
 import { limits } from '../../base/limits.ts';
 import type { Dialect, Session, Value } from '../../ledger/dialect.ts';
 import { text, textOrNull } from '../../ledger/row.ts';
@@ -38,7 +38,7 @@ export async function inSlices(
   { table, where, values, from, below }: RunRows,
   work: (slice: Slice) => Promise<unknown>,
 ): Promise<void> {
-  const breathe = makeBreath();
+  const breathe = makeYield();
   const [isBelow, end] = below === undefined ? ['', []] : [' and id < ?', [below]];
   // One lower bound only: of two, SQLite may walk the index from the one that is further away.
   for (let [bound, id] = ['>=', from]; ; bound = '>') {

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { parseStored } from '../../base/json.ts';
+import { parseStoredJson } from '../../base/json.ts';
 import { runStatuses, type Branch, type Run, type Step } from './run.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Context } from '../../operation/context.ts';
@@ -165,8 +165,8 @@ export const showRunOperation = defineOperation({
     const owners = findOwners(parts);
     return {
       ...showRun(run),
-      payload: parseStored(run.payload),
-      output: parseStored(run.output),
+      payload: parseStoredJson(run.payload),
+      output: parseStoredJson(run.output),
       revived_as: revivedAs,
       steps: showSteps(steps, branches),
       branches: branches.map((branch) => showBranch(branch, owners.get(branch.id) ?? null)),

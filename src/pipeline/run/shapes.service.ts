@@ -1,7 +1,7 @@
 /** What runs, their branches and steps look like to a caller. */
 import * as z from 'zod';
 import { fromTimestamp, type Timestamp } from '../../base/clock.ts';
-import { parseStored } from '../../base/json.ts';
+import { parseStoredJson } from '../../base/json.ts';
 import {
   branchStatuses,
   haltReasons,
@@ -102,7 +102,7 @@ export function showStep(
     branch: path,
     branch_id: step.branchId,
     job_id: step.jobId,
-    result: parseStored(step.output),
+    result: parseStoredJson(step.output),
     error: step.error,
     note: step.note,
     ...readDecision(step),

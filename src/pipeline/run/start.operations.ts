@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { DuctileError, toDuctileError } from '../../base/errors.ts';
-import { text } from '../../base/fields.ts';
-import { parseStored } from '../../base/json.ts';
+import { nonBlankText } from '../../base/fields.ts';
+import { parseStoredJson } from '../../base/json.ts';
 import type { RunSubmission, StartedRun } from '../../engine/engine.ts';
 import { findPipeline } from './start.service.ts';
 import type { Pipeline } from '../language/pipeline.ts';
@@ -27,7 +27,7 @@ import { readSight } from '../../access/visibility.operations.ts';
 import { coverRun, veilLedger } from '../../access/cover.operations.ts';
 
 const runInput = z.strictObject({
-  pipeline: text().describe('the name of the pipeline'),
+  pipeline: nonBlankText().describe('the name of the pipeline'),
   payload: z.record(z.string(), z.unknown()).default({}).describe('a JSON object'),
   async: z.boolean().default(false).describe('answer at once, whatever is said about waiting'),
   wait: waitField()
@@ -202,7 +202,7 @@ async function answer(context: Context, started: StartedRun, waitMs: number): Pr
     ...shown,
     job_id: shown.job_id ?? first,
     timeout_exceeded: false,
-    result: parseStored(run.output),
+    result: parseStoredJson(run.output),
     ...tree,
   };
 }

@@ -1,7 +1,7 @@
 import { DuctileError, messageOf } from '../../base/errors.ts';
-import { makeGatherer } from '../../base/batch.ts';
+import { makeBatcher } from '../../base/batch.ts';
 import { makeId } from '../../base/ids.ts';
-import { toKeptText } from '../../base/json.ts';
+import { toStoredJson } from '../../base/json.ts';
 import type { ContextDraft, Enqueued } from '../../job/types.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { RunDraft, RunNews, RunStart } from './types.ts';
@@ -60,7 +60,7 @@ export interface DraftedRun {
 
 export function makeRunDoor(options: RunDoorOptions): RunDoor {
   const { catalog, dedupeTtlMs } = options;
-  const begin = makeGatherer<Wanted, Given>((batch) => write(batch, options));
+  const begin = makeBatcher<Wanted, Given>((batch) => write(batch, options));
 
   const trigger = async ({ job, runs }: TriggerSubmission): Promise<Triggered> => {
     const draftedJob =
@@ -147,7 +147,7 @@ function toDraft(submission: RunSubmission, pipeline: Pipeline, usualTtlMs: numb
     run: {
       id,
       ...startOf(pipeline, { payload, context: context ?? {} }),
-      payload: toKeptText(payload, 'payload'),
+      payload: toStoredJson(payload, 'payload'),
       submittedBy,
       actor,
       firstJobId: makeId(),

@@ -1,7 +1,7 @@
 import type { Timestamp } from '../../base/clock.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import type { JsonObject } from '../../base/json.ts';
-import type { Sealed } from '../../base/seal.ts';
+import type { SealedText } from '../../base/seal.ts';
 import type { Dedupe, JobDraft, SubmittedBy } from '../../job/job.ts';
 import type { Graph } from '../language/graph.ts';
 import type { Branch, BranchStatus, Run, RunStatus, Step, StepStatus } from './run.ts';
@@ -119,7 +119,7 @@ export interface Followers {
 export type FollowHalt = (halt: Halt) => Followers;
 
 /** What a signal said, as JSON text; throws when that cannot be opened. */
-export type OpenSignal = (signalId: string, sealed: Sealed) => string;
+export type OpenSignal = (signalId: string, sealed: SealedText) => string;
 
 export interface BranchClaimRequest {
   readonly processId: string;
