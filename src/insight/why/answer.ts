@@ -137,9 +137,11 @@ function showBlocker({ fact, evidence, at, movesAt, movesBy, commands = [] }: Ca
   };
 }
 
+/** A fact that begins with a configuration key keeps the key as it is. */
 function toSentence(fact: string): string {
   const [begin = ''] = fact;
-  const whole = `${begin.toUpperCase()}${fact.slice(begin.length)}`;
+  const isKey = /^[\w-]+[.[]\S/.test(fact);
+  const whole = isKey ? fact : `${begin.toUpperCase()}${fact.slice(begin.length)}`;
   return /[.!?]$/.test(whole) ? whole : `${whole}.`;
 }
 
