@@ -3,7 +3,7 @@ import { copyFileSync } from 'node:fs';
 import { toTimestamp } from '../../src/base/clock.ts';
 import type { Config } from '../../src/config/config.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import type { Visit } from '../../src/engine/engine.ts';
+import type { Visit } from '../../src/tenant/tenants.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import { tenantPlace } from '../../src/ledger/tenant-location.ts';
@@ -33,7 +33,10 @@ export async function makeTenants(
   return slugs;
 }
 
-export async function enter({ tenants }: Pick<Engine, 'tenants'>, slug: string): Promise<Visit> {
+export async function enter(
+  { tenants }: Pick<Engine, 'tenants'>,
+  slug: string,
+): Promise<Visit<Engine>> {
   if (tenants === undefined) throw new Error('the engine has no tenants');
   return await tenants.visit(slug);
 }

@@ -1,11 +1,12 @@
 import { DuctileError, toDuctileError } from '../base/errors.ts';
 import { RUN_TOKEN } from '../base/secrets.ts';
 import type { ApiConfig, TelemetryConfig } from '../config/config.ts';
-import type { Tenants, Visit } from '../engine/engine.ts';
 import { digestOf, type Principal } from './principal.service.ts';
 import type { Context } from '../operation/context.ts';
 import type { JsonOutput, Operation } from '../operation/define.ts';
 import { allows, describeNeed, forOperator, hintForNeed, mayAllow } from './scopes.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { Tenants, Visit } from '../tenant/tenants.ts';
 
 /** The one check of rights: refuses what the principal's scopes do not cover. */
 export function authorize(operation: Operation, context: Context, input: unknown): void {
@@ -123,7 +124,10 @@ async function identifyRun(base: Base, presented: string): Promise<Admission | u
   return visit && { engine: visit.engine, principal, again, leave: () => visit.end() };
 }
 
-async function visitIfThere(tenants: Tenants, slug: string): Promise<Visit | undefined> {
+async function visitIfThere(
+  tenants: Tenants<Engine>,
+  slug: string,
+): Promise<Visit<Engine> | undefined> {
   try {
     return await tenants.visit(slug);
   } catch (thrown) {

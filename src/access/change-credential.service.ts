@@ -16,7 +16,8 @@ import { readUsers } from './credential-users.service.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
 import type { WebhookSeams } from '../webhook/change.service.ts';
 import { checkSecret } from '../webhook/check-entry.service.ts';
-import { guardFirstKey, isSameSecret, purposes, type Vault } from './vault.service.ts';
+import { guardFirstKey, isSameSecret, purposes } from './vault.service.ts';
+import type { Vault } from './vault.ts';
 
 export interface CredentialSeams extends Pick<WebhookSeams, 'hooks' | 'tenant' | 'current'> {
   readonly ledger: Ledger;

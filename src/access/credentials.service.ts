@@ -7,7 +7,8 @@ import type { KnownSecret } from '../base/mask-values.ts';
 import { makeLoop, type Service } from '../base/service.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Plugin } from '../plugin/catalog.ts';
-import { guardFirstKey, purposes, type Vault } from './vault.service.ts';
+import { guardFirstKey, purposes } from './vault.service.ts';
+import type { Vault } from './vault.ts';
 
 /** A plugin's configuration with its credentials in it, and what must be told to nobody. */
 export interface Revealed {

@@ -6,15 +6,21 @@ import { isSealedUnbound } from '../base/seal.ts';
 import { rotateKeyType } from './credential-directives.ts';
 import type { Reseal, SealCount, SealedThing } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
-import { guardFirstKey, purposes, type Vault } from './vault.service.ts';
-import type { Tenants } from '../engine/engine.ts';
+import type { Asked, DirectiveDefinition, DirectRequest } from '../directive/define.service.ts';
+import { guardFirstKey, purposes } from './vault.service.ts';
+import type { Vault } from './vault.ts';
+import type { Tenants } from '../tenant/tenants.ts';
+
+/** The part of a tenant's engine that rotates its keys. */
+export interface RotatingEngine {
+  direct(request: DirectRequest): Promise<{ readonly status: string }>;
+}
 
 export interface KeySeams {
   readonly ledger: Ledger;
   readonly vault: Vault;
   /** Of the root ledger alone, which alone makes keys; all ledgers share them. */
-  readonly tenants: Pick<Tenants, 'visit'> | undefined;
+  readonly tenants: Pick<Tenants<RotatingEngine>, 'visit'> | undefined;
   readonly isRoot: boolean;
 }
 

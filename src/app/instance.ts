@@ -7,7 +7,7 @@ import { LocalEngine } from '../engine/local-engine.ts';
 import { RunTokens, type Reach } from '../access/attempt-tokens.service.ts';
 import { makeMeters } from '../insight/metrics.service.ts';
 import { makeRunner } from '../job/run-plugin.service.ts';
-import type { TenantKeeper } from '../tenant/pool-types.service.ts';
+import type { TenantKeeper } from '../tenant/tenants.ts';
 import { makeTracer } from '../insight/tracer.service.ts';
 import { makeIndexChecks } from '../insight/index-checks.service.ts';
 import { makeTurns } from '../job/fair-share.service.ts';
@@ -119,7 +119,7 @@ function makeEngine(
     log: log.child('tracer'),
   });
   const reach: Reach = { api: undefined, hooks: undefined };
-  const tenants: TenantKeeper = openTenants({
+  const tenants: TenantKeeper<LocalEngine> = openTenants({
     root: ledger,
     current: () => engine.blueprint,
     isPaused: () => engine.isPaused,

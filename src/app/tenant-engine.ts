@@ -9,12 +9,13 @@ import type { Meters } from '../insight/metrics.service.ts';
 import type { Reach, RunTokens } from '../access/attempt-tokens.service.ts';
 import { makeRunner } from '../job/run-plugin.service.ts';
 import { makeTenants } from '../tenant/pool.service.ts';
-import type { TenantKeeper } from '../tenant/pool-types.service.ts';
+import type { TenantKeeper } from '../tenant/tenants.ts';
 import type { Tracer } from '../insight/tracer.service.ts';
 import type { IndexChecks } from '../insight/index-checks.service.ts';
 import type { Turns } from '../job/fair-share.service.ts';
 import { refuseUnisolated, type IsolationOf } from '../tenant/require-isolation.service.ts';
-import { tenantLedger, type Vault } from '../access/vault.service.ts';
+import { tenantLedger } from '../access/vault.service.ts';
+import type { Vault } from '../access/vault.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { openSoundLedger } from '../ledger/open.ts';
 import { tenantPlace } from '../ledger/tenant-location.ts';
@@ -46,7 +47,7 @@ export interface Household {
   readonly log: Log;
 }
 
-export function openTenants(household: Household): TenantKeeper {
+export function openTenants(household: Household): TenantKeeper<LocalEngine> {
   const { root, current, log } = household;
   return makeTenants({
     root,

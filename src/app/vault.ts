@@ -1,6 +1,7 @@
 import type { Config } from '../config/config.ts';
 import { makeKeyRing } from '../access/key-ring.service.ts';
-import { makeVault, type Vault } from '../access/vault.service.ts';
+import { makeVault } from '../access/vault.service.ts';
+import type { Vault } from '../access/vault.ts';
 
 /** With the keys of the environment and of the state directory. */
 export function openVault({ state }: Pick<Config, 'state'>): Vault {

@@ -1,19 +1,24 @@
 import type { Timestamp } from '../base/clock.ts';
-import type { JsonObject } from '../base/json.ts';
 import type { LogRing } from '../base/log-ring.ts';
 import type { Config } from '../config/config.ts';
 import type { RefusedInstallation } from '../config/installed.ts';
 import type { Packages } from '../config/packages.ts';
-import type { Job, JobDraft, SubmittedBy } from '../job/job.ts';
+import type { Job } from '../job/job.ts';
 import type { Enqueued } from '../job/types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { TenantRow } from '../tenant/types.ts';
+import type { Tenants } from '../tenant/tenants.ts';
 import type { Pipeline } from '../pipeline/language/pipeline.ts';
-import type { Run, RunStatus } from '../pipeline/run/run.ts';
+import type { Run } from '../pipeline/run/run.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import type { IsolationState } from '../plugin/isolation.ts';
 import type { Activity } from '../signal/activity.service.ts';
-import type { Cause } from '../job/cause.service.ts';
+import type { Submission } from '../job/enqueue.service.ts';
+import type {
+  RunSubmission,
+  StartedRun,
+  Triggered,
+  TriggerSubmission,
+} from '../pipeline/run/start.service.ts';
 import type { DirectAnswer } from '../directive/directive-result.service.ts';
 import type { DirectRequest } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
@@ -37,7 +42,7 @@ export interface Engine {
   /** Whose ledger it is; undefined for the root one. */
   readonly tenant: string | undefined;
   /** The other ledgers of this process; undefined for who has none. */
-  readonly tenants: Tenants | undefined;
+  readonly tenants: Tenants<Engine> | undefined;
   /** What this process has counted, for all of its ledgers. */
   readonly meters: Pick<Meters, 'read'>;
   /** Counts what is turned away; undefined where nothing is recorded. */
@@ -93,71 +98,6 @@ export interface Engine {
 
 export type Duties = 'all' | 'asked';
 
-export interface Submission {
-  /** Made by the caller when the same request may come again; a new one otherwise. */
-  readonly id?: string | undefined;
-  readonly plugin: string;
-  readonly command: string;
-  readonly payload: JsonObject;
-  readonly submittedBy: SubmittedBy;
-  readonly actor: string;
-  readonly context?: JsonObject;
-  readonly dedupeKey?: string;
-  /** How long its success blocks others with the same key; the configuration's time otherwise. */
-  readonly dedupeTtlMs?: number;
-  /** Whether a job of the key that is under way blocks it too; with a `dedupeTtlMs` it does unless said. */
-  readonly blockInFlight?: boolean;
-  /** Of all jobs with the same one, one runs at a time. */
-  readonly dependencyKey?: string;
-  readonly due?: NonNullable<JobDraft['due']>;
-  /** Whoever submits it will wait for its end. */
-  readonly isAwaited?: boolean;
-  /** The running job that asks for it. */
-  readonly cause?: Cause;
-}
-
-export interface RunSubmission {
-  /** Made by the caller when the same request may come again; a new one otherwise. */
-  readonly id?: string;
-  readonly pipeline: string;
-  readonly payload: JsonObject;
-  readonly submittedBy: SubmittedBy;
-  readonly actor: string;
-  /** Baggage that it begins with. */
-  readonly context?: JsonObject;
-  /** A run of the pipeline that has the key is under way, or succeeded: nothing is started. */
-  readonly dedupeKey?: string;
-  /** How long its success blocks others with the same key; the configuration's time otherwise. */
-  readonly dedupeTtlMs?: number;
-  readonly due?: NonNullable<JobDraft['due']>;
-  /** Whoever submits it will wait for its end. */
-  readonly isAwaited?: boolean;
-  /** The running job that asks for it. */
-  readonly cause?: Cause;
-}
-
-export interface StartedRun {
-  readonly runId: string;
-  /** As it was committed; of the run that has its key, when it is a duplicate. */
-  readonly status: RunStatus;
-  /** The job of its first step; undefined when that is none. */
-  readonly jobId: string | undefined;
-  /** The run that has its key: nothing was started. */
-  readonly duplicateOf?: string;
-}
-
-/** A job and runs that are accepted together. */
-export interface TriggerSubmission {
-  readonly job: Submission | undefined;
-  readonly runs: readonly RunSubmission[];
-}
-
-export interface Triggered {
-  readonly job: Enqueued | undefined;
-  /** In the order in which they were asked for. */
-  readonly runs: readonly StartedRun[];
-}
-
 export interface EngineStatus {
   readonly processId: string;
   readonly generation: GenerationStatus;
@@ -191,27 +131,4 @@ export interface ReloadReport {
   readonly by: string;
   /** Why it changed nothing. */
   readonly refused: string | undefined;
-}
-
-/**
- * The ledgers of this process besides the root one. One is opened, with an engine over it, when
- * somebody asks for it or when something is due in it, and closed again when nothing is to be done
- * there: a thousand tenants that do nothing are a thousand rows and no more.
- */
-export interface Tenants {
-  /** Its engine, awake until the visit ends; throws TENANT_NOT_FOUND, TENANT_UNAVAILABLE. */
-  visit(slug: string): Promise<Visit>;
-  /** Something may be due in some of them: look now. */
-  soon(): void;
-  /** Stops its engine and closes its ledger; nobody gets in until it is `release`d. */
-  seclude(slug: string): Promise<void>;
-  release(slug: string): void;
-  /** Which are awake now. */
-  readonly awake: readonly string[];
-}
-
-export interface Visit {
-  readonly engine: Engine;
-  readonly tenant: TenantRow;
-  end(): void;
 }

@@ -17,24 +17,22 @@ import type { DirectAnswer } from '../directive/directive-result.service.ts';
 import type { DirectRequest } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
 import type { SignalDoor } from '../signal/emit.service.ts';
+import type { Duties, Engine, EngineStatus } from './engine.ts';
+import type { Tenants } from '../tenant/tenants.ts';
 import type {
-  Duties,
-  Engine,
-  EngineStatus,
   RunSubmission,
   StartedRun,
-  Submission,
-  Tenants,
   Triggered,
   TriggerSubmission,
-} from './engine.ts';
+} from '../pipeline/run/start.service.ts';
+import type { Submission } from '../job/enqueue.service.ts';
 import { tellSchemas, type Blueprint } from './generation.ts';
 import { hasInit } from '../job/plugin-init.service.ts';
 import { drain, endStart, LAST_WRITES_MS, startInSteps, takeLeave } from './lifecycle.ts';
 import type { Meters } from '../insight/metrics.service.ts';
 import type { Observations } from '../insight/observations.service.ts';
 import type { EngineParts } from './parts.ts';
-import type { Quota } from '../tenant/quota.service.ts';
+import type { Quota } from '../tenant/admission.ts';
 import type { HookDoor, Webhooks } from '../webhook/webhooks.ts';
 import type { Reach, RunTokens } from '../access/attempt-tokens.service.ts';
 import type { TokenStore } from '../access/tokens.service.ts';
@@ -49,7 +47,7 @@ export class LocalEngine implements Engine {
   readonly ledger: Ledger;
   readonly processId: string;
   readonly tenant: string | undefined;
-  readonly tenants: Tenants | undefined;
+  readonly tenants: Tenants<Engine> | undefined;
   readonly ring: LogRing;
   readonly activity: Activity;
   readonly directives: Directives;

@@ -9,12 +9,12 @@ import type { Reach, RunTokens } from '../access/attempt-tokens.service.ts';
 import type { Meters } from '../insight/metrics.service.ts';
 import type { Runner } from '../job/run-plugin.service.ts';
 import type { Principal } from '../access/principal.service.ts';
-import type { TenantKeeper, TenantSelf } from '../tenant/pool-types.service.ts';
+import type { TenantKeeper, TenantSelf } from '../tenant/tenants.ts';
 import type { Tracer } from '../insight/tracer.service.ts';
 import type { IndexChecks } from '../insight/index-checks.service.ts';
 import type { Turns } from '../job/fair-share.service.ts';
 import type { IsolationOf } from '../tenant/require-isolation.service.ts';
-import type { Vault } from '../access/vault.service.ts';
+import type { Vault } from '../access/vault.ts';
 
 /** What an engine is made of; whoever makes it owns the ledger. */
 export interface EngineParts {
@@ -44,7 +44,7 @@ export interface EngineParts {
   /** Where traces of all ledgers go; nowhere unless told. */
   readonly tracer?: Tracer | undefined;
   /** The other ledgers of this process; only the engine of the root ledger has them. */
-  readonly tenants?: TenantKeeper | undefined;
+  readonly tenants?: TenantKeeper<Engine> | undefined;
   /** How plugins of tenants are kept out of what is not theirs; only for the root ledger. */
   readonly isolation?: IsolationOf | undefined;
   /** Undefined for the root ledger. */

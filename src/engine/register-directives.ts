@@ -34,7 +34,7 @@ import { registerTenantDirectives } from '../tenant/change.service.ts';
 import type { TenancySeams } from './tenancy.ts';
 import type { TokenStore } from '../access/tokens.service.ts';
 import { registerWebhookDirectives, type WebhookSeams } from '../webhook/change.service.ts';
-import type { Vault } from '../access/vault.service.ts';
+import type { Vault } from '../access/vault.ts';
 
 export interface Seams
   extends JobSeams, SwitchSeams, Omit<PauseSeams, 'refresh'>, Omit<TokenSeams, 'refresh'> {

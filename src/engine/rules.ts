@@ -1,3 +1,4 @@
+import type { FollowRules } from '../pipeline/follow-event.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
 import type { Config } from '../config/config.ts';
@@ -9,8 +10,17 @@ import {
   type Route,
 } from '../pipeline/language/pipeline.ts';
 import type { Catalog, Plugin } from '../plugin/catalog.ts';
-import type { FollowRules } from '../pipeline/follow-event.ts';
-import type { ReaperRules } from '../job/reaper.service.ts';
+import type { CrashRules } from '../job/outcome.ts';
+
+export interface ReaperRules {
+  readonly reapAfterMs: number;
+  readonly runnerGraceMs: number;
+  /** Plugins that this process has and could not load: their jobs wait until they are fixed. */
+  readonly unloaded: readonly string[];
+  readonly isLoaded: (plugin: string) => boolean;
+  readonly crash: CrashRules;
+  readonly follow: FollowRules;
+}
 
 export interface Sources {
   readonly config: Config;

@@ -4,8 +4,13 @@ import type { JsonObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { findingId, type LiveFinding } from './finding.service.ts';
 import { CHECK_FAILED } from './checks.service.ts';
-import { checkedKinds } from './types.ts';
-import type { Incident, IncidentKind, IncidentMoves, QueueHeads } from './types.ts';
+import {
+  checkedKinds,
+  type Incident,
+  type IncidentKind,
+  type IncidentMoves,
+  type QueueHeads,
+} from './types.ts';
 import type { DueSchedule } from '../schedule/types.ts';
 import type { Emission } from '../signal/types.ts';
 import { RUNTIME_SOURCE, type SignalDraft } from '../signal/signal.ts';

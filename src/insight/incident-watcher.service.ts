@@ -17,7 +17,8 @@ import {
   type Standing,
   type Trouble,
 } from './incident-rules.service.ts';
-import { readKeyIds, type Vault } from '../access/vault.service.ts';
+import { readKeyIds } from '../access/vault.service.ts';
+import type { Vault } from '../access/vault.ts';
 
 export interface WatchOptions {
   readonly ledger: Ledger;

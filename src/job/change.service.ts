@@ -19,7 +19,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Catalog } from '../plugin/catalog.ts';
 import { hopsBehind } from './cause.service.ts';
 import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
-import type { Quota } from '../tenant/quota.service.ts';
+import type { Quota } from '../tenant/admission.ts';
 
 export interface JobSeams {
   readonly ledger: Ledger;

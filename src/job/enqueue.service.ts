@@ -4,13 +4,35 @@ import { makeBatcher } from '../base/batch.ts';
 import { makeId } from '../base/ids.ts';
 import { type JsonObject, toStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
-import type { Dedupe, JobDraft } from './job.ts';
+import type { Dedupe, JobDraft, SubmittedBy } from './job.ts';
 import type { ContextDraft, Enqueued } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import { checkPayload } from '../plugin/payload.ts';
-import { descentOf } from './cause.service.ts';
-import type { Submission } from '../engine/engine.ts';
+import { descentOf, type Cause } from './cause.service.ts';
+
+export interface Submission {
+  /** Made by the caller when the same request may come again; a new one otherwise. */
+  readonly id?: string | undefined;
+  readonly plugin: string;
+  readonly command: string;
+  readonly payload: JsonObject;
+  readonly submittedBy: SubmittedBy;
+  readonly actor: string;
+  readonly context?: JsonObject;
+  readonly dedupeKey?: string;
+  /** How long its success blocks others with the same key; the configuration's time otherwise. */
+  readonly dedupeTtlMs?: number;
+  /** Whether a job of the key that is under way blocks it too; with a `dedupeTtlMs` it does unless said. */
+  readonly blockInFlight?: boolean;
+  /** Of all jobs with the same one, one runs at a time. */
+  readonly dependencyKey?: string;
+  readonly due?: NonNullable<JobDraft['due']>;
+  /** Whoever submits it will wait for its end. */
+  readonly isAwaited?: boolean;
+  /** The running job that asks for it. */
+  readonly cause?: Cause;
+}
 
 /** The one door in: everything that is accepted from outside passes here and is committed. */
 export interface Door {

@@ -9,7 +9,7 @@ import type { ClaimablePlugin, Enqueued } from './types.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { lookupCommand, type Catalog, type Plugin } from '../plugin/catalog.ts';
 import type { DirectiveDefinition } from '../directive/define.service.ts';
-import type { Submission } from '../engine/engine.ts';
+import type { Submission } from './enqueue.service.ts';
 import type { Generation } from '../engine/generation.ts';
 
 export interface HealthOptions {

@@ -5,7 +5,7 @@ import type { Directive } from '../directive/directive.ts';
 import { replayType } from '../signal/replay-directives.ts';
 import { bareReport, type AttemptCause } from './attempt.ts';
 import { isTerminal, type Job } from './job.ts';
-import { blame, endCancelled, endCrashed, type CrashRules, type Ending } from './outcome.ts';
+import { blame, endCancelled, endCrashed, type Ending } from './outcome.ts';
 import type { DirectiveClosing } from '../directive/types.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -15,6 +15,7 @@ import { arriveFailed } from '../pipeline/run/after-job.service.ts';
 import { followDeath } from '../pipeline/follow-signal.ts';
 import { noConsequences, type FollowRules } from '../pipeline/follow-event.ts';
 import { toLogFields } from './settle.service.ts';
+import type { ReaperRules } from '../engine/rules.ts';
 
 const BURIED_MAX = 100;
 
@@ -31,16 +32,6 @@ export interface ReaperOptions {
   /** Before a dead process is forgotten: what it left elsewhere would not be looked for after that. */
   readonly onDeath: () => Promise<void>;
   readonly log: Log;
-}
-
-export interface ReaperRules {
-  readonly reapAfterMs: number;
-  readonly runnerGraceMs: number;
-  /** Plugins that this process has and could not load: their jobs wait until they are fixed. */
-  readonly unloaded: readonly string[];
-  readonly isLoaded: (plugin: string) => boolean;
-  readonly crash: CrashRules;
-  readonly follow: FollowRules;
 }
 
 export interface Reaper extends Service {

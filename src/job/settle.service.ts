@@ -10,7 +10,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { joinNews, noNews } from '../pipeline/run/types.ts';
 import { arriveFailed } from '../pipeline/run/after-job.service.ts';
 import { followDeath } from '../pipeline/follow-signal.ts';
-import { type FollowRules } from '../pipeline/follow-event.ts';
+import type { FollowRules } from '../pipeline/follow-event.ts';
 
 const NO_RETRY = { maxAttempts: 1, backoffBaseMs: 0 };
 

@@ -6,7 +6,7 @@ import { parseStoredJson } from '../base/json.ts';
 import { limits } from '../base/limits.ts';
 import { commandName, pluginName } from '../config/fields.ts';
 import { suggest } from '../config/nearest.ts';
-import type { Submission } from '../engine/engine.ts';
+import type { Submission } from './enqueue.service.ts';
 import type { Attempt } from './attempt.ts';
 import { type Job, isTerminal } from './job.ts';
 import type { Enqueued } from './types.ts';

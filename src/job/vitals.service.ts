@@ -11,7 +11,7 @@ import type { Generation } from '../engine/generation.ts';
 import { makeHeartbeat, type Heartbeat } from './heartbeat.service.ts';
 import { makeReaper, type Reaper, type ReaperOptions } from './reaper.service.ts';
 import { reaperRulesOf } from '../engine/rules.ts';
-import type { TenantSelf } from '../tenant/pool-types.service.ts';
+import type { TenantSelf } from '../tenant/tenants.ts';
 import { compareClaims } from './compare-claims.service.ts';
 
 export interface VitalsOptions {

@@ -1,6 +1,8 @@
-import type { Engine } from '../engine/engine.ts';
+import type { Config } from '../config/config.ts';
 
-type Lined = Pick<Engine, 'config'>;
+interface Lined {
+  readonly config: Pick<Config, 'api'>;
+}
 
 const waiting = new WeakMap<Lined, number>();
 

@@ -14,8 +14,8 @@ import type { Asked } from '../directive/define.service.ts';
 import { followSignal, withBaggage } from '../pipeline/follow-signal.ts';
 import type { Generation } from '../engine/generation.ts';
 import { readExact } from './seal.service.ts';
-import type { Quota } from '../tenant/quota.service.ts';
-import type { Vault } from '../access/vault.service.ts';
+import type { Quota } from '../tenant/admission.ts';
+import type { Vault } from '../access/vault.ts';
 
 export interface ReplaySeams {
   readonly ledger: Ledger;

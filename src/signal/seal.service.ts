@@ -6,7 +6,8 @@ import type { SealedText } from '../base/seal.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { isMasked, maskPayload, type PayloadMask } from './mask.ts';
 import type { Signal } from './signal.ts';
-import { purposes, type Vault } from '../access/vault.service.ts';
+import { purposes } from '../access/vault.service.ts';
+import type { Vault } from '../access/vault.ts';
 
 /** Signals are read by many and kept for long; what was masked in one can still be replayed. */
 export function makeSealingMask(vault: Pick<Vault, 'seal'>, log: Log): PayloadMask {

@@ -21,15 +21,16 @@ import { openLedger } from '../ledger/open.ts';
 import { openToLook, schemaOf } from '../ledger/open-readonly.ts';
 import { hostIn, removeLedger, tenantPlace, type RootPlace } from '../ledger/tenant-location.ts';
 import type { TenantLimits, TenantRow, TenantStatus } from './types.ts';
+import type { RotatingEngine } from '../access/rotate-key.service.ts';
 import type { Asked, DirectiveDefinition } from '../directive/define.service.ts';
 import type { Directives } from '../directive/request.service.ts';
-import type { Tenants } from '../engine/engine.ts';
+import type { Tenants } from './tenants.ts';
 
 export interface TenantSeams {
   /** The root one. */
   readonly ledger: Ledger;
   readonly state: () => RootPlace;
-  readonly tenants: Tenants;
+  readonly tenants: Tenants<RotatingEngine>;
   readonly reapAfterMs: () => number;
   /** Throws when plugins of one could look into what is another's. */
   readonly refuseUnisolated: () => void;

@@ -6,26 +6,39 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { schemaVersion } from '../ledger/migrate.ts';
 import type { Outlook } from './outlook.ts';
 import type { TenantRow } from './types.ts';
-import type { LocalEngine } from '../engine/local-engine.ts';
+import type { Config } from '../config/config.ts';
+
+/** The part of an engine that opens and closes with its tenant. */
+export interface TenantEngine {
+  readonly config: Pick<Config, 'tenants'>;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  outlook(): Promise<Outlook>;
+  renew(): Promise<void>;
+  nudge(): void;
+  rest(): Promise<void>;
+  goOn(): void;
+  withholdAll(): Promise<void>;
+}
 
 /** What the tenants of a process are made with. */
-export interface HouseOptions {
+export interface HouseOptions<E extends TenantEngine> {
   readonly root: Ledger;
   /** Opens a tenant's ledger and brings its schema up to date. */
   readonly openLedger: (row: TenantRow) => Promise<Ledger>;
   /** An engine over it, which is not started. */
-  readonly makeEngine: (row: () => TenantRow, ledger: Ledger) => Promise<LocalEngine>;
+  readonly makeEngine: (row: () => TenantRow, ledger: Ledger) => Promise<E>;
   /** Names the schedules that all tenants have: who has not seen them must be woken for them. */
   readonly schedules: () => string;
   readonly log: Log;
 }
 
 /** A tenant that is awake: its ledger is open, and an engine works on it. */
-export class House {
+export class House<E extends TenantEngine = TenantEngine> {
   row: TenantRow;
-  readonly engine: LocalEngine;
+  readonly engine: E;
   readonly #ledger: Ledger;
-  readonly #options: HouseOptions;
+  readonly #options: HouseOptions<E>;
   #visitors = 0;
   /** Whether somebody came, or only work that was due. */
   #wasVisited = false;
@@ -35,8 +48,8 @@ export class House {
   private constructor(
     row: TenantRow,
     ledger: Ledger,
-    engine: LocalEngine,
-    options: HouseOptions,
+    engine: E,
+    options: HouseOptions<E>,
     current: { row: () => TenantRow },
   ) {
     this.row = row;
@@ -50,11 +63,11 @@ export class House {
    * Undefined when nothing is to be done there: then it has been closed again. What it costs to look
    * is to open the ledger, no more.
    */
-  static async open(
+  static async open<E extends TenantEngine>(
     row: TenantRow,
     why: 'visit' | 'due',
-    options: HouseOptions,
-  ): Promise<House | undefined> {
+    options: HouseOptions<E>,
+  ): Promise<House<E> | undefined> {
     // From here on a crash has it woken again: nothing is accepted in it before this is written.
     if (why === 'visit') await options.root.noteTenantDue(row.slug, 'now');
     const ledger = await openLedger(row, options);
@@ -141,7 +154,10 @@ export class House {
   }
 }
 
-async function openLedger(row: TenantRow, options: HouseOptions): Promise<Ledger> {
+async function openLedger(
+  row: TenantRow,
+  options: Pick<HouseOptions<TenantEngine>, 'openLedger' | 'root'>,
+): Promise<Ledger> {
   const { slug } = row;
   try {
     const ledger = await options.openLedger(row);

@@ -2,10 +2,11 @@ import * as z from 'zod';
 import { nonBlankText } from '../base/fields.ts';
 import { DuctileError } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
+import type { Engine } from '../engine/engine.ts';
 import type { Role } from '../access/roles.ts';
 import { tenantLimitFields, type LimitParams } from './change-directives.ts';
 import { showLimits } from './change.service.ts';
-import type { Tenants } from '../engine/engine.ts';
+import type { Tenants } from './tenants.ts';
 import { tenantStatuses, type TenantRow } from './types.ts';
 import type { Context } from '../operation/context.ts';
 import { defineOperation } from '../operation/define.ts';
@@ -255,7 +256,7 @@ interface WantedToken {
 }
 
 /** On record in the ledger of the tenant, as everything that changes it. */
-async function makeOwnToken(context: Context, tenants: Tenants, wanted: WantedToken) {
+async function makeOwnToken(context: Context, tenants: Tenants<Engine>, wanted: WantedToken) {
   const { slug: at, name, role = 'owner' } = wanted;
   const visit = await tenants.visit(at);
   try {
@@ -273,7 +274,7 @@ async function makeOwnToken(context: Context, tenants: Tenants, wanted: WantedTo
 }
 
 /** A ledger that is only looked at has no others beside it. */
-function mustHave({ engine }: Context): Tenants {
+function mustHave({ engine }: Context): Tenants<Engine> {
   if (engine.tenants !== undefined) return engine.tenants;
   throw new DuctileError('TENANT_UNAVAILABLE', 'the ledgers of tenants are not to be had here');
 }

@@ -4,13 +4,12 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import { makeLoop } from '../base/service.ts';
 import type { TenantRow } from './types.ts';
-import { House, type HouseOptions } from './open-tenant.service.ts';
+import { House, type HouseOptions, type TenantEngine } from './open-tenant.service.ts';
 import { makeGate, type Gate } from './open-limit.ts';
 import { Room } from './eviction.service.ts';
-import type { TenantKeeper } from './pool-types.service.ts';
-import type { Visit } from '../engine/engine.ts';
+import type { TenantKeeper, Visit } from './tenants.ts';
 
-export interface KeeperOptions extends HouseOptions {
+export interface KeeperOptions<E extends TenantEngine> extends HouseOptions<E> {
   /** How often to look without being told. */
   readonly pollMs: () => number;
 }
@@ -23,15 +22,15 @@ interface Failure {
   readonly error: unknown;
 }
 
-export function makeTenants(options: KeeperOptions): TenantKeeper {
+export function makeTenants<E extends TenantEngine>(options: KeeperOptions<E>): TenantKeeper<E> {
   return new Keeper(options);
 }
 
-class Keeper implements TenantKeeper {
+class Keeper<E extends TenantEngine> implements TenantKeeper<E> {
   readonly name = 'tenants';
   readonly #lookComplaint: FailureLog;
-  readonly #options: KeeperOptions;
-  readonly #houses = new Map<string, House>();
+  readonly #options: KeeperOptions<E>;
+  readonly #houses = new Map<string, House<E>>();
   /** Being woken or put to sleep: nobody gets in until that is over. */
   readonly #changing = new Map<string, Promise<void>>();
   readonly #failures = new Map<string, Failure>();
@@ -57,7 +56,7 @@ class Keeper implements TenantKeeper {
   #isStopping = false;
   #stopping: Promise<void> | undefined;
 
-  constructor(options: KeeperOptions) {
+  constructor(options: KeeperOptions<E>) {
     this.#options = options;
     this.#lookComplaint = makeFailureLog((fields) =>
       options.log.error('looking for due tenants failed', fields),
@@ -117,7 +116,7 @@ class Keeper implements TenantKeeper {
     }
   }
 
-  async visit(slug: string): Promise<Visit> {
+  async visit(slug: string): Promise<Visit<E>> {
     const row = await this.#admit(slug);
     for (;;) {
       const house = this.#houses.get(slug);
@@ -169,7 +168,7 @@ class Keeper implements TenantKeeper {
     return row;
   }
 
-  #enter(house: House, row: TenantRow): Visit {
+  #enter(house: House<E>, row: TenantRow): Visit<E> {
     this.#room.recall(house);
     house.row = row;
     house.come();
@@ -201,7 +200,7 @@ class Keeper implements TenantKeeper {
   }
 
   /** Who has waited for a place may have been deleted meanwhile. */
-  async #open(slug: string, why: 'visit' | 'due'): Promise<House | undefined> {
+  async #open(slug: string, why: 'visit' | 'due'): Promise<House<E> | undefined> {
     const row = await this.#options.root.tenant(slug);
     const isOver = this.#isStopping || this.#secluded.has(slug);
     if (row === undefined || isOver || !mayBeEntered(row)) return undefined;

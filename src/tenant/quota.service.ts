@@ -4,22 +4,8 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Usage } from './outlook.ts';
 import type { QueueLimit } from '../job/types.ts';
 import type { TenantLimits, TenantRow } from './types.ts';
-import type { SkipReason } from '../schedule/schedule.ts';
-import type { Brought, Within } from './admission.ts';
-import type { TenantSelf } from './pool-types.service.ts';
-
-/** What a tenant may use of what all share, at the doors through which work comes in. */
-export interface Quota {
-  readonly within: Within;
-  /** The limit that the ledger checks when jobs are added; undefined if none, or too large. */
-  queueLimit(): QueueLimit | undefined;
-  /** How many attempts may run at once, wherever; undefined for no limit. */
-  workers(): number | undefined;
-  /** Why no schedule fires for the time being, as far as is known. */
-  held(): Extract<SkipReason, 'tenant_limit' | 'tenant_suspended'> | undefined;
-  /** Learns what is used by now, where that decides anything. */
-  review(): Promise<void>;
-}
+import type { Brought, Quota } from './admission.ts';
+import type { TenantSelf } from './tenants.ts';
 
 /** Whoever is alone has everything. */
 export const unlimited: Quota = {

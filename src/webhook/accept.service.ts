@@ -20,8 +20,8 @@ import {
 import type { Generation } from '../engine/generation.ts';
 import type { PayloadMask } from '../signal/mask.ts';
 import { makeSealingMask } from '../signal/seal.service.ts';
-import type { Quota } from '../tenant/quota.service.ts';
-import type { Vault } from '../access/vault.service.ts';
+import type { Quota } from '../tenant/admission.ts';
+import type { Vault } from '../access/vault.ts';
 
 export interface HookDoorOptions {
   readonly ledger: Ledger;

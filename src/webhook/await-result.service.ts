@@ -1,12 +1,17 @@
 import { isObject, parseStoredJson, type Json, type JsonObject } from '../base/json.ts';
 import { isTerminal } from '../job/job.ts';
 import type { JobEnd } from '../job/types.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import { isRunOver } from '../pipeline/run/run.ts';
-import type { Engine } from '../engine/engine.ts';
+import type { Config } from '../config/config.ts';
 import type { Taken } from './webhooks.ts';
-import type { ExpectedEnd } from '../job/completion.service.ts';
+import type { ExpectedEnd, Waiters } from '../job/completion.service.ts';
 
-export type Waiter = Pick<Engine, 'config' | 'ledger' | 'expectEnd' | 'waitFor' | 'waitForRun'>;
+/** The part of an engine that a delivery needs to wait for its result. */
+export interface Waiter extends Waiters {
+  readonly config: Config;
+  readonly ledger: Ledger;
+}
 
 /** Somebody who has sent a delivery and stays on the line. */
 export interface Caller {

@@ -41,8 +41,9 @@ import {
 } from './secrets.service.ts';
 import { testWebhookDirective, type TestSeams } from './test-delivery.service.ts';
 import { GLOBAL_TOKEN, isGood, openSecrets, veil, type KeptSecret } from './store.service.ts';
-import type { TenantSelf } from '../tenant/pool-types.service.ts';
-import { guardFirstKey, isSameSecret, purposes, type Vault } from '../access/vault.service.ts';
+import type { TenantSelf } from '../tenant/tenants.ts';
+import { guardFirstKey, isSameSecret, purposes } from '../access/vault.service.ts';
+import type { Vault } from '../access/vault.ts';
 import { checkTemplate } from './check-agent.service.ts';
 
 export interface WebhookSeams extends Omit<DeliverySeams, 'vault'>, TestSeams {

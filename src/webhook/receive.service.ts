@@ -18,7 +18,7 @@ import { proofHeadersOf } from './verify/scheme.ts';
 import type { Incoming } from './request.ts';
 import { traceparentIn } from './metrics.service.ts';
 import { knowEndpoint, requireSecrets } from './endpoints.service.ts';
-import type { Tenants } from '../engine/engine.ts';
+import type { Tenants } from '../tenant/tenants.ts';
 import { waitForEnd, type Waiter } from './await-result.service.ts';
 import { takeTest } from './test-delivery.service.ts';
 import {
@@ -31,12 +31,17 @@ import {
 } from './webhooks.ts';
 import { joinLine } from '../job/waiting-callers.service.ts';
 
+/** The part of a tenant's engine that accepts deliveries to its webhooks. */
+interface TenantReceiver extends Waiter {
+  readonly hooks: HookDoor;
+}
+
 export interface WebhooksOptions {
   readonly door: HookDoor;
   readonly engine: Waiter;
   readonly config: () => WebhooksConfig;
   readonly ledger: Pick<Ledger, 'tenantOfKey'>;
-  readonly tenants: Tenants | undefined;
+  readonly tenants: Tenants<TenantReceiver> | undefined;
   readonly log: Log;
 }
 
@@ -253,7 +258,7 @@ async function locate(
   return undefined;
 }
 
-async function visitIfThere(tenants: Tenants, slug: string) {
+async function visitIfThere(tenants: Tenants<TenantReceiver>, slug: string) {
   try {
     return await tenants.visit(slug);
   } catch (thrown) {

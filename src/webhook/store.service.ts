@@ -10,7 +10,8 @@ import { pickTokens } from './verify/scheme.ts';
 import { hookEntry, toHook, type Hook } from './webhook.ts';
 import { secretKeyOf, type AuthMode } from './auth-settings.ts';
 import type { HookStore } from './webhooks.ts';
-import { purposes, type Vault } from '../access/vault.service.ts';
+import { purposes } from '../access/vault.service.ts';
+import type { Vault } from '../access/vault.ts';
 
 /** A secret as it is sealed: some are only good until a moment, after another took their place. */
 export interface KeptSecret {

@@ -14,7 +14,8 @@ import { hookNotFound } from './not-found.service.ts';
 import { describeTarget } from './secrets.service.ts';
 import type { HookDoor, KnownHook, Webhooks } from './webhooks.ts';
 import type { Reach } from '../access/attempt-tokens.service.ts';
-import { guardFirstKey, isSameSecret, purposes, type Vault } from '../access/vault.service.ts';
+import { guardFirstKey, isSameSecret, purposes } from '../access/vault.service.ts';
+import type { Vault } from '../access/vault.ts';
 
 export const IN_PROCESS = 'in process, as nothing listens';
 export const BY_JOB = 'in process, as a job asks';

@@ -5,10 +5,8 @@ import { screenLines } from '../../src/cli/screen/lines.ts';
 import { lookAt, lookOver } from '../../src/cli/screen/look.ts';
 import { spark } from '../../src/cli/screen/shapes.ts';
 import { writeLine } from '../../src/cli/screen/spans.ts';
-import { beginState } from '../../src/cli/screen/state.ts';
-import type { State, Wish } from '../../src/cli/screen/state.ts';
-import { step } from '../../src/cli/screen/step.ts';
-import type { Happening } from '../../src/cli/screen/step.ts';
+import { beginState, type State, type Wish } from '../../src/cli/screen/state.ts';
+import { step, type Happening } from '../../src/cli/screen/step.ts';
 import { widthOf } from '../../src/cli/width.ts';
 import { DuctileError } from '../../src/base/errors.ts';
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isOffered } from '../../src/operation/define.ts';
-import type { Operation } from '../../src/operation/define.ts';
+import { isOffered, type Operation } from '../../src/operation/define.ts';
 import { operations } from '../../src/operation/all.ts';
 import { toRequest } from '../../src/operation/request.ts';
 import { describeInput, fromRequest } from '../../src/operation/request-codec.ts';

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parseDocument } from '../../src/config/document.ts';
-import { parseManifest } from '../../src/plugin/manifest.ts';
-import type { Manifest } from '../../src/plugin/manifest.ts';
+import { parseManifest, type Manifest } from '../../src/plugin/manifest.ts';
 import { manifestText } from '../support/plugin-tree.ts';
 
 function accept(text: string): Manifest {

@@ -3,8 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { limits } from '../../src/base/limits.ts';
 import type { ProcessEnd } from '../../src/plugin/process.ts';
-import { decodeResponse } from '../../src/plugin/protocol.ts';
-import type { Reply } from '../../src/plugin/protocol.ts';
+import { decodeResponse, type Reply } from '../../src/plugin/protocol.ts';
 
 type Change = Partial<Omit<ProcessEnd, 'stdout' | 'stderr'>> & {
   readonly code?: number;

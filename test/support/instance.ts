@@ -9,7 +9,7 @@ import { openInstance } from '../../src/app/instance.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeLogger, type Log } from '../../src/base/log.ts';
 import type { Config } from '../../src/config/config.ts';
-import type { Submission } from '../../src/engine/engine.ts';
+import type { Submission } from '../../src/job/enqueue.service.ts';
 import type { LocalEngine } from '../../src/engine/local-engine.ts';
 import type { Attempt } from '../../src/job/attempt.ts';
 import type { Job } from '../../src/job/job.ts';

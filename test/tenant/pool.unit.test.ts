@@ -3,14 +3,13 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { limits } from '../../src/base/limits.ts';
 import type { Log } from '../../src/base/log.ts';
-import type { Visit } from '../../src/engine/engine.ts';
 import type { LocalEngine } from '../../src/engine/local-engine.ts';
 import { makeTenants } from '../../src/tenant/pool.service.ts';
-import type { TenantKeeper } from '../../src/tenant/pool-types.service.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { Outlook } from '../../src/tenant/outlook.ts';
 import type { TenantRow } from '../../src/tenant/types.ts';
 import { eventually } from '../support/instance.ts';
+import type { Visit, TenantKeeper } from '../../src/tenant/tenants.ts';
 
 const AWAKE_MAX = limits.tenantsAwakeMax.postgres;
 const quiet: Outlook = {
@@ -23,7 +22,7 @@ const quiet: Outlook = {
 const busy: Outlook = { ...quiet, isRunning: true };
 
 interface Town {
-  readonly keeper: TenantKeeper;
+  readonly keeper: TenantKeeper<LocalEngine>;
   /** How often the ledger of each was opened and closed. */
   readonly opened: Map<string, number>;
   readonly closed: Map<string, number>;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import type { Engine, Submission } from '../../src/engine/engine.ts';
-import type { Tenants } from '../../src/engine/engine.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import type { Submission } from '../../src/job/enqueue.service.ts';
+import type { Tenants } from '../../src/tenant/tenants.ts';
 import { schemaVersion } from '../../src/ledger/migrate.ts';
 import { tenantPlace } from '../../src/ledger/tenant-location.ts';
 import { openRaw } from '../support/ledger/bench.ts';
@@ -29,7 +30,7 @@ function submission(plugin: string, more: Partial<Submission> = {}): Submission 
   return { plugin, command: 'poll', payload: {}, submittedBy: 'api', actor: 'test', ...more };
 }
 
-function tenantsOf({ engine }: TestInstance): Tenants {
+function tenantsOf({ engine }: TestInstance): Tenants<Engine> {
   if (engine.tenants === undefined) throw new Error('the root engine has no tenants');
   return engine.tenants;
 }

@@ -12,10 +12,11 @@ import { followRuntime } from '../follow-signal.ts';
 import type { Generation } from '../../engine/generation.ts';
 import { makeHookDoor } from '../../webhook/accept.service.ts';
 import type { HookDoor } from '../../webhook/webhooks.ts';
-import type { Quota } from '../../tenant/quota.service.ts';
+import type { Quota } from '../../tenant/admission.ts';
 import { makeRunDoor, type RunDoor } from './start.service.ts';
 import { tellDroppedRuns } from '../../job/log.service.ts';
-import { purposes, type Vault } from '../../access/vault.service.ts';
+import { purposes } from '../../access/vault.service.ts';
+import type { Vault } from '../../access/vault.ts';
 
 export interface RunKeeperOptions {
   /** Runs have come to their end, and it is on the ledger. */

@@ -1,7 +1,7 @@
 import { DuctileError, messageOf } from '../../base/errors.ts';
 import { makeBatcher } from '../../base/batch.ts';
 import { makeId } from '../../base/ids.ts';
-import { toStoredJson } from '../../base/json.ts';
+import { toStoredJson, type JsonObject } from '../../base/json.ts';
 import type { ContextDraft, Enqueued } from '../../job/types.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { RunDraft, RunNews, RunStart } from './types.ts';
@@ -9,20 +9,17 @@ import { toStart, type Pipeline, type Start } from '../language/pipeline.ts';
 import { suggest } from '../../config/nearest.ts';
 import type { Catalog } from '../../plugin/catalog.ts';
 import { checkPayload } from '../../plugin/payload.ts';
-import { descentOf } from '../../job/cause.service.ts';
-import type {
-  RunSubmission,
-  StartedRun,
-  Triggered,
-  TriggerSubmission,
-} from '../../engine/engine.ts';
+import { descentOf, type Cause } from '../../job/cause.service.ts';
 import {
   draftJob,
   toContext,
   toDedupe,
   untilDue,
   type DraftedJob,
+  type Submission,
 } from '../../job/enqueue.service.ts';
+import type { JobDraft, SubmittedBy } from '../../job/job.ts';
+import type { RunStatus } from './run.ts';
 
 export interface RunDoorOptions {
   readonly ledger: Pick<Ledger, 'startRuns'>;
@@ -33,6 +30,48 @@ export interface RunDoorOptions {
   readonly onEnqueued: (enqueued: readonly Enqueued[]) => void;
   /** A job was accepted that is due in this time. */
   readonly onDelayed: (ms: number) => void;
+}
+
+export interface RunSubmission {
+  /** Made by the caller when the same request may come again; a new one otherwise. */
+  readonly id?: string;
+  readonly pipeline: string;
+  readonly payload: JsonObject;
+  readonly submittedBy: SubmittedBy;
+  readonly actor: string;
+  /** Baggage that it begins with. */
+  readonly context?: JsonObject;
+  /** A run of the pipeline that has the key is under way, or succeeded: nothing is started. */
+  readonly dedupeKey?: string;
+  /** How long its success blocks others with the same key; the configuration's time otherwise. */
+  readonly dedupeTtlMs?: number;
+  readonly due?: NonNullable<JobDraft['due']>;
+  /** Whoever submits it will wait for its end. */
+  readonly isAwaited?: boolean;
+  /** The running job that asks for it. */
+  readonly cause?: Cause;
+}
+
+export interface StartedRun {
+  readonly runId: string;
+  /** As it was committed; of the run that has its key, when it is a duplicate. */
+  readonly status: RunStatus;
+  /** The job of its first step; undefined when that is none. */
+  readonly jobId: string | undefined;
+  /** The run that has its key: nothing was started. */
+  readonly duplicateOf?: string;
+}
+
+/** A job and runs that are accepted together. */
+export interface TriggerSubmission {
+  readonly job: Submission | undefined;
+  readonly runs: readonly RunSubmission[];
+}
+
+export interface Triggered {
+  readonly job: Enqueued | undefined;
+  /** In the order in which they were asked for. */
+  readonly runs: readonly StartedRun[];
 }
 
 /** Where runs come in that somebody asks for by name. */

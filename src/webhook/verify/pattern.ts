@@ -1,6 +1,11 @@
 import { limits } from '../../base/limits.ts';
-import { parseSyntax, PatternFault } from './pattern-syntax.ts';
-import type { CharSet, PatternNode, Place } from './pattern-syntax.ts';
+import {
+  parseSyntax,
+  PatternFault,
+  type CharSet,
+  type PatternNode,
+  type Place,
+} from './pattern-syntax.ts';
 
 /**
  * A regular expression whose first group is looked for in a stranger's header. It is matched by

@@ -3,7 +3,7 @@ import type { Log } from '../../../src/base/log.ts';
 import type { Blueprint } from '../../../src/engine/generation.ts';
 import { LocalEngine } from '../../../src/engine/local-engine.ts';
 import { RunTokens } from '../../../src/access/attempt-tokens.service.ts';
-import type { Vault } from '../../../src/access/vault.service.ts';
+import type { Vault } from '../../../src/access/vault.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { silent, type Notifier } from '../../../src/ledger/notifier.ts';
 import { refuseLate } from '../../../src/directive/late.operations.ts';

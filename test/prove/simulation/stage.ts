@@ -4,7 +4,7 @@ import { checkRoutes } from '../../../src/pipeline/check-routes.service.ts';
 import type { Blueprint } from '../../../src/engine/generation.ts';
 import { checkPipelines } from '../../../src/pipeline/load.service.ts';
 import { openVault } from '../../../src/app/vault.ts';
-import type { Vault } from '../../../src/access/vault.service.ts';
+import type { Vault } from '../../../src/access/vault.ts';
 import { loadCatalog } from '../../../src/plugin/catalog.ts';
 import { writeConfig, writePlugin } from '../../support/plugin-tree.ts';
 import type { Size } from './plan.ts';

@@ -1,9 +1,31 @@
 import type { Service } from '../base/service.ts';
 import type { TenantKeyKind, TenantRow } from './types.ts';
-import type { Tenants } from '../engine/engine.ts';
+
+/**
+ * The ledgers of this process besides the root one. One is opened, with an engine over it, when
+ * somebody asks for it or when something is due in it, and closed again when nothing is to be done
+ * there: a thousand tenants that do nothing are a thousand rows and no more.
+ */
+export interface Tenants<TenantEngine = unknown> {
+  /** Its engine, awake until the visit ends; throws TENANT_NOT_FOUND, TENANT_UNAVAILABLE. */
+  visit(slug: string): Promise<Visit<TenantEngine>>;
+  /** Something may be due in some of them: look now. */
+  soon(): void;
+  /** Stops its engine and closes its ledger; nobody gets in until it is `release`d. */
+  seclude(slug: string): Promise<void>;
+  release(slug: string): void;
+  /** Which are awake now. */
+  readonly awake: readonly string[];
+}
+
+export interface Visit<TenantEngine = unknown> {
+  readonly engine: TenantEngine;
+  readonly tenant: TenantRow;
+  end(): void;
+}
 
 /** The same, for whoever runs the process. */
-export interface TenantKeeper extends Tenants, Service {
+export interface TenantKeeper<TenantEngine = unknown> extends Tenants<TenantEngine>, Service {
   /** A process of the root ledger died: its claims in any of them are to be taken back. */
   mourn(): Promise<void>;
   /** The system is paused: resolves when no ledger of a tenant starts another job. */
