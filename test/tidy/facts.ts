@@ -1,4 +1,4 @@
-import { parseAst } from 'vitest/node';
+import { isNode, nameOf, type Node, parseSource, textOf, walk } from './ast.ts';
 import type { TextFile } from './tree.ts';
 
 /** What a source file says that a rule cares about. */
@@ -14,11 +14,11 @@ export interface Import {
   readonly isType: boolean;
 }
 
-export function readFacts({ path, text }: TextFile): Facts {
+export function readFacts(file: TextFile): Facts {
   const imports: Import[] = [];
   const strings: string[] = [];
   let readsEnvironment = false;
-  walk(parseAst(text, { lang: path.endsWith('x') ? 'tsx' : 'ts' }), (node) => {
+  walk(parseSource(file), (node) => {
     const specifier = textOf(node['source']);
     if (specifier !== undefined) imports.push({ specifier, isType: isTypeOnly(node) });
     if (specifier === 'node:process' || isEnvironment(node)) readsEnvironment = true;
@@ -26,27 +26,6 @@ export function readFacts({ path, text }: TextFile): Facts {
     if (string !== undefined) strings.push(string);
   });
   return { imports, strings, readsEnvironment };
-}
-
-type Node = Readonly<Record<string, unknown>>;
-
-function walk(value: unknown, visit: (node: Node) => void): void {
-  if (Array.isArray(value)) for (const item of value) walk(item, visit);
-  if (!isNode(value)) return;
-  visit(value);
-  for (const inner of Object.values(value)) walk(inner, visit);
-}
-
-function isNode(value: unknown): value is Node {
-  return typeof value === 'object' && value !== null && 'type' in value;
-}
-
-function textOf(value: unknown): string | undefined {
-  if (!isNode(value)) return undefined;
-  if (value['type'] === 'Literal' && typeof value['value'] === 'string') return value['value'];
-  if (value['type'] !== 'TemplateLiteral' || !Array.isArray(value['quasis'])) return undefined;
-  const parts = value['quasis'] as readonly { readonly value: { readonly raw: string } }[];
-  return parts.map((part) => part.value.raw).join('?');
 }
 
 function isTypeOnly(node: Node): boolean {
@@ -62,8 +41,4 @@ function isEnvironment(node: Node): boolean {
   return (
     isNode(object) && isNode(property) && object['name'] === 'process' && nameOf(property) === 'env'
   );
-}
-
-function nameOf(property: Node): unknown {
-  return property['name'] ?? property['value'];
 }

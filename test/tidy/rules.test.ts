@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { readFacts } from './facts.ts';
 import { findHouseFaults, findInexact, findUnexplained } from './house.ts';
 import { findLayerFaults } from './layers.ts';
+import { countAll, findRaised, lowerBaseline } from './ratchet.ts';
 import { findTextFaults } from './text.ts';
 
 function judgeTree(tree: Readonly<Record<string, string>>): string[] {
@@ -165,6 +166,109 @@ describe('what may stand in a text', () => {
     ['src/a.ts', "if (outcome === policy.skip) return '/var/lib/ductile/work/';"],
   ])('%s passes', (path, text) => {
     expect(reasonsOf(path, text)).toEqual([]);
+  });
+});
+
+/** The counts above 0, without the sizes of src. */
+function countTexts(tree: Readonly<Record<string, string>>): Record<string, number> {
+  const files = Object.entries(tree).map(([path, text]) => ({ path, text }));
+  return Object.fromEntries(
+    Object.entries(countAll(files))
+      .filter(([name, { value }]) => value > 0 && !/ of src$| in src$/.test(name))
+      .map(([name, { value }]) => [name, value]),
+  );
+}
+
+describe('the style counts', () => {
+  const words = 'word '.repeat(31).trim();
+
+  test.each([
+    ['docs/a.md', 'A job goes on.', { 'banned words in docs': 1 }],
+    ['docs/a.md', '- It is\n  told twice, and is told again.', { 'banned words in docs': 2 }],
+    ['docs/a.md', '| a | under way |', { 'banned words in docs': 1 }],
+    ['docs/a.md', `Short. ${words}.`, { 'sentences over 30 words in docs': 1 }],
+    ['docs/a.md', 'It ends. What is late runs.', { 'openers in docs': 1 }],
+    ['docs/a.md', '## Of jobs', { 'openers in docs': 1 }],
+    ['src/a.ts', '// It is no job.', { 'banned words in comments': 1 }],
+    ['src/a.ts', '/** Also when\n * nobody asks. */', { 'banned words in comments': 2 }],
+    ['src/a.ts', `/**\n * ${words}. */`, { 'sentences over 30 words in comments': 1 }],
+    [
+      'src/a.ts',
+      `// ${words.slice(0, 70)}\n// ${words.slice(70)}.`,
+      { 'sentences over 30 words in comments': 1 },
+    ],
+    ['src/a.ts', '/** What is late. */\n/** Late jobs. */', { 'openers in comments': 50 }],
+    ['src/a.ts', "const a = { summary: 'Put it in force.' };", { 'banned words in messages': 1 }],
+    [
+      'src/a.ts',
+      "z.string().describe('the limit, unless told');",
+      { 'banned words in messages': 1 },
+    ],
+    [
+      'src/a.ts',
+      "throw new JobError('A', `job ${id} goes on`);",
+      { 'banned words in messages': 1 },
+    ],
+    ['src/a.ts', "const hint = 'who asks is answered';", { 'openers in messages': 1 }],
+    ['src/a.ts', `const b = { hint: '${words}' };`, { 'sentences over 30 words in messages': 1 }],
+    ['web/a.tsx', 'const a = <p>It goes on.</p>;', { 'banned words in dashboard': 1 }],
+    ['web/a.tsx', "const a = 'What is late';", { 'openers in dashboard': 1 }],
+    ['web/a.tsx', `const a = <p>${words}</p>;`, { 'sentences over 30 words in dashboard': 1 }],
+    ['src/a.ts', 'export interface Told {}\ntype Asked = 1;', { 'participles as type names': 2 }],
+    ['src/a.ts', 'interface Unheard {}', { 'participles as type names': 1 }],
+    ['src/a.ts', 'const hookId = 1;\nfunction f(aHook: 1) {}', { 'hook in names': 2 }],
+    ['src/hooks.ts', 'const a = 1;', { 'hook in names': 1 }],
+  ])('%s: %j', (path, text, found) => {
+    expect(countTexts({ [path]: text })).toEqual(found);
+  });
+
+  test('find exported names that collide', () => {
+    const tree = { 'src/a.ts': 'export type A = 1;', 'src/b.ts': 'const A = 1;\nexport { A };' };
+    expect(countTexts(tree)).toEqual({ 'exported names that collide': 1 });
+  });
+
+  test('find bags of options and their callbacks', () => {
+    const text = 'interface AOptions { onEnd: () => void }\ntype BParts = { readonly b: 1 };';
+    const none = countTexts({ 'src/a.ts': 'interface AOptions {}' });
+    expect(none).toEqual({ 'Options, Seams and Parts': 1 });
+    expect(countTexts({ 'src/a.ts': text })).toEqual({
+      'Options, Seams and Parts': 2,
+      'callbacks in Options, Seams and Parts': 1,
+    });
+  });
+
+  test.each([
+    ['docs/a.md', 'There is no job. `is told`. It is no longer here. What is a job?'],
+    ['docs/a.md', '```sh\necho nobody\n```\n'],
+    ['docs/reference/a.md', 'Nobody is told.'],
+    ['src/a.ts', "const a = '// nobody';\nconst b = /\\/\\*nobody/;\nconst c = `// ${'nobody'}`;"],
+    ['src/a.ts', 'interface Feed {}\ntype WebhookSeed = 1;\nconst webhookId = 1;'],
+    ['src/a.ts', '// A short one.\nfunction f(on: 1) {}\n// Another one.'],
+    ['web/a.tsx', 'const a = <p class="what a class">Recent failures</p>;'],
+  ])('%s: %j counts nothing', (path, text) => {
+    expect(countTexts({ [path]: text })).toEqual({});
+  });
+
+  test('measure src', () => {
+    const counts = countAll([
+      { path: 'src/a/b.ts', text: 'const a = 1;\n' },
+      { path: 'src/a/c.ts', text: 'const a = 1;\n\n\n' },
+      { path: 'src/main.ts', text: '' },
+    ]);
+    expect(counts['files in src']?.value).toBe(3);
+    expect(counts['files in the widest folder of src']?.value).toBe(2);
+    expect(counts['lines in the longest file of src']?.value).toBe(3);
+  });
+
+  test('may fall and may not rise, except up to their goal', () => {
+    const count = (value: number, goal: number) => ({ value, goal, found: [] });
+    const counts = { a: count(5, 0), b: count(3, 0), c: count(9, 10), d: count(1, 0) };
+    const baseline = { a: 4, b: 4, c: 8 };
+    expect(findRaised(counts, baseline)).toEqual([
+      'a: 5 (the baseline is 4)',
+      'd: 1 (the baseline is 0)',
+    ]);
+    expect(lowerBaseline(counts, baseline)).toEqual({ a: 4, b: 3, c: 8, d: 1 });
   });
 });
 

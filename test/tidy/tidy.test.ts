@@ -4,10 +4,12 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { catalogue } from '../../src/base/errors.ts';
 import { findDrift, renderPages } from '../../tools/generate.ts';
+import baseline from './baseline.json' with { type: 'json' };
 import { type Facts, readFacts } from './facts.ts';
 import { findHouseFaults, findInexact, findUnexplained, type Versions } from './house.ts';
 import { debts } from './debts.ts';
 import { findLayerFaults } from './layers.ts';
+import { countAll, findRaised } from './ratchet.ts';
 import { findTextFaults } from './text.ts';
 import { isSource, readTree, root, type TextFile } from './tree.ts';
 
@@ -58,6 +60,12 @@ describe('sources', () => {
 describe('files', () => {
   test('are short, finished and free of traces of a machine', () => {
     expect(files.flatMap(findTextFaults)).toEqual([]);
+  });
+});
+
+describe('the style counts', () => {
+  test('are not above their baseline; `npm run ratchet -- --since origin/main` lists what was added', () => {
+    expect(findRaised(countAll(files), baseline)).toEqual([]);
   });
 });
 
