@@ -22,7 +22,7 @@ const parts: Readonly<Record<'look' | 'back' | 'mcp', readonly string[]>> = {
     'src/app/local-files.ts',
     'src/app/local-engine.ts',
     'src/app/mcp.ts',
-    'src/app/prove/host.ts',
+    'extras/prove/host.ts',
     'src/app/server.ts',
     'src/config/load.ts',
     'src/ledger/postgres/open.ts',

@@ -34,7 +34,7 @@ export const cliHost: CliHost = {
     return runDemo(options);
   },
   async rehearse(config, directory) {
-    const { runRehearsal } = await import('./prove/host.ts');
+    const { runRehearsal } = await import('../../extras/prove/host.ts');
     return runRehearsal(config, directory);
   },
   async restore(config, from, dryRun) {

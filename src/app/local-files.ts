@@ -2,14 +2,14 @@ import { LocalCaller } from '../cli/callers.ts';
 import type { LocalDoor } from '../cli/host.ts';
 import { readKeyIds } from '../access/vault.service.ts';
 import { ownerOf } from '../operation/context.ts';
-import type { Workshop } from '../operations/workshop.ts';
+import type { Workshop } from '../plugin/workshop.ts';
 import { makeHost } from '../plugin/host.ts';
 import { localActor } from './actor.ts';
 import { environmentHere } from './environment.ts';
 import { isolate } from './isolation.ts';
 import { findPlace } from './install-paths.ts';
 import type { Place } from './install-paths.ts';
-import { makeProver } from './prove/prove.ts';
+import { makeProver } from '../../extras/prove/prover.ts';
 import { openVault } from './vault.ts';
 
 /** For operations that work on the files of the configuration, also when it cannot be used. */

@@ -236,7 +236,7 @@ function addWatch(program: Command, session: Session): void {
       '\nExamples:\n  $ ductile watch\n  $ ductile watch --once\n  $ ductile watch --url https://ductile.example',
     )
     .action(async (_, command: Command) => {
-      const { watchAll } = await import('./screen/snapshot.ts');
+      const { watchAll } = await import('../../extras/watch/snapshot.ts');
       session.exitCode = await watchAll(session, command.optsWithGlobals());
     });
 }

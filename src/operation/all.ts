@@ -65,9 +65,8 @@ import { runPipeline } from '../pipeline/run/start.operations.ts';
 import { testPipeline } from '../pipeline/test.operations.ts';
 import { graphPipeline, listPipelines, showPipelineOperation } from '../pipeline/operations.ts';
 import { listPlugins, disablePlugin, enablePlugin } from '../plugin/operations.ts';
-import { makePlugin } from '../operations/plugin-make.ts';
-import { testPlugin } from '../operations/plugin-test.ts';
-import { proveSystem } from '../operations/prove.ts';
+import { makePlugin, testPlugin } from '../plugin/workshop.operations.ts';
+import { proveSystem } from '../engine/prove.operations.ts';
 import { systemReload } from '../engine/reload.operations.ts';
 import {
   approveStep,

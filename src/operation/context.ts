@@ -3,8 +3,8 @@ import type { Engine } from '../engine/engine.ts';
 import { makePrincipal, type Principal } from '../access/principal.service.ts';
 import type { SubmittedBy } from '../job/job.ts';
 import type { IsolationState } from '../plugin/isolation.ts';
-import type { Prover } from '../operations/prover.ts';
-import type { Workshop } from '../operations/workshop.ts';
+import type { Prover } from '../engine/prover.ts';
+import type { Workshop } from '../plugin/workshop.ts';
 
 /** On whose behalf an operation runs, and on what. */
 export interface Context {

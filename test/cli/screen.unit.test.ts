@@ -1,12 +1,12 @@
 /** The view of a terminal as plain data: what happens to it, and which lines that makes. */
 import { describe, expect, test } from 'vitest';
-import { makeKeyReader } from '../../src/cli/screen/keys.ts';
-import { screenLines } from '../../src/cli/screen/lines.ts';
-import { lookAt, lookOver } from '../../src/cli/screen/look.ts';
-import { spark } from '../../src/cli/screen/shapes.ts';
-import { writeLine } from '../../src/cli/screen/spans.ts';
-import { beginState, type State, type Wish } from '../../src/cli/screen/state.ts';
-import { step, type Happening } from '../../src/cli/screen/step.ts';
+import { makeKeyReader } from '../../extras/watch/keys.ts';
+import { screenLines } from '../../extras/watch/lines.ts';
+import { lookAt, lookOver } from '../../extras/watch/look.ts';
+import { spark } from '../../extras/watch/shapes.ts';
+import { writeLine } from '../../extras/watch/spans.ts';
+import { beginState, type State, type Wish } from '../../extras/watch/state.ts';
+import { step, type Happening } from '../../extras/watch/step.ts';
 import { widthOf } from '../../src/cli/width.ts';
 import { DuctileError } from '../../src/base/errors.ts';
 

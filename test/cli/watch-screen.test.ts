@@ -99,7 +99,7 @@ test(
 );
 
 test('so does a crash', async () => {
-  const { href } = new URL('../../src/cli/screen/terminal.ts', import.meta.url);
+  const { href } = new URL('../../extras/watch/terminal.ts', import.meta.url);
   const program = `import { Terminal } from '${href}';
     new Terminal({}, false).enter();
     setTimeout(() => { throw new Error('boom'); });`;

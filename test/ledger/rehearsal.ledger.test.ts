@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { openToLook } from '../../src/ledger/open-readonly.ts';
-import { copyForRehearsal } from '../../src/ledger/rehearsal.ts';
+import { copyForRehearsal } from '../../extras/prove/ledger-copy.sql.ts';
 import { task } from '../pipeline/graphs.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { define, start } from '../support/ledger/runs.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
 import type { JsonObject } from '../../src/base/json.ts';
-import { languages } from '../../src/plugin/scaffold.ts';
+import { languages } from '../../extras/workshop/scaffold.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { run, type Told } from '../support/fake-cli.ts';
 import { pluginsRoot } from '../support/plugin-process.ts';

@@ -1,10 +1,10 @@
 /** What `ductile prove` makes up, changes and concludes. */
 import { describe, expect, test } from 'vitest';
-import { breakCircles, type StandInAnswer } from '../../../src/app/prove/answers.ts';
-import { judge, recoveryOf, type Evidence } from '../../../src/app/prove/judge.ts';
-import { outcomeOf, type Lineage } from '../../../src/app/prove/lineage.ts';
-import type { RecordLine } from '../../../src/app/prove/record.ts';
-import { sampleOf } from '../../../src/app/prove/sample.ts';
+import { breakCircles, type StandInAnswer } from '../../../extras/prove/answers.ts';
+import { judge, recoveryOf, type Evidence } from '../../../extras/prove/judge.ts';
+import { outcomeOf, type Lineage } from '../../../extras/prove/lineage.ts';
+import type { RecordLine } from '../../../extras/prove/record.ts';
+import { sampleOf } from '../../../extras/prove/sample.ts';
 
 describe('a sample', () => {
   test('is what the schema says of itself, else the least that fits', () => {

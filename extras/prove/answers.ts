@@ -1,0 +1,156 @@
+import { isObject, type Json, type JsonObject } from '../../src/base/json.ts';
+import { parseJson } from '../../src/base/parse-json.ts';
+import type { Attempt } from '../../src/job/attempt.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import type { Pipeline } from '../../src/pipeline/language/pipeline.ts';
+import type { Plugin } from '../../src/plugin/catalog.ts';
+import type { ManifestCommand } from '../../src/plugin/manifest.ts';
+import { parseResponse } from '../../src/plugin/response.ts';
+import { sampleOf } from './sample.ts';
+
+/** What a stand-in answers in the place of a plugin's command. */
+export interface StandInAnswer {
+  readonly plugin: string;
+  readonly command: string;
+  /** Only as this step of a pipeline; undefined where nothing is known of a step. */
+  readonly step: string | undefined;
+  readonly response: JsonObject;
+  /** `recorded`: as it answered an earlier job, which is named. */
+  readonly by: 'recorded' | 'output_schema' | 'echo';
+  readonly jobId: string | undefined;
+  /** What was taken away from it. */
+  readonly without: string | undefined;
+}
+
+/** Attempts of a plugin that are looked through for one of each command. */
+const ATTEMPTS_READ = 500;
+/** Runs of a pipeline, and steps of a run, that are looked through for one of each step. */
+const RUNS_READ = 5;
+const STEPS_READ = 200;
+/** One answer is given many times over. */
+const EVENTS_MAX = 3;
+const BYTES_MAX = 256 * 1024;
+
+/** The latest success of each command that there ever was, and something that fits for the others. */
+export async function readAnswers(
+  ledger: Ledger,
+  plugins: ReadonlyMap<string, Plugin>,
+  pipelines: readonly Pick<Pipeline, 'name'>[],
+): Promise<StandInAnswer[]> {
+  const answers: StandInAnswer[] = [];
+  for (const { name } of pipelines) answers.push(...(await readSteps(ledger, name)));
+  for (const { name, manifest } of plugins.values()) {
+    const recorded = await readRecorded(ledger, name);
+    for (const command of Object.values(manifest.commands)) {
+      answers.push(recorded.get(command.name) ?? inventAnswer(name, command));
+    }
+  }
+  return answers;
+}
+
+async function readRecorded(ledger: Ledger, plugin: string): Promise<Map<string, StandInAnswer>> {
+  const found = new Map<string, StandInAnswer>();
+  const attempts = await ledger.attemptsOf({ plugin, status: 'succeeded', limit: ATTEMPTS_READ });
+  const newest = attempts.toSorted((a, b) => (a.completedAt < b.completedAt ? 1 : -1));
+  for (const attempt of newest) {
+    const { command } = attempt;
+    if (found.has(command) || !isUsable(attempt)) continue;
+    found.set(command, recordedAnswer(attempt, attempt.result));
+  }
+  return found;
+}
+
+/** What each step of a pipeline answered in its latest runs: one command may be several steps. */
+async function readSteps(ledger: Ledger, pipeline: string): Promise<StandInAnswer[]> {
+  const found = new Map<string, StandInAnswer>();
+  for (const { id: runId } of await ledger.runs({ pipeline, limit: RUNS_READ })) {
+    const steps = await ledger.steps({ runId, limit: STEPS_READ });
+    const wanted = new Map(
+      steps.flatMap(({ node, jobId }) =>
+        jobId === null || found.has(node) ? [] : [[jobId, node]],
+      ),
+    );
+    for (const attempt of await ledger.attempts([...wanted.keys()])) {
+      const step = wanted.get(attempt.jobId);
+      if (step === undefined || found.has(step) || !isUsable(attempt)) continue;
+      found.set(step, { ...recordedAnswer(attempt, attempt.result), step });
+    }
+  }
+  return [...found.values()];
+}
+
+function isUsable<A extends Pick<Attempt, 'status' | 'result'>>(
+  attempt: A,
+): attempt is A & { readonly result: string } {
+  const { status, result } = attempt;
+  if (status !== 'succeeded' || result === null || result.length > BYTES_MAX) return false;
+  return parseResponse(Buffer.from(result)).status === 'ok';
+}
+
+function recordedAnswer(
+  { plugin, command, jobId }: Pick<Attempt, 'plugin' | 'command' | 'jobId'>,
+  result: string,
+): StandInAnswer {
+  const response = parseJson(result) as JsonObject;
+  return { plugin, command, step: undefined, by: 'recorded', jobId, ...bounded(response) };
+}
+
+function bounded(response: JsonObject): Pick<StandInAnswer, 'response' | 'without'> {
+  const { events } = response;
+  if (!Array.isArray(events) || events.length <= EVENTS_MAX)
+    return { response, without: undefined };
+  const without = `${events.length - EVENTS_MAX} of its ${events.length} events`;
+  return { response: { ...response, events: events.slice(0, EVENTS_MAX) }, without };
+}
+
+function inventAnswer(plugin: string, command: ManifestCommand): StandInAnswer {
+  const { name, outputSchema, values } = command;
+  const ok = { status: 'ok', result: 'stand-in' };
+  const shared = { plugin, command: name, step: undefined, jobId: undefined, without: undefined };
+  const [emitted] = values.emit;
+  if (outputSchema === undefined) return { ...shared, by: 'echo', response: ok };
+  const event: Json = {
+    type: emitted?.event ?? `${plugin}.${name}`,
+    payload: sampleOf(outputSchema),
+  };
+  return { ...shared, by: 'output_schema', response: { ...ok, events: [event] } };
+}
+
+/** From a command to what an event of its answer starts, by name: `plugin.command`. */
+export type Follows = (answer: StandInAnswer, eventType: string) => readonly string[];
+
+/**
+ * A plugin that is called again by what it emitted looks around and stops at some time; its stand-in
+ * would go on for ever. Such a one emits nothing.
+ */
+export function breakCircles(answers: readonly StandInAnswer[], follows: Follows): StandInAnswer[] {
+  const byName = Map.groupBy(answers, nameOf);
+  const next = (name: string): string[] =>
+    (byName.get(name) ?? []).flatMap((answer) =>
+      eventsOf(answer).flatMap((type) => follows(answer, type)),
+    );
+  return answers.map((answer) => {
+    const name = nameOf(answer);
+    const seen = new Set<string>();
+    const waiting = next(name);
+    for (let at = waiting.pop(); at !== undefined; at = waiting.pop()) {
+      if (seen.has(at)) continue;
+      seen.add(at);
+      waiting.push(...next(at));
+    }
+    if (!seen.has(name)) return answer;
+    const { events: _, ...response } = answer.response;
+    return { ...answer, response, without: 'its events, which would start it again for ever' };
+  });
+}
+
+function eventsOf({ response: { events } }: StandInAnswer): string[] {
+  if (!Array.isArray(events)) return [];
+  return events.flatMap((event) =>
+    isObject(event) && typeof event['type'] === 'string' ? event['type'] : [],
+  );
+}
+
+function nameOf({ plugin, command }: StandInAnswer): string {
+  return `${plugin}.${command}`;
+}

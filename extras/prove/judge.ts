@@ -1,0 +1,116 @@
+import type { Attempt } from '../../src/job/attempt.ts';
+import type { Asked } from './client.ts';
+import { outcomeOf, type Lineage } from './lineage.ts';
+import type { RecordLine } from './record.ts';
+import type { Kill } from './supervisor.ts';
+
+/** What is known at the end, from three sides: who asked, what the stand-ins wrote, the ledger. */
+export interface Evidence {
+  readonly asked: readonly Asked[];
+  /** By the id that was given; undefined when it is not there or never came to an end. */
+  readonly lineages: ReadonlyMap<string, Lineage | undefined>;
+  readonly calm: ReadonlyMap<string, string>;
+  readonly attempts: readonly Pick<Attempt, 'jobId' | 'attempt' | 'status'>[];
+  readonly record: readonly RecordLine[];
+  /** Runs and jobs that are there as if somebody had asked for them. */
+  readonly strays: readonly string[];
+}
+
+export interface Judgement {
+  readonly lost: readonly string[];
+  readonly twice: readonly string[];
+  readonly different: readonly string[];
+  /** Attempts that were begun again because the one before was cut off. */
+  readonly repeated: number;
+}
+
+/** Whether all that was accepted was done, once, and came to the same as in peace. */
+export function judge(evidence: Evidence): Judgement {
+  const { asked, lineages, calm, record } = evidence;
+  const lost: string[] = [];
+  const different: string[] = [];
+  for (const { unit, id } of asked) {
+    const lineage = lineages.get(id);
+    if (lineage === undefined) lost.push(`${unit} was accepted as ${id} and not done`);
+    else if (outcomeOf(lineage) !== calm.get(unit))
+      different.push(`${unit} (${id}) came to something else than in peace: ${tell(lineage)}`);
+  }
+  const starts = record.filter(({ phase }) => phase === 'start');
+  return {
+    lost,
+    different,
+    twice: [
+      ...evidence.strays.map((id) => `${id} was asked for by nobody`),
+      ...findTwice(evidence),
+    ],
+    repeated: starts.length - new Set(starts.map((line) => line.job_id)).size,
+  };
+}
+
+function findTwice({ attempts, record, lineages }: Evidence): string[] {
+  const found: string[] = [];
+  const commits = attempts.filter(({ status }) => status === 'succeeded');
+  for (const [jobId, same] of Map.groupBy(commits, (attempt) => attempt.jobId))
+    if (same.length > 1) found.push(`${jobId} succeeded ${same.length} times`);
+  const starts = record.filter(({ phase }) => phase === 'start');
+  const tries = Map.groupBy(starts, (line) => `attempt ${line.attempt} at ${line.job_id}`);
+  for (const [name, same] of tries)
+    if (same.length > 1) found.push(`${name} was started ${same.length} times`);
+  // A later attempt after one that did its work and was believed would do it a second time.
+  const believed = new Map(commits.map(({ jobId, attempt }) => [jobId, attempt]));
+  for (const { job_id: jobId, attempt } of starts) {
+    const last = believed.get(jobId);
+    if (last !== undefined && attempt > last) found.push(`${jobId} was run after it had succeeded`);
+  }
+  const jobs = [...lineages.values()].flatMap((lineage) => lineage?.jobs ?? []);
+  for (const [key, same] of Map.groupBy(jobs, (job) => job.idempotencyKey))
+    if (same.length > 1) found.push(`${same.length} jobs do the work ${key}`);
+  return found;
+}
+
+function tell({ jobs, runs }: Lineage): string {
+  const halted = runs.find(({ haltMessage }) => haltMessage !== null);
+  const failed = jobs.find(({ lastError, status }) => lastError !== null && status !== 'succeeded');
+  const reason = halted?.haltMessage ?? failed?.lastError ?? 'other steps were taken';
+  return reason.slice(0, 300);
+}
+
+export interface Spread {
+  readonly n: number;
+  readonly p50: number;
+  readonly p99: number;
+  readonly max: number;
+}
+
+/**
+ * How long nothing was begun after a kill: from the signal to the first process of a plugin that
+ * began after it, of the same job where the plugin itself was killed. A kill before whose recovery
+ * another one came is not counted, nor is one after which there was nothing more to do.
+ */
+export function recoveryOf(
+  kind: Kill['kind'],
+  kills: readonly Kill[],
+  record: readonly RecordLine[],
+): Spread | null {
+  const starts = record
+    .filter(({ phase }) => phase === 'start')
+    .toSorted((a, b) => a.born - b.born);
+  const blows = kills.filter((kill) => kill.kind !== 'plugin');
+  const samples = kills
+    .filter((kill) => kill.kind === kind)
+    .flatMap(({ atMs, jobId }) => {
+      const next = starts.find(
+        (line) => line.born > atMs && (jobId === undefined || line.job_id === jobId),
+      );
+      if (next === undefined) return [];
+      if (blows.some((other) => other.atMs > atMs && other.atMs < next.born)) return [];
+      return [Math.round(next.at - atMs)];
+    });
+  return samples.length === 0 ? null : spreadOf(samples);
+}
+
+function spreadOf(samples: readonly number[]): Spread {
+  const sorted = samples.toSorted((a, b) => a - b);
+  const at = (share: number): number => sorted[Math.ceil(sorted.length * share) - 1] ?? 0;
+  return { n: sorted.length, p50: at(0.5), p99: at(0.99), max: at(1) };
+}

@@ -1,0 +1,104 @@
+import { backupPostgres, copySqlite } from '../../src/ledger/backup.ts';
+import type { Dialect, TableName, Transaction } from '../../src/ledger/dialect.ts';
+import { refuseNewer } from '../../src/ledger/migrate.ts';
+import { openLedger, type LedgerPlace } from '../../src/ledger/open.ts';
+import { writeMeta } from '../../src/ledger/meta.ts';
+import { int } from '../../src/ledger/row.ts';
+import { refuseOlder, schemaOf } from '../../src/ledger/open-readonly.ts';
+import { openToRead } from '../../src/ledger/sqlite/file.ts';
+import { openSqlite } from '../../src/ledger/sqlite/store.ts';
+
+/** What a copy was made of. */
+export interface Rehearsed {
+  /** Jobs and runs that are over, which the copy has too. */
+  readonly jobs: number;
+  readonly runs: number;
+  /** Those that were under way, which the copy does not have. */
+  readonly openJobs: number;
+  readonly openRuns: number;
+}
+
+/**
+ * Copies a ledger into a file to try things out on. The ledger itself is only read, beside whoever
+ * works with it. What was under way is not in the copy, nor are tenants and what keeps work from
+ * being started: it is history to work on, not work to be done.
+ */
+export async function copyForRehearsal(place: LedgerPlace, target: string): Promise<Rehearsed> {
+  await copy(place, target);
+  // An older one is brought to this program's schema; the copy, that is.
+  await (await openLedger({ kind: 'sqlite', path: target })).close();
+  const store = openSqlite(target);
+  try {
+    return await store.write(['other'], async (tx) => {
+      const rehearsed = await count(tx);
+      for (const sql of leftOut(tx.dialect)) await tx.run(sql);
+      await writeMeta(tx, 'paused', '0');
+      return rehearsed;
+    });
+  } finally {
+    await store.close();
+  }
+}
+
+async function copy(place: LedgerPlace, target: string): Promise<void> {
+  if (place.kind === 'sqlite') {
+    const reader = openToRead(place.path);
+    if (reader === undefined) return;
+    try {
+      await copySqlite(reader, target);
+    } finally {
+      reader.close();
+    }
+    return;
+  }
+  const version = await schemaOf(place);
+  if (version === undefined) return;
+  refuseNewer(version);
+  refuseOlder(version);
+  const { openPostgres } = await import('../../src/ledger/postgres/store.ts');
+  const store = openPostgres(place.url, place.schema);
+  try {
+    await backupPostgres(store, target);
+  } finally {
+    await store.close();
+  }
+}
+
+async function count(tx: Transaction): Promise<Rehearsed> {
+  const table = (name: TableName): string => tx.dialect.table(name);
+  const [row = {}] = await tx.run(
+    `select
+      (select count(*) from ${table('job_queue')} where completed_at is not null) as jobs,
+      (select count(*) from ${table('job_queue')} where completed_at is null) as open_jobs,
+      (select count(*) from ${table('pipeline_runs')} where completed_at is not null) as runs,
+      (select count(*) from ${table('pipeline_runs')} where completed_at is null) as open_runs`,
+  );
+  return {
+    jobs: int(row, 'jobs'),
+    runs: int(row, 'runs'),
+    openJobs: int(row, 'open_jobs'),
+    openRuns: int(row, 'open_runs'),
+  };
+}
+
+function leftOut(d: Dialect): string[] {
+  const table = (name: TableName): string => d.table(name);
+  const ofOpenRuns = `run_id in (
+    select id from ${table('pipeline_runs')} where completed_at is null)`;
+  const ofRuns = ['run_payloads', 'run_advancements', 'run_steps', 'run_branches'] as const;
+  const whole = [
+    'circuit_breakers',
+    'plugin_health',
+    'processes',
+    'tenant_keys',
+    'tenants',
+  ] as const;
+  return [
+    ...ofRuns.map((name) => `delete from ${table(name)} where ${ofOpenRuns}`),
+    `delete from ${table('pipeline_runs')} where completed_at is null`,
+    `delete from ${table('job_queue')} where completed_at is null`,
+    `delete from ${table('job_dedupe')} where blocks_until is null`,
+    `delete from ${table('directives')} where status in ('requested', 'running')`,
+    ...whole.map((name) => `delete from ${table(name)}`),
+  ];
+}

@@ -1,0 +1,76 @@
+import type { Timestamp } from '../../src/base/clock.ts';
+import type { Job } from '../../src/job/job.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import type { Run } from '../../src/pipeline/run/run.ts';
+import type { Unit } from './script.ts';
+
+/** All that followed from one request. */
+export interface Lineage {
+  readonly jobs: readonly Pick<
+    Job,
+    'id' | 'plugin' | 'command' | 'status' | 'stepId' | 'idempotencyKey' | 'lastError'
+  >[];
+  readonly runs: readonly Pick<
+    Run,
+    'id' | 'pipeline' | 'status' | 'haltedAtStep' | 'haltMessage'
+  >[];
+}
+
+/** More than one request should ever lead to in a rehearsal. */
+export const LINEAGE_MAX = 500;
+
+/** The root of what a run or a job belongs to; undefined when it is not there. */
+export async function rootOf(ledger: Ledger, id: string): Promise<string | undefined> {
+  return ((await ledger.run(id)) ?? (await ledger.job(id)))?.rootJobId;
+}
+
+export async function isLineageOver(ledger: Ledger, rootJobId: string): Promise<boolean> {
+  const runs = await ledger.runs({ rootJobId, status: ['queued', 'running'], limit: 1 });
+  if (runs.length > 0) return false;
+  const jobs = await ledger.jobs({ rootJobId, status: ['queued', 'running'], limit: 1 });
+  return jobs.length === 0;
+}
+
+export async function readLineage(ledger: Ledger, rootJobId: string): Promise<Lineage> {
+  const [jobs, runs] = await Promise.all([
+    ledger.jobs({ rootJobId, limit: LINEAGE_MAX }),
+    ledger.runs({ rootJobId, limit: LINEAGE_MAX }),
+  ]);
+  return { jobs, runs };
+}
+
+/** What came of it, without what differs from one time to the next: two equal ones did the same. */
+export function outcomeOf({ jobs, runs }: Lineage): string {
+  const lines = [
+    ...runs.map(({ pipeline, status, haltedAtStep }) =>
+      `${pipeline} ${status} ${haltedAtStep ?? ''}`.trim(),
+    ),
+    ...jobs.map(({ plugin, command, stepId, status }) =>
+      `${stepId ?? '-'} ${plugin}.${command} ${status}`.trim(),
+    ),
+  ];
+  return lines.toSorted().join('\n');
+}
+
+/** What is there of a unit as if somebody had asked for it since then. */
+export async function readRoots(
+  ledger: Ledger,
+  { name, target }: Unit,
+  since: Timestamp,
+): Promise<string[]> {
+  const limit = LINEAGE_MAX;
+  const roots: string[] = [];
+  for (let beforeSeq = Number.MAX_SAFE_INTEGER; ;) {
+    const page = { limit, beforeSeq };
+    const rows =
+      target === undefined
+        ? await ledger.runs({ pipeline: name, ...page })
+        : await ledger.jobs({ ...target, submittedBy: 'cli', from: since, ...page });
+    const fresh = rows.filter(({ createdAt }) => createdAt >= since);
+    // What events and other jobs started was asked for by them.
+    const own = fresh.filter((row) => row.parentJobId === null && row.submittedBy === 'cli');
+    roots.push(...own.map(({ id }) => id));
+    if (fresh.length < limit) return roots;
+    beforeSeq = fresh.at(-1)?.seq ?? 0;
+  }
+}

@@ -1,0 +1,156 @@
+import { isObject, parseStoredJson, type JsonObject } from '../../src/base/json.ts';
+import type { LocalEngine } from '../../src/engine/local-engine.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import type { Node } from '../../src/pipeline/language/graph.ts';
+import { matchRoutes, type Pipeline } from '../../src/pipeline/language/pipeline.ts';
+import { lookupCommand, type Catalog } from '../../src/plugin/catalog.ts';
+import { breakCircles, readAnswers, type Follows, type StandInAnswer } from './answers.ts';
+import { sampleOf } from './sample.ts';
+
+/** Something of the user's that is started again and again. */
+export interface Unit {
+  readonly name: string;
+  readonly kind: 'pipeline' | 'command';
+  /** Undefined for a pipeline. */
+  readonly target: { readonly plugin: string; readonly command: string } | undefined;
+  readonly operation: 'pipeline.run' | 'plugin.run';
+  readonly input: JsonObject;
+  /** Where its payload is from. */
+  readonly payloadFrom: 'an earlier run' | 'the input schema' | 'the schedule' | 'nothing';
+}
+
+/** What a rehearsal does, and what it does otherwise than the real thing. */
+export interface Script {
+  readonly units: readonly Unit[];
+  /** Those of commands that may be asked. */
+  readonly answers: readonly StandInAnswer[];
+  /** What could be killed and still be tried again. */
+  readonly killable: ReadonlySet<string>;
+  readonly untried: readonly Untried[];
+  readonly changes: readonly string[];
+}
+
+export interface Untried {
+  readonly what: string;
+  readonly why: string;
+}
+
+/** Reads from the copy of the ledger and from the definitions what there is to try. */
+export async function writeScript(
+  engine: LocalEngine,
+  ledger: Ledger,
+  only: string | undefined,
+): Promise<Script> {
+  const { pipelines, catalog, blueprint } = engine;
+  const follows: Follows = ({ plugin }, type) => [
+    ...matchRoutes(blueprint.routes, { source: plugin, type }).map(
+      (route) => `${route.plugin}.${route.command}`,
+    ),
+    ...pipelines
+      .filter(({ on, fromPlugin }) => on === type && (fromPlugin ?? plugin) === plugin)
+      .flatMap((pipeline) => tasksOf(pipeline).map((task) => `${task.plugin}.${task.command}`)),
+  ];
+  const answers = breakCircles(await readAnswers(ledger, catalog.plugins, pipelines), follows);
+  const chosen = pipelines.filter(({ name }) => only === undefined || name === only);
+  const units: Unit[] = [];
+  for (const pipeline of chosen) units.push(await pipelineUnit(ledger, catalog, pipeline));
+  if (only === undefined) units.push(...scheduledUnits(engine));
+  return {
+    units,
+    answers,
+    killable: killableOf(engine),
+    untried: untriedOf(engine, only),
+    changes: changesOf(chosen),
+  };
+}
+
+type Task = Extract<Node, { kind: 'task' }>;
+
+function tasksOf({ graph }: Pipeline): Task[] {
+  return Object.values(graph.nodes).filter((node) => node.kind === 'task');
+}
+
+async function pipelineUnit(ledger: Ledger, catalog: Catalog, pipeline: Pipeline): Promise<Unit> {
+  const { name, graph } = pipeline;
+  const [earlier] = await ledger.runs({ pipeline: name, limit: 1 });
+  const recorded = earlier === undefined ? undefined : parseStoredJson(earlier.payload);
+  const first = graph.nodes[graph.first];
+  const plugin = first?.kind === 'task' ? catalog.plugins.get(first.plugin) : undefined;
+  const command = first?.kind === 'task' && plugin && lookupCommand(plugin, first.command);
+  const schema = command ? command.inputSchema : undefined;
+  const sampled = schema === undefined ? ('nothing' as const) : ('the input schema' as const);
+  const isRecorded = isObject(recorded);
+  return {
+    name,
+    kind: 'pipeline',
+    target: undefined,
+    operation: 'pipeline.run',
+    input: { pipeline: name, payload: isRecorded ? recorded : sampleOf(schema), async: true },
+    payloadFrom: isRecorded ? 'an earlier run' : sampled,
+  };
+}
+
+/** What the clock starts, started by hand instead. */
+function scheduledUnits({ config, catalog }: LocalEngine): Unit[] {
+  const units = new Map<string, Unit>();
+  for (const [plugin, { schedules, enabled }] of Object.entries(config.plugins)) {
+    if (!enabled || !catalog.plugins.has(plugin)) continue;
+    for (const { command, payload } of schedules) {
+      const name = `${plugin}.${command}`;
+      units.set(name, {
+        name,
+        kind: 'command',
+        target: { plugin, command },
+        operation: 'plugin.run',
+        input: { plugin, command, payload, async: true },
+        payloadFrom: 'the schedule',
+      });
+    }
+  }
+  return [...units.values()];
+}
+
+/** A plugin that is killed has failed once: only what may fail once more is killed. */
+function killableOf({ catalog, pipelines }: LocalEngine): Set<string> {
+  const once = pipelines
+    .flatMap(tasksOf)
+    .filter(({ maxAttempts }) => maxAttempts !== undefined && maxAttempts < 2)
+    .map(({ plugin }) => plugin);
+  const again = [...catalog.plugins.values()].filter(({ retry }) => retry.maxAttempts >= 2);
+  return new Set(again.map(({ name }) => name).filter((name) => !once.includes(name)));
+}
+
+function untriedOf(engine: LocalEngine, only: string | undefined): Untried[] {
+  const { config, catalog, refused } = engine;
+  const untried: Untried[] = [
+    { what: 'what plugins do', why: 'a stand-in answered for each of them' },
+  ];
+  if (config.webhooks.endpoints.length > 0 || config.webhooks.enabled)
+    untried.push({ what: 'webhooks', why: 'a rehearsal listens to nobody' });
+  if (config.state.kind === 'postgres') {
+    const why = 'the copy is a SQLite file with one host; leases between hosts are not in it';
+    untried.push({ what: 'several hosts on PostgreSQL', why });
+  }
+  for (const { plugin, message } of catalog.problems)
+    untried.push({ what: `plugin ${plugin}`, why: `it did not load: ${message}` });
+  for (const { slug, reason } of refused)
+    untried.push({ what: `package ${slug}`, why: `it is not in force: ${reason}` });
+  if (only !== undefined)
+    untried.push({ what: 'other pipelines', why: `only ${only} was asked for` });
+  return untried;
+}
+
+function changesOf(pipelines: readonly Pipeline[]): string[] {
+  const nodes = pipelines.flatMap(({ name, graph }) =>
+    Object.values(graph.nodes).map((node) => ({ name, node })),
+  );
+  const waits = nodes.filter(({ node }) => node.kind === 'wait');
+  const approvals = nodes.filter(({ node }) => node.kind === 'approve');
+  const list = (found: typeof nodes): string =>
+    found.map(({ name, node }) => `${name}/${node.id}`).join(', ');
+  return [
+    'Retries waited 200ms at most.',
+    ...(waits.length === 0 ? [] : [`These waited 200ms, and for no signal: ${list(waits)}.`]),
+    ...(approvals.length === 0 ? [] : [`These were approved by the clock: ${list(approvals)}.`]),
+  ];
+}

@@ -1,0 +1,71 @@
+import { toVisibleText } from '../../src/base/text.ts';
+import { findCommand } from '../../src/cli/ask.ts';
+import type { Input } from '../../src/cli/ask.ts';
+import { render } from '../../src/cli/show.ts';
+import { rowsOf } from '../../src/cli/view-parts.ts';
+import { wrap } from '../../src/cli/width.ts';
+import { styleOf } from '../../src/cli/print.ts';
+import { line } from './spans.ts';
+import type { Line } from './spans.ts';
+import type { Answer, Ref, Size, State, ViewName } from './state.ts';
+
+const SAID_LINES = 12;
+const TRANSITIONS = 10;
+
+type DetailCall = readonly [operation: string, input: Input];
+
+/** What is asked about one row, in the order in which it is shown. */
+export function detailCalls({ view, key }: Ref): readonly DetailCall[] {
+  return calls[view](key);
+}
+
+const why = (kind: string, id: string): DetailCall => ['why.explain', { kind, id }];
+
+const calls: Readonly<Record<ViewName, (key: string) => readonly DetailCall[]>> = {
+  jobs: (id) => [why('job', id), ['job.inspect', { id }]],
+  runs: (id) => [why('run', id), ['run.show', { id }]],
+  schedules: (id) => [why('schedule', id)],
+  incidents: (id) => [['incident.show', { id }]],
+  plugins: (plugin) => [['system.breaker', { plugin, limit: TRANSITIONS }]],
+};
+
+/** Everything that is known about the row, as long as it is. */
+export function detailLines({ details, size, nowMs }: State): readonly Line[] {
+  if (details === undefined) return [];
+  const { answers, problem } = details;
+  if (problem !== undefined)
+    return wrap(toVisibleText(problem), size.columns).map((text) => line(text, 'red'));
+  if (answers === undefined) return [line('Asking …', 'gray')];
+  return answers
+    .flatMap((answer, at) => [
+      ...(at === 0 ? [] : ['']),
+      ...renderAnswer(answer, size.columns, nowMs),
+      ...saidLast(answer),
+    ])
+    .flatMap((text) => wrap(text, size.columns))
+    .map((text) => line(text, styleOfLine(text)));
+}
+
+/** How many lines of details there is room for: all but the title and the keys. */
+export function detailRoom({ rows }: Size): number {
+  return Math.max(1, rows - 2);
+}
+
+function renderAnswer({ name, output }: Answer, columns: number, nowMs: number): string[] {
+  const paper = { hasColors: false, isTTY: true, columns, now: () => nowMs };
+  return render(findCommand(name), output, {}, paper);
+}
+
+/** The end of what the last attempt wrote to standard error. */
+function saidLast({ name, output }: Answer): string[] {
+  const stderr = name === 'job.inspect' ? rowsOf(output['attempts']).at(-1)?.['stderr'] : undefined;
+  if (typeof stderr !== 'string' || stderr.trim() === '') return [];
+  const lines = stderr.trimEnd().split('\n').slice(-SAID_LINES);
+  return ['', 'Said last', ...lines.map((text) => `  | ${toVisibleText(text)}`)];
+}
+
+/** Titles stand alone, and states are words at the end of their line. */
+function styleOfLine(text: string): ReturnType<typeof styleOf> {
+  if (/^(status|error) /.test(text)) return styleOf(text.split(/ +/)[1] ?? '') ?? 'red';
+  return /^[A-Z][a-z]+( [a-z]+)?$/.test(text) ? 'bold' : undefined;
+}

@@ -1,0 +1,91 @@
+import { toTimestamp } from '../../src/base/clock.ts';
+import type { JsonOutput } from '../../src/operation/define.ts';
+import { ask } from '../../src/cli/ask.ts';
+import { makePrinter } from '../../src/cli/options.ts';
+import type { Common, Session } from '../../src/cli/options.ts';
+import { printJson } from '../../src/cli/print-json.ts';
+import type { Printer } from '../../src/cli/print.ts';
+import { lookAt, lookOver } from './look.ts';
+import type { Call } from './look.ts';
+import { viewNames } from './state.ts';
+import type { Overview, Part, ViewName } from './state.ts';
+import { definitions } from './tables.ts';
+
+export interface WatchOptions extends Common {
+  readonly once?: boolean;
+}
+
+/** `ductile watch`: the screen where there is one to draw on, else everything once. */
+export async function watchAll(session: Session, options: WatchOptions): Promise<number> {
+  const { io } = session;
+  const obstacle = findObstacle(session);
+  const isOnce = options.once === true || options.json === true;
+  if (obstacle === undefined && !isOnce) {
+    const { showScreen } = await import('./screen.ts');
+    return showScreen(session, options);
+  }
+  if (!isOnce) io.stderr.write(`${obstacle ?? ''}; this is how things are now, once.\n`);
+  await printSnapshot(session, options);
+  return 0;
+}
+
+/** Why there is nothing to draw on. */
+function findObstacle({ io }: Session): string | undefined {
+  if (!io.isTTY) return 'The output is no terminal';
+  if (!io.isInTTY) return 'The input is no terminal, so there are no keys';
+  const term = io.env['TERM'] ?? '';
+  return ['', 'dumb'].includes(term)
+    ? `A terminal with TERM=${term} cannot be drawn on`
+    : undefined;
+}
+
+async function printSnapshot(session: Session, options: Common): Promise<void> {
+  const call: Call = (name, input) => ask(session, options, name, input);
+  const overview = await lookOver(call);
+  const parts = new Map<ViewName, Part>();
+  for (const view of viewNames) parts.set(view, await lookAt(view, call));
+  const printer = makePrinter(session.io, options);
+  const nowMs = session.io.now();
+  if (options.json === true) {
+    printJson(session, options, toJson(overview, parts, nowMs));
+    return;
+  }
+  printer.pairs([
+    ['running', overview.running],
+    ['queued', overview.queued],
+    ['failed in the last hour', overview.failed],
+    ['breakers open', overview.breakers],
+    ['incidents open', overview.incidents],
+  ]);
+  for (const [view, part] of parts) printPart(view, part, printer, nowMs);
+}
+
+function printPart(view: ViewName, { rows, problem }: Part, printer: Printer, nowMs: number): void {
+  const { title, columns, empty } = definitions[view];
+  printer.title(title);
+  const cells = rows.map((row) =>
+    Object.fromEntries(columns.map(({ title: name, cell }) => [name, cell(row, nowMs)])),
+  );
+  printer.table(cells, {
+    columns: columns.map(({ title: name }) => [name, name] as const),
+    empty: problem ?? empty,
+  });
+}
+
+function toJson(overview: Overview, parts: ReadonlyMap<ViewName, Part>, nowMs: number): JsonOutput {
+  const problems = [...parts].flatMap(([view, { problem }]) =>
+    problem === undefined ? [] : [{ view, message: problem }],
+  );
+  return {
+    taken_at: toTimestamp(nowMs),
+    overview: {
+      running: overview.running ?? null,
+      queued: overview.queued ?? null,
+      failed_last_hour: overview.failed ?? null,
+      breakers_open: overview.breakers ?? null,
+      incidents_open: overview.incidents ?? null,
+    },
+    ...Object.fromEntries([...parts].map(([view, { rows }]) => [view, rows])),
+    problems,
+  };
+}

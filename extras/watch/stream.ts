@@ -1,0 +1,98 @@
+import { StringDecoder } from 'node:string_decoder';
+import type { IncomingMessage } from 'node:http';
+import { DuctileError, messageOf } from '../../src/base/errors.ts';
+import { isObject } from '../../src/base/json.ts';
+import { parseJson } from '../../src/base/parse-json.ts';
+import { makeSseReader } from '../../src/base/sse.ts';
+import { parseAnswer } from '../../src/cli/callers.ts';
+import { readText, send } from '../../src/cli/transport.ts';
+import type { Target } from '../../src/cli/transport.ts';
+import type { Link } from './state.ts';
+
+const RETRY_MS = 1000;
+const REFUSED_MS = 30_000;
+
+export interface Listener {
+  /** So many events of a type within a second. */
+  event(type: string, count: number): void;
+  link(link: Link, note?: string): void;
+}
+
+export interface Followed {
+  /** Looked for each time: the server may come back at another place. */
+  readonly findTarget: () => Promise<Target>;
+  readonly pause: (ms: number, over: AbortSignal) => Promise<void>;
+}
+
+/** Hears what happens on the server, over one connection that is made again whenever it ends. */
+export async function followEvents(
+  { findTarget, pause }: Followed,
+  listener: Listener,
+  over: AbortSignal,
+): Promise<void> {
+  let last: string | undefined;
+  while (!over.aborted) {
+    let waitMs = RETRY_MS;
+    try {
+      const response = await openStream(await findTarget(), last);
+      listener.link('live');
+      last = await hear(response, listener, over);
+      if (!over.aborted) listener.link('lost', 'the server has hung up');
+    } catch (thrown) {
+      const isRefused = thrown instanceof DuctileError && refusals.has(thrown.code);
+      if (isRefused) waitMs = REFUSED_MS;
+      listener.link(isRefused ? 'looking' : 'lost', messageOf(thrown));
+    }
+    await pause(waitMs, over);
+  }
+}
+
+const refusals: ReadonlySet<string> = new Set(['BUSY', 'FORBIDDEN', 'STREAMS_SPENT']);
+
+async function openStream(target: Target, last: string | undefined): Promise<IncomingMessage> {
+  const response = await send(target, {
+    method: 'GET',
+    path: '/events?fold=true',
+    headers: {
+      accept: 'text/event-stream',
+      ...(last === undefined ? {} : { 'last-event-id': last }),
+    },
+  });
+  const type = response.headers['content-type'] ?? '';
+  if (!type.startsWith('text/event-stream')) {
+    parseAnswer(target, response, await readText(target, response));
+    throw new DuctileError('SERVER_FOREIGN', 'what answered sends no events');
+  }
+  return response;
+}
+
+/** Until the connection ends, whoever ends it; gives the place to go on from. */
+async function hear(
+  response: IncomingMessage,
+  listener: Listener,
+  over: AbortSignal,
+): Promise<string | undefined> {
+  const read = makeSseReader();
+  const decoder = new StringDecoder('utf8');
+  let last: string | undefined;
+  const leave = (): void => void response.destroy();
+  over.addEventListener('abort', leave);
+  try {
+    for await (const piece of response as AsyncIterable<Buffer>) {
+      for (const { id, event, data } of read(decoder.write(piece))) {
+        last = id ?? last;
+        listener.event(event, countIn(data));
+      }
+    }
+  } catch {
+    // A connection that breaks has ended, too.
+  } finally {
+    over.removeEventListener('abort', leave);
+  }
+  return last;
+}
+
+function countIn(data: string): number {
+  const event: unknown = parseJson(data);
+  return isObject(event) && typeof event['count'] === 'number' ? event['count'] : 1;
+}

@@ -1,0 +1,95 @@
+/** What a plugin's own commands are asked, and what their answers must be like. */
+import { formatDuration } from '../../src/base/quantity.ts';
+import { isObject } from '../../src/base/json.ts';
+import type { ManifestCommand } from '../../src/plugin/manifest.ts';
+import { findMismatch } from '../../src/plugin/payload.ts';
+import type { PluginEvent } from '../../src/plugin/response.ts';
+import type { Asked, Bench } from './bench.ts';
+import { explain } from './finding.ts';
+import type { Finding } from './finding.ts';
+
+export async function tryCommand(
+  bench: Bench,
+  command: ManifestCommand,
+  isNamed: boolean,
+): Promise<Finding[]> {
+  const { name } = command;
+  const { payload } = bench.exampleOf(name);
+  const first = await bench.ask(name);
+  const findings = await judge(first, command, isNamed);
+  if (Object.keys(payload).length === 0 || name === 'health') return findings;
+  const { reply, end } = await bench.ask(name, { with: { payload: {} } });
+  const check = 'empty payload';
+  if (reply.kind === 'ok' || reply.kind === 'error') {
+    const seen = reply.kind === 'ok' ? 'answers ok' : `answers: ${reply.message}`;
+    return [...findings, { check, command: name, verdict: 'passed', seen }];
+  }
+  return [...findings, { check, command: name, verdict: 'failed', ...explain(reply, end) }];
+}
+
+async function judge(
+  { reply, end }: Asked,
+  command: ManifestCommand,
+  isNamed: boolean,
+): Promise<Finding[]> {
+  const head = { check: 'answer', command: command.name };
+  const took = formatDuration(Math.round(end.runMs));
+  if (reply.kind === 'error') {
+    return [
+      {
+        ...head,
+        verdict: isNamed || command.name === 'health' ? 'failed' : 'warning',
+        seen: `answers an error in ${took}: ${reply.message}`,
+        means: reply.retry
+          ? 'It would be tried again.'
+          : 'The job would fail, without another try.',
+        mend: `Give it what it needs: examples/${command.name}.json in its directory, --payload or --settings.`,
+      },
+    ];
+  }
+  if (reply.kind !== 'ok') return [{ ...head, verdict: 'failed', ...explain(reply, end) }];
+  const passed: Finding = {
+    ...head,
+    verdict: 'passed',
+    seen: `answers in ${took}: ${reply.result}`,
+  };
+  return [passed, ...(await judgeEvents(reply.events, command))];
+}
+
+/** Other plugins, pipelines and agents rely on what the manifest says about its events. */
+async function judgeEvents(
+  events: readonly PluginEvent[],
+  { name, outputSchema, values }: ManifestCommand,
+): Promise<Finding[]> {
+  const declared = values.emit.map(({ event }) => event);
+  const findings: Finding[] = [];
+  const head = { check: 'events', command: name, verdict: 'failed' as const };
+  for (const type of new Set(events.map((event) => event.type))) {
+    if (declared.length === 0 || declared.includes(type)) continue;
+    findings.push({
+      ...head,
+      seen: `emits ${type}, and the manifest declares ${declared.join(', ')}`,
+      means: 'It is a signal like any other, but nobody who reads the manifest expects it.',
+      mend: `Add it to commands.${name}.values.emit, or emit what is declared.`,
+    });
+  }
+  for (const { type, payload } of outputSchema === undefined ? [] : events) {
+    const what = `output_schema of ${name}`;
+    const mismatch = await findMismatch(
+      what,
+      outputSchema ?? {},
+      isObject(payload) ? payload : {},
+      type,
+    );
+    if (mismatch === undefined) continue;
+    findings.push({
+      ...head,
+      check: 'output',
+      seen: `${mismatch.place} ${mismatch.message}`,
+      means: 'What follows, and agents that read the schema, find something else than promised.',
+      mend: `Correct the payload of ${type}, or commands.${name}.output_schema.`,
+    });
+    break;
+  }
+  return findings;
+}

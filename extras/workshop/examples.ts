@@ -1,0 +1,93 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { toTimestamp } from '../../src/base/clock.ts';
+import { DuctileError, messageOf } from '../../src/base/errors.ts';
+import { makeId } from '../../src/base/ids.ts';
+import { isObject, type JsonObject } from '../../src/base/json.ts';
+import { parseJson } from '../../src/base/parse-json.ts';
+import type { Manifest } from '../../src/plugin/manifest.ts';
+import { encodeRequest } from '../../src/plugin/request.ts';
+
+/** What a command is tried with. */
+export interface Example {
+  readonly config: JsonObject;
+  readonly state: JsonObject;
+  readonly payload: JsonObject;
+}
+
+export interface Given {
+  readonly command?: string | undefined;
+  readonly payload?: JsonObject | undefined;
+  readonly settings?: JsonObject | undefined;
+}
+
+/** `examples/<command>.json` in the plugin's directory is a request; what was given goes before it. */
+export function readExamples(
+  directory: string,
+  manifest: Manifest,
+  given: Given,
+): (command: string) => Example {
+  const recorded = new Map(
+    Object.keys(manifest.commands).map((name) => [name, readRecorded(directory, name)]),
+  );
+  const anyConfig = [...recorded.values()]
+    .map((request) => objectOf(request?.['config']))
+    .find((config) => config !== undefined);
+  return (command) => {
+    const request = recorded.get(command) ?? {};
+    const payload = command === given.command ? given.payload : undefined;
+    return {
+      config: given.settings ?? objectOf(request['config']) ?? anyConfig ?? {},
+      state: objectOf(request['state']) ?? {},
+      payload: payload ?? objectOf(request['payload']) ?? {},
+    };
+  };
+}
+
+/** As the runtime asks, with members that only a later one would send. */
+export function encodeTrial(
+  { name }: Manifest,
+  command: string,
+  { config, state, payload }: Example,
+  timing: { readonly timeoutMs: number; readonly later?: JsonObject },
+): Buffer {
+  const id = makeId();
+  const encoded = encodeRequest({
+    jobId: id,
+    command,
+    instance: name,
+    attempt: 1,
+    idempotencyKey: id,
+    config,
+    state,
+    context: {},
+    payload,
+    deadlineAt: toTimestamp(Date.now() + timing.timeoutMs),
+  });
+  if (timing.later === undefined) return encoded;
+  const request = { ...timing.later, ...(parseJson(encoded.toString()) as JsonObject) };
+  return Buffer.from(`${JSON.stringify(request)}\n`);
+}
+
+function readRecorded(directory: string, command: string): JsonObject | undefined {
+  const path = join(directory, 'examples', `${command}.json`);
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch {
+    return undefined;
+  }
+  try {
+    const value: unknown = parseJson(text);
+    if (isObject(value)) return value;
+    throw new SyntaxError('it is not an object');
+  } catch (thrown) {
+    throw new DuctileError('INPUT_INVALID', `${path} is no request: ${messageOf(thrown)}`, {
+      place: path,
+    });
+  }
+}
+
+function objectOf(value: unknown): JsonObject | undefined {
+  return isObject(value) ? value : undefined;
+}

@@ -1,0 +1,104 @@
+/** What can be said of a plugin without running it. */
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { messageOf } from '../../src/base/errors.ts';
+import { limits } from '../../src/base/limits.ts';
+import { readDocument } from '../../src/config/document.ts';
+import { findMismatch } from '../../src/plugin/payload.ts';
+import { MANIFEST_FILE, parseManifest } from '../../src/plugin/manifest.ts';
+import type { Manifest } from '../../src/plugin/manifest.ts';
+import { examine } from '../../src/plugin/trust.ts';
+import type { Finding } from './finding.ts';
+
+export interface Looked {
+  /** Undefined when it cannot be run. */
+  readonly manifest: Manifest | undefined;
+  /** Absolute, with all links followed. */
+  readonly entrypoint: string;
+  readonly findings: readonly Finding[];
+}
+
+export async function lookAt(directory: string): Promise<Looked> {
+  const document = readDocument(join(directory, MANIFEST_FILE), limits.manifestBytesMax);
+  const { manifest, problems } = parseManifest(document);
+  const unloaded = 'The plugin is not loaded; `ductile plugin list` shows the same reason.';
+  if (manifest === undefined) {
+    const findings = problems.map(({ place, key, message, hint }): Finding => ({
+      check: 'manifest',
+      verdict: 'failed',
+      seen: `${place}: ${key} ${message}`,
+      means: unloaded,
+      mend: hint ?? 'Correct it; see docs/plugins/README.md.',
+    }));
+    return { manifest, entrypoint: '', findings };
+  }
+  const files = { manifest: MANIFEST_FILE, entrypoint: manifest.entrypoint };
+  const policy = { allowSymlinks: false, roots: [directory] };
+  const { verdict, entrypoint } = examine(directory, directory, files, policy);
+  const names = Object.keys(manifest.commands).join(', ');
+  const faults = verdict.faults.map(({ message, hint }): Finding => ({
+    check: 'trust',
+    verdict: 'failed',
+    seen: message,
+    means: unloaded,
+    mend: hint,
+  }));
+  const trusted: Finding = { check: 'trust', verdict: 'passed', seen: `${entrypoint} may be run` };
+  const findings: Finding[] = [
+    { check: 'manifest', verdict: 'passed', seen: `${manifest.name} offers ${names}` },
+    ...(faults.length === 0 ? [trusted] : faults),
+    ...(await checkSchemas(manifest)),
+    ...adviseOnWrites(manifest, directory),
+  ];
+  return { manifest: faults.length === 0 ? manifest : undefined, entrypoint, findings };
+}
+
+async function checkSchemas({ commands }: Manifest): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for (const { name, inputSchema, outputSchema } of Object.values(commands)) {
+    const schemas = { input_schema: inputSchema, output_schema: outputSchema };
+    for (const [key, schema] of Object.entries(schemas)) {
+      if (schema === undefined) continue;
+      try {
+        await findMismatch(`${key} of ${name}`, schema, {}, 'payload');
+      } catch (thrown) {
+        const means =
+          key === 'input_schema' ? 'No payload of this command is accepted.' : 'It says nothing.';
+        const mend = 'Write it as JSON Schema 2020-12, or as a map from field to type.';
+        const seen = messageOf(thrown);
+        findings.push({ check: 'schema', command: name, verdict: 'failed', seen, means, mend });
+      }
+    }
+  }
+  return findings;
+}
+
+const keyWords = /idempotency_?key|key_?for\(/i;
+
+/** A write that is repeated after a crash should be the same write. */
+function adviseOnWrites({ commands }: Manifest, directory: string): Finding[] {
+  const writes = Object.values(commands).filter(({ type }) => type === 'write');
+  const unsaid = writes.filter(({ idempotent }) => idempotent === undefined);
+  if (unsaid.length === 0 || mentionsKey(directory)) return [];
+  return unsaid.map(({ name }) => ({
+    check: 'idempotency',
+    command: name,
+    verdict: 'hint',
+    seen: 'it writes, nothing in its files uses `idempotency_key`, and the manifest is silent',
+    means: 'After a crash the attempt is repeated, so what it writes may be written twice.',
+    mend: 'Send `idempotency_key` along with what it writes, or say `idempotent: true` (or false) in the manifest.',
+  }));
+}
+
+const LOOKED_AT_BYTES_MAX = 1_000_000;
+
+/** The plugin's own files; the helpers that are copied beside them do not count. */
+function mentionsKey(directory: string): boolean {
+  return readdirSync(directory, { withFileTypes: true })
+    .filter(
+      (entry) => entry.isFile() && !/^ductile.plugin\.|\.(md|json|yaml|awk)$/.test(entry.name),
+    )
+    .map(({ name }) => join(directory, name))
+    .filter((path) => statSync(path).size <= LOOKED_AT_BYTES_MAX)
+    .some((path) => keyWords.test(readFileSync(path, 'utf8')));
+}

@@ -1,0 +1,96 @@
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { DuctileError } from '../../src/base/errors.ts';
+import { MANIFEST_FILE } from '../../src/plugin/manifest.ts';
+
+export const languages = ['ts', 'python', 'sh'] as const;
+export type Language = (typeof languages)[number];
+
+export interface ScaffoldOptions {
+  readonly name: string;
+  readonly language: Language;
+  /** Where it is made; it must not be there, or be empty of what would be written. */
+  readonly directory: string;
+  /** What plugins are made with, as it comes with the program. */
+  readonly sdk: string;
+}
+
+/** Makes a plugin that works at once, on its own: the code of the protocol is copied into it. */
+export function scaffold(options: ScaffoldOptions): string[] {
+  const { directory } = options;
+  const files = planScaffold(options);
+  const there = files.find(({ path }) => existsSync(path));
+  if (there !== undefined) {
+    throw new DuctileError('PLUGIN_EXISTS', `${there.path} is there already`, { place: directory });
+  }
+  for (const { path, source, isProgram, edit } of files) {
+    mkdirSync(dirname(path), { recursive: true });
+    if (edit === undefined) copyFileSync(source, path);
+    else writeFileSync(path, edit(readFileSync(source, 'utf8')));
+    chmodSync(path, isProgram ? 0o755 : 0o644);
+  }
+  return files.map(({ path }) => path);
+}
+
+export function listScaffold(options: ScaffoldOptions): string[] {
+  return planScaffold(options).map(({ path }) => path);
+}
+
+interface PlannedFile {
+  readonly path: string;
+  readonly source: string;
+  readonly isProgram: boolean;
+  /** What is said of this plugin; files without it are copied as they are. */
+  readonly edit: ((text: string) => string) | undefined;
+}
+
+interface Kind {
+  readonly entrypoint: string;
+  /** Below the SDK's directory. */
+  readonly helpers: readonly string[];
+}
+
+const kinds: Readonly<Record<Language, Kind>> = {
+  ts: { entrypoint: 'run.ts', helpers: ['typescript/ductile-plugin.ts'] },
+  python: { entrypoint: 'run.py', helpers: ['python/ductile_plugin.py'] },
+  sh: { entrypoint: 'run.sh', helpers: ['sh/plugin.sh', 'sh/json.awk'] },
+};
+
+/** As the template has them, which is a plugin itself. */
+const words = { name: 'your-plugin', entrypoint: 'run.py', helpers: 'your-helpers' };
+
+function planScaffold({ name, language, directory, sdk }: ScaffoldOptions): PlannedFile[] {
+  const { entrypoint, helpers } = kinds[language];
+  const names = helpers.map((path) => `\`${basename(path)}\``);
+  const edit = (text: string): string =>
+    text
+      .replaceAll(words.name, name)
+      .replaceAll(words.entrypoint, entrypoint)
+      .replaceAll(words.helpers, `${names.join(' and ')} ${names.length === 1 ? 'knows' : 'know'}`)
+      .replaceAll('../typescript/', './');
+  const made = (path: string, source = path): PlannedFile => ({
+    path: join(directory, path),
+    source: join(sdk, 'template', source),
+    isProgram: path === entrypoint,
+    edit,
+  });
+  return [
+    made(MANIFEST_FILE),
+    made(entrypoint),
+    made('README.md'),
+    made('examples/handle.json', 'example.json'),
+    ...helpers.map((path) => ({
+      path: join(directory, basename(path)),
+      source: join(sdk, path),
+      isProgram: false,
+      edit: undefined,
+    })),
+  ];
+}
