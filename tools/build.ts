@@ -12,23 +12,39 @@ const root = dirname(import.meta.dirname);
 const dist = join(root, 'dist');
 /** Modules of Node that are large and that most command lines do without. */
 const lateModules = ['child_process', 'crypto', 'dns', 'http', 'https', 'net', 'tls'];
-/** What the command line itself does without: by the name of the file, the sources it is made of. */
-const parts: Readonly<Record<'look' | 'back' | 'mcp', readonly string[]>> = {
+type Part = 'look' | 'back' | 'mcp' | 'prove' | 'watch' | 'workshop';
+/** Files that the command line loads on demand: by name, the sources that other files import from them. */
+const parts: Readonly<Record<Part, readonly string[]>> = {
   look: ['src/app/fast-read.ts'],
   // Far larger than what speaks to agents with it.
   mcp: ['src/mcp/sdk.ts'],
   back: [
+    'src/app/blueprint.ts',
     'src/app/demo.ts',
+    'src/app/instance.ts',
     'src/app/local-files.ts',
     'src/app/local-engine.ts',
     'src/app/mcp.ts',
-    'extras/prove/host.ts',
     'src/app/server.ts',
+    'src/base/log.ts',
+    'src/config/document.ts',
     'src/config/load.ts',
+    'src/ledger/backup.ts',
+    'src/ledger/migrate.ts',
+    'src/ledger/open-readonly.ts',
+    'src/ledger/open.ts',
+    'src/ledger/sqlite/store.ts',
+    'src/pipeline/run/start.service.ts',
+    'src/plugin/host.ts',
+    'src/plugin/manifest.ts',
+    'src/plugin/payload.ts',
     'src/ledger/postgres/open.ts',
     'src/ledger/postgres/store.ts',
     'src/operation/all.ts',
   ],
+  prove: ['extras/prove/host.ts', 'extras/prove/prover.ts'],
+  watch: ['extras/watch/snapshot.ts'],
+  workshop: ['extras/workshop/workshop.ts'],
 };
 const dayMs = 24 * 60 * 60 * 1000;
 
@@ -91,7 +107,15 @@ async function bundle(): Promise<Bundle[]> {
   } satisfies BuildOptions;
   const table = commandTable();
   const late = lateBuiltins();
-  const back = { contents: reexport(parts.back), resolveDir: root, sourcefile: 'back.ts' };
+  const entry = (name: Part) => ({
+    stdin: {
+      contents: reexport(parts[name]),
+      resolveDir: root,
+      sourcefile: `${name}.ts`,
+      loader: 'ts' as const,
+    },
+    outfile: join(dist, `${name}.cjs`),
+  });
   const results = [
     build({
       ...program,
@@ -113,10 +137,13 @@ async function bundle(): Promise<Bundle[]> {
     }),
     build({
       ...program,
-      stdin: { ...back, loader: 'ts' },
-      outfile: join(dist, 'back.cjs'),
-      plugins: [table, otherFiles(['mcp']), late],
+      ...entry('back'),
+      plugins: [table, otherFiles(['mcp', 'prove', 'workshop']), late],
     }),
+    // They use the service that is in back.cjs already, instead of a copy of it.
+    build({ ...program, ...entry('prove'), plugins: [table, importFrom('back'), late] }),
+    build({ ...program, ...entry('workshop'), plugins: [table, importFrom('back'), late] }),
+    build({ ...program, ...entry('watch'), plugins: [table, late] }),
     build({
       ...common,
       entryPoints: ['src/plugin/spawner/node-spawner.ts'],
@@ -128,7 +155,7 @@ async function bundle(): Promise<Bundle[]> {
   return Promise.all(results).catch(() => process.exit(1));
 }
 
-/** What is loaded only when it is needed is in files of its own. */
+/** Points dynamic imports to the files that hold their sources. */
 function otherFiles(names: readonly string[] = Object.keys(parts)): Plugin {
   return {
     name: 'other files',
@@ -140,6 +167,19 @@ function otherFiles(names: readonly string[] = Object.keys(parts)): Plugin {
           ([name, sources]) => names.includes(name) && sources.includes(source),
         );
         return found === undefined ? undefined : { path: `./${found[0]}.cjs`, external: true };
+      });
+    },
+  };
+}
+
+/** Takes what another file exports from there, instead of bundling it once more. */
+function importFrom(name: Part): Plugin {
+  return {
+    name: `import from ${name}`,
+    setup(bundler) {
+      bundler.onResolve({ filter: /\.ts$/ }, ({ path, resolveDir }) => {
+        const source = relative(root, join(resolveDir, path));
+        return parts[name].includes(source) ? { path: `./${name}.cjs`, external: true } : undefined;
       });
     },
   };

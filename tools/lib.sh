@@ -36,7 +36,7 @@ is_built() {
   [ -f "$root/dist/.stamp" ] || return 1
   newer=$(
     cd "$root" &&
-      find src native web tools/build.ts tools/build-ui.ts tools/compile-spawner.ts package-lock.json \
+      find src extras native web tools/build.ts tools/build-ui.ts tools/compile-spawner.ts package-lock.json \
         -newer dist/.stamp 2>/dev/null |
       head -n 1
   )

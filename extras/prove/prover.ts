@@ -2,7 +2,7 @@ import type { Attempt } from '../../src/job/attempt.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { openLedger } from '../../src/ledger/open.ts';
 import type { Rehearsed } from './ledger-copy.sql.ts';
-import type { Proof, Prover, ProveWish } from '../../src/engine/prover.ts';
+import type { Proof, Prover, ProveRequest } from '../../src/engine/prover.ts';
 import { judge } from './judge.ts';
 import { isLineageOver, readLineage, readRoots, rootOf, type Lineage } from './lineage.ts';
 import { play, type Play } from './play.ts';
@@ -20,7 +20,7 @@ export function makeProver(given: string | undefined): Prover {
   return {
     plan: ({ pipeline }) =>
       onStage(given, pipeline, ({ script, copied }) => Promise.resolve(plan(script, copied))),
-    run: (wish) => onStage(given, wish.pipeline, (scene) => perform(given, wish, scene)),
+    run: (request) => onStage(given, request.pipeline, (scene) => perform(given, request, scene)),
   };
 }
 
@@ -37,7 +37,7 @@ function plan({ units, answers, untried }: Script, copied: Rehearsed): string[] 
 
 async function perform(
   given: string | undefined,
-  { minutes, seed }: ProveWish,
+  { minutes, seed }: ProveRequest,
   scene: Scene,
 ): Promise<Proof> {
   const { directory, script } = scene;

@@ -2,7 +2,7 @@ import { messageOf } from '../../src/base/errors.ts';
 import { serverNeeded } from '../../src/cli/ask.ts';
 import { HttpCaller } from '../../src/cli/callers.ts';
 import { findTarget } from '../../src/cli/options.ts';
-import type { Common, Session } from '../../src/cli/options.ts';
+import type { Common, Session } from '../../src/cli/host.ts';
 import { nameTarget } from '../../src/cli/transport.ts';
 import type { Target } from '../../src/cli/transport.ts';
 import { listOf } from '../../src/cli/view-parts.ts';

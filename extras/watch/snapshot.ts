@@ -2,7 +2,7 @@ import { toTimestamp } from '../../src/base/clock.ts';
 import type { JsonOutput } from '../../src/operation/define.ts';
 import { ask } from '../../src/cli/ask.ts';
 import { makePrinter } from '../../src/cli/options.ts';
-import type { Common, Session } from '../../src/cli/options.ts';
+import type { Common, Session, WatchOptions } from '../../src/cli/host.ts';
 import { printJson } from '../../src/cli/print-json.ts';
 import type { Printer } from '../../src/cli/print.ts';
 import { lookAt, lookOver } from './look.ts';
@@ -10,10 +10,6 @@ import type { Call } from './look.ts';
 import { viewNames } from './state.ts';
 import type { Overview, Part, ViewName } from './state.ts';
 import { definitions } from './tables.ts';
-
-export interface WatchOptions extends Common {
-  readonly once?: boolean;
-}
 
 /** `ductile watch`: the screen where there is one to draw on, else everything once. */
 export async function watchAll(session: Session, options: WatchOptions): Promise<number> {

@@ -9,13 +9,11 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { DuctileError } from '../../src/base/errors.ts';
 import { MANIFEST_FILE } from '../../src/plugin/manifest.ts';
-
-export const languages = ['ts', 'python', 'sh'] as const;
-export type Language = (typeof languages)[number];
+import type { PluginLanguage } from '../../src/plugin/workshop.ts';
 
 export interface ScaffoldOptions {
   readonly name: string;
-  readonly language: Language;
+  readonly language: PluginLanguage;
   /** Where it is made; it must not be there, or be empty of what would be written. */
   readonly directory: string;
   /** What plugins are made with, as it comes with the program. */
@@ -57,7 +55,7 @@ interface Kind {
   readonly helpers: readonly string[];
 }
 
-const kinds: Readonly<Record<Language, Kind>> = {
+const kinds: Readonly<Record<PluginLanguage, Kind>> = {
   ts: { entrypoint: 'run.ts', helpers: ['typescript/ductile-plugin.ts'] },
   python: { entrypoint: 'run.py', helpers: ['python/ductile_plugin.py'] },
   sh: { entrypoint: 'run.sh', helpers: ['sh/plugin.sh', 'sh/json.awk'] },

@@ -4,6 +4,7 @@ import { toDuctileError } from '../base/errors.ts';
 import type { CliHost } from '../cli/host.ts';
 import type { FoundSocket } from '../cli/transport.ts';
 import { findConfig } from '../config/find.ts';
+import { rehearse, watch } from './extras.ts';
 import { openLocal } from './open-local.ts';
 
 /** The configuration that was asked for and the one in use, if they are two different files. */
@@ -33,10 +34,8 @@ export const cliHost: CliHost = {
     const { runDemo } = await import('./demo.ts');
     return runDemo(options);
   },
-  async rehearse(config, directory) {
-    const { runRehearsal } = await import('../../extras/prove/host.ts');
-    return runRehearsal(config, directory);
-  },
+  rehearse,
+  watch,
   async restore(config, from, dryRun) {
     const { restore } = await import('./local-engine.ts');
     return restore(config, from, dryRun);

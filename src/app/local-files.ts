@@ -2,14 +2,10 @@ import { LocalCaller } from '../cli/callers.ts';
 import type { LocalDoor } from '../cli/host.ts';
 import { readKeyIds } from '../access/vault.service.ts';
 import { ownerOf } from '../operation/context.ts';
-import type { Workshop } from '../plugin/workshop.ts';
-import { makeHost } from '../plugin/host.ts';
 import { localActor } from './actor.ts';
-import { environmentHere } from './environment.ts';
+import { makeExtras } from './extras.ts';
 import { isolate } from './isolation.ts';
 import { findPlace } from './install-paths.ts';
-import type { Place } from './install-paths.ts';
-import { makeProver } from '../../extras/prove/prover.ts';
 import { openVault } from './vault.ts';
 
 /** For operations that work on the files of the configuration, also when it cannot be used. */
@@ -26,23 +22,8 @@ export function openFiles(given: string | undefined): LocalDoor {
       shippedPlugins: place.plugins,
       isolation: isolate,
       readKeyIds: (config) => readKeyIds(openVault(config)),
-      workshop: workshopAt(place),
-      prover: makeProver(given),
+      extras: makeExtras(given),
     },
   });
   return { caller, close: () => Promise.resolve() };
-}
-
-function workshopAt({ sdk, nativeSpawner, nodeSpawner }: Place): Workshop {
-  return {
-    sdk,
-    makeHost: () =>
-      makeHost({
-        rung: 'auto',
-        nativePath: nativeSpawner,
-        nodeScript: nodeSpawner,
-        log: () => undefined,
-      }),
-    env: environmentHere([]),
-  };
 }

@@ -4,10 +4,9 @@ import { isObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { toVisibleText } from '../base/text.ts';
 import { serverNeeded } from './ask.ts';
-import type { CliIo } from './host.ts';
+import type { CliIo, Common, Session } from './host.ts';
 import { readSource } from './input.ts';
 import { findTarget } from './options.ts';
-import type { Common, Session } from './options.ts';
 import { readText, send } from './transport.ts';
 import type { Exchange, Target } from './transport.ts';
 

@@ -3,9 +3,8 @@ import type { JsonOutput } from '../operation/define.ts';
 import { HttpCaller } from './callers.ts';
 import { commands } from './commands.ts';
 import type { CommandDefinition } from './commands.ts';
-import type { LocalNeed } from './host.ts';
+import type { Common, LocalNeed, Session } from './host.ts';
 import { addressElsewhere, findTarget, refuseElsewhere } from './options.ts';
-import type { Common, Session } from './options.ts';
 
 export type Input = Readonly<Record<string, unknown>>;
 

@@ -4,7 +4,8 @@ import type { JsonOutput } from '../operation/define.ts';
 import { ask, type Input } from './ask.ts';
 import type { CommandDefinition } from './commands.ts';
 import { repeatTargetInText } from './repeat-target.ts';
-import { findTarget, type Common, type Session } from './options.ts';
+import type { Common, Session } from './host.ts';
+import { findTarget } from './options.ts';
 import { isMoment } from './when.ts';
 import { rowOf, rowsOf } from './view-parts.ts';
 

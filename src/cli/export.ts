@@ -1,7 +1,7 @@
 import { toCloudEvent, type ShownSignal } from '../signal/cloudevent.ts';
 import { ask } from './ask.ts';
 import type { Input } from './ask.ts';
-import type { Common, Session } from './options.ts';
+import type { Common, Session } from './host.ts';
 import { rowsOf } from './view-parts.ts';
 
 export interface ExportOptions extends Common {

@@ -2,8 +2,8 @@ import { toDuctileError } from '../base/errors.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import type { Input } from './ask.ts';
 import type { CommandDefinition } from './commands.ts';
-import type { CliIo } from './host.ts';
-import { makePrinter, type Common } from './options.ts';
+import type { CliIo, Common } from './host.ts';
+import { makePrinter } from './options.ts';
 import { printError, showCell } from './print.ts';
 import { rowsOf } from './view-parts.ts';
 

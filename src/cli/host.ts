@@ -7,13 +7,43 @@ export interface Caller {
   call(name: string, input: Readonly<Record<string, unknown>>): Promise<JsonOutput>;
 }
 
+/** One command line while it runs. */
+export interface Session {
+  readonly host: CliHost;
+  readonly io: CliIo;
+  /** The words of the command line. */
+  readonly argv: readonly string[];
+  exitCode: number;
+}
+
+/** What every command understands. */
+export interface Common {
+  readonly config?: string;
+  readonly url?: string;
+  readonly token?: string;
+  readonly json?: boolean;
+  /** With `--json`: all of the result, whatever its size. */
+  readonly full?: boolean;
+  /** Names of fields, separated by commas. */
+  readonly fields?: string;
+  readonly verbose?: boolean;
+  /** False with `--no-color`. */
+  readonly color?: boolean;
+}
+
+export interface WatchOptions extends Common {
+  readonly once?: boolean;
+}
+
 /** What the command line needs from the program around it. A config path is what `--config` named. */
 export interface CliHost {
   /** Runs the service in the foreground until it is told to stop; gives the exit code. */
   start(config: string | undefined): Promise<number>;
   demo(options: DemoOptions): Promise<number>;
-  /** Runs the service on the stage of a rehearsal until it is told to stop; gives the exit code. */
+  /** Runs the service of a rehearsal until it is stopped; returns the exit code. */
   rehearse(config: string | undefined, directory: string): Promise<number>;
+  /** Shows the service in the terminal; returns the exit code. */
+  watch(session: Session, options: WatchOptions): Promise<number>;
   /** Puts a backup in the place of the ledger; with `dryRun` it says what would be done. */
   restore(config: string | undefined, from: string, dryRun: boolean): Promise<JsonOutput>;
   /** Puts what was exported in the place of all ledgers; with `dryRun` it says what would be done. */

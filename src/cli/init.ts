@@ -3,8 +3,7 @@ import { readHomeDirectory } from '../base/account.ts';
 import { isDryRun } from '../operation/write-mode.ts';
 import { ask, findCommand } from './ask.ts';
 import type { Input } from './ask.ts';
-import type { CliIo } from './host.ts';
-import type { Common, Session } from './options.ts';
+import type { CliIo, Common, Session } from './host.ts';
 import { printJson } from './print-json.ts';
 import { show } from './show.ts';
 

@@ -5,7 +5,7 @@ import { suggest } from '../config/nearest.ts';
 import { ask } from './ask.ts';
 import type { Input } from './ask.ts';
 import { makePrinter } from './options.ts';
-import type { Common, Session } from './options.ts';
+import type { Common, Session } from './host.ts';
 import { printError } from './print.ts';
 import { printLatest } from './print-json.ts';
 import type { Printer, Row } from './print.ts';

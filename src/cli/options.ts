@@ -1,34 +1,10 @@
 import { DuctileError } from '../base/errors.ts';
 import { toVisibleText } from '../base/text.ts';
-import type { CliHost, CliIo } from './host.ts';
+import type { CliIo, Common, Session } from './host.ts';
 import { Printer } from './print.ts';
 import type { Paper } from './print.ts';
 import { parseUrl } from './transport.ts';
 import type { FoundSocket, RemoteTarget, Target } from './transport.ts';
-
-/** One command line that is being done. */
-export interface Session {
-  readonly host: CliHost;
-  readonly io: CliIo;
-  /** The words of the command line. */
-  readonly argv: readonly string[];
-  exitCode: number;
-}
-
-/** What every command understands. */
-export interface Common {
-  readonly config?: string;
-  readonly url?: string;
-  readonly token?: string;
-  readonly json?: boolean;
-  /** With `--json`: all of the result, whatever its size. */
-  readonly full?: boolean;
-  /** Names of fields, separated by commas. */
-  readonly fields?: string;
-  readonly verbose?: boolean;
-  /** False with `--no-color`. */
-  readonly color?: boolean;
-}
 
 export function makePrinter(io: Paper, options: Common): Printer {
   const { verbose = false, color = true, config, url } = options;

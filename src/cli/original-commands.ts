@@ -4,7 +4,7 @@ import { DuctileError, messageOf } from '../base/errors.ts';
 import { isObject } from '../base/json.ts';
 import { parseJson } from '../base/parse-json.ts';
 import { ask } from './ask.ts';
-import type { Common, Session } from './options.ts';
+import type { Common, Session } from './host.ts';
 
 /** A command line, taken apart. */
 export interface ParsedArguments {

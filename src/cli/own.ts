@@ -5,7 +5,7 @@ import { isObject } from '../base/json.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { isDryRun } from '../operation/write-mode.ts';
 import { findTarget, makePrinter, refuseElsewhere } from './options.ts';
-import type { Common, Session } from './options.ts';
+import type { Common, Session } from './host.ts';
 import { printJson } from './print-json.ts';
 import { version } from './version.ts';
 import { showPlan } from './views.ts';
@@ -236,8 +236,7 @@ function addWatch(program: Command, session: Session): void {
       '\nExamples:\n  $ ductile watch\n  $ ductile watch --once\n  $ ductile watch --url https://ductile.example',
     )
     .action(async (_, command: Command) => {
-      const { watchAll } = await import('../../extras/watch/snapshot.ts');
-      session.exitCode = await watchAll(session, command.optsWithGlobals());
+      session.exitCode = await session.host.watch(session, command.optsWithGlobals());
     });
 }
 

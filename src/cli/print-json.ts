@@ -3,8 +3,7 @@ import { limits } from '../base/limits.ts';
 import { toVisibleText } from '../base/text.ts';
 import type { JsonOutput } from '../operation/define.ts';
 import { countBytes, fitResult, plainFit, type FittedResult } from './fit-result.ts';
-import type { CliIo } from './host.ts';
-import type { Common, Session } from './options.ts';
+import type { CliIo, Common, Session } from './host.ts';
 import { repeatCommand } from './repeat-command.ts';
 
 /** Prints a result of a command that isn't an operation. */

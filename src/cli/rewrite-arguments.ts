@@ -1,4 +1,4 @@
-import type { Session } from './options.ts';
+import type { Session } from './host.ts';
 import {
   commandAliases,
   commandFlagAliases,

@@ -3,7 +3,7 @@ import { checkFieldNames, readFieldNames } from '../operation/result/pick-fields
 import type { Input } from './ask.ts';
 import type { CommandDefinition } from './commands.ts';
 import { fitResult, type FitOptions, type FittedResult } from './fit-result.ts';
-import type { Common, Session } from './options.ts';
+import type { Common, Session } from './host.ts';
 import { printFitted } from './print-json.ts';
 import { repeatCommand } from './repeat-command.ts';
 

@@ -4,7 +4,7 @@ import { pickFields, readFieldNames } from '../operation/result/pick-fields.ts';
 import type { ResultShape } from '../operation/result/result-shape.ts';
 import type { CommandDefinition } from './commands.ts';
 import { makePrinter } from './options.ts';
-import type { Common } from './options.ts';
+import type { Common } from './host.ts';
 import type { Paper, Printer } from './print.ts';
 import { rowsOf, showPairs, showProblems, withRealState } from './view-parts.ts';
 import { showPlan, views } from './views.ts';

@@ -4,7 +4,7 @@ import { toDuctileError } from '../base/errors.ts';
 import { isDryRun } from '../operation/write-mode.ts';
 import { ask } from './ask.ts';
 import { makePrinter } from './options.ts';
-import type { Common, Session } from './options.ts';
+import type { Common, Session } from './host.ts';
 import { printJson } from './print-json.ts';
 import { renderSkills, type SkillPlugin } from './skill-pages.ts';
 import { rowsOf } from './view-parts.ts';

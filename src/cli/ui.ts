@@ -1,6 +1,7 @@
 import { isObject } from '../base/json.ts';
 import { ask } from './ask.ts';
-import { findTarget, makePrinter, type Common, type Session } from './options.ts';
+import { findTarget, makePrinter } from './options.ts';
+import type { Common, Session } from './host.ts';
 
 /** Where the dashboard is, and how to get in; 1 when it is switched off. */
 export async function showUi(session: Session, options: Common): Promise<number> {

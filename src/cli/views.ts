@@ -11,12 +11,10 @@ import { listOf } from './view-parts.ts';
 import type { View } from './view-parts.ts';
 import { packageViews } from '../package/view.ts';
 import { pipelineViews } from '../pipeline/view.ts';
-import { showPlugin, showPlugins, showRun } from '../plugin/view.ts';
-import { showProof } from '../engine/prove.view.ts';
-import { workshopViews } from '../plugin/workshop.view.ts';
+import { showPlugin, showPlugins, showRun, workshopViews } from '../plugin/view.ts';
+import { showProof, showCheck, showStatus } from '../engine/view.ts';
 import { runViews } from '../pipeline/run/run.view.ts';
 import { signalViews } from '../signal/view.ts';
-import { showCheck, showStatus } from '../engine/view.ts';
 import { webhookViews } from '../webhook/view.ts';
 import { showWhy } from '../insight/view.ts';
 

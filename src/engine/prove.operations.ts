@@ -7,7 +7,7 @@ import { proveInput, proveOutput, type Prover } from './prover.ts';
 export const proveSystem = defineOperation({
   name: 'system.prove',
   summary: 'Kill a copy of the system again and again while it works, and see what is lost.',
-  // It starts processes and kills them, though none that anybody relies on.
+  // It starts and kills processes, but only its own.
   effect: 'write',
   isForRoot: true,
   scope: 'system:rw',
@@ -33,11 +33,11 @@ export const proveSystem = defineOperation({
     exitCode: ({ verdict }) => (verdict === 'kept' ? 0 : 1),
   },
   mcp: { absent: 'it takes minutes and both cores; run `ductile prove` instead' },
-  run: (context, wish) => proverOf(context).run(wish),
-  plan: (context, wish) => proverOf(context).plan(wish),
+  run: async (context, request) => (await loadProver(context)).run(request),
+  plan: async (context, request) => (await loadProver(context)).plan(request),
 });
 
-function proverOf({ place }: Context): Prover {
-  if (place?.prover !== undefined) return place.prover;
-  throw new DuctileError('INTERNAL', 'nobody here can try things out');
+function loadProver({ place }: Context): Promise<Prover> {
+  if (place?.extras !== undefined) return place.extras.loadProver();
+  throw new DuctileError('INTERNAL', 'system.prove has no prover in this context');
 }

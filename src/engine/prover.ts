@@ -1,4 +1,4 @@
-/** What can be tried out, and what is told of it. */
+/** Input and output of `system.prove`. The work is done in extras/prove, which is loaded on demand. */
 import * as z from 'zod';
 
 const MINUTES_MAX = 24 * 60;
@@ -72,12 +72,12 @@ export const proveOutput = z.object({
     .describe('from a kill until a plugin is started again'),
 });
 
-export type ProveWish = z.output<typeof proveInput>;
+export type ProveRequest = z.output<typeof proveInput>;
 export type Proof = z.output<typeof proveOutput>;
 
-/** Whoever can try out what is configured, on a copy and with stand-ins. */
+/** Tests the configured pipelines and schedules on a copy of the ledger, with stand-ins for the plugins. */
 export interface Prover {
-  /** What it would do, in sentences. */
-  plan(wish: ProveWish): Promise<string[]>;
-  run(wish: ProveWish): Promise<Proof>;
+  /** Describes what `run` would do, in sentences. */
+  plan(request: ProveRequest): Promise<string[]>;
+  run(request: ProveRequest): Promise<Proof>;
 }

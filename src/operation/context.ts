@@ -37,10 +37,14 @@ export interface ConfigPlace {
   readonly isolation?: (config: Config) => IsolationState;
   /** The ids of the credential keys that are here. */
   readonly readKeyIds?: (config: Config) => readonly string[];
-  /** What plugins are made and tried with; only where files are worked on. */
-  readonly workshop?: Workshop;
-  /** Tries out what is configured; only where its files are. */
-  readonly prover?: Prover;
+  /** Only where the files of the configuration are. */
+  readonly extras?: Extras;
+}
+
+/** The work of operations that is loaded on demand from `extras/`. */
+export interface Extras {
+  loadProver(): Promise<Prover>;
+  loadWorkshop(): Promise<Workshop>;
 }
 
 /** Whoever may open the control socket, and the local command line: all rights, by name. */

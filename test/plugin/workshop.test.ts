@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { cliHost } from '../../src/app/cli-host.ts';
 import type { JsonObject } from '../../src/base/json.ts';
-import { languages } from '../../extras/workshop/scaffold.ts';
+import { pluginLanguages } from '../../src/plugin/workshop.ts';
 import { makeDirectory } from '../support/directory.ts';
 import { run, type Told } from '../support/fake-cli.ts';
 import { pluginsRoot } from '../support/plugin-process.ts';
@@ -47,7 +47,7 @@ function marks(findings: readonly Finding[]): string[] {
 }
 
 describe('plugin new', () => {
-  test.concurrent.each(languages)('%s: what it makes passes every check', async (lang) => {
+  test.concurrent.each(pluginLanguages)('%s: what it makes passes every check', async (lang) => {
     const name = `greet-${lang}`;
     const { code, out } = await type('plugin', 'new', name, '--lang', lang);
     const directory = join(home, 'plugins', name);

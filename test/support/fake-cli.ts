@@ -1,5 +1,6 @@
 /** A command line in a scripted program: no process, no server, nothing on disk. */
 import type { CliHost, CliIo } from '../../src/cli/host.ts';
+import { watchAll } from '../../extras/watch/snapshot.ts';
 import { runCli } from '../../src/cli/run.ts';
 
 /** What time it is there. */
@@ -38,6 +39,7 @@ export async function run(argv: readonly string[], script: Script = {}): Promise
     start: ask('start', 0),
     demo: ask('demo', 0),
     rehearse: ask('rehearse', 0),
+    watch: (session, options) => watchAll(session, options),
     restore: ask('restore', { restored_from: 'x' }),
     import: ask('import', { imported_from: 'x' }),
     migrate: ask('migrate', { schema: 4 }),

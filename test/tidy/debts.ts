@@ -64,8 +64,6 @@ export const debts: readonly string[] = [
   'src/ledger/meta.ts → src/ledger/ledger.ts',
   'src/ledger/walk.ts → src/job/job-row.sql.ts',
   'src/ledger/walk.ts → src/ledger/list-pages.ts',
-  'src/operation/context.ts → src/engine/prover.ts',
-  'src/operation/context.ts → src/plugin/workshop.ts',
   'src/operation/cursor.ts → src/access/cover.operations.ts',
   'src/operations/plugin-make.ts → src/config/check.operations.ts',
   'src/operations/plugin-make.ts → src/config/operations.ts',

@@ -12,6 +12,8 @@ export interface Facts {
 export interface Import {
   readonly specifier: string;
   readonly isType: boolean;
+  /** It is `import()`, which loads the file when it is needed. */
+  readonly isDynamic?: boolean;
 }
 
 export function readFacts(file: TextFile): Facts {
@@ -20,7 +22,10 @@ export function readFacts(file: TextFile): Facts {
   let readsEnvironment = false;
   walk(parseSource(file), (node) => {
     const specifier = textOf(node['source']);
-    if (specifier !== undefined) imports.push({ specifier, isType: isTypeOnly(node) });
+    if (specifier !== undefined) {
+      const isDynamic = node['type'] === 'ImportExpression';
+      imports.push({ specifier, isType: isTypeOnly(node), isDynamic });
+    }
     if (specifier === 'node:process' || isEnvironment(node)) readsEnvironment = true;
     const string = textOf(node);
     if (string !== undefined) strings.push(string);

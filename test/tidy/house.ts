@@ -4,6 +4,7 @@ import type { Facts } from './facts.ts';
 const environmentReaders = [
   /^src\/base\/probe\.ts$/,
   /^src\/(config|cli|app)\//,
+  /^extras\/prove\//,
   /^src\/main\.ts$/,
 ];
 

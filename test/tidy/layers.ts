@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import type { Import } from './facts.ts';
 import { LOCK } from './house.ts';
-import { explainDirection, locate, type Location } from './layout.ts';
+import { explainDirection, explainExtra, locate, type Location } from './layout.ts';
 
 /** Packages that a pure file may use: signatures are only arithmetic. */
 const pureBuiltins = new Set(['node:crypto']);
@@ -30,7 +30,7 @@ export function findLayerFaults(graph: ImportGraph, debts: readonly string[] = [
   return faults;
 }
 
-function judge(path: string, { specifier, isType }: Import): string | undefined {
+function judge(path: string, { specifier, isType, isDynamic = false }: Import): string | undefined {
   if (path.startsWith(PAGE)) return judgePage(path, { specifier, isType });
   const from = locate(path);
   if (from === undefined) return `${path} is in no folder of the layout`;
@@ -39,10 +39,14 @@ function judge(path: string, { specifier, isType }: Import): string | undefined 
   }
   const target = resolveImport(path, specifier);
   if (target === 'package.json') return undefined;
-  if (!target.startsWith('src/')) return 'it is outside of src';
+  if (!/^(src|extras)\//.test(target)) return 'it is outside of src and extras';
   if (!target.endsWith('.ts')) return 'relative imports end in .ts';
   const to = locate(target);
   if (to === undefined) return `${target} is in no folder of the layout`;
+  if (from.layer === 'extra' || to.layer === 'extra') {
+    const isStatic = to.layer === 'extra' && from.layer !== 'extra' && !isDynamic;
+    return explainExtra(path, from, to) ?? (isStatic ? 'extras are loaded on demand' : undefined);
+  }
   return judgeSurface(from, to) ?? explainDirection(from, to);
 }
 

@@ -21,6 +21,7 @@ const sliceOrder: readonly (readonly string[])[] = [
   ['operation'],
   ['http', 'cli', 'mcp'],
   ['app'],
+  ['prove', 'watch', 'workshop'],
   ['main'],
 ];
 
@@ -40,6 +41,7 @@ export const layerOrder = [
   'dispatch',
   'surface',
   'app',
+  'extra',
   'main',
 ] as const;
 
@@ -81,10 +83,7 @@ const places: readonly (readonly [RegExp, Layer])[] = [
     /^src\/ledger\/(ledger|open|open-readonly|ended-jobs|list-pages|\w+(-\w+)*-verbs)\.ts$/,
     'ledger',
   ],
-  [
-    /^src\/ledger\/(backup|restore|transfer|rehearsal|check|check-\w+|copy-location)\.ts$/,
-    'ledger',
-  ],
+  [/^src\/ledger\/(backup|restore|transfer|check|check-\w+|copy-location)\.ts$/, 'ledger'],
   [/^src\/ledger\/(used|table-digest|tenant-location)\.ts$/, 'ledger'],
   [/^src\/ledger\/postgres\/open\.ts$/, 'ledger'],
   // The active configuration, which services read.
@@ -96,6 +95,16 @@ const places: readonly (readonly [RegExp, Layer])[] = [
   [/^src\/insight\/why\//, 'operations'],
 ];
 
+/** Slices that each folder of `extras/` may import from, besides its own; undefined: every slice but main. */
+const extras: Readonly<Record<string, readonly string[] | undefined>> = {
+  // It runs the whole service on a copy of the ledger.
+  prove: undefined,
+  watch: ['base', 'operation', 'cli'],
+  workshop: ['base', 'config', 'plugin', 'operation', 'app'],
+};
+/** The only file of `src` that imports from `extras/`. */
+const EXTRAS_ENTRY = 'src/app/extras.ts';
+
 export interface Location {
   readonly slice: string;
   readonly layer: Layer;
@@ -103,6 +112,8 @@ export interface Location {
 
 /** Undefined for a file that is in no folder of the layout. */
 export function locate(path: string): Location | undefined {
+  const extra = /^extras\/(\w+)\//.exec(path)?.[1];
+  if (extra !== undefined) return extra in extras ? { slice: extra, layer: 'extra' } : undefined;
   const slice = /^src\/(\w+)(?:\/|\.ts$)/.exec(path)?.[1] ?? '';
   const layer = layerOf(path, slice);
   return layer === undefined ? undefined : { slice, layer };
@@ -117,6 +128,18 @@ function layerOf(path: string, slice: string): Layer | undefined {
   if (/(\/|\.)operations\.ts$/.test(path)) return 'operations';
   if (/(\/|\.)view\.ts$/.test(path)) return 'surface';
   return nouns.has(slice) ? 'pure' : folderLayers[slice];
+}
+
+/** Says why a file of `extras/` may not be imported, or may not import; undefined when neither is the case. */
+export function explainExtra(path: string, from: Location, to: Location): string | undefined {
+  if (to.layer === 'extra' && from.layer !== 'extra') {
+    return path === EXTRAS_ENTRY ? undefined : `only ${EXTRAS_ENTRY} imports from extras`;
+  }
+  if (from.layer !== 'extra' || from.slice === to.slice) return undefined;
+  const allowed = extras[from.slice];
+  if (to.layer === 'extra' || (allowed !== undefined && !allowed.includes(to.slice)))
+    return `extras/${from.slice} can't import from ${to.slice}`;
+  return undefined;
 }
 
 /** Says why one file may not import another; undefined when it may. */

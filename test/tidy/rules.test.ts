@@ -31,6 +31,10 @@ describe('the direction of imports', () => {
     ['web/job/a.tsx', "import { B } from '../ui/b.tsx';"],
     ['web/job/a.tsx', "import { useState } from 'preact/hooks';"],
     ['web/api/places.ts', "import { b } from '../../src/operation/b.ts';"],
+    ['src/app/extras.ts', "const { b } = await import('../../extras/prove/b.ts');"],
+    ['extras/prove/a.ts', "import { b } from '../../src/app/server.ts';"],
+    ['extras/watch/a.ts', "import { b } from '../../src/cli/print.ts';"],
+    ['extras/workshop/a.ts', "import { b } from './b.ts';"],
     ['src/cli/version.ts', "import manifest from '../../package.json' with { type: 'json' };"],
   ])('allows %s to contain %s', (path, text) => {
     expect(judgeTree({ [path]: text })).toEqual([]);
@@ -67,6 +71,12 @@ describe('the direction of imports', () => {
     ['src/job/a.sql.ts', "import pg from 'pg';", 'only the ledger'],
     ['src/engine/a.ts', "import { b } from '../base/b.js';", 'end in .ts'],
     ['src/engine/a.ts', "import { b } from '../../test/b.ts';", 'outside of src'],
+    ['src/app/a.ts', "await import('../../extras/prove/b.ts');", 'only src/app/extras.ts'],
+    ['src/app/extras.ts', "import { b } from '../../extras/prove/b.ts';", 'on demand'],
+    ['extras/watch/a.ts', "import { b } from '../prove/b.ts';", "can't import from prove"],
+    ['extras/watch/a.ts', "import { b } from '../../src/ledger/b.ts';", "can't import from ledger"],
+    ['extras/prove/a.ts', "import { b } from '../../tools/b.ts';", 'outside of src'],
+    ['extras/other/a.ts', "import { b } from '../../src/base/b.ts';", 'no folder of the layout'],
     ['src/http/a.ts', "import { b } from '../../web/b.ts';", 'outside of src'],
     ['web/a.ts', "import { b } from '../src/job/operations.ts';", 'only the types'],
     ['web/a.ts', "import type { B } from '../src/engine/b.ts';", 'operations alone'],

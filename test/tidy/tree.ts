@@ -36,5 +36,5 @@ export async function readTree(
 }
 
 export function isSource({ path }: TextFile): boolean {
-  return (path.startsWith('src/') && path.endsWith('.ts')) || /^web\/.*\.tsx?$/.test(path);
+  return /^(src|extras)\/.*\.ts$/.test(path) || /^web\/.*\.tsx?$/.test(path);
 }

@@ -1,0 +1,30 @@
+/**
+ * The only file of `src` that imports from `extras/`, which holds commands that most runs of the program
+ * don't need. Each folder there is a bundle of its own, so every import here is dynamic.
+ */
+import type { Session, WatchOptions } from '../cli/host.ts';
+import type { Extras } from '../operation/context.ts';
+
+export function makeExtras(given: string | undefined): Extras {
+  return {
+    async loadProver() {
+      const { makeProver } = await import('../../extras/prove/prover.ts');
+      return makeProver(given);
+    },
+    async loadWorkshop() {
+      const { makeWorkshop } = await import('../../extras/workshop/workshop.ts');
+      return makeWorkshop(given);
+    },
+  };
+}
+
+/** Runs the service of `ductile prove` in this process, until it is stopped; returns the exit code. */
+export async function rehearse(given: string | undefined, directory: string): Promise<number> {
+  const { runRehearsal } = await import('../../extras/prove/host.ts');
+  return runRehearsal(given, directory);
+}
+
+export async function watch(session: Session, options: WatchOptions): Promise<number> {
+  const { watchAll } = await import('../../extras/watch/snapshot.ts');
+  return watchAll(session, options);
+}
