@@ -10,7 +10,7 @@ import { z } from 'zod';
 import { findPlace } from '../../src/app/install-paths.ts';
 import { makeId, makeToken } from '../../src/base/ids.ts';
 import { limits } from '../../src/base/limits.ts';
-import { toSpec } from '../../src/job/executor.service.ts';
+import { toSpec } from '../../src/job/run-plugin.service.ts';
 import { loadCatalog } from '../../src/plugin/catalog.ts';
 import { makeHost } from '../../src/plugin/host.ts';
 import { openBareRows, type BareRows } from './bare-rows.ts';

@@ -2,8 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { limits } from '../../src/base/limits.ts';
-import { makeRunner } from '../../src/job/run-plugin.service.ts';
-import { toSpec } from '../../src/job/executor.service.ts';
+import { makeRunner, toSpec } from '../../src/job/run-plugin.service.ts';
 import { findPlace } from '../../src/app/install-paths.ts';
 import { loadCatalog } from '../../src/plugin/catalog.ts';
 import { makeHost } from '../../src/plugin/host.ts';

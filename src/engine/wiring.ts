@@ -11,13 +11,12 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { noNews } from '../pipeline/run/types.ts';
 import { RUNTIME_SOURCE } from '../signal/signal.ts';
 import { makeActivity } from '../signal/activity.service.ts';
-import { HOST_FULL_DELAY_MS } from '../job/outcome-of-attempt.service.ts';
+import { HOST_FULL_DELAY_MS, makeExecutor } from '../job/executor.service.ts';
 import { makeCredentials, type Credentials } from '../access/credentials.service.ts';
 import { Directives } from '../directive/request.service.ts';
 import { Dispatcher } from '../job/dispatcher.service.ts';
 import { makeDoor, type Door } from '../job/enqueue.service.ts';
 import { heraldWork } from '../job/announce-work.service.ts';
-import { makeExecutor } from '../job/executor.service.ts';
 import type { Generation } from './generation.ts';
 import { makeHealthKeeper, type HealthKeeper } from '../job/plugin-init.service.ts';
 import { InForce } from './active-generation.ts';
@@ -35,9 +34,14 @@ import { registerAllDirectives } from './register-directives.ts';
 import { makeGrantAccess } from '../access/attempt-tokens.service.ts';
 import { makeRunKeeper, type RunKeeper } from '../pipeline/run/runs.service.ts';
 import { makeScheduler, type Scheduler } from '../schedule/scheduler.service.ts';
-import { makeSettler, timed, type Settled } from '../job/settle.service.ts';
+import {
+  makeSettler,
+  timeSettler,
+  type WrittenSettlement,
+  logDuplicates,
+  logAttemptEnd,
+} from '../job/settle.service.ts';
 import { makeTally, type Tally } from '../insight/job-counts.service.ts';
-import { tellDropped, tellEnd } from '../job/log.service.ts';
 import { seamsOfTenancy } from './tenancy.ts';
 import { makeSwitches, type Switches } from '../job/switches.service.ts';
 import { makeTokenStore, type TokenStore } from '../access/tokens.service.ts';
@@ -221,7 +225,7 @@ export class Wiring {
     const { ledger, runner, log } = this.#parts;
     const settling = this.observations.watch(ledger);
     return new Dispatcher({
-      settler: timed(
+      settler: timeSettler(
         makeSettler(settling, () => this.generation.rules, log.child('settle')),
         (ms) => this.meters.committed(ms),
       ),
@@ -237,7 +241,7 @@ export class Wiring {
         ledger,
         credentials: this.credentials,
         grantAccess: makeGrantAccess({ ...this.#parts, tenant: this.#parts.tenant?.slug }),
-        keep: makeSealingMask(this.vault, log.child('executor')),
+        mask: makeSealingMask(this.vault, log.child('executor')),
         onHostFull: () => this.dispatcher.rest(HOST_FULL_DELAY_MS),
         onFenced: () => {
           this.dispatcher.rest(HOST_FULL_DELAY_MS);
@@ -345,7 +349,7 @@ export class Wiring {
     this.#mayClaimMore();
   }
 
-  #settled({ enqueued, written, news }: Settled): void {
+  #settled({ enqueued, written, news }: WrittenSettlement): void {
     this.activity.notice();
     this.runs.heed(news);
     if (enqueued.length > 0) this.#arrived(enqueued);
@@ -356,7 +360,7 @@ export class Wiring {
     }
     for (const closing of written) {
       this.tally.emitted(closing.signals);
-      tellEnd(closing, this.#jobLog);
+      logAttemptEnd(closing, this.#jobLog);
       if (closing.ending.delayMs > 0) this.waker.dueIn(closing.ending.delayMs);
     }
     this.observer.saw(written);
@@ -365,7 +369,7 @@ export class Wiring {
 
   /** Work was queued by what was just written. */
   #arrived(enqueued: readonly Enqueued[]): void {
-    tellDropped(enqueued, this.#log);
+    logDuplicates(enqueued, this.#log);
     this.dispatcher.arrived();
     this.#parts.ledger.hint();
   }

@@ -1,16 +1,9 @@
 import { fromTimestamp } from '../base/clock.ts';
-import { isObject, type Json } from '../base/json.ts';
-import { parseJson } from '../base/parse-json.ts';
-import {
-  parseTraceparent,
-  toSpanId,
-  toTraceId,
-  TRACE_KEY,
-  formatTraceparent,
-  type TraceContext,
-} from '../base/trace.ts';
+import type { Json } from '../base/json.ts';
+import { parseTraceparent, toSpanId, toTraceId } from '../base/trace.ts';
 import { maskText } from '../base/secrets.ts';
-import { type Job, isTerminal } from '../job/job.ts';
+import { isTerminal } from '../job/job.ts';
+import { findTrace } from '../job/trace.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { Run } from '../pipeline/run/run.ts';
 
@@ -28,40 +21,9 @@ export interface Span {
   readonly error?: string | undefined;
 }
 
-type Traced = Job & { readonly context?: string };
-
-/** What a plugin is told of where in a trace its attempt stands. */
-export function traceparentOf(job: Traced): string {
-  const { traceId, isSampled } = traceOf(job);
-  return formatTraceparent({ traceId, spanId: toSpanId(job.id, job.attempt), isSampled });
-}
-
-/**
- * The trace of a job is that of whoever began its chain, or has the name of the chain's first job. The
- * span that a job belongs to is known from ids alone, so that hosts need not tell each other.
- */
-function traceOf(
-  job: Traced,
-): Omit<TraceContext, 'spanId'> & { readonly parentSpanId?: string | undefined } {
-  const outer = parseTraceparent(contextOf(job)[TRACE_KEY]);
-  const parentSpanId = job.runId ?? job.parentJobId;
-  return {
-    traceId: outer?.traceId ?? toTraceId(job.rootJobId),
-    isSampled: outer?.isSampled ?? true,
-    parentSpanId: parentSpanId === null ? outer?.spanId : toSpanId(parentSpanId),
-  };
-}
-
-function contextOf({ context = '{}' }: Traced): Readonly<Record<string, unknown>> {
-  // Most chains carry nothing, and none has to be read for that.
-  if (!context.includes(TRACE_KEY)) return {};
-  const value: unknown = parseJson(context);
-  return isObject(value) ? value : {};
-}
-
 /** The spans of an attempt that has ended: itself, its phases, and the job when that is over too. */
 export function spansOf({ job, report, ending }: Closing, nowMs: number): Span[] {
-  const { traceId, parentSpanId, isSampled } = traceOf(job);
+  const { traceId, parentSpanId, isSampled } = findTrace(job);
   if (!isSampled) return [];
   const attempt = toSpanId(job.id, job.attempt);
   const jobSpan = toSpanId(job.id);

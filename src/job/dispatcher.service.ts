@@ -4,10 +4,9 @@ import type { Log } from '../base/log.ts';
 import type { ClaimablePlugin, ClaimedJob, ClaimRequest } from './types.ts';
 import type { Closing } from '../ledger/commit.ts';
 import type { Generation } from '../engine/generation.ts';
-import type { Settled, Settler } from './settle.service.ts';
+import { type WrittenSettlement, type Settler, releaseUnstarted } from './settle.service.ts';
 import { Slots } from './slots.service.ts';
 import type { Turns } from './fair-share.service.ts';
-import { releaseUnstarted } from './release-unstarted.service.ts';
 
 const RETRY_MS_MIN = 100;
 const RETRY_MS_MAX = 5000;
@@ -43,7 +42,7 @@ export interface DispatcherOptions {
     signal: AbortSignal,
     generation: Generation,
   ) => Promise<Closing>;
-  readonly onSettled: (settled: Settled) => void;
+  readonly onSettled: (settled: WrittenSettlement) => void;
   readonly log: Log;
 }
 
@@ -230,7 +229,7 @@ export class Dispatcher {
     if (claim === undefined) this.#waitForTurn();
     if (claim === undefined && closings.length === 0) return;
     if (claim !== undefined) this.#pendingTokens.add(claim.token);
-    let settled: Settled;
+    let settled: WrittenSettlement;
     try {
       settled = await settler.settle(closings, claim);
     } finally {

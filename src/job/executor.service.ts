@@ -1,60 +1,61 @@
-import { toTimestamp } from '../base/clock.ts';
 import { DuctileError, messageOf, type ErrorCode } from '../base/errors.ts';
-import { isObject, type Json, type JsonObject } from '../base/json.ts';
-import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
-import { parseJson } from '../base/parse-json.ts';
 import { probe } from '../base/probe.ts';
-import { bareReport, type AttemptReport } from './attempt.ts';
-import { endFailed, endReleased, type Failure, type RetryPolicy } from './outcome.ts';
-import { isTerminal } from './job.ts';
-import type { ClaimedJob } from './types.ts';
-import type { Closing } from '../ledger/commit.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import { lookupCommand, type Plugin } from '../plugin/catalog.ts';
-import type { ProcessEnd, ProcessSpec, RunOptions } from '../plugin/process.ts';
-import { decodeResponse } from '../plugin/protocol.ts';
-import { encodeRequest } from '../plugin/request.ts';
-import { deliveryEventIn, toEventMetadata, senderOf } from '../signal/signal.ts';
-import { arriveFailed } from '../pipeline/run/after-job.service.ts';
-import { makeBases, type Base, type Bases } from './base-environment.ts';
-import { conclude } from './outcome-of-attempt.service.ts';
-import type { Credentials } from '../access/credentials.service.ts';
-import { followDeath } from '../pipeline/follow-signal.ts';
-import { noConsequences, type FollowRules } from '../pipeline/follow-event.ts';
-import type { Generation } from '../engine/generation.ts';
-import type { PayloadMask } from '../signal/mask.ts';
 import type { GrantAccess } from '../access/attempt-tokens.service.ts';
+import type { Credentials } from '../access/credentials.service.ts';
+import type { Generation } from '../engine/generation.ts';
+import type { Closing } from '../ledger/commit.ts';
+import { followDeath, followSuccess } from '../pipeline/follow-signal.ts';
+import {
+  noConsequences,
+  type FollowRules,
+  type SignalConsequences,
+} from '../pipeline/follow-event.ts';
+import { arriveDone, arriveFailed } from '../pipeline/run/after-job.ts';
+import { lookupCommand, type Plugin } from '../plugin/catalog.ts';
+import { addResult, toStorable } from '../plugin/response.ts';
+import type { ProcessEnd } from '../plugin/process.ts';
+import { decodeResponse, type Reply } from '../plugin/protocol.ts';
+import type { PayloadMask } from '../signal/mask.ts';
+import {
+  bareReport,
+  type AttemptCause,
+  type AttemptReport,
+  type AttemptStatus,
+} from './attempt.ts';
+import { isTerminal } from './job.ts';
+import {
+  endCancelled,
+  endFailed,
+  endReleased,
+  endSucceeded,
+  type Ending,
+  type Failure,
+  type RetryPolicy,
+} from './outcome.ts';
+import {
+  makeBasePayloads,
+  prepareRequest,
+  type BasePayloads,
+  type RequestLedger,
+} from './plugin-request.service.ts';
+import { maskSecrets, toSpec, type RunPlugin } from './run-plugin.service.ts';
 import { toLogFields } from './settle.service.ts';
-import { traceparentOf } from '../insight/spans.service.ts';
-import { withoutSecrets } from './unseen-secrets.service.ts';
+import { traceparentOf } from './trace.ts';
+import type { ClaimedJob, StateChange } from './types.ts';
 
 export interface ExecutorOptions {
-  /** Starts the plugin, or hands the request to one that was started ahead, and waits for its end. */
-  readonly run: (
-    plugin: Plugin,
-    spec: ProcessSpec,
-    request: Buffer,
-    options: AttemptOptions,
-  ) => Promise<ProcessEnd>;
-  readonly ledger: Pick<Ledger, 'basePayload' | 'stepSignal'>;
+  readonly run: RunPlugin;
+  readonly ledger: RequestLedger;
   readonly credentials: Pick<Credentials, 'reveal'>;
-  /** What an attempt may ask of the API while it runs. */
+  /** Creates the token with which a plugin may call the API during its attempt. */
   readonly grantAccess: GrantAccess;
-  /** What signals may show, and what is kept sealed beside them. */
-  readonly keep: PayloadMask;
-  /** The machine had no room for another process. */
+  readonly mask: PayloadMask;
+  /** The host has no memory or no process slots left. */
   readonly onHostFull: () => void;
-  /** What starts processes starts none, because it has not heard of a heartbeat for too long. */
+  /** The spawner is fenced: its heartbeat deadline has passed. */
   readonly onFenced: () => void;
   readonly log: Log;
-}
-
-export interface AttemptOptions extends RunOptions {
-  /** For the environment of a process that is started for this attempt. */
-  readonly traceparent: string;
-  /** Whether somebody stays on the line for its end. */
-  readonly isAwaited: boolean;
 }
 
 export type Execute = (
@@ -63,21 +64,24 @@ export type Execute = (
   generation: Generation,
 ) => Promise<Closing>;
 
-/** One attempt from its claim to its closing. Every way it can end is a value; it never rejects. */
-export function makeExecutor(given: ExecutorOptions): Execute {
-  const { ledger } = given;
-  const options = { ...given, bases: makeBases((key) => ledger.basePayload(key)) };
+/**
+ * Creates the function that executes one attempt, from its claim to its closing. Every way in which an
+ * attempt can end is a value: the function never rejects. `settle.service.ts` writes the closing.
+ */
+export function makeExecutor(options: ExecutorOptions): Execute {
+  const { ledger } = options;
+  const bases = makeBasePayloads((key) => ledger.basePayload(key));
   return async (job, signal, generation) => {
     const plugin = generation.catalog.plugins.get(job.plugin);
     if (plugin === undefined || lookupCommand(plugin, job.command) === undefined) {
-      return refuse(job, generation.rules);
+      return closeUnknownCommand(job, generation.rules);
     }
     try {
-      return await attempt(job, plugin, { signal, generation }, options);
+      return await attempt(job, plugin, { signal, generation }, { ...options, bases });
     } catch (error) {
-      const isUnset = error instanceof DuctileError && Object.hasOwn(unset, error.code);
-      if (isUnset) return failUnset(job, plugin, error, generation.rules);
-      return release(job, error, options.log);
+      const isSetup = error instanceof DuctileError && Object.hasOwn(setupFailures, error.code);
+      if (isSetup) return closeSetupFailure(job, plugin, error, generation.rules);
+      return closeReleased(job, error, options.log);
     }
   };
 }
@@ -86,21 +90,19 @@ async function attempt(
   job: ClaimedJob,
   plugin: Plugin,
   { signal, generation }: { readonly signal: AbortSignal; readonly generation: Generation },
-  options: ExecutorOptions & { readonly bases: Bases },
+  options: ExecutorOptions & { readonly bases: BasePayloads },
 ): Promise<Closing> {
   const { log } = options;
   const { rules, environment } = generation;
   const usual = toSpec(plugin, job.command, environment);
-  const traceparent = traceparentOf(job);
   const spec = { ...usual, timeoutMs: job.timeoutMs ?? usual.timeoutMs };
-  const base = job.baseKey === null ? undefined : await options.bases(job.baseKey);
-  const event = await findStepEvent(job, options);
+  const encode = await prepareRequest(job, options.ledger, options.bases);
   const { config, secrets } = await options.credentials.reveal(plugin);
   const deadlineMs = Date.now() + spec.timeoutMs;
   const access = options.grantAccess(job, plugin, deadlineMs);
-  const told = { name: plugin.name, config, api: access?.api, traceparent };
-  const begin = async (): Promise<ProcessEnd> => {
-    const request = toRequest(job, told, deadlineMs, { base, event });
+  const traceparent = traceparentOf(job);
+  const run = async (): Promise<ProcessEnd> => {
+    const request = encode({ plugin, config, api: access?.api, traceparent, deadlineMs });
     probe('spawn.before');
     log.debug('attempt started', { ...toLogFields(job), attempt: job.attempt });
     return await options.run(plugin, spec, request, {
@@ -110,164 +112,208 @@ async function attempt(
       isAwaited: job.awaitedBy !== null,
     });
   };
-  // Whatever goes wrong, from here on nobody has a use for the token.
-  const whole = await begin().finally(() => access?.end());
+  // The token ends with the process, even if the process failed to start.
+  const unmasked = await run().finally(() => access?.end());
   probe('run.after-exit');
-  // Before anything is read from it, so that nothing behind this line has ever seen a value.
-  const end = withoutSecrets(whole, access === undefined ? secrets : [...secrets, access.secret]);
+  // Mask before anything is read from the output, so that no later code sees a secret.
+  const end = maskSecrets(unmasked, access === undefined ? secrets : [...secrets, access.secret]);
   const reply = decodeResponse(end, spec);
   if (reply.kind === 'unstarted' && reply.hostFull) options.onHostFull();
   if (reply.kind === 'fenced') options.onFenced();
   log.debug('attempt ended', { ...toLogFields(job), attempt: job.attempt, how: reply.kind });
-  return conclude(
+  return closeAttempt(
     { job, plugin, reply, end },
-    { rules, keep: options.keep, random: Math.random(), nowMs: Date.now() },
+    { rules, mask: options.mask, random: Math.random(), nowMs: Date.now() },
   );
 }
 
-export function toSpec(
-  plugin: Plugin,
-  command: string,
-  env: Readonly<Record<string, string>>,
-): ProcessSpec {
+/** An attempt whose process has ended. */
+export interface EndedAttempt {
+  readonly job: ClaimedJob;
+  readonly plugin: Plugin;
+  readonly reply: Reply;
+  /** Undefined if no process was started. */
+  readonly end: ProcessEnd | undefined;
+}
+
+export interface ClosingRules {
+  readonly rules: FollowRules;
+  /** Without it, what is masked in signals is not sealed. */
+  readonly mask?: PayloadMask;
+  readonly random: number;
+  readonly nowMs: number;
+}
+
+/** Decides what the end of an attempt means for its job, and drafts everything that follows from it. */
+export function closeAttempt(attempt: EndedAttempt, input: ClosingRules): Closing {
+  const { job, plugin, reply } = attempt;
+  const report = toReport(attempt);
+  const ending = toEnding(attempt, report, input.random);
+  const closing = { job, claimToken: job.claimToken, report, ending };
+  if (reply.kind === 'ok') {
+    const state = toStateChange(plugin, job.command, reply);
+    const events = addResult(reply.events, reply.result);
+    const followed = followSuccess(job, { ...reply, events }, input.rules, input.nowMs, input.mask);
+    const payloads = events.map(({ payload }) => payload);
+    return {
+      ...closing,
+      ...followed,
+      ...(state === undefined ? {} : { state }),
+      ...arriveDone(job, payloads, reply.result),
+    };
+  }
   return {
-    entrypoint: plugin.entrypoint,
-    cwd: plugin.directory,
-    env,
-    ...(plugin.isolation === undefined ? {} : { isolation: plugin.isolation }),
-    timeoutMs: plugin.timeoutMs(command),
-    killGraceMs: limits.killGraceMs,
-    drainMs: limits.drainMs,
-    stdoutBytesMax: limits.stdoutBytesMax,
-    stderrBytesMax: limits.stderrBytesMax,
-    limits: plugin.limits,
+    ...closing,
+    ...followEnding(job, ending, report.error, input),
+    ...arriveFailed(job, ending, report.error),
   };
 }
 
-/** What an attempt tells its plugin besides the job. */
-interface Told extends Pick<Plugin, 'name' | 'config'> {
-  readonly api: JsonObject | undefined;
-  readonly traceparent: string;
-}
-
-function toRequest(
+/** Drafts what follows from a final end that is neither a success nor a cancellation. */
+function followEnding(
   job: ClaimedJob,
-  plugin: Told,
-  deadlineMs: number,
-  { base, event }: { readonly base: Base | undefined; readonly event: JsonObject | undefined },
-): Buffer {
-  const payload = parseJson(job.payload) as Json;
-  return encodeRequest({
-    jobId: job.id,
-    command: job.command,
-    instance: plugin.name,
-    attempt: job.attempt,
-    idempotencyKey: job.idempotencyKey,
-    config: plugin.config,
-    state: asObject(job.state),
-    context: asObject(job.context),
-    payload,
-    payloadText: job.payload,
-    ...(job.runId === null || job.stepId === null
-      ? {}
-      : {
-          step: {
-            runId: job.runId,
-            stepId: job.stepId,
-            beneath: base?.without(isObject(payload) ? Object.keys(payload) : []) ?? NOTHING,
-            beneathKeys: base?.keys ?? [],
-            event,
-          },
-        }),
-    deadlineAt: toTimestamp(deadlineMs),
-    traceparent: plugin.traceparent,
-    ...(plugin.api === undefined ? {} : { api: plugin.api }),
-  });
+  ending: Ending,
+  error: string | null,
+  { rules, nowMs }: Pick<ClosingRules, 'rules' | 'nowMs'>,
+): SignalConsequences {
+  if (!isTerminal(ending.status) || ending.status === 'cancelled') return noConsequences();
+  return followDeath(job, { ...ending, error }, rules, nowMs);
 }
 
-const NOTHING = Buffer.alloc(0);
+const statusByReply: Readonly<Record<Reply['kind'], readonly [AttemptStatus, AttemptCause]>> = {
+  ok: ['succeeded', 'ok'],
+  error: ['failed', 'plugin_error'],
+  timeout: ['timed_out', 'timeout'],
+  signal: ['failed', 'signal'],
+  exit: ['failed', 'exit'],
+  protocol: ['failed', 'protocol'],
+  memory: ['failed', 'out_of_memory'],
+  processes: ['failed', 'process_limit'],
+  cpu: ['failed', 'cpu_limit'],
+  file_size: ['failed', 'file_size_limit'],
+  unstarted: ['failed', 'spawn'],
+  fenced: ['released', 'fenced'],
+  cancelled: ['cancelled', 'cancelled'],
+  shutdown: ['released', 'shutdown'],
+};
 
-/** Describes the event that caused a step as `handle` gets it, without its payload. */
-async function findStepEvent(
-  { command, runId, branchId, parentJobId, idempotencyKey }: ClaimedJob,
-  { ledger }: Pick<ExecutorOptions, 'ledger'>,
-): Promise<JsonObject | undefined> {
-  if (command !== 'handle' || runId === null || branchId === null) return undefined;
-  const signal = await ledger.stepSignal({ runId, branchId, parentJobId, idempotencyKey });
-  if (signal === undefined) return undefined;
-  const { id, type, source, occurredAt, metadata } = signal;
-  const delivery = deliveryEventIn(signal);
-  // A plugin's own key is in the metadata: the column has the keys of reported signals.
-  const dedupeKey = signal.dedupeKey ?? asObject(metadata)['dedupe_key'];
+function toReport({ job, reply, end }: EndedAttempt): AttemptReport {
+  const hostFull = reply.kind === 'unstarted' && reply.hostFull;
+  const [status, cause] = hostFull
+    ? (['released', 'host_full'] as const)
+    : statusByReply[reply.kind];
+  const stderr = end === undefined ? '' : toStorable(end.stderr.toString());
   return {
-    type,
-    ...(typeof dedupeKey === 'string' ? { dedupe_key: dedupeKey } : {}),
-    source: senderOf(source),
-    timestamp: occurredAt,
-    event_id: id,
-    ...(delivery === undefined ? {} : { metadata: toEventMetadata(delivery) }),
+    status,
+    cause,
+    error: reply.kind === 'ok' ? null : reply.message,
+    result: reply.raw === '' ? null : reply.raw,
+    stderr: stderr === '' ? null : stderr,
+    stderrTruncated: end?.stderrTruncated ?? false,
+    exitCode: end?.exit.kind === 'exited' ? end.exit.code : null,
+    signal: end?.exit.kind === 'signalled' ? end.exit.signal : null,
+    pid: end?.pid ?? null,
+    queueMs: job.queueMs,
+    spawnMs: end === undefined ? null : Math.round(end.spawnMs),
+    runMs: end === undefined ? null : Math.round(end.runMs),
+    cpuMs: roundOrNull(end?.cpuMs),
+    memoryPeakBytes: end?.memoryPeakBytes ?? null,
+    settleMs: null,
   };
 }
 
-function asObject(text: string): JsonObject {
-  const value: unknown = parseJson(text);
-  return isObject(value) ? value : {};
+function roundOrNull(value: number | undefined): number | null {
+  return value === undefined ? null : Math.round(value);
 }
 
-/** The plugin is known here, but not what is asked of it: no further attempt could help. */
-function refuse(job: ClaimedJob, rules: FollowRules): Closing {
+/** How long a job waits if the host had no room to start it. */
+export const HOST_FULL_DELAY_MS = 1000;
+
+function toEnding(
+  { job, plugin, reply }: EndedAttempt,
+  report: AttemptReport,
+  random: number,
+): Ending {
+  if (reply.kind === 'ok') return endSucceeded(job);
+  if (reply.kind === 'cancelled') return endCancelled(job);
+  if (report.status === 'released') {
+    return endReleased(job, report.cause === 'host_full' ? HOST_FULL_DELAY_MS : 0);
+  }
+  const { maxAttempts, backoffBaseMs } = plugin.retry;
+  const atLeastMs = reply.kind === 'error' ? reply.retryAfterMs : undefined;
+  const policy = { maxAttempts, backoffBaseMs: job.backoffMs ?? backoffBaseMs, atLeastMs };
+  return endFailed(job, report, reply.retry ? 'retryable' : 'final', policy, random);
+}
+
+/** A snapshot that the manifest declares becomes a fact. Other updates are merged into the state. */
+function toStateChange(
+  { manifest }: Plugin,
+  command: string,
+  reply: Extract<Reply, { kind: 'ok' }>,
+): StateChange | undefined {
+  if (reply.stateUpdates === undefined) return undefined;
+  const value = JSON.stringify(reply.stateUpdates);
+  const rule = manifest.factOutputs.find((output) => output.command === command);
+  if (rule === undefined) return { kind: 'merge', value };
+  const mirror = rule.compatibilityView === 'mirror_object';
+  return { kind: 'snapshot', factType: rule.factType, mirror, value };
+}
+
+/** The plugin has no such command, so no further attempt can help. */
+function closeUnknownCommand(job: ClaimedJob, rules: FollowRules): Closing {
   const error = `the plugin ${job.plugin} has no command ${job.command}`;
-  return failUnstarted(job, bareReport('failed', 'unknown_command', error), rules);
+  return closeUnstarted(job, bareReport('failed', 'unknown_command', error), rules);
 }
 
 /**
- * A credential that is not there is a mistake in the configuration, which trying again does not mend;
- * one that this host has not the key of may open on another.
+ * Errors before the process starts. A missing credential is a mistake in the configuration, so a retry
+ * doesn't help. Another host may have the key that this one lacks, or the isolation tier.
  */
-const unset: Readonly<Partial<Record<ErrorCode, Failure>>> = {
-  // Another host may have a tier.
+const setupFailures: Readonly<Partial<Record<ErrorCode, Failure>>> = {
   PLUGIN_NOT_ISOLATED: 'retryable',
   CREDENTIAL_NOT_FOUND: 'final',
   CREDENTIAL_KEY_MISSING: 'retryable',
   CREDENTIAL_KEY_INVALID: 'retryable',
 };
 
-function failUnset(
+function closeSetupFailure(
   job: ClaimedJob,
   { retry }: Plugin,
   { code, message, hint }: DuctileError,
   rules: FollowRules,
 ): Closing {
-  const told = hint === undefined ? message : `${message}. ${hint}`;
+  const error = hint === undefined ? message : `${message}. ${hint}`;
   const cause = code === 'PLUGIN_NOT_ISOLATED' ? 'spawn' : 'credential';
-  return failUnstarted(job, bareReport('failed', cause, told), rules, unset[code], retry);
+  return closeUnstarted(job, bareReport('failed', cause, error), rules, setupFailures[code], retry);
 }
 
-function failUnstarted(
+function closeUnstarted(
   job: ClaimedJob,
   bare: AttemptReport,
   rules: FollowRules,
-  how: Failure = 'final',
+  failure: Failure = 'final',
   { maxAttempts, backoffBaseMs }: RetryPolicy = { maxAttempts: 1, backoffBaseMs: 0 },
 ): Closing {
   const report = { ...bare, queueMs: job.queueMs };
   const { error } = report;
   const policy = { maxAttempts, backoffBaseMs: job.backoffMs ?? backoffBaseMs };
-  const ending = endFailed(job, report, how, policy, Math.random());
-  const consequences = isTerminal(ending.status)
-    ? followDeath(job, { ...ending, error }, rules, Date.now())
-    : noConsequences();
+  const ending = endFailed(job, report, failure, policy, Math.random());
+  const consequences = followEnding(job, ending, error, { rules, nowMs: Date.now() });
   const arriving = arriveFailed(job, ending, error);
   return { job, claimToken: job.claimToken, report, ending, ...consequences, ...arriving };
 }
 
-/** The helper that starts processes died, or we failed ourselves: nobody is charged. */
-function release(job: ClaimedJob, error: unknown, log: Log): Closing {
-  const expected = error instanceof DuctileError && error.code === 'SPAWNER_FAILED';
-  if (!expected)
-    log.error('an attempt met a defect', { ...toLogFields(job), error: messageOf(error) });
+/** The spawner died, or this code has a defect: the attempt isn't charged to the job. */
+function closeReleased(job: ClaimedJob, error: unknown, log: Log): Closing {
+  const isExpected = error instanceof DuctileError && error.code === 'SPAWNER_FAILED';
+  if (!isExpected) {
+    log.error('an attempt failed because of a defect in Ductile', {
+      ...toLogFields(job),
+      error: messageOf(error),
+    });
+  }
   const report = bareReport('released', 'spawner_died', messageOf(error));
-  const delayMs = expected ? 0 : RELEASE_DELAY_MS;
+  const delayMs = isExpected ? 0 : DEFECT_DELAY_MS;
   return {
     job,
     claimToken: job.claimToken,
@@ -278,5 +324,5 @@ function release(job: ClaimedJob, error: unknown, log: Log): Closing {
   };
 }
 
-/** A defect of our own must not spin. */
-const RELEASE_DELAY_MS = 10_000;
+/** Keeps a job that meets a defect from being claimed in a tight loop. */
+const DEFECT_DELAY_MS = 10_000;

@@ -18,7 +18,7 @@ import { closeDirective, listUnattended } from '../directive/directive.sql.ts';
 import { int, text, textOrNull } from '../ledger/row.ts';
 import { jobColumns, toJob } from './job.sql.ts';
 import { isReady, withWaiting } from './queue.sql.ts';
-import { settle, type Settled } from './settle.sql.ts';
+import { settle, type SettleResult } from './settle.sql.ts';
 
 export async function heartbeat(tx: Transaction, beat: ProcessBeat): Promise<HeartbeatAnswer> {
   const { dialect } = tx;
@@ -83,7 +83,7 @@ export async function leave(tx: Transaction, processId: string): Promise<void> {
  * Closes what a dead process left running. Its staleness is confirmed under a lock first: a
  * heartbeat that comes meanwhile waits, and then finds its row gone.
  */
-export async function reap(tx: Transaction, request: ReapRequest): Promise<Settled> {
+export async function reap(tx: Transaction, request: ReapRequest): Promise<SettleResult> {
   const { dialect } = tx;
   const [row] = await tx.run(
     `select case when last_heartbeat_at <= ${dialect.nowPlus('?')} then 1 else 0 end as stale

@@ -11,7 +11,7 @@ import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Orphan } from './types.ts';
 import { followDirective } from '../directive/signals.service.ts';
-import { arriveFailed } from '../pipeline/run/after-job.service.ts';
+import { arriveFailed } from '../pipeline/run/after-job.ts';
 import { followDeath } from '../pipeline/follow-signal.ts';
 import { noConsequences, type FollowRules } from '../pipeline/follow-event.ts';
 import { toLogFields } from './settle.service.ts';

@@ -1,28 +1,28 @@
 import { DuctileError, messageOf } from '../base/errors.ts';
 import { limits } from '../base/limits.ts';
 import type { Log } from '../base/log.ts';
-import { bareReport, type AttemptReport } from './attempt.ts';
-import type { Job } from './job.ts';
-import { endCancelled, endFailed } from './outcome.ts';
-import type { ClaimRequest, Verdict } from './types.ts';
 import type { Closing, Settlement } from '../ledger/commit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { joinNews, noNews } from '../pipeline/run/types.ts';
-import { arriveFailed } from '../pipeline/run/after-job.service.ts';
-import { followDeath } from '../pipeline/follow-signal.ts';
 import type { FollowRules } from '../pipeline/follow-event.ts';
+import { followDeath } from '../pipeline/follow-signal.ts';
+import { arriveFailed } from '../pipeline/run/after-job.ts';
+import { joinNews, noNews, type RunStart } from '../pipeline/run/types.ts';
+import { bareReport, type AttemptReport } from './attempt.ts';
+import { isTerminal, type Job } from './job.ts';
+import { endCancelled, endFailed, endReleased } from './outcome.ts';
+import type { ClaimedJob, ClaimRequest, Enqueued, Verdict } from './types.ts';
 
 const NO_RETRY = { maxAttempts: 1, backoffBaseMs: 0 };
 
-/** What became of closings; `written` are those that the ledger took, as it took them. */
-export interface Settled extends Settlement {
+/** A settlement with the closings that the ledger wrote, in the form in which it wrote them. */
+export interface WrittenSettlement extends Settlement {
   readonly written: readonly Closing[];
 }
 
-/** The one door out: hands ends of attempts to the ledger until each is settled, one way or another. */
+/** Hands the ends of attempts to the ledger until each is settled. All attempts end here. */
 export interface Settler {
-  /** Rejects only when the ledger cannot be written at all; then nothing is lost and it is asked again. */
-  settle(closings: readonly Closing[], claim?: ClaimRequest): Promise<Settled>;
+  /** Rejects only if the ledger can't be written at all. Then nothing is lost and the caller retries. */
+  settle(closings: readonly Closing[], claim?: ClaimRequest): Promise<WrittenSettlement>;
 }
 
 export function makeSettler(ledger: Ledger, rules: () => FollowRules, log: Log): Settler {
@@ -33,7 +33,7 @@ export function makeSettler(ledger: Ledger, rules: () => FollowRules, log: Log):
         const again = offered.flatMap((closing) => {
           const verdict = settled.verdicts.get(closing.job.id);
           if (verdict === 'fenced') logFenced(closing, log);
-          return secondThoughts(closing, verdict, rules());
+          return replaceRefused(closing, verdict, rules());
         });
         if (again.length === 0) return settled;
         settled = join(settled, await settleBatch(ledger, again, undefined, rules(), log));
@@ -43,8 +43,8 @@ export function makeSettler(ledger: Ledger, rules: () => FollowRules, log: Log):
   };
 }
 
-/** Of a job in both, the later verdict counts. */
-function join(one: Settled, two: Settled): Settled {
+/** If both have a verdict for a job, the later one counts. */
+function join(one: WrittenSettlement, two: WrittenSettlement): WrittenSettlement {
   return {
     verdicts: new Map([...one.verdicts, ...two.verdicts]),
     enqueued: [...one.enqueued, ...two.enqueued],
@@ -54,21 +54,21 @@ function join(one: Settled, two: Settled): Settled {
   };
 }
 
-/** Tells how long each commit took. */
-export function timed(settler: Settler, tell: (ms: number) => void): Settler {
+/** Wraps a settler so that the duration of each commit is measured. */
+export function timeSettler(settler: Settler, measure: (ms: number) => void): Settler {
   return {
     async settle(closings, claim) {
       const began = performance.now();
       const settled = await settler.settle(closings, claim);
-      tell(performance.now() - began);
+      measure(performance.now() - began);
       return settled;
     },
   };
 }
 
 /**
- * Settles all together; when that fails for a reason that lies in the data, each alone, so that one
- * attempt's impossible result cannot hold up the others. The claim is then left to the next turn.
+ * Settles all closings in one transaction. If that fails because of the data, settles each alone, so
+ * that one attempt's invalid result can't hold up the others. The claim then waits for the next turn.
  */
 async function settleBatch(
   ledger: Ledger,
@@ -76,20 +76,20 @@ async function settleBatch(
   claim: ClaimRequest | undefined,
   rules: FollowRules,
   log: Log,
-): Promise<Settled> {
+): Promise<WrittenSettlement> {
   try {
     return withWritten(await ledger.settle(closings, claim), closings);
   } catch (error) {
     if (error instanceof DuctileError || closings.length === 0) throw error;
   }
-  let settled = nothing;
+  let settled = emptySettlement;
   for (const closing of closings) {
     settled = join(settled, await settleAlone(ledger, closing, rules, log));
   }
   return settled;
 }
 
-const nothing: Settled = {
+const emptySettlement: WrittenSettlement = {
   verdicts: new Map(),
   enqueued: [],
   claimed: [],
@@ -97,7 +97,7 @@ const nothing: Settled = {
   news: noNews,
 };
 
-function withWritten(settlement: Settlement, closings: readonly Closing[]): Settled {
+function withWritten(settlement: Settlement, closings: readonly Closing[]): WrittenSettlement {
   const written = closings.filter(({ job }) => settlement.verdicts.get(job.id) === 'settled');
   return { ...settlement, written };
 }
@@ -107,7 +107,7 @@ async function settleAlone(
   closing: Closing,
   rules: FollowRules,
   log: Log,
-): Promise<Settled> {
+): Promise<WrittenSettlement> {
   for (let offer = closing; ;) {
     try {
       return withWritten(await ledger.settle([offer]), [offer]);
@@ -115,15 +115,15 @@ async function settleAlone(
       if (error instanceof DuctileError) throw error;
       const message = messageOf(error);
       log.error('an attempt could not be settled', { ...toLogFields(closing.job), error: message });
-      // Nobody here holds it any more, so the next heartbeat gives it back.
-      if (offer !== closing) return nothing;
-      offer = failFor(closing, refusedReport(closing, message), rules);
+      // This process doesn't hold the claim any more, so the next heartbeat releases it.
+      if (offer !== closing) return emptySettlement;
+      offer = closeFailed(closing, toUnrecordedReport(closing, message), rules);
     }
   }
 }
 
-/** Without anything of the plugin's own in it, so that what was refused is not tried again. */
-function refusedReport({ report }: Closing, message: string): AttemptReport {
+/** Drops everything that came from the plugin, so that the refused data isn't written again. */
+function toUnrecordedReport({ report }: Closing, message: string): AttemptReport {
   const { queueMs, spawnMs, runMs, cpuMs, memoryPeakBytes, pid, exitCode } = report;
   const error = `the result could not be recorded: ${message}`;
   const measured = { queueMs, spawnMs, runMs, cpuMs, memoryPeakBytes };
@@ -131,10 +131,10 @@ function refusedReport({ report }: Closing, message: string): AttemptReport {
 }
 
 /**
- * What to do instead with a closing that the ledger did not take as it was. That comes to an end: what
- * has no state is not too large, and what ends as cancelled is not kept from ending by a cancellation.
+ * Returns what to settle instead of a closing that the ledger refused. This terminates: a closing
+ * without a state change isn't oversize, and a request to cancel doesn't refuse a cancelled ending.
  */
-function secondThoughts(
+function replaceRefused(
   closing: Closing,
   verdict: Verdict | undefined,
   rules: FollowRules,
@@ -144,7 +144,7 @@ function secondThoughts(
     const ending = endCancelled(closing.job);
     return [
       {
-        ...bare(closing),
+        ...withoutConsequences(closing),
         report: { ...closing.report, status: 'cancelled', cause: 'cancelled', error },
         ending,
         ...arriveFailed(closing.job, ending, error),
@@ -154,17 +154,17 @@ function secondThoughts(
   if (verdict === 'oversize') {
     const error = `the state would be larger than ${limits.stateBytesMax} bytes; the old state is kept`;
     const cause = 'state_too_large';
-    return [failFor(closing, { ...closing.report, status: 'failed', cause, error }, rules)];
+    return [closeFailed(closing, { ...closing.report, status: 'failed', cause, error }, rules)];
   }
   return [];
 }
 
-function failFor(closing: Closing, report: AttemptReport, rules: FollowRules): Closing {
+function closeFailed(closing: Closing, report: AttemptReport, rules: FollowRules): Closing {
   const { job } = closing;
   const ending = endFailed(job, report, 'final', NO_RETRY, 0);
   const end = { ...ending, error: report.error };
   return {
-    ...bare(closing),
+    ...withoutConsequences(closing),
     report,
     ending,
     ...followDeath(job, end, rules, Date.now()),
@@ -172,8 +172,16 @@ function failFor(closing: Closing, report: AttemptReport, rules: FollowRules): C
   };
 }
 
-function bare({ job, claimToken, report, ending }: Closing): Closing {
+function withoutConsequences({ job, claimToken, report, ending }: Closing): Closing {
   return { job, claimToken, report, ending, signals: [], jobs: [] };
+}
+
+/** Closes a claim that this process made ahead and for which no slot became free in time. */
+export function releaseUnstarted(job: ClaimedJob): Closing {
+  const report = bareReport('released', 'not_started', 'there was no slot for it soon enough');
+  const { claimToken, queueMs } = job;
+  const ending = endReleased(job);
+  return { job, claimToken, report: { ...report, queueMs }, ending, signals: [], jobs: [] };
 }
 
 function logFenced({ job, report }: Closing, log: Log): void {
@@ -184,6 +192,50 @@ function logFenced({ job, report }: Closing, log: Log): void {
   });
 }
 
+/** Logs how an attempt ended, after its commit. */
+export function logAttemptEnd({ job, report, ending }: Closing, log: Log): void {
+  const fields = {
+    ...toLogFields(job),
+    attempt: job.attempt,
+    status: ending.status,
+    cause: report.cause,
+    run_ms: report.runMs,
+    ...(report.cpuMs === null ? {} : { cpu_ms: report.cpuMs }),
+    ...(report.memoryPeakBytes === null ? {} : { memory_peak_bytes: report.memoryPeakBytes }),
+    ...(report.error === null ? {} : { error: report.error }),
+    ...(ending.status === 'queued' ? { retry_in_ms: ending.delayMs } : {}),
+  };
+  if (report.stderr !== null) {
+    log.warn('plugin wrote to stderr', {
+      ...toLogFields(job),
+      stderr: report.stderr,
+      ...(report.stderrTruncated ? { truncated_at_bytes: limits.stderrBytesMax } : {}),
+    });
+  }
+  if (ending.status === 'succeeded') log.info('job succeeded', fields);
+  else if (ending.status === 'cancelled') log.info('job cancelled', fields);
+  else if (isTerminal(ending.status)) log.error('job ended without success', fields);
+  else if (report.status === 'released')
+    log.warn('attempt cut short; the job is queued again', fields);
+  else log.warn('attempt failed; the job is queued again', fields);
+}
+
+const DUPLICATE = 'dropped: the same work is done or under way';
+
+export function logDuplicates(enqueued: readonly Enqueued[], log: Log): void {
+  for (const { duplicateOf, dedupeKey } of enqueued) {
+    if (duplicateOf === undefined) continue;
+    log.info(DUPLICATE, { dedupe_key: dedupeKey, existing_job_id: duplicateOf });
+  }
+}
+
+export function logDuplicateRuns(dropped: readonly RunStart[], log: Log): void {
+  for (const { duplicateOf, dedupeKey } of dropped) {
+    log.info(DUPLICATE, { dedupe_key: dedupeKey, existing_run_id: duplicateOf });
+  }
+}
+
+/** The fields by which log lines name a job. */
 export function toLogFields(job: Job): { plugin: string; command: string; job_id: string } {
   return { plugin: job.plugin, command: job.command, job_id: job.id };
 }

@@ -29,7 +29,7 @@ import { beginRuns, recallNews } from '../pipeline/run/start.sql.ts';
 import { areAwaited, isForAdmins } from '../signal/signal.sql.ts';
 import { applyState, noPlan, planState, type StatePlan } from './plugin-state.sql.ts';
 
-export interface Settled {
+export interface SettleResult {
   readonly verdicts: Map<string, Verdict>;
   readonly enqueued: Enqueued[];
   readonly news: RunNews;
@@ -39,7 +39,7 @@ export interface Settled {
  * The one door out. Closes attempts under their fence, and with each that closes writes its log row,
  * state, facts, signals and the jobs that follow: together or not at all.
  */
-export async function settle(tx: Transaction, closings: readonly Closing[]): Promise<Settled> {
+export async function settle(tx: Transaction, closings: readonly Closing[]): Promise<SettleResult> {
   const plan = await planState(tx, closings);
   const tried = closings.filter(({ job }) => !plan.oversize.has(job.id));
   return await follow(tx, { tried, closedAt: await close(tx, tried), plan });
@@ -67,12 +67,12 @@ export async function exchange(
   return { ...settled, claimed: await take(tx, request, view), isLatest };
 }
 
-function settleNothing(): Settled {
+function settleNothing(): SettleResult {
   return { verdicts: new Map(), enqueued: [], news: noNews };
 }
 
 /** All that follows from ends without consequences that closed. */
-function logOnly(tx: Transaction, closed: readonly Closing[], closedAt: ClosedAt): Settled {
+function logOnly(tx: Transaction, closed: readonly Closing[], closedAt: ClosedAt): SettleResult {
   insertAttempts(tx, closed, closedAt);
   const settled = settleNothing();
   for (const { job } of closed) settled.verdicts.set(job.id, 'settled');
@@ -140,7 +140,7 @@ async function hideReports(tx: Transaction, closed: readonly Closing[]): Promise
 }
 
 /** Writes what goes with the closings that closed, and finds out why others did not. */
-async function follow(tx: Transaction, { tried, closedAt, plan }: Closed): Promise<Settled> {
+async function follow(tx: Transaction, { tried, closedAt, plan }: Closed): Promise<SettleResult> {
   const verdicts = new Map<string, Verdict>();
   for (const id of plan.oversize) verdicts.set(id, 'oversize');
   const closed = tried.filter(({ job }) => closedAt.has(job.id));

@@ -1,7 +1,7 @@
 /** What the dispatcher hands over at once, and what it keeps apart. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ClaimRequest } from '../../src/job/types.ts';
-import { releaseUnstarted } from '../../src/job/release-unstarted.service.ts';
+import { releaseUnstarted } from '../../src/job/settle.service.ts';
 import { makeClaimed } from '../support/claimed.ts';
 import { makeAhead, soon, World } from './dispatcher-world.ts';
 

@@ -3,7 +3,7 @@ import { DuctileError } from '../../src/base/errors.ts';
 import { makeLogger } from '../../src/base/log.ts';
 import { Dispatcher } from '../../src/job/dispatcher.service.ts';
 import type { Generation } from '../../src/engine/generation.ts';
-import type { Settled } from '../../src/job/settle.service.ts';
+import type { WrittenSettlement } from '../../src/job/settle.service.ts';
 import { makeTurns } from '../../src/job/fair-share.service.ts';
 import { bareReport } from '../../src/job/attempt.ts';
 import { endReleased } from '../../src/job/outcome.ts';
@@ -20,7 +20,7 @@ const generation = {
 /** What is asked of the ledger and of the processes, answered by the test. */
 export class World {
   readonly asked: { ends: string[]; causes: string[]; slots: number; atMs: number }[] = [];
-  readonly told: Settled[] = [];
+  readonly told: WrittenSettlement[] = [];
   slots: number;
   /** How many may run in the whole ledger. */
   most: number | undefined;
@@ -51,7 +51,10 @@ export class World {
     });
   }
 
-  #settle(closings: readonly Closing[], claim: ClaimRequest | undefined): Promise<Settled> {
+  #settle(
+    closings: readonly Closing[],
+    claim: ClaimRequest | undefined,
+  ): Promise<WrittenSettlement> {
     const slots = claim?.slots ?? 0;
     const ends = closings.map(({ job }) => job.id);
     const causes = closings.map(({ report }) => report.cause);

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { DuctileError } from '../../src/base/errors.ts';
 import { limits } from '../../src/base/limits.ts';
 import { makeLogger } from '../../src/base/log.ts';
-import { makeSettler, timed } from '../../src/job/settle.service.ts';
+import { makeSettler, timeSettler } from '../../src/job/settle.service.ts';
 import type { AttemptReport } from '../../src/job/attempt.ts';
 import { endSucceeded } from '../../src/job/outcome.ts';
 import type { ClaimRequest, Verdict } from '../../src/job/types.ts';
@@ -244,7 +244,7 @@ test('a claim alone that fails is told as it is', async () => {
 test('how long a commit took is told, of those that came to an end', async () => {
   const told: number[] = [];
   const { settler } = makeWorld({}, away);
-  const watched = timed(settler, (ms) => told.push(ms));
+  const watched = timeSettler(settler, (ms) => told.push(ms));
   const began = performance.now();
   expect(idsOf((await watched.settle([success('a')], claim)).written)).toEqual(['a']);
   await expect(watched.settle([success('a')])).rejects.toBe(away);

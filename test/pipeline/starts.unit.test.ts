@@ -2,8 +2,8 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { makeLogger } from '../../src/base/log.ts';
-import { arriveDone, arriveFailed } from '../../src/pipeline/run/after-job.service.ts';
-import { makeBases } from '../../src/job/base-environment.ts';
+import { arriveDone, arriveFailed } from '../../src/pipeline/run/after-job.ts';
+import { makeBasePayloads } from '../../src/job/plugin-request.service.ts';
 import { followDeath } from '../../src/pipeline/follow-signal.ts';
 import { followEvents } from '../../src/pipeline/follow-event.ts';
 import { makeStartsOf, type Pipeline } from '../../src/pipeline/language/pipeline.ts';
@@ -148,7 +148,7 @@ describe('what lies beneath a block', () => {
       Promise.resolve(`{"key":"${key}","item":0}`),
     );
     read.mockRejectedValueOnce(new Error('away'));
-    const bases = makeBases(read);
+    const bases = makeBasePayloads(read);
     await expect(bases('a')).rejects.toThrow('away');
     const [first, second] = await Promise.all([bases('a'), bases('a')]);
     expect(first.without(['item']).toString()).toBe('"key":"a"');

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { findPlace } from '../../src/app/install-paths.ts';
-import { HOST_FULL_DELAY_MS } from '../../src/job/outcome-of-attempt.service.ts';
+import { HOST_FULL_DELAY_MS } from '../../src/job/executor.service.ts';
 import type { Runner } from '../../src/job/run-plugin.service.ts';
 import type { ProcessEnd } from '../../src/plugin/process.ts';
 import { waitForDeath } from '../support/hosts.ts';

@@ -14,9 +14,9 @@ import { makeHookDoor } from '../../webhook/accept.service.ts';
 import type { HookDoor } from '../../webhook/webhooks.ts';
 import type { Quota } from '../../tenant/admission.ts';
 import { makeRunDoor, type RunDoor } from './start.service.ts';
-import { tellDroppedRuns } from '../../job/log.service.ts';
 import { purposes } from '../../access/vault.service.ts';
 import type { Vault } from '../../access/vault.ts';
+import { logDuplicateRuns } from '../../job/settle.service.ts';
 
 export interface RunKeeperOptions {
   /** Runs have come to their end, and it is on the ledger. */
@@ -55,7 +55,7 @@ export function makeRunKeeper(options: RunKeeperOptions): RunKeeper {
   const heed = (news: RunNews): void => {
     const { advancing, queued, dueInMs, failures = [], dropped = [], ended = [] } = news;
     if (ended.length > 0) options.onEnded(ended);
-    tellDroppedRuns(dropped, log);
+    logDuplicateRuns(dropped, log);
     for (const { branchId, error } of failures) {
       const fields = { branch_id: branchId, error };
       log.error('a branch could not be moved on where its job was settled', fields);

@@ -1,17 +1,17 @@
 import type { Json } from '../../base/json.ts';
 import { isTerminal, type Job } from '../../job/job.ts';
 import type { Ending } from '../../job/outcome.ts';
-import type { Closing } from '../../ledger/commit.ts';
 import { haltReasonOf } from './run.ts';
+import type { Arrival } from './transition.ts';
 
-/** What the end of a job means to the branch that stood still for it; nothing to other jobs. */
-type Arriving = Pick<Closing, 'arrival'>;
+/** The part of a closing that is for the branch which waits for the job. Empty if no branch does. */
+type Arriving = { readonly arrival?: Arrival };
 
 export function arriveDone(job: Job, events: readonly Json[], result: Json): Arriving {
   return job.branchId === null ? {} : { arrival: { kind: 'done', events, result } };
 }
 
-/** While the job is tried again, its branch stands where it is. */
+/** While the job is retried, its branch keeps waiting. */
 export function arriveFailed(job: Job, ending: Ending, error: string | null): Arriving {
   if (job.branchId === null || !isTerminal(ending.status)) return {};
   const reason = haltReasonOf(ending);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { conclude, HOST_FULL_DELAY_MS } from '../../src/job/outcome-of-attempt.service.ts';
+import { closeAttempt, HOST_FULL_DELAY_MS } from '../../src/job/executor.service.ts';
 import type { FollowRules } from '../../src/pipeline/follow-event.ts';
 import type { ClaimedJob } from '../../src/job/types.ts';
 import type { Closing } from '../../src/ledger/commit.ts';
@@ -59,7 +59,7 @@ interface Given {
 function concludeWith(given: Given): Closing {
   const { reply, job = makeClaimed(), plugin = makePlugin(), random = 0 } = given;
   const end = 'end' in given ? given.end : makeEnd();
-  return conclude({ job, plugin, reply, end }, { rules, random, nowMs: 0 });
+  return closeAttempt({ job, plugin, reply, end }, { rules, random, nowMs: 0 });
 }
 
 describe('a success', () => {
